@@ -1,0 +1,1 @@
+//! Direct NFS client: channels, resend, commit and verifier rules; blocking, fork-aware.

@@ -1,0 +1,1 @@
+//! The filer daemon: sockets, exports, NFS handlers over a volume, admin socket.

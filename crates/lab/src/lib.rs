@@ -1,0 +1,1 @@
+//! The laboratory: plans, storage paths, database lifecycle, measuring, comparison, report.

@@ -1,0 +1,2 @@
+//! The front door: arguments, wiring, exit codes.
+fn main() {}

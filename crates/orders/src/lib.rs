@@ -1,0 +1,1 @@
+//! The order-entry load: schema, loader, five transactions, pacing, measuring.

@@ -1,0 +1,1 @@
+//! The preload library: libc symbols onto dnfs.

@@ -1,0 +1,1 @@
+//! Every stored record, histograms, statistics; the schema of results.json.

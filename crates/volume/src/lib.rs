@@ -1,0 +1,1 @@
+//! Files of a volume in a store, durability, loss of unsynced data.

@@ -1,1 +1,10 @@
 //! Every stored record, histograms, statistics; the schema of results.json.
+//!
+//! This room holds bytes and records only: no sockets, no files, no clocks, no threads.
+#![forbid(unsafe_code)]
+
+pub mod compare;
+pub mod environment;
+pub mod histogram;
+pub mod orders_run;
+pub mod statistics;

@@ -1,0 +1,144 @@
+//! Record marking, RFC 5531 11: a record is one or more fragments, each behind four bytes whose top bit marks the last.
+
+use crate::limits::{FRAGMENTS_MAX, RECORD_BYTES_MAX};
+use core::ops::Range;
+use thiserror::Error;
+
+/// The bit that marks a record's last fragment.
+pub const LAST_FRAGMENT: u32 = 1 << 31;
+/// Size of a record mark, in bytes.
+pub const MARK_BYTES: usize = 4;
+
+/// A stream that is not record-marked RPC; the connection has to be closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum RecordError {
+    /// A record over the limit.
+    #[error("record of at least {bytes} bytes, over the limit {limit}")]
+    TooLong {
+        /// Bytes announced so far.
+        bytes: usize,
+        /// The most that is accepted.
+        limit: usize,
+    },
+    /// Too many fragments in one record.
+    #[error("record of more than {FRAGMENTS_MAX} fragments")]
+    TooManyFragments,
+}
+
+/// What a buffer holds at its start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Framed {
+    /// Not a whole record yet: at least so many bytes in all are needed before it is worth looking again.
+    Incomplete {
+        /// Bytes the buffer must hold, counted from its start.
+        bytes_needed: usize,
+    },
+    /// A whole record.
+    Record {
+        /// Where its body stands now (fragments have been moved together).
+        body: Range<usize>,
+        /// Bytes it took of the buffer, marks included.
+        consumed: usize,
+    },
+}
+
+/// Looks for one record at the start of `buffer`, whose bodies are moved together when it came in several fragments.
+///
+/// # Errors
+/// [`RecordError`] when the record is over `limit` bytes or in too many fragments; empty fragments count too.
+pub fn frame(buffer: &mut [u8], limit: usize) -> Result<Framed, RecordError> {
+    let limit = limit.min(RECORD_BYTES_MAX);
+    let mut at = 0; // start of the mark looked at
+    let mut bytes = 0; // of the body, so far
+    for fragment in 0..FRAGMENTS_MAX {
+        let Some(mark) = buffer.get(at..).and_then(|rest| rest.first_chunk::<MARK_BYTES>()) else {
+            return Ok(Framed::Incomplete { bytes_needed: at + MARK_BYTES });
+        };
+        let mark = u32::from_be_bytes(*mark);
+        let length = (mark & !LAST_FRAGMENT) as usize;
+        bytes += length;
+        if bytes > limit {
+            return Err(RecordError::TooLong { bytes, limit });
+        }
+        let end = at + MARK_BYTES + length;
+        if mark & LAST_FRAGMENT != 0 {
+            if buffer.len() < end {
+                return Ok(Framed::Incomplete { bytes_needed: end });
+            }
+            if fragment > 0 {
+                join(buffer, end);
+            }
+            return Ok(Framed::Record { body: MARK_BYTES..MARK_BYTES + bytes, consumed: end });
+        }
+        at = end;
+    }
+    Err(RecordError::TooManyFragments)
+}
+
+/// Writes the mark of a record of one fragment over the four bytes kept free at `position`.
+///
+/// # Panics
+/// When the four bytes are not there or the body is 2 GiB or more: our own bug.
+pub fn seal(out: &mut [u8], position: usize, body_bytes: usize) {
+    assert!(body_bytes < LAST_FRAGMENT as usize, "record of {body_bytes} bytes");
+    let mark = LAST_FRAGMENT | body_bytes as u32;
+    out[position..position + MARK_BYTES].copy_from_slice(&mark.to_be_bytes());
+}
+
+/// Moves the fragments before `end` together behind the first mark. All marks were checked by the caller.
+fn join(buffer: &mut [u8], end: usize) {
+    let mut from = 0;
+    let mut to = MARK_BYTES;
+    while from < end {
+        let Some(mark) = buffer.get(from..).and_then(|rest| rest.first_chunk::<MARK_BYTES>()) else { return };
+        let length = (u32::from_be_bytes(*mark) & !LAST_FRAGMENT) as usize;
+        let body = from + MARK_BYTES..from + MARK_BYTES + length;
+        buffer.copy_within(body, to);
+        to += length;
+        from += MARK_BYTES + length;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn marked(last: bool, body: &[u8]) -> Vec<u8> {
+        let mark = body.len() as u32 | if last { LAST_FRAGMENT } else { 0 };
+        [&mark.to_be_bytes(), body].concat()
+    }
+
+    #[test]
+    fn fragments_are_joined_in_place() {
+        let mut buffer = [marked(false, b"ab"), marked(false, b""), marked(true, b"cde"), b"next".to_vec()].concat();
+        let Framed::Record { body, consumed } = frame(&mut buffer, 100).unwrap() else { panic!("incomplete") };
+        assert_eq!(&buffer[body], b"abcde");
+        assert_eq!(&buffer[consumed..], b"next");
+    }
+
+    #[test]
+    fn every_cut_of_a_record_asks_for_more_and_changes_nothing() {
+        let whole = [marked(false, b"abcd"), marked(true, b"efg")].concat();
+        for cut in 0..whole.len() {
+            let mut part = whole[..cut].to_vec();
+            let Framed::Incomplete { bytes_needed } = frame(&mut part, 100).unwrap() else { panic!("cut {cut}") };
+            assert!(bytes_needed > cut && bytes_needed <= whole.len());
+            assert_eq!(part, whole[..cut]);
+        }
+    }
+
+    #[test]
+    fn size_bound_holds_over_all_fragments() {
+        let mut buffer = [marked(false, &[0; 60]), marked(true, &[0; 60])].concat();
+        assert_eq!(frame(&mut buffer, 100), Err(RecordError::TooLong { bytes: 120, limit: 100 }));
+        assert_eq!(
+            frame(&mut [0xff; 4], usize::MAX).unwrap_err(),
+            RecordError::TooLong { bytes: 0x7fff_ffff, limit: RECORD_BYTES_MAX }
+        );
+    }
+
+    #[test]
+    fn endless_empty_fragments_are_refused() {
+        assert_eq!(frame(&mut [0; 4 * FRAGMENTS_MAX], 100), Err(RecordError::TooManyFragments));
+    }
+}

@@ -1,0 +1,26 @@
+//! The commands, one file each: arguments in, wiring, exit code out. No logic that a room could hold.
+
+/// Declares the commands: module, variant and the line `--help` shows.
+macro_rules! commands {
+    ($($(#[doc = $about:literal])+ $module:ident => $variant:ident,)*) => {
+        $(mod $module;)*
+
+        #[derive(clap::Subcommand)]
+        pub(crate) enum Command {
+            $($(#[doc = $about])+ $variant($module::Args),)*
+        }
+
+        /// Runs a command.
+        ///
+        /// # Errors
+        /// What kept it from running, to be printed as one line; the process then ends with code 2.
+        pub(crate) fn run(command: Command) -> anyhow::Result<std::process::ExitCode> {
+            match command {
+                $(Command::$variant(args) => $module::run(args),)*
+            }
+        }
+    };
+}
+
+commands! {
+}

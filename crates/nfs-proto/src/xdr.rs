@@ -320,7 +320,7 @@ macro_rules! xdr_struct {
 macro_rules! xdr_enum {
     ($(#[$meta:meta])* $name:ident { $($(#[$vmeta:meta])* $variant:ident = $value:literal,)* }) => {
         $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u32)]
         pub enum $name { $($(#[$vmeta])* $variant = $value,)* }
         impl $name {

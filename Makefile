@@ -1,0 +1,48 @@
+# Millrace: every job of the project by one word. `make` alone lists them.
+# Honours CARGO_TARGET_DIR; installs with apt only what is missing, and names it first.
+
+target_dir := $(or $(CARGO_TARGET_DIR),target)
+export MILLRACE_TARGET_DIR := $(target_dir)
+toolchain := $(shell scripts/toolchain)
+ifneq ($(toolchain),)
+export RUSTUP_TOOLCHAIN := $(toolchain)
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-test setup-peers build test compare bench nightly doc clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+
+setup: ## install what build and compare need: C linker, PostgreSQL (no cluster is made)
+	@scripts/setup build database
+
+setup-test: ## the same, and what the tests talk to: libnfs and its tools, python3, g++
+	@scripts/setup build database peers
+
+setup-peers: ## the same, and the rivals of `make bench`: NFS-Ganesha, rpcbind
+	@scripts/setup build database peers rivals
+
+build: ## release binary and preload library, side by side
+	@scripts/setup build
+	cargo build --release --locked -p millrace -p preload
+	@echo "built: $(target_dir)/release/millrace and libmillrace_preload.so"
+
+test: setup-test ## everything that must hold before a change lands
+	@scripts/test
+
+compare: setup build ## the main job: one PostgreSQL on local disk and over Direct NFS
+	$(target_dir)/release/millrace compare $(ARGS)
+
+bench: setup-peers build ## speed against the yardstick, libnfs and Ganesha, as ratios
+	@scripts/bench $(ARGS)
+
+nightly: setup-peers build ## many seeds, long fuzzing, then bench
+	@scripts/nightly
+
+doc: ## reference of every room, private items too
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked
+
+clean: ## remove what was built
+	cargo clean
+	rm -rf fuzz/target

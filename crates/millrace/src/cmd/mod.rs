@@ -22,5 +22,4 @@ macro_rules! commands {
     };
 }
 
-commands! {
-}
+commands! {}

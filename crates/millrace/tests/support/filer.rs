@@ -1,0 +1,104 @@
+//! A running `millrace serve`.
+
+use super::{Scratch, await_until, millrace};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// The filer, killed when dropped.
+pub struct Filer {
+    child: Child,
+    export: PathBuf,
+    state: PathBuf,
+    options: Vec<String>,
+    /// `nfs://127.0.0.1:PORT/vol?…`
+    pub url: String,
+    pub admin: PathBuf,
+    pub port: u16,
+}
+
+impl Filer {
+    /// Serves `SCRATCH/export` on a free port, root not squashed.
+    pub fn start(scratch: &Scratch, options: &[&str]) -> Self {
+        let (export, state) = (scratch.folder("export"), scratch.folder("state"));
+        let options = [&["--no-root-squash"], options].concat().into_iter().map(str::to_owned).collect();
+        let admin = scratch.path().join("admin.sock");
+        let (child, url) = spawn(&export, &state, &admin, 0, &options);
+        let port = url.split(':').nth(2).and_then(|rest| rest.split('/').next()).unwrap().parse().unwrap();
+        Self { child, export, state, options, url, admin, port }
+    }
+
+    /// The folder that is served.
+    pub fn export(&self) -> &Path {
+        &self.export
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The end by SIGKILL.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        self.child.wait().unwrap();
+    }
+
+    /// Starts again on the same port, after [`Self::kill`].
+    pub fn restart(&mut self) {
+        let (child, url) = spawn(&self.export, &self.state, &self.admin, self.port, &self.options);
+        assert_eq!(url, self.url);
+        self.child = child;
+    }
+
+    /// SIGTERM, and the exit code.
+    pub fn stop(&mut self) -> Option<i32> {
+        let pid = self.pid().to_string();
+        super::succeed(Command::new("kill").args(["-TERM", &pid]));
+        let mut code = None;
+        await_until("the filer to stop", Duration::from_secs(20), || {
+            code = self.child.try_wait().unwrap();
+            code
+        });
+        code.and_then(|status| status.code())
+    }
+
+    /// One line to the admin socket, one line back.
+    pub fn admin(&self, request: &str) -> serde_json::Value {
+        let mut stream = UnixStream::connect(&self.admin).unwrap();
+        stream.write_all(format!("{request}\n").as_bytes()).unwrap();
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line}: {error}"))
+    }
+
+    /// Calls of one procedure so far.
+    pub fn calls(&self, procedure: &str) -> u64 {
+        self.admin(r#"{"op":"stats"}"#)["procedures"][procedure]["calls"].as_u64().unwrap()
+    }
+}
+
+impl Drop for Filer {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn spawn(export: &Path, state: &Path, admin: &Path, port: u16, options: &[String]) -> (Child, String) {
+    let mut child = millrace()
+        .arg("serve")
+        .arg(export)
+        .args(["--listen", &format!("127.0.0.1:{port}"), "--json", "--state"])
+        .arg(state)
+        .arg("--admin")
+        .arg(admin)
+        .args(options)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let ready: serde_json::Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("filer said {line:?}: {error}"));
+    (child, ready["nfs"].as_str().unwrap().to_owned())
+}

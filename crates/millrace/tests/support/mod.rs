@@ -1,0 +1,82 @@
+//! What end-to-end tests share: a scratch folder, a running filer, a throw-away PostgreSQL. Everything started here is
+//! stopped, and everything made here removed, when the value is dropped.
+#![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, reason = "each test file uses its part, and a panic is a test's verdict")]
+
+pub mod filer;
+pub mod postgres;
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+/// The binary under test.
+pub fn millrace() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_millrace"))
+}
+
+/// The preload library that `cargo build --workspace` puts beside the binary.
+pub fn preload_library() -> PathBuf {
+    let library = Path::new(env!("CARGO_BIN_EXE_millrace")).with_file_name("libmillrace_preload.so");
+    assert!(library.exists(), "{} is missing: run cargo build -p preload first", library.display());
+    library
+}
+
+/// Says loudly that a test did not run; an error where everything has to be there.
+pub fn skip(reason: &str) {
+    println!("SKIP: {reason}");
+    assert!(std::env::var_os("CI").is_none(), "a peer is missing in CI: {reason}");
+}
+
+/// A program's path, if it is installed.
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    std::env::split_paths(&std::env::var_os("PATH")?).map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
+/// A folder of our own that others may enter, removed at the end.
+pub struct Scratch {
+    folder: tempfile::TempDir,
+}
+
+impl Scratch {
+    pub fn new(label: &str) -> Self {
+        let folder = tempfile::Builder::new().prefix(&format!("millrace-{label}-")).tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        Self { folder }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A new folder inside.
+    pub fn folder(&self, name: &str) -> PathBuf {
+        let path = self.path().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        path
+    }
+}
+
+/// Runs to the end; panics with everything printed when it fails.
+pub fn succeed(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {}\n{}", output.status, text(&output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Everything a program printed.
+pub fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Waits until `condition` gives a value; panics naming `what` after `limit`.
+pub fn await_until<T>(what: &str, limit: Duration, mut condition: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + limit;
+    loop {
+        if let Some(value) = condition() {
+            return value;
+        }
+        assert!(Instant::now() < end, "waited {limit:?} for {what}");
+        std::thread::sleep(Duration::from_millis(10)); // the pause between looks; what is awaited is the condition
+    }
+}

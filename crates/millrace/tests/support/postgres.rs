@@ -1,0 +1,108 @@
+//! PostgreSQL: which one, as whom, and a cluster on local disk.
+
+use super::{await_until, find_program, succeed};
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// The newest server Debian installed, or `MILLRACE_TEST_PG_BIN`.
+pub fn server_programs() -> Option<PathBuf> {
+    if let Some(folder) = std::env::var_os("MILLRACE_TEST_PG_BIN") {
+        return Some(folder.into());
+    }
+    let mut found: Vec<(u32, PathBuf)> = std::fs::read_dir("/usr/lib/postgresql")
+        .ok()?
+        .flatten()
+        .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path().join("bin"))))
+        .filter(|(_, folder)| folder.join("initdb").is_file())
+        .collect();
+    found.sort();
+    found.pop().map(|(_, folder)| folder)
+}
+
+/// The unprivileged user databases run as (PostgreSQL refuses root): `postgres`, else nobody; ourselves when not root.
+pub fn database_user() -> (u32, u32) {
+    let id = |flag: &str, name: &[&str]| -> Option<u32> {
+        let output = Command::new("id").arg(flag).args(name).output().ok().filter(|output| output.status.success())?;
+        String::from_utf8_lossy(&output.stdout).trim().parse().ok()
+    };
+    match (id("-u", &[]), id("-u", &["postgres"]), id("-g", &["postgres"])) {
+        (Some(0), Some(uid), Some(gid)) => (uid, gid),
+        (Some(0), ..) => (65534, 65534),
+        (uid, ..) => (uid.unwrap(), id("-g", &[]).unwrap()),
+    }
+}
+
+/// A command run as the database's user.
+pub fn as_database_user(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let (uid, gid) = database_user();
+    let mut command = Command::new(program);
+    command.uid(uid).gid(gid).current_dir("/").env("LC_ALL", "C").env_remove("PGHOST").env_remove("PGPORT");
+    command
+}
+
+/// Gives a folder to the database's user.
+pub fn give_to_database_user(path: &Path) {
+    let (uid, gid) = database_user();
+    chown(path, Some(uid), Some(gid)).unwrap();
+}
+
+/// A cluster on local disk, reached through a socket in its folder; stopped when dropped.
+pub struct Cluster {
+    programs: PathBuf,
+    data: PathBuf,
+    sockets: PathBuf,
+}
+
+impl Cluster {
+    /// initdb and start below `folder`; none when PostgreSQL is not installed.
+    pub fn start(folder: &Path) -> Option<Self> {
+        let programs = server_programs()?;
+        let (data, sockets) = (folder.join("data"), folder.join("sockets"));
+        for path in [&data, &sockets] {
+            std::fs::create_dir_all(path).unwrap();
+            give_to_database_user(path);
+        }
+        succeed(as_database_user(programs.join("initdb")).args(["--no-sync", "-A", "trust", "-U", "postgres", "-D"]).arg(&data));
+        let cluster = Self { programs, data, sockets };
+        succeed(&mut cluster.pg_ctl(&["start", "-w", "-s", "-l", cluster.data.join("log").to_str().unwrap(), "-o", &cluster.options()]));
+        Some(cluster)
+    }
+
+    /// A libpq connection string.
+    pub fn dsn(&self) -> String {
+        format!("host={} user=postgres dbname=postgres", self.sockets.display())
+    }
+
+    /// One statement by psql, its rows unaligned.
+    pub fn sql(&self, statement: &str) -> String {
+        succeed(as_database_user(find_program("psql").expect("psql")).args(["-XAtq", "-v", "ON_ERROR_STOP=1", "-d", &self.dsn(), "-c", statement]))
+    }
+
+    /// SIGKILL to every process of the cluster, as a host that dies would.
+    pub fn kill(&self) {
+        let postmaster = std::fs::read_to_string(self.data.join("postmaster.pid")).unwrap();
+        let pid = postmaster.lines().next().unwrap().to_owned();
+        let _ = Command::new("pkill").args(["-KILL", "-P", &pid]).status();
+        let _ = Command::new("kill").args(["-KILL", &pid]).status();
+        await_until("the postmaster to be gone", Duration::from_secs(10), || (!Path::new("/proc").join(&pid).exists()).then_some(()));
+    }
+
+    fn options(&self) -> String {
+        format!("-c listen_addresses='' -k {} -c fsync=off", self.sockets.display())
+    }
+
+    fn pg_ctl(&self, arguments: &[&str]) -> Command {
+        let mut command = as_database_user(self.programs.join("pg_ctl"));
+        command.arg("-D").arg(&self.data).args(arguments);
+        command
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let _ = self.pg_ctl(&["stop", "-m", "immediate", "-w", "-s"]).status();
+    }
+}

@@ -1,1 +1,25 @@
-//! The order-entry load: schema, loader, five transactions, pacing, measuring.
+//! The order-entry load: schema, loader, five transactions, measuring.
+//!
+//! Derived from the TPC-C specification (5.11); its figures are not comparable to published
+//! TPC-C results. The load is a closed loop of terminals, each with one connection; a terminal
+//! draws a warehouse for every transaction. Databases stand behind the [`database::Database`]
+//! door; PostgreSQL is the one behind it.
+//!
+//! This room never writes outside the schema `millrace_orders`, and never touches a schema of
+//! that name that it did not fill.
+#![forbid(unsafe_code)]
+
+pub mod ack_log;
+pub mod checks;
+pub mod database;
+pub mod driver;
+pub mod error;
+pub mod inputs;
+pub mod limits;
+pub mod loader;
+pub mod measure;
+pub mod mix;
+pub mod money;
+pub mod postgres;
+pub mod random;
+pub mod rows;

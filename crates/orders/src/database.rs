@@ -1,0 +1,120 @@
+//! The door to a database: what the load needs of one, and nothing of how it does it.
+
+use std::time::SystemTime;
+
+use crate::checks::{AcknowledgedOrder, CheckOutcome};
+use crate::error::OrdersError;
+use crate::inputs::{DeliveryInput, NewOrderInput, OrderStatusInput, PaymentInput, StockLevelInput};
+use crate::random::NuRandConstants;
+use crate::rows::Unit;
+
+/// Version of the schema of order tables; a database of another version is refused.
+pub const SCHEMA_VERSION: i32 = 1;
+/// Name of the schema that this load works in.
+pub const SCHEMA: &str = "millrace_orders";
+
+/// What a loaded database says of itself (table `config`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Warehouses loaded.
+    pub warehouses: u32,
+    /// Seed of the load.
+    pub seed: u64,
+    /// Constants of the non-uniform draws.
+    pub constants: NuRandConstants,
+}
+
+/// How one attempt at a transaction failed.
+#[derive(Debug)]
+pub enum Failure {
+    /// A deadlock or serialization failure: nothing happened, the same inputs may be sent again.
+    Retry(OrdersError),
+    /// The connection is gone. Whether the transaction was committed is not known.
+    Lost(OrdersError),
+    /// Anything else: nothing happened, and sending it again would fail again.
+    Error(OrdersError),
+}
+
+/// A New-Order that the database answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewOrderAnswer {
+    /// O_ID; of an order rolled back, the number it would have had.
+    pub order: u32,
+    /// Committed, or rolled back because of the unused item.
+    pub committed: bool,
+    /// What the customer pays, in cents.
+    pub total_cents: i64,
+}
+
+/// A delivery that the database answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeliveryAnswer {
+    /// Districts of the ten that had an open order.
+    pub delivered: u32,
+}
+
+/// One session that runs the five transactions, each with the properties ACID.
+///
+/// **Durability**: an `Ok` means committed and acknowledged by the database (or, for a New-Order
+/// with `committed: false`, rolled back).
+#[expect(async_fn_in_trait, reason = "sessions stay on the thread that opened them")]
+pub trait Terminal {
+    /// Clause 2.4.2.
+    async fn new_order(&mut self, input: &NewOrderInput) -> Result<NewOrderAnswer, Failure>;
+    /// Clause 2.5.2.
+    async fn payment(&mut self, input: &PaymentInput) -> Result<(), Failure>;
+    /// Clause 2.6.2.
+    async fn order_status(&mut self, input: &OrderStatusInput) -> Result<(), Failure>;
+    /// Clause 2.7.4, the ten districts in one transaction.
+    async fn delivery(&mut self, input: &DeliveryInput) -> Result<DeliveryAnswer, Failure>;
+    /// Clause 2.8.2; the answer is the number of low items.
+    async fn stock_level(&mut self, input: &StockLevelInput) -> Result<u32, Failure>;
+}
+
+/// One session that copies generated rows into the tables.
+#[expect(async_fn_in_trait, reason = "sessions stay on the thread that opened them")]
+pub trait Copier {
+    /// Copies one unit of rows in a transaction of its own; returns the rows copied.
+    async fn copy(&mut self, unit: &Unit, now: SystemTime) -> Result<u64, OrdersError>;
+    /// Builds the `index`-th index or the statistics of [`Database::finishing_steps`].
+    async fn finish(&mut self, index: usize) -> Result<(), OrdersError>;
+}
+
+/// A database that the load can use.
+#[expect(async_fn_in_trait, reason = "sessions stay on the thread that opened them")]
+pub trait Database: Clone + Send + Sync + 'static {
+    /// A session for the five transactions.
+    type Terminal: Terminal;
+    /// A session for loading.
+    type Copier: Copier;
+
+    /// Where the database is, without secrets, for messages.
+    fn description(&self) -> String;
+    /// Isolation level of the transactions, for records.
+    fn isolation(&self) -> &'static str;
+    /// What the database says of its own version.
+    async fn version(&self) -> Result<String, OrdersError>;
+    /// Settings under which an acknowledged order may be lost, for a warning.
+    async fn unsafe_settings(&self) -> Result<Vec<String>, OrdersError>;
+    /// Reads what was loaded; an error when nothing or only half was.
+    async fn config(&self) -> Result<Config, OrdersError>;
+    /// Opens a session for the five transactions.
+    async fn terminal(&self) -> Result<Self::Terminal, OrdersError>;
+
+    /// Makes the empty tables in one transaction, marked as half loaded; refuses a schema that
+    /// holds anything.
+    async fn create(&self, config: &Config) -> Result<(), OrdersError>;
+    /// Opens a session for loading.
+    async fn copier(&self) -> Result<Self::Copier, OrdersError>;
+    /// Names of the steps after the rows, in stages: steps of one stage may run side by side.
+    fn finishing_steps(&self) -> Vec<Vec<&'static str>>;
+    /// Marks the schema as loaded; returns its size in bytes.
+    async fn complete(&self) -> Result<u64, OrdersError>;
+    /// Drops what [`Self::create`] made.
+    async fn drop_all(&self) -> Result<(), OrdersError>;
+
+    /// Runs the twelve consistency checks on one snapshot.
+    async fn check(&self, after_run: bool) -> Result<Vec<CheckOutcome>, OrdersError>;
+    /// Which of these acknowledged orders are not in the database.
+    async fn missing(&self, orders: &[AcknowledgedOrder]) -> Result<Vec<AcknowledgedOrder>, OrdersError>;
+}

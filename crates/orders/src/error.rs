@@ -1,0 +1,207 @@
+//! What can go wrong between this load and a database.
+
+use std::path::PathBuf;
+
+/// An error of the order load. Texts complete "cannot load/run/check: …".
+#[derive(Debug, thiserror::Error)]
+pub enum OrdersError {
+    /// The connection string cannot be understood.
+    #[error("the connection string is not a PostgreSQL URL or key=value list")]
+    Dsn(#[source] tokio_postgres::Error),
+    /// An option is outside its limits.
+    #[error("{name} = {value} is outside {min} to {max}")]
+    OutOfRange {
+        /// The option.
+        name: &'static str,
+        /// Its value.
+        value: u64,
+        /// Least allowed.
+        min: u64,
+        /// Most allowed.
+        max: u64,
+    },
+    /// No session could be opened.
+    #[error("no session with {server}")]
+    Connect {
+        /// Host, port, database and user, without the password.
+        server: String,
+        /// Why.
+        #[source]
+        source: tokio_postgres::Error,
+    },
+    /// The schema is not there.
+    #[error("schema {schema} is not in {server}")]
+    MissingSchema {
+        /// The schema's name.
+        schema: &'static str,
+        /// Where it was looked for.
+        server: String,
+    },
+    /// The schema holds relations already.
+    #[error("schema {schema} in {server} holds {relations} relations already")]
+    SchemaNotEmpty {
+        /// The schema's name.
+        schema: &'static str,
+        /// Where.
+        server: String,
+        /// How many relations it holds.
+        relations: i64,
+    },
+    /// A load of this schema never finished.
+    #[error("schema {schema} in {server} is half loaded: its load is running or was cut off")]
+    HalfLoaded {
+        /// The schema's name.
+        schema: &'static str,
+        /// Where.
+        server: String,
+    },
+    /// The schema was made by another version of this program.
+    #[error("schema {schema} has version {found}; this program reads version {expected}")]
+    SchemaVersion {
+        /// The schema's name.
+        schema: &'static str,
+        /// Version in the database.
+        found: i32,
+        /// Version of this program.
+        expected: i32,
+    },
+    /// A statement failed.
+    #[error("{what} failed")]
+    Sql {
+        /// What the statement was for.
+        what: String,
+        /// The database's answer.
+        #[source]
+        source: tokio_postgres::Error,
+    },
+    /// The database answered with something the transaction does not allow.
+    #[error("{what}: unexpected answer: {detail}")]
+    Answer {
+        /// Which statement.
+        what: &'static str,
+        /// What was wrong.
+        detail: String,
+    },
+    /// The connection was lost and reconnecting was not asked for.
+    #[error("the connection of user {user} was lost")]
+    ConnectionLost {
+        /// Number of the user, from 0.
+        user: u32,
+        /// Why.
+        #[source]
+        source: Box<Self>,
+    },
+    /// Reconnecting was tried too long.
+    #[error("no transaction succeeded for {seconds} s after connections were lost")]
+    Silence {
+        /// For how long.
+        seconds: u64,
+        /// The last attempt's error.
+        #[source]
+        source: Box<Self>,
+    },
+    /// Too many errors in a row.
+    #[error("user {user} met {count} errors in a row")]
+    ErrorsInARow {
+        /// Number of the user, from 0.
+        user: u32,
+        /// How many.
+        count: u32,
+        /// The last one.
+        #[source]
+        source: Box<Self>,
+    },
+    /// A file could not be read or written.
+    #[error("{what} {}", path.display())]
+    File {
+        /// What the file is.
+        what: &'static str,
+        /// Where it is.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A line of the acknowledgement log is not `w d o_id`.
+    #[error("line {line} of {} is not `warehouse district order`", path.display())]
+    AckLine {
+        /// The log.
+        path: PathBuf,
+        /// Line number from 1.
+        line: u64,
+    },
+    /// A thread of the driver or the loader could not be started or ended early.
+    #[error("{what}")]
+    Thread {
+        /// Which, and how.
+        what: String,
+    },
+    /// A load failed and what it had made could not be dropped.
+    #[error("the load failed, and schema {schema} is left half loaded ({dropping})")]
+    LeftBehind {
+        /// The schema's name.
+        schema: &'static str,
+        /// Why it could not be dropped.
+        dropping: Box<Self>,
+        /// Why the load failed.
+        #[source]
+        source: Box<Self>,
+    },
+    /// The load was interrupted; what it had made is gone again.
+    #[error("interrupted; what was made is dropped again")]
+    Interrupted,
+}
+
+impl OrdersError {
+    /// What the user can do about it, where that is known.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Dsn(_) => Some("write postgresql://USER@HOST:PORT/DATABASE or host=… port=… user=… dbname=…".into()),
+            Self::Connect { source, .. } => Some(connect_hint(source)),
+            Self::MissingSchema { .. } => Some("load it first: millrace orders load --db DSN --warehouses N".into()),
+            Self::SchemaNotEmpty { schema, .. } | Self::HalfLoaded { schema, .. } | Self::LeftBehind { schema, .. } => {
+                Some(format!("if nobody needs it and no load is running: DROP SCHEMA {schema} CASCADE"))
+            }
+            Self::SchemaVersion { schema, .. } => Some(format!("load again after DROP SCHEMA {schema} CASCADE")),
+            Self::ConnectionLost { .. } => Some("--reconnect goes on through a restart of the database".into()),
+            _ => None,
+        }
+    }
+
+    /// Whether nothing was run: bad arguments, missing peer, refused (exit code 2).
+    #[must_use]
+    pub const fn could_not_run(&self) -> bool {
+        !matches!(
+            self,
+            Self::ConnectionLost { .. }
+                | Self::Silence { .. }
+                | Self::ErrorsInARow { .. }
+                | Self::Sql { .. }
+                | Self::Answer { .. }
+                | Self::LeftBehind { .. }
+                | Self::Interrupted
+        )
+    }
+}
+
+fn connect_hint(source: &tokio_postgres::Error) -> String {
+    use tokio_postgres::error::SqlState;
+    match source.code() {
+        Some(code) if *code == SqlState::INVALID_PASSWORD => {
+            "check user and password in the DSN (postgresql://USER:PASSWORD@HOST/DATABASE)".into()
+        }
+        Some(code) if *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
+            "check the user in the DSN and pg_hba.conf on the server".into()
+        }
+        Some(code) if *code == SqlState::INVALID_CATALOG_NAME => {
+            "create the database first (createdb NAME) or name another in the DSN".into()
+        }
+        Some(code) if *code == SqlState::TOO_MANY_CONNECTIONS => "raise max_connections or lower the number of users".into(),
+        Some(code) if *code == SqlState::CANNOT_CONNECT_NOW => "the server is starting up or shutting down: try again".into(),
+        Some(_) => "the server refused; its log says more".into(),
+        None => "is the server running there, and are host and port in the DSN right? \
+                 (TLS is not built in: use sslmode=prefer or disable)"
+            .into(),
+    }
+}

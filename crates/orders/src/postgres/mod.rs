@@ -1,0 +1,224 @@
+//! PostgreSQL 15 to 18 behind the door.
+//!
+//! Transactions run at READ COMMITTED. Each is one statement that reads and changes under one
+//! snapshot with row locks, or a short block around such a statement; rows are locked in one
+//! order (stock and customers, then districts, then warehouses), so that the transactions of this
+//! load cannot deadlock each other.
+
+mod check_sql;
+mod copy;
+mod schema;
+mod statements;
+mod terminal;
+
+use std::time::Duration;
+
+use tokio_postgres::config::Host;
+use tokio_postgres::{Client, NoTls, Statement};
+
+use crate::checks::{AcknowledgedOrder, CheckOutcome};
+use crate::database::{Config, Database, SCHEMA, SCHEMA_VERSION};
+use crate::error::OrdersError;
+use crate::limits::CONNECT_S;
+use crate::random::NuRandConstants;
+
+pub use copy::PostgresCopier;
+pub use terminal::PostgresTerminal;
+
+/// Directory of the Unix sockets of Debian's packages, used when the DSN names no host.
+const SOCKET_DIR: &str = "/var/run/postgresql";
+
+/// A PostgreSQL database by its connection string.
+#[derive(Debug, Clone)]
+pub struct Postgres {
+    config: tokio_postgres::Config,
+}
+
+impl Postgres {
+    /// Reads a libpq URL or key=value list; nothing is connected yet.
+    ///
+    /// Without a host: `PGHOST`, else the directory /var/run/postgresql.
+    ///
+    /// # Errors
+    /// [`OrdersError::Dsn`] when the text is neither.
+    pub fn parse(dsn: &str) -> Result<Self, OrdersError> {
+        let mut config: tokio_postgres::Config = dsn.parse().map_err(OrdersError::Dsn)?;
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            config.host(std::env::var("PGHOST").unwrap_or_else(|_| SOCKET_DIR.to_owned()));
+        }
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(Duration::from_secs(CONNECT_S));
+        }
+        if config.get_application_name().is_none() {
+            config.application_name("millrace orders");
+        }
+        Ok(Self { config })
+    }
+
+    /// Opens a session; its socket is driven by a task of the current runtime.
+    async fn session(&self) -> Result<Session, OrdersError> {
+        let connect_error = |source| OrdersError::Connect { server: self.description(), source };
+        let (client, connection) = self.config.connect(NoTls).await.map_err(connect_error)?;
+        // The task ends with the connection; what ended it reaches the pending requests.
+        tokio::spawn(connection);
+        let setup = format!("SET search_path = {SCHEMA}; SET client_min_messages = warning");
+        client.batch_execute(&setup).await.map_err(connect_error)?;
+        Ok(Session { client })
+    }
+
+    /// A session whose schema is known to be there and fully loaded.
+    async fn loaded_session(&self) -> Result<(Session, Config), OrdersError> {
+        let session = self.session().await?;
+        let present = session
+            .client
+            .query_one("SELECT to_regclass($1) IS NOT NULL", &[&format!("{SCHEMA}.config")])
+            .await
+            .map_err(sql("looking for the schema"))?;
+        if !present.try_get::<_, bool>(0).map_err(sql("looking for the schema"))? {
+            return Err(OrdersError::MissingSchema { schema: SCHEMA, server: self.description() });
+        }
+        let config = self.stored_config(&session).await?;
+        Ok((session, config))
+    }
+
+    async fn stored_config(&self, session: &Session) -> Result<Config, OrdersError> {
+        const WHAT: &str = "reading table config";
+        let text = "SELECT version, loaded, warehouses, load_seed, \
+                    c_last_load, c_last_run, c_id, ol_i_id FROM config";
+        let rows = session.client.query(text, &[]).await.map_err(sql(WHAT))?;
+        let [row] = rows.as_slice() else {
+            let detail = format!("{} rows instead of 1", rows.len());
+            return Err(OrdersError::Answer { what: WHAT, detail });
+        };
+        let found: i32 = row.try_get(0).map_err(sql(WHAT))?;
+        if found != SCHEMA_VERSION {
+            return Err(OrdersError::SchemaVersion { schema: SCHEMA, found, expected: SCHEMA_VERSION });
+        }
+        if !row.try_get::<_, bool>(1).map_err(sql(WHAT))? {
+            return Err(OrdersError::HalfLoaded { schema: SCHEMA, server: self.description() });
+        }
+        let number = |column: usize| -> Result<u32, OrdersError> {
+            let value: i32 = row.try_get(column).map_err(sql(WHAT))?;
+            u32::try_from(value).map_err(|_| OrdersError::Answer { what: WHAT, detail: format!("column {column} is {value}") })
+        };
+        let constants = NuRandConstants { last_load: number(4)?, last_run: number(5)?, customer: number(6)?, item: number(7)? };
+        let seed: i64 = row.try_get(3).map_err(sql(WHAT))?;
+        let config = Config { warehouses: number(2)?, seed: seed.cast_unsigned(), constants };
+        if config.warehouses == 0 || !constants.are_valid() {
+            let detail = format!("{config:?} is outside the rules");
+            return Err(OrdersError::Answer { what: WHAT, detail });
+        }
+        Ok(config)
+    }
+}
+
+/// One connection with its driving task.
+#[derive(Debug)]
+struct Session {
+    client: Client,
+}
+
+impl Session {
+    async fn prepare(&self, what: &str, text: &str) -> Result<Statement, OrdersError> {
+        self.client.prepare(text).await.map_err(sql(&format!("preparing {what}")))
+    }
+
+    async fn execute(&self, what: &str, text: &str) -> Result<(), OrdersError> {
+        self.client.batch_execute(text).await.map_err(sql(what))
+    }
+}
+
+/// Wraps an error of the statement that does `what`.
+fn sql(what: &str) -> impl FnOnce(tokio_postgres::Error) -> OrdersError {
+    move |source| OrdersError::Sql { what: what.to_owned(), source }
+}
+
+impl Database for Postgres {
+    type Terminal = PostgresTerminal;
+    type Copier = PostgresCopier;
+
+    fn description(&self) -> String {
+        let ports = self.config.get_ports();
+        let hosts: Vec<String> = self
+            .config
+            .get_hosts()
+            .iter()
+            .enumerate()
+            .map(|(index, host)| {
+                let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
+                match host {
+                    Host::Tcp(name) => format!("{name}:{port}"),
+                    Host::Unix(path) => format!("{}:{port}", path.display()),
+                }
+            })
+            .chain(self.config.get_hostaddrs().iter().map(ToString::to_string))
+            .collect();
+        let user = self.config.get_user().unwrap_or("the current user");
+        let database = self.config.get_dbname().unwrap_or(user);
+        format!("database {database} at {} as {user}", hosts.join(","))
+    }
+
+    fn isolation(&self) -> &'static str {
+        "read committed, row locks"
+    }
+
+    async fn version(&self) -> Result<String, OrdersError> {
+        const WHAT: &str = "reading server_version";
+        let session = self.session().await?;
+        let row = session
+            .client
+            .query_one("SELECT 'PostgreSQL ' || current_setting('server_version')", &[])
+            .await
+            .map_err(sql(WHAT))?;
+        row.try_get(0).map_err(sql(WHAT))
+    }
+
+    async fn unsafe_settings(&self) -> Result<Vec<String>, OrdersError> {
+        const WHAT: &str = "reading pg_settings";
+        let text = "SELECT name || ' = ' || setting FROM pg_settings WHERE setting = 'off' \
+                    AND name IN ('fsync', 'synchronous_commit', 'full_page_writes') ORDER BY name";
+        let rows = self.session().await?.client.query(text, &[]).await.map_err(sql(WHAT))?;
+        rows.iter().map(|row| row.try_get(0).map_err(sql(WHAT))).collect()
+    }
+
+    async fn config(&self) -> Result<Config, OrdersError> {
+        Ok(self.loaded_session().await?.1)
+    }
+
+    async fn terminal(&self) -> Result<PostgresTerminal, OrdersError> {
+        PostgresTerminal::open(self.session().await?).await
+    }
+
+    async fn create(&self, config: &Config) -> Result<(), OrdersError> {
+        schema::create(self, &self.session().await?, config).await
+    }
+
+    async fn copier(&self) -> Result<PostgresCopier, OrdersError> {
+        let (session, config) = {
+            let session = self.session().await?;
+            let config = schema::config_while_loading(&session).await?;
+            (session, config)
+        };
+        Ok(PostgresCopier::new(session, config))
+    }
+
+    fn finishing_steps(&self) -> Vec<Vec<&'static str>> {
+        schema::finishing_steps()
+    }
+
+    async fn complete(&self) -> Result<u64, OrdersError> {
+        schema::complete(&self.session().await?).await
+    }
+
+    async fn drop_all(&self) -> Result<(), OrdersError> {
+        schema::drop_all(&self.session().await?).await
+    }
+
+    async fn check(&self, after_run: bool) -> Result<Vec<CheckOutcome>, OrdersError> {
+        check_sql::check(&self.loaded_session().await?.0, after_run).await
+    }
+
+    async fn missing(&self, orders: &[AcknowledgedOrder]) -> Result<Vec<AcknowledgedOrder>, OrdersError> {
+        check_sql::missing(&self.loaded_session().await?.0, orders).await
+    }
+}

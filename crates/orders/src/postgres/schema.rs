@@ -1,0 +1,283 @@
+//! Tables, keys and indexes, and their life: created half loaded, completed, dropped.
+//!
+//! Money is BIGINT cents, rates are INTEGER ten-thousandths. Keys are added after the rows are
+//! in: sorting once is cheaper than growing a tree row by row.
+
+use crate::database::{Config, SCHEMA, SCHEMA_VERSION};
+use crate::error::OrdersError;
+use crate::random::NuRandConstants;
+use crate::rows::Table;
+
+use super::{Postgres, Session, sql};
+
+/// Key of the advisory lock that keeps two loads of one database apart ("millrace" in ASCII).
+const LOAD_LOCK: i64 = 0x6D69_6C6C_7261_6365;
+
+const TABLES: &str = "
+CREATE TABLE config (
+    version INTEGER NOT NULL, loaded BOOLEAN NOT NULL, made_schema BOOLEAN NOT NULL,
+    warehouses INTEGER NOT NULL, load_seed BIGINT NOT NULL,
+    c_last_load INTEGER NOT NULL, c_last_run INTEGER NOT NULL,
+    c_id INTEGER NOT NULL, ol_i_id INTEGER NOT NULL);
+CREATE TABLE item (
+    i_id INTEGER NOT NULL, i_im_id INTEGER NOT NULL, i_name VARCHAR(24) NOT NULL,
+    i_price BIGINT NOT NULL, i_data VARCHAR(50) NOT NULL);
+CREATE TABLE warehouse (
+    w_id INTEGER NOT NULL, w_name VARCHAR(10) NOT NULL, w_street_1 VARCHAR(20) NOT NULL,
+    w_street_2 VARCHAR(20) NOT NULL, w_city VARCHAR(20) NOT NULL, w_state CHAR(2) NOT NULL,
+    w_zip CHAR(9) NOT NULL, w_tax INTEGER NOT NULL, w_ytd BIGINT NOT NULL)
+    WITH (fillfactor = 20);
+CREATE TABLE district (
+    d_w_id INTEGER NOT NULL, d_id INTEGER NOT NULL, d_name VARCHAR(10) NOT NULL,
+    d_street_1 VARCHAR(20) NOT NULL, d_street_2 VARCHAR(20) NOT NULL,
+    d_city VARCHAR(20) NOT NULL, d_state CHAR(2) NOT NULL, d_zip CHAR(9) NOT NULL,
+    d_tax INTEGER NOT NULL, d_ytd BIGINT NOT NULL, d_next_o_id INTEGER NOT NULL)
+    WITH (fillfactor = 20);
+CREATE TABLE delivered (
+    dl_w_id INTEGER NOT NULL, dl_d_id INTEGER NOT NULL, dl_count BIGINT NOT NULL)
+    WITH (fillfactor = 20);
+CREATE TABLE stock (
+    s_w_id INTEGER NOT NULL, s_i_id INTEGER NOT NULL, s_quantity INTEGER NOT NULL,
+    s_dist_01 CHAR(24) NOT NULL, s_dist_02 CHAR(24) NOT NULL, s_dist_03 CHAR(24) NOT NULL,
+    s_dist_04 CHAR(24) NOT NULL, s_dist_05 CHAR(24) NOT NULL, s_dist_06 CHAR(24) NOT NULL,
+    s_dist_07 CHAR(24) NOT NULL, s_dist_08 CHAR(24) NOT NULL, s_dist_09 CHAR(24) NOT NULL,
+    s_dist_10 CHAR(24) NOT NULL, s_ytd BIGINT NOT NULL, s_order_cnt INTEGER NOT NULL,
+    s_remote_cnt INTEGER NOT NULL, s_data VARCHAR(50) NOT NULL);
+CREATE TABLE customer (
+    c_w_id INTEGER NOT NULL, c_d_id INTEGER NOT NULL, c_id INTEGER NOT NULL,
+    c_first VARCHAR(16) NOT NULL, c_middle CHAR(2) NOT NULL, c_last VARCHAR(16) NOT NULL,
+    c_street_1 VARCHAR(20) NOT NULL, c_street_2 VARCHAR(20) NOT NULL,
+    c_city VARCHAR(20) NOT NULL, c_state CHAR(2) NOT NULL, c_zip CHAR(9) NOT NULL,
+    c_phone CHAR(16) NOT NULL, c_since TIMESTAMPTZ NOT NULL, c_credit CHAR(2) NOT NULL,
+    c_credit_lim BIGINT NOT NULL, c_discount INTEGER NOT NULL, c_balance BIGINT NOT NULL,
+    c_ytd_payment BIGINT NOT NULL, c_payment_cnt INTEGER NOT NULL,
+    c_delivery_cnt INTEGER NOT NULL, c_data VARCHAR(500) NOT NULL);
+CREATE TABLE history (
+    h_c_id INTEGER NOT NULL, h_c_d_id INTEGER NOT NULL, h_c_w_id INTEGER NOT NULL,
+    h_d_id INTEGER NOT NULL, h_w_id INTEGER NOT NULL, h_date TIMESTAMPTZ NOT NULL,
+    h_amount BIGINT NOT NULL, h_data VARCHAR(24) NOT NULL);
+CREATE TABLE orders (
+    o_w_id INTEGER NOT NULL, o_d_id INTEGER NOT NULL, o_id INTEGER NOT NULL,
+    o_c_id INTEGER NOT NULL, o_entry_d TIMESTAMPTZ NOT NULL, o_carrier_id INTEGER,
+    o_ol_cnt INTEGER NOT NULL, o_all_local INTEGER NOT NULL);
+CREATE TABLE new_order (
+    no_w_id INTEGER NOT NULL, no_d_id INTEGER NOT NULL, no_o_id INTEGER NOT NULL);
+CREATE TABLE order_line (
+    ol_w_id INTEGER NOT NULL, ol_d_id INTEGER NOT NULL, ol_o_id INTEGER NOT NULL,
+    ol_number INTEGER NOT NULL, ol_i_id INTEGER NOT NULL, ol_supply_w_id INTEGER NOT NULL,
+    ol_delivery_d TIMESTAMPTZ, ol_quantity INTEGER NOT NULL, ol_amount BIGINT NOT NULL,
+    ol_dist_info CHAR(24) NOT NULL);
+";
+
+/// A step after the rows: its name, its statement, and the stage it belongs to.
+struct Step {
+    stage: usize,
+    name: &'static str,
+    text: &'static str,
+}
+
+const fn step(stage: usize, name: &'static str, text: &'static str) -> Step {
+    Step { stage, name, text }
+}
+
+/// The large ones first in each stage. VACUUM comes before the indexes: it freezes and marks the
+/// pages once while no index is in its way, so that runs do not find that work left over.
+const STEPS: [Step; 22] = [
+    step(0, "vacuum order_line", "VACUUM (FREEZE, ANALYZE) order_line"),
+    step(0, "vacuum stock", "VACUUM (FREEZE, ANALYZE) stock"),
+    step(0, "vacuum customer", "VACUUM (FREEZE, ANALYZE) customer"),
+    step(0, "vacuum orders", "VACUUM (FREEZE, ANALYZE) orders"),
+    step(0, "vacuum history", "VACUUM (FREEZE, ANALYZE) history"),
+    step(0, "vacuum new_order", "VACUUM (FREEZE, ANALYZE) new_order"),
+    step(0, "vacuum item", "VACUUM (FREEZE, ANALYZE) item"),
+    step(0, "vacuum warehouse", "VACUUM (FREEZE, ANALYZE) warehouse"),
+    step(0, "vacuum district", "VACUUM (FREEZE, ANALYZE) district"),
+    step(0, "vacuum delivered", "VACUUM (FREEZE, ANALYZE) delivered"),
+    step(1, "key of order_line", "ALTER TABLE order_line ADD PRIMARY KEY (ol_w_id, ol_d_id, ol_o_id, ol_number)"),
+    step(1, "key of stock", "ALTER TABLE stock ADD PRIMARY KEY (s_w_id, s_i_id)"),
+    step(1, "key of customer", "ALTER TABLE customer ADD PRIMARY KEY (c_w_id, c_d_id, c_id)"),
+    step(1, "key of orders", "ALTER TABLE orders ADD PRIMARY KEY (o_w_id, o_d_id, o_id)"),
+    step(1, "key of item", "ALTER TABLE item ADD PRIMARY KEY (i_id)"),
+    step(1, "key of new_order", "ALTER TABLE new_order ADD PRIMARY KEY (no_w_id, no_d_id, no_o_id)"),
+    step(1, "key of warehouse", "ALTER TABLE warehouse ADD PRIMARY KEY (w_id)"),
+    step(1, "key of district", "ALTER TABLE district ADD PRIMARY KEY (d_w_id, d_id)"),
+    step(1, "key of delivered", "ALTER TABLE delivered ADD PRIMARY KEY (dl_w_id, dl_d_id)"),
+    step(2, "customers by name", "CREATE INDEX customer_by_name ON customer (c_w_id, c_d_id, c_last, c_first, c_id)"),
+    step(2, "orders by customer", "CREATE UNIQUE INDEX orders_by_customer ON orders (o_w_id, o_d_id, o_c_id, o_id)"),
+    step(3, "checkpoint", "CHECKPOINT"),
+];
+
+/// Columns as the row generator gives them, and the table's name.
+pub(super) const fn copy_target(table: Table) -> &'static str {
+    match table {
+        Table::Item => "item",
+        Table::Warehouse => "warehouse",
+        Table::District => "district",
+        Table::Delivered => "delivered",
+        Table::Stock => "stock",
+        Table::Customer => "customer",
+        Table::History => "history",
+        Table::Orders => "orders",
+        Table::NewOrder => "new_order",
+        Table::OrderLine => "order_line",
+    }
+}
+
+/// How many columns a row of the table has.
+pub(super) const fn column_count(table: Table) -> i16 {
+    match table {
+        Table::Item => 5,
+        Table::Warehouse => 9,
+        Table::District => 11,
+        Table::Delivered | Table::NewOrder => 3,
+        Table::Stock => 17,
+        Table::Customer => 21,
+        Table::History | Table::Orders => 8,
+        Table::OrderLine => 10,
+    }
+}
+
+pub(super) fn finishing_steps() -> Vec<Vec<&'static str>> {
+    let stages = STEPS.iter().map(|step| step.stage + 1).max().unwrap_or(0);
+    (0..stages).map(|stage| STEPS.iter().filter(|step| step.stage == stage).map(|step| step.name).collect()).collect()
+}
+
+/// Runs the `index`-th step, counted over all stages.
+pub(super) async fn finish(session: &Session, index: usize) -> Result<(), OrdersError> {
+    let Some(step) = STEPS.get(index) else {
+        let detail = format!("there are {} steps, not {index}", STEPS.len());
+        return Err(OrdersError::Answer { what: "finishing the load", detail });
+    };
+    match session.client.batch_execute(step.text).await {
+        // CHECKPOINT wants a privilege that the load can do without.
+        Err(error)
+            if step.text == "CHECKPOINT" && error.code() == Some(&tokio_postgres::error::SqlState::INSUFFICIENT_PRIVILEGE) =>
+        {
+            Ok(())
+        }
+        outcome => outcome.map_err(sql(step.name)),
+    }
+}
+
+/// Everything in one transaction: a refusal or an error leaves the database as it was.
+pub(super) async fn create(postgres: &Postgres, session: &Session, config: &Config) -> Result<(), OrdersError> {
+    use crate::database::Database as _;
+    const WHAT: &str = "creating the tables";
+    session.execute(WHAT, "BEGIN").await?;
+    let lock = format!("SELECT pg_advisory_xact_lock({LOAD_LOCK})");
+    session.execute(WHAT, &lock).await?;
+    let row = session
+        .client
+        .query_one(
+            "SELECT (SELECT count(*) FROM pg_namespace WHERE nspname = $1),
+                    (SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                      WHERE n.nspname = $1),
+                    coalesce(to_regclass($1 || '.config') IS NOT NULL, false)",
+            &[&SCHEMA],
+        )
+        .await
+        .map_err(sql(WHAT))?;
+    let schemas: i64 = row.try_get(0).map_err(sql(WHAT))?;
+    let relations: i64 = row.try_get(1).map_err(sql(WHAT))?;
+    let has_config: bool = row.try_get(2).map_err(sql(WHAT))?;
+    if relations > 0 {
+        let server = postgres.description();
+        if has_config && let Err(half @ OrdersError::HalfLoaded { .. }) = postgres.stored_config(session).await {
+            return Err(half);
+        }
+        return Err(OrdersError::SchemaNotEmpty { schema: SCHEMA, server, relations });
+    }
+    if schemas == 0 {
+        session.execute(WHAT, &format!("CREATE SCHEMA {SCHEMA}")).await?;
+    }
+    session.execute(WHAT, TABLES).await?;
+    let constants = config.constants;
+    let insert = format!(
+        "INSERT INTO config VALUES ({SCHEMA_VERSION}, false, {}, {}, {}, {}, {}, {}, {})",
+        schemas == 0,
+        config.warehouses,
+        config.seed.cast_signed(),
+        constants.last_load,
+        constants.last_run,
+        constants.customer,
+        constants.item,
+    );
+    session.execute(WHAT, &insert).await?;
+    session.execute(WHAT, "COMMIT").await
+}
+
+/// The configuration a load wrote for itself.
+pub(super) async fn config_while_loading(session: &Session) -> Result<Config, OrdersError> {
+    const WHAT: &str = "reading table config";
+    let text = "SELECT warehouses, load_seed, c_last_load, c_last_run, c_id, ol_i_id FROM config";
+    let row = session.client.query_one(text, &[]).await.map_err(sql(WHAT))?;
+    let number = |column: usize| -> Result<u32, OrdersError> {
+        let value: i32 = row.try_get(column).map_err(sql(WHAT))?;
+        Ok(value.cast_unsigned())
+    };
+    let seed: i64 = row.try_get(1).map_err(sql(WHAT))?;
+    Ok(Config {
+        warehouses: number(0)?,
+        seed: seed.cast_unsigned(),
+        constants: NuRandConstants { last_load: number(2)?, last_run: number(3)?, customer: number(4)?, item: number(5)? },
+    })
+}
+
+pub(super) async fn complete(session: &Session) -> Result<u64, OrdersError> {
+    const WHAT: &str = "completing the load";
+    session.execute(WHAT, "UPDATE config SET loaded = true").await?;
+    let text = "SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c \
+                JOIN pg_namespace n ON n.oid = c.relnamespace \
+                WHERE n.nspname = $1 AND c.relkind = 'r'";
+    let row = session.client.query_one(text, &[&SCHEMA]).await.map_err(sql(WHAT))?;
+    let bytes: i64 = row.try_get(0).map_err(sql(WHAT))?;
+    Ok(bytes.cast_unsigned())
+}
+
+/// Drops the schema if the load made it, else the tables in it.
+pub(super) async fn drop_all(session: &Session) -> Result<(), OrdersError> {
+    const WHAT: &str = "dropping what was made";
+    let row = session.client.query_one("SELECT made_schema FROM config", &[]).await.map_err(sql(WHAT))?;
+    let made_schema: bool = row.try_get(0).map_err(sql(WHAT))?;
+    if made_schema {
+        session.execute(WHAT, &format!("DROP SCHEMA {SCHEMA} CASCADE")).await
+    } else {
+        let tables = "config, item, warehouse, district, delivered, stock, customer, history, \
+                      orders, new_order, order_line";
+        session.execute(WHAT, &format!("DROP TABLE {tables}")).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_in_stage_order_so_that_their_index_counts_over_all_stages() {
+        assert!(STEPS.is_sorted_by_key(|step| step.stage));
+        assert_eq!(finishing_steps().iter().map(Vec::len).sum::<usize>(), STEPS.len());
+    }
+
+    #[test]
+    fn column_counts_are_those_of_the_tables() {
+        for table in [
+            Table::Item,
+            Table::Warehouse,
+            Table::District,
+            Table::Delivered,
+            Table::Stock,
+            Table::Customer,
+            Table::History,
+            Table::Orders,
+            Table::NewOrder,
+            Table::OrderLine,
+        ] {
+            let start = format!("CREATE TABLE {} (", copy_target(table));
+            let text = TABLES.split_once(&start).unwrap().1.split_once(";").unwrap().0;
+            let columns = text.matches(" NOT NULL").count()
+                + text.matches("o_carrier_id INTEGER,").count()
+                + text.matches("ol_delivery_d TIMESTAMPTZ,").count();
+            assert_eq!(columns, usize::try_from(column_count(table)).unwrap(), "{table:?}");
+        }
+    }
+}

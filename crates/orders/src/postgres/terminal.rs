@@ -1,0 +1,338 @@
+//! A terminal's session: the five transactions over prepared statements, pipelined.
+
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Error, Row, Statement};
+
+use crate::database::{DeliveryAnswer, Failure, NewOrderAnswer, Terminal};
+use crate::error::OrdersError;
+use crate::inputs::{CustomerKey, DeliveryInput, LineInput, NewOrderInput, OrderStatusInput, PaymentInput, StockLevelInput};
+use crate::money::order_total_cents;
+use crate::random::{DISTRICTS, last_name};
+
+use super::{Session, statements};
+
+/// One session with its prepared statements.
+#[derive(Debug)]
+pub struct PostgresTerminal {
+    session: Session,
+    new_order: Statement,
+    new_order_again: Statement,
+    payment_by_id: Statement,
+    payment_by_name: Statement,
+    order_status_by_id: Statement,
+    order_status_by_name: Statement,
+    delivery_turn: Statement,
+    delivery: Statement,
+    stock_level: Statement,
+    /// C_LAST of each number 0 to 999.
+    last_names: Vec<String>,
+}
+
+impl PostgresTerminal {
+    pub(super) async fn open(session: Session) -> Result<Self, OrdersError> {
+        session.execute("setting up a terminal's session", statements::SESSION_SETTINGS).await?;
+        let prepare = |what, text: String| {
+            let session = &session;
+            async move { session.prepare(what, &text).await }
+        };
+        Ok(Self {
+            new_order: prepare("New-Order", statements::new_order()).await?,
+            new_order_again: prepare("New-Order", statements::new_order_again()).await?,
+            payment_by_id: prepare("Payment", statements::payment(false)).await?,
+            payment_by_name: prepare("Payment", statements::payment(true)).await?,
+            order_status_by_id: prepare("Order-Status", statements::order_status(false)).await?,
+            order_status_by_name: prepare("Order-Status", statements::order_status(true)).await?,
+            delivery_turn: prepare("Delivery", statements::DELIVERY_TURN.to_owned()).await?,
+            delivery: prepare("Delivery", statements::DELIVERY.to_owned()).await?,
+            stock_level: prepare("Stock-Level", statements::STOCK_LEVEL.to_owned()).await?,
+            last_names: (0..1_000).map(last_name).collect(),
+            session,
+        })
+    }
+
+    /// Runs a statement that answers with exactly one row.
+    async fn one(&self, what: &'static str, statement: &Statement, params: &[&(dyn ToSql + Sync)]) -> Result<Row, Failure> {
+        let rows = self.session.client.query(statement, params).await;
+        let mut rows = rows.map_err(|error| self.failure(what, error))?;
+        match rows.pop() {
+            Some(row) if rows.is_empty() => Ok(row),
+            Some(_) => Err(unexpected(what, format!("{} rows instead of 1", rows.len() + 1))),
+            None => Err(unexpected(what, "no row".to_owned())),
+        }
+    }
+
+    async fn block(&self, what: &'static str, text: &'static str) -> Result<(), Failure> {
+        let outcome = self.session.client.batch_execute(text).await;
+        outcome.map_err(|error| self.failure(what, error))
+    }
+
+    /// Ends a block after `failure` in it; a connection that fails here too is lost.
+    async fn roll_back(&self, what: &'static str, failure: Failure) -> Failure {
+        if matches!(failure, Failure::Lost(_)) {
+            return failure;
+        }
+        match self.block(what, "ROLLBACK").await {
+            Err(lost @ Failure::Lost(_)) => lost,
+            _ => failure,
+        }
+    }
+
+    fn failure(&self, what: &'static str, source: Error) -> Failure {
+        let kind = classify(&source, self.session.client.is_closed());
+        let error = OrdersError::Sql { what: what.to_owned(), source };
+        match kind {
+            Class::Retry => Failure::Retry(error),
+            Class::Lost => Failure::Lost(error),
+            Class::Error => Failure::Error(error),
+        }
+    }
+
+    /// Everything of a New-Order between BEGIN and its end.
+    async fn enter(&self, input: &NewOrderInput) -> Result<NewOrderAnswer, Failure> {
+        const WHAT: &str = "New-Order";
+        let rounds = rounds(&input.lines);
+        let (warehouse, district) = (input.warehouse as i32, input.district as i32);
+        let customer = input.customer as i32;
+        let all_local = i32::from(input.all_local());
+        let line_count = input.lines.len() as i32;
+        let Lines { numbers, items, supplies, quantities } = &rounds[0];
+        let params: [&(dyn ToSql + Sync); 9] =
+            [&warehouse, &district, &customer, numbers, items, supplies, quantities, &all_local, &line_count];
+        let (begun, answer) = tokio::join!(
+            biased;
+            self.block(WHAT, "BEGIN"),
+            self.one(WHAT, &self.new_order, &params),
+        );
+        begun?;
+        let row = answer?;
+        let order: i32 = read(WHAT, &row, 0)?;
+        let mut shown = Shown::default();
+        shown.add(WHAT, &row, 7)?;
+        for Lines { numbers, items, supplies, quantities } in &rounds[1..] {
+            let params: [&(dyn ToSql + Sync); 7] = [&warehouse, &district, &order, numbers, items, supplies, quantities];
+            shown.add(WHAT, &self.one(WHAT, &self.new_order_again, &params).await?, 0)?;
+        }
+        // Only the database knows that an item is not in the catalogue.
+        let committed = shown.lines == input.lines.len();
+        if !committed && !input.has_unused_item() {
+            let detail = format!("{} lines of {} were taken", shown.lines, input.lines.len());
+            return Err(unexpected(WHAT, detail));
+        }
+        let (warehouse_tax, district_tax): (i32, i32) = (read(WHAT, &row, 1)?, read(WHAT, &row, 2)?);
+        let discount: i32 = read(WHAT, &row, 3)?;
+        let _name: &str = read(WHAT, &row, 4)?;
+        let _credit: &str = read(WHAT, &row, 5)?;
+        Ok(NewOrderAnswer {
+            order: order.cast_unsigned(),
+            committed,
+            total_cents: order_total_cents(shown.amount_cents, discount.into(), warehouse_tax.into(), district_tax.into()),
+        })
+    }
+}
+
+impl Terminal for PostgresTerminal {
+    async fn new_order(&mut self, input: &NewOrderInput) -> Result<NewOrderAnswer, Failure> {
+        const WHAT: &str = "New-Order";
+        match self.enter(input).await {
+            Ok(answer) => {
+                self.block(WHAT, if answer.committed { "COMMIT" } else { "ROLLBACK" }).await?;
+                Ok(answer)
+            }
+            Err(failure) => Err(self.roll_back(WHAT, failure).await),
+        }
+    }
+
+    async fn payment(&mut self, input: &PaymentInput) -> Result<(), Failure> {
+        const WHAT: &str = "Payment";
+        let warehouse = input.warehouse as i32;
+        let district = input.district as i32;
+        let customer_warehouse = input.customer_warehouse as i32;
+        let customer_district = input.customer_district as i32;
+        let id: i32;
+        let (statement, customer): (_, &(dyn ToSql + Sync)) = match input.customer {
+            CustomerKey::Id(number) => {
+                id = number as i32;
+                (&self.payment_by_id, &id)
+            }
+            CustomerKey::LastName(number) => (&self.payment_by_name, &self.last_names[number as usize]),
+        };
+        let row = self
+            .one(
+                WHAT,
+                statement,
+                &[&warehouse, &district, &customer_warehouse, &customer_district, customer, &input.amount_cents],
+            )
+            .await?;
+        let _customer: i32 = read(WHAT, &row, 12)?;
+        let _balance_cents: i64 = read(WHAT, &row, 26)?;
+        Ok(())
+    }
+
+    async fn order_status(&mut self, input: &OrderStatusInput) -> Result<(), Failure> {
+        const WHAT: &str = "Order-Status";
+        let (warehouse, district) = (input.warehouse as i32, input.district as i32);
+        let id: i32;
+        let (statement, customer): (_, &(dyn ToSql + Sync)) = match input.customer {
+            CustomerKey::Id(number) => {
+                id = number as i32;
+                (&self.order_status_by_id, &id)
+            }
+            CustomerKey::LastName(number) => (&self.order_status_by_name, &self.last_names[number as usize]),
+        };
+        let row = self.one(WHAT, statement, &[&warehouse, &district, customer]).await?;
+        let promised: i32 = read(WHAT, &row, 8)?;
+        let amounts: Vec<i64> = read(WHAT, &row, 12)?;
+        if i32::try_from(amounts.len()) != Ok(promised) {
+            let detail = format!("an order of {promised} lines has {}", amounts.len());
+            return Err(unexpected(WHAT, detail));
+        }
+        Ok(())
+    }
+
+    async fn delivery(&mut self, input: &DeliveryInput) -> Result<DeliveryAnswer, Failure> {
+        const WHAT: &str = "Delivery";
+        let (warehouse, carrier) = (input.warehouse as i32, input.carrier as i32);
+        let turn_params: [&(dyn ToSql + Sync); 1] = [&warehouse];
+        let params: [&(dyn ToSql + Sync); 2] = [&warehouse, &carrier];
+        // One pipeline: when a statement fails, the server turns this COMMIT into a ROLLBACK.
+        let (begun, turn, answer, ended) = tokio::join!(
+            biased;
+            self.block(WHAT, "BEGIN"),
+            self.one(WHAT, &self.delivery_turn, &turn_params),
+            self.one(WHAT, &self.delivery, &params),
+            self.block(WHAT, "COMMIT"),
+        );
+        begun?;
+        turn?;
+        let row = answer?;
+        ended?;
+        let closed: i64 = read(WHAT, &row, 0)?;
+        for column in 1..4 {
+            let changed: i64 = read(WHAT, &row, column)?;
+            if changed != closed {
+                let detail = format!("{closed} orders, but {changed} in answer {column}");
+                return Err(unexpected(WHAT, detail));
+            }
+        }
+        match u32::try_from(closed) {
+            Ok(delivered) if delivered <= DISTRICTS => Ok(DeliveryAnswer { delivered }),
+            _ => Err(unexpected(WHAT, format!("{closed} districts"))),
+        }
+    }
+
+    async fn stock_level(&mut self, input: &StockLevelInput) -> Result<u32, Failure> {
+        const WHAT: &str = "Stock-Level";
+        let (warehouse, district) = (input.warehouse as i32, input.district as i32);
+        let threshold = input.threshold as i32;
+        let row = self.one(WHAT, &self.stock_level, &[&warehouse, &district, &threshold]).await?;
+        let low: i64 = read(WHAT, &row, 0)?;
+        u32::try_from(low).map_err(|_| unexpected(WHAT, format!("{low} items")))
+    }
+}
+
+/// Lines as the arrays of a statement.
+#[derive(Debug, Default)]
+struct Lines {
+    numbers: Vec<i32>,
+    items: Vec<i32>,
+    supplies: Vec<i32>,
+    quantities: Vec<i32>,
+}
+
+/// Splits sorted lines so that no round holds a (warehouse, item) twice: a set-based UPDATE
+/// changes each row once. Nearly every order is one round.
+fn rounds(lines: &[LineInput]) -> Vec<Lines> {
+    let mut rounds = vec![Lines::default()];
+    let mut round = 0;
+    let mut before: Option<&LineInput> = None;
+    for line in lines {
+        let again = before.is_some_and(|before| (before.supply_warehouse, before.item) == (line.supply_warehouse, line.item));
+        round = if again { round + 1 } else { 0 };
+        if round == rounds.len() {
+            rounds.push(Lines::default());
+        }
+        let arrays = &mut rounds[round];
+        arrays.numbers.push(line.number as i32);
+        arrays.items.push(line.item as i32);
+        arrays.supplies.push(line.supply_warehouse as i32);
+        arrays.quantities.push(line.quantity as i32);
+        before = Some(line);
+    }
+    rounds
+}
+
+/// What came back of the lines of one order.
+#[derive(Debug, Default)]
+struct Shown {
+    lines: usize,
+    amount_cents: i64,
+}
+
+impl Shown {
+    /// Adds the six arrays that begin at `column`; NULL arrays mean that no line was taken.
+    fn add(&mut self, what: &'static str, row: &Row, column: usize) -> Result<(), Failure> {
+        let names: Option<Vec<&str>> = read(what, row, column + 1)?;
+        let quantities: Option<Vec<i32>> = read(what, row, column + 2)?;
+        let amounts: Option<Vec<i64>> = read(what, row, column + 5)?;
+        let amounts = amounts.unwrap_or_default();
+        let counts = [names.map_or(0, |n| n.len()), quantities.map_or(0, |q| q.len())];
+        if counts != [amounts.len(); 2] {
+            return Err(unexpected(what, format!("{counts:?} fields of {} lines", amounts.len())));
+        }
+        self.lines += amounts.len();
+        self.amount_cents += amounts.iter().sum::<i64>();
+        Ok(())
+    }
+}
+
+fn read<'row, T: tokio_postgres::types::FromSql<'row>>(what: &'static str, row: &'row Row, column: usize) -> Result<T, Failure> {
+    row.try_get(column).map_err(|source| Failure::Error(OrdersError::Sql { what: what.to_owned(), source }))
+}
+
+fn unexpected(what: &'static str, detail: String) -> Failure {
+    Failure::Error(OrdersError::Answer { what, detail })
+}
+
+enum Class {
+    Retry,
+    Lost,
+    Error,
+}
+
+fn classify(error: &Error, closed: bool) -> Class {
+    let Some(code) = error.code() else {
+        let broken = std::error::Error::source(error).is_some_and(|source| source.is::<std::io::Error>());
+        return if closed || broken || error.is_closed() { Class::Lost } else { Class::Error };
+    };
+    if *code == SqlState::T_R_SERIALIZATION_FAILURE || *code == SqlState::T_R_DEADLOCK_DETECTED {
+        return Class::Retry;
+    }
+    let ended =
+        [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::CANNOT_CONNECT_NOW, SqlState::IDLE_SESSION_TIMEOUT];
+    // Class 08: connection exceptions.
+    if closed || ended.contains(code) || code.code().starts_with("08") { Class::Lost } else { Class::Error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(number: u32, supply_warehouse: u32, item: u32) -> LineInput {
+        LineInput { number, item, supply_warehouse, quantity: 5 }
+    }
+
+    #[test]
+    fn lines_without_repeats_are_one_round() {
+        let rounds = rounds(&[line(2, 1, 4), line(1, 1, 9), line(3, 2, 4)]);
+        assert_eq!(rounds.len(), 1);
+        assert_eq!(rounds[0].numbers, [2, 1, 3]);
+    }
+
+    #[test]
+    fn an_item_ordered_three_times_takes_three_rounds_and_loses_no_line() {
+        let rounds = rounds(&[line(1, 1, 4), line(2, 1, 4), line(5, 1, 4), line(3, 1, 9), line(4, 1, 9)]);
+        let numbers: Vec<_> = rounds.iter().map(|round| round.numbers.clone()).collect();
+        assert_eq!(numbers, [vec![1, 3], vec![2, 4], vec![5]]);
+    }
+}

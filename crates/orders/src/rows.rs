@@ -1,0 +1,485 @@
+//! The rows of a fresh database (clause 4.3.3), generated from a seed.
+//!
+//! The rows of a unit depend on seed, table and warehouse only, never on how many jobs load them.
+
+use rand::Rng;
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+
+use crate::database::Config;
+use crate::random::{CUSTOMERS, DISTRICTS, ITEMS, last_name, push_alphanumeric, push_digits, stream};
+
+/// Orders loaded into each district.
+pub const ORDERS_LOADED: u32 = 3_000;
+/// The first of them that is still open: 2,100 are delivered, 900 are not.
+pub const ORDER_OPEN_FIRST: u32 = 2_101;
+/// History amount and first payment of each customer, in cents.
+const FIRST_PAYMENT_CENTS: i64 = 10_00;
+const ORIGINAL: &[u8] = b"ORIGINAL";
+
+/// The tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names of clause 1.3; Delivered counts deliveries committed")]
+pub enum Table {
+    Item,
+    Warehouse,
+    District,
+    Delivered,
+    Stock,
+    Customer,
+    History,
+    Orders,
+    NewOrder,
+    OrderLine,
+}
+
+/// A piece of loading work: the rows of one table, of one warehouse where the table is large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unit {
+    /// Which table.
+    pub table: Table,
+    /// Of which warehouse; 0 for the rows of all.
+    pub warehouse: u32,
+}
+
+/// Takes the columns of generated rows in their order.
+pub trait RowSink {
+    /// Begins a row.
+    fn row(&mut self);
+    /// A 32-bit number.
+    fn int(&mut self, value: u32);
+    /// An amount in cents, or another 64-bit number.
+    fn long(&mut self, value: i64);
+    /// Text in ASCII.
+    fn text(&mut self, value: &[u8]);
+    /// The time of the load.
+    fn now(&mut self);
+    /// No value.
+    fn null(&mut self);
+}
+
+/// Every unit of a database, the large ones first so that jobs end together.
+#[must_use]
+pub fn units(warehouses: u32) -> Vec<Unit> {
+    let large = [Table::OrderLine, Table::Stock, Table::Customer, Table::Orders, Table::History, Table::NewOrder];
+    let small = [Table::Item, Table::Warehouse, Table::District, Table::Delivered];
+    let of_all = small.into_iter().map(|table| Unit { table, warehouse: 0 });
+    let of_each = (1..=warehouses).flat_map(|warehouse| large.into_iter().map(move |table| Unit { table, warehouse }));
+    of_all.chain(of_each).collect()
+}
+
+/// About how many rows a database of this size has (order lines vary).
+#[must_use]
+pub fn rows_expected(warehouses: u32) -> u64 {
+    let districts = u64::from(DISTRICTS);
+    let orders = u64::from(ORDERS_LOADED) * districts;
+    let open = u64::from(ORDERS_LOADED - ORDER_OPEN_FIRST + 1) * districts;
+    let each = 1 + 2 * districts + u64::from(ITEMS) + 3 * orders + open + 10 * orders;
+    u64::from(ITEMS) + u64::from(warehouses) * each
+}
+
+/// Generates the rows of one unit, a few at a time.
+#[derive(Debug)]
+pub struct RowSource {
+    unit: Unit,
+    config: Config,
+    rng: SmallRng,
+    next: u32,
+    count: u32,
+    scratch: Vec<u8>,
+    /// O_C_ID of the orders of the current district.
+    customers: Vec<u32>,
+    /// O_OL_CNT of the orders of the current district; orders and order lines draw the same.
+    line_counts: Vec<u32>,
+}
+
+impl RowSource {
+    /// The rows of `unit` in a database of `config`.
+    #[must_use]
+    pub fn new(unit: Unit, config: &Config) -> Self {
+        let count = match unit.table {
+            Table::Item | Table::Stock => ITEMS,
+            Table::Warehouse => config.warehouses,
+            Table::District | Table::Delivered => config.warehouses * DISTRICTS,
+            Table::Customer | Table::History => CUSTOMERS * DISTRICTS,
+            Table::Orders | Table::OrderLine | Table::NewOrder => ORDERS_LOADED * DISTRICTS,
+        };
+        Self {
+            unit,
+            config: config.clone(),
+            rng: stream(config.seed, stream_number(unit.table as u64, unit.warehouse, 0)),
+            next: 0,
+            count,
+            scratch: Vec::with_capacity(512),
+            customers: Vec::new(),
+            line_counts: Vec::new(),
+        }
+    }
+
+    /// Generates until `steps` entities (rows; orders for their lines) were taken or all are done;
+    /// returns whether there is more.
+    pub fn push(&mut self, steps: u32, sink: &mut impl RowSink) -> bool {
+        let upto = self.count.min(self.next.saturating_add(steps));
+        while self.next < upto {
+            let index = self.next;
+            match self.unit.table {
+                Table::Item => self.item(index + 1, sink),
+                Table::Warehouse => self.warehouse(index + 1, sink),
+                Table::District => self.district(index, sink),
+                Table::Delivered => delivered(index, sink),
+                Table::Stock => self.stock(index + 1, sink),
+                Table::Customer => self.customer(index, sink),
+                Table::History => self.history(index, sink),
+                Table::Orders => self.order(index, sink),
+                Table::NewOrder => self.new_order(index, sink),
+                Table::OrderLine => self.order_lines(index, sink),
+            }
+            self.next += 1;
+        }
+        self.next < self.count
+    }
+
+    fn item(&mut self, item: u32, sink: &mut impl RowSink) {
+        sink.row();
+        sink.int(item);
+        sink.int(self.rng.random_range(1..=10_000)); // I_IM_ID
+        self.text(14, 24, sink); // I_NAME
+        sink.long(self.rng.random_range(1_00..=100_00)); // I_PRICE
+        self.data(sink); // I_DATA
+    }
+
+    fn warehouse(&mut self, warehouse: u32, sink: &mut impl RowSink) {
+        sink.row();
+        sink.int(warehouse);
+        self.text(6, 10, sink); // W_NAME
+        self.address(sink);
+        sink.int(self.rng.random_range(0..=2_000)); // W_TAX
+        sink.long(300_000_00); // W_YTD
+    }
+
+    fn district(&mut self, index: u32, sink: &mut impl RowSink) {
+        sink.row();
+        sink.int(index / DISTRICTS + 1);
+        sink.int(index % DISTRICTS + 1);
+        self.text(6, 10, sink); // D_NAME
+        self.address(sink);
+        sink.int(self.rng.random_range(0..=2_000)); // D_TAX
+        sink.long(30_000_00); // D_YTD
+        sink.int(ORDERS_LOADED + 1); // D_NEXT_O_ID
+    }
+
+    fn stock(&mut self, item: u32, sink: &mut impl RowSink) {
+        sink.row();
+        sink.int(self.unit.warehouse);
+        sink.int(item);
+        sink.int(self.rng.random_range(10..=100)); // S_QUANTITY
+        for _ in 0..DISTRICTS {
+            self.text(24, 24, sink); // S_DIST_xx
+        }
+        sink.long(0); // S_YTD
+        sink.int(0); // S_ORDER_CNT
+        sink.int(0); // S_REMOTE_CNT
+        self.data(sink); // S_DATA
+    }
+
+    fn customer(&mut self, index: u32, sink: &mut impl RowSink) {
+        let customer = index % CUSTOMERS + 1;
+        let name = if customer <= 1_000 { customer - 1 } else { self.config.constants.last_name_load(&mut self.rng) };
+        sink.row();
+        sink.int(self.unit.warehouse);
+        sink.int(index / CUSTOMERS + 1);
+        sink.int(customer);
+        self.text(8, 16, sink); // C_FIRST
+        sink.text(b"OE"); // C_MIDDLE
+        sink.text(last_name(name).as_bytes()); // C_LAST
+        self.address(sink);
+        self.digits(16, b"", sink); // C_PHONE
+        sink.now(); // C_SINCE
+        let bad_credit = self.rng.random_range(1..=10) == 1;
+        sink.text(if bad_credit { b"BC" } else { b"GC" }); // C_CREDIT
+        sink.long(50_000_00); // C_CREDIT_LIM
+        sink.int(self.rng.random_range(0..=5_000)); // C_DISCOUNT
+        sink.long(-FIRST_PAYMENT_CENTS); // C_BALANCE
+        sink.long(FIRST_PAYMENT_CENTS); // C_YTD_PAYMENT
+        sink.int(1); // C_PAYMENT_CNT
+        sink.int(0); // C_DELIVERY_CNT
+        self.text(300, 500, sink); // C_DATA
+    }
+
+    fn history(&mut self, index: u32, sink: &mut impl RowSink) {
+        let (warehouse, district) = (self.unit.warehouse, index / CUSTOMERS + 1);
+        sink.row();
+        sink.int(index % CUSTOMERS + 1);
+        sink.int(district);
+        sink.int(warehouse);
+        sink.int(district);
+        sink.int(warehouse);
+        sink.now();
+        sink.long(FIRST_PAYMENT_CENTS);
+        self.text(12, 24, sink);
+    }
+
+    fn order(&mut self, index: u32, sink: &mut impl RowSink) {
+        self.begin_district(index);
+        let order = index % ORDERS_LOADED;
+        sink.row();
+        sink.int(self.unit.warehouse);
+        sink.int(index / ORDERS_LOADED + 1);
+        sink.int(order + 1);
+        sink.int(self.customers[order as usize]);
+        sink.now(); // O_ENTRY_D
+        if order + 1 < ORDER_OPEN_FIRST {
+            sink.int(self.rng.random_range(1..=10)); // O_CARRIER_ID
+        } else {
+            sink.null();
+        }
+        sink.int(self.line_counts[order as usize]);
+        sink.int(1); // O_ALL_LOCAL
+    }
+
+    fn new_order(&self, index: u32, sink: &mut impl RowSink) {
+        let order = index % ORDERS_LOADED + 1;
+        if order >= ORDER_OPEN_FIRST {
+            sink.row();
+            sink.int(self.unit.warehouse);
+            sink.int(index / ORDERS_LOADED + 1);
+            sink.int(order);
+        }
+    }
+
+    fn order_lines(&mut self, index: u32, sink: &mut impl RowSink) {
+        self.begin_district(index);
+        let order = index % ORDERS_LOADED;
+        let delivered = order + 1 < ORDER_OPEN_FIRST;
+        for number in 1..=self.line_counts[order as usize] {
+            sink.row();
+            sink.int(self.unit.warehouse);
+            sink.int(index / ORDERS_LOADED + 1);
+            sink.int(order + 1);
+            sink.int(number);
+            sink.int(self.rng.random_range(1..=ITEMS)); // OL_I_ID
+            sink.int(self.unit.warehouse); // OL_SUPPLY_W_ID
+            if delivered {
+                sink.now(); // OL_DELIVERY_D = O_ENTRY_D
+            } else {
+                sink.null();
+            }
+            sink.int(5); // OL_QUANTITY
+            sink.long(if delivered { 0 } else { self.rng.random_range(1..=9_999_99) });
+            self.text(24, 24, sink); // OL_DIST_INFO
+        }
+    }
+
+    /// Draws what orders and order lines of a district share, when `index` is its first order.
+    fn begin_district(&mut self, index: u32) {
+        if !index.is_multiple_of(ORDERS_LOADED) {
+            return;
+        }
+        let district = index / ORDERS_LOADED + 1;
+        // One stream for both tables: Orders' number, so that they agree.
+        let number = stream_number(Table::Orders as u64, self.unit.warehouse, district);
+        let mut rng = stream(self.config.seed, number);
+        self.customers = (1..=CUSTOMERS).collect();
+        self.customers.shuffle(&mut rng);
+        self.line_counts = (0..ORDERS_LOADED).map(|_| rng.random_range(5..=15)).collect();
+    }
+
+    fn text(&mut self, least: usize, most: usize, sink: &mut impl RowSink) {
+        let length = if least == most { least } else { self.rng.random_range(least..=most) };
+        self.scratch.clear();
+        push_alphanumeric(&mut self.rng, length, &mut self.scratch);
+        sink.text(&self.scratch);
+    }
+
+    /// 26 to 50 characters, of which 10 % hold ORIGINAL somewhere.
+    fn data(&mut self, sink: &mut impl RowSink) {
+        let length = self.rng.random_range(26..=50);
+        self.scratch.clear();
+        push_alphanumeric(&mut self.rng, length, &mut self.scratch);
+        if self.rng.random_range(1..=10) == 1 {
+            let at = self.rng.random_range(0..=length - ORIGINAL.len());
+            self.scratch[at..at + ORIGINAL.len()].copy_from_slice(ORIGINAL);
+        }
+        sink.text(&self.scratch);
+    }
+
+    fn digits(&mut self, count: usize, tail: &[u8], sink: &mut impl RowSink) {
+        self.scratch.clear();
+        push_digits(&mut self.rng, count, &mut self.scratch);
+        self.scratch.extend_from_slice(tail);
+        sink.text(&self.scratch);
+    }
+
+    /// Street twice, city, state, zip.
+    fn address(&mut self, sink: &mut impl RowSink) {
+        self.text(10, 20, sink);
+        self.text(10, 20, sink);
+        self.text(10, 20, sink);
+        self.text(2, 2, sink);
+        self.digits(4, b"11111", sink);
+    }
+}
+
+fn delivered(index: u32, sink: &mut impl RowSink) {
+    sink.row();
+    sink.int(index / DISTRICTS + 1);
+    sink.int(index % DISTRICTS + 1);
+    sink.long(0);
+}
+
+/// Streams of one load: table, warehouse and district never share one.
+const fn stream_number(table: u64, warehouse: u32, district: u32) -> u64 {
+    (table << 56) | ((warehouse as u64) << 8) | district as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::NuRandConstants;
+
+    #[derive(Debug, Clone, PartialEq)]
+    enum Value {
+        Int(u32),
+        Long(i64),
+        Text(Vec<u8>),
+        Now,
+        Null,
+    }
+
+    #[derive(Default)]
+    struct Collected(Vec<Vec<Value>>);
+
+    impl Collected {
+        fn add(&mut self, value: Value) {
+            self.0.last_mut().unwrap().push(value);
+        }
+        fn int(&self, row: usize, column: usize) -> u32 {
+            let Value::Int(value) = self.0[row][column] else { panic!("{:?}", self.0[row]) };
+            value
+        }
+    }
+
+    impl RowSink for Collected {
+        fn row(&mut self) {
+            self.0.push(Vec::new());
+        }
+        fn int(&mut self, value: u32) {
+            self.add(Value::Int(value));
+        }
+        fn long(&mut self, value: i64) {
+            self.add(Value::Long(value));
+        }
+        fn text(&mut self, value: &[u8]) {
+            self.add(Value::Text(value.to_vec()));
+        }
+        fn now(&mut self) {
+            self.add(Value::Now);
+        }
+        fn null(&mut self) {
+            self.add(Value::Null);
+        }
+    }
+
+    fn generate(table: Table, warehouse: u32) -> Vec<Vec<Value>> {
+        collect(table, warehouse).0
+    }
+
+    fn collect(table: Table, warehouse: u32) -> Collected {
+        let constants = NuRandConstants::draw(&mut stream(9, 0));
+        let config = Config { warehouses: 2, seed: 9, constants };
+        let mut source = RowSource::new(Unit { table, warehouse }, &config);
+        let mut rows = Collected::default();
+        while source.push(997, &mut rows) {}
+        rows
+    }
+
+    #[test]
+    fn tables_have_their_rows() {
+        for (table, warehouse, rows) in [
+            (Table::Warehouse, 0, 2),
+            (Table::District, 0, 20),
+            (Table::Delivered, 0, 20),
+            (Table::Item, 0, 100_000),
+            (Table::Stock, 1, 100_000),
+            (Table::Customer, 1, 30_000),
+            (Table::History, 1, 30_000),
+            (Table::Orders, 1, 30_000),
+            (Table::NewOrder, 1, 9_000),
+        ] {
+            assert_eq!(generate(table, warehouse).len(), rows, "{table:?}");
+        }
+    }
+
+    #[test]
+    fn order_lines_are_as_many_as_their_orders_say_and_open_ones_have_amounts() {
+        let orders = collect(Table::Orders, 2);
+        let lines = collect(Table::OrderLine, 2);
+        let promised: u32 = (0..orders.0.len()).map(|row| orders.int(row, 6)).sum();
+        assert_eq!(lines.0.len(), promised as usize);
+        let mean = f64::from(promised) / 30_000.0;
+        assert!((mean - 10.0).abs() < 0.1, "{mean}");
+        for line in &lines.0 {
+            let Value::Int(order) = line[2] else { panic!("{line:?}") };
+            let Value::Long(cents) = line[8] else { panic!("{line:?}") };
+            if order <= 2_100 {
+                assert_eq!((&line[6], cents), (&Value::Now, 0));
+            } else {
+                assert!(line[6] == Value::Null && (1..=9_999_99).contains(&cents));
+            }
+        }
+    }
+
+    #[test]
+    fn customers_of_orders_are_a_permutation_in_each_district() {
+        let orders = collect(Table::Orders, 1);
+        for district in 0..10 {
+            let mut customers: Vec<u32> = (district * 3_000..(district + 1) * 3_000).map(|row| orders.int(row, 3)).collect();
+            assert_ne!(customers[..10], (1..=10).collect::<Vec<_>>()[..]);
+            customers.sort_unstable();
+            assert_eq!(customers, (1..=3_000).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn first_thousand_customers_take_the_names_in_order_and_a_tenth_has_bad_credit() {
+        let customers = generate(Table::Customer, 1);
+        for (index, row) in customers.iter().enumerate().take(1_000) {
+            let expected = last_name(u32::try_from(index).unwrap());
+            assert_eq!(row[5], Value::Text(expected.into_bytes()));
+        }
+        let bad = customers.iter().filter(|row| row[13] == Value::Text(b"BC".to_vec())).count();
+        assert!((2_700..3_300).contains(&bad), "{bad}");
+    }
+
+    #[test]
+    fn a_tenth_of_items_is_original_and_prices_are_1_to_100() {
+        let items = generate(Table::Item, 0);
+        let mut original = 0;
+        for row in &items {
+            let (Value::Long(price), Value::Text(data)) = (&row[3], &row[4]) else { panic!("{row:?}") };
+            assert!((1_00..=100_00).contains(price));
+            assert!((26..=50).contains(&data.len()));
+            original += usize::from(data.windows(8).any(|window| window == ORIGINAL));
+        }
+        assert!((9_500..10_500).contains(&original), "{original}");
+    }
+
+    #[test]
+    fn rows_do_not_depend_on_how_many_are_taken_at_once() {
+        let constants = NuRandConstants::draw(&mut stream(9, 0));
+        let config = Config { warehouses: 2, seed: 9, constants };
+        let mut source = RowSource::new(Unit { table: Table::OrderLine, warehouse: 2 }, &config);
+        let mut rows = Collected::default();
+        while source.push(1, &mut rows) {}
+        assert!(rows.0 == generate(Table::OrderLine, 2));
+    }
+
+    #[test]
+    fn expected_rows_are_within_one_per_cent() {
+        let lines = generate(Table::OrderLine, 1).len() as f64;
+        let all = rows_expected(1) as f64;
+        let exact = 100_000.0 + 21.0 + 100_000.0 + 90_000.0 + 9_000.0 + lines;
+        assert!((all - exact).abs() / exact < 0.01);
+        assert_eq!(units(3).len(), 4 + 3 * 6);
+    }
+}

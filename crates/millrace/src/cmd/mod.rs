@@ -22,4 +22,7 @@ macro_rules! commands {
     };
 }
 
-commands! {}
+commands! {
+    /// Order-entry load: load, run, check on any PostgreSQL
+    orders => Orders,
+}

@@ -25,14 +25,14 @@ stocked AS (
                         + CASE WHEN s_quantity >= l.quantity + 10 THEN 0 ELSE 91 END,
            s_ytd = s_ytd + l.quantity,
            s_order_cnt = s_order_cnt + 1,
-           s_remote_cnt = s_remote_cnt + CASE WHEN l.supply = $1 THEN 0 ELSE 1 END
+           s_remote_cnt = s_remote_cnt + CASE WHEN l.supply = $1::int4 THEN 0 ELSE 1 END
       FROM unnest($4::int4[], $5::int4[], $6::int4[], $7::int4[])
                AS l(number, item, supply, quantity)
       JOIN item ON i_id = l.item
      WHERE s_w_id = l.supply AND s_i_id = l.item
     RETURNING l.number, l.item, l.supply, l.quantity, i_name, s_quantity, i_price,
               l.quantity * i_price AS amount,
-              CASE $2 WHEN 1 THEN s_dist_01 WHEN 2 THEN s_dist_02 WHEN 3 THEN s_dist_03
+              CASE $2::int4 WHEN 1 THEN s_dist_01 WHEN 2 THEN s_dist_02 WHEN 3 THEN s_dist_03
                       WHEN 4 THEN s_dist_04 WHEN 5 THEN s_dist_05 WHEN 6 THEN s_dist_06
                       WHEN 7 THEN s_dist_07 WHEN 8 THEN s_dist_08 WHEN 9 THEN s_dist_09
                       ELSE s_dist_10 END AS dist_info,

@@ -1,0 +1,177 @@
+//! What `millrace orders` prints for people.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use orders::checks::CheckReport;
+use orders::loader::{LoadReport, Progress};
+use results::orders_run::{OrdersRun, TransactionRecord, Transactions};
+
+/// The five transactions with their names, in the order of the tables.
+pub(super) fn rows(transactions: &Transactions) -> [(&'static str, &TransactionRecord); 5] {
+    [
+        ("New-Order", &transactions.new_order),
+        ("Payment", &transactions.payment),
+        ("Order-Status", &transactions.order_status),
+        ("Delivery", &transactions.delivery),
+        ("Stock-Level", &transactions.stock_level),
+    ]
+}
+
+/// The result of a run.
+pub(super) fn run_table(run: &OrdersRun) -> String {
+    let mut out = String::new();
+    let _ = writeln!(
+        out,
+        "{:.0} order entry transactions per minute ({} orders in {:.0} s after {:.0} s warm-up)",
+        run.oets_per_minute, run.orders, run.measured_s, run.warmup_s
+    );
+    let _ = writeln!(out, "{}", run.disclaimer);
+    let _ = writeln!(
+        out,
+        "{}; {} warehouses, {} users on {} threads, all-warehouses terminals, closed loop, {}, seed {}\n",
+        run.database_version, run.warehouses, run.users, run.threads, run.isolation, run.seed
+    );
+    let _ = writeln!(
+        out,
+        "{:<13}{:>9}{:>8}{:>8}{:>8}{:>8} | ms{:>6}{:>8}{:>8}{:>8}{:>8}{:>9}",
+        "", "count", "mix %", "rolled", "errors", "retries", "mean", "p50", "p90", "p99", "p99.9", "max"
+    );
+    let mix = &run.mix_percent;
+    let shares = [mix.new_order, mix.payment, mix.order_status, mix.delivery, mix.stock_level];
+    for ((name, record), share) in rows(&run.transactions).into_iter().zip(shares) {
+        let response = &record.response_us;
+        let _ = writeln!(
+            out,
+            "{name:<13}{:>9}{share:>8.2}{:>8}{:>8}{:>8} | {:>8.2}{:>8.2}{:>8.2}{:>8.2}{:>8.2}{:>9.2}",
+            record.count,
+            record.rolled_back,
+            record.errors,
+            record.retries,
+            response.mean / 1e3,
+            ms(response.p50),
+            ms(response.p90),
+            ms(response.p99),
+            ms(response.p999),
+            ms(response.max),
+        );
+    }
+    let audit = &run.audit;
+    let _ = writeln!(
+        out,
+        "\ndrawn: {:.2} % rolled back, {:.2} lines per order, {:.2} % remote lines, {:.1} % remote payments, \
+         {:.1} % by name, {:.2} % deliveries skipped",
+        audit.rollback_percent,
+        audit.lines_per_order,
+        audit.remote_lines_percent,
+        audit.remote_payments_percent,
+        audit.by_name_percent,
+        audit.skipped_deliveries_percent,
+    );
+    let cpu = run.driver_cpu;
+    let finished: u64 =
+        rows(&run.transactions).iter().map(|(_, record)| record.count + record.rolled_back).sum();
+    let _ = writeln!(
+        out,
+        "driver CPU: {:.2} s user, {:.2} s sys, {:.0} us per transaction; connections lost: {}",
+        cpu.user_s,
+        cpu.sys_s,
+        (cpu.user_s + cpu.sys_s) * 1e6 / finished.max(1) as f64,
+        run.connection_losses,
+    );
+    out
+}
+
+fn ms(value_us: u64) -> f64 {
+    value_us as f64 / 1e3
+}
+
+/// The result of a load.
+pub(super) fn loaded(report: &LoadReport) -> String {
+    format!(
+        "loaded {} warehouses in {:.1} s: {} rows, {:.0} MiB, {} jobs, seed {}",
+        report.warehouses,
+        report.seconds,
+        report.rows,
+        report.bytes as f64 / f64::from(1 << 20),
+        report.jobs,
+        report.seed
+    )
+}
+
+/// The result of the checks.
+pub(super) fn check_table(report: &CheckReport) -> String {
+    let mut out = String::new();
+    for check in &report.checks {
+        let verdict = if check.passed { "ok" } else { "FAILED" };
+        let _ = writeln!(out, "{:>2}  {verdict:<7} {}", check.number, check.name);
+        if let Some(example) = &check.example {
+            let _ = writeln!(out, "            {} violations; {example}", check.violations);
+        }
+    }
+    if let Some(log) = &report.acknowledged {
+        let good = log.missing == 0 && log.repeated == 0;
+        let verdict = if good { "ok" } else { "FAILED" };
+        let _ = writeln!(
+            out,
+            "ack {verdict:<7} {} acknowledged orders, {} missing, {} repeated{}",
+            log.orders,
+            log.missing,
+            log.repeated,
+            if log.cut_short { ", last line cut short" } else { "" }
+        );
+        for order in &log.examples {
+            let _ = writeln!(
+                out,
+                "            missing: warehouse {} district {} order {}",
+                order.warehouse, order.district, order.order
+            );
+        }
+    }
+    let _ = writeln!(out, "{} passed, {} failed", report.passed, report.failed);
+    out
+}
+
+/// Shows the progress of a load on stderr: one line rewritten on a terminal, else a line every
+/// five seconds.
+pub(super) struct ProgressPrinter {
+    live: bool,
+    shown: Option<Instant>,
+}
+
+impl ProgressPrinter {
+    pub(super) const fn new(live: bool) -> Self {
+        Self { live, shown: None }
+    }
+
+    pub(super) fn show(&mut self, progress: &Progress) {
+        let due = self.live
+            || self.shown.is_none_or(|shown| shown.elapsed() >= Duration::from_secs(5));
+        if !due {
+            return;
+        }
+        self.shown = Some(Instant::now());
+        let share = progress.rows as f64 * 100.0 / progress.rows_expected.max(1) as f64;
+        let remaining = progress
+            .remaining
+            .map_or_else(String::new, |left| format!(", about {} s to go", left.as_secs()));
+        let line = format!(
+            "{:>4} s  {:<20} {:.1} M rows ({:.0} %){remaining}",
+            progress.elapsed.as_secs(),
+            progress.step,
+            progress.rows as f64 / 1e6,
+            share.min(100.0),
+        );
+        if self.live {
+            eprint!("\r{line:<78}");
+        } else {
+            eprintln!("{line}");
+        }
+    }
+
+    pub(super) fn end(&self) {
+        if self.live && self.shown.is_some() {
+            eprintln!();
+        }
+    }
+}

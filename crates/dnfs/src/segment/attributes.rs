@@ -1,0 +1,227 @@
+//! The attribute record of a slot: a sequence lock that survives its writer, and the order of replies.
+
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::fence;
+
+use super::layout::Slot;
+use crate::sys::shm::give_way;
+
+/// Turns given to a writer before its record is taken over. A live writer needs nanoseconds; one that was killed never
+/// ends; one that was stopped finds at its end that it lost the lock, and the record is fetched anew.
+const PATIENCE_TURNS: u32 = 64;
+
+/// What changes about a file besides its size. Times are seconds << 32 | nanoseconds, so that they compare.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AttrRecord {
+    pub(crate) mode: u32,
+    pub(crate) nlink: u32,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    /// Disk space in bytes.
+    pub(crate) used: u64,
+    pub(crate) atime: u64,
+    pub(crate) mtime: u64,
+    pub(crate) ctime: u64,
+}
+
+/// State of a slot's record at the moment a request is sent: tells afterwards whether others came first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AttrMoment {
+    sequence: u64,
+    doubts: u32,
+}
+
+impl AttrRecord {
+    fn to_words(self) -> [u64; 6] {
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        [pair(self.mode, self.nlink), pair(self.uid, self.gid), self.used, self.atime, self.mtime, self.ctime]
+    }
+
+    fn of_words([first, second, used, atime, mtime, ctime]: [u64; 6]) -> Self {
+        let (low, high) = (|word: u64| word as u32, |word: u64| (word >> 32) as u32);
+        let (mode, nlink, uid, gid) = (low(first), high(first), low(second), high(second));
+        Self { mode, nlink, uid, gid, used, atime, mtime, ctime }
+    }
+
+    /// Whether they differ in more than times and space: something a late reply must not take back.
+    fn differs_in_rights(self, other: Self) -> bool {
+        (self.mode, self.nlink, self.uid, self.gid) != (other.mode, other.nlink, other.uid, other.gid)
+    }
+}
+
+fn checksum(words: [u64; 6]) -> u64 {
+    words.iter().fold(0x9e37_79b9_7f4a_7c15, |sum, word| (sum ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(29))
+}
+
+impl Slot {
+    /// To be taken when a request is sent whose reply carries attributes.
+    pub(crate) fn attr_moment(&self) -> AttrMoment {
+        AttrMoment { doubts: self.attr_doubts.load(Acquire), sequence: self.attr_sequence.load(Acquire) }
+    }
+
+    /// The record; none when it was never fetched, is in doubt, or a killed process left it torn.
+    pub(crate) fn attr_record(&self) -> Option<AttrRecord> {
+        if self.attr_doubts.load(Acquire) != self.attr_settled.load(Acquire) {
+            return None;
+        }
+        for _ in 0..PATIENCE_TURNS {
+            let before = self.attr_sequence.load(Acquire);
+            if before & 1 == 0 {
+                let (words, sum) = self.attr_words();
+                fence(Acquire);
+                if self.attr_sequence.load(Relaxed) == before {
+                    return (sum == checksum(words)).then(|| AttrRecord::of_words(words));
+                }
+            }
+            give_way();
+        }
+        None
+    }
+
+    /// Says that the record no longer holds: the next reader fetches it.
+    pub(crate) fn attr_doubt(&self) {
+        self.attr_doubts.fetch_add(1, AcqRel);
+    }
+
+    /// Takes over attributes from a reply to a request sent at `moment`, unless a newer reply was taken over already.
+    ///
+    /// A request sent after the last change of the record must have seen at least as much. One that overlapped with
+    /// another is newer only if its change time is; with equal change times (a coarse clock) and different rights
+    /// nobody can tell, and the record is put in doubt.
+    pub(crate) fn attr_apply(&self, generation: u32, record: AttrRecord, moment: AttrMoment) {
+        let (owned, before) = self.attr_lock();
+        if self.generation.load(Acquire) != generation {
+            let _ = self.attr_sequence.compare_exchange(owned, owned + 1, Release, Relaxed);
+            self.attr_doubt();
+            return;
+        }
+        let (words, sum) = self.attr_words();
+        let known = (sum == checksum(words)).then(|| AttrRecord::of_words(words));
+        let newest = before == Some(moment.sequence);
+        let accept = newest || known.is_none_or(|known| record.ctime > known.ctime);
+        if accept {
+            self.store_attr(record);
+        } else if known.is_some_and(|known| record.ctime == known.ctime && record.differs_in_rights(known)) {
+            self.attr_doubt();
+        }
+        if self.attr_sequence.compare_exchange(owned, owned + 1, Release, Relaxed).is_err() {
+            self.attr_doubt(); // taken over while we were stopped: what was written may be torn or old
+        }
+        if accept && newest {
+            self.attr_settled.fetch_max(moment.doubts, AcqRel);
+        }
+    }
+
+    /// Begins the life of a record: the slot is not yet anyone's.
+    pub(crate) fn attr_begin(&self, record: AttrRecord) {
+        let (owned, _) = self.attr_lock();
+        self.store_attr(record);
+        if self.attr_sequence.compare_exchange(owned, owned + 1, Release, Relaxed).is_ok() {
+            self.attr_settled.store(self.attr_doubts.load(Acquire), Release);
+        } else {
+            self.attr_doubt();
+        }
+    }
+
+    /// Locks the record: the odd sequence number that is ours, and the even one before it unless taken over.
+    fn attr_lock(&self) -> (u64, Option<u64>) {
+        let mut turns = 0;
+        loop {
+            let sequence = self.attr_sequence.load(Acquire);
+            let free = sequence & 1 == 0;
+            if free || turns >= PATIENCE_TURNS {
+                let owned = if free { sequence + 1 } else { sequence + 2 };
+                if self.attr_sequence.compare_exchange(sequence, owned, Acquire, Relaxed).is_ok() {
+                    fence(Release);
+                    return (owned, free.then_some(sequence));
+                }
+            } else {
+                turns += 1;
+                give_way();
+            }
+        }
+    }
+
+    fn attr_words(&self) -> ([u64; 6], u64) {
+        (core::array::from_fn(|place| self.attr[place].load(Relaxed)), self.attr_sum.load(Relaxed))
+    }
+
+    fn store_attr(&self, record: AttrRecord) {
+        let words = record.to_words();
+        for (place, word) in self.attr.iter().zip(words) {
+            place.store(word, Relaxed);
+        }
+        self.attr_sum.store(checksum(words), Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::blank_slot;
+    use super::*;
+
+    fn record(mode: u32, ctime: u64) -> AttrRecord {
+        AttrRecord { mode, ctime, nlink: 1, ..AttrRecord::default() }
+    }
+
+    #[test]
+    fn late_older_reply_never_overwrites_a_newer_one() {
+        let slot = blank_slot();
+        slot.attr_begin(record(0o600, 10));
+        let early = slot.attr_moment();
+        slot.attr_apply(1, record(0o640, 20), slot.attr_moment());
+        slot.attr_apply(1, record(0o600, 15), early);
+        assert_eq!(slot.attr_record(), Some(record(0o640, 20)));
+    }
+
+    #[test]
+    fn request_sent_after_the_last_change_wins_even_if_the_servers_clock_went_back() {
+        let slot = blank_slot();
+        slot.attr_begin(record(0o600, 100));
+        slot.attr_apply(1, record(0o640, 50), slot.attr_moment());
+        assert_eq!(slot.attr_record(), Some(record(0o640, 50)));
+    }
+
+    #[test]
+    fn overlapping_replies_of_one_tick_with_different_rights_put_the_record_in_doubt() {
+        let slot = blank_slot();
+        slot.attr_begin(record(0o600, 10));
+        let early = slot.attr_moment();
+        slot.attr_apply(1, record(0o640, 20), slot.attr_moment());
+        slot.attr_apply(1, record(0o600, 20), early);
+        assert_eq!(slot.attr_record(), None);
+        slot.attr_apply(1, record(0o640, 20), slot.attr_moment());
+        assert_eq!(slot.attr_record(), Some(record(0o640, 20)));
+    }
+
+    #[test]
+    fn record_torn_by_a_killed_writer_is_not_believed_and_its_lock_is_taken_over() {
+        let slot = blank_slot();
+        slot.attr_begin(record(0o600, 10));
+        let (_, _) = slot.attr_lock();
+        slot.attr[0].store(7, Relaxed); // killed here
+        assert_eq!(slot.attr_record(), None);
+        slot.attr_apply(1, record(0o644, 11), slot.attr_moment());
+        assert_eq!(slot.attr_record().map(|found| found.mode), Some(0o644));
+    }
+
+    #[test]
+    fn doubt_raised_while_a_request_is_out_is_not_settled_by_its_reply() {
+        let slot = blank_slot();
+        slot.attr_begin(record(0o600, 10));
+        slot.attr_doubt();
+        let moment = slot.attr_moment();
+        slot.attr_doubt();
+        slot.attr_apply(1, record(0o600, 10), moment);
+        assert_eq!(slot.attr_record(), None);
+    }
+
+    #[test]
+    fn reply_for_a_slot_that_now_stands_for_another_file_changes_nothing() {
+        let slot = blank_slot();
+        slot.attr_begin(record(0o600, 10));
+        slot.attr_apply(3, record(0o777, 90), slot.attr_moment());
+        slot.attr_apply(1, record(0o600, 10), slot.attr_moment());
+        assert_eq!(slot.attr_record(), Some(record(0o600, 10)));
+    }
+}

@@ -1,0 +1,358 @@
+//! Which writes are not yet stable, under which verifier, and who still has to hear that some were lost.
+//!
+//! Three counters of the slot tell whether a COMMIT is due (`dirty`, `clean`) and whether a new verifier means loss
+//! (`answered`, `settled`); see the layout. A write counts as dirty before it is sent, so that a killed writer leaves a
+//! COMMIT due, and again when it is answered, so that a COMMIT under way meanwhile does not cover it. Error sequences
+//! follow Linux' errseq_t: a counter whose lowest bit says that somebody has seen this value.
+
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+use super::layout::{Header, Slot};
+
+const SEEN: u32 = 1;
+
+/// The verifiers of one server in the order they were met: epoch n is the n-th, 0 is none yet.
+#[derive(Clone, Copy)]
+pub(crate) struct Verifiers<'a> {
+    pub(crate) header: &'a Header,
+    pub(crate) log: &'a [AtomicU64],
+}
+
+/// More verifiers than the segment can tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct VerifiersFull;
+
+impl Verifiers<'_> {
+    /// The newest epoch; to be taken before a request is sent.
+    pub(crate) fn newest(&self) -> u32 {
+        self.header.epoch.load(Acquire)
+    }
+
+    /// Epoch of the verifier in a reply to a request sent when `sent` was the newest.
+    ///
+    /// Looked for only among the epochs since then: a server that shows an older one now has gone back, which is a new
+    /// state of it, not a late reply.
+    pub(crate) fn epoch_of(&self, verifier: u64, sent: u32) -> Result<u32, VerifiersFull> {
+        // An entry of 0 is free, so a server's 0 is kept as another number.
+        let verifier = if verifier == 0 { u64::MAX } else { verifier };
+        loop {
+            let newest = self.header.epoch.load(Acquire);
+            for epoch in (sent.max(1)..=newest).rev() {
+                if self.log.get(epoch as usize - 1).ok_or(VerifiersFull)?.load(Acquire) == verifier {
+                    return Ok(epoch);
+                }
+            }
+            let place = self.log.get(newest as usize).ok_or(VerifiersFull)?;
+            // Whoever filled the place, the epoch moves on: nobody waits for a process that was killed in between.
+            let _ = place.compare_exchange(0, verifier, AcqRel, Acquire);
+            let _ = self.header.epoch.compare_exchange(newest, newest + 1, AcqRel, Acquire);
+        }
+    }
+}
+
+/// What a COMMIT about to be sent will cover.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CommitTicket {
+    answered: u64,
+    dirty: u64,
+    loss_epoch: u32,
+    sent: u32,
+}
+
+/// What came of a COMMIT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Committed {
+    /// Everything the ticket covers is stable, or its loss is noted.
+    Settled,
+    /// The server changed while the reply was under way: send another.
+    Again,
+}
+
+fn halves(loss: u64) -> (u32, u32) {
+    ((loss >> 32) as u32, loss as u32)
+}
+
+fn joined(epoch: u32, error: u32) -> u64 {
+    u64::from(epoch) << 32 | u64::from(error)
+}
+
+/// The error sequence after one more error: a new value only if somebody has seen the last one.
+fn raised(error: u32) -> u32 {
+    if error == 0 || error & SEEN != 0 { (error | SEEN).wrapping_add(1).max(2) } else { error }
+}
+
+impl Slot {
+    /// Before an unstable write is sent.
+    pub(crate) fn write_starts(&self) {
+        self.dirty.fetch_add(1, AcqRel);
+    }
+
+    /// After an unstable write was answered with `verifier`; `sent` is the newest epoch when it was sent.
+    pub(crate) fn write_answered(&self, verifiers: Verifiers<'_>, verifier: u64, sent: u32) -> Result<(), VerifiersFull> {
+        // Counted first: whoever moves the epoch on from now on sees a write that it must report.
+        let answered = self.answered.fetch_add(1, AcqRel);
+        self.dirty.fetch_add(1, AcqRel);
+        let epoch = verifiers.epoch_of(verifier, sent)?;
+        let mut loss = self.loss.load(Acquire);
+        loop {
+            let (known, error) = halves(loss);
+            let next = match known.cmp(&epoch) {
+                core::cmp::Ordering::Equal => return Ok(()),
+                // The server has moved on since it answered: this very write may be gone.
+                core::cmp::Ordering::Greater => joined(known, raised(error)),
+                core::cmp::Ordering::Less => {
+                    let lost = known != 0 && answered > self.settled.load(Acquire);
+                    joined(epoch, if lost { raised(error) } else { error })
+                }
+            };
+            match self.loss.compare_exchange(loss, next, AcqRel, Acquire) {
+                Ok(_) => return Ok(()),
+                Err(current) => loss = current,
+            }
+        }
+    }
+
+    /// Notes that unsettled data was lost for another reason than a verifier: a split write crossed a restart.
+    pub(crate) fn note_loss(&self) {
+        let _ = self.loss.fetch_update(AcqRel, Acquire, |loss| {
+            let (epoch, error) = halves(loss);
+            Some(joined(epoch, raised(error)))
+        });
+    }
+
+    /// Whether a COMMIT is due.
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.dirty.load(Acquire) > self.clean.load(Acquire)
+    }
+
+    /// Before a COMMIT; none when nothing is due.
+    pub(crate) fn commit_starts(&self, verifiers: Verifiers<'_>) -> Option<CommitTicket> {
+        let dirty = self.dirty.load(Acquire);
+        if dirty <= self.clean.load(Acquire) {
+            return None;
+        }
+        let answered = self.answered.load(Acquire);
+        let (loss_epoch, _) = halves(self.loss.load(Acquire));
+        Some(CommitTicket { answered, dirty, loss_epoch, sent: verifiers.newest() })
+    }
+
+    /// After a COMMIT was answered with `verifier`.
+    pub(crate) fn commit_answered(
+        &self,
+        verifiers: Verifiers<'_>,
+        verifier: u64,
+        ticket: CommitTicket,
+    ) -> Result<Committed, VerifiersFull> {
+        let epoch = verifiers.epoch_of(verifier, ticket.sent)?;
+        if epoch < ticket.loss_epoch {
+            return Ok(Committed::Again);
+        }
+        if epoch > ticket.loss_epoch {
+            let unsettled = ticket.loss_epoch != 0 && ticket.answered > self.settled.load(Acquire);
+            let _ = self.loss.fetch_update(AcqRel, Acquire, |loss| {
+                let (known, error) = halves(loss);
+                // One of several that found out at once reports it.
+                (known < epoch).then(|| joined(epoch, if unsettled { raised(error) } else { error }))
+            });
+        }
+        self.settled.fetch_max(ticket.answered, AcqRel);
+        self.clean.fetch_max(ticket.dirty, AcqRel);
+        Ok(Committed::Settled)
+    }
+
+    /// After the server refused a COMMIT: the data must be taken for lost, once.
+    pub(crate) fn commit_refused(&self, ticket: CommitTicket) {
+        self.note_loss();
+        self.settled.fetch_max(ticket.answered, AcqRel);
+    }
+
+    /// Cursor of a new open description: an error nobody has seen is still ahead of it.
+    pub(crate) fn error_sample(&self) -> u32 {
+        let (_, error) = halves(self.loss.load(Acquire));
+        if error & SEEN == 0 { 0 } else { error }
+    }
+
+    /// Whether an error came since `cursor`; moves the cursor, so that it is told once.
+    pub(crate) fn error_check(&self, cursor: &AtomicU32) -> bool {
+        let before = cursor.load(Acquire);
+        let (_, error) = halves(self.loss.load(Acquire));
+        if error == before {
+            return false;
+        }
+        let seen = error | SEEN;
+        let _ = self.loss.fetch_update(AcqRel, Acquire, |loss| {
+            let (epoch, now) = halves(loss);
+            (now == error && now != seen).then(|| joined(epoch, seen))
+        });
+        cursor.compare_exchange(before, seen, AcqRel, Relaxed).is_ok()
+    }
+
+    /// Whether an error waits that nobody has seen: such a slot is not given away.
+    pub(crate) fn has_unseen_error(&self) -> bool {
+        let (_, error) = halves(self.loss.load(Acquire));
+        error != 0 && error & SEEN == 0
+    }
+
+    /// Number of the verifier the unsettled writes carry.
+    pub(crate) fn loss_epoch(&self) -> u32 {
+        halves(self.loss.load(Acquire)).0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::layout::VERIFIER_COUNT;
+    use super::super::tests::{blank_header, blank_slot};
+    use super::*;
+
+    struct Server {
+        header: Box<Header>,
+        log: Vec<AtomicU64>,
+    }
+
+    impl Server {
+        fn new() -> Self {
+            Self { header: blank_header(), log: (0..VERIFIER_COUNT).map(|_| AtomicU64::new(0)).collect() }
+        }
+
+        fn verifiers(&self) -> Verifiers<'_> {
+            Verifiers { header: &self.header, log: &self.log }
+        }
+
+        fn write(&self, slot: &Slot, verifier: u64) {
+            let sent = self.verifiers().newest();
+            slot.write_starts();
+            slot.write_answered(self.verifiers(), verifier, sent).unwrap();
+        }
+
+        fn sync(&self, slot: &Slot, verifier: u64, cursor: &AtomicU32) -> bool {
+            while let Some(ticket) = slot.commit_starts(self.verifiers()) {
+                if slot.commit_answered(self.verifiers(), verifier, ticket) == Ok(Committed::Settled) {
+                    break;
+                }
+            }
+            slot.error_check(cursor)
+        }
+    }
+
+    fn cursor(slot: &Slot) -> AtomicU32 {
+        AtomicU32::new(slot.error_sample())
+    }
+
+    #[test]
+    fn new_verifier_at_commit_reports_loss_once_to_each_description_and_then_is_clean() {
+        let (server, slot) = (Server::new(), blank_slot());
+        let (one, two) = (cursor(&slot), cursor(&slot));
+        server.write(&slot, 1);
+        assert!(server.sync(&slot, 2, &one));
+        assert!(!server.sync(&slot, 2, &one));
+        assert!(server.sync(&slot, 2, &two));
+        assert!(!server.sync(&slot, 2, &two));
+        assert!(!server.sync(&slot, 2, &cursor(&slot)), "seen by then: a new opener starts clean");
+        server.write(&slot, 2);
+        assert!(!server.sync(&slot, 2, &one));
+    }
+
+    #[test]
+    fn unseen_error_goes_to_the_next_opener() {
+        let (server, slot) = (Server::new(), blank_slot());
+        server.write(&slot, 1);
+        server.write(&slot, 2);
+        assert!(slot.has_unseen_error());
+        let opener = cursor(&slot);
+        assert!(server.sync(&slot, 2, &opener));
+        assert!(!slot.has_unseen_error());
+        assert!(!server.sync(&slot, 2, &cursor(&slot)));
+    }
+
+    #[test]
+    fn settled_writes_are_not_lost_by_a_new_verifier() {
+        let (server, slot) = (Server::new(), blank_slot());
+        let open = cursor(&slot);
+        server.write(&slot, 1);
+        assert!(!server.sync(&slot, 1, &open));
+        assert!(!slot.is_dirty());
+        server.write(&slot, 2);
+        assert!(!server.sync(&slot, 2, &open));
+    }
+
+    #[test]
+    fn write_answered_while_a_commit_is_out_stays_due() {
+        let (server, slot) = (Server::new(), blank_slot());
+        server.write(&slot, 1);
+        slot.write_starts();
+        let ticket = slot.commit_starts(server.verifiers()).unwrap();
+        slot.write_answered(server.verifiers(), 1, 1).unwrap();
+        assert_eq!(slot.commit_answered(server.verifiers(), 1, ticket), Ok(Committed::Settled));
+        assert!(slot.is_dirty());
+        let open = cursor(&slot);
+        assert!(server.sync(&slot, 2, &open), "and a restart before the next COMMIT loses it");
+    }
+
+    #[test]
+    fn killed_writer_leaves_a_commit_due_but_no_error() {
+        let (server, slot) = (Server::new(), blank_slot());
+        slot.write_starts();
+        assert!(slot.is_dirty());
+        assert!(!server.sync(&slot, 5, &cursor(&slot)));
+        assert!(!slot.is_dirty());
+    }
+
+    #[test]
+    fn late_reply_under_an_old_verifier_reports_its_own_write_lost() {
+        let (server, slot) = (Server::new(), blank_slot());
+        let open = cursor(&slot);
+        server.write(&slot, 1);
+        assert!(!server.sync(&slot, 1, &open));
+        slot.write_starts();
+        let sent = server.verifiers().newest();
+        server.write(&slot, 2);
+        slot.write_answered(server.verifiers(), 1, sent).unwrap();
+        assert!(server.sync(&slot, 2, &open));
+        assert!(!server.sync(&slot, 2, &open));
+    }
+
+    #[test]
+    fn server_that_goes_back_to_an_older_verifier_heals_after_one_report() {
+        let (server, slot) = (Server::new(), blank_slot());
+        let open = cursor(&slot);
+        server.write(&slot, 1);
+        server.write(&slot, 2);
+        server.write(&slot, 1);
+        assert!(server.sync(&slot, 1, &open));
+        server.write(&slot, 1);
+        assert!(!server.sync(&slot, 1, &open));
+    }
+
+    #[test]
+    fn refused_commit_is_told_once() {
+        let (server, slot) = (Server::new(), blank_slot());
+        let open = cursor(&slot);
+        server.write(&slot, 1);
+        slot.commit_refused(slot.commit_starts(server.verifiers()).unwrap());
+        assert!(slot.error_check(&open));
+        assert!(!server.sync(&slot, 2, &open), "the verifier the server moved because of it is not a second loss");
+    }
+
+    #[test]
+    fn two_processes_that_learn_of_a_restart_at_once_agree_on_its_epoch() {
+        let server = Server::new();
+        std::thread::scope(|scope| {
+            let seen: Vec<_> = (0..4)
+                .map(|_| scope.spawn(|| (1..=200).map(|v| server.verifiers().epoch_of(v, 0).unwrap()).collect::<Vec<_>>()))
+                .collect();
+            let seen: Vec<_> = seen.into_iter().map(|thread| thread.join().unwrap()).collect();
+            assert!(seen.iter().all(|epochs| *epochs == seen[0]));
+        });
+        assert_eq!(server.verifiers().newest(), 200);
+    }
+
+    #[test]
+    fn full_log_of_verifiers_is_an_error_not_a_wrong_answer() {
+        let server = Server::new();
+        server.header.epoch.store(VERIFIER_COUNT, Relaxed);
+        assert_eq!(server.verifiers().epoch_of(77, VERIFIER_COUNT), Err(VerifiersFull));
+    }
+}

@@ -1,0 +1,59 @@
+//! What can go wrong on this host, away from the server.
+
+use super::layout::{LAYOUT_VERSION, SLOT_COUNT};
+
+/// Why the state shared by the processes of this host could not be used, or what it has to report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SegmentError {
+    /// Every slot stands for a file that is open or not yet stable.
+    #[error("all {SLOT_COUNT} file slots of the shared segment are in use")]
+    Full,
+    /// A local system call failed.
+    #[error("cannot {action} of the shared segment: {}", std::io::Error::from_raw_os_error(*.errno))]
+    Local {
+        /// What was tried.
+        action: &'static str,
+        /// Error number of the kernel.
+        errno: i32,
+    },
+    /// The segment was made by another version of this library.
+    #[error("the shared segment has layout version {found}, this program needs {LAYOUT_VERSION}")]
+    Version {
+        /// Version in its header.
+        found: u32,
+    },
+    /// The file is not a segment, or belongs to another mount.
+    #[error("the file of the shared segment holds something else ({0})")]
+    Foreign(&'static str),
+    /// The runtime directory can't be trusted.
+    #[error("the runtime directory is not usable: {0}")]
+    Directory(&'static str),
+    /// The export was replaced by another volume while programs have files of the old one open.
+    #[error("the export now holds another volume, and files of the old one are still open")]
+    VolumeReplaced,
+    /// Writes that were not yet stable were lost by the server: told once to each open description (EIO).
+    #[error("the server lost writes that were not yet stable")]
+    WritesLost,
+    /// The server changed its verifier more often than the segment can tell apart.
+    #[error("the server changed its write verifier too often for this segment")]
+    VerifiersFull,
+    /// More symbolic links in a path than [`crate::limits::SYMLINKS_MAX`] (ELOOP).
+    #[error("too many symbolic links")]
+    SymlinkLoop,
+}
+
+impl SegmentError {
+    /// The error number a program expects for it.
+    #[must_use]
+    pub const fn errno(self) -> i32 {
+        match self {
+            Self::Full => libc::ENFILE,
+            Self::Local { errno, .. } => errno,
+            Self::SymlinkLoop => libc::ELOOP,
+            Self::VolumeReplaced => libc::ESTALE,
+            Self::Version { .. } | Self::Foreign(_) | Self::Directory(_) => libc::ENOTSUP,
+            Self::WritesLost | Self::VerifiersFull => libc::EIO,
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Byte layout of the segment file, version 1 (drawn in docs/design/002-segment.md).
+//!
+//! Everything is an atomic integer of the host's byte order: the file never leaves the host's memory. A change of any
+//! field is a new [`LAYOUT_VERSION`].
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+/// First eight bytes of a segment.
+pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"MILLSEG\0");
+/// Version of this layout; processes of different versions refuse each other's segment.
+pub(crate) const LAYOUT_VERSION: u32 = 1;
+/// Files known at once. PostgreSQL with 10,000 relations keeps about 30,000 files; one slot is 512 bytes, and a slot
+/// never used takes no memory.
+pub(crate) const SLOT_COUNT: u32 = 65_536;
+/// Places of the index; half full at most, so that a probe ends soon.
+pub(crate) const INDEX_COUNT: u32 = SLOT_COUNT * 2;
+/// Write verifiers told apart during one life of the segment: each is one restart of the server that may have lost data.
+pub(crate) const VERIFIER_COUNT: u32 = 4096;
+/// Cells the totals are spread over, so that processes do not fight for one cache line.
+pub(crate) const TOTALS_COUNT: usize = 16;
+/// Slots that get memory in one step.
+pub(crate) const GROWTH_SLOTS: u32 = 256;
+/// Longest silly name in bytes.
+pub(crate) const SILLY_NAME_BYTES_MAX: usize = 32;
+
+pub(crate) const VERIFIERS_OFFSET: usize = 8192;
+pub(crate) const INDEX_OFFSET: usize = VERIFIERS_OFFSET + VERIFIER_COUNT as usize * 8;
+pub(crate) const SLOTS_OFFSET: usize = INDEX_OFFSET + INDEX_COUNT as usize * 4;
+pub(crate) const SEGMENT_BYTES: usize = SLOTS_OFFSET + SLOT_COUNT as usize * size_of::<Slot>();
+
+/// Index place never used since the last rebuild.
+pub(crate) const INDEX_EMPTY: u32 = 0;
+/// Index place whose slot was freed; a search goes on past it.
+pub(crate) const INDEX_GONE: u32 = u32::MAX;
+
+/// A name was or is about to be taken away while the file is open: `silly_*` say where it went.
+pub(crate) const FLAG_SILLY: u32 = 1;
+/// The last name is being removed by the holder of the placeholder's exclusive lock.
+pub(crate) const FLAG_REMOVING: u32 = 2;
+/// The file has no name left that programs know: fstat shows no links.
+pub(crate) const FLAG_UNLINKED: u32 = 4;
+
+/// A 64-byte string as words: file handles.
+pub(crate) type HandleWords = [AtomicU64; 8];
+
+/// Head of the file.
+#[repr(C, align(64))]
+pub(crate) struct Header {
+    pub(crate) magic: AtomicU64,
+    pub(crate) layout_version: AtomicU32,
+    /// 1 once everything below is filled in.
+    pub(crate) ready: AtomicU32,
+    pub(crate) uid: AtomicU32,
+    pub(crate) slot_count: AtomicU32,
+    /// Hash of uid, servers and export: what this segment is for.
+    pub(crate) identity: AtomicU64,
+    /// Set when the volume behind it was replaced: attached processes answer STALE, new ones make a new segment.
+    pub(crate) retired: AtomicU32,
+    pub(crate) server_family: AtomicU32,
+    pub(crate) server_port: AtomicU32,
+    pub(crate) server_scope: AtomicU32,
+    pub(crate) server_address: [AtomicU64; 2],
+    pub(crate) limits: [AtomicU32; 8],
+    pub(crate) limits_wide: [AtomicU64; 4],
+    pub(crate) root_length: AtomicU32,
+    pub(crate) reserved: AtomicU32,
+    pub(crate) root: HandleWords,
+
+    /// Nonzero while the structure lock's holder changes index, free list or slots; found set, the next holder repairs.
+    pub(crate) structure_busy: AtomicU32,
+    /// First free slot + 1, 0 when none.
+    pub(crate) free_head: AtomicU32,
+    /// Slots ever used: those from here on have no memory yet.
+    pub(crate) high_water: AtomicU32,
+    /// Index places of freed slots.
+    pub(crate) index_gone: AtomicU32,
+    /// Where the search for a reclaimable slot goes on.
+    pub(crate) clock_hand: AtomicU32,
+    /// Slots that carry [`FLAG_SILLY`].
+    pub(crate) silly_count: AtomicU32,
+    /// Moves before and after each change that may invalidate a cached directory handle or symbolic link.
+    pub(crate) namespace_generation: AtomicU64,
+    /// Nonzero while such a change runs, under the namespace lock.
+    pub(crate) namespace_busy: AtomicU32,
+    /// Verifiers known; the newest is verifiers[epoch - 1].
+    pub(crate) epoch: AtomicU32,
+    pub(crate) totals: [TotalsCell; TOTALS_COUNT],
+}
+
+/// One share of the totals, a cache line of its own.
+#[repr(C, align(64))]
+pub(crate) struct TotalsCell {
+    pub(crate) read_calls: AtomicU64,
+    pub(crate) read_bytes: AtomicU64,
+    pub(crate) write_calls: AtomicU64,
+    pub(crate) write_bytes: AtomicU64,
+    pub(crate) commit_calls: AtomicU64,
+}
+
+/// One file.
+#[repr(C, align(64))]
+pub(crate) struct Slot {
+    /// Odd while the slot stands for a file; each use of the slot has its own number.
+    pub(crate) generation: AtomicU32,
+    pub(crate) handle_length: AtomicU32,
+    pub(crate) kind: AtomicU32,
+    /// Next free slot + 1 while this one is free.
+    pub(crate) next_free: AtomicU32,
+    /// Set at each open, cleared by the clock hand.
+    pub(crate) touched: AtomicU32,
+    pub(crate) flags: AtomicU32,
+    pub(crate) fsid: AtomicU64,
+    pub(crate) fileid: AtomicU64,
+    pub(crate) rdev: AtomicU64,
+    /// Calls in flight that change the size downwards; those of killed processes stay until the last close.
+    pub(crate) size_unsure: AtomicU32,
+    /// Moves after the server made the file shorter (or longer by SETATTR), before `size` follows.
+    pub(crate) size_sets: AtomicU32,
+
+    pub(crate) handle: HandleWords,
+
+    /// Bytes acknowledged by the server.
+    pub(crate) size: AtomicU64,
+    /// End of the appends given out; may run ahead of `size`.
+    pub(crate) append_end: AtomicU64,
+    /// Moves after each write was acknowledged, before `size` follows.
+    pub(crate) size_events: AtomicU64,
+    /// Moves when an unstable write starts and when it is answered.
+    pub(crate) dirty: AtomicU64,
+    /// `dirty` as it was before the last successful COMMIT was sent.
+    pub(crate) clean: AtomicU64,
+    /// Unstable writes answered.
+    pub(crate) answered: AtomicU64,
+    /// `answered` as it was before the last COMMIT that settled them (stable, or reported lost).
+    pub(crate) settled: AtomicU64,
+    /// High half: number of the verifier the unsettled writes carry; low half: error sequence. One word, so that a
+    /// process killed here has either reported the loss or not seen it.
+    pub(crate) loss: AtomicU64,
+
+    /// Sequence lock of the record below: odd while written.
+    pub(crate) attr_sequence: AtomicU64,
+    pub(crate) attr: [AtomicU64; 6],
+    /// Checksum of the record: a record torn by a killed writer does not pass.
+    pub(crate) attr_sum: AtomicU64,
+
+    /// Moves when the record is known to be out of date.
+    pub(crate) attr_doubts: AtomicU32,
+    /// `attr_doubts` as it was before the record was last fetched.
+    pub(crate) attr_settled: AtomicU32,
+    pub(crate) silly_parent_length: AtomicU32,
+    pub(crate) silly_name_length: AtomicU32,
+    pub(crate) silly_name: [AtomicU64; SILLY_NAME_BYTES_MAX / 8],
+    pub(crate) silly_parent: HandleWords,
+}
+
+const _: () = assert!(size_of::<Header>() <= VERIFIERS_OFFSET);
+const _: () = assert!(size_of::<Slot>() == 384 && SLOTS_OFFSET.is_multiple_of(4096));
+const _: () = assert!(INDEX_COUNT.is_power_of_two() && SLOT_COUNT.is_multiple_of(GROWTH_SLOTS));
+
+/// Stores at most 64 bytes as words, zero-padded.
+pub(crate) fn store_bytes(words: &[AtomicU64], bytes: &[u8]) {
+    use core::sync::atomic::Ordering::Relaxed;
+    let mut chunks = bytes.chunks(8);
+    for word in words {
+        let mut value = [0u8; 8];
+        if let Some(chunk) = chunks.next() {
+            value[..chunk.len()].copy_from_slice(chunk);
+        }
+        word.store(u64::from_ne_bytes(value), Relaxed);
+    }
+}
+
+/// The first `N` bytes held in words.
+pub(crate) fn load_bytes<const N: usize>(words: &[AtomicU64]) -> [u8; N] {
+    use core::sync::atomic::Ordering::Relaxed;
+    let mut bytes = [0u8; N];
+    for (chunk, word) in bytes.chunks_mut(8).zip(words) {
+        let value = word.load(Relaxed).to_ne_bytes();
+        chunk.copy_from_slice(&value[..chunk.len()]);
+    }
+    bytes
+}

@@ -1,0 +1,201 @@
+//! The state all processes of one user on one host share about one export: sizes, attributes, what is not yet stable,
+//! which files were unlinked while open (docs/design/002-segment.md).
+//!
+//! A file in memory, mapped by every process, changed only by atomic operations. A process may be killed at any
+//! instruction: counters are moved so that the state it leaves errs on the safe side, records carry a checksum, and the
+//! one lock (for index and slot allocation) is the kernel's and dies with its holder.
+
+mod attributes;
+mod durability;
+mod error;
+pub(crate) mod layout;
+mod names;
+mod open;
+mod size;
+mod table;
+
+#[cfg(test)]
+mod fork_tests;
+
+pub(crate) use attributes::AttrRecord;
+pub(crate) use durability::{Committed, Verifiers, VerifiersFull};
+pub use error::SegmentError;
+pub(crate) use names::SillyName;
+pub(crate) use table::NewFile;
+
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Acquire;
+
+use crate::mount::runtime_dir::RuntimeDir;
+use crate::sys::shm::{Errno, Fd, FileLock, Mapping};
+use layout::{
+    Header, INDEX_COUNT, INDEX_OFFSET, SLOT_COUNT, SLOTS_OFFSET, Slot, TOTALS_COUNT, TotalsCell, VERIFIER_COUNT,
+    VERIFIERS_OFFSET,
+};
+
+/// A file known to the segment, open or not: a slot and which use of it. Plain numbers, meaningful to every process that
+/// attached the same segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FileRef {
+    /// Index of the slot.
+    pub slot: u32,
+    /// Use of the slot; odd.
+    pub generation: u32,
+}
+
+/// A segment, attached.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    mapping: Mapping,
+    directory: RuntimeDir,
+}
+
+/// The exclusive lock of a file's placeholder: nobody has the file open, and an opener waits until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Unopened {
+    fd: Fd,
+}
+
+impl Segment {
+    /// Where placeholders and locks are.
+    pub(crate) fn directory(&self) -> &RuntimeDir {
+        &self.directory
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        // The slice has one element; an empty one can't be.
+        &self.mapping.values::<Header>(0, 1)[0]
+    }
+
+    pub(crate) fn verifiers(&self) -> Verifiers<'_> {
+        Verifiers { header: self.header(), log: self.mapping.values(VERIFIERS_OFFSET, VERIFIER_COUNT as usize) }
+    }
+
+    /// The slot of `file` while it still stands for that file.
+    pub(crate) fn slot(&self, file: FileRef) -> Option<&Slot> {
+        let slot = self.slots().get(file.slot as usize)?;
+        (slot.generation.load(Acquire) == file.generation && file.generation & 1 == 1).then_some(slot)
+    }
+
+    /// Files that may be in use, as far as slots were ever given out.
+    pub(crate) fn live_files(&self) -> impl Iterator<Item = (FileRef, &Slot)> {
+        let high_water = self.header().high_water.load(Acquire).min(SLOT_COUNT);
+        self.slots().iter().zip(0..high_water).filter_map(|(slot, number)| {
+            let generation = slot.generation.load(Acquire);
+            (generation & 1 == 1).then_some((FileRef { slot: number, generation }, slot))
+        })
+    }
+
+    /// This process' share of the totals.
+    pub(crate) fn totals_cell(&self) -> &TotalsCell {
+        &self.header().totals[crate::sys::shm::process_id() as usize % TOTALS_COUNT]
+    }
+
+    /// Takes the exclusive lock of a placeholder; none when the file is open somewhere.
+    pub(crate) fn if_unopened(&self, file: FileRef) -> Result<Option<Unopened>, SegmentError> {
+        use crate::sys::shm::{flock, open};
+        let path = self.directory.placeholder(file);
+        let fd = match open(&path, libc::O_RDWR | libc::O_CREAT, 0o600) {
+            Ok(fd) => fd,
+            Err(errno) => return Err(local("open a placeholder")(errno)),
+        };
+        match flock(&fd, libc::LOCK_EX | libc::LOCK_NB) {
+            Ok(()) => Ok(Some(Unopened { fd })),
+            Err(Errno(libc::EWOULDBLOCK)) => Ok(None),
+            Err(errno) => Err(local("lock a placeholder")(errno)),
+        }
+    }
+
+    /// Waits until whoever removes this file is done or dead.
+    pub(crate) fn wait_unopened(&self, file: FileRef) -> Result<Option<Unopened>, SegmentError> {
+        use crate::sys::shm::{flock, open};
+        match open(&self.directory.placeholder(file), libc::O_RDWR, 0) {
+            Ok(fd) => {
+                flock(&fd, libc::LOCK_EX).map_err(local("lock a placeholder"))?;
+                Ok(Some(Unopened { fd }))
+            }
+            Err(Errno(libc::ENOENT)) => Ok(None),
+            Err(errno) => Err(local("open a placeholder")(errno)),
+        }
+    }
+
+    fn slots(&self) -> &[Slot] {
+        self.mapping.values(SLOTS_OFFSET, SLOT_COUNT as usize)
+    }
+
+    fn index(&self) -> &[AtomicU32] {
+        self.mapping.values(INDEX_OFFSET, INDEX_COUNT as usize)
+    }
+
+    fn lock_structure(&self) -> Result<FileLock, SegmentError> {
+        FileLock::wait(&self.directory.lock_path("structure")).map_err(local("take the lock"))
+    }
+}
+
+impl Drop for Unopened {
+    fn drop(&mut self) {
+        // Unlocked by name: a child forked meanwhile shares the open file and would keep the lock.
+        let _ = crate::sys::shm::flock(&self.fd, libc::LOCK_UN);
+    }
+}
+
+/// Names what failed for a local error.
+pub(crate) fn local(action: &'static str) -> impl Fn(Errno) -> SegmentError {
+    move |Errno(errno)| SegmentError::Local { action, errno }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::layout::{Header, Slot};
+    use super::*;
+
+    /// A slot nobody else sees, in use as generation 1.
+    pub(crate) fn blank_slot() -> Box<Slot> {
+        let slot: Box<Slot> = zeroed();
+        slot.generation.store(1, core::sync::atomic::Ordering::Relaxed);
+        slot
+    }
+
+    /// A header nobody else sees.
+    pub(crate) fn blank_header() -> Box<Header> {
+        zeroed()
+    }
+
+    /// A segment in a directory of its own.
+    pub(crate) fn fresh_segment() -> (tempdir::TempDir, Segment) {
+        let place = tempdir::TempDir::new();
+        let directory = RuntimeDir::make(place.path().as_bytes(), 1).unwrap();
+        let segment = Segment::create(&directory, 1, &open::tests::parts()).unwrap();
+        (place, segment)
+    }
+
+    use crate::sys::shm::tests::zeroed;
+    use std::os::unix::ffi::OsStrExt;
+
+    pub(crate) mod tempdir {
+        use std::path::{Path, PathBuf};
+
+        /// A directory in memory that goes away with its last user.
+        pub(crate) struct TempDir(PathBuf);
+
+        impl TempDir {
+            pub(crate) fn new() -> Self {
+                let unique = crate::sys::shm::random();
+                let path = std::env::temp_dir().join(format!("millrace-segment-{unique:016x}"));
+                use std::os::unix::fs::DirBuilderExt;
+                std::fs::DirBuilder::new().mode(0o700).create(&path).unwrap();
+                Self(path)
+            }
+
+            pub(crate) fn path(&self) -> &std::ffi::OsStr {
+                Path::as_os_str(&self.0)
+            }
+        }
+
+        impl Drop for TempDir {
+            fn drop(&mut self) {
+                let _ = std::fs::remove_dir_all(&self.0);
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Files whose name was taken away while they are open, and the counters that guard cached names.
+
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use super::layout::{FLAG_SILLY, FLAG_UNLINKED, SILLY_NAME_BYTES_MAX, load_bytes, store_bytes};
+use super::{FileRef, Segment, SegmentError, local};
+use crate::sys::shm::FileLock;
+
+/// Where the data of an unlinked but open file went: a name in the same directory that programs do not see.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SillyName {
+    parent: [u8; 64],
+    parent_length: usize,
+    name: [u8; SILLY_NAME_BYTES_MAX],
+    name_length: usize,
+}
+
+impl SillyName {
+    /// Handle of the directory.
+    pub(crate) fn parent(&self) -> &[u8] {
+        &self.parent[..self.parent_length]
+    }
+
+    /// The name.
+    pub(crate) fn name(&self) -> &[u8] {
+        &self.name[..self.name_length]
+    }
+}
+
+impl Segment {
+    /// Records that `file` is about to get this name, before the server is asked: whoever dies in between leaves a note
+    /// that leads to a removal of a name that may not exist.
+    pub(crate) fn silly_begin(&self, file: FileRef, parent: &[u8], name: &[u8]) -> Result<(), SegmentError> {
+        assert!(parent.len() <= 64 && name.len() <= SILLY_NAME_BYTES_MAX, "silly name too long");
+        let _lock = self.lock_structure()?;
+        let Some(slot) = self.slot(file) else { return Ok(()) };
+        store_bytes(&slot.silly_parent, parent);
+        store_bytes(&slot.silly_name, name);
+        slot.silly_parent_length.store(parent.len() as u32, Relaxed);
+        slot.silly_name_length.store(name.len() as u32, Relaxed);
+        let before = slot.flags.fetch_or(FLAG_SILLY, AcqRel);
+        if before & FLAG_SILLY == 0 {
+            self.header().silly_count.fetch_add(1, AcqRel);
+        }
+        Ok(())
+    }
+
+    /// The file has lost its last visible name.
+    pub(crate) fn silly_done(&self, file: FileRef) {
+        if let Some(slot) = self.slot(file) {
+            slot.flags.fetch_or(FLAG_UNLINKED, AcqRel);
+            slot.attr_doubt();
+        }
+    }
+
+    /// The name is gone, or was never made.
+    pub(crate) fn silly_end(&self, file: FileRef) -> Result<(), SegmentError> {
+        let _lock = self.lock_structure()?;
+        if let Some(slot) = self.slot(file)
+            && slot.flags.fetch_and(!FLAG_SILLY, AcqRel) & FLAG_SILLY != 0
+        {
+            self.header().silly_count.fetch_sub(1, AcqRel);
+        }
+        Ok(())
+    }
+
+    /// The silly name of `file`, if it has one.
+    pub(crate) fn silly_name(&self, file: FileRef) -> Option<SillyName> {
+        let slot = self.slot(file)?;
+        if slot.flags.load(Acquire) & FLAG_SILLY == 0 {
+            return None;
+        }
+        let parent_length = slot.silly_parent_length.load(Relaxed) as usize;
+        let name_length = slot.silly_name_length.load(Relaxed) as usize;
+        let found = SillyName {
+            parent: load_bytes(&slot.silly_parent),
+            parent_length: parent_length.min(64),
+            name: load_bytes(&slot.silly_name),
+            name_length: name_length.min(SILLY_NAME_BYTES_MAX),
+        };
+        self.slot(file).map(|_| found)
+    }
+
+    /// Files with a silly name.
+    pub(crate) fn silly_files(&self) -> Vec<FileRef> {
+        if self.header().silly_count.load(Acquire) == 0 {
+            return Vec::new();
+        }
+        let silly = self.live_files().filter(|(_, slot)| slot.flags.load(Acquire) & FLAG_SILLY != 0);
+        silly.map(|(file, _)| file).collect()
+    }
+
+    /// Number that stands still while cached directory handles and symbolic links hold; none while one may change.
+    pub(crate) fn namespace_generation(&self) -> Option<u64> {
+        let header = self.header();
+        let generation = header.namespace_generation.load(Acquire);
+        (header.namespace_busy.load(Acquire) == 0).then_some(generation)
+    }
+
+    /// Puts the guard in order after a process was killed inside [`Segment::change_namespace`].
+    pub(crate) fn heal_namespace(&self) {
+        // A living holder keeps the lock: then there is nothing to heal.
+        drop(self.namespace_lock(true));
+    }
+
+    /// Runs a change that may invalidate cached directory handles or symbolic links. One at a time.
+    pub(crate) fn change_namespace<T>(&self, change: impl FnOnce() -> T) -> Result<T, SegmentError> {
+        let lock = self.namespace_lock(false)?;
+        let header = self.header();
+        header.namespace_busy.store(1, Release);
+        header.namespace_generation.fetch_add(1, AcqRel);
+        let done = change();
+        header.namespace_generation.fetch_add(1, AcqRel);
+        header.namespace_busy.store(0, Release);
+        drop(lock);
+        Ok(done)
+    }
+
+    fn namespace_lock(&self, attempt: bool) -> Result<Option<FileLock>, SegmentError> {
+        let path = self.directory().lock_path("namespace");
+        let lock = if attempt { FileLock::attempt(&path) } else { FileLock::wait(&path).map(Some) };
+        let lock = lock.map_err(local("take the namespace lock"))?;
+        let header = self.header();
+        if lock.is_some() && header.namespace_busy.load(Acquire) != 0 {
+            header.namespace_generation.fetch_add(1, AcqRel);
+            header.namespace_busy.store(0, Release);
+        }
+        Ok(lock)
+    }
+}

@@ -1,0 +1,180 @@
+//! Making a segment and attaching to one.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use super::layout::{
+    Header, LAYOUT_VERSION, MAGIC, SEGMENT_BYTES, SLOT_COUNT, SLOTS_OFFSET, load_bytes, store_bytes,
+};
+use super::{Segment, SegmentError, local};
+use crate::mount::runtime_dir::RuntimeDir;
+use crate::sys::shm::{Errno, Mapping, allocate, effective_uid, open, rename, stat, truncate, unlink};
+
+/// What a mount learned from the server, so that the next process needs not ask: plain numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StoredParts {
+    pub(crate) server: SocketAddr,
+    pub(crate) root: [u8; 64],
+    pub(crate) root_length: usize,
+    /// Numbers the client knows the meaning of.
+    pub(crate) limits: [u32; 8],
+    /// More of them.
+    pub(crate) limits_wide: [u64; 4],
+}
+
+impl Segment {
+    /// Makes the segment of this directory; one that was there is replaced. Call under the directory's `create` lock.
+    ///
+    /// It appears under its name complete or not at all.
+    pub(crate) fn create(directory: &RuntimeDir, identity: u64, parts: &StoredParts) -> Result<Self, SegmentError> {
+        let fresh = directory.new_segment_path();
+        match unlink(&fresh) {
+            Ok(()) | Err(Errno(libc::ENOENT)) => {}
+            Err(errno) => return Err(local("remove the unfinished file")(errno)),
+        }
+        let file = open(&fresh, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, 0o600).map_err(local("make the file"))?;
+        truncate(&file, SEGMENT_BYTES as u64).map_err(local("size the file"))?;
+        allocate(&file, 0, SLOTS_OFFSET as u64).map_err(local("find memory for the index"))?;
+        let mapping = Mapping::new(&file, SEGMENT_BYTES).map_err(local("map the file"))?;
+        let segment = Self { mapping, directory: directory.clone() };
+        segment.header().fill(identity, parts);
+        rename(&fresh, &directory.segment_path()).map_err(local("name the file"))?;
+        Ok(segment)
+    }
+
+    /// Attaches to the segment of this directory; none when there is none.
+    pub(crate) fn attach(directory: &RuntimeDir, identity: u64) -> Result<Option<Self>, SegmentError> {
+        let file = match open(&directory.segment_path(), libc::O_RDWR, 0) {
+            Ok(file) => file,
+            Err(Errno(libc::ENOENT)) => return Ok(None),
+            Err(errno) => return Err(local("open the file")(errno)),
+        };
+        let found = stat(&file).map_err(local("examine the file"))?;
+        if found.uid != effective_uid() || found.mode & libc::S_IFMT != libc::S_IFREG {
+            return Err(SegmentError::Foreign("not a regular file of this user"));
+        }
+        if found.size < size_of::<Header>() as u64 {
+            return Err(SegmentError::Foreign("too short"));
+        }
+        // The head first: another layout has another length.
+        let head = Mapping::new(&file, size_of::<Header>()).map_err(local("map the file"))?;
+        check_header(&head.values::<Header>(0, 1)[0], identity)?;
+        if found.size != SEGMENT_BYTES as u64 {
+            return Err(SegmentError::Foreign("of the wrong length"));
+        }
+        let mapping = Mapping::new(&file, SEGMENT_BYTES).map_err(local("map the file"))?;
+        Ok(Some(Self { mapping, directory: directory.clone() }))
+    }
+
+    /// What the process that made the segment learned from the server; none when the header makes no sense.
+    pub(crate) fn parts(&self) -> Option<StoredParts> {
+        self.header().parts()
+    }
+
+    /// Says that the volume behind this segment was replaced.
+    pub(crate) fn retire(&self) {
+        self.header().retired.store(1, Release);
+    }
+
+    /// Whether the volume behind this segment was replaced.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.header().retired.load(Acquire) != 0
+    }
+}
+
+fn check_header(header: &Header, identity: u64) -> Result<(), SegmentError> {
+    if header.magic.load(Acquire) != MAGIC {
+        return Err(SegmentError::Foreign("no segment"));
+    }
+    let found = header.layout_version.load(Acquire);
+    if found != LAYOUT_VERSION {
+        return Err(SegmentError::Version { found });
+    }
+    if header.ready.load(Acquire) != 1 || header.slot_count.load(Acquire) != SLOT_COUNT {
+        return Err(SegmentError::Foreign("unfinished"));
+    }
+    if header.identity.load(Acquire) != identity || header.uid.load(Acquire) != effective_uid() {
+        return Err(SegmentError::Foreign("the segment of another mount"));
+    }
+    Ok(())
+}
+
+impl Header {
+    fn fill(&self, identity: u64, parts: &StoredParts) {
+        self.layout_version.store(LAYOUT_VERSION, Relaxed);
+        self.uid.store(effective_uid(), Relaxed);
+        self.slot_count.store(SLOT_COUNT, Relaxed);
+        self.identity.store(identity, Relaxed);
+        let (family, octets, scope) = match parts.server {
+            SocketAddr::V4(address) => (4, address.ip().to_ipv6_mapped().octets(), 0),
+            SocketAddr::V6(address) => (6, address.ip().octets(), address.scope_id()),
+        };
+        self.server_family.store(family, Relaxed);
+        self.server_port.store(u32::from(parts.server.port()), Relaxed);
+        self.server_scope.store(scope, Relaxed);
+        store_bytes(&self.server_address, &octets);
+        for (place, value) in self.limits.iter().zip(parts.limits) {
+            place.store(value, Relaxed);
+        }
+        for (place, value) in self.limits_wide.iter().zip(parts.limits_wide) {
+            place.store(value, Relaxed);
+        }
+        self.root_length.store(parts.root_length as u32, Relaxed);
+        store_bytes(&self.root, &parts.root);
+        self.namespace_generation.store(1, Relaxed);
+        self.ready.store(1, Release);
+        self.magic.store(MAGIC, Release);
+    }
+
+    fn parts(&self) -> Option<StoredParts> {
+        let octets: [u8; 16] = load_bytes(&self.server_address);
+        let address = Ipv6Addr::from(octets);
+        let port = u16::try_from(self.server_port.load(Relaxed)).ok()?;
+        let server = match self.server_family.load(Relaxed) {
+            4 => SocketAddr::new(IpAddr::V4(address.to_ipv4_mapped().unwrap_or(Ipv4Addr::UNSPECIFIED)), port),
+            6 => SocketAddrV6::new(address, port, 0, self.server_scope.load(Relaxed)).into(),
+            _ => return None,
+        };
+        let root_length = self.root_length.load(Relaxed) as usize;
+        let limits = core::array::from_fn(|place| self.limits[place].load(Relaxed));
+        let limits_wide = core::array::from_fn(|place| self.limits_wide[place].load(Relaxed));
+        (root_length <= 64).then(|| StoredParts { server, root: load_bytes(&self.root), root_length, limits, limits_wide })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::super::tests::fresh_segment;
+    use super::*;
+
+    pub(crate) fn parts() -> StoredParts {
+        let server = "127.0.0.1:2049".parse().unwrap();
+        StoredParts { server, root: [7; 64], root_length: 28, limits: [1, 2, 3, 4, 5, 6, 7, 8], limits_wide: [9; 4] }
+    }
+
+    #[test]
+    fn attached_segment_tells_what_its_maker_learned() {
+        let (_place, segment) = fresh_segment();
+        let attached = Segment::attach(segment.directory(), 1).unwrap().unwrap();
+        assert_eq!(attached.parts(), Some(parts()));
+        segment.retire();
+        assert!(attached.is_retired());
+    }
+
+    #[test]
+    fn segment_of_another_layout_or_mount_is_refused() {
+        let (_place, segment) = fresh_segment();
+        assert!(matches!(Segment::attach(segment.directory(), 2), Err(SegmentError::Foreign(_))));
+        segment.header().layout_version.store(LAYOUT_VERSION + 1, Release);
+        let found = LAYOUT_VERSION + 1;
+        assert_eq!(Segment::attach(segment.directory(), 1).unwrap_err(), SegmentError::Version { found });
+    }
+
+    #[test]
+    fn file_of_one_user_is_closed_to_others() {
+        use std::os::unix::fs::PermissionsExt;
+        let (_place, segment) = fresh_segment();
+        let path = segment.directory().path().join("segment");
+        assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}

@@ -1,0 +1,355 @@
+//! From file handle to slot: an open-addressed index read without locks and changed under the structure lock.
+//!
+//! A slot begins to stand for a file, and ceases to, with one store of its generation; index and free list follow. A
+//! process killed in between leaves the busy mark set, and the next holder of the lock builds both anew from the
+//! generations. A reader that misses an entry meanwhile looks again under the lock before it makes a second one.
+
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::fence;
+
+use super::layout::{
+    FLAG_SILLY, GROWTH_SLOTS, INDEX_COUNT, INDEX_EMPTY, INDEX_GONE, SLOT_COUNT, SLOTS_OFFSET, Slot, load_bytes, store_bytes,
+};
+use super::{AttrRecord, FileRef, Segment, SegmentError, Unopened, local};
+use crate::sys::shm::{Errno, allocate, open, unlink};
+
+/// Slots given away in one search, so that the next openers find some free.
+const RECLAIM_COUNT: u32 = 32;
+
+/// What a new slot begins with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewFile<'a> {
+    pub(crate) handle: &'a [u8],
+    pub(crate) kind: u32,
+    pub(crate) fsid: u64,
+    pub(crate) fileid: u64,
+    pub(crate) rdev: u64,
+    pub(crate) size: u64,
+    pub(crate) attr: AttrRecord,
+    /// Made by us just now, so that nothing of it can be unstable yet. Else the first sync sends a COMMIT: the segment
+    /// may be younger than the writes.
+    pub(crate) created: bool,
+}
+
+impl Segment {
+    /// The slot that stands for this handle.
+    pub(crate) fn find(&self, handle: &[u8]) -> Option<FileRef> {
+        let mask = INDEX_COUNT - 1;
+        let start = hash(handle);
+        for step in 0..INDEX_COUNT {
+            let entry = self.index()[(start.wrapping_add(step) & mask) as usize].load(Acquire);
+            if entry == INDEX_EMPTY {
+                return None;
+            }
+            let Some(slot) = self.slots().get((entry as usize).wrapping_sub(1)) else { continue };
+            let generation = slot.generation.load(Acquire);
+            if generation & 1 == 1 && slot.has_handle(handle) {
+                fence(Acquire);
+                if slot.generation.load(Relaxed) == generation {
+                    return Some(FileRef { slot: entry - 1, generation });
+                }
+            }
+        }
+        None
+    }
+
+    /// The slot that stands for this handle, made if there is none; and whether it was made.
+    pub(crate) fn find_or_insert(&self, file: &NewFile<'_>) -> Result<(FileRef, bool), SegmentError> {
+        if let Some(found) = self.find(file.handle) {
+            if let Some(slot) = self.slot(found) {
+                slot.touched.store(1, Relaxed);
+            }
+            return Ok((found, false));
+        }
+        self.change_structure(|| {
+            if let Some(found) = self.find(file.handle) {
+                return Ok((found, false));
+            }
+            let number = self.take_free()?;
+            let slot = &self.slots()[number as usize];
+            slot.begin(file);
+            let file_ref = FileRef { slot: number, generation: slot.generation.load(Relaxed).wrapping_add(1) };
+            // Before the slot counts: whoever finds it finds its placeholder.
+            let flags = libc::O_RDWR | libc::O_CREAT;
+            drop(open(&self.directory.placeholder(file_ref), flags, 0o600).map_err(local("make a placeholder"))?);
+            slot.generation.store(file_ref.generation, Release);
+            self.index_insert(file.handle, number);
+            Ok((file_ref, true))
+        })
+    }
+
+    /// Gives the slot of a file that nobody has open away.
+    pub(crate) fn release(&self, file: FileRef, unopened: &Unopened) -> Result<(), SegmentError> {
+        self.change_structure(|| self.free(file, unopened))
+    }
+
+    /// Slots that stand for files, free slots, and index entries found inconsistent: for tests and diagnosis.
+    #[cfg(test)]
+    pub(crate) fn audit(&self) -> (u32, u32, Vec<String>) {
+        self.change_structure(|| {
+            let mut faults = Vec::new();
+            let live: Vec<_> = self.live_files().collect();
+            for (file, slot) in &live {
+                let handle = slot.handle_bytes();
+                if self.find(&handle) != Some(*file) {
+                    faults.push(format!("slot {} is not found by its handle", file.slot));
+                }
+            }
+            let mut free = 0;
+            let mut next = self.header().free_head.load(Relaxed);
+            while next != 0 && free <= SLOT_COUNT {
+                let slot = &self.slots()[next as usize - 1];
+                if slot.generation.load(Relaxed) & 1 == 1 {
+                    faults.push(format!("slot {} is free and in use", next - 1));
+                }
+                next = slot.next_free.load(Relaxed);
+                free += 1;
+            }
+            Ok((live.len() as u32, free, faults))
+        })
+        .unwrap()
+    }
+
+    /// Runs `change` under the structure lock, after repairing what a killed holder left.
+    fn change_structure<T>(&self, change: impl FnOnce() -> Result<T, SegmentError>) -> Result<T, SegmentError> {
+        let _lock = self.lock_structure()?;
+        let busy = &self.header().structure_busy;
+        if busy.swap(1, AcqRel) != 0 || self.header().index_gone.load(Relaxed) > INDEX_COUNT / 4 {
+            self.rebuild();
+        }
+        let done = change();
+        busy.store(0, Release);
+        done
+    }
+
+    /// Builds index and free list from the slots' generations.
+    fn rebuild(&self) {
+        let header = self.header();
+        for entry in self.index() {
+            entry.store(INDEX_EMPTY, Release);
+        }
+        header.index_gone.store(0, Relaxed);
+        header.free_head.store(0, Relaxed);
+        let (mut free_head, mut silly) = (0, 0);
+        for number in (0..header.high_water.load(Relaxed).min(SLOT_COUNT)).rev() {
+            let slot = &self.slots()[number as usize];
+            if slot.generation.load(Relaxed) & 1 == 1 {
+                self.index_insert(&slot.handle_bytes(), number);
+                silly += u32::from(slot.flags.load(Relaxed) & FLAG_SILLY != 0);
+            } else {
+                slot.next_free.store(free_head, Relaxed);
+                free_head = number + 1;
+            }
+        }
+        header.silly_count.store(silly, Release);
+        header.free_head.store(free_head, Relaxed);
+    }
+
+    fn index_insert(&self, handle: &[u8], number: u32) {
+        let mask = INDEX_COUNT - 1;
+        let start = hash(handle);
+        for step in 0..INDEX_COUNT {
+            let place = &self.index()[(start.wrapping_add(step) & mask) as usize];
+            match place.load(Relaxed) {
+                INDEX_EMPTY => {}
+                INDEX_GONE => {
+                    self.header().index_gone.fetch_sub(1, Relaxed);
+                }
+                _ => continue,
+            }
+            place.store(number + 1, Release);
+            return;
+        }
+    }
+
+    fn take_free(&self) -> Result<u32, SegmentError> {
+        let header = self.header();
+        if let Some(number) = self.pop_free() {
+            return Ok(number);
+        }
+        let high_water = header.high_water.load(Relaxed);
+        if high_water < SLOT_COUNT && self.grow(high_water).is_ok() {
+            header.high_water.store(high_water + 1, Release);
+            return Ok(high_water);
+        }
+        self.reclaim();
+        self.pop_free().ok_or(SegmentError::Full)
+    }
+
+    fn pop_free(&self) -> Option<u32> {
+        let header = self.header();
+        let number = header.free_head.load(Relaxed).checked_sub(1)?;
+        header.free_head.store(self.slots().get(number as usize)?.next_free.load(Relaxed), Relaxed);
+        Some(number)
+    }
+
+    /// Gives memory to the slots from `high_water` on. A hole in a full tmpfs would kill the process that stores to it.
+    fn grow(&self, high_water: u32) -> Result<(), Errno> {
+        if !high_water.is_multiple_of(GROWTH_SLOTS) {
+            return Ok(());
+        }
+        let file = open(&self.directory.segment_path(), libc::O_RDWR, 0)?;
+        let bytes = size_of::<Slot>() as u64;
+        allocate(&file, SLOTS_OFFSET as u64 + u64::from(high_water) * bytes, u64::from(GROWTH_SLOTS) * bytes)
+    }
+
+    /// Frees slots of files that are closed and stable. Those opened since the hand last passed are spared, so that a
+    /// slot is not taken between the lookup and the open of its placeholder.
+    fn reclaim(&self) {
+        let header = self.header();
+        let count = header.high_water.load(Relaxed).clamp(1, SLOT_COUNT);
+        let mut freed = 0;
+        for _ in 0..count.saturating_mul(2) {
+            let number = header.clock_hand.fetch_add(1, Relaxed) % count;
+            let slot = &self.slots()[number as usize];
+            let generation = slot.generation.load(Acquire);
+            if generation & 1 == 0 || slot.touched.swap(0, AcqRel) != 0 || !slot.may_go() {
+                continue;
+            }
+            let file = FileRef { slot: number, generation };
+            let Ok(Some(unopened)) = self.if_unopened(file) else { continue };
+            if slot.may_go() && self.free(file, &unopened).is_ok() {
+                freed += 1;
+                if freed == RECLAIM_COUNT {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn free(&self, file: FileRef, _unopened: &Unopened) -> Result<(), SegmentError> {
+        let Some(slot) = self.slot(file) else { return Ok(()) };
+        let handle = slot.handle_bytes();
+        if slot.flags.load(Acquire) & FLAG_SILLY != 0 {
+            self.header().silly_count.fetch_sub(1, AcqRel);
+        }
+        slot.generation.store(file.generation.wrapping_add(1), Release);
+        let mask = INDEX_COUNT - 1;
+        let start = hash(&handle);
+        for step in 0..INDEX_COUNT {
+            let place = &self.index()[(start.wrapping_add(step) & mask) as usize];
+            let entry = place.load(Relaxed);
+            if entry == file.slot + 1 {
+                place.store(INDEX_GONE, Release);
+                self.header().index_gone.fetch_add(1, Relaxed);
+            }
+            if entry == file.slot + 1 || entry == INDEX_EMPTY {
+                break;
+            }
+        }
+        slot.next_free.store(self.header().free_head.load(Relaxed), Relaxed);
+        self.header().free_head.store(file.slot + 1, Relaxed);
+        match unlink(&self.directory.placeholder(file)) {
+            Ok(()) | Err(Errno(libc::ENOENT)) => Ok(()),
+            Err(errno) => Err(local("remove a placeholder")(errno)),
+        }
+    }
+}
+
+impl Slot {
+    /// The handle.
+    pub(crate) fn handle_bytes(&self) -> Vec<u8> {
+        let bytes: [u8; 64] = load_bytes(&self.handle);
+        bytes[..(self.handle_length.load(Relaxed) as usize).min(64)].to_vec()
+    }
+
+    /// The handle, without an allocation: 64 bytes and how many count.
+    pub(crate) fn handle_array(&self) -> ([u8; 64], usize) {
+        (load_bytes(&self.handle), (self.handle_length.load(Relaxed) as usize).min(64))
+    }
+
+    fn has_handle(&self, handle: &[u8]) -> bool {
+        let (bytes, length) = self.handle_array();
+        length == handle.len() && bytes.get(..length) == Some(handle)
+    }
+
+    /// Whether forgetting this file loses nothing but a round trip.
+    fn may_go(&self) -> bool {
+        !self.is_dirty() && !self.has_unseen_error() && self.flags.load(Acquire) == 0
+    }
+
+    fn begin(&self, file: &NewFile<'_>) {
+        store_bytes(&self.handle, file.handle);
+        self.handle_length.store(file.handle.len().min(64) as u32, Relaxed);
+        self.kind.store(file.kind, Relaxed);
+        self.touched.store(1, Relaxed);
+        self.flags.store(0, Relaxed);
+        for (place, value) in [(&self.fsid, file.fsid), (&self.fileid, file.fileid), (&self.rdev, file.rdev), (&self.size, file.size)] {
+            place.store(value, Relaxed);
+        }
+        for zeroed in [&self.append_end, &self.size_events, &self.clean, &self.answered, &self.settled, &self.loss] {
+            zeroed.store(0, Relaxed);
+        }
+        self.dirty.store(u64::from(!file.created), Relaxed);
+        self.size_unsure.store(0, Relaxed);
+        self.attr_begin(file.attr);
+    }
+}
+
+/// Spreads handles over the index; the same in every build.
+fn hash(handle: &[u8]) -> u32 {
+    let mut sum = 0xcbf2_9ce4_8422_2325_u64 ^ handle.len() as u64;
+    for chunk in handle.chunks(8) {
+        let mut word = [0u8; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        sum = (sum ^ u64::from_le_bytes(word)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        sum ^= sum >> 32;
+    }
+    sum as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::fresh_segment;
+    use super::*;
+
+    pub(crate) fn file(handle: &[u8]) -> NewFile<'_> {
+        let (attr, kind) = (AttrRecord::default(), 1);
+        NewFile { handle, kind, fsid: 1, fileid: 7, rdev: 0, size: 0, attr, created: true }
+    }
+
+    #[test]
+    fn handle_finds_its_slot_until_the_slot_is_given_away() {
+        let (_place, segment) = fresh_segment();
+        let (found, made) = segment.find_or_insert(&file(b"one")).unwrap();
+        assert!(made);
+        assert_eq!(segment.find_or_insert(&file(b"one")).unwrap(), (found, false));
+        assert_eq!(segment.find(b"two"), None);
+        let unopened = segment.if_unopened(found).unwrap().unwrap();
+        segment.release(found, &unopened).unwrap();
+        assert_eq!(segment.find(b"one"), None);
+        assert!(segment.slot(found).is_none());
+        let (again, made) = segment.find_or_insert(&file(b"one")).unwrap();
+        assert!(made && again.generation > found.generation);
+        assert_eq!(segment.audit(), (1, 0, vec![]));
+    }
+
+    #[test]
+    fn full_segment_gives_clean_closed_slots_away_and_keeps_open_and_dirty_ones() {
+        let (_place, segment) = fresh_segment();
+        let handle = |number: u32| number.to_le_bytes();
+        let (open_file, _) = segment.find_or_insert(&file(&handle(0))).unwrap();
+        let held = crate::sys::shm::open(&segment.directory().placeholder(open_file), libc::O_RDWR, 0).unwrap();
+        crate::sys::shm::flock(&held, libc::LOCK_SH).unwrap();
+        let (dirty, _) = segment.find_or_insert(&file(&handle(1))).unwrap();
+        segment.slot(dirty).unwrap().write_starts();
+        for number in 2..SLOT_COUNT + 100 {
+            segment.find_or_insert(&file(&handle(number))).unwrap();
+        }
+        assert_eq!(segment.find(&handle(0)), Some(open_file));
+        assert_eq!(segment.find(&handle(1)), Some(dirty));
+        let (live, free, faults) = segment.audit();
+        assert_eq!(live + free, SLOT_COUNT);
+        assert_eq!(faults, Vec::<String>::new());
+    }
+
+    #[test]
+    fn segment_full_of_dirty_files_says_so() {
+        let (_place, segment) = fresh_segment();
+        for number in 0..SLOT_COUNT {
+            let (found, _) = segment.find_or_insert(&file(&number.to_le_bytes())).unwrap();
+            segment.slot(found).unwrap().write_starts();
+        }
+        assert_eq!(segment.find_or_insert(&file(b"one more")).unwrap_err(), SegmentError::Full);
+    }
+}

@@ -1,0 +1,38 @@
+//! System calls without libc's symbols.
+//!
+//! This crate also lives inside the preload library, which replaces `open`, `close`, `syscall` and friends. A call made
+//! by name from here would come back through those hooks; an instruction does not. Nothing here touches `errno`.
+
+/// One system call; the result is the kernel's: a negative error number, or the value.
+///
+/// # Safety
+/// The arguments must be what system call `number` expects: pointers valid for as long as the kernel uses them.
+#[cfg(target_arch = "x86_64")]
+pub(crate) unsafe fn call(number: libc::c_long, arguments: [usize; 6]) -> isize {
+    let result: isize;
+    let [a, b, c, d, e, f] = arguments;
+    // SAFETY: the x86-64 system call convention: number in rax, arguments in these registers, rcx and r11 clobbered;
+    // the caller answers for the arguments.
+    unsafe {
+        core::arch::asm!("syscall", inlateout("rax") number as isize => result, in("rdi") a, in("rsi") b, in("rdx") c,
+            in("r10") d, in("r8") e, in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    result
+}
+
+/// One system call; the result is the kernel's: a negative error number, or the value.
+///
+/// # Safety
+/// The arguments must be what system call `number` expects: pointers valid for as long as the kernel uses them.
+#[cfg(target_arch = "aarch64")]
+pub(crate) unsafe fn call(number: libc::c_long, arguments: [usize; 6]) -> isize {
+    let result: isize;
+    let [a, b, c, d, e, f] = arguments;
+    // SAFETY: the AArch64 system call convention: number in x8, arguments in x0 to x5, result in x0; the caller answers
+    // for the arguments.
+    unsafe {
+        core::arch::asm!("svc 0", in("x8") number, inlateout("x0") a as isize => result, in("x1") b, in("x2") c,
+            in("x3") d, in("x4") e, in("x5") f, options(nostack));
+    }
+    result
+}

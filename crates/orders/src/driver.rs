@@ -82,23 +82,7 @@ pub async fn run<D: Database>(
     let database_version = database.version().await?;
     let threads = options.threads.min(options.users);
     let ack_log = options.ack_log.as_deref().map(AckLog::open).transpose()?;
-    let (start, _) = watch::channel(None);
-    let shared = Arc::new(Shared {
-        options: options.clone(),
-        config: config.clone(),
-        ack_log,
-        start,
-        stop: AtomicBool::new(false),
-        connected: AtomicU64::new(0),
-        orders: AtomicU64::new(0),
-        connection_losses: AtomicU64::new(0),
-        unfinished: AtomicU64::new(0),
-        success_ms: AtomicU64::new(0),
-        told: AtomicU64::new(0),
-        troubles: Mutex::new(Vec::new()),
-        failed: Mutex::new(None),
-        began: Instant::now(),
-    });
+    let shared = Arc::new(Shared::new(options, config.clone(), ack_log));
     let handles: Vec<_> = (0..threads)
         .map(|thread| {
             let (database, shared) = (database.clone(), Arc::clone(&shared));
@@ -189,6 +173,25 @@ struct Shared {
 }
 
 impl Shared {
+    fn new(options: &RunOptions, config: Config, ack_log: Option<AckLog>) -> Self {
+        Self {
+            options: options.clone(),
+            config,
+            ack_log,
+            start: watch::channel(None).0,
+            stop: AtomicBool::new(false),
+            connected: AtomicU64::new(0),
+            orders: AtomicU64::new(0),
+            connection_losses: AtomicU64::new(0),
+            unfinished: AtomicU64::new(0),
+            success_ms: AtomicU64::new(0),
+            told: AtomicU64::new(0),
+            troubles: Mutex::new(Vec::new()),
+            failed: Mutex::new(None),
+            began: Instant::now(),
+        }
+    }
+
     fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }

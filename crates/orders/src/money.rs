@@ -21,13 +21,13 @@ mod tests {
 
     #[test]
     fn total_without_rates_is_the_sum() {
-        assert_eq!(order_total_cents(123_45, 0, 0, 0), 123_45);
+        assert_eq!(order_total_cents(12_345, 0, 0, 0), 12_345);
     }
 
     #[test]
     fn total_takes_the_discount_off_and_adds_both_taxes() {
         // 100.00 * 0.9 * 1.15 = 103.50
-        assert_eq!(order_total_cents(100_00, 1_000, 1_000, 500), 103_50);
+        assert_eq!(order_total_cents(10_000, 1_000, 1_000, 500), 10_350);
         // 0.01 * 0.5 = 0.005 rounds up
         assert_eq!(order_total_cents(1, 5_000, 0, 0), 1);
         // 0.01 * 0.4999... rounds down
@@ -36,7 +36,7 @@ mod tests {
 
     #[test]
     fn largest_order_does_not_overflow() {
-        let most = 15 * 10 * 100_00;
+        let most = 15 * 10 * 10_000;
         assert_eq!(order_total_cents(most, 0, 2_000, 2_000), most * 14 / 10);
     }
 }

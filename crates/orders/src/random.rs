@@ -160,7 +160,7 @@ mod tests {
         let odd = (0..draws).filter(|_| nurand(&mut rng, 255, 0, 0, 999) % 2 == 1).count();
         let share = odd as f64 / f64::from(draws);
         assert!((share - 0.75).abs() < 0.01, "{share}");
-        let shifted = (0..draws).filter(|_| nurand(&mut rng, 255, 1, 0, 999) % 2 == 0).count();
+        let shifted = (0..draws).filter(|_| nurand(&mut rng, 255, 1, 0, 999).is_multiple_of(2)).count();
         let share = shifted as f64 / f64::from(draws);
         assert!((share - 0.75).abs() < 0.01, "{share}");
     }

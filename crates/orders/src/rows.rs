@@ -14,7 +14,7 @@ pub const ORDERS_LOADED: u32 = 3_000;
 /// The first of them that is still open: 2,100 are delivered, 900 are not.
 pub const ORDER_OPEN_FIRST: u32 = 2_101;
 /// History amount and first payment of each customer, in cents.
-const FIRST_PAYMENT_CENTS: i64 = 10_00;
+const FIRST_PAYMENT_CENTS: i64 = 1_000;
 const ORIGINAL: &[u8] = b"ORIGINAL";
 
 /// The tables.
@@ -144,7 +144,7 @@ impl RowSource {
         sink.int(item);
         sink.int(self.rng.random_range(1..=10_000)); // I_IM_ID
         self.text(14, 24, sink); // I_NAME
-        sink.long(self.rng.random_range(1_00..=100_00)); // I_PRICE
+        sink.long(self.rng.random_range(100..=10_000)); // I_PRICE
         self.data(sink); // I_DATA
     }
 
@@ -154,7 +154,7 @@ impl RowSource {
         self.text(6, 10, sink); // W_NAME
         self.address(sink);
         sink.int(self.rng.random_range(0..=2_000)); // W_TAX
-        sink.long(300_000_00); // W_YTD
+        sink.long(30_000_000); // W_YTD
     }
 
     fn district(&mut self, index: u32, sink: &mut impl RowSink) {
@@ -164,7 +164,7 @@ impl RowSource {
         self.text(6, 10, sink); // D_NAME
         self.address(sink);
         sink.int(self.rng.random_range(0..=2_000)); // D_TAX
-        sink.long(30_000_00); // D_YTD
+        sink.long(3_000_000); // D_YTD
         sink.int(ORDERS_LOADED + 1); // D_NEXT_O_ID
     }
 
@@ -197,7 +197,7 @@ impl RowSource {
         sink.now(); // C_SINCE
         let bad_credit = self.rng.random_range(1..=10) == 1;
         sink.text(if bad_credit { b"BC" } else { b"GC" }); // C_CREDIT
-        sink.long(50_000_00); // C_CREDIT_LIM
+        sink.long(5_000_000); // C_CREDIT_LIM
         sink.int(self.rng.random_range(0..=5_000)); // C_DISCOUNT
         sink.long(-FIRST_PAYMENT_CENTS); // C_BALANCE
         sink.long(FIRST_PAYMENT_CENTS); // C_YTD_PAYMENT
@@ -265,7 +265,7 @@ impl RowSource {
                 sink.null();
             }
             sink.int(5); // OL_QUANTITY
-            sink.long(if delivered { 0 } else { self.rng.random_range(1..=9_999_99) });
+            sink.long(if delivered { 0 } else { self.rng.random_range(1..=999_999) });
             self.text(24, 24, sink); // OL_DIST_INFO
         }
     }
@@ -424,7 +424,7 @@ mod tests {
             if order <= 2_100 {
                 assert_eq!((&line[6], cents), (&Value::Now, 0));
             } else {
-                assert!(line[6] == Value::Null && (1..=9_999_99).contains(&cents));
+                assert!(line[6] == Value::Null && (1..=999_999).contains(&cents));
             }
         }
     }
@@ -457,7 +457,7 @@ mod tests {
         let mut original = 0;
         for row in &items {
             let (Value::Long(price), Value::Text(data)) = (&row[3], &row[4]) else { panic!("{row:?}") };
-            assert!((1_00..=100_00).contains(price));
+            assert!((100..=10_000).contains(price));
             assert!((26..=50).contains(&data.len()));
             original += usize::from(data.windows(8).any(|window| window == ORIGINAL));
         }

@@ -109,9 +109,8 @@ impl ResponseTimes {
             return Err(HistogramError::TooLong(text.len()));
         }
         let bytes = STANDARD.decode(text).map_err(HistogramError::Base64)?;
-        let mut values_us: Histogram<u64> = Deserializer::new()
-            .deserialize(&mut bytes.as_slice())
-            .map_err(|error| HistogramError::V2(error.to_string()))?;
+        let mut values_us: Histogram<u64> =
+            Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|error| HistogramError::V2(error.to_string()))?;
         values_us.auto(true);
         Ok(Self { values_us })
     }

@@ -8,8 +8,7 @@ use crate::histogram::ResponseSummary;
 pub const ORDERS_RUN_SCHEMA: u32 = 1;
 
 /// Printed beside every figure of this load.
-pub const ORDERS_DISCLAIMER: &str =
-    "derived from the TPC-C specification; not comparable to published TPC-C results";
+pub const ORDERS_DISCLAIMER: &str = "derived from the TPC-C specification; not comparable to published TPC-C results";
 
 /// One run of the order-entry load over its measured interval (after warm-up).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -142,26 +141,14 @@ mod tests {
     fn record_keeps_the_field_names_readers_depend_on() {
         let record = TransactionRecord::default();
         let json = serde_json::to_value(&record).unwrap();
-        for field in [
-            "count",
-            "rolled_back",
-            "errors",
-            "retries",
-            "histogram_v2_base64",
-        ] {
+        for field in ["count", "rolled_back", "errors", "retries", "histogram_v2_base64"] {
             assert!(json.get(field).is_some(), "{field}");
         }
         for field in ["mean", "p50", "p90", "p95", "p99", "p999", "max"] {
             assert!(json["response_us"].get(field).is_some(), "{field}");
         }
         let transactions = serde_json::to_value(Transactions::default()).unwrap();
-        for field in [
-            "new_order",
-            "payment",
-            "order_status",
-            "delivery",
-            "stock_level",
-        ] {
+        for field in ["new_order", "payment", "order_status", "delivery", "stock_level"] {
             assert!(transactions.get(field).is_some(), "{field}");
         }
     }

@@ -1,0 +1,158 @@
+//! Attributes: reading them, setting them durably, room in the store.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::limits::OFFSET_MAX;
+use crate::node::{Access, Descriptor, Node, locked};
+use crate::sys::{self, RawStat, RawTime};
+use crate::types::{Attr, FsStat, Kind, SetAttr, SetTime, Time};
+use crate::volume::{Volume, VolumeInner};
+
+impl Volume {
+    /// Attributes as they are now: one statx on the cached descriptor.
+    pub fn attr(&self, node: &Node) -> Result<Attr, Error> {
+        let _gate = self.0.read_gate();
+        let descriptor = self.0.descriptor(node)?;
+        self.0.attr_of(node, &descriptor)
+    }
+
+    /// Sets attributes. With a guard: only when the change time is that one (RFC 1813 3.3.2).
+    ///
+    /// **Durability**: durable when it returns. **Errors**: [`Error::NotSync`] when the guard does not
+    /// match; on other errors a part may have been set.
+    pub fn set_attr(&self, node: &Node, set: &SetAttr, guard_ctime: Option<Time>) -> Result<Attr, Error> {
+        self.0.alive()?;
+        let mut loss = self.0.write_gate();
+        let descriptor = self.0.descriptor(node)?;
+        let _change = locked(&node.0.change);
+        let now = self.0.attr_of(node, &descriptor)?;
+        if guard_ctime.is_some_and(|guard| guard != now.ctime) {
+            return Err(Error::NotSync);
+        }
+        if set.is_empty() {
+            return Ok(now);
+        }
+        check_size(node.kind(), set)?;
+        if let Some(loss) = &mut loss {
+            loss.before_attr(&node.0.identity, &*descriptor, set.size)?;
+        }
+        node.0.mark_change();
+        let descriptor = if set.size.is_some() { self.0.writable(node, descriptor)? } else { descriptor };
+        let result = apply(&*descriptor, node.kind(), descriptor.access, set);
+        node.0.mark_change();
+        // What was set before a failure must not be less durable than what the client can see.
+        self.0.flush(node, true, &mut loss)?;
+        result?;
+        self.0.attr_of(node, &descriptor)
+    }
+
+    /// Room in the store.
+    pub fn fs_stat(&self) -> Result<FsStat, Error> {
+        let s = sys::fs_stat(&self.0.root_fd)?;
+        let unit = s.f_frsize;
+        Ok(FsStat {
+            total_bytes: s.f_blocks.saturating_mul(unit),
+            free_bytes: s.f_bfree.saturating_mul(unit),
+            available_bytes: s.f_bavail.saturating_mul(unit),
+            total_files: s.f_files,
+            free_files: s.f_ffree,
+            available_files: s.f_favail,
+            name_bytes_max: u32::try_from(s.f_namemax).unwrap_or(255),
+            // ext4 holds 65,000; xfs and btrfs more. The smallest is promised.
+            links_max: 65_000,
+            read_only: s.f_flag & libc::ST_RDONLY != 0,
+        })
+    }
+}
+
+impl VolumeInner {
+    /// Attributes by an open descriptor. An object without a name left is gone.
+    pub(crate) fn attr_of(&self, node: &Node, descriptor: &Descriptor) -> Result<Attr, Error> {
+        let stat = sys::stat(descriptor)?;
+        if stat.nlink == 0 {
+            node.0.forget();
+            return Err(Error::Stale);
+        }
+        self.to_attr(&stat)
+    }
+
+    /// Host attributes in the volume's terms.
+    pub(crate) fn to_attr(&self, stat: &RawStat) -> Result<Attr, Error> {
+        let time = |(sec, nsec): (i64, u32)| Time { sec, nsec };
+        Ok(Attr {
+            kind: Kind::of_mode(stat.mode).ok_or(Error::BadType)?,
+            mode: stat.mode & 0o7777,
+            nlink: stat.nlink,
+            uid: stat.uid,
+            gid: stat.gid,
+            size: stat.size,
+            used: stat.blocks.saturating_mul(512),
+            rdev: stat.rdev,
+            fsid: self.fsid,
+            fileid: stat.ino,
+            atime: time(stat.atime),
+            mtime: time(stat.mtime),
+            ctime: time(stat.ctime),
+        })
+    }
+
+    /// A descriptor of the file that can be written to; opened anew when the cached one can't.
+    pub(crate) fn writable(&self, node: &Node, descriptor: Arc<Descriptor>) -> Result<Arc<Descriptor>, Error> {
+        if descriptor.access == Access::ReadWrite {
+            return Ok(descriptor);
+        }
+        // It was busy, read-only or forbidden when it was opened; that may be over.
+        *locked(&node.0.descriptor) = None;
+        let descriptor = self.descriptor(node)?;
+        if descriptor.access == Access::ReadWrite {
+            return Ok(descriptor);
+        }
+        let store = sys::fs_stat(&self.root_fd)?;
+        Err(if store.f_flag & libc::ST_RDONLY != 0 { Error::ReadOnly } else { Error::Access })
+    }
+}
+
+/// Refuses a size for what has none, and one the host can't hold.
+pub(crate) fn check_size(kind: Kind, set: &SetAttr) -> Result<(), Error> {
+    match (set.size, kind) {
+        (None, _) => Ok(()),
+        (Some(size), Kind::File) if size > OFFSET_MAX => Err(Error::TooBig),
+        (Some(_), Kind::File) => Ok(()),
+        (Some(_), Kind::Directory) => Err(Error::IsDirectory),
+        (Some(_), _) => Err(Error::Invalid),
+    }
+}
+
+/// Sets attributes in the order in which none undoes another: a new size or owner clears set-id bits,
+/// so the mode comes after them; all of these move the times, so times come last.
+pub(crate) fn apply(fd: impl AsFd, kind: Kind, access: Access, set: &SetAttr) -> Result<(), Error> {
+    if let Some(size) = set.size {
+        sys::truncate(&fd, size)?;
+    }
+    if set.uid.is_some() || set.gid.is_some() {
+        sys::chown(&fd, set.uid, set.gid)?;
+    }
+    if let Some(mode) = set.mode {
+        let mode = mode & 0o7777;
+        match (kind, access) {
+            // A link has no mode of its own on Linux.
+            (Kind::Symlink, _) => {}
+            (_, Access::Path) => sys::proc_chmod(&fd, mode)?,
+            _ => sys::set_mode(&fd, mode)?,
+        }
+    }
+    if set.atime != SetTime::DontChange || set.mtime != SetTime::DontChange {
+        sys::set_times(&fd, raw_time(set.atime), raw_time(set.mtime))?;
+    }
+    Ok(())
+}
+
+fn raw_time(time: SetTime) -> RawTime {
+    match time {
+        SetTime::DontChange => RawTime::Omit,
+        SetTime::ServerTime => RawTime::Now,
+        SetTime::Client(Time { sec, nsec }) => RawTime::At { sec, nsec },
+    }
+}

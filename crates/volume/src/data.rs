@@ -1,0 +1,162 @@
+//! File content: reads, writes, commits.
+
+use crate::error::Error;
+use crate::limits::OFFSET_MAX;
+use crate::node::{Descriptor, Node};
+use crate::sys;
+use crate::types::{Attr, Kind, Stability};
+use crate::volume::{Volume, VolumeInner};
+
+impl Volume {
+    /// Reads into `buf`: bytes read and whether they end the file. No allocation, one pread.
+    pub fn read(&self, node: &Node, offset: u64, buf: &mut [u8]) -> Result<(usize, bool), Error> {
+        let _gate = self.0.read_gate();
+        let descriptor = self.0.file(node)?;
+        let bytes = read_fully(&descriptor, offset, buf)?;
+        if bytes < buf.len() {
+            return Ok((bytes, true));
+        }
+        let size = sys::stat(&*descriptor)?.size;
+        Ok((bytes, offset.saturating_add(bytes as u64) >= size))
+    }
+
+    /// The same with the attributes after the read, for the price of the one statx that the end of
+    /// file needs anyway.
+    pub fn read_with_attr(&self, node: &Node, offset: u64, buf: &mut [u8]) -> Result<(usize, bool, Attr), Error> {
+        let _gate = self.0.read_gate();
+        let descriptor = self.0.file(node)?;
+        let bytes = read_fully(&descriptor, offset, buf)?;
+        let attr = self.0.attr_of(node, &descriptor)?;
+        let eof = bytes < buf.len() || offset.saturating_add(bytes as u64) >= attr.size;
+        Ok((bytes, eof, attr))
+    }
+
+    /// Writes; fewer bytes than given only when the store ran full on the way.
+    ///
+    /// **Durability**: by `stable`. [`Stability::Unstable`]: none until [`Volume::commit`].
+    /// **Errors**: a failed durable write moves the loss epoch and poisons the volume, except that a full
+    /// store or quota is only reported (the epoch moves when older uncommitted data could be concerned).
+    pub fn write(&self, node: &Node, offset: u64, data: &[u8], stable: Stability) -> Result<usize, Error> {
+        self.0.alive()?;
+        if offset.checked_add(data.len() as u64).is_none_or(|end| end > OFFSET_MAX) {
+            return Err(Error::TooBig);
+        }
+        let mut loss = self.0.write_gate();
+        let descriptor = self.0.file(node)?;
+        let descriptor = self.0.writable(node, descriptor)?;
+        if let Some(loss) = &mut loss {
+            loss.before_write(&node.0.identity, &*descriptor, offset, data.len())?;
+        }
+        let written = match stable {
+            Stability::Unstable => {
+                // Marked before, so that the descriptor stays, and after, so that a flush that began
+                // in between does not count as covering it.
+                node.0.mark_change();
+                let written = write_fully(data, |done| sys::pwrite(&*descriptor, &data[done..], offset + done as u64));
+                node.0.mark_change();
+                written.map_err(Error::from)?
+            }
+            Stability::DataSync | Stability::FileSync => {
+                self.0.write_durably(node, &descriptor, offset, data, stable == Stability::FileSync)?
+            }
+        };
+        if let Some(loss) = &mut loss
+            && stable != Stability::Unstable
+        {
+            loss.written_durably(&node.0.identity, offset, written);
+        }
+        Ok(written)
+    }
+
+    /// Makes all that was written to the file durable: data and size; of a directory, its entries.
+    ///
+    /// **Errors**: a failed flush is reported, moves the loss epoch and poisons the volume.
+    pub fn commit(&self, node: &Node) -> Result<(), Error> {
+        self.0.alive()?;
+        let whole = match node.kind() {
+            Kind::File => false,
+            Kind::Directory => true,
+            _ => return Err(Error::Invalid),
+        };
+        if self.0.loss.is_none() && node.0.is_clean() {
+            // Gone files still must be told apart.
+            let descriptor = self.0.descriptor(node)?;
+            return self.0.attr_of(node, &descriptor).map(drop);
+        }
+        let mut loss = self.0.write_gate();
+        let descriptor = self.0.descriptor(node)?;
+        self.0.attr_of(node, &descriptor)?;
+        drop(descriptor);
+        self.0.flush_now(node, whole, &mut loss)
+    }
+}
+
+impl VolumeInner {
+    /// A regular file's descriptor; other kinds are refused as RFC 1813 3.3.6 wants.
+    fn file(&self, node: &Node) -> Result<std::sync::Arc<Descriptor>, Error> {
+        match node.kind() {
+            Kind::File => self.descriptor(node),
+            Kind::Directory => Err(Error::IsDirectory),
+            _ => Err(Error::Invalid),
+        }
+    }
+
+    fn write_durably(&self, node: &Node, descriptor: &Descriptor, offset: u64, data: &[u8], whole: bool) -> Result<usize, Error> {
+        let written = write_fully(data, |done| {
+            self.flushes.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let result = sys::pwrite_sync(descriptor, &data[done..], offset + done as u64, whole);
+            if let Err(error) = &result {
+                self.durable_write_failed(node, error.raw_os_error().unwrap_or(libc::EIO));
+            }
+            result
+        });
+        Ok(written?)
+    }
+
+    /// The host does not tell whether the write or its flush failed. Refusals of the write itself leave
+    /// nothing in doubt, unless uncommitted data of the file could have met the same fate unseen.
+    fn durable_write_failed(&self, node: &Node, errno: i32) {
+        let refused =
+            matches!(errno, libc::ENOSPC | libc::EDQUOT | libc::EFBIG | libc::EINVAL | libc::EPERM | libc::EROFS | libc::ENOMEM);
+        if !refused {
+            self.flush_failed(errno);
+        } else if node.0.is_dirty() && self.move_epoch().is_err() {
+            self.flush_failed(errno);
+        }
+    }
+}
+
+fn read_fully(descriptor: &Descriptor, offset: u64, buf: &mut [u8]) -> Result<usize, Error> {
+    if descriptor.access == crate::node::Access::Path {
+        return Err(Error::Access);
+    }
+    if offset > OFFSET_MAX - buf.len() as u64 {
+        return Ok(0);
+    }
+    let mut done = 0;
+    while done < buf.len() {
+        match sys::pread(descriptor, &mut buf[done..], offset + done as u64)? {
+            0 => break,
+            bytes => done += bytes,
+        }
+        // A short read is the end of the file, but for a signal on a slow store: see which.
+        if done < buf.len() && sys::stat(descriptor)?.size <= offset + done as u64 {
+            break;
+        }
+    }
+    Ok(done)
+}
+
+/// Writes until all is written; an error after some bytes is left to the next call.
+fn write_fully(data: &[u8], mut write: impl FnMut(usize) -> std::io::Result<usize>) -> std::io::Result<usize> {
+    let mut done = 0;
+    while done < data.len() {
+        match write(done) {
+            Ok(0) => return Err(std::io::Error::from_raw_os_error(libc::EIO)),
+            Ok(bytes) => done += bytes,
+            Err(_) if done > 0 => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}

@@ -1,0 +1,82 @@
+//! The bounded cache of open descriptors: one per node at most, oldest unused closed first.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use crate::limits::{DESCRIPTORS_MAX, DESCRIPTORS_MIN, DESCRIPTORS_RESERVED};
+use crate::node::{NodeInner, locked};
+use crate::sys;
+
+/// Which nodes have a descriptor, in the order of the eviction clock.
+pub(crate) struct DescriptorCache {
+    pub(crate) open: Arc<AtomicUsize>,
+    count_max: usize,
+    clock: Mutex<VecDeque<Weak<NodeInner>>>,
+}
+
+impl DescriptorCache {
+    /// Sized by RLIMIT_NOFILE: half of what is left after the reserve.
+    pub(crate) fn new() -> Self {
+        let spare = sys::descriptor_limit().saturating_sub(DESCRIPTORS_RESERVED) / 2;
+        let count_max = usize::try_from(spare).unwrap_or(DESCRIPTORS_MAX).clamp(DESCRIPTORS_MIN, DESCRIPTORS_MAX);
+        Self { open: Arc::default(), count_max, clock: Mutex::default() }
+    }
+
+    /// Notes that the node got a descriptor.
+    pub(crate) fn opened(&self, node: &Arc<NodeInner>) {
+        locked(&self.clock).push_back(Arc::downgrade(node));
+    }
+
+    /// Closes unused descriptors until one more fits. `None`: there is room. `Some`: all are waiting
+    /// for a flush; this one is to be flushed and the call made again.
+    pub(crate) fn make_room(&self) -> Option<Arc<NodeInner>> {
+        if self.open.load(Ordering::Relaxed) < self.count_max {
+            return None;
+        }
+        self.evict(1)
+    }
+
+    /// The same after the host refused one more descriptor: gives several back, whatever the bound is.
+    pub(crate) fn give_back(&self) -> Option<Arc<NodeInner>> {
+        self.evict(16)
+    }
+
+    fn evict(&self, count: usize) -> Option<Arc<NodeInner>> {
+        let mut clock = locked(&self.clock);
+        let mut dirty = None;
+        let mut closed = 0;
+        // Twice round: the first pass takes the marks of use away.
+        for _ in 0..2 * clock.len() {
+            let Some(weak) = clock.pop_front() else { break };
+            let Some(node) = weak.upgrade() else { continue };
+            if node.used.swap(false, Ordering::Relaxed) {
+                clock.push_back(weak);
+                continue;
+            }
+            let mut slot = locked(&node.descriptor);
+            if slot.is_none() {
+                continue;
+            }
+            if node.is_dirty() {
+                drop(slot);
+                clock.push_back(weak);
+                dirty = Some(node);
+                continue;
+            }
+            *slot = None;
+            closed += 1;
+            if closed == count {
+                return None;
+            }
+        }
+        if closed > 0 { None } else { dirty }
+    }
+}
+
+#[cfg(test)]
+impl DescriptorCache {
+    pub(crate) fn with_bound(count_max: usize) -> Self {
+        Self { open: Arc::default(), count_max, clock: Mutex::default() }
+    }
+}

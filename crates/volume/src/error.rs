@@ -1,0 +1,157 @@
+//! What a call can fail with, and how host error numbers map to it.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A refusal by the volume or the host file system. One variant per NFSv3 status that a caller may
+/// have to send (RFC 1813 2.6), so that the filer's table is one to one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Not the owner, or not possible for an unprivileged volume.
+    #[error("operation not permitted")]
+    NotPermitted,
+    /// No such name.
+    #[error("no such name in the directory")]
+    NoEntry,
+    /// The host failed with this error number.
+    #[error("host input/output error {0}")]
+    Io(i32),
+    /// The host denied access.
+    #[error("access denied by the host")]
+    Access,
+    /// The name exists already.
+    #[error("name exists already")]
+    Exists,
+    /// The name leads to another file system, or the two ends of a rename or link are on two.
+    #[error("crosses to another file system")]
+    CrossDevice,
+    /// A directory was needed.
+    #[error("not a directory")]
+    NotDirectory,
+    /// Anything but a directory was needed.
+    #[error("is a directory")]
+    IsDirectory,
+    /// An argument the operation cannot take.
+    #[error("argument not valid for the operation")]
+    Invalid,
+    /// The file would become larger than the host holds.
+    #[error("file too large for the host")]
+    TooBig,
+    /// The store is full.
+    #[error("no space left in the store")]
+    NoSpace,
+    /// The store is read-only.
+    #[error("store is read-only")]
+    ReadOnly,
+    /// The file has as many links as the host allows.
+    #[error("too many hard links")]
+    TooManyLinks,
+    /// A name or link target is too long.
+    #[error("name too long")]
+    NameTooLong,
+    /// The directory holds entries.
+    #[error("directory not empty")]
+    NotEmpty,
+    /// The owner's quota is used up.
+    #[error("quota exceeded")]
+    Quota,
+    /// The object is gone: its handle will never work again.
+    #[error("object is gone")]
+    Stale,
+    /// The handle was not made by this volume, or was changed.
+    #[error("handle not made by this volume")]
+    BadHandle,
+    /// The object changed since the guard time (RFC 1813 3.3.2).
+    #[error("object changed since the guard time")]
+    NotSync,
+    /// The object is being searched for: ask again later (NFS3ERR_JUKEBOX).
+    #[error("object is being searched for")]
+    Busy,
+    /// The host file system cannot do it.
+    #[error("not supported by the host file system")]
+    NotSupported,
+    /// A flush failed earlier: nothing durable is promised any more until the volume is opened anew.
+    #[error("volume is poisoned by a failed flush")]
+    Poisoned,
+    /// The object has the wrong type for the operation.
+    #[error("object type not valid for the operation")]
+    BadType,
+}
+
+impl Error {
+    /// Maps a host error number.
+    pub(crate) fn from_errno(errno: i32) -> Self {
+        match errno {
+            libc::EPERM => Self::NotPermitted,
+            libc::ENOENT => Self::NoEntry,
+            // EBUSY is a mount point or a busy swap file: waiting does not help, so never JUKEBOX.
+            libc::EACCES | libc::ETXTBSY | libc::EBUSY => Self::Access,
+            libc::EEXIST => Self::Exists,
+            libc::EXDEV => Self::CrossDevice,
+            libc::ENOTDIR => Self::NotDirectory,
+            libc::EISDIR => Self::IsDirectory,
+            libc::EINVAL => Self::Invalid,
+            libc::EFBIG | libc::EOVERFLOW => Self::TooBig,
+            libc::ENOSPC => Self::NoSpace,
+            libc::EROFS => Self::ReadOnly,
+            libc::EMLINK => Self::TooManyLinks,
+            libc::ENAMETOOLONG => Self::NameTooLong,
+            libc::ENOTEMPTY => Self::NotEmpty,
+            libc::EDQUOT => Self::Quota,
+            libc::ESTALE => Self::Stale,
+            libc::EOPNOTSUPP | libc::ENOSYS => Self::NotSupported,
+            // A symbolic link where O_NOFOLLOW forbids one: it took the place of another object.
+            libc::ELOOP => Self::Stale,
+            other => Self::Io(other),
+        }
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Self::from_errno(error.raw_os_error().unwrap_or(libc::EIO))
+    }
+}
+
+/// Why a volume could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The served directory cannot be opened.
+    #[error("open the served directory {path}")]
+    Directory {
+        /// The directory as given.
+        path: PathBuf,
+        /// The host's reason.
+        source: io::Error,
+    },
+    /// The state directory lies below the served one, where clients could read the MAC key.
+    #[error("use state directory {state}: it lies inside the served directory {dir}")]
+    StateInside {
+        /// The state directory.
+        state: PathBuf,
+        /// The served directory.
+        dir: PathBuf,
+    },
+    /// A file of the state directory cannot be read, made or flushed.
+    #[error("keep volume state in {path}")]
+    State {
+        /// The file or directory.
+        path: PathBuf,
+        /// The host's reason.
+        source: io::Error,
+    },
+    /// The state file is damaged or of a version this program does not know.
+    #[error("read volume state {path}: {reason}")]
+    StateFormat {
+        /// The state file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// Another process has the volume open.
+    #[error("open volume state {path}: another process serves this volume")]
+    InUse {
+        /// The lock file.
+        path: PathBuf,
+    },
+}

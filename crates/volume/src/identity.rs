@@ -1,0 +1,80 @@
+//! Which object is it: identity by kernel handle or birth, and how to open it for as much as allowed.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use crate::error::Error;
+use crate::limits::KERNEL_HANDLE_BYTES_MAX;
+use crate::node::Access;
+use crate::sys::{self, KernelHandle, RawStat};
+use crate::types::Kind;
+
+/// Identity made of inode number and birth time carries this type; no kernel handle does.
+const BIRTH: u8 = u8::MAX;
+
+/// How objects are told apart and opened again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Identify {
+    /// By kernel handle, opened by it: CAP_DAC_READ_SEARCH.
+    Kernel {
+        /// The mount of the served directory, as name_to_handle_at counts.
+        mount: i32,
+    },
+    /// By kernel handle, opened by name and checked.
+    Walk,
+    /// By inode number and birth time, opened by name and checked: no kernel handles here.
+    Birth,
+}
+
+impl Identify {
+    /// Tries what the host allows.
+    pub(crate) fn detect(root: impl AsFd) -> io::Result<Self> {
+        let Some((handle, mount)) = sys::handle_of_name(&root, b".")? else {
+            return Ok(Self::Birth);
+        };
+        match sys::open_handle(&root, &handle, libc::O_PATH) {
+            Ok(_) => Ok(Self::Kernel { mount }),
+            Err(_) => Ok(Self::Walk),
+        }
+    }
+
+    /// Identity of an open object.
+    pub(crate) fn of(self, fd: impl AsFd, stat: &RawStat) -> io::Result<KernelHandle> {
+        if self != Self::Birth {
+            return sys::handle_of(fd)?.ok_or_else(|| io::Error::from_raw_os_error(libc::EXDEV));
+        }
+        let mut bytes = [0; KERNEL_HANDLE_BYTES_MAX];
+        bytes[..8].copy_from_slice(&stat.ino.to_le_bytes());
+        bytes[8..16].copy_from_slice(&stat.btime.0.to_le_bytes());
+        bytes[16..20].copy_from_slice(&stat.btime.1.to_le_bytes());
+        Ok(KernelHandle { kind: BIRTH, len: 20, bytes })
+    }
+}
+
+/// Opens an object of a kind for reading and writing, else for reading, else for its attributes.
+pub(crate) fn open_as_allowed(
+    kind: Kind,
+    mut open: impl FnMut(libc::c_int) -> Result<OwnedFd, Error>,
+) -> Result<(OwnedFd, Access), Error> {
+    let read = match kind {
+        Kind::File => 0,
+        Kind::Directory => libc::O_DIRECTORY,
+        _ => return open(libc::O_PATH).map(|fd| (fd, Access::Path)),
+    };
+    let first = if kind == Kind::File { Access::ReadWrite } else { Access::Read };
+    for access in [Access::ReadWrite, Access::Read] {
+        if access == Access::ReadWrite && first == Access::Read {
+            continue;
+        }
+        let flags = read | if access == Access::ReadWrite { libc::O_RDWR } else { libc::O_RDONLY };
+        // O_NOATIME: reads must not move the times an exclusive create keeps its verifier in.
+        for flags in [flags | libc::O_NOATIME, flags] {
+            match open(flags) {
+                Ok(fd) => return Ok((fd, access)),
+                Err(Error::NotPermitted | Error::Access | Error::ReadOnly) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    open(libc::O_PATH | read).map(|fd| (fd, Access::Path))
+}

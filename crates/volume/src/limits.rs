@@ -1,0 +1,49 @@
+//! Bounds of the volume room, each with its reason.
+
+/// Longest handle given out, bytes: ESXi's NFSv3 client refuses more than 56.
+pub(crate) const HANDLE_BYTES_MAX: usize = 56;
+/// Longest kernel file handle kept inside ours, bytes: btrfs needs 20, xfs and tmpfs 12, ext4 8.
+pub(crate) const KERNEL_HANDLE_BYTES_MAX: usize = 24;
+/// Bytes of our handle beside the kernel's: version, type, length, kind, file id, parent hint, MAC.
+pub(crate) const HANDLE_FRAME_BYTES: usize = 4 + 8 + 8 + 8;
+const _: () = assert!(KERNEL_HANDLE_BYTES_MAX + HANDLE_FRAME_BYTES <= HANDLE_BYTES_MAX);
+
+/// Nodes kept in memory: about 400 bytes each, so a table stays below 32 MiB.
+pub(crate) const NODES_MAX: usize = 65_536;
+/// Locks the node table is split over: many more than there are cores.
+pub(crate) const NODE_SHARDS: usize = 64;
+const _: () = assert!(NODES_MAX.is_multiple_of(NODE_SHARDS));
+
+/// Descriptors left to sockets, logs and listings when the cache sizes itself.
+pub(crate) const DESCRIPTORS_RESERVED: u64 = 512;
+/// Fewest cached descriptors, however small RLIMIT_NOFILE is.
+pub(crate) const DESCRIPTORS_MIN: usize = 32;
+/// Most cached descriptors: more buys nothing, and close at exit takes time.
+pub(crate) const DESCRIPTORS_MAX: usize = 32_768;
+
+/// Longest name of one directory entry, bytes (Linux NAME_MAX).
+pub(crate) const NAME_BYTES_MAX: usize = 255;
+/// Longest symbolic link, bytes (Linux PATH_MAX).
+pub(crate) const LINK_BYTES_MAX: usize = 4096;
+/// Bytes fetched from the kernel per listing step.
+pub(crate) const LISTING_BYTES: usize = 32 * 1024;
+/// Deepest directory a climb or a walk follows: beyond PATH_MAX / 2 no host tool could reach it.
+pub(crate) const DEPTH_MAX: usize = 2048;
+/// Largest file offset: what a signed 64-bit file offset holds.
+pub(crate) const OFFSET_MAX: u64 = i64::MAX as u64;
+
+/// Objects a walk looks for at once; more callers are told to come back.
+pub(crate) const WANTED_MAX: usize = 65_536;
+/// Objects remembered as gone, so that a stale handle costs one walk and not one per call.
+pub(crate) const GONE_MAX: usize = 65_536;
+/// Walks started again because names moved under them, before the last result is believed.
+pub(crate) const WALK_REPEATS_MAX: u32 = 5;
+
+/// Page size at which the loss layer keeps and takes back data: the unit a kernel writes back.
+pub(crate) const LOSS_PAGE_BYTES: u64 = 4096;
+/// Before-images the loss layer holds; beyond it a file is flushed, as a kernel short of memory would.
+pub(crate) const LOSS_BYTES_MAX: usize = 256 << 20;
+/// Files the loss layer remembers data of, each with a descriptor of its own.
+pub(crate) const LOSS_FILES_MAX: usize = 2048;
+/// Directories an unprivileged volume remembers the place of: about 100 MiB at the most.
+pub(crate) const DIRECTORIES_MAX: usize = 1 << 20;

@@ -1,0 +1,92 @@
+//! The cut itself.
+
+use std::collections::HashMap;
+use std::io;
+
+use super::{Loss, empty_directory};
+use crate::error::Error;
+use crate::node::Node;
+use crate::sys::{self, KernelHandle};
+use crate::types::CutReport;
+use crate::volume::Volume;
+
+impl Volume {
+    /// Leaves the directory as a power cut would: everything not promised stable is taken back (with a
+    /// seed: some of it survives), the loss epoch moves, all descriptors are forgotten. Waits for running
+    /// operations. May be called again and again.
+    ///
+    /// **Errors**: [`Error::NotSupported`] when the volume was opened without the loss layer.
+    pub fn power_cut(&self) -> Result<CutReport, Error> {
+        let mut loss = self.0.write_gate().ok_or(Error::NotSupported)?;
+        // First of all: whatever fails below, clients must learn that data may be lost.
+        self.0.move_epoch()?;
+        let report = loss.cut(|fd, stat| self.0.identify.of(fd, stat))?;
+        self.0.nodes.for_each(|node| {
+            if Node(node.clone()) != self.0.root {
+                node.forget();
+            }
+        });
+        self.0.search.forget();
+        Ok(report)
+    }
+
+    /// Test fault: operations answer before they flush, so that a cut must show it.
+    #[doc(hidden)]
+    pub fn set_answer_early(&self, on: bool) {
+        if let Some(mut loss) = self.0.write_gate() {
+            loss.set_answer_early(on);
+        }
+    }
+}
+
+impl Loss {
+    fn cut(
+        &mut self,
+        identify: impl Fn(&std::os::fd::OwnedFd, &sys::RawStat) -> io::Result<KernelHandle>,
+    ) -> io::Result<CutReport> {
+        let mut report = CutReport::default();
+        let mut files: Vec<_> = std::mem::take(&mut self.files).into_iter().collect();
+        // The order of a hash map is not the seed's to tell.
+        files.sort_by_key(|(identity, _)| (identity.kind, identity.bytes));
+        for (_, mut file) in files {
+            let (writes, attrs) = file.undo(&mut self.chance)?;
+            report.undone_writes += writes;
+            report.undone_names += attrs;
+        }
+        let survived = self.chance.up_to(self.names.len() as u64);
+        let mut lost = std::mem::take(&mut self.names);
+        let survivors = lost.drain(..usize::try_from(survived).unwrap_or(0)).collect::<Vec<_>>();
+        report.undone_names += lost.len() as u64;
+        let mut limbo: HashMap<KernelHandle, Vec<u8>> =
+            lost.iter().chain(&survivors).filter_map(|change| change.limbo.clone()).collect();
+        // What each name led to before the first change that is lost.
+        let mut spots = Vec::new();
+        for part in lost.iter().flat_map(|change| &change.parts) {
+            if !spots.iter().any(|seen: &&super::names::NamePart| seen.dir == part.dir && seen.name == part.name) {
+                spots.push(part);
+            }
+        }
+        for part in &spots {
+            let fd = match sys::open_at(&part.at, &part.name, libc::O_PATH, 0) {
+                Ok(fd) => fd,
+                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => continue,
+                Err(error) => return Err(error),
+            };
+            let occupant = identify(&fd, &sys::stat(&fd)?)?;
+            let name = self.limbo_name();
+            sys::rename_at(&part.at, &part.name, &self.limbo, &name)?;
+            limbo.insert(occupant, name);
+        }
+        for part in &spots {
+            let Some(before) = part.before else { continue };
+            let name = limbo.get(&before).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))?;
+            if sys::stat_name(&self.limbo, name)?.mode & libc::S_IFMT == libc::S_IFDIR {
+                sys::rename_at(&self.limbo, name, &part.at, &part.name)?;
+            } else {
+                sys::link_at(&self.limbo, name, &part.at, &part.name)?;
+            }
+        }
+        empty_directory(&self.limbo)?;
+        Ok(report)
+    }
+}

@@ -1,0 +1,139 @@
+//! Names that are not durable yet: what each led to before, and where removed objects wait.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use super::Loss;
+use crate::sys::{self, KernelHandle};
+
+/// A directory and a name in it.
+type Spot<'a> = (&'a KernelHandle, BorrowedFd<'a>, &'a [u8]);
+
+/// One name of a change.
+#[derive(Debug)]
+pub(super) struct NamePart {
+    pub(super) dir: KernelHandle,
+    /// Kept open, so that the way back needs no lookup.
+    pub(super) at: OwnedFd,
+    pub(super) name: Box<[u8]>,
+    /// What the name led to before.
+    pub(super) before: Option<KernelHandle>,
+}
+
+/// One change of names; a rename has two parts and is taken back whole or not at all.
+#[derive(Debug)]
+pub(super) struct NameChange {
+    pub(super) parts: Vec<NamePart>,
+    /// Directories whose flush is still missing.
+    pending: Vec<KernelHandle>,
+    /// The removed object's name in the limbo.
+    pub(super) limbo: Option<(KernelHandle, Vec<u8>)>,
+}
+
+impl Loss {
+    /// A name was made where there was none.
+    pub(crate) fn name_added(&mut self, dir: &KernelHandle, at: impl AsFd, name: &[u8]) -> io::Result<()> {
+        let part = part((dir, at.as_fd(), name), None)?;
+        self.names.push(NameChange { parts: vec![part], pending: vec![*dir], limbo: None });
+        Ok(())
+    }
+
+    /// Takes a name away: the object goes to the limbo until that is durable. The caller has seen that a
+    /// directory is empty.
+    pub(crate) fn take_away(&mut self, spot: Spot<'_>, victim: &KernelHandle, directory: bool) -> io::Result<()> {
+        let (dir, at, name) = spot;
+        let is_directory = sys::stat_name(at, name)?.mode & libc::S_IFMT == libc::S_IFDIR;
+        match (is_directory, directory) {
+            (true, false) => return Err(io::Error::from_raw_os_error(libc::EISDIR)),
+            (false, true) => return Err(io::Error::from_raw_os_error(libc::ENOTDIR)),
+            _ => {}
+        }
+        let part = part(spot, Some(*victim))?;
+        let limbo = self.limbo_name();
+        sys::rename_at(at, name, &self.limbo, &limbo)?;
+        self.names.push(NameChange { parts: vec![part], pending: vec![*dir], limbo: Some((*victim, limbo)) });
+        Ok(())
+    }
+
+    /// Renames. A victim is linked (a directory: moved) to the limbo first. The caller has seen that a
+    /// victim directory is empty.
+    pub(crate) fn rename(
+        &mut self,
+        from: Spot<'_>,
+        to: Spot<'_>,
+        moved: &KernelHandle,
+        victim: Option<&KernelHandle>,
+    ) -> io::Result<()> {
+        if victim == Some(moved) {
+            // Two names of one object: the host leaves both.
+            return sys::rename_at(from.1, from.2, to.1, to.2);
+        }
+        let parts = vec![part(from, Some(*moved))?, part(to, victim.copied())?];
+        let mut limbo = None;
+        if let Some(victim) = victim {
+            let name = self.limbo_name();
+            let is_directory =
+                |spot: Spot<'_>| -> io::Result<bool> { Ok(sys::stat_name(spot.1, spot.2)?.mode & libc::S_IFMT == libc::S_IFDIR) };
+            match (is_directory(from)?, is_directory(to)?) {
+                (true, true) => sys::rename_at(to.1, to.2, &self.limbo, &name)?,
+                // The host's own refusal: a directory and something else.
+                (true, false) | (false, true) => return sys::rename_at(from.1, from.2, to.1, to.2),
+                (false, false) => sys::link_at(to.1, to.2, &self.limbo, &name)?,
+            }
+            limbo = Some((*victim, name));
+        }
+        if let Err(error) = sys::rename_at(from.1, from.2, to.1, to.2) {
+            if let Some((_, name)) = &limbo {
+                // Back to its place; over its own second link that changes nothing, so unlink that.
+                sys::rename_at(&self.limbo, name, to.1, to.2)?;
+                let _ = sys::unlink_at(&self.limbo, name, false);
+            }
+            return Err(error);
+        }
+        let mut pending = vec![*from.0];
+        if from.0 != to.0 {
+            pending.push(*to.0);
+        }
+        self.names.push(NameChange { parts, pending, limbo });
+        Ok(())
+    }
+
+    /// A directory's entries became durable. So did, with each change that is now durable, all earlier
+    /// changes of the same names.
+    pub(super) fn directory_flushed(&mut self, dir: &KernelHandle) {
+        let mut durable: Vec<(KernelHandle, Box<[u8]>)> = Vec::new();
+        let mut kept = Vec::new();
+        for mut change in std::mem::take(&mut self.names).into_iter().rev() {
+            change.pending.retain(|pending| pending != dir);
+            let overtaken = change.parts.iter().any(|p| durable.iter().any(|(d, n)| *d == p.dir && *n == p.name));
+            if change.pending.is_empty() || overtaken {
+                durable.extend(change.parts.iter().map(|p| (p.dir, p.name.clone())));
+                self.discard(&change);
+            } else {
+                kept.push(change);
+            }
+        }
+        kept.reverse();
+        self.names = kept;
+    }
+
+    /// The change is durable: its removed object is really gone.
+    pub(super) fn discard(&self, change: &NameChange) {
+        let Some((_, name)) = &change.limbo else { return };
+        if sys::unlink_at(&self.limbo, name, false).is_err() {
+            // A directory; if even that fails the next start removes it.
+            let _ = sys::unlink_at(&self.limbo, name, true);
+        }
+    }
+
+    /// A fresh name in the limbo.
+    pub(super) fn limbo_name(&mut self) -> Vec<u8> {
+        self.limbo_count += 1;
+        format!("{:x}", self.limbo_count).into_bytes()
+    }
+}
+
+fn part(spot: Spot<'_>, before: Option<KernelHandle>) -> io::Result<NamePart> {
+    let (dir, at, name) = spot;
+    Ok(NamePart { dir: *dir, at: at.try_clone_to_owned()?, name: name.into(), before })
+}

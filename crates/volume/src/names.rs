@@ -1,0 +1,206 @@
+//! Finding names: lookup, listings, link targets.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::identity::Identify;
+use crate::limits::{DEPTH_MAX, LINK_BYTES_MAX, NAME_BYTES_MAX};
+use crate::node::{Access, Descriptor, Node, NodeInner, Place, locked};
+use crate::sys::{self, Listing, RawStat};
+use crate::types::{Attr, DirEntry, Kind};
+use crate::volume::{Volume, VolumeInner};
+
+impl Volume {
+    /// Finds a name. "." is the directory, ".." its parent, of the root the root itself.
+    ///
+    /// **Errors**: [`Error::CrossDevice`] for a mount point: it is listed but not entered.
+    pub fn lookup(&self, dir: &Node, name: &[u8]) -> Result<(Node, Attr), Error> {
+        let _gate = self.0.read_gate();
+        let descriptor = self.0.directory(dir)?;
+        match name {
+            b"." => Ok((dir.clone(), self.0.attr_of(dir, &descriptor)?)),
+            b".." => self.0.parent(dir, &descriptor),
+            _ => {
+                self.0.check_name(dir, name)?;
+                self.0.child(dir, &descriptor, name)
+            }
+        }
+    }
+
+    /// Target of a symbolic link, as it stands. The volume itself never follows one.
+    pub fn read_link(&self, node: &Node) -> Result<Vec<u8>, Error> {
+        let _gate = self.0.read_gate();
+        if node.kind() != Kind::Symlink {
+            return Err(Error::Invalid);
+        }
+        let descriptor = self.0.descriptor(node)?;
+        let mut target = vec![0; LINK_BYTES_MAX];
+        let bytes = sys::read_link(&*descriptor, &mut target)?;
+        target.truncate(bytes);
+        Ok(target)
+    }
+
+    /// Lists a directory from after `cookie` (0: from its start), "." and ".." included, until `visit`
+    /// says no. Returns whether the end was reached. Cookies are the host's own: they hold while
+    /// entries come and go, and over restarts.
+    pub fn read_dir(&self, dir: &Node, cookie: u64, visit: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> Result<bool, Error> {
+        let _gate = self.0.read_gate();
+        let descriptor = self.0.directory(dir)?;
+        self.0.attr_of(dir, &descriptor)?;
+        let cookie = i64::try_from(cookie).map_err(|_| Error::Invalid)?;
+        // An own open description: its offset is this call's alone.
+        let fd = sys::open_at(&*descriptor, b".", libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
+        let mut listing = Listing::new(fd, cookie)?;
+        let at_root = *dir == self.0.root;
+        while let Some(entry) = listing.next_entry()? {
+            if at_root && self.0.is_hidden(entry.name) {
+                continue;
+            }
+            let fileid = if at_root && entry.name == b".." { dir.fileid() } else { entry.ino };
+            if !visit(&DirEntry { fileid, name: entry.name, cookie: entry.next.cast_unsigned() }) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl VolumeInner {
+    /// Refuses names that are no name of an entry.
+    pub(crate) fn check_name(&self, dir: &Node, name: &[u8]) -> Result<(), Error> {
+        if name.is_empty() || name.contains(&b'/') || name.contains(&0) {
+            return Err(Error::Invalid);
+        }
+        if name.len() > NAME_BYTES_MAX {
+            return Err(Error::NameTooLong);
+        }
+        if *dir == self.root && self.is_hidden(name) {
+            return Err(Error::NoEntry);
+        }
+        Ok(())
+    }
+
+    /// The loss layer's own directory, in the root while the layer is on.
+    pub(crate) fn is_hidden(&self, name: &[u8]) -> bool {
+        self.loss.is_some() && name == crate::loss::LIMBO
+    }
+
+    /// The object at a name. `dir` and `descriptor` are the same directory.
+    pub(crate) fn child(&self, dir: &Node, descriptor: &Descriptor, name: &[u8]) -> Result<(Node, Attr), Error> {
+        if let Identify::Kernel { mount } = self.identify {
+            // Known objects: two calls, no descriptor made.
+            match sys::handle_of_name(descriptor, name)? {
+                Some((_, found)) if found != mount => return Err(Error::CrossDevice),
+                Some((identity, _)) => {
+                    if let Some(node) = self.nodes.find(&identity) {
+                        let cached = locked(&node.0.descriptor).clone();
+                        if let Some(cached) = cached {
+                            node.0.used.store(true, std::sync::atomic::Ordering::Relaxed);
+                            let attr = self.attr_of(&node, &cached)?;
+                            return Ok((node, attr));
+                        }
+                    }
+                }
+                None => return Err(Error::CrossDevice),
+            }
+        }
+        let fd = sys::open_at(descriptor, name, libc::O_PATH, 0)?;
+        let stat = sys::stat(&fd)?;
+        let node = self.node_of(&fd, &stat, Some((dir, name)))?;
+        Ok((node, self.to_attr(&stat)?))
+    }
+
+    /// The node of an open object of this volume, and where it was found.
+    pub(crate) fn node_of(&self, fd: &OwnedFd, stat: &RawStat, found: Option<(&Node, &[u8])>) -> Result<Node, Error> {
+        // Another mount, or a nested btrfs subvolume, whose inode numbers would meet ours.
+        if (stat.dev, stat.mount) != (self.root_stat.dev, self.root_stat.mount) {
+            return Err(Error::CrossDevice);
+        }
+        let identity = self.identify.of(fd, stat)?;
+        let node = match self.nodes.find(&identity) {
+            Some(node) => node,
+            None => {
+                let kind = Kind::of_mode(stat.mode).ok_or(Error::BadType)?;
+                let hint = match (self.identify, found) {
+                    (Identify::Kernel { .. }, _) | (_, None) => 0,
+                    (_, Some((dir, _))) => dir.fileid(),
+                };
+                self.nodes.intern(Arc::new(NodeInner::new(identity, kind, stat.ino, hint)))
+            }
+        };
+        if let Some((dir, name)) = found {
+            self.found_at(&node, dir, name);
+        }
+        Ok(node)
+    }
+
+    /// Notes where an object is, for hosts that open by name.
+    pub(crate) fn found_at(&self, node: &Node, dir: &Node, name: &[u8]) {
+        if matches!(self.identify, Identify::Kernel { .. }) || *node == self.root {
+            return;
+        }
+        *locked(&node.0.place) = Some(Place { parent: dir.clone(), name: name.into() });
+        self.search.seen(node, dir, name);
+    }
+
+    /// The parent of a directory, never above the root.
+    fn parent(&self, dir: &Node, descriptor: &Descriptor) -> Result<(Node, Attr), Error> {
+        if *dir == self.root {
+            return Ok((dir.clone(), self.attr_of(dir, descriptor)?));
+        }
+        let known = locked(&dir.0.place).as_ref().map(|place| place.parent.clone());
+        let fd = sys::open_at(descriptor, b"..", libc::O_PATH | libc::O_DIRECTORY, 0)?;
+        let stat = sys::stat(&fd)?;
+        if let Some(parent) = known
+            && parent.fileid() == stat.ino
+        {
+            return Ok((parent, self.to_attr(&stat)?));
+        }
+        // A directory that the host moved out of the volume has no parent here.
+        self.below_root(&fd)?;
+        let node = self.node_of(&fd, &stat, None)?;
+        Ok((node, self.to_attr(&stat)?))
+    }
+
+    /// Climbs from an open directory; it must meet the root.
+    fn below_root(&self, fd: &OwnedFd) -> Result<(), Error> {
+        let root = self.root_stat;
+        let mut stat = sys::stat(fd)?;
+        let mut at: Option<OwnedFd> = None;
+        for _ in 0..DEPTH_MAX {
+            if (stat.dev, stat.ino, stat.mount) == (root.dev, root.ino, root.mount) {
+                return Ok(());
+            }
+            let here = at.as_ref().unwrap_or(fd).as_fd();
+            let up = sys::open_at(here, b"..", libc::O_PATH | libc::O_DIRECTORY, 0)?;
+            let above = sys::stat(&up)?;
+            if (above.dev, above.ino) == (stat.dev, stat.ino) {
+                break;
+            }
+            stat = above;
+            at = Some(up);
+        }
+        Err(Error::Stale)
+    }
+
+    /// The listing of a directory, from its start.
+    pub(crate) fn is_empty_directory(&self, dir: impl AsFd) -> Result<bool, Error> {
+        let fd = sys::open_at(dir, b".", libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
+        let mut listing = Listing::new(fd, 0)?;
+        while let Some(entry) = listing.next_entry()? {
+            if entry.name != b"." && entry.name != b".." {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Keeps the descriptor a new object was made with.
+    pub(crate) fn keep_new(&self, node: &Node, fd: OwnedFd, access: Access) -> Result<(), Error> {
+        if self.descriptors.make_room().is_none() {
+            self.keep(node, fd, access);
+        }
+        Ok(())
+    }
+}

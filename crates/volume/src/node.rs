@@ -1,0 +1,222 @@
+//! Nodes: what is known of an object in memory, and the bounded table of them.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::flush::FlushTurns;
+use crate::handle::Handle;
+use crate::limits::{NODE_SHARDS, NODES_MAX};
+use crate::sys::KernelHandle;
+use crate::types::Kind;
+
+/// An object of a volume. Cheap to clone. Keeps no descriptor open by itself.
+#[derive(Clone)]
+pub struct Node(pub(crate) Arc<NodeInner>);
+
+impl Node {
+    /// Kind of the object; it never changes.
+    pub fn kind(&self) -> Kind {
+        self.0.kind
+    }
+
+    /// Inode number.
+    pub fn fileid(&self) -> u64 {
+        self.0.fileid
+    }
+}
+
+impl PartialEq for Node {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.identity == other.0.identity
+    }
+}
+
+impl Eq for Node {}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Node({:?} {})", self.0.kind, self.0.fileid)
+    }
+}
+
+/// What a descriptor was opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    ReadWrite,
+    Read,
+    /// O_PATH: attributes only.
+    Path,
+}
+
+/// An open descriptor, counted while it lives.
+#[derive(Debug)]
+pub(crate) struct Descriptor {
+    pub(crate) fd: OwnedFd,
+    pub(crate) access: Access,
+    open: Arc<AtomicUsize>,
+}
+
+impl Descriptor {
+    pub(crate) fn new(fd: OwnedFd, access: Access, open: &Arc<AtomicUsize>) -> Self {
+        open.fetch_add(1, Ordering::Relaxed);
+        Self { fd, access, open: open.clone() }
+    }
+}
+
+impl AsFd for Descriptor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Where an object was last seen (used where the host does not open by identity).
+#[derive(Clone)]
+pub(crate) struct Place {
+    pub(crate) parent: Node,
+    pub(crate) name: Box<[u8]>,
+}
+
+pub(crate) struct NodeInner {
+    pub(crate) identity: KernelHandle,
+    pub(crate) kind: Kind,
+    pub(crate) fileid: u64,
+    /// Inode number of a directory it was in; zero where handles need none.
+    pub(crate) parent_hint: u64,
+    pub(crate) handle: OnceLock<Handle>,
+    pub(crate) descriptor: Mutex<Option<Arc<Descriptor>>>,
+    pub(crate) place: Mutex<Option<Place>>,
+    /// Orders attribute changes with their guard.
+    pub(crate) change: Mutex<()>,
+    pub(crate) turns: FlushTurns,
+    /// Touched since the last eviction pass.
+    pub(crate) used: AtomicBool,
+    /// Marks of changes: one before and one after each, so that a flush which ran between covers
+    /// neither.
+    changed: AtomicU64,
+    /// The mark up to which all is flushed.
+    flushed: AtomicU64,
+    /// A flush has ended well since this node was made: before, a former process may have left
+    /// unflushed data.
+    flush_seen: AtomicBool,
+}
+
+impl NodeInner {
+    pub(crate) fn new(identity: KernelHandle, kind: Kind, fileid: u64, parent_hint: u64) -> Self {
+        Self {
+            identity,
+            kind,
+            fileid,
+            parent_hint,
+            handle: OnceLock::new(),
+            descriptor: Mutex::new(None),
+            place: Mutex::new(None),
+            change: Mutex::new(()),
+            turns: FlushTurns::default(),
+            used: AtomicBool::new(true),
+            changed: AtomicU64::new(0),
+            flushed: AtomicU64::new(0),
+            flush_seen: AtomicBool::new(false),
+        }
+    }
+
+    /// To be called before and after each change that is not durable by itself.
+    pub(crate) fn mark_change(&self) {
+        self.changed.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn change_mark(&self) -> u64 {
+        self.changed.load(Ordering::SeqCst)
+    }
+
+    /// All changes up to `mark` are durable.
+    pub(crate) fn mark_flushed(&self, mark: u64) {
+        self.flushed.fetch_max(mark, Ordering::SeqCst);
+        self.flush_seen.store(true, Ordering::SeqCst);
+    }
+
+    /// Changes of this process wait for a flush: the descriptor must stay, it would report the error.
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.flushed.load(Ordering::SeqCst) < self.change_mark()
+    }
+
+    /// Nothing can wait for a flush, of former processes neither.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.flush_seen.load(Ordering::SeqCst) && !self.is_dirty()
+    }
+
+    /// The object is gone or was taken back: nothing is left to flush.
+    pub(crate) fn forget(&self) {
+        *locked(&self.descriptor) = None;
+        *locked(&self.place) = None;
+        self.flushed.fetch_max(self.change_mark(), Ordering::SeqCst);
+        self.flush_seen.store(false, Ordering::SeqCst);
+    }
+}
+
+/// Locks; a panic elsewhere leaves the small values in these locks whole.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// All nodes in memory, by identity. Bounded: nodes nobody holds are dropped, least recently used first.
+pub(crate) struct NodeTable {
+    shards: Vec<Mutex<HashMap<KernelHandle, Arc<NodeInner>>>>,
+}
+
+impl NodeTable {
+    pub(crate) fn new() -> Self {
+        Self { shards: (0..NODE_SHARDS).map(|_| Mutex::default()).collect() }
+    }
+
+    fn shard(&self, identity: &KernelHandle) -> &Mutex<HashMap<KernelHandle, Arc<NodeInner>>> {
+        let sum = identity.bytes.iter().fold(0_usize, |sum, &byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
+        &self.shards[sum % NODE_SHARDS]
+    }
+
+    pub(crate) fn find(&self, identity: &KernelHandle) -> Option<Node> {
+        locked(self.shard(identity)).get(identity).map(|inner| Node(inner.clone()))
+    }
+
+    /// The node of this identity: the one in the table, else this one.
+    pub(crate) fn intern(&self, fresh: Arc<NodeInner>) -> Node {
+        let mut shard = locked(self.shard(&fresh.identity));
+        if let Some(inner) = shard.get(&fresh.identity) {
+            return Node(inner.clone());
+        }
+        if shard.len() >= NODES_MAX / NODE_SHARDS {
+            evict(&mut shard);
+        }
+        shard.insert(fresh.identity, fresh.clone());
+        Node(fresh)
+    }
+
+    /// Visits each node.
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(&Arc<NodeInner>)) {
+        for shard in &self.shards {
+            locked(shard).values().for_each(&mut visit);
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| locked(shard).len()).sum()
+    }
+}
+
+/// Drops nodes that nobody holds, that wait for no flush and that were not used since the last pass;
+/// when that frees nothing, used ones too. Nodes in use may exceed the bound: their callers bound them.
+fn evict(shard: &mut HashMap<KernelHandle, Arc<NodeInner>>) {
+    let full = shard.len();
+    let idle = |inner: &Arc<NodeInner>| Arc::strong_count(inner) == 1 && !inner.is_dirty();
+    shard.retain(|_, inner| !idle(inner) || inner.used.swap(false, Ordering::Relaxed));
+    if shard.len() == full {
+        shard.retain(|_, inner| !idle(inner));
+    }
+}

@@ -1,0 +1,69 @@
+//! Kernel file handles: the identity (inode and generation) of an object, and opening by it.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+use super::{c_name, checked};
+use crate::limits::KERNEL_HANDLE_BYTES_MAX;
+
+/// A kernel file handle: type and bytes, opaque.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct KernelHandle {
+    pub(crate) kind: u8,
+    pub(crate) len: u8,
+    pub(crate) bytes: [u8; KERNEL_HANDLE_BYTES_MAX],
+}
+
+/// `struct file_handle` with room for the bytes.
+#[repr(C)]
+struct Raw {
+    handle_bytes: libc::c_uint,
+    handle_type: libc::c_int,
+    bytes: [u8; KERNEL_HANDLE_BYTES_MAX],
+}
+
+/// Identity of an open object and the mount it was reached through. `None`: the file system has no
+/// handles, or longer ones than we keep.
+pub(crate) fn handle_of(fd: impl AsFd) -> io::Result<Option<KernelHandle>> {
+    Ok(name_to_handle(fd.as_fd().as_raw_fd(), c"", libc::AT_EMPTY_PATH)?.map(|(handle, _)| handle))
+}
+
+/// Identity of a name (a link itself) and the number of the mount it is on.
+pub(crate) fn handle_of_name(dir: impl AsFd, name: &[u8]) -> io::Result<Option<(KernelHandle, i32)>> {
+    name_to_handle(dir.as_fd().as_raw_fd(), &c_name(name)?, 0)
+}
+
+fn name_to_handle(fd: libc::c_int, path: &std::ffi::CStr, flags: libc::c_int) -> io::Result<Option<(KernelHandle, i32)>> {
+    let mut raw =
+        Raw { handle_bytes: KERNEL_HANDLE_BYTES_MAX as libc::c_uint, handle_type: 0, bytes: [0; KERNEL_HANDLE_BYTES_MAX] };
+    let mut mount: libc::c_int = 0;
+    // SAFETY: `raw` has the layout of struct file_handle with `handle_bytes` bytes of room behind its
+    // header, `path` is NUL-terminated, `mount` is writable.
+    let result = checked(unsafe { libc::name_to_handle_at(fd, path.as_ptr(), (&raw mut raw).cast(), &raw mut mount, flags) });
+    match result {
+        Ok(_) => {}
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EOVERFLOW)) => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    let (Ok(kind), Ok(len)) = (u8::try_from(raw.handle_type), u8::try_from(raw.handle_bytes)) else {
+        return Ok(None);
+    };
+    if usize::from(len) > KERNEL_HANDLE_BYTES_MAX || kind == u8::MAX {
+        return Ok(None);
+    }
+    let mut bytes = [0; KERNEL_HANDLE_BYTES_MAX];
+    bytes[..usize::from(len)].copy_from_slice(&raw.bytes[..usize::from(len)]);
+    Ok(Some((KernelHandle { kind, len, bytes }, mount)))
+}
+
+/// Opens the object a kernel handle names, on the file system `mount` is on. ESTALE: it is gone, or
+/// its inode number now belongs to another. Needs CAP_DAC_READ_SEARCH.
+pub(crate) fn open_handle(mount: impl AsFd, handle: &KernelHandle, flags: libc::c_int) -> io::Result<OwnedFd> {
+    let mut raw =
+        Raw { handle_bytes: libc::c_uint::from(handle.len), handle_type: libc::c_int::from(handle.kind), bytes: handle.bytes };
+    let flags = flags | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    // SAFETY: `raw` has the layout of struct file_handle and holds `handle_bytes` bytes.
+    let fd = checked(unsafe { libc::open_by_handle_at(mount.as_fd().as_raw_fd(), (&raw mut raw).cast(), flags) })?;
+    // SAFETY: the kernel just gave us `fd`; nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}

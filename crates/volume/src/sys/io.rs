@@ -1,0 +1,174 @@
+//! Reads, writes, flushes, statx and limits.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd};
+
+use super::{c_name, checked, checked_len};
+
+/// What to do with one time of an object.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum RawTime {
+    Omit,
+    Now,
+    At { sec: i64, nsec: u32 },
+}
+
+impl RawTime {
+    pub(super) fn to_timespec(self) -> libc::timespec {
+        let (tv_sec, tv_nsec) = match self {
+            Self::Omit => (0, libc::UTIME_OMIT),
+            Self::Now => (0, libc::UTIME_NOW),
+            Self::At { sec, nsec } => (sec, i64::from(nsec)),
+        };
+        libc::timespec { tv_sec, tv_nsec }
+    }
+}
+
+/// The parts of statx this room uses.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RawStat {
+    pub(crate) mode: u32,
+    pub(crate) nlink: u32,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) ino: u64,
+    pub(crate) size: u64,
+    pub(crate) blocks: u64,
+    pub(crate) dev: (u32, u32),
+    pub(crate) rdev: (u32, u32),
+    pub(crate) mount: u64,
+    pub(crate) atime: (i64, u32),
+    pub(crate) mtime: (i64, u32),
+    pub(crate) ctime: (i64, u32),
+    /// Birth time where the host keeps one, else zero.
+    pub(crate) btime: (i64, u32),
+}
+
+/// Attributes of an open object, O_PATH too.
+pub(crate) fn stat(fd: impl AsFd) -> io::Result<RawStat> {
+    statx(fd.as_fd().as_raw_fd(), c"", libc::AT_EMPTY_PATH)
+}
+
+/// Attributes of a name, a link itself and not what it points to.
+pub(crate) fn stat_name(dir: impl AsFd, name: &[u8]) -> io::Result<RawStat> {
+    statx(dir.as_fd().as_raw_fd(), &c_name(name)?, libc::AT_SYMLINK_NOFOLLOW | libc::AT_NO_AUTOMOUNT)
+}
+
+fn statx(fd: libc::c_int, path: &std::ffi::CStr, flags: libc::c_int) -> io::Result<RawStat> {
+    let mask = libc::STATX_BASIC_STATS | libc::STATX_BTIME | libc::STATX_MNT_ID;
+    let mut out = MaybeUninit::<libc::statx>::zeroed();
+    // SAFETY: `path` is NUL-terminated, `out` is writable and large enough for the answer.
+    checked(unsafe { libc::statx(fd, path.as_ptr(), flags, mask, out.as_mut_ptr()) })?;
+    // SAFETY: all-zero bytes are a valid statx, and the kernel filled it.
+    let s = unsafe { out.assume_init() };
+    let time = |t: libc::statx_timestamp| (t.tv_sec, t.tv_nsec);
+    Ok(RawStat {
+        mode: u32::from(s.stx_mode),
+        nlink: s.stx_nlink,
+        uid: s.stx_uid,
+        gid: s.stx_gid,
+        ino: s.stx_ino,
+        size: s.stx_size,
+        blocks: s.stx_blocks,
+        dev: (s.stx_dev_major, s.stx_dev_minor),
+        rdev: (s.stx_rdev_major, s.stx_rdev_minor),
+        mount: s.stx_mnt_id,
+        atime: time(s.stx_atime),
+        mtime: time(s.stx_mtime),
+        ctime: time(s.stx_ctime),
+        btime: time(s.stx_btime),
+    })
+}
+
+/// One pread; interrupted calls are made again.
+pub(crate) fn pread(fd: impl AsFd, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+    let offset = i64::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+    again(|| {
+        // SAFETY: the buffer is writable for its length; the descriptor is borrowed open.
+        unsafe { libc::pread64(fd.as_fd().as_raw_fd(), buf.as_mut_ptr().cast(), buf.len(), offset) }
+    })
+}
+
+/// One pwrite; interrupted calls are made again.
+pub(crate) fn pwrite(fd: impl AsFd, data: &[u8], offset: u64) -> io::Result<usize> {
+    let offset = i64::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
+    again(|| {
+        // SAFETY: the buffer is readable for its length; the descriptor is borrowed open.
+        unsafe { libc::pwrite64(fd.as_fd().as_raw_fd(), data.as_ptr().cast(), data.len(), offset) }
+    })
+}
+
+/// One pwritev2 that is durable when it returns: data and size, or with `whole` all attributes too.
+pub(crate) fn pwrite_sync(fd: impl AsFd, data: &[u8], offset: u64, whole: bool) -> io::Result<usize> {
+    let offset = i64::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
+    let flags = if whole { libc::RWF_SYNC } else { libc::RWF_DSYNC };
+    let piece = libc::iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: data.len() };
+    again(|| {
+        // SAFETY: one iovec over a buffer readable for its length (the call only reads it).
+        unsafe { libc::pwritev2(fd.as_fd().as_raw_fd(), &raw const piece, 1, offset, flags) }
+    })
+}
+
+fn again(mut call: impl FnMut() -> libc::ssize_t) -> io::Result<usize> {
+    loop {
+        match checked_len(call()) {
+            Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
+            other => return other,
+        }
+    }
+}
+
+/// Data and the size needed to read it back.
+pub(crate) fn fdatasync(fd: impl AsFd) -> io::Result<()> {
+    // SAFETY: a plain call on a borrowed open descriptor.
+    checked(unsafe { libc::fdatasync(fd.as_fd().as_raw_fd()) })?;
+    Ok(())
+}
+
+/// Data and all attributes; of a directory, its entries.
+pub(crate) fn fsync(fd: impl AsFd) -> io::Result<()> {
+    // SAFETY: a plain call on a borrowed open descriptor.
+    checked(unsafe { libc::fsync(fd.as_fd().as_raw_fd()) })?;
+    Ok(())
+}
+
+/// Everything of the file system `fd` is on.
+pub(crate) fn sync_file_system(fd: impl AsFd) -> io::Result<()> {
+    // SAFETY: a plain call on a borrowed open descriptor.
+    checked(unsafe { libc::syncfs(fd.as_fd().as_raw_fd()) })?;
+    Ok(())
+}
+
+/// Room in the file system `fd` is on.
+pub(crate) fn fs_stat(fd: impl AsFd) -> io::Result<libc::statvfs64> {
+    let mut out = MaybeUninit::<libc::statvfs64>::zeroed();
+    // SAFETY: `out` is writable and large enough for the answer.
+    checked(unsafe { libc::fstatvfs64(fd.as_fd().as_raw_fd(), out.as_mut_ptr()) })?;
+    // SAFETY: all-zero bytes are valid, and the kernel filled it.
+    Ok(unsafe { out.assume_init() })
+}
+
+/// Takes the exclusive lock on a file without waiting; false when another process has it.
+pub(crate) fn lock_exclusively(fd: impl AsFd) -> io::Result<bool> {
+    // SAFETY: a plain call on a borrowed open descriptor.
+    match checked(unsafe { libc::flock(fd.as_fd().as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) {
+        Ok(_) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(libc::EWOULDBLOCK) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Soft RLIMIT_NOFILE.
+pub(crate) fn descriptor_limit() -> u64 {
+    let mut limit = libc::rlimit64 { rlim_cur: 1024, rlim_max: 1024 };
+    // SAFETY: `limit` is writable; on failure it keeps the traditional value.
+    unsafe { libc::getrlimit64(libc::RLIMIT_NOFILE, &raw mut limit) };
+    limit.rlim_cur
+}
+
+/// The user this process acts as.
+pub(crate) fn effective_uid() -> u32 {
+    // SAFETY: cannot fail.
+    unsafe { libc::geteuid() }
+}

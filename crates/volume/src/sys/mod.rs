@@ -1,0 +1,38 @@
+//! The only unsafe code of this room: host calls on descriptors, each wrapped once.
+//!
+//! Nothing here follows a symbolic link or takes a path with more than one component, save [`open_path`]
+//! for the directories the operator named.
+
+mod at;
+mod dir;
+mod handle;
+mod io;
+
+pub(crate) use at::{
+    chown, link_at, link_descriptor, mkdir_at, mknod_at, open_at, open_path, proc_chmod, read_link, rename_at, set_mode,
+    set_times, symlink_at, truncate, unlink_at,
+};
+pub(crate) use dir::Listing;
+pub(crate) use handle::{KernelHandle, handle_of, handle_of_name, open_handle};
+pub(crate) use io::{
+    RawStat, RawTime, descriptor_limit, effective_uid, fdatasync, fs_stat, fsync, lock_exclusively, pread, pwrite, pwrite_sync,
+    stat, stat_name, sync_file_system,
+};
+
+use std::ffi::CString;
+use std::io as std_io;
+
+/// Turns the -1 of a host call into its error.
+pub(crate) fn checked(result: libc::c_int) -> std_io::Result<libc::c_int> {
+    if result < 0 { Err(std_io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// The same for calls that return a length.
+pub(crate) fn checked_len(result: libc::ssize_t) -> std_io::Result<usize> {
+    usize::try_from(result).map_err(|_| std_io::Error::last_os_error())
+}
+
+/// A name as the host takes it; a NUL inside is an invalid argument.
+pub(crate) fn c_name(name: &[u8]) -> std_io::Result<CString> {
+    CString::new(name).map_err(|_| std_io::Error::from_raw_os_error(libc::EINVAL))
+}

@@ -29,6 +29,14 @@ pub enum OrdersError {
         #[source]
         source: tokio_postgres::Error,
     },
+    /// The server took the connection and did not answer.
+    #[error("no answer from {server} for {seconds} s")]
+    ConnectTimeout {
+        /// Host, port, database and user, without the password.
+        server: String,
+        /// How long was waited.
+        seconds: u64,
+    },
     /// The schema is not there.
     #[error("schema {schema} is not in {server}")]
     MissingSchema {

@@ -25,6 +25,9 @@ pub const CONNECT_S: u64 = 10;
 pub const BACKOFF_MS_MIN: u64 = 50;
 /// See [`BACKOFF_MS_MIN`].
 pub const BACKOFF_MS_MAX: u64 = 2_000;
+/// Attempts, a second apart, to drop what a failed load made: a server that crashed needs a while
+/// to come back.
+pub const DROP_ATTEMPTS_MAX: u32 = 15;
 /// Bytes of one COPY message: large against the cost of a message, small against memory.
 pub const COPY_CHUNK_BYTES: usize = 256 * 1024;
 /// Acknowledged orders looked up by one statement.

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::database::{Config, Copier, Database, SCHEMA};
 use crate::error::OrdersError;
-use crate::limits::{THREADS_MAX, WAREHOUSES_MAX};
+use crate::limits::{DROP_ATTEMPTS_MAX, THREADS_MAX, WAREHOUSES_MAX};
 use crate::random::{NuRandConstants, stream};
 use crate::rows::{Unit, rows_expected, units};
 
@@ -99,13 +99,24 @@ pub async fn load<D: Database>(
             copy_seconds,
         }),
         // All jobs have ended here: nothing copies into what is dropped.
-        Err(error) => match database.drop_all().await {
+        Err(error) => match drop_all(database).await {
             Ok(()) => Err(error),
             Err(dropping) => {
                 Err(OrdersError::LeftBehind { schema: SCHEMA, dropping: Box::new(dropping), source: Box::new(error) })
             }
         },
     }
+}
+
+/// Drops what was made, waiting for a server that has crashed.
+async fn drop_all<D: Database>(database: &D) -> Result<(), OrdersError> {
+    for _ in 1..DROP_ATTEMPTS_MAX {
+        match database.drop_all().await {
+            Err(OrdersError::Connect { .. }) => tokio::time::sleep(Duration::from_secs(1)).await,
+            outcome => return outcome,
+        }
+    }
+    database.drop_all().await
 }
 
 /// Refuses a number that is 0 or above `max`.

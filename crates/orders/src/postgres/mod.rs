@@ -58,7 +58,12 @@ impl Postgres {
     /// Opens a session; its socket is driven by a task of the current runtime.
     async fn session(&self) -> Result<Session, OrdersError> {
         let connect_error = |source| OrdersError::Connect { server: self.description(), source };
-        let (client, connection) = self.config.connect(NoTls).await.map_err(connect_error)?;
+        // The DSN's connect_timeout ends with the socket's; a server that hangs may still not answer.
+        let limit = Duration::from_secs(2 * CONNECT_S);
+        let connected = tokio::time::timeout(limit, self.config.connect(NoTls)).await;
+        let connected =
+            connected.map_err(|_| OrdersError::ConnectTimeout { server: self.description(), seconds: limit.as_secs() })?;
+        let (client, connection) = connected.map_err(connect_error)?;
         // The task ends with the connection; what ended it reaches the pending requests.
         tokio::spawn(connection);
         let setup = format!("SET search_path = {SCHEMA}; SET client_min_messages = warning");

@@ -1,5 +1,7 @@
 //! A terminal's session: the five transactions over prepared statements, pipelined.
 
+use std::sync::LazyLock;
+
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row, Statement};
@@ -25,9 +27,10 @@ pub struct PostgresTerminal {
     delivery_turn: Statement,
     delivery: Statement,
     stock_level: Statement,
-    /// C_LAST of each number 0 to 999.
-    last_names: Vec<String>,
 }
+
+/// C_LAST of each number 0 to 999, shared by all sessions.
+static LAST_NAMES: LazyLock<Vec<String>> = LazyLock::new(|| (0..1_000).map(last_name).collect());
 
 impl PostgresTerminal {
     pub(super) async fn open(session: Session) -> Result<Self, OrdersError> {
@@ -46,7 +49,6 @@ impl PostgresTerminal {
             delivery_turn: prepare("Delivery", statements::DELIVERY_TURN.to_owned()).await?,
             delivery: prepare("Delivery", statements::DELIVERY.to_owned()).await?,
             stock_level: prepare("Stock-Level", statements::STOCK_LEVEL.to_owned()).await?,
-            last_names: (0..1_000).map(last_name).collect(),
             session,
         })
     }
@@ -155,7 +157,7 @@ impl Terminal for PostgresTerminal {
                 id = number as i32;
                 (&self.payment_by_id, &id)
             }
-            CustomerKey::LastName(number) => (&self.payment_by_name, &self.last_names[number as usize]),
+            CustomerKey::LastName(number) => (&self.payment_by_name, &LAST_NAMES[number as usize]),
         };
         let row = self
             .one(
@@ -178,7 +180,7 @@ impl Terminal for PostgresTerminal {
                 id = number as i32;
                 (&self.order_status_by_id, &id)
             }
-            CustomerKey::LastName(number) => (&self.order_status_by_name, &self.last_names[number as usize]),
+            CustomerKey::LastName(number) => (&self.order_status_by_name, &LAST_NAMES[number as usize]),
         };
         let row = self.one(WHAT, statement, &[&warehouse, &district, customer]).await?;
         let promised: i32 = read(WHAT, &row, 8)?;

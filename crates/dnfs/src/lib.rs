@@ -1,1 +1,45 @@
-//! Direct NFS client: channels, resend, commit and verifier rules; blocking, fork-aware.
+//! Direct NFS in user space: an NFSv3 client inside the process that uses it. Blocking, fork-aware, no helper threads.
+//!
+//! Three layers. The *channel* is one TCP connection, driven by whoever waits on it. The [`Client`] has every procedure,
+//! typed, on a few channels per process, and waits for a server that is away. The mount is what several processes see as
+//! one file system.
+//!
+//! It lives in databases that fork and take signals at any instruction: no async runtime, no allocation while reading,
+//! writing or committing, no lock that a signal handler could find taken.
+#![deny(unsafe_code)]
+
+pub mod limits;
+pub mod options;
+pub mod url;
+
+mod channel;
+mod client;
+mod client_directory;
+mod client_io;
+mod client_names;
+mod credentials;
+mod error;
+mod export;
+mod heal;
+mod link;
+pub mod mount;
+mod pool;
+mod receive;
+mod scatter;
+mod segment;
+#[allow(unsafe_code, reason = "system calls without libc's symbols: one quarantined module")]
+mod sys;
+mod trouble;
+
+pub use client::{Client, Counters, MountParts};
+pub use client_io::{ReadDone, WriteDone};
+pub use client_names::Created;
+pub use credentials::Credentials;
+pub use error::{Error, ProtocolError};
+pub use export::exports;
+pub use link::{Event, report_to};
+pub use options::{Options, StablePolicy};
+pub use sys::socket::is_internal_fd;
+pub use url::{NfsUrl, UrlError};
+
+pub use nfs_proto::nfs3;

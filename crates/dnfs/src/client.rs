@@ -1,0 +1,294 @@
+//! The client of one export: mounting it, and the way every typed call takes.
+
+use crate::channel::{Channel, Exchange};
+use crate::credentials::Credentials;
+use crate::error::Error;
+use crate::export;
+use crate::limits::{DIRECTORY_BYTES, IO_BYTES_MAX, JUKEBOX_MS_MAX, JUKEBOX_MS_MIN};
+use crate::link::{Fault, Link, NFS, Patience};
+use crate::pool::Pool;
+use crate::sys::socket;
+use crate::url::NfsUrl;
+use nfs_proto::nfs3::{FileHandle, FsInfoOk, NfsStatus, Outcome, Procedure};
+use nfs_proto::xdr::{Decode, Encode, Reader};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// What mounting found out: enough to go on in another process without asking again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MountParts {
+    /// The NFS service.
+    pub server: SocketAddr,
+    /// Handle of the directory the URL names.
+    pub root: FileHandle,
+    /// Largest READ, in bytes.
+    pub rtmax: u32,
+    /// Largest WRITE, in bytes.
+    pub wtmax: u32,
+    /// Bytes to ask of one READDIRPLUS.
+    pub dtpref: u32,
+    /// File system of the root; 0 when the server did not say.
+    pub fsid: u64,
+}
+
+/// How often what was called in this process, and what it took. Bytes are payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// READ calls.
+    pub read_calls: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// WRITE calls.
+    pub write_calls: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// COMMIT calls.
+    pub commit_calls: u64,
+    /// All other calls.
+    pub other_calls: u64,
+    /// Calls sent again on a new connection.
+    pub resends: u64,
+    /// Connections made again.
+    pub reconnects: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) read_calls: AtomicU64,
+    pub(crate) read_bytes: AtomicU64,
+    pub(crate) write_calls: AtomicU64,
+    pub(crate) write_bytes: AtomicU64,
+    pub(crate) commit_calls: AtomicU64,
+    pub(crate) other_calls: AtomicU64,
+}
+
+/// A mounted export. Every call blocks its caller, who drives the connection; there are no helper threads.
+///
+/// Hard by default: a server that is away is waited for, and every call not answered is sent again, with the same xid
+/// and from the same port, once it is back. Usable from several threads, from a signal handler that came in during a
+/// call, and in a child after fork, which makes its own connections. Reading, writing and committing allocate nothing.
+#[derive(Debug)]
+pub struct Client {
+    pub(crate) link: Link,
+    pub(crate) pool: Pool,
+    pub(crate) parts: MountParts,
+    pub(crate) slot_count: usize,
+    pub(crate) always_stable: bool,
+    pub(crate) tally: Tally,
+}
+
+impl Client {
+    /// Mounts what `url` names: MNT, then FSINFO.
+    ///
+    /// A path below an export is reached by LOOKUP where the server lets only the export itself be mounted.
+    ///
+    /// # Errors
+    /// Anything that keeps it from being mounted right now; nothing is waited for.
+    pub fn mount(url: &NfsUrl, who: &Credentials) -> Result<Self, Error> {
+        let (client, rest) = Self::mount_prefix(url, who)?;
+        client.descend(&rest)
+    }
+
+    /// Mounts the longest part of the path that can be mounted; the components behind it come back.
+    ///
+    /// # Errors
+    /// As [`Self::mount`].
+    pub fn mount_prefix(url: &NfsUrl, who: &Credentials) -> Result<(Self, Vec<Vec<u8>>), Error> {
+        let who = who.for_url(url);
+        let mounted = export::mount(url, &who)?;
+        let mut parts = MountParts {
+            server: mounted.nfs,
+            root: mounted.root,
+            rtmax: url.options.read_bytes_max,
+            wtmax: url.options.write_bytes_max,
+            dtpref: DIRECTORY_BYTES,
+            fsid: 0,
+        };
+        let probe = Self::with_patience(parts, url, &who, Patience::Mounting);
+        let info = probe.fsinfo(&parts.root).map_err(export::name_version)?;
+        parts.rtmax = transfer_bytes(info.read_max, parts.rtmax);
+        parts.wtmax = transfer_bytes(info.write_max, parts.wtmax);
+        parts.fsid = match info.attributes {
+            Some(attributes) => attributes.fsid,
+            None => probe.getattr(&parts.root)?.fsid,
+        };
+        Ok((Self::from_parts(parts, url, &who), mounted.rest))
+    }
+
+    /// The client of an export that was mounted before, perhaps by another process. Nothing is asked of the server.
+    #[must_use]
+    pub fn from_parts(parts: MountParts, url: &NfsUrl, who: &Credentials) -> Self {
+        let patience =
+            if url.options.soft { Patience::Soft(url.options.resend_after * (url.options.retries + 1)) } else { Patience::Hard };
+        Self::with_patience(parts, url, &who.for_url(url), patience)
+    }
+
+    /// What mounting found out.
+    #[must_use]
+    pub const fn parts(&self) -> MountParts {
+        self.parts
+    }
+
+    /// To be called in a child after fork, async-signal-safe: the parent's connections are never used again.
+    pub fn after_fork_child(&self) {
+        socket::forked();
+        self.pool.leave_parent();
+    }
+
+    /// What was called so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counters {
+            read_calls: count(&self.tally.read_calls),
+            read_bytes: count(&self.tally.read_bytes),
+            write_calls: count(&self.tally.write_calls),
+            write_bytes: count(&self.tally.write_bytes),
+            commit_calls: count(&self.tally.commit_calls),
+            other_calls: count(&self.tally.other_calls),
+            resends: count(&self.link.resends),
+            reconnects: count(&self.link.reconnects),
+        }
+    }
+
+    fn with_patience(parts: MountParts, url: &NfsUrl, who: &Credentials, patience: Patience) -> Self {
+        let mut link = Link::new(parts.server, NFS, who, patience);
+        link.resend_after = url.options.resend_after;
+        link.privileged_port = url.options.privileged_port;
+        if patience == Patience::Mounting {
+            link.resend_after = link.resend_after.min(export::MOUNT_ANSWER);
+        }
+        let always_stable = url.options.stable == crate::options::StablePolicy::Always;
+        Self { link, pool: Pool::new(), parts, slot_count: url.options.slot_count, always_stable, tally: Tally::default() }
+    }
+
+    /// The same client rooted at a directory below.
+    fn descend(mut self, components: &[Vec<u8>]) -> Result<Self, Error> {
+        for name in components {
+            let (object, _) = self.lookup(&self.parts.root, name)?;
+            self.parts.root = object;
+        }
+        if !components.is_empty() {
+            let attributes = self.getattr(&self.parts.root)?;
+            if attributes.kind != nfs_proto::nfs3::FileType::Directory {
+                return Err(Error::Status(NfsStatus::NotDir));
+            }
+            self.parts.fsid = attributes.fsid;
+        }
+        Ok(self)
+    }
+
+    /// A call whose result is owned. The flag tells whether it had to be sent again.
+    pub(crate) fn call<A, O, F>(&self, procedure: Procedure, arguments: &A) -> Result<(Outcome<O, F>, bool), Error>
+    where
+        A: Encode,
+        Outcome<O, F>: for<'a> Decode<'a>,
+    {
+        let mut slot = None;
+        let resent = self.call_with(procedure, arguments, |results| {
+            let outcome: Outcome<O, F> = Decode::decode(results)?;
+            let status = outcome.as_ref().map_or_else(|failure| failure.status, |_| NfsStatus::Ok);
+            slot = Some(outcome);
+            Ok(status)
+        })?;
+        match slot {
+            Some(outcome) => Ok((outcome, resent)),
+            None => Err(self.incomplete("results")),
+        }
+    }
+
+    /// A call whose results are looked at where they were received; `look` tells their status.
+    pub(crate) fn call_with<A: Encode>(
+        &self,
+        procedure: Procedure,
+        arguments: &A,
+        look: impl FnMut(&mut Reader<'_>) -> Result<NfsStatus, Fault>,
+    ) -> Result<bool, Error> {
+        self.tally.other_calls.fetch_add(1, Ordering::Relaxed);
+        let mut single = Single { look, status: NfsStatus::Ok };
+        let mut resent = false;
+        let mut pause = Jukebox::new();
+        loop {
+            resent |= self.pool.with(|channel| {
+                channel.begin();
+                channel.add(&self.link, procedure.number(), arguments, 0..0);
+                channel.run(&self.link, &mut single)
+            })?;
+            if single.status != NfsStatus::JukeBox {
+                return Ok(resent);
+            }
+            pause.wait();
+        }
+    }
+
+    pub(crate) fn incomplete(&self, what: &'static str) -> Error {
+        Error::Protocol { server: self.link.server, source: crate::error::ProtocolError::Missing(what) }
+    }
+
+    /// Limits and preferences of the server, RFC 1813 3.3.19.
+    ///
+    /// # Errors
+    /// [`Error`] of the server or the mount.
+    pub fn fsinfo(&self, object: &FileHandle) -> Result<FsInfoOk, Error> {
+        let arguments = nfs_proto::nfs3::ObjectArgs { object: *object };
+        let (outcome, _): (nfs_proto::nfs3::FsInfoResult, _) = self.call(Procedure::FsInfo, &arguments)?;
+        outcome.map_err(|failure| Error::Status(failure.status))
+    }
+}
+
+/// The exchange of one call without payload.
+struct Single<L> {
+    look: L,
+    status: NfsStatus,
+}
+
+impl<L: FnMut(&mut Reader<'_>) -> Result<NfsStatus, Fault>> Exchange for Single<L> {
+    fn reply(&mut self, _call: usize, results: &mut Reader<'_>) -> Result<(), Fault> {
+        self.status = (self.look)(results)?;
+        Ok(())
+    }
+}
+
+/// One call on a channel of its own, for services that are only asked while mounting.
+pub(crate) fn call_once<A: Encode>(
+    link: &Link,
+    procedure: u32,
+    arguments: &A,
+    mut look: impl FnMut(&mut Reader<'_>) -> Result<(), Fault>,
+) -> Result<(), Error> {
+    let mut channel = Channel::new();
+    channel.begin();
+    channel.add(link, procedure, arguments, 0..0);
+    let mut single = Single {
+        look: |results: &mut Reader<'_>| {
+            look(results)?;
+            Ok(NfsStatus::Ok)
+        },
+        status: NfsStatus::Ok,
+    };
+    channel.run(link, &mut single).map(|_| ())
+}
+
+/// The pauses after NFS3ERR_JUKEBOX: longer each time.
+#[derive(Debug)]
+pub(crate) struct Jukebox {
+    pause: Duration,
+}
+
+impl Jukebox {
+    pub(crate) const fn new() -> Self {
+        Self { pause: Duration::from_millis(JUKEBOX_MS_MIN) }
+    }
+
+    pub(crate) fn wait(&mut self) {
+        socket::sleep(self.pause);
+        self.pause = (self.pause * 2).min(Duration::from_millis(JUKEBOX_MS_MAX));
+    }
+}
+
+/// The smaller of what the server takes and what the user wants; a server that says 0 says nothing.
+fn transfer_bytes(server: u32, wanted: u32) -> u32 {
+    let server = if server == 0 { 8192 } else { server };
+    server.min(wanted).clamp(512, IO_BYTES_MAX)
+}

@@ -1,0 +1,302 @@
+//! READ, WRITE and COMMIT: straight into and out of the caller's buffers, large ones cut and in flight together.
+
+use crate::channel::Exchange;
+use crate::client::{Client, Jukebox};
+use crate::error::{Error, ProtocolError};
+use crate::limits::{PROTOCOL_ERRORS_MAX, SLOTS_MAX};
+use crate::link::Fault;
+use crate::scatter::{ReceiveList, copy_in, copy_out, total};
+use nfs_proto::nfs3::{
+    CommitArgs, CommitResult, Fattr, FileHandle, NfsStatus, Procedure, ReadArgs, ReadOkHead, ReadResult, StableHow,
+    WriteArgsHead, WriteResult, WriteVerifier,
+};
+use nfs_proto::xdr::{Decode, Reader};
+use std::io::{IoSlice, IoSliceMut};
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+/// What a read brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadDone {
+    /// Bytes in the buffers, from their start. Fewer than asked only at the end of the file.
+    pub bytes: usize,
+    /// The end of the file was reached.
+    pub eof: bool,
+    /// Attributes of the file after the last READ, if the server sent them.
+    pub attr: Option<Fattr>,
+}
+
+/// What a write did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteDone {
+    /// Bytes written, from the start of the buffers. Fewer than given only when the server refused the rest.
+    pub bytes: usize,
+    /// What all of them are promised: the least of the replies.
+    pub committed: StableHow,
+    /// The verifier of the last reply.
+    pub verifier: WriteVerifier,
+    /// Replies came with different verifiers: what was written first may be lost if it was unstable.
+    pub verifier_changed: bool,
+    /// Attributes of the file after the last WRITE, if the server sent them.
+    pub attr: Option<Fattr>,
+}
+
+/// One call of a batch and what came of it.
+#[derive(Clone, Debug)]
+struct Part<T> {
+    range: Range<usize>, // of the caller's bytes
+    outcome: Option<Result<T, NfsStatus>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    count: usize,
+    committed: StableHow,
+    verifier: WriteVerifier,
+    attributes: Option<Fattr>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    count: usize,
+    eof: bool,
+    attributes: Option<Fattr>,
+}
+
+type Parts<T> = [Part<T>; SLOTS_MAX];
+
+impl Client {
+    /// Reads from `offset` into `bufs`, end to end (RFC 1813 3.3.6).
+    ///
+    /// # Errors
+    /// The server's refusal. After a refusal of a later part, what came before it is returned.
+    pub fn read(&self, file: &FileHandle, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<ReadDone, Error> {
+        let wanted = total(bufs);
+        let mut done = ReadDone { bytes: 0, eof: false, attr: None };
+        let mut pause = Jukebox::new();
+        let mut idle_rounds = 0;
+        loop {
+            let mut exchange = Reads { bufs: &mut *bufs, parts: no_parts() };
+            let count = cut(done.bytes..wanted, self.parts.rtmax, self.slot_count, &mut exchange.parts);
+            self.tally.read_calls.fetch_add(count as u64, Ordering::Relaxed);
+            self.pool.with(|channel| {
+                channel.begin();
+                for part in exchange.parts.iter().take(count) {
+                    let offset = offset.saturating_add(part.range.start as u64);
+                    let arguments = ReadArgs { file: *file, offset, count: part.range.len() as u32 };
+                    channel.add(&self.link, Procedure::Read.number(), &arguments, 0..0);
+                }
+                channel.run(&self.link, &mut exchange)
+            })?;
+            let before = done.bytes;
+            let mut refused = None;
+            for part in exchange.parts.iter().take(count) {
+                match part.outcome {
+                    Some(Ok(read)) => {
+                        done.bytes += read.count;
+                        done.eof = read.eof;
+                        done.attr = read.attributes.or(done.attr);
+                        if read.count < part.range.len() {
+                            break;
+                        }
+                    }
+                    Some(Err(status)) => {
+                        refused = Some(status);
+                        break;
+                    }
+                    None => return Err(self.incomplete("results")),
+                }
+            }
+            self.tally.read_bytes.fetch_add((done.bytes - before) as u64, Ordering::Relaxed);
+            match refused {
+                Some(NfsStatus::JukeBox) => pause.wait(),
+                Some(status) if done.bytes == 0 => return Err(Error::Status(status)),
+                Some(_) => return Ok(done),
+                None if done.eof || done.bytes == wanted => return Ok(done),
+                None if done.bytes == before => self.idle(&mut idle_rounds)?,
+                None => {}
+            }
+        }
+    }
+
+    /// Writes `bufs`, end to end, at `offset` (RFC 1813 3.3.7).
+    ///
+    /// **Durability**: as `committed` in the result says; what is `Unstable` needs a [`Self::commit`] that answers with the
+    /// same verifier.
+    ///
+    /// # Errors
+    /// The server's refusal. After a refusal of a later part, what was written before it is returned.
+    pub fn write(&self, file: &FileHandle, offset: u64, bufs: &[IoSlice<'_>], how: StableHow) -> Result<WriteDone, Error> {
+        let wanted = total(bufs);
+        let stable = if self.always_stable { StableHow::FileSync } else { how };
+        let mut all: Option<WriteDone> = None;
+        let mut pause = Jukebox::new();
+        let mut idle_rounds = 0;
+        loop {
+            let before = all.map_or(0, |done| done.bytes);
+            let mut exchange = Writes { bufs, parts: no_parts() };
+            let count = cut(before..wanted, self.parts.wtmax, self.slot_count, &mut exchange.parts);
+            self.tally.write_calls.fetch_add(count as u64, Ordering::Relaxed);
+            self.pool.with(|channel| {
+                channel.begin();
+                for part in exchange.parts.iter().take(count) {
+                    let offset = offset.saturating_add(part.range.start as u64);
+                    let bytes = part.range.len() as u32;
+                    let arguments = WriteArgsHead { file: *file, offset, count: bytes, stable, data_bytes: bytes };
+                    channel.add(&self.link, Procedure::Write.number(), &arguments, part.range.clone());
+                }
+                channel.run(&self.link, &mut exchange)
+            })?;
+            let mut refused = None;
+            for part in exchange.parts.iter().take(count) {
+                match part.outcome {
+                    Some(Ok(written)) => {
+                        all = Some(add_written(all, &written));
+                        if written.count < part.range.len() {
+                            break;
+                        }
+                    }
+                    Some(Err(status)) => {
+                        refused = Some(status);
+                        break;
+                    }
+                    None => return Err(self.incomplete("results")),
+                }
+            }
+            let after = all.map_or(0, |done| done.bytes);
+            self.tally.write_bytes.fetch_add((after - before) as u64, Ordering::Relaxed);
+            match (refused, all) {
+                (Some(NfsStatus::JukeBox), _) => pause.wait(),
+                (Some(status), None) => return Err(Error::Status(status)),
+                (Some(_), Some(done)) => return Ok(done),
+                (None, Some(done)) if done.bytes == wanted => return Ok(done),
+                (None, _) if after == before => self.idle(&mut idle_rounds)?,
+                (None, _) => {}
+            }
+        }
+    }
+
+    /// Makes unstable writes of the whole file stable (RFC 1813 3.3.21): the verifier, to be compared with that of the
+    /// writes, and attributes.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub fn commit(&self, file: &FileHandle) -> Result<(WriteVerifier, Option<Fattr>), Error> {
+        self.tally.commit_calls.fetch_add(1, Ordering::Relaxed);
+        self.tally.other_calls.fetch_sub(1, Ordering::Relaxed); // counted there by `call`
+        let arguments = CommitArgs { file: *file, offset: 0, count: 0 };
+        let (outcome, _): (CommitResult, _) = self.call(Procedure::Commit, &arguments)?;
+        outcome.map(|ok| (ok.verifier, ok.wcc.after)).map_err(|failure| Error::Status(failure.status))
+    }
+
+    /// A reply that moved nothing and is no end of file: tolerated a few times.
+    fn idle(&self, rounds: &mut u32) -> Result<(), Error> {
+        *rounds += 1;
+        if *rounds >= PROTOCOL_ERRORS_MAX { Err(self.incomplete("data")) } else { Ok(()) }
+    }
+}
+
+fn no_parts<T>() -> Parts<T> {
+    std::array::from_fn(|_| Part { range: 0..0, outcome: None })
+}
+
+fn add_written(all: Option<WriteDone>, written: &Written) -> WriteDone {
+    let Written { count, committed, verifier, attributes } = *written;
+    match all {
+        None => WriteDone { bytes: count, committed, verifier, verifier_changed: false, attr: attributes },
+        Some(done) => WriteDone {
+            bytes: done.bytes + count,
+            committed: if committed.number() < done.committed.number() { committed } else { done.committed },
+            verifier,
+            verifier_changed: done.verifier_changed || done.verifier != verifier,
+            attr: attributes.or(done.attr),
+        },
+    }
+}
+
+/// Cuts a range into calls of at most `bytes_max`, as many as fit in flight; how many. An empty range is one call.
+fn cut<T>(range: Range<usize>, bytes_max: u32, slot_count: usize, parts: &mut Parts<T>) -> usize {
+    let mut start = range.start;
+    let mut count = 0;
+    for part in parts.iter_mut().take(slot_count.clamp(1, SLOTS_MAX)) {
+        let end = range.end.min(start + bytes_max as usize);
+        part.range = start..end;
+        count += 1;
+        start = end;
+        if start == range.end {
+            break;
+        }
+    }
+    count
+}
+
+/// READs in flight.
+struct Reads<'b, 'c> {
+    bufs: &'b mut [IoSliceMut<'c>],
+    parts: Parts<Read>,
+}
+
+impl Exchange for Reads<'_, '_> {
+    fn target_bytes(&self, call: usize) -> Option<usize> {
+        self.parts.get(call).map(|part| part.range.len())
+    }
+
+    fn push_target<'a>(&'a mut self, call: usize, part: Range<usize>, list: &mut ReceiveList<'a>) -> bool {
+        let start = self.parts.get(call).map_or(0, |part| part.range.start);
+        list.push_range(self.bufs, start + part.start..start + part.end)
+    }
+
+    fn copy_target(&self, call: usize, to: &mut [u8]) {
+        copy_out(self.bufs, self.parts.get(call).map_or(0, |part| part.range.start), to);
+    }
+
+    fn received(&mut self, call: usize, head: &ReadOkHead) {
+        if let Some(part) = self.parts.get_mut(call) {
+            let read = Read { count: head.count as usize, eof: head.eof, attributes: head.attributes };
+            part.outcome = Some(Ok(read));
+        }
+    }
+
+    fn reply(&mut self, call: usize, results: &mut Reader<'_>) -> Result<(), Fault> {
+        let Some(part) = self.parts.get_mut(call) else { return Err(ProtocolError::Stray.into()) };
+        match ReadResult::decode(results)? {
+            Ok(ok) => {
+                let (sent, asked) = (ok.data.0.len(), part.range.len());
+                if sent > asked {
+                    return Err(ProtocolError::TooMuch { sent: sent as u64, asked: asked as u64 }.into());
+                }
+                copy_in(self.bufs, part.range.start, ok.data.0);
+                part.outcome = Some(Ok(Read { count: sent, eof: ok.eof, attributes: ok.attributes }));
+            }
+            Err(failure) => part.outcome = Some(Err(failure.status)),
+        }
+        Ok(())
+    }
+}
+
+/// WRITEs in flight.
+struct Writes<'b, 'c> {
+    bufs: &'b [IoSlice<'c>],
+    parts: Parts<Written>,
+}
+
+impl Exchange for Writes<'_, '_> {
+    fn payload(&self) -> &[IoSlice<'_>] {
+        self.bufs
+    }
+
+    fn reply(&mut self, call: usize, results: &mut Reader<'_>) -> Result<(), Fault> {
+        let Some(part) = self.parts.get_mut(call) else { return Err(ProtocolError::Stray.into()) };
+        part.outcome = Some(match WriteResult::decode(results)? {
+            Ok(ok) => {
+                let (sent, asked) = (ok.count as usize, part.range.len());
+                if sent > asked {
+                    return Err(ProtocolError::TooMuch { sent: sent as u64, asked: asked as u64 }.into());
+                }
+                Ok(Written { count: sent, committed: ok.committed, verifier: ok.verifier, attributes: ok.wcc.after })
+            }
+            Err(failure) => Err(failure.status),
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,50 @@
+//! Who calls: AUTH_SYS, RFC 5531 appendix A.
+
+use crate::limits::MACHINE_BYTES_MAX;
+use crate::sys::socket;
+use crate::url::NfsUrl;
+use nfs_proto::rpc::{AUTH_SYS, AuthBody, AuthSys, Groups, MachineName, OpaqueAuth};
+use nfs_proto::xdr::{Encode, Writer, encode_to};
+
+/// The identity sent with every call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    /// Effective user.
+    pub uid: u32,
+    /// Effective group.
+    pub gid: u32,
+    /// Supplementary groups, at most 16: the protocol has no room for more.
+    pub groups: Groups,
+    /// Name of this machine; servers log it, nothing rests on it.
+    pub machine: Vec<u8>,
+}
+
+impl Credentials {
+    /// Those of this process: effective ids, its groups, the host's name.
+    #[must_use]
+    pub fn of_process() -> Self {
+        let (uid, gid) = socket::effective_ids();
+        let mut machine = socket::host_name();
+        machine.truncate(MACHINE_BYTES_MAX);
+        Self { uid, gid, groups: Groups::new(&socket::groups()), machine }
+    }
+
+    /// The same with the `uid` and `gid` the URL asks for; another user gets none of the caller's groups.
+    #[must_use]
+    pub fn for_url(&self, url: &NfsUrl) -> Self {
+        let uid = url.options.uid.unwrap_or(self.uid);
+        let gid = url.options.gid.unwrap_or(self.gid);
+        let groups = if uid == self.uid { self.groups } else { Groups::default() };
+        Self { uid, gid, groups, machine: self.machine.clone() }
+    }
+
+    /// Appends credential and verifier of a call.
+    pub(crate) fn encode(&self, out: &mut Writer<'_>) {
+        let machine = self.machine.get(..self.machine.len().min(MACHINE_BYTES_MAX)).unwrap_or_default();
+        let sys = AuthSys { stamp: 0, machine_name: MachineName(machine), uid: self.uid, gid: self.gid, gids: self.groups };
+        let mut body = Vec::new();
+        encode_to(&sys, &mut body);
+        OpaqueAuth { flavor: AUTH_SYS, body: AuthBody(&body) }.encode(out);
+        OpaqueAuth::NONE.encode(out);
+    }
+}

@@ -1,0 +1,267 @@
+//! What can go wrong, and what the user can do about it.
+
+use crate::url::UrlError;
+use nfs_proto::mount3::MountStatus;
+use nfs_proto::nfs3::NfsStatus;
+use nfs_proto::rpc::ReplyStatus;
+use nfs_proto::xdr::DecodeError;
+use std::io;
+use std::net::SocketAddr;
+
+/// Why a call or a mount failed.
+///
+/// Once a client is mounted hard (the default), only [`Error::Status`], [`Error::Refused`] and [`Error::Protocol`]
+/// can come out of it: a server that is away is waited for.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The server answered, and refused (RFC 1813 2.6).
+    #[error("{}", status_text(*.0))]
+    Status(NfsStatus),
+    /// The RPC layer of the server refused the call (RFC 5531 9).
+    #[error("server {server} refused the call: {}", reply_text(*.status))]
+    Refused {
+        /// Who refused.
+        server: SocketAddr,
+        /// How.
+        status: ReplyStatus,
+    },
+    /// The server sent bytes that are not the expected reply, again and again.
+    #[error("server {server} sent a malformed reply")]
+    Protocol {
+        /// Who sent it.
+        server: SocketAddr,
+        /// What was wrong with the last one.
+        #[source]
+        source: ProtocolError,
+    },
+    /// No answer within the time of a soft mount or of mounting.
+    #[error("no answer from {server} within {seconds} s")]
+    TimedOut {
+        /// Who did not answer.
+        server: SocketAddr,
+        /// How long was waited.
+        seconds: u64,
+    },
+    /// No connection to the server.
+    #[error("no connection to {service} at {server}")]
+    Connect {
+        /// `NFS`, `MOUNT` or `portmap`.
+        service: &'static str,
+        /// Where.
+        server: SocketAddr,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The host name has no address.
+    #[error("unknown host {host}")]
+    UnknownHost {
+        /// The name.
+        host: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// MOUNT refused the path (RFC 1813 5.2.1).
+    #[error("server {server} does not let {path} be mounted: {}", mount_text(*.status))]
+    Mount {
+        /// Who refused.
+        server: SocketAddr,
+        /// What was asked for.
+        path: String,
+        /// Why.
+        status: MountStatus,
+        /// What the server exports instead, as far as it tells.
+        exports: Vec<String>,
+    },
+    /// The NFS server is there, but not in version 3.
+    #[error("server {server} speaks NFS version {low} to {high}, not version 3")]
+    Version {
+        /// Who.
+        server: SocketAddr,
+        /// Lowest version it speaks.
+        low: u32,
+        /// Highest version it speaks.
+        high: u32,
+    },
+    /// No MOUNT service was found.
+    #[error("no MOUNT service found at {server}: not on the NFS port{}", if *.portmap_asked { ", and portmap names none" } else { "" })]
+    NoMountService {
+        /// Where it was looked for.
+        server: SocketAddr,
+        /// Portmap was asked too.
+        portmap_asked: bool,
+    },
+    /// The export takes none of the credentials this client can send.
+    #[error("export {path} asks for security flavors {flavors:?}, this client sends AUTH_SYS (1) only")]
+    Flavors {
+        /// The export.
+        path: String,
+        /// What it takes.
+        flavors: Vec<u32>,
+    },
+    /// The URL cannot be used.
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    /// The state shared by the processes of this host.
+    #[error(transparent)]
+    Segment(#[from] crate::segment::SegmentError),
+    /// The operating system refused something local (a socket, a buffer).
+    #[error("cannot {action}")]
+    Local {
+        /// What was tried.
+        action: &'static str,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// What is wrong with bytes the server sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProtocolError {
+    /// Not XDR of the expected type.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// Not a record.
+    #[error(transparent)]
+    Record(#[from] nfs_proto::record::RecordError),
+    /// More data than asked for.
+    #[error("{sent} bytes sent where {asked} were asked for")]
+    TooMuch {
+        /// Bytes in the reply.
+        sent: u64,
+        /// Bytes asked for.
+        asked: u64,
+    },
+    /// Replies to calls that were never made.
+    #[error("replies to calls that were never made")]
+    Stray,
+    /// A reply that leaves out what it must hold.
+    #[error("reply without {0}")]
+    Missing(&'static str),
+    /// Names that go on without end.
+    #[error("a directory that does not advance")]
+    NoProgress,
+}
+
+impl Error {
+    /// The status the server answered with, if it answered.
+    #[must_use]
+    pub const fn status(&self) -> Option<NfsStatus> {
+        match self {
+            Self::Status(status) => Some(*status),
+            _ => None,
+        }
+    }
+
+    /// What the user can do about it, one line each.
+    #[must_use]
+    pub fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Status(NfsStatus::Acces | NfsStatus::Perm) => privileged_port_hints(),
+            Self::Refused { status: ReplyStatus::AuthError(_), .. } => privileged_port_hints(),
+            Self::Mount { status: MountStatus::Acces | MountStatus::Perm, exports, .. } => {
+                let mut hints = exports_hint(exports);
+                hints.push("the export may be closed to this host: see /etc/exports, or the export policy of the filer".into());
+                hints.extend(privileged_port_hints());
+                hints
+            }
+            Self::Mount { exports, .. } => exports_hint(exports),
+            Self::Connect { source, server, service } if source.kind() == io::ErrorKind::ConnectionRefused => {
+                vec![format!("nothing listens on port {}: is the {service} server running, is the port right?", server.port())]
+            }
+            Self::Connect { .. } | Self::TimedOut { .. } => vec!["check the address, the route and the firewall".into()],
+            Self::UnknownHost { host, .. } => vec![format!("check the spelling and `getent hosts {host}`")],
+            Self::Version { .. } => vec![
+                "switch NFS version 3 on: knfsd `vers3=y` in /etc/nfs.conf [nfsd]; Ganesha `Protocols = 3,4;`; ONTAP `vserver nfs modify -v3 enabled`"
+                    .into(),
+            ],
+            Self::NoMountService { portmap_asked: false, .. } => {
+                vec!["name the port of the MOUNT service: add mountport=N to the URL (Ganesha and knfsd: 20048)".into()]
+            }
+            Self::NoMountService { .. } => vec![
+                "start rpcbind and mountd on the server, or name the port: add mountport=N to the URL".into(),
+                "a server that only speaks NFS version 4 has no MOUNT service: switch version 3 on".into(),
+            ],
+            Self::Flavors { .. } => vec!["allow sec=sys on the export".into()],
+            Self::Url(error) => error.hint().into_iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn exports_hint(exports: &[String]) -> Vec<String> {
+    if exports.is_empty() { vec![] } else { vec![format!("the server exports: {}", exports.join(", "))] }
+}
+
+/// A refusal of identity is often one of the source port: servers take only ports below 1024 unless told otherwise.
+fn privileged_port_hints() -> Vec<String> {
+    vec![
+        "the server may refuse source ports above 1023: knfsd needs `insecure` on the export; ONTAP `vserver nfs modify -mount-rootonly disabled -nfs-rootonly disabled`".into(),
+        "or use a privileged port here: add resvport to the URL and run with CAP_NET_BIND_SERVICE, or lower sysctl net.ipv4.ip_unprivileged_port_start".into(),
+    ]
+}
+
+fn reply_text(status: ReplyStatus) -> String {
+    match status {
+        ReplyStatus::Success => "no reason given".into(),
+        ReplyStatus::ProgramUnavailable => "program not served there".into(),
+        ReplyStatus::ProgramMismatch { low, high } => format!("version not served there, only {low} to {high}"),
+        ReplyStatus::ProcedureUnavailable => "procedure not served there".into(),
+        ReplyStatus::GarbageArguments => "arguments not understood".into(),
+        ReplyStatus::SystemError => "system error of the server".into(),
+        ReplyStatus::RpcMismatch { low, high } => format!("RPC version not served there, only {low} to {high}"),
+        ReplyStatus::AuthError(stat) => format!("identity not accepted ({stat:?})"),
+    }
+}
+
+fn mount_text(status: MountStatus) -> &'static str {
+    match status {
+        MountStatus::Ok => "no reason given",
+        MountStatus::Perm => "not the owner (MNT3ERR_PERM)",
+        MountStatus::NoEnt => "no such export (MNT3ERR_NOENT)",
+        MountStatus::Io => "input/output error on the server (MNT3ERR_IO)",
+        MountStatus::Acces => "permission denied (MNT3ERR_ACCES)",
+        MountStatus::NotDir => "not a directory (MNT3ERR_NOTDIR)",
+        MountStatus::Inval => "invalid argument (MNT3ERR_INVAL)",
+        MountStatus::NameTooLong => "name too long (MNT3ERR_NAMETOOLONG)",
+        MountStatus::NotSupp => "not supported (MNT3ERR_NOTSUPP)",
+        MountStatus::ServerFault => "failure of the server (MNT3ERR_SERVERFAULT)",
+    }
+}
+
+fn status_text(status: NfsStatus) -> &'static str {
+    match status {
+        NfsStatus::Ok => "no reason given",
+        NfsStatus::Perm => "not the owner (NFS3ERR_PERM)",
+        NfsStatus::NoEnt => "no such file or directory (NFS3ERR_NOENT)",
+        NfsStatus::Io => "input/output error on the server (NFS3ERR_IO)",
+        NfsStatus::NxIo => "no such device (NFS3ERR_NXIO)",
+        NfsStatus::Acces => "permission denied (NFS3ERR_ACCES)",
+        NfsStatus::Exist => "file exists (NFS3ERR_EXIST)",
+        NfsStatus::XDev => "link across file systems (NFS3ERR_XDEV)",
+        NfsStatus::NoDev => "no such device type (NFS3ERR_NODEV)",
+        NfsStatus::NotDir => "not a directory (NFS3ERR_NOTDIR)",
+        NfsStatus::IsDir => "is a directory (NFS3ERR_ISDIR)",
+        NfsStatus::Inval => "invalid argument (NFS3ERR_INVAL)",
+        NfsStatus::FBig => "file too large (NFS3ERR_FBIG)",
+        NfsStatus::NoSpc => "no space left on the server (NFS3ERR_NOSPC)",
+        NfsStatus::RoFs => "read-only export (NFS3ERR_ROFS)",
+        NfsStatus::MLink => "too many hard links (NFS3ERR_MLINK)",
+        NfsStatus::NameTooLong => "name too long (NFS3ERR_NAMETOOLONG)",
+        NfsStatus::NotEmpty => "directory not empty (NFS3ERR_NOTEMPTY)",
+        NfsStatus::DQuot => "quota exceeded (NFS3ERR_DQUOT)",
+        NfsStatus::Stale => "the file or its export is gone from the server (NFS3ERR_STALE)",
+        NfsStatus::Remote => "too many levels of remote (NFS3ERR_REMOTE)",
+        NfsStatus::BadHandle => "not a file handle of this server (NFS3ERR_BADHANDLE)",
+        NfsStatus::NotSync => "changed meanwhile (NFS3ERR_NOT_SYNC)",
+        NfsStatus::BadCookie => "directory changed while it was read (NFS3ERR_BAD_COOKIE)",
+        NfsStatus::NotSupp => "not supported by the server (NFS3ERR_NOTSUPP)",
+        NfsStatus::TooSmall => "reply did not fit (NFS3ERR_TOOSMALL)",
+        NfsStatus::ServerFault => "failure of the server (NFS3ERR_SERVERFAULT)",
+        NfsStatus::BadType => "type not supported (NFS3ERR_BADTYPE)",
+        NfsStatus::JukeBox => "not available yet (NFS3ERR_JUKEBOX)",
+    }
+}

@@ -1,0 +1,233 @@
+//! From a URL to the handle of a directory: name lookup, MOUNT (on the NFS port, a given one, or the one portmap names).
+
+use crate::client::call_once;
+use crate::credentials::Credentials;
+use crate::error::Error;
+use crate::limits::ADDRESSES_MAX;
+use crate::link::{Link, MOUNT, NFS, PORTMAP, Patience, Program};
+use crate::url::NfsUrl;
+use nfs_proto::mount3::{self, DirPath, MountArgs, MountResult, MountStatus};
+use nfs_proto::nfs3::FileHandle;
+use nfs_proto::portmap2::{self, Mapping};
+use nfs_proto::rpc::{AUTH_NONE, AUTH_SYS, ReplyStatus};
+use nfs_proto::xdr::{Decode, Reader};
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+
+/// Longest wait for an answer while mounting.
+pub(crate) const MOUNT_ANSWER: Duration = Duration::from_secs(10);
+
+/// What MOUNT gave.
+#[derive(Debug)]
+pub(crate) struct Mounted {
+    /// The NFS service.
+    pub(crate) nfs: SocketAddr,
+    /// Handle of the part of the path that could be mounted.
+    pub(crate) root: FileHandle,
+    /// Components of the path behind it.
+    pub(crate) rest: Vec<Vec<u8>>,
+}
+
+/// What a server exports: paths, as it names them.
+///
+/// # Errors
+/// As for mounting.
+pub fn exports(url: &NfsUrl, who: &Credentials) -> Result<Vec<String>, Error> {
+    let who = who.for_url(url);
+    on_any_address(url, |server| {
+        let places = Places::find(url, server, &who)?;
+        list_exports(&places.mount)
+    })
+}
+
+/// Mounts the longest part of the URL's path that can be mounted, on the first address that lets it.
+pub(crate) fn mount(url: &NfsUrl, who: &Credentials) -> Result<Mounted, Error> {
+    on_any_address(url, |server| {
+        let places = Places::find(url, server, who)?;
+        let (root, rest) = mount_longest(&places.mount, &url.export_path)?;
+        Ok(Mounted { nfs: places.nfs, root, rest })
+    })
+}
+
+/// FSINFO refused for its version: the server has NFS, but not version 3.
+pub(crate) fn name_version(error: Error) -> Error {
+    match error {
+        Error::Refused { server, status: ReplyStatus::ProgramMismatch { low, high } } => Error::Version { server, low, high },
+        other => other,
+    }
+}
+
+/// Tries each address of each server in turn; the error of the first counts.
+fn on_any_address<T>(url: &NfsUrl, mut attempt: impl FnMut(SocketAddr) -> Result<T, Error>) -> Result<T, Error> {
+    let mut first_error = None;
+    for host in &url.servers {
+        let addresses = match resolve(host, url.nfs_port()) {
+            Ok(addresses) => addresses,
+            Err(error) => {
+                first_error = first_error.or(Some(error));
+                continue;
+            }
+        };
+        for address in addresses {
+            match attempt(address) {
+                Ok(done) => return Ok(done),
+                Err(error) => first_error = first_error.or(Some(error)),
+            }
+        }
+    }
+    Err(first_error.unwrap_or_else(|| unknown_host(url.server(), io::ErrorKind::NotFound.into())))
+}
+
+fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Error> {
+    let addresses = (host, port).to_socket_addrs().map_err(|source| unknown_host(host, source))?;
+    // IPv4 first: an NFS server that listens on one family only listens on that one.
+    let mut addresses: Vec<SocketAddr> = addresses.take(ADDRESSES_MAX).collect();
+    addresses.sort_by_key(SocketAddr::is_ipv6);
+    if addresses.is_empty() { Err(unknown_host(host, io::ErrorKind::NotFound.into())) } else { Ok(addresses) }
+}
+
+fn unknown_host(host: &str, source: io::Error) -> Error {
+    Error::UnknownHost { host: host.to_owned(), source }
+}
+
+/// Where the services of a server are.
+struct Places {
+    nfs: SocketAddr,
+    mount: Link,
+}
+
+impl Places {
+    /// A given port is taken; else MOUNT is looked for on the NFS port; else, with no port given at all, portmap is asked.
+    fn find(url: &NfsUrl, server: SocketAddr, who: &Credentials) -> Result<Self, Error> {
+        let options = &url.options;
+        let link = |program: Program, port: u16| {
+            let mut link = Link::new(SocketAddr::new(server.ip(), port), program, who, Patience::Mounting);
+            link.resend_after = options.resend_after.min(MOUNT_ANSWER);
+            link.privileged_port = options.privileged_port;
+            link
+        };
+        if let Some(port) = options.mount_port {
+            return Ok(Self { nfs: server, mount: link(MOUNT, port) });
+        }
+        let mount = link(MOUNT, server.port());
+        let error = match null(&mount) {
+            Ok(()) => return Ok(Self { nfs: server, mount }),
+            Err(error) => error,
+        };
+        // Something other than "not here" is the answer.
+        if !matches!(error, Error::Refused { .. } | Error::Connect { .. } | Error::Protocol { .. }) {
+            return Err(error);
+        }
+        if options.nfs_port.is_some() {
+            null(&link(NFS, server.port())).map_err(name_version)?;
+            return Err(Error::NoMountService { server, portmap_asked: false });
+        }
+        let portmap = link(PORTMAP, portmap2::PORT);
+        let port_of = |program: Program| port_of(&portmap, program);
+        let nfs_port = match port_of(NFS) {
+            Ok(port) => port.unwrap_or(server.port()),
+            // No portmap either: what the NFS port said is the better message.
+            Err(_) => {
+                null(&link(NFS, server.port())).map_err(name_version)?;
+                return Err(Error::NoMountService { server, portmap_asked: true });
+            }
+        };
+        match port_of(MOUNT)? {
+            Some(port) => Ok(Self { nfs: SocketAddr::new(server.ip(), nfs_port), mount: link(MOUNT, port) }),
+            None => {
+                null(&link(NFS, nfs_port)).map_err(name_version)?;
+                Err(Error::NoMountService { server, portmap_asked: true })
+            }
+        }
+    }
+}
+
+fn null(link: &Link) -> Result<(), Error> {
+    call_once(link, 0, &(), |_| Ok(()))
+}
+
+fn port_of(portmap: &Link, program: Program) -> Result<Option<u16>, Error> {
+    let mapping = Mapping { program: program.number, version: program.version, protocol: portmap2::IPPROTO_TCP, port: 0 };
+    let mut port = 0u32;
+    call_once(portmap, portmap2::Procedure::GetPort.number(), &mapping, |results| {
+        port = u32::decode(results)?;
+        Ok(())
+    })?;
+    Ok(u16::try_from(port).ok().filter(|&port| port != 0))
+}
+
+fn list_exports(mount: &Link) -> Result<Vec<String>, Error> {
+    let mut paths = Vec::new();
+    call_once(mount, mount3::Procedure::Export.number(), &(), |results: &mut Reader<'_>| {
+        paths = mount3::decode_exports(results)?.iter().map(|(path, _)| String::from_utf8_lossy(path.0).into_owned()).collect();
+        Ok(())
+    })?;
+    Ok(paths)
+}
+
+/// The path itself, else the longest export above it, else (when the server lists none) the longest part that works.
+fn mount_longest(mount: &Link, path: &str) -> Result<(FileHandle, Vec<Vec<u8>>), Error> {
+    let error = match mnt(mount, path) {
+        Ok(root) => return Ok((root, Vec::new())),
+        Err(error) => error,
+    };
+    let Error::Mount { status, server, .. } = error else { return Err(error) };
+    let exports = list_exports(mount).unwrap_or_default();
+    let mut candidates: Vec<&str> = exports.iter().map(String::as_str).filter(|export| is_below(path, export)).collect();
+    if exports.is_empty() && matches!(status, MountStatus::NoEnt | MountStatus::NotDir | MountStatus::Inval) {
+        candidates = path.match_indices('/').map(|(at, _)| path.get(..at.max(1)).unwrap_or("/")).collect();
+    }
+    candidates.retain(|candidate| *candidate != path);
+    candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.len()));
+    for candidate in candidates {
+        if let Ok(root) = mnt(mount, candidate) {
+            let rest = path.get(candidate.len()..).unwrap_or_default();
+            let rest = rest.split('/').filter(|name| !name.is_empty()).map(|name| name.as_bytes().to_vec()).collect();
+            return Ok((root, rest));
+        }
+    }
+    Err(Error::Mount { server, path: path.to_owned(), status, exports })
+}
+
+/// `path` is `export` or lies below it.
+fn is_below(path: &str, export: &str) -> bool {
+    let export = export.trim_end_matches('/');
+    path.strip_prefix(export).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn mnt(mount: &Link, path: &str) -> Result<FileHandle, Error> {
+    let arguments = MountArgs { path: DirPath(path.as_bytes()) };
+    let mut answer: Option<MountResult> = None;
+    call_once(mount, mount3::Procedure::Mnt.number(), &arguments, |results| {
+        answer = Some(MountResult::decode(results)?);
+        Ok(())
+    })?;
+    match answer {
+        Some(Ok(ok)) => {
+            let flavors = ok.flavors.as_slice();
+            let usable = flavors.is_empty() || flavors.iter().any(|flavor| matches!(*flavor, AUTH_SYS | AUTH_NONE));
+            if usable { Ok(ok.root) } else { Err(Error::Flavors { path: path.to_owned(), flavors: flavors.to_vec() }) }
+        }
+        Some(Err(status)) => Err(Error::Mount { server: mount.server, path: path.to_owned(), status, exports: Vec::new() }),
+        None => Err(Error::Protocol { server: mount.server, source: crate::error::ProtocolError::Missing("results") }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_below_an_export_by_whole_components() {
+        assert!(is_below("/vol/db", "/vol") && is_below("/vol", "/vol") && is_below("/vol", "/"));
+        assert!(!is_below("/volume", "/vol") && !is_below("/vo", "/vol"));
+    }
+
+    #[test]
+    fn an_unknown_host_is_named() {
+        let url: NfsUrl = "nfs://no-such-host.invalid/vol".parse().unwrap();
+        let error = mount(&url, &Credentials::of_process()).unwrap_err();
+        assert!(matches!(&error, Error::UnknownHost { host, .. } if host == "no-such-host.invalid"), "{error}");
+    }
+}

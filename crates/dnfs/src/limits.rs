@@ -1,0 +1,68 @@
+//! Bounds of the client, each with its reason.
+
+use nfs_proto::limits::{AUTH_BYTES_MAX, HANDLE_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, RECORD_BYTES_MAX, TRANSFER_BYTES_MAX};
+
+/// Channels of one client in one process. More threads than that at once wait for a channel; a server drops clients
+/// with hundreds of connections.
+pub const CHANNELS_MAX: usize = 64;
+/// Calls in flight on one channel for one large read or write. 16 transfers of 64 KiB fill any path this client is for,
+/// and stay far below the 128 that servers take per connection.
+pub const SLOTS_MAX: usize = 16;
+/// Largest READ or WRITE sent, in bytes.
+pub const IO_BYTES_MAX: u32 = TRANSFER_BYTES_MAX;
+/// Room for the head of a READ, WRITE or COMMIT call, in bytes: mark, RPC header, credential, handle, numbers.
+pub const IO_HEAD_BYTES_MAX: usize = 4 + 24 + 8 + AUTH_BYTES_MAX + 8 + 4 + HANDLE_BYTES_MAX + 24;
+/// Room for the heads of all calls in flight on a channel, in bytes; any single call fits too.
+pub const SEND_BYTES_MAX: usize = 16 * 1024;
+/// Room for received records on a channel, in bytes: one whole record and its marks, so that even a reply cut into
+/// fragments is put together without an allocation.
+pub const RECEIVE_BYTES_MAX: usize = RECORD_BYTES_MAX + 4096;
+/// Segments given to one `sendmsg` or `recvmsg`. An 8 KiB page is one segment; more segments take more calls.
+pub const SEGMENTS_MAX: usize = 64;
+/// Bytes asked for by one READDIRPLUS. Larger replies save round trips; servers cap it themselves.
+pub const DIRECTORY_BYTES: u32 = 64 * 1024;
+/// Malformed or unexpected replies to one call before it is given up: a peer that sends so many is not an NFS server.
+pub const PROTOCOL_ERRORS_MAX: u32 = 8;
+/// Replies with an unknown xid skipped on one connection while waiting for one answer.
+pub const STRAY_REPLIES_MAX: u32 = 64;
+/// Addresses kept of one host name.
+pub const ADDRESSES_MAX: usize = 8;
+/// Longest wait for one connection attempt once mounted, in ms; then a fresh one begins.
+pub const CONNECT_ATTEMPT_MS: u64 = 1000;
+/// Longest wait for the connection of a mount, in ms.
+pub const MOUNT_CONNECT_MS: u64 = 5000;
+/// First pause between connection attempts, in ms; doubled up to [`BACKOFF_MS_MAX`].
+pub const BACKOFF_MS_MIN: u64 = 10;
+/// Longest pause between connection attempts, in ms: a server that came back is found within half a second.
+pub const BACKOFF_MS_MAX: u64 = 500;
+/// First pause after NFS3ERR_JUKEBOX, in ms; doubled up to [`JUKEBOX_MS_MAX`].
+pub const JUKEBOX_MS_MIN: u64 = 20;
+/// Longest pause after NFS3ERR_JUKEBOX, in ms.
+pub const JUKEBOX_MS_MAX: u64 = 2000;
+/// Silence after which the server is reported as not responding, in ms.
+pub const SILENCE_MS: u64 = 5000;
+/// Lowest number that the descriptors of channels are moved to.
+pub const DESCRIPTOR_MIN: i32 = 900;
+/// Longest machine name sent, in bytes: a host name (HOST_NAME_MAX is 64).
+pub const MACHINE_BYTES_MAX: usize = 64;
+
+/// Symbolic links followed in one path, as Linux does (ELOOP).
+pub const SYMLINKS_MAX: u32 = 40;
+/// Longest name in a path, in bytes: what file systems take (NAME_MAX).
+pub const COMPONENT_BYTES_MAX: usize = 255;
+/// Directories and links one process remembers. PostgreSQL meets a few dozen; forgotten ones cost a LOOKUP.
+pub const DIRECTORIES_MAX: usize = 4096;
+/// Closes after which files unlinked while open are looked for, so that those of killed processes go away.
+pub const CLOSES_PER_SWEEP: u32 = 64;
+/// Rounds of asking for a size that writes keep changing; then the largest acknowledged end stands.
+pub const SIZE_ROUNDS_MAX: u32 = 32;
+/// Times a large write is repeated because the server restarted in the middle of it.
+pub const WRITE_ROUNDS_MAX: u32 = 8;
+/// Times a slot may be given to another file between finding it and locking it.
+pub const REMOVE_ROUNDS_MAX: u32 = 8;
+/// Times a listing begins anew because the directory changed under it.
+pub const LISTING_ROUNDS_MAX: u32 = 8;
+
+const _: () = assert!(SLOTS_MAX * IO_HEAD_BYTES_MAX <= SEND_BYTES_MAX);
+const _: () = assert!(IO_HEAD_BYTES_MAX + 2 * NAME_BYTES_MAX + PATH_BYTES_MAX + 128 <= SEND_BYTES_MAX);
+const _: () = assert!((DIRECTORY_BYTES as usize) < RECEIVE_BYTES_MAX);

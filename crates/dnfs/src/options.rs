@@ -1,0 +1,235 @@
+//! Options of a mount: the query of an NFS URL, in the spelling of libnfs where it has one.
+
+use crate::limits::{IO_BYTES_MAX, SLOTS_MAX};
+use crate::url::UrlError;
+use std::time::Duration;
+
+/// How writes that are not asked to be stable are sent (design: "writes are honest").
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StablePolicy {
+    /// UNSTABLE, with COMMIT when durability is asked for; stable where that saves a round trip.
+    #[default]
+    Auto,
+    /// Every write is FILE_SYNC.
+    Always,
+    /// UNSTABLE whenever the caller allows it.
+    Unstable,
+}
+
+/// What a URL may ask for. Every field has the default a plain `nfs://host/export` gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Port of the MOUNT service.
+    pub mount_port: Option<u16>,
+    /// Port of the NFS service, when given by `nfsport=` or in the authority.
+    pub nfs_port: Option<u16>,
+    /// Largest READ, in bytes; the server may lower it.
+    pub read_bytes_max: u32,
+    /// Largest WRITE, in bytes; the server may lower it.
+    pub write_bytes_max: u32,
+    /// Calls in flight for one large read or write.
+    pub slot_count: usize,
+    /// User to act as, instead of the caller.
+    pub uid: Option<u32>,
+    /// Group to act as, instead of the caller's.
+    pub gid: Option<u32>,
+    /// How writes are sent.
+    pub stable: StablePolicy,
+    /// Silence on a live connection after which it is closed and every unanswered call sent again.
+    pub resend_after: Duration,
+    /// Give up after `retries` times `resend_after` instead of waiting for ever.
+    pub soft: bool,
+    /// Rounds of waiting before a soft mount gives up.
+    pub retries: u32,
+    /// Connect from a port below 1024.
+    pub privileged_port: bool,
+    /// Several hosts write to this export: keep no attributes.
+    pub no_attribute_cache: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            mount_port: None,
+            nfs_port: None,
+            read_bytes_max: IO_BYTES_MAX,
+            write_bytes_max: IO_BYTES_MAX,
+            slot_count: SLOTS_MAX,
+            uid: None,
+            gid: None,
+            stable: StablePolicy::Auto,
+            resend_after: Duration::from_secs(60),
+            soft: false,
+            retries: 2,
+            privileged_port: false,
+            no_attribute_cache: false,
+        }
+    }
+}
+
+/// Every key that is understood, the ones that change nothing here included.
+const KEYS: &[&str] = &[
+    "nfsport",
+    "mountport",
+    "rsize",
+    "wsize",
+    "slots",
+    "stable",
+    "uid",
+    "gid",
+    "timeo",
+    "retrans",
+    "hard",
+    "soft",
+    "resvport",
+    "noresvport",
+    "noac",
+    "version",
+    "vers",
+    "nfsvers",
+    "sec",
+    "proto",
+    "tcp",
+    "auto-traverse-mounts",
+    "autoreconnect",
+    "debug",
+    "dircache",
+    "readahead",
+    "readdir-buffer",
+    "tcp-syncnt",
+    "nolock",
+];
+
+impl Options {
+    /// Takes one `key=value` (or bare `key`) of a query.
+    ///
+    /// # Errors
+    /// [`UrlError`] for an unknown key, naming the nearest one, and for a value that does not fit its key.
+    pub(crate) fn set(&mut self, key: &str, value: Option<&str>) -> Result<(), UrlError> {
+        let bad = |expected| UrlError::Value { key: key.into(), value: value.unwrap_or_default().into(), expected };
+        let number = |max: u32| value.and_then(|text| text.parse().ok()).filter(|&n| n <= max);
+        let bytes = || value.and_then(parse_bytes).and_then(|bytes| u32::try_from(bytes).ok()).filter(|&bytes| bytes >= 512);
+        let port = || number(u32::from(u16::MAX)).filter(|&port| port > 0).map(|port| port as u16).ok_or_else(|| bad("a port"));
+        match key {
+            "nfsport" => self.nfs_port = Some(port()?),
+            "mountport" => self.mount_port = Some(port()?),
+            "rsize" => self.read_bytes_max = bytes().ok_or_else(|| bad("a size such as 1MiB"))?.min(IO_BYTES_MAX),
+            "wsize" => self.write_bytes_max = bytes().ok_or_else(|| bad("a size such as 1MiB"))?.min(IO_BYTES_MAX),
+            "slots" => {
+                let count = number(SLOTS_MAX as u32).filter(|&count| count > 0).ok_or_else(|| bad("1 to 16"))?;
+                self.slot_count = count as usize;
+            }
+            "uid" => self.uid = Some(number(u32::MAX).ok_or_else(|| bad("a user id"))?),
+            "gid" => self.gid = Some(number(u32::MAX).ok_or_else(|| bad("a group id"))?),
+            "stable" => {
+                self.stable = match value {
+                    Some("auto") => StablePolicy::Auto,
+                    Some("always") => StablePolicy::Always,
+                    Some("unstable") => StablePolicy::Unstable,
+                    _ => return Err(bad("auto, always or unstable")),
+                }
+            }
+            // Tenths of a second as in nfs(5).
+            "timeo" => {
+                let tenths =
+                    number(36_000).filter(|&tenths| tenths >= 10).ok_or_else(|| bad("tenths of a second, 10 to 36000"))?;
+                self.resend_after = Duration::from_millis(u64::from(tenths) * 100);
+            }
+            "retrans" => self.retries = number(1000).ok_or_else(|| bad("a count"))?,
+            "hard" => self.soft = false,
+            "soft" => self.soft = true,
+            "resvport" => self.privileged_port = value != Some("0"),
+            "noresvport" => self.privileged_port = false,
+            "noac" => self.no_attribute_cache = value != Some("0"),
+            "version" | "vers" | "nfsvers" if value == Some("3") => {}
+            "version" | "vers" | "nfsvers" => return Err(bad("3: no other version is spoken")),
+            "sec" if value == Some("sys") => {}
+            "sec" => return Err(bad("sys: no other security is spoken")),
+            "proto" if value == Some("tcp") => {}
+            "proto" => return Err(bad("tcp")),
+            "tcp"
+            | "auto-traverse-mounts"
+            | "autoreconnect"
+            | "debug"
+            | "dircache"
+            | "readahead"
+            | "readdir-buffer"
+            | "tcp-syncnt"
+            | "nolock" => {}
+            _ => return Err(UrlError::Key { key: key.into(), nearest: nearest(key) }),
+        }
+        Ok(())
+    }
+}
+
+/// Reads `4096`, `64k`, `64KiB`, `1MiB`, `2G`: powers of 1024.
+#[must_use]
+pub fn parse_bytes(text: &str) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kib" | "kb" => 10,
+        "m" | "mib" | "mb" => 20,
+        "g" | "gib" | "gb" => 30,
+        "t" | "tib" | "tb" => 40,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+/// The key with the fewest edits, when it is near enough to be meant.
+fn nearest(key: &str) -> Option<&'static str> {
+    KEYS.iter()
+        .map(|&known| (distance(key, known), known))
+        .min()
+        .filter(|&(edits, known)| edits <= known.len().div_ceil(3))
+        .map(|(_, known)| known)
+}
+
+/// Levenshtein distance, in edits.
+fn distance(from: &str, to: &str) -> usize {
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.bytes().enumerate() {
+        let mut diagonal = i;
+        let mut left = i + 1;
+        for (cell, b) in row.iter_mut().skip(1).zip(to.bytes()) {
+            let above = *cell;
+            left = (left + 1).min(above + 1).min(diagonal + usize::from(a != b));
+            diagonal = above;
+            *cell = left;
+        }
+        if let Some(first) = row.first_mut() {
+            *first = i + 1;
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units_of_1024() {
+        assert_eq!(parse_bytes("8k"), Some(8192));
+        assert_eq!(parse_bytes("1MiB"), Some(1 << 20));
+        assert_eq!(parse_bytes("12"), Some(12));
+        assert_eq!(parse_bytes("k"), None);
+        assert_eq!(parse_bytes("12 k"), None);
+        assert_eq!(parse_bytes("99999999999999999999"), None);
+    }
+
+    #[test]
+    fn a_misspelled_key_names_the_nearest() {
+        assert_eq!(nearest("mount_port"), Some("mountport"));
+        assert_eq!(nearest("rszie"), Some("rsize"));
+        assert_eq!(nearest("completely-else"), None);
+    }
+
+    #[test]
+    fn distance_counts_edits() {
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("", "abc"), 3);
+    }
+}

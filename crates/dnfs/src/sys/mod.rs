@@ -1,0 +1,5 @@
+//! The quarantine: system calls behind safe functions. The only unsafe code of this crate.
+
+pub(crate) mod raw;
+pub(crate) mod shm;
+pub(crate) mod socket;

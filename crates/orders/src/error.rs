@@ -172,6 +172,9 @@ impl OrdersError {
                 Some(format!("if nobody needs it and no load is running: DROP SCHEMA {schema} CASCADE"))
             }
             Self::SchemaVersion { schema, .. } => Some(format!("load again after DROP SCHEMA {schema} CASCADE")),
+            Self::Silence { .. } | Self::ConnectTimeout { .. } => {
+                Some("the server did not come back or hangs; its log says more".into())
+            }
             Self::ConnectionLost { .. } => Some("--reconnect goes on through a restart of the database".into()),
             _ => None,
         }

@@ -1,1 +1,38 @@
-//! The laboratory: plans, storage paths, database lifecycle, measuring, comparison, report.
+//! The laboratory: plans, storage paths, the database's life, measuring, comparing, reports.
+//!
+//! It starts processes (the database, `millrace serve`, `millrace orders run`) and reads
+//! their records, so that its own memory and threads stay out of what is measured. It never
+//! touches a running database or a foreign file: it writes only into directories it made.
+//!
+//! Doors: [`plan::Plan`] says what to do, [`compare::compare`] does it, [`report`] shows it,
+//! [`doctor`] tells what this host can measure.
+#![deny(unsafe_code)]
+
+pub mod clock;
+pub mod compare;
+pub mod doctor;
+pub mod plan;
+pub mod report;
+
+mod driver;
+mod error;
+mod filer;
+mod interrupt;
+mod limits;
+mod paths;
+mod postgres;
+mod process;
+mod procfs;
+mod progress;
+mod proof;
+mod restore;
+mod run;
+mod summary;
+mod surroundings;
+#[expect(unsafe_code, reason = "signals, process control and file system calls that std lacks")]
+mod sys;
+mod workdir;
+
+pub use error::LabError;
+pub use paths::StoragePath;
+pub use progress::Line;

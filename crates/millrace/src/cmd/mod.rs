@@ -23,6 +23,14 @@ macro_rules! commands {
 }
 
 commands! {
+    /// The filer: serve a directory over NFS version 3
+    serve => Serve,
+    /// Ask or order a running filer: counters, power cut, stop
+    volume => Volume,
     /// Order-entry load: load, run, check on any PostgreSQL
     orders => Orders,
+    /// The main job: one database on several storage paths, compared
+    compare => Compare,
+    /// What this host can measure, what not, and what fixes it
+    doctor => Doctor,
 }

@@ -1,0 +1,221 @@
+//! What this host can measure, what not, why, and the command that fixes it.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::compare::{database_user, why_not};
+use crate::paths::{PRELOAD_LIBRARY, StoragePath, preload_library};
+use crate::plan::{DEFAULT_PLAN, Overrides, Plan};
+use crate::postgres::binaries::Binaries;
+use crate::surroundings;
+use crate::sys;
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What was looked at.
+    pub subject: String,
+    /// Whether it is as it should be.
+    pub state: State,
+    /// What was found.
+    pub found: String,
+    /// What fixes it, when something should be fixed.
+    pub fix: Option<String>,
+}
+
+/// How a finding counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// As it should be.
+    Good,
+    /// Worth knowing; a comparison can run.
+    Note,
+    /// Not in this version; nothing to fix.
+    NotBuilt,
+    /// Keeps a path from being measured.
+    Missing,
+}
+
+/// Where doctor looks.
+#[derive(Debug, Clone)]
+pub struct Look {
+    /// This program.
+    pub program: PathBuf,
+    /// Where a comparison would work.
+    pub work_base: PathBuf,
+    /// Directory of PostgreSQL's server programs, when not to be searched.
+    pub pg_bin: Option<PathBuf>,
+}
+
+/// Looks at everything a comparison needs. Changes nothing but a probe file it removes.
+#[must_use]
+pub fn examine(look: &Look) -> Vec<Finding> {
+    let mut findings = vec![programs(look), user()];
+    findings.push(library(&look.program));
+    findings.push(space(&look.work_base));
+    findings.push(store(&look.work_base));
+    findings.push(load());
+    for path in StoragePath::ALL {
+        findings.push(path_finding(path, look, &findings));
+    }
+    findings
+}
+
+/// Whether every path of this version can be measured.
+#[must_use]
+pub fn all_good(findings: &[Finding]) -> bool {
+    findings.iter().all(|finding| finding.state != State::Missing)
+}
+
+/// The findings as text, one line each and the fix below.
+#[must_use]
+pub fn render(findings: &[Finding]) -> String {
+    let mut text = String::new();
+    for finding in findings {
+        let mark = match finding.state {
+            State::Good => "ok  ",
+            State::Note => "note",
+            State::NotBuilt => "-   ",
+            State::Missing => "NO  ",
+        };
+        text += &format!("{mark}  {:<12}  {}\n", finding.subject, finding.found);
+        if let Some(fix) = &finding.fix {
+            text += &format!("                    fix: {fix}\n");
+        }
+    }
+    text
+}
+
+fn finding(subject: &str, state: State, found: impl Into<String>, fix: Option<&str>) -> Finding {
+    Finding { subject: subject.to_owned(), state, found: found.into(), fix: fix.map(str::to_owned) }
+}
+
+fn programs(look: &Look) -> Finding {
+    match Binaries::find(look.pg_bin.as_deref()) {
+        Ok(found) if found.major < 15 => finding(
+            "PostgreSQL",
+            State::Missing,
+            format!("version {} in {} is older than 15", found.version, found.directory.display()),
+            Some("install PostgreSQL 15 to 18, or name its programs with --pg-bin"),
+        ),
+        Ok(found) => {
+            let words = format!("version {} in {}", found.version, found.directory.display());
+            finding("PostgreSQL", State::Good, words, None)
+        }
+        Err(error) => finding("PostgreSQL", State::Missing, format!("cannot {error}"), error.hint()),
+    }
+}
+
+fn user() -> Finding {
+    match database_user() {
+        Ok(user) => finding("user", State::Good, format!("the database would run as {} ({})", user.name, user.uid), None),
+        Err(error) => finding("user", State::Missing, format!("cannot {error}"), error.hint()),
+    }
+}
+
+fn library(program: &Path) -> Finding {
+    match preload_library(program) {
+        Some(place) => finding("library", State::Good, format!("{}", place.display()), None),
+        None => finding(
+            "library",
+            State::Missing,
+            format!("{PRELOAD_LIBRARY} is neither beside this program nor in ../lib/millrace"),
+            Some("make build, or name the file in MILLRACE_PRELOAD"),
+        ),
+    }
+}
+
+fn space(base: &Path) -> Finding {
+    let needed = Plan::parse(DEFAULT_PLAN, &Overrides::default()).map_or(0, |plan| plan.needed_bytes());
+    match sys::free_bytes(base) {
+        Ok(free) if free >= needed => {
+            let words = format!("{} MiB free below {}, the default plan needs {}", free >> 20, base.display(), needed >> 20);
+            finding("space", State::Good, words, None)
+        }
+        Ok(free) => finding(
+            "space",
+            State::Missing,
+            format!("{} MiB free below {}, the default plan needs {}", free >> 20, base.display(), needed >> 20),
+            Some("name a larger place with --work, or load less with --warehouses"),
+        ),
+        Err(error) => finding(
+            "space",
+            State::Missing,
+            format!("{}: {error}", base.display()),
+            Some("name a directory that exists with --work"),
+        ),
+    }
+}
+
+fn store(base: &Path) -> Finding {
+    let store = surroundings::store(base);
+    let words = format!("{} on {}", store.file_system, store.device);
+    if store.reflink {
+        return finding("store", State::Good, words + ": the state is restored by reflink", None);
+    }
+    let memory = store.file_system == "tmpfs";
+    let fix =
+        if memory { "name a place on a disk with --work" } else { "a place on XFS or btrfs with --work is restored at once" };
+    let rest =
+        if memory { ": files lie in memory, no disk is measured" } else { ": no reflink, the state is copied before each run" };
+    finding("store", State::Note, words + rest, Some(fix))
+}
+
+fn load() -> Finding {
+    let environment = surroundings::collect(Path::new("/"), "", None);
+    let (load, count) = (environment.load_average_before, environment.cpu_count);
+    let words = format!("load average {load:.2} on {count} processors");
+    if load > 0.3 * count as f64 {
+        return finding(
+            "host",
+            State::Note,
+            words + ": others are at work, figures will be disturbed",
+            Some("wait until it is idle"),
+        );
+    }
+    finding("host", State::Good, words, None)
+}
+
+fn path_finding(path: StoragePath, look: &Look, before: &[Finding]) -> Finding {
+    if let Some(reason) = path.not_built() {
+        return finding(path.name(), State::NotBuilt, reason, None);
+    }
+    let blocked: Vec<&str> = before
+        .iter()
+        .filter(|other| other.state == State::Missing && (other.subject != "library" || path == StoragePath::Dnfs))
+        .map(|other| other.subject.as_str())
+        .collect();
+    if blocked.is_empty() && why_not(path, &look.program).is_none() {
+        return finding(path.name(), State::Good, format!("{} can be measured", path.title()), None);
+    }
+    let words = format!("{} can't be measured: see {}", path.title(), blocked.join(", "));
+    finding(path.name(), State::Missing, words, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_library_keeps_dnfs_from_being_measured_and_says_what_to_do() {
+        let empty = tempfile::tempdir().unwrap();
+        let look = Look { program: empty.path().join("millrace"), work_base: empty.path().to_owned(), pg_bin: None };
+        let findings = examine(&look);
+        let of = |subject: &str| findings.iter().find(|finding| finding.subject == subject).unwrap();
+        assert_eq!(of("library").state, State::Missing);
+        assert!(of("library").fix.as_ref().unwrap().contains("make build"));
+        assert_eq!(of("dnfs").state, State::Missing);
+        assert_eq!(of("iscsi").state, State::NotBuilt);
+        assert!(!all_good(&findings));
+        assert!(render(&findings).contains("NO    library"));
+    }
+
+    #[test]
+    fn place_that_does_not_exist_is_named() {
+        let look = Look { program: "/x".into(), work_base: "/no/such/place".into(), pg_bin: Some("/no/bin".into()) };
+        let text = render(&examine(&look));
+        assert!(text.contains("/no/such/place") && text.contains("/no/bin"), "{text}");
+    }
+}

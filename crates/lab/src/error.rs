@@ -1,0 +1,110 @@
+//! What can go wrong in the laboratory.
+
+use std::path::PathBuf;
+
+/// Failure of a comparison. The text names the object and never repeats its source.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// SIGINT or SIGTERM came.
+    #[error("stopped by a signal; every process was ended and every file removed")]
+    Interrupted,
+    /// An operation on a file or directory.
+    #[error("{action} {path}", path = path.display())]
+    File {
+        /// What was tried, `create directory` for example.
+        action: &'static str,
+        /// On which path.
+        path: PathBuf,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+    /// A program could not be started.
+    #[error("start {program}")]
+    Start {
+        /// The program.
+        program: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A program ended badly or too late. `detail` holds the end of its log.
+    #[error("{program} {outcome}{detail}")]
+    Program {
+        /// The program and its part in the comparison.
+        program: String,
+        /// How it ended.
+        outcome: String,
+        /// The end of what it wrote, each line indented on a line of its own, or nothing.
+        detail: String,
+    },
+    /// A database statement.
+    #[error("{action} in the database")]
+    Database {
+        /// What was tried.
+        action: &'static str,
+        /// Why it failed.
+        source: Box<tokio_postgres::Error>,
+    },
+    /// The database did not answer in time.
+    #[error("{action} in the database within {seconds} s")]
+    DatabaseSlow {
+        /// What was tried.
+        action: &'static str,
+        /// The limit.
+        seconds: u64,
+    },
+    /// The filer's admin socket.
+    #[error("ask the filer for {what}: {detail}")]
+    Filer {
+        /// What was asked.
+        what: &'static str,
+        /// What came instead.
+        detail: String,
+    },
+    /// A record of a child that can't be read.
+    #[error("read the record of {program}")]
+    Record {
+        /// Who wrote it.
+        program: &'static str,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+    /// Something this host lacks, with the way to get it.
+    #[error("{what}")]
+    Missing {
+        /// What is missing.
+        what: String,
+        /// The command or option that fixes it.
+        hint: String,
+    },
+    /// A plan or an option that makes no sense.
+    #[error("{what}")]
+    Plan {
+        /// What is wrong.
+        what: String,
+        /// What would be right.
+        hint: String,
+    },
+}
+
+impl LabError {
+    /// Attaches action and path to an I/O error.
+    pub fn file(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File { action, path, source }
+    }
+
+    /// Attaches the action to a database error.
+    pub fn database(action: &'static str) -> impl FnOnce(tokio_postgres::Error) -> Self {
+        move |source| Self::Database { action, source: Box::new(source) }
+    }
+
+    /// What the user can do about it, when that is known.
+    #[must_use]
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            Self::Missing { hint, .. } | Self::Plan { hint, .. } => Some(hint),
+            Self::Program { .. } => Some("--keep leaves the work directory with all logs in place"),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The filer under test: `millrace serve` as a child, and the questions its admin socket answers.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc;
+
+use results::compare::ProcedureCount;
+use serde::Deserialize;
+
+use crate::error::LabError;
+use crate::interrupt;
+use crate::limits::{ADMIN_REPLY_BYTES_MAX, FILER_START_MAX, FILER_STOP_MAX, REPLY_MAX};
+use crate::process::{Launch, Process};
+
+/// A running filer.
+pub(crate) struct Filer {
+    process: Process,
+    ready: Ready,
+}
+
+/// First line of `millrace serve --json`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct Ready {
+    nfs: String,
+    admin: PathBuf,
+}
+
+/// Reply to `{"op":"stats"}`, as far as the laboratory needs it.
+#[derive(Debug, Deserialize)]
+struct Stats {
+    ok: bool,
+    #[serde(default)]
+    error: Option<String>,
+    #[serde(default)]
+    procedures: BTreeMap<String, Procedure>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+struct Procedure {
+    calls: u64,
+    bytes: u64,
+}
+
+impl Filer {
+    /// Serves `directory` on a free loopback port and waits until it is ready.
+    pub(crate) fn start(program: &Path, directory: &Path, state: &Path, log: PathBuf) -> Result<Self, LabError> {
+        let mut command = Command::new(program);
+        command.arg("serve").arg(directory).args(["--listen", "127.0.0.1:0", "--json", "--state"]).arg(state);
+        command.arg("--admin").arg(state.join("admin.sock")).current_dir("/");
+        let mut launch = Launch::new("the filer", command, log);
+        launch.pipe_stdout = true;
+        let mut process = launch.start()?;
+        let lines = process.take_stdout().map(first_line);
+        let line = interrupt::wait_for(FILER_START_MAX, || {
+            let line = lines.as_ref().and_then(|lines| lines.try_recv().ok());
+            if line.as_ref().is_none_or(String::is_empty) {
+                process.expect_alive()?;
+            }
+            Ok(line)
+        })?;
+        let Some(line) = line else {
+            let outcome = format!("was not ready within {} s", FILER_START_MAX.as_secs());
+            return Err(process.failure(&outcome));
+        };
+        let ready = serde_json::from_str(&line).map_err(|source| LabError::Record { program: "the filer", source })?;
+        Ok(Self { process, ready })
+    }
+
+    /// URL of its export.
+    pub(crate) fn url(&self) -> &str {
+        &self.ready.nfs
+    }
+
+    /// Pid of the filer.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// An error when it has ended.
+    pub(crate) fn expect_alive(&mut self) -> Result<(), LabError> {
+        self.process.expect_alive()
+    }
+
+    /// Calls and payload bytes since its start, by procedure.
+    pub(crate) fn counters(&self) -> Result<BTreeMap<String, ProcedureCount>, LabError> {
+        let refused = |detail: String| LabError::Filer { what: "stats", detail };
+        let ask = || -> std::io::Result<String> {
+            let mut stream = UnixStream::connect(&self.ready.admin)?;
+            stream.set_read_timeout(Some(REPLY_MAX))?;
+            stream.set_write_timeout(Some(REPLY_MAX))?;
+            stream.write_all(b"{\"op\":\"stats\"}\n")?;
+            let mut line = String::new();
+            BufReader::new(stream.take(ADMIN_REPLY_BYTES_MAX)).read_line(&mut line)?;
+            Ok(line)
+        };
+        let line = ask().map_err(|error| refused(error.to_string()))?;
+        parse_stats(&line).map_err(refused)
+    }
+
+    /// Clean stop: drain, flush, exit code 0.
+    pub(crate) fn stop(self) -> Result<(), LabError> {
+        self.process.stop(libc::SIGTERM, FILER_STOP_MAX)
+    }
+}
+
+/// What was called between two readings; procedures never called are left out.
+pub(crate) fn between(
+    before: &BTreeMap<String, ProcedureCount>,
+    after: &BTreeMap<String, ProcedureCount>,
+) -> BTreeMap<String, ProcedureCount> {
+    let none = ProcedureCount::default();
+    let gained = after.iter().map(|(name, now)| {
+        let then = before.get(name).unwrap_or(&none);
+        let calls = now.calls.saturating_sub(then.calls);
+        (name.clone(), ProcedureCount { calls, bytes: now.bytes.saturating_sub(then.bytes) })
+    });
+    gained.filter(|(_, count)| count.calls > 0).collect()
+}
+
+fn parse_stats(line: &str) -> Result<BTreeMap<String, ProcedureCount>, String> {
+    let stats: Stats = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    if !stats.ok {
+        return Err(stats.error.unwrap_or_else(|| "it refused without a reason".to_owned()));
+    }
+    let counts = stats.procedures.into_iter();
+    Ok(counts.map(|(name, p)| (name, ProcedureCount { calls: p.calls, bytes: p.bytes })).collect())
+}
+
+/// The first line that comes, and a thread that swallows the rest so that the writer never blocks.
+fn first_line(from: impl Read + Send + 'static) -> mpsc::Receiver<String> {
+    let (send, receive) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut lines = BufReader::new(from).lines().map_while(Result::ok);
+        if let Some(line) = lines.next() {
+            let _ = send.send(line);
+        }
+        lines.for_each(drop);
+    });
+    receive
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stats_reply_gives_calls_and_bytes() {
+        let line = r#"{"ok":true,"pid":7,"uptime_s":1.5,"connections":2,"verifier":"00","loss_epoch":1,
+            "procedures":{"READ":{"calls":3,"errors":0,"bytes":24576},"MOUNT":{"calls":1,"errors":0,"bytes":0}},"flushes":0}"#;
+        let counts = parse_stats(line).unwrap();
+        assert_eq!(counts["READ"], ProcedureCount { calls: 3, bytes: 24_576 });
+        let more = BTreeMap::from([("READ".to_owned(), ProcedureCount { calls: 5, bytes: 40_960 })]);
+        let gained = between(&counts, &more);
+        assert_eq!(gained["READ"], ProcedureCount { calls: 2, bytes: 16_384 });
+        assert_eq!(gained.len(), 1);
+    }
+
+    #[test]
+    fn refusal_is_an_error_with_the_reason() {
+        assert_eq!(parse_stats(r#"{"ok":false,"error":"unknown op"}"#).unwrap_err(), "unknown op");
+        assert!(parse_stats("{").is_err());
+    }
+}

@@ -1,0 +1,82 @@
+//! Bounds of the laboratory, each with its reason.
+
+use std::time::Duration;
+
+/// Most warehouses of one comparison: the state is copied before every run, and
+/// 1,000 warehouses are about 100 GiB for each copy.
+pub(crate) const WAREHOUSES_MAX: u32 = 1_000;
+
+/// Most users: each one is a database process of several MiB.
+pub(crate) const USERS_MAX: u32 = 1_000;
+
+/// Most runs on one path: beyond that the interval hardly shrinks.
+pub(crate) const REPEATS_MAX: u32 = 50;
+
+/// Longest measured interval of one run: one day.
+pub(crate) const SECONDS_MAX: u64 = 86_400;
+
+/// Largest share by which proof of path may differ, in percent: connection start-up
+/// reads a few catalog files that the block counters do not see.
+pub(crate) const PROOF_TOLERANCE_PERCENT: f64 = 5.0;
+
+/// Fewer block reads for one order than this and storage was not exercised: the
+/// figure tells about buffers, not about the path.
+pub(crate) const READS_PER_ORDER_MIN: f64 = 1.0;
+
+/// Bytes of one warehouse on disk after the load, indexes included (measured: 100 to
+/// 110 MB with PostgreSQL 15).
+pub(crate) const WAREHOUSE_BYTES: u64 = 110_000_000;
+
+/// Bytes of items, catalogs and the first log segments.
+pub(crate) const DATABASE_BASE_BYTES: u64 = 120_000_000;
+
+/// Bytes that one run may add to its copy: log up to `max_wal_size` and new rows.
+pub(crate) const RUN_GROWTH_BYTES: u64 = 3 << 30;
+
+/// Smallest `shared_buffers` chosen: below 16 MiB the catalogs alone fill it.
+pub(crate) const BUFFERS_BYTES_MIN: u64 = 16 << 20;
+
+/// Bytes copied between two looks at the interrupt flag and the progress line.
+pub(crate) const COPY_CHUNK_BYTES: usize = 4 << 20;
+
+/// Entries of a restored directory tree: a cluster has about 1,500 files, 1 GiB
+/// segments of a 100 GiB database add some hundreds.
+pub(crate) const TREE_ENTRIES_MAX: usize = 1_000_000;
+
+/// Longest time from start to the first answer of the database: crash recovery never
+/// happens here, the state was shut down cleanly.
+pub(crate) const DATABASE_START_MAX: Duration = Duration::from_secs(120);
+
+/// Longest time for a clean database stop: the shutdown checkpoint writes all dirty buffers.
+pub(crate) const DATABASE_STOP_MAX: Duration = Duration::from_secs(120);
+
+/// Longest time for the filer to say it is ready.
+pub(crate) const FILER_START_MAX: Duration = Duration::from_secs(30);
+
+/// Longest time for the filer to drain and flush.
+pub(crate) const FILER_STOP_MAX: Duration = Duration::from_secs(60);
+
+/// Longest time a process gets after SIGTERM or SIGQUIT before SIGKILL when tearing down.
+pub(crate) const KILL_AFTER: Duration = Duration::from_secs(8);
+
+/// Longest reply of the filer's admin socket in bytes: 23 procedures of about 60 bytes.
+pub(crate) const ADMIN_REPLY_BYTES_MAX: u64 = 1 << 20;
+
+/// Longest wait for a reply of the admin socket or of one statement of our own.
+pub(crate) const REPLY_MAX: Duration = Duration::from_secs(30);
+
+/// Time the driver gets beyond warm-up and interval to end: the slowest transaction
+/// and closing the connections.
+pub(crate) const DRIVER_GRACE: Duration = Duration::from_secs(120);
+
+/// Pause between two samples of what the database's sessions wait for.
+pub(crate) const WAIT_SAMPLE_EVERY: Duration = Duration::from_millis(250);
+
+/// Lines of a child's log shown with an error.
+pub(crate) const LOG_LINES_SHOWN: usize = 12;
+
+/// Bytes read from the end of a child's log to find those lines.
+pub(crate) const LOG_TAIL_BYTES: u64 = 16 << 10;
+
+const _: () = assert!(COPY_CHUNK_BYTES >= 1 << 16);
+const _: () = assert!(RUN_GROWTH_BYTES > BUFFERS_BYTES_MIN);

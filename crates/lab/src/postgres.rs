@@ -1,0 +1,5 @@
+//! PostgreSQL as the laboratory needs it: its programs, a throw-away cluster, its counters.
+
+pub(crate) mod binaries;
+pub(crate) mod cluster;
+pub(crate) mod counters;

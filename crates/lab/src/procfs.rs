@@ -1,0 +1,182 @@
+//! What the kernel says about processes and the host, read from /proc.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+
+use results::compare::CpuTime;
+
+use crate::sys;
+
+/// One process as /proc/PID/stat shows it. Times in clock ticks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stat {
+    parent: u32,
+    zombie: bool,
+    user: u64,
+    system: u64,
+    start: u64,
+}
+
+/// Seconds of all processors since boot.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct HostCpu {
+    pub(crate) busy_s: f64,
+    pub(crate) total_s: f64,
+}
+
+/// Start time of a process in ticks since boot; `None` when it does not live.
+pub(crate) fn start_ticks(pid: u32) -> Option<u64> {
+    let stat = read_stat(pid)?;
+    (!stat.zombie).then_some(stat.start)
+}
+
+/// Identity of this boot.
+pub(crate) fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+/// `root` and everything descended from it, `root` first.
+pub(crate) fn tree(root: u32) -> Vec<u32> {
+    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+    for (pid, stat) in processes() {
+        children.entry(stat.parent).or_default().push(pid);
+    }
+    let mut found = vec![root];
+    let mut seen = HashSet::from([root]);
+    let mut next = 0;
+    while let Some(pid) = found.get(next) {
+        for child in children.get(pid).into_iter().flatten() {
+            if seen.insert(*child) {
+                found.push(*child);
+            }
+        }
+        next += 1;
+    }
+    found
+}
+
+/// Descendants of this process that still run (zombies apart).
+pub(crate) fn own_descendants() -> Vec<u32> {
+    let own = std::process::id();
+    tree(own).into_iter().filter(|pid| *pid != own && start_ticks(*pid).is_some()).collect()
+}
+
+/// Descendants of this process that ended and were not collected.
+pub(crate) fn own_zombies() -> Vec<u32> {
+    let own = std::process::id();
+    processes().into_iter().filter(|(_, stat)| stat.zombie && stat.parent == own).map(|(pid, _)| pid).collect()
+}
+
+/// Processor time of `root` and its descendants, those that ended included: the kernel
+/// adds a collected child's time to its parent.
+pub(crate) fn tree_cpu(root: u32) -> CpuTime {
+    let mut ticks = (0, 0);
+    for pid in tree(root) {
+        if let Some(stat) = read_stat(pid) {
+            ticks = (ticks.0 + stat.user, ticks.1 + stat.system);
+        }
+    }
+    let per_second = sys::ticks_per_second();
+    CpuTime { user_s: ticks.0 as f64 / per_second, sys_s: ticks.1 as f64 / per_second }
+}
+
+/// Bytes that `root` and its descendants, ended ones included, got from read calls.
+/// `None` where the kernel does not say.
+pub(crate) fn tree_read_bytes(root: u32) -> Option<u64> {
+    let mut bytes = None;
+    for pid in tree(root) {
+        let Ok(text) = fs::read_to_string(format!("/proc/{pid}/io")) else { continue };
+        let read = text.lines().find_map(|line| line.strip_prefix("rchar: "));
+        if let Some(read) = read.and_then(|number| number.trim().parse::<u64>().ok()) {
+            bytes = Some(bytes.unwrap_or(0) + read);
+        }
+    }
+    bytes
+}
+
+/// Processor seconds of the whole host. Steal time counts as busy: it was wanted.
+pub(crate) fn host_cpu() -> HostCpu {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    parse_host_cpu(&text, sys::ticks_per_second()).unwrap_or_default()
+}
+
+fn parse_host_cpu(text: &str, per_second: f64) -> Option<HostCpu> {
+    let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    // user nice system idle iowait irq softirq steal (guest time is inside user)
+    let ticks: Vec<u64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();
+    let total: u64 = ticks.iter().take(8).sum();
+    let idle: u64 = ticks.iter().skip(3).take(2).sum();
+    Some(HostCpu { busy_s: total.saturating_sub(idle) as f64 / per_second, total_s: total as f64 / per_second })
+}
+
+fn processes() -> Vec<(u32, Stat)> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter_map(|pid| Some((pid, read_stat(pid)?)))
+        .collect()
+}
+
+fn read_stat(pid: u32) -> Option<Stat> {
+    parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Fields of proc(5): 3 state, 4 ppid, 14 utime, 15 stime, 16 cutime, 17 cstime, 22
+/// starttime. The name (field 2) may hold blanks and brackets, so counting starts
+/// behind the last closing one.
+fn parse_stat(text: &str) -> Option<Stat> {
+    let (_, rest) = text.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+    Some(Stat {
+        parent: u32::try_from(number(4)?).ok()?,
+        zombie: matches!(*fields.first()?, "Z" | "X"),
+        user: number(14)? + number(16)?,
+        system: number(15)? + number(17)?,
+        start: number(22)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn stat_with_brackets_and_blanks_in_the_name_is_read() {
+        let text = "42 (a) b (c) S 7 42 42 0 -1 4194560 1 2 3 4 10 20 300 400 20 0 1 0 987 1 2";
+        let stat = parse_stat(text).unwrap();
+        assert_eq!(stat, Stat { parent: 7, zombie: false, user: 310, system: 420, start: 987 });
+        assert_eq!(parse_stat("42 (cut"), None);
+        assert_eq!(parse_stat("42 (cut) S 7"), None);
+    }
+
+    #[test]
+    fn host_time_counts_idle_and_iowait_as_not_busy() {
+        let host = parse_host_cpu("cpu  100 0 50 800 40 5 5 0 0 0\ncpu0 1 2\n", 100.0).unwrap();
+        assert!((host.total_s - 10.0).abs() < 1e-9);
+        assert!((host.busy_s - 1.6).abs() < 1e-9);
+    }
+
+    #[test]
+    fn cpu_of_an_ended_grandchild_is_counted() {
+        // The shell's child burns processor time and ends; the shell then waits on stdin.
+        let mut shell = Command::new("sh")
+            .args(["-c", "sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'; echo; read x"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = [0; 1];
+        std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut line).unwrap();
+        let cpu = tree_cpu(shell.id());
+        assert!(tree(shell.id()).contains(&shell.id()));
+        assert!(tree_read_bytes(shell.id()).is_some());
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
+        assert!(cpu.total_s() >= 0.02, "only {cpu:?}");
+        assert_eq!(start_ticks(shell.id()), None);
+    }
+}

@@ -1,0 +1,115 @@
+//! Proof of path: the database's block reads held against what was read on the path.
+
+use results::compare::Proof;
+
+use crate::limits::PROOF_TOLERANCE_PERCENT;
+
+/// What the reads are held against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Witness {
+    /// READ payload bytes our filer sent.
+    FilerReads,
+    /// Bytes the database's processes got from read calls of the kernel.
+    ReadCalls,
+}
+
+impl Witness {
+    fn name(self) -> &'static str {
+        match self {
+            Self::FilerReads => "filer_reads",
+            Self::ReadCalls => "read_calls",
+        }
+    }
+
+    fn explanation(self) -> &'static str {
+        match self {
+            Self::FilerReads => {
+                "blocks the database read by their size, against READ bytes the filer sent, from before the driver \
+                 connected until all sessions had ended"
+            }
+            Self::ReadCalls => {
+                "blocks the database read by their size, against bytes its processes got from read calls of the \
+                 kernel, from before the driver connected until all sessions had ended"
+            }
+        }
+    }
+}
+
+/// Judges one interval. No reads at all prove nothing and do not pass; `None` for
+/// `path_bytes` means that the host does not count them.
+pub(crate) fn judge(witness: Witness, database_bytes: u64, path_bytes: Option<u64>) -> Proof {
+    let seen = path_bytes.unwrap_or(0);
+    let larger = database_bytes.max(seen);
+    let difference_percent = if larger == 0 { 0.0 } else { database_bytes.abs_diff(seen) as f64 / larger as f64 * 100.0 };
+    let mut explanation = witness.explanation().to_owned();
+    if path_bytes.is_none() {
+        explanation.push_str("; this host does not count the latter");
+    } else if larger == 0 {
+        explanation.push_str("; nothing was read, so nothing is proved");
+    }
+    Proof {
+        kind: witness.name().to_owned(),
+        database_read_bytes: database_bytes,
+        path_read_bytes: seen,
+        difference_percent,
+        tolerance_percent: PROOF_TOLERANCE_PERCENT,
+        passed: larger > 0 && difference_percent <= PROOF_TOLERANCE_PERCENT,
+        explanation,
+    }
+}
+
+/// The proof over several runs of one path: sums, and passed only when each run passed.
+pub(crate) fn join(proofs: &[&Proof]) -> Option<Proof> {
+    let mut whole = (*proofs.first()?).clone();
+    whole.database_read_bytes = proofs.iter().map(|proof| proof.database_read_bytes).sum();
+    whole.path_read_bytes = proofs.iter().map(|proof| proof.path_read_bytes).sum();
+    whole.difference_percent = proofs.iter().map(|proof| proof.difference_percent).fold(0.0, f64::max);
+    whole.passed = proofs.iter().all(|proof| proof.passed);
+    if proofs.len() > 1 {
+        whole.explanation.push_str("; the largest difference of all runs");
+    }
+    Some(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_and_nearly_equal_reads_pass() {
+        assert!(judge(Witness::FilerReads, 8192 * 1000, Some(8192 * 1000)).passed);
+        let near = judge(Witness::FilerReads, 8192 * 1000, Some(8192 * 1049));
+        assert!(near.passed && near.difference_percent > 4.0, "{near:?}");
+    }
+
+    #[test]
+    fn more_than_five_percent_fails_on_either_side() {
+        assert!(!judge(Witness::FilerReads, 8192 * 1000, Some(8192 * 900)).passed);
+        assert!(!judge(Witness::FilerReads, 8192 * 900, Some(8192 * 1000)).passed);
+    }
+
+    #[test]
+    fn reads_that_never_reached_the_filer_fail_fully() {
+        let proof = judge(Witness::FilerReads, 8192, Some(0));
+        assert!(!proof.passed);
+        assert!((proof.difference_percent - 100.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn nothing_read_or_nothing_counted_proves_nothing() {
+        assert!(!judge(Witness::FilerReads, 0, Some(0)).passed);
+        let uncounted = judge(Witness::ReadCalls, 8192, None);
+        assert!(!uncounted.passed && uncounted.explanation.contains("does not count"));
+    }
+
+    #[test]
+    fn one_bad_run_spoils_the_path() {
+        let good = judge(Witness::FilerReads, 100, Some(100));
+        let bad = judge(Witness::FilerReads, 100, Some(50));
+        let whole = join(&[&good, &bad]).unwrap();
+        assert!(!whole.passed);
+        assert_eq!((whole.database_read_bytes, whole.path_read_bytes), (200, 150));
+        assert!((whole.difference_percent - 50.0).abs() < 1e-9);
+        assert_eq!(join(&[]), None);
+    }
+}

@@ -1,0 +1,168 @@
+//! `millrace compare`: the main job, the same database on several storage paths.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use lab::compare::{Request, compare, dry_run, exit_code};
+use lab::plan::{Overrides, Plan};
+use lab::{LabError, report};
+
+const EXAMPLES: &str = "\
+Examples:
+  millrace compare                                  the built-in plan: local disk against Direct NFS
+  millrace compare --dry-run                        what that would do, how long, how large
+  millrace compare --warehouses 40 --seconds 120 --repeats 5 --budget 1h
+  millrace compare --quick                          one short round: does everything work here?
+  millrace compare my-plan.toml --out results/today
+PostgreSQL runs from a throw-away cluster in the work directory, on no TCP port. Ctrl-C ends every
+process and removes the work directory.
+Exit codes: 0 measured; 1 measured, but a gate was missed; 2 could not run (arguments, a missing
+program, a signal); 3 ran, but a proof or a check failed, so the figures are not valid.";
+
+/// Puts the same database on several storage paths and says what each costs.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Plan in TOML; the built-in one is plans/compare.toml
+    plan: Option<PathBuf>,
+    /// Paths to compare: local, dnfs, iscsi, knfs, fc; the first is what the others are held against
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    paths: Vec<String>,
+    /// One more path to compare
+    #[arg(long = "path", value_name = "NAME")]
+    path: Vec<String>,
+    /// Warehouses to load, about 110 MB each
+    #[arg(long, value_name = "N")]
+    warehouses: Option<u32>,
+    /// Users, each sending its next transaction when the last one ended
+    #[arg(long, value_name = "N")]
+    users: Option<u32>,
+    /// Seconds measured in each run
+    #[arg(long, value_name = "N")]
+    seconds: Option<u64>,
+    /// Seconds dropped before, in each run
+    #[arg(long, value_name = "N")]
+    warmup: Option<u64>,
+    /// Runs on each path, interleaved
+    #[arg(long, value_name = "N")]
+    repeats: Option<u32>,
+    /// Start no further round that would end later than this: 90s, 12m, 1h
+    #[arg(long, value_name = "TIME")]
+    budget: Option<String>,
+    /// Seed of the first round
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// One round of 5 s with 2 warehouses, without gates
+    #[arg(long)]
+    quick: bool,
+    /// Don't fail when a figure misses the plan's gate
+    #[arg(long)]
+    no_gates: bool,
+    /// Print what would be done and end
+    #[arg(long)]
+    dry_run: bool,
+    /// Directory for results.json and report.html; must be new or empty [default: millrace-results/TIME]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Directory below which the work directory is made
+    #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
+    work: PathBuf,
+    /// Leave the work directory with data and logs in place
+    #[arg(long)]
+    keep: bool,
+    /// Directory of PostgreSQL's server programs [default: PATH, then the newest installed]
+    #[arg(long, value_name = "DIR")]
+    pg_bin: Option<PathBuf>,
+    /// Print the record as JSON instead of the table
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `millrace compare`.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    match carry_out(&args, program) {
+        Ok(code) => Ok(code),
+        Err(error) => {
+            let hint = error.hint().map(str::to_owned);
+            // The text of a library error completes "cannot"; its causes follow.
+            eprintln!("millrace: cannot {}", chain(&error));
+            if let Some(hint) = hint {
+                eprintln!("hint: {hint}");
+            }
+            Ok(ExitCode::from(2))
+        }
+    }
+}
+
+fn carry_out(args: &Args, program: PathBuf) -> Result<ExitCode, LabError> {
+    let request = Request {
+        plan: Plan::read(args.plan.as_deref(), &overrides(args))?,
+        work_base: args.work.clone(),
+        out: args.out.clone().unwrap_or_else(default_out),
+        keep: args.keep,
+        pg_bin: args.pg_bin.clone(),
+        program,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: option_env!("MILLRACE_COMMIT").map(str::to_owned),
+    };
+    if args.dry_run {
+        print!("{}", dry_run(&request)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let comparison = compare(&request, &mut |line| eprintln!("{}", line.render()))?;
+    if args.json {
+        print!("{}", report::json(&comparison)?);
+    } else {
+        println!("\n{}", report::table(&comparison));
+        println!("{}\n{}", shown(&request.out, report::RECORD), shown(&request.out, report::PAGE));
+    }
+    Ok(ExitCode::from(exit_code(&comparison)))
+}
+
+fn overrides(args: &Args) -> Overrides {
+    let mut paths = args.paths.clone();
+    paths.extend(args.path.iter().cloned());
+    let mut overrides = Overrides {
+        paths: (!paths.is_empty()).then_some(paths),
+        warehouses: args.warehouses,
+        users: args.users,
+        seconds: args.seconds,
+        warmup_seconds: args.warmup,
+        repeats: args.repeats,
+        budget: args.budget.clone(),
+        seed: args.seed,
+        no_gates: args.no_gates,
+    };
+    if args.quick {
+        overrides.warehouses = overrides.warehouses.or(Some(2));
+        overrides.seconds = overrides.seconds.or(Some(5));
+        overrides.warmup_seconds = overrides.warmup_seconds.or(Some(2));
+        overrides.repeats = overrides.repeats.or(Some(1));
+        overrides.no_gates = true;
+    }
+    overrides
+}
+
+fn default_out() -> PathBuf {
+    let time = lab::clock::utc_now().replace(':', "");
+    Path::new("millrace-results").join(time)
+}
+
+fn shown(out: &Path, file: &str) -> String {
+    out.join(file).display().to_string()
+}
+
+fn chain(error: &LabError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(next) = cause {
+        let words = next.to_string();
+        if !text.ends_with(&words) {
+            text = format!("{text}: {words}");
+        }
+        cause = next.source();
+    }
+    text
+}

@@ -1,0 +1,375 @@
+//! The record of one comparison: `results.json`, schema 1.
+//!
+//! Fields are added, never renamed. Every figure of a path stands on the runs in
+//! [`PathResult::runs`]; means carry their interval ([`MeanInterval`]).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::environment::Environment;
+use crate::statistics::{Difference, MeanInterval};
+
+/// Version of the record's shape.
+pub const SCHEMA: u32 = 1;
+
+/// One comparison of storage paths.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Version of this record's shape ([`SCHEMA`]).
+    pub schema: u32,
+    /// Kind of record: always `compare`.
+    pub kind: String,
+    /// Start, UTC, RFC 3339 with seconds.
+    pub started_utc: String,
+    /// Wall time of the whole comparison in seconds.
+    pub elapsed_s: f64,
+    /// Both sides on one host: mechanisms are compared, not products.
+    pub rehearsal: bool,
+    /// What that means, in one sentence.
+    pub rehearsal_note: String,
+    /// What the figures are not.
+    pub disclaimer: String,
+    /// One sentence that says what was found.
+    pub verdict: String,
+    /// False when a proof, a check or the exercise of storage failed on a measured path.
+    pub valid: bool,
+    /// Whatever a reader must know before believing the figures.
+    pub notes: Vec<String>,
+    /// What was asked for.
+    pub plan: PlanRecord,
+    /// One entry for each path asked for, measured or not.
+    pub paths: Vec<PathResult>,
+    /// Each measured path against the first one.
+    pub against_first: Vec<Against>,
+    /// Promises the plan asked to be tested.
+    pub gates: Vec<Gate>,
+    /// Where it was measured.
+    pub environment: Environment,
+}
+
+/// The plan as it was carried out.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PlanRecord {
+    /// Paths in the order asked for.
+    pub paths: Vec<String>,
+    /// Warehouses loaded.
+    pub warehouses: u32,
+    /// Users without think time.
+    pub users: u32,
+    /// Driver threads.
+    pub driver_threads: u32,
+    /// Seconds measured in each run.
+    pub seconds: u64,
+    /// Seconds dropped before the interval in each run.
+    pub warmup_seconds: u64,
+    /// Runs asked for on each path.
+    pub repeats: u32,
+    /// Runs carried out on each path, less than `repeats` when the budget ended.
+    pub repeats_done: u32,
+    /// Order in which the runs were carried out, by path name.
+    pub order: Vec<String>,
+    /// Seconds after which no further round is started.
+    pub budget_seconds: u64,
+    /// First seed of the driver; each round takes the next one, the same on every path.
+    pub seed: u64,
+    /// Size of the loaded database in bytes.
+    pub database_bytes: u64,
+    /// `shared_buffers` of the database in bytes.
+    pub buffers_bytes: u64,
+    /// How the loaded state was brought back before each run: `reflink` or `copy`.
+    pub restore: String,
+}
+
+/// Whether a path was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PathStatus {
+    /// Ran, and every proof and check passed.
+    Measured,
+    /// Ran, but a proof or a check failed: the figures must not be used.
+    NotValid,
+    /// Not run; `reason` says why.
+    Skipped,
+}
+
+/// What one storage path gave.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PathResult {
+    /// `local`, `dnfs`, `iscsi`, `knfs` or `fc`.
+    pub name: String,
+    /// Tuning profile: `untuned` until profiles exist.
+    pub tuning: String,
+    /// Whether it was measured.
+    pub status: PathStatus,
+    /// Why it was skipped or is not valid.
+    pub reason: Option<String>,
+    /// Order entry transactions per minute over the runs.
+    pub oets_per_minute: Option<MeanInterval>,
+    /// Response times in milliseconds by transaction, from merged histograms.
+    pub response_ms: BTreeMap<String, ResponseMs>,
+    /// Mean time of one block read as the database saw it.
+    pub block_read_us: Option<BlockReadUs>,
+    /// Processor time over the measured intervals.
+    pub cpu: Option<Cpu>,
+    /// Consistency conditions after every run.
+    pub checks: Option<Checks>,
+    /// What limited the path.
+    pub bottleneck: Option<Bottleneck>,
+    /// Storage work of one order and in all.
+    pub io: Option<Io>,
+    /// How the load was applied.
+    pub load: Option<String>,
+    /// How the files lie.
+    pub layout: Option<String>,
+    /// Which caches stand in the path.
+    pub caching: Option<String>,
+    /// Evidence that the database's reads took this path.
+    pub proof: Option<Proof>,
+    /// The runs, in the order they were carried out.
+    pub runs: Vec<Run>,
+}
+
+/// Response times of one transaction in milliseconds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ResponseMs {
+    /// Committed or, for New-Order, also rolled back as the rules ask.
+    pub count: u64,
+    /// Errors that reached the driver.
+    pub errors: u64,
+    /// Retries after a deadlock or a serialization failure.
+    pub retries: u64,
+    /// Mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
+    /// Longest.
+    pub max: f64,
+}
+
+/// Time of one block read in microseconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BlockReadUs {
+    /// Mean over the measured intervals: `blk_read_time` by `blks_read`.
+    pub mean: f64,
+    /// Median; absent while the database tells only sums.
+    pub p50: Option<f64>,
+    /// 99th percentile; absent while the database tells only sums.
+    pub p99: Option<f64>,
+}
+
+/// Processor time in seconds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CpuTime {
+    /// In user mode.
+    pub user_s: f64,
+    /// In the kernel.
+    pub sys_s: f64,
+}
+
+impl CpuTime {
+    /// User and kernel time together.
+    #[must_use]
+    pub fn total_s(&self) -> f64 {
+        self.user_s + self.sys_s
+    }
+}
+
+/// Processor time of a path over all measured intervals.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cpu {
+    /// User time of every owner.
+    pub user_s: f64,
+    /// Kernel time of every owner.
+    pub sys_s: f64,
+    /// Both, for 1,000 orders.
+    pub s_per_1000_orders: f64,
+    /// `database` (with the Direct NFS client inside it), `filer`, `driver`.
+    pub by_owner: BTreeMap<String, OwnerCpu>,
+    /// Share of the host's processors that was busy, by anybody, 0 to 1.
+    pub host_busy_share: f64,
+    /// Share that was busy with processes this comparison did not start, 0 to 1.
+    pub others_busy_share: f64,
+}
+
+/// Processor time of one owner.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct OwnerCpu {
+    /// User time in seconds.
+    pub user_s: f64,
+    /// Kernel time in seconds.
+    pub sys_s: f64,
+    /// Both, for 1,000 orders.
+    pub s_per_1000_orders: f64,
+}
+
+/// Consistency conditions over all runs of a path.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Checks {
+    /// Conditions that held.
+    pub passed: u32,
+    /// Conditions that did not.
+    pub failed: u32,
+    /// What failed, one line each.
+    pub failures: Vec<String>,
+}
+
+/// What limited a path.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Bottleneck {
+    /// `cpu`, `storage_reads`, `log_writes`, `locks`, `interference` or `unclear`.
+    pub kind: String,
+    /// The figures that say so.
+    pub evidence: String,
+}
+
+/// Storage work over the measured intervals, as the database counts it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Io {
+    /// Blocks read from storage for one order.
+    pub reads_per_order: f64,
+    /// Data blocks written for one order (log apart).
+    pub writes_per_order: f64,
+    /// Log bytes for one order.
+    pub log_bytes_per_order: f64,
+    /// Bytes read and written, log included.
+    pub bytes: u64,
+    /// Bytes read by all bytes, 0 to 1.
+    pub read_share: f64,
+    /// Blocks found in the database's buffers by all blocks asked for, 0 to 1.
+    pub hit_ratio: f64,
+    /// Mean number of block reads in progress: read time by elapsed time.
+    pub in_flight_mean: f64,
+    /// Checkpoints that ended inside the measured intervals.
+    pub checkpoints: u64,
+}
+
+/// Evidence that the database's reads took the path they are booked on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Proof {
+    /// What the database's reads are held against: `filer_reads` or `read_calls`.
+    pub kind: String,
+    /// Bytes the database says it read: blocks by block size.
+    pub database_read_bytes: u64,
+    /// Bytes seen on the path.
+    pub path_read_bytes: u64,
+    /// Difference in percent of the larger.
+    pub difference_percent: f64,
+    /// Largest difference that passes.
+    pub tolerance_percent: f64,
+    /// Whether it passes.
+    pub passed: bool,
+    /// What was counted, over which interval.
+    pub explanation: String,
+}
+
+/// One run on one path.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Place in the whole sequence, from 1.
+    pub sequence: u32,
+    /// Round, from 1: each round runs every path once.
+    pub round: u32,
+    /// Seed of the driver.
+    pub seed: u64,
+    /// Seconds measured.
+    pub measured_s: f64,
+    /// Seconds dropped before.
+    pub warmup_s: f64,
+    /// New orders committed in the interval.
+    pub orders: u64,
+    /// Order entry transactions per minute.
+    pub oets_per_minute: f64,
+    /// Orders in each second of the interval.
+    pub per_second: Vec<u64>,
+    /// Database counters over the interval.
+    pub database: DatabaseCounters,
+    /// Filer counters over the interval; empty on a path without our filer.
+    pub filer: BTreeMap<String, ProcedureCount>,
+    /// Processor time over the interval by owner.
+    pub cpu: BTreeMap<String, CpuTime>,
+    /// Host processor seconds that were busy, by anybody.
+    pub host_busy_s: f64,
+    /// Share of waits seen when sampling the database's sessions, 0 to 1 by wait event.
+    pub waits: BTreeMap<String, f64>,
+    /// Consistency conditions after this run.
+    pub checks: Checks,
+    /// Proof of path over this whole run, warm-up included.
+    pub proof: Proof,
+    /// Seconds spent on the steps around the interval, by step.
+    pub step_s: BTreeMap<String, f64>,
+}
+
+/// Counters of the database over an interval.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DatabaseCounters {
+    /// Blocks read from storage.
+    pub blocks_read: u64,
+    /// Blocks found in buffers.
+    pub blocks_hit: u64,
+    /// Time in block reads, milliseconds.
+    pub block_read_ms: f64,
+    /// Time in block writes, milliseconds.
+    pub block_write_ms: f64,
+    /// Data blocks written.
+    pub blocks_written: u64,
+    /// Log bytes.
+    pub log_bytes: u64,
+    /// Checkpoints, timed or asked for.
+    pub checkpoints: u64,
+    /// Transactions committed.
+    pub commits: u64,
+    /// Transactions rolled back.
+    pub rollbacks: u64,
+    /// Deadlocks.
+    pub deadlocks: u64,
+    /// Blocks whose checksum did not match.
+    pub checksum_failures: u64,
+}
+
+/// Calls and payload bytes of one NFS procedure.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProcedureCount {
+    /// Calls.
+    pub calls: u64,
+    /// Payload bytes.
+    pub bytes: u64,
+}
+
+/// One measured path against the first measured one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Against {
+    /// The first measured path.
+    pub first: String,
+    /// The path held against it.
+    pub path: String,
+    /// OETs of `path` by OETs of `first`.
+    pub oets_ratio: f64,
+    /// Processor time for 1,000 orders, `path` by `first`.
+    pub cpu_ratio: f64,
+    /// Whether the intervals show a difference.
+    pub difference: Difference,
+    /// The same in words.
+    pub text: String,
+}
+
+/// A promise the plan asked to be tested.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Gate {
+    /// What must hold.
+    pub promise: String,
+    /// The figure found.
+    pub found: f64,
+    /// The least figure that passes.
+    pub least: f64,
+    /// Whether it passed.
+    pub passed: bool,
+}

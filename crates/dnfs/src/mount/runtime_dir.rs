@@ -16,6 +16,20 @@ pub const PLACEHOLDER_PATH_BYTES_MAX: usize = 256;
 /// Longest runtime directory: a placeholder `/p/<slot>.<generation>` and its NUL fit behind it.
 const DIRECTORY_BYTES_MAX: usize = PLACEHOLDER_PATH_BYTES_MAX - 32;
 
+/// The directory every [`crate::mount::Mount::runtime_dir`] of this effective user lies below. Asks no server.
+#[must_use]
+pub fn runtime_root() -> PathBuf {
+    let named = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(named) = named("MILLRACE_RUNTIME_DIR") {
+        return named;
+    }
+    let shared = open(&CPath::new(b"/dev/shm"), libc::O_RDONLY | libc::O_DIRECTORY, 0).is_ok();
+    match named("XDG_RUNTIME_DIR") {
+        Some(session) if !shared => session.join("millrace"),
+        _ => PathBuf::from(format!("/dev/shm/millrace-{}", effective_uid())),
+    }
+}
+
 /// The directory of one export.
 #[derive(Clone, Debug)]
 pub(crate) struct RuntimeDir {
@@ -25,19 +39,7 @@ pub(crate) struct RuntimeDir {
 impl RuntimeDir {
     /// The directory of this user for the export `identity`, made if missing.
     pub(crate) fn of_user(identity: u64) -> Result<Self, SegmentError> {
-        let uid = effective_uid();
-        if let Some(named) = std::env::var_os("MILLRACE_RUNTIME_DIR").filter(|named| !named.is_empty()) {
-            return Self::make(&named.into_vec(), identity);
-        }
-        let shared = format!("/dev/shm/millrace-{uid}").into_bytes();
-        match Self::make(&shared, identity) {
-            Err(SegmentError::Local { errno: libc::ENOENT | libc::EACCES | libc::EROFS | libc::EPERM, .. }) => {}
-            other => return other,
-        }
-        let Some(session) = std::env::var_os("XDG_RUNTIME_DIR").filter(|session| !session.is_empty()) else {
-            return Err(SegmentError::Directory("there is no /dev/shm to write to, and XDG_RUNTIME_DIR is not set"));
-        };
-        Self::make(Path::new(&session).join("millrace").as_os_str().as_bytes(), identity)
+        Self::make(runtime_root().as_os_str().as_bytes(), identity)
     }
 
     /// The directory for `identity` below `base`; both made if missing, and refused unless they are ours alone.

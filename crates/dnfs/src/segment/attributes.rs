@@ -31,6 +31,11 @@ pub(crate) struct AttrMoment {
     doubts: u32,
 }
 
+impl AttrMoment {
+    /// Of a request sent before the slot was known: only a later change time makes its reply newer.
+    pub(crate) const UNKNOWN: Self = Self { sequence: u64::MAX, doubts: 0 };
+}
+
 impl AttrRecord {
     fn to_words(self) -> [u64; 6] {
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;

@@ -17,10 +17,10 @@ mod table;
 #[cfg(test)]
 mod fork_tests;
 
-pub(crate) use attributes::AttrRecord;
+pub(crate) use attributes::{AttrMoment, AttrRecord};
 pub(crate) use durability::{Committed, Verifiers, VerifiersFull};
 pub use error::SegmentError;
-pub(crate) use names::SillyName;
+pub(crate) use open::StoredParts;
 pub(crate) use table::NewFile;
 
 use core::sync::atomic::AtomicU32;
@@ -95,10 +95,13 @@ impl Segment {
     pub(crate) fn if_unopened(&self, file: FileRef) -> Result<Option<Unopened>, SegmentError> {
         use crate::sys::shm::{flock, open};
         let path = self.directory.placeholder(file);
-        let fd = match open(&path, libc::O_RDWR | libc::O_CREAT, 0o600) {
-            Ok(fd) => fd,
-            Err(errno) => return Err(local("open a placeholder")(errno)),
+        let fd = match open(&path, libc::O_RDWR, 0) {
+            // Removed by hand: whoever had it open is no longer seen, but the slot must not be lost.
+            Err(Errno(libc::ENOENT)) if self.slot(file).is_some() => open(&path, libc::O_RDWR | libc::O_CREAT, 0o600),
+            Err(Errno(libc::ENOENT)) => return Ok(None),
+            other => other,
         };
+        let fd = fd.map_err(local("open a placeholder"))?;
         match flock(&fd, libc::LOCK_EX | libc::LOCK_NB) {
             Ok(()) => Ok(Some(Unopened { fd })),
             Err(Errno(libc::EWOULDBLOCK)) => Ok(None),

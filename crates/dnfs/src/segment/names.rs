@@ -118,7 +118,7 @@ impl Segment {
 
     fn namespace_lock(&self, attempt: bool) -> Result<Option<FileLock>, SegmentError> {
         let path = self.directory().lock_path("namespace");
-        let lock = if attempt { FileLock::attempt(&path) } else { FileLock::wait(&path).map(Some) };
+        let lock = if attempt { FileLock::attempt(&path) } else { FileLock::wait_with_signals(&path).map(Some) };
         let lock = lock.map_err(local("take the namespace lock"))?;
         let header = self.header();
         if lock.is_some() && header.namespace_busy.load(Acquire) != 0 {

@@ -30,6 +30,7 @@ impl CPath {
     }
 
     /// The path without its NUL.
+    #[cfg(test)]
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.0.split_last().map_or(&[], |(_, path)| path)
     }
@@ -246,19 +247,27 @@ impl Drop for Mapping {
     }
 }
 
-/// A lock that dies with its holder: `flock` on a fresh open of a file, signals held back meanwhile.
+/// A lock that dies with its holder: `flock` on a fresh open of a file; signals are held back meanwhile.
 pub(crate) struct FileLock {
     fd: Fd,
-    _signals: SignalsBlocked,
+    _signals: Option<SignalsBlocked>,
 }
 
 impl FileLock {
+    /// Waits for the lock of this file, makes the file when missing, and lets signals through: for work that may wait
+    /// for a server.
+    pub(crate) fn wait_with_signals(path: &CPath) -> Result<Self> {
+        let fd = open(path, libc::O_RDWR | libc::O_CREAT, 0o600)?;
+        flock(&fd, libc::LOCK_EX)?;
+        Ok(Self { fd, _signals: None })
+    }
+
     /// Waits for the lock of this file; makes the file when missing.
     pub(crate) fn wait(path: &CPath) -> Result<Self> {
         let signals = SignalsBlocked::new();
         let fd = open(path, libc::O_RDWR | libc::O_CREAT, 0o600)?;
         flock(&fd, libc::LOCK_EX)?;
-        Ok(Self { fd, _signals: signals })
+        Ok(Self { fd, _signals: Some(signals) })
     }
 
     /// The same if nobody holds it; none when somebody does.
@@ -266,7 +275,7 @@ impl FileLock {
         let signals = SignalsBlocked::new();
         let fd = open(path, libc::O_RDWR | libc::O_CREAT, 0o600)?;
         match flock(&fd, libc::LOCK_EX | libc::LOCK_NB) {
-            Ok(()) => Ok(Some(Self { fd, _signals: signals })),
+            Ok(()) => Ok(Some(Self { fd, _signals: Some(signals) })),
             Err(Errno(libc::EWOULDBLOCK)) => Ok(None),
             Err(errno) => Err(errno),
         }

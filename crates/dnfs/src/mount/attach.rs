@@ -1,0 +1,133 @@
+//! Attaching to the segment of an export, or making it.
+
+use nfs_proto::nfs3::{FileHandle, NfsStatus};
+
+use super::runtime_dir::RuntimeDir;
+use super::{Mount, MountSpec};
+use crate::client::{Client, MountParts};
+use crate::credentials::Credentials;
+use crate::error::Error;
+use crate::segment::{Segment, SegmentError, StoredParts, local};
+use crate::sys::shm::{FileLock, effective_uid};
+use crate::url::NfsUrl;
+
+impl Mount {
+    /// Attaches to the export's shared segment of this user, or mounts the export and makes it.
+    ///
+    /// # Errors
+    /// What keeps it from being mounted; [`Error::Segment`] when the shared state can't be used.
+    pub fn attach(spec: &MountSpec, who: &Credentials) -> Result<Self, Error> {
+        let identity = identity_of(&spec.url);
+        let directory = RuntimeDir::of_user(identity)?;
+        if let Some((segment, client)) = attach_existing(&directory, identity, spec, who)? {
+            return Ok(Self::new(spec, who, client, segment));
+        }
+        let lock = FileLock::wait_with_signals(&directory.lock_path("create")).map_err(local("take the lock"))?;
+        let (segment, client) = match attach_existing(&directory, identity, spec, who)? {
+            Some(made_meanwhile) => made_meanwhile,
+            None => create(&directory, identity, spec, who)?,
+        };
+        drop(lock);
+        Ok(Self::new(spec, who, client, segment))
+    }
+
+    fn new(spec: &MountSpec, who: &Credentials, client: Client, segment: Segment) -> Self {
+        let mount = Self {
+            local_path: spec.local_path.clone(),
+            who: who.for_url(&spec.url),
+            client,
+            segment,
+            directories: super::Directories::default(),
+            stable: spec.url.options.stable,
+            shared_use: spec.url.options.no_attribute_cache,
+            closes: core::sync::atomic::AtomicU32::new(0),
+        };
+        mount.sweep();
+        mount
+    }
+}
+
+/// The segment that is there, and a client; none when there is none, or its volume is no longer what the server serves.
+fn attach_existing(
+    directory: &RuntimeDir,
+    identity: u64,
+    spec: &MountSpec,
+    who: &Credentials,
+) -> Result<Option<(Segment, Client)>, Error> {
+    let Some(segment) = Segment::attach(directory, identity)? else { return Ok(None) };
+    let Some(parts) = segment.parts().and_then(|stored| parts_of(&stored)) else {
+        return Err(SegmentError::Foreign("a segment without a server").into());
+    };
+    let client = Client::from_parts(parts, &spec.url, who);
+    match client.getattr(&parts.root) {
+        Ok(_) => Ok(Some((segment, client))),
+        Err(Error::Status(NfsStatus::Stale | NfsStatus::BadHandle)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn create(directory: &RuntimeDir, identity: u64, spec: &MountSpec, who: &Credentials) -> Result<(Segment, Client), Error> {
+    if let Some(old) = Segment::attach(directory, identity)? {
+        // The server now serves another volume there. Programs that have files of the old one open must not be told
+        // that they are files of the new one.
+        for (file, _) in old.live_files() {
+            if old.if_unopened(file)?.is_none() {
+                return Err(SegmentError::VolumeReplaced.into());
+            }
+        }
+        old.retire();
+    }
+    let client = Client::mount(&spec.url, who)?;
+    let segment = Segment::create(directory, identity, &stored_of(&client.parts()))?;
+    Ok((segment, client))
+}
+
+/// What tells segments apart: user, server and export as the URL spells them, plain variants of spelling removed.
+fn identity_of(url: &NfsUrl) -> u64 {
+    let server = url.server().to_ascii_lowercase();
+    let server = if server == "localhost" { "127.0.0.1" } else { &server };
+    let export = url.export_path.trim_end_matches('/');
+    let text = format!("{} {server} {} {export}", effective_uid(), url.nfs_port());
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |sum: u64, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+}
+
+fn stored_of(parts: &MountParts) -> StoredParts {
+    let mut root = [0; 64];
+    let bytes = parts.root.as_bytes();
+    root[..bytes.len()].copy_from_slice(bytes);
+    StoredParts {
+        server: parts.server,
+        root,
+        root_length: bytes.len(),
+        limits: [parts.rtmax, parts.wtmax, parts.dtpref, 0, 0, 0, 0, 0],
+        limits_wide: [parts.fsid, 0, 0, 0],
+    }
+}
+
+fn parts_of(stored: &StoredParts) -> Option<MountParts> {
+    let root = FileHandle::new(stored.root.get(..stored.root_length)?)?;
+    let [rtmax, wtmax, dtpref, ..] = stored.limits;
+    let [fsid, ..] = stored.limits_wide;
+    Some(MountParts { server: stored.server, root, rtmax, wtmax, dtpref, fsid })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_come_back_from_the_segment_as_they_went_in() {
+        let root = FileHandle::new(&[3; 28]).unwrap();
+        let server = "[::1]:2049".parse().unwrap();
+        let parts = MountParts { server, root, rtmax: 1 << 20, wtmax: 1 << 19, dtpref: 65536, fsid: 99 };
+        assert_eq!(parts_of(&stored_of(&parts)), Some(parts));
+    }
+
+    #[test]
+    fn spellings_of_one_export_share_a_segment() {
+        let identity = |url: &str| identity_of(&url.parse().unwrap());
+        assert_eq!(identity("nfs://localhost/vol"), identity("nfs://127.0.0.1:2049/vol?rsize=8192"));
+        assert_ne!(identity("nfs://127.0.0.1/vol"), identity("nfs://127.0.0.1:2050/vol"));
+        assert_ne!(identity("nfs://127.0.0.1/vol"), identity("nfs://127.0.0.1/vol2"));
+    }
+}

@@ -1,0 +1,205 @@
+//! Attributes and sizes: from the segment where it knows them, from the server where it does not.
+
+use nfs_proto::nfs3::{Fattr, FileHandle, FileType, NfsStatus, NfsTime, SetAttr, SpecData};
+use nfs_proto::xdr::Decode;
+
+use super::{Entry, FileRef, Mount, Target, handle_of};
+use crate::error::Error;
+use crate::limits::SIZE_ROUNDS_MAX;
+use crate::segment::layout::{FLAG_UNLINKED, Slot};
+use crate::segment::{AttrMoment, AttrRecord, NewFile};
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+
+impl Mount {
+    /// Attributes of an open file. No call while this host alone changes the export and knows them.
+    ///
+    /// # Errors
+    /// The server's refusal, STALE when the file is gone.
+    pub fn attr(&self, file: FileRef) -> Result<Fattr, Error> {
+        let slot = self.live(file)?;
+        if !self.shared_use
+            && let (Some(record), Some(size)) = (slot.attr_record(), slot.size_known())
+        {
+            return Ok(compose(slot, record, size));
+        }
+        self.fetch(file, slot)
+    }
+
+    /// Size of an open file in bytes, as every process of this host sees it.
+    #[must_use]
+    pub fn size(&self, file: FileRef) -> u64 {
+        let Ok(slot) = self.live(file) else { return 0 };
+        match slot.size_known() {
+            Some(size) if !self.shared_use => size,
+            _ => self.fetch(file, slot).map_or_else(|_| slot.size.load(Acquire), |attr| attr.size),
+        }
+    }
+
+    /// Kind of an open file.
+    #[must_use]
+    pub fn kind(&self, file: FileRef) -> FileType {
+        self.live(file).map_or(FileType::Regular, kind_of)
+    }
+
+    /// Attributes of what a walk found.
+    ///
+    /// # Errors
+    /// NOENT when it found nothing.
+    pub fn stat(&self, entry: &Entry) -> Result<Fattr, Error> {
+        entry.object.map(|object| object.attr).ok_or(Error::Status(NfsStatus::NoEnt))
+    }
+
+    /// Makes an open file `length` bytes long (RFC 1813 3.3.2). **Durability**: stable when it returns.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub fn truncate(&self, file: FileRef, length: u64) -> Result<(), Error> {
+        self.set_attr(Target::File(file), &SetAttr { size: Some(length), ..SetAttr::default() })
+    }
+
+    /// Changes attributes (RFC 1813 3.3.2). **Durability**: stable when it returns.
+    ///
+    /// # Errors
+    /// The server's refusal; NOENT for a name that stands for nothing.
+    pub fn set_attr(&self, target: Target<'_>, set: &SetAttr) -> Result<(), Error> {
+        let (file, handle, kind) = match target {
+            Target::File(file) => {
+                let slot = self.live(file)?;
+                (Some(file), handle_of(slot)?, kind_of(slot))
+            }
+            Target::Entry(entry) => {
+                let object = entry.object.ok_or(Error::Status(NfsStatus::NoEnt))?;
+                (self.segment.find(object.handle.as_bytes()), object.handle, object.attr.kind)
+            }
+        };
+        let change = || match file.and_then(|file| self.segment.slot(file).map(|slot| (file, slot))) {
+            Some((file, slot)) => self.set_known(file, slot, &handle, set),
+            None => self.client.setattr(&handle, set, None).map(|_| ()),
+        };
+        // Who may pass through a directory is part of what cached handles rest on.
+        if kind == FileType::Directory { self.segment.change_namespace(change)? } else { change() }
+    }
+
+    fn set_known(&self, file: FileRef, slot: &Slot, handle: &FileHandle, set: &SetAttr) -> Result<(), Error> {
+        let (moment, size_moment) = (slot.attr_moment(), slot.size_moment());
+        if set.size.is_some() {
+            slot.size_set_starts();
+        }
+        let done = self.client.setattr(handle, set, None);
+        if let Some(size) = set.size {
+            let settled = match &done {
+                Ok(_) => slot.size_set(size, size_moment),
+                Err(_) => true, // refused: nothing was changed
+            };
+            if !settled {
+                self.refresh_size(file, slot);
+            }
+            slot.size_set_ends();
+        }
+        match done? {
+            Some(attr) => slot.attr_apply(file.generation, record_of(&attr), moment),
+            None => slot.attr_doubt(),
+        }
+        Ok(())
+    }
+
+    /// Asks the server, and keeps what it says.
+    pub(super) fn fetch(&self, file: FileRef, slot: &Slot) -> Result<Fattr, Error> {
+        let handle = handle_of(slot)?;
+        let (moment, size_moment) = (slot.attr_moment(), slot.size_moment());
+        let attr = self.client.getattr(&handle)?;
+        slot.attr_apply(file.generation, record_of(&attr), moment);
+        let size = match slot.size_known() {
+            // Somebody is setting it: the server's word is the newest there is, and for this caller only.
+            None => attr.size,
+            Some(_) if self.shared_use => {
+                let _ = slot.size_fetched(attr.size, size_moment);
+                slot.size.load(Acquire)
+            }
+            Some(size) => size,
+        };
+        Ok(compose(slot, record_of(&attr), size))
+    }
+
+    /// Asks the server for the size until no write of this host came in between; the size.
+    pub(super) fn refresh_size(&self, file: FileRef, slot: &Slot) -> u64 {
+        for _ in 0..SIZE_ROUNDS_MAX {
+            let (moment, size_moment) = (slot.attr_moment(), slot.size_moment());
+            let Ok(attr) = handle_of(slot).and_then(|handle| self.client.getattr(&handle)) else { break };
+            slot.attr_apply(file.generation, record_of(&attr), moment);
+            if slot.size_fetched(attr.size, size_moment) {
+                return attr.size;
+            }
+        }
+        slot.size.load(Acquire)
+    }
+
+    /// Attributes from the server, with what this host knows better: the size, and changes newer than the reply.
+    pub(super) fn known_better(&self, handle: &FileHandle, attr: Fattr) -> Fattr {
+        let Some(file) = self.segment.find(handle.as_bytes()) else { return attr };
+        let Some(slot) = self.segment.slot(file) else { return attr };
+        slot.attr_apply(file.generation, record_of(&attr), AttrMoment::UNKNOWN);
+        if self.shared_use {
+            return attr;
+        }
+        let record = slot.attr_record().unwrap_or_else(|| record_of(&attr));
+        let better = compose(slot, record, slot.size_known().unwrap_or(attr.size));
+        if self.segment.slot(file).is_some() { better } else { attr }
+    }
+}
+
+/// What a new slot begins with.
+pub(super) fn new_file<'a>(handle: &'a FileHandle, attr: &Fattr, created: bool) -> NewFile<'a> {
+    NewFile {
+        handle: handle.as_bytes(),
+        kind: attr.kind as u32,
+        fsid: attr.fsid,
+        fileid: attr.fileid,
+        rdev: u64::from(attr.rdev.major) << 32 | u64::from(attr.rdev.minor),
+        size: attr.size,
+        attr: record_of(attr),
+        created,
+    }
+}
+
+/// The part of attributes that a record holds.
+pub(super) fn record_of(attr: &Fattr) -> AttrRecord {
+    let packed = |time: NfsTime| u64::from(time.seconds) << 32 | u64::from(time.nseconds);
+    AttrRecord {
+        mode: attr.mode,
+        nlink: attr.nlink,
+        uid: attr.uid,
+        gid: attr.gid,
+        used: attr.used,
+        atime: packed(attr.atime),
+        mtime: packed(attr.mtime),
+        ctime: packed(attr.ctime),
+    }
+}
+
+fn kind_of(slot: &Slot) -> FileType {
+    let bytes = slot.kind.load(Relaxed).to_be_bytes();
+    FileType::decode(&mut nfs_proto::xdr::Reader::new(&bytes)).unwrap_or(FileType::Regular)
+}
+
+fn compose(slot: &Slot, record: AttrRecord, size: u64) -> Fattr {
+    let time = |packed: u64| NfsTime { seconds: (packed >> 32) as u32, nseconds: packed as u32 };
+    let rdev = slot.rdev.load(Relaxed);
+    let unlinked = slot.flags.load(Acquire) & FLAG_UNLINKED != 0;
+    Fattr {
+        kind: kind_of(slot),
+        mode: record.mode,
+        // The name it still has on the server is none a program knows.
+        nlink: if unlinked { 0 } else { record.nlink },
+        uid: record.uid,
+        gid: record.gid,
+        size,
+        used: record.used,
+        rdev: SpecData { major: (rdev >> 32) as u32, minor: rdev as u32 },
+        fsid: slot.fsid.load(Relaxed),
+        fileid: slot.fileid.load(Relaxed),
+        atime: time(record.atime),
+        mtime: time(record.mtime),
+        ctime: time(record.ctime),
+    }
+}

@@ -1,0 +1,219 @@
+//! Data of open files: reading, writing, appending, making stable. Nothing here allocates.
+
+use std::io::{IoSlice, IoSliceMut};
+
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Relaxed;
+
+use nfs_proto::nfs3::{FileHandle, FileType, NfsStatus, StableHow, WriteVerifier};
+
+use super::attributes::record_of;
+use super::{Durability, FileRef, Mount, handle_of};
+use crate::client_io::WriteDone;
+use crate::error::Error;
+use crate::limits::WRITE_ROUNDS_MAX;
+use crate::options::StablePolicy;
+use crate::segment::layout::Slot;
+use crate::segment::{Committed, SegmentError, VerifiersFull};
+
+impl Mount {
+    /// Reads from `offset` into `bufs`: bytes read, fewer than asked only at the end of the file.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub fn read(&self, file: FileRef, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<usize, Error> {
+        let handle = handle_of(self.live(file)?)?;
+        let done = self.client.read(&handle, offset, bufs)?;
+        let cell = self.segment.totals_cell();
+        cell.read_calls.fetch_add(calls(done.bytes, self.client.parts().rtmax), Relaxed);
+        cell.read_bytes.fetch_add(done.bytes as u64, Relaxed);
+        Ok(done.bytes)
+    }
+
+    /// Writes `bufs` at `offset`: bytes written, fewer than given only when the server refused the rest.
+    ///
+    /// **Durability**: as asked for; what is [`Durability::Cached`] needs a [`Self::sync`].
+    ///
+    /// # Errors
+    /// The server's refusal; FBIG beyond the largest offset.
+    pub fn write(&self, file: FileRef, offset: u64, bufs: &[IoSlice<'_>], how: Durability) -> Result<usize, Error> {
+        let slot = self.live(file)?;
+        let length: usize = bufs.iter().map(|buffer| buffer.len()).sum();
+        if length == 0 {
+            return Ok(0);
+        }
+        if offset.checked_add(length as u64).is_none_or(|end| end > i64::MAX as u64) {
+            return Err(Error::Status(NfsStatus::FBig));
+        }
+        let handle = handle_of(slot)?;
+        let wanted = self.wanted(how);
+        let size_moment = slot.size_moment();
+        let done = match self.write_until_held(file, slot, &handle, offset, bufs, wanted) {
+            Ok(done) if done.bytes == length => done,
+            other => {
+                // Parts behind the refused one may have been written.
+                self.refresh_size(file, slot);
+                other?
+            }
+        };
+        if !slot.size_grew(offset + done.bytes as u64, size_moment) {
+            self.refresh_size(file, slot);
+        }
+        let cell = self.segment.totals_cell();
+        cell.write_calls.fetch_add(calls(done.bytes, self.client.parts().wtmax), Relaxed);
+        cell.write_bytes.fetch_add(done.bytes as u64, Relaxed);
+        Ok(done.bytes)
+    }
+
+    /// Writes `bufs` at the end of the file, wherever that is by then: bytes written, and where they begin. No two
+    /// appends of this host overlap.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub fn append(&self, file: FileRef, bufs: &[IoSlice<'_>], how: Durability) -> Result<(usize, u64), Error> {
+        let slot = self.live(file)?;
+        if self.shared_use || slot.size_known().is_none() {
+            self.fetch(file, slot)?;
+        }
+        let length: u64 = bufs.iter().map(|buffer| buffer.len() as u64).sum();
+        let offset = slot.append_reserve(length).ok_or(Error::Status(NfsStatus::FBig))?;
+        let done = self.write(file, offset, bufs, how);
+        let written = done.as_ref().map_or(0, |bytes| *bytes as u64);
+        if written < length {
+            slot.append_return(offset, length, written);
+        }
+        done.map(|bytes| (bytes, offset))
+    }
+
+    /// Where a new open description stands among the errors of a file: to be kept with it and given to [`Self::sync`].
+    #[must_use]
+    pub fn error_cursor(&self, file: FileRef) -> u32 {
+        self.live(file).map_or(0, Slot::error_sample)
+    }
+
+    /// Makes everything written to the file so far, by any process, stable (RFC 1813 3.3.21). No call when it is.
+    ///
+    /// # Errors
+    /// [`SegmentError::WritesLost`] when writes were lost, once for each cursor; the server's refusal of COMMIT.
+    pub fn sync(&self, file: FileRef, cursor: &AtomicU32) -> Result<(), Error> {
+        let slot = self.live(file)?;
+        if self.kind(file) == FileType::Directory {
+            return Ok(()); // names are stable when the server answers
+        }
+        let refused = self.settle(file, slot).err();
+        let told = slot.error_check(cursor);
+        match (refused, told) {
+            (Some(error), _) => Err(error),
+            (None, true) => Err(SegmentError::WritesLost.into()),
+            (None, false) => Ok(()),
+        }
+    }
+
+    /// Makes everything written to any file of the export stable. Errors stay for those who sync the files themselves.
+    ///
+    /// # Errors
+    /// The first of them.
+    pub fn sync_all(&self) -> Result<(), Error> {
+        let mut first = Ok(());
+        for (file, slot) in self.segment.live_files().filter(|(_, slot)| slot.is_dirty()) {
+            let settled = match self.settle(file, slot) {
+                Ok(()) if slot.has_unseen_error() => Err(SegmentError::WritesLost.into()),
+                Err(Error::Status(NfsStatus::Stale)) => Ok(()), // removed: nothing of it needs to stay
+                other => other,
+            };
+            first = first.and(settled);
+        }
+        first
+    }
+
+    /// COMMIT until nothing written before this call is unstable. A loss found is noted in the slot, not returned.
+    fn settle(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
+        let verifiers = self.segment.verifiers();
+        while let Some(ticket) = slot.commit_starts(verifiers) {
+            let epoch = slot.loss_epoch();
+            self.segment.totals_cell().commit_calls.fetch_add(1, Relaxed);
+            let moment = slot.attr_moment();
+            let (verifier, attr) = self.client.commit(&handle_of(slot)?).inspect_err(|_| slot.commit_refused(ticket))?;
+            if let Some(attr) = attr {
+                slot.attr_apply(file.generation, record_of(&attr), moment);
+            }
+            let settled = slot.commit_answered(verifiers, number(verifier), ticket).map_err(full)?;
+            if settled == Committed::Settled {
+                if epoch != 0 && slot.loss_epoch() != epoch {
+                    self.refresh_size(file, slot); // the file may have become shorter
+                }
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes until all parts were answered under one verifier, and the server holds what was asked.
+    fn write_until_held(
+        &self,
+        file: FileRef,
+        slot: &Slot,
+        handle: &FileHandle,
+        offset: u64,
+        bufs: &[IoSlice<'_>],
+        wanted: StableHow,
+    ) -> Result<WriteDone, Error> {
+        let verifiers = self.segment.verifiers();
+        for round in 1.. {
+            let (sent, moment) = (verifiers.newest(), slot.attr_moment());
+            if wanted == StableHow::Unstable {
+                slot.write_starts();
+            }
+            let done = self.client.write(handle, offset, bufs, wanted)?;
+            if let Some(attr) = &done.attr {
+                slot.attr_apply(file.generation, record_of(attr), moment);
+            }
+            if done.committed == StableHow::Unstable {
+                if done.verifier_changed && round < WRITE_ROUNDS_MAX {
+                    // The server restarted in the middle and may have lost the first parts: they are still here.
+                    slot.write_starts();
+                    continue;
+                }
+                slot.write_answered(verifiers, number(done.verifier), sent).map_err(full)?;
+                if done.verifier_changed {
+                    slot.note_loss();
+                }
+            }
+            if done.committed < wanted {
+                // A server must not promise less than asked (RFC 1813 3.3.7); some do.
+                self.hold(file, slot)?;
+            }
+            return Ok(done);
+        }
+        Err(SegmentError::WritesLost.into())
+    }
+
+    /// Makes a write stable that the server answered as less than asked.
+    fn hold(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
+        let before = slot.error_sample();
+        self.settle(file, slot)?;
+        if slot.has_unseen_error() || slot.error_sample() != before { Err(SegmentError::WritesLost.into()) } else { Ok(()) }
+    }
+
+    fn wanted(&self, how: Durability) -> StableHow {
+        match how {
+            _ if self.stable == StablePolicy::Always => StableHow::FileSync,
+            Durability::Cached => StableHow::Unstable,
+            Durability::DataSync => StableHow::DataSync,
+            Durability::FileSync => StableHow::FileSync,
+        }
+    }
+}
+
+/// Calls that this many bytes took.
+fn calls(bytes: usize, bytes_max: u32) -> u64 {
+    (bytes as u64).div_ceil(u64::from(bytes_max.max(1))).max(1)
+}
+
+fn number(verifier: WriteVerifier) -> u64 {
+    u64::from_be_bytes(verifier.0)
+}
+
+fn full(_: VerifiersFull) -> Error {
+    SegmentError::VerifiersFull.into()
+}

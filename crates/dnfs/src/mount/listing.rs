@@ -1,0 +1,89 @@
+//! Directories as programs list them, and the state of the file system.
+
+use std::collections::HashSet;
+
+use nfs_proto::nfs3::{CookieVerifier, FileHandle, FileType, FsStatOk, NfsStatus};
+
+use super::{Mount, Target, handle_of};
+use crate::error::Error;
+use crate::limits::LISTING_ROUNDS_MAX;
+
+/// One name of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirItem {
+    /// The name; `.` and `..` are there if the server has them.
+    pub name: Vec<u8>,
+    /// Number of the object.
+    pub fileid: u64,
+    /// Its kind, if the server sent it.
+    pub kind: Option<FileType>,
+}
+
+impl Mount {
+    /// All names of a directory (RFC 1813 3.3.17), without those of files unlinked while open.
+    ///
+    /// # Errors
+    /// The server's refusal; NOTDIR.
+    pub fn read_dir(&self, directory: Target<'_>) -> Result<Vec<DirItem>, Error> {
+        let handle = match directory {
+            Target::File(file) => handle_of(self.live(file)?)?,
+            Target::Entry(entry) => match entry.object {
+                None => return Err(Error::Status(NfsStatus::NoEnt)),
+                Some(object) if object.attr.kind != FileType::Directory => return Err(Error::Status(NfsStatus::NotDir)),
+                Some(object) => object.handle,
+            },
+        };
+        let mut items = Vec::new();
+        let mut rounds = 0;
+        loop {
+            match self.list(&handle, &mut items) {
+                // The directory changed so that the server can't go on: begin anew.
+                Err(Error::Status(NfsStatus::BadCookie)) if rounds < LISTING_ROUNDS_MAX => {
+                    rounds += 1;
+                    items.clear();
+                }
+                Err(error) => return Err(error),
+                Ok(()) => break,
+            }
+        }
+        let hidden = self.hidden_names(&handle);
+        if !hidden.is_empty() {
+            items.retain(|item| !hidden.contains(&item.name));
+        }
+        Ok(items)
+    }
+
+    /// Space and files of the export (RFC 1813 3.3.18).
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub fn fsstat(&self) -> Result<FsStatOk, Error> {
+        self.client.fsstat(&self.client.parts().root)
+    }
+
+    fn list(&self, directory: &FileHandle, items: &mut Vec<DirItem>) -> Result<(), Error> {
+        let (mut cookie, mut verifier) = (0, CookieVerifier::default());
+        loop {
+            let start = items.len();
+            let mut last = cookie;
+            let (next_verifier, end) = self.client.readdirplus(directory, cookie, verifier, &mut |entry| {
+                last = entry.cookie;
+                let kind = entry.attributes.map(|attributes| attributes.kind);
+                items.push(DirItem { name: entry.name.0.to_vec(), fileid: entry.fileid, kind });
+                true
+            })?;
+            if end {
+                return Ok(());
+            }
+            if items.len() == start || last == cookie {
+                return Err(Error::Status(NfsStatus::ServerFault)); // a directory that does not advance
+            }
+            (cookie, verifier) = (last, next_verifier);
+        }
+    }
+
+    fn hidden_names(&self, directory: &FileHandle) -> HashSet<Vec<u8>> {
+        let silly = self.segment.silly_files().into_iter().filter_map(|file| self.segment.silly_name(file));
+        silly.filter(|silly| silly.parent() == directory.as_bytes()).map(|silly| silly.name().to_vec()).collect()
+    }
+}

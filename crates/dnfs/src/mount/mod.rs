@@ -1,0 +1,164 @@
+//! One mount as a program sees it: paths, open files, names; layer 3 of the client.
+//!
+//! State that all processes of the host must agree on lies in the [segment](crate::segment): a `Mount` is one process'
+//! door to it, and keeps by itself only connections and a cache of directory handles. Single-owner by default: this host
+//! alone changes the export, so sizes and attributes of known files cost no call (`noac` in the URL asks the server
+//! instead). Reading, writing, appending and syncing an open file allocate nothing and take no lock that a signal
+//! handler could wait for.
+//!
+//! A descriptor of a program is a fresh open of the file's placeholder, locked shared; that this lock is gone is how
+//! anybody learns that a file is open nowhere. The order is: [`Mount::walk`], [`Mount::open`], open(2) and flock(2) of
+//! [`Mount::placeholder_path`], [`Mount::opened`]. When the placeholder is missing, or `opened` says
+//! [`NfsStatus::Stale`](nfs_proto::nfs3::NfsStatus::Stale), the file was removed in between: walk again.
+
+mod attach;
+mod attributes;
+mod directories;
+mod io;
+mod listing;
+mod names;
+mod open;
+pub(crate) mod runtime_dir;
+mod silly;
+mod spec;
+mod walk;
+
+pub use crate::segment::{FileRef, SegmentError};
+pub use listing::DirItem;
+pub use runtime_dir::{PLACEHOLDER_PATH_BYTES_MAX, runtime_root};
+pub use spec::{MountSpec, SpecError};
+pub use walk::{Entry, Object, Walk};
+
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Relaxed;
+use std::path::Path;
+
+use nfs_proto::nfs3::{FileHandle, NfsStatus};
+
+use crate::client::Client;
+use crate::credentials::Credentials;
+use crate::error::Error;
+use crate::options::StablePolicy;
+use crate::segment::Segment;
+use crate::segment::layout::Slot;
+use directories::Directories;
+
+/// A mount, attached by this process.
+#[derive(Debug)]
+pub struct Mount {
+    local_path: Vec<u8>,
+    who: Credentials,
+    client: Client,
+    segment: Segment,
+    directories: Directories,
+    stable: StablePolicy,
+    /// Other hosts write too: sizes and attributes are asked for each time.
+    shared_use: bool,
+    /// Closes since silly files were last looked for.
+    closes: AtomicU32,
+}
+
+/// How a file is to be opened: the flags of open(2) that concern the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenHow {
+    /// O_RDONLY or O_RDWR.
+    pub read: bool,
+    /// O_WRONLY or O_RDWR.
+    pub write: bool,
+    /// O_APPEND.
+    pub append: bool,
+    /// O_CREAT.
+    pub create: bool,
+    /// O_EXCL.
+    pub exclusive: bool,
+    /// O_TRUNC.
+    pub truncate: bool,
+    /// O_DIRECTORY.
+    pub directory: bool,
+    /// Permission bits of a new file, the umask already taken off.
+    pub mode: u32,
+}
+
+/// What a write promises when it returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// The server has it; a crash of the server may lose it until a sync.
+    Cached,
+    /// Data and what is needed to read it are stable: O_DSYNC.
+    DataSync,
+    /// All attributes too: O_SYNC.
+    FileSync,
+}
+
+/// What an operation is about: an open file, or a name.
+#[derive(Clone, Copy, Debug)]
+pub enum Target<'a> {
+    /// An open file.
+    File(FileRef),
+    /// What a walk found.
+    Entry(&'a Entry),
+}
+
+/// Calls and payload bytes of all processes since the segment was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// READ calls.
+    pub read_calls: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// WRITE calls.
+    pub write_calls: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// COMMIT calls.
+    pub commit_calls: u64,
+}
+
+impl Mount {
+    /// The path programs use: absolute, without a slash at the end.
+    #[must_use]
+    pub fn local_path(&self) -> &[u8] {
+        &self.local_path
+    }
+
+    /// Directory in memory with placeholders `p/<slot>.<generation>` and the mirror of working directories `cwd/`.
+    #[must_use]
+    pub fn runtime_dir(&self) -> &Path {
+        self.segment.directory().path()
+    }
+
+    /// The client below, for calls that name no file of a program.
+    #[must_use]
+    pub const fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// To be called in a child after fork, before anything else here. Async-signal-safe.
+    pub fn after_fork_child(&self) {
+        self.client.after_fork_child();
+    }
+
+    /// What all processes did on this export.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let cells = &self.segment.header().totals;
+        cells.iter().fold(Totals::default(), |sum, cell| Totals {
+            read_calls: sum.read_calls + cell.read_calls.load(Relaxed),
+            read_bytes: sum.read_bytes + cell.read_bytes.load(Relaxed),
+            write_calls: sum.write_calls + cell.write_calls.load(Relaxed),
+            write_bytes: sum.write_bytes + cell.write_bytes.load(Relaxed),
+            commit_calls: sum.commit_calls + cell.commit_calls.load(Relaxed),
+        })
+    }
+
+    /// The slot of an open file. Its placeholder is locked by the caller's descriptor, so it stays.
+    fn live(&self, file: FileRef) -> Result<&Slot, Error> {
+        self.segment.slot(file).ok_or(Error::Status(NfsStatus::Stale))
+    }
+}
+
+/// The handle a slot stands for; allocates nothing.
+fn handle_of(slot: &Slot) -> Result<FileHandle, Error> {
+    let (bytes, length) = slot.handle_array();
+    bytes.get(..length).and_then(FileHandle::new).ok_or(Error::Status(NfsStatus::BadHandle))
+}

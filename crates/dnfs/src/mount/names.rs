@@ -1,0 +1,271 @@
+//! Changes of names. Each is stable when it returns: the server answers after it is.
+
+use core::sync::atomic::Ordering::AcqRel;
+
+use nfs_proto::nfs3::{FileHandle, FileType, NfsStatus, NodeData, SetAttr};
+
+use super::{Entry, FileRef, Mount, Object};
+use crate::error::Error;
+use crate::limits::REMOVE_ROUNDS_MAX;
+use crate::segment::Unopened;
+use crate::segment::layout::FLAG_REMOVING;
+
+/// How a name is about to be taken from a file.
+enum Removal {
+    /// Nobody has it open; nobody can open it while this lives.
+    Unopened(Unopened),
+    /// It is open, and has other names.
+    OtherNames,
+    /// It is open and this is its last name.
+    LastName,
+}
+
+impl Mount {
+    /// Makes a directory (RFC 1813 3.3.9).
+    ///
+    /// # Errors
+    /// As mkdir(2).
+    pub fn mkdir(&self, entry: &Entry, mode: u32) -> Result<(), Error> {
+        absent(entry)?;
+        let set = SetAttr { mode: Some(mode & 0o7777), ..SetAttr::default() };
+        self.client.mkdir(&entry.parent, &entry.name, &set).map(|_| ())
+    }
+
+    /// Makes a symbolic link with the text `target` (RFC 1813 3.3.10).
+    ///
+    /// # Errors
+    /// As symlink(2).
+    pub fn symlink(&self, entry: &Entry, target: &[u8]) -> Result<(), Error> {
+        absent(entry)?;
+        if entry.must_be_directory {
+            return Err(Error::Status(NfsStatus::NoEnt));
+        }
+        let set = SetAttr { mode: Some(0o777), ..SetAttr::default() };
+        self.client.symlink(&entry.parent, &entry.name, target, &set).map(|_| ())
+    }
+
+    /// Makes a device, pipe or socket (RFC 1813 3.3.11).
+    ///
+    /// # Errors
+    /// As mknod(2).
+    pub fn mknod(&self, entry: &Entry, what: NodeData) -> Result<(), Error> {
+        absent(entry)?;
+        self.client.mknod(&entry.parent, &entry.name, what).map(|_| ())
+    }
+
+    /// Text of a symbolic link (RFC 1813 3.3.5).
+    ///
+    /// # Errors
+    /// As readlink(2).
+    pub fn readlink(&self, entry: &Entry) -> Result<Vec<u8>, Error> {
+        let object = present(entry)?;
+        if object.attr.kind != FileType::SymLink {
+            return Err(Error::Status(NfsStatus::Inval));
+        }
+        let mut target = Vec::new();
+        self.client.readlink(&object.handle, &mut target)?;
+        Ok(target)
+    }
+
+    /// Gives a file a second name (RFC 1813 3.3.15).
+    ///
+    /// # Errors
+    /// As link(2).
+    pub fn link(&self, from: &Entry, to: &Entry) -> Result<(), Error> {
+        let object = present(from)?;
+        absent(to)?;
+        if object.attr.kind == FileType::Directory {
+            return Err(Error::Status(NfsStatus::Perm));
+        }
+        let done = self.client.link(&object.handle, &to.parent, &to.name);
+        self.doubt(&object.handle);
+        done.map(|_| ())
+    }
+
+    /// Takes a name from a file (RFC 1813 3.3.12). A file that is open stays readable until its last close.
+    ///
+    /// # Errors
+    /// As unlink(2).
+    pub fn unlink(&self, entry: &Entry) -> Result<(), Error> {
+        let object = present(entry)?;
+        let remove = || self.client.remove(&entry.parent, &entry.name);
+        match object.attr.kind {
+            FileType::Directory => return Err(Error::Status(NfsStatus::IsDir)),
+            FileType::SymLink => return self.segment.change_namespace(remove)?,
+            _ => {}
+        }
+        let (file, removal) = self.removal_of(&object)?;
+        match removal {
+            Removal::Unopened(unopened) => self.take_name(file, &object, &unopened, remove),
+            Removal::OtherNames => {
+                let done = remove();
+                self.doubt(&object.handle);
+                done
+            }
+            Removal::LastName => {
+                let name = self.silly_name_for(object.attr.fileid);
+                self.segment.silly_begin(file, entry.parent.as_bytes(), &name)?;
+                let fileid = Some(object.attr.fileid);
+                let done = self.client.rename_object(&entry.parent, &entry.name, &entry.parent, &name, fileid);
+                self.end_silly(file, done)
+            }
+        }
+    }
+
+    /// Removes an empty directory (RFC 1813 3.3.13). Files in it that lost their names while open are moved out of it.
+    ///
+    /// # Errors
+    /// As rmdir(2).
+    pub fn rmdir(&self, entry: &Entry) -> Result<(), Error> {
+        let object = present(entry)?;
+        if object.attr.kind != FileType::Directory {
+            return Err(Error::Status(NfsStatus::NotDir));
+        }
+        let remove = || self.client.rmdir(&entry.parent, &entry.name);
+        match self.segment.change_namespace(remove)? {
+            Err(Error::Status(NfsStatus::NotEmpty | NfsStatus::Exist)) if self.clear_silly(&object.handle, &entry.parent) => {
+                self.segment.change_namespace(remove)?
+            }
+            other => other,
+        }
+    }
+
+    /// Renames (RFC 1813 3.3.14). A file replaced while open stays readable until its last close.
+    ///
+    /// # Errors
+    /// As rename(2).
+    pub fn rename(&self, from: &Entry, to: &Entry) -> Result<(), Error> {
+        let object = present(from)?;
+        let directory = object.attr.kind == FileType::Directory;
+        if to.must_be_directory && !directory {
+            return Err(Error::Status(NfsStatus::NotDir));
+        }
+        let rename = || {
+            let fileid = Some(object.attr.fileid);
+            self.client.rename_object(&from.parent, &from.name, &to.parent, &to.name, fileid)
+        };
+        let change = || match to.object {
+            Some(target) if target.handle == object.handle => Ok(()), // two names of one file: nothing to do
+            Some(target) if directory && target.attr.kind != FileType::Directory => Err(Error::Status(NfsStatus::NotDir)),
+            Some(target) if !directory && target.attr.kind == FileType::Directory => Err(Error::Status(NfsStatus::IsDir)),
+            Some(target) if !moves_paths(&target) => self.replace(to, &target, &rename),
+            _ => rename(),
+        };
+        let done = if moves_paths(&object) || to.object.is_some_and(|target| moves_paths(&target)) {
+            self.segment.change_namespace(change)?
+        } else {
+            change()
+        };
+        self.doubt(&object.handle);
+        done
+    }
+
+    /// Renames over a file, which is kept for those who have it open.
+    fn replace(&self, to: &Entry, target: &Object, rename: &dyn Fn() -> Result<(), Error>) -> Result<(), Error> {
+        let (file, removal) = self.removal_of(target)?;
+        match removal {
+            Removal::Unopened(unopened) => self.take_name(file, target, &unopened, rename),
+            Removal::OtherNames => {
+                let done = rename();
+                self.doubt(&target.handle);
+                done
+            }
+            Removal::LastName => {
+                // A second name, then the rename: at no moment, not even after a crash, is the target's name missing.
+                let name = self.silly_name_for(target.attr.fileid);
+                self.segment.silly_begin(file, to.parent.as_bytes(), &name)?;
+                let done = self.client.link(&target.handle, &to.parent, &name).and_then(|_| {
+                    rename().inspect_err(|_| {
+                        let _ = self.client.remove(&to.parent, &name);
+                    })
+                });
+                self.end_silly(file, done)
+            }
+        }
+    }
+
+    /// Finds out how a name may be taken from a file.
+    fn removal_of(&self, object: &Object) -> Result<(FileRef, Removal), Error> {
+        for _ in 0..REMOVE_ROUNDS_MAX {
+            let file = self.enter(object, false)?;
+            let unopened = self.segment.if_unopened(file)?;
+            if self.segment.slot(file).is_none() {
+                continue; // given to another file meanwhile
+            }
+            let removal = match unopened {
+                Some(unopened) => Removal::Unopened(unopened),
+                None if object.attr.nlink > 1 => Removal::OtherNames,
+                None => Removal::LastName,
+            };
+            return Ok((file, removal));
+        }
+        Err(Error::Status(NfsStatus::JukeBox))
+    }
+
+    /// Takes a name from a file that nobody has open; openers wait at the placeholder's lock meanwhile.
+    fn take_name(
+        &self,
+        file: FileRef,
+        object: &Object,
+        unopened: &Unopened,
+        remove: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let Some(slot) = self.segment.slot(file) else { return remove() };
+        slot.flags.fetch_or(FLAG_REMOVING, AcqRel);
+        let done = remove();
+        if done.is_ok() && object.attr.nlink <= 1 {
+            self.segment.release(file, unopened)?;
+        } else {
+            slot.attr_doubt();
+            slot.flags.fetch_and(!FLAG_REMOVING, AcqRel);
+        }
+        done
+    }
+
+    fn end_silly(&self, file: FileRef, done: Result<(), Error>) -> Result<(), Error> {
+        if done.is_ok() {
+            self.segment.silly_done(file);
+            // The last close may have come before the mark was seen.
+            self.remove_if_unopened(file);
+        } else {
+            self.segment.silly_end(file)?;
+        }
+        done
+    }
+
+    /// Moves nameless files that are still open out of a directory that is to be removed. Whether there were any.
+    fn clear_silly(&self, directory: &FileHandle, to: &FileHandle) -> bool {
+        self.sweep();
+        let mut moved = false;
+        for file in self.segment.silly_files() {
+            let Some(silly) = self.segment.silly_name(file).filter(|silly| silly.parent() == directory.as_bytes()) else {
+                continue;
+            };
+            let name = self.silly_name_for(u64::from(file.slot));
+            if self.client.rename(directory, silly.name(), to, &name).is_ok() {
+                moved |= self.segment.silly_begin(file, to.as_bytes(), &name).is_ok();
+            }
+        }
+        moved
+    }
+
+    /// Has attributes fetched again that an operation changed without saying how.
+    fn doubt(&self, handle: &FileHandle) {
+        if let Some(slot) = self.segment.find(handle.as_bytes()).and_then(|file| self.segment.slot(file)) {
+            slot.attr_doubt();
+        }
+    }
+}
+
+/// Whether paths through this object change when its name does.
+fn moves_paths(object: &Object) -> bool {
+    matches!(object.attr.kind, FileType::Directory | FileType::SymLink)
+}
+
+fn present(entry: &Entry) -> Result<Object, Error> {
+    entry.object.ok_or(Error::Status(NfsStatus::NoEnt))
+}
+
+fn absent(entry: &Entry) -> Result<(), Error> {
+    if entry.object.is_some() { Err(Error::Status(NfsStatus::Exist)) } else { Ok(()) }
+}

@@ -1,0 +1,175 @@
+//! Opening files, and what the last close has to do.
+
+use core::sync::atomic::Ordering::{AcqRel, Acquire};
+
+use nfs_proto::nfs3::{
+    ACCESS_EXTEND, ACCESS_MODIFY, ACCESS_READ, CreateHow, CreateVerifier, Fattr, FileType, NfsStatus, SetAttr, SetTime,
+};
+
+use super::attributes::new_file;
+use super::runtime_dir::PLACEHOLDER_PATH_BYTES_MAX;
+use super::{Entry, FileRef, Mount, Object, OpenHow, handle_of};
+use crate::error::Error;
+use crate::limits::CLOSES_PER_SWEEP;
+use crate::segment::SegmentError;
+use crate::segment::layout::{FLAG_REMOVING, FLAG_SILLY};
+use crate::sys::shm::random;
+
+impl Mount {
+    /// Opens, and if asked makes, the file of a name: its slot. The caller then opens the placeholder, locks it shared and
+    /// calls [`Self::opened`].
+    ///
+    /// **Durability**: a file made is stable when it returns.
+    ///
+    /// # Errors
+    /// As open(2); STALE when it was removed meanwhile: walk again.
+    pub fn open(&self, entry: &Entry, how: &OpenHow) -> Result<FileRef, Error> {
+        let (object, created) = match entry.object {
+            Some(object) => {
+                self.may_open(&object, how)?;
+                (object, false)
+            }
+            None if !how.create => return Err(Error::Status(NfsStatus::NoEnt)),
+            None if entry.must_be_directory || how.directory => return Err(Error::Status(NfsStatus::IsDir)),
+            None => (self.create(entry, how)?, true),
+        };
+        let file = self.enter(&object, created)?;
+        if how.truncate && !created && object.attr.kind == FileType::Regular {
+            self.truncate(file, 0)?;
+        }
+        Ok(file)
+    }
+
+    /// Path of the placeholder of an open file, ended by a NUL.
+    #[must_use]
+    pub fn placeholder_path(&self, file: FileRef) -> [u8; PLACEHOLDER_PATH_BYTES_MAX] {
+        self.segment.directory().placeholder_array(file)
+    }
+
+    /// The file whose placeholder this path names.
+    #[must_use]
+    pub fn file_of_placeholder(&self, path: &[u8]) -> Option<FileRef> {
+        self.segment.directory().file_of_placeholder(path)
+    }
+
+    /// To be called once the placeholder is open and locked shared: from here on the file stays until the lock goes.
+    ///
+    /// # Errors
+    /// STALE when the file was removed in between: close the placeholder and walk again.
+    pub fn opened(&self, file: FileRef) -> Result<(), Error> {
+        let slot = self.live(file)?;
+        if slot.flags.load(Acquire) & FLAG_REMOVING != 0 {
+            // Whoever was removing it holds no lock: it died. Did the server do it?
+            self.client.getattr(&handle_of(slot)?)?;
+            slot.flags.fetch_and(!FLAG_REMOVING, AcqRel);
+        }
+        Ok(())
+    }
+
+    /// To be called after a descriptor of the file was closed. If that was the last one anywhere, a file unlinked while
+    /// open is removed. Opens the placeholder only for files that need it: closing it again drops the process' own record
+    /// locks on it.
+    pub fn closed(&self, file: FileRef) {
+        let Some(slot) = self.segment.slot(file) else { return };
+        if slot.flags.load(Acquire) & FLAG_SILLY != 0 {
+            self.remove_if_unopened(file);
+        } else if slot.size_needs_rest()
+            && let Ok(Some(unopened)) = self.segment.if_unopened(file)
+        {
+            if slot.size_known().is_none() {
+                self.refresh_size(file, slot);
+            }
+            slot.size_rest();
+            drop(unopened);
+        }
+        if self.closes.fetch_add(1, AcqRel) % CLOSES_PER_SWEEP == CLOSES_PER_SWEEP - 1 {
+            self.sweep();
+        }
+    }
+
+    /// Makes a regular file, mode and times as open(2) wants them.
+    fn create(&self, entry: &Entry, how: &OpenHow) -> Result<Object, Error> {
+        let mode = Some(how.mode & 0o7777);
+        let created = if how.exclusive {
+            let verifier = CreateVerifier(random().to_be_bytes());
+            let handle = match self.client.create(&entry.parent, &entry.name, CreateHow::Exclusive(verifier))? {
+                (Some(handle), _) => handle,
+                (None, _) => self.client.lookup(&entry.parent, &entry.name)?.0,
+            };
+            // The verifier lies in the times; the mode could not be given (RFC 1813 3.3.8).
+            let (atime, mtime) = (SetTime::ServerTime, SetTime::ServerTime);
+            let set = SetAttr { mode, atime, mtime, ..SetAttr::default() };
+            (Some(handle), self.client.setattr(&handle, &set, None)?)
+        } else {
+            let size = how.truncate.then_some(0);
+            let set = SetAttr { mode, size, ..SetAttr::default() };
+            self.client.create(&entry.parent, &entry.name, CreateHow::Unchecked(set))?
+        };
+        match created {
+            (Some(handle), Some(attr)) => Ok(Object { handle, attr }),
+            (Some(handle), None) => Ok(Object { handle, attr: self.client.getattr(&handle)? }),
+            (None, _) => self.look_up(&entry.parent, &entry.name),
+        }
+    }
+
+    /// The slot of an object, made if there is none.
+    pub(super) fn enter(&self, object: &Object, created: bool) -> Result<FileRef, Error> {
+        let (file, _) = self.segment.find_or_insert(&new_file(&object.handle, &object.attr, created))?;
+        let removing = self.segment.slot(file).is_none_or(|slot| slot.flags.load(Acquire) & FLAG_REMOVING != 0);
+        if removing {
+            // Wait for whoever is removing it, or find that it died, and see what the server did.
+            let unopened = self.segment.wait_unopened(file)?;
+            if let (Some(slot), Some(_)) = (self.segment.slot(file), &unopened) {
+                slot.flags.fetch_and(!FLAG_REMOVING, AcqRel);
+            }
+            drop(unopened);
+            self.client.getattr(&object.handle)?;
+            if self.segment.slot(file).is_none() {
+                return Err(Error::Status(NfsStatus::Stale));
+            }
+        }
+        Ok(file)
+    }
+
+    fn may_open(&self, object: &Object, how: &OpenHow) -> Result<(), Error> {
+        let status = match object.attr.kind {
+            _ if how.create && how.exclusive => NfsStatus::Exist,
+            FileType::SymLink => return Err(SegmentError::SymlinkLoop.into()), // O_NOFOLLOW
+            FileType::Directory if how.write || how.truncate || how.create && !how.directory => NfsStatus::IsDir,
+            FileType::Directory | FileType::Regular if how.directory && object.attr.kind == FileType::Regular => {
+                NfsStatus::NotDir
+            }
+            FileType::Directory | FileType::Regular => return self.permitted(object, how),
+            _ => NfsStatus::NxIo, // devices, sockets and pipes of the server are none of this host
+        };
+        Err(Error::Status(status))
+    }
+
+    /// Whether the caller's rights allow it. The server checks each call by itself, but lets an owner do everything
+    /// (version 3 knows no open), and a cached directory may have spared it a question.
+    fn permitted(&self, object: &Object, how: &OpenHow) -> Result<(), Error> {
+        let write = how.write || how.truncate;
+        let allowed = if self.who.uid == 0 {
+            // What root may do depends on the export.
+            let wanted = if how.read { ACCESS_READ } else { 0 } | if write { ACCESS_MODIFY | ACCESS_EXTEND } else { 0 };
+            let granted = self.client.access(&object.handle, wanted)?;
+            let write_granted = granted & (ACCESS_MODIFY | ACCESS_EXTEND) != 0;
+            (!how.read || granted & ACCESS_READ != 0) && (!write || write_granted)
+        } else {
+            let bits = self.permission_bits(&object.attr);
+            (!how.read || bits & 0o4 != 0) && (!write || bits & 0o2 != 0)
+        };
+        if allowed { Ok(()) } else { Err(Error::Status(NfsStatus::Acces)) }
+    }
+
+    /// The three bits of the mode that hold for the caller.
+    fn permission_bits(&self, attr: &Fattr) -> u32 {
+        if attr.uid == self.who.uid {
+            attr.mode >> 6 & 0o7
+        } else if attr.gid == self.who.gid || self.who.groups.as_slice().contains(&attr.gid) {
+            attr.mode >> 3 & 0o7
+        } else {
+            attr.mode & 0o7
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Files that lost their name while open. Version 3 of the protocol has no open: the name is exchanged for one that
+//! programs do not see, `.nfs` and numbers in the same directory, and that one removed when nobody has the file open.
+
+use core::sync::atomic::Ordering::Acquire;
+
+use nfs_proto::nfs3::{FileHandle, NfsStatus};
+
+use super::{FileRef, Mount, handle_of};
+use crate::error::Error;
+use crate::segment::layout::FLAG_UNLINKED;
+use crate::sys::shm::random;
+
+impl Mount {
+    /// Removes what killed processes left: files without a name that nobody has open.
+    pub fn sweep(&self) {
+        for file in self.segment.silly_files() {
+            self.remove_if_unopened(file);
+        }
+    }
+
+    /// Whether the file lost its name while open, so that its last close has something to remove.
+    #[must_use]
+    pub fn is_unlinked(&self, file: FileRef) -> bool {
+        self.segment.silly_name(file).is_some()
+    }
+
+    /// A name no program uses, for a file.
+    pub(super) fn silly_name_for(&self, fileid: u64) -> Vec<u8> {
+        format!(".nfs{fileid:016x}{:08x}", random() as u32).into_bytes()
+    }
+
+    /// Removes the silly name of a file if nobody has it open. What can't be done now is done by a later sweep.
+    pub(super) fn remove_if_unopened(&self, file: FileRef) {
+        let Ok(Some(unopened)) = self.segment.if_unopened(file) else { return };
+        let Some(name) = self.segment.silly_name(file) else { return };
+        let Some(slot) = self.segment.slot(file) else { return };
+        let Some(parent) = FileHandle::new(name.parent()) else { return };
+        match self.client.remove(&parent, name.name()) {
+            Ok(()) | Err(Error::Status(NfsStatus::NoEnt | NfsStatus::Stale)) => {}
+            Err(_) => return,
+        }
+        // A process killed before its rename or link leaves a file that still has its name.
+        let named = slot.flags.load(Acquire) & FLAG_UNLINKED == 0
+            && !matches!(
+                handle_of(slot).and_then(|handle| self.client.getattr(&handle)),
+                Err(Error::Status(NfsStatus::Stale | NfsStatus::BadHandle))
+            );
+        if named {
+            slot.attr_doubt();
+            let _ = self.segment.silly_end(file);
+        } else {
+            let _ = self.segment.release(file, &unopened);
+        }
+    }
+}

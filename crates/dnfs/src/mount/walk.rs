@@ -1,0 +1,267 @@
+//! From a path to an object, component by component.
+
+use nfs_proto::nfs3::{Fattr, FileHandle, FileType, NfsStatus};
+
+use super::Mount;
+use super::directories::Known;
+use crate::error::Error;
+use crate::limits::{COMPONENT_BYTES_MAX, SYMLINKS_MAX};
+use nfs_proto::limits::PATH_BYTES_MAX;
+use crate::segment::SegmentError;
+
+/// Where a path ends.
+#[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly every walk ends in an entry; a box would cost an allocation")]
+pub enum Walk {
+    /// In this mount.
+    At(Entry),
+    /// Outside: the absolute path to go on with, what was left of the walk appended.
+    Leaves(Vec<u8>),
+}
+
+/// A name in a directory, and what it stood for when it was looked up.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The directory; for the root itself, the root.
+    pub parent: FileHandle,
+    /// The name; empty for the root itself.
+    pub name: Vec<u8>,
+    /// Path below the root without links, dots and doubled slashes; empty for the root.
+    pub path: Vec<u8>,
+    /// What has this name; none when nothing has.
+    pub object: Option<Object>,
+    /// The path ended in a slash: nothing but a directory may be made there.
+    pub must_be_directory: bool,
+}
+
+/// An object of the server.
+#[derive(Clone, Copy, Debug)]
+pub struct Object {
+    /// Its handle.
+    pub handle: FileHandle,
+    /// Its attributes; the size is what this host knows.
+    pub attr: Fattr,
+}
+
+/// A walk under way.
+struct Walker<'a> {
+    mount: &'a Mount,
+    /// Directories entered, outermost first.
+    entered: Vec<(Vec<u8>, FileHandle)>,
+    /// Components to go, next one last.
+    pending: Vec<Vec<u8>>,
+    must_be_directory: bool,
+    links: u32,
+    used_cache: bool,
+}
+
+#[expect(clippy::large_enum_variant, reason = "passed up once, never stored")]
+enum Step {
+    On,
+    Done(Walk),
+}
+
+impl Mount {
+    /// Follows `path` from the root of this mount; `follow_last` as for open and stat, not for lstat and unlink.
+    ///
+    /// Directories met before cost nothing, the last component one LOOKUP.
+    ///
+    /// # Errors
+    /// NOENT, NOTDIR, NAMETOOLONG, ACCES of the server; [`SegmentError::SymlinkLoop`] after 40 symbolic links.
+    pub fn walk(&self, path: &[u8], follow_last: bool) -> Result<Walk, Error> {
+        if self.segment.is_retired() {
+            return Err(SegmentError::VolumeReplaced.into());
+        }
+        if path.len() > PATH_BYTES_MAX {
+            return Err(Error::Status(NfsStatus::NameTooLong));
+        }
+        let mut walker = Walker::new(self, path);
+        match walker.run(follow_last) {
+            // A handle from the cache whose directory was removed behind our back.
+            Err(Error::Status(NfsStatus::Stale)) if walker.used_cache => {
+                self.directories.clear();
+                Walker::new(self, path).run(follow_last)
+            }
+            other => other,
+        }
+    }
+
+    /// Handle and attributes of a name, what this host knows better put in.
+    pub(super) fn look_up(&self, directory: &FileHandle, name: &[u8]) -> Result<Object, Error> {
+        let (handle, attr) = self.client.lookup(directory, name)?;
+        let attr = match attr {
+            Some(attr) => attr,
+            None => self.client.getattr(&handle)?,
+        };
+        Ok(Object { handle, attr: self.known_better(&handle, attr) })
+    }
+
+    fn namespace_generation(&self) -> Option<u64> {
+        self.segment.namespace_generation().or_else(|| {
+            self.segment.heal_namespace();
+            self.segment.namespace_generation()
+        })
+    }
+}
+
+impl<'a> Walker<'a> {
+    fn new(mount: &'a Mount, path: &[u8]) -> Self {
+        let mut walker =
+            Self { mount, entered: Vec::new(), pending: Vec::new(), must_be_directory: false, links: 0, used_cache: false };
+        walker.push(path);
+        walker
+    }
+
+    /// Puts the components of `path` before those still to go.
+    fn push(&mut self, path: &[u8]) {
+        if self.pending.is_empty() && path.ends_with(b"/") {
+            self.must_be_directory = true;
+        }
+        let components = path.split(|byte| *byte == b'/').filter(|component| !component.is_empty());
+        self.pending.extend(components.rev().map(<[u8]>::to_vec));
+    }
+
+    fn run(&mut self, follow_last: bool) -> Result<Walk, Error> {
+        while let Some(component) = self.pending.pop() {
+            match component.as_slice() {
+                b"." => self.must_be_directory |= self.pending.is_empty(),
+                b".." => {
+                    self.must_be_directory |= self.pending.is_empty();
+                    if self.entered.pop().is_none() {
+                        let parent = self.mount.local_path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+                        return Ok(Walk::Leaves(self.leave(&self.mount.local_path[..parent])));
+                    }
+                }
+                name if name.len() > COMPONENT_BYTES_MAX => return Err(Error::Status(NfsStatus::NameTooLong)),
+                _ if self.pending.is_empty() => {
+                    if let Step::Done(walk) = self.last(component, follow_last)? {
+                        return Ok(walk);
+                    }
+                }
+                _ => {
+                    if let Step::Done(walk) = self.enter(component)? {
+                        return Ok(walk);
+                    }
+                }
+            }
+        }
+        self.at_entered()
+    }
+
+    /// Steps into a directory, or follows a link, on the way.
+    fn enter(&mut self, name: Vec<u8>) -> Result<Step, Error> {
+        let path = self.path_of(&name);
+        let generation = self.mount.namespace_generation();
+        let known = generation.and_then(|generation| self.mount.directories.find(generation, &path));
+        let known = match known {
+            Some(known) => {
+                self.used_cache = true;
+                known
+            }
+            None => {
+                let known = self.ask(&name)?;
+                if let Some(generation) = generation {
+                    self.mount.directories.keep(generation, &path, known.clone());
+                }
+                known
+            }
+        };
+        match known {
+            Known::Directory(handle) => {
+                self.entered.push((name, handle));
+                Ok(Step::On)
+            }
+            Known::Link(target) => self.follow(&target),
+        }
+    }
+
+    fn ask(&self, name: &[u8]) -> Result<Known, Error> {
+        let object = self.mount.look_up(&self.here(), name)?;
+        match object.attr.kind {
+            FileType::Directory => Ok(Known::Directory(object.handle)),
+            FileType::SymLink => {
+                let mut target = Vec::new();
+                self.mount.client.readlink(&object.handle, &mut target)?;
+                Ok(Known::Link(target))
+            }
+            _ => Err(Error::Status(NfsStatus::NotDir)),
+        }
+    }
+
+    fn last(&mut self, name: Vec<u8>, follow: bool) -> Result<Step, Error> {
+        let parent = self.here();
+        let object = match self.mount.look_up(&parent, &name) {
+            Ok(object) => Some(object),
+            Err(Error::Status(NfsStatus::NoEnt)) => None,
+            Err(error) => return Err(error),
+        };
+        match object.map(|object| object.attr.kind) {
+            Some(FileType::SymLink) if follow || self.must_be_directory => {
+                let mut target = Vec::new();
+                let handle = object.map_or(parent, |object| object.handle);
+                self.mount.client.readlink(&handle, &mut target)?;
+                return self.follow(&target);
+            }
+            Some(kind) if self.must_be_directory && kind != FileType::Directory => {
+                return Err(Error::Status(NfsStatus::NotDir));
+            }
+            _ => {}
+        }
+        let path = self.path_of(&name);
+        Ok(Step::Done(Walk::At(Entry { parent, name, path, object, must_be_directory: self.must_be_directory })))
+    }
+
+    /// Goes on with the text of a link.
+    fn follow(&mut self, target: &[u8]) -> Result<Step, Error> {
+        self.links += 1;
+        if self.links > SYMLINKS_MAX {
+            return Err(SegmentError::SymlinkLoop.into());
+        }
+        if target.is_empty() {
+            return Err(Error::Status(NfsStatus::NoEnt));
+        }
+        if target.starts_with(b"/") {
+            return Ok(Step::Done(Walk::Leaves(self.leave(target))));
+        }
+        self.push(target);
+        Ok(Step::On)
+    }
+
+    /// The absolute path outside, with what is left of the walk.
+    fn leave(&self, start: &[u8]) -> Vec<u8> {
+        let mut path = start.to_vec();
+        for component in self.pending.iter().rev() {
+            path.push(b'/');
+            path.extend_from_slice(component);
+        }
+        if path.is_empty() || self.must_be_directory && !path.ends_with(b"/") {
+            path.push(b'/');
+        }
+        path
+    }
+
+    /// The path ended in a directory already entered: `.`, `..`, or the root.
+    fn at_entered(&mut self) -> Result<Walk, Error> {
+        let root = self.mount.client.parts().root;
+        let (name, handle) = self.entered.pop().unwrap_or_else(|| (Vec::new(), root));
+        let (parent, path) = (self.here(), self.path_of(&name));
+        let attr = self.mount.known_better(&handle, self.mount.client.getattr(&handle)?);
+        let object = Some(Object { handle, attr });
+        Ok(Walk::At(Entry { parent, name, path, object, must_be_directory: true }))
+    }
+
+    fn here(&self) -> FileHandle {
+        self.entered.last().map_or_else(|| self.mount.client.parts().root, |(_, handle)| *handle)
+    }
+
+    fn path_of(&self, name: &[u8]) -> Vec<u8> {
+        let mut path: Vec<u8> = Vec::new();
+        for component in self.entered.iter().map(|(name, _)| name.as_slice()).chain([name]) {
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            path.extend_from_slice(component);
+        }
+        path
+    }
+}

@@ -23,7 +23,7 @@ impl Filer {
     /// Serves `SCRATCH/export` on a free port, root not squashed.
     pub fn start(scratch: &Scratch, options: &[&str]) -> Self {
         let (export, state) = (scratch.folder("export"), scratch.folder("state"));
-        let options = [&["--no-root-squash"], options].concat().into_iter().map(str::to_owned).collect();
+        let options: Vec<String> = [&["--no-root-squash"][..], options].concat().into_iter().map(str::to_owned).collect();
         let admin = scratch.path().join("admin.sock");
         let (child, url) = spawn(&export, &state, &admin, 0, &options);
         let port = url.split(':').nth(2).and_then(|rest| rest.split('/').next()).unwrap().parse().unwrap();

@@ -1,9 +1,17 @@
 //! What end-to-end tests share: a scratch folder, a running filer, a throw-away PostgreSQL. Everything started here is
 //! stopped, and everything made here removed, when the value is dropped.
-#![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, reason = "each test file uses its part, and a panic is a test's verdict")]
+#![allow(
+    dead_code,
+    missing_docs,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "each test file uses its part, and a panic is a test's verdict"
+)]
 
 pub mod filer;
 pub mod postgres;
+pub mod remote;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

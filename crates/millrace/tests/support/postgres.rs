@@ -67,7 +67,15 @@ impl Cluster {
         }
         succeed(as_database_user(programs.join("initdb")).args(["--no-sync", "-A", "trust", "-U", "postgres", "-D"]).arg(&data));
         let cluster = Self { programs, data, sockets };
-        succeed(&mut cluster.pg_ctl(&["start", "-w", "-s", "-l", cluster.data.join("log").to_str().unwrap(), "-o", &cluster.options()]));
+        succeed(&mut cluster.pg_ctl(&[
+            "start",
+            "-w",
+            "-s",
+            "-l",
+            cluster.data.join("log").to_str().unwrap(),
+            "-o",
+            &cluster.options(),
+        ]));
         Some(cluster)
     }
 
@@ -78,7 +86,15 @@ impl Cluster {
 
     /// One statement by psql, its rows unaligned.
     pub fn sql(&self, statement: &str) -> String {
-        succeed(as_database_user(find_program("psql").expect("psql")).args(["-XAtq", "-v", "ON_ERROR_STOP=1", "-d", &self.dsn(), "-c", statement]))
+        succeed(as_database_user(find_program("psql").expect("psql")).args([
+            "-XAtq",
+            "-v",
+            "ON_ERROR_STOP=1",
+            "-d",
+            &self.dsn(),
+            "-c",
+            statement,
+        ]))
     }
 
     /// SIGKILL to every process of the cluster, as a host that dies would.
@@ -87,7 +103,9 @@ impl Cluster {
         let pid = postmaster.lines().next().unwrap().to_owned();
         let _ = Command::new("pkill").args(["-KILL", "-P", &pid]).status();
         let _ = Command::new("kill").args(["-KILL", &pid]).status();
-        await_until("the postmaster to be gone", Duration::from_secs(10), || (!Path::new("/proc").join(&pid).exists()).then_some(()));
+        await_until("the postmaster to be gone", Duration::from_secs(10), || {
+            (!Path::new("/proc").join(&pid).exists()).then_some(())
+        });
     }
 
     fn options(&self) -> String {

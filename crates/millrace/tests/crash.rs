@@ -1,0 +1,150 @@
+//! The database keeps what it acknowledged: the filer dies and comes back, the whole database dies, the power of the
+//! filer is cut. The order load runs through all of it and its acknowledged orders are the oracle.
+//!
+//! `MILLRACE_E2E_SEEDS` rounds each (2 by default, 20 in `make nightly`); `MILLRACE_SEED` replays one.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+use support::filer::Filer;
+use support::postgres::server_programs;
+use support::remote::RemoteCluster;
+use support::{Scratch, await_until, millrace, skip, succeed, text};
+
+/// Checkpoints often enough that files are written and committed within a round; small buffers so that backends write.
+const SETTINGS: &str = "-c shared_buffers=8MB -c checkpoint_timeout=30s -c max_wal_size=64MB -c log_min_messages=warning";
+
+#[test]
+fn filer_killed_for_ten_seconds_is_a_pause_and_no_error() {
+    let Some(world) = World::build("filer-killed", &[]) else { return };
+    let World { scratch, mut filer, cluster } = world;
+    for seed in seeds() {
+        let run = Run::start(&scratch, &cluster, seed, 25, false);
+        std::thread::sleep(moment(seed, 3..8)); // when the blow falls is the seed's; nothing is awaited
+        filer.kill();
+        std::thread::sleep(Duration::from_secs(10)); // the outage itself
+        filer.restart();
+        let record = run.finish();
+        assert_eq!(record["connection_losses"], 0, "seed {seed}: the database lost a connection");
+        for (name, transaction) in record["transactions"].as_object().unwrap() {
+            assert_eq!(transaction["errors"], 0, "seed {seed}: {name}");
+        }
+        check(&scratch, &cluster, seed);
+    }
+}
+
+#[test]
+fn database_killed_keeps_every_acknowledged_order() {
+    let Some(world) = World::build("database-killed", &[]) else { return };
+    for seed in seeds() {
+        let run = Run::start(&world.scratch, &world.cluster, seed, 20, true);
+        std::thread::sleep(moment(seed, 3..12));
+        world.cluster.kill();
+        world.cluster.start();
+        run.finish();
+        check(&world.scratch, &world.cluster, seed);
+    }
+}
+
+#[test]
+fn power_cut_of_the_filer_keeps_every_acknowledged_order() {
+    let Some(world) = World::build("power-cut", &["--loss-layer"]) else { return };
+    for seed in seeds() {
+        let run = Run::start(&world.scratch, &world.cluster, seed, 25, true);
+        std::thread::sleep(moment(seed, 3..12));
+        let cut = world.filer.admin(r#"{"op":"power-cut"}"#);
+        assert_eq!(cut["ok"], true, "{cut}");
+        // A failed fsync is a PANIC: the postmaster recovers by itself, or, if it was the one to fail, is started again.
+        let _ =
+            support::postgres::as_database_user("psql").args(["-XAtq", "-d", &world.cluster.dsn(), "-c", "CHECKPOINT"]).output();
+        if !world.cluster.is_running() {
+            world.cluster.kill();
+            world.cluster.start();
+        }
+        run.finish();
+        world.cluster.sql("CHECKPOINT");
+        check(&world.scratch, &world.cluster, seed);
+    }
+}
+
+/// A filer, a cluster on it, one warehouse loaded.
+struct World {
+    cluster: RemoteCluster, // dropped before the filer it stands on
+    filer: Filer,
+    scratch: Scratch,
+}
+
+impl World {
+    fn build(label: &str, filer_options: &[&str]) -> Option<Self> {
+        let Some(programs) = server_programs() else {
+            skip("PostgreSQL's server programs (apt-get install postgresql)");
+            return None;
+        };
+        let scratch = Scratch::new(label);
+        let filer = Filer::start(&scratch, filer_options);
+        let cluster = RemoteCluster::create(&scratch, &filer, &programs, SETTINGS);
+        cluster.start();
+        succeed(millrace().args(["orders", "load", "--warehouses", "1", "--db", &cluster.dsn()]));
+        Some(Self { cluster, filer, scratch })
+    }
+}
+
+/// A driver under way.
+struct Run {
+    driver: Child,
+    record: PathBuf,
+}
+
+impl Run {
+    fn start(scratch: &Scratch, cluster: &RemoteCluster, seed: u64, seconds: u64, reconnect: bool) -> Self {
+        let record = scratch.path().join(format!("record-{seed}.json"));
+        let mut command = millrace();
+        command.args(["orders", "run", "--db", &cluster.dsn(), "-c", "4", "-j", "1", "-T", &seconds.to_string()]);
+        command.args(["--seed", &seed.to_string(), "--ack-log"]).arg(ack_log(scratch)).arg("--json").arg(&record);
+        if reconnect {
+            command.arg("--reconnect");
+        }
+        Self { driver: command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap(), record }
+    }
+
+    /// Waits for the driver; its record.
+    fn finish(mut self) -> serde_json::Value {
+        await_until("the driver to end", Duration::from_secs(150), || self.driver.try_wait().unwrap().map(drop).or(None));
+        let output = self.driver.wait_with_output().unwrap();
+        assert!(output.status.success(), "orders run: {}\n{}", output.status, text(&output));
+        let record: serde_json::Value = serde_json::from_slice(&std::fs::read(&self.record).unwrap()).unwrap();
+        assert!(record["orders"].as_u64().unwrap() > 0, "no order was committed");
+        record
+    }
+}
+
+fn check(scratch: &Scratch, cluster: &RemoteCluster, seed: u64) {
+    let output = millrace()
+        .args(["orders", "check", "--after-run", "--db", &cluster.dsn(), "--ack-log"])
+        .arg(ack_log(scratch))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "seed {seed}: {}", text(&output));
+}
+
+fn ack_log(scratch: &Scratch) -> PathBuf {
+    Path::new(scratch.path()).join("acknowledged")
+}
+
+fn seeds() -> Vec<u64> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    match number("MILLRACE_SEED") {
+        Some(seed) => vec![seed],
+        None => (1..=number("MILLRACE_E2E_SEEDS").unwrap_or(2)).collect(),
+    }
+}
+
+/// The moment of the blow within a span of seconds, to the millisecond.
+fn moment(seed: u64, seconds: std::ops::Range<u64>) -> Duration {
+    println!("seed {seed}");
+    let mixed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
+    Duration::from_millis(seconds.start * 1000 + mixed % ((seconds.end - seconds.start) * 1000))
+}

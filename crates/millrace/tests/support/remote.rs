@@ -1,0 +1,138 @@
+//! A PostgreSQL whose cluster lives on the filer: every program of it runs under `millrace exec`.
+
+use super::filer::Filer;
+use super::postgres::{as_database_user, give_to_database_user};
+use super::{Scratch, await_until, preload_library, succeed};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Where the volume appears; there is no such path on the host.
+pub const MOUNT: &str = "/millrace-db";
+
+/// A cluster in the volume's root, stopped when dropped. Our runtime files live in a folder of its own on tmpfs.
+pub struct RemoteCluster {
+    programs: PathBuf,
+    millrace: PathBuf,
+    url: String,
+    runtime: tempfile::TempDir,
+    sockets: PathBuf,
+    settings: String,
+    sessions: RefCell<BTreeSet<u32>>,
+}
+
+impl RemoteCluster {
+    /// initdb over the wire; not started. `settings` are further `-c name=value` words for the server.
+    pub fn create(scratch: &Scratch, filer: &Filer, programs: &Path, settings: &str) -> Self {
+        let folder = scratch.folder("bin");
+        for program in [PathBuf::from(env!("CARGO_BIN_EXE_millrace")), preload_library()] {
+            std::fs::copy(&program, folder.join(program.file_name().unwrap())).unwrap();
+        }
+        let runtime = tempfile::Builder::new().prefix("millrace-test-").tempdir_in("/dev/shm").unwrap();
+        let sockets = scratch.folder("sockets");
+        for path in [runtime.path(), &sockets, filer.export()] {
+            give_to_database_user(path);
+        }
+        let cluster = Self {
+            programs: programs.to_owned(),
+            millrace: folder.join("millrace"),
+            url: filer.url.clone(),
+            runtime,
+            sockets,
+            settings: settings.to_owned(),
+            sessions: RefCell::default(),
+        };
+        let initdb = cluster.programs.join("initdb");
+        succeed(cluster.exec(&initdb).args(["-A", "trust", "-U", "postgres", "--data-checksums", "-D", &cluster.data()]));
+        cluster
+    }
+
+    /// The data directory as the database sees it.
+    pub fn data(&self) -> String {
+        format!("{MOUNT}/data")
+    }
+
+    /// `millrace exec … -- PROGRAM`, as the database's user.
+    pub fn exec(&self, program: &Path) -> Command {
+        let mut command = as_database_user(&self.millrace);
+        command
+            .env("XDG_RUNTIME_DIR", self.runtime.path())
+            .args(["exec", "--mount", &format!("{MOUNT}={}", self.url), "--"])
+            .arg(program);
+        command
+    }
+
+    /// pg_ctl start; waits for recovery to end. The server's log is on the mount.
+    pub fn start(&self) {
+        let options = format!("-c listen_addresses='' -k {} {}", self.sockets.display(), self.settings);
+        let log = format!("{MOUNT}/log");
+        succeed(&mut self.pg_ctl(&["start", "-w", "-t", "180", "-s", "-l", &log, "-o", &options]));
+    }
+
+    /// pg_ctl stop in the given mode.
+    pub fn stop(&self, mode: &str) {
+        succeed(&mut self.pg_ctl(&["stop", "-w", "-t", "120", "-s", "-m", mode]));
+    }
+
+    /// Whether a server answers.
+    pub fn is_running(&self) -> bool {
+        self.pg_ctl(&["status", "-s"]).status().unwrap().success()
+    }
+
+    /// A libpq connection string.
+    pub fn dsn(&self) -> String {
+        format!("host={} user=postgres dbname=postgres", self.sockets.display())
+    }
+
+    /// One statement by psql (not under exec: only the server's files are on the mount).
+    pub fn sql(&self, statement: &str) -> String {
+        let psql = super::find_program("psql").expect("psql");
+        succeed(as_database_user(psql).args(["-XAtq", "-v", "ON_ERROR_STOP=1", "-d", &self.dsn(), "-c", statement]))
+    }
+
+    /// Pids of the postmaster and its children, as the host sees them now. pg_ctl makes the postmaster a session leader,
+    /// and a child's command line and environment are overwritten by its title: the session is what holds them together.
+    pub fn pids(&self) -> Vec<u32> {
+        let mark = format!("\0-D\0{}\0", self.data());
+        let runtime = format!("XDG_RUNTIME_DIR={}\0", self.runtime.path().display());
+        let read = |pid: u32, name: &str| std::fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
+        let has = |bytes: &[u8], part: &str| bytes.windows(part.len()).any(|window| window == part.as_bytes());
+        let all: Vec<u32> =
+            std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+        let mut sessions = self.sessions.borrow_mut();
+        sessions.extend(all.iter().filter(|pid| has(&read(**pid, "cmdline"), &mark) && has(&read(**pid, "environ"), &runtime)));
+        all.into_iter().filter(|pid| session(&read(*pid, "stat")).is_some_and(|session| sessions.contains(&session))).collect()
+    }
+
+    /// SIGKILL to every process of the cluster, as a host that dies would.
+    pub fn kill(&self) {
+        await_until("the whole database to be gone", Duration::from_secs(20), || {
+            let pids = self.pids();
+            for pid in &pids {
+                let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).output();
+            }
+            pids.is_empty().then_some(())
+        });
+    }
+
+    fn pg_ctl(&self, arguments: &[&str]) -> Command {
+        let mut command = self.exec(&self.programs.join("pg_ctl"));
+        command.args(["-D", &self.data()]).args(arguments);
+        command
+    }
+}
+
+impl Drop for RemoteCluster {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Session of a process, from its stat line; the fields are counted behind the name, which may hold anything.
+fn session(stat: &[u8]) -> Option<u32> {
+    let stat = String::from_utf8_lossy(stat);
+    let (_, fields) = stat.rsplit_once(") ")?;
+    fields.split(' ').nth(3)?.parse().ok()
+}

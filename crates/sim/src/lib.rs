@@ -1,1 +1,130 @@
-//! Seeded randomness, virtual clock, byte pipes that delay, split and cut. Tests only, never shipped.
+//! Seeded randomness for tests: the same seed, the same run, on every machine. Never shipped.
+//!
+//! A sweep prints the seed it failed at; `MILLRACE_SEED=N cargo test …` runs that one alone,
+//! `MILLRACE_SEEDS=N` sets how many a sweep tries.
+#![forbid(unsafe_code)]
+
+/// Environment variable that replays one seed.
+pub const SEED_VARIABLE: &str = "MILLRACE_SEED";
+/// Environment variable that sets the number of seeds of each sweep.
+pub const SEED_COUNT_VARIABLE: &str = "MILLRACE_SEEDS";
+
+/// Random numbers by SplitMix64 (Steele, Lea, Flood 2014): small, quick, and the whole state is one
+/// number that can be printed.
+#[derive(Debug, Clone)]
+pub struct Rng(u64);
+
+impl Rng {
+    /// Numbers of a seed.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next 64 random bits.
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `count`; 0 when `count` is 0. (The bias of the remainder is below 2^-40 for the
+    /// counts of tests.)
+    pub fn below(&mut self, count: u64) -> u64 {
+        if count == 0 { 0 } else { self.bits() % count }
+    }
+
+    /// An index below `count`.
+    pub fn index(&mut self, count: usize) -> usize {
+        self.below(count as u64) as usize
+    }
+
+    /// True in `one` of `of` cases.
+    pub fn chance(&mut self, one: u64, of: u64) -> bool {
+        self.below(of) < one
+    }
+
+    /// One of the items; `None` of none.
+    pub fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
+        items.get(self.index(items.len()))
+    }
+
+    /// That many random bytes.
+    pub fn bytes(&mut self, count: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(count + 8);
+        while bytes.len() < count {
+            bytes.extend_from_slice(&self.bits().to_le_bytes());
+        }
+        bytes.truncate(count);
+        bytes
+    }
+
+    /// A generator of its own, so that one part of a test can draw more without moving the others.
+    pub fn fork(&mut self) -> Self {
+        Self(self.bits())
+    }
+}
+
+/// Runs a test for `count` seeds, or for the one of the environment. The seed is printed when the test
+/// panics.
+pub fn sweep(count: u64, mut test: impl FnMut(u64, Rng)) {
+    let number = |name| std::env::var(name).ok().and_then(|text: String| text.parse::<u64>().ok());
+    let seeds = match number(SEED_VARIABLE) {
+        Some(seed) => seed..=seed,
+        None => 1..=number(SEED_COUNT_VARIABLE).unwrap_or(count).max(1),
+    };
+    for seed in seeds {
+        let guard = PrintSeed(seed);
+        test(seed, Rng::new(seed));
+        drop(guard);
+    }
+}
+
+struct PrintSeed(u64);
+
+impl Drop for PrintSeed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("failed at seed {0}: replay with {SEED_VARIABLE}={0}", self.0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn same_seed_gives_same_numbers() {
+        let (mut one, mut two) = (Rng::new(7), Rng::new(7));
+        assert_eq!(one.bytes(33), two.bytes(33));
+        assert_ne!(Rng::new(8).bits(), Rng::new(7).bits());
+    }
+
+    #[test]
+    fn first_numbers_are_those_of_splitmix64() {
+        // Published test values for seed 1234567.
+        let mut rng = Rng::new(1_234_567);
+        assert_eq!(rng.bits(), 6_457_827_717_110_365_317);
+        assert_eq!(rng.bits(), 3_203_168_211_198_807_973);
+    }
+
+    #[test]
+    fn numbers_stay_below_their_bound() {
+        let mut rng = Rng::new(1);
+        assert!((0..1000).all(|_| rng.below(7) < 7));
+        assert_eq!(rng.below(0), 0);
+        assert_eq!(rng.pick::<u8>(&[]), None);
+    }
+
+    #[test]
+    fn sweep_tries_each_seed_once() {
+        if std::env::var_os(SEED_VARIABLE).is_some() || std::env::var_os(SEED_COUNT_VARIABLE).is_some() {
+            return;
+        }
+        let mut seen = Vec::new();
+        sweep(3, |seed, _| seen.push(seed));
+        assert_eq!(seen, [1, 2, 3]);
+    }
+}

@@ -215,7 +215,7 @@ impl VolumeInner {
                 fd
             }
             None => {
-                let fd = sys::open_at(at, name, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, 0o600)?;
+                let fd = sys::open_at(at, name, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOATIME, 0o600)?;
                 if let Err(error) = dressed(&fd) {
                     sys::unlink_at(at, name, false)?;
                     dir.0.mark_change();
@@ -246,7 +246,7 @@ impl VolumeInner {
         if !self.unnamed_files.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        match sys::open_at(at, b".", libc::O_TMPFILE | libc::O_RDWR, 0o600) {
+        match sys::open_at(at, b".", libc::O_TMPFILE | libc::O_RDWR | libc::O_NOATIME, 0o600) {
             Ok(fd) => Ok(Some(fd)),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL)) => {
                 self.unnamed_files.store(false, Ordering::Relaxed);

@@ -80,3 +80,40 @@ impl DescriptorCache {
         Self { open: Arc::default(), count_max, clock: Mutex::default() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::KERNEL_HANDLE_BYTES_MAX;
+    use crate::node::{Access, Descriptor};
+    use crate::sys::KernelHandle;
+    use crate::types::Kind;
+
+    fn opened(cache: &DescriptorCache, number: u8) -> Arc<NodeInner> {
+        let identity = KernelHandle { kind: 1, len: 1, bytes: [number; KERNEL_HANDLE_BYTES_MAX] };
+        let node = Arc::new(NodeInner::new(identity, Kind::File, u64::from(number), 0));
+        let fd = sys::open_path("/dev/null".as_ref(), libc::O_RDWR, 0).unwrap();
+        *locked(&node.descriptor) = Some(Arc::new(Descriptor::new(fd, Access::ReadWrite, &cache.open)));
+        cache.opened(&node);
+        node
+    }
+
+    #[test]
+    fn unused_descriptors_are_closed_first_and_dirty_ones_never() {
+        let cache = DescriptorCache::with_bound(3);
+        let nodes: Vec<_> = (0..3).map(|number| opened(&cache, number)).collect();
+        nodes[0].mark_change();
+        nodes[1].used.store(false, Ordering::Relaxed);
+        assert!(cache.make_room().is_none());
+        let open: Vec<_> = nodes.iter().map(|node| locked(&node.descriptor).is_some()).collect();
+        assert_eq!(open, [true, false, true], "the dirty and the used one stay");
+        assert_eq!(cache.open.load(Ordering::Relaxed), 2);
+        nodes[2].mark_change();
+        let late = opened(&cache, 3);
+        late.mark_change();
+        let dirty = cache.make_room().expect("one that has to be flushed first");
+        dirty.mark_flushed(dirty.change_mark());
+        assert!(cache.make_room().is_none());
+        assert_eq!(cache.open.load(Ordering::Relaxed), 2, "flushed, then closed");
+    }
+}

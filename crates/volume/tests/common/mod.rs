@@ -1,0 +1,90 @@
+//! A volume over a fresh directory, and a few shorthands.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
+
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+use volume::{Config, CreateHow, Error, LossConfig, Node, Owner, SetAttr, Stability, Volume};
+
+/// The owner of what tests make: whoever runs them.
+pub fn owner() -> Owner {
+    use std::os::unix::fs::MetadataExt;
+    let own = std::fs::metadata("/proc/self").expect("proc");
+    Owner { uid: own.uid(), gid: own.gid() }
+}
+
+pub struct Scratch {
+    pub base: TempDir,
+}
+
+impl Scratch {
+    pub fn new() -> Self {
+        let base = tempfile::Builder::new().prefix("millrace-volume-").tempdir().expect("scratch directory");
+        std::fs::create_dir(base.path().join("dir")).expect("served directory");
+        Self { base }
+    }
+
+    pub fn dir(&self) -> PathBuf {
+        self.base.path().join("dir")
+    }
+
+    pub fn config(&self, loss: Option<u64>) -> Config {
+        Config { dir: self.dir(), state_dir: self.base.path().join("state"), loss: loss.map(|seed| LossConfig { seed }) }
+    }
+
+    pub fn open(&self) -> Volume {
+        Volume::open(self.config(None)).expect("open volume")
+    }
+
+    pub fn open_lossy(&self, seed: u64) -> Volume {
+        Volume::open(self.config(Some(seed))).expect("open volume with loss layer")
+    }
+}
+
+pub fn make_file(volume: &Volume, dir: &Node, name: &str, content: &[u8]) -> Node {
+    let (node, _) = volume
+        .create(dir, name.as_bytes(), CreateHow::Guarded(SetAttr::default()), owner())
+        .unwrap_or_else(|error| panic!("create {name}: {error}"));
+    if !content.is_empty() {
+        assert_eq!(volume.write(&node, 0, content, Stability::FileSync), Ok(content.len()));
+    }
+    node
+}
+
+pub fn make_dir(volume: &Volume, dir: &Node, name: &str) -> Node {
+    volume.mkdir(dir, name.as_bytes(), &SetAttr::default(), owner()).expect("mkdir").0
+}
+
+pub fn content(volume: &Volume, node: &Node) -> Result<Vec<u8>, Error> {
+    let size = volume.attr(node)?.size as usize;
+    let mut bytes = vec![0; size + 1];
+    let (got, eof) = volume.read(node, 0, &mut bytes)?;
+    assert!(eof, "a read past the size must see the end");
+    bytes.truncate(got);
+    Ok(bytes)
+}
+
+pub fn names(volume: &Volume, dir: &Node) -> Vec<String> {
+    let mut names = Vec::new();
+    let eof = volume
+        .read_dir(dir, 0, &mut |entry| {
+            names.push(String::from_utf8_lossy(entry.name).into_owned());
+            true
+        })
+        .expect("read_dir");
+    assert!(eof);
+    names.sort();
+    names
+}
+
+/// Asks again while the object is being searched for.
+pub fn patient<T>(mut ask: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+    for _ in 0..5000 {
+        match ask() {
+            Err(Error::Busy) => std::thread::yield_now(),
+            other => return other,
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    panic!("still busy after five seconds");
+}

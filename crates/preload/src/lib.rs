@@ -1,1 +1,67 @@
-//! The preload library: libc symbols onto dnfs.
+//! The preload library: libc's file functions, onto a Direct NFS mount where a path or a descriptor leads to one.
+//!
+//! An unmodified program, started by `millrace exec`, sees the export below the mount's path. Its descriptors are real
+//! ones of the kernel: an open file is an open placeholder in a directory in memory (so dup, fork, exec, close-on-exec
+//! and the shared offset are the kernel's), an open or working directory one of a mirror there ([`cwd`]). What is not on
+//! a mount goes to libc untouched. docs/design/003-preload.md tells why; docs/compat-preload.md lists every symbol.
+//!
+//! This crate is the quarantine for unsafe code: the doors are [`hook`] (exported names), [`ffi`] (pointers of C) and
+//! [`raw`] (system calls). It prints nothing unless the user must know or `MILLRACE_LOG` is set.
+
+mod attributes;
+mod change;
+mod copy;
+mod cwd;
+mod data;
+mod descriptors;
+mod durable;
+mod ffi;
+mod hook;
+mod memory;
+mod mounts;
+mod names;
+mod open;
+mod place;
+mod processes;
+mod queues;
+mod raw;
+mod rights;
+mod say;
+mod sockets;
+mod standard;
+mod status;
+mod stdio;
+mod streams;
+mod syscalls;
+mod table;
+
+use std::ffi::CStr;
+use std::sync::atomic::Ordering;
+
+/// Runs before the program, and before any other library's own (see build.rs). Touches no network.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: extern "C" fn() = start;
+
+extern "C" fn start() {
+    hook::learn_own_text();
+    std::panic::set_hook(Box::new(|panic| say::say(format_args!("internal error: {panic}"))));
+    say::TRACING.store(variable(c"MILLRACE_LOG").is_some(), Ordering::Relaxed);
+    let Some(value) = variable(mounts::VARIABLE) else { return };
+    open::learn_umask();
+    if !table::reserve() || !streams::reserve() {
+        say::say(format_args!("no memory for the descriptor table; no mount is active"));
+        return;
+    }
+    // SAFETY: the handler is async-signal-safe and lives as long as the process.
+    unsafe { libc::pthread_atfork(None, None, Some(mounts::after_fork_child)) };
+    mounts::parse(value);
+    standard::inherited();
+}
+
+fn variable(name: &CStr) -> Option<&'static [u8]> {
+    // SAFETY: getenv with a NUL-terminated name; the program has not changed its environment yet.
+    let value = unsafe { libc::getenv(name.as_ptr()) };
+    // SAFETY: a NUL-terminated string, which we are done with before the program runs.
+    (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) }.to_bytes()).filter(|value| !value.is_empty())
+}

@@ -1,0 +1,368 @@
+//! Attributes: stat and its relatives, access, and what the file system as a whole says of itself.
+
+use crate::ffi;
+use crate::hook::{Out, hooks};
+use crate::mounts::{self, Mounted};
+use crate::place;
+use crate::raw;
+use crate::rights;
+use crate::table::{self, Found};
+use dnfs::mount::{Entry, Mount};
+use dnfs::nfs3::{Fattr, FileType, NfsTime};
+use libc::{c_char, c_int, c_uint, c_void, size_t, ssize_t};
+
+/// What programs are told to use as a block for I/O: large enough that a copy is few calls, small enough for a stack.
+const BLOCK_BYTES: i64 = 128 * 1024;
+/// statfs' f_type of NFS.
+const NFS_MAGIC: i64 = 0x6969;
+/// AT_EMPTY_PATH: the descriptor itself.
+const EMPTY: c_int = libc::AT_EMPTY_PATH;
+
+/// Attributes of whatever `fd` is.
+pub(crate) fn of_descriptor(fd: c_int) -> Result<(&'static Mounted, Fattr), Out> {
+    match table::find(fd)? {
+        Found::File(file) => Ok((file.mounted, file.mount.attr(file.file)?)),
+        Found::Directory(mounted, below) => {
+            let (mount, entry) = directory_entry(mounted, &below)?;
+            Ok((mounted, of_entry(mount, &entry)?))
+        }
+        Found::Elsewhere => Err(Out::Pass),
+    }
+}
+
+/// The entry of an open directory.
+pub(crate) fn directory_entry(mounted: &'static Mounted, below: &[u8]) -> Result<(&'static Mount, Entry), Out> {
+    let mount = mounted.attach()?;
+    match mount.walk(below, false)? {
+        dnfs::mount::Walk::At(entry) => Ok((mount, entry)),
+        dnfs::mount::Walk::Leaves(_) => Err(Out::Errno(libc::ESTALE)),
+    }
+}
+
+/// Attributes of what a path named.
+pub(crate) fn of_entry(mount: &Mount, entry: &Entry) -> Result<Fattr, Out> {
+    if entry.object.is_none() {
+        return Err(Out::Errno(libc::ENOENT));
+    }
+    Ok(mount.stat(entry)?)
+}
+
+fn type_bits(kind: FileType) -> u32 {
+    match kind {
+        FileType::Regular => libc::S_IFREG,
+        FileType::Directory => libc::S_IFDIR,
+        FileType::Block => libc::S_IFBLK,
+        FileType::Character => libc::S_IFCHR,
+        FileType::SymLink => libc::S_IFLNK,
+        FileType::Socket => libc::S_IFSOCK,
+        FileType::Fifo => libc::S_IFIFO,
+    }
+}
+
+fn stat_of(mounted: &Mounted, attr: &Fattr) -> libc::stat {
+    // SAFETY: struct stat is plain integers; zero is valid.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    stat.st_dev = mounted.device();
+    stat.st_ino = attr.fileid;
+    stat.st_mode = type_bits(attr.kind) | attr.mode & 0o7777;
+    stat.st_nlink = attr.nlink.into();
+    stat.st_uid = attr.uid;
+    stat.st_gid = attr.gid;
+    stat.st_rdev = libc::makedev(attr.rdev.major, attr.rdev.minor);
+    stat.st_size = attr.size as i64;
+    stat.st_blksize = BLOCK_BYTES as _;
+    stat.st_blocks = attr.used.div_ceil(512) as i64;
+    (stat.st_atime, stat.st_atime_nsec) = (attr.atime.seconds.into(), attr.atime.nseconds.into());
+    (stat.st_mtime, stat.st_mtime_nsec) = (attr.mtime.seconds.into(), attr.mtime.nseconds.into());
+    (stat.st_ctime, stat.st_ctime_nsec) = (attr.ctime.seconds.into(), attr.ctime.nseconds.into());
+    stat
+}
+
+fn statx_of(mounted: &Mounted, attr: &Fattr) -> libc::statx {
+    // SAFETY: struct statx is plain integers; zero is valid.
+    let mut answer: libc::statx = unsafe { std::mem::zeroed() };
+    let time = |time: NfsTime, into: &mut libc::statx_timestamp| {
+        into.tv_sec = time.seconds.into();
+        into.tv_nsec = time.nseconds;
+    };
+    answer.stx_mask = libc::STATX_BASIC_STATS;
+    answer.stx_blksize = BLOCK_BYTES as u32;
+    answer.stx_nlink = attr.nlink;
+    answer.stx_uid = attr.uid;
+    answer.stx_gid = attr.gid;
+    answer.stx_mode = (type_bits(attr.kind) | attr.mode & 0o7777) as u16;
+    answer.stx_ino = attr.fileid;
+    answer.stx_size = attr.size;
+    answer.stx_blocks = attr.used.div_ceil(512);
+    time(attr.atime, &mut answer.stx_atime);
+    time(attr.mtime, &mut answer.stx_mtime);
+    time(attr.ctime, &mut answer.stx_ctime);
+    (answer.stx_rdev_major, answer.stx_rdev_minor) = (attr.rdev.major, attr.rdev.minor);
+    (answer.stx_dev_major, answer.stx_dev_minor) = (libc::major(mounted.device()), libc::minor(mounted.device()));
+    answer
+}
+
+/// fstatat in both worlds.
+fn stat_at(directory: c_int, path: *const c_char, into: *mut libc::stat, flags: c_int) -> Result<c_int, Out> {
+    if flags & EMPTY != 0 && (path.is_null() || ffi::path(path)?.is_empty()) {
+        return match of_descriptor(directory) {
+            Ok((mounted, attr)) => ffi::put(into, stat_of(mounted, &attr)).map(|()| 0),
+            Err(Out::Pass) if directory == libc::AT_FDCWD => stat_at(directory, c".".as_ptr(), into, flags & !EMPTY),
+            Err(Out::Pass) => crate::hook::kept(raw::fstatat(directory, path, into, flags)),
+            Err(out) => Err(out),
+        };
+    }
+    place::at(
+        directory,
+        path,
+        flags & libc::AT_SYMLINK_NOFOLLOW == 0,
+        |mounted, mount, entry| ffi::put(into, stat_of(mounted, &of_entry(mount, entry)?)).map(|()| 0),
+        |directory, path| raw::fstatat(directory, path, into, flags),
+    )
+}
+
+fn stat_fd(fd: c_int, into: *mut libc::stat) -> Result<c_int, Out> {
+    match of_descriptor(fd) {
+        Ok((mounted, attr)) => ffi::put(into, stat_of(mounted, &attr)).map(|()| 0),
+        Err(Out::Pass) => crate::hook::kept(raw::fstatat(fd, c"".as_ptr(), into, EMPTY)),
+        Err(out) => Err(out),
+    }
+}
+
+pub(crate) fn statx_at(
+    directory: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mask: c_uint,
+    into: *mut libc::statx,
+) -> Result<c_int, Out> {
+    if flags & EMPTY != 0 && (path.is_null() || ffi::path(path)?.is_empty()) {
+        return match of_descriptor(directory) {
+            Ok((mounted, attr)) => ffi::put(into, statx_of(mounted, &attr)).map(|()| 0),
+            Err(Out::Pass) if directory == libc::AT_FDCWD => {
+                statx_at(directory, c".".as_ptr(), flags & !EMPTY, mask, into)
+            }
+            Err(Out::Pass) => crate::hook::kept(raw::statx(directory, path, flags, mask, into)),
+            Err(out) => Err(out),
+        };
+    }
+    place::at(
+        directory,
+        path,
+        flags & libc::AT_SYMLINK_NOFOLLOW == 0,
+        |mounted, mount, entry| ffi::put(into, statx_of(mounted, &of_entry(mount, entry)?)).map(|()| 0),
+        |directory, path| raw::statx(directory, path, flags, mask, into),
+    )
+}
+
+fn access_at(
+    directory: c_int,
+    path: *const c_char,
+    wanted: c_int,
+    flags: c_int,
+    local: impl FnOnce(c_int, *const c_char) -> c_int,
+) -> Result<c_int, Out> {
+    place::at(
+        directory,
+        path,
+        flags & libc::AT_SYMLINK_NOFOLLOW == 0,
+        |_, mount, entry| {
+            rights::check(&of_entry(mount, entry)?, wanted, flags & libc::AT_EACCESS != 0).map(|()| 0)
+        },
+        local,
+    )
+}
+
+const NOFOLLOW: c_int = libc::AT_SYMLINK_NOFOLLOW;
+const HERE: c_int = libc::AT_FDCWD;
+
+hooks! {
+    /// stat(2).
+    fn stat(path: *const c_char, into: *mut libc::stat) -> c_int { stat_at(HERE, path, into, 0) }
+    /// stat(2).
+    fn stat64(path: *const c_char, into: *mut libc::stat) -> c_int { stat_at(HERE, path, into, 0) }
+    /// lstat(2).
+    fn lstat(path: *const c_char, into: *mut libc::stat) -> c_int { stat_at(HERE, path, into, NOFOLLOW) }
+    /// lstat(2).
+    fn lstat64(path: *const c_char, into: *mut libc::stat) -> c_int { stat_at(HERE, path, into, NOFOLLOW) }
+    /// fstat(2).
+    fn fstat(fd: c_int, into: *mut libc::stat) -> c_int { stat_fd(fd, into) }
+    /// fstat(2).
+    fn fstat64(fd: c_int, into: *mut libc::stat) -> c_int { stat_fd(fd, into) }
+    /// fstatat(2).
+    fn fstatat(directory: c_int, path: *const c_char, into: *mut libc::stat, flags: c_int) -> c_int { stat_at(directory, path, into, flags) }
+    /// fstatat(2).
+    fn fstatat64(directory: c_int, path: *const c_char, into: *mut libc::stat, flags: c_int) -> c_int { stat_at(directory, path, into, flags) }
+    /// stat(2) of programs built before glibc 2.33.
+    fn __xstat(_version: c_int, path: *const c_char, into: *mut libc::stat) -> c_int { stat_at(HERE, path, into, 0) }
+    /// stat(2) of programs built before glibc 2.33.
+    fn __xstat64(_version: c_int, path: *const c_char, into: *mut libc::stat) -> c_int { stat_at(HERE, path, into, 0) }
+    /// lstat(2) of programs built before glibc 2.33.
+    fn __lxstat(_version: c_int, path: *const c_char, into: *mut libc::stat) -> c_int { stat_at(HERE, path, into, NOFOLLOW) }
+    /// lstat(2) of programs built before glibc 2.33.
+    fn __lxstat64(_version: c_int, path: *const c_char, into: *mut libc::stat) -> c_int { stat_at(HERE, path, into, NOFOLLOW) }
+    /// fstat(2) of programs built before glibc 2.33.
+    fn __fxstat(_version: c_int, fd: c_int, into: *mut libc::stat) -> c_int { stat_fd(fd, into) }
+    /// fstat(2) of programs built before glibc 2.33.
+    fn __fxstat64(_version: c_int, fd: c_int, into: *mut libc::stat) -> c_int { stat_fd(fd, into) }
+    /// fstatat(2) of programs built before glibc 2.33.
+    fn __fxstatat(_version: c_int, directory: c_int, path: *const c_char, into: *mut libc::stat, flags: c_int) -> c_int { stat_at(directory, path, into, flags) }
+    /// fstatat(2) of programs built before glibc 2.33.
+    fn __fxstatat64(_version: c_int, directory: c_int, path: *const c_char, into: *mut libc::stat, flags: c_int) -> c_int { stat_at(directory, path, into, flags) }
+    /// statx(2).
+    fn statx(directory: c_int, path: *const c_char, flags: c_int, mask: c_uint, into: *mut libc::statx) -> c_int {
+        statx_at(directory, path, flags, mask, into)
+    }
+    /// access(2).
+    fn access(path: *const c_char, wanted: c_int) -> c_int { access_at(HERE, path, wanted, 0, |_, path| real(path, wanted)) }
+    /// faccessat(2).
+    fn faccessat(directory: c_int, path: *const c_char, wanted: c_int, flags: c_int) -> c_int {
+        access_at(directory, path, wanted, flags, |directory, path| real(directory, path, wanted, flags))
+    }
+    /// euidaccess(3).
+    fn euidaccess(path: *const c_char, wanted: c_int) -> c_int { access_at(HERE, path, wanted, libc::AT_EACCESS, |_, path| real(path, wanted)) }
+    /// eaccess(3).
+    fn eaccess(path: *const c_char, wanted: c_int) -> c_int { access_at(HERE, path, wanted, libc::AT_EACCESS, |_, path| real(path, wanted)) }
+}
+
+fn mounted_of_fd(fd: c_int) -> Result<&'static Mounted, Out> {
+    match table::find(fd)? {
+        Found::File(file) => Ok(file.mounted),
+        Found::Directory(mounted, _) => Ok(mounted),
+        Found::Elsewhere => Err(Out::Pass),
+    }
+}
+
+fn put_statfs(mount: &Mount, into: *mut libc::statfs) -> Result<c_int, Out> {
+    let space = mount.fsstat()?;
+    // SAFETY: struct statfs is plain integers; zero is valid.
+    let mut answer: libc::statfs = unsafe { std::mem::zeroed() };
+    answer.f_type = NFS_MAGIC as _;
+    answer.f_bsize = 4096;
+    answer.f_frsize = 4096;
+    answer.f_blocks = space.total_bytes / 4096;
+    answer.f_bfree = space.free_bytes / 4096;
+    answer.f_bavail = space.available_bytes / 4096;
+    answer.f_files = space.total_files;
+    answer.f_ffree = space.free_files;
+    answer.f_namelen = 255;
+    ffi::put(into, answer).map(|()| 0)
+}
+
+fn put_statvfs(mount: &Mount, into: *mut libc::statvfs) -> Result<c_int, Out> {
+    let space = mount.fsstat()?;
+    // SAFETY: struct statvfs is plain integers; zero is valid.
+    let mut answer: libc::statvfs = unsafe { std::mem::zeroed() };
+    answer.f_bsize = 4096;
+    answer.f_frsize = 4096;
+    answer.f_blocks = space.total_bytes / 4096;
+    answer.f_bfree = space.free_bytes / 4096;
+    answer.f_bavail = space.available_bytes / 4096;
+    answer.f_files = space.total_files;
+    answer.f_ffree = space.free_files;
+    answer.f_favail = space.available_files;
+    answer.f_namemax = 255;
+    ffi::put(into, answer).map(|()| 0)
+}
+
+/// pathconf for what has an answer of its own; the rest is that of the placeholder's file system.
+fn limit(name: c_int) -> Result<libc::c_long, Out> {
+    match name {
+        libc::_PC_NAME_MAX => Ok(255),
+        libc::_PC_LINK_MAX => Ok(32_000),
+        libc::_PC_PATH_MAX => Ok(4096),
+        libc::_PC_NO_TRUNC | libc::_PC_CHOWN_RESTRICTED | libc::_PC_2_SYMLINKS => Ok(1),
+        libc::_PC_FILESIZEBITS => Ok(64),
+        libc::_PC_PIPE_BUF => Ok(4096),
+        _ => Err(Out::Errno(libc::EINVAL)),
+    }
+}
+
+/// The extended attributes of a mount: there are none.
+fn no_xattr_at<R: crate::hook::Failure + PartialEq>(
+    path: *const c_char,
+    follow: bool,
+    local: impl FnOnce(c_int, *const c_char) -> R,
+) -> Result<R, Out> {
+    place::at(HERE, path, follow, |_, _, _| Err(Out::Errno(libc::EOPNOTSUPP)), local)
+}
+
+fn no_xattr_fd<R>(fd: c_int) -> Result<R, Out> {
+    if !mounts::any() {
+        return Err(Out::Pass);
+    }
+    mounted_of_fd(fd)?;
+    Err(Out::Errno(libc::EOPNOTSUPP))
+}
+
+hooks! {
+    /// statfs(2).
+    fn statfs(path: *const c_char, into: *mut libc::statfs) -> c_int {
+        place::at(HERE, path, true, |_, mount, _| put_statfs(mount, into), |_, path| real(path, into))
+    }
+    /// statfs(2).
+    fn statfs64(path: *const c_char, into: *mut libc::statfs) -> c_int {
+        place::at(HERE, path, true, |_, mount, _| put_statfs(mount, into), |_, path| real(path, into))
+    }
+    /// fstatfs(2).
+    fn fstatfs(fd: c_int, into: *mut libc::statfs) -> c_int { put_statfs(mounted_of_fd(fd)?.attach()?, into) }
+    /// fstatfs(2).
+    fn fstatfs64(fd: c_int, into: *mut libc::statfs) -> c_int { put_statfs(mounted_of_fd(fd)?.attach()?, into) }
+    /// statvfs(3).
+    fn statvfs(path: *const c_char, into: *mut libc::statvfs) -> c_int {
+        place::at(HERE, path, true, |_, mount, _| put_statvfs(mount, into), |_, path| real(path, into))
+    }
+    /// statvfs(3).
+    fn statvfs64(path: *const c_char, into: *mut libc::statvfs) -> c_int {
+        place::at(HERE, path, true, |_, mount, _| put_statvfs(mount, into), |_, path| real(path, into))
+    }
+    /// fstatvfs(3).
+    fn fstatvfs(fd: c_int, into: *mut libc::statvfs) -> c_int { put_statvfs(mounted_of_fd(fd)?.attach()?, into) }
+    /// fstatvfs(3).
+    fn fstatvfs64(fd: c_int, into: *mut libc::statvfs) -> c_int { put_statvfs(mounted_of_fd(fd)?.attach()?, into) }
+    /// pathconf(3).
+    fn pathconf(path: *const c_char, name: c_int) -> libc::c_long {
+        place::at(HERE, path, true, |_, _, _| limit(name), |_, path| real(path, name))
+    }
+    /// fpathconf(3).
+    fn fpathconf(fd: c_int, name: c_int) -> libc::c_long {
+        mounted_of_fd(fd)?;
+        limit(name)
+    }
+    /// getxattr(2).
+    fn getxattr(path: *const c_char, name: *const c_char, value: *mut c_void, room: size_t) -> ssize_t {
+        no_xattr_at(path, true, |_, path| real(path, name, value, room))
+    }
+    /// lgetxattr(2).
+    fn lgetxattr(path: *const c_char, name: *const c_char, value: *mut c_void, room: size_t) -> ssize_t {
+        no_xattr_at(path, false, |_, path| real(path, name, value, room))
+    }
+    /// fgetxattr(2).
+    fn fgetxattr(fd: c_int, name: *const c_char, value: *mut c_void, room: size_t) -> ssize_t { no_xattr_fd(fd) }
+    /// listxattr(2).
+    fn listxattr(path: *const c_char, list: *mut c_char, room: size_t) -> ssize_t {
+        no_xattr_at(path, true, |_, path| real(path, list, room))
+    }
+    /// llistxattr(2).
+    fn llistxattr(path: *const c_char, list: *mut c_char, room: size_t) -> ssize_t {
+        no_xattr_at(path, false, |_, path| real(path, list, room))
+    }
+    /// flistxattr(2).
+    fn flistxattr(fd: c_int, list: *mut c_char, room: size_t) -> ssize_t { no_xattr_fd(fd) }
+    /// setxattr(2).
+    fn setxattr(path: *const c_char, name: *const c_char, value: *const c_void, count: size_t, flags: c_int) -> c_int {
+        no_xattr_at(path, true, |_, path| real(path, name, value, count, flags))
+    }
+    /// lsetxattr(2).
+    fn lsetxattr(path: *const c_char, name: *const c_char, value: *const c_void, count: size_t, flags: c_int) -> c_int {
+        no_xattr_at(path, false, |_, path| real(path, name, value, count, flags))
+    }
+    /// fsetxattr(2).
+    fn fsetxattr(fd: c_int, name: *const c_char, value: *const c_void, count: size_t, flags: c_int) -> c_int { no_xattr_fd(fd) }
+    /// removexattr(2).
+    fn removexattr(path: *const c_char, name: *const c_char) -> c_int { no_xattr_at(path, true, |_, path| real(path, name)) }
+    /// lremovexattr(2).
+    fn lremovexattr(path: *const c_char, name: *const c_char) -> c_int { no_xattr_at(path, false, |_, path| real(path, name)) }
+    /// fremovexattr(2).
+    fn fremovexattr(fd: c_int, name: *const c_char) -> c_int { no_xattr_fd(fd) }
+}

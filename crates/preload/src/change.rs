@@ -1,0 +1,185 @@
+//! Changing attributes: modes, owners, times, lengths.
+
+use crate::attributes;
+use crate::ffi;
+use crate::hook::{Out, hooks};
+use crate::place;
+use crate::table::{self, Found};
+use dnfs::mount::{Entry, Mount, Target};
+use dnfs::nfs3::{NfsTime, SetAttr, SetTime};
+use libc::{c_char, c_int, gid_t, mode_t, off_t, timespec, timeval, uid_t, utimbuf};
+
+const HERE: c_int = libc::AT_FDCWD;
+
+fn set_entry(mount: &Mount, entry: &Entry, change: &SetAttr) -> Result<c_int, Out> {
+    if entry.object.is_none() {
+        return Err(Out::Errno(libc::ENOENT));
+    }
+    mount.set_attr(Target::Entry(entry), change)?;
+    Ok(0)
+}
+
+fn set_at(
+    directory: c_int,
+    path: *const c_char,
+    flags: c_int,
+    change: &SetAttr,
+    local: impl FnOnce(c_int, *const c_char) -> c_int,
+) -> Result<c_int, Out> {
+    if flags & libc::AT_EMPTY_PATH != 0 && ffi::path(path)?.is_empty() {
+        return set_fd(directory, change);
+    }
+    let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
+    place::at(directory, path, follow, |_, mount, entry| set_entry(mount, entry, change), local)
+}
+
+fn set_fd(fd: c_int, change: &SetAttr) -> Result<c_int, Out> {
+    match table::find(fd)? {
+        Found::File(file) => {
+            file.mount.set_attr(Target::File(file.file), change)?;
+            Ok(0)
+        }
+        Found::Directory(mounted, below) => {
+            let (mount, entry) = attributes::directory_entry(mounted, &below)?;
+            set_entry(mount, &entry, change)
+        }
+        Found::Elsewhere => Err(Out::Pass),
+    }
+}
+
+fn mode_of(mode: mode_t) -> SetAttr {
+    SetAttr { mode: Some(mode & 0o7777), ..SetAttr::default() }
+}
+
+fn owner_of(uid: uid_t, gid: gid_t) -> SetAttr {
+    let given = |id: u32| (id != u32::MAX).then_some(id);
+    SetAttr { uid: given(uid), gid: given(gid), ..SetAttr::default() }
+}
+
+/// utimensat's pair.
+fn times_of(times: *const timespec) -> Result<SetAttr, Out> {
+    let one = |time: timespec| match time.tv_nsec {
+        libc::UTIME_NOW => Ok(SetTime::ServerTime),
+        libc::UTIME_OMIT => Ok(SetTime::DontChange),
+        nseconds @ 0..1_000_000_000 => Ok(client_time(time.tv_sec, nseconds)),
+        _ => Err(Out::Errno(libc::EINVAL)),
+    };
+    match ffi::take(times.cast::<[timespec; 2]>()) {
+        None => Ok(now()),
+        Some([atime, mtime]) => Ok(SetAttr { atime: one(atime)?, mtime: one(mtime)?, ..SetAttr::default() }),
+    }
+}
+
+/// utimes' pair.
+fn timevals_of(times: *const timeval) -> SetAttr {
+    ffi::take(times.cast::<[timeval; 2]>()).map_or_else(now, |[atime, mtime]| SetAttr {
+        atime: client_time(atime.tv_sec, atime.tv_usec * 1000),
+        mtime: client_time(mtime.tv_sec, mtime.tv_usec * 1000),
+        ..SetAttr::default()
+    })
+}
+
+fn utimbuf_of(times: *const utimbuf) -> SetAttr {
+    ffi::take(times).map_or_else(now, |times| SetAttr {
+        atime: client_time(times.actime, 0),
+        mtime: client_time(times.modtime, 0),
+        ..SetAttr::default()
+    })
+}
+
+fn now() -> SetAttr {
+    SetAttr { atime: SetTime::ServerTime, mtime: SetTime::ServerTime, ..SetAttr::default() }
+}
+
+/// NFSv3 has 32 bits, unsigned: what does not fit is cut to the nearest (RFC 1813 2.5, nfstime3).
+fn client_time(seconds: i64, nseconds: i64) -> SetTime {
+    SetTime::Client(NfsTime { seconds: seconds.clamp(0, u32::MAX.into()) as u32, nseconds: nseconds as u32 })
+}
+
+fn length(length: off_t) -> Result<u64, Out> {
+    u64::try_from(length).map_err(|_| Out::Errno(libc::EINVAL))
+}
+
+fn truncate_at(path: *const c_char, bytes: off_t, local: impl FnOnce(c_int, *const c_char) -> c_int) -> Result<c_int, Out> {
+    place::at(
+        HERE,
+        path,
+        true,
+        |_, mount, entry| {
+            let attr = attributes::of_entry(mount, entry)?;
+            if attr.kind == dnfs::nfs3::FileType::Directory {
+                return Err(Out::Errno(libc::EISDIR));
+            }
+            crate::rights::check(&attr, libc::W_OK, true)?;
+            set_entry(mount, entry, &SetAttr { size: Some(length(bytes)?), ..SetAttr::default() })
+        },
+        local,
+    )
+}
+
+fn truncate_fd(fd: c_int, bytes: off_t) -> Result<c_int, Out> {
+    let file = table::file(fd).map_err(|out| if out == Out::Errno(libc::EISDIR) { Out::Errno(libc::EINVAL) } else { out })?;
+    if file.flags & libc::O_ACCMODE == libc::O_RDONLY {
+        return Err(Out::Errno(libc::EINVAL));
+    }
+    file.mount.truncate(file.file, length(bytes)?)?;
+    Ok(0)
+}
+
+hooks! {
+    /// chmod(2).
+    fn chmod(path: *const c_char, mode: mode_t) -> c_int { set_at(HERE, path, 0, &mode_of(mode), |_, path| real(path, mode)) }
+    /// fchmod(2).
+    fn fchmod(fd: c_int, mode: mode_t) -> c_int { set_fd(fd, &mode_of(mode)) }
+    /// lchmod(3): the mode of a link cannot be changed.
+    fn lchmod(path: *const c_char, mode: mode_t) -> c_int {
+        place::at(HERE, path, false, |_, _, _| Err(Out::Errno(libc::EOPNOTSUPP)), |_, path| real(path, mode))
+    }
+    /// fchmodat(2).
+    fn fchmodat(directory: c_int, path: *const c_char, mode: mode_t, flags: c_int) -> c_int {
+        set_at(directory, path, flags, &mode_of(mode), |directory, path| real(directory, path, mode, flags))
+    }
+    /// chown(2).
+    fn chown(path: *const c_char, uid: uid_t, gid: gid_t) -> c_int { set_at(HERE, path, 0, &owner_of(uid, gid), |_, path| real(path, uid, gid)) }
+    /// lchown(2).
+    fn lchown(path: *const c_char, uid: uid_t, gid: gid_t) -> c_int {
+        set_at(HERE, path, libc::AT_SYMLINK_NOFOLLOW, &owner_of(uid, gid), |_, path| real(path, uid, gid))
+    }
+    /// fchown(2).
+    fn fchown(fd: c_int, uid: uid_t, gid: gid_t) -> c_int { set_fd(fd, &owner_of(uid, gid)) }
+    /// fchownat(2).
+    fn fchownat(directory: c_int, path: *const c_char, uid: uid_t, gid: gid_t, flags: c_int) -> c_int {
+        set_at(directory, path, flags, &owner_of(uid, gid), |directory, path| real(directory, path, uid, gid, flags))
+    }
+    /// utime(2).
+    fn utime(path: *const c_char, times: *const utimbuf) -> c_int { set_at(HERE, path, 0, &utimbuf_of(times), |_, path| real(path, times)) }
+    /// utimes(2).
+    fn utimes(path: *const c_char, times: *const timeval) -> c_int { set_at(HERE, path, 0, &timevals_of(times), |_, path| real(path, times)) }
+    /// lutimes(3).
+    fn lutimes(path: *const c_char, times: *const timeval) -> c_int {
+        set_at(HERE, path, libc::AT_SYMLINK_NOFOLLOW, &timevals_of(times), |_, path| real(path, times))
+    }
+    /// futimes(3).
+    fn futimes(fd: c_int, times: *const timeval) -> c_int { set_fd(fd, &timevals_of(times)) }
+    /// futimesat(3).
+    fn futimesat(directory: c_int, path: *const c_char, times: *const timeval) -> c_int {
+        set_at(directory, path, 0, &timevals_of(times), |directory, path| real(directory, path, times))
+    }
+    /// futimens(3).
+    fn futimens(fd: c_int, times: *const timespec) -> c_int { set_fd(fd, &times_of(times)?) }
+    /// utimensat(2).
+    fn utimensat(directory: c_int, path: *const c_char, times: *const timespec, flags: c_int) -> c_int {
+        if path.is_null() {
+            return set_fd(directory, &times_of(times)?);
+        }
+        set_at(directory, path, flags, &times_of(times)?, |directory, path| real(directory, path, times, flags))
+    }
+    /// truncate(2).
+    fn truncate(path: *const c_char, bytes: off_t) -> c_int { truncate_at(path, bytes, |_, path| real(path, bytes)) }
+    /// truncate(2).
+    fn truncate64(path: *const c_char, bytes: off_t) -> c_int { truncate_at(path, bytes, |_, path| real(path, bytes)) }
+    /// ftruncate(2).
+    fn ftruncate(fd: c_int, bytes: off_t) -> c_int { truncate_fd(fd, bytes) }
+    /// ftruncate(2).
+    fn ftruncate64(fd: c_int, bytes: off_t) -> c_int { truncate_fd(fd, bytes) }
+}

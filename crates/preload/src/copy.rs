@@ -1,0 +1,190 @@
+//! Copies the kernel would make between descriptors: here through a buffer, because it only sees placeholders.
+
+use crate::data;
+use crate::ffi;
+use crate::hook::{Out, hooks, kept};
+use crate::raw;
+use crate::table::{self, Found, Open};
+use libc::{c_int, c_uint, loff_t, off_t, size_t, ssize_t};
+
+/// Bytes copied at once: a whole transfer of most servers.
+const BUFFER_BYTES: usize = 1024 * 1024;
+
+/// One end of a copy.
+enum End {
+    File(Open),
+    Elsewhere(c_int),
+}
+
+fn end(fd: c_int) -> Result<End, Out> {
+    match table::find(fd)? {
+        Found::File(file) => Ok(End::File(file)),
+        Found::Directory(..) => Err(Out::Errno(libc::EISDIR)),
+        Found::Elsewhere => Ok(End::Elsewhere(fd)),
+    }
+}
+
+impl End {
+    fn read(&self, at: Option<off_t>, buffer: &mut [u8]) -> Result<usize, Out> {
+        match (self, at) {
+            (Self::File(file), Some(at)) => data::read_at(file, position(at)?, buffer),
+            (Self::File(file), None) => data::read_here(file, buffer),
+            (Self::Elsewhere(fd), Some(at)) => {
+                Ok(kept(data::pread::real(*fd, buffer.as_mut_ptr().cast(), buffer.len(), at))? as usize)
+            }
+            (Self::Elsewhere(fd), None) => {
+                Ok(kept(data::read::real(*fd, buffer.as_mut_ptr().cast(), buffer.len()))? as usize)
+            }
+        }
+    }
+
+    fn write(&self, at: Option<off_t>, bytes: &[u8]) -> Result<usize, Out> {
+        match (self, at) {
+            (Self::File(file), Some(at)) => data::write_at(file, position(at)?, bytes),
+            (Self::File(file), None) => data::write_here(file, bytes),
+            (Self::Elsewhere(fd), Some(at)) => {
+                Ok(kept(data::pwrite::real(*fd, bytes.as_ptr().cast(), bytes.len(), at))? as usize)
+            }
+            (Self::Elsewhere(fd), None) => Ok(kept(data::write::real(*fd, bytes.as_ptr().cast(), bytes.len()))? as usize),
+        }
+    }
+
+    /// Takes back what was read and not written.
+    fn step_back(&self, bytes: usize) {
+        let (Self::Elsewhere(fd) | Self::File(Open { fd, .. })) = self;
+        let _ = raw::lseek(*fd, -(bytes as off_t), libc::SEEK_CUR);
+    }
+}
+
+fn position(at: off_t) -> Result<u64, Out> {
+    u64::try_from(at).map_err(|_| Out::Errno(libc::EINVAL))
+}
+
+/// Memory of our own for the time of a copy.
+struct Buffer(*mut u8);
+
+impl Buffer {
+    fn new() -> Result<Self, Out> {
+        raw::map(BUFFER_BYTES).map(Self).ok_or(Out::Errno(libc::ENOMEM))
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        ffi::bytes_mut(self.0.cast(), BUFFER_BYTES)
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        raw::unmap(self.0, BUFFER_BYTES);
+    }
+}
+
+/// Copies up to `count` bytes; what was copied before an error counts, the error is for the next call.
+fn copy(from: &End, mut from_at: Option<off_t>, to: &End, mut to_at: Option<off_t>, count: usize) -> Result<usize, Out> {
+    let mut buffer = Buffer::new()?;
+    let mut done = 0;
+    while done < count {
+        let room = BUFFER_BYTES.min(count - done);
+        let got = match from.read(from_at, &mut buffer.bytes()[..room]) {
+            Ok(0) => break,
+            Ok(got) => got,
+            Err(out) if done == 0 => return Err(out),
+            Err(_) => break,
+        };
+        let mut written = 0;
+        let mut failed = None;
+        while written < got {
+            match to.write(to_at.map(|at| at + written as off_t), &buffer.bytes()[written..got]) {
+                Ok(0) => break,
+                Ok(bytes) => written += bytes,
+                Err(out) => {
+                    failed = Some(out);
+                    break;
+                }
+            }
+        }
+        done += written;
+        from_at = from_at.map(|at| at + written as off_t);
+        to_at = to_at.map(|at| at + written as off_t);
+        if written < got {
+            if from_at.is_none() {
+                from.step_back(got - written);
+            }
+            match failed {
+                Some(out) if done == 0 => return Err(out),
+                _ => break,
+            }
+        }
+    }
+    Ok(done)
+}
+
+fn send(out: c_int, input: c_int, offset: *mut off_t, count: size_t) -> Result<ssize_t, Out> {
+    if !crate::mounts::any() {
+        return Err(Out::Pass);
+    }
+    let (from, to) = (end(input)?, end(out)?);
+    if let (End::Elsewhere(_), End::Elsewhere(_)) = (&from, &to) {
+        return Err(Out::Pass);
+    }
+    let at = ffi::take(offset);
+    let done = copy(&from, at, &to, None, count.min(ffi::COUNT_MAX))?;
+    if let Some(at) = at {
+        ffi::put(offset, at + done as off_t)?;
+    }
+    Ok(done as ssize_t)
+}
+
+pub(crate) fn copy_range(
+    input: c_int,
+    from_at: *mut loff_t,
+    out: c_int,
+    to_at: *mut loff_t,
+    count: size_t,
+    flags: c_uint,
+) -> Result<ssize_t, Out> {
+    if !crate::mounts::any() {
+        return Err(Out::Pass);
+    }
+    let (from, to) = (end(input)?, end(out)?);
+    match (&from, &to) {
+        (End::Elsewhere(_), End::Elsewhere(_)) => return Err(Out::Pass),
+        (_, End::File(file)) if raw::fcntl(file.fd, libc::F_GETFL, 0)? & libc::O_APPEND != 0 => {
+            return Err(Out::Errno(libc::EBADF));
+        }
+        _ if flags != 0 => return Err(Out::Errno(libc::EINVAL)),
+        _ => {}
+    }
+    let (begin, target) = (ffi::take(from_at), ffi::take(to_at));
+    let done = copy(&from, begin, &to, target, count.min(ffi::COUNT_MAX))?;
+    if let Some(begin) = begin {
+        ffi::put(from_at, begin + done as loff_t)?;
+    }
+    if let Some(target) = target {
+        ffi::put(to_at, target + done as loff_t)?;
+    }
+    Ok(done as ssize_t)
+}
+
+/// splice, vmsplice and tee move pages; of a file on a mount there are none. Callers fall back to read and write.
+fn no_pages(one: c_int, other: c_int) -> Result<ssize_t, Out> {
+    match (end(one)?, end(other)?) {
+        (End::Elsewhere(_), End::Elsewhere(_)) => Err(Out::Pass),
+        _ => Err(Out::Errno(libc::EINVAL)),
+    }
+}
+
+hooks! {
+    /// sendfile(2).
+    fn sendfile(out: c_int, input: c_int, offset: *mut off_t, count: size_t) -> ssize_t { send(out, input, offset, count) }
+    /// sendfile(2).
+    fn sendfile64(out: c_int, input: c_int, offset: *mut off_t, count: size_t) -> ssize_t { send(out, input, offset, count) }
+    /// copy_file_range(2).
+    fn copy_file_range(input: c_int, from_at: *mut loff_t, out: c_int, to_at: *mut loff_t, count: size_t, flags: c_uint) -> ssize_t {
+        copy_range(input, from_at, out, to_at, count, flags)
+    }
+    /// splice(2).
+    fn splice(input: c_int, from_at: *mut loff_t, out: c_int, to_at: *mut loff_t, count: size_t, flags: c_uint) -> ssize_t {
+        no_pages(input, out)
+    }
+}

@@ -1,0 +1,346 @@
+//! Bytes: read, write and their many names, and the offset of a descriptor.
+//!
+//! The offset is the placeholder's: the kernel shares it over dup and fork. A read or write reserves its range by
+//! moving the offset first, which the kernel does atomically, and gives back what it did not use.
+
+use crate::ffi;
+use crate::hook::{Out, hooks};
+use crate::raw;
+use crate::table::{self, Open};
+use dnfs::mount::Durability;
+use libc::{c_char, c_int, c_void, iovec, off_t, size_t, ssize_t};
+use std::io::{IoSlice, IoSliceMut};
+
+/// Vectors are copied to the stack in groups of this many: the caller's own array must stay as it is.
+const GROUP: usize = 64;
+
+impl Open {
+    fn readable(&self) -> Result<(), Out> {
+        if self.flags & libc::O_ACCMODE == libc::O_WRONLY { Err(Out::Errno(libc::EBADF)) } else { Ok(()) }
+    }
+
+    fn writable(&self) -> Result<(), Out> {
+        if self.flags & libc::O_ACCMODE == libc::O_RDONLY { Err(Out::Errno(libc::EBADF)) } else { Ok(()) }
+    }
+
+    /// What the description asks of each write.
+    fn durability(&self) -> Durability {
+        // O_SYNC contains O_DSYNC's bit.
+        if self.flags & libc::O_SYNC == libc::O_SYNC {
+            Durability::FileSync
+        } else if self.flags & libc::O_DSYNC != 0 {
+            Durability::DataSync
+        } else {
+            Durability::Cached
+        }
+    }
+
+    /// O_APPEND can change after open: the kernel knows.
+    fn appends(&self) -> bool {
+        raw::fcntl(self.fd, libc::F_GETFL, 0).is_ok_and(|flags| flags & libc::O_APPEND != 0)
+    }
+}
+
+/// Reads at an offset.
+pub(crate) fn read_at(file: &Open, offset: u64, buffer: &mut [u8]) -> Result<usize, Out> {
+    file.readable()?;
+    if buffer.is_empty() {
+        return Ok(0);
+    }
+    Ok(file.mount.read(file.file, offset, &mut [IoSliceMut::new(buffer)])?)
+}
+
+/// Writes at an offset; the description's O_APPEND is not looked at.
+pub(crate) fn write_at(file: &Open, offset: u64, bytes: &[u8]) -> Result<usize, Out> {
+    file.writable()?;
+    if bytes.is_empty() {
+        return Ok(0);
+    }
+    Ok(file.mount.write(file.file, offset, &[IoSlice::new(bytes)], file.durability())?)
+}
+
+/// read(2).
+pub(crate) fn read_here(file: &Open, buffer: &mut [u8]) -> Result<usize, Out> {
+    file.readable()?;
+    let wanted = buffer.len();
+    let offset = reserve(file.fd, wanted)?;
+    let outcome = read_at(file, offset, buffer);
+    give_back(file.fd, wanted, *outcome.as_ref().unwrap_or(&0));
+    outcome
+}
+
+/// write(2).
+pub(crate) fn write_here(file: &Open, bytes: &[u8]) -> Result<usize, Out> {
+    write_vector_here(file, &[IoSlice::new(bytes)])
+}
+
+fn reserve(fd: c_int, bytes: usize) -> Result<u64, Out> {
+    let end = raw::lseek(fd, bytes as off_t, libc::SEEK_CUR)?;
+    Ok(end as u64 - bytes as u64)
+}
+
+fn give_back(fd: c_int, reserved: usize, used: usize) {
+    if used < reserved {
+        let _ = raw::lseek(fd, used as off_t - reserved as off_t, libc::SEEK_CUR);
+    }
+}
+
+fn read_vector_at(file: &Open, offset: u64, vector: &[IoSliceMut<'_>]) -> Result<usize, Out> {
+    file.readable()?;
+    let mut done = 0;
+    for group in vector.chunks(GROUP) {
+        let mut copy: [IoSliceMut<'_>; GROUP] = [const { empty_mut() }; GROUP];
+        let mut wanted = 0;
+        for (to, from) in copy.iter_mut().zip(group) {
+            *to = IoSliceMut::new(ffi::bytes_mut(from.as_ptr() as *mut c_void, from.len()));
+            wanted += from.len();
+        }
+        if wanted == 0 {
+            continue;
+        }
+        match file.mount.read(file.file, offset + done as u64, &mut copy[..group.len()]) {
+            Ok(got) => done += got,
+            Err(error) if done == 0 => return Err(error.into()),
+            Err(_) => return Ok(done),
+        }
+        if done < wanted {
+            break;
+        }
+    }
+    Ok(done)
+}
+
+const fn empty_mut() -> IoSliceMut<'static> {
+    // SAFETY: IoSliceMut has iovec's layout by its documentation; no bytes at a dangling pointer is a valid empty slice.
+    unsafe { std::mem::transmute(iovec { iov_base: std::ptr::dangling_mut::<u8>().cast(), iov_len: 0 }) }
+}
+
+fn write_vector_at(file: &Open, offset: u64, vector: &[IoSlice<'_>], how: Durability) -> Result<usize, Out> {
+    file.writable()?;
+    if total(vector)? == 0 {
+        return Ok(0);
+    }
+    Ok(file.mount.write(file.file, offset, vector, how)?)
+}
+
+fn append(file: &Open, vector: &[IoSlice<'_>], how: Durability) -> Result<(usize, u64), Out> {
+    file.writable()?;
+    if total(vector)? == 0 {
+        return Ok((0, file.mount.size(file.file)));
+    }
+    Ok(file.mount.append(file.file, vector, how)?)
+}
+
+fn total(vector: &[IoSlice<'_>]) -> Result<usize, Out> {
+    vector
+        .iter()
+        .try_fold(0usize, |sum, slice| sum.checked_add(slice.len()))
+        .filter(|sum| isize::try_from(*sum).is_ok())
+        .ok_or(Out::Errno(libc::EINVAL))
+}
+
+fn write_vector_here(file: &Open, vector: &[IoSlice<'_>]) -> Result<usize, Out> {
+    file.writable()?;
+    if file.appends() {
+        let (written, offset) = append(file, vector, file.durability())?;
+        let _ = raw::lseek(file.fd, (offset + written as u64) as off_t, libc::SEEK_SET);
+        return Ok(written);
+    }
+    let wanted = total(vector)?;
+    let offset = reserve(file.fd, wanted)?;
+    let outcome = write_vector_at(file, offset, vector, file.durability());
+    give_back(file.fd, wanted, *outcome.as_ref().unwrap_or(&0));
+    outcome
+}
+
+fn read_vector_here(file: &Open, vector: &[IoSliceMut<'_>]) -> Result<usize, Out> {
+    file.readable()?;
+    let wanted = vector.iter().map(|slice| slice.len()).sum();
+    let offset = reserve(file.fd, wanted)?;
+    let outcome = read_vector_at(file, offset, vector);
+    give_back(file.fd, wanted, *outcome.as_ref().unwrap_or(&0));
+    outcome
+}
+
+fn position(offset: off_t) -> Result<u64, Out> {
+    u64::try_from(offset).map_err(|_| Out::Errno(libc::EINVAL))
+}
+
+/// pwrite: Linux appends when the description says O_APPEND, whatever the offset.
+fn positioned_write(file: &Open, vector: &[IoSlice<'_>], offset: off_t) -> Result<ssize_t, Out> {
+    let offset = position(offset)?;
+    let written = if file.appends() {
+        append(file, vector, file.durability())?.0
+    } else {
+        write_vector_at(file, offset, vector, file.durability())?
+    };
+    Ok(written as ssize_t)
+}
+
+/// pwritev2: an offset of −1 is the descriptor's own.
+fn flagged_write(file: &Open, vector: &[IoSlice<'_>], offset: off_t, flags: c_int) -> Result<ssize_t, Out> {
+    const KNOWN: c_int = libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC | libc::RWF_APPEND;
+    if flags & !KNOWN != 0 {
+        return Err(Out::Errno(libc::EOPNOTSUPP));
+    }
+    if flags & (KNOWN & !libc::RWF_HIPRI) == 0 {
+        return if offset == -1 {
+            Ok(write_vector_here(file, vector)? as ssize_t)
+        } else {
+            positioned_write(file, vector, offset)
+        };
+    }
+    let how = if flags & libc::RWF_SYNC != 0 {
+        Durability::FileSync
+    } else if flags & libc::RWF_DSYNC != 0 {
+        Durability::DataSync
+    } else {
+        file.durability()
+    };
+    if flags & libc::RWF_APPEND != 0 || file.appends() {
+        return Ok(append(file, vector, how)?.0 as ssize_t);
+    }
+    if offset != -1 {
+        return Ok(write_vector_at(file, position(offset)?, vector, how)? as ssize_t);
+    }
+    let wanted = total(vector)?;
+    let offset = reserve(file.fd, wanted)?;
+    let outcome = write_vector_at(file, offset, vector, how);
+    give_back(file.fd, wanted, *outcome.as_ref().unwrap_or(&0));
+    Ok(outcome? as ssize_t)
+}
+
+fn flagged_read(file: &Open, vector: &[IoSliceMut<'_>], offset: off_t, flags: c_int) -> Result<ssize_t, Out> {
+    if flags & !libc::RWF_HIPRI != 0 {
+        return Err(Out::Errno(libc::EOPNOTSUPP));
+    }
+    let got =
+        if offset == -1 { read_vector_here(file, vector)? } else { read_vector_at(file, position(offset)?, vector)? };
+    Ok(got as ssize_t)
+}
+
+fn pread_at(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t) -> Result<ssize_t, Out> {
+    let file = table::file(fd)?;
+    Ok(read_at(&file, position(offset)?, ffi::bytes_mut(buffer, count))? as ssize_t)
+}
+
+fn pwrite_at(fd: c_int, buffer: *const c_void, count: size_t, offset: off_t) -> Result<ssize_t, Out> {
+    let file = table::file(fd)?;
+    positioned_write(&file, &[IoSlice::new(ffi::bytes(buffer, count))], offset)
+}
+
+fn preadv_at(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> Result<ssize_t, Out> {
+    let file = table::file(fd)?;
+    Ok(read_vector_at(&file, position(offset)?, ffi::vector_mut(vector, count)?)? as ssize_t)
+}
+
+fn pwritev_at(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> Result<ssize_t, Out> {
+    let file = table::file(fd)?;
+    positioned_write(&file, ffi::vector(vector, count)?, offset)
+}
+
+fn seek(fd: c_int, offset: off_t, whence: c_int) -> Result<off_t, Out> {
+    let file = table::file(fd).map_err(|out| if out == Out::Errno(libc::EISDIR) { Out::Pass } else { out })?;
+    let size = || file.mount.size(file.file) as off_t;
+    let to = match whence {
+        libc::SEEK_END => size().checked_add(offset).ok_or(Out::Errno(libc::EOVERFLOW))?,
+        libc::SEEK_DATA | libc::SEEK_HOLE if offset < 0 || offset >= size() => return Err(Out::Errno(libc::ENXIO)),
+        libc::SEEK_DATA => offset,
+        libc::SEEK_HOLE => size(),
+        _ => return Err(Out::Pass),
+    };
+    Ok(raw::lseek(fd, to, libc::SEEK_SET)?)
+}
+
+hooks! {
+    /// read(2).
+    fn read(fd: c_int, buffer: *mut c_void, count: size_t) -> ssize_t {
+        Ok(read_here(&table::file(fd)?, ffi::bytes_mut(buffer, count))? as ssize_t)
+    }
+    /// read(2), libc's other name.
+    fn __read(fd: c_int, buffer: *mut c_void, count: size_t) -> ssize_t {
+        Ok(read_here(&table::file(fd)?, ffi::bytes_mut(buffer, count))? as ssize_t)
+    }
+    /// read(2), fortified.
+    fn __read_chk(fd: c_int, buffer: *mut c_void, count: size_t, room: size_t) -> ssize_t {
+        if count > room { return Err(Out::Pass) } // libc ends the process
+        Ok(read_here(&table::file(fd)?, ffi::bytes_mut(buffer, count))? as ssize_t)
+    }
+    /// write(2).
+    fn write(fd: c_int, buffer: *const c_void, count: size_t) -> ssize_t {
+        Ok(write_here(&table::file(fd)?, ffi::bytes(buffer, count))? as ssize_t)
+    }
+    /// write(2), libc's other name.
+    fn __write(fd: c_int, buffer: *const c_void, count: size_t) -> ssize_t {
+        Ok(write_here(&table::file(fd)?, ffi::bytes(buffer, count))? as ssize_t)
+    }
+    /// pread(2).
+    fn pread(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t) -> ssize_t { pread_at(fd, buffer, count, offset) }
+    /// pread(2).
+    fn pread64(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t) -> ssize_t { pread_at(fd, buffer, count, offset) }
+    /// pread(2), libc's other name.
+    fn __pread64(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t) -> ssize_t { pread_at(fd, buffer, count, offset) }
+    /// pread(2), fortified.
+    fn __pread_chk(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t, room: size_t) -> ssize_t {
+        if count > room { return Err(Out::Pass) }
+        pread_at(fd, buffer, count, offset)
+    }
+    /// pread(2), fortified.
+    fn __pread64_chk(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t, room: size_t) -> ssize_t {
+        if count > room { return Err(Out::Pass) }
+        pread_at(fd, buffer, count, offset)
+    }
+    /// pwrite(2).
+    fn pwrite(fd: c_int, buffer: *const c_void, count: size_t, offset: off_t) -> ssize_t { pwrite_at(fd, buffer, count, offset) }
+    /// pwrite(2).
+    fn pwrite64(fd: c_int, buffer: *const c_void, count: size_t, offset: off_t) -> ssize_t { pwrite_at(fd, buffer, count, offset) }
+    /// pwrite(2), libc's other name.
+    fn __pwrite64(fd: c_int, buffer: *const c_void, count: size_t, offset: off_t) -> ssize_t { pwrite_at(fd, buffer, count, offset) }
+    /// readv(2).
+    fn readv(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t {
+        Ok(read_vector_here(&table::file(fd)?, ffi::vector_mut(vector, count)?)? as ssize_t)
+    }
+    /// writev(2).
+    fn writev(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t {
+        Ok(write_vector_here(&table::file(fd)?, ffi::vector(vector, count)?)? as ssize_t)
+    }
+    /// preadv(2).
+    fn preadv(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t { preadv_at(fd, vector, count, offset) }
+    /// preadv(2).
+    fn preadv64(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t { preadv_at(fd, vector, count, offset) }
+    /// pwritev(2).
+    fn pwritev(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t { pwritev_at(fd, vector, count, offset) }
+    /// pwritev(2).
+    fn pwritev64(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t { pwritev_at(fd, vector, count, offset) }
+    /// preadv2(2).
+    fn preadv2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
+        flagged_read(&table::file(fd)?, ffi::vector_mut(vector, count)?, offset, flags)
+    }
+    /// preadv2(2).
+    fn preadv64v2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
+        flagged_read(&table::file(fd)?, ffi::vector_mut(vector, count)?, offset, flags)
+    }
+    /// pwritev2(2).
+    fn pwritev2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
+        flagged_write(&table::file(fd)?, ffi::vector(vector, count)?, offset, flags)
+    }
+    /// pwritev2(2).
+    fn pwritev64v2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
+        flagged_write(&table::file(fd)?, ffi::vector(vector, count)?, offset, flags)
+    }
+    /// lseek(2).
+    fn lseek(fd: c_int, offset: off_t, whence: c_int) -> off_t { seek(fd, offset, whence) }
+    /// lseek(2).
+    fn lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t { seek(fd, offset, whence) }
+    /// lseek(2), libc's other name.
+    fn __lseek(fd: c_int, offset: off_t, whence: c_int) -> off_t { seek(fd, offset, whence) }
+    /// dprintf(3) writes behind our back into a placeholder: formatted here.
+    fn vdprintf(fd: c_int, format: *const c_char, list: *mut c_void) -> c_int {
+        let file = table::file(fd)?;
+        let mut text: *mut c_char = std::ptr::null_mut();
+        let length = crate::stdio::format(&mut text, format, list)?;
+        let outcome = write_here(&file, ffi::bytes(text.cast(), length));
+        crate::stdio::release(text);
+        Ok(outcome? as c_int)
+    }
+}

@@ -1,0 +1,216 @@
+//! The life of descriptors: they are the kernel's; we only take note, and keep our sockets out of reach.
+
+use crate::ffi;
+use crate::hook::{Out, hooks, kept};
+use crate::mounts;
+use crate::raw;
+use crate::standard;
+use crate::table::{self, Found, Open};
+use libc::{c_int, c_uint, c_ulong};
+
+/// Where flock's lock lies among the placeholder's record locks: one byte nobody else has a use for.
+const FLOCK_BYTE: i64 = i64::MAX - 1;
+
+/// The regular file behind `fd`, even if its placeholder was written to: life goes on for close and dup.
+fn file_if_any(fd: c_int) -> Option<Open> {
+    match table::find(fd) {
+        Ok(Found::File(file)) => Some(file),
+        Ok(_) => None,
+        Err(_) => table::known(fd),
+    }
+}
+
+/// A descriptor of our own sockets does not exist for the program.
+fn protect(fd: c_int) -> Result<(), Out> {
+    if dnfs::is_internal_fd(fd) { Err(Out::Errno(libc::EBADF)) } else { Ok(()) }
+}
+
+fn close_fd(fd: c_int, real: impl FnOnce() -> c_int) -> Result<c_int, Out> {
+    if !mounts::any() {
+        return Err(Out::Pass);
+    }
+    protect(fd)?;
+    let file = file_if_any(fd);
+    table::forget(fd);
+    let answer = kept(real());
+    if let Some(file) = file {
+        file.mount.closed(file.file);
+    }
+    answer
+}
+
+/// dup2 and dup3: `to` stops being what it was.
+fn onto(from: c_int, to: c_int, real: impl FnOnce() -> c_int) -> Result<c_int, Out> {
+    if !mounts::any() || from == to {
+        return Err(Out::Pass);
+    }
+    protect(from)?;
+    protect(to)?;
+    let source = file_if_any(from);
+    let replaced = file_if_any(to);
+    let answer = kept(real())?;
+    note(source.as_ref(), to);
+    if let Some(replaced) = replaced {
+        replaced.mount.closed(replaced.file);
+    }
+    standard::rebound(to);
+    Ok(answer)
+}
+
+fn duplicated(from: c_int, real: impl FnOnce() -> c_int) -> Result<c_int, Out> {
+    if !mounts::any() {
+        return Err(Out::Pass);
+    }
+    protect(from)?;
+    let source = file_if_any(from);
+    let to = kept(real())?;
+    note(source.as_ref(), to);
+    standard::rebound(to);
+    Ok(to)
+}
+
+fn note(source: Option<&Open>, to: c_int) {
+    match source {
+        Some(source) => table::duplicate(source, to),
+        None => table::forget(to),
+    }
+}
+
+/// Closes a range around our own sockets.
+pub(crate) fn close_between(first: c_uint, last: c_uint, flags: c_int, real: impl Fn(c_uint, c_uint, c_int) -> c_int) -> Result<c_int, Out> {
+    if !mounts::any() || first > last {
+        return Err(Out::Pass);
+    }
+    let end = last.min(table::LIMIT as c_uint - 1);
+    let mut files = Vec::new();
+    if flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 {
+        for fd in (first..=end).map(|fd| fd as c_int).take_while(|fd| *fd <= table::highest()) {
+            if let Some(file) = table::known(fd) {
+                files.push(file);
+                table::forget(fd);
+            }
+        }
+    }
+    let mut from = first;
+    let mut answer = 0;
+    for fd in (first..=end).filter(|fd| dnfs::is_internal_fd(*fd as c_int)) {
+        if from < fd {
+            answer = real(from, fd - 1, flags).min(answer);
+        }
+        from = fd + 1;
+    }
+    if from <= last {
+        answer = real(from, last, flags).min(answer);
+    }
+    let answer = kept(answer);
+    for file in files {
+        file.mount.closed(file.file);
+    }
+    answer
+}
+
+/// flock: the placeholder's own flock says that the file is open, so the program's is an open-file-description lock
+/// on one byte, which has the same life.
+fn flock_file(file: &Open, how: c_int) -> Result<c_int, Out> {
+    let kind = match how & !libc::LOCK_NB {
+        libc::LOCK_SH => libc::F_RDLCK,
+        libc::LOCK_EX => libc::F_WRLCK,
+        libc::LOCK_UN => libc::F_UNLCK,
+        _ => return Err(Out::Errno(libc::EINVAL)),
+    };
+    // SAFETY: struct flock is plain integers; zero is valid.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = kind as _;
+    lock.l_whence = libc::SEEK_SET as _;
+    lock.l_start = FLOCK_BYTE;
+    lock.l_len = 1;
+    let command = if how & libc::LOCK_NB != 0 { libc::F_OFD_SETLK } else { libc::F_OFD_SETLKW };
+    match raw::record_lock(file.fd, command, &lock) {
+        Ok(()) => Ok(0),
+        Err(libc::EAGAIN | libc::EACCES) => Err(Out::Errno(libc::EWOULDBLOCK)),
+        Err(errno) => Err(Out::Errno(errno)),
+    }
+}
+
+/// fcntl on a file of ours; all that is the kernel's own business passes.
+fn control(fd: c_int, command: c_int, argument: usize, real: impl FnOnce(usize) -> c_int) -> Result<c_int, Out> {
+    if !mounts::any() {
+        return Err(Out::Pass);
+    }
+    match command {
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => duplicated(fd, || real(argument)),
+        libc::F_SETFL => {
+            table::file(fd)?;
+            kept(real(argument & !(libc::O_DIRECT as usize | libc::O_ASYNC as usize)))
+        }
+        libc::F_SETLK | libc::F_SETLKW | libc::F_GETLK | libc::F_OFD_SETLK | libc::F_OFD_SETLKW | libc::F_OFD_GETLK => {
+            let file = table::file(fd)?;
+            let at = argument as *mut libc::flock;
+            let Some(mut lock) = ffi::take(at).filter(|lock| c_int::from(lock.l_whence) == libc::SEEK_END) else {
+                return Err(Out::Pass);
+            };
+            // The placeholder's end is not the file's.
+            lock.l_whence = libc::SEEK_SET as _;
+            lock.l_start += file.mount.size(file.file) as i64;
+            let answer = kept(real(std::ptr::from_mut(&mut lock) as usize))?;
+            if matches!(command, libc::F_GETLK | libc::F_OFD_GETLK) {
+                ffi::put(at, lock)?;
+            }
+            Ok(answer)
+        }
+        _ => Err(Out::Pass),
+    }
+}
+
+hooks! {
+    /// close(2).
+    fn close(fd: c_int) -> c_int { close_fd(fd, || real(fd)) }
+    /// close(2), libc's other name.
+    fn __close(fd: c_int) -> c_int { close_fd(fd, || real(fd)) }
+    /// close_range(2).
+    fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int { close_between(first, last, flags, |first, last, flags| real(first, last, flags)) }
+    /// closefrom(3).
+    fn closefrom(low: c_int) -> () {
+        close_between(low.max(0) as c_uint, c_uint::MAX, 0, |first, last, flags| close_range::real(first, last, flags)).map(drop)
+    }
+    /// dup(2).
+    fn dup(from: c_int) -> c_int { duplicated(from, || real(from)) }
+    /// dup2(2).
+    fn dup2(from: c_int, to: c_int) -> c_int { onto(from, to, || real(from, to)) }
+    /// dup2(2), libc's other name.
+    fn __dup2(from: c_int, to: c_int) -> c_int { onto(from, to, || real(from, to)) }
+    /// dup3(2).
+    fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int { onto(from, to, || real(from, to, flags)) }
+    /// fcntl(2).
+    fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int { control(fd, command, argument, |argument| real(fd, command, argument)) }
+    /// fcntl(2).
+    fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int { control(fd, command, argument, |argument| real(fd, command, argument)) }
+    /// fcntl(2), libc's other name.
+    fn __fcntl(fd: c_int, command: c_int, argument: usize) -> c_int { control(fd, command, argument, |argument| real(fd, command, argument)) }
+    /// flock(2).
+    fn flock(fd: c_int, how: c_int) -> c_int {
+        match table::find(fd)? {
+            Found::File(file) => flock_file(&file, how),
+            Found::Directory(..) | Found::Elsewhere => Err(Out::Pass), // a mirror directory has locks of its own
+        }
+    }
+    /// ioctl(2).
+    fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int {
+        const CLONE: c_ulong = 0x4004_9409; // FICLONE
+        const CLONE_RANGE: c_ulong = 0x4020_940d; // FICLONERANGE
+        match request {
+            libc::FIONREAD => {
+                let file = table::file(fd)?;
+                let at = raw::lseek(fd, 0, libc::SEEK_CUR)?;
+                let left = file.mount.size(file.file) as i64 - at;
+                ffi::put(argument as *mut c_int, left.clamp(0, c_int::MAX.into()) as c_int)?;
+                Ok(0)
+            }
+            CLONE | CLONE_RANGE => {
+                table::file(fd)?;
+                Err(Out::Errno(libc::EOPNOTSUPP))
+            }
+            _ => Err(Out::Pass),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Durability and space: what fsync promises, and what NFSv3 has no word for.
+
+use crate::hook::{Out, hooks};
+use crate::mounts;
+use crate::table::{self, Found};
+use libc::{c_int, c_uint, off_t, size_t, ssize_t};
+
+/// fsync and fdatasync: one COMMIT if anything of the file may still be lost, by whichever process it was written.
+fn sync_fd(fd: c_int) -> Result<c_int, Out> {
+    match table::find(fd)? {
+        Found::File(file) => {
+            file.mount.sync(file.file, file.cursor)?;
+            Ok(0)
+        }
+        Found::Directory(..) => Ok(0), // names are durable before the server answers (RFC 1813 4.8)
+        Found::Elsewhere => Err(Out::Pass),
+    }
+}
+
+/// A call that only advises, on a file of ours.
+fn advice(fd: c_int) -> Result<c_int, Out> {
+    match table::find(fd)? {
+        Found::Elsewhere => Err(Out::Pass),
+        Found::File(_) | Found::Directory(..) => Ok(0),
+    }
+}
+
+/// posix_fallocate returns the errno. libc's own emulation must never run: it would write into the placeholder.
+fn no_allocate(fd: c_int) -> Result<c_int, Out> {
+    match table::file(fd) {
+        Ok(_) => Ok(libc::EOPNOTSUPP),
+        Err(Out::Errno(errno)) => Ok(errno),
+        Err(Out::Pass) => Err(Out::Pass),
+    }
+}
+
+hooks! {
+    /// fsync(2).
+    fn fsync(fd: c_int) -> c_int { sync_fd(fd) }
+    /// fdatasync(2).
+    fn fdatasync(fd: c_int) -> c_int { sync_fd(fd) }
+    /// sync_file_range(2): a hint that promises nothing; the data is at the server already.
+    fn sync_file_range(fd: c_int, offset: off_t, bytes: off_t, flags: c_uint) -> c_int { advice(fd) }
+    /// syncfs(2).
+    fn syncfs(fd: c_int) -> c_int {
+        match table::find(fd)? {
+            Found::File(file) => file.mount.sync_all()?,
+            Found::Directory(mounted, _) => mounted.attach()?.sync_all()?,
+            Found::Elsewhere => return Err(Out::Pass),
+        }
+        Ok(0)
+    }
+    /// sync(2).
+    fn sync() -> () {
+        for mounted in mounts::all() {
+            if let Some(mount) = mounted.attached() {
+                let _ = mount.sync_all(); // sync(2) reports no error; the next fsync of each file does
+            }
+        }
+        Err(Out::Pass)
+    }
+    /// posix_fadvise(2): returns an errno.
+    fn posix_fadvise(fd: c_int, offset: off_t, bytes: off_t, advice_given: c_int) -> c_int { advice(fd) }
+    /// posix_fadvise(2).
+    fn posix_fadvise64(fd: c_int, offset: off_t, bytes: off_t, advice_given: c_int) -> c_int { advice(fd) }
+    /// readahead(2).
+    fn readahead(fd: c_int, offset: off_t, count: size_t) -> ssize_t { advice(fd).map(|zero| zero as ssize_t) }
+    /// posix_fallocate(3).
+    fn posix_fallocate(fd: c_int, offset: off_t, bytes: off_t) -> c_int { no_allocate(fd) }
+    /// posix_fallocate(3).
+    fn posix_fallocate64(fd: c_int, offset: off_t, bytes: off_t) -> c_int { no_allocate(fd) }
+    /// fallocate(2): NFSv3 cannot reserve space.
+    fn fallocate(fd: c_int, mode: c_int, offset: off_t, bytes: off_t) -> c_int {
+        table::file(fd)?;
+        Err(Out::Errno(libc::EOPNOTSUPP))
+    }
+    /// fallocate(2).
+    fn fallocate64(fd: c_int, mode: c_int, offset: off_t, bytes: off_t) -> c_int {
+        table::file(fd)?;
+        Err(Out::Errno(libc::EOPNOTSUPP))
+    }
+}

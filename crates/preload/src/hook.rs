@@ -1,0 +1,197 @@
+//! How a libc function is replaced: one macro, one way in, one way out.
+//!
+//! Each hook is three functions. The exported one (libc's name) looks at its return address: a call from inside this
+//! library (dnfs and the standard library call libc too) goes on to libc at once, so our own code never re-enters a
+//! hook. A flag per thread would not do: a signal handler of the program that runs while its thread is inside an RPC
+//! must be served. Any other call goes to the hook proper, which never unwinds and leaves `errno` as a libc function
+//! would: unchanged on success.
+
+use crate::raw::Errno;
+use libc::{c_int, c_void};
+use std::ffi::CStr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Where this library is mapped; both zero until the constructor ran.
+pub(crate) static TEXT_BASE: AtomicUsize = AtomicUsize::new(0);
+/// Bytes of this library's mapping from [`TEXT_BASE`].
+pub(crate) static TEXT_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+/// Why a hook has no answer of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Out {
+    /// Not ours: libc shall do it.
+    Pass,
+    /// It failed with this errno.
+    Errno(Errno),
+}
+
+impl From<Errno> for Out {
+    fn from(errno: Errno) -> Self {
+        Self::Errno(errno)
+    }
+}
+
+/// The value by which a libc function says that it failed.
+pub(crate) trait Failure {
+    /// That value.
+    const FAILED: Self;
+}
+
+macro_rules! failures { ($($type:ty => $value:expr),*) => { $(impl Failure for $type { const FAILED: Self = $value; })* } }
+failures!(i32 => -1, i64 => -1, isize => -1, u32 => u32::MAX, () => ());
+
+impl<T> Failure for *mut T {
+    const FAILED: Self = std::ptr::null_mut();
+}
+impl<T> Failure for *const T {
+    const FAILED: Self = std::ptr::null();
+}
+
+/// libc's `errno`.
+pub(crate) fn errno() -> Errno {
+    // SAFETY: the address is that of this thread's errno, always valid.
+    unsafe { *libc::__errno_location() }
+}
+
+/// Sets libc's `errno`.
+pub(crate) fn set_errno(value: Errno) {
+    // SAFETY: the address is that of this thread's errno, always valid.
+    unsafe { *libc::__errno_location() = value }
+}
+
+/// Runs a hook's body: no unwinding, `errno` kept on success; `pass` is libc's own function.
+pub(crate) fn entered<R: Failure>(pass: impl FnOnce() -> R, body: impl FnOnce() -> Result<R, Out>) -> R {
+    let saved = errno();
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(value)) => {
+            set_errno(saved);
+            value
+        }
+        Ok(Err(Out::Pass)) => {
+            set_errno(saved);
+            pass()
+        }
+        Ok(Err(Out::Errno(errno))) => {
+            set_errno(errno);
+            R::FAILED
+        }
+        Err(_) => {
+            set_errno(libc::EIO);
+            R::FAILED
+        }
+    }
+}
+
+/// The answer of a libc function we called ourselves: its failure becomes its errno.
+pub(crate) fn kept<R: Failure + PartialEq>(answer: R) -> Result<R, Out> {
+    if answer == R::FAILED { Err(Out::Errno(errno())) } else { Ok(answer) }
+}
+
+/// Stands in for a function this libc does not have.
+extern "C" fn missing() -> isize {
+    set_errno(libc::ENOSYS);
+    -1
+}
+
+/// The next definition of `name` after ours, looked up once.
+pub(crate) fn next(slot: &AtomicUsize, name: &CStr) -> usize {
+    let known = slot.load(Ordering::Relaxed);
+    if known != 0 {
+        return known;
+    }
+    // SAFETY: dlsym with a NUL-terminated name.
+    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) } as usize;
+    let found = if found == 0 { missing as *const () as usize } else { found };
+    slot.store(found, Ordering::Relaxed);
+    found
+}
+
+/// Learns where this library lies, so that calls from inside it can be told from the program's.
+pub(crate) fn learn_own_text() {
+    unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, _data: *mut c_void) -> c_int {
+        // SAFETY: the loader hands a valid record whose headers are readable.
+        let (base, headers) = unsafe {
+            let info = &*info;
+            (info.dlpi_addr as usize, std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)))
+        };
+        let here = learn_own_text as *const () as usize;
+        for header in headers.iter().filter(|h| h.p_type == libc::PT_LOAD && h.p_flags & libc::PF_X != 0) {
+            let start = base + header.p_vaddr as usize;
+            let bytes = header.p_memsz as usize;
+            if (start..start + bytes).contains(&here) {
+                TEXT_BASE.store(start, Ordering::Relaxed);
+                TEXT_BYTES.store(bytes, Ordering::Relaxed);
+                return 1;
+            }
+        }
+        0
+    }
+    // SAFETY: `visit` has the callback's signature and keeps nothing.
+    unsafe { libc::dl_iterate_phdr(Some(visit), std::ptr::null_mut()) };
+}
+
+/// The exported entry: our own calls go to `pass`, all others to `hook`. Only scratch registers are touched.
+#[cfg(target_arch = "x86_64")]
+macro_rules! entry { ($pass:path, $hook:path) => {
+    core::arch::naked_asm!(
+        "mov r11, [rsp]",
+        "sub r11, [rip + {base}]",
+        "cmp r11, [rip + {bytes}]",
+        "jb {pass}",
+        "jmp {hook}",
+        base = sym $crate::hook::TEXT_BASE, bytes = sym $crate::hook::TEXT_BYTES, pass = sym $pass, hook = sym $hook,
+    )
+} }
+
+/// The exported entry: our own calls go to `pass`, all others to `hook`. Only scratch registers are touched.
+#[cfg(target_arch = "aarch64")]
+macro_rules! entry { ($pass:path, $hook:path) => {
+    core::arch::naked_asm!(
+        "adrp x16, {base}", "ldr x16, [x16, :lo12:{base}]", "sub x16, x30, x16",
+        "adrp x17, {bytes}", "ldr x17, [x17, :lo12:{bytes}]", "cmp x16, x17",
+        "b.lo 2f", "b {hook}", "2: b {pass}",
+        base = sym $crate::hook::TEXT_BASE, bytes = sym $crate::hook::TEXT_BYTES, pass = sym $pass, hook = sym $hook,
+    )
+} }
+pub(crate) use entry;
+
+/// Declares hooks. `fn name(args) -> type { body }` makes a module `name` with `real` (libc's own) and the exported
+/// symbol; the body is a `Result<type, Out>`.
+macro_rules! hooks {
+    ($($(#[doc = $doc:literal])* fn $name:ident($($arg:ident : $type:ty),* $(,)?) -> $answer:ty $body:block)*) => { $(
+        $(#[doc = $doc])*
+        #[allow(unused_imports, reason = "not every hook needs what its file imports")]
+        pub(crate) mod $name {
+            use super::*;
+
+            static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+            type Function = unsafe extern "C" fn($($type),*) -> $answer;
+
+            /// libc's own function.
+            #[allow(dead_code, reason = "used where a hook goes on to libc by hand")]
+            pub(crate) extern "C" fn real($($arg: $type),*) -> $answer {
+                const NAME: &std::ffi::CStr = match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                    Ok(name) => name,
+                    Err(_) => c"",
+                };
+                // SAFETY: the next definition of a libc name has the signature libc documents for it.
+                let function: Function = unsafe { std::mem::transmute($crate::hook::next(&NEXT, NAME)) };
+                // SAFETY: the arguments are the caller's own, who keeps the function's contract.
+                unsafe { function($($arg),*) }
+            }
+
+            /// Ours.
+            pub(crate) extern "C" fn hook($($arg: $type),*) -> $answer {
+                $crate::hook::entered::<$answer>(|| real($($arg),*), || -> Result<$answer, Out> { $body })
+            }
+
+            /// # Safety
+            /// As libc documents.
+            #[unsafe(naked)]
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name() { $crate::hook::entry!(real, hook) }
+        }
+    )* };
+}
+pub(crate) use hooks;

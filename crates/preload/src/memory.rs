@@ -1,0 +1,65 @@
+//! mmap: a private mapping of a file is a copy of it, read at once; a shared one can't be kept in step with the server.
+
+use crate::data;
+use crate::ffi;
+use crate::hook::{Failure, Out, hooks, kept};
+use crate::raw;
+use crate::table;
+use libc::{c_int, c_void, off_t, size_t};
+
+fn map_file(
+    bytes: size_t,
+    protection: c_int,
+    flags: c_int,
+    fd: c_int,
+    offset: off_t,
+    real: impl FnOnce(c_int) -> Mapping,
+) -> Result<Mapping, Out> {
+    if flags & libc::MAP_ANONYMOUS != 0 || fd < 0 {
+        return Err(Out::Pass);
+    }
+    let file = table::file(fd).map_err(|out| if out == Out::Errno(libc::EISDIR) { Out::Errno(libc::ENODEV) } else { out })?;
+    if flags & libc::MAP_TYPE != libc::MAP_PRIVATE {
+        return Err(Out::Errno(libc::ENODEV));
+    }
+    if file.flags & libc::O_ACCMODE == libc::O_WRONLY {
+        return Err(Out::Errno(libc::EACCES));
+    }
+    let offset = u64::try_from(offset).map_err(|_| Out::Errno(libc::EINVAL))?;
+    let memory = kept(real(flags | libc::MAP_ANONYMOUS))?.0;
+    let whole = bytes.next_multiple_of(4096);
+    let fill = || -> Result<(), Out> {
+        raw::protect(memory.cast(), whole, libc::PROT_READ | libc::PROT_WRITE)?;
+        let mut done = 0;
+        while done < bytes {
+            let chunk = ffi::bytes_mut(memory.cast::<u8>().wrapping_add(done).cast(), bytes - done);
+            match data::read_at(&file, offset + done as u64, chunk)? {
+                0 => break, // beyond the end: zeroes, where the kernel would send SIGBUS
+                got => done += got,
+            }
+        }
+        Ok(raw::protect(memory.cast(), whole, protection)?)
+    };
+    fill().inspect_err(|_| raw::unmap(memory.cast(), whole))?;
+    Ok(Mapping(memory))
+}
+
+/// What mmap gives: it fails with MAP_FAILED, not with a null pointer.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mapping(*mut c_void);
+
+impl Failure for Mapping {
+    const FAILED: Self = Self(libc::MAP_FAILED);
+}
+
+hooks! {
+    /// mmap(2).
+    fn mmap(at: *mut c_void, bytes: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t) -> Mapping {
+        map_file(bytes, protection, flags, fd, offset, |flags| real(at, bytes, protection, flags, -1, 0))
+    }
+    /// mmap(2).
+    fn mmap64(at: *mut c_void, bytes: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t) -> Mapping {
+        map_file(bytes, protection, flags, fd, offset, |flags| real(at, bytes, protection, flags, -1, 0))
+    }
+}

@@ -1,0 +1,185 @@
+//! The mounts of this process: parsed at start, attached when a path first reaches one.
+
+use crate::hook::Out;
+use crate::raw;
+use crate::say::say;
+use dnfs::mount::{Mount, MountSpec};
+use dnfs::Credentials;
+use std::ffi::{CStr, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// Mounts of one process at most: each is a line of an environment variable, and a path is compared with each.
+pub(crate) const MOUNTS_MAX: usize = 8;
+/// The environment variable: one `PATH=URL` per line.
+pub(crate) const VARIABLE: &CStr = c"MILLRACE_MOUNTS";
+
+/// A mount, attached or not.
+pub(crate) struct Mounted {
+    /// Its number.
+    pub(crate) index: usize,
+    spec: MountSpec,
+    up: OnceLock<Mount>,
+    busy: AtomicU32, // thread id of who attaches, 0 for nobody
+}
+
+static MOUNTS: [OnceLock<Mounted>; MOUNTS_MAX] = [const { OnceLock::new() }; MOUNTS_MAX];
+static ANY: AtomicBool = AtomicBool::new(false);
+static CAREFUL: AtomicBool = AtomicBool::new(false);
+static ROOT: OnceLock<Vec<u8>> = OnceLock::new();
+static ROOT_DEVICE: AtomicU64 = AtomicU64::new(u64::MAX);
+
+/// Whether this process has mounts at all.
+#[inline]
+pub(crate) fn any() -> bool {
+    ANY.load(Ordering::Relaxed)
+}
+
+/// Whether a mount's local path exists, so that a local call could fall through unseen.
+pub(crate) fn careful() -> bool {
+    CAREFUL.load(Ordering::Relaxed)
+}
+
+/// All mounts.
+pub(crate) fn all() -> impl Iterator<Item = &'static Mounted> {
+    MOUNTS.iter().filter_map(OnceLock::get)
+}
+
+/// A mount by its number.
+pub(crate) fn by_index(index: usize) -> Option<&'static Mounted> {
+    MOUNTS.get(index)?.get()
+}
+
+/// Reads the environment. Called once, by the constructor; touches no network.
+pub(crate) fn parse(value: &[u8]) {
+    let mut index = 0;
+    for line in value.split(|b| *b == b'\n').filter(|line| !line.is_empty()) {
+        let spec = match MountSpec::parse(line) {
+            Ok(spec) => spec,
+            Err(error) => {
+                say(format_args!("{}: {error}; this mount is not active", String::from_utf8_lossy(line)));
+                continue;
+            }
+        };
+        let Some(slot) = MOUNTS.get(index) else {
+            say(format_args!("more than {MOUNTS_MAX} mounts; the rest is not active"));
+            break;
+        };
+        let mut local = spec.local_path.clone();
+        local.push(0);
+        let shadowed = CStr::from_bytes_with_nul(&local).is_ok_and(|path| raw::stat(path, false).is_ok());
+        CAREFUL.fetch_or(shadowed, Ordering::Relaxed);
+        let mounted = Mounted { index, spec, up: OnceLock::new(), busy: AtomicU32::new(0) };
+        if slot.set(mounted).is_ok() {
+            index += 1;
+        }
+    }
+    if index > 0 {
+        let _ = ROOT.set(dnfs::mount::runtime_root().into_os_string().as_encoded_bytes().to_vec());
+        learn_root_device();
+        ANY.store(true, Ordering::Release);
+    }
+}
+
+/// Remembers the device of the runtime directory (or of the nearest folder above it that exists).
+fn learn_root_device() {
+    let Some(root) = ROOT.get() else { return };
+    let mut path = root.clone();
+    loop {
+        path.push(0);
+        if let Some(stat) = CStr::from_bytes_with_nul(&path).ok().and_then(|p| raw::stat(p, true).ok()) {
+            ROOT_DEVICE.store(stat.st_dev, Ordering::Relaxed);
+            return;
+        }
+        path.pop();
+        match path.iter().rposition(|b| *b == b'/') {
+            Some(slash) if slash > 0 => path.truncate(slash),
+            _ => return,
+        }
+    }
+}
+
+/// Whether this device may hold placeholders.
+#[inline]
+pub(crate) fn is_runtime_device(device: u64) -> bool {
+    ROOT_DEVICE.load(Ordering::Relaxed) == device
+}
+
+/// Whether an absolute path of the host lies in the runtime directory of this user.
+pub(crate) fn is_below_root(path: &[u8]) -> bool {
+    ROOT.get().and_then(|root| path.strip_prefix(root.as_slice())).is_some_and(|rest| rest.first() == Some(&b'/'))
+}
+
+/// What lies below a mount's runtime directory at this absolute path of the host: the mount and the rest,
+/// without a slash in front.
+pub(crate) fn below_runtime(path: &[u8]) -> Option<(&'static Mounted, &[u8])> {
+    if !is_below_root(path) {
+        return None;
+    }
+    all().find_map(|mounted| {
+        let mount = mounted.attach().ok()?;
+        let rest = path.strip_prefix(mount.runtime_dir().as_os_str().as_bytes())?;
+        rest.strip_prefix(b"/").or_else(|| rest.is_empty().then_some(rest)).map(|rest| (mounted, rest))
+    })
+}
+
+impl Mounted {
+    /// The local path: absolute, no slash at its end.
+    pub(crate) fn local_path(&self) -> &[u8] {
+        &self.spec.local_path
+    }
+
+    /// The mount, if it is attached.
+    pub(crate) fn attached(&self) -> Option<&Mount> {
+        self.up.get()
+    }
+
+    /// The mount, attached now if it was not.
+    ///
+    /// # Errors
+    /// EIO when the server refuses (the reason is said on stderr).
+    pub(crate) fn attach(&self) -> Result<&Mount, Out> {
+        if let Some(mount) = self.up.get() {
+            return Ok(mount);
+        }
+        let me = std::process::id();
+        while self.busy.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            // Another thread of ours attaches, unless the mark was inherited by a fork in that moment.
+            if self.busy.load(Ordering::Relaxed) != me {
+                self.busy.store(0, Ordering::Relaxed);
+            }
+            std::thread::yield_now();
+        }
+        let outcome = match self.up.get() {
+            Some(mount) => Ok(mount),
+            None => match Mount::attach(&self.spec, &Credentials::of_process()) {
+                Ok(mount) => Ok(self.up.get_or_init(|| mount)),
+                Err(error) => {
+                    let path = OsStr::from_bytes(&self.spec.local_path).to_string_lossy();
+                    say(format_args!("cannot mount {} at {path}: {error}", self.spec.url));
+                    Err(Out::from(error))
+                }
+            },
+        };
+        self.busy.store(0, Ordering::Release);
+        outcome
+    }
+
+    /// The device number that `stat` shows for everything on this mount: the same in every process.
+    pub(crate) fn device(&self) -> u64 {
+        let hash = self.spec.local_path.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        libc::makedev(0x6d7, (hash >> 40) as u32 & 0xf_ffff)
+    }
+}
+
+/// In the child of a fork: nothing of the parent's sockets may be used again.
+pub(crate) extern "C" fn after_fork_child() {
+    for mounted in all() {
+        if let Some(mount) = mounted.up.get() {
+            mount.after_fork_child();
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! Names: making, removing, renaming and linking them, links' texts, and the working directory.
+
+use crate::attributes::of_entry;
+use crate::cwd;
+use crate::ffi;
+use crate::hook::{Out, hooks, kept};
+use crate::open::masked;
+use crate::place::{self, Target};
+use crate::raw;
+use crate::rights;
+use crate::table::{self, Found};
+use dnfs::mount::{Entry, Mount};
+use dnfs::nfs3::{FileType, NodeData, SetAttr, SpecData};
+use libc::{c_char, c_int, c_uint, dev_t, mode_t, size_t, ssize_t};
+
+const HERE: c_int = libc::AT_FDCWD;
+
+fn kind(entry: &Entry) -> Option<FileType> {
+    entry.object.as_ref().map(|object| object.attr.kind)
+}
+
+/// The kind of something that must be there.
+fn existing(entry: &Entry) -> Result<FileType, Out> {
+    kind(entry).ok_or(Out::Errno(libc::ENOENT))
+}
+
+/// Something that must not be there.
+fn free(entry: &Entry) -> Result<(), Out> {
+    if entry.object.is_some() { Err(Out::Errno(libc::EEXIST)) } else { Ok(()) }
+}
+
+fn make_directory(mount: &Mount, entry: &Entry, mode: mode_t) -> Result<c_int, Out> {
+    free(entry)?;
+    mount.mkdir(entry, masked(mode))?;
+    Ok(0)
+}
+
+fn remove_directory(mount: &Mount, entry: &Entry) -> Result<c_int, Out> {
+    if existing(entry)? != FileType::Directory {
+        return Err(Out::Errno(libc::ENOTDIR));
+    }
+    mount.rmdir(entry)?;
+    cwd::removed(mount, &entry.path);
+    Ok(0)
+}
+
+fn remove_file(mount: &Mount, entry: &Entry) -> Result<c_int, Out> {
+    if existing(entry)? == FileType::Directory {
+        return Err(Out::Errno(libc::EISDIR));
+    }
+    mount.unlink(entry)?;
+    Ok(0)
+}
+
+fn remove_at(
+    directory: c_int,
+    path: *const c_char,
+    flags: c_int,
+    local: impl FnOnce(c_int, *const c_char) -> c_int,
+) -> Result<c_int, Out> {
+    place::at(
+        directory,
+        path,
+        false,
+        |_, mount, entry| {
+            if flags & libc::AT_REMOVEDIR != 0 { remove_directory(mount, entry) } else { remove_file(mount, entry) }
+        },
+        local,
+    )
+}
+
+/// Two paths that must be in one world: what to do on a mount, what on this host.
+fn pair(
+    from: (c_int, *const c_char),
+    to: (c_int, *const c_char),
+    on_mount: impl FnOnce(&Mount, &Entry, &Entry) -> Result<c_int, Out>,
+    local: impl FnOnce((c_int, *const c_char), (c_int, *const c_char)) -> c_int,
+) -> Result<c_int, Out> {
+    if !crate::mounts::any() {
+        return Err(Out::Pass);
+    }
+    match (place::target_or_linked(from.0, from.1)?, place::target_or_linked(to.0, to.1)?) {
+        (Target::At(one, mount, from), Target::At(other, _, to)) if one.index == other.index => on_mount(mount, &from, &to),
+        (Target::Local(one), Target::Local(other)) => {
+            let path_of = |other: &Option<std::ffi::CString>, given: (c_int, *const c_char)| {
+                other.as_ref().map_or(given, |path| (HERE, path.as_ptr()))
+            };
+            kept(local(path_of(&one, from), path_of(&other, to)))
+        }
+        (Target::At(_, _, entry), _) if entry.object.is_none() => Err(Out::Errno(libc::ENOENT)),
+        _ => Err(Out::Errno(libc::EXDEV)),
+    }
+}
+
+fn rename_on_mount(mount: &Mount, from: &Entry, to: &Entry, flags: c_uint) -> Result<c_int, Out> {
+    let moved = existing(from)?;
+    if flags & !libc::RENAME_NOREPLACE != 0 {
+        return Err(Out::Errno(libc::EINVAL));
+    }
+    if flags & libc::RENAME_NOREPLACE != 0 {
+        free(to)?;
+    }
+    match (moved, kind(to)) {
+        (FileType::Directory, Some(other)) if other != FileType::Directory => return Err(Out::Errno(libc::ENOTDIR)),
+        (file, Some(FileType::Directory)) if file != FileType::Directory => return Err(Out::Errno(libc::EISDIR)),
+        _ => {}
+    }
+    mount.rename(from, to)?;
+    if moved == FileType::Directory {
+        cwd::renamed(mount, &from.path, &to.path);
+    }
+    Ok(0)
+}
+
+fn link_on_mount(mount: &Mount, from: &Entry, to: &Entry) -> Result<c_int, Out> {
+    if existing(from)? == FileType::Directory {
+        return Err(Out::Errno(libc::EPERM));
+    }
+    free(to)?;
+    mount.link(from, to)?;
+    Ok(0)
+}
+
+fn symlink_to(text: *const c_char, mount: &Mount, entry: &Entry) -> Result<c_int, Out> {
+    free(entry)?;
+    mount.symlink(entry, ffi::path(text)?)?;
+    Ok(0)
+}
+
+fn read_link(mount: &Mount, entry: &Entry, into: *mut c_char, room: size_t) -> Result<ssize_t, Out> {
+    if existing(entry)? != FileType::SymLink {
+        return Err(Out::Errno(libc::EINVAL));
+    }
+    let text = mount.readlink(entry)?;
+    let count = text.len().min(room);
+    ffi::bytes_mut(into.cast(), count).copy_from_slice(&text[..count]);
+    Ok(count as ssize_t)
+}
+
+fn make_node(mount: &Mount, entry: &Entry, mode: mode_t, device: dev_t) -> Result<c_int, Out> {
+    free(entry)?;
+    let set = SetAttr { mode: Some(masked(mode)), ..SetAttr::default() };
+    let numbers = SpecData { major: libc::major(device), minor: libc::minor(device) };
+    let what = match mode & libc::S_IFMT {
+        0 | libc::S_IFREG => {
+            // A regular file by mknod is an exclusive create.
+            let how = dnfs::mount::OpenHow { write: true, create: true, exclusive: true, mode: masked(mode), ..Default::default() };
+            let file = mount.open(entry, &how)?;
+            mount.closed(file);
+            return Ok(0);
+        }
+        libc::S_IFIFO => NodeData::Pipe(FileType::Fifo, set),
+        libc::S_IFSOCK => NodeData::Pipe(FileType::Socket, set),
+        libc::S_IFCHR => NodeData::Device(FileType::Character, set, numbers),
+        libc::S_IFBLK => NodeData::Device(FileType::Block, set, numbers),
+        _ => return Err(Out::Errno(libc::EINVAL)),
+    };
+    mount.mknod(entry, what)?;
+    Ok(0)
+}
+
+hooks! {
+    /// mkdir(2).
+    fn mkdir(path: *const c_char, mode: mode_t) -> c_int {
+        place::at(HERE, path, false, |_, mount, entry| make_directory(mount, entry, mode), |_, path| real(path, mode))
+    }
+    /// mkdirat(2).
+    fn mkdirat(directory: c_int, path: *const c_char, mode: mode_t) -> c_int {
+        place::at(directory, path, false, |_, mount, entry| make_directory(mount, entry, mode), |directory, path| real(directory, path, mode))
+    }
+    /// rmdir(2).
+    fn rmdir(path: *const c_char) -> c_int { remove_at(HERE, path, libc::AT_REMOVEDIR, |_, path| real(path)) }
+    /// unlink(2).
+    fn unlink(path: *const c_char) -> c_int { remove_at(HERE, path, 0, |_, path| real(path)) }
+    /// unlinkat(2).
+    fn unlinkat(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
+        remove_at(directory, path, flags, |directory, path| real(directory, path, flags))
+    }
+    /// remove(3).
+    fn remove(path: *const c_char) -> c_int {
+        place::at(HERE, path, false, |_, mount, entry| match kind(entry) {
+            Some(FileType::Directory) => remove_directory(mount, entry),
+            _ => remove_file(mount, entry),
+        }, |_, path| real(path))
+    }
+    /// rename(2).
+    fn rename(from: *const c_char, to: *const c_char) -> c_int {
+        pair((HERE, from), (HERE, to), |mount, from, to| rename_on_mount(mount, from, to, 0), |from, to| real(from.1, to.1))
+    }
+    /// renameat(2).
+    fn renameat(old: c_int, from: *const c_char, new: c_int, to: *const c_char) -> c_int {
+        pair((old, from), (new, to), |mount, from, to| rename_on_mount(mount, from, to, 0), |from, to| real(from.0, from.1, to.0, to.1))
+    }
+    /// renameat2(2).
+    fn renameat2(old: c_int, from: *const c_char, new: c_int, to: *const c_char, flags: c_uint) -> c_int {
+        pair((old, from), (new, to), |mount, from, to| rename_on_mount(mount, from, to, flags),
+            |from, to| real(from.0, from.1, to.0, to.1, flags))
+    }
+    /// link(2).
+    fn link(from: *const c_char, to: *const c_char) -> c_int {
+        pair((HERE, from), (HERE, to), link_on_mount, |from, to| real(from.1, to.1))
+    }
+    /// linkat(2).
+    fn linkat(old: c_int, from: *const c_char, new: c_int, to: *const c_char, flags: c_int) -> c_int {
+        pair((old, from), (new, to), link_on_mount, |from, to| real(from.0, from.1, to.0, to.1, flags))
+    }
+    /// symlink(2).
+    fn symlink(text: *const c_char, path: *const c_char) -> c_int {
+        place::at(HERE, path, false, |_, mount, entry| symlink_to(text, mount, entry), |_, path| real(text, path))
+    }
+    /// symlinkat(2).
+    fn symlinkat(text: *const c_char, directory: c_int, path: *const c_char) -> c_int {
+        place::at(directory, path, false, |_, mount, entry| symlink_to(text, mount, entry), |directory, path| real(text, directory, path))
+    }
+    /// readlink(2).
+    fn readlink(path: *const c_char, into: *mut c_char, room: size_t) -> ssize_t {
+        place::at(HERE, path, false, |_, mount, entry| read_link(mount, entry, into, room), |_, path| real(path, into, room))
+    }
+    /// readlinkat(2).
+    fn readlinkat(directory: c_int, path: *const c_char, into: *mut c_char, room: size_t) -> ssize_t {
+        place::at(directory, path, false, |_, mount, entry| read_link(mount, entry, into, room),
+            |directory, path| real(directory, path, into, room))
+    }
+    /// readlink(2), fortified.
+    fn __readlink_chk(path: *const c_char, into: *mut c_char, room: size_t, size: size_t) -> ssize_t {
+        if room > size { return Err(Out::Pass) } // libc ends the process
+        place::at(HERE, path, false, |_, mount, entry| read_link(mount, entry, into, room), |_, path| real(path, into, room, size))
+    }
+    /// readlinkat(2), fortified.
+    fn __readlinkat_chk(directory: c_int, path: *const c_char, into: *mut c_char, room: size_t, size: size_t) -> ssize_t {
+        if room > size { return Err(Out::Pass) }
+        place::at(directory, path, false, |_, mount, entry| read_link(mount, entry, into, room),
+            |directory, path| real(directory, path, into, room, size))
+    }
+    /// mknod(2).
+    fn mknod(path: *const c_char, mode: mode_t, device: dev_t) -> c_int {
+        place::at(HERE, path, false, |_, mount, entry| make_node(mount, entry, mode, device), |_, path| real(path, mode, device))
+    }
+    /// mknodat(2).
+    fn mknodat(directory: c_int, path: *const c_char, mode: mode_t, device: dev_t) -> c_int {
+        place::at(directory, path, false, |_, mount, entry| make_node(mount, entry, mode, device),
+            |directory, path| real(directory, path, mode, device))
+    }
+    /// mkfifo(3): a pipe on a mount could be made but not opened.
+    fn mkfifo(path: *const c_char, mode: mode_t) -> c_int {
+        place::at(HERE, path, false, |_, _, _| Err(Out::Errno(libc::EOPNOTSUPP)), |_, path| real(path, mode))
+    }
+    /// mkfifoat(3).
+    fn mkfifoat(directory: c_int, path: *const c_char, mode: mode_t) -> c_int {
+        place::at(directory, path, false, |_, _, _| Err(Out::Errno(libc::EOPNOTSUPP)), |directory, path| real(directory, path, mode))
+    }
+}
+
+fn change_directory(mount: &Mount, entry: &Entry) -> Result<c_int, Out> {
+    let attr = of_entry(mount, entry)?;
+    if attr.kind != FileType::Directory {
+        return Err(Out::Errno(libc::ENOTDIR));
+    }
+    rights::check(&attr, libc::X_OK, true)?;
+    raw::chdir(&cwd::make(mount, &entry.path)?)?;
+    Ok(0)
+}
+
+/// The working directory's path as the program shall see it.
+fn working_directory() -> Result<Vec<u8>, Out> {
+    let mut buffer = [0u8; libc::PATH_MAX as usize];
+    let (mounted, below) = cwd::current(&mut buffer).ok_or(Out::Pass)?;
+    Ok(visible(mounted.local_path(), below))
+}
+
+/// A path below a mount's root as the program shall see it.
+fn visible(local: &[u8], below: &[u8]) -> Vec<u8> {
+    let below = below.strip_prefix(b"/").unwrap_or(below);
+    if below.is_empty() { local.to_vec() } else { [local, b"/", below].concat() }
+}
+
+fn give_working_directory(into: *mut c_char, room: size_t) -> Result<*mut c_char, Out> {
+    if !crate::mounts::any() {
+        return Err(Out::Pass);
+    }
+    let path = working_directory()?;
+    if into.is_null() {
+        return if room == 0 || path.len() < room { ffi::give_string(&path) } else { Err(Out::Errno(libc::ERANGE)) };
+    }
+    ffi::put_string(into, room, &path)?;
+    Ok(into)
+}
+
+/// The physical path of something that exists, in whichever world.
+fn real_path(
+    path: *const c_char,
+    into: *mut c_char,
+    local: impl FnOnce(*const c_char, *mut c_char) -> *mut c_char,
+) -> Result<*mut c_char, Out> {
+    place::at(
+        HERE,
+        path,
+        true,
+        |mounted, _, entry| {
+            existing(entry)?;
+            let path = visible(mounted.local_path(), &entry.path);
+            if into.is_null() {
+                return ffi::give_string(&path);
+            }
+            ffi::put_string(into, libc::PATH_MAX as usize, &path).map_err(|_| Out::Errno(libc::ENAMETOOLONG))?;
+            Ok(into)
+        },
+        |_, path| local(path, into),
+    )
+}
+
+hooks! {
+    /// chdir(2).
+    fn chdir(path: *const c_char) -> c_int {
+        place::at(HERE, path, true, |_, mount, entry| change_directory(mount, entry), |_, path| real(path))
+    }
+    /// chroot(2): the runtime directory and the mounts would be out of reach.
+    fn chroot(path: *const c_char) -> c_int {
+        place::at(HERE, path, true, |_, _, _| Err(Out::Errno(libc::EOPNOTSUPP)), |_, path| real(path))
+    }
+    /// getcwd(3).
+    fn getcwd(into: *mut c_char, room: size_t) -> *mut c_char {
+        if !into.is_null() && room == 0 { return Err(Out::Pass) } // EINVAL
+        give_working_directory(into, room)
+    }
+    /// getcwd(3), fortified.
+    fn __getcwd_chk(into: *mut c_char, room: size_t, size: size_t) -> *mut c_char {
+        if room > size { return Err(Out::Pass) } // libc ends the process
+        give_working_directory(into, room)
+    }
+    /// getwd(3).
+    fn getwd(into: *mut c_char) -> *mut c_char { give_working_directory(into, libc::PATH_MAX as usize) }
+    /// get_current_dir_name(3).
+    fn get_current_dir_name() -> *mut c_char { give_working_directory(std::ptr::null_mut(), 0) }
+    /// realpath(3).
+    fn realpath(path: *const c_char, into: *mut c_char) -> *mut c_char { real_path(path, into, |path, into| real(path, into)) }
+    /// realpath(3), fortified.
+    fn __realpath_chk(path: *const c_char, into: *mut c_char, size: size_t) -> *mut c_char {
+        real_path(path, into, |path, into| real(path, into, size))
+    }
+    /// canonicalize_file_name(3).
+    fn canonicalize_file_name(path: *const c_char) -> *mut c_char {
+        real_path(path, std::ptr::null_mut(), |path, _| real(path))
+    }
+    /// fchdir(2): a directory of a mount is one of the mirror, so the kernel does it.
+    fn fchdir(fd: c_int) -> c_int {
+        match table::find(fd)? {
+            Found::File(_) => Err(Out::Errno(libc::ENOTDIR)),
+            Found::Directory(..) | Found::Elsewhere => Err(Out::Pass),
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Opening: every open of a file is a fresh open of its placeholder, every open of a directory one of its mirror.
+
+use crate::cwd;
+use crate::hook::{Out, hooks, kept};
+use crate::mounts::Mounted;
+use crate::place;
+use crate::raw;
+use crate::rights;
+use crate::table;
+use dnfs::mount::{Entry, Mount, OpenHow};
+use dnfs::nfs3::{FileType, NfsStatus};
+use libc::{c_char, c_int, c_uint, mode_t};
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Times an open is begun again because the file was removed between the answer and the placeholder's lock.
+const ATTEMPTS_MAX: usize = 16;
+
+/// What the kernel shall not do to a placeholder.
+const STRIPPED: c_int = libc::O_DIRECT
+    | libc::O_TRUNC
+    | libc::O_CREAT
+    | libc::O_EXCL
+    | libc::O_DIRECTORY
+    | libc::O_NOFOLLOW
+    | libc::O_PATH
+    | libc::O_NOATIME;
+
+/// The file creation mask, as the program last set it.
+static UMASK: AtomicU32 = AtomicU32::new(0o022);
+
+/// Learns the mask. Called once, by the constructor.
+pub(crate) fn learn_umask() {
+    let mask = raw::umask(0o077);
+    raw::umask(mask);
+    UMASK.store(mask, Ordering::Relaxed);
+}
+
+/// A mode less what the mask takes away.
+pub(crate) fn masked(mode: mode_t) -> u32 {
+    mode & 0o7777 & !UMASK.load(Ordering::Relaxed)
+}
+
+hooks! {
+    /// umask(2).
+    fn umask(mask: mode_t) -> mode_t {
+        UMASK.store(mask & 0o777, Ordering::Relaxed);
+        Err(Out::Pass)
+    }
+    /// open(2).
+    fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+        open_at(libc::AT_FDCWD, path, flags, mode, |_, path| real(path, flags, mode))
+    }
+    /// open(2).
+    fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+        open_at(libc::AT_FDCWD, path, flags, mode, |_, path| real(path, flags, mode))
+    }
+    /// open(2), libc's other name.
+    fn __open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+        open_at(libc::AT_FDCWD, path, flags, mode, |_, path| real(path, flags, mode))
+    }
+    /// open(2), libc's other name.
+    fn __open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+        open_at(libc::AT_FDCWD, path, flags, mode, |_, path| real(path, flags, mode))
+    }
+    /// open(2) without a mode, fortified.
+    fn __open_2(path: *const c_char, flags: c_int) -> c_int {
+        open_at(libc::AT_FDCWD, path, flags, 0, |_, path| real(path, flags))
+    }
+    /// open(2) without a mode, fortified.
+    fn __open64_2(path: *const c_char, flags: c_int) -> c_int {
+        open_at(libc::AT_FDCWD, path, flags, 0, |_, path| real(path, flags))
+    }
+    /// openat(2).
+    fn openat(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+        open_at(directory, path, flags, mode, |directory, path| real(directory, path, flags, mode))
+    }
+    /// openat(2).
+    fn openat64(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+        open_at(directory, path, flags, mode, |directory, path| real(directory, path, flags, mode))
+    }
+    /// openat(2) without a mode, fortified.
+    fn __openat_2(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
+        open_at(directory, path, flags, 0, |directory, path| real(directory, path, flags))
+    }
+    /// openat(2) without a mode, fortified.
+    fn __openat64_2(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
+        open_at(directory, path, flags, 0, |directory, path| real(directory, path, flags))
+    }
+    /// creat(2).
+    fn creat(path: *const c_char, mode: mode_t) -> c_int {
+        open_at(libc::AT_FDCWD, path, CREAT, mode, |_, path| real(path, mode))
+    }
+    /// creat(2).
+    fn creat64(path: *const c_char, mode: mode_t) -> c_int {
+        open_at(libc::AT_FDCWD, path, CREAT, mode, |_, path| real(path, mode))
+    }
+}
+
+const CREAT: c_int = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
+
+/// Opens a path in whichever world it is.
+pub(crate) fn open_at(
+    directory: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mode: mode_t,
+    local: impl FnOnce(c_int, *const c_char) -> c_int,
+) -> Result<c_int, Out> {
+    let exclusive = flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0;
+    let follow = flags & libc::O_NOFOLLOW == 0 && !exclusive;
+    let again = |_: &Entry| place::target(directory, path, follow);
+    let fd = place::at(
+        directory,
+        path,
+        follow,
+        |mounted, mount, entry| on_mount(mounted, mount, entry, flags, mode, again),
+        local,
+    )?;
+    crate::standard::rebound(fd);
+    Ok(fd)
+}
+
+fn on_mount(
+    mounted: &'static Mounted,
+    mount: &'static Mount,
+    entry: &Entry,
+    flags: c_int,
+    mode: mode_t,
+    again: impl Fn(&Entry) -> Result<place::Target, Out>,
+) -> Result<c_int, Out> {
+    if flags & libc::O_TMPFILE == libc::O_TMPFILE {
+        return Err(Out::Errno(libc::EOPNOTSUPP));
+    }
+    let mut fresh: Option<Entry> = None;
+    for _ in 0..ATTEMPTS_MAX {
+        let entry = fresh.as_ref().unwrap_or(entry);
+        match entry.object.as_ref().map(|object| object.attr.kind) {
+            Some(FileType::Directory) => return open_directory(mount, entry, flags),
+            Some(_) if flags & libc::O_DIRECTORY != 0 => return Err(Out::Errno(libc::ENOTDIR)),
+            Some(FileType::Regular) => {}
+            Some(FileType::SymLink) => return Err(Out::Errno(libc::ELOOP)),
+            Some(_) => return Err(Out::Errno(libc::ENXIO)),
+            None if flags & libc::O_CREAT == 0 => return Err(Out::Errno(libc::ENOENT)),
+            None if flags & libc::O_DIRECTORY != 0 => return Err(Out::Errno(libc::EINVAL)),
+            None => {}
+        }
+        match open_file(mounted, mount, entry, flags, mode) {
+            Err(Out::Errno(libc::ESTALE)) => match again(entry)? {
+                place::Target::At(_, _, entry) => fresh = Some(entry),
+                place::Target::Local(_) => return Err(Out::Errno(libc::ENOENT)),
+            },
+            outcome => return outcome,
+        }
+    }
+    Err(Out::Errno(libc::ESTALE))
+}
+
+/// One attempt. ESTALE: the file was removed meanwhile, the path must be walked again.
+fn open_file(
+    mounted: &'static Mounted,
+    mount: &'static Mount,
+    entry: &Entry,
+    flags: c_int,
+    mode: mode_t,
+) -> Result<c_int, Out> {
+    let access = flags & libc::O_ACCMODE;
+    let create = flags & libc::O_CREAT != 0;
+    let how = OpenHow {
+        read: access != libc::O_WRONLY,
+        write: access != libc::O_RDONLY,
+        append: flags & libc::O_APPEND != 0,
+        create,
+        exclusive: create && flags & libc::O_EXCL != 0,
+        truncate: flags & libc::O_TRUNC != 0,
+        directory: false,
+        mode: masked(mode),
+    };
+    // A program that has no descriptor left must learn it before a file is made: its second try would find the file.
+    let spare = if create { Some(raw::open(c"/", libc::O_PATH | libc::O_CLOEXEC, 0)?) } else { None };
+    let file = mount.open(entry, &how);
+    spare.map(raw::close);
+    let file = file?;
+    let placeholder = mount.placeholder_path(file);
+    let opened = CStr::from_bytes_until_nul(&placeholder)
+        .map_err(|_| libc::EIO)
+        .and_then(|path| raw::open(path, flags & !STRIPPED, 0).map_err(|errno| if errno == libc::ENOENT { libc::ESTALE } else { errno }));
+    let fd = match opened {
+        Ok(fd) => fd,
+        Err(errno) => {
+            mount.closed(file);
+            return Err(Out::Errno(errno));
+        }
+    };
+    let ready = raw::flock(fd, libc::LOCK_SH).map_err(Out::Errno).and_then(|()| match mount.opened(file) {
+        Ok(()) => raw::fstat(fd).map_err(Out::Errno),
+        Err(dnfs::Error::Status(NfsStatus::Stale | NfsStatus::NoEnt)) => Err(Out::Errno(libc::ESTALE)),
+        Err(error) => Err(Out::from(error)),
+    });
+    match ready {
+        Ok(stat) => {
+            table::insert(fd, stat.st_ino, mounted, file, flags, mount.error_cursor(file));
+            Ok(fd)
+        }
+        Err(out) => {
+            let _ = raw::close(fd);
+            mount.closed(file);
+            Err(out)
+        }
+    }
+}
+
+fn open_directory(mount: &Mount, entry: &Entry, flags: c_int) -> Result<c_int, Out> {
+    if flags & libc::O_ACCMODE != libc::O_RDONLY && flags & libc::O_PATH == 0 || flags & libc::O_CREAT != 0 {
+        return Err(Out::Errno(libc::EISDIR));
+    }
+    if let Some(object) = entry.object.as_ref().filter(|_| flags & libc::O_PATH == 0) {
+        rights::check(&object.attr, libc::R_OK, true)?;
+    }
+    let mirror = cwd::make(mount, &entry.path)?;
+    let kept_flags = flags & (libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_PATH);
+    raw::open(&mirror, kept_flags | libc::O_DIRECTORY, 0).map_err(Out::Errno)
+}
+
+/// A name from a template that ends in `XXXXXX` and `tail` more bytes; opened or made by `make` until it is a free one.
+fn from_template<R>(
+    template: *mut c_char,
+    tail: c_int,
+    mut make: impl FnMut() -> Result<R, Out>,
+) -> Result<R, Out> {
+    const ALPHABET: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    let length = crate::ffi::path(template)?.len();
+    let end = usize::try_from(tail).ok().and_then(|tail| length.checked_sub(tail)).ok_or(Out::Errno(libc::EINVAL))?;
+    let start = end.checked_sub(6).ok_or(Out::Errno(libc::EINVAL))?;
+    let text = crate::ffi::bytes_mut(template.cast(), length);
+    if &text[start..end] != b"XXXXXX" {
+        return Err(Out::Errno(libc::EINVAL));
+    }
+    for _ in 0..100 {
+        let mut random = raw::random();
+        for byte in &mut text[start..end] {
+            *byte = ALPHABET[(random % ALPHABET.len() as u64) as usize];
+            random /= ALPHABET.len() as u64;
+        }
+        match make() {
+            Err(Out::Errno(libc::EEXIST)) => {}
+            outcome => return outcome,
+        }
+    }
+    Err(Out::Errno(libc::EEXIST))
+}
+
+/// Whether a template lies on a mount; its last component is not there yet.
+fn template_is_ours(template: *mut c_char) -> Result<(), Out> {
+    if !crate::mounts::any() {
+        return Err(Out::Pass);
+    }
+    match place::target(libc::AT_FDCWD, template, false)? {
+        place::Target::At(..) => Ok(()),
+        place::Target::Local(_) => Err(Out::Pass),
+    }
+}
+
+fn temporary(template: *mut c_char, tail: c_int, flags: c_int) -> Result<c_int, Out> {
+    template_is_ours(template)?;
+    let flags = flags & !libc::O_ACCMODE | libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
+    from_template(template, tail, || open_at(libc::AT_FDCWD, template, flags, 0o600, |_, path| open::real(path, flags, 0o600)))
+}
+
+hooks! {
+    /// mkstemp(3).
+    fn mkstemp(template: *mut c_char) -> c_int { temporary(template, 0, 0) }
+    /// mkstemp(3).
+    fn mkstemp64(template: *mut c_char) -> c_int { temporary(template, 0, 0) }
+    /// mkostemp(3).
+    fn mkostemp(template: *mut c_char, flags: c_int) -> c_int { temporary(template, 0, flags) }
+    /// mkostemp(3).
+    fn mkostemp64(template: *mut c_char, flags: c_int) -> c_int { temporary(template, 0, flags) }
+    /// mkstemps(3).
+    fn mkstemps(template: *mut c_char, tail: c_int) -> c_int { temporary(template, tail, 0) }
+    /// mkstemps(3).
+    fn mkstemps64(template: *mut c_char, tail: c_int) -> c_int { temporary(template, tail, 0) }
+    /// mkostemps(3).
+    fn mkostemps(template: *mut c_char, tail: c_int, flags: c_int) -> c_int { temporary(template, tail, flags) }
+    /// mkostemps(3).
+    fn mkostemps64(template: *mut c_char, tail: c_int, flags: c_int) -> c_int { temporary(template, tail, flags) }
+    /// mkdtemp(3).
+    fn mkdtemp(template: *mut c_char) -> *mut c_char {
+        template_is_ours(template)?;
+        from_template(template, 0, || kept(crate::names::mkdir::hook(template, 0o700)))?;
+        Ok(template)
+    }
+    /// open_by_handle_at(2): nothing of a mount has a kernel handle; others pass.
+    fn name_to_handle_at(directory: c_int, path: *const c_char, handle: *mut libc::c_void, id: *mut c_int, flags: c_uint) -> c_int {
+        place::at(directory, path, flags as c_int & libc::AT_SYMLINK_FOLLOW != 0,
+            |_, _, _| Err(Out::Errno(libc::EOPNOTSUPP)),
+            |directory, path| real(directory, path, handle, id, flags))
+    }
+}

@@ -1,0 +1,215 @@
+//! Where a path leads: to this host, or to a mount.
+//!
+//! Absolute paths below a mount's prefix and relative paths from a directory of a mount go to the mount. Links of a
+//! mount may lead back here. Links of this host that lead into a mount are followed only when the local call has
+//! failed (a mount's path does not exist here), unless something does exist there: then before.
+
+use crate::cwd;
+use crate::ffi;
+use crate::hook::{Failure, Out, kept};
+use crate::mounts::{self, Mounted};
+use crate::raw;
+use crate::table::{self, Found};
+use dnfs::mount::{Entry, Mount, Walk};
+use libc::{c_char, c_int};
+use std::ffi::{CStr, CString};
+
+/// Changes of world and links of the host on one path at most; as Linux counts links.
+const TURNS_MAX: usize = 40;
+
+/// A path that leads to a mount.
+struct Start {
+    mounted: &'static Mounted,
+    below: Vec<u8>,
+}
+
+/// What a path names.
+pub(crate) enum Target {
+    /// Something on this host: the path to use instead of the caller's, if it is another one.
+    Local(Option<CString>),
+    /// Something, or a free name, on a mount.
+    At(&'static Mounted, &'static Mount, Entry),
+}
+
+/// Does `on_mount` if the path leads to a mount and `local` if not. `local` is libc's function with the path to use.
+pub(crate) fn at<R: Failure + PartialEq>(
+    directory: c_int,
+    path: *const c_char,
+    follow: bool,
+    on_mount: impl FnOnce(&'static Mounted, &'static Mount, &Entry) -> Result<R, Out>,
+    local: impl FnOnce(c_int, *const c_char) -> R,
+) -> Result<R, Out> {
+    if !mounts::any() {
+        return kept(local(directory, path));
+    }
+    match target(directory, path, follow)? {
+        Target::At(mounted, mount, entry) => on_mount(mounted, mount, &entry),
+        Target::Local(Some(other)) => kept(local(libc::AT_FDCWD, other.as_ptr())),
+        Target::Local(None) => {
+            let answer = kept(local(directory, path));
+            let Err(failed @ Out::Errno(libc::ENOENT | libc::ENOTDIR)) = answer else { return answer };
+            let Some(start) = through_links(directory, ffi::path(path)?, follow) else { return Err(failed) };
+            match walk(start, follow)? {
+                Target::At(mounted, mount, entry) => on_mount(mounted, mount, &entry),
+                Target::Local(_) => Err(failed),
+            }
+        }
+    }
+}
+
+/// What a path names; the last link is followed if `follow`.
+pub(crate) fn target(directory: c_int, path: *const c_char, follow: bool) -> Result<Target, Out> {
+    let bytes = ffi::path(path)?;
+    if bytes.is_empty() {
+        return Ok(Target::Local(None)); // ENOENT, or AT_EMPTY_PATH, which the caller has looked at
+    }
+    let start = match begin(directory, bytes)? {
+        Some(start) => Some(start),
+        None if mounts::careful() => through_links(directory, bytes, follow),
+        None => None,
+    };
+    start.map_or(Ok(Target::Local(None)), |start| walk(start, follow))
+}
+
+/// As [`target`] for a pair of paths (rename, link): neither link is followed.
+pub(crate) fn target_or_linked(directory: c_int, path: *const c_char) -> Result<Target, Out> {
+    match target(directory, path, false)? {
+        Target::Local(None) => match through_links(directory, ffi::path(path)?, false) {
+            Some(start) => walk(start, false),
+            None => Ok(Target::Local(None)),
+        },
+        other => Ok(other),
+    }
+}
+
+/// The mount that a path starts on, without looking at links.
+fn begin(directory: c_int, path: &[u8]) -> Result<Option<Start>, Out> {
+    if path[0] == b'/' {
+        return Ok(below_prefix(path));
+    }
+    let mut buffer = [0u8; libc::PATH_MAX as usize];
+    let (mounted, base) = if directory == libc::AT_FDCWD {
+        match cwd::current(&mut buffer) {
+            Some((mounted, below)) => (mounted, below.to_vec()),
+            None => return Ok(None),
+        }
+    } else {
+        match table::find(directory)? {
+            Found::Directory(mounted, below) => (mounted, below),
+            Found::File(_) => return Err(Out::Errno(libc::ENOTDIR)),
+            Found::Elsewhere => return Ok(None),
+        }
+    };
+    let mut below = base;
+    below.push(b'/');
+    below.extend_from_slice(path);
+    Ok(Some(Start { mounted, below }))
+}
+
+/// The mount whose local path is the beginning of this absolute path, component by component; `.`, `..` and doubled
+/// slashes before it are taken out as text.
+fn below_prefix(path: &[u8]) -> Option<Start> {
+    if let Some(start) = strip_prefix(path) {
+        return Some(start);
+    }
+    if !path.windows(2).any(|two| two == b"//" || two == b"/.") {
+        return None;
+    }
+    let mut plain: Vec<u8> = Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let Some(from) = rest.iter().position(|b| *b != b'/') {
+        let end = rest[from..].iter().position(|b| *b == b'/').map_or(rest.len(), |length| from + length);
+        match &rest[from..end] {
+            b"." => {}
+            b".." => plain.truncate(plain.iter().rposition(|b| *b == b'/').unwrap_or(0)),
+            name => {
+                plain.push(b'/');
+                plain.extend_from_slice(name);
+            }
+        }
+        rest = &rest[end..];
+        if let Some(mut start) = strip_prefix(&plain).filter(|start| start.below.is_empty()) {
+            start.below = rest.to_vec(); // the rest is the server's: there `..` may cross a link
+            return Some(start);
+        }
+    }
+    None
+}
+
+fn strip_prefix(path: &[u8]) -> Option<Start> {
+    mounts::all().find_map(|mounted| {
+        let below = path.strip_prefix(mounted.local_path())?;
+        matches!(below.first(), None | Some(b'/')).then(|| Start { mounted, below: below.to_vec() })
+    })
+}
+
+/// Follows a path over mounts until it names something.
+fn walk(mut start: Start, follow: bool) -> Result<Target, Out> {
+    for _ in 0..TURNS_MAX {
+        let mount = start.mounted.attach()?;
+        let leaves = match mount.walk(&start.below, follow)? {
+            Walk::At(entry) => return Ok(Target::At(start.mounted, mount, entry)),
+            Walk::Leaves(path) => path,
+        };
+        let onward = match below_prefix(&leaves) {
+            Some(onward) => Some(onward),
+            None => through_links(libc::AT_FDCWD, &leaves, follow),
+        };
+        match onward {
+            Some(onward) => start = onward,
+            None => return CString::new(leaves).map(|path| Target::Local(Some(path))).map_err(|_| libc::EINVAL.into()),
+        }
+    }
+    Err(Out::Errno(libc::ELOOP))
+}
+
+/// Resolves a path of this host link by link, until it reaches a mount; none if it does not.
+fn through_links(directory: c_int, path: &[u8], follow: bool) -> Option<Start> {
+    let mut buffer = [0u8; libc::PATH_MAX as usize];
+    let mut done: Vec<u8> = Vec::new(); // no slash at its end; empty is the root
+    if path.first() != Some(&b'/') {
+        let base = if directory == libc::AT_FDCWD { raw::getcwd(&mut buffer) } else { raw::fd_path(directory, &mut buffer) };
+        done.extend_from_slice(base.ok()?);
+        if done == b"/" {
+            done.clear();
+        }
+    }
+    let mut rest = path.to_vec();
+    let mut turns = 0;
+    loop {
+        let Some(from) = rest.iter().position(|b| *b != b'/') else { return None };
+        let end = rest[from..].iter().position(|b| *b == b'/').map_or(rest.len(), |length| from + length);
+        let name = rest[from..end].to_vec();
+        let last = rest[end..].iter().all(|b| *b == b'/');
+        rest.drain(..end);
+        match name.as_slice() {
+            b"." => continue,
+            b".." => {
+                done.truncate(done.iter().rposition(|b| *b == b'/').unwrap_or(0));
+                continue;
+            }
+            _ => {}
+        }
+        let parent = done.len();
+        done.push(b'/');
+        done.extend_from_slice(&name);
+        if let Some(start) = strip_prefix(&done) {
+            return Some(Start { mounted: start.mounted, below: [start.below, rest].concat() });
+        }
+        if last && !follow && rest.is_empty() {
+            return None;
+        }
+        let mut link = [0u8; libc::PATH_MAX as usize];
+        let Ok(link) = with_nul(&done, |path| raw::readlink(path, &mut link).map(<[u8]>::to_vec)) else { continue };
+        turns += 1;
+        if turns > TURNS_MAX {
+            return None;
+        }
+        if link.first() == Some(&b'/') { done.clear() } else { done.truncate(parent) }
+        rest = [link.as_slice(), rest.as_slice()].concat();
+    }
+}
+
+fn with_nul<T>(path: &[u8], f: impl FnOnce(&CStr) -> Result<T, c_int>) -> Result<T, c_int> {
+    f(&CString::new(path).map_err(|_| libc::EINVAL)?)
+}

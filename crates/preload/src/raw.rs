@@ -1,0 +1,225 @@
+//! System calls without libc. Our own code may not go through libc's names: they are our hooks.
+//!
+//! Every function returns the kernel's answer as a `Result` whose error is an errno; libc's `errno` is never touched.
+
+use libc::{c_int, c_long, c_uint, mode_t, off_t};
+use std::ffi::CStr;
+
+/// An errno.
+pub(crate) type Errno = c_int;
+
+/// Makes a system call. The arguments are those of the call's manual page.
+#[cfg(target_arch = "x86_64")]
+fn call(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> isize {
+    let answer: isize;
+    // SAFETY: the x86-64 Linux convention: number in rax, arguments in rdi, rsi, rdx, r10, r8, r9; rcx and r11 are lost.
+    // What the kernel does to memory is what the callers in this file ask for with pointers they own.
+    unsafe {
+        core::arch::asm!("syscall", inlateout("rax") number as isize => answer, in("rdi") a, in("rsi") b, in("rdx") c,
+            in("r10") d, in("r8") e, in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    answer
+}
+
+/// Makes a system call. The arguments are those of the call's manual page.
+#[cfg(target_arch = "aarch64")]
+fn call(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> isize {
+    let answer: isize;
+    // SAFETY: the AArch64 Linux convention: number in x8, arguments in x0 to x5, answer in x0.
+    // What the kernel does to memory is what the callers in this file ask for with pointers they own.
+    unsafe {
+        core::arch::asm!("svc 0", in("x8") number, inlateout("x0") a as isize => answer, in("x1") b, in("x2") c,
+            in("x3") d, in("x4") e, in("x5") f, options(nostack));
+    }
+    answer
+}
+
+fn checked(answer: isize) -> Result<usize, Errno> {
+    if (-4095..0).contains(&answer) { Err(-answer as Errno) } else { Ok(answer as usize) }
+}
+
+fn call4(number: c_long, a: usize, b: usize, c: usize, d: usize) -> Result<usize, Errno> {
+    checked(call(number, a, b, c, d, 0, 0))
+}
+
+const CWD: usize = libc::AT_FDCWD as usize;
+
+/// fstat(2).
+pub(crate) fn fstat(fd: c_int) -> Result<libc::stat, Errno> {
+    let mut stat = std::mem::MaybeUninit::<libc::stat>::zeroed();
+    call4(libc::SYS_fstat, fd as usize, stat.as_mut_ptr() as usize, 0, 0)?;
+    // SAFETY: the kernel filled it, and zeroes are a valid value of it anyhow.
+    Ok(unsafe { stat.assume_init() })
+}
+
+/// stat(2), or lstat(2) unless `follow`.
+pub(crate) fn stat(path: &CStr, follow: bool) -> Result<libc::stat, Errno> {
+    let mut stat = std::mem::MaybeUninit::<libc::stat>::zeroed();
+    let flags = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
+    call4(libc::SYS_newfstatat, CWD, path.as_ptr() as usize, stat.as_mut_ptr() as usize, flags as usize)?;
+    // SAFETY: the kernel filled it, and zeroes are a valid value of it anyhow.
+    Ok(unsafe { stat.assume_init() })
+}
+
+/// openat(2) relative to the working directory.
+pub(crate) fn open(path: &CStr, flags: c_int, mode: mode_t) -> Result<c_int, Errno> {
+    call4(libc::SYS_openat, CWD, path.as_ptr() as usize, flags as usize, mode as usize).map(|fd| fd as c_int)
+}
+
+/// close(2).
+pub(crate) fn close(fd: c_int) -> Result<(), Errno> {
+    call4(libc::SYS_close, fd as usize, 0, 0, 0).map(drop)
+}
+
+/// lseek(2).
+pub(crate) fn lseek(fd: c_int, offset: off_t, whence: c_int) -> Result<off_t, Errno> {
+    call4(libc::SYS_lseek, fd as usize, offset as usize, whence as usize, 0).map(|at| at as off_t)
+}
+
+/// fcntl(2) with an integer argument.
+pub(crate) fn fcntl(fd: c_int, command: c_int, argument: usize) -> Result<c_int, Errno> {
+    call4(libc::SYS_fcntl, fd as usize, command as usize, argument, 0).map(|answer| answer as c_int)
+}
+
+/// flock(2).
+pub(crate) fn flock(fd: c_int, how: c_int) -> Result<(), Errno> {
+    call4(libc::SYS_flock, fd as usize, how as usize, 0, 0).map(drop)
+}
+
+/// write(2), once.
+pub(crate) fn write(fd: c_int, bytes: &[u8]) -> Result<usize, Errno> {
+    call4(libc::SYS_write, fd as usize, bytes.as_ptr() as usize, bytes.len(), 0)
+}
+
+/// readlink(2): the target's bytes in `buffer`. A target that does not fit is ENAMETOOLONG.
+pub(crate) fn readlink<'a>(path: &CStr, buffer: &'a mut [u8]) -> Result<&'a [u8], Errno> {
+    let got =
+        call4(libc::SYS_readlinkat, CWD, path.as_ptr() as usize, buffer.as_mut_ptr() as usize, buffer.len())?;
+    if got >= buffer.len() { Err(libc::ENAMETOOLONG) } else { Ok(&buffer[..got]) }
+}
+
+/// Where descriptor `fd` points, by /proc/self/fd.
+pub(crate) fn fd_path<'a>(fd: c_int, buffer: &'a mut [u8]) -> Result<&'a [u8], Errno> {
+    let mut name = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0\0";
+    let mut digits = [0u8; 10];
+    let mut left = c_uint::try_from(fd).map_err(|_| libc::EBADF)?;
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (left % 10) as u8;
+        left /= 10;
+        if left == 0 {
+            break;
+        }
+    }
+    name[14..14 + digits.len() - at].copy_from_slice(&digits[at..]);
+    readlink(CStr::from_bytes_until_nul(&name).map_err(|_| libc::EBADF)?, buffer)
+}
+
+/// getcwd(2), without the final NUL.
+pub(crate) fn getcwd(buffer: &mut [u8]) -> Result<&[u8], Errno> {
+    let length = call4(libc::SYS_getcwd, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0)?;
+    Ok(&buffer[..length.saturating_sub(1)])
+}
+
+/// chdir(2).
+pub(crate) fn chdir(path: &CStr) -> Result<(), Errno> {
+    call4(libc::SYS_chdir, path.as_ptr() as usize, 0, 0, 0).map(drop)
+}
+
+/// mkdir(2).
+pub(crate) fn mkdir(path: &CStr, mode: mode_t) -> Result<(), Errno> {
+    call4(libc::SYS_mkdirat, CWD, path.as_ptr() as usize, mode as usize, 0).map(drop)
+}
+
+/// rmdir(2).
+pub(crate) fn rmdir(path: &CStr) -> Result<(), Errno> {
+    call4(libc::SYS_unlinkat, CWD, path.as_ptr() as usize, libc::AT_REMOVEDIR as usize, 0).map(drop)
+}
+
+/// rename(2).
+pub(crate) fn rename(from: &CStr, to: &CStr) -> Result<(), Errno> {
+    checked(call(libc::SYS_renameat2, CWD, from.as_ptr() as usize, CWD, to.as_ptr() as usize, 0, 0)).map(drop)
+}
+
+/// umask(2).
+pub(crate) fn umask(mask: mode_t) -> mode_t {
+    call4(libc::SYS_umask, mask as usize, 0, 0, 0).unwrap_or(0) as mode_t
+}
+
+/// The effective user.
+pub(crate) fn geteuid() -> u32 {
+    call4(libc::SYS_geteuid, 0, 0, 0, 0).unwrap_or(0) as u32
+}
+
+/// The real user.
+pub(crate) fn getuid() -> u32 {
+    call4(libc::SYS_getuid, 0, 0, 0, 0).unwrap_or(0) as u32
+}
+
+/// The effective group.
+pub(crate) fn getegid() -> u32 {
+    call4(libc::SYS_getegid, 0, 0, 0, 0).unwrap_or(0) as u32
+}
+
+/// The real group.
+pub(crate) fn getgid() -> u32 {
+    call4(libc::SYS_getgid, 0, 0, 0, 0).unwrap_or(0) as u32
+}
+
+/// The supplementary groups; at most as many as fit.
+pub(crate) fn getgroups(groups: &mut [u32]) -> &[u32] {
+    let got = call4(libc::SYS_getgroups, groups.len(), groups.as_mut_ptr() as usize, 0, 0).unwrap_or(0);
+    &groups[..got.min(groups.len())]
+}
+
+/// Random bytes.
+pub(crate) fn random() -> u64 {
+    let mut bytes = [0u8; 8];
+    let _ = call4(libc::SYS_getrandom, bytes.as_mut_ptr() as usize, bytes.len(), 0, 0);
+    u64::from_ne_bytes(bytes)
+}
+
+/// Anonymous private memory, zeroed, reserved only when touched; none if the kernel refuses.
+pub(crate) fn map(bytes: usize) -> Option<*mut u8> {
+    let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE) as usize;
+    let answer = call(libc::SYS_mmap, 0, bytes, protection, flags, usize::MAX, 0);
+    checked(answer).ok().map(|at| at as *mut u8)
+}
+
+/// Gives back memory of [`map`].
+pub(crate) fn unmap(at: *mut u8, bytes: usize) {
+    let _ = call4(libc::SYS_munmap, at as usize, bytes, 0, 0);
+}
+
+/// Changes the protection of memory.
+pub(crate) fn protect(at: *mut u8, bytes: usize, protection: c_int) -> Result<(), Errno> {
+    call4(libc::SYS_mprotect, at as usize, bytes, protection as usize, 0).map(drop)
+}
+
+/// A record lock by fcntl (F_OFD_SETLK, F_OFD_SETLKW).
+pub(crate) fn record_lock(fd: c_int, command: c_int, lock: &libc::flock) -> Result<(), Errno> {
+    fcntl(fd, command, std::ptr::from_ref(lock) as usize).map(drop)
+}
+
+/// A libc-style answer of a system call that takes a caller's pointers as they are: −1 and `errno` on failure.
+fn as_libc(answer: isize) -> c_int {
+    checked(answer).map_or_else(
+        |errno| {
+            crate::hook::set_errno(errno);
+            -1
+        },
+        |answer| answer as c_int,
+    )
+}
+
+/// fstatat(2) with the caller's pointers.
+pub(crate) fn fstatat(directory: c_int, path: *const libc::c_char, into: *mut libc::stat, flags: c_int) -> c_int {
+    as_libc(call(libc::SYS_newfstatat, directory as usize, path as usize, into as usize, flags as usize, 0, 0))
+}
+
+/// statx(2) with the caller's pointers.
+pub(crate) fn statx(directory: c_int, path: *const libc::c_char, flags: c_int, mask: c_uint, into: *mut libc::statx) -> c_int {
+    as_libc(call(libc::SYS_statx, directory as usize, path as usize, flags as usize, mask as usize, into as usize, 0))
+}

@@ -1,0 +1,116 @@
+//! stdin, stdout and stderr: libc writes to them with system calls we cannot see, so while one of the descriptors 0, 1
+//! and 2 leads to a mount, libc's variable of that stream points to a cookie stream of ours.
+
+use crate::stdio;
+use crate::table::{self, Found};
+use libc::{FILE, c_int};
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+
+/// One of the three.
+struct Standard {
+    name: &'static CStr,
+    variable: AtomicUsize,     // address of libc's pointer
+    libcs: AtomicPtr<FILE>,    // the stream libc began with
+    ours: AtomicPtr<FILE>,     // the cookie stream, once made
+}
+
+const fn standard(name: &'static CStr) -> Standard {
+    Standard {
+        name,
+        variable: AtomicUsize::new(0),
+        libcs: AtomicPtr::new(std::ptr::null_mut()),
+        ours: AtomicPtr::new(std::ptr::null_mut()),
+    }
+}
+
+static STREAMS: [Standard; 3] = [standard(c"stdin"), standard(c"stdout"), standard(c"stderr")];
+
+/// Looks at all three. Called by the constructor, before the program's own.
+pub(crate) fn inherited() {
+    for fd in 0..3 {
+        rebound(fd);
+    }
+}
+
+/// A descriptor has come to lead elsewhere: if it is one of the three, its stream follows.
+pub(crate) fn rebound(fd: c_int) {
+    let Some(stream) = usize::try_from(fd).ok().and_then(|fd| STREAMS.get(fd)) else { return };
+    let on_mount = !matches!(table::find(fd), Ok(Found::Elsewhere));
+    // Nothing to do for the many programs whose streams never meet a mount.
+    if !on_mount && stream.ours.load(Ordering::Acquire).is_null() {
+        return;
+    }
+    static BUSY: AtomicBool = AtomicBool::new(false);
+    if BUSY.swap(true, Ordering::Acquire) {
+        return;
+    }
+    stream.follow(fd, on_mount);
+    BUSY.store(false, Ordering::Release);
+}
+
+/// The stream that the program sees for a standard descriptor.
+pub(crate) fn current(fd: c_int) -> Option<*mut FILE> {
+    let stream = usize::try_from(fd).ok().and_then(|fd| STREAMS.get(fd))?;
+    let ours = stream.ours.load(Ordering::Acquire);
+    if ours.is_null() { None } else { stream.variable().map(read) }
+}
+
+/// The cookie stream of a standard descriptor is being closed: libc's own takes its place again.
+pub(crate) fn closed(fd: c_int) {
+    let Some(stream) = usize::try_from(fd).ok().and_then(|fd| STREAMS.get(fd)) else { return };
+    let ours = stream.ours.swap(std::ptr::null_mut(), Ordering::AcqRel);
+    if let Some(variable) = stream.variable().filter(|variable| read(*variable) == ours) {
+        // SAFETY: the address of libc's variable; what it pointed to is going away.
+        unsafe { variable.write_volatile(stream.libcs.load(Ordering::Relaxed)) };
+    }
+}
+
+/// Whether a stream is a cookie of ours among the three.
+pub(crate) fn is_ours(stream: *mut FILE) -> bool {
+    STREAMS.iter().any(|standard| standard.ours.load(Ordering::Acquire) == stream)
+}
+
+fn read(variable: *mut *mut FILE) -> *mut FILE {
+    // SAFETY: the address of libc's variable, which holds a stream as long as the process lives.
+    unsafe { variable.read_volatile() }
+}
+
+impl Standard {
+    /// libc's variable: the copy in the program, if the program has one.
+    fn variable(&self) -> Option<*mut *mut FILE> {
+        let known = self.variable.load(Ordering::Relaxed);
+        if known != 0 {
+            return Some(known as *mut *mut FILE);
+        }
+        // SAFETY: dlsym with a NUL-terminated name.
+        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, self.name.as_ptr()) } as usize;
+        self.variable.store(found, Ordering::Relaxed);
+        (found != 0).then_some(found as *mut *mut FILE)
+    }
+
+    fn follow(&self, fd: c_int, on_mount: bool) {
+        let Some(variable) = self.variable() else { return };
+        let shown = read(variable);
+        if on_mount && self.ours.load(Ordering::Acquire).is_null() {
+            let Ok(made) = stdio::stream_on(fd, if fd == 0 { libc::O_RDONLY } else { libc::O_WRONLY }, true) else { return };
+            stdio::set_narrow(made);
+            if fd == 2 {
+                stdio::set_unbuffered(made);
+            }
+            self.libcs.store(shown, Ordering::Relaxed);
+            self.ours.store(made, Ordering::Release);
+        }
+        let (libcs, ours) = (self.libcs.load(Ordering::Relaxed), self.ours.load(Ordering::Acquire));
+        let wanted = if on_mount { ours } else { libcs };
+        // A stream the program put there itself is its own affair.
+        if shown == wanted || (shown != libcs && shown != ours) {
+            return;
+        }
+        // SAFETY: the address of libc's variable; programs do not use a stream in another thread while they rebind it.
+        unsafe { variable.write_volatile(wanted) };
+        if fd != 0 {
+            stdio::hand_over(shown, wanted);
+        }
+    }
+}

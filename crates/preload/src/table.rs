@@ -1,0 +1,219 @@
+//! Descriptors: which of them are files of a mount.
+//!
+//! The kernel owns the truth. A file of a mount is an open placeholder in the runtime directory, a directory of a mount
+//! is an open directory of the mirror there; the table only remembers what the placeholder's name says. An entry is
+//! believed as long as fstat shows the inode it was made for, so a close we did not see makes no wrong entry. Lookups
+//! take no lock and allocate nothing.
+
+use crate::hook::Out;
+use crate::mounts::{self, Mounted};
+use crate::raw;
+use crate::say::say;
+use dnfs::mount::{FileRef, Mount};
+use libc::c_int;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+/// Descriptors the table can hold: the default ceiling of the kernel (fs.nr_open). The memory is only reserved.
+const DESCRIPTORS_MAX: usize = 1 << 20;
+
+#[repr(C, align(32))]
+struct Slot {
+    inode: AtomicU64, // of the placeholder; 0: nothing known
+    file: AtomicU64,  // FileRef: slot << 32 | generation
+    flags: AtomicU32, // access mode, O_DSYNC, O_SYNC
+    mount: AtomicU32,
+    cursor: AtomicU32, // which write errors this description has seen
+}
+
+static TABLE: AtomicPtr<Slot> = AtomicPtr::new(std::ptr::null_mut());
+
+/// An open regular file of a mount.
+pub(crate) struct Open {
+    /// The descriptor.
+    pub(crate) fd: c_int,
+    /// Its mount.
+    pub(crate) mounted: &'static Mounted,
+    /// The same, attached.
+    pub(crate) mount: &'static Mount,
+    /// The file.
+    pub(crate) file: FileRef,
+    /// O_ACCMODE, O_DSYNC and O_SYNC as given at open.
+    pub(crate) flags: c_int,
+    /// Which write errors this description has seen.
+    pub(crate) cursor: &'static AtomicU32,
+}
+
+/// What a descriptor is.
+pub(crate) enum Found {
+    /// Not of a mount, or not open.
+    Elsewhere,
+    /// A regular file.
+    File(Open),
+    /// A directory: its path below the root of the mount.
+    Directory(&'static Mounted, Vec<u8>),
+}
+
+/// Reserves the table. Called once, by the constructor.
+pub(crate) fn reserve() -> bool {
+    match raw::map(DESCRIPTORS_MAX * size_of::<Slot>()) {
+        Some(memory) => {
+            TABLE.store(memory.cast(), Ordering::Release);
+            true
+        }
+        None => false,
+    }
+}
+
+fn slot(fd: c_int) -> Option<&'static Slot> {
+    let fd = usize::try_from(fd).ok().filter(|fd| *fd < DESCRIPTORS_MAX)?;
+    let table = TABLE.load(Ordering::Acquire);
+    if table.is_null() {
+        return None;
+    }
+    // SAFETY: the table holds DESCRIPTORS_MAX zeroed slots, is never unmapped, and all fields are atomics.
+    Some(unsafe { &*table.add(fd) })
+}
+
+/// What `fd` is.
+///
+/// # Errors
+/// EIO when something wrote into the placeholder instead of the file.
+pub(crate) fn find(fd: c_int) -> Result<Found, Out> {
+    if !mounts::any() || fd < 0 {
+        return Ok(Found::Elsewhere);
+    }
+    let Ok(stat) = raw::fstat(fd) else { return Ok(Found::Elsewhere) };
+    if !mounts::is_runtime_device(stat.st_dev) {
+        return Ok(Found::Elsewhere);
+    }
+    match stat.st_mode & libc::S_IFMT {
+        libc::S_IFDIR => return Ok(directory(fd)),
+        libc::S_IFREG => {}
+        _ => return Ok(Found::Elsewhere),
+    }
+    let Some(slot) = slot(fd) else { return Ok(Found::Elsewhere) };
+    let known = (slot.inode.load(Ordering::Acquire) == stat.st_ino).then(|| entry(fd, slot)).flatten();
+    let open = match known {
+        Some(open) => open,
+        None => match learn(fd, stat.st_ino)? {
+            Some(open) => open,
+            None => return Ok(Found::Elsewhere),
+        },
+    };
+    if stat.st_size != 0 {
+        leaked(&open, stat.st_size);
+        return Err(Out::Errno(libc::EIO));
+    }
+    Ok(Found::File(open))
+}
+
+/// The open regular file of a mount behind `fd`; [`Out::Pass`] for what is not on a mount.
+///
+/// # Errors
+/// EISDIR for a directory of a mount, EIO as [`find`].
+#[inline]
+pub(crate) fn file(fd: c_int) -> Result<Open, Out> {
+    match find(fd)? {
+        Found::File(open) => Ok(open),
+        Found::Directory(..) => Err(Out::Errno(libc::EISDIR)),
+        Found::Elsewhere => Err(Out::Pass),
+    }
+}
+
+/// The file that `fd` is known to be, whatever its placeholder looks like.
+pub(crate) fn known(fd: c_int) -> Option<Open> {
+    let slot = slot(fd)?;
+    let inode = raw::fstat(fd).ok()?.st_ino;
+    (slot.inode.load(Ordering::Acquire) == inode).then(|| entry(fd, slot)).flatten()
+}
+
+fn entry(fd: c_int, slot: &'static Slot) -> Option<Open> {
+    let file = slot.file.load(Ordering::Relaxed);
+    let mounted = mounts::by_index(slot.mount.load(Ordering::Relaxed) as usize)?;
+    let file = FileRef { slot: (file >> 32) as u32, generation: file as u32 };
+    let flags = slot.flags.load(Ordering::Relaxed) as c_int;
+    Some(Open { fd, mounted, mount: mounted.attached()?, file, flags, cursor: &slot.cursor })
+}
+
+/// A directory of the mirror: its path is that of the mirror.
+fn directory(fd: c_int) -> Found {
+    let mut buffer = [0u8; libc::PATH_MAX as usize];
+    let Ok(path) = raw::fd_path(fd, &mut buffer) else { return Found::Elsewhere };
+    match crate::cwd::of_mirror(path) {
+        Some((mounted, below)) => Found::Directory(mounted, below.to_vec()),
+        None => Found::Elsewhere,
+    }
+}
+
+/// Learns a descriptor that came from elsewhere: inherited over exec, or received from another process.
+///
+/// # Errors
+/// EIO for a placeholder that no mount of this process knows: its file can't be reached, and the placeholder must not
+/// be taken for it.
+fn learn(fd: c_int, inode: u64) -> Result<Option<Open>, Out> {
+    let mut buffer = [0u8; libc::PATH_MAX as usize];
+    let Ok(path) = raw::fd_path(fd, &mut buffer) else { return Ok(None) };
+    if !mounts::is_below_root(path) {
+        return Ok(None);
+    }
+    let found = mounts::below_runtime(path).and_then(|(mounted, _)| {
+        let mount = mounted.attach().ok()?;
+        Some((mounted, mount, mount.file_of_placeholder(path)?))
+    });
+    let Some((mounted, mount, file)) = found else {
+        crate::say::trace!("descriptor {fd} leads to {}, which no mount of this process knows", String::from_utf8_lossy(path));
+        return Err(Out::Errno(libc::EIO));
+    };
+    let flags = raw::fcntl(fd, libc::F_GETFL, 0)?;
+    // A descriptor that was opened by name (/dev/stdin, /proc/self/fd/N) has no lock yet; on the others this changes nothing.
+    let _ = raw::flock(fd, libc::LOCK_SH | libc::LOCK_NB);
+    insert(fd, inode, mounted, file, flags, mount.error_cursor(file));
+    Ok(slot(fd).and_then(|slot| entry(fd, slot)))
+}
+
+/// Remembers an open file. `inode` is that of its placeholder.
+pub(crate) fn insert(fd: c_int, inode: u64, mounted: &Mounted, file: FileRef, flags: c_int, cursor: u32) {
+    let Some(slot) = slot(fd) else { return };
+    HIGHEST.fetch_max(fd, Ordering::Relaxed);
+    slot.inode.store(0, Ordering::Release);
+    slot.file.store(u64::from(file.slot) << 32 | u64::from(file.generation), Ordering::Relaxed);
+    slot.flags.store((flags & (libc::O_ACCMODE | libc::O_SYNC | libc::O_DSYNC)) as u32, Ordering::Relaxed);
+    slot.mount.store(mounted.index as u32, Ordering::Relaxed);
+    slot.cursor.store(cursor, Ordering::Relaxed);
+    slot.inode.store(inode, Ordering::Release);
+}
+
+/// `to` is now a duplicate of `from`.
+pub(crate) fn duplicate(from: &Open, to: c_int) {
+    let inode = slot(from.fd).map_or(0, |slot| slot.inode.load(Ordering::Relaxed));
+    insert(to, inode, from.mounted, from.file, from.flags, from.cursor.load(Ordering::Relaxed));
+}
+
+/// Forgets a descriptor.
+pub(crate) fn forget(fd: c_int) {
+    if let Some(slot) = slot(fd) {
+        slot.inode.store(0, Ordering::Release);
+    }
+}
+
+/// The highest descriptor worth asking about is below this.
+pub(crate) const LIMIT: c_int = DESCRIPTORS_MAX as c_int;
+
+static HIGHEST: AtomicI32 = AtomicI32::new(-1);
+
+/// The highest descriptor that ever was a file of a mount in this process.
+pub(crate) fn highest() -> c_int {
+    HIGHEST.load(Ordering::Relaxed)
+}
+
+fn leaked(open: &Open, bytes: i64) {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if !SAID.swap(true, Ordering::Relaxed) {
+        say(format_args!(
+            "{bytes} bytes for a file on {} (descriptor {}) never reached it: a program or a libc function that this \
+             library cannot see (statically linked? Go? a raw system call?) wrote them; refusing to go on with EIO",
+            String::from_utf8_lossy(open.mounted.local_path()),
+            open.fd
+        ));
+    }
+}

@@ -58,7 +58,7 @@ impl RemoteCluster {
     pub fn exec(&self, program: &Path) -> Command {
         let mut command = as_database_user(&self.millrace);
         command
-            .env("XDG_RUNTIME_DIR", self.runtime.path())
+            .env("MILLRACE_RUNTIME_DIR", self.runtime.path())
             .args(["exec", "--mount", &format!("{MOUNT}={}", self.url), "--"])
             .arg(program);
         command
@@ -96,7 +96,7 @@ impl RemoteCluster {
     /// and a child's command line and environment are overwritten by its title: the session is what holds them together.
     pub fn pids(&self) -> Vec<u32> {
         let mark = format!("\0-D\0{}\0", self.data());
-        let runtime = format!("XDG_RUNTIME_DIR={}\0", self.runtime.path().display());
+        let runtime = format!("MILLRACE_RUNTIME_DIR={}\0", self.runtime.path().display());
         let read = |pid: u32, name: &str| std::fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
         let has = |bytes: &[u8], part: &str| bytes.windows(part.len()).any(|window| window == part.as_bytes());
         let all: Vec<u32> =

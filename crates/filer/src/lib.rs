@@ -1,1 +1,25 @@
-//! The filer daemon: sockets, exports, NFS handlers over a volume, admin socket.
+//! The filer: serves one volume over NFS version 3, MOUNT and portmap, all on one TCP port.
+//!
+//! Bytes flow through three layers. [`session`] turns what was received into call records, [`dispatch`] turns one record
+//! into its reply; both know no socket. [`server`] drives them: a thread per connection, a few workers for calls that wait
+//! for the medium. [`admin`] answers questions over a local socket. Nothing a peer sends makes the filer panic or grow
+//! past the bounds of [`limits`]; a panic all the same costs its connection, not the process.
+#![deny(unsafe_code)]
+
+pub mod access;
+pub mod admin;
+mod connection;
+mod convert;
+pub mod dispatch;
+mod filer;
+mod handlers;
+pub mod limits;
+mod reply_cache;
+pub mod server;
+pub mod session;
+pub mod stats;
+#[expect(unsafe_code, reason = "socket options and signals that the standard library has no call for")]
+pub mod sys;
+mod workers;
+
+pub use filer::{Config, Filer};

@@ -5,6 +5,7 @@
 
 pub mod compare;
 pub mod environment;
+pub mod filer_stats;
 pub mod histogram;
 pub mod orders_run;
 pub mod statistics;

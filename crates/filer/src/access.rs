@@ -1,0 +1,198 @@
+//! Who may do what: a pure function of caller, attributes and request.
+//!
+//! The filer checks access itself, since a privileged process would be allowed everything by the host. The rules are
+//! POSIX mode bits with two differences that NFSv3 needs because it has no OPEN (RFC 1813 4.4): the owner of a file may
+//! always read and write its data, and who may execute a file may read it.
+
+use nfs_proto::nfs3::{ACCESS_DELETE, ACCESS_EXECUTE, ACCESS_EXTEND, ACCESS_LOOKUP, ACCESS_MODIFY, ACCESS_READ, NfsStatus};
+use nfs_proto::rpc::{AuthSys, Groups};
+use volume::{Attr, Kind, SetAttr, SetTime};
+
+/// The user that a squashed or anonymous caller becomes.
+pub const NOBODY: u32 = 65_534;
+
+const READ: u32 = 4;
+const WRITE: u32 = 2;
+const EXECUTE: u32 = 1;
+
+const SET_UID: u32 = 0o4000;
+const SET_GID: u32 = 0o2000;
+const STICKY: u32 = 0o1000;
+
+/// Who calls, after squashing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// Effective user.
+    pub uid: u32,
+    /// Effective group.
+    pub gid: u32,
+    /// Supplementary groups.
+    pub groups: Groups,
+}
+
+impl Caller {
+    /// The caller of a call without identity.
+    #[must_use]
+    pub fn anonymous() -> Self {
+        Self { uid: NOBODY, gid: NOBODY, groups: Groups::default() }
+    }
+
+    /// The caller of an AUTH_SYS call; with `root_squash`, uid 0 and gid 0 become nobody.
+    #[must_use]
+    pub fn of(credential: &AuthSys<'_>, root_squash: bool) -> Self {
+        let Self { uid, gid, groups } = Self { uid: credential.uid, gid: credential.gid, groups: credential.gids };
+        if !root_squash {
+            return Self { uid, gid, groups };
+        }
+        let squash = |id: u32| if id == 0 { NOBODY } else { id };
+        let mut squashed = [0; nfs_proto::limits::GROUPS_MAX];
+        let count = groups.as_slice().len();
+        for (slot, group) in squashed.iter_mut().zip(groups.as_slice()) {
+            *slot = squash(*group);
+        }
+        Self { uid: squash(uid), gid: squash(gid), groups: Groups::new(squashed.get(..count).unwrap_or_default()) }
+    }
+
+    /// Whether the caller is in this group.
+    #[must_use]
+    pub fn in_group(&self, gid: u32) -> bool {
+        self.gid == gid || self.groups.as_slice().contains(&gid)
+    }
+
+    const fn is_root(&self) -> bool {
+        self.uid == 0
+    }
+
+    const fn owns(&self, object: &Attr) -> bool {
+        self.uid == object.uid
+    }
+
+    /// Whether the mode bits give all of `want`.
+    fn permitted(&self, object: &Attr, want: u32) -> bool {
+        if self.is_root() {
+            // Root may do everything, but execute only what anybody may.
+            return want & EXECUTE == 0 || object.kind == Kind::Directory || object.mode & 0o111 != 0;
+        }
+        let shift = if self.owns(object) {
+            6
+        } else if self.in_group(object.gid) {
+            3
+        } else {
+            0
+        };
+        (object.mode >> shift) & want == want
+    }
+
+    /// Whether the caller may read the data of a file.
+    #[must_use]
+    pub fn may_read(&self, file: &Attr) -> bool {
+        self.owns(file) || self.permitted(file, READ) || self.permitted(file, EXECUTE)
+    }
+
+    /// Whether the caller may write, extend or cut the data of a file.
+    #[must_use]
+    pub fn may_write(&self, file: &Attr) -> bool {
+        self.owns(file) || self.permitted(file, WRITE)
+    }
+
+    /// Whether the caller may look names of a directory up.
+    #[must_use]
+    pub fn may_search(&self, dir: &Attr) -> bool {
+        self.permitted(dir, EXECUTE)
+    }
+
+    /// Whether the caller may list a directory.
+    #[must_use]
+    pub fn may_list(&self, dir: &Attr) -> bool {
+        self.permitted(dir, READ)
+    }
+
+    /// Whether the caller may add names to a directory.
+    #[must_use]
+    pub fn may_add(&self, dir: &Attr) -> bool {
+        self.permitted(dir, WRITE | EXECUTE)
+    }
+
+    /// Whether the caller may take the name of `victim` out of a directory: in a sticky one only with the owner's rights.
+    #[must_use]
+    pub fn may_remove(&self, dir: &Attr, victim: &Attr) -> bool {
+        let bound = dir.mode & STICKY != 0 && !self.is_root() && !self.owns(dir) && !self.owns(victim);
+        self.may_add(dir) && !bound
+    }
+
+    /// Whether the caller may move a directory to another parent, which rewrites its `..`.
+    #[must_use]
+    pub fn may_move(&self, object: &Attr, other_parent: bool) -> bool {
+        !other_parent || object.kind != Kind::Directory || self.permitted(object, WRITE)
+    }
+
+    /// The rights of `asked` that the mode bits give (RFC 1813 3.3.4). No override for owners here: a client answers
+    /// `open` from this.
+    #[must_use]
+    pub fn granted(&self, object: &Attr, asked: u32) -> u32 {
+        let directory = object.kind == Kind::Directory;
+        let rights: &[(u32, u32)] = if directory {
+            &[
+                (ACCESS_READ, READ),
+                (ACCESS_LOOKUP, EXECUTE),
+                (ACCESS_MODIFY, WRITE | EXECUTE),
+                (ACCESS_EXTEND, WRITE | EXECUTE),
+                (ACCESS_DELETE, WRITE | EXECUTE),
+            ]
+        } else {
+            &[(ACCESS_READ, READ), (ACCESS_MODIFY, WRITE), (ACCESS_EXTEND, WRITE), (ACCESS_EXECUTE, EXECUTE)]
+        };
+        rights
+            .iter()
+            .filter(|(right, bits)| asked & right != 0 && self.permitted(object, *bits))
+            .fold(0, |all, (right, _)| all | right)
+    }
+
+    /// What of a SETATTR is carried out: the request itself, set-id bits cleared where POSIX wants it.
+    ///
+    /// # Errors
+    /// `Perm` for what only the owner or root may do, `Acces` where write permission is missing.
+    pub fn settable(&self, object: &Attr, wanted: &SetAttr) -> Result<SetAttr, NfsStatus> {
+        let owner = self.is_root() || self.owns(object);
+        let mut set = *wanted;
+        if set.uid.is_some_and(|uid| !self.is_root() && !(self.owns(object) && uid == object.uid)) {
+            return Err(NfsStatus::Perm);
+        }
+        if set.gid.is_some_and(|gid| !self.is_root() && !(self.owns(object) && (gid == object.gid || self.in_group(gid)))) {
+            return Err(NfsStatus::Perm);
+        }
+        if (set.mode.is_some() || sets_client_time(&set)) && !owner {
+            return Err(NfsStatus::Perm);
+        }
+        let sets_time = set.atime != SetTime::DontChange || set.mtime != SetTime::DontChange;
+        if (set.size.is_some() || sets_time) && !self.may_write(object) && !self.is_root() {
+            return Err(NfsStatus::Acces);
+        }
+        if let Some(mode) = &mut set.mode {
+            let gid = set.gid.unwrap_or(object.gid);
+            *mode &= 0o7777;
+            if !self.is_root() && !self.in_group(gid) && object.kind != Kind::Directory {
+                *mode &= !SET_GID;
+            }
+        } else if object.kind != Kind::Directory && (set.uid.is_some() || set.gid.is_some()) {
+            set.mode = without_set_id(object.mode);
+        }
+        Ok(set)
+    }
+
+    /// The mode a file gets when this caller writes to it: a file that others wrote to may not run as its owner.
+    #[must_use]
+    pub fn mode_after_write(&self, file: &Attr) -> Option<u32> {
+        if self.is_root() { None } else { without_set_id(file.mode) }
+    }
+}
+
+fn sets_client_time(set: &SetAttr) -> bool {
+    matches!(set.atime, SetTime::Client(_)) || matches!(set.mtime, SetTime::Client(_))
+}
+
+/// The mode without set-user-id and without set-group-id of an executable; none if nothing changes.
+fn without_set_id(mode: u32) -> Option<u32> {
+    let cleared = if mode & 0o010 == 0 { mode & !SET_UID } else { mode & !(SET_UID | SET_GID) };
+    (cleared != mode).then_some(cleared)
+}

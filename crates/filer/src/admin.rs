@@ -1,0 +1,169 @@
+//! The admin socket: a unix stream, one JSON object per line each way.
+
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use results::filer_stats::FilerStats;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use volume::Error;
+
+use crate::limits::{ADMIN_CLIENTS_MAX, ADMIN_LINE_BYTES_MAX, STACK_BYTES};
+use crate::server::Server;
+
+/// The bound socket; its file is removed when this is dropped.
+#[derive(Debug)]
+pub struct AdminSocket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+#[derive(Debug, Deserialize)]
+struct Request {
+    op: String,
+}
+
+impl AdminSocket {
+    /// Binds the socket, which only the user of the process may use. One that a killed filer left is replaced.
+    ///
+    /// # Errors
+    /// `AddrInUse` when a filer answers there, or something that is no socket stands there; else the system's.
+    pub fn bind(path: &Path) -> io::Result<Self> {
+        let listener = match UnixListener::bind(path) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && is_left_over(path)? => {
+                std::fs::remove_file(path)?;
+                UnixListener::bind(path)
+            }
+            other => other,
+        }?;
+        let socket = Self { listener, path: path.to_path_buf() };
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+        Ok(socket)
+    }
+
+    /// Answers in threads of its own until the process ends.
+    ///
+    /// # Errors
+    /// No thread could be started.
+    pub fn serve(&self, server: &Arc<Server>) -> io::Result<()> {
+        let (listener, server) = (self.listener.try_clone()?, Arc::clone(server));
+        std::thread::Builder::new().name("admin".into()).stack_size(STACK_BYTES).spawn(move || accept(&listener, &server))?;
+        Ok(())
+    }
+}
+
+impl Drop for AdminSocket {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Whether a socket stands there that nobody listens on.
+fn is_left_over(path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::FileTypeExt;
+    if !std::fs::symlink_metadata(path)?.file_type().is_socket() {
+        return Ok(false);
+    }
+    Ok(matches!(UnixStream::connect(path), Err(error) if error.kind() == ErrorKind::ConnectionRefused))
+}
+
+fn accept(listener: &UnixListener, server: &Arc<Server>) {
+    let clients = Arc::new(AtomicUsize::new(0));
+    for stream in listener.incoming() {
+        let stream = match stream {
+            Ok(stream) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "no admin connection accepted");
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                continue;
+            }
+        };
+        if clients.fetch_add(1, Ordering::Relaxed) >= ADMIN_CLIENTS_MAX {
+            clients.fetch_sub(1, Ordering::Relaxed);
+            tracing::warn!(limit = ADMIN_CLIENTS_MAX, "admin connection refused: too many");
+            continue;
+        }
+        let (server, counted) = (Arc::clone(server), Arc::clone(&clients));
+        let serve = move || {
+            if let Err(error) = talk(&stream, &server) {
+                tracing::debug!(%error, "admin connection ended");
+            }
+            counted.fetch_sub(1, Ordering::Relaxed);
+        };
+        if std::thread::Builder::new().name("admin".into()).stack_size(STACK_BYTES).spawn(serve).is_err() {
+            clients.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Answers one client until it hangs up.
+fn talk(stream: &UnixStream, server: &Server) -> io::Result<()> {
+    let mut lines = BufReader::new(stream);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if lines.by_ref().take(ADMIN_LINE_BYTES_MAX).read_until(b'\n', &mut line)? == 0 {
+            return Ok(());
+        }
+        let whole = line.ends_with(b"\n");
+        let (reply, stop) = answer(&line, server);
+        let mut text = reply.to_string();
+        text.push('\n');
+        (&mut &*stream).write_all(text.as_bytes())?;
+        if stop {
+            server.stop();
+        }
+        if !whole {
+            return Ok(());
+        }
+    }
+}
+
+/// The reply, and whether the filer is to stop once it is sent.
+fn answer(line: &[u8], server: &Server) -> (Value, bool) {
+    let failed = |error: String| (json!({"ok": false, "error": error}), false);
+    let request: Request = match serde_json::from_slice(line) {
+        Ok(request) => request,
+        Err(error) => return failed(format!("read the request: {error}")),
+    };
+    match request.op.as_str() {
+        "stats" => match serde_json::to_value(stats(server)) {
+            Ok(mut stats) => {
+                if let Some(fields) = stats.as_object_mut() {
+                    fields.insert("ok".into(), true.into());
+                }
+                (stats, false)
+            }
+            Err(error) => failed(error.to_string()),
+        },
+        "power-cut" => match server.power_cut() {
+            Ok(report) => {
+                let epoch = server.filer().volume().loss_epoch();
+                let (writes, names) = (report.undone_writes, report.undone_names);
+                (json!({"ok": true, "undone_writes": writes, "undone_names": names, "loss_epoch": epoch}), false)
+            }
+            Err(Error::NotSupported) => failed("cut the power: start the filer with --loss-layer first".into()),
+            Err(error) => failed(format!("cut the power: {error}")),
+        },
+        "shutdown" => (json!({"ok": true}), true),
+        other => failed(format!("unknown op {other:?}: known are stats, power-cut, shutdown")),
+    }
+}
+
+/// The counters now.
+fn stats(server: &Server) -> FilerStats {
+    let volume = server.filer().volume();
+    FilerStats {
+        pid: std::process::id(),
+        uptime_s: server.uptime().as_secs_f64(),
+        connections: server.connection_count() as u64,
+        verifier: format!("{:016x}", u64::from_be_bytes(volume.verifier())),
+        loss_epoch: volume.loss_epoch(),
+        procedures: server.filer().stats().procedures(),
+        flushes: volume.flushes(),
+    }
+}

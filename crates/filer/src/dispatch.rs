@@ -1,0 +1,208 @@
+//! From the bytes of one call to the bytes of its reply.
+
+use std::net::IpAddr;
+
+use nfs_proto::nfs3::{self, Procedure, StableHow, WriteArgs};
+use nfs_proto::record;
+use nfs_proto::rpc::{
+    AUTH_NONE, AUTH_SYS, AuthStat, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION, ReplyHeader, ReplyStatus, Xid,
+};
+use nfs_proto::xdr::{Decode, Reader, Writer, decode_all, encode_to};
+use nfs_proto::{mount3, portmap2};
+
+use crate::access::Caller;
+use crate::filer::Filer;
+use crate::handlers;
+use crate::reply_cache::{CallKey, Turn};
+
+/// What the driver has to do after a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Served {
+    /// A reply record was appended, or none is due.
+    Answered,
+    /// The bytes were no call: close the connection.
+    Close,
+}
+
+/// A call whose header was read.
+#[derive(Clone, Debug)]
+pub struct Call<'a> {
+    header: CallHeader<'a>,
+    arguments: &'a [u8],
+    record: &'a [u8],
+}
+
+impl<'a> Call<'a> {
+    /// Reads the header of a call record; none if it is no call.
+    #[must_use]
+    pub fn parse(record: &'a [u8]) -> Option<Self> {
+        let mut input = Reader::new(record);
+        let header = CallHeader::decode(&mut input).ok()?;
+        Some(Self { header, arguments: input.rest(), record })
+    }
+
+    /// Whether the call will wait for the medium: stable writes, commits and changes of names and attributes.
+    #[must_use]
+    pub fn is_slow(&self) -> bool {
+        if self.header.program != nfs3::PROGRAM {
+            return false;
+        }
+        match Procedure::from_number(self.header.procedure) {
+            Some(Procedure::Write) => {
+                decode_all::<WriteArgs<'_>>(self.arguments).is_ok_and(|args| args.stable != StableHow::Unstable)
+            }
+            Some(procedure) => procedure == Procedure::Commit || is_repeatable_only_once(procedure),
+            None => false,
+        }
+    }
+}
+
+/// Calls that give another answer when they are carried out twice (RFC 1813 4.4): their replies are stored.
+const fn is_repeatable_only_once(procedure: Procedure) -> bool {
+    matches!(
+        procedure,
+        Procedure::SetAttr
+            | Procedure::Create
+            | Procedure::MkDir
+            | Procedure::SymLink
+            | Procedure::MkNod
+            | Procedure::Remove
+            | Procedure::RmDir
+            | Procedure::Rename
+            | Procedure::Link
+    )
+}
+
+/// Serves one call record: appends its reply record, mark included, to `out`.
+pub fn serve(filer: &Filer, client: IpAddr, record: &[u8], out: &mut Vec<u8>) -> Served {
+    let Some(call) = Call::parse(record) else { return Served::Close };
+    serve_call(filer, client, &call, out)
+}
+
+/// Serves one parsed call; see [`serve`].
+pub fn serve_call(filer: &Filer, client: IpAddr, call: &Call<'_>, out: &mut Vec<u8>) -> Served {
+    let xid = call.header.xid;
+    let refusal = if call.header.rpc_version == RPC_VERSION {
+        match caller(filer, &call.header.credential) {
+            Ok(caller) => return serve_program(filer, client, caller, call, out),
+            Err(stat) => ReplyStatus::AuthError(stat),
+        }
+    } else {
+        ReplyStatus::RpcMismatch { low: RPC_VERSION, high: RPC_VERSION }
+    };
+    refuse(xid, refusal, out);
+    Served::Answered
+}
+
+/// Who calls; RFC 5531 8.2 and appendix A.
+fn caller(filer: &Filer, credential: &OpaqueAuth<'_>) -> Result<Caller, AuthStat> {
+    match credential.flavor {
+        AUTH_NONE => Ok(Caller::anonymous()),
+        AUTH_SYS => {
+            let sys = decode_all::<AuthSys<'_>>(credential.body.0).map_err(|_| AuthStat::BadCred)?;
+            Ok(Caller::of(&sys, filer.root_squash))
+        }
+        _ => Err(AuthStat::BadCred),
+    }
+}
+
+fn serve_program(filer: &Filer, client: IpAddr, caller: Caller, call: &Call<'_>, out: &mut Vec<u8>) -> Served {
+    let CallHeader { xid, program, version, procedure, .. } = call.header;
+    let served_version = match program {
+        nfs3::PROGRAM => nfs3::VERSION,
+        mount3::PROGRAM => mount3::VERSION,
+        portmap2::PROGRAM => portmap2::VERSION,
+        _ => {
+            refuse(xid, ReplyStatus::ProgramUnavailable, out);
+            return Served::Answered;
+        }
+    };
+    if version != served_version {
+        refuse(xid, ReplyStatus::ProgramMismatch { low: served_version, high: served_version }, out);
+        return Served::Answered;
+    }
+    match program {
+        nfs3::PROGRAM => serve_nfs(filer, client, caller, call, out),
+        mount3::PROGRAM => {
+            let reply = Reply::begin(xid, out);
+            let done = handlers::mount::serve(filer, client, procedure, call.arguments, out);
+            filer.stats.count_mount(done.is_ok_and(|ok| ok));
+            reply.end(done.map(|_| ()), out);
+        }
+        _ => {
+            let reply = Reply::begin(xid, out);
+            let done = handlers::portmap::serve(filer, procedure, call.arguments, out);
+            reply.end(done, out);
+        }
+    }
+    Served::Answered
+}
+
+fn serve_nfs(filer: &Filer, client: IpAddr, caller: Caller, call: &Call<'_>, out: &mut Vec<u8>) {
+    let xid = call.header.xid;
+    let Some(procedure) = Procedure::from_number(call.header.procedure) else {
+        refuse(xid, ReplyStatus::ProcedureUnavailable, out);
+        return;
+    };
+    let mut claim = None;
+    if is_repeatable_only_once(procedure) {
+        match filer.replies.claim(CallKey::new(client, xid, call.record)) {
+            Turn::First(running) => claim = Some(running),
+            Turn::Repeat(reply) => {
+                out.extend_from_slice(&reply);
+                filer.stats.count(procedure, true, 0);
+                return;
+            }
+            Turn::Drop => return,
+        }
+    }
+    let reply = Reply::begin(xid, out);
+    let context = handlers::Context { filer, caller };
+    let done = handlers::serve(&context, procedure, call.arguments, out);
+    let (ok, again, bytes) = done.as_ref().map_or((false, false, 0), |done| (done.ok, done.again, done.bytes));
+    filer.stats.count(procedure, ok, bytes);
+    let mark = reply.mark;
+    let understood = done.is_ok();
+    reply.end(done.map(|_| ()), out);
+    // "Try again later" was carried out not at all, so the next try has to be.
+    if let (Some(running), true, false, Some(record)) = (claim, understood, again, out.get(mark..)) {
+        running.done(record);
+    }
+}
+
+/// A reply under way: its mark and header are written, its results follow.
+struct Reply {
+    xid: Xid,
+    mark: usize, // where the record mark stands in the buffer
+}
+
+impl Reply {
+    /// Appends room for the mark and the header of a success.
+    fn begin(xid: Xid, out: &mut Vec<u8>) -> Self {
+        let mark = out.len();
+        let mut writer = Writer::new(out);
+        writer.raw(&[0; record::MARK_BYTES]);
+        encode_to(&ReplyHeader { xid, status: ReplyStatus::Success }, out);
+        Self { xid, mark }
+    }
+
+    /// Closes the record, or replaces it by a refusal.
+    fn end(self, done: Result<(), ReplyStatus>, out: &mut Vec<u8>) {
+        match done {
+            Ok(()) => {
+                let bytes = out.len() - self.mark - record::MARK_BYTES;
+                record::seal(out, self.mark, bytes);
+            }
+            Err(status) => {
+                out.truncate(self.mark);
+                refuse(self.xid, status, out);
+            }
+        }
+    }
+}
+
+/// Appends a reply without results.
+fn refuse(xid: Xid, status: ReplyStatus, out: &mut Vec<u8>) {
+    nfs_proto::rpc::encode_reply(&ReplyHeader { xid, status }, &(), out);
+}

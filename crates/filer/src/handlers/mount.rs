@@ -1,0 +1,87 @@
+//! MOUNT version 3 (RFC 1813 appendix I), on the same port.
+
+use std::net::IpAddr;
+
+use nfs_proto::mount3::{self, DirPath, Flavors, HostName, MountArgs, MountOk, MountResult, MountStatus, Procedure};
+use nfs_proto::rpc::{AUTH_SYS, ReplyStatus};
+use nfs_proto::xdr::{Writer, encode_to};
+use volume::Kind;
+
+use super::arguments;
+use crate::convert;
+use crate::filer::{Filer, Mount};
+use crate::limits::MOUNT_DEPTH_MAX;
+
+/// Serves one call; whether it was granted.
+///
+/// # Errors
+/// The status of the reply when there is no such procedure or its arguments could not be read.
+pub(crate) fn serve(filer: &Filer, client: IpAddr, procedure: u32, bytes: &[u8], out: &mut Vec<u8>) -> Result<bool, ReplyStatus> {
+    match Procedure::from_number(procedure).ok_or(ReplyStatus::ProcedureUnavailable)? {
+        Procedure::Null => {}
+        Procedure::Mnt => {
+            let args: MountArgs<'_> = arguments(bytes)?;
+            let result = mount(filer, args.path.0);
+            if let Err(status) = &result {
+                let path = String::from_utf8_lossy(args.path.0);
+                tracing::info!(%client, %path, ?status, "mount refused");
+            } else {
+                filer.mounted(Mount { client, path: args.path.0.to_vec() });
+            }
+            encode_to(&result, out);
+            return Ok(result.is_ok());
+        }
+        Procedure::Dump => {
+            let mounts = filer.mounts();
+            let hosts: Vec<String> = mounts.iter().map(|mount| mount.client.to_string()).collect();
+            let lines: Vec<_> =
+                hosts.iter().zip(mounts.iter()).map(|(host, mount)| (HostName(host.as_bytes()), DirPath(&mount.path))).collect();
+            mount3::encode_mounts(&lines, &mut Writer::new(out));
+        }
+        Procedure::Umnt => {
+            let args: MountArgs<'_> = arguments(bytes)?;
+            filer.mounts().retain(|mount| mount.client != client || mount.path != args.path.0);
+        }
+        Procedure::UmntAll => filer.mounts().retain(|mount| mount.client != client),
+        Procedure::Export => {
+            mount3::encode_exports(&[(DirPath(filer.export.as_bytes()), Vec::new())], &mut Writer::new(out));
+        }
+    }
+    Ok(true)
+}
+
+/// The handle of the export, or of a directory below it. Symbolic links are not followed: their targets are the client's.
+fn mount(filer: &Filer, path: &[u8]) -> MountResult {
+    let names =
+        |path: &[u8]| path.split(|&byte| byte == b'/').filter(|name| !name.is_empty()).map(<[u8]>::to_vec).collect::<Vec<_>>();
+    let (wanted, export) = (names(path), names(filer.export.as_bytes()));
+    let Some(below) = wanted.strip_prefix(export.as_slice()) else { return Err(MountStatus::NoEnt) };
+    if below.len() > MOUNT_DEPTH_MAX {
+        return Err(MountStatus::NameTooLong);
+    }
+    let volume = &filer.volume;
+    let mut node = volume.root();
+    for name in below {
+        if name == b".." {
+            return Err(MountStatus::Inval);
+        }
+        node = volume.lookup(&node, name).map_err(|error| mount_status(&error))?.0;
+    }
+    if node.kind() != Kind::Directory {
+        return Err(MountStatus::NotDir);
+    }
+    let root = convert::handle(&volume.handle(&node)).ok_or(MountStatus::ServerFault)?;
+    Ok(MountOk { root, flavors: Flavors::new(&[AUTH_SYS]) })
+}
+
+const fn mount_status(error: &volume::Error) -> MountStatus {
+    match error {
+        volume::Error::NoEntry => MountStatus::NoEnt,
+        volume::Error::NotDirectory => MountStatus::NotDir,
+        volume::Error::NameTooLong => MountStatus::NameTooLong,
+        volume::Error::Access | volume::Error::NotPermitted | volume::Error::CrossDevice => MountStatus::Acces,
+        volume::Error::Invalid => MountStatus::Inval,
+        volume::Error::Io(_) | volume::Error::Poisoned => MountStatus::Io,
+        _ => MountStatus::ServerFault,
+    }
+}

@@ -1,0 +1,76 @@
+//! Bounds of the filer, each with its reason.
+
+use std::time::Duration;
+
+use nfs_proto::limits::{RECORD_BYTES_MAX, TRANSFER_BYTES_MAX};
+
+/// Connections served at once. A thread each: 1024 stacks of [`STACK_BYTES`] are 256 MiB of address space, of which a
+/// served connection touches some 20 KiB. A database opens one per backend.
+pub const CONNECTIONS_MAX: usize = 1024;
+/// Stack of a connection or worker thread, in bytes; no handler recurses or keeps large arrays.
+pub const STACK_BYTES: usize = 256 * 1024;
+
+/// Receive buffer of a quiet connection, in bytes: some 400 read calls, or seven 8 KiB writes.
+pub const RECEIVE_BYTES_START: usize = 64 * 1024;
+/// Receive buffer of a connection whose socket is never empty, in bytes: one system call then brings 32 writes of 8 KiB.
+pub const RECEIVE_BYTES_BUSY: usize = 288 * 1024;
+/// Largest receive buffer, in bytes: one record of the largest transfer.
+pub const RECEIVE_BYTES_MAX: usize = RECORD_BYTES_MAX + 4096;
+/// Turns in a row that a large receive buffer was not needed before it is given back.
+pub const RECEIVE_SMALL_TURNS: u32 = 64;
+/// How long a quiet connection keeps a large buffer.
+pub const BUFFER_IDLE: Duration = Duration::from_millis(500);
+/// Replies gathered before they are sent, in bytes: enough to make the cost of a send small, little enough that the
+/// client's work starts while ours goes on.
+pub const REPLY_BYTES_GATHERED: usize = 128 * 1024;
+/// Reply buffer a connection keeps between turns, in bytes.
+pub const REPLY_BYTES_KEPT: usize = 320 * 1024;
+
+/// Threads that run slow calls (stable writes, commits, changes of names) beside their connection: the flushes of that
+/// many calls overlap. Depth 32 is what the speed goals are measured at.
+pub const WORKERS_MAX: usize = 32;
+/// Slow calls of one connection that wait or run beside it; the next one is run by the connection itself.
+pub const SLOW_CALLS_PER_CONNECTION_MAX: usize = 64;
+/// Bytes of slow calls that wait or run, over all connections; beyond it connections run theirs themselves.
+pub const SLOW_BYTES_MAX: usize = 16 << 20;
+
+/// A peer that takes no byte of its replies for so long is dropped: it would hold a thread and its replies for ever.
+pub const SEND_TIMEOUT: Duration = Duration::from_secs(60);
+/// Silence after which the kernel starts to ask whether the peer is still there.
+pub const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+/// How long a clean stop waits for calls under way.
+pub const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Replies kept for repeated calls; each is some 300 bytes, so about 2 MiB. A client resends within minutes, and
+/// only calls that change names or attributes are kept.
+pub const REPLIES_KEPT: usize = 4096;
+/// Largest reply that is kept, in bytes: CREATE with a handle and two sets of attributes is below 400.
+pub const REPLY_KEPT_BYTES_MAX: usize = 1024;
+/// How long a repeated call waits for the first one to end.
+pub const REPEAT_WAIT: Duration = Duration::from_secs(30);
+
+/// Mounts remembered for MOUNT DUMP; advisory (RFC 1813 5.2.2), so the oldest is forgotten.
+pub const MOUNTS_MAX: usize = 1024;
+/// Uids named in the log as refused; beyond it further ones are refused without a line.
+pub const REFUSED_UIDS_LOGGED_MAX: usize = 64;
+/// Directories a MNT path may go down: PATH_MAX has no room for more.
+pub const MOUNT_DEPTH_MAX: usize = 2048;
+
+/// Largest READ and WRITE, in bytes.
+pub const TRANSFER_MAX: u32 = TRANSFER_BYTES_MAX;
+/// Most bytes of one READDIR or READDIRPLUS reply, whatever the client asks for.
+pub const LISTING_BYTES_MAX: u32 = 256 * 1024;
+/// READDIR size the client is asked to use, in bytes.
+pub const LISTING_BYTES_PREFERRED: u32 = 64 * 1024;
+/// Largest offset behind a byte: a signed 64-bit file offset.
+pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
+
+/// Clients of the admin socket at once.
+pub const ADMIN_CLIENTS_MAX: usize = 16;
+/// Longest request on the admin socket, in bytes.
+pub const ADMIN_LINE_BYTES_MAX: u64 = 64 * 1024;
+
+const _: () = assert!(RECEIVE_BYTES_START < RECEIVE_BYTES_BUSY && RECEIVE_BYTES_BUSY < RECEIVE_BYTES_MAX);
+const _: () = assert!(RECEIVE_BYTES_MAX >= RECORD_BYTES_MAX + 4);
+const _: () = assert!(SLOW_BYTES_MAX >= RECORD_BYTES_MAX && SLOW_CALLS_PER_CONNECTION_MAX >= WORKERS_MAX);
+const _: () = assert!(LISTING_BYTES_MAX <= TRANSFER_MAX);

@@ -1,0 +1,186 @@
+//! Sockets and threads: accepts connections, knows all of them, stops cleanly.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use volume::CutReport;
+
+use crate::connection::{self, Connection, Ended};
+use crate::filer::Filer;
+use crate::limits::{CONNECTIONS_MAX, STACK_BYTES, STOP_TIMEOUT};
+use crate::sys;
+use crate::workers::Workers;
+
+/// A running filer.
+pub struct Server {
+    filer: Arc<Filer>,
+    listener: TcpListener,
+    workers: Workers,
+    connections: Mutex<Connections>,
+    closed: Condvar,
+    stopping: AtomicBool,
+    started: Instant,
+}
+
+#[derive(Default)]
+struct Connections {
+    open: HashMap<u64, Arc<Connection>>,
+    next: u64,
+}
+
+/// How long accepting pauses when the process has no descriptor or thread left.
+const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
+
+impl Server {
+    /// A server that is ready to [`Server::run`]; the listener is bound already.
+    #[must_use]
+    pub fn new(filer: Filer, listener: TcpListener) -> Arc<Self> {
+        let filer = Arc::new(filer);
+        Arc::new(Self {
+            workers: Workers::new(Arc::clone(&filer)),
+            filer,
+            listener,
+            connections: Mutex::default(),
+            closed: Condvar::new(),
+            stopping: AtomicBool::new(false),
+            started: Instant::now(),
+        })
+    }
+
+    /// What is served.
+    #[must_use]
+    pub fn filer(&self) -> &Filer {
+        &self.filer
+    }
+
+    /// Time since the start.
+    #[must_use]
+    pub fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Connections open now.
+    #[must_use]
+    pub fn connection_count(&self) -> usize {
+        self.connections().open.len()
+    }
+
+    /// Accepts and serves until [`Server::stop`], then ends the connections, waits for running calls, and flushes.
+    ///
+    /// **Durability**: everything written is durable when this returns without an error.
+    ///
+    /// # Errors
+    /// The last flush failed.
+    pub fn run(self: &Arc<Self>) -> Result<(), volume::Error> {
+        while !self.stopping.load(Ordering::SeqCst) {
+            match self.listener.accept() {
+                Ok((stream, peer)) => self.admit(stream, peer),
+                Err(_) if self.stopping.load(Ordering::SeqCst) => {}
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(error) => {
+                    tracing::warn!(%error, "no connection accepted");
+                    std::thread::sleep(EXHAUSTED_PAUSE);
+                }
+            }
+        }
+        self.drain();
+        self.filer.volume().flush_all()
+    }
+
+    /// Makes [`Server::run`] return.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        sys::stop_listening(&self.listener);
+    }
+
+    /// Takes back everything that was not promised stable, as a power cut would, and drops all connections.
+    ///
+    /// # Errors
+    /// `NotSupported` without the loss layer; else what kept the volume from going back.
+    pub fn power_cut(&self) -> Result<CutReport, volume::Error> {
+        let report = self.filer.volume().power_cut()?;
+        self.filer.forget();
+        let open: Vec<_> = self.connections().open.values().cloned().collect();
+        open.iter().for_each(|connection| connection.drop_now());
+        tracing::warn!(undone_writes = report.undone_writes, undone_names = report.undone_names, "power cut");
+        Ok(report)
+    }
+
+    fn admit(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr) {
+        if self.connection_count() >= CONNECTIONS_MAX {
+            tracing::warn!(%peer, limit = CONNECTIONS_MAX, "connection refused: too many");
+            return;
+        }
+        let connection = match Connection::new(stream, peer) {
+            Ok(connection) => Arc::new(connection),
+            Err(error) => {
+                tracing::debug!(%peer, %error, "connection gone at once");
+                return;
+            }
+        };
+        let id = self.remember(&connection);
+        let server = Arc::clone(self);
+        let serve = move || {
+            let ended = connection::run(&connection, &server.filer, &server.workers);
+            drop(connection);
+            server.forget(id);
+            log_end(peer, &ended);
+        };
+        if let Err(error) = std::thread::Builder::new().name("connection".into()).stack_size(STACK_BYTES).spawn(serve) {
+            tracing::warn!(%peer, %error, "connection refused: no thread");
+            self.forget(id);
+        }
+    }
+
+    fn remember(&self, connection: &Arc<Connection>) -> u64 {
+        let mut connections = self.connections();
+        let id = connections.next;
+        connections.next += 1;
+        connections.open.insert(id, Arc::clone(connection));
+        tracing::debug!(peer = %connection.peer, connections = connections.open.len(), "connected");
+        id
+    }
+
+    fn forget(&self, id: u64) {
+        self.connections().open.remove(&id);
+        self.closed.notify_all();
+    }
+
+    /// Lets running calls end and their replies leave.
+    fn drain(&self) {
+        let deadline = Instant::now() + STOP_TIMEOUT;
+        let mut connections = self.connections();
+        connections.open.values().for_each(|connection| connection.finish());
+        while !connections.open.is_empty() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                tracing::warn!(connections = connections.open.len(), "calls still running at the end of the stop time");
+                connections.open.values().for_each(|connection| connection.drop_now());
+                break;
+            }
+            connections = self.closed.wait_timeout(connections, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        drop(connections);
+        if !self.workers.finish(deadline.saturating_duration_since(Instant::now())) {
+            tracing::warn!("slow calls still running at the end of the stop time");
+        }
+    }
+
+    fn connections(&self) -> MutexGuard<'_, Connections> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn log_end(peer: SocketAddr, ended: &Ended) {
+    match ended {
+        Ended::Closed => tracing::debug!(%peer, "disconnected"),
+        Ended::Socket(error) if error.kind() == io::ErrorKind::ConnectionReset => tracing::debug!(%peer, "reset by the client"),
+        Ended::Panic => tracing::error!(%peer, "a handler panicked: connection closed"),
+        Ended::Socket(error) => tracing::info!(%peer, %error, "connection failed"),
+        Ended::Framing(_) | Ended::NotACall => tracing::warn!(%peer, error = %ended, "connection closed"),
+    }
+}

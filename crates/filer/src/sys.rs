@@ -1,0 +1,97 @@
+//! System calls that the standard library does not offer: sends that do not wait, socket options, signals, the allocator.
+
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+/// Sends what the socket takes without waiting; `WouldBlock` when it takes nothing.
+pub(crate) fn send_now(stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: pointer and length are those of a live slice; the descriptor is open while `stream` is borrowed.
+    let sent = unsafe { libc::send(stream.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+}
+
+/// Makes the kernel notice a peer that vanished without a word.
+pub(crate) fn keep_alive(stream: &TcpStream, idle: Duration) -> io::Result<()> {
+    let seconds = libc::c_int::try_from(idle.as_secs()).unwrap_or(libc::c_int::MAX);
+    set_option(stream, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
+    set_option(stream, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, seconds)?;
+    set_option(stream, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, (seconds / 4).max(1))?;
+    set_option(stream, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 4)
+}
+
+fn set_option(stream: &TcpStream, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    let size = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the value is a live c_int of the size given; the descriptor is open while `stream` is borrowed.
+    let done = unsafe { libc::setsockopt(stream.as_raw_fd(), level, name, (&raw const value).cast(), size) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Waits until the socket has something to receive or `limit` has passed; true if there is something.
+pub(crate) fn readable_within(stream: &TcpStream, limit: Duration) -> bool {
+    let mut wanted = libc::pollfd { fd: stream.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let limit_ms = libc::c_int::try_from(limit.as_millis()).unwrap_or(libc::c_int::MAX);
+    // SAFETY: one live pollfd, and the count says one.
+    let ready = unsafe { libc::poll(&raw mut wanted, 1, limit_ms) };
+    ready != 0
+}
+
+/// Ends every `accept` on a listener: they return an error.
+pub(crate) fn stop_listening(listener: &TcpListener) {
+    // SAFETY: the descriptor is open while `listener` is borrowed; the call takes no pointers.
+    let _ = unsafe { libc::shutdown(listener.as_raw_fd(), libc::SHUT_RDWR) };
+}
+
+/// The effective user and group of the process.
+#[must_use]
+pub fn effective_ids() -> (u32, u32) {
+    // SAFETY: the calls take nothing and cannot fail.
+    let uid = unsafe { libc::geteuid() };
+    // SAFETY: as above.
+    let gid = unsafe { libc::getegid() };
+    (uid, gid)
+}
+
+/// SIGTERM and SIGINT, to be awaited rather than to interrupt.
+#[derive(Debug)]
+pub struct StopSignals(libc::sigset_t);
+
+impl StopSignals {
+    /// Blocks both signals in this thread and those it starts later: call before any is started.
+    #[must_use]
+    pub fn block() -> Self {
+        // SAFETY: a sigset_t is plain data, for which all zeros is a value; it is emptied by sigemptyset next.
+        let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+        // SAFETY: `set` is a live sigset_t.
+        unsafe { libc::sigemptyset(&raw mut set) };
+        for signal in [libc::SIGTERM, libc::SIGINT] {
+            // SAFETY: `set` is a live, initialised sigset_t and the signal numbers exist.
+            unsafe { libc::sigaddset(&raw mut set, signal) };
+        }
+        // SAFETY: `set` is initialised; the old mask is not asked for.
+        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
+        Self(set)
+    }
+
+    /// Waits for one of them; its number.
+    #[must_use]
+    pub fn wait(&self) -> i32 {
+        let mut signal = 0;
+        // SAFETY: the set is initialised and blocked, `signal` is a live c_int.
+        unsafe { libc::sigwait(&raw const self.0, &raw mut signal) };
+        signal
+    }
+}
+
+/// Has the allocator map blocks of 128 KiB and more apart, so that a buffer for a large transfer goes back to the system
+/// when it is dropped, and share few heaps between the threads: memory then follows what is in use.
+pub fn keep_memory_small() {
+    #[cfg(target_env = "gnu")]
+    for (parameter, value) in [(libc::M_MMAP_THRESHOLD, 128 * 1024), (libc::M_TRIM_THRESHOLD, 256 * 1024), (libc::M_ARENA_MAX, 4)]
+    {
+        // SAFETY: mallopt takes two numbers and refuses what it does not know.
+        unsafe { libc::mallopt(parameter, value) };
+    }
+}

@@ -1,0 +1,135 @@
+//! The threads beside the connections: they run calls that wait for the medium, so that the waits overlap.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::connection::Connection;
+use crate::dispatch::{self, Served};
+use crate::filer::Filer;
+use crate::limits::{SLOW_BYTES_MAX, STACK_BYTES, WORKERS_MAX};
+
+/// A call for a worker.
+pub(crate) struct Job {
+    pub(crate) connection: Arc<Connection>,
+    pub(crate) record: Vec<u8>,
+}
+
+/// The pool; threads are started as they are needed and stay.
+pub(crate) struct Workers {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    filer: Arc<Filer>,
+    queue: Mutex<Queue>,
+    job: Condvar,
+    idle: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    bytes: usize, // of jobs waiting and running
+    threads: usize,
+    waiting: usize, // threads without a job
+    closed: bool,
+}
+
+impl Workers {
+    pub(crate) fn new(filer: Arc<Filer>) -> Self {
+        let shared = Shared { filer, queue: Mutex::default(), job: Condvar::new(), idle: Condvar::new() };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Hands a job over; false when the pool has all it may hold, and the caller has to do it.
+    pub(crate) fn submit(&self, job: Job) -> bool {
+        let mut queue = self.shared.queue();
+        if queue.closed || queue.bytes + job.record.len() > SLOW_BYTES_MAX {
+            return false;
+        }
+        if queue.waiting <= queue.jobs.len() && queue.threads < WORKERS_MAX {
+            let shared = Arc::clone(&self.shared);
+            let thread = std::thread::Builder::new().name("worker".into()).stack_size(STACK_BYTES);
+            match thread.spawn(move || shared.work()) {
+                Ok(_) => queue.threads += 1,
+                Err(_) if queue.threads == 0 => return false,
+                Err(_) => {}
+            }
+        }
+        queue.bytes += job.record.len();
+        queue.jobs.push_back(job);
+        let wake = queue.waiting > 0;
+        drop(queue);
+        if wake {
+            self.shared.job.notify_one();
+        }
+        true
+    }
+
+    /// Takes no more jobs and waits for those it has; false when they do not end within `limit`.
+    pub(crate) fn finish(&self, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
+        let mut queue = self.shared.queue();
+        queue.closed = true;
+        self.shared.job.notify_all();
+        while queue.bytes > 0 {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            queue = self.shared.idle.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+}
+
+impl Shared {
+    fn work(&self) {
+        let mut out = Vec::new();
+        let mut queue = self.queue();
+        loop {
+            if let Some(job) = queue.jobs.pop_front() {
+                drop(queue);
+                let bytes = job.record.len();
+                self.run(job, &mut out);
+                queue = self.queue();
+                queue.bytes -= bytes;
+                if queue.bytes == 0 {
+                    self.idle.notify_all();
+                }
+            } else if queue.closed {
+                queue.threads -= 1;
+                return;
+            } else {
+                queue.waiting += 1;
+                queue = self.job.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                queue.waiting -= 1;
+            }
+        }
+    }
+
+    fn run(&self, job: Job, out: &mut Vec<u8>) {
+        let Job { connection, record } = job;
+        out.clear();
+        let served = catch_unwind(AssertUnwindSafe(|| dispatch::serve(&self.filer, connection.client(), &record, out)));
+        match served {
+            Ok(Served::Answered) => {
+                if !out.is_empty() {
+                    connection.queue(out);
+                }
+            }
+            Ok(Served::Close) => connection.drop_now(),
+            Err(_) => {
+                tracing::error!(peer = %connection.peer, "a handler panicked: connection closed");
+                connection.drop_now();
+            }
+        }
+        connection.slow_call_done();
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

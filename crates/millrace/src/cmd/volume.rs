@@ -1,0 +1,101 @@
+//! `millrace volume`: questions and orders to a running filer, over its admin socket.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow};
+use results::filer_stats::FilerStats;
+use serde_json::{Value, json};
+
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// What to ask or order
+    #[arg(value_enum)]
+    operation: Operation,
+    /// The filer's admin socket, named when it starts with --json [default: what MILLRACE_ADMIN says]
+    #[arg(long, value_name = "PATH")]
+    admin: Option<PathBuf>,
+    /// Print the filer's own answer, one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Operation {
+    /// Calls, bytes and flushes since the start
+    Stats,
+    /// Take back everything not promised stable and drop all connections (needs serve --loss-layer)
+    PowerCut,
+    /// Stop cleanly
+    Shutdown,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  millrace volume stats --admin /run/filer.sock
+  millrace volume power-cut --admin /run/filer.sock --json
+  MILLRACE_ADMIN=/run/filer.sock millrace volume shutdown
+
+Exit codes: 0 done; 1 the filer refused; 2 no filer answers there.";
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let op = match args.operation {
+        Operation::Stats => "stats",
+        Operation::PowerCut => "power-cut",
+        Operation::Shutdown => "shutdown",
+    };
+    let Some(admin) = args.admin.or_else(|| std::env::var_os("MILLRACE_ADMIN").map(PathBuf::from)) else {
+        eprintln!("hint: name its admin socket with --admin PATH, or in MILLRACE_ADMIN");
+        return Err(anyhow!("cannot {op}: which filer is not said"));
+    };
+    let line = ask(&admin, op)?;
+    let reply: Value = serde_json::from_str(&line).with_context(|| format!("cannot read the answer {line:?}"))?;
+    if args.json {
+        println!("{}", line.trim_end());
+    }
+    if reply["ok"] != json!(true) {
+        let error = reply["error"].as_str().unwrap_or("no reason given");
+        eprintln!("millrace: the filer refused to {op}: {error}");
+        return Ok(ExitCode::from(1));
+    }
+    if !args.json {
+        match args.operation {
+            Operation::Stats => print_stats(&serde_json::from_value(reply).context("cannot read the counters")?),
+            Operation::PowerCut => println!(
+                "power cut: {} writes and {} changes of names or attributes taken back; loss epoch {}",
+                reply["undone_writes"], reply["undone_names"], reply["loss_epoch"]
+            ),
+            Operation::Shutdown => println!("stopping"),
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One line there, one line back.
+fn ask(admin: &Path, op: &str) -> anyhow::Result<String> {
+    let shown = admin.display();
+    let mut stream = UnixStream::connect(admin).map_err(|error| {
+        eprintln!("hint: start `millrace serve` first; with --json its first line names the admin socket");
+        anyhow!("cannot reach a filer at {shown}: {error}")
+    })?;
+    let talked = || format!("cannot talk to the filer at {shown}");
+    writeln!(stream, "{}", json!({ "op": op })).with_context(talked)?;
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).with_context(talked)?;
+    if line.is_empty() {
+        return Err(anyhow!("the filer hung up without an answer")).with_context(talked);
+    }
+    Ok(line)
+}
+
+fn print_stats(stats: &FilerStats) {
+    println!("pid {}, up {:.0} s, {} connections, {} flushes", stats.pid, stats.uptime_s, stats.connections, stats.flushes);
+    println!("verifier {}, loss epoch {}", stats.verifier, stats.loss_epoch);
+    println!("{:<12} {:>12} {:>8} {:>16}", "procedure", "calls", "errors", "bytes");
+    for (name, row) in stats.procedures.iter().filter(|(_, row)| row.calls > 0) {
+        println!("{name:<12} {:>12} {:>8} {:>16}", row.calls, row.errors, row.bytes);
+    }
+}

@@ -6,8 +6,8 @@ use super::Mount;
 use super::directories::Known;
 use crate::error::Error;
 use crate::limits::{COMPONENT_BYTES_MAX, SYMLINKS_MAX};
-use nfs_proto::limits::PATH_BYTES_MAX;
 use crate::segment::SegmentError;
+use nfs_proto::limits::PATH_BYTES_MAX;
 
 /// Where a path ends.
 #[derive(Clone, Debug)]

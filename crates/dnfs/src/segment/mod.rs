@@ -29,8 +29,7 @@ use core::sync::atomic::Ordering::Acquire;
 use crate::mount::runtime_dir::RuntimeDir;
 use crate::sys::shm::{Errno, Fd, FileLock, Mapping};
 use layout::{
-    Header, INDEX_COUNT, INDEX_OFFSET, SLOT_COUNT, SLOTS_OFFSET, Slot, TOTALS_COUNT, TotalsCell, VERIFIER_COUNT,
-    VERIFIERS_OFFSET,
+    Header, INDEX_COUNT, INDEX_OFFSET, SLOT_COUNT, SLOTS_OFFSET, Slot, TOTALS_COUNT, TotalsCell, VERIFIER_COUNT, VERIFIERS_OFFSET,
 };
 
 /// A file known to the segment, open or not: a slot and which use of it. Plain numbers, meaningful to every process that

@@ -3,9 +3,7 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::layout::{
-    Header, LAYOUT_VERSION, MAGIC, SEGMENT_BYTES, SLOT_COUNT, SLOTS_OFFSET, load_bytes, store_bytes,
-};
+use super::layout::{Header, LAYOUT_VERSION, MAGIC, SEGMENT_BYTES, SLOT_COUNT, SLOTS_OFFSET, load_bytes, store_bytes};
 use super::{Segment, SegmentError, local};
 use crate::mount::runtime_dir::RuntimeDir;
 use crate::sys::shm::{Errno, Mapping, allocate, effective_uid, open, rename, stat, truncate, unlink};

@@ -274,7 +274,9 @@ impl Slot {
         self.kind.store(file.kind, Relaxed);
         self.touched.store(1, Relaxed);
         self.flags.store(0, Relaxed);
-        for (place, value) in [(&self.fsid, file.fsid), (&self.fileid, file.fileid), (&self.rdev, file.rdev), (&self.size, file.size)] {
+        for (place, value) in
+            [(&self.fsid, file.fsid), (&self.fileid, file.fileid), (&self.rdev, file.rdev), (&self.size, file.size)]
+        {
             place.store(value, Relaxed);
         }
         for zeroed in [&self.append_end, &self.size_events, &self.clean, &self.answered, &self.settled, &self.loss] {

@@ -22,10 +22,15 @@ pub struct Filer {
 impl Filer {
     /// Serves `SCRATCH/export` on a free port, root not squashed.
     pub fn start(scratch: &Scratch, options: &[&str]) -> Self {
+        Self::start_on(scratch, 0, options)
+    }
+
+    /// The same on this port, 0 for a free one.
+    pub fn start_on(scratch: &Scratch, port: u16, options: &[&str]) -> Self {
         let (export, state) = (scratch.folder("export"), scratch.folder("state"));
         let options: Vec<String> = [&["--no-root-squash"][..], options].concat().into_iter().map(str::to_owned).collect();
         let admin = scratch.path().join("admin.sock");
-        let (child, url) = spawn(&export, &state, &admin, 0, &options);
+        let (child, url) = spawn(&export, &state, &admin, port, &options);
         let port = url.split(':').nth(2).and_then(|rest| rest.split('/').next()).unwrap().parse().unwrap();
         Self { child, export, state, options, url, admin, port }
     }

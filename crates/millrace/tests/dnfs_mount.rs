@@ -1,0 +1,416 @@
+//! The mount of the Direct NFS client against a running filer: what several processes of one host see of each other.
+
+#[path = "support/mounted.rs"]
+mod mounted;
+mod support;
+
+use dnfs::mount::{Durability, OpenHow, Target, Walk};
+use dnfs::nfs3::{FileType, NfsStatus, SetAttr};
+use dnfs::{Error, mount::SegmentError};
+use mounted::{MAKE, Mounted, READ_WRITE, as_worker, at, at_link, attach, open, report_ready, status, try_open};
+use std::io::IoSlice;
+
+fn walk_status(mounted: &Mounted, path: &str) -> Option<NfsStatus> {
+    status(mounted.mount.walk(path.as_bytes(), true))
+}
+
+#[test]
+fn size_and_data_of_one_process_are_seen_by_another_at_once_and_cost_no_call() {
+    let mounted = Mounted::new("share", &[]);
+    let file = open(&mounted.mount, "data", &MAKE);
+    let getattrs = || mounted.filer.calls("GETATTR");
+    mounted.worker("worker_extends", "data").finish();
+    let before = getattrs();
+    assert_eq!(mounted.mount.size(file.file), 16_384);
+    assert_eq!(mounted.mount.attr(file.file).unwrap().size, 16_384);
+    assert_eq!(getattrs(), before);
+    assert_eq!(file.read(8192, 20_000), [b'b'; 8192]);
+    mounted.worker("worker_truncates", "data").finish();
+    assert_eq!(mounted.mount.size(file.file), 100);
+    assert_eq!(at(&mounted.mount, "data").object.unwrap().attr.size, 100);
+}
+
+#[test]
+#[ignore = "a worker of another test"]
+fn worker_extends() {
+    let Some((mount, path)) = as_worker() else { return };
+    let file = open(&mount, &path, &READ_WRITE);
+    file.write(8192, &[b'b'; 8192]);
+}
+
+#[test]
+#[ignore = "a worker of another test"]
+fn worker_truncates() {
+    let Some((mount, path)) = as_worker() else { return };
+    let file = open(&mount, &path, &READ_WRITE);
+    mount.truncate(file.file, 100).unwrap();
+}
+
+#[test]
+fn stat_and_open_of_a_file_in_a_known_directory_take_one_lookup() {
+    let mounted = Mounted::new("cost", &[]);
+    mounted.mount.mkdir(&at(&mounted.mount, "base"), 0o700).unwrap();
+    mounted.mount.mkdir(&at(&mounted.mount, "base/1"), 0o700).unwrap();
+    drop(open(&mounted.mount, "base/1/2601", &MAKE));
+    let calls = || {
+        let stats = mounted.filer.admin(r#"{"op":"stats"}"#);
+        let procedures = stats["procedures"].as_object().unwrap();
+        procedures.values().map(|procedure| procedure["calls"].as_u64().unwrap()).sum::<u64>()
+    };
+    let before = calls();
+    mounted.mount.stat(&at(&mounted.mount, "base/1/2601")).unwrap();
+    assert_eq!(calls() - before, 1);
+    // Root's rights depend on the export: one ACCESS.
+    let file = open(&mounted.mount, "base/1/2601", &READ_WRITE);
+    assert_eq!(calls() - before, 3);
+    file.write(0, b"x");
+    file.sync().unwrap();
+    let before = calls();
+    file.sync().unwrap();
+    assert_eq!(calls() - before, 0, "a clean file needs no COMMIT");
+}
+
+#[test]
+fn totals_of_all_processes_match_what_the_filer_counted() {
+    let mounted = Mounted::new("totals", &[]);
+    let file = open(&mounted.mount, "data", &MAKE);
+    mounted.worker("worker_extends", "data").finish();
+    for block in 0..10 {
+        file.read(block * 1024, 1024);
+    }
+    file.sync().unwrap();
+    let totals = mounted.mount.totals();
+    assert_eq!((totals.read_calls, totals.write_calls, totals.commit_calls), (10, 1, 1));
+    assert_eq!(mounted.filer.calls("READ"), totals.read_calls);
+    assert_eq!(mounted.filer.calls("WRITE"), totals.write_calls);
+    assert_eq!(mounted.filer.calls("COMMIT"), totals.commit_calls);
+    assert_eq!((totals.read_bytes, totals.write_bytes), (10_240, 8192));
+}
+
+fn is_lost(result: Result<(), Error>) -> bool {
+    matches!(result, Err(Error::Segment(SegmentError::WritesLost)))
+}
+
+#[test]
+fn power_cut_between_a_write_and_the_sync_of_another_process_is_told_once_to_each_description() {
+    let mounted = Mounted::new("cut", &["--loss-layer"]);
+    let (one, two) = (open(&mounted.mount, "data", &MAKE), open(&mounted.mount, "data", &READ_WRITE));
+    one.sync().unwrap();
+    mounted.worker("worker_extends", "data").finish();
+    assert_eq!(mounted.filer.admin(r#"{"op":"power-cut"}"#)["ok"], true);
+    assert!(is_lost(one.sync()));
+    one.sync().unwrap();
+    assert_eq!(mounted.mount.size(one.file), 0, "the lost write had extended the file");
+    let late = open(&mounted.mount, "data", &READ_WRITE);
+    late.sync().unwrap();
+    assert!(is_lost(two.sync()));
+    two.sync().unwrap();
+    one.write(0, b"again");
+    two.sync().unwrap();
+    assert_eq!(mounted.filer.admin(r#"{"op":"power-cut"}"#)["ok"], true);
+    one.sync().unwrap();
+    assert_eq!(one.read(0, 10), b"again");
+}
+
+#[test]
+fn loss_that_nobody_saw_waits_for_the_next_opener() {
+    let mounted = Mounted::new("unseen", &["--loss-layer"]);
+    let writer = open(&mounted.mount, "data", &MAKE);
+    writer.write(0, b"first");
+    mounted.filer.admin(r#"{"op":"power-cut"}"#);
+    writer.write(100, b"second");
+    drop(writer);
+    let next = open(&mounted.mount, "data", &READ_WRITE);
+    assert!(is_lost(next.sync()));
+    next.sync().unwrap();
+    open(&mounted.mount, "data", &READ_WRITE).sync().unwrap();
+}
+
+#[test]
+fn names_attributes_and_stable_writes_survive_a_power_cut() {
+    let mounted = Mounted::new("names", &["--loss-layer"]);
+    let mount = &mounted.mount;
+    drop(open(mount, "made", &OpenHow { exclusive: true, mode: 0o640, ..MAKE }));
+    drop(open(mount, "old name", &MAKE));
+    mount.rename(&at(mount, "old name"), &at(mount, "new name")).unwrap();
+    mount.mkdir(&at(mount, "folder"), 0o710).unwrap();
+    mount.symlink(&at_link(mount, "link"), b"made").unwrap();
+    mount.link(&at(mount, "made"), &at(mount, "second name")).unwrap();
+    drop(open(mount, "removed", &MAKE));
+    mount.unlink(&at(mount, "removed")).unwrap();
+    let file = open(mount, "synced", &MAKE);
+    let stable = [IoSlice::new(b"stable")];
+    assert_eq!(mount.write(file.file, 0, &stable, Durability::DataSync).unwrap(), 6);
+    mount.set_attr(Target::File(file.file), &SetAttr { mode: Some(0o604), ..SetAttr::default() }).unwrap();
+    mounted.filer.admin(r#"{"op":"power-cut"}"#);
+    let listed = mount.read_dir(Target::Entry(&at(mount, ""))).unwrap();
+    let mut names: Vec<_> = listed.iter().map(|item| String::from_utf8_lossy(&item.name)).collect();
+    names.sort();
+    assert_eq!(names, [".", "..", "folder", "link", "made", "new name", "second name", "synced"]);
+    assert_eq!(at(mount, "made").object.unwrap().attr.mode, 0o640);
+    assert_eq!(at(mount, "folder").object.unwrap().attr.mode, 0o710);
+    assert_eq!(mount.attr(file.file).unwrap().mode, 0o604);
+    assert_eq!(file.read(0, 100), b"stable");
+    file.sync().unwrap();
+}
+
+#[test]
+fn filer_killed_and_started_again_is_waited_for_and_loses_nothing() {
+    let mut mounted = Mounted::new("restart", &[]);
+    {
+        let file = open(&mounted.mount, "data", &MAKE);
+        file.write(0, &[1; 8192]);
+    }
+    mounted.filer.kill();
+    mounted.filer.restart();
+    let file = open(&mounted.mount, "data", &READ_WRITE);
+    file.write(8192, &[2; 8192]);
+    file.sync().unwrap();
+    assert_eq!(std::fs::metadata(mounted.filer.export().join("data")).unwrap().len(), 16_384);
+}
+
+#[test]
+fn file_unlinked_while_another_process_has_it_open_lives_until_the_last_close() {
+    let mounted = Mounted::new("unlink", &[]);
+    let mount = &mounted.mount;
+    let file = open(mount, "temp", &MAKE);
+    file.write(0, b"still here");
+    mounted.worker("worker_unlinks", "temp").finish();
+    assert_eq!(walk_status(&mounted, "temp"), None);
+    assert!(at(mount, "temp").object.is_none());
+    assert_eq!(file.read(0, 100), b"still here");
+    assert_eq!(mount.attr(file.file).unwrap().nlink, 0);
+    let listed = mount.read_dir(Target::Entry(&at(mount, ""))).unwrap();
+    assert!(!listed.iter().any(|item| item.name.starts_with(b".nfs")), "{listed:?}");
+    assert_eq!(mounted.host_names().len(), 1);
+    file.write(100, b"and writable");
+    file.sync().unwrap();
+    drop(open(mount, "temp", &MAKE)); // the name is free again
+    drop(file);
+    assert_eq!(mounted.host_names(), ["temp"]);
+    mount.unlink(&at(mount, "temp")).unwrap();
+    assert!(mounted.host_names().is_empty());
+}
+
+#[test]
+#[ignore = "a worker of another test"]
+fn worker_unlinks() {
+    let Some((mount, path)) = as_worker() else { return };
+    mount.unlink(&at(&mount, &path)).unwrap();
+}
+
+#[test]
+fn unlinked_file_of_a_killed_process_is_swept() {
+    let mounted = Mounted::new("sweep", &[]);
+    let mut worker = mounted.worker("worker_holds_unlinked", "temp");
+    worker.await_ready();
+    mounted.mount.sweep();
+    assert_eq!(mounted.host_names().len(), 1, "it is still open");
+    worker.kill();
+    mounted.mount.sweep();
+    assert!(mounted.host_names().is_empty());
+}
+
+#[test]
+#[ignore = "a worker of another test"]
+fn worker_holds_unlinked() {
+    let Some((mount, path)) = as_worker() else { return };
+    let file = open(&mount, &path, &MAKE);
+    mount.unlink(&at(&mount, &path)).unwrap();
+    report_ready();
+    drop(file);
+}
+
+#[test]
+fn file_renamed_over_while_open_stays_readable_and_leaves_nothing() {
+    let mounted = Mounted::new("over", &[]);
+    let mount = &mounted.mount;
+    let (old, new) = (open(mount, "target", &MAKE), open(mount, "source", &MAKE));
+    old.write(0, b"old");
+    new.write(0, b"new");
+    mount.rename(&at(mount, "source"), &at(mount, "target")).unwrap();
+    assert_eq!(old.read(0, 10), b"old");
+    assert_eq!(open(mount, "target", &READ_WRITE).read(0, 10), b"new");
+    assert_eq!(mount.attr(old.file).unwrap().nlink, 0);
+    assert_eq!(mount.attr(new.file).unwrap().nlink, 1);
+    drop((old, new));
+    assert_eq!(mounted.host_names(), ["target"]);
+    drop(open(mount, "third", &MAKE));
+    mount.rename(&at(mount, "third"), &at(mount, "target")).unwrap();
+    assert_eq!(mounted.host_names(), ["target"]);
+    assert_eq!(open(mount, "target", &READ_WRITE).read(0, 10), b"");
+}
+
+#[test]
+fn directory_with_only_unlinked_open_files_can_be_removed() {
+    let mounted = Mounted::new("rmdir", &[]);
+    let mount = &mounted.mount;
+    mount.mkdir(&at(mount, "folder"), 0o700).unwrap();
+    let file = open(mount, "folder/temp", &MAKE);
+    file.write(0, b"kept");
+    assert_eq!(status(mount.rmdir(&at(mount, "folder"))), Some(NfsStatus::NotEmpty));
+    mount.unlink(&at(mount, "folder/temp")).unwrap();
+    mount.rmdir(&at(mount, "folder")).unwrap();
+    assert_eq!(file.read(0, 10), b"kept");
+    drop(file);
+    assert!(mounted.host_names().is_empty());
+}
+
+#[test]
+fn directory_renamed_by_another_process_is_not_found_under_its_old_name() {
+    let mounted = Mounted::new("rename", &[]);
+    let mount = &mounted.mount;
+    for folder in ["a", "b"] {
+        mount.mkdir(&at(mount, folder), 0o700).unwrap();
+        let file = open(mount, &format!("{folder}/file"), &MAKE);
+        file.write(0, folder.as_bytes());
+    }
+    assert_eq!(open(mount, "a/file", &READ_WRITE).read(0, 10), b"a");
+    mounted.worker("worker_swaps_directories", "").finish();
+    assert_eq!(open(mount, "a/file", &READ_WRITE).read(0, 10), b"b");
+    assert_eq!(open(mount, "b/file", &READ_WRITE).read(0, 10), b"a");
+    let (by_name, file) = (at(mount, "a/file").object.unwrap().attr, open(mount, "a/file", &READ_WRITE));
+    assert_eq!(mount.attr(file.file).unwrap(), by_name);
+    assert_eq!(walk_status(&mounted, "c/file"), Some(NfsStatus::NoEnt));
+}
+
+#[test]
+#[ignore = "a worker of another test"]
+fn worker_swaps_directories() {
+    let Some((mount, _)) = as_worker() else { return };
+    for (from, to) in [("a", "c"), ("b", "a"), ("c", "b")] {
+        mount.rename(&at(&mount, from), &at(&mount, to)).unwrap();
+    }
+}
+
+#[test]
+fn appends_of_eight_processes_lose_nothing() {
+    let mounted = Mounted::new("append", &[]);
+    let file = open(&mounted.mount, "log", &MAKE);
+    let workers: Vec<_> = (0..8).map(|number| mounted.worker("worker_appends", &number.to_string())).collect();
+    workers.into_iter().for_each(mounted::Worker::finish);
+    let size = mounted.mount.size(file.file);
+    assert_eq!(size, 8 * 100 * 12);
+    let data = file.read(0, size as usize);
+    let mut lines: Vec<_> = data.chunks(12).map(|line| String::from_utf8_lossy(line).into_owned()).collect();
+    lines.sort();
+    let mut expected: Vec<_> = (0..8).flat_map(|worker| (0..100).map(move |line| format!("{worker:05} {line:05}\n"))).collect();
+    expected.sort();
+    assert_eq!(lines, expected);
+}
+
+#[test]
+#[ignore = "a worker of another test"]
+fn worker_appends() {
+    let Some((mount, number)) = as_worker() else { return };
+    let file = open(&mount, "log", &OpenHow { append: true, ..READ_WRITE });
+    let worker: u32 = number.parse().unwrap();
+    for line in 0..100 {
+        file.append(format!("{worker:05} {line:05}\n").as_bytes());
+    }
+}
+
+#[test]
+fn directory_of_ten_thousand_names_is_listed_whole() {
+    let mounted = Mounted::new("listing", &[]);
+    for number in 0..10_000 {
+        std::fs::write(mounted.filer.export().join(format!("file-{number:05}")), "").unwrap();
+    }
+    let items = mounted.mount.read_dir(Target::Entry(&at(&mounted.mount, ""))).unwrap();
+    let mut names: Vec<_> = items.iter().filter(|item| item.name[0] != b'.').collect();
+    names.sort_by(|one, two| one.name.cmp(&two.name));
+    assert_eq!(names.len(), 10_000);
+    assert!(names.iter().enumerate().all(|(number, item)| item.name == format!("file-{number:05}").into_bytes()));
+    assert!(names.iter().all(|item| item.kind == Some(FileType::Regular)));
+}
+
+#[test]
+fn paths_are_walked_as_the_kernel_does() {
+    let mounted = Mounted::new("walk", &[]);
+    let mount = &mounted.mount;
+    mount.mkdir(&at(mount, "one"), 0o700).unwrap();
+    mount.mkdir(&at(mount, "one/two"), 0o700).unwrap();
+    drop(open(mount, "one/file", &MAKE));
+    for (name, text) in
+        [("rel", "one/two"), ("one/up", "../one/file"), ("out", "/elsewhere/x"), ("loop", "loop"), ("far", "../..")]
+    {
+        mount.symlink(&at_link(mount, name), text.as_bytes()).unwrap();
+    }
+    let path_of = |path: &str| String::from_utf8(at(mount, path).path).unwrap();
+    assert_eq!(path_of("one//./two/../file"), "one/file");
+    assert_eq!(path_of("rel/../up"), "one/file", "dots follow the link's target");
+    assert_eq!(path_of("one/two/.."), "one");
+    assert_eq!(path_of(""), "");
+    assert_eq!(path_of("rel/"), "one/two");
+    assert_eq!(at_link(mount, "rel").object.unwrap().attr.kind, FileType::SymLink);
+    assert_eq!(mount.readlink(&at_link(mount, "rel")).unwrap(), b"one/two");
+    let leaves = |path: &str| match mount.walk(path.as_bytes(), true).unwrap() {
+        Walk::Leaves(path) => String::from_utf8(path).unwrap(),
+        Walk::At(entry) => panic!("{entry:?}"),
+    };
+    assert_eq!(leaves("out/y/z"), "/elsewhere/x/y/z");
+    assert_eq!(leaves("one/../../etc/passwd"), "/etc/passwd");
+    assert_eq!(leaves(".."), "/");
+    assert_eq!(leaves("far"), "/..");
+    assert!(matches!(mount.walk(b"loop", true), Err(Error::Segment(SegmentError::SymlinkLoop))));
+    assert!(mount.walk(b"loop", false).is_ok());
+    assert_eq!(walk_status(&mounted, "one/file/"), Some(NfsStatus::NotDir));
+    assert_eq!(walk_status(&mounted, "one/file/x"), Some(NfsStatus::NotDir));
+    assert_eq!(walk_status(&mounted, "none/x"), Some(NfsStatus::NoEnt));
+    assert_eq!(walk_status(&mounted, &"n".repeat(256)), Some(NfsStatus::NameTooLong));
+    assert_eq!(walk_status(&mounted, &"n/".repeat(3000)), Some(NfsStatus::NameTooLong));
+    assert!(at(mount, "none").object.is_none());
+}
+
+#[test]
+fn open_answers_as_open_2_does() {
+    let mounted = Mounted::new("open", &[]);
+    let mount = &mounted.mount;
+    mount.mkdir(&at(mount, "folder"), 0o700).unwrap();
+    let exclusive = OpenHow { exclusive: true, ..MAKE };
+    let fails = |path: &str, how: &OpenHow| try_open(mount, path, how).err().and_then(|error| error.status());
+    assert_eq!(fails("new", &READ_WRITE), Some(NfsStatus::NoEnt));
+    drop(open(mount, "new", &OpenHow { mode: 0o4, ..exclusive }));
+    let attr = at(mount, "new").object.unwrap().attr;
+    assert_eq!(attr.mode, 0o4);
+    assert!(attr.mtime.seconds > 1_700_000_000, "the verifier is not left in the times");
+    assert_eq!(fails("new", &exclusive), Some(NfsStatus::Exist));
+    assert_eq!(fails("folder", &READ_WRITE), Some(NfsStatus::IsDir));
+    assert_eq!(fails("new", &OpenHow { directory: true, ..READ_WRITE }), Some(NfsStatus::NotDir));
+    let file = open(mount, "data", &MAKE);
+    file.write(0, b"content");
+    let truncated = open(mount, "data", &OpenHow { truncate: true, ..READ_WRITE });
+    assert_eq!(mount.size(file.file), 0);
+    assert_eq!(truncated.read(0, 10), b"");
+}
+
+#[test]
+fn rights_of_another_user_are_those_of_the_mode_even_for_the_owner() {
+    let mounted = Mounted::new("rights", &[]);
+    let mount = &mounted.mount;
+    mount.set_attr(Target::Entry(&at(mount, "")), &SetAttr { mode: Some(0o777), ..SetAttr::default() }).unwrap();
+    let other = attach(&format!("{}&uid=4711&gid=4711", mounted.filer.url));
+    drop(open(&other, "mine", &OpenHow { mode: 0o400, ..MAKE }));
+    assert_eq!(at(&other, "mine").object.unwrap().attr.uid, 4711);
+    let read = OpenHow { read: true, ..OpenHow::default() };
+    open(&other, "mine", &read);
+    assert_eq!(try_open(&other, "mine", &READ_WRITE).err().and_then(|error| error.status()), Some(NfsStatus::Acces));
+    drop(open(mount, "roots", &MAKE));
+    assert_eq!(try_open(&other, "roots", &read).err().and_then(|error| error.status()), Some(NfsStatus::Acces));
+}
+
+#[test]
+fn other_volume_under_the_same_address_is_never_taken_for_the_old_one() {
+    let mut mounted = Mounted::new("replaced", &[]);
+    let url = mounted.filer.url.clone();
+    let held = open(&mounted.mount, "data", &MAKE);
+    let scratch = support::Scratch::new("replacement");
+    mounted.filer.kill();
+    let mut second = support::filer::Filer::start_on(&scratch, mounted.filer.port, &[]);
+    assert!(matches!(mounted::try_attach(&url), Err(Error::Segment(SegmentError::VolumeReplaced))));
+    drop(held);
+    let fresh = attach(&url);
+    assert!(at(&fresh, "data").object.is_none());
+    assert!(mounted.mount.walk(b"data", true).is_err());
+    second.kill();
+}

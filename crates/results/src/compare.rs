@@ -311,8 +311,11 @@ pub struct Run {
 /// Counters of the database over an interval.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DatabaseCounters {
-    /// Blocks read from storage.
+    /// Blocks read from storage; blocks that only extended a file are taken out.
     pub blocks_read: u64,
+    /// Blocks by which tables and indexes grew.
+    #[serde(default)]
+    pub blocks_extended: u64,
     /// Blocks found in buffers.
     pub blocks_hit: u64,
     /// Time in block reads, milliseconds.

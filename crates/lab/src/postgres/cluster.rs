@@ -208,6 +208,6 @@ pub(crate) const LOAD_OVERRIDES: [(&str, &str); 8] = [
     ("full_page_writes", "off"),
     ("synchronous_commit", "off"),
     ("shared_buffers", "512MB"),
-    ("max_wal_size", "16GB"),
+    ("max_wal_size", "2GB"),
     ("maintenance_work_mem", "256MB"),
 ];

@@ -28,6 +28,12 @@ const DATABASE_SUMS: &str = "select sum(blks_read)::int8, sum(blks_hit)::int8, \
      sum(xact_rollback)::int8, sum(deadlocks)::int8, coalesce(sum(checksum_failures), 0)::int8 \
      from pg_stat_database";
 
+/// Blocks of the load's tables and indexes. Up to 15 a block that extends a file counts as
+/// read although nothing is read; growth tells how many those are.
+const BLOCKS_UP_TO_15: &str = "select coalesce(sum(pg_relation_size(c.oid)), 0)::int8 \
+     / current_setting('block_size')::int8 from pg_class c join pg_namespace n \
+     on n.oid = c.relnamespace where c.relkind in ('r', 'i') and n.nspname = 'millrace_orders'";
+
 /// Data blocks written and checkpoints, up to 16.
 const WRITES_TO_16: &str = "select (buffers_checkpoint + buffers_clean + buffers_backend)::int8, \
      (checkpoints_timed + checkpoints_req)::int8 from pg_stat_bgwriter";
@@ -83,7 +89,10 @@ impl Session {
         let statement = if self.version >= 170_000 { WRITES_FROM_17 } else { WRITES_TO_16 };
         let writes = self.row("read the write counters", statement)?;
         let log = self.row("read pg_stat_wal", "select wal_bytes::int8 from pg_stat_wal")?;
+        let blocks_extended =
+            if self.version < 160_000 { unsigned(&self.row("read the size of tables", BLOCKS_UP_TO_15)?, 0)? } else { 0 };
         Ok(DatabaseCounters {
+            blocks_extended,
             blocks_read: unsigned(&sums, 0)?,
             blocks_hit: unsigned(&sums, 1)?,
             block_read_ms: field(&sums, 2)?,
@@ -167,9 +176,12 @@ impl Session {
 }
 
 /// What happened between two readings. A counter that fell (statistics were reset) gives 0.
+/// Blocks that only extended a file are taken out of the reads.
 pub(crate) fn between(before: &DatabaseCounters, after: &DatabaseCounters) -> DatabaseCounters {
+    let blocks_extended = after.blocks_extended.saturating_sub(before.blocks_extended);
     DatabaseCounters {
-        blocks_read: after.blocks_read.saturating_sub(before.blocks_read),
+        blocks_extended,
+        blocks_read: after.blocks_read.saturating_sub(before.blocks_read).saturating_sub(blocks_extended),
         blocks_hit: after.blocks_hit.saturating_sub(before.blocks_hit),
         block_read_ms: (after.block_read_ms - before.block_read_ms).max(0.0),
         block_write_ms: (after.block_write_ms - before.block_write_ms).max(0.0),
@@ -211,5 +223,7 @@ mod tests {
         assert_eq!(gained.blocks_read, 15);
         assert!((gained.block_read_ms - 3.5).abs() < 1e-9);
         assert_eq!(between(&after, &before), DatabaseCounters::default());
+        let grown = DatabaseCounters { blocks_extended: 4, ..after };
+        assert_eq!(between(&before, &grown).blocks_read, 11);
     }
 }

@@ -139,9 +139,7 @@ pub(crate) fn statx_at(
     if flags & EMPTY != 0 && (path.is_null() || ffi::path(path)?.is_empty()) {
         return match of_descriptor(directory) {
             Ok((mounted, attr)) => ffi::put(into, statx_of(mounted, &attr)).map(|()| 0),
-            Err(Out::Pass) if directory == libc::AT_FDCWD => {
-                statx_at(directory, c".".as_ptr(), flags & !EMPTY, mask, into)
-            }
+            Err(Out::Pass) if directory == libc::AT_FDCWD => statx_at(directory, c".".as_ptr(), flags & !EMPTY, mask, into),
             Err(Out::Pass) => crate::hook::kept(raw::statx(directory, path, flags, mask, into)),
             Err(out) => Err(out),
         };
@@ -166,9 +164,7 @@ fn access_at(
         directory,
         path,
         flags & libc::AT_SYMLINK_NOFOLLOW == 0,
-        |_, mount, entry| {
-            rights::check(&of_entry(mount, entry)?, wanted, flags & libc::AT_EACCESS != 0).map(|()| 0)
-        },
+        |_, mount, entry| rights::check(&of_entry(mount, entry)?, wanted, flags & libc::AT_EACCESS != 0).map(|()| 0),
         local,
     )
 }

@@ -32,9 +32,7 @@ impl End {
             (Self::Elsewhere(fd), Some(at)) => {
                 Ok(kept(data::pread::real(*fd, buffer.as_mut_ptr().cast(), buffer.len(), at))? as usize)
             }
-            (Self::Elsewhere(fd), None) => {
-                Ok(kept(data::read::real(*fd, buffer.as_mut_ptr().cast(), buffer.len()))? as usize)
-            }
+            (Self::Elsewhere(fd), None) => Ok(kept(data::read::real(*fd, buffer.as_mut_ptr().cast(), buffer.len()))? as usize),
         }
     }
 

@@ -214,8 +214,7 @@ fn flagged_read(file: &Open, vector: &[IoSliceMut<'_>], offset: off_t, flags: c_
     if flags & !libc::RWF_HIPRI != 0 {
         return Err(Out::Errno(libc::EOPNOTSUPP));
     }
-    let got =
-        if offset == -1 { read_vector_here(file, vector)? } else { read_vector_at(file, position(offset)?, vector)? };
+    let got = if offset == -1 { read_vector_here(file, vector)? } else { read_vector_at(file, position(offset)?, vector)? };
     Ok(got as ssize_t)
 }
 

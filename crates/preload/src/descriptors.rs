@@ -77,7 +77,12 @@ fn note(source: Option<&Open>, to: c_int) {
 }
 
 /// Closes a range around our own sockets.
-pub(crate) fn close_between(first: c_uint, last: c_uint, flags: c_int, real: impl Fn(c_uint, c_uint, c_int) -> c_int) -> Result<c_int, Out> {
+pub(crate) fn close_between(
+    first: c_uint,
+    last: c_uint,
+    flags: c_int,
+    real: impl Fn(c_uint, c_uint, c_int) -> c_int,
+) -> Result<c_int, Out> {
     if !mounts::any() || first > last {
         return Err(Out::Pass);
     }

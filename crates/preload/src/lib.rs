@@ -35,15 +35,28 @@ mod streams;
 mod syscalls;
 mod table;
 
+use libc::{c_char, c_int};
 use std::ffi::CStr;
 use std::sync::atomic::Ordering;
 
 /// Runs before the program, and before any other library's own (see build.rs). Touches no network.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static START: extern "C" fn() = start;
+static START: Start = start;
 
-extern "C" fn start() {
+type Start = extern "C" fn(c_int, *mut *mut c_char, *mut *mut c_char);
+
+unsafe extern "C" {
+    static mut environ: *mut *mut c_char;
+}
+
+extern "C" fn start(_argument_count: c_int, _arguments: *mut *mut c_char, environment: *mut *mut c_char) {
+    // SAFETY: no other thread yet. libc sets this very value in its own constructor, which runs after ours.
+    unsafe {
+        if environ.is_null() {
+            environ = environment;
+        }
+    }
     hook::learn_own_text();
     std::panic::set_hook(Box::new(|panic| say::say(format_args!("internal error: {panic}"))));
     say::TRACING.store(variable(c"MILLRACE_LOG").is_some(), Ordering::Relaxed);

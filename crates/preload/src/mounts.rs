@@ -3,8 +3,8 @@
 use crate::hook::Out;
 use crate::raw;
 use crate::say::say;
-use dnfs::mount::{Mount, MountSpec};
 use dnfs::Credentials;
+use dnfs::mount::{Mount, MountSpec};
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
@@ -168,9 +168,11 @@ impl Mounted {
 
     /// The device number that `stat` shows for everything on this mount: the same in every process.
     pub(crate) fn device(&self) -> u64 {
-        let hash = self.spec.local_path.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
+        let hash = self
+            .spec
+            .local_path
+            .iter()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));
         libc::makedev(0x6d7, (hash >> 40) as u32 & 0xf_ffff)
     }
 }

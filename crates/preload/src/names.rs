@@ -144,7 +144,8 @@ fn make_node(mount: &Mount, entry: &Entry, mode: mode_t, device: dev_t) -> Resul
     let what = match mode & libc::S_IFMT {
         0 | libc::S_IFREG => {
             // A regular file by mknod is an exclusive create.
-            let how = dnfs::mount::OpenHow { write: true, create: true, exclusive: true, mode: masked(mode), ..Default::default() };
+            let how =
+                dnfs::mount::OpenHow { write: true, create: true, exclusive: true, mode: masked(mode), ..Default::default() };
             let file = mount.open(entry, &how)?;
             mount.closed(file);
             return Ok(0);

@@ -110,13 +110,8 @@ pub(crate) fn open_at(
     let exclusive = flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0;
     let follow = flags & libc::O_NOFOLLOW == 0 && !exclusive;
     let again = |_: &Entry| place::target(directory, path, follow);
-    let fd = place::at(
-        directory,
-        path,
-        follow,
-        |mounted, mount, entry| on_mount(mounted, mount, entry, flags, mode, again),
-        local,
-    )?;
+    let fd =
+        place::at(directory, path, follow, |mounted, mount, entry| on_mount(mounted, mount, entry, flags, mode, again), local)?;
     crate::standard::rebound(fd);
     Ok(fd)
 }
@@ -157,13 +152,7 @@ fn on_mount(
 }
 
 /// One attempt. ESTALE: the file was removed meanwhile, the path must be walked again.
-fn open_file(
-    mounted: &'static Mounted,
-    mount: &'static Mount,
-    entry: &Entry,
-    flags: c_int,
-    mode: mode_t,
-) -> Result<c_int, Out> {
+fn open_file(mounted: &'static Mounted, mount: &'static Mount, entry: &Entry, flags: c_int, mode: mode_t) -> Result<c_int, Out> {
     let access = flags & libc::O_ACCMODE;
     let create = flags & libc::O_CREAT != 0;
     let how = OpenHow {
@@ -182,9 +171,9 @@ fn open_file(
     spare.map(raw::close);
     let file = file?;
     let placeholder = mount.placeholder_path(file);
-    let opened = CStr::from_bytes_until_nul(&placeholder)
-        .map_err(|_| libc::EIO)
-        .and_then(|path| raw::open(path, flags & !STRIPPED, 0).map_err(|errno| if errno == libc::ENOENT { libc::ESTALE } else { errno }));
+    let opened = CStr::from_bytes_until_nul(&placeholder).map_err(|_| libc::EIO).and_then(|path| {
+        raw::open(path, flags & !STRIPPED, 0).map_err(|errno| if errno == libc::ENOENT { libc::ESTALE } else { errno })
+    });
     let fd = match opened {
         Ok(fd) => fd,
         Err(errno) => {
@@ -223,11 +212,7 @@ fn open_directory(mount: &Mount, entry: &Entry, flags: c_int) -> Result<c_int, O
 }
 
 /// A name from a template that ends in `XXXXXX` and `tail` more bytes; opened or made by `make` until it is a free one.
-fn from_template<R>(
-    template: *mut c_char,
-    tail: c_int,
-    mut make: impl FnMut() -> Result<R, Out>,
-) -> Result<R, Out> {
+fn from_template<R>(template: *mut c_char, tail: c_int, mut make: impl FnMut() -> Result<R, Out>) -> Result<R, Out> {
     const ALPHABET: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     let length = crate::ffi::path(template)?.len();
     let end = usize::try_from(tail).ok().and_then(|tail| length.checked_sub(tail)).ok_or(Out::Errno(libc::EINVAL))?;

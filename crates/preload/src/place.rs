@@ -205,7 +205,11 @@ fn through_links(directory: c_int, path: &[u8], follow: bool) -> Option<Start> {
         if turns > TURNS_MAX {
             return None;
         }
-        if link.first() == Some(&b'/') { done.clear() } else { done.truncate(parent) }
+        if link.first() == Some(&b'/') {
+            done.clear()
+        } else {
+            done.truncate(parent)
+        }
         rest = [link.as_slice(), rest.as_slice()].concat();
     }
 }

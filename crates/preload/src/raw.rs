@@ -93,8 +93,7 @@ pub(crate) fn write(fd: c_int, bytes: &[u8]) -> Result<usize, Errno> {
 
 /// readlink(2): the target's bytes in `buffer`. A target that does not fit is ENAMETOOLONG.
 pub(crate) fn readlink<'a>(path: &CStr, buffer: &'a mut [u8]) -> Result<&'a [u8], Errno> {
-    let got =
-        call4(libc::SYS_readlinkat, CWD, path.as_ptr() as usize, buffer.as_mut_ptr() as usize, buffer.len())?;
+    let got = call4(libc::SYS_readlinkat, CWD, path.as_ptr() as usize, buffer.as_mut_ptr() as usize, buffer.len())?;
     if got >= buffer.len() { Err(libc::ENAMETOOLONG) } else { Ok(&buffer[..got]) }
 }
 

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 /// One of the three.
 struct Standard {
     name: &'static CStr,
-    variable: AtomicUsize,     // address of libc's pointer
-    libcs: AtomicPtr<FILE>,    // the stream libc began with
-    ours: AtomicPtr<FILE>,     // the cookie stream, once made
+    variable: AtomicUsize,  // address of libc's pointer
+    libcs: AtomicPtr<FILE>, // the stream libc began with
+    ours: AtomicPtr<FILE>,  // the cookie stream, once made
 }
 
 const fn standard(name: &'static CStr) -> Standard {

@@ -152,7 +152,11 @@ fn number(stream: *mut FILE) -> c_int {
     unsafe { (*stream.cast::<Layout>()).number }
 }
 
-fn open_stream(path: *const c_char, mode: *const c_char, real: impl FnOnce(*const c_char) -> *mut FILE) -> Result<*mut FILE, Out> {
+fn open_stream(
+    path: *const c_char,
+    mode: *const c_char,
+    real: impl FnOnce(*const c_char) -> *mut FILE,
+) -> Result<*mut FILE, Out> {
     if !crate::mounts::any() {
         return Err(Out::Pass);
     }

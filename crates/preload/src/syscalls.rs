@@ -27,7 +27,9 @@ fn dispatch(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f:
         libc::SYS_newfstatat => int(attributes::fstatat::hook(fd, b as _, c as _, d as c_int)),
         libc::SYS_fstat => int(attributes::fstat::hook(fd, b as _)),
         libc::SYS_renameat2 => int(names::renameat2::hook(fd, b as _, c as c_int, d as _, e as c_uint)),
-        libc::SYS_copy_file_range => kept(copy::copy_file_range::hook(fd, b as _, c as c_int, d as _, e, f as c_uint)).map(|got| got as c_long),
+        libc::SYS_copy_file_range => {
+            kept(copy::copy_file_range::hook(fd, b as _, c as c_int, d as _, e, f as c_uint)).map(|got| got as c_long)
+        }
         libc::SYS_getdents64 => match crate::table::find(fd)? {
             crate::table::Found::Elsewhere => Err(Out::Pass),
             _ => Err(Out::Errno(libc::EOPNOTSUPP)),

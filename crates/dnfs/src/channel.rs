@@ -3,11 +3,12 @@
 //! A single call costs one send and one receive. When the connection breaks it is closed first, then made again, and
 //! every call not yet answered is sent again with the same xid.
 
-use crate::error::Error;
+use crate::connection::Connection;
+use crate::error::{Error, ProtocolError};
 use crate::limits::{RECEIVE_BYTES_MAX, SEND_BYTES_MAX, SLOTS_MAX, STRAY_REPLIES_MAX};
 use crate::link::{Fault, Link, Silence};
 use crate::scatter::{ReceiveList, SendList};
-use crate::sys::socket::{self, Connect, Region, Socket};
+use crate::sys::socket::{self, Region};
 use crate::trouble::Trouble;
 use nfs_proto::nfs3::ReadOkHead;
 use nfs_proto::record;
@@ -56,10 +57,7 @@ pub(crate) struct Call {
 /// A connection and the memory for what goes over it.
 #[derive(Debug)]
 pub(crate) struct Channel {
-    pub(crate) socket: Option<Socket>,
-    fork_generation: u32,
-    local_port: Option<u16>,
-    connected_before: bool,
+    pub(crate) connection: Connection,
     next_xid: Option<u32>,
     send: Vec<u8>, // heads of the batch; has its capacity from the start
     pub(crate) calls: [Call; SLOTS_MAX],
@@ -73,10 +71,7 @@ impl Channel {
     /// A channel that is not connected yet.
     pub(crate) fn new() -> Self {
         Self {
-            socket: None,
-            fork_generation: 0,
-            local_port: None,
-            connected_before: false,
+            connection: Connection::new(),
             next_xid: None,
             send: Vec::with_capacity(SEND_BYTES_MAX),
             calls: Default::default(),
@@ -140,21 +135,13 @@ impl Channel {
     /// Closes the connection: no reply can come any more.
     pub(crate) fn disconnect(&mut self) {
         self.pending = 0..0;
-        let Some(socket) = self.socket.take() else { return };
-        if self.fork_generation == socket::fork_generation() {
-            socket.abort();
-        }
-        // Otherwise it is the parent's connection: only the descriptor is closed, by dropping it.
+        self.connection.disconnect();
     }
 
     /// After a fork: never touches the parent's connection again, never repeats its xids.
     pub(crate) fn leave_parent(&mut self) {
-        let generation = socket::fork_generation();
-        if self.fork_generation != generation {
-            self.disconnect();
-            self.fork_generation = generation;
-            self.local_port = None;
-            self.connected_before = false;
+        if self.connection.leave_parent() {
+            self.pending = 0..0;
             self.next_xid = None;
         }
     }
@@ -180,7 +167,7 @@ impl Channel {
     /// A reply to no call of ours: skipped, but not for ever.
     pub(crate) fn stray(&mut self) -> Result<(), Fault> {
         self.stray_count += 1;
-        if self.stray_count > STRAY_REPLIES_MAX { Err(crate::error::ProtocolError::Stray.into()) } else { Ok(()) }
+        if self.stray_count > STRAY_REPLIES_MAX { Err(ProtocolError::Stray.into()) } else { Ok(()) }
     }
 
     fn take_xid(&mut self) -> u32 {
@@ -208,7 +195,7 @@ impl Channel {
             self.receive_reply(link, exchange, &mut silence)?;
         }
         if !self.pending.is_empty() {
-            return Err(crate::error::ProtocolError::Stray.into());
+            return Err(ProtocolError::Stray.into());
         }
         Ok(())
     }
@@ -219,31 +206,7 @@ impl Channel {
             let local = |source| Fault::Fatal(Error::Local { action: "map a receive buffer", source });
             self.memory = Some(Region::map(RECEIVE_BYTES_MAX).map_err(local)?);
         }
-        if self.socket.is_some() {
-            return Ok(());
-        }
-        let how = Connect {
-            server: link.server,
-            local_port: self.local_port,
-            privileged: link.privileged_port,
-            timeout: link.connect_timeout(),
-        };
-        let socket = Socket::connect(&how).map_err(Fault::Connect)?;
-        self.local_port = socket.local_port();
-        self.socket = Some(socket);
-        if self.connected_before {
-            link.reconnects.fetch_add(1, Ordering::Relaxed);
-        }
-        self.connected_before = true;
-        Ok(())
-    }
-
-    /// The socket, while it is ours.
-    pub(crate) fn socket(&self) -> Result<&Socket, Fault> {
-        if self.fork_generation != socket::fork_generation() {
-            return Err(Fault::Forked);
-        }
-        self.socket.as_ref().ok_or_else(|| Fault::Broken(io::Error::from_raw_os_error(libc::ENOTCONN)))
+        self.connection.connect(link).map(|_| ())
     }
 
     fn transmit(&mut self, link: &Link, payload: &[IoSlice<'_>], silence: &mut Silence) -> Result<(), Fault> {
@@ -293,7 +256,7 @@ impl Channel {
             if list.push_range(payload, payload_from..range.end) {
                 list.push(pad.get(position.saturating_sub(heads.len() + range.len())..).unwrap_or_default());
             }
-            match self.socket()?.send(list.as_slice()) {
+            match self.connection.socket()?.send(list.as_slice()) {
                 Ok(0) => return Err(Fault::Broken(io::ErrorKind::WriteZero.into())),
                 Ok(bytes) => {
                     position += bytes;

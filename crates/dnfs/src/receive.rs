@@ -21,9 +21,9 @@ const SPILL_BYTES: usize = 4096;
 
 /// A READ reply whose head is as expected.
 #[derive(Clone, Copy, Debug)]
-struct Direct {
-    xid: u32,
-    head: ReadOkHead,
+pub(crate) struct Direct {
+    pub(crate) xid: u32,
+    pub(crate) head: ReadOkHead,
     rest_bytes: usize, // data and padding
 }
 
@@ -61,7 +61,7 @@ impl Channel {
         exchange: &mut E,
         silence: &mut Silence,
     ) -> Result<bool, Fault> {
-        let socket = self.socket.as_ref().filter(|_| self.owns_socket()).ok_or(Fault::Forked)?;
+        let socket = self.connection.socket()?;
         let (Some(memory), Some(target_bytes)) = (self.memory.as_mut(), exchange.target_bytes(call)) else { return Ok(false) };
         let Some((head, spill)) = memory.split_at_mut_checked(READ_HEAD_BYTES) else { return Ok(false) };
         let received = loop {
@@ -97,7 +97,7 @@ impl Channel {
 
     /// The head of one of several open READs, then its data. False as above.
     fn receive_head<E: Exchange>(&mut self, link: &Link, exchange: &mut E, silence: &mut Silence) -> Result<bool, Fault> {
-        let socket = self.socket.as_ref().filter(|_| self.owns_socket()).ok_or(Fault::Forked)?;
+        let socket = self.connection.socket()?;
         let Some(head) = self.memory.as_mut().and_then(|memory| memory.get_mut(..READ_HEAD_BYTES)) else { return Ok(false) };
         let received = loop {
             if let Some(bytes) = receive(socket.receive(head), link, silence)? {
@@ -129,7 +129,7 @@ impl Channel {
         let data = direct.head.data_bytes as usize;
         while have < direct.rest_bytes {
             let mut pad = [0; 4];
-            let socket = self.socket()?;
+            let socket = self.connection.socket()?;
             let mut list = ReceiveList::new();
             if exchange.push_target(call, have.min(data)..data, &mut list) {
                 let pad_bytes = direct.rest_bytes - have.max(data);
@@ -171,7 +171,6 @@ impl Channel {
     /// Receives until a record is whole: where its body stands, and where the bytes behind it begin.
     fn whole_record(&mut self, link: &Link, silence: &mut Silence) -> Result<(Range<usize>, usize), Fault> {
         loop {
-            let owned = self.owns_socket();
             let Some(memory) = self.memory.as_deref_mut() else { return Err(Fault::Forked) };
             let start = self.pending.start;
             let framed = match memory.get_mut(self.pending.clone()) {
@@ -189,7 +188,7 @@ impl Channel {
                 memory.copy_within(self.pending.clone(), 0);
                 self.pending = 0..self.pending.len();
             }
-            let socket = self.socket.as_ref().filter(|_| owned).ok_or(Fault::Forked)?;
+            let socket = self.connection.socket()?;
             let room = memory.get_mut(self.pending.end..).unwrap_or_default();
             if let Some(bytes) = receive(socket.receive(room), link, silence)? {
                 self.pending.end += bytes;
@@ -199,7 +198,7 @@ impl Channel {
 }
 
 /// The outcome of one receive: bytes, none yet, or a fault.
-fn receive(outcome: io::Result<usize>, link: &Link, silence: &mut Silence) -> Result<Option<usize>, Fault> {
+pub(crate) fn receive(outcome: io::Result<usize>, link: &Link, silence: &mut Silence) -> Result<Option<usize>, Fault> {
     match outcome {
         Ok(0) => Err(Fault::Broken(io::ErrorKind::UnexpectedEof.into())),
         Ok(bytes) => {
@@ -218,7 +217,7 @@ fn check_status(status: ReplyStatus, link: &Link) -> Result<(), Fault> {
 }
 
 /// Reads the head of a READ reply that is laid out as expected and whose data fits `room`.
-fn parse(head: &[u8], room: usize) -> Option<Direct> {
+pub(crate) fn parse(head: &[u8], room: usize) -> Option<Direct> {
     let mut input = Reader::new(head);
     let mark = u32::decode(&mut input).ok()?;
     let header = ReplyHeader::decode(&mut input).ok().filter(|header| header.status == ReplyStatus::Success)?;
@@ -228,12 +227,6 @@ fn parse(head: &[u8], room: usize) -> Option<Direct> {
     let whole = mark == LAST_FRAGMENT | (READ_HEAD_BYTES - record::MARK_BYTES + rest_bytes) as u32;
     let fits = input.position() == READ_HEAD_BYTES && head.count == head.data_bytes && data <= room;
     (whole && fits).then_some(Direct { xid: header.xid.0, head, rest_bytes })
-}
-
-impl Channel {
-    fn owns_socket(&self) -> bool {
-        self.socket().is_ok()
-    }
 }
 
 #[cfg(test)]

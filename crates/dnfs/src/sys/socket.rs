@@ -381,6 +381,17 @@ pub(crate) fn sleep(time: Duration) {
     }
 }
 
+/// User and system time this process has used so far.
+#[must_use]
+pub fn cpu_time() -> Duration {
+    // SAFETY: a rusage of zeros is valid.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the value outlives the call.
+    unsafe { call(libc::SYS_getrusage, [libc::RUSAGE_SELF as usize, &raw mut usage as usize, 0, 0, 0, 0]) };
+    let time = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
+    time(usage.ru_utime) + time(usage.ru_stime)
+}
+
 /// Unpredictable bits, so that no two processes or lives of one share xids.
 pub(crate) fn random_u64() -> u64 {
     let mut bytes = [0u8; 8];

@@ -1,0 +1,97 @@
+//! `millrace nfs`: files on an NFS server, without a mount.
+
+mod bench;
+mod copy;
+mod histogram;
+mod list;
+mod target;
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  millrace nfs ls -l nfs://127.0.0.1/vol
+  millrace nfs cat nfs://filer/vol/etc/motd
+  millrace nfs cp dump.sql 'nfs://filer/vol/dump.sql?uid=1000'
+  millrace nfs stat --json nfs://filer:2049/vol/db
+  millrace nfs bench --create --size 1GiB --rw randread --bs 8k --depth 32 --seconds 10 nfs://filer/vol/x.bench
+
+URL: nfs://HOST[:PORT]/EXPORT[/PATH][?option=value&…], options: rsize, wsize, slots, stable, uid, gid, nfsport,
+mountport, timeo (tenths of a second), retrans, soft, resvport. MOUNT is looked for on the NFS port first.
+
+Exit codes: 0 done; 1 the server refused it (no such file, no space, …); 2 could not run (arguments, no server, no export).";
+
+#[derive(clap::Subcommand)]
+enum Action {
+    /// List a directory
+    Ls(list::Ls),
+    /// Attributes of a file or directory
+    Stat(list::Stat),
+    /// Write a file to stdout
+    Cat(copy::Cat),
+    /// Copy a file, to or from the server
+    Cp(copy::Cp),
+    /// Measure reads or writes: IOPS, latency, client CPU
+    Bench(bench::Bench),
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let outcome = match &args.action {
+        Action::Ls(ls) => list::ls(ls),
+        Action::Stat(stat) => list::stat(stat),
+        Action::Cat(cat) => copy::cat(cat),
+        Action::Cp(cp) => copy::cp(cp),
+        Action::Bench(bench) => bench::run(bench),
+    };
+    let Err(error) = outcome else { return Ok(ExitCode::SUCCESS) };
+    let refusal = error.downcast_ref::<dnfs::Error>();
+    let hints = refusal
+        .map(dnfs::Error::hints)
+        .or_else(|| error.downcast_ref().map(|url: &dnfs::UrlError| url.hint().into_iter().collect()));
+    eprintln!("millrace: {error:#}");
+    for hint in hints.into_iter().flatten() {
+        eprintln!("hint: {hint}");
+    }
+    let refused = refusal.is_some_and(|error| error.status().is_some());
+    Ok(ExitCode::from(if refused { 1 } else { 2 }))
+}
+
+/// A line on stderr that is written over, once work takes longer than two seconds.
+struct Progress {
+    begun: std::time::Instant,
+    shown: Option<std::time::Instant>,
+    terminal: bool,
+}
+
+impl Progress {
+    fn new() -> Self {
+        Self { begun: std::time::Instant::now(), shown: None, terminal: std::io::stderr().is_terminal() }
+    }
+
+    fn show(&mut self, text: impl FnOnce() -> String) {
+        let now = std::time::Instant::now();
+        let due = self
+            .shown
+            .map_or(self.begun + std::time::Duration::from_secs(2), |shown| shown + std::time::Duration::from_millis(500));
+        if self.terminal && now >= due {
+            eprint!("\r{}\x1b[K", text());
+            self.shown = Some(now);
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.shown.is_some() {
+            eprint!("\r\x1b[K");
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! `bench`: one thread, one file, so many calls in flight.
+
+use super::Progress;
+use super::copy::{Writer, create};
+use super::histogram::Histogram;
+use super::target::Target;
+use anyhow::{Context, bail};
+use clap::ValueEnum;
+use dnfs::nfs3::{FileHandle, StableHow};
+use dnfs::{Client, Work};
+use serde::Serialize;
+use std::io::{IoSlice, IoSliceMut};
+use std::time::{Duration, Instant};
+
+/// Size of a file that is created when no size is given.
+const DEFAULT_BYTES: u64 = 256 << 20;
+/// Names ending so are the bench's own: it may write to them again.
+const OWN_SUFFIX: &str = ".bench";
+
+#[derive(clap::Args)]
+pub(super) struct Bench {
+    /// The file; one named *.bench belongs to the bench
+    url: String,
+    /// Access
+    #[arg(long, value_enum, default_value = "randread")]
+    rw: Rw,
+    /// Bytes of a call, such as 8k or 1MiB
+    #[arg(long, default_value = "8k", value_parser = bytes)]
+    bs: u64,
+    /// Calls in flight on one connection, 1 to 1024
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    depth: u16,
+    /// Measured seconds
+    #[arg(long, default_value_t = 5.0, value_parser = seconds)]
+    seconds: f64,
+    /// Part of the file that is used, or size of the file that is created
+    #[arg(long, value_parser = bytes)]
+    size: Option<u64>,
+    /// Promise asked of each write
+    #[arg(long, value_enum, default_value = "file")]
+    stable: Stable,
+    /// Create and fill the file if it does not exist
+    #[arg(long)]
+    create: bool,
+    /// Write to a file that is not the bench's own: its data is lost
+    #[arg(long)]
+    overwrite: bool,
+    /// One JSON object on stdout
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Rw {
+    Randread,
+    Randwrite,
+    Read,
+    Write,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Stable {
+    File,
+    Data,
+    Unstable,
+}
+
+#[derive(Serialize)]
+struct Report {
+    rw: String,
+    bs: u64,
+    depth: u16,
+    seconds: f64,
+    ops: u64,
+    iops: f64,
+    mib_per_s: f64,
+    p50_us: f64,
+    p99_us: f64,
+    p999_us: f64,
+    max_us: f64,
+    client_cpu_us_per_op: f64,
+    stable: Option<String>,
+    resends: u64,
+    reconnects: u64,
+}
+
+pub(super) fn run(args: &Bench) -> anyhow::Result<()> {
+    if args.bs == 0 {
+        bail!("cannot measure with --bs 0");
+    }
+    let target = Target::find(&args.url)?;
+    let (file, size) = open(args, &target)?;
+    let client = &target.client;
+    let parts = client.parts();
+    let writes = matches!(args.rw, Rw::Randwrite | Rw::Write);
+    let io_max = if writes { parts.wtmax } else { parts.rtmax };
+    if args.bs > u64::from(io_max) {
+        bail!("cannot measure with --bs {}: the server takes {io_max} bytes in one call", args.bs);
+    }
+    let size = args.size.unwrap_or(size).min(size);
+    let blocks = size / args.bs;
+    if blocks == 0 {
+        bail!("cannot measure {}: its {size} bytes hold no block of {}", target.url, args.bs);
+    }
+    let mut offsets = Offsets::new(args, blocks);
+    // Connections and caches are warm before the first measured call.
+    client.read(&file, 0, &mut [IoSliceMut::new(&mut vec![0; args.bs.min(u64::from(parts.rtmax)) as usize])])?;
+    let before = client.counters();
+    let mut times = Histogram::new();
+    let cpu = dnfs::cpu_time();
+    let begun = Instant::now();
+    let end = begun + Duration::from_secs_f64(args.seconds);
+    let measured = if args.depth == 1 {
+        one_at_a_time(args, client, &file, end, &mut offsets, &mut times)
+    } else {
+        many_at_a_time(args, client, &file, end, &mut offsets, &mut times)
+    };
+    measured.with_context(|| format!("cannot measure {}", target.url))?;
+    if writes && args.stable == Stable::Unstable {
+        client.commit(&file).with_context(|| format!("cannot commit {}", target.url))?;
+    }
+    let elapsed = begun.elapsed().as_secs_f64();
+    let cpu = (dnfs::cpu_time() - cpu).as_secs_f64();
+    let after = client.counters();
+    let ops = times.count();
+    let us = |ns: u64| ns as f64 / 1e3;
+    let name = |value: &dyn std::fmt::Debug| format!("{value:?}").to_lowercase();
+    let report = Report {
+        rw: name(&args.rw),
+        bs: args.bs,
+        depth: args.depth,
+        seconds: elapsed,
+        ops,
+        iops: ops as f64 / elapsed,
+        mib_per_s: ops as f64 * args.bs as f64 / elapsed / f64::from(1 << 20),
+        p50_us: us(times.quantile(0.5)),
+        p99_us: us(times.quantile(0.99)),
+        p999_us: us(times.quantile(0.999)),
+        max_us: us(times.quantile(1.0)),
+        client_cpu_us_per_op: cpu * 1e6 / ops.max(1) as f64,
+        stable: writes.then(|| name(&args.stable)),
+        resends: after.resends - before.resends,
+        reconnects: after.reconnects - before.reconnects,
+    };
+    print(args, &report)
+}
+
+fn print(args: &Bench, report: &Report) -> anyhow::Result<()> {
+    if args.json {
+        println!("{}", serde_json::to_string(report)?);
+        return Ok(());
+    }
+    println!(
+        "{} {} bytes, depth {}: {:.0} IOPS, {:.1} MiB/s, p50 {:.1} us, p99 {:.1} us, client CPU {:.2} us per call",
+        report.rw,
+        report.bs,
+        report.depth,
+        report.iops,
+        report.mib_per_s,
+        report.p50_us,
+        report.p99_us,
+        report.client_cpu_us_per_op
+    );
+    Ok(())
+}
+
+/// The file and its size, made first when that was asked for. Data that is not ours is never written over unasked.
+fn open(args: &Bench, target: &Target) -> anyhow::Result<(FileHandle, u64)> {
+    let writes = matches!(args.rw, Rw::Randwrite | Rw::Write);
+    if target.object.is_some() || !args.create {
+        let (file, attributes) = target.file()?;
+        if writes && !args.overwrite && !target.url.export_path.ends_with(OWN_SUFFIX) {
+            bail!(
+                "cannot write to {}: it holds data; name a file *{OWN_SUFFIX} with --create, or say --overwrite to lose the data",
+                target.url
+            );
+        }
+        return Ok((file, attributes.size));
+    }
+    let Some((dir, name)) = &target.place else { bail!("cannot create {}: it names no file", target.url) };
+    let size = args.size.unwrap_or(DEFAULT_BYTES);
+    let filled = (|| {
+        let file = create(&target.client, dir, name, Some(0o644))?;
+        let mut writer = Writer::new(&target.client, &file);
+        let mut progress = Progress::new();
+        // Not zeros: neither server nor wire may find a short cut.
+        let chunk: Vec<u8> = (0..4u32 << 20).map(|byte| (byte.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        while writer.offset < size {
+            let bytes = (size - writer.offset).min(chunk.len() as u64) as usize;
+            writer.write(chunk.get(..bytes).unwrap_or_default())?;
+            progress.show(|| format!("filling: {} of {} MiB", writer.offset >> 20, size >> 20));
+        }
+        writer.commit()?;
+        anyhow::Ok(file)
+    })();
+    if filled.is_err() {
+        let _ = target.client.remove(dir, name);
+    }
+    Ok((filled.with_context(|| format!("cannot create {}", target.url))?, size))
+}
+
+/// As a program with one thread and blocking calls sees it.
+fn one_at_a_time(
+    args: &Bench,
+    client: &Client,
+    file: &FileHandle,
+    end: Instant,
+    offsets: &mut Offsets,
+    times: &mut Histogram,
+) -> Result<(), dnfs::Error> {
+    let mut buffer = pattern(args.bs);
+    let mut now = Instant::now();
+    while now < end {
+        let offset = offsets.next();
+        if matches!(args.rw, Rw::Randread | Rw::Read) {
+            client.read(file, offset, &mut [IoSliceMut::new(&mut buffer)])?;
+        } else {
+            client.write(file, offset, &[IoSlice::new(&buffer)], args.promise())?;
+        }
+        let answered = Instant::now();
+        times.record((answered - now).as_nanos() as u64);
+        now = answered;
+    }
+    Ok(())
+}
+
+fn many_at_a_time(
+    args: &Bench,
+    client: &Client,
+    file: &FileHandle,
+    end: Instant,
+    offsets: &mut Offsets,
+    times: &mut Histogram,
+) -> Result<(), dnfs::Error> {
+    let work = if matches!(args.rw, Rw::Randread | Rw::Read) { Work::Read } else { Work::Write(args.promise()) };
+    let mut pipeline = client.pipeline(file, work, args.bs as u32, usize::from(args.depth), &pattern(args.bs))?;
+    let mut made = 0u32;
+    let mut over = false;
+    let mut next = || {
+        // The clock is read for some calls only: a call more at the end does no harm.
+        made = made.wrapping_add(1);
+        over |= made % 16 == 0 && Instant::now() >= end;
+        (!over).then(|| offsets.next())
+    };
+    pipeline.run(&mut next, &mut |answer| times.record(answer.latency.as_nanos() as u64))
+}
+
+impl Bench {
+    const fn promise(&self) -> StableHow {
+        match self.stable {
+            Stable::File => StableHow::FileSync,
+            Stable::Data => StableHow::DataSync,
+            Stable::Unstable => StableHow::Unstable,
+        }
+    }
+}
+
+fn pattern(bytes: u64) -> Vec<u8> {
+    (0..bytes).map(|byte| (byte * 31 >> 3) as u8).collect()
+}
+
+/// Where the calls go: block after block, or any block.
+struct Offsets {
+    random: bool,
+    state: u64,
+    blocks: u64,
+    block_bytes: u64,
+}
+
+impl Offsets {
+    fn new(args: &Bench, blocks: u64) -> Self {
+        let random = matches!(args.rw, Rw::Randread | Rw::Randwrite);
+        // The same blocks in every run, so that runs can be compared.
+        Self { random, state: if random { 88_172_645_463_325_252 } else { 0 }, blocks, block_bytes: args.bs }
+    }
+
+    fn next(&mut self) -> u64 {
+        if self.random {
+            // xorshift64 (Marsaglia 2003).
+            self.state ^= self.state << 13;
+            self.state ^= self.state >> 7;
+            self.state ^= self.state << 17;
+            return self.state % self.blocks * self.block_bytes;
+        }
+        self.state += 1;
+        (self.state - 1) % self.blocks * self.block_bytes
+    }
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    dnfs::options::parse_bytes(text).ok_or_else(|| format!("{text} is no size such as 8k or 1GiB"))
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| format!("{text} is no number of seconds"))?;
+    if seconds > 0.0 && seconds <= 86_400.0 { Ok(seconds) } else { Err(format!("{text} is not between 0 and 86400 seconds")) }
+}

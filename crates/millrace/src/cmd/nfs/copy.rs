@@ -1,0 +1,236 @@
+//! `cat` and `cp`.
+
+use super::Progress;
+use super::target::Target;
+use anyhow::{Context, bail};
+use dnfs::nfs3::{CreateHow, FileHandle, FileType, NfsStatus, SetAttr, StableHow, WriteVerifier};
+use dnfs::{Client, Error};
+use std::fs::File;
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Seek, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Bytes moved by one call of the client, which cuts them and keeps the parts in flight.
+const CHUNK_BYTES: usize = 4 << 20;
+/// Times a file is sent again because the server lost unstable data.
+const ROUNDS_MAX: usize = 3;
+
+#[derive(clap::Args)]
+pub(super) struct Cat {
+    /// The file
+    url: String,
+}
+
+#[derive(clap::Args)]
+pub(super) struct Cp {
+    /// A local path or an nfs:// URL
+    from: String,
+    /// A local path or an nfs:// URL; a directory there takes the name of the source
+    to: String,
+    /// One JSON object on stdout when done
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn cat(args: &Cat) -> anyhow::Result<()> {
+    let target = Target::find(&args.url)?;
+    let (handle, _) = target.file()?;
+    let mut out = io::stdout().lock();
+    let mut closed = None;
+    let outcome = read_file(&target.client, &handle, |bytes| {
+        out.write_all(bytes).inspect_err(|error| closed = Some(error.kind()))?;
+        Ok(())
+    });
+    match (outcome, closed) {
+        (_, Some(ErrorKind::BrokenPipe)) => Ok(()),
+        (outcome, _) => outcome.map(|_| ()).with_context(|| format!("cannot read {}", target.url)),
+    }
+}
+
+pub(super) fn cp(args: &Cp) -> anyhow::Result<()> {
+    let begun = std::time::Instant::now();
+    let bytes = match (args.from.starts_with("nfs://"), args.to.starts_with("nfs://")) {
+        (false, true) => upload(&args.from, &args.to)?,
+        (true, false) => download(&args.from, &args.to)?,
+        (true, true) => bail!("cannot copy from server to server: copy to a local file first"),
+        (false, false) => bail!("cannot copy {} to {}: neither begins with nfs://", args.from, args.to),
+    };
+    if args.json {
+        let seconds = begun.elapsed().as_secs_f64();
+        println!("{}", serde_json::json!({ "from": args.from, "to": args.to, "bytes": bytes, "seconds": seconds }));
+    }
+    Ok(())
+}
+
+/// The reader of our output went away: nothing more to do.
+pub(super) fn closed_is_fine(error: io::Error) -> anyhow::Result<()> {
+    if error.kind() == ErrorKind::BrokenPipe { Ok(()) } else { Err(error).context("cannot write to stdout") }
+}
+
+/// Reads a file from its start to its end.
+fn read_file(client: &Client, file: &FileHandle, mut sink: impl FnMut(&[u8]) -> anyhow::Result<()>) -> anyhow::Result<u64> {
+    let mut buffer = vec![0; CHUNK_BYTES];
+    let mut offset = 0;
+    loop {
+        let done = client.read(file, offset, &mut [IoSliceMut::new(&mut buffer)])?;
+        sink(buffer.get(..done.bytes).unwrap_or_default())?;
+        offset += done.bytes as u64;
+        if done.eof || done.bytes == 0 {
+            return Ok(offset);
+        }
+    }
+}
+
+/// Into a new file beside the destination, made durable, then renamed over it: a copy is whole or not there.
+fn download(from: &str, to: &str) -> anyhow::Result<u64> {
+    let source = Target::find(from)?;
+    let (handle, attributes) = source.file()?;
+    let mut path = PathBuf::from(to);
+    if path.is_dir() {
+        let name = source.place.as_ref().map(|place| String::from_utf8_lossy(&place.1).into_owned());
+        path.push(name.with_context(|| format!("cannot name a file after {}", source.url))?);
+    }
+    let part = sibling(&path);
+    let copied = (|| {
+        let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(attributes.mode & 0o777).open(&part)?;
+        let mut progress = Progress::new();
+        let mut done = 0;
+        let bytes = read_file(&source.client, &handle, |bytes| {
+            file.write_all(bytes)?;
+            done += bytes.len() as u64;
+            progress.show(|| share(done, attributes.size));
+            Ok(())
+        })?;
+        file.sync_all()?;
+        std::fs::rename(&part, &path)?;
+        anyhow::Ok(bytes)
+    })();
+    if copied.is_err() {
+        let _ = std::fs::remove_file(&part);
+    }
+    copied.with_context(|| format!("cannot copy {} to {}", source.url, path.display()))
+}
+
+fn sibling(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.{}.part", std::process::id()))
+}
+
+/// The same in the other direction.
+fn upload(from: &str, to: &str) -> anyhow::Result<u64> {
+    let mut source = File::open(from).with_context(|| format!("cannot open {from}"))?;
+    let metadata = source.metadata().with_context(|| format!("cannot open {from}"))?;
+    if metadata.is_dir() {
+        bail!("cannot copy {from}: it is a directory");
+    }
+    let target = Target::find(to)?;
+    let base = || Path::new(from).file_name().map(|name| name.as_encoded_bytes().to_vec());
+    let (dir, name) = match (&target.object, &target.place) {
+        (Some((handle, attributes)), _) if attributes.kind == FileType::Directory => {
+            (*handle, base().with_context(|| format!("cannot name a file after {from}"))?)
+        }
+        (_, Some((dir, name))) => (*dir, name.clone()),
+        (_, None) => bail!("cannot copy to {}: it names no file", target.url),
+    };
+    let part = [b".", name.as_slice(), format!(".{}.part", std::process::id()).as_bytes()].concat();
+    let client = &target.client;
+    let copied = (|| {
+        let mode = Some(metadata.permissions().mode() & 0o777);
+        let file = create(client, &dir, &part, mode)?;
+        let bytes = send_file(client, &file, &mut source, metadata.len())?;
+        client.rename(&dir, &part, &dir, &name)?;
+        anyhow::Ok(bytes)
+    })();
+    if copied.is_err() {
+        let _ = client.remove(&dir, &part);
+    }
+    copied.with_context(|| format!("cannot copy {from} to {}", target.url))
+}
+
+/// A new empty file.
+pub(super) fn create(client: &Client, dir: &FileHandle, name: &[u8], mode: Option<u32>) -> Result<FileHandle, Error> {
+    let attributes = SetAttr { mode, ..SetAttr::default() };
+    match client.create(dir, name, CreateHow::Guarded(attributes))? {
+        (Some(handle), _) => Ok(handle),
+        (None, _) => client.lookup(dir, name).map(|(handle, _)| handle),
+    }
+}
+
+/// Sends all of it, unstable, then commits; again from the start if the server lost some in between.
+fn send_file(client: &Client, file: &FileHandle, source: &mut File, size: u64) -> anyhow::Result<u64> {
+    let mut progress = Progress::new();
+    for _ in 0..ROUNDS_MAX {
+        source.rewind().or_else(|error| if error.kind() == ErrorKind::NotSeekable { Ok(()) } else { Err(error) })?;
+        let mut writer = Writer::new(client, file);
+        let mut buffer = vec![0; CHUNK_BYTES];
+        loop {
+            let bytes = fill(source, &mut buffer)?;
+            if bytes == 0 {
+                break;
+            }
+            writer.write(buffer.get(..bytes).unwrap_or_default())?;
+            progress.show(|| share(writer.offset, size));
+        }
+        if writer.commit()? {
+            return Ok(writer.offset);
+        }
+    }
+    bail!("the server lost unstable data {ROUNDS_MAX} times")
+}
+
+/// Writes one behind the other, remembering by which verifier.
+pub(super) struct Writer<'a> {
+    client: &'a Client,
+    file: &'a FileHandle,
+    pub(super) offset: u64,
+    verifier: Option<WriteVerifier>, // of unstable writes
+    lost: bool,
+}
+
+impl<'a> Writer<'a> {
+    pub(super) const fn new(client: &'a Client, file: &'a FileHandle) -> Self {
+        Self { client, file, offset: 0, verifier: None, lost: false }
+    }
+
+    pub(super) fn write(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
+        while !bytes.is_empty() {
+            let done = self.client.write(self.file, self.offset, &[IoSlice::new(bytes)], StableHow::Unstable)?;
+            if done.committed == StableHow::Unstable {
+                self.lost |= done.verifier_changed || self.verifier.is_some_and(|verifier| verifier != done.verifier);
+                self.verifier = Some(done.verifier);
+            }
+            self.offset += done.bytes as u64;
+            bytes = bytes.get(done.bytes..).unwrap_or_default();
+            if done.bytes == 0 {
+                return Err(Error::Status(NfsStatus::Io));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes it durable; false when some of it may be lost.
+    pub(super) fn commit(&self) -> Result<bool, Error> {
+        let Some(written) = self.verifier else { return Ok(!self.lost) };
+        let (verifier, _) = self.client.commit(self.file)?;
+        Ok(!self.lost && verifier == written)
+    }
+}
+
+/// Fills the buffer as far as the source goes: pipes give less at a time.
+fn fill(source: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut have = 0;
+    while let Some(room) = buffer.get_mut(have..).filter(|room| !room.is_empty()) {
+        match source.read(room) {
+            Ok(0) => break,
+            Ok(bytes) => have += bytes,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(have)
+}
+
+fn share(done: u64, all: u64) -> String {
+    let mib = |bytes: u64| bytes >> 20;
+    format!("{} of {} MiB", mib(done), mib(all.max(done)))
+}

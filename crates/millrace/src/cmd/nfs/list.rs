@@ -1,0 +1,178 @@
+//! `ls` and `stat`.
+
+use super::target::Target;
+use anyhow::Context;
+use dnfs::nfs3::{CookieVerifier, Fattr, FileHandle, FileType, NfsStatus};
+use dnfs::{Client, Error};
+use serde::Serialize;
+use std::io::Write;
+
+/// Names held of one directory: a listing is sorted, so it is held whole.
+const NAMES_MAX: usize = 10_000_000;
+
+#[derive(clap::Args)]
+pub(super) struct Ls {
+    /// What to list
+    url: String,
+    /// Mode, links, owner, size and time too
+    #[arg(short)]
+    long: bool,
+    /// One JSON object per line
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+pub(super) struct Stat {
+    /// Of what
+    url: String,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Described<'a> {
+    name: &'a str,
+    kind: &'static str,
+    mode: String,
+    nlink: u32,
+    uid: u32,
+    gid: u32,
+    size: u64,
+    used: u64,
+    fileid: u64,
+    atime: f64,
+    mtime: f64,
+    ctime: f64,
+}
+
+pub(super) fn ls(args: &Ls) -> anyhow::Result<()> {
+    let target = Target::find(&args.url)?;
+    let (handle, attributes) = target.existing()?;
+    let mut items = Vec::new();
+    if attributes.kind == FileType::Directory {
+        read_directory(&target.client, &handle, &mut items).with_context(|| format!("cannot list {}", target.url))?;
+        items.sort_by(|a, b| a.0.cmp(&b.0));
+    } else {
+        items.push((target.place.as_ref().map(|place| place.1.clone()).unwrap_or_default(), Some(attributes)));
+    }
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    for (name, attributes) in &items {
+        let name = String::from_utf8_lossy(name);
+        let line = match attributes {
+            Some(attributes) if args.json => serde_json::to_string(&describe(&name, attributes))?,
+            None if args.json => serde_json::to_string(&serde_json::json!({ "name": name }))?,
+            Some(attributes) if args.long => long_line(&name, attributes),
+            _ => name.into_owned(),
+        };
+        if let Err(error) = writeln!(out, "{line}") {
+            return super::copy::closed_is_fine(error);
+        }
+    }
+    out.flush().or_else(super::copy::closed_is_fine)
+}
+
+pub(super) fn stat(args: &Stat) -> anyhow::Result<()> {
+    let target = Target::find(&args.url)?;
+    let (handle, attributes) = target.existing()?;
+    let name = target.url.export_path.clone();
+    let described = describe(&name, &attributes);
+    if args.json {
+        println!("{}", serde_json::to_string(&described)?);
+        return Ok(());
+    }
+    println!("    path: {}", described.name);
+    println!("    kind: {}   mode: {}   links: {}", described.kind, described.mode, described.nlink);
+    println!("     uid: {}   gid: {}", described.uid, described.gid);
+    println!("    size: {}   used: {}", described.size, described.used);
+    println!("    file: {} on {:#x}", described.fileid, attributes.fsid);
+    println!("   mtime: {}   ctime: {}   atime: {} (seconds since 1970)", described.mtime, described.ctime, described.atime);
+    println!("  handle: {handle:?}");
+    Ok(())
+}
+
+type Item = (Vec<u8>, Option<Fattr>);
+
+/// READDIRPLUS, or READDIR where the server has only that.
+fn read_directory(client: &Client, dir: &FileHandle, items: &mut Vec<Item>) -> Result<(), Error> {
+    match read_all(client, dir, true, items) {
+        Err(Error::Status(NfsStatus::NotSupp)) => {
+            items.clear();
+            read_all(client, dir, false, items)
+        }
+        other => other,
+    }
+}
+
+fn read_all(client: &Client, dir: &FileHandle, plus: bool, items: &mut Vec<Item>) -> Result<(), Error> {
+    let mut cookie = 0;
+    let mut verifier = CookieVerifier::default();
+    let mut add = |name: &[u8], attributes: Option<Fattr>| {
+        if name != b"." && name != b".." {
+            items.push((name.to_vec(), attributes));
+        }
+        items.len() < NAMES_MAX
+    };
+    loop {
+        let before = cookie;
+        let (next, eof) = if plus {
+            client.readdirplus(dir, cookie, verifier, &mut |entry| {
+                cookie = entry.cookie;
+                add(entry.name.0, entry.attributes)
+            })?
+        } else {
+            client.readdir(dir, cookie, verifier, &mut |entry| {
+                cookie = entry.cookie;
+                add(entry.name.0, None)
+            })?
+        };
+        // A server that sends the same cookie again would send the same names for ever.
+        if eof || cookie == before {
+            return Ok(());
+        }
+        verifier = next;
+    }
+}
+
+fn describe<'a>(name: &'a str, attributes: &Fattr) -> Described<'a> {
+    let seconds = |time: dnfs::nfs3::NfsTime| f64::from(time.seconds) + f64::from(time.nseconds) / 1e9;
+    Described {
+        name,
+        kind: match attributes.kind {
+            FileType::Regular => "file",
+            FileType::Directory => "directory",
+            FileType::SymLink => "symlink",
+            FileType::Block => "block",
+            FileType::Character => "character",
+            FileType::Socket => "socket",
+            FileType::Fifo => "fifo",
+        },
+        mode: format!("{:04o}", attributes.mode & 0o7777),
+        nlink: attributes.nlink,
+        uid: attributes.uid,
+        gid: attributes.gid,
+        size: attributes.size,
+        used: attributes.used,
+        fileid: attributes.fileid,
+        atime: seconds(attributes.atime),
+        mtime: seconds(attributes.mtime),
+        ctime: seconds(attributes.ctime),
+    }
+}
+
+fn long_line(name: &str, attributes: &Fattr) -> String {
+    let kind = match attributes.kind {
+        FileType::Regular => '-',
+        FileType::Directory => 'd',
+        FileType::SymLink => 'l',
+        FileType::Block => 'b',
+        FileType::Character => 'c',
+        FileType::Socket => 's',
+        FileType::Fifo => 'p',
+    };
+    let bits = attributes.mode;
+    let rwx: String = (0..9).map(|bit| if bits & (0o400 >> bit) != 0 { ['r', 'w', 'x'][bit % 3] } else { '-' }).collect();
+    let Fattr { nlink, uid, gid, size, mtime, .. } = attributes;
+    format!("{kind}{rwx} {nlink:>3} {uid:>6} {gid:>6} {size:>14} {:>10} {name}", mtime.seconds)
+}

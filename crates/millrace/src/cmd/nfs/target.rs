@@ -1,0 +1,79 @@
+//! From a URL to the object it names: mount what can be mounted, then walk the rest.
+
+use anyhow::Context;
+use dnfs::nfs3::{Fattr, FileHandle, FileType, NfsStatus};
+use dnfs::{Client, Credentials, Error, NfsUrl};
+
+/// Symbolic links followed in one path, as in Linux.
+const LINKS_MAX: usize = 40;
+
+/// What a URL names.
+pub(super) struct Target {
+    pub(super) client: Client,
+    pub(super) url: NfsUrl,
+    /// Directory and name, unless the URL names the root of what was mounted.
+    pub(super) place: Option<(FileHandle, Vec<u8>)>,
+    /// The object, if it exists.
+    pub(super) object: Option<(FileHandle, Fattr)>,
+}
+
+impl Target {
+    /// Finds it; only the last component may be missing.
+    pub(super) fn find(url: &str) -> anyhow::Result<Self> {
+        let url: NfsUrl = url.parse()?;
+        let (client, rest) =
+            Client::mount_prefix(&url, &Credentials::of_process()).with_context(|| format!("cannot mount {url}"))?;
+        let target = Self::walk(client, url.clone(), rest).with_context(|| format!("cannot reach {url}"))?;
+        Ok(target)
+    }
+
+    /// The object, which must exist.
+    pub(super) fn existing(&self) -> anyhow::Result<(FileHandle, Fattr)> {
+        self.object.ok_or(Error::Status(NfsStatus::NoEnt)).with_context(|| format!("cannot open {}", self.url))
+    }
+
+    /// The object, which must be a regular file.
+    pub(super) fn file(&self) -> anyhow::Result<(FileHandle, Fattr)> {
+        let (handle, attributes) = self.existing()?;
+        match attributes.kind {
+            FileType::Regular => Ok((handle, attributes)),
+            FileType::Directory => Err(Error::Status(NfsStatus::IsDir)).with_context(|| format!("cannot open {}", self.url)),
+            kind => anyhow::bail!("cannot open {}: not a regular file but {kind:?}", self.url),
+        }
+    }
+
+    fn walk(client: Client, url: NfsUrl, rest: Vec<Vec<u8>>) -> Result<Self, Error> {
+        let root = client.parts().root;
+        let mut object = Some((root, client.getattr(&root)?));
+        let mut place = None;
+        let mut links = 0;
+        let mut todo: Vec<Vec<u8>> = rest.into_iter().rev().collect();
+        while let Some(name) = todo.pop() {
+            let Some((dir, attributes)) = object else { return Err(Error::Status(NfsStatus::NoEnt)) };
+            if attributes.kind != FileType::Directory {
+                return Err(Error::Status(NfsStatus::NotDir));
+            }
+            let found = match client.lookup(&dir, &name) {
+                Ok((handle, Some(attributes))) => Some((handle, attributes)),
+                Ok((handle, None)) => Some((handle, client.getattr(&handle)?)),
+                Err(Error::Status(NfsStatus::NoEnt)) => None,
+                Err(error) => return Err(error),
+            };
+            if let Some((handle, Fattr { kind: FileType::SymLink, .. })) = found {
+                let mut text = Vec::new();
+                client.readlink(&handle, &mut text)?;
+                links += 1;
+                // An absolute link means a path of whoever mounts; here nobody does.
+                if links > LINKS_MAX || text.starts_with(b"/") {
+                    return Err(Error::Status(NfsStatus::Inval));
+                }
+                let names = text.split(|&byte| byte == b'/').filter(|name| !name.is_empty());
+                todo.extend(names.rev().map(<[u8]>::to_vec));
+                continue;
+            }
+            place = Some((dir, name));
+            object = found;
+        }
+        Ok(Self { client, url, place, object })
+    }
+}

@@ -1,0 +1,361 @@
+//! `millrace exec`: runs a program over Direct NFS.
+//!
+//! A program must never fall through to local disk unseen. So before it becomes the program, this command mounts each
+//! export once, makes sure that nothing of this host hides below a mount's path, puts the library where the program may
+//! read it, and lets a child of itself prove that the library is active and leads to the server.
+
+use anyhow::{Context, anyhow, bail};
+use dnfs::mount::MountSpec;
+use dnfs::{Client, Credentials};
+use std::ffi::{OsStr, OsString};
+use std::io::{ErrorKind, Read};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+const LIBRARY: &str = "libmillrace_preload.so";
+const MOUNTS: &str = "MILLRACE_MOUNTS";
+/// A shell's codes for a program that is not there, or can't be run.
+const NOT_FOUND: u8 = 127;
+const NOT_EXECUTABLE: u8 = 126;
+
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// An export and the path under which the program sees it; may be given several times
+    #[arg(long = "mount", value_name = "/PATH=nfs://HOST[:PORT]/EXPORT[/SUB][?OPTIONS]", required_unless_present = "prove")]
+    mounts: Vec<OsString>,
+    /// Run although the mount's path exists on this host and is not an empty directory; the export hides it
+    #[arg(long)]
+    force: bool,
+    /// Print the environment instead of running a program
+    #[arg(long, value_name = "FORMAT", value_parser = ["env"])]
+    print: Option<String>,
+    /// What the child is told that proves the library is active
+    #[arg(long, hide = true, value_name = "PATH")]
+    prove: Vec<OsString>,
+    /// The program and its arguments
+    #[arg(trailing_var_arg = true, value_name = "CMD", required_unless_present_any = ["print", "prove"])]
+    command: Vec<OsString>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  millrace exec --mount /db=nfs://filer/vol -- initdb -D /db/pg
+  millrace exec --mount /db=nfs://filer/vol -- pg_ctl -D /db/pg -l /db/log start
+  millrace exec --mount /db=nfs://filer/vol -- psql            another exec of the same user sees the same files
+  millrace exec --mount '/db=nfs://127.0.0.1:2049/vol?mountport=2049' --print env
+
+Needs no root and makes no mount: the program sees /db, the rest of the host does not. Statically linked and set-uid
+programs, and Go programs, can't be reached: they find nothing below /db.
+Programs run as another user (runuser, setpriv) are other owners to the server: start millrace as that user.
+The library is found by MILLRACE_PRELOAD, beside this binary, or in ../lib/millrace. MILLRACE_LOG=1 makes it talk.
+
+Exit codes: the program's own; 2 could not run (the mount, the library or an argument; nothing was started);
+126 the program can't be executed; 127 there is no such program.";
+
+/// An error with what the user can do about it.
+#[derive(Debug)]
+struct Hinted {
+    error: anyhow::Error,
+    hints: Vec<String>,
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Hinted {
+    fn from(error: E) -> Self {
+        let error = error.into();
+        let of_client = error.chain().find_map(|cause| cause.downcast_ref::<dnfs::Error>()).map(dnfs::Error::hints);
+        let of_url = || match error.chain().find_map(|cause| cause.downcast_ref::<dnfs::mount::SpecError>()) {
+            Some(dnfs::mount::SpecError::Url(url)) => url.hint().into_iter().collect(),
+            _ => Vec::new(),
+        };
+        Self { hints: of_client.unwrap_or_else(of_url), error }
+    }
+}
+
+impl Hinted {
+    fn new(error: anyhow::Error, hint: impl Into<String>) -> Self {
+        Self { error, hints: vec![hint.into()] }
+    }
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if !args.prove.is_empty() {
+        return prove(&args.prove);
+    }
+    match prepare_and_run(&args) {
+        Ok(code) => Ok(code),
+        Err(Hinted { error, hints }) => {
+            let mut chain: Vec<String> = Vec::new();
+            for cause in error.chain().map(ToString::to_string) {
+                if !chain.last().is_some_and(|last| last.ends_with(&cause)) {
+                    chain.push(cause);
+                }
+            }
+            eprintln!("millrace: {}", chain.join(": "));
+            for hint in hints {
+                eprintln!("hint: {hint}");
+            }
+            Ok(ExitCode::from(2))
+        }
+    }
+}
+
+fn prepare_and_run(args: &Args) -> Result<ExitCode, Hinted> {
+    let outer = std::env::var_os(MOUNTS).unwrap_or_default();
+    let mut lines: Vec<OsString> = Vec::new();
+    let mut expected = Vec::new();
+    for text in &args.mounts {
+        let spec = MountSpec::parse(text.as_bytes()).with_context(|| format!("cannot use --mount {}", text.display()))?;
+        let path = PathBuf::from(OsString::from_vec(spec.local_path.clone()));
+        if expected.iter().any(|(other, _): &(PathBuf, u64)| other.starts_with(&path) || path.starts_with(other)) {
+            return Err(anyhow!("cannot use --mount {}: mount paths overlap", text.display()).into());
+        }
+        if !args.force && !has_mount(&outer, &spec.local_path) {
+            local_path_is_free(&path)?;
+        }
+        expected.push((path, check(&spec)?));
+        lines.push(text.clone());
+    }
+    // Mounts of an exec around this one stay, so that descriptors and the working directory keep their meaning.
+    let inherited = outer.as_bytes().split(|b| *b == b'\n').filter(|line| {
+        MountSpec::parse(line).is_ok_and(|spec| !expected.iter().any(|(path, _)| path.as_os_str().as_bytes() == spec.local_path))
+    });
+    lines.extend(inherited.map(|line| OsStr::from_bytes(line).to_owned()));
+    let library = readable_by_all(&find_library()?)?;
+    let mounts = lines.join(OsStr::new("\n"));
+    let preload = preload_list(&library);
+    handshake(&expected, &preload, &mounts)?;
+    if args.print.is_some() {
+        print_environment(&preload, &mounts)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let Some((program, arguments)) = args.command.split_first() else { return Err(anyhow!("no program given").into()) };
+    reachable(program)?;
+    let error = Command::new(program).args(arguments).env("LD_PRELOAD", preload).env(MOUNTS, mounts).exec();
+    eprintln!("millrace: cannot run {}: {error}", program.display());
+    Ok(ExitCode::from(if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE }))
+}
+
+/// Whether the exec around this one has a mount at this path.
+fn has_mount(mounts: &OsStr, path: &[u8]) -> bool {
+    mounts.as_bytes().split(|b| *b == b'\n').any(|line| MountSpec::parse(line).is_ok_and(|spec| spec.local_path == path))
+}
+
+/// Nothing of this host may be below a mount's path: a program that slipped past the library would use it.
+fn local_path_is_free(path: &Path) -> Result<(), Hinted> {
+    let found = match path.symlink_metadata() {
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(()),
+        Err(error) => return Err(anyhow!(error).context(format!("cannot look at {}", path.display())).into()),
+        Ok(found) => found,
+    };
+    let empty = found.is_dir() && path.read_dir().is_ok_and(|mut entries| entries.next().is_none());
+    if empty {
+        return Ok(());
+    }
+    let what = if found.is_dir() { "a directory that is not empty" } else { "not a directory" };
+    Err(Hinted::new(
+        anyhow!("cannot mount at {}: it exists on this host and is {what}", path.display()),
+        "choose a path that does not exist, as /db; --force hides what is there from the program",
+    ))
+}
+
+/// Mounts once: the server's refusals become one clear message before anything starts. The root's number.
+fn check(spec: &MountSpec) -> Result<u64, Hinted> {
+    let who = Credentials::of_process().for_url(&spec.url);
+    let client = Client::mount(&spec.url, &who).with_context(|| format!("cannot mount {}", spec.url))?;
+    let root = client.getattr(&client.parts().root).with_context(|| format!("cannot mount {}", spec.url))?;
+    Ok(root.fileid)
+}
+
+fn find_library() -> Result<PathBuf, Hinted> {
+    if let Some(named) = std::env::var_os("MILLRACE_PRELOAD").filter(|named| !named.is_empty()) {
+        let path = PathBuf::from(named);
+        return match path.canonicalize() {
+            Ok(path) => Ok(path),
+            Err(error) => Err(anyhow!(error).context(format!("cannot use MILLRACE_PRELOAD={}", path.display())).into()),
+        };
+    }
+    let binary = std::env::current_exe().and_then(|path| path.canonicalize()).context("cannot find this binary")?;
+    let folder = binary.parent().unwrap_or(Path::new("/"));
+    let places = [folder.join(LIBRARY), folder.join("../lib/millrace").join(LIBRARY)];
+    places.iter().find_map(|place| place.canonicalize().ok()).ok_or_else(|| {
+        Hinted::new(
+            anyhow!("cannot find {LIBRARY} beside {} or in ../lib/millrace", binary.display()),
+            "build it with `make build`, or name it in MILLRACE_PRELOAD",
+        )
+    })
+}
+
+/// The library where every user can read it: a program may change its user before it runs the next.
+fn readable_by_all(library: &Path) -> Result<PathBuf, Hinted> {
+    // The loader splits LD_PRELOAD at these.
+    let plain = !library.as_os_str().as_bytes().iter().any(|b| matches!(b, b':' | b' ' | b'\t' | b'\n'));
+    let open_to_all = |path: &Path| {
+        let right = if path == library { 0o004 } else { 0o001 };
+        path.metadata().is_ok_and(|found| found.mode() & right != 0)
+    };
+    if plain && library.ancestors().all(open_to_all) {
+        return Ok(library.to_owned());
+    }
+    let bytes = std::fs::read(library).with_context(|| format!("cannot read {}", library.display()))?;
+    let me = std::fs::metadata("/proc/self").context("cannot read /proc/self")?.uid();
+    let folder = std::env::temp_dir().join(format!("millrace-lib-{me}"));
+    let copy = folder.join(format!("{:016x}-{LIBRARY}", fingerprint(&bytes)));
+    copy_to(&folder, &copy, &bytes, me).with_context(|| format!("cannot copy the library to {}", copy.display()))?;
+    Ok(copy)
+}
+
+/// FNV-1a: the name of a copy says what is in it, so that an update never changes a library in use.
+fn fingerprint(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+fn copy_to(folder: &Path, copy: &Path, bytes: &[u8], me: u32) -> anyhow::Result<()> {
+    match std::fs::create_dir(folder) {
+        Ok(()) => std::fs::set_permissions(folder, PermissionsExt::from_mode(0o755))?,
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error.into()),
+    }
+    let found = folder.symlink_metadata()?;
+    if !found.is_dir() || found.uid() != me || found.mode() & 0o022 != 0 {
+        bail!("{} is not a directory that only this user may write", folder.display());
+    }
+    if std::fs::read(copy).is_ok_and(|there| there == bytes) {
+        return Ok(());
+    }
+    let fresh = folder.join(format!("{}.new", std::process::id()));
+    std::fs::write(&fresh, bytes)?;
+    std::fs::set_permissions(&fresh, PermissionsExt::from_mode(0o755))?;
+    std::fs::rename(&fresh, copy)?;
+    Ok(())
+}
+
+/// Our library first: it must see a call before any other that wraps it.
+fn preload_list(library: &Path) -> OsString {
+    let mut list = library.as_os_str().to_owned();
+    if let Some(others) = std::env::var_os("LD_PRELOAD") {
+        let others = others.into_vec();
+        let others = others.split(|b| matches!(b, b':' | b' ')).filter(|other| {
+            !other.is_empty() && !other.ends_with(LIBRARY.as_bytes())
+        });
+        for other in others {
+            list.push(":");
+            list.push(OsStr::from_bytes(other));
+        }
+    }
+    list
+}
+
+/// A child of ourselves under the library looks at each mount: it must see the root the server showed us.
+fn handshake(expected: &[(PathBuf, u64)], preload: &OsStr, mounts: &OsStr) -> Result<(), Hinted> {
+    let binary = std::env::current_exe().context("cannot find this binary")?;
+    let mut child = Command::new(&binary);
+    child.arg("exec").env("LD_PRELOAD", preload).env(MOUNTS, mounts).stdin(Stdio::null()).current_dir("/");
+    for (path, _) in expected {
+        child.arg("--prove").arg(path);
+    }
+    let output = child.output().with_context(|| format!("cannot start {} to try the library", binary.display()))?;
+    let answer = String::from_utf8_lossy(&output.stdout);
+    let wanted: String = expected.iter().map(|(_, root)| format!("{root}\n")).collect();
+    if output.status.success() && answer == wanted {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let error = anyhow!("the library {} is not active in a child: {}", preload.display(), said.trim());
+    Err(Hinted::new(error, "is it built for this system (same C library and processor)? is its file system mounted noexec?"))
+}
+
+/// In that child: prints the number of each path's object, or says what went wrong.
+fn prove(paths: &[OsString]) -> anyhow::Result<ExitCode> {
+    for path in paths {
+        let found = std::fs::metadata(path).with_context(|| format!("{} does not lead to the server", path.display()))?;
+        println!("{}", found.ino());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_environment(preload: &OsStr, mounts: &OsStr) -> Result<(), Hinted> {
+    use std::io::Write;
+    let mut out = std::io::stdout().lock();
+    for (name, value) in [("LD_PRELOAD", preload), (MOUNTS, mounts)] {
+        // Quoted for a shell: `eval "$(millrace exec … --print env)"` works.
+        let quoted = value.to_string_lossy().replace('\'', r"'\''");
+        writeln!(out, "export {name}='{quoted}'").context("cannot print")?;
+    }
+    Ok(())
+}
+
+/// Refuses a program that the loader would start without the library.
+fn reachable(program: &OsStr) -> Result<(), Hinted> {
+    let Some(path) = locate(program) else { return Ok(()) }; // the exec itself will say so
+    let Ok(found) = path.metadata() else { return Ok(()) };
+    if found.mode() & 0o6000 != 0 && found.uid() != std::fs::metadata("/proc/self").map_or(0, |me| me.uid()) {
+        return Err(Hinted::new(
+            anyhow!("cannot run {} over Direct NFS: it is a set-uid program, so the loader ignores the library", path.display()),
+            "run millrace as the user you want, for example: runuser -u postgres -- millrace exec …",
+        ));
+    }
+    if is_static(&path) {
+        return Err(Hinted::new(
+            anyhow!("cannot run {} over Direct NFS: it is statically linked, so the library can't be loaded into it", path.display()),
+            "use a dynamically linked build, or `millrace nfs cp` to move files",
+        ));
+    }
+    Ok(())
+}
+
+fn locate(program: &OsStr) -> Option<PathBuf> {
+    if program.as_bytes().contains(&b'/') {
+        return Some(PathBuf::from(program));
+    }
+    std::env::split_paths(&std::env::var_os("PATH")?).map(|folder| folder.join(program)).find(|path| path.is_file())
+}
+
+/// Whether a file is a 64-bit ELF program without an interpreter (ELF-64: e_phoff at 32, e_phentsize at 54, e_phnum at 56).
+fn is_static(path: &Path) -> bool {
+    const HEADERS_BYTES_MAX: u64 = 64 * 1024;
+    const PT_INTERP: [u8; 4] = 3u32.to_ne_bytes();
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(HEADERS_BYTES_MAX).read_to_end(&mut bytes));
+    if read.is_err() || !bytes.starts_with(b"\x7fELF\x02") {
+        return false;
+    }
+    let half = |at: usize| bytes.get(at..at + 2).and_then(|two| two.try_into().ok()).map(u16::from_ne_bytes);
+    let start = bytes.get(32..40).and_then(|eight| eight.try_into().ok()).map(u64::from_ne_bytes);
+    let (Some(start), Some(size), Some(count)) = (start, half(54), half(56)) else { return false };
+    let Ok(start) = usize::try_from(start) else { return false };
+    let header = |index: u16| bytes.get(start + usize::from(index) * usize::from(size)..)?.get(..4);
+    start < bytes.len() && !(0..count).any(|index| header(index) == Some(&PT_INTERP))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dynamic_program_is_not_static() {
+        assert!(!is_static(Path::new("/bin/sh")));
+        assert!(!is_static(Path::new("/etc/passwd")));
+    }
+
+    #[test]
+    fn mounts_of_an_outer_exec_are_known_by_their_path() {
+        let mounts = OsStr::new("/db=nfs://a/x\n/other=nfs://b/y");
+        assert!(has_mount(mounts, b"/other"));
+        assert!(!has_mount(mounts, b"/oth"));
+    }
+
+    #[test]
+    fn directory_with_something_in_it_is_refused_and_an_empty_one_is_not() {
+        let scratch = tempfile::tempdir().unwrap();
+        assert!(local_path_is_free(scratch.path()).is_ok());
+        assert!(local_path_is_free(&scratch.path().join("absent")).is_ok());
+        std::fs::write(scratch.path().join("file"), b"x").unwrap();
+        let refused = local_path_is_free(scratch.path()).unwrap_err();
+        assert!(refused.error.to_string().contains("not empty"), "{}", refused.error);
+        assert!(local_path_is_free(&scratch.path().join("file")).is_err());
+    }
+}

@@ -118,9 +118,7 @@ impl VolumeInner {
     fn durable_write_failed(&self, node: &Node, errno: i32) {
         let refused =
             matches!(errno, libc::ENOSPC | libc::EDQUOT | libc::EFBIG | libc::EINVAL | libc::EPERM | libc::EROFS | libc::ENOMEM);
-        if !refused {
-            self.flush_failed(errno);
-        } else if node.0.is_dirty() && self.move_epoch().is_err() {
+        if !refused || (node.0.is_dirty() && self.move_epoch().is_err()) {
             self.flush_failed(errno);
         }
     }

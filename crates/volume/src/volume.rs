@@ -149,6 +149,9 @@ impl Volume {
     }
 
     /// The write verifier (RFC 1813 3.3.7): changes exactly when unstable data may have been lost.
+    ///
+    /// A server reads it *before* an unstable write and *after* a commit: a loss in between then shows as
+    /// two verifiers, and the client sends the data again.
     pub fn verifier(&self) -> [u8; 8] {
         self.0.verifier.load(Ordering::SeqCst).to_le_bytes()
     }

@@ -1,4 +1,5 @@
 //! A handle names one object for life, and nobody can make one up.
+#![allow(clippy::unwrap_used, reason = "a test that fails may panic")]
 
 mod common;
 

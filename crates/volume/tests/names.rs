@@ -1,4 +1,5 @@
 //! Names: creating, exclusive replay, listing, moving, refusing what leads out.
+#![allow(clippy::unwrap_used, reason = "a test that fails may panic")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Without CAP_DAC_READ_SEARCH objects are found by name and checked; handles hold all the same.
+#![allow(clippy::unwrap_used, reason = "a test that fails may panic")]
 
 mod common;
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import platform
+import re
 import shutil
 import signal
 import socket
@@ -110,6 +111,10 @@ class Server:
                 return int(line.split()[1])
         raise RuntimeError(f"no {field} in the status of {self.process.pid}")
 
+    def libnfs_url(self):
+        """Version 4 of libnfs takes a port only as an option, not behind the host."""
+        return re.sub(r"^(nfs://[^/:]+):\d+/", r"\1/", self.url)
+
     def file_url(self, name):
         address, question, options = self.url.partition("?")
         return f"{address}/{name}{question}{options}"
@@ -203,7 +208,7 @@ def measurements(arguments, servers):
                     if place.why:
                         continue
                     if client == "libnfs":
-                        command = [programs / "libnfs_load", place.url, "/data", action]
+                        command = [programs / "libnfs_load", place.libnfs_url(), "/data", action]
                         command += [str(depth), seconds, str(FILE_BYTES)]
                     elif servers["millrace"].why:
                         continue
@@ -241,7 +246,7 @@ def run_load(server, command, seconds):
     before_s = server.cpu_s() if server else 0
     ended = subprocess.run(command, capture_output=True, text=True, timeout=seconds * 4 + 30, check=False)
     if ended.returncode != 0:
-        raise RuntimeError(f"exit {ended.returncode}: {ended.stderr.strip()[-300:]}")
+        raise RuntimeError(f"exit {ended.returncode}: {ended.stderr.strip()[:300]}")
     figures = json.loads(ended.stdout.strip().splitlines()[-1])
     if server:
         operations = figures.get("operations") or figures["iops"] * seconds
@@ -256,7 +261,7 @@ def measure_memory(arguments, servers):
     for name, server in servers.items():
         if server.why:
             continue
-        command = [arguments.programs / "libnfs_load", server.url, "/data", "read", "4", "3"]
+        command = [arguments.programs / "libnfs_load", server.libnfs_url(), "/data", "read", "4", "3"]
         command += [str(FILE_BYTES), str(MEMORY_CONNECTIONS)]
         with contextlib.suppress(RuntimeError):
             run_load(server, command, 3)
@@ -378,7 +383,7 @@ def goal_sign(row):
 def environment():
     def said(*command):
         run = subprocess.run(command, capture_output=True, text=True, check=False)
-        return (run.stdout or run.stderr).strip().splitlines()[0] if run.stdout or run.stderr else "unknown"
+        return run.stdout.strip().splitlines()[0] if run.returncode == 0 and run.stdout.strip() else "unknown"
 
     cpu = next((l.split(":", 1)[1].strip() for l in Path("/proc/cpuinfo").read_text().splitlines()
                 if l.startswith("model name")), platform.machine())

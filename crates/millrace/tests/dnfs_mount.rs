@@ -414,3 +414,41 @@ fn other_volume_under_the_same_address_is_never_taken_for_the_old_one() {
     assert!(mounted.mount.walk(b"data", true).is_err());
     second.kill();
 }
+
+#[test]
+fn processes_that_replace_and_remove_one_name_never_pull_a_file_from_under_a_reader() {
+    let mounted = Mounted::new("races", &[]);
+    let workers: Vec<_> = (0..4).map(|number| mounted.worker("worker_replaces", &number.to_string())).collect();
+    workers.into_iter().for_each(mounted::Worker::finish);
+    mounted.mount.sweep();
+    let left = mounted.host_names();
+    assert!(left.iter().all(|name| name == "shared"), "{left:?}");
+}
+
+#[test]
+#[ignore = "a worker of another test"]
+fn worker_replaces() {
+    let Some((mount, number)) = as_worker() else { return };
+    let own = format!("new.{number}");
+    for round in 0..40 {
+        write_file(&mount, &own, round);
+        let gone = [Some(NfsStatus::NoEnt), Some(NfsStatus::Stale)];
+        let renamed = mount.rename(&at(&mount, &own), &at(&mount, "shared"));
+        renamed.unwrap_or_else(|error| panic!("rename: {error}"));
+        if let Ok(file) = try_open(&mount, "shared", &READ_WRITE) {
+            let data = file.read(0, 100);
+            assert!(data.starts_with(b"complete"), "{data:?}");
+            if round % 4 == 0 {
+                let removed = status(mount.unlink(&at(&mount, "shared")));
+                assert!(removed.is_none() || gone.contains(&removed), "{removed:?}");
+            }
+            assert_eq!(file.read(0, 100), data);
+        }
+    }
+}
+
+fn write_file(mount: &dnfs::mount::Mount, path: &str, round: u32) {
+    let file = open(mount, path, &MAKE);
+    file.write(0, format!("complete {round}").as_bytes());
+    file.sync().unwrap();
+}

@@ -40,6 +40,7 @@ impl Mount {
             directories: super::Directories::default(),
             stable: spec.url.options.stable,
             shared_use: spec.url.options.no_attribute_cache,
+            cell: core::sync::atomic::AtomicU32::new(crate::sys::shm::process_id()),
             closes: core::sync::atomic::AtomicU32::new(0),
         };
         mount.sweep();

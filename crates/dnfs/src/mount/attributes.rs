@@ -189,8 +189,8 @@ fn compose(slot: &Slot, record: AttrRecord, size: u64) -> Fattr {
     Fattr {
         kind: kind_of(slot),
         mode: record.mode,
-        // The name it still has on the server is none a program knows.
-        nlink: if unlinked { 0 } else { record.nlink },
+        // One of its names on the server is none a program knows.
+        nlink: record.nlink.saturating_sub(u32::from(unlinked)),
         uid: record.uid,
         gid: record.gid,
         size,

@@ -24,7 +24,7 @@ impl Mount {
     pub fn read(&self, file: FileRef, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<usize, Error> {
         let handle = handle_of(self.live(file)?)?;
         let done = self.client.read(&handle, offset, bufs)?;
-        let cell = self.segment.totals_cell();
+        let cell = self.totals_cell();
         cell.read_calls.fetch_add(calls(done.bytes, self.client.parts().rtmax), Relaxed);
         cell.read_bytes.fetch_add(done.bytes as u64, Relaxed);
         Ok(done.bytes)
@@ -59,7 +59,7 @@ impl Mount {
         if !slot.size_grew(offset + done.bytes as u64, size_moment) {
             self.refresh_size(file, slot);
         }
-        let cell = self.segment.totals_cell();
+        let cell = self.totals_cell();
         cell.write_calls.fetch_add(calls(done.bytes, self.client.parts().wtmax), Relaxed);
         cell.write_bytes.fetch_add(done.bytes as u64, Relaxed);
         Ok(done.bytes)
@@ -131,7 +131,7 @@ impl Mount {
         let verifiers = self.segment.verifiers();
         while let Some(ticket) = slot.commit_starts(verifiers) {
             let epoch = slot.loss_epoch();
-            self.segment.totals_cell().commit_calls.fetch_add(1, Relaxed);
+            self.totals_cell().commit_calls.fetch_add(1, Relaxed);
             let moment = slot.attr_moment();
             let (verifier, attr) = self.client.commit(&handle_of(slot)?).inspect_err(|_| slot.commit_refused(ticket))?;
             if let Some(attr) = attr {

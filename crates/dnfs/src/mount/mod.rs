@@ -40,7 +40,7 @@ use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::options::StablePolicy;
 use crate::segment::Segment;
-use crate::segment::layout::Slot;
+use crate::segment::layout::{Slot, TOTALS_COUNT, TotalsCell};
 use directories::Directories;
 
 /// A mount, attached by this process.
@@ -54,6 +54,8 @@ pub struct Mount {
     stable: StablePolicy,
     /// Other hosts write too: sizes and attributes are asked for each time.
     shared_use: bool,
+    /// This process' cell of the totals.
+    cell: AtomicU32,
     /// Closes since silly files were last looked for.
     closes: AtomicU32,
 }
@@ -136,6 +138,7 @@ impl Mount {
     /// To be called in a child after fork, before anything else here. Async-signal-safe.
     pub fn after_fork_child(&self) {
         self.client.after_fork_child();
+        self.cell.store(crate::sys::shm::process_id(), Relaxed);
     }
 
     /// What all processes did on this export.
@@ -149,6 +152,10 @@ impl Mount {
             write_bytes: sum.write_bytes + cell.write_bytes.load(Relaxed),
             commit_calls: sum.commit_calls + cell.commit_calls.load(Relaxed),
         })
+    }
+
+    fn totals_cell(&self) -> &TotalsCell {
+        &self.segment.header().totals[self.cell.load(Relaxed) as usize % TOTALS_COUNT]
     }
 
     /// The slot of an open file. Its placeholder is locked by the caller's descriptor, so it stays.

@@ -7,17 +7,16 @@ use nfs_proto::nfs3::{FileHandle, FileType, NfsStatus, NodeData, SetAttr};
 use super::{Entry, FileRef, Mount, Object};
 use crate::error::Error;
 use crate::limits::REMOVE_ROUNDS_MAX;
-use crate::segment::Unopened;
 use crate::segment::layout::FLAG_REMOVING;
+use crate::segment::{Pinned, Unopened};
 
 /// How a name is about to be taken from a file.
 enum Removal {
     /// Nobody has it open; nobody can open it while this lives.
     Unopened(Unopened),
-    /// It is open, and has other names.
-    OtherNames,
-    /// It is open and this is its last name.
-    LastName,
+    /// It is open: it needs another name. Also when it has some already, since they may be taken at this moment. Pinned,
+    /// so that nobody tidies the new name up while it is being given.
+    Open(Pinned),
 }
 
 impl Mount {
@@ -78,6 +77,7 @@ impl Mount {
             return Err(Error::Status(NfsStatus::Perm));
         }
         let done = self.client.link(&object.handle, &to.parent, &to.name);
+        self.segment.name_changed();
         self.doubt(&object.handle);
         done.map(|_| ())
     }
@@ -87,7 +87,9 @@ impl Mount {
     /// # Errors
     /// As unlink(2).
     pub fn unlink(&self, entry: &Entry) -> Result<(), Error> {
-        let object = present(entry)?;
+        present(entry)?;
+        let _lock = self.segment.lock_name(entry.parent.as_bytes(), &entry.name)?;
+        let object = self.current(entry)?.ok_or(Error::Status(NfsStatus::NoEnt))?;
         let remove = || self.client.remove(&entry.parent, &entry.name);
         match object.attr.kind {
             FileType::Directory => return Err(Error::Status(NfsStatus::IsDir)),
@@ -97,17 +99,12 @@ impl Mount {
         let (file, removal) = self.removal_of(&object)?;
         match removal {
             Removal::Unopened(unopened) => self.take_name(file, &object, &unopened, remove),
-            Removal::OtherNames => {
-                let done = remove();
-                self.doubt(&object.handle);
-                done
-            }
-            Removal::LastName => {
+            Removal::Open(pinned) => {
                 let name = self.silly_name_for(object.attr.fileid);
                 self.segment.silly_begin(file, entry.parent.as_bytes(), &name)?;
                 let fileid = Some(object.attr.fileid);
                 let done = self.client.rename_object(&entry.parent, &entry.name, &entry.parent, &name, fileid);
-                self.end_silly(file, done)
+                self.end_silly(file, pinned, done)
             }
         }
     }
@@ -140,18 +137,20 @@ impl Mount {
         if to.must_be_directory && !directory {
             return Err(Error::Status(NfsStatus::NotDir));
         }
+        let _lock = self.segment.lock_name(to.parent.as_bytes(), &to.name)?;
+        let target = self.current(to)?;
         let rename = || {
             let fileid = Some(object.attr.fileid);
             self.client.rename_object(&from.parent, &from.name, &to.parent, &to.name, fileid)
         };
-        let change = || match to.object {
+        let change = || match target {
             Some(target) if target.handle == object.handle => Ok(()), // two names of one file: nothing to do
             Some(target) if directory && target.attr.kind != FileType::Directory => Err(Error::Status(NfsStatus::NotDir)),
             Some(target) if !directory && target.attr.kind == FileType::Directory => Err(Error::Status(NfsStatus::IsDir)),
             Some(target) if !moves_paths(&target) => self.replace(to, &target, &rename),
             _ => rename(),
         };
-        let done = if moves_paths(&object) || to.object.is_some_and(|target| moves_paths(&target)) {
+        let done = if moves_paths(&object) || target.is_some_and(|target| moves_paths(&target)) {
             self.segment.change_namespace(change)?
         } else {
             change()
@@ -165,12 +164,7 @@ impl Mount {
         let (file, removal) = self.removal_of(target)?;
         match removal {
             Removal::Unopened(unopened) => self.take_name(file, target, &unopened, rename),
-            Removal::OtherNames => {
-                let done = rename();
-                self.doubt(&target.handle);
-                done
-            }
-            Removal::LastName => {
+            Removal::Open(pinned) => {
                 // A second name, then the rename: at no moment, not even after a crash, is the target's name missing.
                 let name = self.silly_name_for(target.attr.fileid);
                 self.segment.silly_begin(file, to.parent.as_bytes(), &name)?;
@@ -179,7 +173,7 @@ impl Mount {
                         let _ = self.client.remove(&to.parent, &name);
                     })
                 });
-                self.end_silly(file, done)
+                self.end_silly(file, pinned, done)
             }
         }
     }
@@ -194,8 +188,10 @@ impl Mount {
             }
             let removal = match unopened {
                 Some(unopened) => Removal::Unopened(unopened),
-                None if object.attr.nlink > 1 => Removal::OtherNames,
-                None => Removal::LastName,
+                None => match self.segment.pin(file)? {
+                    Some(pinned) => Removal::Open(pinned),
+                    None => continue,
+                },
             };
             return Ok((file, removal));
         }
@@ -214,6 +210,8 @@ impl Mount {
         slot.flags.fetch_or(FLAG_REMOVING, AcqRel);
         let done = remove();
         if done.is_ok() && object.attr.nlink <= 1 {
+            // Told before the slot goes: whoever looked the name up and now makes a slot anew, asks the server.
+            self.segment.name_changed();
             self.segment.release(file, unopened)?;
         } else {
             slot.attr_doubt();
@@ -222,10 +220,11 @@ impl Mount {
         done
     }
 
-    fn end_silly(&self, file: FileRef, done: Result<(), Error>) -> Result<(), Error> {
+    fn end_silly(&self, file: FileRef, pinned: Pinned, done: Result<(), Error>) -> Result<(), Error> {
         if done.is_ok() {
             self.segment.silly_done(file);
-            // The last close may have come before the mark was seen.
+            drop(pinned);
+            // Everybody may have closed it meanwhile.
             self.remove_if_unopened(file);
         } else {
             self.segment.silly_end(file)?;
@@ -241,6 +240,8 @@ impl Mount {
             let Some(silly) = self.segment.silly_name(file).filter(|silly| silly.parent() == directory.as_bytes()) else {
                 continue;
             };
+            // Its name and the note of it change one after the other.
+            let Ok(Some(_pinned)) = self.segment.pin(file) else { continue };
             let name = self.silly_name_for(u64::from(file.slot));
             if self.client.rename(directory, silly.name(), to, &name).is_ok() {
                 moved |= self.segment.silly_begin(file, to.as_bytes(), &name).is_ok();

@@ -34,6 +34,11 @@ impl Mount {
             None => (self.create(entry, how)?, true),
         };
         let file = self.enter(&object, created)?;
+        if !created && self.segment.name_changes() != entry.seen {
+            // The name may have been taken since the walk, and the slot be a new one of a file that is gone. From here
+            // on a removal changes the slot's generation.
+            self.client.getattr(&object.handle)?;
+        }
         if how.truncate && !created && object.attr.kind == FileType::Regular {
             self.truncate(file, 0)?;
         }
@@ -105,6 +110,7 @@ impl Mount {
             let set = SetAttr { mode, size, ..SetAttr::default() };
             self.client.create(&entry.parent, &entry.name, CreateHow::Unchecked(set))?
         };
+        self.segment.name_changed();
         match created {
             (Some(handle), Some(attr)) => Ok(Object { handle, attr }),
             (Some(handle), None) => Ok(Object { handle, attr: self.client.getattr(&handle)? }),

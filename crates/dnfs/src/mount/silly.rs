@@ -1,13 +1,10 @@
 //! Files that lost their name while open. Version 3 of the protocol has no open: the name is exchanged for one that
 //! programs do not see, `.nfs` and numbers in the same directory, and that one removed when nobody has the file open.
 
-use core::sync::atomic::Ordering::Acquire;
-
 use nfs_proto::nfs3::{FileHandle, NfsStatus};
 
 use super::{FileRef, Mount, handle_of};
 use crate::error::Error;
-use crate::segment::layout::FLAG_UNLINKED;
 use crate::sys::shm::random;
 
 impl Mount {
@@ -39,15 +36,14 @@ impl Mount {
             Ok(()) | Err(Error::Status(NfsStatus::NoEnt | NfsStatus::Stale)) => {}
             Err(_) => return,
         }
-        // A process killed before its rename or link leaves a file that still has its name.
-        let named = slot.flags.load(Acquire) & FLAG_UNLINKED == 0
-            && !matches!(
-                handle_of(slot).and_then(|handle| self.client.getattr(&handle)),
-                Err(Error::Status(NfsStatus::Stale | NfsStatus::BadHandle))
-            );
+        // It may have other names, and a process killed before its rename or link left it the one it had.
+        let named = !matches!(
+            handle_of(slot).and_then(|handle| self.client.getattr(&handle)),
+            Err(Error::Status(NfsStatus::Stale | NfsStatus::BadHandle))
+        );
         if named {
-            slot.attr_doubt();
             let _ = self.segment.silly_end(file);
+            slot.attr_doubt();
         } else {
             let _ = self.segment.release(file, &unopened);
         }

@@ -32,6 +32,8 @@ pub struct Entry {
     pub object: Option<Object>,
     /// The path ended in a slash: nothing but a directory may be made there.
     pub must_be_directory: bool,
+    /// Count of name changes before the lookup.
+    pub(super) seen: u64,
 }
 
 /// An object of the server.
@@ -94,6 +96,18 @@ impl Mount {
             None => self.client.getattr(&handle)?,
         };
         Ok(Object { handle, attr: self.known_better(&handle, attr) })
+    }
+
+    /// What the name stands for now, as far as this host changed it since the walk. Call under the name's lock.
+    pub(super) fn current(&self, entry: &Entry) -> Result<Option<Object>, Error> {
+        if self.segment.name_changes() == entry.seen {
+            return Ok(entry.object);
+        }
+        match self.look_up(&entry.parent, &entry.name) {
+            Ok(object) => Ok(Some(object)),
+            Err(Error::Status(NfsStatus::NoEnt)) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     fn namespace_generation(&self) -> Option<u64> {
@@ -190,6 +204,7 @@ impl<'a> Walker<'a> {
 
     fn last(&mut self, name: Vec<u8>, follow: bool) -> Result<Step, Error> {
         let parent = self.here();
+        let seen = self.mount.segment.name_changes();
         let object = match self.mount.look_up(&parent, &name) {
             Ok(object) => Some(object),
             Err(Error::Status(NfsStatus::NoEnt)) => None,
@@ -208,7 +223,7 @@ impl<'a> Walker<'a> {
             _ => {}
         }
         let path = self.path_of(&name);
-        Ok(Step::Done(Walk::At(Entry { parent, name, path, object, must_be_directory: self.must_be_directory })))
+        Ok(Step::Done(Walk::At(Entry { parent, name, path, object, must_be_directory: self.must_be_directory, seen })))
     }
 
     /// Goes on with the text of a link.
@@ -245,9 +260,10 @@ impl<'a> Walker<'a> {
         let root = self.mount.client.parts().root;
         let (name, handle) = self.entered.pop().unwrap_or_else(|| (Vec::new(), root));
         let (parent, path) = (self.here(), self.path_of(&name));
+        let seen = self.mount.segment.name_changes();
         let attr = self.mount.known_better(&handle, self.mount.client.getattr(&handle)?);
         let object = Some(Object { handle, attr });
-        Ok(Walk::At(Entry { parent, name, path, object, must_be_directory: true }))
+        Ok(Walk::At(Entry { parent, name, path, object, must_be_directory: true, seen }))
     }
 
     fn here(&self) -> FileHandle {

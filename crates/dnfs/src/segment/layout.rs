@@ -20,6 +20,8 @@ pub(crate) const VERIFIER_COUNT: u32 = 4096;
 pub(crate) const TOTALS_COUNT: usize = 16;
 /// Slots that get memory in one step.
 pub(crate) const GROWTH_SLOTS: u32 = 256;
+/// Locks that names are spread over while they are taken from files.
+pub(crate) const NAME_LOCK_COUNT: usize = 64;
 /// Longest silly name in bytes.
 pub(crate) const SILLY_NAME_BYTES_MAX: usize = 32;
 
@@ -37,7 +39,7 @@ pub(crate) const INDEX_GONE: u32 = u32::MAX;
 pub(crate) const FLAG_SILLY: u32 = 1;
 /// The last name is being removed by the holder of the placeholder's exclusive lock.
 pub(crate) const FLAG_REMOVING: u32 = 2;
-/// The file has no name left that programs know: fstat shows no links.
+/// One of the file's names is the silly one, which fstat does not count.
 pub(crate) const FLAG_UNLINKED: u32 = 4;
 
 /// A 64-byte string as words: file handles.
@@ -84,6 +86,10 @@ pub(crate) struct Header {
     pub(crate) namespace_busy: AtomicU32,
     /// Verifiers known; the newest is verifiers[epoch - 1].
     pub(crate) epoch: AtomicU32,
+    /// Moves after each change of a name that a lookup made before may not know.
+    pub(crate) name_changes: AtomicU64,
+    /// Nonzero while the holder of that name lock works.
+    pub(crate) name_busy: [AtomicU32; NAME_LOCK_COUNT],
     pub(crate) totals: [TotalsCell; TOTALS_COUNT],
 }
 

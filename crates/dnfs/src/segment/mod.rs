@@ -5,32 +5,30 @@
 //! instruction: counters are moved so that the state it leaves errs on the safe side, records carry a checksum, and the
 //! one lock (for index and slot allocation) is the kernel's and dies with its holder.
 
+mod attach;
 mod attributes;
 mod durability;
 mod error;
 pub(crate) mod layout;
 mod names;
-mod open;
 mod size;
 mod table;
 
 #[cfg(test)]
 mod fork_tests;
 
+pub(crate) use attach::StoredParts;
 pub(crate) use attributes::{AttrMoment, AttrRecord};
 pub(crate) use durability::{Committed, Verifiers, VerifiersFull};
 pub use error::SegmentError;
-pub(crate) use open::StoredParts;
 pub(crate) use table::NewFile;
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Acquire;
 
 use crate::mount::runtime_dir::RuntimeDir;
-use crate::sys::shm::{Errno, Fd, FileLock, Mapping};
-use layout::{
-    Header, INDEX_COUNT, INDEX_OFFSET, SLOT_COUNT, SLOTS_OFFSET, Slot, TOTALS_COUNT, TotalsCell, VERIFIER_COUNT, VERIFIERS_OFFSET,
-};
+use crate::sys::shm::{Errno, Fd, FileLock, Mapping, flock, open};
+use layout::{Header, INDEX_COUNT, INDEX_OFFSET, SLOT_COUNT, SLOTS_OFFSET, Slot, VERIFIER_COUNT, VERIFIERS_OFFSET};
 
 /// A file known to the segment, open or not: a slot and which use of it. Plain numbers, meaningful to every process that
 /// attached the same segment.
@@ -52,6 +50,12 @@ pub(crate) struct Segment {
 /// The exclusive lock of a file's placeholder: nobody has the file open, and an opener waits until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Unopened {
+    fd: Fd,
+}
+
+/// The shared lock of a file's placeholder, as an open description has it: nobody takes the file for closed.
+#[derive(Debug)]
+pub(crate) struct Pinned {
     fd: Fd,
 }
 
@@ -85,14 +89,8 @@ impl Segment {
         })
     }
 
-    /// This process' share of the totals.
-    pub(crate) fn totals_cell(&self) -> &TotalsCell {
-        &self.header().totals[crate::sys::shm::process_id() as usize % TOTALS_COUNT]
-    }
-
     /// Takes the exclusive lock of a placeholder; none when the file is open somewhere.
     pub(crate) fn if_unopened(&self, file: FileRef) -> Result<Option<Unopened>, SegmentError> {
-        use crate::sys::shm::{flock, open};
         let path = self.directory.placeholder(file);
         let fd = match open(&path, libc::O_RDWR, 0) {
             // Removed by hand: whoever had it open is no longer seen, but the slot must not be lost.
@@ -108,9 +106,20 @@ impl Segment {
         }
     }
 
+    /// Keeps a file as if it were open; none when its slot no longer stands for it.
+    pub(crate) fn pin(&self, file: FileRef) -> Result<Option<Pinned>, SegmentError> {
+        let fd = match open(&self.directory.placeholder(file), libc::O_RDWR, 0) {
+            Ok(fd) => fd,
+            Err(Errno(libc::ENOENT)) => return Ok(None),
+            Err(errno) => return Err(local("open a placeholder")(errno)),
+        };
+        flock(&fd, libc::LOCK_SH).map_err(local("lock a placeholder"))?;
+        let pinned = Pinned { fd };
+        Ok(self.slot(file).map(|_| pinned))
+    }
+
     /// Waits until whoever removes this file is done or dead.
     pub(crate) fn wait_unopened(&self, file: FileRef) -> Result<Option<Unopened>, SegmentError> {
-        use crate::sys::shm::{flock, open};
         match open(&self.directory.placeholder(file), libc::O_RDWR, 0) {
             Ok(fd) => {
                 flock(&fd, libc::LOCK_EX).map_err(local("lock a placeholder"))?;
@@ -137,7 +146,13 @@ impl Segment {
 impl Drop for Unopened {
     fn drop(&mut self) {
         // Unlocked by name: a child forked meanwhile shares the open file and would keep the lock.
-        let _ = crate::sys::shm::flock(&self.fd, libc::LOCK_UN);
+        let _ = flock(&self.fd, libc::LOCK_UN);
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        let _ = flock(&self.fd, libc::LOCK_UN); // by name, as above
     }
 }
 
@@ -167,7 +182,7 @@ pub(crate) mod tests {
     pub(crate) fn fresh_segment() -> (tempdir::TempDir, Segment) {
         let place = tempdir::TempDir::new();
         let directory = RuntimeDir::make(place.path().as_bytes(), 1).unwrap();
-        let segment = Segment::create(&directory, 1, &open::tests::parts()).unwrap();
+        let segment = Segment::create(&directory, 1, &attach::tests::parts()).unwrap();
         (place, segment)
     }
 

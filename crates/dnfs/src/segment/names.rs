@@ -2,7 +2,8 @@
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use super::layout::{FLAG_SILLY, FLAG_UNLINKED, SILLY_NAME_BYTES_MAX, load_bytes, store_bytes};
+use super::layout::{FLAG_SILLY, FLAG_UNLINKED, NAME_LOCK_COUNT, SILLY_NAME_BYTES_MAX, load_bytes, store_bytes};
+use super::table::hash;
 use super::{FileRef, Segment, SegmentError, local};
 use crate::sys::shm::FileLock;
 
@@ -13,6 +14,20 @@ pub(crate) struct SillyName {
     parent_length: usize,
     name: [u8; SILLY_NAME_BYTES_MAX],
     name_length: usize,
+}
+
+/// Holds a name still among those who take names from files; moves the count of changes when dropped.
+pub(crate) struct NameLock<'a> {
+    segment: &'a Segment,
+    number: usize,
+    _lock: FileLock,
+}
+
+impl Drop for NameLock<'_> {
+    fn drop(&mut self) {
+        self.segment.name_changed();
+        self.segment.header().name_busy[self.number].store(0, Release);
+    }
 }
 
 impl SillyName {
@@ -45,7 +60,7 @@ impl Segment {
         Ok(())
     }
 
-    /// The file has lost its last visible name.
+    /// The silly name has taken the place of one that programs know.
     pub(crate) fn silly_done(&self, file: FileRef) {
         if let Some(slot) = self.slot(file) {
             slot.flags.fetch_or(FLAG_UNLINKED, AcqRel);
@@ -57,7 +72,7 @@ impl Segment {
     pub(crate) fn silly_end(&self, file: FileRef) -> Result<(), SegmentError> {
         let _lock = self.lock_structure()?;
         if let Some(slot) = self.slot(file)
-            && slot.flags.fetch_and(!FLAG_SILLY, AcqRel) & FLAG_SILLY != 0
+            && slot.flags.fetch_and(!(FLAG_SILLY | FLAG_UNLINKED), AcqRel) & FLAG_SILLY != 0
         {
             self.header().silly_count.fetch_sub(1, AcqRel);
         }
@@ -88,6 +103,27 @@ impl Segment {
         }
         let silly = self.live_files().filter(|(_, slot)| slot.flags.load(Acquire) & FLAG_SILLY != 0);
         silly.map(|(file, _)| file).collect()
+    }
+
+    /// Number that stands still while what a lookup found under a name still holds, as far as this host changes names.
+    pub(crate) fn name_changes(&self) -> u64 {
+        self.header().name_changes.load(Acquire)
+    }
+
+    /// After a name was made.
+    pub(crate) fn name_changed(&self) {
+        self.header().name_changes.fetch_add(1, AcqRel);
+    }
+
+    /// Before a name is taken from a file: whoever wants to give or take the same name waits.
+    pub(crate) fn lock_name(&self, directory: &[u8], name: &[u8]) -> Result<NameLock<'_>, SegmentError> {
+        let number = (hash(directory).rotate_left(7) ^ hash(name)) as usize % NAME_LOCK_COUNT;
+        let path = self.directory().lock_path(&format!("name-{number}"));
+        let lock = FileLock::wait_with_signals(&path).map_err(local("take a name's lock"))?;
+        if self.header().name_busy[number].swap(1, AcqRel) != 0 {
+            self.name_changed(); // its holder was killed: nobody knows what the server did
+        }
+        Ok(NameLock { segment: self, number, _lock: lock })
     }
 
     /// Number that stands still while cached directory handles and symbolic links hold; none while one may change.

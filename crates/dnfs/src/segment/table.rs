@@ -288,8 +288,8 @@ impl Slot {
     }
 }
 
-/// Spreads handles over the index; the same in every build.
-fn hash(handle: &[u8]) -> u32 {
+/// Spreads handles and names; the same in every build.
+pub(super) fn hash(handle: &[u8]) -> u32 {
     let mut sum = 0xcbf2_9ce4_8422_2325_u64 ^ handle.len() as u64;
     for chunk in handle.chunks(8) {
         let mut word = [0u8; 8];

@@ -8,7 +8,7 @@ use crate::hook::{Out, hooks};
 use crate::raw;
 use crate::table::{self, Open};
 use dnfs::mount::Durability;
-use libc::{c_char, c_int, c_void, iovec, off_t, size_t, ssize_t};
+use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 use std::io::{IoSlice, IoSliceMut};
 
 /// Vectors are copied to the stack in groups of this many: the caller's own array must stay as it is.
@@ -333,13 +333,4 @@ hooks! {
     fn lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t { seek(fd, offset, whence) }
     /// lseek(2), libc's other name.
     fn __lseek(fd: c_int, offset: off_t, whence: c_int) -> off_t { seek(fd, offset, whence) }
-    /// dprintf(3) writes behind our back into a placeholder: formatted here.
-    fn vdprintf(fd: c_int, format: *const c_char, list: *mut c_void) -> c_int {
-        let file = table::file(fd)?;
-        let mut text: *mut c_char = std::ptr::null_mut();
-        let length = crate::stdio::format(&mut text, format, list)?;
-        let outcome = write_here(&file, ffi::bytes(text.cast(), length));
-        crate::stdio::release(text);
-        Ok(outcome? as c_int)
-    }
 }

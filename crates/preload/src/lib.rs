@@ -16,6 +16,7 @@ mod data;
 mod descriptors;
 mod durable;
 mod ffi;
+mod formatted;
 mod hook;
 mod memory;
 mod mounts;

@@ -166,9 +166,10 @@ fn open_file(mounted: &'static Mounted, mount: &'static Mount, entry: &Entry, fl
         mode: masked(mode),
     };
     // A program that has no descriptor left must learn it before a file is made: its second try would find the file.
-    let spare = if create { Some(raw::open(c"/", libc::O_PATH | libc::O_CLOEXEC, 0)?) } else { None };
+    if create {
+        spare_descriptors()?;
+    }
     let file = mount.open(entry, &how);
-    spare.map(raw::close);
     let file = file?;
     let placeholder = mount.placeholder_path(file);
     let opened = CStr::from_bytes_until_nul(&placeholder).map_err(|_| libc::EIO).and_then(|path| {
@@ -197,6 +198,22 @@ fn open_file(mounted: &'static Mounted, mount: &'static Mount, entry: &Entry, fl
             Err(out)
         }
     }
+}
+
+/// Makes sure that the descriptors which an open needs for a moment can be had.
+///
+/// # Errors
+/// EMFILE, ENFILE.
+fn spare_descriptors() -> Result<(), Out> {
+    let mut spare = [-1; 3]; // a lock of the segment, a new placeholder, and the descriptor itself
+    let outcome = spare.iter_mut().try_for_each(|fd| {
+        *fd = raw::open(c"/", libc::O_PATH | libc::O_CLOEXEC, 0)?;
+        Ok(())
+    });
+    for fd in spare.into_iter().filter(|fd| *fd >= 0) {
+        let _ = raw::close(fd);
+    }
+    outcome.map_err(Out::Errno)
 }
 
 fn open_directory(mount: &Mount, entry: &Entry, flags: c_int) -> Result<c_int, Out> {

@@ -45,14 +45,12 @@ struct Functions {
 
 unsafe extern "C" {
     fn fopencookie(cookie: *mut c_void, mode: *const c_char, functions: Functions) -> *mut FILE;
-    fn vasprintf(into: *mut *mut c_char, format: *const c_char, list: *mut c_void) -> c_int;
     fn fwide(stream: *mut FILE, mode: c_int) -> c_int;
     fn __fpurge(stream: *mut FILE);
     fn setvbuf(stream: *mut FILE, buffer: *mut c_char, mode: c_int, size: size_t) -> c_int;
     fn fflush(stream: *mut FILE) -> c_int;
     fn fwrite(data: *const c_void, size: size_t, count: size_t, stream: *mut FILE) -> size_t;
     fn clearerr(stream: *mut FILE);
-    fn free(at: *mut c_void);
 }
 
 fn fd_of(cookie: *mut c_void) -> c_int {
@@ -226,19 +224,6 @@ hooks! {
     fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE { reopen(path, mode, stream) }
     /// freopen(3).
     fn freopen64(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE { reopen(path, mode, stream) }
-}
-
-/// Formats into memory of malloc; its length.
-pub(crate) fn format(into: &mut *mut c_char, format: *const c_char, list: *mut c_void) -> Result<usize, Out> {
-    // SAFETY: format and list are the caller's own pair.
-    let length = unsafe { vasprintf(into, format, list) };
-    usize::try_from(length).map_err(|_| Out::Errno(libc::ENOMEM))
-}
-
-/// Gives back what [`format`] made.
-pub(crate) fn release(text: *mut c_char) {
-    // SAFETY: of malloc, used no more.
-    unsafe { free(text.cast()) };
 }
 
 /// Moves what one stream has not written yet into another, so that it goes where the descriptor leads now.

@@ -1,0 +1,90 @@
+//! dprintf: libc formats and writes in one go, into the placeholder; here the text is written as any other.
+
+use crate::data;
+use crate::ffi;
+use crate::hook::{Out, hooks};
+use crate::table::{self, Found};
+use libc::{c_char, c_int, c_void};
+
+unsafe extern "C" {
+    fn vasprintf(into: *mut *mut c_char, format: *const c_char, list: *mut c_void) -> c_int;
+}
+
+/// `list` is C's `va_list` as it is passed: a pointer on both processors we know.
+fn print(fd: c_int, format: *const c_char, list: *mut c_void) -> Result<c_int, Out> {
+    let Found::File(file) = table::find(fd)? else { return Err(Out::Pass) };
+    let mut text: *mut c_char = std::ptr::null_mut();
+    // SAFETY: format and list are the caller's own pair.
+    let length = unsafe { vasprintf(&raw mut text, format, list) };
+    let length = usize::try_from(length).map_err(|_| Out::Errno(libc::ENOMEM))?;
+    let outcome = data::write_here(&file, ffi::bytes(text.cast(), length));
+    // SAFETY: vasprintf's, used no more.
+    unsafe { libc::free(text.cast()) };
+    Ok(outcome? as c_int)
+}
+
+hooks! {
+    /// vdprintf(3).
+    fn vdprintf(fd: c_int, format: *const c_char, list: *mut c_void) -> c_int { print(fd, format, list) }
+    /// vdprintf(3), fortified.
+    fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, list: *mut c_void) -> c_int { print(fd, format, list) }
+}
+
+/// Spills the argument registers as the System V ABI lays out a `va_list` (3.5.7: gp_offset, fp_offset,
+/// overflow_arg_area, reg_save_area) and goes on to a function that takes one.
+#[cfg(target_arch = "x86_64")]
+macro_rules! variadic { ($fixed_bytes:literal, $move_format:literal, $to:path) => {
+    core::arch::naked_asm!(
+        "sub rsp, 216",
+        "mov [rsp + 40], rsi",
+        "mov [rsp + 48], rdx",
+        "mov [rsp + 56], rcx",
+        "mov [rsp + 64], r8",
+        "mov [rsp + 72], r9",
+        "test al, al",
+        "je 2f",
+        "movaps [rsp + 80], xmm0",
+        "movaps [rsp + 96], xmm1",
+        "movaps [rsp + 112], xmm2",
+        "movaps [rsp + 128], xmm3",
+        "movaps [rsp + 144], xmm4",
+        "movaps [rsp + 160], xmm5",
+        "movaps [rsp + 176], xmm6",
+        "movaps [rsp + 192], xmm7",
+        "2:",
+        concat!("mov dword ptr [rsp], ", $fixed_bytes),
+        "mov dword ptr [rsp + 4], 48",
+        "lea rax, [rsp + 224]",
+        "mov [rsp + 8], rax",
+        "lea rax, [rsp + 32]",
+        "mov [rsp + 16], rax",
+        $move_format,
+        "mov rdx, rsp",
+        "call {to}",
+        "add rsp, 216",
+        "ret",
+        to = sym $to,
+    )
+} }
+
+/// dprintf(3).
+///
+/// # Safety
+/// As libc documents.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn dprintf() {
+    variadic!("16", "nop", vdprintf::hook)
+}
+
+/// dprintf(3), fortified: descriptor, flag, format.
+///
+/// # Safety
+/// As libc documents.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __dprintf_chk() {
+    variadic!("24", "mov rsi, rdx", vdprintf::hook)
+}

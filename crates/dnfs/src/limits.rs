@@ -56,14 +56,17 @@ pub const SYMLINKS_MAX: u32 = 40;
 pub const COMPONENT_BYTES_MAX: usize = 255;
 /// Directories and links one process remembers. PostgreSQL meets a few dozen; forgotten ones cost a LOOKUP.
 pub const DIRECTORIES_MAX: usize = 4096;
-/// Closes after which files unlinked while open are looked for, so that those of killed processes go away.
-pub const CLOSES_PER_SWEEP: u32 = 64;
+/// Shortest time between looks for files unlinked while open whose last close nobody saw, in ms. A look costs three
+/// system calls for each such file.
+pub const SWEEP_PAUSE_MS: u64 = 50;
 /// Rounds of asking for a size that writes keep changing; then the largest acknowledged end stands.
 pub const SIZE_ROUNDS_MAX: u32 = 32;
 /// Times a large write is repeated because the server restarted in the middle of it.
 pub const WRITE_ROUNDS_MAX: u32 = 8;
 /// Times a slot may be given to another file between finding it and locking it.
 pub const REMOVE_ROUNDS_MAX: u32 = 8;
+/// Times a name is looked up again because what it stood for was removed at that moment.
+pub const LOOKUP_ROUNDS_MAX: u32 = 4;
 /// Times a listing begins anew because the directory changed under it.
 pub const LISTING_ROUNDS_MAX: u32 = 8;
 

@@ -41,7 +41,7 @@ impl Mount {
             stable: spec.url.options.stable,
             shared_use: spec.url.options.no_attribute_cache,
             cell: core::sync::atomic::AtomicU32::new(crate::sys::shm::process_id()),
-            closes: core::sync::atomic::AtomicU32::new(0),
+            swept_ms: core::sync::atomic::AtomicU64::new(0),
         };
         mount.sweep();
         mount

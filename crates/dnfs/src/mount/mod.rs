@@ -29,8 +29,8 @@ pub use runtime_dir::{PLACEHOLDER_PATH_BYTES_MAX, runtime_root};
 pub use spec::{MountSpec, SpecError};
 pub use walk::{Entry, Object, Walk};
 
-use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU32, AtomicU64};
 use std::path::Path;
 
 use nfs_proto::nfs3::{FileHandle, NfsStatus};
@@ -56,8 +56,8 @@ pub struct Mount {
     shared_use: bool,
     /// This process' cell of the totals.
     cell: AtomicU32,
-    /// Closes since silly files were last looked for.
-    closes: AtomicU32,
+    /// When files unlinked while open were last looked for, on the monotonic clock.
+    swept_ms: AtomicU64,
 }
 
 /// How a file is to be opened: the flags of open(2) that concern the server.

@@ -10,7 +10,6 @@ use super::attributes::new_file;
 use super::runtime_dir::PLACEHOLDER_PATH_BYTES_MAX;
 use super::{Entry, FileRef, Mount, Object, OpenHow, handle_of};
 use crate::error::Error;
-use crate::limits::CLOSES_PER_SWEEP;
 use crate::segment::SegmentError;
 use crate::segment::layout::{FLAG_REMOVING, FLAG_SILLY};
 use crate::sys::shm::random;
@@ -24,6 +23,7 @@ impl Mount {
     /// # Errors
     /// As open(2); STALE when it was removed meanwhile: walk again.
     pub fn open(&self, entry: &Entry, how: &OpenHow) -> Result<FileRef, Error> {
+        self.sweep_now_and_then();
         let (object, created) = match entry.object {
             Some(object) => {
                 self.may_open(&object, how)?;
@@ -87,9 +87,7 @@ impl Mount {
             slot.size_rest();
             drop(unopened);
         }
-        if self.closes.fetch_add(1, AcqRel) % CLOSES_PER_SWEEP == CLOSES_PER_SWEEP - 1 {
-            self.sweep();
-        }
+        self.sweep_now_and_then();
     }
 
     /// Makes a regular file, mode and times as open(2) wants them.

@@ -5,13 +5,29 @@ use nfs_proto::nfs3::{FileHandle, NfsStatus};
 
 use super::{FileRef, Mount, handle_of};
 use crate::error::Error;
-use crate::sys::shm::random;
+use crate::limits::SWEEP_PAUSE_MS;
+use crate::sys::shm::{monotonic_ns, random};
+use core::sync::atomic::Ordering::Relaxed;
 
 impl Mount {
     /// Removes what killed processes left: files without a name that nobody has open.
     pub fn sweep(&self) {
         for file in self.segment.silly_files() {
             self.remove_if_unopened(file);
+        }
+    }
+
+    /// [`Self::sweep`], if there is anything to look for and the last look was a while ago. The last close may go unseen:
+    /// a descriptor that a fork copied ends with the exec or the exit of the child.
+    pub(super) fn sweep_now_and_then(&self) {
+        if !self.segment.has_silly_files() {
+            return;
+        }
+        let now_ms = monotonic_ns() / 1_000_000;
+        let last_ms = self.swept_ms.load(Relaxed);
+        let due = now_ms.saturating_sub(last_ms) >= SWEEP_PAUSE_MS;
+        if due && self.swept_ms.compare_exchange(last_ms, now_ms, Relaxed, Relaxed).is_ok() {
+            self.sweep();
         }
     }
 

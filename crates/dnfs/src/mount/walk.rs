@@ -5,7 +5,7 @@ use nfs_proto::nfs3::{Fattr, FileHandle, FileType, NfsStatus};
 use super::Mount;
 use super::directories::Known;
 use crate::error::Error;
-use crate::limits::{COMPONENT_BYTES_MAX, SYMLINKS_MAX};
+use crate::limits::{COMPONENT_BYTES_MAX, LOOKUP_ROUNDS_MAX, SYMLINKS_MAX};
 use crate::segment::SegmentError;
 use nfs_proto::limits::PATH_BYTES_MAX;
 
@@ -90,10 +90,17 @@ impl Mount {
 
     /// Handle and attributes of a name, what this host knows better put in.
     pub(super) fn look_up(&self, directory: &FileHandle, name: &[u8]) -> Result<Object, Error> {
-        let (handle, attr) = self.client.lookup(directory, name)?;
-        let attr = match attr {
-            Some(attr) => attr,
-            None => self.client.getattr(&handle)?,
+        let mut rounds = 0;
+        let (handle, attr) = loop {
+            let found = self.client.lookup(directory, name).and_then(|(handle, attr)| match attr {
+                Some(attr) => Ok((handle, attr)),
+                None => Ok((handle, self.client.getattr(&handle)?)),
+            });
+            match found {
+                // The directory, or the object between being found and being asked for its attributes.
+                Err(Error::Status(NfsStatus::Stale)) if rounds < LOOKUP_ROUNDS_MAX => rounds += 1,
+                other => break other?,
+            }
         };
         Ok(Object { handle, attr: self.known_better(&handle, attr) })
     }

@@ -96,9 +96,14 @@ impl Segment {
         self.slot(file).map(|_| found)
     }
 
+    /// Whether there may be files with a silly name.
+    pub(crate) fn has_silly_files(&self) -> bool {
+        self.header().silly_count.load(Acquire) != 0
+    }
+
     /// Files with a silly name.
     pub(crate) fn silly_files(&self) -> Vec<FileRef> {
-        if self.header().silly_count.load(Acquire) == 0 {
+        if !self.has_silly_files() {
             return Vec::new();
         }
         let silly = self.live_files().filter(|(_, slot)| slot.flags.load(Acquire) & FLAG_SILLY != 0);

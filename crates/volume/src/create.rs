@@ -284,13 +284,12 @@ impl VolumeInner {
     }
 }
 
-/// The eight bytes of an exclusive create as times: each half gives 31 bits of seconds (1970 to 2038,
-/// which ext4 and xfs hold in every format) and one of nanoseconds.
+/// The eight bytes of an exclusive create as times: each half is the seconds of one, signed (1901 to 2038,
+/// whole seconds: what every format of ext4 and xfs holds).
 fn exclusive_attr(verifier: [u8; 8]) -> SetAttr {
     let bits = u64::from_be_bytes(verifier);
-    let time =
-        |half: u64| SetTime::Client(Time { sec: (half & 0x7fff_ffff).cast_signed(), nsec: u32::from(half & 0x8000_0000 != 0) });
-    SetAttr { mode: Some(EXCLUSIVE_MODE), atime: time(bits >> 32), mtime: time(bits & 0xffff_ffff), ..SetAttr::default() }
+    let time = |half: u32| SetTime::Client(Time { sec: i64::from(half.cast_signed()), nsec: 0 });
+    SetAttr { mode: Some(EXCLUSIVE_MODE), atime: time((bits >> 32) as u32), mtime: time(bits as u32), ..SetAttr::default() }
 }
 
 /// "." and ".." exist in each directory.

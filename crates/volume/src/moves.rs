@@ -79,7 +79,11 @@ impl Volume {
         };
         from_dir.0.mark_change();
         to_dir.0.mark_change();
-        renamed?;
+        renamed.map_err(|error| match error.raw_os_error() {
+            // xfs' word for a target directory that is not empty.
+            Some(libc::EEXIST) => Error::NotEmpty,
+            _ => Error::from(error),
+        })?;
         if victim != moved
             && let Some(node) = moved.and_then(|moved| volume.nodes.find(&moved))
         {

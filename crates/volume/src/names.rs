@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::identity::Identify;
 use crate::limits::{DEPTH_MAX, LINK_BYTES_MAX, NAME_BYTES_MAX};
 use crate::node::{Access, Descriptor, Node, NodeInner, Place, locked};
-use crate::sys::{self, Listing, RawStat};
+use crate::sys::{self, Listing, RawEntry, RawStat};
 use crate::types::{Attr, DirEntry, Kind};
 use crate::volume::{Volume, VolumeInner};
 
@@ -57,7 +57,10 @@ impl Volume {
             if at_root && self.0.is_hidden(entry.name) {
                 continue;
             }
-            let fileid = if at_root && entry.name == b".." { dir.fileid() } else { entry.ino };
+            let fileid = match entry.name {
+                b".." if at_root => dir.fileid(),
+                _ => self.0.listed_fileid(&descriptor, &entry),
+            };
             if !visit(&DirEntry { fileid, name: entry.name, cookie: entry.next.cast_unsigned() }) {
                 return Ok(false);
             }
@@ -67,6 +70,14 @@ impl Volume {
 }
 
 impl VolumeInner {
+    /// Inode number of a listed entry. An overlay lists other numbers than its objects have.
+    pub(crate) fn listed_fileid(&self, dir: impl AsFd, entry: &RawEntry<'_>) -> u64 {
+        if self.identify != Identify::Birth {
+            return entry.ino;
+        }
+        sys::stat_name(dir, entry.name).map_or(entry.ino, |stat| stat.ino)
+    }
+
     /// Refuses names that are no name of an entry.
     pub(crate) fn check_name(&self, dir: &Node, name: &[u8]) -> Result<(), Error> {
         if name.is_empty() || name.contains(&b'/') || name.contains(&0) {
@@ -113,8 +124,9 @@ impl VolumeInner {
 
     /// The node of an open object of this volume, and where it was found.
     pub(crate) fn node_of(&self, fd: &OwnedFd, stat: &RawStat, found: Option<(&Node, &[u8])>) -> Result<Node, Error> {
-        // Another mount, or a nested btrfs subvolume, whose inode numbers would meet ours.
-        if (stat.dev, stat.mount) != (self.root_stat.dev, self.root_stat.mount) {
+        // Another mount, or a nested btrfs subvolume, whose inode numbers would meet ours. (An overlay shows
+        // the devices of its layers; it has no kernel handles.)
+        if stat.mount != self.root_stat.mount || (stat.dev != self.root_stat.dev && self.identify != Identify::Birth) {
             return Err(Error::CrossDevice);
         }
         let identity = self.identify.of(fd, stat)?;

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use crate::error::Error;
 use crate::handle::Named;
+use crate::identity::Identify;
 use crate::limits::{DEPTH_MAX, DIRECTORIES_MAX, GONE_MAX, WALK_REPEATS_MAX, WANTED_MAX};
 use crate::node::{Node, locked};
 use crate::sys::{self, KernelHandle, Listing};
@@ -46,6 +47,8 @@ struct State {
 struct Wanted {
     /// The first walk that began after the object was asked for.
     walk: u64,
+    /// A walk before it did not find the object.
+    missed: bool,
     places: Vec<Seen>,
 }
 
@@ -54,6 +57,7 @@ impl Search {
     pub(crate) fn seen(&self, node: &Node, dir: &Node, name: &[u8]) {
         let mut state = locked(&self.state);
         state.gone.remove(&node.0.identity);
+        state.wanted.remove(&node.fileid());
         if node.kind() == Kind::Directory && state.directories.len() < DIRECTORIES_MAX {
             state.directories.insert(node.fileid(), (dir.fileid(), name.into()));
         }
@@ -61,7 +65,9 @@ impl Search {
 
     /// A name moved: a walk that runs may have missed it.
     pub(crate) fn renamed(&self) {
-        locked(&self.state).renames += 1;
+        let mut state = locked(&self.state);
+        state.renames += 1;
+        state.drop_old_answers();
     }
 
     /// The object's last name was taken away.
@@ -79,6 +85,15 @@ impl Search {
         state.directories.clear();
         state.gone.clear();
         state.renames += 1;
+        state.drop_old_answers();
+    }
+}
+
+impl State {
+    /// What ended walks saw may not hold any more.
+    fn drop_old_answers(&mut self) {
+        let ended = self.walks_ended;
+        self.wanted.retain(|_, wanted| wanted.walk > ended);
     }
 }
 
@@ -142,22 +157,28 @@ impl VolumeInner {
         if let Some(node) = self.find_in(named.parent_hint, named) {
             return Ok(node);
         }
-        let places = {
+        let wanted = {
             let mut state = locked(&self.search.state);
             let ended = state.walks_ended;
             match state.wanted.get(&named.fileid) {
-                Some(wanted) if wanted.walk <= ended => state.wanted.remove(&named.fileid).map(|wanted| wanted.places),
+                Some(wanted) if wanted.walk <= ended => state.wanted.remove(&named.fileid),
                 Some(_) => return Err(Error::Busy),
                 None => {
-                    self.want(&mut state, named.fileid);
+                    self.want(&mut state, named.fileid, false);
                     return Err(Error::Busy);
                 }
             }
         };
-        for (dir, _) in places.unwrap_or_default() {
+        let Some(wanted) = wanted else { return Err(Error::Busy) };
+        for (dir, _) in wanted.places {
             if let Some(node) = self.find_in(dir, named) {
                 return Ok(node);
             }
+        }
+        if !wanted.missed {
+            // The host may have moved it while the walk ran or since: gone is said after a second look.
+            self.want(&mut locked(&self.search.state), named.fileid, true);
+            return Err(Error::Busy);
         }
         self.search.gone(&named.identity);
         Err(Error::Stale)
@@ -165,7 +186,9 @@ impl VolumeInner {
 
     /// The object in a directory of which the inode number is known.
     fn find_in(&self, dir: u64, named: &Named) -> Option<Node> {
-        if named.identity == self.root.0.identity {
+        // Where identity is birth, an overlay may have given the root a new one by copying it up.
+        let is_root = named.fileid == self.root.fileid() && named.parent_hint == 0 && self.identify == Identify::Birth;
+        if is_root || named.identity == self.root.0.identity {
             return Some(self.root.clone());
         }
         let dir = self.directory_of(dir)?;
@@ -173,7 +196,7 @@ impl VolumeInner {
         let fd = sys::open_at(&*descriptor, b".", libc::O_RDONLY | libc::O_DIRECTORY, 0).ok()?;
         let mut listing = Listing::new(fd, 0).ok()?;
         while let Ok(Some(entry)) = listing.next_entry() {
-            if entry.ino != named.fileid || entry.name == b"." || entry.name == b".." {
+            if entry.name == b"." || entry.name == b".." || self.listed_fileid(&descriptor, &entry) != named.fileid {
                 continue;
             }
             if let Ok((node, _)) = self.child(&dir, &descriptor, entry.name)
@@ -212,17 +235,16 @@ impl VolumeInner {
         Some(node)
     }
 
-    fn want(&self, state: &mut State, fileid: u64) {
+    fn want(&self, state: &mut State, fileid: u64, missed: bool) {
         if state.wanted.len() >= WANTED_MAX {
             // Answers nobody came back for.
-            let ended = state.walks_ended;
-            state.wanted.retain(|_, wanted| wanted.walk > ended);
+            state.drop_old_answers();
             if state.wanted.len() >= WANTED_MAX {
                 return;
             }
         }
         let walk = state.walks_begun + 1;
-        state.wanted.insert(fileid, Wanted { walk, places: Vec::new() });
+        state.wanted.insert(fileid, Wanted { walk, missed, places: Vec::new() });
         if !state.walking {
             let me = self.me.clone();
             let thread = std::thread::Builder::new().name("volume-walk".into()).spawn(move || walk_while_wanted(&me));
@@ -288,16 +310,17 @@ fn list_one(volume: &VolumeInner, fd: OwnedFd, dir: u64, root: bool) -> io::Resu
             }
             _ => false,
         };
+        let fileid = volume.listed_fileid(&names, &entry);
         let mut state = locked(&volume.search.state);
-        if let Some(wanted) = state.wanted.get_mut(&entry.ino)
+        if let Some(wanted) = state.wanted.get_mut(&fileid)
             && !wanted.places.iter().any(|(seen, _)| *seen == dir)
         {
             wanted.places.push((dir, entry.name.into()));
         }
         if is_directory {
-            below.push((entry.name.into(), entry.ino));
+            below.push((entry.name.into(), fileid));
             if state.directories.len() < DIRECTORIES_MAX {
-                state.directories.insert(entry.ino, (dir, entry.name.into()));
+                state.directories.insert(fileid, (dir, entry.name.into()));
             }
         }
     }

@@ -7,7 +7,7 @@ mod model;
 
 use std::collections::BTreeMap;
 
-use common::{Scratch, content, make_dir, make_file, names, owner};
+use common::{Scratch, content, make_dir, make_file, names, owner, patient};
 use model::{FileModel, Object, assert_same, picture};
 use sim::Rng;
 use volume::{CreateHow, Error, Handle, Node, SetAttr, SetTime, Stability, Time, Volume};
@@ -24,16 +24,16 @@ fn unstable_write_is_taken_back_and_committed_one_stays() {
     let report = volume.power_cut().unwrap();
     assert_eq!((report.undone_writes, report.undone_names), (2, 0));
     assert_ne!(volume.verifier(), verifier);
-    assert_eq!(content(&volume, &node).unwrap(), b"old content");
+    assert_eq!(patient(|| content(&volume, &node)).unwrap(), b"old content");
 
     volume.write(&node, 0, b"NEW", Stability::Unstable).unwrap();
     volume.commit(&node).unwrap();
     volume.write(&node, 4, b"xxx", Stability::Unstable).unwrap();
     volume.power_cut().unwrap();
-    assert_eq!(content(&volume, &node).unwrap(), b"NEW content");
+    assert_eq!(patient(|| content(&volume, &node)).unwrap(), b"NEW content");
     volume.write(&node, 4, b"C", Stability::DataSync).unwrap();
     assert_eq!(volume.power_cut().unwrap().undone_writes, 0);
-    assert_eq!(content(&volume, &node).unwrap(), b"NEW Content");
+    assert_eq!(patient(|| content(&volume, &node)).unwrap(), b"NEW Content");
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn answered_changes_of_names_and_attributes_survive() {
     let report = volume.power_cut().unwrap();
     assert_eq!((report.undone_writes, report.undone_names), (0, 0));
     assert_same(&picture(&scratch.dir()), &before);
-    assert_eq!(content(&volume, &node).unwrap(), b"x\0\0\0\0\0\0\0\0");
+    assert_eq!(patient(|| content(&volume, &node)).unwrap(), b"x\0\0\0\0\0\0\0\0");
 }
 
 #[test]
@@ -121,9 +121,9 @@ fn early_answered_file_vanishes_and_early_rename_is_undone() {
     assert!(report.undone_names >= 2, "{report:?}");
     volume.set_answer_early(false);
     assert_eq!(names(&volume, &root), [".", "..", "old"]);
-    assert_eq!(volume.attr(&new), Err(Error::Stale), "the file was never on the disk");
-    let back = volume.resolve(handle.as_bytes()).expect("the replaced file is the same object again");
-    assert_eq!(content(&volume, &back).unwrap(), b"kept");
+    assert_eq!(patient(|| volume.attr(&new)), Err(Error::Stale), "the file was never on the disk");
+    let back = patient(|| volume.resolve(handle.as_bytes())).expect("the replaced file is the same object again");
+    assert_eq!(patient(|| content(&volume, &back)).unwrap(), b"kept");
 }
 
 #[test]
@@ -414,8 +414,8 @@ impl Run {
                     if all_lost && !self.mixed.contains(file) {
                         assert!(*bytes == model.durable, "{path}: nothing unpromised may survive");
                     }
-                    let by_handle = self.volume.resolve(self.handles[file].as_bytes()).unwrap();
-                    assert!(content(&self.volume, &by_handle).unwrap() == *bytes, "{path}: by handle");
+                    let by_handle = patient(|| self.volume.resolve(self.handles[file].as_bytes())).unwrap();
+                    assert!(patient(|| content(&self.volume, &by_handle)).unwrap() == *bytes, "{path}: by handle");
                     left.insert(*file, bytes.clone());
                 }
             }

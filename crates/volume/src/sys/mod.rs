@@ -12,7 +12,7 @@ pub(crate) use at::{
     chown, link_at, link_descriptor, mkdir_at, mknod_at, open_at, open_path, proc_chmod, read_link, rename_at, set_mode,
     set_times, symlink_at, truncate, unlink_at,
 };
-pub(crate) use dir::Listing;
+pub(crate) use dir::{Listing, RawEntry};
 pub(crate) use handle::{KernelHandle, handle_of, handle_of_name, open_handle};
 pub(crate) use io::{
     RawStat, RawTime, descriptor_limit, effective_uid, fdatasync, fs_stat, fsync, lock_exclusively, pread, pwrite, pwrite_sync,

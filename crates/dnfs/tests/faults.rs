@@ -1,5 +1,7 @@
 //! What reaches the caller is right whatever happens on the way: cuts, lost and shuffled replies, fragments, garbage.
 
+#![allow(clippy::unwrap_used, reason = "a panic is the verdict of a test")]
+
 mod script;
 
 use dnfs::nfs3::{Procedure, StableHow, WriteVerifier};

@@ -1,6 +1,13 @@
 //! A small NFS server in a thread, that does to its replies what a test asks for: drop, cut, shuffle, split, spoil.
 
-#![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::result_large_err,
+    clippy::too_many_lines,
+    reason = "test support: each test uses a part of it, and a broken script fails the test"
+)]
 
 use dnfs::nfs3::*;
 use dnfs::{Client, Credentials, MountParts, NfsUrl};

@@ -155,10 +155,12 @@ impl Caller {
     pub fn settable(&self, object: &Attr, wanted: &SetAttr) -> Result<SetAttr, NfsStatus> {
         let owner = self.is_root() || self.owns(object);
         let mut set = *wanted;
-        if set.uid.is_some_and(|uid| !self.is_root() && !(self.owns(object) && uid == object.uid)) {
+        let keeps_uid = |uid| self.owns(object) && uid == object.uid;
+        if set.uid.is_some_and(|uid| !(self.is_root() || keeps_uid(uid))) {
             return Err(NfsStatus::Perm);
         }
-        if set.gid.is_some_and(|gid| !self.is_root() && !(self.owns(object) && (gid == object.gid || self.in_group(gid)))) {
+        let may_have_gid = |gid| self.owns(object) && (gid == object.gid || self.in_group(gid));
+        if set.gid.is_some_and(|gid| !(self.is_root() || may_have_gid(gid))) {
             return Err(NfsStatus::Perm);
         }
         if (set.mode.is_some() || sets_client_time(&set)) && !owner {
@@ -195,4 +197,122 @@ fn sets_client_time(set: &SetAttr) -> bool {
 fn without_set_id(mode: u32) -> Option<u32> {
     let cleared = if mode & 0o010 == 0 { mode & !SET_UID } else { mode & !(SET_UID | SET_GID) };
     (cleared != mode).then_some(cleared)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nfs_proto::rpc::MachineName;
+    use volume::Time;
+
+    fn object(kind: Kind, mode: u32, uid: u32, gid: u32) -> Attr {
+        let time = Time { sec: 0, nsec: 0 };
+        let (atime, mtime, ctime) = (time, time, time);
+        Attr { kind, mode, nlink: 1, uid, gid, size: 0, used: 0, rdev: (0, 0), fsid: 1, fileid: 2, atime, mtime, ctime }
+    }
+
+    fn user(uid: u32, gid: u32, groups: &[u32]) -> Caller {
+        Caller { uid, gid, groups: Groups::new(groups) }
+    }
+
+    /// Every mode of one class against every right: only the class that the caller falls into counts.
+    #[test]
+    fn each_class_is_judged_by_its_own_three_bits() {
+        let callers = [
+            (user(1, 9, &[]), 6),
+            (user(2, 5, &[]), 3),
+            (user(2, 9, &[7, 5]), 3),
+            (user(2, 9, &[]), 0),
+            (Caller::anonymous(), 0),
+        ];
+        for (caller, shift) in callers {
+            for mode in 0..0o1000 {
+                let file = object(Kind::File, mode, 1, 5);
+                let dir = object(Kind::Directory, mode, 1, 5);
+                let bits = (mode >> shift) & 7;
+                let owner = caller.uid == 1;
+                assert_eq!(caller.may_read(&file), owner || bits & 5 != 0, "{caller:?} {mode:o}");
+                assert_eq!(caller.may_write(&file), owner || bits & 2 != 0, "{caller:?} {mode:o}");
+                assert_eq!(caller.may_search(&dir), bits & 1 != 0);
+                assert_eq!(caller.may_list(&dir), bits & 4 != 0);
+                assert_eq!(caller.may_add(&dir), bits & 3 == 3);
+            }
+        }
+    }
+
+    #[test]
+    fn access_tells_the_mode_bits_without_the_owners_override() {
+        let caller = user(1, 1, &[]);
+        assert_eq!(caller.granted(&object(Kind::File, 0o000, 1, 1), 0x3f), 0);
+        assert_eq!(
+            caller.granted(&object(Kind::File, 0o700, 1, 1), 0x3f),
+            ACCESS_READ | ACCESS_MODIFY | ACCESS_EXTEND | ACCESS_EXECUTE
+        );
+        assert_eq!(caller.granted(&object(Kind::Directory, 0o500, 1, 1), 0x3f), ACCESS_READ | ACCESS_LOOKUP);
+        assert_eq!(caller.granted(&object(Kind::Directory, 0o700, 1, 1), ACCESS_DELETE), ACCESS_DELETE);
+        assert_eq!(user(0, 0, &[]).granted(&object(Kind::File, 0o600, 1, 1), ACCESS_EXECUTE | ACCESS_READ), ACCESS_READ);
+    }
+
+    #[test]
+    fn root_and_its_group_become_nobody_when_squashed() {
+        let credential = AuthSys { stamp: 0, machine_name: MachineName(b"c"), uid: 0, gid: 0, gids: Groups::new(&[0, 7]) };
+        assert_eq!(Caller::of(&credential, true), user(NOBODY, NOBODY, &[NOBODY, 7]));
+        assert_eq!(Caller::of(&credential, false), user(0, 0, &[0, 7]));
+    }
+
+    #[test]
+    fn a_sticky_directory_keeps_others_from_removing() {
+        let dir = object(Kind::Directory, 0o1777, 1, 1);
+        let victim = object(Kind::File, 0o666, 2, 2);
+        assert!(user(1, 1, &[]).may_remove(&dir, &victim), "owner of the directory");
+        assert!(user(2, 2, &[]).may_remove(&dir, &victim), "owner of the file");
+        assert!(user(0, 0, &[]).may_remove(&dir, &victim), "root");
+        assert!(!user(3, 3, &[]).may_remove(&dir, &victim), "somebody else");
+        assert!(user(3, 3, &[]).may_remove(&Attr { mode: 0o777, ..dir }, &victim), "not sticky");
+    }
+
+    #[test]
+    fn moving_a_directory_elsewhere_needs_the_right_to_write_it() {
+        let moved = object(Kind::Directory, 0o755, 1, 1);
+        assert!(!user(2, 2, &[]).may_move(&moved, true));
+        assert!(user(2, 2, &[]).may_move(&moved, false));
+        assert!(user(1, 1, &[]).may_move(&moved, true));
+        assert!(user(2, 2, &[]).may_move(&object(Kind::File, 0o600, 1, 1), true));
+    }
+
+    #[test]
+    fn only_root_gives_away_and_only_the_owner_sets_mode_and_times() {
+        let file = object(Kind::File, 0o644, 1, 1);
+        let nothing = SetAttr::default();
+        let at = SetTime::Client(Time { sec: 5, nsec: 0 });
+        let (root, owner, other) = (user(0, 0, &[]), user(1, 1, &[4]), user(2, 1, &[]));
+        let chown = SetAttr { uid: Some(9), ..nothing };
+        assert!(root.settable(&file, &chown).is_ok());
+        assert_eq!(owner.settable(&file, &chown), Err(NfsStatus::Perm));
+        assert!(owner.settable(&file, &SetAttr { uid: Some(1), ..nothing }).is_ok());
+        assert!(owner.settable(&file, &SetAttr { gid: Some(4), ..nothing }).is_ok());
+        assert_eq!(owner.settable(&file, &SetAttr { gid: Some(5), ..nothing }), Err(NfsStatus::Perm));
+        for set in
+            [SetAttr { mode: Some(0o600), ..nothing }, SetAttr { mtime: at, ..nothing }, SetAttr { gid: Some(1), ..nothing }]
+        {
+            assert!(owner.settable(&file, &set).is_ok());
+            assert_eq!(other.settable(&file, &set), Err(NfsStatus::Perm));
+        }
+        for set in [SetAttr { size: Some(0), ..nothing }, SetAttr { mtime: SetTime::ServerTime, ..nothing }] {
+            assert_eq!(other.settable(&file, &set), Err(NfsStatus::Acces));
+            assert!(other.settable(&Attr { mode: 0o664, ..file }, &set).is_ok());
+            assert!(owner.settable(&Attr { mode: 0o444, ..file }, &set).is_ok());
+        }
+    }
+
+    #[test]
+    fn set_id_bits_do_not_survive_a_change_of_owner_or_a_foreign_write() {
+        let file = object(Kind::File, 0o6755, 1, 1);
+        let chown = SetAttr { uid: Some(9), ..SetAttr::default() };
+        assert_eq!(user(0, 0, &[]).settable(&file, &chown).unwrap().mode, Some(0o755));
+        assert_eq!(user(2, 2, &[]).mode_after_write(&file), Some(0o755));
+        assert_eq!(user(2, 2, &[]).mode_after_write(&object(Kind::File, 0o644, 1, 1)), None);
+        let set_gid = SetAttr { mode: Some(0o2755), ..SetAttr::default() };
+        assert_eq!(user(1, 3, &[]).settable(&file, &set_gid).unwrap().mode, Some(0o755), "not in the group of the file");
+    }
 }

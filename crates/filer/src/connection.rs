@@ -9,7 +9,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use crate::dispatch::{self, Call, Served};
 use crate::filer::Filer;
 use crate::limits::{
-    BUFFER_IDLE, KEEPALIVE_IDLE, REPLY_BYTES_GATHERED, REPLY_BYTES_KEPT, SEND_TIMEOUT, SLOW_CALLS_PER_CONNECTION_MAX,
+    BUFFER_BYTES_KEPT, BUFFER_IDLE, KEEPALIVE_IDLE, REPLY_BYTES_GATHERED, REPLY_BYTES_QUIET, SEND_TIMEOUT,
+    SLOW_CALLS_PER_CONNECTION_MAX, SMALL_TURNS,
 };
 use crate::session::Session;
 use crate::sys;
@@ -93,12 +94,8 @@ impl Connection {
                 return;
             }
         };
-        if left.is_empty() && self.outbox().pending.is_empty() {
-            let _ = self.send_pending(Ok(()));
-            return;
-        }
         if left.is_empty() {
-            // Others queued meanwhile: a few small replies, for which the socket had room a moment ago.
+            // What others queued meanwhile is a few small replies; the socket had room a moment ago.
             let _ = self.send_pending(Ok(()));
             return;
         }
@@ -177,25 +174,75 @@ pub(crate) fn run(connection: &Arc<Connection>, filer: &Arc<Filer>, workers: &Wo
 }
 
 fn drive(connection: &Arc<Connection>, filer: &Arc<Filer>, workers: &Workers) -> Result<(), Ended> {
-    let mut session = Session::default();
-    let mut out = Vec::new();
+    let mut buffers = Buffers { filer, session: Session::default(), out: Vec::new(), small_turns: 0, counted: 0 };
     loop {
-        if session.is_oversized() || (session.holds_spare() && !sys::readable_within(&connection.stream, BUFFER_IDLE)) {
-            session.shrink();
-            out.shrink_to(0);
+        if buffers.spare() && !sys::readable_within(&connection.stream, BUFFER_IDLE) {
+            buffers.shrink();
         }
-        let received = match (&connection.stream).read(session.room()) {
+        let received = match (&connection.stream).read(buffers.session.room()) {
             Ok(0) => return Ok(()),
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => return Err(error.into()),
         };
-        session.received(received);
-        let served = catch_unwind(AssertUnwindSafe(|| serve_received(connection, filer, workers, &mut session, &mut out)));
+        buffers.session.received(received);
+        let Buffers { session, out, .. } = &mut buffers;
+        let served = catch_unwind(AssertUnwindSafe(|| serve_received(connection, filer, workers, session, out)));
         served.map_err(|_| Ended::Panic)??;
-        if out.capacity() > REPLY_BYTES_KEPT {
-            out = Vec::new();
+        buffers.turn_over();
+    }
+}
+
+/// The two buffers of a connection, counted into those of all.
+struct Buffers<'a> {
+    filer: &'a Filer,
+    session: Session,
+    out: Vec<u8>,
+    small_turns: u32, // in a row that a small reply buffer would have done
+    counted: usize,   // bytes of ours in `Filer::buffer_bytes`
+}
+
+impl Buffers<'_> {
+    /// Whether there is anything to give back.
+    fn spare(&self) -> bool {
+        self.session.holds_spare() || self.out.capacity() > REPLY_BYTES_QUIET
+    }
+
+    fn shrink(&mut self) {
+        self.session.shrink();
+        self.out = Vec::new();
+        self.count(self.session.size());
+    }
+
+    /// After a turn: gives back what was not needed for long, or at once when all connections together hold much.
+    fn turn_over(&mut self) {
+        self.small_turns = if self.out.len() > REPLY_BYTES_QUIET { 0 } else { self.small_turns.saturating_add(1) };
+        let total = self.count(self.session.size() + self.out.capacity());
+        let crowded = total > BUFFER_BYTES_KEPT;
+        if self.session.holds_spare() && (crowded || self.session.small_turns() >= SMALL_TURNS) {
+            self.session.shrink();
         }
+        if self.out.capacity() > REPLY_BYTES_QUIET && (crowded || self.small_turns >= SMALL_TURNS) {
+            self.out = Vec::new();
+        }
+        self.count(self.session.size() + self.out.capacity());
+    }
+
+    /// Counts ours as `bytes`; the bytes of all.
+    fn count(&mut self, bytes: usize) -> usize {
+        let all = &self.filer.buffer_bytes;
+        if bytes != self.counted {
+            all.fetch_add(bytes, Ordering::Relaxed);
+            all.fetch_sub(self.counted, Ordering::Relaxed);
+            self.counted = bytes;
+        }
+        all.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Buffers<'_> {
+    fn drop(&mut self) {
+        self.count(0);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::net::IpAddr;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use volume::Volume;
@@ -33,6 +34,8 @@ pub struct Filer {
     pub(crate) port: u16,
     pub(crate) stats: Stats,
     pub(crate) replies: ReplyCache,
+    /// Sizes of the buffers of all connections, in bytes.
+    pub(crate) buffer_bytes: AtomicUsize,
     mounts: Mutex<VecDeque<Mount>>,
     refused: Mutex<HashSet<u32>>,
 }
@@ -57,6 +60,7 @@ impl Filer {
             port,
             stats: Stats::default(),
             replies: ReplyCache::default(),
+            buffer_bytes: AtomicUsize::new(0),
             mounts: Mutex::default(),
             refused: Mutex::default(),
         }

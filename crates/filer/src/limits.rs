@@ -16,15 +16,18 @@ pub const RECEIVE_BYTES_START: usize = 64 * 1024;
 pub const RECEIVE_BYTES_BUSY: usize = 288 * 1024;
 /// Largest receive buffer, in bytes: one record of the largest transfer.
 pub const RECEIVE_BYTES_MAX: usize = RECORD_BYTES_MAX + 4096;
-/// Turns in a row that a large receive buffer was not needed before it is given back.
-pub const RECEIVE_SMALL_TURNS: u32 = 64;
+/// Turns in a row that a large buffer was not needed before it is given back.
+pub const SMALL_TURNS: u32 = 64;
 /// How long a quiet connection keeps a large buffer.
 pub const BUFFER_IDLE: Duration = Duration::from_millis(500);
 /// Replies gathered before they are sent, in bytes: enough to make the cost of a send small, little enough that the
 /// client's work starts while ours goes on.
 pub const REPLY_BYTES_GATHERED: usize = 128 * 1024;
-/// Reply buffer a connection keeps between turns, in bytes.
-pub const REPLY_BYTES_KEPT: usize = 320 * 1024;
+/// Reply buffer of a quiet connection, in bytes.
+pub const REPLY_BYTES_QUIET: usize = 64 * 1024;
+/// Buffers of all connections together, in bytes, up to which they keep large ones between turns; beyond it each gives its
+/// own back at the end of a turn. Keeps 64 connections below 64 MiB however large their transfers.
+pub const BUFFER_BYTES_KEPT: usize = 24 << 20;
 
 /// Threads that run slow calls (stable writes, commits, changes of names) beside their connection: the flushes of that
 /// many calls overlap. Depth 32 is what the speed goals are measured at.

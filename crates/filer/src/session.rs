@@ -3,7 +3,7 @@
 use nfs_proto::limits::RECORD_BYTES_MAX;
 use nfs_proto::record::{self, Framed, RecordError};
 
-use crate::limits::{RECEIVE_BYTES_BUSY, RECEIVE_BYTES_MAX, RECEIVE_BYTES_START, RECEIVE_SMALL_TURNS};
+use crate::limits::{RECEIVE_BYTES_BUSY, RECEIVE_BYTES_MAX, RECEIVE_BYTES_START};
 
 /// The receive side of a connection: one buffer, in which calls are parsed in place.
 ///
@@ -15,6 +15,7 @@ pub struct Session {
     start: usize,    // first byte not yet taken
     end: usize,      // behind the last byte received
     needed: usize,   // bytes from `start` that the record under way takes, as far as known
+    wanted: usize,   // size the buffer should have, because the socket filled it
     small_turns: u32,
 }
 
@@ -29,7 +30,7 @@ pub struct Record<'a> {
 
 impl Default for Session {
     fn default() -> Self {
-        Self { buffer: vec![0; RECEIVE_BYTES_START], start: 0, end: 0, needed: 0, small_turns: 0 }
+        Self { buffer: vec![0; RECEIVE_BYTES_START], start: 0, end: 0, needed: 0, wanted: 0, small_turns: 0 }
     }
 }
 
@@ -39,8 +40,8 @@ impl Session {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
-        if self.buffer.len() < self.needed || self.end == self.buffer.len() {
-            let size = self.needed.max(self.buffer.len() * 2).min(RECEIVE_BYTES_MAX);
+        let size = self.needed.max(self.wanted).min(RECEIVE_BYTES_MAX);
+        if self.buffer.len() < size {
             self.resize(size);
         }
         self.buffer.get_mut(self.end..).unwrap_or_default()
@@ -49,13 +50,11 @@ impl Session {
     /// Takes note of `bytes` received into [`Session::room`].
     pub fn received(&mut self, bytes: usize) {
         self.end = (self.end + bytes).min(self.buffer.len());
-        let full = self.end == self.buffer.len();
-        if full && self.buffer.len() < RECEIVE_BYTES_BUSY && self.start == 0 && self.needed <= self.end {
+        if self.end == self.buffer.len() && self.buffer.len() < RECEIVE_BYTES_BUSY {
             // More is waiting in the socket than the buffer holds: fewer, larger receives from now on.
-            self.needed = (self.buffer.len() * 2).min(RECEIVE_BYTES_BUSY);
+            self.wanted = (self.buffer.len() * 2).min(RECEIVE_BYTES_BUSY);
         }
-        let large = self.end > RECEIVE_BYTES_START || self.needed > RECEIVE_BYTES_START;
-        self.small_turns = if large { 0 } else { self.small_turns.saturating_add(1) };
+        self.small_turns = if self.end > RECEIVE_BYTES_START { 0 } else { self.small_turns.saturating_add(1) };
     }
 
     /// Takes the next whole record, if there is one.
@@ -81,10 +80,16 @@ impl Session {
         }
     }
 
-    /// Whether a large buffer was not needed for so long that it should be given back.
+    /// Turns in a row that a small buffer would have done.
     #[must_use]
-    pub fn is_oversized(&self) -> bool {
-        self.holds_spare() && self.small_turns >= RECEIVE_SMALL_TURNS
+    pub const fn small_turns(&self) -> u32 {
+        self.small_turns
+    }
+
+    /// Size of the buffer, in bytes.
+    #[must_use]
+    pub const fn size(&self) -> usize {
+        self.buffer.len()
     }
 
     /// Whether the buffer is larger than a quiet connection's and empty.
@@ -99,6 +104,7 @@ impl Session {
             self.start = 0;
             self.end = 0;
             self.needed = 0;
+            self.wanted = 0;
             self.resize(RECEIVE_BYTES_START);
         }
     }
@@ -151,18 +157,17 @@ mod tests {
     }
 
     #[test]
-    fn a_full_socket_makes_the_buffer_grow_and_quiet_turns_give_it_back() {
+    fn a_full_socket_makes_the_buffer_grow_and_quiet_turns_are_counted() {
         let mut session = Session::default();
         let stream: Vec<u8> = (0..200).flat_map(|_| record(&[7; 8300])).collect();
         feed(&mut session, &stream, usize::MAX);
-        assert_eq!(session.buffer.len(), RECEIVE_BYTES_BUSY);
-        for _ in 0..RECEIVE_SMALL_TURNS {
-            assert!(!session.is_oversized());
+        assert_eq!(session.size(), RECEIVE_BYTES_BUSY);
+        for _ in 0..64 {
             feed(&mut session, &record(&[1; 100]), usize::MAX);
         }
-        assert!(session.is_oversized());
+        assert!(session.small_turns() >= 64 && session.holds_spare());
         session.shrink();
-        assert_eq!(session.buffer.len(), RECEIVE_BYTES_START);
+        assert_eq!((session.size(), session.small_turns()), (RECEIVE_BYTES_START, 0));
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub(super) fn read(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Re
 }
 
 /// Writes the head of a READ into the room left for it.
-fn write_head(head: &ReadOkHead, start: usize, out: &mut Vec<u8>) {
+fn write_head(head: &ReadOkHead, start: usize, out: &mut [u8]) {
     HEAD.with_borrow_mut(|bytes| {
         bytes.clear();
         encode_to(&Outcome::<ReadOkHead, PostOpAttr>::Ok(*head), bytes);

@@ -107,7 +107,7 @@ fn start(args: &Args) -> anyhow::Result<(Arc<Server>, AdminSocket)> {
         port: address.port(),
     });
     let verifier = format_args!("{:016x}", u64::from_be_bytes(filer.volume().verifier())).to_string();
-    tracing::info!(dir = %dir.display(), %address, state = %state_dir.display(), verifier, "serving {EXPORT}");
+    tracing::info!(dir = %dir.display(), %address, state = %state_dir.display(), %verifier, "serving {EXPORT}");
     if uid != 0 {
         tracing::info!(uid, "not root: requests of this uid only");
     }
@@ -237,5 +237,6 @@ fn with_hint(error: anyhow::Error, hint: String) -> anyhow::Error {
 
 fn init_log() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("MILLRACE_LOG").unwrap_or_else(|_| "info".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours).init();
 }

@@ -12,6 +12,7 @@
 pub mod filer;
 pub mod postgres;
 pub mod remote;
+pub mod wire;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,268 @@
+//! The filer as a process: it survives being killed with handles and verifier, forgets in a power cut only what it never
+//! promised, stops cleanly, stays small, and says why it cannot start.
+
+#![allow(clippy::unwrap_used, clippy::result_large_err, reason = "a panic is a test's verdict; results are those of the wire")]
+
+mod support;
+
+use nfs_proto::nfs3::{
+    CommitArgs, CommitResult, CreateHow, FileHandle, NfsStatus, Procedure, ReadArgs, ReadResult, RenameArgs, RenameResult,
+    SetAttr, SetAttrArgs, StableHow, WccResult, WriteVerifier,
+};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Output};
+use std::time::Duration;
+use support::filer::Filer;
+use support::wire::{Wire, place, write_args};
+use support::{Scratch, await_until, millrace, text};
+
+fn read(wire: &mut Wire, file: FileHandle, offset: u64, count: u32) -> Vec<u8> {
+    let reply = wire.nfs(Procedure::Read, &ReadArgs { file, offset, count });
+    reply.results::<ReadResult<'_>>().unwrap().data.0.to_vec()
+}
+
+fn commit(wire: &mut Wire, file: FileHandle) -> WriteVerifier {
+    wire.nfs(Procedure::Commit, &CommitArgs { file, offset: 0, count: 0 }).results::<CommitResult>().unwrap().verifier
+}
+
+#[test]
+fn a_killed_filer_comes_back_on_its_port_with_handles_and_verifier() {
+    let scratch = Scratch::new("restart");
+    let mut filer = Filer::start(&scratch, &[]);
+    let mut wire = Wire::connect(filer.port);
+    let root = wire.root();
+    let file = wire.create(root, "f");
+    let verifier = wire.write(file, 0, b"not committed", StableHow::Unstable).verifier;
+    for round in 0..3 {
+        filer.kill();
+        filer.restart();
+        let mut wire = Wire::connect(filer.port);
+        assert_eq!(wire.root(), root);
+        assert_eq!(read(&mut wire, file, 0, 100), b"not committed", "the kernel kept it: round {round}");
+        assert_eq!(commit(&mut wire, file), verifier, "nothing was lost, so the verifier stands");
+    }
+}
+
+#[test]
+fn a_power_cut_takes_back_unstable_data_and_changes_the_verifier() {
+    let scratch = Scratch::new("cut-data");
+    let filer = Filer::start(&scratch, &["--loss-layer"]);
+    let mut wire = Wire::connect(filer.port);
+    let root = wire.root();
+    let file = wire.create(root, "f");
+    wire.write(file, 0, &[1; 8192], StableHow::FileSync);
+    let old = wire.write(file, 0, &[2; 4096], StableHow::Unstable).verifier;
+    wire.write(file, 8192, &[3; 8192], StableHow::Unstable);
+    let cut = filer.admin(r#"{"op":"power-cut"}"#);
+    assert_eq!((cut["ok"].as_bool(), cut["undone_writes"].as_u64().map(|n| n > 0)), (Some(true), Some(true)), "{cut}");
+    wire.stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let record = wire.nfs_record(Procedure::Null, &());
+    let gone = std::io::Write::write_all(&mut wire.stream, &record).and_then(|()| wire.try_receive().map(drop));
+    assert!(gone.is_err(), "connections end with the power");
+
+    let mut wire = Wire::connect(filer.port);
+    assert_ne!(commit(&mut wire, file), old, "the loss must show");
+    assert_eq!(read(&mut wire, file, 0, 65_536), [1; 8192]);
+    let new = wire.write(file, 0, &[4; 8192], StableHow::Unstable).verifier;
+    assert_ne!(new, old);
+    assert_eq!(commit(&mut wire, file), new);
+    filer.admin(r#"{"op":"power-cut"}"#);
+    let mut wire = Wire::connect(filer.port);
+    assert_eq!(read(&mut wire, file, 0, 65_536), [4; 8192], "committed data stays");
+}
+
+#[test]
+fn a_power_cut_after_the_answer_keeps_names_attributes_and_sizes() {
+    let scratch = Scratch::new("cut-names");
+    let filer = Filer::start(&scratch, &["--loss-layer"]);
+    let mut wire = Wire::connect(filer.port);
+    let root = wire.root();
+    let kept = wire.create(root, "kept");
+    wire.create(root, "old");
+    let rename = RenameArgs { from: place(root, "old"), to: place(root, "new") };
+    wire.nfs(Procedure::Rename, &rename).results::<RenameResult>().unwrap();
+    wire.create(root, "gone");
+    wire.nfs(Procedure::Remove, &place(root, "gone")).results::<WccResult>().unwrap();
+    let set = SetAttr { mode: Some(0o751), size: Some(12_345), ..SetAttr::default() };
+    wire.nfs(Procedure::SetAttr, &SetAttrArgs { object: kept, new_attributes: set, guard: None }).results::<WccResult>().unwrap();
+    for _ in 0..2 {
+        assert_eq!(filer.admin(r#"{"op":"power-cut"}"#)["ok"], true);
+        let mut wire = Wire::connect(filer.port);
+        let attributes = wire.getattr(kept).unwrap().attributes;
+        assert_eq!((attributes.mode, attributes.size), (0o751, 12_345));
+        assert!(wire.lookup(root, "new").is_ok());
+        for name in ["old", "gone"] {
+            assert_eq!(wire.lookup(root, name).unwrap_err().status, NfsStatus::NoEnt, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_power_cut_without_the_loss_layer_is_refused() {
+    let scratch = Scratch::new("cut-refused");
+    let filer = Filer::start(&scratch, &[]);
+    let reply = filer.admin(r#"{"op":"power-cut"}"#);
+    assert_eq!(reply["ok"], false);
+    assert!(reply["error"].as_str().unwrap().contains("--loss-layer"), "{reply}");
+    assert_eq!(filer.admin(r#"{"op":"dance"}"#)["ok"], false);
+    assert_eq!(filer.admin("no json")["ok"], false);
+    let output = millrace().args(["volume", "power-cut", "--admin"]).arg(&filer.admin).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    let output = millrace().args(["volume", "stats", "--admin", "/nowhere/admin.sock"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+}
+
+#[test]
+fn sigterm_answers_what_runs_flushes_and_removes_the_socket() {
+    let scratch = Scratch::new("stop");
+    let mut filer = Filer::start(&scratch, &[]);
+    let mut wire = Wire::connect(filer.port);
+    let root = wire.root();
+    let file = wire.create(root, "f");
+    wire.write(file, 0, &[5; 8192], StableHow::Unstable);
+    let call = wire.nfs_record(Procedure::Write, &write_args(file, 8192, &[6; 8192], StableHow::FileSync));
+    wire.send(&call);
+    let answered = wire.try_receive();
+    assert!(filer.admin.exists());
+    assert_eq!(filer.stop(), Some(0));
+    assert!(answered.is_ok() && !filer.admin.exists());
+    assert_eq!(std::fs::read(filer.export().join("f")).unwrap().len(), 16_384);
+}
+
+#[test]
+fn shutdown_by_the_admin_socket_ends_it_with_zero() {
+    let scratch = Scratch::new("shutdown");
+    let mut filer = Filer::start(&scratch, &[]);
+    let _idle = Wire::connect(filer.port);
+    let output = millrace().args(["volume", "shutdown", "--admin"]).arg(&filer.admin).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    assert_eq!(filer.stop(), Some(0));
+}
+
+#[test]
+fn sixty_four_connections_stay_below_64_mebibytes_and_give_memory_back() {
+    let scratch = Scratch::new("memory");
+    let filer = Filer::start(&scratch, &[]);
+    let mut first = Wire::connect(filer.port);
+    let root = first.root();
+    let file = first.create(root, "f");
+    let block = vec![7; 1 << 20];
+    first.write(file, 0, &block, StableHow::Unstable);
+    let mut wires: Vec<Wire> = (0..64).map(|_| Wire::connect(filer.port)).collect();
+    for wire in &mut wires {
+        wire.write(file, 0, &block, StableHow::Unstable);
+        assert_eq!(read(wire, file, 0, 1 << 20).len(), 1 << 20);
+        for _ in 0..4 {
+            let call = wire.nfs_record(Procedure::Read, &ReadArgs { file, offset: 0, count: 8192 });
+            wire.send(&call);
+        }
+    }
+    for wire in &mut wires {
+        for _ in 0..4 {
+            wire.receive();
+        }
+    }
+    let peak = memory(filer.pid(), "VmHWM:");
+    assert!(peak < 64 << 20, "peak of {peak} bytes with 64 connections");
+    let quiet = await_until("buffers to be given back", Duration::from_secs(10), || {
+        Some(memory(filer.pid(), "VmRSS:")).filter(|bytes| *bytes < 16 << 20)
+    });
+    println!("64 connections: peak {} KiB, quiet {} KiB", peak >> 10, quiet >> 10);
+    assert_eq!(filer.admin(r#"{"op":"stats"}"#)["connections"], 65);
+}
+
+fn memory(pid: u32, row: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with(row)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+}
+
+fn serve(arguments: &[&str]) -> Output {
+    millrace().arg("serve").args(arguments).output().unwrap()
+}
+
+#[test]
+fn what_keeps_it_from_starting_is_said_once_with_its_fix() {
+    let scratch = Scratch::new("refusals");
+    let export = scratch.folder("export");
+    let export = export.to_str().unwrap();
+    let state = scratch.folder("state");
+    let state = state.to_str().unwrap();
+    let file = scratch.path().join("file");
+    std::fs::write(&file, b"x").unwrap();
+    let inside = format!("{export}/state");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let any = "127.0.0.1:0";
+    let long = format!("{state}/{}", "s".repeat(120));
+    for (arguments, cause) in [
+        (vec!["/no/such/dir", "--listen", any, "--state", state], "no such directory"),
+        (vec![file.to_str().unwrap(), "--listen", any, "--state", state], "not a directory"),
+        (vec![export, "--listen", any, "--state", &inside], "inside the served directory"),
+        (vec![export, "--listen", &taken, "--state", state], "in use"),
+        (vec![export, "--listen", "192.0.2.1:0", "--state", state], "not an address of this machine"),
+        (vec![export, "--listen", any, "--state", state, "--admin", &long], "admin socket"),
+    ] {
+        let output = serve(&arguments);
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert_eq!(said.lines().filter(|line| line.starts_with("millrace: ")).count(), 1, "{said}");
+        assert!(said.contains(cause) && said.contains("hint: "), "{cause}: {said}");
+    }
+    assert!(std::fs::read_dir(export).unwrap().next().is_none(), "nothing half-made stays in the export");
+    assert_eq!(serve(&[export, "--listen", "nonsense"]).status.code(), Some(2));
+}
+
+#[test]
+fn two_filers_do_not_share_a_state_directory() {
+    let scratch = Scratch::new("twice");
+    let filer = Filer::start(&scratch, &[]);
+    let state = scratch.folder("state");
+    let output = serve(&[filer.export().to_str().unwrap(), "--listen", "127.0.0.1:0", "--state", state.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert!(text(&output).contains("another process serves"), "{}", text(&output));
+}
+
+/// Without privilege the filer serves its own uid and refuses all others. Needs root to become somebody else.
+#[test]
+fn an_unprivileged_filer_serves_its_own_uid_only() {
+    let id = Command::new("id").arg("-u").output().unwrap();
+    if id.stdout != b"0\n" {
+        support::skip("only root can start a filer as another user");
+        return;
+    }
+    let scratch = Scratch::new("unprivileged");
+    let (export, state) = (scratch.folder("export"), scratch.folder("state"));
+    for folder in [&export, &state] {
+        std::os::unix::fs::chown(folder, Some(4321), Some(4321)).unwrap();
+    }
+    // The binary may lie where that user cannot go.
+    let program = scratch.path().join("millrace");
+    std::fs::copy(env!("CARGO_BIN_EXE_millrace"), &program).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut child = Command::new(&program)
+        .args(["serve", "--listen", "127.0.0.1:0", "--json", "--state"])
+        .args([&state, &export])
+        .uid(4321)
+        .gid(4321)
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line).unwrap();
+    let port = line.split("nfsport=").nth(1).unwrap().split('&').next().unwrap().parse().unwrap();
+    let (mut own, mut other) = (Wire::as_user(port, 4321, 4321), Wire::as_user(port, 0, 0));
+    let root = own.root();
+    let file = own.create(root, "f");
+    own.write(file, 0, b"mine", StableHow::FileSync);
+    assert_eq!(read(&mut own, file, 0, 10), b"mine");
+    assert_eq!(own.getattr(file).unwrap().attributes.uid, 4321);
+    assert_eq!(other.lookup(root, "f").unwrap_err().status, NfsStatus::Acces);
+    let refused = other.create_with(root, "g", CreateHow::Unchecked(SetAttr::default()));
+    assert_eq!(refused.unwrap_err().status, NfsStatus::Acces);
+    assert_eq!(other.try_write(file, 0, b"x", StableHow::Unstable).unwrap_err().status, NfsStatus::Acces);
+    assert!(other.getattr(root).is_ok(), "a mount by root may look at the root");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}

@@ -80,7 +80,7 @@ pub fn compare(request: &Request, watcher: &mut dyn FnMut(&Line)) -> Result<Comp
     sys::adopt_orphans();
     let mut progress = Progress::new(watcher);
     let prepared = prepare(request)?;
-    make_out(&request.out)?;
+    let out = Out::make(&request.out)?;
     for gone in workdir::sweep_stale(&request.work_base) {
         progress.step(&format!("removed {}, left by a comparison that was killed", gone.display()));
     }
@@ -90,8 +90,10 @@ pub fn compare(request: &Request, watcher: &mut dyn FnMut(&Line)) -> Result<Comp
     }
     let outcome = carry_out(request, &prepared, &work, &mut progress);
     process::end_descendants();
-    if outcome.is_err() && !request.keep {
-        keep_logs(&work.path("logs"), &request.out);
+    match &outcome {
+        Ok(_) => {}
+        Err(LabError::Interrupted) => out.unmake(),
+        Err(_) => keep_logs(&work.path("logs"), &request.out),
     }
     let removed = work.remove();
     let comparison = outcome?;
@@ -232,15 +234,34 @@ fn check_reachable(base: &Path, user: &User) -> Result<(), LabError> {
     Ok(())
 }
 
-fn make_out(out: &Path) -> Result<(), LabError> {
-    let taken = fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some());
-    if taken {
-        return Err(LabError::Plan {
-            what: format!("write the record to {}: it is not empty", out.display()),
-            hint: "name a new directory with --out".to_owned(),
-        });
+/// The output directory, with those above it that had to be made.
+struct Out {
+    /// Innermost first.
+    made: Vec<PathBuf>,
+}
+
+impl Out {
+    /// Makes the directory; one that holds something is refused.
+    fn make(out: &Path) -> Result<Self, LabError> {
+        let taken = fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some());
+        if taken {
+            return Err(LabError::Plan {
+                what: format!("write the record to {}: it is not empty", out.display()),
+                hint: "name a new directory with --out".to_owned(),
+            });
+        }
+        let missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+        let made = out.ancestors().take_while(missing).map(Path::to_owned).collect();
+        fs::create_dir_all(out).map_err(LabError::file("create directory", out))?;
+        Ok(Self { made })
     }
-    fs::create_dir_all(out).map_err(LabError::file("create directory", out))
+
+    /// Takes back what was made, as far as it is empty.
+    fn unmake(&self) {
+        for directory in &self.made {
+            let _ = fs::remove_dir(directory);
+        }
+    }
 }
 
 fn carry_out(

@@ -68,6 +68,7 @@ impl Orders<'_> {
         let log = self.logs.join("load.log");
         let mut launch = Launch::new("the loader", command, log.clone());
         launch.pipe_stderr = true;
+        launch.stop_signal = libc::SIGKILL; // it holds nothing that needs an orderly end
         let mut process = launch.start()?;
         let lines = stderr_lines(&mut process);
         let mut written = String::new();
@@ -101,6 +102,7 @@ impl Orders<'_> {
         command.args(["--seed", &order.seed.to_string(), "--marks", "--json"]).arg(&record);
         let mut launch = Launch::new("the driver", command, log.clone());
         launch.pipe_stderr = true;
+        launch.stop_signal = libc::SIGKILL; // it holds nothing that needs an orderly end
         let mut process = launch.start()?;
         let lines = stderr_lines(&mut process);
         let planned = Duration::from_secs(order.seconds + order.warmup_seconds);
@@ -116,6 +118,7 @@ impl Orders<'_> {
         command.args(["--after-run", "--json"]);
         let mut launch = Launch::new("the consistency check", command, log.clone());
         launch.pipe_stdout = true;
+        launch.stop_signal = libc::SIGKILL;
         let mut process = launch.start()?;
         let Some(stdout) = process.take_stdout() else { return Err(process.failure("has no output")) };
         let reader = std::thread::spawn(move || std::io::read_to_string(stdout));

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
     /// SIGINT or SIGTERM came.
-    #[error("stopped by a signal; every process was ended and every file removed")]
+    #[error("finish: a signal came; every process was ended and everything that was made is removed")]
     Interrupted,
     /// An operation on a file or directory.
     #[error("{action} {path}", path = path.display())]
@@ -27,7 +27,7 @@ pub enum LabError {
         source: std::io::Error,
     },
     /// A program ended badly or too late. `detail` holds the end of its log.
-    #[error("{program} {outcome}{detail}")]
+    #[error("go on: {program} {outcome}{detail}")]
     Program {
         /// The program and its part in the comparison.
         program: String,

@@ -219,7 +219,7 @@ mod tests {
         let mut owner: Owner = serde_json::from_slice(&fs::read(live.path(MARK)).unwrap()).unwrap();
         owner.start_ticks += 1; // the same pid, another process
         fs::write(dead.join(MARK), serde_json::to_vec(&owner).unwrap()).unwrap();
-        assert_eq!(sweep_stale(base.path()), [dead.clone()]);
+        assert_eq!(sweep_stale(base.path()), std::slice::from_ref(&dead));
         assert!(!dead.exists() && foreign.is_dir() && live.root().is_dir());
     }
 }

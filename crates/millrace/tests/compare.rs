@@ -1,0 +1,192 @@
+//! `millrace compare` end to end: a small comparison on a real PostgreSQL, what it leaves, what it refuses.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is a test's verdict")]
+
+mod support;
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use results::compare::{Comparison, PathStatus};
+use support::{Scratch, await_until, millrace, preload_library, skip, text};
+
+/// A place to work in and a place for records, both our own.
+struct Place {
+    scratch: Scratch,
+}
+
+impl Place {
+    fn new() -> Self {
+        let place = Self { scratch: Scratch::new("compare") };
+        place.scratch.folder("work");
+        place
+    }
+
+    fn work(&self) -> PathBuf {
+        self.scratch.path().join("work")
+    }
+
+    fn out(&self) -> PathBuf {
+        self.scratch.path().join("results").join("one")
+    }
+
+    fn compare(&self, arguments: &[&str]) -> Command {
+        let mut command = millrace();
+        command.arg("compare").args(arguments).arg("--work").arg(self.work()).arg("--out").arg(self.out());
+        command
+    }
+
+    /// No file in the work place, none in /dev/shm, no process that knows the work place.
+    fn assert_nothing_left(&self, pid: u32) {
+        let left: Vec<_> = std::fs::read_dir(self.work()).unwrap().flatten().map(|entry| entry.path()).collect();
+        assert!(left.is_empty(), "left behind: {left:?}");
+        let mark = format!("millrace-compare-{pid}-");
+        let shared = std::fs::read_dir("/dev/shm").unwrap().flatten();
+        let shared: Vec<_> = shared.filter(|entry| entry.file_name().to_string_lossy().contains(&mark)).collect();
+        assert!(shared.is_empty(), "left behind: {shared:?}");
+        let processes = processes_that_name(&self.work());
+        assert!(processes.is_empty(), "still running: {processes:?}");
+    }
+}
+
+fn processes_that_name(path: &Path) -> Vec<String> {
+    let path = path.to_str().unwrap();
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(line) = std::fs::read(entry.path().join("cmdline")) else { continue };
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        if line.contains(path) {
+            found.push(format!("{}: {line}", entry.file_name().to_string_lossy()));
+        }
+    }
+    found
+}
+
+fn postgres_is_here() -> bool {
+    let output = millrace().arg("doctor").output().unwrap();
+    let here = text(&output).lines().any(|line| line.starts_with("ok") && line.contains("PostgreSQL"));
+    if !here {
+        skip("no PostgreSQL server programs, compare can't be measured");
+    }
+    here
+}
+
+fn refused(output: &Output, object: &str, hint: &str) {
+    let text = text(output);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("millrace: cannot ") && text.contains(object), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("hint: ") && line.contains(hint)), "{text}");
+}
+
+#[test]
+fn small_comparison_measures_local_and_dnfs_proves_both_and_leaves_nothing() {
+    if !postgres_is_here() {
+        return;
+    }
+    preload_library();
+    let place = Place::new();
+    let arguments = ["--paths", "local,dnfs,knfs", "--quick", "--users", "4"];
+    let mut child = place.compare(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = child.id();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok).collect::<Vec<_>>();
+    let output = child.wait_with_output().unwrap();
+    let all = format!("{}\n{}", lines.join("\n"), text(&output));
+    assert_eq!(output.status.code(), Some(0), "{all}");
+    place.assert_nothing_left(pid);
+    assert!(
+        lines.iter().any(|line| line.starts_with('[') && line.contains("left]") && line.contains("dnfs: measuring")),
+        "{all}"
+    );
+    assert!(all.contains("REHEARSAL") && all.contains("not comparable to published TPC-C results"), "{all}");
+
+    let record = std::fs::read_to_string(place.out().join("results.json")).unwrap();
+    let record: Comparison = serde_json::from_str(&record).unwrap();
+    assert_eq!((record.schema, record.rehearsal, record.valid), (1, true, true));
+    assert_eq!(record.plan.order, ["local", "dnfs"]);
+    for path in &record.paths[..2] {
+        assert_eq!(path.status, PathStatus::Measured, "{path:?}");
+        let checks = path.checks.as_ref().unwrap();
+        assert_eq!((checks.passed, checks.failed), (12, 0), "{checks:?}");
+        let proof = path.proof.as_ref().unwrap();
+        assert!(proof.passed && proof.database_read_bytes > 1 << 20, "{proof:?}");
+        assert!(path.oets_per_minute.as_ref().unwrap().mean > 0.0);
+        assert!(path.block_read_us.as_ref().unwrap().mean > 0.0);
+        assert!(path.io.as_ref().unwrap().reads_per_order >= 1.0, "{:?}", path.io);
+        assert!(path.cpu.as_ref().unwrap().by_owner["database"].s_per_1000_orders > 0.0);
+        assert!(path.response_ms["new_order"].p50 > 0.0 && path.response_ms["stock_level"].count > 0);
+        assert!(path.caching.as_ref().unwrap().contains("page cache"));
+    }
+    let dnfs = &record.paths[1];
+    assert_eq!(dnfs.proof.as_ref().unwrap().kind, "filer_reads");
+    assert!(dnfs.runs[0].filer["READ"].calls > 0 && dnfs.cpu.as_ref().unwrap().by_owner["filer"].s_per_1000_orders > 0.0);
+    assert_eq!(record.paths[2].status, PathStatus::Skipped);
+    assert!(record.paths[2].reason.as_ref().unwrap().contains("not built yet"));
+    assert_eq!(record.environment.database_settings["wal_sync_method"], "fdatasync");
+    let page = std::fs::read_to_string(place.out().join("report.html")).unwrap();
+    assert!(page.contains("REHEARSAL") && page.contains(&record.paths[1].name) && !page.contains("http"));
+}
+
+/// Starts a comparison of `path`, sends `signal` when a line with `moment` has come, and looks at what is left.
+fn interrupted_at(path: &str, moment: &str) {
+    let place = Place::new();
+    let mut child = place.compare(&["--paths", path, "--quick", "--seconds", "600"]).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = child.id();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let reached = lines.by_ref().any(|line| line.contains(moment));
+    assert!(reached, "never came to {moment}");
+    support::succeed(Command::new("kill").args(["-INT", &pid.to_string()]));
+    let rest: Vec<String> = lines.collect();
+    let status = await_until("compare to end", Duration::from_secs(60), || child.try_wait().unwrap());
+    assert_eq!(status.code(), Some(2), "{rest:?}");
+    assert!(rest.iter().any(|line| line.contains("a signal came")), "{rest:?}");
+    place.assert_nothing_left(pid);
+    assert!(!place.out().exists() && !place.out().parent().unwrap().exists(), "an empty record directory is left");
+}
+
+#[test]
+fn ctrl_c_while_loading_leaves_nothing() {
+    if postgres_is_here() {
+        interrupted_at("local", "loading 2 warehouses");
+    }
+}
+
+#[test]
+fn ctrl_c_while_measuring_over_dnfs_leaves_nothing() {
+    if postgres_is_here() {
+        preload_library();
+        interrupted_at("dnfs", "measuring 600 s");
+    }
+}
+
+#[test]
+fn nonsense_is_refused_before_anything_is_made() {
+    let place = Place::new();
+    refused(&place.compare(&["--warehouses", "0"]).output().unwrap(), "0 warehouses", "between 1 and");
+    refused(&place.compare(&["--paths", "nvme"]).output().unwrap(), "\"nvme\"", "paths are local, dnfs");
+    refused(&place.compare(&["--budget", "soon"]).output().unwrap(), "\"soon\"", "12m");
+    refused(&place.compare(&["--pg-bin", "/no/such/bin"]).output().unwrap(), "/no/such/bin", "--pg-bin");
+    assert!(!place.out().exists());
+    if postgres_is_here() {
+        refused(&place.compare(&["--paths", "iscsi"]).output().unwrap(), "not built yet", "millrace doctor");
+        std::fs::create_dir_all(place.out()).unwrap();
+        std::fs::write(place.out().join("mine"), "").unwrap();
+        refused(&place.compare(&["--paths", "local"]).output().unwrap(), "not empty", "--out");
+    }
+    place.assert_nothing_left(0);
+}
+
+#[test]
+fn dry_run_says_sizes_and_starts_nothing() {
+    if !postgres_is_here() {
+        return;
+    }
+    let place = Place::new();
+    let output = place.compare(&["--dry-run", "--paths", "local,fc", "--repeats", "2"]).output().unwrap();
+    let text = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("runs       local local (") && text.contains("MiB needed below"), "{text}");
+    assert!(text.contains("skipped    fc: not built yet"), "{text}");
+    assert!(!place.out().exists());
+    place.assert_nothing_left(0);
+}

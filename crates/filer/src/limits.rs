@@ -49,6 +49,9 @@ pub const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 pub const REPLIES_KEPT: usize = 4096;
 /// Largest reply that is kept, in bytes: CREATE with a handle and two sets of attributes is below 400.
 pub const REPLY_KEPT_BYTES_MAX: usize = 1024;
+/// Age up to which a stored reply is taken for that of a repeated call: a client that was away for longer may have begun
+/// its xids anew.
+pub const REPLY_AGE_MAX: Duration = Duration::from_secs(600);
 /// How long a repeated call waits for the first one to end.
 pub const REPEAT_WAIT: Duration = Duration::from_secs(30);
 
@@ -76,4 +79,5 @@ pub const ADMIN_LINE_BYTES_MAX: u64 = 64 * 1024;
 const _: () = assert!(RECEIVE_BYTES_START < RECEIVE_BYTES_BUSY && RECEIVE_BYTES_BUSY < RECEIVE_BYTES_MAX);
 const _: () = assert!(RECEIVE_BYTES_MAX >= RECORD_BYTES_MAX + 4);
 const _: () = assert!(SLOW_BYTES_MAX >= RECORD_BYTES_MAX && SLOW_CALLS_PER_CONNECTION_MAX >= WORKERS_MAX);
+const _: () = assert!(REPEAT_WAIT.as_secs() < REPLY_AGE_MAX.as_secs());
 const _: () = assert!(LISTING_BYTES_MAX <= TRANSFER_MAX);

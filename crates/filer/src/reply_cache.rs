@@ -14,7 +14,7 @@ use std::time::Instant;
 use nfs_proto::rpc::Xid;
 use siphasher::sip::SipHasher13;
 
-use crate::limits::{REPEAT_WAIT, REPLIES_KEPT, REPLY_KEPT_BYTES_MAX};
+use crate::limits::{REPEAT_WAIT, REPLIES_KEPT, REPLY_AGE_MAX, REPLY_KEPT_BYTES_MAX};
 
 /// What tells one call from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,7 +35,7 @@ impl CallKey {
 
 enum Entry {
     Running,
-    Done(Arc<[u8]>),
+    Done(Arc<[u8]>, Instant),
 }
 
 /// What is to be done with a call.
@@ -64,15 +64,21 @@ struct State {
 impl ReplyCache {
     /// Claims a call, or finds its reply; waits while the same call is running.
     pub(crate) fn claim(&self, key: CallKey) -> Turn<'_> {
-        let deadline = Instant::now() + REPEAT_WAIT;
+        self.claim_at(key, Instant::now())
+    }
+
+    fn claim_at(&self, key: CallKey, now: Instant) -> Turn<'_> {
+        let deadline = now + REPEAT_WAIT;
         let mut state = self.lock();
         loop {
             match state.entries.get(&key) {
-                None => {
+                Some(Entry::Done(reply, at)) if now.saturating_duration_since(*at) < REPLY_AGE_MAX => {
+                    return Turn::Repeat(Arc::clone(reply));
+                }
+                None | Some(Entry::Done(..)) => {
                     state.entries.insert(key, Entry::Running);
                     return Turn::First(Running { cache: self, key });
                 }
-                Some(Entry::Done(reply)) => return Turn::Repeat(Arc::clone(reply)),
                 Some(Entry::Running) => {
                     let left = deadline.saturating_duration_since(Instant::now());
                     if left.is_zero() {
@@ -114,7 +120,7 @@ impl Running<'_> {
         {
             state.entries.remove(&oldest);
         }
-        state.entries.insert(self.key, Entry::Done(reply.into()));
+        state.entries.insert(self.key, Entry::Done(reply.into(), Instant::now()));
         state.done.push_back(self.key);
     }
 }
@@ -182,6 +188,14 @@ mod tests {
             running.done(b"late");
             assert_eq!(repeat.join().unwrap(), b"late");
         });
+    }
+
+    #[test]
+    fn an_old_reply_is_not_taken_for_that_of_a_new_call() {
+        let cache = ReplyCache::default();
+        first(&cache, key(1)).done(b"reply");
+        assert!(matches!(cache.claim_at(key(1), Instant::now() + REPLY_AGE_MAX / 2), Turn::Repeat(_)));
+        assert!(matches!(cache.claim_at(key(1), Instant::now() + REPLY_AGE_MAX), Turn::First(_)));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Nodes: what is known of an object in memory, and the bounded table of them.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -166,9 +167,32 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// One part of the table.
+type Shard = HashMap<KernelHandle, Arc<NodeInner>, BuildHasherDefault<Mixed>>;
+
+/// Takes the identity's own mix as its hash.
+#[derive(Default)]
+struct Mixed(u64);
+
+impl Hasher for Mixed {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, mixed: u64) {
+        self.0 = mixed;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// All nodes in memory, by identity. Bounded: nodes nobody holds are dropped, least recently used first.
 pub(crate) struct NodeTable {
-    shards: Vec<Mutex<HashMap<KernelHandle, Arc<NodeInner>>>>,
+    shards: Vec<Mutex<Shard>>,
 }
 
 impl NodeTable {
@@ -176,9 +200,9 @@ impl NodeTable {
         Self { shards: (0..NODE_SHARDS).map(|_| Mutex::default()).collect() }
     }
 
-    fn shard(&self, identity: &KernelHandle) -> &Mutex<HashMap<KernelHandle, Arc<NodeInner>>> {
-        let sum = identity.bytes.iter().fold(0_usize, |sum, &byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
-        &self.shards[sum % NODE_SHARDS]
+    fn shard(&self, identity: &KernelHandle) -> &Mutex<Shard> {
+        // The high bits: the map inside a shard uses the low ones.
+        &self.shards[(identity.mix() >> 32) as usize % NODE_SHARDS]
     }
 
     pub(crate) fn find(&self, identity: &KernelHandle) -> Option<Node> {
@@ -212,7 +236,7 @@ impl NodeTable {
 
 /// Drops nodes that nobody holds, that wait for no flush and that were not used since the last pass;
 /// when that frees nothing, used ones too. Nodes in use may exceed the bound: their callers bound them.
-fn evict(shard: &mut HashMap<KernelHandle, Arc<NodeInner>>) {
+fn evict(shard: &mut Shard) {
     let full = shard.len();
     let idle = |inner: &Arc<NodeInner>| Arc::strong_count(inner) == 1 && !inner.is_dirty();
     shard.retain(|_, inner| !idle(inner) || inner.used.swap(false, Ordering::Relaxed));

@@ -7,11 +7,28 @@ use super::{c_name, checked};
 use crate::limits::KERNEL_HANDLE_BYTES_MAX;
 
 /// A kernel file handle: type and bytes, opaque.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct KernelHandle {
     pub(crate) kind: u8,
     pub(crate) len: u8,
     pub(crate) bytes: [u8; KERNEL_HANDLE_BYTES_MAX],
+}
+
+impl KernelHandle {
+    /// A number for tables: one multiplication per word. The kernel makes identities, no client can choose
+    /// them, so no keyed hash is needed.
+    pub(crate) fn mix(&self) -> u64 {
+        let (words, _) = self.bytes.as_chunks::<8>();
+        words.iter().fold(u64::from(self.kind), |mixed, word| {
+            (mixed ^ u64::from_ne_bytes(*word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+        })
+    }
+}
+
+impl std::hash::Hash for KernelHandle {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        state.write_u64(self.mix());
+    }
 }
 
 /// `struct file_handle` with room for the bytes.

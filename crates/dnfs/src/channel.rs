@@ -7,7 +7,7 @@ use crate::connection::Connection;
 use crate::error::{Error, ProtocolError};
 use crate::limits::{RECEIVE_BYTES_MAX, SEND_BYTES_MAX, SLOTS_MAX, STRAY_REPLIES_MAX};
 use crate::link::{Fault, Link, Silence};
-use crate::scatter::{ReceiveList, SendList};
+use crate::scatter::{LONG, ReceiveList, SHORT, SendList};
 use crate::sys::socket::{self, Region};
 use crate::trouble::Trouble;
 use nfs_proto::nfs3::ReadOkHead;
@@ -29,8 +29,13 @@ pub(crate) trait Exchange {
         None
     }
 
+    /// Buffers the data of READs is spread over.
+    fn target_segments(&self) -> usize {
+        0
+    }
+
     /// Appends the buffers for these bytes of a READ's data; false when they did not all fit the list.
-    fn push_target<'a>(&'a mut self, _call: usize, _part: Range<usize>, _list: &mut ReceiveList<'a>) -> bool {
+    fn push_target<'a, const N: usize>(&'a mut self, _call: usize, _part: Range<usize>, _list: &mut ReceiveList<'a, N>) -> bool {
         true
     }
 
@@ -250,13 +255,12 @@ impl Channel {
         let end = heads.len() + range.len() + pad.len();
         let mut position = 0;
         while position < end {
-            let mut list = SendList::new();
-            list.push(heads.get(position..).unwrap_or_default());
-            let payload_from = (range.start + position.saturating_sub(heads.len())).min(range.end);
-            if list.push_range(payload, payload_from..range.end) {
-                list.push(pad.get(position.saturating_sub(heads.len() + range.len())..).unwrap_or_default());
-            }
-            match self.connection.socket()?.send(list.as_slice()) {
+            let sent = if payload.len() + 2 <= SHORT {
+                self.send_once::<SHORT>(heads, payload, &range, pad, position)?
+            } else {
+                self.send_once::<LONG>(heads, payload, &range, pad, position)?
+            };
+            match sent {
                 Ok(0) => return Err(Fault::Broken(io::ErrorKind::WriteZero.into())),
                 Ok(bytes) => {
                     position += bytes;
@@ -266,5 +270,23 @@ impl Channel {
             }
         }
         Ok(())
+    }
+
+    /// One send of what lies behind `position` of heads, payload and padding.
+    fn send_once<const N: usize>(
+        &self,
+        heads: &[u8],
+        payload: &[IoSlice<'_>],
+        range: &Range<usize>,
+        pad: &[u8],
+        position: usize,
+    ) -> Result<io::Result<usize>, Fault> {
+        let mut list = SendList::<N>::new();
+        list.push(heads.get(position..).unwrap_or_default());
+        let payload_from = (range.start + position.saturating_sub(heads.len())).min(range.end);
+        if list.push_range(payload, payload_from..range.end) {
+            list.push(pad.get(position.saturating_sub(heads.len() + range.len())..).unwrap_or_default());
+        }
+        Ok(self.connection.socket()?.send(list.as_slice()))
     }
 }

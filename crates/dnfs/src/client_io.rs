@@ -63,7 +63,7 @@ struct Read {
     attributes: Option<Fattr>,
 }
 
-type Parts<T> = [Part<T>; SLOTS_MAX];
+type Parts<T, const N: usize> = [Part<T>; N];
 
 impl Client {
     /// Reads from `offset` into `bufs`, end to end (RFC 1813 3.3.6).
@@ -72,11 +72,26 @@ impl Client {
     /// The server's refusal. After a refusal of a later part, what came before it is returned.
     pub fn read(&self, file: &FileHandle, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<ReadDone, Error> {
         let wanted = total(bufs);
+        // What one call can bring, the usual page, needs no table of calls.
+        if wanted <= self.parts.rtmax as usize {
+            self.read_by::<1>(file, offset, bufs, wanted)
+        } else {
+            self.read_by::<SLOTS_MAX>(file, offset, bufs, wanted)
+        }
+    }
+
+    fn read_by<const N: usize>(
+        &self,
+        file: &FileHandle,
+        offset: u64,
+        bufs: &mut [IoSliceMut<'_>],
+        wanted: usize,
+    ) -> Result<ReadDone, Error> {
         let mut done = ReadDone { bytes: 0, eof: false, attr: None };
         let mut pause = Jukebox::new();
         let mut idle_rounds = 0;
         loop {
-            let mut exchange = Reads { bufs: &mut *bufs, parts: no_parts() };
+            let mut exchange = Reads::<N> { bufs: &mut *bufs, parts: no_parts() };
             let count = cut(done.bytes..wanted, self.parts.rtmax, self.slot_count, &mut exchange.parts);
             self.tally.read_calls.fetch_add(count as u64, Ordering::Relaxed);
             self.pool.with(|channel| {
@@ -128,13 +143,28 @@ impl Client {
     /// The server's refusal. After a refusal of a later part, what was written before it is returned.
     pub fn write(&self, file: &FileHandle, offset: u64, bufs: &[IoSlice<'_>], how: StableHow) -> Result<WriteDone, Error> {
         let wanted = total(bufs);
+        if wanted <= self.parts.wtmax as usize {
+            self.write_by::<1>(file, offset, bufs, how, wanted)
+        } else {
+            self.write_by::<SLOTS_MAX>(file, offset, bufs, how, wanted)
+        }
+    }
+
+    fn write_by<const N: usize>(
+        &self,
+        file: &FileHandle,
+        offset: u64,
+        bufs: &[IoSlice<'_>],
+        how: StableHow,
+        wanted: usize,
+    ) -> Result<WriteDone, Error> {
         let stable = if self.always_stable { StableHow::FileSync } else { how };
         let mut all: Option<WriteDone> = None;
         let mut pause = Jukebox::new();
         let mut idle_rounds = 0;
         loop {
             let before = all.map_or(0, |done| done.bytes);
-            let mut exchange = Writes { bufs, parts: no_parts() };
+            let mut exchange = Writes::<N> { bufs, parts: no_parts() };
             let count = cut(before..wanted, self.parts.wtmax, self.slot_count, &mut exchange.parts);
             self.tally.write_calls.fetch_add(count as u64, Ordering::Relaxed);
             self.pool.with(|channel| {
@@ -196,7 +226,7 @@ impl Client {
     }
 }
 
-fn no_parts<T>() -> Parts<T> {
+fn no_parts<T, const N: usize>() -> Parts<T, N> {
     std::array::from_fn(|_| Part { range: 0..0, outcome: None })
 }
 
@@ -215,7 +245,7 @@ fn add_written(all: Option<WriteDone>, written: &Written) -> WriteDone {
 }
 
 /// Cuts a range into calls of at most `bytes_max`, as many as fit in flight; how many. An empty range is one call.
-fn cut<T>(range: Range<usize>, bytes_max: u32, slot_count: usize, parts: &mut Parts<T>) -> usize {
+fn cut<T>(range: Range<usize>, bytes_max: u32, slot_count: usize, parts: &mut [Part<T>]) -> usize {
     let mut start = range.start;
     let mut count = 0;
     for part in parts.iter_mut().take(slot_count.clamp(1, SLOTS_MAX)) {
@@ -231,17 +261,21 @@ fn cut<T>(range: Range<usize>, bytes_max: u32, slot_count: usize, parts: &mut Pa
 }
 
 /// READs in flight.
-struct Reads<'b, 'c> {
+struct Reads<'b, 'c, const N: usize> {
     bufs: &'b mut [IoSliceMut<'c>],
-    parts: Parts<Read>,
+    parts: Parts<Read, N>,
 }
 
-impl Exchange for Reads<'_, '_> {
+impl<const N: usize> Exchange for Reads<'_, '_, N> {
     fn target_bytes(&self, call: usize) -> Option<usize> {
         self.parts.get(call).map(|part| part.range.len())
     }
 
-    fn push_target<'a>(&'a mut self, call: usize, part: Range<usize>, list: &mut ReceiveList<'a>) -> bool {
+    fn target_segments(&self) -> usize {
+        self.bufs.len()
+    }
+
+    fn push_target<'a, const L: usize>(&'a mut self, call: usize, part: Range<usize>, list: &mut ReceiveList<'a, L>) -> bool {
         let start = self.parts.get(call).map_or(0, |part| part.range.start);
         list.push_range(self.bufs, start + part.start..start + part.end)
     }
@@ -275,12 +309,12 @@ impl Exchange for Reads<'_, '_> {
 }
 
 /// WRITEs in flight.
-struct Writes<'b, 'c> {
+struct Writes<'b, 'c, const N: usize> {
     bufs: &'b [IoSlice<'c>],
-    parts: Parts<Written>,
+    parts: Parts<Written, N>,
 }
 
-impl Exchange for Writes<'_, '_> {
+impl<const N: usize> Exchange for Writes<'_, '_, N> {
     fn payload(&self) -> &[IoSlice<'_>] {
         self.bufs
     }

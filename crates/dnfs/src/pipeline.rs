@@ -7,7 +7,7 @@ use crate::error::{Error, ProtocolError};
 use crate::limits::{PIPELINE_BYTES_MIN, PIPELINE_DEPTH_MAX, STRAY_REPLIES_MAX};
 use crate::link::{Fault, Silence};
 use crate::receive::{READ_HEAD_BYTES, parse, receive};
-use crate::scatter::SendList;
+use crate::scatter::{LONG, SendList};
 use crate::sys::socket::{self, Region};
 use crate::trouble::Trouble;
 use nfs_proto::limits::RECORD_BYTES_MAX;
@@ -214,7 +214,7 @@ impl Pipeline<'_> {
         let end = self.heads.len() / self.head_bytes * call_bytes;
         let mut position = 0;
         while position < end {
-            let mut list = SendList::new();
+            let mut list = SendList::<LONG>::new();
             if self.payload.is_empty() {
                 list.push(self.heads.get(position..).unwrap_or_default());
             } else {

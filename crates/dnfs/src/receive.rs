@@ -4,7 +4,8 @@ use crate::channel::{Channel, Exchange};
 use crate::error::{Error, ProtocolError};
 use crate::limits::RECEIVE_BYTES_MAX;
 use crate::link::{Fault, Link, Silence};
-use crate::scatter::ReceiveList;
+use crate::scatter::{LONG, ReceiveList, SHORT};
+use crate::sys::socket::Socket;
 use nfs_proto::limits::RECORD_BYTES_MAX;
 use nfs_proto::nfs3::{ReadHeadResult, ReadOkHead};
 use nfs_proto::record::{self, Framed, LAST_FRAGMENT};
@@ -65,14 +66,12 @@ impl Channel {
         let (Some(memory), Some(target_bytes)) = (self.memory.as_mut(), exchange.target_bytes(call)) else { return Ok(false) };
         let Some((head, spill)) = memory.split_at_mut_checked(READ_HEAD_BYTES) else { return Ok(false) };
         let received = loop {
-            let mut list = ReceiveList::new();
-            list.push(head);
-            let whole = exchange.push_target(call, 0..target_bytes, &mut list);
-            // Behind a target that did not fit the list, anything would land in the wrong place.
-            if whole && let Some(spill) = spill.get_mut(..SPILL_BYTES) {
-                list.push(spill);
-            }
-            if let Some(bytes) = receive(socket.receive_scattered(list.as_mut_slice()), link, silence)? {
+            let received = if exchange.target_segments() + 2 <= SHORT {
+                receive_around::<E, SHORT>(socket, head, exchange, call, target_bytes, spill)
+            } else {
+                receive_around::<E, LONG>(socket, head, exchange, call, target_bytes, spill)
+            };
+            if let Some(bytes) = receive(received, link, silence)? {
                 break bytes;
             }
         };
@@ -130,7 +129,7 @@ impl Channel {
         while have < direct.rest_bytes {
             let mut pad = [0; 4];
             let socket = self.connection.socket()?;
-            let mut list = ReceiveList::new();
+            let mut list = ReceiveList::<LONG>::new();
             if exchange.push_target(call, have.min(data)..data, &mut list) {
                 let pad_bytes = direct.rest_bytes - have.max(data);
                 list.push(pad.get_mut(..pad_bytes).unwrap_or_default());
@@ -195,6 +194,25 @@ impl Channel {
             }
         }
     }
+}
+
+/// One receive into head, target and spill.
+fn receive_around<E: Exchange, const N: usize>(
+    socket: &Socket,
+    head: &mut [u8],
+    exchange: &mut E,
+    call: usize,
+    target_bytes: usize,
+    spill: &mut [u8],
+) -> io::Result<usize> {
+    let mut list = ReceiveList::<N>::new();
+    list.push(head);
+    let whole = exchange.push_target(call, 0..target_bytes, &mut list);
+    // Behind a target that did not fit the list, anything would land in the wrong place.
+    if whole && let Some(spill) = spill.get_mut(..SPILL_BYTES) {
+        list.push(spill);
+    }
+    socket.receive_scattered(list.as_mut_slice())
 }
 
 /// The outcome of one receive: bytes, none yet, or a fault.

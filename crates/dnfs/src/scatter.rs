@@ -5,18 +5,20 @@ use std::io::{IoSlice, IoSliceMut};
 use std::ops::Range;
 
 /// Room for a head, [`SEGMENTS_MAX`] segments of payload and a tail.
-pub(crate) const LIST_MAX: usize = SEGMENTS_MAX + 2;
+pub(crate) const LONG: usize = SEGMENTS_MAX + 2;
+/// Room for a head, one or two segments and a tail: a page is one segment, and a short list is quicker to lay out.
+pub(crate) const SHORT: usize = 4;
 
 /// Segments to be sent by one call.
 #[derive(Debug)]
-pub(crate) struct SendList<'a> {
-    segments: [IoSlice<'a>; LIST_MAX],
+pub(crate) struct SendList<'a, const N: usize> {
+    segments: [IoSlice<'a>; N],
     count: usize,
 }
 
-impl<'a> SendList<'a> {
+impl<'a, const N: usize> SendList<'a, N> {
     pub(crate) fn new() -> Self {
-        Self { segments: [IoSlice::new(&[]); LIST_MAX], count: 0 }
+        Self { segments: [IoSlice::new(&[]); N], count: 0 }
     }
 
     /// Appends bytes; false when the list is full.
@@ -56,12 +58,12 @@ impl<'a> SendList<'a> {
 
 /// Segments to be received into by one call.
 #[derive(Debug)]
-pub(crate) struct ReceiveList<'a> {
-    segments: [IoSliceMut<'a>; LIST_MAX],
+pub(crate) struct ReceiveList<'a, const N: usize> {
+    segments: [IoSliceMut<'a>; N],
     count: usize,
 }
 
-impl<'a> ReceiveList<'a> {
+impl<'a, const N: usize> ReceiveList<'a, N> {
     pub(crate) fn new() -> Self {
         Self { segments: std::array::from_fn(|_| IoSliceMut::new(&mut [])), count: 0 }
     }
@@ -83,7 +85,7 @@ impl<'a> ReceiveList<'a> {
         for buffer in buffers {
             let end = start + buffer.len();
             let part = overlap(start..end, &range);
-            if !part.is_empty() && self.count + 1 >= LIST_MAX {
+            if !part.is_empty() && self.count + 1 >= N {
                 return false;
             }
             if let Some(bytes) = buffer.get_mut(part) {
@@ -159,7 +161,7 @@ mod tests {
         let whole = parts.concat();
         for start in 0..=whole.len() {
             for end in start..=whole.len() {
-                let mut list = SendList::new();
+                let mut list = SendList::<LONG>::new();
                 assert!(list.push_range(&buffers, start..end));
                 let got: Vec<u8> = list.as_slice().iter().flat_map(|part| part.to_vec()).collect();
                 assert_eq!(got, whole[start..end]);
@@ -189,8 +191,8 @@ mod tests {
     fn a_full_list_says_so() {
         let byte = [0u8; 1];
         let many: Vec<IoSlice<'_>> = (0..100).map(|_| IoSlice::new(&byte)).collect();
-        let mut list = SendList::new();
+        let mut list = SendList::<LONG>::new();
         assert!(!list.push_range(&many, 0..100));
-        assert_eq!(list.as_slice().len(), LIST_MAX);
+        assert_eq!(list.as_slice().len(), LONG);
     }
 }

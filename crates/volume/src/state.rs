@@ -53,8 +53,8 @@ impl Store {
         }
         let store = Self { dir: dir.to_path_buf(), dir_file, _lock: lock };
         let path = dir.join(FILE);
-        let record = match fs::read_to_string(&path) {
-            Ok(text) => Record::parse(&text).map_err(|reason| OpenError::StateFormat { path, reason })?,
+        let mut record = match fs::read_to_string(&path) {
+            Ok(text) => Record::parse(&text).map_err(|reason| OpenError::StateFormat { path: path.clone(), reason })?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let record = Record::random().map_err(failed(Path::new("/dev/urandom")))?;
                 store.write(&record).map_err(failed(&path))?;
@@ -62,7 +62,25 @@ impl Store {
             }
             Err(error) => return Err(failed(&path)(error)),
         };
+        let refuge = Record::refuge(&record.id);
+        let left = fs::read_to_string(&refuge).ok().and_then(|text| text.parse::<u64>().ok());
+        if left.is_some_and(|left| left > record.loss_epoch) {
+            // The number itself is not trusted: one step moves the verifier.
+            record.loss_epoch += 1;
+            store.write(&record).map_err(failed(&path))?;
+        }
+        if left.is_some() {
+            fs::remove_file(&refuge).map_err(failed(&refuge))?;
+        }
         Ok((store, record))
+    }
+
+    /// Replaces the record after a loss. When the state directory can't be written (it may be on the disk
+    /// that just failed) the epoch is left in memory that outlives the process but not the kernel: after
+    /// a reboot the boot id has moved the verifier anyway.
+    pub(crate) fn write_loss(&self, record: &Record) -> io::Result<()> {
+        self.write(record)
+            .or_else(|error| fs::write(Record::refuge(&record.id), record.loss_epoch.to_string()).map_err(|_| error))
     }
 
     /// Replaces the record. **Durability**: on disk when it returns.
@@ -77,6 +95,10 @@ impl Store {
 }
 
 impl Record {
+    fn refuge(id: &[u8; 16]) -> PathBuf {
+        Path::new("/dev/shm").join(format!("millrace-loss-{}", hex(id)))
+    }
+
     fn random() -> io::Result<Self> {
         let mut bytes = [0; 32];
         File::open("/dev/urandom")?.read_exact(&mut bytes)?;
@@ -145,6 +167,23 @@ mod tests {
     #[test]
     fn record_round_trips() {
         assert_eq!(Record::parse(&record().to_text()), Ok(record()));
+    }
+
+    #[test]
+    fn loss_survives_a_restart_though_the_state_directory_failed() {
+        let base = tempfile::tempdir().unwrap();
+        let dir = base.path().join("state");
+        let (store, mut record) = Store::open(&dir).unwrap();
+        let before = record.loss_epoch;
+        // Nobody, not even root, can replace a directory by a file.
+        fs::create_dir(dir.join(FILE_NEW)).unwrap();
+        record.loss_epoch += 1;
+        assert!(store.write(&record).is_err());
+        store.write_loss(&record).unwrap();
+        drop(store);
+        fs::remove_dir(dir.join(FILE_NEW)).unwrap();
+        assert_eq!(Store::open(&dir).unwrap().1.loss_epoch, before + 1);
+        assert_eq!(Store::open(&dir).unwrap().1.loss_epoch, before + 1, "once");
     }
 
     #[test]

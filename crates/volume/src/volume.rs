@@ -211,7 +211,7 @@ impl VolumeInner {
         record.loss_epoch += 1;
         self.epoch.store(record.loss_epoch, Ordering::SeqCst);
         self.verifier.store(u64::from_le_bytes(state::verifier(record, &self.boot_id)), Ordering::SeqCst);
-        store.write(record)
+        store.write_loss(record)
     }
 
     /// The node's descriptor, opened when it has none.

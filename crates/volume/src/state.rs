@@ -79,8 +79,11 @@ impl Store {
     /// that just failed) the epoch is left in memory that outlives the process but not the kernel: after
     /// a reboot the boot id has moved the verifier anyway.
     pub(crate) fn write_loss(&self, record: &Record) -> io::Result<()> {
-        self.write(record)
-            .or_else(|error| fs::write(Record::refuge(&record.id), record.loss_epoch.to_string()).map_err(|_| error))
+        let Err(failed) = self.write(record) else { return Ok(()) };
+        let mut options = fs::OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+        let left = options.open(Record::refuge(&record.id));
+        left.and_then(|mut file| file.write_all(record.loss_epoch.to_string().as_bytes())).map_err(|_| failed)
     }
 
     /// Replaces the record. **Durability**: on disk when it returns.

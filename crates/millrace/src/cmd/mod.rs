@@ -27,6 +27,8 @@ commands! {
     serve => Serve,
     /// Ask or order a running filer: counters, power cut, stop
     volume => Volume,
+    /// Files on an NFS server without a mount: ls, cat, cp, stat, bench
+    nfs => Nfs,
     /// Run a program over Direct NFS: no mount, no root
     exec => Exec,
     /// Order-entry load: load, run, check on any PostgreSQL

@@ -246,7 +246,8 @@ def run_load(server, command, seconds):
     before_s = server.cpu_s() if server else 0
     ended = subprocess.run(command, capture_output=True, text=True, timeout=seconds * 4 + 30, check=False)
     if ended.returncode != 0:
-        raise RuntimeError(f"exit {ended.returncode}: {ended.stderr.strip()[:300]}")
+        said = ended.stderr.strip() or "no message"
+        raise RuntimeError(f"exit {ended.returncode}: {said.splitlines()[0][:300]}")
     figures = json.loads(ended.stdout.strip().splitlines()[-1])
     if server:
         operations = figures.get("operations") or figures["iops"] * seconds

@@ -5,6 +5,7 @@ use super::postgres::{as_database_user, give_to_database_user};
 use super::{Scratch, await_until, preload_library, succeed};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -30,7 +31,8 @@ impl RemoteCluster {
         for program in [PathBuf::from(env!("CARGO_BIN_EXE_millrace")), preload_library()] {
             std::fs::copy(&program, folder.join(program.file_name().unwrap())).unwrap();
         }
-        let runtime = tempfile::Builder::new().prefix("millrace-test-").tempdir_in("/dev/shm").unwrap();
+        let private = std::fs::Permissions::from_mode(0o700);
+        let runtime = tempfile::Builder::new().prefix("millrace-test-").permissions(private).tempdir_in("/dev/shm").unwrap();
         let sockets = scratch.folder("sockets");
         for path in [runtime.path(), &sockets, filer.export()] {
             give_to_database_user(path);

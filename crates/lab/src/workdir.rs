@@ -75,7 +75,7 @@ impl WorkDir {
         &self.root
     }
 
-    /// Directory for the client's shared segment (`XDG_RUNTIME_DIR` of the database).
+    /// Directory for the client's shared segment (`MILLRACE_RUNTIME_DIR` of the database).
     pub(crate) fn runtime(&self) -> &Path {
         self.runtime.as_deref().unwrap_or(&self.root)
     }

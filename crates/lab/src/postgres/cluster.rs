@@ -33,7 +33,7 @@ pub(crate) struct ClusterPlace {
     pub(crate) user: User,
     /// Directory of the socket; belongs to `user`.
     pub(crate) socket_directory: PathBuf,
-    /// `XDG_RUNTIME_DIR` of the server.
+    /// Where the Direct NFS clients of the server's processes meet; belongs to `user`.
     pub(crate) runtime_directory: PathBuf,
 }
 
@@ -142,7 +142,7 @@ impl ClusterPlace {
             .env("TZ", "UTC")
             .env("HOME", &self.runtime_directory)
             .env("USER", &self.user.name)
-            .env("XDG_RUNTIME_DIR", &self.runtime_directory)
+            .env("MILLRACE_RUNTIME_DIR", &self.runtime_directory)
             .current_dir("/");
         for name in ["MILLRACE_LOG", "LLVM_PROFILE_FILE"] {
             if let Some(value) = std::env::var_os(name) {

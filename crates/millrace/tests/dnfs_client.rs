@@ -1,5 +1,7 @@
 //! `millrace nfs` against `millrace serve`, and what it says when things are not as they should be.
 
+#![allow(clippy::unwrap_used, reason = "a panic is the verdict of a test")]
+
 mod support;
 
 use nfs_proto::record::{self, Framed};

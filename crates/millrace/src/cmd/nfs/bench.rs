@@ -239,7 +239,7 @@ fn many_at_a_time(
     let mut next = || {
         // The clock is read for some calls only: a call more at the end does no harm.
         made = made.wrapping_add(1);
-        over |= made % 16 == 0 && Instant::now() >= end;
+        over |= made.is_multiple_of(16) && Instant::now() >= end;
         (!over).then(|| offsets.next())
     };
     pipeline.run(&mut next, &mut |answer| times.record(answer.latency.as_nanos() as u64))
@@ -256,7 +256,7 @@ impl Bench {
 }
 
 fn pattern(bytes: u64) -> Vec<u8> {
-    (0..bytes).map(|byte| (byte * 31 >> 3) as u8).collect()
+    (0..bytes).map(|byte| ((byte * 31) >> 3) as u8).collect()
 }
 
 /// Where the calls go: block after block, or any block.

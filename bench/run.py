@@ -215,7 +215,7 @@ def measurements(arguments, servers):
                     else:
                         command = [arguments.release / "millrace", "nfs", "bench", "--rw", f"rand{action}", "--bs", "8k"]
                         command += ["--depth", str(depth), "--seconds", seconds, "--json", place.file_url("data")]
-                        command += ["--stable", "file"] if action == "write" else []
+                        command += ["--stable", "file", "--overwrite"] if action == "write" else []
                     yield f"{client} {action} {depth} on {server}", place, command
 
 

@@ -76,6 +76,8 @@ pub struct Client {
     pub(crate) slot_count: usize,
     pub(crate) always_stable: bool,
     pub(crate) tally: Tally,
+    /// Connections that had been made when the server last showed its verifier.
+    pub(crate) proven: AtomicU64,
 }
 
 impl Client {
@@ -160,7 +162,7 @@ impl Client {
             link.resend_after = link.resend_after.min(export::MOUNT_ANSWER);
         }
         let always_stable = url.options.stable == crate::options::StablePolicy::Always;
-        Self { link, pool: Pool::new(), parts, slot_count: url.options.slot_count, always_stable, tally: Tally::default() }
+        Self { link, pool: Pool::new(), parts, slot_count: url.options.slot_count, always_stable, tally: Tally::default(), proven: AtomicU64::new(0) }
     }
 
     /// The same client rooted at a directory below.

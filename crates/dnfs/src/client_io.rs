@@ -219,6 +219,22 @@ impl Client {
         outcome.map(|ok| (ok.verifier, ok.wcc.after)).map_err(|failure| Error::Status(failure.status))
     }
 
+    /// The verifier the server has now, if a connection was made since it was last asked: behind each may be a server that
+    /// was restarted and lost unstable writes, which no READ would tell. Asked by a WRITE of no bytes (RFC 1813 3.3.7: it
+    /// succeeds and changes nothing).
+    ///
+    /// # Errors
+    /// The server's refusal; it is then asked again next time.
+    pub fn verifier_after_connect(&self, file: &FileHandle) -> Result<Option<WriteVerifier>, Error> {
+        let made = self.link.connections.load(Ordering::Acquire);
+        if made == self.proven.load(Ordering::Acquire) {
+            return Ok(None);
+        }
+        let done = self.write(file, 0, &[], StableHow::Unstable)?;
+        self.proven.store(made, Ordering::Release);
+        Ok(Some(done.verifier))
+    }
+
     /// A reply that moved nothing and is no end of file: tolerated a few times.
     fn idle(&self, rounds: &mut u32) -> Result<(), Error> {
         *rounds += 1;

@@ -35,6 +35,7 @@ impl Connection {
         let socket = Socket::connect(&how).map_err(Fault::Connect)?;
         self.local_port = socket.local_port();
         self.socket = Some(socket);
+        link.connections.fetch_add(1, Ordering::Release);
         if self.connected_before {
             link.reconnects.fetch_add(1, Ordering::Relaxed);
         }

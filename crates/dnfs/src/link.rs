@@ -73,6 +73,7 @@ pub(crate) struct Link {
     silent: AtomicBool,
     pub(crate) resends: AtomicU64,
     pub(crate) reconnects: AtomicU64,
+    pub(crate) connections: AtomicU64, // all that were made, the first ones too
 }
 
 impl Link {
@@ -92,6 +93,7 @@ impl Link {
             silent: AtomicBool::new(false),
             resends: AtomicU64::new(0),
             reconnects: AtomicU64::new(0),
+            connections: AtomicU64::new(0),
         }
     }
 

@@ -35,6 +35,14 @@ impl Open {
         }
     }
 
+    /// Data the server lost is no ground to write on: only who cannot write reads on regardless.
+    fn read(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> Result<usize, Out> {
+        Ok(match self.flags & libc::O_ACCMODE {
+            libc::O_RDONLY => self.mount.read(self.file, offset, buffers)?,
+            _ => self.mount.read_to_change(self.file, self.cursor, offset, buffers)?,
+        })
+    }
+
     /// O_APPEND can change after open: the kernel knows.
     fn appends(&self) -> bool {
         raw::fcntl(self.fd, libc::F_GETFL, 0).is_ok_and(|flags| flags & libc::O_APPEND != 0)
@@ -47,7 +55,7 @@ pub(crate) fn read_at(file: &Open, offset: u64, buffer: &mut [u8]) -> Result<usi
     if buffer.is_empty() {
         return Ok(0);
     }
-    Ok(file.mount.read(file.file, offset, &mut [IoSliceMut::new(buffer)])?)
+    file.read(offset, &mut [IoSliceMut::new(buffer)])
 }
 
 /// Writes at an offset; the description's O_APPEND is not looked at.
@@ -98,9 +106,9 @@ fn read_vector_at(file: &Open, offset: u64, vector: &[IoSliceMut<'_>]) -> Result
         if wanted == 0 {
             continue;
         }
-        match file.mount.read(file.file, offset + done as u64, &mut copy[..group.len()]) {
+        match file.read(offset + done as u64, &mut copy[..group.len()]) {
             Ok(got) => done += got,
-            Err(error) if done == 0 => return Err(error.into()),
+            Err(out) if done == 0 => return Err(out),
             Err(_) => return Ok(done),
         }
         if done < wanted {

@@ -17,7 +17,8 @@ use crate::segment::layout::Slot;
 use crate::segment::{Committed, SegmentError, VerifiersFull};
 
 impl Mount {
-    /// Reads from `offset` into `bufs`: bytes read, fewer than asked only at the end of the file.
+    /// Reads from `offset` into `bufs`: bytes read, fewer than asked only at the end of the file. What the server has, even
+    /// if it lost writes: for one who only reads.
     ///
     /// # Errors
     /// The server's refusal.
@@ -28,6 +29,25 @@ impl Mount {
         cell.read_calls.fetch_add(calls(done.bytes, self.client.parts().rtmax), Relaxed);
         cell.read_bytes.fetch_add(done.bytes as u64, Relaxed);
         Ok(done.bytes)
+    }
+
+    /// Reads as [`Self::read`], for an open description that may write too and whose place among the errors is `cursor`.
+    ///
+    /// # Errors
+    /// The server's refusal. [`SegmentError::WritesLost`] while a loss stands that a [`Self::sync`] with this cursor has
+    /// not told yet: the server has older data than was written, and nobody must change the file on the strength of it.
+    pub fn read_to_change(
+        &self,
+        file: FileRef,
+        cursor: &AtomicU32,
+        offset: u64,
+        bufs: &mut [IoSliceMut<'_>],
+    ) -> Result<usize, Error> {
+        let bytes = self.read(file, offset, bufs)?;
+        let slot = self.live(file)?;
+        // Looked at after the reply: whatever server sent it, no older one can be behind a connection any more.
+        self.witness(file, slot)?;
+        if slot.lost_unknown_to(cursor.load(Relaxed)) { Err(SegmentError::WritesLost.into()) } else { Ok(bytes) }
     }
 
     /// Writes `bufs` at `offset`: bytes written, fewer than given only when the server refused the rest.
@@ -144,6 +164,22 @@ impl Mount {
                 }
                 break;
             }
+        }
+        Ok(())
+    }
+
+    /// Notices that the server was restarted and lost unsettled writes of this file, before anything read is believed.
+    fn witness(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
+        if !slot.has_unsettled() {
+            return Ok(());
+        }
+        let verifiers = self.segment.verifiers();
+        let sent = verifiers.newest();
+        if let Some(verifier) = self.client.verifier_after_connect(&handle_of(slot)?)? {
+            verifiers.epoch_of(number(verifier), sent).map_err(full)?;
+        }
+        if slot.server_moved_on(verifiers.newest()) {
+            self.refresh_size(file, slot); // the file may have become shorter
         }
         Ok(())
     }

@@ -114,6 +114,27 @@ impl Slot {
         }
     }
 
+    /// Whether a new state of the server could have lost something: writes were answered that no COMMIT covered.
+    pub(crate) fn has_unsettled(&self) -> bool {
+        self.answered.load(Acquire) > self.settled.load(Acquire)
+    }
+
+    /// After another file's reply showed a newer verifier: what was unsettled here under an older one is lost. True when
+    /// that was news.
+    pub(crate) fn server_moved_on(&self, newest: u32) -> bool {
+        self.loss
+            .fetch_update(AcqRel, Acquire, |loss| {
+                let (known, error) = halves(loss);
+                (known != 0 && known < newest && self.has_unsettled()).then(|| joined(newest, raised(error)))
+            })
+            .is_ok()
+    }
+
+    /// Whether data was lost that the holder of `cursor` was not told of: what is read may be older than what it wrote.
+    pub(crate) fn lost_unknown_to(&self, cursor: u32) -> bool {
+        halves(self.loss.load(Acquire)).1 != cursor
+    }
+
     /// Notes that unsettled data was lost for another reason than a verifier: a split write crossed a restart.
     pub(crate) fn note_loss(&self) {
         let _ = self.loss.fetch_update(AcqRel, Acquire, |loss| {
@@ -289,6 +310,21 @@ mod tests {
         assert!(slot.is_dirty());
         let open = cursor(&slot);
         assert!(server.sync(&slot, 2, &open), "and a restart before the next COMMIT loses it");
+    }
+
+    #[test]
+    fn restart_seen_through_another_file_fails_readers_until_a_sync_told_them() {
+        let (server, slot, other) = (Server::new(), blank_slot(), blank_slot());
+        let (open, newcomer) = (cursor(&slot), AtomicU32::new(0));
+        server.write(&slot, 1);
+        server.write(&other, 2);
+        assert!(slot.has_unsettled() && slot.server_moved_on(server.verifiers().newest()));
+        assert!(!slot.server_moved_on(server.verifiers().newest()), "noted once");
+        assert!(slot.lost_unknown_to(open.load(Relaxed)) && slot.lost_unknown_to(newcomer.load(Relaxed)));
+        assert!(server.sync(&slot, 2, &open));
+        assert!(!slot.lost_unknown_to(open.load(Relaxed)));
+        assert!(!slot.lost_unknown_to(slot.error_sample()), "who opens it from now on knows");
+        assert!(!other.lost_unknown_to(0));
     }
 
     #[test]

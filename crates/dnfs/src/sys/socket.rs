@@ -478,6 +478,38 @@ mod tests {
     }
 
     #[test]
+    fn a_child_leaves_the_connection_of_its_parent_alone_and_makes_its_own() {
+        use crate::connection::Connection;
+        use crate::link::{Link, NFS, Patience};
+        use std::io::Write as _;
+        watch_forks();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let who = crate::Credentials::of_process();
+        let link = Link::new(listener.local_addr().unwrap(), NFS, &who, Patience::Mounting);
+        let mut connection = Connection::new();
+        connection.connect(&link).ok().unwrap();
+        let mut served = listener.accept().unwrap().0;
+        // SAFETY: the child makes system calls only, no allocation, and ends by `_exit`.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let refused = connection.socket().is_err();
+            let fresh = connection.connect(&link).is_ok_and(|new| new);
+            let sent = connection.socket().is_ok_and(|socket| socket.send(&[IoSlice::new(b"child")]).is_ok());
+            connection.disconnect();
+            // SAFETY: ends the child.
+            unsafe { libc::_exit(if refused && fresh && sent { 0 } else { 1 }) };
+        }
+        let mut status = 0;
+        // SAFETY: waits for the child made above.
+        unsafe { libc::waitpid(child, &raw mut status, 0) };
+        assert_eq!(status, 0);
+        served.write_all(b"parent").unwrap();
+        let mut got = [0; 6];
+        assert_eq!(connection.socket().ok().unwrap().receive(&mut got).unwrap(), 6);
+        assert_eq!(&got, b"parent");
+    }
+
+    #[test]
     fn a_region_is_zeroed_and_writable() {
         let mut region = Region::map(10_000).unwrap();
         assert!(region.iter().all(|&byte| byte == 0));

@@ -41,7 +41,7 @@ nightly: setup-peers build ## many seeds, long fuzzing, then bench
 	@scripts/nightly
 
 doc: ## reference of every room, private items too
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --no-deps --document-private-items --locked
 
 clean: ## remove what was built
 	cargo clean

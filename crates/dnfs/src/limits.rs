@@ -56,6 +56,11 @@ pub const SYMLINKS_MAX: u32 = 40;
 pub const COMPONENT_BYTES_MAX: usize = 255;
 /// Directories and links one process remembers. PostgreSQL meets a few dozen; forgotten ones cost a LOOKUP.
 pub const DIRECTORIES_MAX: usize = 4096;
+/// Time after which a call of a killed process has reached the server or never will, in ms. Servers work off what they
+/// received within a few ms, and whoever finds such a call waits that long.
+pub const IN_FLIGHT_MS: u64 = 300;
+/// The same for the name a killed process was giving to an open file: nobody waits for it, so the bound is generous.
+pub const SILLY_IN_FLIGHT_MS: u64 = 10_000;
 /// Shortest time between looks for files unlinked while open whose last close nobody saw, in ms. A look costs three
 /// system calls for each such file.
 pub const SWEEP_PAUSE_MS: u64 = 50;

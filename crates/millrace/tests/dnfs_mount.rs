@@ -4,11 +4,12 @@
 mod mounted;
 mod support;
 
-use dnfs::mount::{Durability, OpenHow, Target, Walk};
+use dnfs::mount::{Durability, Mount, OpenHow, Target, Walk};
 use dnfs::nfs3::{FileType, NfsStatus, SetAttr};
 use dnfs::{Error, mount::SegmentError};
 use mounted::{MAKE, Mounted, READ_WRITE, as_worker, at, at_link, attach, open, report_ready, status, try_open};
 use std::io::IoSlice;
+use std::time::Duration;
 
 fn walk_status(mounted: &Mounted, path: &str) -> Option<NfsStatus> {
     status(mounted.mount.walk(path.as_bytes(), true))
@@ -30,19 +31,13 @@ fn size_and_data_of_one_process_are_seen_by_another_at_once_and_cost_no_call() {
     assert_eq!(at(&mounted.mount, "data").object.unwrap().attr.size, 100);
 }
 
-#[test]
-#[ignore = "a worker of another test"]
-fn worker_extends() {
-    let Some((mount, path)) = as_worker() else { return };
-    let file = open(&mount, &path, &READ_WRITE);
+fn worker_extends(mount: &Mount, path: &str) {
+    let file = open(mount, path, &READ_WRITE);
     file.write(8192, &[b'b'; 8192]);
 }
 
-#[test]
-#[ignore = "a worker of another test"]
-fn worker_truncates() {
-    let Some((mount, path)) = as_worker() else { return };
-    let file = open(&mount, &path, &READ_WRITE);
+fn worker_truncates(mount: &Mount, path: &str) {
+    let file = open(mount, path, &READ_WRITE);
     mount.truncate(file.file, 100).unwrap();
 }
 
@@ -192,11 +187,8 @@ fn file_unlinked_while_another_process_has_it_open_lives_until_the_last_close() 
     mounted.await_host_names(&[]);
 }
 
-#[test]
-#[ignore = "a worker of another test"]
-fn worker_unlinks() {
-    let Some((mount, path)) = as_worker() else { return };
-    mount.unlink(&at(&mount, &path)).unwrap();
+fn worker_unlinks(mount: &Mount, path: &str) {
+    mount.unlink(&at(mount, path)).unwrap();
 }
 
 #[test]
@@ -210,12 +202,9 @@ fn unlinked_file_of_a_killed_process_is_swept() {
     mounted.await_host_names(&[]);
 }
 
-#[test]
-#[ignore = "a worker of another test"]
-fn worker_holds_unlinked() {
-    let Some((mount, path)) = as_worker() else { return };
-    let file = open(&mount, &path, &MAKE);
-    mount.unlink(&at(&mount, &path)).unwrap();
+fn worker_holds_unlinked(mount: &Mount, path: &str) {
+    let file = open(mount, path, &MAKE);
+    mount.unlink(&at(mount, path)).unwrap();
     report_ready();
     drop(file);
 }
@@ -273,12 +262,9 @@ fn directory_renamed_by_another_process_is_not_found_under_its_old_name() {
     assert_eq!(walk_status(&mounted, "c/file"), Some(NfsStatus::NoEnt));
 }
 
-#[test]
-#[ignore = "a worker of another test"]
-fn worker_swaps_directories() {
-    let Some((mount, _)) = as_worker() else { return };
+fn worker_swaps_directories(mount: &Mount, _: &str) {
     for (from, to) in [("a", "c"), ("b", "a"), ("c", "b")] {
-        mount.rename(&at(&mount, from), &at(&mount, to)).unwrap();
+        mount.rename(&at(mount, from), &at(mount, to)).unwrap();
     }
 }
 
@@ -298,11 +284,8 @@ fn appends_of_eight_processes_lose_nothing() {
     assert_eq!(lines, expected);
 }
 
-#[test]
-#[ignore = "a worker of another test"]
-fn worker_appends() {
-    let Some((mount, number)) = as_worker() else { return };
-    let file = open(&mount, "log", &OpenHow { append: true, ..READ_WRITE });
+fn worker_appends(mount: &Mount, number: &str) {
+    let file = open(mount, "log", &OpenHow { append: true, ..READ_WRITE });
     let worker: u32 = number.parse().unwrap();
     for line in 0..100 {
         file.append(format!("{worker:05} {line:05}\n").as_bytes());
@@ -424,21 +407,18 @@ fn processes_that_replace_and_remove_one_name_never_pull_a_file_from_under_a_rea
     assert!(left.iter().all(|name| name == "shared"), "{left:?}");
 }
 
-#[test]
-#[ignore = "a worker of another test"]
-fn worker_replaces() {
-    let Some((mount, number)) = as_worker() else { return };
+fn worker_replaces(mount: &Mount, number: &str) {
     let own = format!("new.{number}");
     for round in 0..40 {
-        write_file(&mount, &own, round);
+        write_file(mount, &own, round);
         let gone = [Some(NfsStatus::NoEnt), Some(NfsStatus::Stale)];
-        let renamed = mount.rename(&at(&mount, &own), &at(&mount, "shared"));
+        let renamed = mount.rename(&at(mount, &own), &at(mount, "shared"));
         renamed.unwrap_or_else(|error| panic!("rename: {error}"));
-        if let Ok(file) = try_open(&mount, "shared", &READ_WRITE) {
+        if let Ok(file) = try_open(mount, "shared", &READ_WRITE) {
             let data = file.read(0, 100);
             assert!(data.starts_with(b"complete"), "{data:?}");
             if round % 4 == 0 {
-                let removed = status(mount.unlink(&at(&mount, "shared")));
+                let removed = status(mount.unlink(&at(mount, "shared")));
                 assert!(removed.is_none() || gone.contains(&removed), "{removed:?}");
             }
             assert_eq!(file.read(0, 100), data);
@@ -446,8 +426,80 @@ fn worker_replaces() {
     }
 }
 
-fn write_file(mount: &dnfs::mount::Mount, path: &str, round: u32) {
+fn write_file(mount: &Mount, path: &str, round: u32) {
     let file = open(mount, path, &MAKE);
     file.write(0, format!("complete {round}").as_bytes());
     file.sync().unwrap();
+}
+
+#[test]
+fn processes_killed_at_work_leave_every_file_usable_and_no_name_behind() {
+    let mounted = Mounted::new("killed", &[]);
+    let mount = &mounted.mount;
+    let connections = || mounted.filer.admin(r#"{"op":"stats"}"#)["connections"].as_u64().unwrap();
+    mount.fsstat().unwrap(); // connects
+    let own = connections();
+    for round in 0..6 {
+        let mut workers: Vec<_> =
+            (0..4).map(|number| mounted.worker("worker_works", &format!("{}", round * 4 + number))).collect();
+        workers.iter_mut().for_each(mounted::Worker::await_ready);
+        let goal = mount.totals().write_calls + 50 + 37 * round;
+        support::await_until("the workers to write", Duration::from_secs(20), || {
+            (mount.totals().write_calls > goal).then_some(())
+        });
+        workers.into_iter().for_each(mounted::Worker::kill);
+        // What they had sent is done once their connections are gone.
+        support::await_until("the filer to finish", Duration::from_secs(20), || (connections() <= own).then_some(()));
+        for number in 0..3 {
+            let name = format!("file {number}");
+            let file = open(mount, &name, &MAKE);
+            mount.truncate(file.file, 0).unwrap();
+            assert_eq!(mount.size(file.file), 0);
+            assert_eq!(file.append(b"after"), 0, "a killed append left its range behind");
+            file.sync().unwrap();
+            assert_eq!(mount.attr(file.file).unwrap().size, 5);
+            assert_eq!(std::fs::read(mounted.filer.export().join(&name)).unwrap(), b"after");
+        }
+    }
+    for number in 0..3 {
+        mount.unlink(&at(mount, &format!("file {number}"))).unwrap();
+    }
+    mounted.await_host_names(&[]);
+}
+
+fn worker_works(mount: &Mount, seed: &str) {
+    let mut seed = seed.parse::<u64>().unwrap() * 2 + 0x9e37_79b9_7f4a_7c15;
+    println!("ready");
+    loop {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        let name = format!("file {}", seed % 3);
+        let file = open(mount, &name, &MAKE);
+        file.append(&[b'x'; 100]);
+        match seed >> 60 {
+            0..4 => file.sync().unwrap(),
+            4..8 => mount.truncate(file.file, 50).unwrap(),
+            8..10 => drop(mount.unlink(&at(mount, &name))), // another may have done it
+            10..12 => drop(mount.rename(&at(mount, &name), &at(mount, "file 0"))),
+            _ => drop(file.read(0, 1000)),
+        }
+    }
+}
+
+/// Not a test of its own: what a process started by [`Mounted::worker`] does.
+#[test]
+fn worker() {
+    let Some((mount, job, argument)) = as_worker() else { return };
+    match job.as_str() {
+        "worker_extends" => worker_extends(&mount, &argument),
+        "worker_truncates" => worker_truncates(&mount, &argument),
+        "worker_unlinks" => worker_unlinks(&mount, &argument),
+        "worker_holds_unlinked" => worker_holds_unlinked(&mount, &argument),
+        "worker_swaps_directories" => worker_swaps_directories(&mount, &argument),
+        "worker_appends" => worker_appends(&mount, &argument),
+        "worker_replaces" => worker_replaces(&mount, &argument),
+        "worker_works" => worker_works(&mount, &argument),
+        other => panic!("no worker {other}"),
+    }
 }

@@ -1,6 +1,6 @@
 //! One mount as a program sees it: paths, open files, names; layer 3 of the client.
 //!
-//! State that all processes of the host must agree on lies in the [segment](crate::segment): a `Mount` is one process'
+//! State that all processes of the host must agree on lies in the shared segment: a `Mount` is one process'
 //! door to it, and keeps by itself only connections and a cache of directory handles. Single-owner by default: this host
 //! alone changes the export, so sizes and attributes of known files cost no call (`noac` in the URL asks the server
 //! instead). Reading, writing, appending and syncing an open file allocate nothing and take no lock that a signal
@@ -9,7 +9,7 @@
 //! A descriptor of a program is a fresh open of the file's placeholder, locked shared; that this lock is gone is how
 //! anybody learns that a file is open nowhere. The order is: [`Mount::walk`], [`Mount::open`], open(2) and flock(2) of
 //! [`Mount::placeholder_path`], [`Mount::opened`]. When the placeholder is missing, or `opened` says
-//! [`NfsStatus::Stale`](nfs_proto::nfs3::NfsStatus::Stale), the file was removed in between: walk again.
+//! [`NfsStatus::Stale`], the file was removed in between: walk again.
 
 mod attach;
 mod attributes;

@@ -100,11 +100,10 @@ impl Mount {
         match removal {
             Removal::Unopened(unopened) => self.take_name(file, &object, &unopened, remove),
             Removal::Open(pinned) => {
-                let name = self.silly_name_for(object.attr.fileid);
-                self.segment.silly_begin(file, entry.parent.as_bytes(), &name)?;
+                let (name, noted) = self.note_silly(file, &entry.parent, object.attr.fileid)?;
                 let fileid = Some(object.attr.fileid);
                 let done = self.client.rename_object(&entry.parent, &entry.name, &entry.parent, &name, fileid);
-                self.end_silly(file, pinned, done)
+                self.end_silly(file, pinned, noted, done)
             }
         }
     }
@@ -132,13 +131,14 @@ impl Mount {
     /// # Errors
     /// As rename(2).
     pub fn rename(&self, from: &Entry, to: &Entry) -> Result<(), Error> {
-        let object = present(from)?;
+        present(from)?;
+        let _locks = self.segment.lock_names((from.parent.as_bytes(), &from.name), (to.parent.as_bytes(), &to.name))?;
+        let object = self.current(from)?.ok_or(Error::Status(NfsStatus::NoEnt))?;
+        let target = self.current(to)?;
         let directory = object.attr.kind == FileType::Directory;
         if to.must_be_directory && !directory {
             return Err(Error::Status(NfsStatus::NotDir));
         }
-        let _lock = self.segment.lock_name(to.parent.as_bytes(), &to.name)?;
-        let target = self.current(to)?;
         let rename = || {
             let fileid = Some(object.attr.fileid);
             self.client.rename_object(&from.parent, &from.name, &to.parent, &to.name, fileid)
@@ -166,14 +166,17 @@ impl Mount {
             Removal::Unopened(unopened) => self.take_name(file, target, &unopened, rename),
             Removal::Open(pinned) => {
                 // A second name, then the rename: at no moment, not even after a crash, is the target's name missing.
-                let name = self.silly_name_for(target.attr.fileid);
-                self.segment.silly_begin(file, to.parent.as_bytes(), &name)?;
-                let done = self.client.link(&target.handle, &to.parent, &name).and_then(|_| {
+                let (name, noted) = self.note_silly(file, &to.parent, target.attr.fileid)?;
+                let linked = match self.client.link(&target.handle, &to.parent, &name) {
+                    Err(Error::Status(NfsStatus::Exist)) if noted => Ok(()), // by the one that was killed
+                    other => other.map(|_| ()),
+                };
+                let done = linked.and_then(|()| {
                     rename().inspect_err(|_| {
                         let _ = self.client.remove(&to.parent, &name);
                     })
                 });
-                self.end_silly(file, pinned, done)
+                self.end_silly(file, pinned, noted, done)
             }
         }
     }
@@ -181,7 +184,10 @@ impl Mount {
     /// Finds out how a name may be taken from a file.
     fn removal_of(&self, object: &Object) -> Result<(FileRef, Removal), Error> {
         for _ in 0..REMOVE_ROUNDS_MAX {
-            let file = self.enter(object, false)?;
+            let file = match self.enter(object, false) {
+                Err(Error::Status(NfsStatus::Stale)) => continue,
+                other => other?,
+            };
             let unopened = self.segment.if_unopened(file)?;
             if self.segment.slot(file).is_none() {
                 continue; // given to another file meanwhile
@@ -209,24 +215,37 @@ impl Mount {
         let Some(slot) = self.segment.slot(file) else { return remove() };
         slot.flags.fetch_or(FLAG_REMOVING, AcqRel);
         let done = remove();
-        if done.is_ok() && object.attr.nlink <= 1 {
+        // A silly name noted by a process that was killed may still come into being: the sweep looks after it.
+        if done.is_ok() && object.attr.nlink <= 1 && self.segment.silly_name(file).is_none() {
             // Told before the slot goes: whoever looked the name up and now makes a slot anew, asks the server.
             self.segment.name_changed();
             self.segment.release(file, unopened)?;
         } else {
+            self.segment.name_changed();
             slot.attr_doubt();
             slot.flags.fetch_and(!FLAG_REMOVING, AcqRel);
         }
         done
     }
 
-    fn end_silly(&self, file: FileRef, pinned: Pinned, done: Result<(), Error>) -> Result<(), Error> {
+    /// Notes the silly name a file is about to get. One noted before, by a process that was killed since, is used again:
+    /// its call may still come, and two notes do not fit.
+    fn note_silly(&self, file: FileRef, parent: &FileHandle, fileid: u64) -> Result<(Vec<u8>, bool), Error> {
+        if let Some(silly) = self.segment.silly_name(file).filter(|silly| silly.parent() == parent.as_bytes()) {
+            return Ok((silly.name().to_vec(), true));
+        }
+        let name = self.silly_name_for(fileid);
+        self.segment.silly_begin(file, parent.as_bytes(), &name)?;
+        Ok((name, false))
+    }
+
+    fn end_silly(&self, file: FileRef, pinned: Pinned, noted: bool, done: Result<(), Error>) -> Result<(), Error> {
         if done.is_ok() {
             self.segment.silly_done(file);
             drop(pinned);
             // Everybody may have closed it meanwhile.
             self.remove_if_unopened(file);
-        } else {
+        } else if !noted {
             self.segment.silly_end(file)?;
         }
         done

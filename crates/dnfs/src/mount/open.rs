@@ -10,9 +10,10 @@ use super::attributes::new_file;
 use super::runtime_dir::PLACEHOLDER_PATH_BYTES_MAX;
 use super::{Entry, FileRef, Mount, Object, OpenHow, handle_of};
 use crate::error::Error;
+use crate::limits::IN_FLIGHT_MS;
 use crate::segment::SegmentError;
-use crate::segment::layout::{FLAG_REMOVING, FLAG_SILLY};
-use crate::sys::shm::random;
+use crate::segment::layout::{FLAG_REMOVING, FLAG_SILLY, Slot};
+use crate::sys::shm::{pause_ms, random};
 
 impl Mount {
     /// Opens, and if asked makes, the file of a name: its slot. The caller then opens the placeholder, locks it shared and
@@ -39,6 +40,9 @@ impl Mount {
             // on a removal changes the slot's generation.
             self.client.getattr(&object.handle)?;
         }
+        if let Some(slot) = self.segment.slot(file) {
+            self.rest_size(file, slot);
+        }
         if how.truncate && !created && object.attr.kind == FileType::Regular {
             self.truncate(file, 0)?;
         }
@@ -64,7 +68,8 @@ impl Mount {
     pub fn opened(&self, file: FileRef) -> Result<(), Error> {
         let slot = self.live(file)?;
         if slot.flags.load(Acquire) & FLAG_REMOVING != 0 {
-            // Whoever was removing it holds no lock: it died. Did the server do it?
+            // Whoever was removing it holds no lock: it died. Did the server do it, once it got the call?
+            pause_ms(IN_FLIGHT_MS);
             self.client.getattr(&handle_of(slot)?)?;
             slot.flags.fetch_and(!FLAG_REMOVING, AcqRel);
         }
@@ -78,21 +83,31 @@ impl Mount {
         let Some(slot) = self.segment.slot(file) else { return };
         if slot.flags.load(Acquire) & FLAG_SILLY != 0 {
             self.remove_if_unopened(file);
-        } else if slot.size_needs_rest()
-            && let Ok(Some(unopened)) = self.segment.if_unopened(file)
-        {
-            if slot.size_known().is_none() {
-                self.refresh_size(file, slot);
-            }
-            slot.size_rest();
-            drop(unopened);
+        } else {
+            self.rest_size(file, slot);
         }
         self.sweep_now_and_then();
+    }
+
+    /// Puts right what killed processes left of the size of a file that nobody has open.
+    fn rest_size(&self, file: FileRef, slot: &Slot) {
+        if !slot.size_needs_rest() {
+            return;
+        }
+        let Ok(Some(_unopened)) = self.segment.if_unopened(file) else { return };
+        if slot.size_known().is_none() {
+            self.refresh_size(file, slot);
+        }
+        slot.size_rest();
     }
 
     /// Makes a regular file, mode and times as open(2) wants them.
     fn create(&self, entry: &Entry, how: &OpenHow) -> Result<Object, Error> {
         let mode = Some(how.mode & 0o7777);
+        let _lock = self.segment.lock_name(entry.parent.as_bytes(), &entry.name)?;
+        if self.current(entry)?.is_some() {
+            return Err(Error::Status(if how.exclusive { NfsStatus::Exist } else { NfsStatus::Stale }));
+        }
         let created = if how.exclusive {
             let verifier = CreateVerifier(random().to_be_bytes());
             let handle = match self.client.create(&entry.parent, &entry.name, CreateHow::Exclusive(verifier))? {
@@ -108,7 +123,6 @@ impl Mount {
             let set = SetAttr { mode, size, ..SetAttr::default() };
             self.client.create(&entry.parent, &entry.name, CreateHow::Unchecked(set))?
         };
-        self.segment.name_changed();
         match created {
             (Some(handle), Some(attr)) => Ok(Object { handle, attr }),
             (Some(handle), None) => Ok(Object { handle, attr: self.client.getattr(&handle)? }),
@@ -123,8 +137,10 @@ impl Mount {
         if removing {
             // Wait for whoever is removing it, or find that it died, and see what the server did.
             let unopened = self.segment.wait_unopened(file)?;
-            if let (Some(slot), Some(_)) = (self.segment.slot(file), &unopened) {
-                slot.flags.fetch_and(!FLAG_REMOVING, AcqRel);
+            if let (Some(slot), Some(_)) = (self.segment.slot(file), &unopened)
+                && slot.flags.fetch_and(!FLAG_REMOVING, AcqRel) & FLAG_REMOVING != 0
+            {
+                pause_ms(IN_FLIGHT_MS); // its call may still be on its way
             }
             drop(unopened);
             self.client.getattr(&object.handle)?;

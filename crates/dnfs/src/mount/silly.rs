@@ -49,6 +49,7 @@ impl Mount {
         let Some(slot) = self.segment.slot(file) else { return };
         let Some(parent) = FileHandle::new(name.parent()) else { return };
         match self.client.remove(&parent, name.name()) {
+            Err(Error::Status(NfsStatus::NoEnt)) if name.may_still_come() => return,
             Ok(()) | Err(Error::Status(NfsStatus::NoEnt | NfsStatus::Stale)) => {}
             Err(_) => return,
         }

@@ -157,6 +157,8 @@ pub(crate) struct Slot {
     pub(crate) silly_name_length: AtomicU32,
     pub(crate) silly_name: [AtomicU64; SILLY_NAME_BYTES_MAX / 8],
     pub(crate) silly_parent: HandleWords,
+    /// When the silly name was noted, in ms of the monotonic clock.
+    pub(crate) silly_since_ms: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Header>() <= VERIFIERS_OFFSET);

@@ -5,7 +5,8 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use super::layout::{FLAG_SILLY, FLAG_UNLINKED, NAME_LOCK_COUNT, SILLY_NAME_BYTES_MAX, load_bytes, store_bytes};
 use super::table::hash;
 use super::{FileRef, Segment, SegmentError, local};
-use crate::sys::shm::FileLock;
+use crate::limits::SILLY_IN_FLIGHT_MS;
+use crate::sys::shm::{FileLock, monotonic_ns};
 
 /// Where the data of an unlinked but open file went: a name in the same directory that programs do not see.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +15,8 @@ pub(crate) struct SillyName {
     parent_length: usize,
     name: [u8; SILLY_NAME_BYTES_MAX],
     name_length: usize,
+    since_ms: u64,
+    given: bool,
 }
 
 /// Holds a name still among those who take names from files; moves the count of changes when dropped.
@@ -40,6 +43,11 @@ impl SillyName {
     pub(crate) fn name(&self) -> &[u8] {
         &self.name[..self.name_length]
     }
+
+    /// Whether the call of a process that was killed may still be on its way to give it.
+    pub(crate) fn may_still_come(&self) -> bool {
+        !self.given && now_ms().saturating_sub(self.since_ms) < SILLY_IN_FLIGHT_MS
+    }
 }
 
 impl Segment {
@@ -53,6 +61,7 @@ impl Segment {
         store_bytes(&slot.silly_name, name);
         slot.silly_parent_length.store(parent.len() as u32, Relaxed);
         slot.silly_name_length.store(name.len() as u32, Relaxed);
+        slot.silly_since_ms.store(now_ms(), Relaxed);
         let before = slot.flags.fetch_or(FLAG_SILLY, AcqRel);
         if before & FLAG_SILLY == 0 {
             self.header().silly_count.fetch_add(1, AcqRel);
@@ -82,7 +91,8 @@ impl Segment {
     /// The silly name of `file`, if it has one.
     pub(crate) fn silly_name(&self, file: FileRef) -> Option<SillyName> {
         let slot = self.slot(file)?;
-        if slot.flags.load(Acquire) & FLAG_SILLY == 0 {
+        let flags = slot.flags.load(Acquire);
+        if flags & FLAG_SILLY == 0 {
             return None;
         }
         let parent_length = slot.silly_parent_length.load(Relaxed) as usize;
@@ -92,6 +102,8 @@ impl Segment {
             parent_length: parent_length.min(64),
             name: load_bytes(&slot.silly_name),
             name_length: name_length.min(SILLY_NAME_BYTES_MAX),
+            since_ms: slot.silly_since_ms.load(Relaxed),
+            given: flags & FLAG_UNLINKED != 0,
         };
         self.slot(file).map(|_| found)
     }
@@ -120,9 +132,24 @@ impl Segment {
         self.header().name_changes.fetch_add(1, AcqRel);
     }
 
-    /// Before a name is taken from a file: whoever wants to give or take the same name waits.
+    /// Before a name is given or taken: whoever wants to do so with the same name waits.
     pub(crate) fn lock_name(&self, directory: &[u8], name: &[u8]) -> Result<NameLock<'_>, SegmentError> {
-        let number = (hash(directory).rotate_left(7) ^ hash(name)) as usize % NAME_LOCK_COUNT;
+        self.lock_name_number(name_number(directory, name))
+    }
+
+    /// The same for the two names of a rename, always in one order.
+    pub(crate) fn lock_names(
+        &self,
+        one: (&[u8], &[u8]),
+        two: (&[u8], &[u8]),
+    ) -> Result<(NameLock<'_>, Option<NameLock<'_>>), SegmentError> {
+        let (one, two) = (name_number(one.0, one.1), name_number(two.0, two.1));
+        let first = self.lock_name_number(one.min(two))?;
+        let second = if one == two { None } else { Some(self.lock_name_number(one.max(two))?) };
+        Ok((first, second))
+    }
+
+    fn lock_name_number(&self, number: usize) -> Result<NameLock<'_>, SegmentError> {
         let path = self.directory().lock_path(&format!("name-{number}"));
         let lock = FileLock::wait_with_signals(&path).map_err(local("take a name's lock"))?;
         if self.header().name_busy[number].swap(1, AcqRel) != 0 {
@@ -168,4 +195,12 @@ impl Segment {
         }
         Ok(lock)
     }
+}
+
+fn name_number(directory: &[u8], name: &[u8]) -> usize {
+    (hash(directory).rotate_left(7) ^ hash(name)) as usize % NAME_LOCK_COUNT
+}
+
+fn now_ms() -> u64 {
+    monotonic_ns() / 1_000_000
 }

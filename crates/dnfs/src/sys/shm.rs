@@ -160,6 +160,16 @@ pub(crate) fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// Waits this long, signals or not.
+pub(crate) fn pause_ms(milliseconds: u64) {
+    let end = monotonic_ns() + milliseconds * 1_000_000;
+    while let Some(left) = end.checked_sub(monotonic_ns()).filter(|left| *left > 0) {
+        let pause = libc::timespec { tv_sec: (left / 1_000_000_000) as _, tv_nsec: (left % 1_000_000_000) as _ };
+        // SAFETY: `pause` outlives the call; the time left over is not asked for.
+        unsafe { call(libc::SYS_nanosleep, [&raw const pause as usize, 0, 0, 0, 0, 0]) };
+    }
+}
+
 /// Lets another thread run.
 pub(crate) fn give_way() {
     // SAFETY: no arguments, cannot fail.

@@ -44,10 +44,10 @@ impl Mounted {
         Self { mount, filer, runtime, _scratch: scratch }
     }
 
-    /// A test of this file, marked as a worker, in a process of its own, killed when dropped.
-    pub fn worker(&self, test: &str, argument: &str) -> Worker {
+    /// A process of its own that runs the test `worker` with this job; killed when dropped.
+    pub fn worker(&self, job: &str, argument: &str) -> Worker {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", test, "--ignored", "--nocapture"]).env("MOUNT_URL", &self.filer.url);
+        command.args(["--exact", "worker", "--nocapture"]).env("MOUNT_URL", &self.filer.url).env("WORKER_JOB", job);
         command.env("WORKER_ARGUMENT", argument).stdin(Stdio::piped()).stdout(Stdio::piped());
         Worker(command.spawn().unwrap())
     }
@@ -97,7 +97,9 @@ impl Worker {
         panic!("worker ended before it was ready");
     }
 
+    /// SIGKILL; panics when it ended by itself before, which a worker does only by a panic.
     pub fn kill(mut self) {
+        assert_eq!(self.0.try_wait().unwrap(), None, "worker failed");
         self.0.kill().unwrap();
         self.0.wait().unwrap();
     }
@@ -115,10 +117,10 @@ impl Drop for Worker {
     }
 }
 
-/// In a worker: its mount and its argument.
-pub fn as_worker() -> Option<(Mount, String)> {
+/// In a worker: its mount, its job and its argument.
+pub fn as_worker() -> Option<(Mount, String, String)> {
     let url = std::env::var("MOUNT_URL").ok()?;
-    Some((attach(&url), std::env::var("WORKER_ARGUMENT").unwrap()))
+    Some((attach(&url), std::env::var("WORKER_JOB").ok()?, std::env::var("WORKER_ARGUMENT").ok()?))
 }
 
 /// In a worker: says that it got here, then waits until the parent wants it to end.

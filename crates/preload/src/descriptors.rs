@@ -137,6 +137,44 @@ fn flock_file(file: &Open, how: c_int) -> Result<c_int, Out> {
     }
 }
 
+/// A record lock as the placeholder can hold it: its end is not the file's, and "to the end of the file and beyond" must
+/// stop short of the byte that stands for flock, or a process that uses both would wait for itself.
+fn plain_lock(file: &Open, mut lock: libc::flock) -> Result<libc::flock, Out> {
+    let base = match c_int::from(lock.l_whence) {
+        libc::SEEK_SET => 0,
+        libc::SEEK_CUR => raw::lseek(file.fd, 0, libc::SEEK_CUR)?,
+        libc::SEEK_END => file.mount.size(file.file) as i64,
+        _ => return Err(Out::Errno(libc::EINVAL)),
+    };
+    lock.l_start = base.checked_add(lock.l_start).ok_or(Out::Errno(libc::EOVERFLOW))?;
+    lock.l_whence = libc::SEEK_SET as _;
+    if lock.l_len == 0 && (0..FLOCK_BYTE).contains(&lock.l_start) {
+        lock.l_len = FLOCK_BYTE - lock.l_start;
+    }
+    Ok(lock)
+}
+
+/// lockf as libc does it, by a record lock from the offset on.
+fn lock_from_here(fd: c_int, command: c_int, bytes: libc::off_t) -> Result<c_int, Out> {
+    table::file(fd)?;
+    // SAFETY: struct flock is plain integers; zero is valid.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_whence = libc::SEEK_CUR as _;
+    lock.l_len = bytes;
+    lock.l_type = if command == libc::F_ULOCK { libc::F_UNLCK as _ } else { libc::F_WRLCK as _ };
+    let how = match command {
+        libc::F_LOCK => libc::F_SETLKW,
+        libc::F_TLOCK | libc::F_ULOCK => libc::F_SETLK,
+        libc::F_TEST => libc::F_GETLK,
+        _ => return Err(Out::Errno(libc::EINVAL)),
+    };
+    kept(fcntl::hook(fd, how, std::ptr::from_mut(&mut lock) as usize))?;
+    if command == libc::F_TEST && lock.l_type != libc::F_UNLCK as libc::c_short {
+        return Err(Out::Errno(libc::EACCES));
+    }
+    Ok(0)
+}
+
 /// fcntl on a file of ours; all that is the kernel's own business passes.
 fn control(fd: c_int, command: c_int, argument: usize, real: impl FnOnce(usize) -> c_int) -> Result<c_int, Out> {
     if !mounts::any() {
@@ -151,14 +189,13 @@ fn control(fd: c_int, command: c_int, argument: usize, real: impl FnOnce(usize) 
         libc::F_SETLK | libc::F_SETLKW | libc::F_GETLK | libc::F_OFD_SETLK | libc::F_OFD_SETLKW | libc::F_OFD_GETLK => {
             let file = table::file(fd)?;
             let at = argument as *mut libc::flock;
-            let Some(mut lock) = ffi::take(at).filter(|lock| c_int::from(lock.l_whence) == libc::SEEK_END) else {
-                return Err(Out::Pass);
-            };
-            // The placeholder's end is not the file's.
-            lock.l_whence = libc::SEEK_SET as _;
-            lock.l_start += file.mount.size(file.file) as i64;
+            let asks = matches!(command, libc::F_GETLK | libc::F_OFD_GETLK);
+            let mut lock = plain_lock(&file, ffi::take(at).ok_or(Out::Errno(libc::EFAULT))?)?;
             let answer = kept(real(std::ptr::from_mut(&mut lock) as usize))?;
-            if matches!(command, libc::F_GETLK | libc::F_OFD_GETLK) {
+            if asks {
+                if lock.l_len > 0 && lock.l_start + lock.l_len == FLOCK_BYTE {
+                    lock.l_len = 0;
+                }
                 ffi::put(at, lock)?;
             }
             Ok(answer)
@@ -199,6 +236,10 @@ hooks! {
             Found::Directory(..) | Found::Elsewhere => Err(Out::Pass), // a mirror directory has locks of its own
         }
     }
+    /// lockf(3).
+    fn lockf(fd: c_int, command: c_int, bytes: libc::off_t) -> c_int { lock_from_here(fd, command, bytes) }
+    /// lockf(3).
+    fn lockf64(fd: c_int, command: c_int, bytes: libc::off_t) -> c_int { lock_from_here(fd, command, bytes) }
     /// ioctl(2).
     fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int {
         const CLONE: c_ulong = 0x4004_9409; // FICLONE

@@ -2,11 +2,11 @@
 //!
 //! An unmodified program, started by `millrace exec`, sees the export below the mount's path. Its descriptors are real
 //! ones of the kernel: an open file is an open placeholder in a directory in memory (so dup, fork, exec, close-on-exec
-//! and the shared offset are the kernel's), an open or working directory one of a mirror there ([`cwd`]). What is not on
+//! and the shared offset are the kernel's), an open or working directory one of a mirror there (`cwd`). What is not on
 //! a mount goes to libc untouched. docs/design/003-preload.md tells why; docs/compat-preload.md lists every symbol.
 //!
-//! This crate is the quarantine for unsafe code: the doors are [`hook`] (exported names), [`ffi`] (pointers of C) and
-//! [`raw`] (system calls). It prints nothing unless the user must know or `MILLRACE_LOG` is set.
+//! This crate is the quarantine for unsafe code: the doors are `hook` (exported names), `ffi` (pointers of C) and
+//! `raw` (system calls). It prints nothing unless the user must know or `MILLRACE_LOG` is set.
 
 mod attributes;
 mod change;

@@ -24,6 +24,7 @@ struct Start {
 }
 
 /// What a path names.
+#[expect(clippy::large_enum_variant, reason = "made once per call and looked at where it lies")]
 pub(crate) enum Target {
     /// Something on this host: the path to use instead of the caller's, if it is another one.
     Local(Option<CString>),
@@ -177,7 +178,7 @@ fn through_links(directory: c_int, path: &[u8], follow: bool) -> Option<Start> {
     let mut rest = path.to_vec();
     let mut turns = 0;
     loop {
-        let Some(from) = rest.iter().position(|b| *b != b'/') else { return None };
+        let from = rest.iter().position(|b| *b != b'/')?;
         let end = rest[from..].iter().position(|b| *b == b'/').map_or(rest.len(), |length| from + length);
         let name = rest[from..end].to_vec();
         let last = rest[end..].iter().all(|b| *b == b'/');

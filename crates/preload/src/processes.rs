@@ -1,8 +1,8 @@
 //! New processes: a child of vfork shares our memory, so it is a child of fork; posix_spawn opens files inside libc.
 
+use crate::cwd;
 use crate::hook::{Out, hooks, kept};
 use crate::place::{self, Target};
-use crate::{cwd, ffi};
 use libc::{c_char, c_int, mode_t, pid_t, posix_spawn_file_actions_t};
 
 hooks! {
@@ -28,10 +28,5 @@ hooks! {
             Target::At(..) => Ok(libc::ENOENT),
             Target::Local(_) => Err(Out::Pass),
         }
-    }
-    /// The answer to `millrace exec`, which asks whether this library is active: the number of mounts.
-    fn millrace_preload_mounts() -> c_int {
-        let _ = ffi::COUNT_MAX;
-        Ok(crate::mounts::all().count() as c_int)
     }
 }

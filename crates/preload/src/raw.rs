@@ -98,7 +98,7 @@ pub(crate) fn readlink<'a>(path: &CStr, buffer: &'a mut [u8]) -> Result<&'a [u8]
 }
 
 /// Where descriptor `fd` points, by /proc/self/fd.
-pub(crate) fn fd_path<'a>(fd: c_int, buffer: &'a mut [u8]) -> Result<&'a [u8], Errno> {
+pub(crate) fn fd_path(fd: c_int, buffer: &mut [u8]) -> Result<&[u8], Errno> {
     let mut name = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0\0";
     let mut digits = [0u8; 10];
     let mut left = c_uint::try_from(fd).map_err(|_| libc::EBADF)?;

@@ -4,7 +4,6 @@ use crate::hook::{Out, hooks, kept};
 use crate::{attributes, copy, data, descriptors, durable, names, open};
 use libc::{c_int, c_long, c_uint};
 
-#[expect(clippy::too_many_arguments, reason = "a system call has six arguments and a number")]
 fn dispatch(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> Result<c_long, Out> {
     let int = |value: c_int| kept(value).map(c_long::from);
     let fd = a as c_int;

@@ -238,9 +238,8 @@ fn preload_list(library: &Path) -> OsString {
     let mut list = library.as_os_str().to_owned();
     if let Some(others) = std::env::var_os("LD_PRELOAD") {
         let others = others.into_vec();
-        let others = others.split(|b| matches!(b, b':' | b' ')).filter(|other| {
-            !other.is_empty() && !other.ends_with(LIBRARY.as_bytes())
-        });
+        let others =
+            others.split(|b| matches!(b, b':' | b' ')).filter(|other| !other.is_empty() && !other.ends_with(LIBRARY.as_bytes()));
         for other in others {
             list.push(":");
             list.push(OsStr::from_bytes(other));
@@ -300,7 +299,10 @@ fn reachable(program: &OsStr) -> Result<(), Hinted> {
     }
     if is_static(&path) {
         return Err(Hinted::new(
-            anyhow!("cannot run {} over Direct NFS: it is statically linked, so the library can't be loaded into it", path.display()),
+            anyhow!(
+                "cannot run {} over Direct NFS: it is statically linked, so the library can't be loaded into it",
+                path.display()
+            ),
             "use a dynamically linked build, or `millrace nfs cp` to move files",
         ));
     }

@@ -1,0 +1,274 @@
+//! Files of a mount under unmodified programs: C, the shell, coreutils, Python. Local disk is the oracle: the same
+//! program must find the same facts there.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use support::filer::Filer;
+use support::{Scratch, find_program, millrace, preload_library, skip, succeed, text};
+
+/// A filer, and programs on it.
+struct World {
+    filer: Filer,
+    scratch: Scratch,
+}
+
+impl World {
+    fn new(label: &str) -> Self {
+        let scratch = Scratch::new(label);
+        Self { filer: Filer::start(&scratch, &[]), scratch }
+    }
+
+    /// `millrace exec --mount /db=… -- program`.
+    fn exec(&self, program: &str) -> Command {
+        // A program that waits for ever must fail the test, not stop the run.
+        let mut command = Command::new("timeout");
+        command.args(["-k", "5", "90"]).arg(millrace().get_program());
+        command.env("MILLRACE_PRELOAD", preload_library()).env("LC_ALL", "C").current_dir("/");
+        command.args(["exec", "--mount", &format!("/db={}", self.filer.url), "--", program]);
+        command
+    }
+
+    fn shell(&self, script: &str) -> String {
+        succeed(self.exec("/bin/sh").args(["-euc", script]))
+    }
+
+    /// What a file of the export holds, seen from the server's side.
+    fn exported(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.filer.export().join(name)).unwrap()
+    }
+
+    fn nothing_left_behind(&self) {
+        let left: Vec<PathBuf> = walk(self.filer.export()).into_iter().filter(|path| name_of(path).starts_with(".nfs")).collect();
+        assert!(left.is_empty(), "left behind: {left:?}");
+    }
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap().to_string_lossy().into_owned()
+}
+
+fn walk(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(walk(&entry.path()));
+        }
+        found.push(entry.path());
+    }
+    found
+}
+
+/// Compiles a C program beside this file; none without a compiler.
+fn compile(scratch: &Scratch, name: &str, options: &[&str]) -> Option<PathBuf> {
+    let Some(compiler) = find_program("cc") else {
+        skip("no C compiler");
+        return None;
+    };
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(format!("{name}.c"));
+    let program = scratch.path().join(name);
+    succeed(Command::new(compiler).args(options).arg("-o").arg(&program).arg(source));
+    Some(program)
+}
+
+#[test]
+fn c_program_finds_the_same_facts_on_a_mount_as_on_local_disk() {
+    let world = World::new("semantics");
+    for options in [&["-O0"][..], &["-O2", "-D_FORTIFY_SOURCE=2"]] {
+        let Some(program) = compile(&world.scratch, "semantics", options) else { return };
+        let local = world.scratch.folder(&format!("local{}", options[0]));
+        let oracle = Command::new(&program).arg(&local).output().unwrap();
+        assert!(oracle.status.success(), "on local disk: {}", text(&oracle));
+        std::fs::create_dir(world.filer.export().join(options[0])).unwrap();
+        let seen = world.exec(program.to_str().unwrap()).arg(format!("/db/{}", options[0])).output().unwrap();
+        assert!(seen.status.success(), "on the mount, {options:?}: {}", text(&seen));
+        let (mut there, mut here) = (walk(&world.filer.export().join(options[0])), walk(&local));
+        there.sort();
+        here.sort();
+        let names = |paths: &[PathBuf]| paths.iter().map(|path| name_of(path)).collect::<Vec<_>>();
+        assert_eq!(names(&there), names(&here), "the same files must be left");
+        // How often the alarm rang, and in which order four writers came, is chance.
+        for (there, here) in there.iter().zip(&here).filter(|(_, here)| !["noise", "a"].contains(&name_of(here).as_str())) {
+            assert!(std::fs::read(there).unwrap() == std::fs::read(here).unwrap(), "{} differs", here.display());
+        }
+    }
+    world.nothing_left_behind();
+}
+
+#[test]
+fn coreutils_copy_move_link_list_and_remove() {
+    let world = World::new("coreutils");
+    let big: Vec<u8> = (0..5_000_000u32).map(|i| (i ^ i >> 9) as u8).collect();
+    let local = world.scratch.path().join("big");
+    std::fs::write(&local, &big).unwrap();
+    let script = format!(
+        "cd /db; cp -p {0} big; cmp big {0}; mkdir -p a/b/c; cp big a/b/c/; cp -r a z; mv a/b z/moved; ln z/moved/c/big hard; \
+         ln -s z/moved sym; cat sym/c/big > sym/cat; test \"$(stat -c %h hard)\" = 2; test -L sym; ls -l sym/ | grep -q cat; \
+         touch -d '2001-02-03 04:05:06 UTC' hard; stat -c %Y hard; du -s . > /dev/null; find . -name big | sort; \
+         cp big /tmp/$$.copy; cmp /tmp/$$.copy big; rm /tmp/$$.copy; chmod 600 big; stat -c '%a %s %U' big; \
+         sort < /etc/passwd > sorted; df . > /dev/null; rm -r z a sym hard sorted; ls -A",
+        local.display()
+    );
+    let out = world.shell(&script);
+    let wanted = format!("981173106\n./big\n./z/b/c/big\n./z/moved/c/big\n600 {} {}\nbig\n", big.len(), owner());
+    assert_eq!(out, wanted);
+    assert!(world.exported("big") == big);
+    world.nothing_left_behind();
+}
+
+fn owner() -> String {
+    succeed(Command::new("id").arg("-un")).trim().to_owned()
+}
+
+#[test]
+fn shell_redirection_shares_offsets_between_processes() {
+    let world = World::new("shell");
+    for shell in ["/bin/sh", "/bin/bash"] {
+        if !Path::new(shell).exists() {
+            skip(shell);
+            continue;
+        }
+        let script = "cd /db; { echo one; /bin/echo two; (echo three; /bin/echo four); } > out; echo five >> out; \
+                      exec 7<out; read first <&7; cat <&7 >> copy; echo \"first $first\"; pwd; cd /; pwd; wc -l < /db/copy; \
+                      exec >> /db/log 2>&1; echo builtin; /bin/echo external; ls /nowhere || echo failed";
+        let out = succeed(world.exec(shell).args(["-c", script]));
+        // A reader may read ahead of the line (dash reads byte by byte, bash seeks back): what follows is whole either way.
+        assert_eq!(out, "first one\n/db\n/\n4\n", "{shell}");
+        assert_eq!(String::from_utf8(world.exported("out")).unwrap(), "one\ntwo\nthree\nfour\nfive\n", "{shell}");
+        assert_eq!(String::from_utf8(world.exported("copy")).unwrap(), "two\nthree\nfour\nfive\n", "{shell}");
+        let log = String::from_utf8(world.exported("log")).unwrap();
+        assert!(
+            log.starts_with("builtin\nexternal\n") && log.contains("/nowhere") && log.ends_with("failed\n"),
+            "{shell}: {log}"
+        );
+        world.shell("rm /db/out /db/copy /db/log");
+    }
+}
+
+#[test]
+fn python_and_its_children_work_on_a_mount() {
+    let Some(python) = find_program("python3") else { return skip("no python3") };
+    let world = World::new("python");
+    let script = r#"
+import os, shutil, subprocess, sys, tempfile, fcntl, mmap, glob, pathlib
+os.chdir("/db")
+open("t", "w").write("line\n" * 1000)
+assert os.path.getsize("t") == 5000 and os.path.realpath("t") == "/db/t"
+out = open("out", "wb")
+subprocess.run(["sh", "-c", "cat t; pwd"], stdout=out, check=True)
+subprocess.run([sys.executable, "-c", "import os; print(os.getcwd()); os.write(1, b'raw')"], stdout=out, cwd="/db", check=True)
+os.makedirs("deep/er", exist_ok=True)
+assert subprocess.check_output(["pwd"], cwd="deep/er", text=True) == "/db/deep/er\n"
+out.close()
+text = open("out").read()
+assert text.startswith("line\n" * 1000) and text.endswith("/db\n/db\nraw"), text[-40:]
+shutil.copytree("deep", "copy"); shutil.copy2("t", "copy/t"); shutil.move("copy", "moved")
+assert sorted(p.name for p in pathlib.Path("moved").iterdir()) == ["er", "t"], os.listdir("moved")
+assert [e.name for e in os.scandir("moved") if e.is_dir()] == ["er"]
+assert sorted(glob.glob("m*/*")) == ["moved/er", "moved/t"]
+with open("t", "r+b") as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_COPY) as m:
+    assert m[:4] == b"line"
+    fcntl.lockf(f, fcntl.LOCK_EX); fcntl.flock(f, fcntl.LOCK_EX)
+try:
+    f = open("t", "r+b"); mmap.mmap(f.fileno(), 0)
+    raise SystemExit("a shared mapping must be refused")
+except OSError as error:
+    assert error.errno == 19, error
+with tempfile.TemporaryDirectory(dir="/db") as folder, tempfile.NamedTemporaryFile(dir=folder) as temp:
+    temp.write(b"x"); temp.flush(); os.fsync(temp.fileno()); assert os.stat(temp.name).st_size == 1
+pid = os.fork()
+if pid == 0:
+    os.execvp("sh", ["sh", "-c", "echo from a child >> t"])
+os.waitpid(pid, 0)
+shutil.rmtree("moved"); shutil.rmtree("deep")
+print(open("t").read()[-13:], end="")
+"#;
+    let out = succeed(world.exec(python.to_str().unwrap()).args(["-c", script]));
+    assert_eq!(out, "from a child\n");
+    world.nothing_left_behind();
+}
+
+#[test]
+fn two_execs_see_one_state() {
+    let world = World::new("two-execs");
+    world.shell("mkdir /db/d; echo first > /db/d/f");
+    // The second process holds the file open while the first one removes it.
+    let out = world.shell("exec 8</db/d/f; rm /db/d/f; ls -A /db/d; cat <&8");
+    assert_eq!(out, "first\n");
+    assert_eq!(world.shell("cd /db/d; echo more > g; wc -c < /db/d/g; stat -c %s g"), "5\n5\n");
+    world.nothing_left_behind();
+}
+
+#[test]
+fn statically_linked_writer_is_found_out_and_never_taken_for_the_file() {
+    let world = World::new("static");
+    let source = world.scratch.path().join("s.c");
+    std::fs::write(&source, "#include <unistd.h>\nint main(void) { return write(1, \"lost\\n\", 5) != 5; }\n").unwrap();
+    let program = world.scratch.path().join("s");
+    let built =
+        find_program("cc").map(|cc| Command::new(cc).arg("-static").arg("-o").arg(&program).arg(&source).output().unwrap());
+    if !built.is_some_and(|built| built.status.success()) {
+        return skip("no C compiler, or no static C library");
+    }
+    let refused = world.exec(program.to_str().unwrap()).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
+    assert!(text(&refused).contains("statically linked"), "{}", text(&refused));
+    // Through a shell it cannot be refused; what it wrote is told, and the file fails instead of lying.
+    let script = format!("{} > /db/out; echo after >> /db/out", program.display());
+    let told = world.exec("/bin/sh").args(["-c", &script]).output().unwrap();
+    assert!(text(&told).contains("never reached it"), "{}", text(&told));
+    assert_eq!(world.exported("out"), b"");
+}
+
+#[test]
+fn program_that_is_not_on_a_mount_is_left_alone() {
+    let world = World::new("local");
+    let local = world.scratch.folder("folder");
+    let script = format!("cd {}; echo x > y; mv y z; cat z; pwd; test ! -e /dbx; ls /db/.. > /dev/null", local.display());
+    assert_eq!(world.shell(&script), format!("x\n{}\n", local.display()));
+    let before = world.filer.calls("GETATTR") + world.filer.calls("LOOKUP");
+    let mut plain = Command::new("/bin/ls");
+    plain.env("LD_PRELOAD", preload_library()).env("MILLRACE_MOUNTS", format!("/db={}", world.filer.url)).arg("/");
+    succeed(&mut plain);
+    assert_eq!(world.filer.calls("GETATTR") + world.filer.calls("LOOKUP"), before, "no path reached the mount: no call");
+}
+
+#[test]
+fn mount_over_an_empty_local_folder_never_writes_below_it() {
+    let world = World::new("shadowed");
+    let hidden = world.scratch.folder("mnt");
+    let door = world.scratch.path().join("door");
+    std::os::unix::fs::symlink(&hidden, &door).unwrap();
+    let mount = format!("{}={}", hidden.display(), world.filer.url);
+    let script =
+        format!("echo a > {0}/a; cd {1}; echo b > b; mkdir c; echo d > {1}/../mnt/c/d; ls {1}", hidden.display(), door.display());
+    let mut command = millrace();
+    command.env("MILLRACE_PRELOAD", preload_library()).args(["exec", "--mount", &mount, "--", "/bin/sh", "-ec", &script]);
+    assert_eq!(succeed(&mut command), "a\nb\nc\n");
+    assert_eq!(std::fs::read_dir(&hidden).unwrap().count(), 0, "something fell through to local disk");
+    assert_eq!(world.exported("c/d"), b"d\n");
+    std::fs::write(hidden.join("x"), b"").unwrap();
+    let refused = command.output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused).contains("not empty"), "{}", text(&refused));
+}
+
+#[test]
+fn compat_table_lists_exactly_the_names_we_replace() {
+    let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/compat-preload.md");
+    let table = std::fs::read_to_string(table).unwrap();
+    let names = |line: &str| -> Vec<String> {
+        line.split('|').nth(1).unwrap_or_default().split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    };
+    let listed: BTreeSet<String> = table.lines().filter(|line| line.starts_with("| `")).flat_map(names).collect();
+    let symbols = succeed(Command::new("nm").args(["-D", "--defined-only"]).arg(preload_library()));
+    let exported: BTreeSet<String> =
+        symbols.lines().filter_map(|line| line.split_once(" T ")).map(|(_, name)| name.to_owned()).collect();
+    let missing: Vec<_> = listed.difference(&exported).collect();
+    let unlisted: Vec<_> = exported.difference(&listed).collect();
+    assert!(missing.is_empty() && unlisted.is_empty(), "only in the table: {missing:?}; only in the library: {unlisted:?}");
+    assert!(listed.len() > 150, "the table has only {} names", listed.len());
+}

@@ -103,7 +103,7 @@ impl LabError {
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Missing { hint, .. } | Self::Plan { hint, .. } => Some(hint),
-            Self::Program { .. } => Some("--keep leaves the work directory with all logs in place"),
+            Self::Program { .. } => Some("every log is in the directory logs of the record (--out); --keep leaves the data too"),
             _ => None,
         }
     }

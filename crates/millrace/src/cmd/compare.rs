@@ -85,10 +85,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match carry_out(&args, program) {
         Ok(code) => Ok(code),
         Err(error) => {
-            let hint = error.hint().map(str::to_owned);
             // The text of a library error completes "cannot"; its causes follow.
             eprintln!("millrace: cannot {}", chain(&error));
-            if let Some(hint) = hint {
+            if let Some(hint) = error.hint() {
                 eprintln!("hint: {hint}");
             }
             Ok(ExitCode::from(2))

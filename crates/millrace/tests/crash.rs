@@ -53,7 +53,7 @@ fn database_killed_keeps_every_acknowledged_order() {
 fn power_cut_of_the_filer_keeps_every_acknowledged_order() {
     let Some(world) = World::build("power-cut", &["--loss-layer"]) else { return };
     for seed in seeds() {
-        let run = Run::start(&world.scratch, &world.cluster, seed, 25, true);
+        let mut run = Run::start(&world.scratch, &world.cluster, seed, 25, true);
         std::thread::sleep(moment(seed, 3..12));
         let cut = world.filer.admin(r#"{"op":"power-cut"}"#);
         assert_eq!(cut["ok"], true, "{cut}");
@@ -64,8 +64,7 @@ fn power_cut_of_the_filer_keeps_every_acknowledged_order() {
             world.cluster.kill();
             world.cluster.start();
         }
-        run.finish();
-        world.cluster.sql("CHECKPOINT");
+        run.ended(); // with errors of transactions that met lost data, which is the right answer; what counts is the oracle
         check(&world.scratch, &world.cluster, seed);
     }
 }
@@ -110,9 +109,14 @@ impl Run {
         Self { driver: command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap(), record }
     }
 
-    /// Waits for the driver; its record.
+    /// Waits for the driver.
+    fn ended(&mut self) {
+        await_until("the driver to end", Duration::from_secs(150), || self.driver.try_wait().unwrap());
+    }
+
+    /// Waits for the driver, which must have met no error; its record.
     fn finish(mut self) -> serde_json::Value {
-        await_until("the driver to end", Duration::from_secs(150), || self.driver.try_wait().unwrap().map(drop).or(None));
+        self.ended();
         let output = self.driver.wait_with_output().unwrap();
         assert!(output.status.success(), "orders run: {}\n{}", output.status, text(&output));
         let record: serde_json::Value = serde_json::from_slice(&std::fs::read(&self.record).unwrap()).unwrap();

@@ -2,7 +2,7 @@
 
 use super::filer::Filer;
 use super::postgres::{as_database_user, give_to_database_user};
-use super::{Scratch, await_until, preload_library, succeed};
+use super::{Scratch, await_until, preload_library, succeed, text};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
@@ -90,8 +90,15 @@ impl RemoteCluster {
 
     /// One statement by psql (not under exec: only the server's files are on the mount).
     pub fn sql(&self, statement: &str) -> String {
+        self.try_sql(statement).unwrap_or_else(|printed| panic!("{statement}: {printed}"))
+    }
+
+    /// One statement by psql; what it printed, either way.
+    pub fn try_sql(&self, statement: &str) -> Result<String, String> {
         let psql = super::find_program("psql").expect("psql");
-        succeed(as_database_user(psql).args(["-XAtq", "-v", "ON_ERROR_STOP=1", "-d", &self.dsn(), "-c", statement]))
+        let arguments = ["-XAtq", "-v", "ON_ERROR_STOP=1", "-d", &self.dsn(), "-c", statement];
+        let output = as_database_user(psql).args(arguments).output().unwrap();
+        if output.status.success() { Ok(String::from_utf8_lossy(&output.stdout).into_owned()) } else { Err(text(&output)) }
     }
 
     /// Pids of the postmaster and its children, as the host sees them now. pg_ctl makes the postmaster a session leader,

@@ -168,13 +168,20 @@ macro_rules! hooks {
             static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
             type Function = unsafe extern "C" fn($($type),*) -> $answer;
 
+            /// Looks libc's own function up, so that a first call in a signal handler need not.
+            #[allow(dead_code, reason = "for the few that handlers call")]
+            pub(crate) fn look_up() {
+                $crate::hook::next(&NEXT, NAME);
+            }
+
+            const NAME: &std::ffi::CStr = match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                Ok(name) => name,
+                Err(_) => c"",
+            };
+
             /// libc's own function.
             #[allow(dead_code, reason = "used where a hook goes on to libc by hand")]
             pub(crate) extern "C" fn real($($arg: $type),*) -> $answer {
-                const NAME: &std::ffi::CStr = match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                    Ok(name) => name,
-                    Err(_) => c"",
-                };
                 // SAFETY: the next definition of a libc name has the signature libc documents for it.
                 let function: Function = unsafe { std::mem::transmute($crate::hook::next(&NEXT, NAME)) };
                 // SAFETY: the arguments are the caller's own, who keeps the function's contract.

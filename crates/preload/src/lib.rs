@@ -69,6 +69,9 @@ extern "C" fn start(_argument_count: c_int, _arguments: *mut *mut c_char, enviro
     }
     // SAFETY: the handler is async-signal-safe and lives as long as the process.
     unsafe { libc::pthread_atfork(None, None, Some(mounts::after_fork_child)) };
+    for look_up in [data::read::look_up, data::write::look_up, descriptors::close::look_up] {
+        look_up();
+    }
     mounts::parse(value);
     standard::inherited();
 }

@@ -2,7 +2,7 @@
 
 use crate::hook::Out;
 use crate::raw;
-use crate::say::say;
+use crate::say::{say, say_aside};
 use dnfs::Credentials;
 use dnfs::mount::{Mount, MountSpec};
 use std::ffi::{CStr, OsStr};
@@ -21,7 +21,8 @@ pub(crate) struct Mounted {
     pub(crate) index: usize,
     spec: MountSpec,
     up: OnceLock<Mount>,
-    busy: AtomicU32, // thread id of who attaches, 0 for nobody
+    busy: AtomicU32,     // process id of who attaches, 0 for nobody
+    refused: AtomicBool, // and the user was told why
 }
 
 static MOUNTS: [OnceLock<Mounted>; MOUNTS_MAX] = [const { OnceLock::new() }; MOUNTS_MAX];
@@ -70,7 +71,7 @@ pub(crate) fn parse(value: &[u8]) {
         local.push(0);
         let shadowed = CStr::from_bytes_with_nul(&local).is_ok_and(|path| raw::stat(path, false).is_ok());
         CAREFUL.fetch_or(shadowed, Ordering::Relaxed);
-        let mounted = Mounted { index, spec, up: OnceLock::new(), busy: AtomicU32::new(0) };
+        let mounted = Mounted { index, spec, up: OnceLock::new(), busy: AtomicU32::new(0), refused: AtomicBool::new(false) };
         if slot.set(mounted).is_ok() {
             index += 1;
         }
@@ -78,6 +79,10 @@ pub(crate) fn parse(value: &[u8]) {
     if index > 0 {
         let _ = ROOT.set(dnfs::mount::runtime_root().into_os_string().as_encoded_bytes().to_vec());
         learn_root_device();
+        dnfs::report_to(|event| match event {
+            dnfs::Event::NotResponding(server) => say_aside(format_args!("server {server} does not answer; waiting")),
+            dnfs::Event::Answers(server) => say_aside(format_args!("server {server} answers again")),
+        });
         ANY.store(true, Ordering::Release);
     }
 }
@@ -157,7 +162,9 @@ impl Mounted {
                 Ok(mount) => Ok(self.up.get_or_init(|| mount)),
                 Err(error) => {
                     let path = OsStr::from_bytes(&self.spec.local_path).to_string_lossy();
-                    say(format_args!("cannot mount {} at {path}: {error}", self.spec.url));
+                    if !self.refused.swap(true, Ordering::Relaxed) {
+                        say(format_args!("cannot mount {} at {path}: {error}", self.spec.url));
+                    }
                     Err(Out::from(error))
                 }
             },

@@ -1,6 +1,7 @@
 //! What we say on stderr: only what the user must know, and traces when `MILLRACE_LOG` is set.
 
 use crate::raw;
+use crate::table::{self, Found};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -25,6 +26,17 @@ impl Write for Line {
 
 /// Writes a line to descriptor 2, wherever that leads: to a file on a mount as well.
 pub(crate) fn say(text: std::fmt::Arguments<'_>) {
+    write(text, true);
+}
+
+/// Writes a line if `MILLRACE_LOG` is set and stderr is not on a mount: for who is in the middle of a call to the server.
+pub(crate) fn say_aside(text: std::fmt::Arguments<'_>) {
+    if TRACING.load(Ordering::Relaxed) {
+        write(text, false);
+    }
+}
+
+fn write(text: std::fmt::Arguments<'_>, to_mounts: bool) {
     let mut line = Line { bytes: [0; 1024], used: 0 };
     let _ = line.write_str("millrace: ");
     let _ = line.write_fmt(text);
@@ -35,11 +47,11 @@ pub(crate) fn say(text: std::fmt::Arguments<'_>) {
     if SAYING.swap(true, Ordering::Acquire) {
         return;
     }
-    match crate::table::find(2) {
-        Ok(crate::table::Found::Elsewhere) => drop(raw::write(2, line)),
-        Ok(crate::table::Found::File(file)) => drop(crate::data::write_here(&file, line)),
-        Ok(crate::table::Found::Directory(..)) => {}
-        Err(_) => drop(crate::table::known(2).map(|file| crate::data::write_here(&file, line))),
+    match table::find(2) {
+        Ok(Found::Elsewhere) => drop(raw::write(2, line)),
+        Ok(Found::File(file)) if to_mounts => drop(crate::data::write_here(&file, line)),
+        Err(_) if to_mounts => drop(table::known(2).map(|file| crate::data::write_here(&file, line))),
+        Ok(Found::File(_) | Found::Directory(..)) | Err(_) => {}
     }
     SAYING.store(false, Ordering::Release);
 }

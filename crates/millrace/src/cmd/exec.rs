@@ -109,6 +109,9 @@ fn prepare_and_run(args: &Args) -> Result<ExitCode, Hinted> {
     let mut expected = Vec::new();
     for text in &args.mounts {
         let spec = MountSpec::parse(text.as_bytes()).with_context(|| format!("cannot use --mount {}", text.display()))?;
+        if text.as_bytes().contains(&b'\n') {
+            return Err(anyhow!("cannot use --mount {}: it has a line feed in it", text.display()).into());
+        }
         let path = PathBuf::from(OsString::from_vec(spec.local_path.clone()));
         if expected.iter().any(|(other, _): &(PathBuf, u64)| other.starts_with(&path) || path.starts_with(other)) {
             return Err(anyhow!("cannot use --mount {}: mount paths overlap", text.display()).into());

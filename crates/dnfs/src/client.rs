@@ -162,7 +162,15 @@ impl Client {
             link.resend_after = link.resend_after.min(export::MOUNT_ANSWER);
         }
         let always_stable = url.options.stable == crate::options::StablePolicy::Always;
-        Self { link, pool: Pool::new(), parts, slot_count: url.options.slot_count, always_stable, tally: Tally::default(), proven: AtomicU64::new(0) }
+        Self {
+            link,
+            pool: Pool::new(),
+            parts,
+            slot_count: url.options.slot_count,
+            always_stable,
+            tally: Tally::default(),
+            proven: AtomicU64::new(0),
+        }
     }
 
     /// The same client rooted at a directory below.

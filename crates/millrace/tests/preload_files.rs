@@ -192,6 +192,34 @@ print(open("t").read()[-13:], end="")
 }
 
 #[test]
+fn cpp_streams_follow_a_redirected_descriptor() {
+    let world = World::new("cpp");
+    let source = world.scratch.path().join("s.cpp");
+    let text = "#include <cstdio>\n#include <fstream>\n#include <iostream>\n\
+                int main() { std::cout << \"cout\" << std::endl; puts(\"puts\"); fflush(stdout); std::cerr << \"cerr\\n\"; \
+                std::ofstream(\"/db/made\") << \"made\\n\"; std::ifstream in(\"/db/made\"); std::cout << in.rdbuf(); }\n";
+    std::fs::write(&source, text).unwrap();
+    let program = world.scratch.path().join("s");
+    let Some(compiler) = find_program("c++") else { return skip("no C++ compiler") };
+    succeed(Command::new(compiler).arg("-o").arg(&program).arg(&source));
+    assert_eq!(world.shell(&format!("{} > /db/out 2>&1; cat /db/out", program.display())), "cout\nputs\ncerr\nmade\n");
+}
+
+#[test]
+fn sqlite_keeps_a_database_on_a_mount() {
+    let Some(sqlite) = find_program("sqlite3") else { return skip("no sqlite3") };
+    let world = World::new("sqlite");
+    let run = |words: &str| succeed(world.exec(sqlite.to_str().unwrap()).arg("/db/s.db").arg(words));
+    run("create table t(a integer primary key, b); insert into t(b) select hex(randomblob(100)) from generate_series(1, 20000)");
+    assert_eq!(run("begin; delete from t where a % 2; rollback; select count(*) from t; pragma integrity_check"), "20000\nok\n");
+    let wal = run(
+        "pragma locking_mode=exclusive; pragma journal_mode=wal; update t set b = 'x' where a < 100; select count(*) from t where b = 'x'",
+    );
+    assert_eq!(wal, "exclusive\nwal\n99\n");
+    world.nothing_left_behind();
+}
+
+#[test]
 fn two_execs_see_one_state() {
     let world = World::new("two-execs");
     world.shell("mkdir /db/d; echo first > /db/d/f");

@@ -314,3 +314,42 @@ hooks! {
         glob_through(flags, into, |flags| real(pattern, flags, error, into))
     }
 }
+
+/// libc's tree walkers open directories inside libc, where they would find the mirror's empty ones.
+fn no_walk(path: *const c_char) -> Result<(), Out> {
+    if !crate::mounts::any() {
+        return Err(Out::Pass);
+    }
+    match place::target_or_linked(libc::AT_FDCWD, path)? {
+        Target::At(..) => Err(Out::Errno(libc::EOPNOTSUPP)),
+        Target::Local(_) => Err(Out::Pass),
+    }
+}
+
+fn no_tree(paths: *const *const c_char) -> Result<*mut c_void, Out> {
+    if crate::mounts::any() {
+        let each = (0..).map_while(|index| ffi::take(paths.wrapping_add(index)).filter(|path| !path.is_null()));
+        for path in each {
+            match no_walk(path) {
+                Ok(()) | Err(Out::Pass) => {}
+                Err(refused) => return Err(refused),
+            }
+        }
+    }
+    Err(Out::Pass)
+}
+
+hooks! {
+    /// ftw(3).
+    fn ftw(path: *const c_char, visit: *const c_void, depth: c_int) -> c_int { no_walk(path).map(|()| -1) }
+    /// ftw(3).
+    fn ftw64(path: *const c_char, visit: *const c_void, depth: c_int) -> c_int { no_walk(path).map(|()| -1) }
+    /// nftw(3).
+    fn nftw(path: *const c_char, visit: *const c_void, depth: c_int, flags: c_int) -> c_int { no_walk(path).map(|()| -1) }
+    /// nftw(3).
+    fn nftw64(path: *const c_char, visit: *const c_void, depth: c_int, flags: c_int) -> c_int { no_walk(path).map(|()| -1) }
+    /// fts_open(3).
+    fn fts_open(paths: *const *const c_char, options: c_int, order: *const c_void) -> *mut c_void { no_tree(paths) }
+    /// fts_open(3).
+    fn fts64_open(paths: *const *const c_char, options: c_int, order: *const c_void) -> *mut c_void { no_tree(paths) }
+}

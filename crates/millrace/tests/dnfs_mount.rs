@@ -1,4 +1,5 @@
 //! The mount of the Direct NFS client against a running filer: what several processes of one host see of each other.
+#![allow(clippy::unwrap_used, reason = "a panic is a test's verdict")]
 
 #[path = "support/mounted.rs"]
 mod mounted;

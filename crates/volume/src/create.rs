@@ -111,6 +111,7 @@ impl Volume {
         check_size(kind, &set)?;
         let mut set = volume.owned(&descriptor, set, owner)?;
         dir.0.mark_change();
+        let making = dir.0.making.write();
         make(&descriptor)?;
         let flags = if kind == Kind::Directory { libc::O_RDONLY | libc::O_DIRECTORY } else { libc::O_PATH };
         let access = if kind == Kind::Directory { Access::Read } else { Access::Path };
@@ -130,6 +131,7 @@ impl Volume {
                 return Err(error);
             }
         };
+        drop(making);
         let stat = sys::stat(&fd)?;
         let node = volume.node_of(&fd, &stat, Some((dir, name)))?;
         node.0.mark_change();

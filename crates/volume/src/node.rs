@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use crate::flush::FlushTurns;
 use crate::handle::Handle;
@@ -96,6 +96,8 @@ pub(crate) struct NodeInner {
     pub(crate) place: Mutex<Option<Place>>,
     /// Orders attribute changes with their guard.
     pub(crate) change: Mutex<()>,
+    /// Of a directory: held while something in it has its name but not yet its owner and mode.
+    pub(crate) making: RwLock<()>,
     pub(crate) turns: FlushTurns,
     /// Touched since the last eviction pass.
     pub(crate) used: AtomicBool,
@@ -116,6 +118,7 @@ impl NodeInner {
             kind,
             fileid,
             parent_hint,
+            making: RwLock::new(()),
             handle: OnceLock::new(),
             descriptor: Mutex::new(None),
             place: Mutex::new(None),

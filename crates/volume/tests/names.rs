@@ -226,3 +226,24 @@ fn pipes_and_sockets_are_made_and_never_opened() {
         volume.remove(&root, name.as_bytes()).unwrap();
     }
 }
+
+#[test]
+fn directory_is_never_found_before_it_has_its_owner_and_mode() {
+    let scratch = Scratch::new();
+    let volume = scratch.open();
+    let root = volume.root();
+    let set = SetAttr { mode: Some(0o750), ..SetAttr::default() };
+    let names: Vec<Vec<u8>> = (0..300).map(|number| format!("d{number}").into_bytes()).collect();
+    std::thread::scope(|scope| {
+        scope.spawn(|| names.iter().for_each(|name| drop(volume.mkdir(&root, name, &set, owner()).unwrap())));
+        for name in &names {
+            let attr = loop {
+                match volume.lookup(&root, name) {
+                    Ok((_, attr)) => break attr,
+                    Err(error) => assert_eq!(error, Error::NoEntry),
+                }
+            };
+            assert_eq!((attr.uid, attr.mode), (owner().uid, 0o750));
+        }
+    });
+}

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Where the volume appears; there is no such path on the host.
 pub const MOUNT: &str = "/millrace-db";
@@ -135,6 +135,15 @@ impl RemoteCluster {
 
 impl Drop for RemoteCluster {
     fn drop(&mut self) {
+        // SIGQUIT to the postmaster first: it removes its shared memory even when the mount no longer answers.
+        let leaders: Vec<u32> = { self.pids().into_iter().filter(|pid| self.sessions.borrow().contains(pid)).collect() };
+        for leader in &leaders {
+            let _ = Command::new("kill").args(["-QUIT", &leader.to_string()]).output();
+        }
+        let end = Instant::now() + Duration::from_secs(10);
+        while leaders.iter().any(|pid| Path::new("/proc").join(pid.to_string()).exists()) && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(20)); // between looks
+        }
         self.kill();
     }
 }

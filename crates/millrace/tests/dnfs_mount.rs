@@ -393,6 +393,8 @@ fn other_volume_under_the_same_address_is_never_taken_for_the_old_one() {
     assert!(matches!(mounted::try_attach(&url), Err(Error::Segment(SegmentError::VolumeReplaced))));
     drop(held);
     let fresh = attach(&url);
+    let placeholders = std::fs::read_dir(fresh.runtime_dir().join("p")).unwrap().count();
+    assert_eq!(placeholders, 0, "no file of the new volume may meet a placeholder of the old one");
     assert!(at(&fresh, "data").object.is_none());
     assert!(mounted.mount.walk(b"data", true).is_err());
     second.kill();

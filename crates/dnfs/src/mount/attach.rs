@@ -8,7 +8,7 @@ use crate::client::{Client, MountParts};
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::segment::{Segment, SegmentError, StoredParts, local};
-use crate::sys::shm::{FileLock, effective_uid};
+use crate::sys::shm::{Errno, FileLock, effective_uid, unlink};
 use crate::url::NfsUrl;
 
 impl Mount {
@@ -77,6 +77,13 @@ fn create(directory: &RuntimeDir, identity: u64, spec: &MountSpec, who: &Credent
             }
         }
         old.retire();
+        // The new segment gives the same names to other files, which must find no placeholder of the old ones.
+        for (file, _) in old.live_files() {
+            match unlink(&directory.placeholder(file)) {
+                Ok(()) | Err(Errno(libc::ENOENT)) => {}
+                Err(errno) => return Err(local("remove a placeholder")(errno).into()),
+            }
+        }
     }
     let client = Client::mount(&spec.url, who)?;
     let segment = Segment::create(directory, identity, &stored_of(&client.parts()))?;

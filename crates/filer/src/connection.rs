@@ -29,6 +29,7 @@ pub(crate) struct Connection {
 struct Outbox {
     pending: Vec<u8>, // replies of workers, while another thread sends
     sending: bool,    // a thread owns the sending side of the socket
+    waiting: bool,    // the connection's own thread wants it next
     broken: bool,     // a send failed: the connection is of no use any more
 }
 
@@ -63,8 +64,10 @@ impl Connection {
     fn send(&self, bytes: &[u8]) -> io::Result<()> {
         let mut outbox = self.outbox();
         while outbox.sending {
+            outbox.waiting = true;
             outbox = self.sent.wait(outbox).unwrap_or_else(PoisonError::into_inner);
         }
+        outbox.waiting = false;
         if outbox.broken {
             return Err(ErrorKind::BrokenPipe.into());
         }
@@ -120,8 +123,12 @@ impl Connection {
             }
             if outbox.pending.is_empty() {
                 outbox.sending = false;
+                let waiting = outbox.waiting;
                 drop(outbox);
-                self.sent.notify_one();
+                // A wake-up is a system call even when nobody sleeps.
+                if waiting {
+                    self.sent.notify_one();
+                }
                 return result;
             }
             let pending = std::mem::take(&mut outbox.pending);

@@ -4,12 +4,17 @@ use nfs_proto::nfs3::{self, Fattr, FileHandle, FileType, NfsStatus, NfsTime, Spe
 use volume::{Attr, Error, Handle, Kind, SetAttr, SetTime, Stability, Time};
 
 /// The status of an error of the volume.
-pub(crate) const fn status(error: &Error) -> NfsStatus {
+pub(crate) fn status(error: &Error) -> NfsStatus {
     match error {
         Error::NotPermitted => NfsStatus::Perm,
         Error::NoEntry => NfsStatus::NoEnt,
         // A poisoned volume has lost data once; nothing it says may look like success.
-        Error::Io(_) | Error::Poisoned => NfsStatus::Io,
+        Error::Poisoned => NfsStatus::Io,
+        Error::Io(errno) => {
+            // The wire has one word for all of these; the host's own is only here.
+            tracing::warn!(error = %std::io::Error::from_raw_os_error(*errno), "the host's file system failed a call");
+            NfsStatus::Io
+        }
         Error::Access => NfsStatus::Acces,
         Error::Exists => NfsStatus::Exist,
         Error::CrossDevice => NfsStatus::XDev,

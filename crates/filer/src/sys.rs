@@ -85,6 +85,12 @@ impl StopSignals {
     }
 }
 
+/// Makes a write past the file size limit (`ulimit -f`) an error of that call, EFBIG, instead of the end of the filer.
+pub fn ignore_file_size_signal() {
+    // SAFETY: SIG_IGN is a valid disposition for SIGXFSZ; no handler of ours is involved.
+    let _ = unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 /// Has the allocator map blocks of 128 KiB and more apart, so that a buffer for a large transfer goes back to the system
 /// when it is dropped, and share few heaps between the threads: memory then follows what is in use.
 pub fn keep_memory_small() {

@@ -6,7 +6,7 @@ use nfs_proto::nfs3::{
 };
 use nfs_proto::rpc::ReplyStatus;
 use nfs_proto::xdr::encode_to;
-use volume::{Kind, Node};
+use volume::{Error, Kind, Node};
 
 use super::{Context, Done, arguments, fail, refused, status};
 use crate::convert;
@@ -24,7 +24,11 @@ pub(super) fn lookup(context: &Context<'_>, args: &DirOpArgs<'_>) -> LookupResul
         if !context.caller.may_search(&attr) {
             return Err(NfsStatus::Acces);
         }
-        let (node, attr) = context.filer.volume.lookup(&dir, args.name.0).map_err(status)?;
+        let (node, attr) = context.filer.volume.lookup(&dir, args.name.0).map_err(|error| match error {
+            // LOOKUP has no word for another device (RFC 1813 3.3.3); what is mounted inside is not exported.
+            Error::CrossDevice => NfsStatus::Acces,
+            other => status(other),
+        })?;
         let object = context.handle(&node).ok_or(NfsStatus::ServerFault)?;
         Ok((object, attr))
     })();

@@ -62,6 +62,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     init_log();
     // Before any thread is started, so that none of them is hit.
     let signals = sys::StopSignals::block();
+    sys::ignore_file_size_signal();
     sys::keep_memory_small();
     let (server, admin) = start(&args)?;
     admin.serve(&server).context("cannot start a thread for the admin socket")?;

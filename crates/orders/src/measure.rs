@@ -181,6 +181,7 @@ impl Measure {
             connection_losses: about.connection_losses,
             unfinished: about.unfinished,
             driver_cpu: about.driver_cpu,
+            ..OrdersRun::default()
         }
     }
 
@@ -252,6 +253,7 @@ fn record(tally: &Tally) -> TransactionRecord {
         retries: tally.retries,
         response_us: tally.response.summary(),
         histogram_v2_base64: tally.response.to_v2_base64(),
+        ..TransactionRecord::default()
     }
 }
 

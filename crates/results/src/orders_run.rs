@@ -11,7 +11,7 @@ pub const ORDERS_RUN_SCHEMA: u32 = 1;
 pub const ORDERS_DISCLAIMER: &str = "derived from the TPC-C specification; not comparable to published TPC-C results";
 
 /// One run of the order-entry load over its measured interval (after warm-up).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct OrdersRun {
     /// [`ORDERS_RUN_SCHEMA`].
     pub schema: u32,
@@ -19,18 +19,46 @@ pub struct OrdersRun {
     pub disclaimer: String,
     /// Warehouses in the database.
     pub warehouses: u32,
-    /// Terminals, each with its own connection.
+    /// Terminals (closed, paced) or workers that take due transactions (open).
     pub users: u32,
+    /// Database sessions they share; 0 in records of before: one per user.
+    #[serde(default)]
+    pub connections: u32,
     /// Threads of the driver.
     pub threads: u32,
     /// Seed of all random choices of the run.
     pub seed: u64,
-    /// How a terminal chooses its warehouse: `all-warehouses` draws one per transaction.
+    /// Warehouses the run worked on, from the first; 0 in records of before: all.
+    #[serde(default)]
+    pub active_warehouses: u32,
+    /// How a terminal chooses its warehouse: `all-warehouses` draws one per transaction,
+    /// `home-warehouse` stays with one (ten terminals per warehouse).
     pub terminals: String,
-    /// `closed`: each user sends the next transaction when the last one ended.
+    /// `closed`: each user sends the next transaction when the last one ended. `paced`: keying and
+    /// think times of the specification. `open-constant`, `open-poisson`: transactions become due at
+    /// a rate, whatever the database does.
     pub load_model: String,
-    /// `deck` or `weighted`.
+    /// `statements` of the client or `functions` stored in the database; empty in records of
+    /// before: statements.
+    #[serde(default)]
+    pub mode: String,
+    /// `deck` or `weights`.
     pub mix: String,
+    /// Weights the mix was drawn with, when not dealt from the deck, in per cent.
+    #[serde(default)]
+    pub mix_weights: Option<MixPercent>,
+    /// What keying and think times (paced) were multiplied by; absent: as the specification has them.
+    #[serde(default)]
+    pub time_scale: Option<f64>,
+    /// The offered load and what became of it (open model only).
+    #[serde(default)]
+    pub offered: Option<Offered>,
+    /// `direct` or `deferred`; empty in records of before: direct.
+    #[serde(default)]
+    pub deliveries: String,
+    /// Deliveries that were queued and done behind the terminals (deferred only).
+    #[serde(default)]
+    pub deferred: Option<DeferredDeliveries>,
     /// Isolation level of the transactions.
     pub isolation: String,
     /// What the database says of itself.
@@ -53,10 +81,19 @@ pub struct OrdersRun {
     pub driver_cpu: CpuTime,
     /// New orders committed in each whole second of the interval.
     pub per_second: Vec<u64>,
+    /// Each whole second of the interval, in order.
+    #[serde(default)]
+    pub series: Vec<SeriesSecond>,
     /// Share of each transaction among those finished, in per cent.
     pub mix_percent: MixPercent,
     /// What was really drawn, against the rules of the load.
     pub audit: Audit,
+    /// The run held against the ranges of the specification.
+    #[serde(default)]
+    pub conform: Conform,
+    /// The drivers whose records were merged into this one; empty for a single driver.
+    #[serde(default)]
+    pub drivers: Vec<DriverRecord>,
 }
 
 /// One record for each of the five transactions.
@@ -85,11 +122,124 @@ pub struct TransactionRecord {
     pub errors: u64,
     /// Repeated after a deadlock or serialization failure.
     pub retries: u64,
-    /// Response times in microseconds: first attempt to acknowledgement, retries included,
-    /// committed and rolled back on purpose.
+    /// Response times in microseconds, retries included, committed and rolled back on purpose.
+    /// From the first attempt (closed) or from the moment the transaction was due (paced, open),
+    /// to the acknowledgement; of a deferred Delivery, to its being queued.
     pub response_us: ResponseSummary,
     /// The histogram behind `response_us`: HDR V2, base64, microseconds.
     pub histogram_v2_base64: String,
+    /// Service times in microseconds: from the first attempt on a session to the acknowledgement,
+    /// without what was waited before; the same as `response_us` in a closed loop whose users have
+    /// a session each.
+    #[serde(default)]
+    pub service_us: ResponseSummary,
+    /// The histogram behind `service_us`: HDR V2, base64, microseconds; empty in records of before.
+    #[serde(default)]
+    pub service_histogram_v2_base64: String,
+}
+
+/// The load an open run offered, over the measured interval.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Offered {
+    /// Transactions per second that were to become due.
+    pub rate_per_s: f64,
+    /// `constant` or `poisson`.
+    pub arrivals: String,
+    /// Became due in the interval.
+    pub due: u64,
+    /// Of these, started and ended, by whatever outcome.
+    pub finished: u64,
+    /// Of these, never started because the queue of due work was full.
+    pub refused: u64,
+    /// Of these, still queued when the run ended: never started.
+    pub left: u64,
+    /// Most transactions that were due and not yet started at one time.
+    pub queued_max: u64,
+    /// Transactions the queue of due work can hold.
+    pub queue_limit: u64,
+}
+
+/// Deliveries done behind the terminals, over the measured interval (clause 2.7.2).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeferredDeliveries {
+    /// Queued in the interval.
+    pub queued: u64,
+    /// Completed in the interval.
+    pub completed: u64,
+    /// Of the completed ones, within 80 seconds of being queued, per cent.
+    pub within_80_s_percent: f64,
+    /// Most deliveries in the queue at one time.
+    pub queued_max: u64,
+    /// Still queued when the run ended: never done.
+    pub left: u64,
+    /// From being queued to the acknowledgement of the whole delivery, in microseconds.
+    pub completion_us: ResponseSummary,
+    /// The histogram behind `completion_us`: HDR V2, base64, microseconds.
+    pub histogram_v2_base64: String,
+}
+
+/// One second of the measured interval; a transaction belongs to the second it ended in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct SeriesSecond {
+    /// Seconds since the start of the interval, from 0.
+    pub second: u32,
+    /// New orders committed.
+    pub orders: u64,
+    /// Transactions of all kinds, errors left out.
+    pub transactions: u64,
+    /// Transactions that ended by an error.
+    pub errors: u64,
+    /// Median response time of all kinds, in microseconds; 0 when nothing ended.
+    pub response_p50_us: u64,
+    /// 90th percentile of the same.
+    pub response_p90_us: u64,
+    /// Longest of the same.
+    pub response_max_us: u64,
+}
+
+/// A run held against the ranges of the specification.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Conform {
+    /// Whether every judged item is within its range; false when nothing was judged.
+    pub passed: bool,
+    /// What a reader must know besides, such as scaled times.
+    pub notes: Vec<String>,
+    /// Every item.
+    pub items: Vec<ConformItem>,
+}
+
+/// One rule, what was found, and what is allowed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ConformItem {
+    /// The rule, with its unit.
+    pub name: String,
+    /// Clause of the TPC-C specification (5.11) it stands in.
+    pub clause: String,
+    /// What the run has.
+    pub found: f64,
+    /// Least allowed, if bounded below.
+    pub least: Option<f64>,
+    /// Most allowed, if bounded above.
+    pub most: Option<f64>,
+    /// Whether `found` is within; true for an item that was not judged.
+    pub passed: bool,
+    /// Why the item was not judged, such as too few transactions or a rule of another load model.
+    pub not_judged: Option<String>,
+}
+
+/// One of several drivers of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DriverRecord {
+    /// Its name in the run.
+    pub name: String,
+    /// Where it ran.
+    pub host: String,
+    /// Users it drove.
+    pub users: u32,
+    /// `finished` or `lost`.
+    pub status: String,
+    /// Seconds of the measured interval without it.
+    pub lost_s: f64,
 }
 
 /// CPU time in seconds.
@@ -144,6 +294,9 @@ mod tests {
         for field in ["count", "rolled_back", "errors", "retries", "histogram_v2_base64"] {
             assert!(json.get(field).is_some(), "{field}");
         }
+        for field in ["service_us", "service_histogram_v2_base64"] {
+            assert!(json.get(field).is_some(), "{field}");
+        }
         for field in ["mean", "p50", "p90", "p95", "p99", "p999", "max"] {
             assert!(json["response_us"].get(field).is_some(), "{field}");
         }
@@ -151,5 +304,28 @@ mod tests {
         for field in ["new_order", "payment", "order_status", "delivery", "stock_level"] {
             assert!(transactions.get(field).is_some(), "{field}");
         }
+    }
+
+    #[test]
+    fn a_record_of_before_the_load_models_is_read() {
+        let mut json = serde_json::to_value(OrdersRun { users: 8, ..OrdersRun::default() }).unwrap();
+        let fields = json.as_object_mut().unwrap();
+        for field in [
+            "connections",
+            "active_warehouses",
+            "mode",
+            "mix_weights",
+            "time_scale",
+            "offered",
+            "deliveries",
+            "deferred",
+            "series",
+            "conform",
+            "drivers",
+        ] {
+            assert!(fields.remove(field).is_some(), "{field}");
+        }
+        let run: OrdersRun = serde_json::from_value(json).unwrap();
+        assert_eq!((run.users, run.connections, run.series.len(), run.conform.passed), (8, 0, 0, false));
     }
 }

@@ -124,10 +124,8 @@ fn record(response_us: u64) -> OrdersRun {
 }
 
 fn empty_record() -> OrdersRun {
-    use results::orders_run::{Audit, CpuTime, MixPercent, Transactions};
     OrdersRun {
         schema: 1,
-        disclaimer: String::new(),
         warehouses: 8,
         users: 8,
         threads: 2,
@@ -141,12 +139,6 @@ fn empty_record() -> OrdersRun {
         measured_s: 30.0,
         oets_per_minute: 1.0,
         orders: 1,
-        transactions: Transactions::default(),
-        connection_losses: 0,
-        unfinished: 0,
-        driver_cpu: CpuTime::default(),
-        per_second: Vec::new(),
-        mix_percent: MixPercent::default(),
-        audit: Audit::default(),
+        ..OrdersRun::default()
     }
 }

@@ -382,6 +382,7 @@ pub(crate) fn conclude(
         against_first,
         gates,
         environment,
+        ..Comparison::default()
     }
 }
 

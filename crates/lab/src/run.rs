@@ -169,9 +169,8 @@ impl Bench<'_> {
             cpu: cpu_between(&start.cpu, &end.cpu),
             host_busy_s: end.host.busy_s - start.host.busy_s,
             waits: shares(&waits),
-            checks: results::compare::Checks::default(),
             proof,
-            step_s: BTreeMap::new(),
+            ..Run::default()
         };
         Ok((run, record))
     }

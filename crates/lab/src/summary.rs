@@ -41,18 +41,7 @@ pub(crate) fn skipped(path: StoragePath, reason: &str) -> PathResult {
         tuning: "untuned".to_owned(),
         status: PathStatus::Skipped,
         reason: Some(reason.to_owned()),
-        oets_per_minute: None,
-        response_ms: BTreeMap::new(),
-        block_read_us: None,
-        cpu: None,
-        checks: None,
-        bottleneck: None,
-        io: None,
-        load: None,
-        layout: None,
-        caching: None,
-        proof: None,
-        runs: Vec::new(),
+        ..PathResult::default()
     }
 }
 
@@ -89,7 +78,7 @@ pub(crate) fn measured(path: StoragePath, runs: Vec<Run>, records: &[OrdersRun],
         reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
         oets_per_minute: MeanInterval::of(&oets),
         response_ms: response_ms(records),
-        block_read_us: (reads > 0).then(|| BlockReadUs { mean: read_ms * 1e3 / reads as f64, p50: None, p99: None }),
+        block_read_us: (reads > 0).then(|| BlockReadUs { mean: read_ms * 1e3 / reads as f64, ..BlockReadUs::default() }),
         bottleneck: Some(bottleneck(&runs, &cpu, &io, common)),
         cpu: Some(cpu),
         checks: Some(checks),

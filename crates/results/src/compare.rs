@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::curves::{CurvePoint, LadderStep};
 use crate::environment::Environment;
 use crate::statistics::{Difference, MeanInterval};
 
@@ -14,7 +15,7 @@ use crate::statistics::{Difference, MeanInterval};
 pub const SCHEMA: u32 = 1;
 
 /// One comparison of storage paths.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// Version of this record's shape ([`SCHEMA`]).
     pub schema: u32,
@@ -46,6 +47,15 @@ pub struct Comparison {
     pub gates: Vec<Gate>,
     /// Where it was measured.
     pub environment: Environment,
+    /// Every load that was tried, when load was searched or swept; empty otherwise.
+    #[serde(default)]
+    pub curve: Vec<CurvePoint>,
+    /// Steps between two tunings, each alone and added up; empty without a ladder.
+    #[serde(default)]
+    pub ladder: Vec<LadderStep>,
+    /// What each tuning sets, by its name: knob (`database.work_mem`, `dnfs.slots`) to value with unit.
+    #[serde(default)]
+    pub tunings: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 /// The plan as it was carried out.
@@ -82,7 +92,7 @@ pub struct PlanRecord {
 }
 
 /// Whether a path was measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PathStatus {
     /// Ran, and every proof and check passed.
@@ -90,11 +100,12 @@ pub enum PathStatus {
     /// Ran, but a proof or a check failed: the figures must not be used.
     NotValid,
     /// Not run; `reason` says why.
+    #[default]
     Skipped,
 }
 
 /// What one storage path gave.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PathResult {
     /// `local`, `dnfs`, `iscsi`, `knfs` or `fc`.
     pub name: String,
@@ -156,7 +167,7 @@ pub struct ResponseMs {
 }
 
 /// Time of one block read in microseconds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct BlockReadUs {
     /// Mean over the measured intervals: `blk_read_time` by `blks_read`.
     pub mean: f64,
@@ -164,6 +175,13 @@ pub struct BlockReadUs {
     pub p50: Option<f64>,
     /// 99th percentile; absent while the database tells only sums.
     pub p99: Option<f64>,
+    /// The time of every block read, merged over the runs: HDR V2, base64, microseconds. Absent while
+    /// only sums are known.
+    #[serde(default)]
+    pub histogram_v2_base64: Option<String>,
+    /// Who timed the reads of the histogram: `database`, `client` or `array`.
+    #[serde(default)]
+    pub histogram_source: Option<String>,
 }
 
 /// Processor time in seconds.
@@ -223,7 +241,7 @@ pub struct Checks {
 }
 
 /// What limited a path.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bottleneck {
     /// `cpu`, `storage_reads`, `log_writes`, `locks`, `interference` or `unclear`.
     pub kind: String,
@@ -253,7 +271,7 @@ pub struct Io {
 }
 
 /// Evidence that the database's reads took the path they are booked on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Proof {
     /// What the database's reads are held against: `filer_reads` or `read_calls`.
     pub kind: String,
@@ -272,7 +290,7 @@ pub struct Proof {
 }
 
 /// One run on one path.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// Place in the whole sequence, from 1.
     pub sequence: u32,
@@ -290,6 +308,12 @@ pub struct Run {
     pub oets_per_minute: f64,
     /// Orders in each second of the interval.
     pub per_second: Vec<u64>,
+    /// Orders in each second of the warm-up that was dropped before; empty when it was not kept.
+    #[serde(default)]
+    pub warmup_per_second: Vec<u64>,
+    /// Moments at which a checkpoint ended, in seconds since the interval began; negative in the warm-up.
+    #[serde(default)]
+    pub checkpoint_ends_s: Vec<f64>,
     /// Database counters over the interval.
     pub database: DatabaseCounters,
     /// Filer counters over the interval; empty on a path without our filer.

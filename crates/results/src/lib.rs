@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod compare;
+pub mod curves;
 pub mod environment;
 pub mod filer_stats;
 pub mod histogram;

@@ -107,7 +107,7 @@ fn run(path: StoragePath, round: u32, orders: u64, blocks_read: u64, share: f64,
             failures: (0..failed).map(|number| format!("condition {number}")).collect(),
         },
         proof: judge(witness, bytes, Some((bytes as f64 * share) as u64)),
-        step_s: BTreeMap::new(),
+        ..Run::default()
     }
 }
 

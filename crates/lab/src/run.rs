@@ -164,6 +164,8 @@ impl Bench<'_> {
             orders: record.orders,
             oets_per_minute: record.oets_per_minute,
             per_second: record.per_second.clone(),
+            series: record.series.clone(),
+            conform: (!record.conform.items.is_empty()).then(|| record.conform.clone()),
             database,
             filer: filer::between(&start.filer, &end.filer),
             cpu: cpu_between(&start.cpu, &end.cpu),

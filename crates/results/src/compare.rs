@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::curves::{CurvePoint, LadderStep};
 use crate::environment::Environment;
+use crate::orders_run::{Conform, SeriesSecond};
 use crate::statistics::{Difference, MeanInterval};
 
 /// Version of the record's shape.
@@ -308,6 +309,12 @@ pub struct Run {
     pub oets_per_minute: f64,
     /// Orders in each second of the interval.
     pub per_second: Vec<u64>,
+    /// The driver's time series over the interval; empty in records of before.
+    #[serde(default)]
+    pub series: Vec<SeriesSecond>,
+    /// The run held against the ranges of the specification, when the driver did so.
+    #[serde(default)]
+    pub conform: Option<Conform>,
     /// Orders in each second of the warm-up that was dropped before; empty when it was not kept.
     #[serde(default)]
     pub warmup_per_second: Vec<u64>,

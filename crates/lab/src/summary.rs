@@ -111,6 +111,7 @@ pub(crate) fn against_first(paths: &[PathResult]) -> Vec<Against> {
             cpu_ratio: share(cpu.s_per_1000_orders, first_cpu.s_per_1000_orders),
             difference,
             text: format!("{} at {ratio:.2} x the OETs of {}; {words}", path.name, first.name),
+            ..Against::default()
         }
     })
     .collect()
@@ -318,7 +319,7 @@ fn bottleneck(runs: &[Run], cpu: &Cpu, io: &Io, common: Common) -> Bottleneck {
         common.users,
         if words.is_empty() { "none".to_owned() } else { words.join(", ") },
     );
-    Bottleneck { kind: kind.to_owned(), evidence }
+    Bottleneck { kind: kind.to_owned(), evidence, ..Bottleneck::default() }
 }
 
 /// Wait events of PostgreSQL by what is waited for.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::curves::{CurvePoint, LadderStep};
 use crate::environment::Environment;
+use crate::judgement::{FixedLoad, Little, Prediction, ReadLatency, RelativeDifference, SlotUse, Steady, Wire};
 use crate::orders_run::{Conform, SeriesSecond};
 use crate::statistics::{Difference, MeanInterval};
 
@@ -46,6 +47,9 @@ pub struct Comparison {
     pub against_first: Vec<Against>,
     /// Promises the plan asked to be tested.
     pub gates: Vec<Gate>,
+    /// Points kept out of a model's fit, predicted and measured.
+    #[serde(default)]
+    pub predictions: Vec<Prediction>,
     /// Where it was measured.
     pub environment: Environment,
     /// Every load that was tried, when load was searched or swept; empty otherwise.
@@ -138,6 +142,27 @@ pub struct PathResult {
     pub caching: Option<String>,
     /// Evidence that the database's reads took this path.
     pub proof: Option<Proof>,
+    /// Steady-state test of the runs.
+    #[serde(default)]
+    pub steady: Option<Steady>,
+    /// Little's law as a check of the measuring itself, one entry for each thing in flight.
+    #[serde(default)]
+    pub little: Vec<Little>,
+    /// Times of single block reads seen by our own client, over all runs.
+    #[serde(default)]
+    pub read_latency: Option<ReadLatency>,
+    /// Slots of our client in use, over all runs.
+    #[serde(default)]
+    pub slot_use: Option<SlotUse>,
+    /// Relative CPU cost as TR-3408 and TR-3495 have it: (host CPU % / OETs) x K, K such that the first path has 1.
+    #[serde(default)]
+    pub relative_cpu_cost: Option<f64>,
+    /// Context switches for one order, by owner.
+    #[serde(default)]
+    pub context_switches_per_order: BTreeMap<String, f64>,
+    /// Bytes on the wire for one order, all headers included, both directions.
+    #[serde(default)]
+    pub wire_bytes_per_order: Option<f64>,
     /// The runs, in the order they were carried out.
     pub runs: Vec<Run>,
 }
@@ -217,6 +242,13 @@ pub struct Cpu {
     pub host_busy_share: f64,
     /// Share that was busy with processes this comparison did not start, 0 to 1.
     pub others_busy_share: f64,
+    /// Seconds the host's processors spent in soft interrupts (network mostly), by anybody. The kernel may
+    /// book part of it on the process that was interrupted, so it is not added to the owners.
+    #[serde(default)]
+    pub softirq_s: f64,
+    /// The same for 1,000 orders.
+    #[serde(default)]
+    pub softirq_s_per_1000_orders: f64,
 }
 
 /// Processor time of one owner.
@@ -244,10 +276,20 @@ pub struct Checks {
 /// What limited a path.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bottleneck {
-    /// `cpu`, `storage_reads`, `log_writes`, `locks`, `interference` or `unclear`.
+    /// `host_cpu`, `disk`, `concurrency`, `slots`, `one_connection`, `wal_fsync`, `lock_wait`, `driver`,
+    /// `interference` or `unclear`.
     pub kind: String,
     /// The figures that say so.
     pub evidence: String,
+    /// The class of TR-3322 section 3 it falls under: `host CPU`, `disk`, `concurrency`; empty when none does.
+    #[serde(default)]
+    pub class: String,
+    /// What to try next.
+    #[serde(default)]
+    pub next: String,
+    /// Share of a transaction's time by what was waited for, 0 to 1, largest first.
+    #[serde(default)]
+    pub shares: Vec<(String, f64)>,
 }
 
 /// Storage work over the measured intervals, as the database counts it.
@@ -329,6 +371,24 @@ pub struct Run {
     pub cpu: BTreeMap<String, CpuTime>,
     /// Host processor seconds that were busy, by anybody.
     pub host_busy_s: f64,
+    /// Of these, seconds in soft interrupts.
+    #[serde(default)]
+    pub softirq_s: f64,
+    /// Context switches over the interval, by owner.
+    #[serde(default)]
+    pub context_switches: BTreeMap<String, u64>,
+    /// Bytes on the wire over the interval; absent where nothing goes over a network.
+    #[serde(default)]
+    pub wire: Option<Wire>,
+    /// Block reads timed by our own client over the interval.
+    #[serde(default)]
+    pub read_latency: Option<ReadLatency>,
+    /// Slots of our client in use over the interval.
+    #[serde(default)]
+    pub slot_use: Option<SlotUse>,
+    /// The load as the driver applied it.
+    #[serde(default)]
+    pub load: Option<RunLoad>,
     /// Share of waits seen when sampling the database's sessions, 0 to 1 by wait event.
     pub waits: BTreeMap<String, f64>,
     /// Consistency conditions after this run.
@@ -337,6 +397,29 @@ pub struct Run {
     pub proof: Proof,
     /// Seconds spent on the steps around the interval, by step.
     pub step_s: BTreeMap<String, f64>,
+}
+
+/// The load of one run in figures, from the driver's record.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunLoad {
+    /// `closed`, `paced`, `open-constant` or `open-poisson`.
+    pub model: String,
+    /// Users, terminals or workers.
+    pub users: u32,
+    /// Database sessions.
+    pub connections: u32,
+    /// Transactions of all kinds that ended in the interval, those rolled back on purpose and errors included.
+    pub transactions: u64,
+    /// Sum of their service times in seconds: from the first attempt to the acknowledgement.
+    pub service_s: f64,
+    /// Sum of their response times in seconds (from the due time in paced and open).
+    pub response_s: f64,
+    /// Repeated after a deadlock or serialization failure.
+    pub retries: u64,
+    /// Threads of the driver.
+    pub threads: u32,
+    /// Warehouses worked on.
+    pub active_warehouses: u32,
 }
 
 /// Counters of the database over an interval.
@@ -357,6 +440,12 @@ pub struct DatabaseCounters {
     pub blocks_written: u64,
     /// Log bytes.
     pub log_bytes: u64,
+    /// Times the log was flushed to stable storage.
+    #[serde(default)]
+    pub log_syncs: u64,
+    /// Time in these flushes, milliseconds; 0 when the database does not time them.
+    #[serde(default)]
+    pub log_sync_ms: f64,
     /// Checkpoints, timed or asked for.
     pub checkpoints: u64,
     /// Transactions committed.
@@ -379,7 +468,7 @@ pub struct ProcedureCount {
 }
 
 /// One measured path against the first measured one.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Against {
     /// The first measured path.
     pub first: String,
@@ -391,12 +480,21 @@ pub struct Against {
     pub cpu_ratio: f64,
     /// Whether the intervals show a difference.
     pub difference: Difference,
+    /// Difference of the orders per minute with its interval, in percent of the first path's.
+    #[serde(default)]
+    pub orders_difference: Option<RelativeDifference>,
+    /// Difference of the processor time for 1,000 orders with its interval.
+    #[serde(default)]
+    pub cpu_difference: Option<RelativeDifference>,
+    /// Whether the processor costs may be compared at equal load.
+    #[serde(default)]
+    pub fixed_load: Option<FixedLoad>,
     /// The same in words.
     pub text: String,
 }
 
 /// A promise the plan asked to be tested.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Gate {
     /// What must hold.
     pub promise: String,

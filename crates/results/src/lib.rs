@@ -8,5 +8,6 @@ pub mod curves;
 pub mod environment;
 pub mod filer_stats;
 pub mod histogram;
+pub mod judgement;
 pub mod orders_run;
 pub mod statistics;

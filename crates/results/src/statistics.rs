@@ -20,7 +20,7 @@ pub struct MeanInterval {
 }
 
 /// What a comparison of two intervals may claim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Difference {
     /// The intervals do not overlap.
@@ -28,6 +28,7 @@ pub enum Difference {
     /// The intervals overlap: no difference shown.
     NotShown,
     /// Fewer than two runs on a side: nothing can be claimed.
+    #[default]
     Unknown,
 }
 

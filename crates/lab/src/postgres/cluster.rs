@@ -191,6 +191,7 @@ pub(crate) fn settings(buffers_bytes: u64, users: u32) -> Vec<(String, String)> 
         ("checkpoint_timeout", "30s".into()),
         ("checkpoint_completion_target", "0.9".into()),
         ("track_io_timing", "on".into()),
+        ("track_wal_io_timing", "on".into()),
         ("huge_pages", "off".into()),
         ("jit", "off".into()),
         ("log_checkpoints", "on".into()),

@@ -42,6 +42,14 @@ const WRITES_TO_16: &str = "select (buffers_checkpoint + buffers_clean + buffers
 const WRITES_FROM_17: &str = "select (select coalesce(sum(writes), 0)::int8 from pg_stat_io \
      where object = 'relation'), (num_timed + num_requested)::int8 from pg_stat_checkpointer";
 
+/// Log bytes, flushes and their time (with `track_wal_io_timing`), up to 17.
+const LOG_TO_17: &str = "select wal_bytes::int8, wal_sync::int8, wal_sync_time::float8 from pg_stat_wal";
+
+/// The same from 18 on, where the flushes moved.
+const LOG_FROM_18: &str = "select wal_bytes::int8, (select coalesce(sum(fsyncs), 0)::int8 from pg_stat_io \
+     where object = 'wal'), (select coalesce(sum(fsync_time), 0)::float8 from pg_stat_io where object = 'wal') \
+     from pg_stat_wal";
+
 impl Session {
     /// Connects; the caller retries while the server starts.
     pub(crate) fn open(dsn: &str) -> Result<Self, LabError> {
@@ -88,7 +96,7 @@ impl Session {
         let sums = self.row("read pg_stat_database", DATABASE_SUMS)?;
         let statement = if self.version >= 170_000 { WRITES_FROM_17 } else { WRITES_TO_16 };
         let writes = self.row("read the write counters", statement)?;
-        let log = self.row("read pg_stat_wal", "select wal_bytes::int8 from pg_stat_wal")?;
+        let log = self.row("read the log's counters", if self.version >= 180_000 { LOG_FROM_18 } else { LOG_TO_17 })?;
         let blocks_extended =
             if self.version < 160_000 { unsigned(&self.row("read the size of tables", BLOCKS_UP_TO_15)?, 0)? } else { 0 };
         Ok(DatabaseCounters {
@@ -104,6 +112,8 @@ impl Session {
             blocks_written: unsigned(&writes, 0)?,
             checkpoints: unsigned(&writes, 1)?,
             log_bytes: unsigned(&log, 0)?,
+            log_syncs: unsigned(&log, 1)?,
+            log_sync_ms: field(&log, 2)?,
         })
     }
 
@@ -187,6 +197,8 @@ pub(crate) fn between(before: &DatabaseCounters, after: &DatabaseCounters) -> Da
         block_write_ms: (after.block_write_ms - before.block_write_ms).max(0.0),
         blocks_written: after.blocks_written.saturating_sub(before.blocks_written),
         log_bytes: after.log_bytes.saturating_sub(before.log_bytes),
+        log_syncs: after.log_syncs.saturating_sub(before.log_syncs),
+        log_sync_ms: (after.log_sync_ms - before.log_sync_ms).max(0.0),
         checkpoints: after.checkpoints.saturating_sub(before.checkpoints),
         commits: after.commits.saturating_sub(before.commits),
         rollbacks: after.rollbacks.saturating_sub(before.rollbacks),

@@ -11,9 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use results::orders_run::{CpuTime, OrdersRun};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::ack_log::AckLog;
+use crate::cuts::{self, Cutter};
 use crate::database::{Config, Database};
 use crate::error::OrdersError;
 use crate::limits::{ERRORS_PRINTED_MAX, SECONDS_MAX, THREADS_MAX, USERS_MAX};
@@ -40,6 +41,30 @@ pub struct RunOptions {
     pub ack_log: Option<PathBuf>,
     /// Whether lost connections are opened again.
     pub reconnect: bool,
+    /// Number of the first user: 0, or what drivers before this one drive in the same run.
+    pub first_user: u32,
+}
+
+/// What ties a run to other drivers of the same run.
+#[derive(Debug)]
+pub struct Companions {
+    /// Told when every user is connected.
+    pub connected: oneshot::Sender<()>,
+    /// When the warm-up begins; dropped, the run is given up.
+    pub start: oneshot::Receiver<Instant>,
+    /// Seconds of the interval between two cuts.
+    pub cut_every_s: u64,
+    /// Gets the record of what was measured up to each cut, in order.
+    pub cuts: mpsc::UnboundedSender<OrdersRun>,
+}
+
+impl Companions {
+    /// Begins to collect the cuts of the threads; gives the gate to the start and where to tell the cuts.
+    fn welcome(self, threads: u32, facts: &RunFacts) -> (Gate, Cutter) {
+        let (to, parts) = mpsc::unbounded_channel();
+        tokio::spawn(cuts::collect(parts, threads, facts.clone(), self.cuts));
+        ((self.connected, self.start), Cutter::new(self.cut_every_s, to))
+    }
 }
 
 /// What happens in a run, as it happens.
@@ -75,6 +100,19 @@ pub enum Event {
 pub async fn run<D: Database>(
     database: &D,
     options: &RunOptions,
+    on_event: impl FnMut(&Event),
+) -> Result<OrdersRun, OrdersError> {
+    run_with(database, options, None, on_event).await
+}
+
+/// The same beside other drivers, who agree on the start and hear of the measurements.
+///
+/// # Errors
+/// As [`run`]; [`OrdersError::Thread`] when the start is never told.
+pub async fn run_with<D: Database>(
+    database: &D,
+    options: &RunOptions,
+    companions: Option<Companions>,
     mut on_event: impl FnMut(&Event),
 ) -> Result<OrdersRun, OrdersError> {
     check_options(options)?;
@@ -82,14 +120,28 @@ pub async fn run<D: Database>(
     let database_version = database.version().await?;
     let threads = options.threads.min(options.users);
     let ack_log = options.ack_log.as_deref().map(AckLog::open).transpose()?;
-    let shared = Arc::new(Shared::new(options, config.clone(), ack_log));
+    let facts = RunFacts {
+        warehouses: config.warehouses,
+        users: options.users,
+        threads,
+        seed: options.seed,
+        mix: options.mix,
+        isolation: database.isolation(),
+        database_version,
+        warmup: Duration::from_secs(options.warmup_s),
+        connection_losses: 0,
+        unfinished: 0,
+        driver_cpu: CpuTime::default(),
+    };
+    let (gate, cutter) = companions.map(|companions| companions.welcome(threads, &facts)).unzip();
+    let shared = Arc::new(Shared::new(options, config, ack_log, cutter));
     let handles: Vec<_> = (0..threads)
         .map(|thread| {
             let (database, shared) = (database.clone(), Arc::clone(&shared));
             tokio::task::spawn_blocking(move || run_thread(&database, &shared, thread, threads))
         })
         .collect();
-    let outcome = conduct(&shared, &mut on_event).await;
+    let outcome = conduct(&shared, gate, &mut on_event).await;
     if outcome.is_none() {
         shared.stop.store(true, Ordering::Relaxed);
     }
@@ -120,17 +172,10 @@ pub async fn run<D: Database>(
         measure.merge(part);
     }
     Ok(measure.into_record(RunFacts {
-        warehouses: config.warehouses,
-        users: options.users,
-        threads,
-        seed: options.seed,
-        mix: options.mix,
-        isolation: database.isolation(),
-        database_version,
-        warmup: Duration::from_secs(options.warmup_s),
         connection_losses: shared.connection_losses.load(Ordering::Relaxed),
         unfinished: shared.unfinished.load(Ordering::Relaxed),
         driver_cpu,
+        ..facts
     }))
 }
 
@@ -157,6 +202,8 @@ struct Shared {
     options: RunOptions,
     config: Config,
     ack_log: Option<AckLog>,
+    /// Where threads tell their cuts, when somebody asked for them.
+    cutter: Option<Cutter>,
     /// `None` until all users are connected; then the schedule, or `Some(None)`: never.
     start: watch::Sender<Option<Option<Schedule>>>,
     stop: AtomicBool,
@@ -173,11 +220,12 @@ struct Shared {
 }
 
 impl Shared {
-    fn new(options: &RunOptions, config: Config, ack_log: Option<AckLog>) -> Self {
+    fn new(options: &RunOptions, config: Config, ack_log: Option<AckLog>, cutter: Option<Cutter>) -> Self {
         Self {
             options: options.clone(),
             config,
             ack_log,
+            cutter,
             start: watch::channel(None).0,
             stop: AtomicBool::new(false),
             connected: AtomicU64::new(0),
@@ -231,8 +279,11 @@ impl Shared {
     }
 }
 
+/// Where others are told that all users are connected, and tell when the warm-up begins.
+type Gate = (oneshot::Sender<()>, oneshot::Receiver<Instant>);
+
 /// Starts the clock when all are connected and tells the marks; `None` when the run failed.
-async fn conduct(shared: &Shared, on_event: &mut impl FnMut(&Event)) -> Option<(Schedule, CpuTime)> {
+async fn conduct(shared: &Shared, gate: Option<Gate>, on_event: &mut impl FnMut(&Event)) -> Option<(Schedule, CpuTime)> {
     let users = u64::from(shared.options.users);
     while shared.connected.load(Ordering::Relaxed) < users {
         if shared.stopped() {
@@ -241,8 +292,15 @@ async fn conduct(shared: &Shared, on_event: &mut impl FnMut(&Event)) -> Option<(
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     on_event(&Event::Connected);
+    let began = match gate {
+        Some((connected, start)) => {
+            // A receiver that is gone shows in the start that never comes.
+            let _ = connected.send(());
+            start.await.ok()?
+        }
+        None => Instant::now(),
+    };
     shared.succeeded();
-    let began = Instant::now();
     let measure_from = began + Duration::from_secs(shared.options.warmup_s);
     let measure_upto = measure_from + Duration::from_secs(shared.options.measured_s);
     let schedule = Schedule { measure_from, measure_upto };

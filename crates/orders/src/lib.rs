@@ -11,6 +11,7 @@
 
 pub mod ack_log;
 pub mod checks;
+pub mod cuts;
 pub mod database;
 pub mod driver;
 pub mod error;

@@ -7,6 +7,7 @@ use results::orders_run::{
     Audit, CpuTime, MixPercent, ORDERS_DISCLAIMER, ORDERS_RUN_SCHEMA, OrdersRun, TransactionRecord, Transactions,
 };
 
+use crate::cuts::Cutter;
 use crate::inputs::{CustomerKey, NewOrderInput};
 use crate::mix::{Kind, MixRule};
 use crate::random::DISTRICTS;
@@ -54,6 +55,7 @@ pub struct Measure {
     tallies: [Tally; 5],
     drawn: Drawn,
     per_second: Vec<u64>,
+    cutter: Option<Cutter>,
 }
 
 impl Measure {
@@ -61,7 +63,34 @@ impl Measure {
     #[must_use]
     pub fn new(from: Instant, upto: Instant) -> Self {
         let seconds = (upto - from).as_secs() as usize;
-        Self { from, upto, tallies: Default::default(), drawn: Drawn::default(), per_second: vec![0; seconds] }
+        Self { from, upto, tallies: Default::default(), drawn: Drawn::default(), per_second: vec![0; seconds], cutter: None }
+    }
+
+    /// Tells what was measured at fixed moments of the interval as well.
+    #[must_use]
+    pub fn with_cuts(self, cutter: Option<Cutter>) -> Self {
+        Self { cutter, ..self }
+    }
+
+    /// Tells the cuts that are due at `now`.
+    pub(crate) fn tell_cuts(&mut self, now: Instant) {
+        if let Some(mut cutter) = self.cutter.take() {
+            cutter.tell(self, self.from, self.upto, now);
+            self.cutter = Some(cutter);
+        }
+    }
+
+    /// Nothing measured yet, over the same interval.
+    pub(crate) fn emptied(&self) -> Self {
+        Self::new(self.from, self.upto)
+    }
+
+    /// The same with the interval ending at `upto`, when nothing was measured after it yet.
+    pub(crate) fn cut_down_to(&self, upto: Instant) -> Self {
+        let seconds = (upto - self.from).as_secs() as usize;
+        let mut cut = Self { upto, cutter: None, ..self.clone() };
+        cut.per_second.truncate(seconds);
+        cut
     }
 
     /// Whether something that ends now counts.
@@ -72,6 +101,7 @@ impl Measure {
 
     /// Records a transaction that began at `began` and ended at `ended`; returns whether it counts.
     pub fn record(&mut self, kind: Kind, began: Instant, ended: Instant, how: Ended) -> bool {
+        self.tell_cuts(ended);
         if !self.counts(ended) {
             return false;
         }
@@ -261,27 +291,29 @@ fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
 }
 
+/// Facts of a run that was never made.
+#[cfg(test)]
+pub(crate) fn test_facts() -> RunFacts {
+    RunFacts {
+        warehouses: 2,
+        users: 4,
+        threads: 1,
+        seed: 1,
+        mix: MixRule::Deck,
+        isolation: "read committed, row locks",
+        database_version: "PostgreSQL 15".to_owned(),
+        warmup: Duration::from_millis(1),
+        connection_losses: 0,
+        unfinished: 0,
+        driver_cpu: CpuTime::default(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
-
-    fn facts() -> RunFacts {
-        RunFacts {
-            warehouses: 2,
-            users: 4,
-            threads: 1,
-            seed: 1,
-            mix: MixRule::Deck,
-            isolation: "read committed, row locks",
-            database_version: "PostgreSQL 15".to_owned(),
-            warmup: MS,
-            connection_losses: 0,
-            unfinished: 0,
-            driver_cpu: CpuTime::default(),
-        }
-    }
 
     #[test]
     fn only_what_ends_inside_the_interval_counts() {
@@ -290,7 +322,7 @@ mod tests {
         let ends = [from - MS, from, from + 1_999 * MS, from + 2_000 * MS];
         let counted = ends.map(|end| measure.record(Kind::NewOrder, from - 5 * MS, end, Ended::Committed));
         assert_eq!(counted, [false, true, true, false]);
-        let record = measure.into_record(facts());
+        let record = measure.into_record(test_facts());
         assert_eq!((record.orders, record.per_second), (2, vec![1, 1]));
         assert!((record.oets_per_minute - 60.0).abs() < 1e-9);
     }
@@ -306,7 +338,7 @@ mod tests {
         measure.record(Kind::Payment, from, from + MS, Ended::Committed);
         let mut twice = measure.clone();
         twice.merge(&measure);
-        let record = twice.into_record(facts());
+        let record = twice.into_record(test_facts());
         assert_eq!(record.orders, 2);
         let new_order = &record.transactions.new_order;
         assert_eq!((new_order.rolled_back, new_order.errors), (2, 2));

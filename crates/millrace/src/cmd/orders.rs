@@ -233,6 +233,7 @@ async fn run_load(args: RunArgs) -> anyhow::Result<ExitCode> {
         },
         ack_log: args.ack_log.clone(),
         reconnect: args.reconnect,
+        first_user: 0,
     };
     let mut marks = args.marks_fd.map(open_marks).transpose()?;
     for setting in database.unsafe_settings().await? {

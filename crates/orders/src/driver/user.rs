@@ -10,6 +10,7 @@ use rand::rngs::SmallRng;
 
 use super::{Schedule, Shared};
 use crate::checks::AcknowledgedOrder;
+use crate::cuts::keep_time;
 use crate::database::{Database, Failure, Terminal};
 use crate::error::OrdersError;
 use crate::inputs::{DeliveryInput, Inputs, NewOrderInput, OrderStatusInput, PaymentInput, StockLevelInput};
@@ -36,8 +37,12 @@ pub(super) async fn run_all<D: Database>(database: &D, shared: &Arc<Shared>, use
     }
     let mut start = shared.start.subscribe();
     let schedule = (*start.wait_for(Option::is_some).await.ok()?)??;
-    let measure = Measure::new(schedule.measure_from, schedule.measure_upto);
+    let measure = Measure::new(schedule.measure_from, schedule.measure_upto).with_cuts(shared.cutter.clone());
     let measure = Rc::new(RefCell::new(measure));
+    let timekeeper = shared.cutter.as_ref().map(|cutter| {
+        let measure = Rc::clone(&measure);
+        tokio::task::spawn_local(keep_time(measure, cutter.every_s(), schedule.measure_from, schedule.measure_upto))
+    });
     let tasks: Vec<_> = sessions
         .into_iter()
         .map(|(user, session)| {
@@ -57,6 +62,11 @@ pub(super) async fn run_all<D: Database>(database: &D, shared: &Arc<Shared>, use
         if let Err(error) = task.await {
             shared.fail(OrdersError::Thread { what: format!("a user of the driver: {error}") });
         }
+    }
+    if let Some(timekeeper) = timekeeper {
+        timekeeper.abort();
+        // Ended or aborted: either way it no longer holds the measurements.
+        let _ = timekeeper.await;
     }
     Rc::into_inner(measure).map(RefCell::into_inner)
 }
@@ -91,9 +101,11 @@ enum Done {
 impl<D: Database> User<D> {
     async fn run(mut self) {
         let options = &self.shared.options;
-        let mut rng = stream(options.seed, u64::from(self.user));
+        // Numbered through all drivers of a run: no two of them draw the same.
+        let number = options.first_user + self.user;
+        let mut rng = stream(options.seed, u64::from(number));
         let mut mix = Mix::new(options.mix);
-        let inputs = Inputs::new(self.shared.config.warehouses, self.shared.config.constants, self.user);
+        let inputs = Inputs::new(self.shared.config.warehouses, self.shared.config.constants, number);
         let grace_ends = self.schedule.measure_upto + Duration::from_secs(GRACE_S);
         while !self.shared.stopped() && Instant::now() < self.schedule.measure_upto {
             let kind = mix.draw(&mut rng);

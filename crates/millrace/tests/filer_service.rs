@@ -15,7 +15,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 use support::filer::Filer;
 use support::wire::{Wire, place, write_args};
-use support::{Scratch, await_until, millrace, text};
+use support::{Scratch, await_until, millrace, succeed, text};
 
 fn read(wire: &mut Wire, file: FileHandle, offset: u64, count: u32) -> Vec<u8> {
     let reply = wire.nfs(Procedure::Read, &ReadArgs { file, offset, count });
@@ -111,6 +111,20 @@ fn a_power_cut_without_the_loss_layer_is_refused() {
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     let output = millrace().args(["volume", "stats", "--admin", "/nowhere/admin.sock"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+}
+
+#[test]
+fn a_write_past_the_file_size_limit_is_an_answer_and_not_the_end_of_the_filer() {
+    let scratch = Scratch::new("fsize");
+    let filer = Filer::start(&scratch, &[]);
+    let mut wire = Wire::connect(filer.port);
+    let root = wire.root();
+    let file = wire.create(root, "f");
+    succeed(Command::new("prlimit").args(["--pid", &filer.pid().to_string(), "--fsize=65536"]));
+    let refused = wire.try_write(file, 65_536, &[1; 512], StableHow::FileSync).unwrap_err();
+    assert_eq!(refused.status, NfsStatus::FBig);
+    wire.write(file, 0, b"still served", StableHow::FileSync);
+    assert_eq!(read(&mut wire, file, 0, 100), b"still served");
 }
 
 #[test]

@@ -12,6 +12,18 @@ pub(crate) const USERS_MAX: u32 = 1_000;
 /// Most runs on one path: beyond that the interval hardly shrinks.
 pub(crate) const REPEATS_MAX: u32 = 50;
 
+/// Most arms of one comparison: with three runs of a minute each that is five hours.
+pub(crate) const ARMS_MAX: usize = 100;
+
+/// Most filers behind one database: each is a process with its threads on this host.
+pub(crate) const FILERS_MAX: u32 = 8;
+
+/// Longest label of a path: it stands in tables and file names.
+pub(crate) const LABEL_BYTES_MAX: usize = 32;
+
+/// Most users a search for a load may try; the database's connections are sized for it.
+pub(crate) const SEARCH_USERS_MAX: u32 = 256;
+
 /// Longest measured interval of one run: one day.
 pub(crate) const SECONDS_MAX: u64 = 86_400;
 

@@ -1,6 +1,11 @@
-//! What a comparison shall do: the plan file, the options over it, the order of runs and
-//! how long it will take.
+//! What a comparison shall do: the plan file, the options over it, and the arms they make.
 
+mod arm;
+mod load;
+mod order;
+mod tuning;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,9 +13,13 @@ use serde::Deserialize;
 
 use crate::error::LabError;
 use crate::limits::{
-    DATABASE_BASE_BYTES, REPEATS_MAX, RUN_GROWTH_BYTES, SECONDS_MAX, USERS_MAX, WAREHOUSE_BYTES, WAREHOUSES_MAX,
+    ARMS_MAX, DATABASE_BASE_BYTES, REPEATS_MAX, RUN_GROWTH_BYTES, SECONDS_MAX, USERS_MAX, WAREHOUSE_BYTES, WAREHOUSES_MAX,
 };
-use crate::paths::StoragePath;
+
+pub use arm::{Arm, Layout, PathSpec, Target};
+pub use load::{Level, Load};
+pub use order::{Estimate, interleave};
+pub use tuning::{Knob, TUNED, Tuning, UNTUNED};
 
 /// The plan carried out when none is named.
 pub const DEFAULT_PLAN: &str = include_str!("../../../plans/compare.toml");
@@ -18,11 +27,13 @@ pub const DEFAULT_PLAN: &str = include_str!("../../../plans/compare.toml");
 /// A plan ready to be carried out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// Paths in the order asked for; the first is what the others are held against.
-    pub paths: Vec<StoragePath>,
+    /// What is compared, in the order asked for; the first is what the others are held against.
+    pub arms: Vec<Arm>,
+    /// Sets of knobs by name, `untuned` and `tuned` among them.
+    pub tunings: BTreeMap<String, Tuning>,
     /// Warehouses to load.
     pub warehouses: u32,
-    /// Users without think time.
+    /// Users of an arm whose load names no number.
     pub users: u32,
     /// Threads of the driver.
     pub threads: u32,
@@ -45,8 +56,16 @@ pub struct Plan {
 /// Options of the command line that replace what the plan says.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Overrides {
-    /// `--paths`.
+    /// `--paths` and `--path`.
     pub paths: Option<Vec<String>>,
+    /// `--tuning`.
+    pub tunings: Option<Vec<String>>,
+    /// `--layout`.
+    pub layouts: Option<Vec<String>>,
+    /// `--medium`.
+    pub media: Option<Vec<String>>,
+    /// `--load`.
+    pub loads: Option<Vec<String>>,
     /// `--warehouses`.
     pub warehouses: Option<u32>,
     /// `--users`.
@@ -69,7 +88,18 @@ pub struct Overrides {
 #[serde(deny_unknown_fields)]
 struct PlanFile {
     schema: u32,
+    #[serde(default)]
     paths: Vec<String>,
+    #[serde(default)]
+    tunings: Vec<String>,
+    #[serde(default)]
+    layouts: Vec<String>,
+    #[serde(default)]
+    media: Vec<String>,
+    #[serde(default)]
+    arm: Vec<ArmSection>,
+    #[serde(default)]
+    tuning: BTreeMap<String, Tuning>,
     load: LoadSection,
     runs: RunsSection,
     database: DatabaseSection,
@@ -77,9 +107,23 @@ struct PlanFile {
     gates: GatesSection,
 }
 
+/// One arm written out, where a product of lists will not do.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ArmSection {
+    path: String,
+    tuning: Option<String>,
+    layout: Option<String>,
+    medium: Option<String>,
+    load: Option<String>,
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LoadSection {
+    /// Levels, one arm for each; `users` when empty.
+    #[serde(default)]
+    levels: Vec<String>,
     warehouses: u32,
     users: u32,
     threads: u32,
@@ -133,10 +177,13 @@ impl Plan {
         if file.schema != 1 {
             return Err(wrong(format!("read a plan of schema {}", file.schema), "this version reads schema 1"));
         }
-        let names = overrides.paths.clone().unwrap_or(file.paths);
+        let arms = arms_of(&file, overrides)?;
+        let mut tunings = Tuning::built_in();
+        tunings.extend(file.tuning);
         let budget = overrides.budget.clone().unwrap_or(file.runs.budget);
         let plan = Self {
-            paths: names.iter().map(|name| name.trim().parse()).collect::<Result<_, _>>()?,
+            arms,
+            tunings,
             warehouses: overrides.warehouses.unwrap_or(file.load.warehouses),
             users: overrides.users.unwrap_or(file.load.users),
             threads: file.load.threads,
@@ -163,16 +210,43 @@ impl Plan {
             let what = format!("give the buffers {} of the database", self.buffers_share);
             return Err(wrong(what, "buffers_share lies between 0.001 and 4"));
         }
-        if self.paths.is_empty() {
+        if self.arms.is_empty() {
             return Err(wrong("compare no paths".to_owned(), "name at least one with --paths"));
         }
-        let mut seen = self.paths.clone();
-        seen.sort_unstable();
-        seen.dedup();
-        if seen.len() != self.paths.len() {
-            return Err(wrong("compare a path with itself".to_owned(), "name each path once"));
+        if self.arms.len() > ARMS_MAX {
+            let what = format!("compare {} arms", self.arms.len());
+            return Err(wrong(what, &format!("paths by tunings, layouts, media and loads make at most {ARMS_MAX}")));
         }
-        Ok(())
+        let mut seen = BTreeSet::new();
+        for arm in &self.arms {
+            if !seen.insert(&arm.id) {
+                let what = format!("compare two arms named \"{}\"", arm.id);
+                return Err(wrong(what, "tell them apart with labels: --path local:a --path local:b"));
+            }
+            if !self.tunings.contains_key(&arm.tuning) {
+                let known: Vec<&str> = self.tunings.keys().map(String::as_str).collect();
+                return Err(wrong(format!("tune as \"{}\"", arm.tuning), &format!("this plan knows {}", known.join(", "))));
+            }
+        }
+        self.tunings.iter().try_for_each(|(name, tuning)| tuning.check(name))
+    }
+
+    /// The knobs of an arm.
+    #[must_use]
+    pub fn tuning_of(&self, arm: &Arm) -> &Tuning {
+        static NONE: Tuning =
+            Tuning { database: BTreeMap::new(), dnfs: BTreeMap::new(), filer: BTreeMap::new(), orders: BTreeMap::new() };
+        self.tunings.get(&arm.tuning).unwrap_or(&NONE)
+    }
+
+    /// Most users any arm may have, for the database's connection limit.
+    #[must_use]
+    pub fn users_most(&self) -> u32 {
+        let of = |arm: &Arm| match arm.load.level {
+            Level::Users(users) => users,
+            _ => crate::limits::SEARCH_USERS_MAX,
+        };
+        self.arms.iter().map(of).max().unwrap_or(self.users)
     }
 
     /// Bytes of the loaded database, estimated.
@@ -196,49 +270,6 @@ impl Plan {
     }
 }
 
-/// The order of runs: every round runs each path once, every second round backwards
-/// (A B, B A, …), so that a drift of the host does not become a difference of paths.
-#[must_use]
-pub fn interleave(paths: &[StoragePath], repeats: u32) -> Vec<(u32, StoragePath)> {
-    let mut order = Vec::new();
-    for round in 1..=repeats {
-        let mut turn = paths.to_vec();
-        if round % 2 == 0 {
-            turn.reverse();
-        }
-        order.extend(turn.into_iter().map(|path| (round, path)));
-    }
-    order
-}
-
-/// How long things take: guesses at first, what was measured later.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Estimate {
-    /// Making and loading the database.
-    pub load: Duration,
-    /// One run with everything around it.
-    pub run: Duration,
-}
-
-impl Estimate {
-    /// First guess for a plan.
-    #[must_use]
-    pub fn of(plan: &Plan) -> Self {
-        let warehouses = f64::from(plan.warehouses);
-        let copy_s = plan.database_bytes() as f64 / 250e6;
-        Self {
-            load: Duration::from_secs_f64(6.0 + 3.0 * warehouses),
-            run: Duration::from_secs_f64(8.0 + copy_s + 0.5 * warehouses + (plan.seconds + plan.warmup_seconds) as f64),
-        }
-    }
-
-    /// Whole comparison of `runs` runs.
-    #[must_use]
-    pub fn whole(&self, runs: usize) -> Duration {
-        self.load + self.run * u32::try_from(runs).unwrap_or(u32::MAX)
-    }
-}
-
 /// `90`, `90s`, `12m` or `1h`.
 ///
 /// # Errors
@@ -259,6 +290,77 @@ pub fn parse_duration(text: &str) -> Result<Duration, LabError> {
         .ok_or_else(|| wrong(format!("understand \"{text}\" as a time"), "write a number and s, m or h: 12m"))
 }
 
+/// Every path with every tuning, layout, medium and load; or the arms the plan wrote out.
+fn arms_of(file: &PlanFile, overrides: &Overrides) -> Result<Vec<Arm>, LabError> {
+    let pick = |option: &Option<Vec<String>>, plan: &[String], default: &str| match option {
+        Some(given) => given.clone(),
+        None if plan.is_empty() => vec![default.to_owned()],
+        None => plan.to_vec(),
+    };
+    let users = overrides.users.unwrap_or(file.load.users);
+    let tunings = pick(&overrides.tunings, &file.tunings, UNTUNED);
+    let layouts = pick(&overrides.layouts, &file.layouts, "one");
+    let media: Vec<Option<String>> = match &overrides.media {
+        Some(given) => given.iter().cloned().map(Some).collect(),
+        None if file.media.is_empty() => vec![None],
+        None => file.media.iter().cloned().map(Some).collect(),
+    };
+    let loads: &[String] = if overrides.users.is_some() { &[] } else { &file.load.levels };
+    let loads = pick(&overrides.loads, loads, &format!("users={users}"));
+    let mut sections: Vec<ArmSection> = Vec::new();
+    let written_out = overrides.paths.is_none() && !file.arm.is_empty();
+    let paths = if written_out { &Vec::new() } else { overrides.paths.as_ref().unwrap_or(&file.paths) };
+    for path in paths {
+        for tuning in &tunings {
+            for layout in &layouts {
+                for medium in &media {
+                    sections.extend(loads.iter().map(|load| ArmSection {
+                        path: path.clone(),
+                        tuning: Some(tuning.clone()),
+                        layout: Some(layout.clone()),
+                        medium: medium.clone(),
+                        load: Some(load.clone()),
+                    }));
+                }
+            }
+        }
+    }
+    if written_out {
+        sections.extend(file.arm.iter().cloned());
+    }
+    let default = |given: Option<String>, list: &[String]| given.or_else(|| list.first().cloned()).unwrap_or_default();
+    let arms = sections.into_iter().map(|section| {
+        Ok(Arm {
+            id: String::new(),
+            path: section.path.parse()?,
+            tuning: default(section.tuning, &tunings),
+            layout: default(section.layout, &layouts).parse()?,
+            medium: section.medium.or_else(|| media.first().cloned().flatten()),
+            load: default(section.load, &loads).parse()?,
+        })
+    });
+    let mut arms = arms.collect::<Result<Vec<Arm>, LabError>>()?;
+    name_arms(&mut arms);
+    Ok(arms)
+}
+
+/// Gives each arm its name: path and label, and whatever else varies within the plan.
+pub(crate) fn name_arms(arms: &mut [Arm]) {
+    let varies = |part: &dyn Fn(&Arm) -> String| arms.iter().map(part).collect::<BTreeSet<_>>().len() > 1;
+    let tuning = varies(&|arm| arm.tuning.clone());
+    let layout = varies(&|arm| arm.layout.to_string());
+    let medium = varies(&|arm| arm.medium.clone().unwrap_or_default());
+    let load = varies(&|arm| arm.load.to_string());
+    for arm in arms {
+        let mut words = vec![arm.path.name()];
+        words.extend(tuning.then(|| arm.tuning.clone()));
+        words.extend(layout.then(|| arm.layout.to_string()));
+        words.extend(arm.medium.clone().filter(|_| medium));
+        words.extend(load.then(|| arm.load.to_string()));
+        arm.id = words.join(" ");
+    }
+}
+
 fn within(what: &str, value: u64, least: u64, most: u64) -> Result<(), LabError> {
     if (least..=most).contains(&value) {
         return Ok(());
@@ -266,14 +368,14 @@ fn within(what: &str, value: u64, least: u64, most: u64) -> Result<(), LabError>
     Err(wrong(format!("use {value} {what}"), &format!("{what} lie between {least} and {most}")))
 }
 
-fn wrong(what: String, hint: &str) -> LabError {
+pub(crate) fn wrong(what: String, hint: &str) -> LabError {
     LabError::Plan { what, hint: hint.to_owned() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use StoragePath::{Dnfs, Local};
+    use crate::paths::StoragePath::{Dnfs, Local};
 
     fn default_plan() -> Plan {
         Plan::parse(DEFAULT_PLAN, &Overrides::default()).unwrap()
@@ -282,9 +384,10 @@ mod tests {
     #[test]
     fn built_in_plan_is_sound_and_ends_within_its_budget() {
         let plan = default_plan();
-        assert_eq!(plan.paths[..2], [Local, Dnfs]);
+        assert_eq!([plan.arms[0].path.kind, plan.arms[1].path.kind], [Local, Dnfs]);
+        assert_eq!(plan.arms[1].id, "dnfs");
         assert!(plan.budget <= Duration::from_secs(600));
-        let measured = plan.paths.iter().filter(|path| path.not_built().is_none()).count();
+        let measured = plan.arms.iter().filter(|arm| arm.path.kind.not_built().is_none()).count();
         let whole = Estimate::of(&plan).whole(measured * plan.repeats as usize);
         assert!(whole <= plan.budget, "{whole:?}");
         assert!((plan.buffers_share - 0.25).abs() < 1e-9);
@@ -302,7 +405,7 @@ mod tests {
             ..Overrides::default()
         };
         let plan = Plan::parse(DEFAULT_PLAN, &overrides).unwrap();
-        assert_eq!((plan.paths.as_slice(), plan.warehouses, plan.seconds), (&[Dnfs][..], 2, 5));
+        assert_eq!((plan.arms.len(), plan.arms[0].path.kind, plan.warehouses, plan.seconds), (1, Dnfs, 2, 5));
         assert_eq!((plan.repeats, plan.budget, plan.dnfs_share_min), (1, Duration::from_secs(90), None));
         assert_eq!(plan.users, default_plan().users);
     }
@@ -317,6 +420,8 @@ mod tests {
             Overrides { paths: Some(vec!["local".into(), "local".into()]), ..Overrides::default() },
             Overrides { paths: Some(vec!["nvme".into()]), ..Overrides::default() },
             Overrides { budget: Some("soon".into()), ..Overrides::default() },
+            Overrides { tunings: Some(vec!["warp".into()]), ..Overrides::default() },
+            Overrides { loads: Some(vec!["users=0".into()]), ..Overrides::default() },
         ];
         for overrides in cases {
             let error = Plan::parse(DEFAULT_PLAN, &overrides).unwrap_err();
@@ -325,18 +430,35 @@ mod tests {
     }
 
     #[test]
+    fn arms_are_every_path_with_every_tuning_and_named_by_what_varies() {
+        let overrides = Overrides {
+            paths: Some(vec!["local".into(), "dnfs:new=nfs://filer/vol".into()]),
+            tunings: Some(vec!["untuned".into(), "tuned".into()]),
+            media: Some(vec!["fc15k".into()]),
+            users: Some(5),
+            ..Overrides::default()
+        };
+        let plan = Plan::parse(DEFAULT_PLAN, &overrides).unwrap();
+        let names: Vec<&str> = plan.arms.iter().map(|arm| arm.id.as_str()).collect();
+        assert_eq!(names, ["local untuned", "local tuned", "dnfs:new untuned", "dnfs:new tuned"]);
+        assert!(plan.arms.iter().all(|arm| arm.medium.as_deref() == Some("fc15k") && arm.load == Load::users(5)));
+        assert!(plan.tuning_of(&plan.arms[1]).database.contains_key("max_wal_size"));
+    }
+
+    #[test]
+    fn arms_written_out_and_their_tunings_are_read() {
+        let text = DEFAULT_PLAN.replace("[load]", "[[arm]]\npath = \"local\"\n[[arm]]\npath = \"dnfs\"\ntuning = \"old\"\nlayout = \"split\"\n[tuning.old.dnfs]\nslots = 4\n[load]");
+        let plan = Plan::parse(&text, &Overrides::default()).unwrap();
+        let names: Vec<&str> = plan.arms.iter().map(|arm| arm.id.as_str()).collect();
+        assert_eq!(names, ["local untuned one", "dnfs old split"]);
+        assert_eq!(plan.tuning_of(&plan.arms[1]).on_url("nfs://h/v"), "nfs://h/v?slots=4");
+    }
+
+    #[test]
     fn unknown_key_is_named() {
         let text = DEFAULT_PLAN.replace("warehouses =", "warehouse =");
         let error = Plan::parse(&text, &Overrides::default()).unwrap_err();
         assert!(error.to_string().contains("unknown field `warehouse`"), "{error}");
-    }
-
-    #[test]
-    fn runs_alternate_so_that_drift_cancels() {
-        let order = interleave(&[Local, Dnfs], 3);
-        let names: Vec<_> = order.iter().map(|(_, path)| *path).collect();
-        assert_eq!(names, [Local, Dnfs, Dnfs, Local, Local, Dnfs]);
-        assert_eq!(order[3].0, 2);
     }
 
     #[test]

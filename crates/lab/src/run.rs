@@ -13,7 +13,7 @@ use crate::error::LabError;
 use crate::filer::{self, Filer};
 use crate::limits::WAIT_SAMPLE_EVERY;
 use crate::paths::StoragePath;
-use crate::plan::Plan;
+use crate::plan::{Arm, Plan};
 use crate::postgres::cluster::{ClusterPlace, Server};
 use crate::postgres::counters;
 use crate::procfs::{self, HostCpu};
@@ -39,12 +39,26 @@ pub(crate) struct Bench<'a> {
     pub(crate) block_bytes: u64,
 }
 
-/// Place of a run in the sequence.
+/// One run to be carried out.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Turn {
-    pub(crate) path: StoragePath,
+pub(crate) struct Turn<'a> {
+    pub(crate) arm: &'a Arm,
+    /// Place in the whole sequence, from 1.
     pub(crate) sequence: u32,
+    /// Round, from 1.
     pub(crate) round: u32,
+    /// What is asked of the driver.
+    pub(crate) order: RunOrder,
+}
+
+impl Turn<'_> {
+    fn path(&self) -> StoragePath {
+        self.arm.path.kind
+    }
+
+    fn name(&self) -> &str {
+        &self.arm.id
+    }
 }
 
 /// Everything that is counted, at one moment.
@@ -65,20 +79,20 @@ struct Stage {
 
 impl Bench<'_> {
     /// Carries one run out. Returns what was counted here and the driver's own record.
-    pub(crate) fn run(&self, turn: Turn, progress: &mut Progress<'_>) -> Result<(Run, OrdersRun), LabError> {
+    pub(crate) fn run(&self, turn: Turn<'_>, progress: &mut Progress<'_>) -> Result<(Run, OrdersRun), LabError> {
         let mut steps = Steps::new();
-        let directory = match turn.path {
+        let directory = match turn.path() {
             StoragePath::Dnfs => "export",
             _ => "local",
         };
         let data = self.work.path(directory).join(DATA);
-        progress.step(&format!("{}: restoring the loaded state ({})", turn.path, self.method.name()));
+        progress.step(&format!("{}: restoring the loaded state ({})", turn.name(), self.method.name()));
         restore::restore(&self.work.path("master").join(DATA), &data, self.method, &self.place.user, &mut |bytes| {
             progress.bytes(bytes);
         })?;
         steps.done("restore");
 
-        progress.step(&format!("{}: starting", turn.path));
+        progress.step(&format!("{}: starting", turn.name()));
         let mut stage = self.start(turn)?;
         steps.done("start");
 
@@ -88,11 +102,11 @@ impl Bench<'_> {
         let (run, record) = self.measure(turn, &orders, &mut stage, progress)?;
         steps.done("measure");
 
-        progress.step(&format!("{}: checking consistency", turn.path));
+        progress.step(&format!("{}: checking consistency", turn.name()));
         let checks = orders.check(turn.sequence)?;
         steps.done("check");
 
-        progress.step(&format!("{}: stopping", turn.path));
+        progress.step(&format!("{}: stopping", turn.name()));
         let Stage { server, filer } = stage;
         server.stop()?;
         filer.map_or(Ok(()), Filer::stop)?;
@@ -101,10 +115,10 @@ impl Bench<'_> {
         Ok((Run { checks, step_s: steps.seconds, ..run }, record))
     }
 
-    fn start(&self, turn: Turn) -> Result<Stage, LabError> {
+    fn start(&self, turn: Turn<'_>) -> Result<Stage, LabError> {
         let logs = self.work.path("logs");
-        let database_log = logs.join(format!("database-{}-{}.log", turn.sequence, turn.path));
-        if turn.path != StoragePath::Dnfs {
+        let database_log = logs.join(format!("database-{}-{}.log", turn.sequence, turn.path()));
+        if turn.path() != StoragePath::Dnfs {
             let data = self.work.path("local").join(DATA);
             return Ok(Stage { server: self.place.start(&[], &data, &[], database_log)?, filer: None });
         }
@@ -122,37 +136,30 @@ impl Bench<'_> {
 
     fn measure(
         &self,
-        turn: Turn,
+        turn: Turn<'_>,
         orders: &Orders<'_>,
         stage: &mut Stage,
         progress: &mut Progress<'_>,
     ) -> Result<(Run, OrdersRun), LabError> {
-        let plan = self.plan;
-        let order = RunOrder {
-            users: plan.users,
-            threads: plan.threads,
-            seconds: plan.seconds,
-            warmup_seconds: plan.warmup_seconds,
-            seed: plan.seed + u64::from(turn.round) - 1,
-        };
+        let order = turn.order;
         let before = stage.sample(None)?;
-        let witness_before = stage.witness(turn.path, &before);
-        progress.step(&format!("{}: warming up {} s", turn.path, plan.warmup_seconds));
+        let witness_before = stage.witness(turn.path(), &before);
+        progress.step(&format!("{}: warming up {} s", turn.name(), turn.order.warmup_seconds));
         let mut driver = orders.start(order, turn.sequence)?;
         stage.await_mark(&mut driver, Mark::Measuring, &mut BTreeMap::new())?;
         let start = stage.sample(Some(&driver))?;
-        progress.step(&format!("{}: measuring {} s", turn.path, plan.seconds));
+        progress.step(&format!("{}: measuring {} s", turn.name(), turn.order.seconds));
         let mut waits = BTreeMap::new();
         stage.await_mark(&mut driver, Mark::Measured, &mut waits)?;
         let end = stage.sample(Some(&driver))?;
         let record = driver.finish()?;
         let settled = stage.server.session().settled_counters(Duration::from_secs(10))?;
         let after = Sample { database: settled, ..stage.sample(None)? };
-        let witness_after = stage.witness(turn.path, &after);
+        let witness_after = stage.witness(turn.path(), &after);
 
         let whole = counters::between(&before.database, &after.database);
         let seen = witness_before.zip(witness_after).map(|(then, now)| now.saturating_sub(then));
-        let proof = proof::judge(witness(turn.path), whole.blocks_read * self.block_bytes, seen);
+        let proof = proof::judge(witness(turn.path()), whole.blocks_read * self.block_bytes, seen);
         let database =
             DatabaseCounters { checksum_failures: whole.checksum_failures, ..counters::between(&start.database, &end.database) };
         let run = Run {

@@ -12,6 +12,7 @@ use results::statistics::{Difference, MeanInterval};
 
 use crate::limits::READS_PER_ORDER_MIN;
 use crate::paths::StoragePath;
+use crate::plan::Arm;
 use crate::proof;
 
 /// Share of the host that others may use before the figures are called disturbed.
@@ -34,19 +35,25 @@ pub(crate) struct Common {
     pub(crate) buffers_bytes: u64,
 }
 
-/// A path that was not run.
-pub(crate) fn skipped(path: StoragePath, reason: &str) -> PathResult {
+/// An arm that was not run.
+pub(crate) fn skipped(arm: &Arm, reason: &str) -> PathResult {
     PathResult {
-        name: path.name().to_owned(),
-        tuning: "untuned".to_owned(),
+        name: arm.path.kind.name().to_owned(),
+        arm: arm.id.clone(),
+        label: arm.path.label.clone(),
+        target: arm.path.target.as_ref().map(ToString::to_string),
+        medium: arm.medium.clone(),
+        layout_name: Some(arm.layout.to_string()),
+        load_level: Some(arm.load.to_string()),
+        tuning: arm.tuning.clone(),
         status: PathStatus::Skipped,
         reason: Some(reason.to_owned()),
         ..PathResult::default()
     }
 }
 
-/// The result of a path from its runs and the driver's records of them.
-pub(crate) fn measured(path: StoragePath, runs: Vec<Run>, records: &[OrdersRun], common: Common) -> PathResult {
+/// The result of an arm from its runs and the driver's records of them.
+pub(crate) fn measured(arm: &Arm, runs: Vec<Run>, records: &[OrdersRun], common: Common) -> PathResult {
     let oets: Vec<f64> = runs.iter().map(|run| run.oets_per_minute).collect();
     let checks = join_checks(&runs);
     let proof = proof::join(&runs.iter().map(|run| &run.proof).collect::<Vec<_>>());
@@ -84,11 +91,12 @@ pub(crate) fn measured(path: StoragePath, runs: Vec<Run>, records: &[OrdersRun],
         checks: Some(checks),
         io: Some(io),
         load: Some(load_words(records)),
-        layout: Some(layout(path).to_owned()),
-        caching: Some(caching(path, common)),
+        layout: Some(layout(arm.path.kind).to_owned()),
+        caching: Some(caching(arm.path.kind, common)),
+        users: records.first().map(|record| record.users),
         proof,
         runs,
-        ..skipped(path, "")
+        ..skipped(arm, "")
     }
 }
 
@@ -105,12 +113,12 @@ pub(crate) fn against_first(paths: &[PathResult]) -> Vec<Against> {
             Difference::Unknown => "one run each: no interval, no claim",
         };
         Against {
-            first: first.name.clone(),
-            path: path.name.clone(),
+            first: first.arm.clone(),
+            path: path.arm.clone(),
             oets_ratio: ratio,
             cpu_ratio: share(cpu.s_per_1000_orders, first_cpu.s_per_1000_orders),
             difference,
-            text: format!("{} at {ratio:.2} x the OETs of {}; {words}", path.name, first.name),
+            text: format!("{} at {ratio:.2} x the OETs of {}; {words}", path.arm, first.arm),
             ..Against::default()
         }
     })
@@ -119,7 +127,8 @@ pub(crate) fn against_first(paths: &[PathResult]) -> Vec<Against> {
 
 /// The gate on `dnfs`, when the plan has one and both sides ran.
 pub(crate) fn gates(against: &[Against], dnfs_share_min: Option<f64>) -> Vec<Gate> {
-    let found = against.iter().find(|line| line.path == StoragePath::Dnfs.name());
+    let of_dnfs = |arm: &str| arm.split([':', ' ']).next() == Some(StoragePath::Dnfs.name());
+    let found = against.iter().find(|line| of_dnfs(&line.path));
     let gate = found.zip(dnfs_share_min).map(|(line, least)| Gate {
         promise: format!("OETs of dnfs at least {least} of those of {}", line.first),
         found: line.oets_ratio,
@@ -136,28 +145,32 @@ pub(crate) fn notes(path: &PathResult) -> Vec<String> {
         let percent = cpu.others_busy_share * 100.0;
         notes.push(format!(
             "{}: processes outside the comparison used {percent:.0} % of the host while it was measured",
-            path.name
+            path.arm
         ));
     }
     if path.io.as_ref().is_some_and(|io| io.checkpoints == 0) {
-        notes.push(format!("{}: no checkpoint ended inside the measured intervals", path.name));
+        notes.push(format!("{}: no checkpoint ended inside the measured intervals", path.arm));
     }
     let errors: u64 = path.response_ms.values().map(|response| response.errors).sum();
     if errors > 0 {
-        notes.push(format!("{}: {errors} transactions ended with an error", path.name));
+        notes.push(format!("{}: {errors} transactions ended with an error", path.arm));
     }
     notes
 }
 
 /// The sentence at the top.
 pub(crate) fn verdict(paths: &[PathResult], against: &[Against]) -> String {
-    let bad: Vec<&str> = paths.iter().filter(|path| path.status == PathStatus::NotValid).map(|path| path.name.as_str()).collect();
+    let bad: Vec<&str> = paths.iter().filter(|path| path.status == PathStatus::NotValid).map(|path| path.arm.as_str()).collect();
     if !bad.is_empty() {
         return format!("Not valid: {} failed a proof or a check, so nothing may be concluded.", bad.join(" and "));
     }
-    let title = |name: &str| name.parse::<StoragePath>().map_or_else(|_| name.to_owned(), |path| path.title().to_owned());
+    // The name of an arm begins with its path; what follows tells it from the others.
+    let title = |arm: &str| {
+        let (path, rest) = arm.split_at(arm.find([':', ' ']).unwrap_or(arm.len()));
+        path.parse::<StoragePath>().map_or_else(|_| arm.to_owned(), |path| path.title().to_owned() + rest)
+    };
     let figure = |name: &str| {
-        let path = paths.iter().find(|path| path.name == name);
+        let path = paths.iter().find(|path| path.arm == name);
         path.and_then(|path| path.oets_per_minute.as_ref()).map_or_else(String::new, interval_words)
     };
     let sentences: Vec<String> = against
@@ -182,7 +195,7 @@ pub(crate) fn verdict(paths: &[PathResult], against: &[Against]) -> String {
         return sentences.join(" ");
     }
     match paths.iter().find(|path| path.oets_per_minute.is_some()) {
-        Some(path) => format!("{} did {} orders per minute; no other path was measured.", title(&path.name), figure(&path.name)),
+        Some(path) => format!("{} did {} orders per minute; no other path was measured.", title(&path.arm), figure(&path.arm)),
         None => "No path was measured.".to_owned(),
     }
 }

@@ -66,7 +66,7 @@ pub struct Comparison {
 /// The plan as it was carried out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlanRecord {
-    /// Paths in the order asked for.
+    /// Names of the arms ([`PathResult::arm`]) in the order asked for.
     pub paths: Vec<String>,
     /// Warehouses loaded.
     pub warehouses: u32,
@@ -82,7 +82,7 @@ pub struct PlanRecord {
     pub repeats: u32,
     /// Runs carried out on each path, less than `repeats` when the budget ended.
     pub repeats_done: u32,
-    /// Order in which the runs were carried out, by path name.
+    /// Order in which the runs were carried out, by arm.
     pub order: Vec<String>,
     /// Seconds after which no further round is started.
     pub budget_seconds: u64,
@@ -92,7 +92,7 @@ pub struct PlanRecord {
     pub database_bytes: u64,
     /// `shared_buffers` of the database in bytes.
     pub buffers_bytes: u64,
-    /// How the loaded state was brought back before each run: `reflink` or `copy`.
+    /// How the loaded state was brought back before each run: `reflink`, `copy` or, on an export, `nfs`.
     pub restore: String,
 }
 
@@ -109,12 +109,36 @@ pub enum PathStatus {
     Skipped,
 }
 
-/// What one storage path gave.
+/// What one arm gave: a storage path with its tuning, layout, medium and load.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PathResult {
     /// `local`, `dnfs`, `iscsi`, `knfs` or `fc`.
     pub name: String,
-    /// Tuning profile: `untuned` until profiles exist.
+    /// Unique name of the arm: the path, its label, and what varies within the plan.
+    #[serde(default)]
+    pub arm: String,
+    /// Label that tells two arms of one path apart.
+    #[serde(default)]
+    pub label: Option<String>,
+    /// Storage that was there before: directory, URL or device; absent on Millrace's own.
+    #[serde(default)]
+    pub target: Option<String>,
+    /// Medium below the files as given to the media model; absent when none was put there.
+    #[serde(default)]
+    pub medium: Option<String>,
+    /// `one`, `split`, `split-archive` or `filers=N`.
+    #[serde(default)]
+    pub layout_name: Option<String>,
+    /// Load as asked for: `users=8`, `saturate@local`.
+    #[serde(default)]
+    pub load_level: Option<String>,
+    /// Users of the runs, after a search for the load.
+    #[serde(default)]
+    pub users: Option<u32>,
+    /// `direct` or `cached`: whether a cache below the database's own may have served its reads.
+    #[serde(default)]
+    pub caching_class: Option<String>,
+    /// Name of the set of knobs: `untuned`, `tuned` or one of the plan's own.
     pub tuning: String,
     /// Whether it was measured.
     pub status: PathStatus,
@@ -470,9 +494,9 @@ pub struct ProcedureCount {
 /// One measured path against the first measured one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Against {
-    /// The first measured path.
+    /// Name of the first measured arm.
     pub first: String,
-    /// The path held against it.
+    /// Name of the arm held against it.
     pub path: String,
     /// OETs of `path` by OETs of `first`.
     pub oets_ratio: f64,

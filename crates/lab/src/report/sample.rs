@@ -11,6 +11,7 @@ use results::orders_run::OrdersRun;
 
 use crate::compare::conclude;
 use crate::paths::StoragePath;
+use crate::plan::Arm;
 use crate::proof::{Witness, judge};
 use crate::summary::{self, Common};
 
@@ -37,12 +38,12 @@ pub(crate) fn comparison(shape: Shape) -> Comparison {
             let failed = if round == 3 { failed } else { 0 };
             run(path, round, orders, shape.blocks_read, share, failed)
         });
-        summary::measured(path, runs.collect(), &[record(1_500), record(2_500)], common)
+        summary::measured(&Arm::own(path, 8), runs.collect(), &[record(1_500), record(2_500)], common)
     };
     let paths = vec![
         path(StoragePath::Local, [3_000, 3_010, 2_990], 1.0, 0),
         path(StoragePath::Dnfs, shape.dnfs_orders, shape.filer_share, shape.failed_checks),
-        summary::skipped(StoragePath::Iscsi, "not built yet: <later>"),
+        summary::skipped(&Arm::own(StoragePath::Iscsi, 8), "not built yet: <later>"),
     ];
     let plan = PlanRecord {
         paths: paths.iter().map(|path| path.name.clone()).collect(),

@@ -14,6 +14,8 @@ Examples:
   millrace compare --dry-run                        what that would do, how long, how large
   millrace compare --warehouses 40 --seconds 120 --repeats 5 --budget 1h
   millrace compare --quick                          one short round: does everything work here?
+  millrace compare --path local=/mnt/nvme --path dnfs=nfs://filer/vol    storage of your own
+  millrace compare --tuning untuned,tuned             every path untuned and tuned
   millrace compare my-plan.toml --out results/today
 PostgreSQL runs from a throw-away cluster in the work directory, on no TCP port. Ctrl-C ends every
 process and removes the work directory.
@@ -29,9 +31,21 @@ pub(crate) struct Args {
     /// Paths to compare: local, dnfs, iscsi, knfs, fc; the first is what the others are held against
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     paths: Vec<String>,
-    /// One more path to compare
-    #[arg(long = "path", value_name = "NAME")]
+    /// One more path to compare, on storage of your own when a target is named
+    #[arg(long = "path", value_name = "NAME[:LABEL][=TARGET]")]
     path: Vec<String>,
+    /// Sets of knobs, one arm for each path and set: untuned, tuned or the plan's own
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    tuning: Vec<String>,
+    /// How the files are spread: one, split (log apart), split-archive, filers=N
+    #[arg(long, value_delimiter = ',', value_name = "LAYOUT,…")]
+    layout: Vec<String>,
+    /// Medium below every path: a profile (fc15k, nvme, …) or PROFILE,key=value,…; repeatable
+    #[arg(long, value_name = "SPEC")]
+    medium: Vec<String>,
+    /// Load: users=N, saturate[@ARM], cpu=PERCENT%[@ARM] or sweep, then ,model=… ,rate=…; repeatable
+    #[arg(long, value_name = "LOAD")]
+    load: Vec<String>,
     /// Warehouses to load, about 110 MB each
     #[arg(long, value_name = "N")]
     warehouses: Option<u32>,
@@ -123,8 +137,13 @@ fn carry_out(args: &Args, program: PathBuf) -> Result<ExitCode, LabError> {
 fn overrides(args: &Args) -> Overrides {
     let mut paths = args.paths.clone();
     paths.extend(args.path.iter().cloned());
+    let some = |list: &[String]| (!list.is_empty()).then(|| list.to_vec());
     let mut overrides = Overrides {
-        paths: (!paths.is_empty()).then_some(paths),
+        paths: some(&paths),
+        tunings: some(&args.tuning),
+        layouts: some(&args.layout),
+        media: some(&args.medium),
+        loads: some(&args.load),
         warehouses: args.warehouses,
         users: args.users,
         seconds: args.seconds,

@@ -6,6 +6,7 @@ macro_rules! commands {
         $(mod $module;)*
 
         #[derive(clap::Subcommand)]
+        #[allow(clippy::large_enum_variant, reason = "one value for the life of the program")]
         pub(crate) enum Command {
             $($(#[doc = $about])+ $variant($module::Args),)*
         }

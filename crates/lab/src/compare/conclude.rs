@@ -1,0 +1,100 @@
+//! From runs to the record of a comparison.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use results::compare::{Comparison, PathResult, PathStatus, PlanRecord, Run, SCHEMA};
+use results::environment::Environment;
+use results::orders_run::OrdersRun;
+
+use crate::compare::load::Loaded;
+use crate::compare::{DISCLAIMER, REHEARSAL_NOTE};
+use crate::plan::{Arm, Plan};
+use crate::restore::Method;
+use crate::summary::{self, Common};
+
+/// The plan as it was carried out.
+pub(crate) fn plan_record(plan: &Plan, order: &[(u32, usize)], measured: &[Arm], loaded: &Loaded, method: Method) -> PlanRecord {
+    let name = |place: usize| measured.get(place).map(|arm| arm.id.clone()).unwrap_or_default();
+    PlanRecord {
+        paths: plan.arms.iter().map(|arm| arm.id.clone()).collect(),
+        warehouses: plan.warehouses,
+        users: plan.users,
+        driver_threads: plan.threads,
+        seconds: plan.seconds,
+        warmup_seconds: plan.warmup_seconds,
+        repeats: plan.repeats,
+        repeats_done: u32::try_from(order.len() / measured.len().max(1)).unwrap_or(0),
+        order: order.iter().map(|(_, place)| name(*place)).collect(),
+        budget_seconds: plan.budget.as_secs(),
+        seed: plan.seed,
+        database_bytes: loaded.database_bytes,
+        buffers_bytes: loaded.buffers_bytes,
+        restore: method.name().to_owned(),
+    }
+}
+
+/// What the tunings in use set: `database.work_mem` and the like to values.
+pub(crate) fn tunings_record(plan: &Plan) -> BTreeMap<String, BTreeMap<String, String>> {
+    plan.arms.iter().map(|arm| (arm.tuning.clone(), plan.tuning_of(arm).named_knobs())).collect()
+}
+
+/// Builds the record from what was found.
+pub(crate) fn conclude(
+    paths: Vec<PathResult>,
+    plan: PlanRecord,
+    environment: Environment,
+    mut notes: Vec<String>,
+    dnfs_share_min: Option<f64>,
+    (started_utc, elapsed): (String, Duration),
+) -> Comparison {
+    let against_first = summary::against_first(&paths);
+    let gates = summary::gates(&against_first, dnfs_share_min);
+    let verdict = summary::verdict(&paths, &against_first);
+    let valid = paths.iter().all(|path| path.status != PathStatus::NotValid);
+    for path in &paths {
+        notes.extend(summary::notes(path));
+    }
+    Comparison {
+        schema: SCHEMA,
+        kind: "compare".to_owned(),
+        started_utc,
+        elapsed_s: elapsed.as_secs_f64(),
+        rehearsal: true,
+        rehearsal_note: REHEARSAL_NOTE.to_owned(),
+        disclaimer: DISCLAIMER.to_owned(),
+        verdict,
+        valid,
+        notes,
+        plan,
+        paths,
+        against_first,
+        gates,
+        environment,
+        ..Comparison::default()
+    }
+}
+
+/// One run of the arm at this place of the measured ones, and the driver's record of it.
+pub(crate) type Done = (usize, Run, OrdersRun);
+
+/// One result for each arm of the plan, in its order.
+pub(crate) fn results_by_arm(
+    plan: &Plan,
+    measured: &[Arm],
+    skipped: &[(Arm, String)],
+    done: &[Done],
+    common: Common,
+) -> Vec<PathResult> {
+    let mut results = Vec::new();
+    for arm in &plan.arms {
+        if let Some((_, reason)) = skipped.iter().find(|(other, _)| other.id == arm.id) {
+            results.push(summary::skipped(arm, reason));
+            continue;
+        }
+        let mine = done.iter().filter(|(place, ..)| measured.get(*place).is_some_and(|other| other.id == arm.id)).cloned();
+        let (runs, records): (Vec<Run>, Vec<OrdersRun>) = mine.map(|(_, run, record)| (run, record)).unzip();
+        results.push(summary::measured(arm, runs, &records, common));
+    }
+    results
+}

@@ -1,0 +1,114 @@
+//! What a comparison needs, found before anything is made.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use crate::compare::Request;
+use crate::error::LabError;
+use crate::paths::{self, StoragePath};
+use crate::plan::{Arm, Layout, Plan, Tuning};
+use crate::postgres::binaries::Binaries;
+use crate::sys::{self, User};
+
+/// What a comparison will do, found without starting anything.
+pub(crate) struct Prepared {
+    pub(crate) binaries: Binaries,
+    pub(crate) user: User,
+    /// Arms to be measured, in order.
+    pub(crate) measured: Vec<Arm>,
+    /// The others, with the reason.
+    pub(crate) skipped: Vec<(Arm, String)>,
+    /// Free below the work directory's base.
+    pub(crate) free_bytes: u64,
+}
+
+/// Finds what is needed and refuses early what can't work.
+pub(crate) fn prepare(request: &Request) -> Result<Prepared, LabError> {
+    let plan = &request.plan;
+    let binaries = Binaries::find(request.pg_bin.as_deref())?;
+    let user = database_user()?;
+    let (mut measured, mut skipped) = (Vec::new(), Vec::new());
+    for arm in &plan.arms {
+        match why_not_arm(arm, plan, &request.program) {
+            None => measured.push(arm.clone()),
+            Some(reason) => skipped.push((arm.clone(), reason)),
+        }
+    }
+    if measured.is_empty() {
+        let reasons: Vec<String> = skipped.iter().map(|(arm, reason)| format!("{} ({reason})", arm.id)).collect();
+        return Err(LabError::Missing {
+            what: format!("measure any of the paths asked for: {}", reasons.join("; ")),
+            hint: "millrace doctor shows what can be measured here".to_owned(),
+        });
+    }
+    let free_bytes =
+        sys::free_bytes(&request.work_base).map_err(LabError::file("look at the work directory's base", &request.work_base))?;
+    check_reachable(&request.work_base, &user)?;
+    if free_bytes < plan.needed_bytes() {
+        return Err(LabError::Missing {
+            what: format!(
+                "work below {}: {} MiB are needed, {} MiB are free",
+                request.work_base.display(),
+                plan.needed_bytes() >> 20,
+                free_bytes >> 20
+            ),
+            hint: "name a larger place with --work, or load fewer warehouses with --warehouses".to_owned(),
+        });
+    }
+    Ok(Prepared { binaries, user, measured, skipped, free_bytes })
+}
+
+/// Why an arm can't be measured with this program on this host.
+fn why_not_arm(arm: &Arm, plan: &Plan, program: &Path) -> Option<String> {
+    if let Some(reason) = why_not(arm.path.kind, program) {
+        return Some(reason);
+    }
+    let missing = [
+        (arm.path.target.is_some(), "a target of your own"),
+        (arm.layout != Layout::One, "a layout other than one"),
+        (arm.medium.is_some(), "a medium"),
+        (*plan.tuning_of(arm) != Tuning::default(), "tunings"),
+    ];
+    missing.into_iter().find(|(asked, _)| *asked).map(|(_, what)| format!("not built yet: {what}"))
+}
+
+/// Why a path can't be measured with this program on this host.
+pub(crate) fn why_not(path: StoragePath, program: &Path) -> Option<String> {
+    if let Some(reason) = path.not_built() {
+        return Some(reason.to_owned());
+    }
+    if path == StoragePath::Dnfs && paths::preload_library(program).is_none() {
+        let place = program.parent().unwrap_or(Path::new("/")).display();
+        return Some(format!("{} is not beside {place}/millrace; build it (cargo build -p preload)", paths::PRELOAD_LIBRARY));
+    }
+    None
+}
+
+/// The user the database runs as: this one, or for root `postgres`, else `nobody`.
+pub(crate) fn database_user() -> Result<User, LabError> {
+    let uid = sys::effective_uid();
+    let found =
+        if uid == 0 { sys::user_by_name("postgres").or_else(|| sys::user_by_name("nobody")) } else { sys::user_by_uid(uid) };
+    found.filter(|user| user.uid != 0).ok_or_else(|| LabError::Missing {
+        what: "find an unprivileged user for the database: it refuses to run as root".to_owned(),
+        hint: "install PostgreSQL (its package makes the user postgres), or run as another user".to_owned(),
+    })
+}
+
+/// The database's user must be able to walk to the work directory.
+fn check_reachable(base: &Path, user: &User) -> Result<(), LabError> {
+    let base = fs::canonicalize(base).map_err(LabError::file("find", base))?;
+    for directory in base.ancestors() {
+        let facts = fs::metadata(directory).map_err(LabError::file("look at", directory))?;
+        let mode = facts.permissions().mode();
+        let owner = std::os::unix::fs::MetadataExt::uid(&facts) == user.uid;
+        if mode & 0o001 == 0 && !(owner && mode & 0o100 != 0) {
+            return Err(LabError::Missing {
+                what: format!("work below {}: user {} may not enter {}", base.display(), user.name, directory.display()),
+                hint: "name another place with --work, for example /var/tmp".to_owned(),
+            });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! The order of runs, and how long they will take.
+
+use std::time::Duration;
+
+use crate::plan::Plan;
+
+/// The order of runs: every round runs each arm once, every second round backwards
+/// (A B, B A, …), so that a drift of the host does not become a difference of arms.
+/// Gives rounds from 1 and places in the list of arms.
+#[must_use]
+pub fn interleave(arms: usize, repeats: u32) -> Vec<(u32, usize)> {
+    let mut order = Vec::new();
+    for round in 1..=repeats {
+        let mut turn: Vec<usize> = (0..arms).collect();
+        if round % 2 == 0 {
+            turn.reverse();
+        }
+        order.extend(turn.into_iter().map(|arm| (round, arm)));
+    }
+    order
+}
+
+/// How long things take: guesses at first, what was measured later.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Estimate {
+    /// Making and loading the database.
+    pub load: Duration,
+    /// One run with everything around it.
+    pub run: Duration,
+}
+
+impl Estimate {
+    /// First guess for a plan.
+    #[must_use]
+    pub fn of(plan: &Plan) -> Self {
+        let warehouses = f64::from(plan.warehouses);
+        let copy_s = plan.database_bytes() as f64 / 250e6;
+        Self {
+            load: Duration::from_secs_f64(6.0 + 3.0 * warehouses),
+            run: Duration::from_secs_f64(8.0 + copy_s + 0.5 * warehouses + (plan.seconds + plan.warmup_seconds) as f64),
+        }
+    }
+
+    /// Whole comparison of `runs` runs.
+    #[must_use]
+    pub fn whole(&self, runs: usize) -> Duration {
+        self.load + self.run * u32::try_from(runs).unwrap_or(u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_alternate_so_that_drift_cancels() {
+        let order = interleave(2, 3);
+        let arms: Vec<_> = order.iter().map(|(_, arm)| *arm).collect();
+        assert_eq!(arms, [0, 1, 1, 0, 0, 1]);
+        assert_eq!(order[3].0, 2);
+    }
+}

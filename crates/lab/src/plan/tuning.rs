@@ -1,0 +1,170 @@
+//! Named sets of knobs. `untuned` changes nothing; `tuned` is what we would set; plans add their own.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::error::LabError;
+use crate::plan::wrong;
+
+/// Knobs of one tuning, for every layer the laboratory controls. Values as the layer's own
+/// option takes them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tuning {
+    /// Settings of the database, over those that hold on every arm.
+    #[serde(default)]
+    pub database: BTreeMap<String, Knob>,
+    /// Options of the mount URL.
+    #[serde(default)]
+    pub dnfs: BTreeMap<String, Knob>,
+    /// Options of `millrace serve` without their dashes; `true` is an option without a value.
+    #[serde(default)]
+    pub filer: BTreeMap<String, Knob>,
+    /// Options of `millrace orders run` without their dashes; `true` is an option without a value.
+    #[serde(default)]
+    pub orders: BTreeMap<String, Knob>,
+}
+
+/// A value as TOML has it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Knob {
+    /// On or off.
+    Switch(bool),
+    /// A whole number.
+    Number(i64),
+    /// Anything else.
+    Text(String),
+}
+
+impl std::fmt::Display for Knob {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Switch(on) => formatter.write_str(if *on { "on" } else { "off" }),
+            Self::Number(number) => write!(formatter, "{number}"),
+            Self::Text(text) => formatter.write_str(text),
+        }
+    }
+}
+
+/// What every arm has unless it says otherwise: nothing is changed.
+pub const UNTUNED: &str = "untuned";
+/// What we would set on this database over this client.
+pub const TUNED: &str = "tuned";
+
+impl Tuning {
+    /// The tunings every plan knows.
+    #[must_use]
+    pub fn built_in() -> BTreeMap<String, Self> {
+        let text = |text: &str| Knob::Text(text.to_owned());
+        let database = [
+            // Fewer full-page images: checkpoints come by time, far apart, and spread out.
+            ("checkpoint_timeout", text("5min")),
+            ("max_wal_size", text("8GB")),
+            // Sessions rarely have to write the log for want of room in its buffers.
+            ("wal_buffers", text("64MB")),
+            // Dirty buffers are written ahead of need, off the sessions' path.
+            ("bgwriter_lru_maxpages", Knob::Number(1000)),
+            ("bgwriter_delay", text("20ms")),
+        ];
+        let database = database.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        BTreeMap::from([(UNTUNED.to_owned(), Self::default()), (TUNED.to_owned(), Self { database, ..Self::default() })])
+    }
+
+    /// Options in the form of a command line: `--name value`, or `--name` alone for a switch.
+    #[must_use]
+    pub fn arguments(knobs: &BTreeMap<String, Knob>) -> Vec<String> {
+        let mut words = Vec::new();
+        for (name, value) in knobs {
+            if *value == Knob::Switch(false) {
+                continue;
+            }
+            words.push(format!("--{name}"));
+            if *value != Knob::Switch(true) {
+                words.push(value.to_string());
+            }
+        }
+        words
+    }
+
+    /// Every knob as `layer.name` with its value.
+    #[must_use]
+    pub fn named_knobs(&self) -> BTreeMap<String, String> {
+        let layers = [("database", &self.database), ("dnfs", &self.dnfs), ("filer", &self.filer), ("orders", &self.orders)];
+        let named = |(layer, knobs): (&'static str, &BTreeMap<String, Knob>)| {
+            knobs.iter().map(|(name, value)| (format!("{layer}.{name}"), value.to_string())).collect::<Vec<_>>()
+        };
+        layers.into_iter().flat_map(named).collect()
+    }
+
+    /// `url` with the options of this tuning; one that the URL has already stays.
+    #[must_use]
+    pub fn on_url(&self, url: &str) -> String {
+        let mut url = url.to_owned();
+        let given = url.split_once('?').map_or_else(String::new, |(_, query)| query.to_owned());
+        let named = |name: &str| given.split('&').any(|pair| pair.split('=').next() == Some(name));
+        for (name, value) in self.dnfs.iter().filter(|(name, _)| !named(name)) {
+            url.push(if url.contains('?') { '&' } else { '?' });
+            url += &format!("{name}={value}");
+        }
+        url
+    }
+
+    /// Refuses names that could not be passed on unchanged, and mount options nobody knows.
+    pub(crate) fn check(&self, name: &str) -> Result<(), LabError> {
+        let plain = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
+        for (layer, knobs) in
+            [("database", &self.database), ("dnfs", &self.dnfs), ("filer", &self.filer), ("orders", &self.orders)]
+        {
+            for (knob, value) in knobs {
+                let quoted = value.to_string().contains(['\'', '\n', '\\']);
+                if !plain(knob) || quoted {
+                    let what = format!("use {knob} = {value} in tuning.{name}.{layer}");
+                    return Err(wrong(what, "names have letters, digits, points, hyphens; values no quotes or line ends"));
+                }
+            }
+        }
+        let probe = self.on_url("nfs://host/export");
+        probe.parse::<dnfs::NfsUrl>().map(|_| ()).map_err(|error| {
+            let hint = error.hint().unwrap_or_else(|| "they are the options of an NFS URL".to_owned());
+            wrong(format!("use the options of tuning.{name}.dnfs: {error}"), &hint)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn built_in_tunings_are_sound_and_untuned_is_empty() {
+        let all = Tuning::built_in();
+        assert_eq!(all[UNTUNED], Tuning::default());
+        assert!(all[TUNED].database.contains_key("max_wal_size"));
+        for (name, tuning) in &all {
+            tuning.check(name).unwrap();
+        }
+    }
+
+    #[test]
+    fn url_options_of_the_user_win_over_those_of_the_tuning() {
+        let tuning: Tuning = toml::from_str("[dnfs]\nslots = 4\nstable = \"always\"").unwrap();
+        assert_eq!(tuning.on_url("nfs://h/v"), "nfs://h/v?slots=4&stable=always");
+        assert_eq!(tuning.on_url("nfs://h/v?slots=8"), "nfs://h/v?slots=8&stable=always");
+    }
+
+    #[test]
+    fn switches_become_bare_options() {
+        let tuning: Tuning = toml::from_str("[filer]\ndurable = true\nquiet = false\nthreads = 3").unwrap();
+        assert_eq!(Tuning::arguments(&tuning.filer), ["--durable", "--threads", "3"]);
+    }
+
+    #[test]
+    fn unknown_mount_options_and_quotes_are_refused() {
+        let wrong: Tuning = toml::from_str("[dnfs]\nslotz = 4").unwrap();
+        assert!(wrong.check("x").unwrap_err().to_string().contains("slotz"));
+        let quoted: Tuning = toml::from_str("[database]\nwork_mem = \"1'; x\"").unwrap();
+        assert!(quoted.check("x").is_err());
+    }
+}

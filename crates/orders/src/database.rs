@@ -13,6 +13,27 @@ pub const SCHEMA_VERSION: i32 = 1;
 /// Name of the schema that this load works in.
 pub const SCHEMA: &str = "millrace_orders";
 
+/// How a transaction reaches the database.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Statements sent by the driver: one to three round trips.
+    #[default]
+    Statements,
+    /// Stored functions: one round trip.
+    Functions,
+}
+
+impl Mode {
+    /// The mode's name in records and on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Statements => "statements",
+            Self::Functions => "functions",
+        }
+    }
+}
+
 /// What a loaded database says of itself (table `config`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
@@ -90,6 +111,10 @@ pub trait Database: Clone + Send + Sync + 'static {
 
     /// Where the database is, without secrets, for messages.
     fn description(&self) -> String;
+    /// How its terminals send transactions.
+    fn mode(&self) -> Mode;
+    /// Makes what terminals of [`Self::mode`] need beside the tables, where it is not there yet.
+    async fn prepare(&self) -> Result<(), OrdersError>;
     /// Isolation level of the transactions, for records.
     fn isolation(&self) -> &'static str;
     /// What the database says of its own version.

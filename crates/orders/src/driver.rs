@@ -117,6 +117,7 @@ pub async fn run_with<D: Database>(
 ) -> Result<OrdersRun, OrdersError> {
     check_options(options)?;
     let config = database.config().await?;
+    database.prepare().await?;
     let database_version = database.version().await?;
     let threads = options.threads.min(options.users);
     let ack_log = options.ack_log.as_deref().map(AckLog::open).transpose()?;
@@ -126,6 +127,7 @@ pub async fn run_with<D: Database>(
         threads,
         seed: options.seed,
         mix: options.mix,
+        mode: database.mode(),
         isolation: database.isolation(),
         database_version,
         warmup: Duration::from_secs(options.warmup_s),

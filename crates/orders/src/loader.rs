@@ -84,7 +84,10 @@ pub async fn load<D: Database>(
     let began = Instant::now();
     database.create(&config).await?;
     let outcome = match fill(database, &config, options.jobs, &interrupted, &mut progress).await {
-        Ok(filled) => database.complete().await.map(|bytes| (filled, bytes)),
+        Ok(filled) => match database.complete().await {
+            Ok(bytes) => database.prepare().await.map(|()| (filled, bytes)),
+            Err(error) => Err(error),
+        },
         Err(error) => Err(error),
     };
     match outcome {

@@ -8,6 +8,7 @@ use results::orders_run::{
 };
 
 use crate::cuts::Cutter;
+use crate::database::Mode;
 use crate::inputs::{CustomerKey, NewOrderInput};
 use crate::mix::{Kind, MixRule};
 use crate::random::DISTRICTS;
@@ -198,6 +199,7 @@ impl Measure {
             terminals: "all-warehouses".to_owned(),
             load_model: "closed".to_owned(),
             mix: about.mix.name().to_owned(),
+            mode: about.mode.name().to_owned(),
             isolation: about.isolation.to_owned(),
             database_version: about.database_version,
             warmup_s: about.warmup.as_secs_f64(),
@@ -253,6 +255,7 @@ pub struct RunFacts {
     pub threads: u32,
     pub seed: u64,
     pub mix: MixRule,
+    pub mode: Mode,
     pub isolation: &'static str,
     pub database_version: String,
     pub warmup: Duration,
@@ -300,6 +303,7 @@ pub(crate) fn test_facts() -> RunFacts {
         threads: 1,
         seed: 1,
         mix: MixRule::Deck,
+        mode: Mode::Statements,
         isolation: "read committed, row locks",
         database_version: "PostgreSQL 15".to_owned(),
         warmup: Duration::from_millis(1),

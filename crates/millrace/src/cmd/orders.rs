@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use orders::checks::CheckReport;
+use orders::database::Mode;
 use orders::error::OrdersError;
 use orders::loader::LoadOptions;
 use orders::postgres::Postgres;
@@ -58,6 +59,32 @@ struct DatabaseArgs {
     dsn: String,
 }
 
+impl DatabaseArgs {
+    /// The database of the DSN; nothing is connected yet.
+    fn open(&self, mode: ModeArg) -> anyhow::Result<Postgres> {
+        Ok(Postgres::parse(&self.dsn)?.with_mode(mode.into()))
+    }
+}
+
+/// How transactions reach the database.
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum ModeArg {
+    /// Statements sent by the driver, one to three round trips for a transaction
+    #[default]
+    Statements,
+    /// Stored functions, one round trip for a transaction
+    Functions,
+}
+
+impl From<ModeArg> for Mode {
+    fn from(mode: ModeArg) -> Self {
+        match mode {
+            ModeArg::Statements => Self::Statements,
+            ModeArg::Functions => Self::Functions,
+        }
+    }
+}
+
 #[derive(Parser)]
 struct LoadArgs {
     #[command(flatten)]
@@ -71,6 +98,9 @@ struct LoadArgs {
     /// Seed of every row
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// With `functions`, also make the stored functions; a run makes them where they are missing
+    #[arg(long, value_enum, default_value_t = ModeArg::Statements)]
+    mode: ModeArg,
     /// Print a record of the load on stdout
     #[arg(long)]
     json: bool,
@@ -115,7 +145,7 @@ fn at_least_1(max: u32) -> clap::builder::RangedI64ValueParser<u32> {
 }
 
 async fn load(args: LoadArgs) -> anyhow::Result<ExitCode> {
-    let database = Postgres::parse(&args.database.dsn)?;
+    let database = args.database.open(args.mode)?;
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     let jobs = args.jobs.unwrap_or_else(|| cores.min(orders::limits::THREADS_MAX));
     let options = LoadOptions { warehouses: args.warehouses, jobs, seed: args.seed };
@@ -161,7 +191,7 @@ fn print_json<T: Serialize>(record: &T) -> anyhow::Result<()> {
 }
 
 async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
-    let database = Postgres::parse(&args.database.dsn)?;
+    let database = args.database.open(ModeArg::default())?;
     let report: CheckReport =
         orders::checks::check(&database, args.after_run, args.ack_log.as_deref()).await?;
     if args.json {

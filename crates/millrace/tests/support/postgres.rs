@@ -86,12 +86,17 @@ impl Cluster {
 
     /// One statement by psql, its rows unaligned.
     pub fn sql(&self, statement: &str) -> String {
+        self.sql_in("postgres", statement)
+    }
+
+    /// The same in another database of the cluster.
+    pub fn sql_in(&self, database: &str, statement: &str) -> String {
         succeed(as_database_user(find_program("psql").expect("psql")).args([
             "-XAtq",
             "-v",
             "ON_ERROR_STOP=1",
             "-d",
-            &self.dsn(),
+            &self.dsn().replace("dbname=postgres", &format!("dbname={database}")),
             "-c",
             statement,
         ]))

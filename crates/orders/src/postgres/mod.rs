@@ -7,6 +7,7 @@
 
 mod check_sql;
 mod copy;
+mod functions;
 mod schema;
 mod statements;
 mod terminal;
@@ -17,7 +18,7 @@ use tokio_postgres::config::Host;
 use tokio_postgres::{Client, NoTls, Statement};
 
 use crate::checks::{AcknowledgedOrder, CheckOutcome};
-use crate::database::{Config, Database, SCHEMA, SCHEMA_VERSION};
+use crate::database::{Config, Database, Mode, SCHEMA, SCHEMA_VERSION};
 use crate::error::OrdersError;
 use crate::limits::CONNECT_S;
 use crate::random::NuRandConstants;
@@ -32,6 +33,7 @@ const SOCKET_DIR: &str = "/var/run/postgresql";
 #[derive(Debug, Clone)]
 pub struct Postgres {
     config: tokio_postgres::Config,
+    mode: Mode,
 }
 
 impl Postgres {
@@ -52,7 +54,13 @@ impl Postgres {
         if config.get_application_name().is_none() {
             config.application_name("millrace orders");
         }
-        Ok(Self { config })
+        Ok(Self { config, mode: Mode::default() })
+    }
+
+    /// The same database with terminals of this mode.
+    #[must_use]
+    pub fn with_mode(self, mode: Mode) -> Self {
+        Self { mode, ..self }
     }
 
     /// Opens a session; its socket is driven by a task of the current runtime.
@@ -163,6 +171,17 @@ impl Database for Postgres {
         format!("database {database} at {} as {user}", hosts.join(","))
     }
 
+    fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    async fn prepare(&self) -> Result<(), OrdersError> {
+        match self.mode {
+            Mode::Statements => Ok(()),
+            Mode::Functions => functions::ensure(&self.loaded_session().await?.0).await,
+        }
+    }
+
     fn isolation(&self) -> &'static str {
         "read committed, row locks"
     }
@@ -191,7 +210,7 @@ impl Database for Postgres {
     }
 
     async fn terminal(&self) -> Result<PostgresTerminal, OrdersError> {
-        PostgresTerminal::open(self.session().await?).await
+        PostgresTerminal::open(self.session().await?, self.mode).await
     }
 
     async fn create(&self, config: &Config) -> Result<(), OrdersError> {

@@ -8,10 +8,10 @@ use crate::error::OrdersError;
 use crate::random::NuRandConstants;
 use crate::rows::Table;
 
-use super::{Postgres, Session, sql};
+use super::{Postgres, Session, functions, sql};
 
 /// Key of the advisory lock that keeps two loads of one database apart ("millrace" in ASCII).
-const LOAD_LOCK: i64 = 0x6D69_6C6C_7261_6365;
+pub(super) const LOAD_LOCK: i64 = 0x6D69_6C6C_7261_6365;
 
 const TABLES: &str = "
 CREATE TABLE config (
@@ -244,7 +244,8 @@ pub(super) async fn drop_all(session: &Session) -> Result<(), OrdersError> {
     } else {
         let tables = "config, item, warehouse, district, delivered, stock, customer, history, \
                       orders, new_order, order_line";
-        session.execute(WHAT, &format!("DROP TABLE {tables}")).await
+        session.execute(WHAT, &format!("DROP TABLE {tables}")).await?;
+        functions::drop(session).await
     }
 }
 

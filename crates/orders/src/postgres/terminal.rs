@@ -6,49 +6,67 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row, Statement};
 
-use crate::database::{DeliveryAnswer, Failure, NewOrderAnswer, Terminal};
+use crate::database::{DeliveryAnswer, Failure, Mode, NewOrderAnswer, Terminal};
 use crate::error::OrdersError;
 use crate::inputs::{CustomerKey, DeliveryInput, LineInput, NewOrderInput, OrderStatusInput, PaymentInput, StockLevelInput};
 use crate::money::order_total_cents;
 use crate::random::{DISTRICTS, last_name};
 
-use super::{Session, statements};
+use super::{Session, functions, statements};
+
+const NEW_ORDER: &str = "New-Order";
 
 /// One session with its prepared statements.
 #[derive(Debug)]
 pub struct PostgresTerminal {
     session: Session,
     new_order: Statement,
-    new_order_again: Statement,
+    /// What the statement mode needs beside the statements; the function mode has it in them.
+    blocks: Option<Blocks>,
     payment_by_id: Statement,
     payment_by_name: Statement,
     order_status_by_id: Statement,
     order_status_by_name: Statement,
-    delivery_turn: Statement,
     delivery: Statement,
     stock_level: Statement,
+}
+
+/// Further statements of the blocks that the driver opens and closes in the statement mode.
+#[derive(Debug)]
+struct Blocks {
+    new_order_again: Statement,
+    delivery_turn: Statement,
 }
 
 /// C_LAST of each number 0 to 999, shared by all sessions.
 static LAST_NAMES: LazyLock<Vec<String>> = LazyLock::new(|| (0..1_000).map(last_name).collect());
 
 impl PostgresTerminal {
-    pub(super) async fn open(session: Session) -> Result<Self, OrdersError> {
+    pub(super) async fn open(session: Session, mode: Mode) -> Result<Self, OrdersError> {
         session.execute("setting up a terminal's session", statements::SESSION_SETTINGS).await?;
-        let prepare = |what, text: String| {
+        let functions = mode == Mode::Functions;
+        let prepare = |what, name: &'static str, text: String| {
             let session = &session;
+            let text = if functions { functions::call(name).unwrap_or(text) } else { text };
             async move { session.prepare(what, &text).await }
         };
+        let blocks = if functions {
+            None
+        } else {
+            Some(Blocks {
+                new_order_again: session.prepare("New-Order", &statements::new_order_again()).await?,
+                delivery_turn: session.prepare("Delivery", statements::DELIVERY_TURN).await?,
+            })
+        };
         Ok(Self {
-            new_order: prepare("New-Order", statements::new_order()).await?,
-            new_order_again: prepare("New-Order", statements::new_order_again()).await?,
-            payment_by_id: prepare("Payment", statements::payment(false)).await?,
-            payment_by_name: prepare("Payment", statements::payment(true)).await?,
-            order_status_by_id: prepare("Order-Status", statements::order_status(false)).await?,
-            order_status_by_name: prepare("Order-Status", statements::order_status(true)).await?,
-            delivery_turn: prepare("Delivery", statements::DELIVERY_TURN.to_owned()).await?,
-            delivery: prepare("Delivery", statements::DELIVERY.to_owned()).await?,
-            stock_level: prepare("Stock-Level", statements::STOCK_LEVEL.to_owned()).await?,
+            new_order: prepare("New-Order", "new_order", statements::new_order()).await?,
+            blocks,
+            payment_by_id: prepare("Payment", "payment_by_id", statements::payment(false)).await?,
+            payment_by_name: prepare("Payment", "payment_by_name", statements::payment(true)).await?,
+            order_status_by_id: prepare("Order-Status", "order_status_by_id", statements::order_status(false)).await?,
+            order_status_by_name: prepare("Order-Status", "order_status_by_name", statements::order_status(true)).await?,
+            delivery: prepare("Delivery", "delivery", statements::DELIVERY.to_owned()).await?,
+            stock_level: prepare("Stock-Level", "stock_level", statements::STOCK_LEVEL.to_owned()).await?,
             session,
         })
     }
@@ -91,8 +109,7 @@ impl PostgresTerminal {
     }
 
     /// Everything of a New-Order between BEGIN and its end.
-    async fn enter(&self, input: &NewOrderInput) -> Result<NewOrderAnswer, Failure> {
-        const WHAT: &str = "New-Order";
+    async fn enter(&self, blocks: &Blocks, input: &NewOrderInput) -> Result<NewOrderAnswer, Failure> {
         let rounds = rounds(&input.lines);
         let (warehouse, district) = (input.warehouse as i32, input.district as i32);
         let customer = input.customer as i32;
@@ -103,45 +120,90 @@ impl PostgresTerminal {
             [&warehouse, &district, &customer, numbers, items, supplies, quantities, &all_local, &line_count];
         let (begun, answer) = tokio::join!(
             biased;
-            self.block(WHAT, "BEGIN"),
-            self.one(WHAT, &self.new_order, &params),
+            self.block(NEW_ORDER, "BEGIN"),
+            self.one(NEW_ORDER, &self.new_order, &params),
         );
         begun?;
         let row = answer?;
-        let order: i32 = read(WHAT, &row, 0)?;
+        let order: i32 = read(NEW_ORDER, &row, 0)?;
         let mut shown = Shown::default();
-        shown.add(WHAT, &row, 7)?;
+        shown.add(NEW_ORDER, &row, 7)?;
         for Lines { numbers, items, supplies, quantities } in &rounds[1..] {
             let params: [&(dyn ToSql + Sync); 7] = [&warehouse, &district, &order, numbers, items, supplies, quantities];
-            shown.add(WHAT, &self.one(WHAT, &self.new_order_again, &params).await?, 0)?;
+            shown.add(NEW_ORDER, &self.one(NEW_ORDER, &blocks.new_order_again, &params).await?, 0)?;
         }
-        // Only the database knows that an item is not in the catalogue.
-        let committed = shown.lines == input.lines.len();
-        if !committed && !input.has_unused_item() {
-            let detail = format!("{} lines of {} were taken", shown.lines, input.lines.len());
-            return Err(unexpected(WHAT, detail));
-        }
-        let (warehouse_tax, district_tax): (i32, i32) = (read(WHAT, &row, 1)?, read(WHAT, &row, 2)?);
-        let discount: i32 = read(WHAT, &row, 3)?;
-        let _name: &str = read(WHAT, &row, 4)?;
-        let _credit: &str = read(WHAT, &row, 5)?;
-        Ok(NewOrderAnswer {
-            order: order.cast_unsigned(),
-            committed,
-            total_cents: order_total_cents(shown.amount_cents, discount.into(), warehouse_tax.into(), district_tax.into()),
-        })
+        entered(input, &row, &shown)
     }
+
+    /// The whole of a New-Order in one call.
+    async fn call_new_order(&self, input: &NewOrderInput) -> Result<NewOrderAnswer, Failure> {
+        let (warehouse, district) = (input.warehouse as i32, input.district as i32);
+        let customer = input.customer as i32;
+        let all_local = i32::from(input.all_local());
+        let line_count = input.lines.len() as i32;
+        let mut rounds = rounds(&input.lines).into_iter();
+        let first = rounds.next().unwrap_or_default();
+        // The later rounds one after the other; none in nearly every order.
+        let again = rounds.reduce(Lines::then);
+        let field = |of: fn(&Lines) -> &Vec<i32>| again.as_ref().map(of);
+        let (numbers, items) = (field(|lines| &lines.numbers), field(|lines| &lines.items));
+        let (supplies, quantities) = (field(|lines| &lines.supplies), field(|lines| &lines.quantities));
+        let params: [&(dyn ToSql + Sync); 13] = [
+            &warehouse,
+            &district,
+            &customer,
+            &first.numbers,
+            &first.items,
+            &first.supplies,
+            &first.quantities,
+            &all_local,
+            &line_count,
+            &numbers,
+            &items,
+            &supplies,
+            &quantities,
+        ];
+        let row = self.one(NEW_ORDER, &self.new_order, &params).await?;
+        let mut shown = Shown::default();
+        shown.add(NEW_ORDER, &row, 7)?;
+        let answer = entered(input, &row, &shown)?;
+        if read::<bool>(NEW_ORDER, &row, 13)? != answer.committed {
+            return Err(unexpected(NEW_ORDER, format!("{} lines, but committed = {}", shown.lines, !answer.committed)));
+        }
+        Ok(answer)
+    }
+}
+
+/// What a New-Order came to. Only the database knows that an item is not in the catalogue.
+fn entered(input: &NewOrderInput, row: &Row, shown: &Shown) -> Result<NewOrderAnswer, Failure> {
+    let committed = shown.lines == input.lines.len();
+    if !committed && !input.has_unused_item() {
+        let detail = format!("{} lines of {} were taken", shown.lines, input.lines.len());
+        return Err(unexpected(NEW_ORDER, detail));
+    }
+    let order: i32 = read(NEW_ORDER, row, 0)?;
+    let (warehouse_tax, district_tax): (i32, i32) = (read(NEW_ORDER, row, 1)?, read(NEW_ORDER, row, 2)?);
+    let discount: i32 = read(NEW_ORDER, row, 3)?;
+    let _name: &str = read(NEW_ORDER, row, 4)?;
+    let _credit: &str = read(NEW_ORDER, row, 5)?;
+    Ok(NewOrderAnswer {
+        order: order.cast_unsigned(),
+        committed,
+        total_cents: order_total_cents(shown.amount_cents, discount.into(), warehouse_tax.into(), district_tax.into()),
+    })
 }
 
 impl Terminal for PostgresTerminal {
     async fn new_order(&mut self, input: &NewOrderInput) -> Result<NewOrderAnswer, Failure> {
-        const WHAT: &str = "New-Order";
-        match self.enter(input).await {
+        let Some(blocks) = &self.blocks else {
+            return self.call_new_order(input).await;
+        };
+        match self.enter(blocks, input).await {
             Ok(answer) => {
-                self.block(WHAT, if answer.committed { "COMMIT" } else { "ROLLBACK" }).await?;
+                self.block(NEW_ORDER, if answer.committed { "COMMIT" } else { "ROLLBACK" }).await?;
                 Ok(answer)
             }
-            Err(failure) => Err(self.roll_back(WHAT, failure).await),
+            Err(failure) => Err(self.roll_back(NEW_ORDER, failure).await),
         }
     }
 
@@ -197,18 +259,23 @@ impl Terminal for PostgresTerminal {
         let (warehouse, carrier) = (input.warehouse as i32, input.carrier as i32);
         let turn_params: [&(dyn ToSql + Sync); 1] = [&warehouse];
         let params: [&(dyn ToSql + Sync); 2] = [&warehouse, &carrier];
-        // One pipeline: when a statement fails, the server turns this COMMIT into a ROLLBACK.
-        let (begun, turn, answer, ended) = tokio::join!(
-            biased;
-            self.block(WHAT, "BEGIN"),
-            self.one(WHAT, &self.delivery_turn, &turn_params),
-            self.one(WHAT, &self.delivery, &params),
-            self.block(WHAT, "COMMIT"),
-        );
-        begun?;
-        turn?;
-        let row = answer?;
-        ended?;
+        let row = if let Some(blocks) = &self.blocks {
+            // One pipeline: when a statement fails, the server turns this COMMIT into a ROLLBACK.
+            let (begun, turn, answer, ended) = tokio::join!(
+                biased;
+                self.block(WHAT, "BEGIN"),
+                self.one(WHAT, &blocks.delivery_turn, &turn_params),
+                self.one(WHAT, &self.delivery, &params),
+                self.block(WHAT, "COMMIT"),
+            );
+            begun?;
+            turn?;
+            let row = answer?;
+            ended?;
+            row
+        } else {
+            self.one(WHAT, &self.delivery, &params).await?
+        };
         let closed: i64 = read(WHAT, &row, 0)?;
         for column in 1..4 {
             let changed: i64 = read(WHAT, &row, column)?;
@@ -240,6 +307,16 @@ struct Lines {
     items: Vec<i32>,
     supplies: Vec<i32>,
     quantities: Vec<i32>,
+}
+
+impl Lines {
+    fn then(mut self, more: Self) -> Self {
+        self.numbers.extend(more.numbers);
+        self.items.extend(more.items);
+        self.supplies.extend(more.supplies);
+        self.quantities.extend(more.quantities);
+        self
+    }
 }
 
 /// Splits sorted lines so that no round holds a (warehouse, item) twice: a set-based UPDATE

@@ -9,7 +9,6 @@ use clap::{Parser, ValueEnum};
 use orders::database::Database;
 use orders::driver::{Event, RunOptions};
 use orders::mix::MixRule;
-use orders::postgres::Postgres;
 use results::orders_run::OrdersRun;
 
 use super::text;
@@ -44,6 +43,9 @@ pub(super) struct Args {
     /// Seed of every choice [default: random, printed]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// How transactions reach the database
+    #[arg(long, value_enum, default_value_t = super::ModeArg::Statements)]
+    mode: super::ModeArg,
     /// How transactions are mixed
     #[arg(long, value_enum, default_value_t = MixArg::Deck)]
     mix: MixArg,
@@ -77,7 +79,7 @@ enum MixArg {
 
 /// Runs the load and writes its record.
 pub(super) async fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let database = Postgres::parse(&args.database.dsn)?;
+    let database = args.database.open(args.mode)?;
     let seed = args.seed.unwrap_or_else(random_seed);
     let options = RunOptions {
         users: args.users,

@@ -1,0 +1,82 @@
+//! The two modes of the order-entry load, statements and stored functions, do the same work.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a panic is a test's verdict")]
+
+mod support;
+
+use orders::database::{Database, Mode, Terminal};
+use orders::inputs::Inputs;
+use orders::mix::{Kind, Mix, MixRule};
+use orders::postgres::Postgres;
+use orders::random::stream;
+use support::postgres::Cluster;
+use support::{Scratch, millrace, skip, succeed};
+
+/// Enough for several orders of each sort: rolled back, remote, with an item twice.
+const TRANSACTIONS: u32 = 2_000;
+
+/// Sends the same drawn transactions; what each answered, as text.
+fn carry_out(database: &Postgres, seed: u64) -> Vec<String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let config = database.config().await.unwrap();
+        database.prepare().await.unwrap();
+        let mut terminal = database.terminal().await.unwrap();
+        let inputs = Inputs::new(config.warehouses, config.constants, 0);
+        let (mut rng, mut mix) = (stream(seed, 0), Mix::new(MixRule::Deck));
+        let mut answers = Vec::new();
+        for _ in 0..TRANSACTIONS {
+            answers.push(match mix.draw(&mut rng) {
+                Kind::NewOrder => format!("{:?}", terminal.new_order(&inputs.new_order(&mut rng)).await.unwrap()),
+                Kind::Payment => format!("{:?}", terminal.payment(&inputs.payment(&mut rng)).await.unwrap()),
+                Kind::OrderStatus => format!("{:?}", terminal.order_status(&inputs.order_status(&mut rng)).await.unwrap()),
+                Kind::Delivery => format!("{:?}", terminal.delivery(&inputs.delivery(&mut rng)).await.unwrap()),
+                Kind::StockLevel => format!("{:?}", terminal.stock_level(&inputs.stock_level(&mut rng)).await.unwrap()),
+            });
+        }
+        answers
+    })
+}
+
+/// One digest of every table, times left out.
+fn digest(cluster: &Cluster, database: &str) -> String {
+    let tables = [
+        "warehouse",
+        "district",
+        "delivered",
+        "stock",
+        "customer",
+        "new_order",
+        "(SELECT h_c_id, h_c_d_id, h_c_w_id, h_d_id, h_w_id, h_amount, h_data FROM history)",
+        "(SELECT o_w_id, o_d_id, o_id, o_c_id, o_carrier_id, o_ol_cnt, o_all_local FROM orders)",
+        "(SELECT ol_w_id, ol_d_id, ol_o_id, ol_number, ol_i_id, ol_supply_w_id, ol_delivery_d IS NULL, ol_quantity, \
+          ol_amount, ol_dist_info FROM order_line)",
+    ];
+    let sums: Vec<String> =
+        tables.iter().map(|table| format!("(SELECT sum(hashtextextended(t::text, 0)) FROM {table} AS t)")).collect();
+    cluster.sql_in(database, &format!("SET search_path = millrace_orders; SELECT {}", sums.join(" || ' ' || ")))
+}
+
+#[test]
+fn statements_and_stored_functions_answer_the_same_and_leave_the_same_rows() {
+    let scratch = Scratch::new("modes");
+    let Some(cluster) = Cluster::start(scratch.path()) else { return skip("PostgreSQL is not installed") };
+    succeed(millrace().args(["orders", "load", "--warehouses", "2", "-j", "2", "--db", &cluster.dsn()]));
+    cluster.sql_in("template1", "CREATE DATABASE other TEMPLATE postgres");
+    let database = |name: &str| Postgres::parse(&cluster.dsn().replace("dbname=postgres", &format!("dbname={name}"))).unwrap();
+    let by_statements = carry_out(&database("postgres"), 3);
+    let by_functions = carry_out(&database("other").with_mode(Mode::Functions), 3);
+    assert_eq!(by_statements, by_functions);
+    assert!(by_statements.iter().any(|answer| answer.contains("committed: false")), "no order was rolled back");
+    assert_eq!(digest(&cluster, "postgres"), digest(&cluster, "other"));
+    let twice = "SELECT count(*) FROM (SELECT FROM millrace_orders.order_line WHERE ol_o_id > 3000 \
+                 GROUP BY ol_w_id, ol_d_id, ol_o_id, ol_supply_w_id, ol_i_id HAVING count(*) > 1) AS t";
+    assert_ne!(cluster.sql(twice).trim(), "0", "no order named an item twice");
+
+    // The command says which mode it ran, and the checks hold.
+    let dsn = cluster.dsn().replace("dbname=postgres", "dbname=other");
+    let run = ["orders", "run", "--mode", "functions", "-c", "4", "-T", "2", "--json", "-", "--db", &dsn];
+    let record: serde_json::Value = serde_json::from_str(&succeed(millrace().args(run))).unwrap();
+    assert_eq!(record["mode"], "functions");
+    assert!(record["orders"].as_u64().unwrap() > 20, "{record}");
+    succeed(millrace().args(["orders", "check", "--after-run", "--db", &dsn]));
+}

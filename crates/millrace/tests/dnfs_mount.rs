@@ -5,9 +5,9 @@
 mod mounted;
 mod support;
 
-use dnfs::mount::{Durability, Mount, OpenHow, Target, Walk};
+use dnfs::mount::{Durability, Mount, Observer, OpenHow, Target, Walk};
 use dnfs::nfs3::{FileType, NfsStatus, SetAttr};
-use dnfs::{Error, mount::SegmentError};
+use dnfs::{Credentials, Error, mount::SegmentError};
 use mounted::{MAKE, Mounted, READ_WRITE, as_worker, at, at_link, attach, open, report_ready, status, try_open};
 use std::io::IoSlice;
 use std::time::Duration;
@@ -81,6 +81,12 @@ fn totals_of_all_processes_match_what_the_filer_counted() {
     assert_eq!(mounted.filer.calls("WRITE"), totals.write_calls);
     assert_eq!(mounted.filer.calls("COMMIT"), totals.commit_calls);
     assert_eq!((totals.read_bytes, totals.write_bytes), (10_240, 8192));
+    let runtime = mounted.mount.runtime_dir().parent().unwrap();
+    let url = mounted.filer.url.parse().unwrap();
+    let uid = Credentials::of_process().uid;
+    let seen = Observer::open(runtime, uid, &url).unwrap().unwrap();
+    assert_eq!(seen.totals(), totals, "one who only looks sees the same");
+    assert!(Observer::open(runtime, uid + 1, &url).unwrap().is_none());
 }
 
 fn is_lost(result: Result<(), Error>) -> bool {

@@ -17,7 +17,7 @@ impl Mount {
     /// # Errors
     /// What keeps it from being mounted; [`Error::Segment`] when the shared state can't be used.
     pub fn attach(spec: &MountSpec, who: &Credentials) -> Result<Self, Error> {
-        let identity = identity_of(&spec.url);
+        let identity = identity_of(&spec.url, effective_uid());
         let directory = RuntimeDir::of_user(identity)?;
         if let Some((segment, client)) = attach_existing(&directory, identity, spec, who)? {
             return Ok(Self::new(spec, who, client, segment));
@@ -91,11 +91,11 @@ fn create(directory: &RuntimeDir, identity: u64, spec: &MountSpec, who: &Credent
 }
 
 /// What tells segments apart: user, server and export as the URL spells them, plain variants of spelling removed.
-fn identity_of(url: &NfsUrl) -> u64 {
+pub(super) fn identity_of(url: &NfsUrl, uid: u32) -> u64 {
     let server = url.server().to_ascii_lowercase();
     let server = if server == "localhost" { "127.0.0.1" } else { &server };
     let export = url.export_path.trim_end_matches('/');
-    let text = format!("{} {server} {} {export}", effective_uid(), url.nfs_port());
+    let text = format!("{uid} {server} {} {export}", url.nfs_port());
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |sum: u64, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn spellings_of_one_export_share_a_segment() {
-        let identity = |url: &str| identity_of(&url.parse().unwrap());
+        let identity = |url: &str| identity_of(&url.parse().unwrap(), 1000);
         assert_eq!(identity("nfs://localhost/vol"), identity("nfs://127.0.0.1:2049/vol?rsize=8192"));
         assert_ne!(identity("nfs://127.0.0.1/vol"), identity("nfs://127.0.0.1:2050/vol"));
         assert_ne!(identity("nfs://127.0.0.1/vol"), identity("nfs://127.0.0.1/vol2"));

@@ -17,6 +17,7 @@ mod directories;
 mod io;
 mod listing;
 mod names;
+mod observe;
 mod open;
 pub(crate) mod runtime_dir;
 mod silly;
@@ -25,6 +26,7 @@ mod walk;
 
 pub use crate::segment::{FileRef, SegmentError};
 pub use listing::DirItem;
+pub use observe::Observer;
 pub use runtime_dir::{PLACEHOLDER_PATH_BYTES_MAX, runtime_root};
 pub use spec::{MountSpec, SpecError};
 pub use walk::{Entry, Object, Walk};
@@ -144,14 +146,7 @@ impl Mount {
     /// What all processes did on this export.
     #[must_use]
     pub fn totals(&self) -> Totals {
-        let cells = &self.segment.header().totals;
-        cells.iter().fold(Totals::default(), |sum, cell| Totals {
-            read_calls: sum.read_calls + cell.read_calls.load(Relaxed),
-            read_bytes: sum.read_bytes + cell.read_bytes.load(Relaxed),
-            write_calls: sum.write_calls + cell.write_calls.load(Relaxed),
-            write_bytes: sum.write_bytes + cell.write_bytes.load(Relaxed),
-            commit_calls: sum.commit_calls + cell.commit_calls.load(Relaxed),
-        })
+        totals_of(&self.segment)
     }
 
     fn totals_cell(&self) -> &TotalsCell {
@@ -162,6 +157,17 @@ impl Mount {
     fn live(&self, file: FileRef) -> Result<&Slot, Error> {
         self.segment.slot(file).ok_or(Error::Status(NfsStatus::Stale))
     }
+}
+
+fn totals_of(segment: &Segment) -> Totals {
+    let cells = &segment.header().totals;
+    cells.iter().fold(Totals::default(), |sum, cell| Totals {
+        read_calls: sum.read_calls + cell.read_calls.load(Relaxed),
+        read_bytes: sum.read_bytes + cell.read_bytes.load(Relaxed),
+        write_calls: sum.write_calls + cell.write_calls.load(Relaxed),
+        write_bytes: sum.write_bytes + cell.write_bytes.load(Relaxed),
+        commit_calls: sum.commit_calls + cell.commit_calls.load(Relaxed),
+    })
 }
 
 /// The handle a slot stands for; allocates nothing.

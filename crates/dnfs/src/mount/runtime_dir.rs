@@ -59,6 +59,11 @@ impl RuntimeDir {
         Ok(Self { path })
     }
 
+    /// The directory for `identity` below `base`, which somebody else made.
+    pub(crate) fn made_by_another(base: &Path, identity: u64) -> Self {
+        Self { path: base.join(format!("{identity:016x}")) }
+    }
+
     /// The directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path

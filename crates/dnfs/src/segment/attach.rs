@@ -42,21 +42,26 @@ impl Segment {
 
     /// Attaches to the segment of this directory; none when there is none.
     pub(crate) fn attach(directory: &RuntimeDir, identity: u64) -> Result<Option<Self>, SegmentError> {
+        Self::attach_of(directory, identity, effective_uid())
+    }
+
+    /// The same for the segment of the user `uid`, whom this process may be allowed to look at.
+    pub(crate) fn attach_of(directory: &RuntimeDir, identity: u64, uid: u32) -> Result<Option<Self>, SegmentError> {
         let file = match open(&directory.segment_path(), libc::O_RDWR, 0) {
             Ok(file) => file,
             Err(Errno(libc::ENOENT)) => return Ok(None),
             Err(errno) => return Err(local("open the file")(errno)),
         };
         let found = stat(&file).map_err(local("examine the file"))?;
-        if found.uid != effective_uid() || found.mode & libc::S_IFMT != libc::S_IFREG {
-            return Err(SegmentError::Foreign("not a regular file of this user"));
+        if found.uid != uid || found.mode & libc::S_IFMT != libc::S_IFREG {
+            return Err(SegmentError::Foreign("not a regular file of its user"));
         }
         if found.size < size_of::<Header>() as u64 {
             return Err(SegmentError::Foreign("too short"));
         }
         // The head first: another layout has another length.
         let head = Mapping::new(&file, size_of::<Header>()).map_err(local("map the file"))?;
-        check_header(&head.values::<Header>(0, 1)[0], identity)?;
+        check_header(&head.values::<Header>(0, 1)[0], identity, uid)?;
         if found.size != SEGMENT_BYTES as u64 {
             return Err(SegmentError::Foreign("of the wrong length"));
         }
@@ -80,7 +85,7 @@ impl Segment {
     }
 }
 
-fn check_header(header: &Header, identity: u64) -> Result<(), SegmentError> {
+fn check_header(header: &Header, identity: u64, uid: u32) -> Result<(), SegmentError> {
     if header.magic.load(Acquire) != MAGIC {
         return Err(SegmentError::Foreign("no segment"));
     }
@@ -91,7 +96,7 @@ fn check_header(header: &Header, identity: u64) -> Result<(), SegmentError> {
     if header.ready.load(Acquire) != 1 || header.slot_count.load(Acquire) != SLOT_COUNT {
         return Err(SegmentError::Foreign("unfinished"));
     }
-    if header.identity.load(Acquire) != identity || header.uid.load(Acquire) != effective_uid() {
+    if header.identity.load(Acquire) != identity || header.uid.load(Acquire) != uid {
         return Err(SegmentError::Foreign("the segment of another mount"));
     }
     Ok(())

@@ -4,7 +4,17 @@
 //! mean of independent runs, the half-width of the 95 % interval by Student's t
 //! and the values themselves.
 
+mod contrast;
+mod series;
+mod student;
+
 use serde::{Deserialize, Serialize};
+
+pub use contrast::{PAIRED_ROUNDS_MIN, RunValue, relative_difference};
+pub use series::{
+    DRIFT_PERCENT_MAX, RANGE_PERCENT_MAX, SECONDS_MIN, SeriesMean, SteadySeries, autocorrelation, series_mean, steady, warmup_cut,
+};
+pub use student::{t_quantile, t_quantile_975};
 
 /// Mean of independent runs with its 95 % interval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -49,6 +59,23 @@ impl MeanInterval {
         Some(Self { mean, ci95, runs, values: values.to_vec() })
     }
 
+    /// The interval of runs whose figures have an error of their own, in their unit (`None`: not known): the spread
+    /// between runs counts; of two or three runs never less than the errors inside them. `None` as in [`Self::of`].
+    #[must_use]
+    pub fn of_runs(runs: &[RunValue]) -> Option<Self> {
+        let values: Vec<f64> = runs.iter().map(|run| run.value).collect();
+        let mut interval = Self::of(&values)?;
+        let squares: Vec<f64> = runs.iter().filter_map(|run| Some(run.standard_error?.powi(2))).collect();
+        if let Some(half) = interval.ci95.as_mut()
+            && !squares.is_empty()
+            && runs.len() <= contrast::FLOOR_RUNS_MAX
+        {
+            let inside = (series::mean(&squares) / count(runs.len())).sqrt();
+            *half = half.max(t_quantile_975(runs.len() - 1) * inside);
+        }
+        Some(interval)
+    }
+
     /// Lower and upper end of the interval; `None` below two runs.
     #[must_use]
     pub fn ends(&self) -> Option<(f64, f64)> {
@@ -69,28 +96,6 @@ impl MeanInterval {
             _ => Difference::Unknown,
         }
     }
-}
-
-/// The 97.5 % quantile of Student's t for `degrees` degrees of freedom: the factor of
-/// a two-sided 95 % interval. Tabled to 30, then the expansion of Abramowitz and
-/// Stegun 26.7.5 (error below 0.0005 there).
-#[must_use]
-pub fn t_quantile_975(degrees: usize) -> f64 {
-    const TABLE: [f64; 30] = [
-        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110,
-        2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-    ];
-    if degrees == 0 {
-        return f64::INFINITY;
-    }
-    if let Some(value) = TABLE.get(degrees - 1) {
-        return *value;
-    }
-    let z = 1.959_964_f64;
-    let v = count(degrees);
-    let first = (z.powi(3) + z) / 4.0;
-    let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
-    z + first / v + second / v.powi(2)
 }
 
 /// A count as a float. Counts here are runs, far below 2^52.
@@ -136,19 +141,5 @@ mod tests {
         assert_eq!(slow.difference_from(&far), Difference::Shown);
         assert_eq!(far.difference_from(&slow), Difference::Shown);
         assert_eq!(slow.difference_from(&single), Difference::Unknown);
-    }
-
-    #[test]
-    fn quantile_falls_towards_the_normal_one() {
-        assert!((t_quantile_975(1) - 12.706).abs() < 1e-9);
-        assert!((t_quantile_975(31) - 2.0395).abs() < 5e-4);
-        assert!((t_quantile_975(120) - 1.9799).abs() < 5e-4);
-        let mut previous = f64::INFINITY;
-        for degrees in 0..200 {
-            let quantile = t_quantile_975(degrees);
-            assert!(quantile <= previous, "t rises at {degrees}");
-            previous = quantile;
-        }
-        assert!(previous > 1.9599);
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use results::filer_stats::FilerStats;
+use results::filer_stats::{FilerStats, MediumStats};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use volume::Error;
@@ -165,5 +165,24 @@ fn stats(server: &Server) -> FilerStats {
         loss_epoch: volume.loss_epoch(),
         procedures: server.filer().stats().procedures(),
         flushes: volume.flushes(),
+        medium: server.filer().medium().map(medium_stats),
+    }
+}
+
+fn medium_stats(medium: &volume::medium::Medium) -> MediumStats {
+    let counted = medium.counters();
+    MediumStats {
+        medium: medium.profile().to_string(),
+        reads: counted.reads,
+        writes: counted.writes,
+        flushes: counted.flushes,
+        cache_hits: counted.cache_hits,
+        busy_ns: counted.busy_ns,
+        waiting_max: counted.waiting_max,
+        queued_ns: counted.queued_ns,
+        read_ns: counted.read_ns,
+        write_ns: counted.write_ns,
+        flush_ns: counted.flush_ns,
+        nvram_full: counted.nvram_full,
     }
 }

@@ -271,8 +271,18 @@ fn serve_received(
                 connection.send(out)?;
                 out.clear();
             }
+            let before = out.len();
             match dispatch::serve_call(filer, client, &call, out) {
                 Served::Answered => {}
+                Served::Due(due) => {
+                    let held = out.split_off(before);
+                    // Holding may wait for room: what is ready does not.
+                    if !out.is_empty() {
+                        connection.send(out)?;
+                        out.clear();
+                    }
+                    workers.hold(connection, due, held);
+                }
                 Served::Close => return Err(Ended::NotACall),
             }
         }

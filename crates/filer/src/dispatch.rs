@@ -1,6 +1,7 @@
 //! From the bytes of one call to the bytes of its reply.
 
 use std::net::IpAddr;
+use std::time::Instant;
 
 use nfs_proto::nfs3::{self, Procedure, StableHow, WriteArgs};
 use nfs_proto::record;
@@ -9,6 +10,7 @@ use nfs_proto::rpc::{
 };
 use nfs_proto::xdr::{Decode, Reader, Writer, decode_all, encode_to};
 use nfs_proto::{mount3, portmap2};
+use volume::medium::{Kind, Operation};
 
 use crate::access::Caller;
 use crate::filer::Filer;
@@ -21,6 +23,8 @@ use crate::reply_cache::{CallKey, Turn};
 pub enum Served {
     /// A reply record was appended, or none is due.
     Answered,
+    /// A reply record was appended that must not leave before this time: the modelled medium is not done.
+    Due(Instant),
     /// The bytes were no call: close the connection.
     Close,
 }
@@ -123,7 +127,7 @@ fn serve_program(filer: &Filer, client: IpAddr, caller: Caller, call: &Call<'_>,
         return Served::Answered;
     }
     match program {
-        nfs3::PROGRAM => serve_nfs(filer, client, caller, call, out),
+        nfs3::PROGRAM => return serve_nfs(filer, client, caller, call, out),
         mount3::PROGRAM => {
             let reply = Reply::begin(xid, out);
             let done = handlers::mount::serve(filer, client, procedure, call.arguments, out);
@@ -139,12 +143,13 @@ fn serve_program(filer: &Filer, client: IpAddr, caller: Caller, call: &Call<'_>,
     Served::Answered
 }
 
-fn serve_nfs(filer: &Filer, client: IpAddr, caller: Caller, call: &Call<'_>, out: &mut Vec<u8>) {
+fn serve_nfs(filer: &Filer, client: IpAddr, caller: Caller, call: &Call<'_>, out: &mut Vec<u8>) -> Served {
     let xid = call.header.xid;
     let Some(procedure) = Procedure::from_number(call.header.procedure) else {
         refuse(xid, ReplyStatus::ProcedureUnavailable, out);
-        return;
+        return Served::Answered;
     };
+    let came = filer.medium().map(|_| Instant::now());
     let mut claim = None;
     if is_repeatable_only_once(procedure) {
         match filer.replies.claim(CallKey::new(client, xid, call.record)) {
@@ -152,9 +157,9 @@ fn serve_nfs(filer: &Filer, client: IpAddr, caller: Caller, call: &Call<'_>, out
             Turn::Repeat(reply) => {
                 out.extend_from_slice(&reply);
                 filer.stats.count(procedure, true, 0);
-                return;
+                return Served::Answered;
             }
-            Turn::Drop => return,
+            Turn::Drop => return Served::Answered,
         }
     }
     let reply = Reply::begin(xid, out);
@@ -162,6 +167,7 @@ fn serve_nfs(filer: &Filer, client: IpAddr, caller: Caller, call: &Call<'_>, out
     let done = handlers::serve(&context, procedure, call.arguments, out);
     let (ok, again, bytes) = done.as_ref().map_or((false, false, 0), |done| (done.ok, done.again, done.bytes));
     filer.stats.count(procedure, ok, bytes);
+    let touched = done.as_ref().ok().and_then(|done| touched(procedure, done));
     let mark = reply.mark;
     let understood = done.is_ok();
     reply.end(done.map(|_| ()), out);
@@ -169,6 +175,14 @@ fn serve_nfs(filer: &Filer, client: IpAddr, caller: Caller, call: &Call<'_>, out
     if let (Some(running), true, false, Some(record)) = (claim, understood, again, out.get(mark..)) {
         running.done(record);
     }
+    let due = came.zip(touched).and_then(|(came, operation)| filer.due(came, operation).filter(|due| *due > came));
+    due.map_or(Served::Answered, Served::Due)
+}
+
+/// What an answered call asked of the medium.
+fn touched(procedure: Procedure, done: &handlers::Done) -> Option<Operation> {
+    let changed = done.ok && is_repeatable_only_once(procedure);
+    done.touched.or_else(|| changed.then_some(Operation { kind: Kind::Metadata, file: 0, offset: 0, bytes: 0 }))
 }
 
 /// A reply under way: its mark and header are written, its results follow.

@@ -4,8 +4,10 @@ use std::collections::{HashSet, VecDeque};
 use std::net::IpAddr;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use volume::Volume;
+use volume::medium::{Medium, Operation};
 
 use crate::limits::{MOUNTS_MAX, REFUSED_UIDS_LOGGED_MAX};
 use crate::reply_cache::ReplyCache;
@@ -36,6 +38,8 @@ pub struct Filer {
     pub(crate) replies: ReplyCache,
     /// Sizes of the buffers of all connections, in bytes.
     pub(crate) buffer_bytes: AtomicUsize,
+    medium: Option<Medium>,
+    started: Instant,
     mounts: Mutex<VecDeque<Mount>>,
     refused: Mutex<HashSet<u32>>,
 }
@@ -61,9 +65,30 @@ impl Filer {
             stats: Stats::default(),
             replies: ReplyCache::default(),
             buffer_bytes: AtomicUsize::new(0),
+            medium: None,
+            started: Instant::now(),
             mounts: Mutex::default(),
             refused: Mutex::default(),
         }
+    }
+
+    /// The same on a modelled medium: replies wait until it would have been done.
+    #[must_use]
+    pub fn on_medium(self, medium: Medium) -> Self {
+        Self { medium: Some(medium), ..self }
+    }
+
+    /// The modelled medium, if there is one.
+    #[must_use]
+    pub const fn medium(&self) -> Option<&Medium> {
+        self.medium.as_ref()
+    }
+
+    /// When the medium will be done with an operation that came at `came`.
+    pub(crate) fn due(&self, came: Instant, operation: Operation) -> Option<Instant> {
+        let came_ns = u64::try_from(came.saturating_duration_since(self.started).as_nanos()).unwrap_or(u64::MAX / 4);
+        let took = self.medium.as_ref()?.submit(came_ns, operation).saturating_sub(came_ns);
+        Some(came + Duration::from_nanos(took))
     }
 
     /// The served volume.

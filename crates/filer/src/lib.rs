@@ -13,6 +13,7 @@ mod convert;
 pub mod dispatch;
 mod filer;
 mod handlers;
+mod held;
 pub mod limits;
 mod reply_cache;
 pub mod server;

@@ -37,6 +37,13 @@ pub const SLOW_CALLS_PER_CONNECTION_MAX: usize = 64;
 /// Bytes of slow calls that wait or run, over all connections; beyond it connections run theirs themselves.
 pub const SLOW_BYTES_MAX: usize = 16 << 20;
 
+/// Replies that wait for a modelled medium, in bytes: 8,000 block reads, more than any client has under way. Beyond it,
+/// connections wait with their next reply, and TCP holds their clients back.
+pub const HELD_BYTES_MAX: usize = 64 << 20;
+/// How late a held reply may leave so that others leave with it: a thousandth of a disk's time, and at 10,000 replies a
+/// second it halves the times a thread has to wake.
+pub const HELD_GRAIN: Duration = Duration::from_micros(30);
+
 /// A peer that takes no byte of its replies for so long is dropped: it would hold a thread and its replies for ever.
 pub const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 /// Silence after which the kernel starts to ask whether the peer is still there.
@@ -79,5 +86,6 @@ pub const ADMIN_LINE_BYTES_MAX: u64 = 64 * 1024;
 const _: () = assert!(RECEIVE_BYTES_START < RECEIVE_BYTES_BUSY && RECEIVE_BYTES_BUSY < RECEIVE_BYTES_MAX);
 const _: () = assert!(RECEIVE_BYTES_MAX >= RECORD_BYTES_MAX + 4);
 const _: () = assert!(SLOW_BYTES_MAX >= RECORD_BYTES_MAX && SLOW_CALLS_PER_CONNECTION_MAX >= WORKERS_MAX);
+const _: () = assert!(HELD_BYTES_MAX >= 16 * RECORD_BYTES_MAX);
 const _: () = assert!(REPEAT_WAIT.as_secs() < REPLY_AGE_MAX.as_secs());
 const _: () = assert!(LISTING_BYTES_MAX <= TRANSFER_MAX);

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use crate::connection::Connection;
 use crate::dispatch::{self, Served};
 use crate::filer::Filer;
+use crate::held::Held;
 use crate::limits::{SLOW_BYTES_MAX, STACK_BYTES, WORKERS_MAX};
 
 /// A call for a worker.
@@ -23,6 +24,7 @@ pub(crate) struct Workers {
 
 struct Shared {
     filer: Arc<Filer>,
+    held: Held,
     queue: Mutex<Queue>,
     job: Condvar,
     idle: Condvar,
@@ -39,7 +41,7 @@ struct Queue {
 
 impl Workers {
     pub(crate) fn new(filer: Arc<Filer>) -> Self {
-        let shared = Shared { filer, queue: Mutex::default(), job: Condvar::new(), idle: Condvar::new() };
+        let shared = Shared { filer, held: Held::new(), queue: Mutex::default(), job: Condvar::new(), idle: Condvar::new() };
         Self { shared: Arc::new(shared) }
     }
 
@@ -68,7 +70,12 @@ impl Workers {
         true
     }
 
-    /// Takes no more jobs and waits for those it has; false when they do not end within `limit`.
+    /// Keeps a reply until the modelled medium is done with its call.
+    pub(crate) fn hold(&self, connection: &Arc<Connection>, due: Instant, record: Vec<u8>) {
+        self.shared.held.hold(connection, due, record);
+    }
+
+    /// Takes no more jobs and waits for those it has and for held replies; false when they do not end within `limit`.
     pub(crate) fn finish(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         let mut queue = self.shared.queue();
@@ -81,7 +88,8 @@ impl Workers {
             }
             queue = self.shared.idle.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        true
+        drop(queue);
+        self.shared.held.finish(deadline.saturating_duration_since(Instant::now()))
     }
 }
 
@@ -120,6 +128,7 @@ impl Shared {
                     connection.queue(out);
                 }
             }
+            Ok(Served::Due(due)) => self.held.hold(&connection, due, std::mem::take(out)),
             Ok(Served::Close) => connection.drop_now(),
             Err(_) => {
                 tracing::error!(peer = %connection.peer, "a handler panicked: connection closed");

@@ -21,6 +21,43 @@ pub struct FilerStats {
     pub procedures: BTreeMap<String, ProcedureStats>,
     /// Flushes to the store that the volume carried out.
     pub flushes: u64,
+    /// The modelled medium, if the filer has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub medium: Option<MediumStats>,
+}
+
+/// What a modelled medium counted: running totals since it began.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MediumStats {
+    /// The medium by all its keys; the same text describes the same medium.
+    pub medium: String,
+    /// Reads.
+    pub reads: u64,
+    /// Writes, stable ones and those answered before they were.
+    pub writes: u64,
+    /// Flushes and changes of names or attributes.
+    pub flushes: u64,
+    /// Of the reads, those that the medium's own cache answered.
+    pub cache_hits: u64,
+    /// Time that spindles were at work, summed over spindles, in nanoseconds.
+    pub busy_ns: u64,
+    /// Most operations that one found in front of it at its spindle.
+    pub waiting_max: u64,
+    /// Time that operations waited for their spindle, in nanoseconds.
+    #[serde(default)]
+    pub queued_ns: u64,
+    /// Sum of the times that reads took, in nanoseconds.
+    #[serde(default)]
+    pub read_ns: u64,
+    /// Sum of the times until writes were answered, in nanoseconds.
+    #[serde(default)]
+    pub write_ns: u64,
+    /// Sum of the times that flushes took, in nanoseconds.
+    #[serde(default)]
+    pub flush_ns: u64,
+    /// Writes that waited because the NVRAM was full.
+    #[serde(default)]
+    pub nvram_full: u64,
 }
 
 /// Counters of one procedure.

@@ -20,6 +20,7 @@ mod handle;
 mod identity;
 mod limits;
 mod loss;
+pub mod medium;
 mod moves;
 mod names;
 mod node;

@@ -2,11 +2,12 @@
 
 use nfs_proto::limits::TRANSFER_BYTES_MAX;
 use nfs_proto::nfs3::{
-    CommitArgs, CommitOk, CommitResult, NfsStatus, Outcome, PostOpAttr, ReadArgs, ReadOkHead, WccData, WriteArgs, WriteArgsHead,
-    WriteOk, WriteResult, WriteVerifier,
+    CommitArgs, CommitOk, CommitResult, NfsStatus, Outcome, PostOpAttr, ReadArgs, ReadOkHead, StableHow, WccData, WriteArgs,
+    WriteArgsHead, WriteOk, WriteResult, WriteVerifier,
 };
 use nfs_proto::rpc::ReplyStatus;
 use nfs_proto::xdr::{Decode, Reader, encode_to, padding};
+use volume::medium::Kind as Touch;
 use volume::{Kind, SetAttr};
 
 use super::{Context, Done, arguments, fail, refused, status};
@@ -44,7 +45,9 @@ pub(super) fn read(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Re
             let count = count as u32;
             let head = ReadOkHead { attributes: Some(convert::fattr(&attr)), count, eof, data_bytes: count };
             write_head(&head, start, out);
-            Ok(Done { ok: true, again: false, bytes: u64::from(count) })
+            // What lies behind the end of a file is not asked of the medium.
+            let touched = if count > 0 { context.touch(Touch::Read, &args.file, args.offset, count.into()) } else { None };
+            Ok(Done { bytes: u64::from(count), touched, ..Done::OK })
         }
         (failure, _) => {
             out.truncate(start);
@@ -83,7 +86,11 @@ pub(super) fn write(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) -> R
     let outcome = write_data(context, &args, data);
     encode_to(&outcome, out);
     Ok(match &outcome {
-        Ok(ok) => Done { ok: true, again: false, bytes: u64::from(ok.count) },
+        Ok(ok) => {
+            let kind = if args.stable == StableHow::Unstable { Touch::Buffered } else { Touch::Write };
+            let touched = context.touch(kind, &args.file, args.offset, ok.count.into());
+            Done { bytes: u64::from(ok.count), touched, ..Done::OK }
+        }
         Err(failure) => Done::of(failure.status),
     })
 }
@@ -131,9 +138,20 @@ fn write_data(context: &Context<'_>, args: &WriteArgs<'_>, data: &[u8]) -> Write
     }
 }
 
+/// COMMIT, and what it asks of the modelled medium.
+pub(super) fn commit_and_touch(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Done, ReplyStatus> {
+    let args: CommitArgs = arguments(bytes)?;
+    let outcome = commit(context, &args);
+    encode_to(&outcome, out);
+    Ok(match &outcome {
+        Ok(_) => Done { touched: context.touch(Touch::Flush, &args.file, 0, 0), ..Done::OK },
+        Err(failure) => Done::of(failure.status),
+    })
+}
+
 /// **Durability**: all that was written to the file before the call is durable when this returns without an error. The
 /// range is not looked at: flushing more than asked is allowed.
-pub(super) fn commit(context: &Context<'_>, args: &CommitArgs) -> CommitResult {
+fn commit(context: &Context<'_>, args: &CommitArgs) -> CommitResult {
     let node = match context.node(&args.file) {
         Ok(node) => node,
         Err(status) => return refused(status, WccData::default()),

@@ -16,6 +16,7 @@ pub(crate) mod portmap;
 use nfs_proto::nfs3::{Failure, FileHandle, NfsStatus, Outcome, PostOpAttr, Procedure, WccData};
 use nfs_proto::rpc::ReplyStatus;
 use nfs_proto::xdr::{Decode, Encode, decode_all, encode_to};
+use volume::medium::{Kind, Operation};
 use volume::{Attr, Error, Node};
 
 use crate::access::Caller;
@@ -37,13 +38,15 @@ pub(crate) struct Done {
     pub(crate) again: bool,
     /// Payload of READ and WRITE, in bytes.
     pub(crate) bytes: u64,
+    /// What READ, WRITE and COMMIT asked of the modelled medium; none without one.
+    pub(crate) touched: Option<Operation>,
 }
 
 impl Done {
-    pub(crate) const OK: Self = Self { ok: true, again: false, bytes: 0 };
+    pub(crate) const OK: Self = Self { ok: true, again: false, bytes: 0, touched: None };
 
     pub(crate) fn of(status: NfsStatus) -> Self {
-        Self { ok: status == NfsStatus::Ok, again: status == NfsStatus::JukeBox, bytes: 0 }
+        Self { ok: status == NfsStatus::Ok, again: status == NfsStatus::JukeBox, ..Self::default() }
     }
 }
 
@@ -70,7 +73,7 @@ pub(crate) fn serve(
         Procedure::Link => answer(arguments, out, |args| names::link(context, &args)),
         Procedure::Read => data::read(context, arguments, out),
         Procedure::Write => data::write(context, arguments, out),
-        Procedure::Commit => answer(arguments, out, |args| data::commit(context, &args)),
+        Procedure::Commit => data::commit_and_touch(context, arguments, out),
         Procedure::Create => answer(arguments, out, |args| create::create(context, &args)),
         Procedure::MkDir => answer(arguments, out, |args| create::mkdir(context, &args)),
         Procedure::SymLink => answer(arguments, out, |args| create::symlink(context, &args)),
@@ -152,6 +155,13 @@ impl Context<'_> {
     /// The same as `wcc_data`. Attributes from before are never sent: none are taken under the lock of the change.
     fn wcc(&self, node: &Node) -> WccData {
         WccData { before: None, after: self.post(node) }
+    }
+
+    /// What a call on a file asks of the modelled medium, if there is one.
+    fn touch(&self, kind: Kind, file: &FileHandle, offset: u64, bytes: u64) -> Option<Operation> {
+        self.filer.medium()?;
+        let node = self.filer.volume.resolve(file.as_bytes()).ok()?;
+        Some(Operation { kind, file: node.fileid(), offset, bytes })
     }
 
     fn handle(&self, node: &Node) -> Option<FileHandle> {

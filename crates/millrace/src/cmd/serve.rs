@@ -11,6 +11,7 @@ use anyhow::{Context, anyhow};
 use filer::admin::AdminSocket;
 use filer::server::Server;
 use filer::{Filer, sys};
+use volume::medium::{Medium, Profile};
 use volume::{LossConfig, OpenError, Volume};
 
 /// The path every filer serves its directory under.
@@ -40,6 +41,9 @@ pub(crate) struct Args {
     /// Test switch: remember what is not yet promised stable, so that `millrace volume power-cut` can take it back
     #[arg(long)]
     loss_layer: bool,
+    /// Answer as if DIR lay on this medium: a profile (fc15k, fc10k, sata, nvme, nvram-array, cloud), keys, or both
+    #[arg(long, value_name = "PROFILE,KEY=VALUE,…")]
+    medium: Option<String>,
     /// With --loss-layer: the seed by which some of it survives a cut; 0: nothing does
     #[arg(long, value_name = "N", requires = "loss_layer", default_value_t = 0)]
     loss_seed: u64,
@@ -50,6 +54,7 @@ Examples:
   millrace serve /srv/db                                serve on 127.0.0.1:2049
   millrace serve /srv/db --listen 0.0.0.0:2049          serve other machines too
   millrace serve . --listen 127.0.0.1:0 --json          any free port, said on stdout
+  millrace serve . --medium spindles=80,service_ms=8    answer as slowly as 80 disks would (docs/media.md)
   mount -t nfs -o vers=3,nolock,port=2049,mountport=2049,tcp 127.0.0.1:/vol /mnt
 
 As root the filer serves every user and checks their rights itself; as another user it serves only that one.
@@ -88,6 +93,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// Everything up to the line that says ready.
 fn start(args: &Args) -> anyhow::Result<(Arc<Server>, AdminSocket)> {
     let dir = directory(&args.dir)?;
+    let medium = args.medium.as_deref().map(medium).transpose()?;
     let (uid, gid) = sys::effective_ids();
     let state_dir = match &args.state {
         Some(state) => state.clone(),
@@ -107,6 +113,13 @@ fn start(args: &Args) -> anyhow::Result<(Arc<Server>, AdminSocket)> {
         only: (uid != 0).then_some((uid, gid)),
         port: address.port(),
     });
+    let filer = match medium {
+        Some(medium) => {
+            tracing::info!(medium = %medium.profile(), "answers wait for a modelled medium");
+            filer.on_medium(medium)
+        }
+        None => filer,
+    };
     let verifier = format_args!("{:016x}", u64::from_be_bytes(filer.volume().verifier())).to_string();
     tracing::info!(dir = %dir.display(), %address, state = %state_dir.display(), %verifier, "serving {EXPORT}");
     if uid != 0 {
@@ -118,6 +131,15 @@ fn start(args: &Args) -> anyhow::Result<(Arc<Server>, AdminSocket)> {
     let server = Server::new(filer, listener);
     say_ready(args, address, &dir, &admin_path)?;
     Ok((server, admin))
+}
+
+/// The medium of that text, or what is wrong with it.
+fn medium(text: &str) -> anyhow::Result<Medium> {
+    let profile = Profile::parse(text).map_err(|error| {
+        let hint = error.hint();
+        with_hint(anyhow!(error).context(format!("cannot use --medium {text}")), hint)
+    })?;
+    Ok(Medium::new(profile))
 }
 
 fn say_ready(args: &Args, address: SocketAddr, dir: &Path, admin: &Path) -> anyhow::Result<()> {

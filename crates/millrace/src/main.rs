@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod cmd;
+mod complain;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -21,14 +22,7 @@ refusal); 3 ran, but the result is not valid. `millrace exec` ends with the code
 fn main() -> ExitCode {
     let millrace = Millrace::parse();
     cmd::run(millrace.command).unwrap_or_else(|error| {
-        // A cause often ends with the text of its own cause: print each text once.
-        let mut chain: Vec<String> = Vec::new();
-        for cause in error.chain().map(ToString::to_string) {
-            if !chain.last().is_some_and(|last| last.ends_with(&cause)) {
-                chain.push(cause);
-            }
-        }
-        eprintln!("millrace: {}", chain.join(": "));
+        complain::say(&error);
         ExitCode::from(2)
     })
 }

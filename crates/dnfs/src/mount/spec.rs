@@ -27,6 +27,18 @@ pub enum SpecError {
     Url(#[from] UrlError),
 }
 
+impl SpecError {
+    /// What to write instead.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Form(_) => Some("for example --mount /db=nfs://filer/vol".into()),
+            Self::Path(_) => Some("the path is where the program sees the export: /db, /srv/pg, …".into()),
+            Self::Url(url) => url.hint(),
+        }
+    }
+}
+
 impl MountSpec {
     /// Reads `/PATH=nfs://…`.
     ///

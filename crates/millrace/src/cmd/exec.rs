@@ -15,6 +15,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
+use crate::complain::{hinted, refusal};
+
 const LIBRARY: &str = "libmillrace_preload.so";
 const MOUNTS: &str = "MILLRACE_MOUNTS";
 /// A shell's codes for a program that is not there, or can't be run.
@@ -57,64 +59,27 @@ Exit codes: the program's own; 2 could not run (the mount, the library or an arg
 126 the program can't be executed; 127 there is no such program.";
 
 /// An error with what the user can do about it.
-#[derive(Debug)]
-struct Hinted {
-    error: anyhow::Error,
-    hints: Vec<String>,
-}
-
-impl<E: Into<anyhow::Error>> From<E> for Hinted {
-    fn from(error: E) -> Self {
-        let error = error.into();
-        let of_client = error.chain().find_map(|cause| cause.downcast_ref::<dnfs::Error>()).map(dnfs::Error::hints);
-        let of_url = || match error.chain().find_map(|cause| cause.downcast_ref::<dnfs::mount::SpecError>()) {
-            Some(dnfs::mount::SpecError::Url(url)) => url.hint().into_iter().collect(),
-            _ => Vec::new(),
-        };
-        Self { hints: of_client.unwrap_or_else(of_url), error }
-    }
-}
-
-impl Hinted {
-    fn new(error: anyhow::Error, hint: impl Into<String>) -> Self {
-        Self { error, hints: vec![hint.into()] }
-    }
-}
-
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if !args.prove.is_empty() {
         return prove(&args.prove);
     }
-    match prepare_and_run(&args) {
-        Ok(code) => Ok(code),
-        Err(Hinted { error, hints }) => {
-            let mut chain: Vec<String> = Vec::new();
-            for cause in error.chain().map(ToString::to_string) {
-                if !chain.last().is_some_and(|last| last.ends_with(&cause)) {
-                    chain.push(cause);
-                }
-            }
-            eprintln!("millrace: {}", chain.join(": "));
-            for hint in hints {
-                eprintln!("hint: {hint}");
-            }
-            Ok(ExitCode::from(2))
-        }
-    }
+    prepare_and_run(&args)
 }
 
-fn prepare_and_run(args: &Args) -> Result<ExitCode, Hinted> {
+fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
     let outer = std::env::var_os(MOUNTS).unwrap_or_default();
     let mut lines: Vec<OsString> = Vec::new();
     let mut expected = Vec::new();
     for text in &args.mounts {
         let spec = MountSpec::parse(text.as_bytes()).with_context(|| format!("cannot use --mount {}", text.display()))?;
         if text.as_bytes().contains(&b'\n') {
-            return Err(anyhow!("cannot use --mount {}: it has a line feed in it", text.display()).into());
+            let what = format!("cannot use --mount {}: it has a line feed in it", text.display());
+            return Err(refusal(what, "write line feeds of a URL as %0A"));
         }
         let path = PathBuf::from(OsString::from_vec(spec.local_path.clone()));
         if expected.iter().any(|(other, _): &(PathBuf, u64)| other.starts_with(&path) || path.starts_with(other)) {
-            return Err(anyhow!("cannot use --mount {}: mount paths overlap", text.display()).into());
+            let what = format!("cannot use --mount {}: mount paths overlap", text.display());
+            return Err(refusal(what, "choose paths of which none is below another, as /db and /wal"));
         }
         if !args.force && !has_mount(&outer, &spec.local_path) {
             local_path_is_free(&path)?;
@@ -135,7 +100,7 @@ fn prepare_and_run(args: &Args) -> Result<ExitCode, Hinted> {
         print_environment(&preload, &mounts)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let Some((program, arguments)) = args.command.split_first() else { return Err(anyhow!("no program given").into()) };
+    let Some((program, arguments)) = args.command.split_first() else { return Err(anyhow!("no program given")) };
     reachable(program)?;
     let error = Command::new(program).args(arguments).env("LD_PRELOAD", preload).env(MOUNTS, mounts).exec();
     eprintln!("millrace: cannot run {}: {error}", program.display());
@@ -148,10 +113,10 @@ fn has_mount(mounts: &OsStr, path: &[u8]) -> bool {
 }
 
 /// Nothing of this host may be below a mount's path: a program that slipped past the library would use it.
-fn local_path_is_free(path: &Path) -> Result<(), Hinted> {
+fn local_path_is_free(path: &Path) -> anyhow::Result<()> {
     let found = match path.symlink_metadata() {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(()),
-        Err(error) => return Err(anyhow!(error).context(format!("cannot look at {}", path.display())).into()),
+        Err(error) => return Err(anyhow!(error).context(format!("cannot look at {}", path.display()))),
         Ok(found) => found,
     };
     let empty = found.is_dir() && path.read_dir().is_ok_and(|mut entries| entries.next().is_none());
@@ -159,33 +124,33 @@ fn local_path_is_free(path: &Path) -> Result<(), Hinted> {
         return Ok(());
     }
     let what = if found.is_dir() { "a directory that is not empty" } else { "not a directory" };
-    Err(Hinted::new(
+    Err(hinted(
         anyhow!("cannot mount at {}: it exists on this host and is {what}", path.display()),
         "choose a path that does not exist, as /db; --force hides what is there from the program",
     ))
 }
 
 /// Mounts once: the server's refusals become one clear message before anything starts. The root's number.
-fn check(spec: &MountSpec) -> Result<u64, Hinted> {
+fn check(spec: &MountSpec) -> anyhow::Result<u64> {
     let who = Credentials::of_process().for_url(&spec.url);
     let client = Client::mount(&spec.url, &who).with_context(|| format!("cannot mount {}", spec.url))?;
     let root = client.getattr(&client.parts().root).with_context(|| format!("cannot mount {}", spec.url))?;
     Ok(root.fileid)
 }
 
-fn find_library() -> Result<PathBuf, Hinted> {
+fn find_library() -> anyhow::Result<PathBuf> {
     if let Some(named) = std::env::var_os("MILLRACE_PRELOAD").filter(|named| !named.is_empty()) {
         let path = PathBuf::from(named);
         return match path.canonicalize() {
             Ok(path) => Ok(path),
-            Err(error) => Err(anyhow!(error).context(format!("cannot use MILLRACE_PRELOAD={}", path.display())).into()),
+            Err(error) => Err(anyhow!(error).context(format!("cannot use MILLRACE_PRELOAD={}", path.display()))),
         };
     }
     let binary = std::env::current_exe().and_then(|path| path.canonicalize()).context("cannot find this binary")?;
     let folder = binary.parent().unwrap_or(Path::new("/"));
     let places = [folder.join(LIBRARY), folder.join("../lib/millrace").join(LIBRARY)];
     places.iter().find_map(|place| place.canonicalize().ok()).ok_or_else(|| {
-        Hinted::new(
+        hinted(
             anyhow!("cannot find {LIBRARY} beside {} or in ../lib/millrace", binary.display()),
             "build it with `make build`, or name it in MILLRACE_PRELOAD",
         )
@@ -193,7 +158,7 @@ fn find_library() -> Result<PathBuf, Hinted> {
 }
 
 /// The library where every user can read it: a program may change its user before it runs the next.
-fn readable_by_all(library: &Path) -> Result<PathBuf, Hinted> {
+fn readable_by_all(library: &Path) -> anyhow::Result<PathBuf> {
     // The loader splits LD_PRELOAD at these.
     let plain = !library.as_os_str().as_bytes().iter().any(|b| matches!(b, b':' | b' ' | b'\t' | b'\n'));
     let open_to_all = |path: &Path| {
@@ -252,7 +217,7 @@ fn preload_list(library: &Path) -> OsString {
 }
 
 /// A child of ourselves under the library looks at each mount: it must see the root the server showed us.
-fn handshake(expected: &[(PathBuf, u64)], preload: &OsStr, mounts: &OsStr) -> Result<(), Hinted> {
+fn handshake(expected: &[(PathBuf, u64)], preload: &OsStr, mounts: &OsStr) -> anyhow::Result<()> {
     let binary = std::env::current_exe().context("cannot find this binary")?;
     let mut child = Command::new(&binary);
     child.arg("exec").env("LD_PRELOAD", preload).env(MOUNTS, mounts).stdin(Stdio::null()).current_dir("/");
@@ -267,7 +232,7 @@ fn handshake(expected: &[(PathBuf, u64)], preload: &OsStr, mounts: &OsStr) -> Re
     }
     let said = String::from_utf8_lossy(&output.stderr);
     let error = anyhow!("the library {} is not active in a child: {}", preload.display(), said.trim());
-    Err(Hinted::new(error, "is it built for this system (same C library and processor)? is its file system mounted noexec?"))
+    Err(hinted(error, "is it built for this system (same C library and processor)? is its file system mounted noexec?"))
 }
 
 /// In that child: prints the number of each path's object, or says what went wrong.
@@ -279,7 +244,7 @@ fn prove(paths: &[OsString]) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn print_environment(preload: &OsStr, mounts: &OsStr) -> Result<(), Hinted> {
+fn print_environment(preload: &OsStr, mounts: &OsStr) -> anyhow::Result<()> {
     use std::io::Write;
     let mut out = std::io::stdout().lock();
     for (name, value) in [("LD_PRELOAD", preload), (MOUNTS, mounts)] {
@@ -291,17 +256,17 @@ fn print_environment(preload: &OsStr, mounts: &OsStr) -> Result<(), Hinted> {
 }
 
 /// Refuses a program that the loader would start without the library.
-fn reachable(program: &OsStr) -> Result<(), Hinted> {
+fn reachable(program: &OsStr) -> anyhow::Result<()> {
     let Some(path) = locate(program) else { return Ok(()) }; // the exec itself will say so
     let Ok(found) = path.metadata() else { return Ok(()) };
     if found.mode() & 0o6000 != 0 && found.uid() != std::fs::metadata("/proc/self").map_or(0, |me| me.uid()) {
-        return Err(Hinted::new(
+        return Err(hinted(
             anyhow!("cannot run {} over Direct NFS: it is a set-uid program, so the loader ignores the library", path.display()),
             "run millrace as the user you want, for example: runuser -u postgres -- millrace exec …",
         ));
     }
     if is_static(&path) {
-        return Err(Hinted::new(
+        return Err(hinted(
             anyhow!(
                 "cannot run {} over Direct NFS: it is statically linked, so the library can't be loaded into it",
                 path.display()
@@ -360,7 +325,7 @@ mod tests {
         assert!(local_path_is_free(&scratch.path().join("absent")).is_ok());
         std::fs::write(scratch.path().join("file"), b"x").unwrap();
         let refused = local_path_is_free(scratch.path()).unwrap_err();
-        assert!(refused.error.to_string().contains("not empty"), "{}", refused.error);
+        assert!(refused.to_string().contains("not empty"), "{}", refused);
         assert!(local_path_is_free(&scratch.path().join("file")).is_err());
     }
 }

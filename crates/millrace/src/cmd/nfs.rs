@@ -9,6 +9,8 @@ mod target;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
+use crate::complain;
+
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -52,15 +54,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Action::Bench(bench) => bench::run(bench),
     };
     let Err(error) = outcome else { return Ok(ExitCode::SUCCESS) };
-    let refusal = error.downcast_ref::<dnfs::Error>();
-    let hints = refusal
-        .map(dnfs::Error::hints)
-        .or_else(|| error.downcast_ref().map(|url: &dnfs::UrlError| url.hint().into_iter().collect()));
-    eprintln!("millrace: {error:#}");
-    for hint in hints.into_iter().flatten() {
-        eprintln!("hint: {hint}");
-    }
-    let refused = refusal.is_some_and(|error| error.status().is_some());
+    complain::say(&error);
+    let refused = error.downcast_ref::<dnfs::Error>().is_some_and(|error| error.status().is_some());
     Ok(ExitCode::from(if refused { 1 } else { 2 }))
 }
 

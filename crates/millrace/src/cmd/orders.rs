@@ -18,6 +18,8 @@ use orders::loader::LoadOptions;
 use orders::postgres::Postgres;
 use serde::Serialize;
 
+use crate::complain;
+
 const EXAMPLES: &str = "\
 Examples:
   createdb mill
@@ -136,7 +138,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     runtime.shutdown_background();
     match outcome {
         Ok(code) => Ok(code),
-        Err(error) => Ok(complain(verb, &error)),
+        Err(error) => Ok(refused(verb, error)),
     }
 }
 
@@ -203,17 +205,8 @@ async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Prints the error with its causes and its hint; gives the exit code it means.
-fn complain(verb: &str, error: &anyhow::Error) -> ExitCode {
-    let mut parts: Vec<String> = Vec::new();
-    for cause in error.chain().map(ToString::to_string) {
-        if !parts.last().is_some_and(|last| last.ends_with(&cause)) {
-            parts.push(cause);
-        }
-    }
-    eprintln!("millrace: cannot {verb}: {}", parts.join(": "));
-    let known = error.downcast_ref::<OrdersError>();
-    if let Some(hint) = known.and_then(OrdersError::hint) {
-        eprintln!("hint: {hint}");
-    }
-    ExitCode::from(if known.is_none_or(OrdersError::could_not_run) { 2 } else { 1 })
+fn refused(verb: &str, error: anyhow::Error) -> ExitCode {
+    let could_not_run = error.downcast_ref().is_none_or(OrdersError::could_not_run);
+    complain::say(&error.context(format!("cannot {verb}")));
+    ExitCode::from(if could_not_run { 2 } else { 1 })
 }

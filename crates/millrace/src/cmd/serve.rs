@@ -1,6 +1,5 @@
 //! `millrace serve`: the filer.
 
-use std::fmt::Display;
 use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -13,6 +12,8 @@ use filer::server::Server;
 use filer::{Filer, sys};
 use volume::medium::{Medium, Profile};
 use volume::{LossConfig, OpenError, Volume};
+
+use crate::complain::{hinted, refusal};
 
 /// The path every filer serves its directory under.
 const EXPORT: &str = "/vol";
@@ -215,7 +216,7 @@ fn cannot_open(dir: &Path, error: OpenError) -> anyhow::Error {
         _ => String::new(),
     };
     let error = anyhow!(error).context(format!("cannot serve {}", dir.display()));
-    with_hint(error, hint)
+    hinted(error, hint)
 }
 
 fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> anyhow::Error {
@@ -244,18 +245,6 @@ fn cannot_bind_admin(path: &Path, error: &std::io::Error) -> anyhow::Error {
         _ => "name another path with --admin PATH",
     };
     refusal(format!("cannot make the admin socket {shown}: {error}"), hint)
-}
-
-/// An error whose fix is known.
-fn refusal(what: impl Display, hint: impl Display) -> anyhow::Error {
-    with_hint(anyhow!("{what}"), hint.to_string())
-}
-
-fn with_hint(error: anyhow::Error, hint: String) -> anyhow::Error {
-    if !hint.is_empty() {
-        eprintln!("hint: {hint}");
-    }
-    error
 }
 
 fn init_log() {

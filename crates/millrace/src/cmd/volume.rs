@@ -9,6 +9,8 @@ use anyhow::{Context, anyhow};
 use results::filer_stats::FilerStats;
 use serde_json::{Value, json};
 
+use crate::complain::refusal;
+
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -48,8 +50,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Operation::Shutdown => "shutdown",
     };
     let Some(admin) = args.admin.or_else(|| std::env::var_os("MILLRACE_ADMIN").map(PathBuf::from)) else {
-        eprintln!("hint: name its admin socket with --admin PATH, or in MILLRACE_ADMIN");
-        return Err(anyhow!("cannot {op}: which filer is not said"));
+        let hint = "name its admin socket with --admin PATH, or in MILLRACE_ADMIN";
+        return Err(refusal(format!("cannot {op}: which filer is not said"), hint));
     };
     let line = ask(&admin, op)?;
     let reply: Value = serde_json::from_str(&line).with_context(|| format!("cannot read the answer {line:?}"))?;
@@ -78,8 +80,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn ask(admin: &Path, op: &str) -> anyhow::Result<String> {
     let shown = admin.display();
     let mut stream = UnixStream::connect(admin).map_err(|error| {
-        eprintln!("hint: start `millrace serve` first; with --json its first line names the admin socket");
-        anyhow!("cannot reach a filer at {shown}: {error}")
+        let hint = "start `millrace serve` first; with --json its first line names the admin socket";
+        refusal(format!("cannot reach a filer at {shown}: {error}"), hint)
     })?;
     let talked = || format!("cannot talk to the filer at {shown}");
     writeln!(stream, "{}", json!({ "op": op })).with_context(talked)?;

@@ -1,0 +1,96 @@
+//! How an error reaches the user: one line that names object and cause, then a line for each known fix.
+
+use std::fmt::{self, Display};
+
+use anyhow::anyhow;
+
+/// An error whose fix the command knows.
+#[derive(Debug)]
+struct Refusal {
+    error: anyhow::Error,
+    hint: String,
+}
+
+impl Display for Refusal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(formatter)
+    }
+}
+
+impl std::error::Error for Refusal {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source()
+    }
+}
+
+/// An error and its fix.
+pub(crate) fn refusal(what: impl Display, hint: impl Into<String>) -> anyhow::Error {
+    hinted(anyhow!("{what}"), hint)
+}
+
+/// The fix of an error that is there already; an empty one is none.
+pub(crate) fn hinted(error: anyhow::Error, hint: impl Into<String>) -> anyhow::Error {
+    let hint = hint.into();
+    if hint.is_empty() { error } else { anyhow!(Refusal { error, hint }) }
+}
+
+/// Prints `millrace: ` with the error and its causes, then the hints.
+pub(crate) fn say(error: &anyhow::Error) {
+    eprintln!("millrace: {}", text(error));
+    for hint in hints(error) {
+        eprintln!("hint: {hint}");
+    }
+}
+
+/// The error and its causes in a line. A cause often ends with the text of its own cause: each text comes once.
+pub(crate) fn text(error: &anyhow::Error) -> String {
+    let mut chain: Vec<String> = Vec::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !chain.last().is_some_and(|last| last.ends_with(&cause)) {
+            chain.push(cause);
+        }
+    }
+    chain.join(": ")
+}
+
+/// What the error, or any of its causes, knows as a fix.
+fn hints(error: &anyhow::Error) -> Vec<String> {
+    let mut hints: Vec<String> = Vec::new();
+    for cause in error.chain() {
+        if let Some(refusal) = cause.downcast_ref::<Refusal>() {
+            hints.push(refusal.hint.clone());
+        } else if let Some(client) = cause.downcast_ref::<dnfs::Error>() {
+            hints.extend(client.hints());
+        } else if let Some(url) = cause.downcast_ref::<dnfs::UrlError>() {
+            hints.extend(url.hint());
+        } else if let Some(spec) = cause.downcast_ref::<dnfs::mount::SpecError>() {
+            hints.extend(spec.hint());
+        } else if let Some(orders) = cause.downcast_ref::<orders::error::OrdersError>() {
+            hints.extend(orders.hint());
+        }
+    }
+    // A cause may come twice in a chain, once as part of what wraps it.
+    hints.dedup();
+    hints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context;
+
+    #[test]
+    fn a_hint_is_found_below_context_and_a_text_comes_once() {
+        let refused: anyhow::Result<()> = Err(refusal("no such directory", "mkdir -p /srv/db"));
+        let error = refused.context("cannot serve /srv/db").unwrap_err();
+        assert_eq!(text(&error), "cannot serve /srv/db: no such directory");
+        assert_eq!(hints(&error), ["mkdir -p /srv/db"]);
+    }
+
+    #[test]
+    fn the_hints_of_a_library_survive_a_refusal_around_it() {
+        let url = "http://x".parse::<dnfs::NfsUrl>().unwrap_err();
+        let error = anyhow!(url).context("cannot list");
+        assert!(hints(&error).iter().any(|hint| hint.contains("nfs://")), "{error:?}");
+    }
+}

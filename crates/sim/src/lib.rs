@@ -69,15 +69,35 @@ impl Rng {
 /// Runs a test for `count` seeds, or for the one of the environment. The seed is printed when the test
 /// panics.
 pub fn sweep(count: u64, mut test: impl FnMut(u64, Rng)) {
-    let number = |name| std::env::var(name).ok().and_then(|text: String| text.parse::<u64>().ok());
-    let seeds = match number(SEED_VARIABLE) {
-        Some(seed) => seed..=seed,
-        None => 1..=number(SEED_COUNT_VARIABLE).unwrap_or(count).max(1),
-    };
-    for seed in seeds {
+    for seed in seeds(count) {
         let guard = PrintSeed(seed);
         test(seed, Rng::new(seed));
         drop(guard);
+    }
+}
+
+/// The same with several seeds at a time, for tests that wait more than they compute.
+pub fn sweep_at_once(count: u64, lanes: usize, test: impl Fn(u64, Rng) + Sync) {
+    let left = std::sync::Mutex::new(seeds(count));
+    let next = || left.lock().ok().and_then(|mut left| left.next());
+    std::thread::scope(|scope| {
+        for _ in 0..lanes {
+            scope.spawn(|| {
+                while let Some(seed) = next() {
+                    let guard = PrintSeed(seed);
+                    test(seed, Rng::new(seed));
+                    drop(guard);
+                }
+            });
+        }
+    });
+}
+
+fn seeds(count: u64) -> std::ops::RangeInclusive<u64> {
+    let number = |name| std::env::var(name).ok().and_then(|text: String| text.parse::<u64>().ok());
+    match number(SEED_VARIABLE) {
+        Some(seed) => seed..=seed,
+        None => 1..=number(SEED_COUNT_VARIABLE).unwrap_or(count).max(1),
     }
 }
 
@@ -126,5 +146,10 @@ mod tests {
         let mut seen = Vec::new();
         sweep(3, |seed, _| seen.push(seed));
         assert_eq!(seen, [1, 2, 3]);
+        let seen = std::sync::Mutex::new(Vec::new());
+        sweep_at_once(5, 3, |seed, _| seen.lock().unwrap().push(seed));
+        let mut seen = seen.into_inner().unwrap();
+        seen.sort_unstable();
+        assert_eq!(seen, [1, 2, 3, 4, 5]);
     }
 }

@@ -138,7 +138,7 @@ fn start(args: &Args) -> anyhow::Result<(Arc<Server>, AdminSocket)> {
 fn medium(text: &str) -> anyhow::Result<Medium> {
     let profile = Profile::parse(text).map_err(|error| {
         let hint = error.hint();
-        with_hint(anyhow!(error).context(format!("cannot use --medium {text}")), hint)
+        hinted(anyhow!(error).context(format!("cannot use --medium {text}")), hint)
     })?;
     Ok(Medium::new(profile))
 }

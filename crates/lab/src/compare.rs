@@ -224,7 +224,6 @@ fn carry_out(
     let common = Common {
         block_bytes: loaded.block_bytes,
         cpu_count: environment.cpu_count,
-        users: plan.users,
         database_bytes: loaded.database_bytes,
         buffers_bytes: loaded.buffers_bytes,
     };

@@ -18,6 +18,7 @@ mod driver;
 mod error;
 mod filer;
 mod interrupt;
+mod judge;
 mod limits;
 mod paths;
 mod postgres;

@@ -1,24 +1,18 @@
-//! From runs to findings: one result for each path, the comparison with the first, gates
-//! and the sentence at the top. Pure: takes records, gives records.
+//! From runs to the figures of an arm. Pure: takes records, gives records.
 
 use std::collections::BTreeMap;
 
-use results::compare::{
-    Against, BlockReadUs, Bottleneck, Checks, Cpu, Gate, Io, OwnerCpu, PathResult, PathStatus, ResponseMs, Run,
-};
+use results::compare::{BlockReadUs, Checks, Cpu, Io, OwnerCpu, PathResult, PathStatus, ResponseMs, Run, RunLoad};
 use results::histogram::ResponseTimes;
+use results::judgement::{ReadLatency, SlotUse};
 use results::orders_run::{OrdersRun, TransactionRecord};
-use results::statistics::{Difference, MeanInterval};
+use results::statistics::MeanInterval;
 
+use crate::judge::{self, Surroundings};
 use crate::limits::READS_PER_ORDER_MIN;
 use crate::paths::StoragePath;
 use crate::plan::Arm;
 use crate::proof;
-
-/// Share of the host that others may use before the figures are called disturbed.
-const OTHERS_BUSY_MAX: f64 = 0.20;
-/// Share of the host that is busy when the processors are the limit.
-const HOST_BUSY_LIMIT: f64 = 0.90;
 
 /// What is the same for every path.
 #[derive(Debug, Clone, Copy)]
@@ -27,8 +21,6 @@ pub(crate) struct Common {
     pub(crate) block_bytes: u64,
     /// Processors of the host.
     pub(crate) cpu_count: usize,
-    /// Users of the load.
-    pub(crate) users: u32,
     /// Size of the loaded database in bytes.
     pub(crate) database_bytes: u64,
     /// `shared_buffers` in bytes.
@@ -53,8 +45,10 @@ pub(crate) fn skipped(arm: &Arm, reason: &str) -> PathResult {
 }
 
 /// The result of an arm from its runs and the driver's records of them.
-pub(crate) fn measured(arm: &Arm, runs: Vec<Run>, records: &[OrdersRun], common: Common) -> PathResult {
-    let oets: Vec<f64> = runs.iter().map(|run| run.oets_per_minute).collect();
+pub(crate) fn measured(arm: &Arm, mut runs: Vec<Run>, records: &[OrdersRun], common: Common) -> PathResult {
+    for (run, record) in runs.iter_mut().zip(records) {
+        run.load = Some(run_load(record));
+    }
     let checks = join_checks(&runs);
     let proof = proof::join(&runs.iter().map(|run| &run.proof).collect::<Vec<_>>());
     let io = io(&runs, common);
@@ -80,13 +74,16 @@ pub(crate) fn measured(arm: &Arm, runs: Vec<Run>, records: &[OrdersRun], common:
         reasons.push(format!("{damaged} blocks failed their checksum"));
     }
     let (reads, read_ms) = (sum(&runs, |run| run.database.blocks_read), total(&runs, |run| run.database.block_read_ms));
-    PathResult {
+    let read_latency = read_latency(&runs);
+    let mut result = PathResult {
         status: if reasons.is_empty() { PathStatus::Measured } else { PathStatus::NotValid },
         reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
-        oets_per_minute: MeanInterval::of(&oets),
         response_ms: response_ms(records),
-        block_read_us: (reads > 0).then(|| BlockReadUs { mean: read_ms * 1e3 / reads as f64, ..BlockReadUs::default() }),
-        bottleneck: Some(bottleneck(&runs, &cpu, &io, common)),
+        block_read_us: (reads > 0).then(|| block_read(read_ms * 1e3 / reads as f64, read_latency.as_ref())),
+        read_latency,
+        slot_use: slot_use(&runs),
+        context_switches_per_order: context_switches(&runs),
+        wire_bytes_per_order: wire_bytes(&runs),
         cpu: Some(cpu),
         checks: Some(checks),
         io: Some(io),
@@ -97,107 +94,88 @@ pub(crate) fn measured(arm: &Arm, runs: Vec<Run>, records: &[OrdersRun], common:
         proof,
         runs,
         ..skipped(arm, "")
-    }
-}
-
-/// Every measured path against the first one that was measured.
-pub(crate) fn against_first(paths: &[PathResult]) -> Vec<Against> {
-    let mut ran = paths.iter().filter_map(|path| Some((path, path.oets_per_minute.as_ref()?, path.cpu.as_ref()?)));
-    let Some((first, first_oets, first_cpu)) = ran.next() else { return Vec::new() };
-    ran.map(|(path, oets, cpu)| {
-        let difference = oets.difference_from(first_oets);
-        let ratio = share(oets.mean, first_oets.mean);
-        let words = match difference {
-            Difference::Shown => "the 95 % intervals do not overlap",
-            Difference::NotShown => "no difference shown: the 95 % intervals overlap",
-            Difference::Unknown => "one run each: no interval, no claim",
-        };
-        Against {
-            first: first.arm.clone(),
-            path: path.arm.clone(),
-            oets_ratio: ratio,
-            cpu_ratio: share(cpu.s_per_1000_orders, first_cpu.s_per_1000_orders),
-            difference,
-            text: format!("{} at {ratio:.2} x the OETs of {}; {words}", path.arm, first.arm),
-            ..Against::default()
-        }
-    })
-    .collect()
-}
-
-/// The gate on `dnfs`, when the plan has one and both sides ran.
-pub(crate) fn gates(against: &[Against], dnfs_share_min: Option<f64>) -> Vec<Gate> {
-    let of_dnfs = |arm: &str| arm.split([':', ' ']).next() == Some(StoragePath::Dnfs.name());
-    let found = against.iter().find(|line| of_dnfs(&line.path));
-    let gate = found.zip(dnfs_share_min).map(|(line, least)| Gate {
-        promise: format!("OETs of dnfs at least {least} of those of {}", line.first),
-        found: line.oets_ratio,
-        least,
-        passed: line.oets_ratio >= least,
-    });
-    gate.into_iter().collect()
-}
-
-/// What a reader of this path's figures must know.
-pub(crate) fn notes(path: &PathResult) -> Vec<String> {
-    let mut notes = Vec::new();
-    if let Some(cpu) = path.cpu.as_ref().filter(|cpu| cpu.others_busy_share > OTHERS_BUSY_MAX) {
-        let percent = cpu.others_busy_share * 100.0;
-        notes.push(format!(
-            "{}: processes outside the comparison used {percent:.0} % of the host while it was measured",
-            path.arm
-        ));
-    }
-    if path.io.as_ref().is_some_and(|io| io.checkpoints == 0) {
-        notes.push(format!("{}: no checkpoint ended inside the measured intervals", path.arm));
-    }
-    let errors: u64 = path.response_ms.values().map(|response| response.errors).sum();
-    if errors > 0 {
-        notes.push(format!("{}: {errors} transactions ended with an error", path.arm));
-    }
-    notes
-}
-
-/// The sentence at the top.
-pub(crate) fn verdict(paths: &[PathResult], against: &[Against]) -> String {
-    let bad: Vec<&str> = paths.iter().filter(|path| path.status == PathStatus::NotValid).map(|path| path.arm.as_str()).collect();
-    if !bad.is_empty() {
-        return format!("Not valid: {} failed a proof or a check, so nothing may be concluded.", bad.join(" and "));
-    }
-    // The name of an arm begins with its path; what follows tells it from the others.
-    let title = |arm: &str| {
-        let (path, rest) = arm.split_at(arm.find([':', ' ']).unwrap_or(arm.len()));
-        path.parse::<StoragePath>().map_or_else(|_| arm.to_owned(), |path| path.title().to_owned() + rest)
     };
-    let figure = |name: &str| {
-        let path = paths.iter().find(|path| path.arm == name);
-        path.and_then(|path| path.oets_per_minute.as_ref()).map_or_else(String::new, interval_words)
-    };
-    let sentences: Vec<String> = against
-        .iter()
-        .map(|line| {
-            let (path, first) = (title(&line.path), title(&line.first));
-            let figures = format!("{} against {} orders per minute", figure(&line.path), figure(&line.first));
-            let cpu = format!("and took {:.2} x the processor time for each order", line.cpu_ratio);
-            let percent = line.oets_ratio * 100.0;
-            match line.difference {
-                Difference::Shown => format!("{path} did {percent:.0} % of the orders of {first} ({figures}) {cpu}."),
-                Difference::NotShown => {
-                    format!("No difference shown between {path} and {first} in orders ({figures}: the intervals overlap); {path} took {:.2} x the processor time for each order.", line.cpu_ratio)
-                }
-                Difference::Unknown => format!(
-                    "{path} did {percent:.0} % of the orders of {first} ({figures}) {cpu}; one run each, so nothing is claimed."
-                ),
-            }
-        })
-        .collect();
-    if !sentences.is_empty() {
-        return sentences.join(" ");
+    result.oets_per_minute = MeanInterval::of_runs(&judge::oets(&result));
+    judge::judge_alone(&mut result, &Surroundings { connections: 0 });
+    result
+}
+
+/// The load of a run in figures.
+fn run_load(record: &OrdersRun) -> RunLoad {
+    let all = &record.transactions;
+    let kinds = [&all.new_order, &all.payment, &all.order_status, &all.delivery, &all.stock_level];
+    let timed = |transaction: &TransactionRecord| (transaction.count + transaction.rolled_back) as f64;
+    RunLoad {
+        model: record.load_model.clone(),
+        users: record.users,
+        connections: if record.connections == 0 { record.users } else { record.connections },
+        transactions: kinds.iter().map(|kind| kind.count + kind.rolled_back + kind.errors).sum(),
+        service_s: kinds.iter().map(|kind| timed(kind) * kind.service_us.mean / 1e6).sum(),
+        response_s: kinds.iter().map(|kind| timed(kind) * kind.response_us.mean / 1e6).sum(),
+        retries: kinds.iter().map(|kind| kind.retries).sum(),
+        threads: record.threads,
+        active_warehouses: if record.active_warehouses == 0 { record.warehouses } else { record.active_warehouses },
     }
-    match paths.iter().find(|path| path.oets_per_minute.is_some()) {
-        Some(path) => format!("{} did {} orders per minute; no other path was measured.", title(&path.arm), figure(&path.arm)),
-        None => "No path was measured.".to_owned(),
+}
+
+/// Mean by the database's clock; percentiles by our client's, when it timed the reads.
+fn block_read(mean: f64, latency: Option<&ReadLatency>) -> BlockReadUs {
+    let quantile = |share| latency.and_then(|latency| latency.quantile_us(share));
+    BlockReadUs {
+        mean,
+        p50: quantile(0.5),
+        p99: quantile(0.99),
+        histogram_v2_base64: latency.map(histogram),
+        histogram_source: latency.map(|_| "client".to_owned()),
     }
+}
+
+/// The client's buckets as a histogram, each read at the middle of its bucket.
+fn histogram(latency: &ReadLatency) -> String {
+    let mut times = ResponseTimes::new();
+    for (place, count) in latency.counts.iter().enumerate() {
+        let low = place.checked_sub(1).and_then(|place| latency.bounds_us.get(place)).copied().unwrap_or(0.0);
+        let high = latency.bounds_us.get(place).copied().unwrap_or(low);
+        times.record_many(f64::midpoint(low, high) as u64, *count);
+    }
+    times.to_v2_base64()
+}
+
+fn read_latency(runs: &[Run]) -> Option<ReadLatency> {
+    let mut whole = ReadLatency::default();
+    runs.iter().filter_map(|run| run.read_latency.as_ref()).for_each(|run| whole.merge(run));
+    (whole.count > 0).then_some(whole)
+}
+
+/// Slots over all runs: means weighed by time.
+fn slot_use(runs: &[Run]) -> Option<SlotUse> {
+    let mut whole: Option<SlotUse> = None;
+    let mut seconds = 0.0;
+    for run in runs {
+        let Some(one) = &run.slot_use else { continue };
+        let sum = whole.get_or_insert_with(SlotUse::default);
+        sum.slots = one.slots;
+        sum.mean += one.mean * run.measured_s;
+        sum.max = sum.max.max(one.max);
+        sum.waits += one.waits;
+        sum.calls += one.calls;
+        seconds += run.measured_s;
+    }
+    whole.map(|sum| SlotUse { mean: share(sum.mean, seconds), ..sum })
+}
+
+fn context_switches(runs: &[Run]) -> BTreeMap<String, f64> {
+    let orders = sum(runs, |run| run.orders) as f64;
+    let mut switches: BTreeMap<String, f64> = BTreeMap::new();
+    for (owner, count) in runs.iter().flat_map(|run| &run.context_switches) {
+        *switches.entry(owner.clone()).or_default() += share(*count as f64, orders);
+    }
+    switches
+}
+
+fn wire_bytes(runs: &[Run]) -> Option<f64> {
+    let bytes: Vec<u64> = runs.iter().filter_map(|run| run.wire.as_ref()).map(|wire| wire.bytes).collect();
+    (!bytes.is_empty()).then(|| share(bytes.iter().sum::<u64>() as f64, sum(runs, |run| run.orders) as f64))
 }
 
 /// `8,120 ± 310`, or the mean alone.
@@ -283,6 +261,8 @@ fn cpu(runs: &[Run], common: Common) -> Cpu {
     let busy = total(runs, |run| run.host_busy_s);
     cpu.host_busy_share = share(busy, capacity).min(1.0);
     cpu.others_busy_share = share((busy - ours).max(0.0), capacity).min(1.0);
+    cpu.softirq_s = total(runs, |run| run.softirq_s);
+    cpu.softirq_s_per_1000_orders = share(cpu.softirq_s * 1e3, orders);
     cpu
 }
 
@@ -302,50 +282,6 @@ fn io(runs: &[Run], common: Common) -> Io {
         hit_ratio: share(hit as f64, (hit + read) as f64),
         in_flight_mean: share(total(runs, |run| run.database.block_read_ms) / 1e3, total(runs, |run| run.measured_s)),
         checkpoints: sum(runs, |run| run.database.checkpoints),
-    }
-}
-
-fn bottleneck(runs: &[Run], cpu: &Cpu, io: &Io, common: Common) -> Bottleneck {
-    let mut waits: BTreeMap<&str, f64> = BTreeMap::new();
-    for run in runs {
-        for (event, part) in &run.waits {
-            *waits.entry(wait_class(event)).or_default() += part / runs.len() as f64;
-        }
-    }
-    let mut order: Vec<(&str, f64)> = waits.into_iter().collect();
-    order.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let words: Vec<String> = order.iter().map(|(class, part)| format!("{class} {:.0} %", part * 100.0)).collect();
-    let storage = order.iter().find(|(class, _)| matches!(*class, "storage_reads" | "log_writes" | "locks" | "data_writes"));
-    let kind = if cpu.others_busy_share > OTHERS_BUSY_MAX {
-        "interference"
-    } else if cpu.host_busy_share >= HOST_BUSY_LIMIT {
-        "cpu"
-    } else {
-        storage.filter(|(_, part)| *part >= 0.25).map_or("unclear", |(class, _)| class)
-    };
-    let evidence = format!(
-        "host {:.0} % busy ({:.0} % by processes outside the comparison); {:.2} of {} users in a block read on average; \
-         sessions sampled: {}",
-        cpu.host_busy_share * 100.0,
-        cpu.others_busy_share * 100.0,
-        io.in_flight_mean,
-        common.users,
-        if words.is_empty() { "none".to_owned() } else { words.join(", ") },
-    );
-    Bottleneck { kind: kind.to_owned(), evidence, ..Bottleneck::default() }
-}
-
-/// Wait events of PostgreSQL by what is waited for.
-fn wait_class(event: &str) -> &'static str {
-    match event {
-        "running" => "running",
-        "IO:DataFileRead" | "IO:DataFilePrefetch" => "storage_reads",
-        "LWLock:WALWrite" | "LWLock:WALInsert" => "log_writes",
-        _ if event.starts_with("IO:WAL") => "log_writes",
-        _ if event.starts_with("IO:DataFile") || event.starts_with("IO:SLRU") => "data_writes",
-        _ if event.starts_with("Lock:") => "locks",
-        _ if event.starts_with("Client:") => "driver",
-        _ => "other",
     }
 }
 

@@ -60,6 +60,13 @@ impl ResponseTimes {
         }
     }
 
+    /// Counts `count` responses of the same time in microseconds.
+    pub fn record_many(&mut self, value_us: u64, count: u64) {
+        if let Err(error) = self.values_us.record_n(value_us, count) {
+            unreachable!("an auto-resizing histogram takes every u64: {error}");
+        }
+    }
+
     /// Adds all values of `other`.
     pub fn merge(&mut self, other: &Self) {
         if let Err(error) = self.values_us.add(&other.values_us) {

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use results::compare::{Comparison, PathResult, PathStatus, PlanRecord, Run, SCHEMA};
+use results::compare::{Comparison, PathResult, PlanRecord, Run, SCHEMA};
 use results::environment::Environment;
 use results::orders_run::OrdersRun;
 
 use crate::compare::load::Loaded;
 use crate::compare::{DISCLAIMER, REHEARSAL_NOTE};
+use crate::judge::{self, Judgement};
 use crate::plan::{Arm, Plan};
 use crate::restore::Method;
 use crate::summary::{self, Common};
@@ -41,20 +42,16 @@ pub(crate) fn tunings_record(plan: &Plan) -> BTreeMap<String, BTreeMap<String, S
 
 /// Builds the record from what was found.
 pub(crate) fn conclude(
-    paths: Vec<PathResult>,
+    mut paths: Vec<PathResult>,
     plan: PlanRecord,
     environment: Environment,
     mut notes: Vec<String>,
     dnfs_share_min: Option<f64>,
     (started_utc, elapsed): (String, Duration),
 ) -> Comparison {
-    let against_first = summary::against_first(&paths);
-    let gates = summary::gates(&against_first, dnfs_share_min);
-    let verdict = summary::verdict(&paths, &against_first);
-    let valid = paths.iter().all(|path| path.status != PathStatus::NotValid);
-    for path in &paths {
-        notes.extend(summary::notes(path));
-    }
+    let Judgement { verdict, against_first, notes: judged, valid } = judge::judge(&mut paths, &plan);
+    notes.extend(judged);
+    let gates = judge::gates(&against_first, dnfs_share_min);
     Comparison {
         schema: SCHEMA,
         kind: "compare".to_owned(),

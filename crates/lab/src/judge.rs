@@ -1,0 +1,107 @@
+//! What may be concluded: from results of arms to the sentence at the top. Pure: takes records, gives records.
+
+mod against;
+mod bottleneck;
+mod little;
+mod steady;
+mod verdict;
+
+use results::compare::{Against, Gate, PathResult, PathStatus, PlanRecord};
+use results::statistics::{RunValue, series_mean};
+
+use crate::paths::StoragePath;
+
+pub(crate) use bottleneck::Surroundings;
+
+/// Share of the host that others may use before the figures are called disturbed.
+const OTHERS_BUSY_MAX: f64 = 0.20;
+
+/// The conclusions of a comparison.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Judgement {
+    /// The sentence at the top.
+    pub(crate) verdict: String,
+    /// Each measured arm against the first measured one.
+    pub(crate) against_first: Vec<Against>,
+    /// What a reader must know before believing the figures.
+    pub(crate) notes: Vec<String>,
+    /// No measured arm failed a proof or a check.
+    pub(crate) valid: bool,
+}
+
+/// Fills what each arm's runs allow to say of it alone: bottleneck, steady state, Little's law.
+pub(crate) fn judge_alone(path: &mut PathResult, surroundings: &Surroundings) {
+    path.steady = steady::judge(&path.runs);
+    path.little = little::judge(&path.runs);
+    path.bottleneck = Some(bottleneck::judge(path, surroundings));
+}
+
+/// Compares the arms and concludes. Fills what only a comparison can tell: the relative CPU cost.
+pub(crate) fn judge(paths: &mut [PathResult], plan: &PlanRecord) -> Judgement {
+    against::relative_cpu_cost(paths);
+    let against_first = against::against_first(paths);
+    let verdict = verdict::verdict(paths, &against_first);
+    let mut notes: Vec<String> = paths.iter().flat_map(notes).collect();
+    if plan.repeats_done == 1 && !against_first.is_empty() {
+        notes.push("one run on each path: three give an interval, five or more a claim about a few percent".to_owned());
+    }
+    let valid = paths.iter().all(|path| path.status != PathStatus::NotValid);
+    Judgement { verdict, against_first, notes, valid }
+}
+
+/// The gate on `dnfs`, when the plan has one and both sides ran.
+pub(crate) fn gates(against: &[Against], dnfs_share_min: Option<f64>) -> Vec<Gate> {
+    let of_dnfs = |arm: &str| arm.split([':', ' ']).next() == Some(StoragePath::Dnfs.name());
+    let found = against.iter().find(|line| of_dnfs(&line.path));
+    let gate = found.zip(dnfs_share_min).map(|(line, least)| Gate {
+        promise: format!("OETs of dnfs at least {least} of those of {}", line.first),
+        found: line.oets_ratio,
+        least,
+        passed: line.oets_ratio >= least,
+    });
+    gate.into_iter().collect()
+}
+
+/// OETs per minute of each run with the error inside it.
+pub(crate) fn oets(path: &PathResult) -> Vec<RunValue> {
+    let value = |run: &results::compare::Run| {
+        let seconds: Vec<f64> = run.per_second.iter().map(|orders| *orders as f64 * 60.0).collect();
+        let standard_error = series_mean(&seconds).map(|series| series.standard_error);
+        RunValue { round: run.round, value: run.oets_per_minute, standard_error }
+    };
+    path.runs.iter().map(value).collect()
+}
+
+/// What a reader of this arm's figures must know.
+fn notes(path: &PathResult) -> Vec<String> {
+    let (name, mut notes) = (&path.arm, Vec::new());
+    if let Some(cpu) = path.cpu.as_ref().filter(|cpu| cpu.others_busy_share > OTHERS_BUSY_MAX) {
+        let percent = cpu.others_busy_share * 100.0;
+        notes.push(format!("{name}: processes outside the comparison used {percent:.0} % of the host while it was measured"));
+    }
+    if path.io.as_ref().is_some_and(|io| io.checkpoints == 0) {
+        notes.push(format!("{name}: no checkpoint ended inside the measured intervals"));
+    }
+    if let Some(steady) = path.steady.as_ref().filter(|steady| !steady.passed) {
+        notes.push(format!("{name}: {}", steady.text));
+    }
+    for little in path.little.iter().filter(|little| !little.passed) {
+        notes.push(format!(
+            "{name}: Little's law does not close for {}: {:.2} predicted, {:.2} found ({:+.0} %)",
+            little.subject.replace('_', " "),
+            little.in_flight_predicted,
+            little.in_flight_found,
+            little.difference_percent
+        ));
+    }
+    let errors: u64 = path.response_ms.values().map(|response| response.errors).sum();
+    if errors > 0 {
+        notes.push(format!("{name}: {errors} transactions ended with an error"));
+    }
+    notes
+}
+
+/// A part of a whole; 0 of nothing.
+fn share(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}

@@ -1,0 +1,378 @@
+//! What limits an arm: the classes of TR-3322 section 3 (host CPU, disk, limited concurrency), refined by what the
+//! sessions wait for, with the figures that say so and the next thing to try.
+
+use std::collections::BTreeMap;
+
+use results::compare::{Bottleneck, PathResult, Run};
+
+use super::{OTHERS_BUSY_MAX, share};
+use crate::paths::StoragePath;
+
+/// Share of the host that is busy when the processors are the limit. TR-3322 says 100 %; a host of few cores idles a
+/// little between two transactions of a closed loop.
+const HOST_BUSY_LIMIT: f64 = 0.90;
+/// Share of the sessions' time that makes a wait the limit.
+const WAIT_LIMIT: f64 = 0.25;
+/// Share of its threads' time at which the driver is the limit.
+const DRIVER_BUSY_LIMIT: f64 = 0.85;
+/// Share of the slots taken on average, or of the calls that waited for one, at which slots are the limit.
+const SLOTS_TAKEN_LIMIT: f64 = 0.80;
+/// Share of calls that waited for a slot at which slots are the limit.
+const SLOTS_WAITED_LIMIT: f64 = 0.20;
+/// Mean read time by the time of the quickest tenth from which reads are held to queue at the storage.
+const QUEUEING_RATIO: f64 = 2.0;
+/// Share of one processor at which the filer's work for one connection can't grow.
+const ONE_CONNECTION_BUSY: f64 = 0.85;
+
+/// What the judgement must know besides the record of the arm.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Surroundings {
+    /// Connections our client opens for the whole path; 0 when each process has its own.
+    pub(crate) connections: u32,
+}
+
+/// Classes of waiting, as shares of the sessions' time.
+#[derive(Debug, Clone, Copy, Default)]
+struct Waits {
+    running: f64,
+    reads: f64,
+    log: f64,
+    data_writes: f64,
+    locks: f64,
+    client: f64,
+    other: f64,
+}
+
+/// A finding before its evidence is written.
+struct Finding {
+    kind: &'static str,
+    class: &'static str,
+    because: String,
+    next: &'static str,
+}
+
+/// Names the bottleneck of an arm from its runs and figures.
+pub(super) fn judge(path: &PathResult, surroundings: &Surroundings) -> Bottleneck {
+    let waits = waits(&path.runs);
+    let finding = find(path, waits, surroundings);
+    let cpu = path.cpu.clone().unwrap_or_default();
+    let users = path.runs.first().and_then(|run| run.load.as_ref()).map(|load| load.users).or(path.users).unwrap_or(0);
+    let in_flight = path.io.as_ref().map_or(0.0, |io| io.in_flight_mean);
+    let mut shares: Vec<(String, f64)> = waits.named().into_iter().filter(|(_, part)| *part >= 0.005).collect();
+    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let sampled: Vec<String> = shares.iter().map(|(name, part)| format!("{name} {:.0} %", part * 100.0)).collect();
+    let evidence = format!(
+        "{}; host {:.0} % busy ({:.0} % by processes outside the comparison); {in_flight:.2} of {users} users in a block read \
+         on average; sessions sampled: {}",
+        finding.because,
+        cpu.host_busy_share * 100.0,
+        cpu.others_busy_share * 100.0,
+        if sampled.is_empty() { "none".to_owned() } else { sampled.join(", ") },
+    );
+    Bottleneck { kind: finding.kind.to_owned(), class: finding.class.to_owned(), evidence, next: finding.next.to_owned(), shares }
+}
+
+fn find(path: &PathResult, waits: Waits, surroundings: &Surroundings) -> Finding {
+    let cpu = path.cpu.clone().unwrap_or_default();
+    if cpu.others_busy_share > OTHERS_BUSY_MAX {
+        return Finding {
+            kind: "interference",
+            class: "",
+            because: "processes outside the comparison took processor time that may have been needed".to_owned(),
+            next: "measure on a quiet host",
+        };
+    }
+    if let Some(busy) = driver_busy(&path.runs).filter(|busy| *busy >= DRIVER_BUSY_LIMIT) {
+        return Finding {
+            kind: "driver",
+            class: "host CPU",
+            because: format!("the driver's threads are {:.0} % busy", busy * 100.0),
+            next: "give the driver more threads or a host of its own, or send transactions as stored functions",
+        };
+    }
+    if cpu.host_busy_share >= HOST_BUSY_LIMIT {
+        return host_cpu(path);
+    }
+    let (largest, part) =
+        [("reads", waits.reads), ("log", waits.log), ("locks", waits.locks), ("data_writes", waits.data_writes)]
+            .into_iter()
+            .fold(("", 0.0), |best, next| if next.1 > best.1 { next } else { best });
+    let percent = part * 100.0;
+    match largest {
+        _ if part < WAIT_LIMIT => no_wait(path, waits),
+        "reads" => reads(path, part, surroundings),
+        "log" => Finding {
+            kind: "wal_fsync",
+            class: "disk",
+            because: format!(
+                "sessions spend {percent:.0} % of their time until the log is on stable storage{}",
+                log_words(&path.runs)
+            ),
+            next: "put the log on a volume of its own (layout split) or on a medium with non-volatile write memory; \
+                   commit_delay lets more commits share one flush",
+        },
+        "locks" => Finding {
+            kind: "lock_wait",
+            class: "concurrency",
+            because: format!("sessions spend {percent:.0} % of their time waiting for locks"),
+            next: "spread the same users over more warehouses; storage is not what they wait for",
+        },
+        _ => Finding {
+            kind: "disk",
+            class: "disk",
+            because: format!("sessions spend {percent:.0} % of their time writing data pages themselves"),
+            next: "let the background writer do it: bgwriter_lru_maxpages up, checkpoint_timeout and max_wal_size up",
+        },
+    }
+}
+
+fn host_cpu(path: &PathResult) -> Finding {
+    let owners = path.cpu.as_ref().map(|cpu| &cpu.by_owner);
+    let largest = owners.and_then(|all| all.iter().max_by(|a, b| a.1.s_per_1000_orders.total_cmp(&b.1.s_per_1000_orders)));
+    let words = largest.map_or_else(String::new, |(owner, cost)| {
+        let kernel = share(cost.sys_s, cost.user_s + cost.sys_s) * 100.0;
+        format!("; {owner} takes the most ({:.2} s for 1,000 orders, {kernel:.0} % of it in the kernel)", cost.s_per_1000_orders)
+    });
+    Finding {
+        kind: "host_cpu",
+        class: "host CPU",
+        because: format!("the processors are used up{words}"),
+        next: "more or faster processors, or less of them for each order: stored functions, larger buffers, a path that costs \
+               less; faster storage will not help",
+    }
+}
+
+/// Sessions wait for nothing in particular: there is room, and too little is asked.
+fn no_wait(path: &PathResult, waits: Waits) -> Finding {
+    let busy = path.cpu.as_ref().map_or(0.0, |cpu| cpu.host_busy_share);
+    let closed = path.runs.iter().all(|run| run.load.as_ref().is_none_or(|load| load.model == "closed"));
+    if !closed {
+        return Finding {
+            kind: "concurrency",
+            class: "concurrency",
+            because: "the load is offered at its own pace and nothing is used up".to_owned(),
+            next: "raise the rate or the number of terminals until something is",
+        };
+    }
+    if busy < HOST_BUSY_LIMIT - 0.1 {
+        return Finding {
+            kind: "concurrency",
+            class: "concurrency",
+            because: format!(
+                "processors idle {:.0} % of the time and no wait stands out (running {:.0} %, client {:.0} %): the system could do \
+                 more than it is asked",
+                (1.0 - busy) * 100.0,
+                waits.running * 100.0,
+                waits.client * 100.0
+            ),
+            next: "more users (--load saturate finds how many)",
+        };
+    }
+    Finding {
+        kind: "unclear",
+        class: "",
+        because: "the processors are nearly used up and no wait stands out".to_owned(),
+        next: "more users will show whether the processors are the limit; longer runs sample more waits",
+    }
+}
+
+/// Sessions wait for reads: told apart by where the reads wait.
+fn reads(path: &PathResult, part: f64, surroundings: &Surroundings) -> Finding {
+    let waiting = format!("sessions spend {:.0} % of their time in block reads", part * 100.0);
+    if let Some(slots) = path.slot_use.as_ref().filter(|slots| slots.slots > 0) {
+        let (taken, waited) = (share(slots.mean, f64::from(slots.slots)), share(slots.waits as f64, slots.calls as f64));
+        if taken >= SLOTS_TAKEN_LIMIT || waited >= SLOTS_WAITED_LIMIT {
+            return Finding {
+                kind: "slots",
+                class: "concurrency",
+                because: format!(
+                    "{waiting}, and {:.1} of {} slots are taken on average; {:.0} % of the calls waited for one",
+                    slots.mean,
+                    slots.slots,
+                    waited * 100.0
+                ),
+                next: "more slots (the mount option slots=N; kernel NFS: sunrpc.tcp_slot_table_entries)",
+            };
+        }
+    }
+    if surroundings.connections == 1 && filer_busy(path) >= ONE_CONNECTION_BUSY {
+        return Finding {
+            kind: "one_connection",
+            class: "concurrency",
+            because: format!("{waiting}, all over one connection whose server side is {:.0} % busy", filer_busy(path) * 100.0),
+            next: "more connections (channels=N; kernel NFS: nconnect=N)",
+        };
+    }
+    if let Some(ratio) = queueing(path).filter(|ratio| *ratio >= QUEUEING_RATIO) {
+        return Finding {
+            kind: "disk",
+            class: "disk",
+            because: format!("{waiting}, and a read takes {ratio:.1} x what the quickest tenth takes: they queue at the storage"),
+            next: "more spindles or a faster medium, or fewer reads: larger buffers",
+        };
+    }
+    let mean = path.block_read_us.as_ref().map_or(0.0, |read| read.mean);
+    let network = path.name == StoragePath::Dnfs.name();
+    Finding {
+        kind: "concurrency",
+        class: "concurrency",
+        because: format!(
+            "{waiting} of {mean:.0} us each, while the processors idle: each user has one read outstanding, and nothing says that \
+             the storage could not serve more"
+        ),
+        next: if network {
+            "more users; a read costs what the path's latency is, so a shorter path or larger buffers help each of them"
+        } else {
+            "more users; a faster medium or larger buffers help each of them"
+        },
+    }
+}
+
+fn log_words(runs: &[Run]) -> String {
+    let syncs: u64 = runs.iter().map(|run| run.database.log_syncs).sum();
+    let ms: f64 = runs.iter().map(|run| run.database.log_sync_ms).sum();
+    if syncs == 0 || ms <= 0.0 {
+        return String::new();
+    }
+    let commits: u64 = runs.iter().map(|run| run.database.commits).sum();
+    format!(" ({:.2} ms for each flush, {:.1} commits share one)", ms / syncs as f64, commits as f64 / syncs as f64)
+}
+
+/// Busy share of the driver's threads; `None` when their number is not known.
+fn driver_busy(runs: &[Run]) -> Option<f64> {
+    let (mut busy, mut capacity) = (0.0, 0.0);
+    for run in runs {
+        let threads = run.load.as_ref().map(|load| load.threads).filter(|threads| *threads > 0)?;
+        busy += run.cpu.get("driver")?.total_s();
+        capacity += f64::from(threads) * run.measured_s;
+    }
+    (capacity > 0.0).then(|| busy / capacity)
+}
+
+/// Processors the filer keeps busy.
+fn filer_busy(path: &PathResult) -> f64 {
+    let busy: f64 = path.runs.iter().filter_map(|run| run.cpu.get("filer")).map(results::compare::CpuTime::total_s).sum();
+    share(busy, path.runs.iter().map(|run| run.measured_s).sum())
+}
+
+/// Mean read time by that of the quickest tenth, by our client's clock.
+fn queueing(path: &PathResult) -> Option<f64> {
+    let latency = path.read_latency.as_ref()?;
+    let quick = latency.quantile_us(0.1).filter(|quick| *quick > 0.0)?;
+    Some(latency.mean_us()? / quick)
+}
+
+fn waits(runs: &[Run]) -> Waits {
+    let mut found = Waits::default();
+    let mut events: BTreeMap<&str, f64> = BTreeMap::new();
+    for run in runs {
+        for (event, part) in &run.waits {
+            *events.entry(event).or_default() += part / runs.len() as f64;
+        }
+    }
+    for (event, part) in events {
+        let class = match event {
+            "running" => &mut found.running,
+            "IO:DataFileRead" | "IO:DataFilePrefetch" => &mut found.reads,
+            "LWLock:WALWrite" | "LWLock:WALInsert" | "Timeout:CommitDelay" => &mut found.log,
+            _ if event.starts_with("IO:WAL") => &mut found.log,
+            _ if event.starts_with("IO:DataFile") || event.starts_with("IO:SLRU") => &mut found.data_writes,
+            _ if event.starts_with("Lock:") => &mut found.locks,
+            _ if event.starts_with("Client:") => &mut found.client,
+            _ => &mut found.other,
+        };
+        *class += part;
+    }
+    found
+}
+
+impl Waits {
+    fn named(self) -> Vec<(String, f64)> {
+        [
+            ("running", self.running),
+            ("block reads", self.reads),
+            ("log", self.log),
+            ("data writes", self.data_writes),
+            ("locks", self.locks),
+            ("client", self.client),
+            ("other", self.other),
+        ]
+        .map(|(name, part)| (name.to_owned(), part))
+        .to_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use results::compare::{Cpu, CpuTime, RunLoad};
+    use results::judgement::{ReadLatency, SlotUse};
+
+    use super::*;
+
+    fn path(busy: f64, waits: &[(&str, f64)]) -> PathResult {
+        let load = RunLoad { model: "closed".into(), users: 8, threads: 2, ..RunLoad::default() };
+        let run = Run {
+            measured_s: 30.0,
+            waits: waits.iter().map(|(event, part)| ((*event).to_owned(), *part)).collect(),
+            cpu: BTreeMap::from([("driver".to_owned(), CpuTime { user_s: 5.0, sys_s: 1.0 })]),
+            load: Some(load),
+            ..Run::default()
+        };
+        let cpu = Cpu { host_busy_share: busy, ..Cpu::default() };
+        PathResult { name: "dnfs".into(), cpu: Some(cpu), runs: vec![run], ..PathResult::default() }
+    }
+
+    fn kind(path: &PathResult) -> (String, String) {
+        let found = judge(path, &Surroundings { connections: 0 });
+        assert!(!found.next.is_empty() && !found.evidence.is_empty(), "{found:?}");
+        (found.kind, found.class)
+    }
+
+    fn named(kind: &str, class: &str) -> (String, String) {
+        (kind.to_owned(), class.to_owned())
+    }
+
+    #[test]
+    fn the_three_classes_of_the_report_are_told_apart() {
+        assert_eq!(kind(&path(0.97, &[("running", 0.9)])), named("host_cpu", "host CPU"));
+        let mut queueing = path(0.4, &[("IO:DataFileRead", 0.7)]);
+        queueing.read_latency = Some(ReadLatency {
+            count: 100,
+            sum_us: 100.0 * 900.0,
+            bounds_us: vec![100.0, 200.0, 2000.0],
+            counts: vec![20, 0, 80, 0],
+        });
+        assert_eq!(kind(&queueing), named("disk", "disk"));
+        assert_eq!(kind(&path(0.4, &[("IO:DataFileRead", 0.7)])), named("concurrency", "concurrency"));
+        assert_eq!(kind(&path(0.4, &[("running", 0.5), ("Client:ClientRead", 0.4)])), named("concurrency", "concurrency"));
+    }
+
+    #[test]
+    fn refinements_name_what_is_waited_for() {
+        let mut slots = path(0.4, &[("IO:DataFileRead", 0.7)]);
+        slots.slot_use = Some(SlotUse { slots: 16, mean: 15.5, max: 16, waits: 900, calls: 1000 });
+        assert_eq!(kind(&slots).0, "slots");
+        slots.slot_use = Some(SlotUse { slots: 128, mean: 7.0, max: 20, waits: 0, calls: 1000 });
+        assert_eq!(kind(&slots).0, "concurrency");
+        assert_eq!(kind(&path(0.4, &[("IO:WALSync", 0.3), ("LWLock:WALWrite", 0.2)])).0, "wal_fsync");
+        assert_eq!(kind(&path(0.4, &[("Lock:transactionid", 0.5)])).0, "lock_wait");
+        let mut driver = path(0.8, &[("Client:ClientRead", 0.8)]);
+        driver.runs[0].cpu.insert("driver".into(), CpuTime { user_s: 50.0, sys_s: 8.0 });
+        assert_eq!(kind(&driver).0, "driver");
+        let mut disturbed = path(0.9, &[("running", 0.9)]);
+        disturbed.cpu.as_mut().unwrap().others_busy_share = 0.5;
+        assert_eq!(kind(&disturbed).0, "interference");
+        let mut single = path(0.5, &[("IO:DataFileRead", 0.7)]);
+        single.runs[0].cpu.insert("filer".into(), CpuTime { user_s: 10.0, sys_s: 19.0 });
+        let found = judge(&single, &Surroundings { connections: 1 });
+        assert_eq!(found.kind, "one_connection");
+    }
+
+    #[test]
+    fn a_paced_load_that_uses_nothing_up_is_not_called_slow() {
+        let mut paced = path(0.3, &[("Client:ClientRead", 0.95)]);
+        paced.runs[0].load.as_mut().unwrap().model = "paced".into();
+        let found = judge(&paced, &Surroundings::default());
+        assert!(found.kind == "concurrency" && found.next.contains("rate"), "{found:?}");
+    }
+}

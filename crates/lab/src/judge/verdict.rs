@@ -1,0 +1,49 @@
+//! The sentence at the top.
+
+use results::compare::{Against, PathResult, PathStatus};
+use results::statistics::Difference;
+
+use crate::paths::StoragePath;
+use crate::summary::interval_words;
+
+/// The sentence at the top.
+pub(super) fn verdict(paths: &[PathResult], against: &[Against]) -> String {
+    let bad: Vec<&str> = paths.iter().filter(|path| path.status == PathStatus::NotValid).map(|path| path.arm.as_str()).collect();
+    if !bad.is_empty() {
+        return format!("Not valid: {} failed a proof or a check, so nothing may be concluded.", bad.join(" and "));
+    }
+    // The name of an arm begins with its path; what follows tells it from the others.
+    let title = |arm: &str| {
+        let (path, rest) = arm.split_at(arm.find([':', ' ']).unwrap_or(arm.len()));
+        path.parse::<StoragePath>().map_or_else(|_| arm.to_owned(), |path| path.title().to_owned() + rest)
+    };
+    let figure = |name: &str| {
+        let path = paths.iter().find(|path| path.arm == name);
+        path.and_then(|path| path.oets_per_minute.as_ref()).map_or_else(String::new, interval_words)
+    };
+    let sentences: Vec<String> = against
+        .iter()
+        .map(|line| {
+            let (path, first) = (title(&line.path), title(&line.first));
+            let figures = format!("{} against {} orders per minute", figure(&line.path), figure(&line.first));
+            let cpu = format!("and took {:.2} x the processor time for each order", line.cpu_ratio);
+            let percent = line.oets_ratio * 100.0;
+            match line.difference {
+                Difference::Shown => format!("{path} did {percent:.0} % of the orders of {first} ({figures}) {cpu}."),
+                Difference::NotShown => {
+                    format!("No difference shown between {path} and {first} in orders ({figures}; the interval of the difference holds zero); {path} took {:.2} x the processor time for each order.", line.cpu_ratio)
+                }
+                Difference::Unknown => format!(
+                    "{path} did {percent:.0} % of the orders of {first} ({figures}) {cpu}; one run each, so nothing is claimed."
+                ),
+            }
+        })
+        .collect();
+    if !sentences.is_empty() {
+        return sentences.join(" ");
+    }
+    match paths.iter().find(|path| path.oets_per_minute.is_some()) {
+        Some(path) => format!("{} did {} orders per minute; no other path was measured.", title(&path.arm), figure(&path.arm)),
+        None => "No path was measured.".to_owned(),
+    }
+}

@@ -15,6 +15,8 @@ use results::orders_run::OrdersRun;
 
 use crate::driver::RunOrder;
 use crate::error::LabError;
+use crate::ground::{Facts, Ground};
+use crate::limits::RUN_GROWTH_BYTES;
 use crate::plan::{self, Arm, Estimate, Level, Plan};
 use crate::postgres::cluster::ClusterPlace;
 use crate::process;
@@ -79,6 +81,10 @@ pub fn compare(request: &Request, watcher: &mut dyn FnMut(&Line)) -> Result<Comp
     for gone in workdir::sweep_stale(&request.work_base) {
         progress.step(&format!("removed {}, left by a comparison that was killed", gone.display()));
     }
+    for target in &prepared.targets {
+        let runs = request.plan.repeats as usize * prepared.measured.len();
+        progress.step(target_words(target, &request.plan, &prepared, runs).trim_end());
+    }
     let work = WorkDir::create(&request.work_base, &prepared.user, request.keep)?;
     if request.keep {
         progress.step(&format!("the work directory {} will be kept", work.root().display()));
@@ -136,10 +142,30 @@ pub fn dry_run(request: &Request) -> Result<String, LabError> {
         crate::progress::clock(plan.budget),
         request.out.display(),
     );
+    for target in &prepared.targets {
+        text += &target_words(target, plan, &prepared, order.len());
+    }
     for (arm, reason) in &prepared.skipped {
         text += &format!("skipped    {}: {reason}\n", arm.id);
     }
     Ok(text)
+}
+
+/// What will happen on a target: size and writes are said before the first of them.
+fn target_words(target: &Facts, plan: &Plan, prepared: &Prepared, runs: usize) -> String {
+    let mib = |bytes: u64| summary::grouped((bytes >> 20) as f64);
+    let here = prepared.measured.iter().filter(|arm| arm.path.target.as_ref().is_some_and(|t| t.to_string() == target.target));
+    let runs = runs / prepared.measured.len().max(1) * here.count();
+    let copy = plan.database_bytes();
+    format!(
+        "target     {} ({}): one new directory, up to {} MiB in it at a time, {} MiB free; {runs} copies of {} MiB are \
+         written, then what the runs write; all of it is removed, nothing else is touched\n",
+        target.target,
+        target.what,
+        mib(copy + RUN_GROWTH_BYTES),
+        mib(target.free_bytes),
+        mib(copy),
+    )
 }
 
 /// Exit code of a finished comparison: 0 measured, 1 a gate was missed, 3 not valid.
@@ -205,13 +231,24 @@ fn carry_out(
     let order = plan::interleave(prepared.measured.len(), plan.repeats);
     let estimate = Estimate::of(plan);
     progress.expect(estimate.whole(order.len()));
+    // Made before the long load, so that a target where nothing may be made ends it at once.
+    let mut grounds = Vec::new();
+    for arm in &prepared.measured {
+        let (ground, removed) = Ground::make(arm, work, &prepared.user)?;
+        for gone in removed {
+            progress.step(&format!("removed {gone}, left on {} by a comparison that was killed", arm.path));
+        }
+        grounds.push(ground);
+    }
     let loaded = load::load(plan, work, &place, &program, progress)?;
     environment.database_version.clone_from(&loaded.version);
     environment.database_settings.clone_from(&loaded.settings);
 
     let method = if environment.store.reflink { Method::Reflink } else { Method::Copy };
     let bench = Bench { plan, work, place: &place, program, method, block_bytes: loaded.block_bytes };
-    let done = run_all(&bench, &prepared.measured, &order, estimate, progress)?;
+    let mut lanes: Vec<Lane<'_>> = prepared.measured.iter().zip(grounds).map(|(arm, ground)| Lane { arm, ground }).collect();
+    let done = run_all(&bench, &mut lanes, &order, estimate, progress)?;
+    lanes.into_iter().try_for_each(|lane| lane.ground.remove())?;
     let order = order.get(..done.len()).unwrap_or(&order);
     let record = conclude::plan_record(plan, order, &prepared.measured, &loaded, method);
     let mut notes = Vec::new();
@@ -231,31 +268,50 @@ fn carry_out(
     let times = (started_utc, progress.elapsed());
     let mut comparison = conclude(paths, record, environment, notes, plan.dnfs_share_min, times);
     comparison.tunings = conclude::tunings_record(plan);
+    (comparison.rehearsal, comparison.rehearsal_note) = rehearsal(prepared);
     Ok(comparison)
+}
+
+/// Whether storage and database share this host on any arm, and what that means.
+fn rehearsal(prepared: &Prepared) -> (bool, String) {
+    if prepared.measured.iter().any(|arm| arm.path.target.is_none()) {
+        return (true, REHEARSAL_NOTE.to_owned());
+    }
+    match prepared.targets.iter().find(|target| target.this_host) {
+        Some(target) => (true, format!("{REHEARSAL_NOTE} ({} is served by this host)", target.target)),
+        None => (false, String::new()),
+    }
+}
+
+/// An arm and where it stands.
+struct Lane<'a> {
+    arm: &'a Arm,
+    ground: Ground,
 }
 
 /// Carries the runs out in their order. No round is started that would not end within the budget.
 fn run_all(
     bench: &Bench<'_>,
-    arms: &[Arm],
+    lanes: &mut [Lane<'_>],
     order: &[(u32, usize)],
     mut estimate: Estimate,
     progress: &mut Progress<'_>,
 ) -> Result<Vec<Done>, LabError> {
     let mut done: Vec<(usize, Run, OrdersRun)> = Vec::new();
     for (index, (round, place)) in order.iter().copied().enumerate() {
-        let Some(arm) = arms.get(place) else { break };
+        let count = lanes.len();
+        let Some(Lane { arm, ground }) = lanes.get_mut(place) else { break };
         let left = u32::try_from(order.len() - index).unwrap_or(u32::MAX);
         progress.expect(estimate.run * left);
-        let round_needs = estimate.run * u32::try_from(arms.len()).unwrap_or(1);
-        if round > 1 && index % arms.len() == 0 && progress.elapsed() + round_needs > bench.plan.budget {
+        let round_needs = estimate.run * u32::try_from(count).unwrap_or(1);
+        if round > 1 && index % count == 0 && progress.elapsed() + round_needs > bench.plan.budget {
             break;
         }
         let begin = Instant::now();
         let sequence = u32::try_from(index + 1).unwrap_or(u32::MAX);
         progress.run_of(index + 1, order.len());
         let turn = Turn { arm, sequence, round, order: run_order(bench.plan, arm, round)? };
-        let (run, record) = bench.run(turn, progress)?;
+        let (run, record) = bench.run(turn, ground, progress)?;
         done.push((place, run, record));
         let taken = begin.elapsed();
         estimate.run = if index == 0 { taken } else { (estimate.run + taken) / 2 };

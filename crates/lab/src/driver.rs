@@ -92,14 +92,15 @@ impl Orders<'_> {
         }
     }
 
-    /// Starts one run.
-    pub(crate) fn start(&self, order: RunOrder, sequence: u32) -> Result<Driver, LabError> {
+    /// Starts one run, with further options as the command takes them.
+    pub(crate) fn start(&self, order: RunOrder, options: &[String], sequence: u32) -> Result<Driver, LabError> {
         let record = self.logs.join(format!("run-{sequence}.json"));
         let log = self.logs.join(format!("run-{sequence}.log"));
         let mut command = self.command("run");
         command.args(["-c", &order.users.to_string(), "-j", &order.threads.to_string()]);
         command.args(["-T", &order.seconds.to_string(), "--warmup", &order.warmup_seconds.to_string()]);
         command.args(["--seed", &order.seed.to_string(), "--marks", "--json"]).arg(&record);
+        command.args(options);
         let mut launch = Launch::new("the driver", command, log.clone());
         launch.pipe_stderr = true;
         launch.stop_signal = libc::SIGKILL; // it holds nothing that needs an orderly end

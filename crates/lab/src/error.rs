@@ -18,6 +18,18 @@ pub enum LabError {
         /// Why it failed.
         source: std::io::Error,
     },
+    /// A call on an export that is not ours.
+    #[error("{action} {export}")]
+    Nfs {
+        /// What was tried.
+        action: &'static str,
+        /// On which export.
+        export: String,
+        /// Why it failed.
+        source: Box<dnfs::Error>,
+        /// What can be done about it, in one line.
+        advice: Option<String>,
+    },
     /// A program could not be started.
     #[error("start {program}")]
     Start {
@@ -93,6 +105,20 @@ impl LabError {
         move |source| Self::File { action, path, source }
     }
 
+    /// Attaches action and export to an error of the client.
+    pub fn nfs(action: &'static str, export: &str) -> impl FnOnce(dnfs::Error) -> Self {
+        let export = export.to_owned();
+        move |source| {
+            let advice = match &source {
+                dnfs::Error::Status(dnfs::nfs3::NfsStatus::Acces | dnfs::nfs3::NfsStatus::Perm) => {
+                    Some("the database's user must be allowed to write there, or name another with ?uid=N&gid=N".to_owned())
+                }
+                other => Some(other.hints().join("; ")).filter(|text| !text.is_empty()),
+            };
+            Self::Nfs { action, export, source: Box::new(source), advice }
+        }
+    }
+
     /// Attaches the action to a database error.
     pub fn database(action: &'static str) -> impl FnOnce(tokio_postgres::Error) -> Self {
         move |source| Self::Database { action, source: Box::new(source) }
@@ -103,6 +129,7 @@ impl LabError {
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Missing { hint, .. } | Self::Plan { hint, .. } => Some(hint),
+            Self::Nfs { advice, .. } => advice.as_deref(),
             Self::Program { .. } => Some("every log is in the directory logs of the record (--out); --keep leaves the data too"),
             _ => None,
         }

@@ -21,6 +21,17 @@ pub(crate) struct Filer {
     ready: Ready,
 }
 
+/// What a filer shall serve, and how.
+pub(crate) struct FilerOrder<'a> {
+    pub(crate) directory: &'a Path,
+    pub(crate) state: &'a Path,
+    pub(crate) log: PathBuf,
+    /// Medium its delays come from.
+    pub(crate) medium: Option<&'a str>,
+    /// Further options as the command takes them.
+    pub(crate) options: &'a [String],
+}
+
 /// First line of `millrace serve --json`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 struct Ready {
@@ -45,12 +56,15 @@ struct Procedure {
 }
 
 impl Filer {
-    /// Serves `directory` on a free loopback port and waits until it is ready.
-    pub(crate) fn start(program: &Path, directory: &Path, state: &Path, log: PathBuf) -> Result<Self, LabError> {
+    /// Serves on a free loopback port and waits until it is ready.
+    pub(crate) fn start(program: &Path, order: FilerOrder<'_>) -> Result<Self, LabError> {
         let mut command = Command::new(program);
-        command.arg("serve").arg(directory).args(["--listen", "127.0.0.1:0", "--json", "--state"]).arg(state);
-        command.arg("--admin").arg(state.join("admin.sock")).current_dir("/");
-        let mut launch = Launch::new("the filer", command, log);
+        command.arg("serve").arg(order.directory).args(["--listen", "127.0.0.1:0", "--json", "--state"]).arg(order.state);
+        command.arg("--admin").arg(order.state.join("admin.sock")).args(order.options).current_dir("/");
+        if let Some(medium) = order.medium {
+            command.args(["--medium", medium]);
+        }
+        let mut launch = Launch::new("the filer", command, order.log);
         launch.pipe_stdout = true;
         let mut process = launch.start()?;
         let lines = process.take_stdout().map(first_line);

@@ -55,6 +55,20 @@ pub(crate) const COPY_CHUNK_BYTES: usize = 4 << 20;
 /// segments of a 100 GiB database add some hundreds.
 pub(crate) const TREE_ENTRIES_MAX: usize = 1_000_000;
 
+/// Files copied to an export at a time: enough to hide a round trip and a flush for each, and
+/// no more connections than a small filer has threads.
+pub(crate) const EXPORT_COPIERS: usize = 8;
+
+/// Silence of a foreign server after which the laboratory's own calls are sent again; after
+/// three times this it gives up, so that nobody waits for a filer that is gone.
+pub(crate) const EXPORT_SILENCE_MAX: Duration = Duration::from_secs(15);
+
+/// Deepest tree removed from an export: a cluster has five levels.
+pub(crate) const TREE_DEPTH_MAX: usize = 32;
+
+/// Times a file is sent again to a server that lost unstable data.
+pub(crate) const UNSTABLE_ROUNDS_MAX: usize = 3;
+
 /// Longest time from start to the first answer of the database: crash recovery never
 /// happens here, the state was shut down cleanly.
 pub(crate) const DATABASE_START_MAX: Duration = Duration::from_secs(120);

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use results::compare::CpuTime;
 
@@ -33,6 +34,33 @@ pub(crate) fn start_ticks(pid: u32) -> Option<u64> {
 /// Identity of this boot.
 pub(crate) fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+/// Identity of this host: its machine id, and its name for hosts copied from one image.
+pub(crate) fn host_identity() -> String {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    format!("{} {}", read("/etc/machine-id"), read("/proc/sys/kernel/hostname"))
+}
+
+/// File system type of the mount that holds `path`, and where it is mounted; none when the kernel does not say.
+pub(crate) fn mount_of(path: &Path) -> Option<(String, PathBuf)> {
+    parse_mount_of(&fs::read_to_string("/proc/self/mountinfo").ok()?, path)
+}
+
+/// Fields of proc(5): 5 mount point, and behind a lone hyphen the type. The longest prefix holds the path, the later
+/// line where two are mounted on one place.
+fn parse_mount_of(text: &str, path: &Path) -> Option<(String, PathBuf)> {
+    let mut best: Option<(String, PathBuf)> = None;
+    for line in text.lines() {
+        let Some((mount, kind)) = line.split_once(" - ") else { continue };
+        let Some(point) = mount.split_whitespace().nth(4) else { continue };
+        let point = PathBuf::from(point.replace("\\040", " "));
+        let deeper = best.as_ref().is_none_or(|(_, other)| point.components().count() >= other.components().count());
+        if path.starts_with(&point) && deeper {
+            best = Some((kind.split_whitespace().next().unwrap_or_default().to_owned(), point));
+        }
+    }
+    best
 }
 
 /// `root` and everything descended from it, `root` first.
@@ -151,6 +179,14 @@ mod tests {
         assert_eq!(stat, Stat { parent: 7, zombie: false, user: 310, system: 420, start: 987 });
         assert_eq!(parse_stat("42 (cut"), None);
         assert_eq!(parse_stat("42 (cut) S 7"), None);
+    }
+
+    #[test]
+    fn mount_of_a_path_is_the_deepest_and_the_latest() {
+        let text = "21 1 8:1 / / rw - ext4 /dev/sda rw\n40 21 0:44 / /mnt/pg rw - nfs4 filer:/pg rw\n\
+                    41 21 0:45 / /mnt/pg rw - tmpfs none rw\n42 21 0:46 / /mnt/my\\040disk rw - xfs /dev/sdb rw";
+        let of = |path: &str| parse_mount_of(text, Path::new(path)).unwrap().0;
+        assert_eq!([of("/var/x"), of("/mnt/pg/a"), of("/mnt/pgx"), of("/mnt/my disk/x")], ["ext4", "tmpfs", "ext4", "xfs"]);
     }
 
     #[test]

@@ -9,6 +9,8 @@ use crate::limits::PROOF_TOLERANCE_PERCENT;
 pub(crate) enum Witness {
     /// READ payload bytes our filer sent.
     FilerReads,
+    /// READ payload bytes our client got, where the filer's own counters are not ours to see.
+    ClientReads,
     /// Bytes the database's processes got from read calls of the kernel.
     ReadCalls,
 }
@@ -17,6 +19,7 @@ impl Witness {
     fn name(self) -> &'static str {
         match self {
             Self::FilerReads => "filer_reads",
+            Self::ClientReads => "client_reads",
             Self::ReadCalls => "read_calls",
         }
     }
@@ -26,6 +29,10 @@ impl Witness {
             Self::FilerReads => {
                 "blocks the database read by their size, against READ bytes the filer sent, from before the driver \
                  connected until all sessions had ended"
+            }
+            Self::ClientReads => {
+                "blocks the database read by their size, against READ bytes that our client inside its processes got \
+                 from the filer, from before the driver connected until all sessions had ended"
             }
             Self::ReadCalls => {
                 "blocks the database read by their size, against bytes its processes got from read calls of the \

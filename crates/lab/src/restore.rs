@@ -51,14 +51,15 @@ pub(crate) struct TreeSize {
     pub(crate) bytes: u64,
 }
 
-/// Copies the tree `from` to `to` (which must not exist) for `user`, permissions kept, and
-/// tells `progress` how many bytes are done.
+/// Copies the tree `from` to `to` (which must not exist) for `user`, permissions kept, the
+/// top-level names in `leave_out` left out, and tells `progress` how many bytes are done.
 ///
 /// Durability: when it returns, the copy is on the device (the whole file system was
 /// synced), so that no run pays for writing its own starting state.
 pub(crate) fn restore(
     from: &Path,
     to: &Path,
+    leave_out: &[&str],
     method: Method,
     user: &User,
     progress: &mut dyn FnMut(u64),
@@ -78,6 +79,9 @@ pub(crate) fn restore(
             crate::workdir::make_directory(&target, facts.mode() & 0o7777)?;
             for entry in fs::read_dir(&source).map_err(LabError::file("list", &source))? {
                 let name = entry.map_err(LabError::file("list", &source))?.file_name();
+                if source == from && leave_out.iter().any(|left| name == *left) {
+                    continue;
+                }
                 waiting.push((source.join(&name), target.join(&name)));
             }
         } else if facts.is_file() {
@@ -168,7 +172,7 @@ mod tests {
         let method = Method::of_store(base.path());
         let to = base.path().join("to");
         let mut last = 0;
-        let size = restore(&from, &to, method, &user, &mut |bytes| last = bytes).unwrap();
+        let size = restore(&from, &to, &[], method, &user, &mut |bytes| last = bytes).unwrap();
         assert_eq!(size, tree_size(&from));
         assert_eq!(size, tree_size(&to));
         assert_eq!(last, size.bytes);
@@ -183,7 +187,7 @@ mod tests {
         let from = base.path().join("from");
         fs::create_dir(&from).unwrap();
         let user = sys::user_by_uid(sys::effective_uid()).unwrap();
-        let outcome = restore(&from, base.path(), Method::Copy, &user, &mut |_| ());
+        let outcome = restore(&from, base.path(), &[], Method::Copy, &user, &mut |_| ());
         assert!(outcome.is_err());
     }
 }

@@ -1,32 +1,24 @@
 //! One measured run on one path: restore, serve, start, load, sample, check, stop.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use results::compare::{CpuTime, DatabaseCounters, ProcedureCount, Run};
+use results::compare::{CpuTime, DatabaseCounters, Run};
 use results::orders_run::OrdersRun;
 
-use crate::driver::{Driver, Mark, Orders, RunOrder};
+use crate::driver::{Mark, Orders, RunOrder};
 use crate::error::LabError;
-use crate::filer::{self, Filer};
-use crate::limits::WAIT_SAMPLE_EVERY;
-use crate::paths::StoragePath;
-use crate::plan::{Arm, Plan};
-use crate::postgres::cluster::{ClusterPlace, Server};
+use crate::filer;
+use crate::ground::{DATA, Ground};
+use crate::plan::{Arm, Plan, Tuning};
+use crate::postgres::cluster::ClusterPlace;
 use crate::postgres::counters;
-use crate::procfs::{self, HostCpu};
 use crate::progress::Progress;
-use crate::proof::{self, Witness};
-use crate::restore::{self, Method};
+use crate::proof;
+use crate::restore::Method;
+use crate::stage::{Sample, Stage};
 use crate::workdir::{self, WorkDir};
-
-/// Where the database sees its files over Direct NFS. Must not exist on the host.
-const MOUNT_PATH: &str = "/millrace-db";
-
-/// Name of the cluster's directory on every path.
-pub(crate) const DATA: &str = "pgdata";
 
 /// What every run of a comparison shares.
 pub(crate) struct Bench<'a> {
@@ -52,48 +44,29 @@ pub(crate) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    fn path(&self) -> StoragePath {
-        self.arm.path.kind
-    }
-
     fn name(&self) -> &str {
         &self.arm.id
     }
 }
 
-/// Everything that is counted, at one moment.
-struct Sample {
-    at: Instant,
-    database: DatabaseCounters,
-    filer: BTreeMap<String, ProcedureCount>,
-    cpu: BTreeMap<String, CpuTime>,
-    host: HostCpu,
-}
-
-/// Processes of a run. Fields are dropped in this order: the database must go before the
-/// filer, for it waits for its storage.
-struct Stage {
-    server: Server,
-    filer: Option<Filer>,
-}
-
 impl Bench<'_> {
-    /// Carries one run out. Returns what was counted here and the driver's own record.
-    pub(crate) fn run(&self, turn: Turn<'_>, progress: &mut Progress<'_>) -> Result<(Run, OrdersRun), LabError> {
+    /// Carries one run out on the ground of its arm. Returns what was counted here and the
+    /// driver's own record.
+    pub(crate) fn run(
+        &self,
+        turn: Turn<'_>,
+        ground: &mut Ground,
+        progress: &mut Progress<'_>,
+    ) -> Result<(Run, OrdersRun), LabError> {
         let mut steps = Steps::new();
-        let directory = match turn.path() {
-            StoragePath::Dnfs => "export",
-            _ => "local",
-        };
-        let data = self.work.path(directory).join(DATA);
-        progress.step(&format!("{}: restoring the loaded state ({})", turn.name(), self.method.name()));
-        restore::restore(&self.work.path("master").join(DATA), &data, self.method, &self.place.user, &mut |bytes| {
+        progress.step(&format!("{}: restoring the loaded state ({})", turn.name(), ground.method(self.method)));
+        ground.restore(&self.work.path("master").join(DATA), self.method, &self.place.user, &mut |bytes| {
             progress.bytes(bytes);
         })?;
         steps.done("restore");
 
         progress.step(&format!("{}: starting", turn.name()));
-        let mut stage = self.start(turn)?;
+        let mut stage = Stage::start(self, turn, ground)?;
         steps.done("start");
 
         let dsn = self.place.dsn();
@@ -107,31 +80,12 @@ impl Bench<'_> {
         steps.done("check");
 
         progress.step(&format!("{}: stopping", turn.name()));
-        let Stage { server, filer } = stage;
-        server.stop()?;
-        filer.map_or(Ok(()), Filer::stop)?;
-        workdir::remove_tree(&data)?;
+        stage.stop()?;
+        ground.clear()?;
+        // What the clients of this run shared: the next run begins with counters at zero.
+        workdir::empty_directory(self.work.runtime())?;
         steps.done("stop");
         Ok((Run { checks, step_s: steps.seconds, ..run }, record))
-    }
-
-    fn start(&self, turn: Turn<'_>) -> Result<Stage, LabError> {
-        let logs = self.work.path("logs");
-        let database_log = logs.join(format!("database-{}-{}.log", turn.sequence, turn.path()));
-        if turn.path() != StoragePath::Dnfs {
-            let data = self.work.path("local").join(DATA);
-            return Ok(Stage { server: self.place.start(&[], &data, &[], database_log)?, filer: None });
-        }
-        let filer_log = logs.join(format!("filer-{}.log", turn.sequence));
-        let filer = Filer::start(&self.program, &self.work.path("export"), &self.work.path("state"), filer_log)?;
-        let mut mount = OsString::from(format!("{MOUNT_PATH}="));
-        mount.push(filer.url());
-        let prefix: Vec<OsString> = vec![self.program.clone().into(), "exec".into(), "--mount".into(), mount, "--".into()];
-        let data = PathBuf::from(MOUNT_PATH).join(DATA);
-        match self.place.start(&prefix, &data, &[], database_log) {
-            Ok(server) => Ok(Stage { server, filer: Some(filer) }),
-            Err(error) => Err(error),
-        }
     }
 
     fn measure(
@@ -143,9 +97,8 @@ impl Bench<'_> {
     ) -> Result<(Run, OrdersRun), LabError> {
         let order = turn.order;
         let before = stage.sample(None)?;
-        let witness_before = stage.witness(turn.path(), &before);
         progress.step(&format!("{}: warming up {} s", turn.name(), turn.order.warmup_seconds));
-        let mut driver = orders.start(order, turn.sequence)?;
+        let mut driver = orders.start(order, &driver_options(self.plan, turn.arm), turn.sequence)?;
         stage.await_mark(&mut driver, Mark::Measuring, &mut BTreeMap::new())?;
         let start = stage.sample(Some(&driver))?;
         progress.step(&format!("{}: measuring {} s", turn.name(), turn.order.seconds));
@@ -153,13 +106,12 @@ impl Bench<'_> {
         stage.await_mark(&mut driver, Mark::Measured, &mut waits)?;
         let end = stage.sample(Some(&driver))?;
         let record = driver.finish()?;
-        let settled = stage.server.session().settled_counters(Duration::from_secs(10))?;
+        let settled = stage.server().session().settled_counters(Duration::from_secs(10))?;
         let after = Sample { database: settled, ..stage.sample(None)? };
-        let witness_after = stage.witness(turn.path(), &after);
 
         let whole = counters::between(&before.database, &after.database);
-        let seen = witness_before.zip(witness_after).map(|(then, now)| now.saturating_sub(then));
-        let proof = proof::judge(witness(turn.path()), whole.blocks_read * self.block_bytes, seen);
+        let seen = before.path_read_bytes.zip(after.path_read_bytes).map(|(then, now)| now.saturating_sub(then));
+        let proof = proof::judge(stage.witness(), whole.blocks_read * self.block_bytes, seen);
         let database =
             DatabaseCounters { checksum_failures: whole.checksum_failures, ..counters::between(&start.database, &end.database) };
         let run = Run {
@@ -175,6 +127,7 @@ impl Bench<'_> {
             conform: (!record.conform.items.is_empty()).then(|| record.conform.clone()),
             database,
             filer: filer::between(&start.filer, &end.filer),
+            client: filer::between(&start.client, &end.client),
             cpu: cpu_between(&start.cpu, &end.cpu),
             host_busy_s: end.host.busy_s - start.host.busy_s,
             waits: shares(&waits),
@@ -185,55 +138,17 @@ impl Bench<'_> {
     }
 }
 
-impl Stage {
-    /// Counts everything now.
-    fn sample(&mut self, driver: Option<&Driver>) -> Result<Sample, LabError> {
-        let mut cpu = BTreeMap::from([("database".to_owned(), procfs::tree_cpu(self.server.pid()))]);
-        if let Some(filer) = &self.filer {
-            cpu.insert("filer".to_owned(), procfs::tree_cpu(filer.pid()));
-        }
-        if let Some(driver) = driver {
-            cpu.insert("driver".to_owned(), procfs::tree_cpu(driver.pid()));
-        }
-        let host = procfs::host_cpu();
-        let at = Instant::now();
-        let filer = self.filer.as_ref().map_or_else(|| Ok(BTreeMap::new()), Filer::counters)?;
-        Ok(Sample { at, database: self.server.session().counters()?, filer, cpu, host })
-    }
-
-    /// Bytes read on the path until now.
-    fn witness(&self, path: StoragePath, sample: &Sample) -> Option<u64> {
-        match witness(path) {
-            Witness::FilerReads => Some(sample.filer.get("READ").map_or(0, |read| read.bytes)),
-            Witness::ReadCalls => procfs::tree_read_bytes(self.server.pid()),
+/// Options of the driver that an arm's load model and tuning ask for.
+fn driver_options(plan: &Plan, arm: &Arm) -> Vec<String> {
+    let mut words = Tuning::arguments(&plan.tuning_of(arm).orders);
+    let load = &arm.load;
+    let model = (load.model != "closed").then(|| load.model.clone());
+    for (name, value) in [("--model", model), ("--rate", load.rate.clone()), ("--arrivals", load.arrivals.clone())] {
+        if let Some(value) = value {
+            words.extend([name.to_owned(), value]);
         }
     }
-
-    /// Waits for a mark of the driver and samples what the sessions wait for meanwhile.
-    fn await_mark(&mut self, driver: &mut Driver, awaited: Mark, waits: &mut BTreeMap<String, u64>) -> Result<(), LabError> {
-        loop {
-            match driver.next_mark(WAIT_SAMPLE_EVERY)? {
-                Some(mark) if mark == awaited => return Ok(()),
-                Some(_) => {}
-                None => {
-                    self.server.expect_alive()?;
-                    if let Some(filer) = &mut self.filer {
-                        filer.expect_alive()?;
-                    }
-                    for (event, count) in self.server.session().waits()? {
-                        *waits.entry(event).or_default() += count;
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn witness(path: StoragePath) -> Witness {
-    match path {
-        StoragePath::Dnfs => Witness::FilerReads,
-        _ => Witness::ReadCalls,
-    }
+    words
 }
 
 fn cpu_between(before: &BTreeMap<String, CpuTime>, after: &BTreeMap<String, CpuTime>) -> BTreeMap<String, CpuTime> {

@@ -8,28 +8,12 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
-
-use serde::{Deserialize, Serialize};
 
 use crate::error::LabError;
-use crate::procfs;
+use crate::owner::{self, MARK, Owner, PREFIX};
 use crate::sys::User;
 
-/// Name of the mark inside each directory of ours.
-pub(crate) const MARK: &str = ".millrace-owner";
-const PREFIX: &str = "millrace-compare-";
 const RUNTIME_BASE: &str = "/dev/shm";
-
-/// Who made a directory: a process is named by pid, start time and boot, so that a
-/// later process with the same number is not taken for it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Owner {
-    pid: u32,
-    start_ticks: u64,
-    boot_id: String,
-    directory: PathBuf,
-}
 
 /// Directories of one comparison, removed when dropped unless kept.
 #[derive(Debug)]
@@ -45,11 +29,11 @@ impl WorkDir {
     /// # Errors
     /// When a directory or mark can't be made; what was made until then is removed.
     pub(crate) fn create(base: &Path, user: &User, keep: bool) -> Result<Self, LabError> {
-        let name = format!("{PREFIX}{}-{}", std::process::id(), nonce());
+        let name = owner::unique_name();
         let root = base.join(&name);
         make_directory(&root, 0o711)?;
         let mut work = Self { root, runtime: None, keep };
-        work.mark(&work.root)?;
+        write_mark(&work.root, &work.root)?;
         for (part, mode) in [("bin", 0o755), ("logs", 0o711), ("state", 0o700)] {
             make_directory(&work.root.join(part), mode)?;
         }
@@ -60,7 +44,7 @@ impl WorkDir {
         let runtime = if shared.is_dir() { shared.join(&name) } else { work.root.join("runtime") };
         make_directory(&runtime, 0o700)?;
         work.runtime = Some(runtime.clone());
-        work.mark(&runtime)?;
+        write_mark(&runtime, &work.root)?;
         own(&runtime, user)?;
         Ok(work)
     }
@@ -101,19 +85,6 @@ impl WorkDir {
         let runtime = self.runtime.as_deref().map_or(Ok(()), remove_tree);
         remove_tree(&self.root).and(runtime)
     }
-
-    fn mark(&self, directory: &Path) -> Result<(), LabError> {
-        let path = directory.join(MARK);
-        let pid = std::process::id();
-        let owner = Owner {
-            pid,
-            start_ticks: procfs::start_ticks(pid).unwrap_or_default(),
-            boot_id: procfs::boot_id(),
-            directory: self.root.clone(),
-        };
-        let text = serde_json::to_vec(&owner).map_err(|source| LabError::Record { program: "the owner mark", source })?;
-        fs::write(&path, text).map_err(LabError::file("write the owner mark", path))
-    }
 }
 
 impl Drop for WorkDir {
@@ -129,25 +100,42 @@ impl Drop for WorkDir {
 /// Removes directories below `base` (and in `/dev/shm`) whose mark names a dead owner.
 /// Returns what was removed. Directories without a readable mark are never touched.
 pub(crate) fn sweep_stale(base: &Path) -> Vec<PathBuf> {
+    [base, Path::new(RUNTIME_BASE)].into_iter().flat_map(sweep_below).collect()
+}
+
+/// The same below one directory.
+pub(crate) fn sweep_below(place: &Path) -> Vec<PathBuf> {
     let mut removed = Vec::new();
-    for place in [base, Path::new(RUNTIME_BASE)] {
-        let Ok(entries) = fs::read_dir(place) else { continue };
-        for entry in entries.flatten() {
-            let path = entry.path();
-            let ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
-            let real = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            if ours && real && owner_is_dead(&path) && remove_tree(&path).is_ok() {
-                removed.push(path);
-            }
+    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        let real = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let dead = || fs::read(path.join(MARK)).is_ok_and(|mark| Owner::is_dead(&mark));
+        if ours && real && dead() && remove_tree(&path).is_ok() {
+            removed.push(path);
         }
     }
     removed
 }
 
-fn owner_is_dead(directory: &Path) -> bool {
-    let Ok(text) = fs::read(directory.join(MARK)) else { return false };
-    let Ok(owner) = serde_json::from_slice::<Owner>(&text) else { return false };
-    owner.boot_id != procfs::boot_id() || procfs::start_ticks(owner.pid) != Some(owner.start_ticks)
+/// Marks `directory` as a part of `whole`, ours.
+pub(crate) fn write_mark(directory: &Path, whole: &Path) -> Result<(), LabError> {
+    let path = directory.join(MARK);
+    fs::write(&path, Owner::this_process(whole).text()?).map_err(LabError::file("write the owner mark", path))
+}
+
+/// Removes what is in `directory`, save its mark.
+pub(crate) fn empty_directory(directory: &Path) -> Result<(), LabError> {
+    for entry in fs::read_dir(directory).map_err(LabError::file("list", directory))?.flatten() {
+        let path = entry.path();
+        if entry.file_name() == MARK {
+            continue;
+        }
+        let removed =
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        removed.map_err(LabError::file("remove", path))?;
+    }
+    Ok(())
 }
 
 pub(crate) fn make_directory(path: &Path, mode: u32) -> Result<(), LabError> {
@@ -158,7 +146,7 @@ pub(crate) fn make_directory(path: &Path, mode: u32) -> Result<(), LabError> {
         .map_err(LabError::file("create directory", path))
 }
 
-fn own(path: &Path, user: &User) -> Result<(), LabError> {
+pub(crate) fn own(path: &Path, user: &User) -> Result<(), LabError> {
     std::os::unix::fs::chown(path, Some(user.uid), Some(user.gid)).map_err(LabError::file("change the owner of", path))
 }
 
@@ -168,11 +156,6 @@ pub(crate) fn remove_tree(path: &Path) -> Result<(), LabError> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(LabError::file("remove", path)(error)),
         _ => Ok(()),
     }
-}
-
-fn nonce() -> String {
-    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.subsec_nanos());
-    format!("{nanos:08x}")
 }
 
 #[cfg(test)]
@@ -216,8 +199,8 @@ mod tests {
         let foreign = base.path().join("millrace-compare-foreign");
         make_directory(&dead, 0o755).unwrap();
         make_directory(&foreign, 0o755).unwrap();
-        let mut owner: Owner = serde_json::from_slice(&fs::read(live.path(MARK)).unwrap()).unwrap();
-        owner.start_ticks += 1; // the same pid, another process
+        let mut owner: serde_json::Value = serde_json::from_slice(&fs::read(live.path(MARK)).unwrap()).unwrap();
+        owner["start_ticks"] = (owner["start_ticks"].as_u64().unwrap() + 1).into(); // the same pid, another process
         fs::write(dead.join(MARK), serde_json::to_vec(&owner).unwrap()).unwrap();
         assert_eq!(sweep_stale(base.path()), std::slice::from_ref(&dead));
         assert!(!dead.exists() && foreign.is_dir() && live.root().is_dir());

@@ -340,7 +340,7 @@ pub struct Io {
 /// Evidence that the database's reads took the path they are booked on.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Proof {
-    /// What the database's reads are held against: `filer_reads` or `read_calls`.
+    /// What the database's reads are held against: `filer_reads`, `client_reads` or `read_calls`.
     pub kind: String,
     /// Bytes the database says it read: blocks by block size.
     pub database_read_bytes: u64,
@@ -391,6 +391,9 @@ pub struct Run {
     pub database: DatabaseCounters,
     /// Filer counters over the interval; empty on a path without our filer.
     pub filer: BTreeMap<String, ProcedureCount>,
+    /// Calls of our own client over the interval; empty on a path without it.
+    #[serde(default)]
+    pub client: BTreeMap<String, ProcedureCount>,
     /// Processor time over the interval by owner.
     pub cpu: BTreeMap<String, CpuTime>,
     /// Host processor seconds that were busy, by anybody.

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use crate::driver::Orders;
 use crate::error::LabError;
+use crate::ground::DATA;
 use crate::limits::RUN_GROWTH_BYTES;
 use crate::paths;
 use crate::plan::Plan;
 use crate::postgres::cluster::{self, ClusterPlace, LOAD_OVERRIDES};
 use crate::progress::Progress;
 use crate::restore;
-use crate::run::DATA;
 use crate::sys;
 use crate::workdir::WorkDir;
 

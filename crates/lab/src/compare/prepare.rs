@@ -1,13 +1,13 @@
 //! What a comparison needs, found before anything is made.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use crate::compare::Request;
 use crate::error::LabError;
+use crate::ground::{self, Facts, check_reachable};
+use crate::limits::RUN_GROWTH_BYTES;
 use crate::paths::{self, StoragePath};
-use crate::plan::{Arm, Layout, Plan, Tuning};
+use crate::plan::{Arm, Layout};
 use crate::postgres::binaries::Binaries;
 use crate::sys::{self, User};
 
@@ -19,6 +19,8 @@ pub(crate) struct Prepared {
     pub(crate) measured: Vec<Arm>,
     /// The others, with the reason.
     pub(crate) skipped: Vec<(Arm, String)>,
+    /// What is known of the targets, each once.
+    pub(crate) targets: Vec<Facts>,
     /// Free below the work directory's base.
     pub(crate) free_bytes: u64,
 }
@@ -30,7 +32,7 @@ pub(crate) fn prepare(request: &Request) -> Result<Prepared, LabError> {
     let user = database_user()?;
     let (mut measured, mut skipped) = (Vec::new(), Vec::new());
     for arm in &plan.arms {
-        match why_not_arm(arm, plan, &request.program) {
+        match why_not_arm(arm, &request.program) {
             None => measured.push(arm.clone()),
             Some(reason) => skipped.push((arm.clone(), reason)),
         }
@@ -41,6 +43,15 @@ pub(crate) fn prepare(request: &Request) -> Result<Prepared, LabError> {
             what: format!("measure any of the paths asked for: {}", reasons.join("; ")),
             hint: "millrace doctor shows what can be measured here".to_owned(),
         });
+    }
+    let target_needs = (plan.database_bytes() + RUN_GROWTH_BYTES) / 10 * 11;
+    let mut targets = Vec::new();
+    for arm in &measured {
+        if let Some(facts) = ground::check(arm, &user, target_needs)?
+            && !targets.contains(&facts)
+        {
+            targets.push(facts);
+        }
     }
     let free_bytes =
         sys::free_bytes(&request.work_base).map_err(LabError::file("look at the work directory's base", &request.work_base))?;
@@ -56,19 +67,19 @@ pub(crate) fn prepare(request: &Request) -> Result<Prepared, LabError> {
             hint: "name a larger place with --work, or load fewer warehouses with --warehouses".to_owned(),
         });
     }
-    Ok(Prepared { binaries, user, measured, skipped, free_bytes })
+    Ok(Prepared { binaries, user, measured, skipped, targets, free_bytes })
 }
 
 /// Why an arm can't be measured with this program on this host.
-fn why_not_arm(arm: &Arm, plan: &Plan, program: &Path) -> Option<String> {
-    if let Some(reason) = why_not(arm.path.kind, program) {
+fn why_not_arm(arm: &Arm, program: &Path) -> Option<String> {
+    // A directory that the kernel mounted from a filer needs nothing that is not built.
+    let mounted = arm.path.kind == StoragePath::Knfs && arm.path.directory().is_some();
+    if let Some(reason) = why_not(arm.path.kind, program).filter(|_| !mounted) {
         return Some(reason);
     }
     let missing = [
-        (arm.path.target.is_some(), "a target of your own"),
-        (arm.layout != Layout::One, "a layout other than one"),
+        (matches!(arm.layout, Layout::SplitArchive | Layout::Filers(_)), "layouts other than one and split"),
         (arm.medium.is_some(), "a medium"),
-        (*plan.tuning_of(arm) != Tuning::default(), "tunings"),
     ];
     missing.into_iter().find(|(asked, _)| *asked).map(|(_, what)| format!("not built yet: {what}"))
 }
@@ -94,21 +105,4 @@ pub(crate) fn database_user() -> Result<User, LabError> {
         what: "find an unprivileged user for the database: it refuses to run as root".to_owned(),
         hint: "install PostgreSQL (its package makes the user postgres), or run as another user".to_owned(),
     })
-}
-
-/// The database's user must be able to walk to the work directory.
-fn check_reachable(base: &Path, user: &User) -> Result<(), LabError> {
-    let base = fs::canonicalize(base).map_err(LabError::file("find", base))?;
-    for directory in base.ancestors() {
-        let facts = fs::metadata(directory).map_err(LabError::file("look at", directory))?;
-        let mode = facts.permissions().mode();
-        let owner = std::os::unix::fs::MetadataExt::uid(&facts) == user.uid;
-        if mode & 0o001 == 0 && !(owner && mode & 0o100 != 0) {
-            return Err(LabError::Missing {
-                what: format!("work below {}: user {} may not enter {}", base.display(), user.name, directory.display()),
-                hint: "name another place with --work, for example /var/tmp".to_owned(),
-            });
-        }
-    }
-    Ok(())
 }

@@ -10,6 +10,7 @@
 )]
 
 pub mod filer;
+pub mod ganesha;
 pub mod postgres;
 pub mod remote;
 pub mod wire;

@@ -1,0 +1,108 @@
+//! Ground in directories of this host.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::LabError;
+use crate::ground::{DATA, LOG, Part};
+use crate::owner;
+use crate::restore::{self, Method};
+use crate::sys::User;
+use crate::workdir::{self, make_directory, own, remove_tree};
+
+/// A directory with one directory for each part.
+pub(crate) struct Host {
+    root: PathBuf,
+    parts: &'static [Part],
+    /// The root is ours to remove: it lies below a target.
+    made: bool,
+}
+
+impl Host {
+    /// In a directory of the work directory, which removes it.
+    pub(super) fn within(root: &Path, parts: &'static [Part], user: &User) -> Result<Self, LabError> {
+        let host = Self { root: root.to_owned(), parts, made: false };
+        host.make_parts(user)?;
+        Ok(host)
+    }
+
+    /// In a new directory below `target`, which Millrace did not make.
+    pub(super) fn below(target: &Path, parts: &'static [Part], user: &User) -> Result<(Self, Vec<String>), LabError> {
+        let removed = workdir::sweep_below(target).iter().map(|path| path.display().to_string()).collect();
+        let root = target.join(owner::unique_name());
+        make_directory(&root, 0o711)?;
+        let host = Self { root, parts, made: true };
+        workdir::write_mark(&host.root, &host.root)?;
+        host.make_parts(user)?;
+        Ok((host, removed))
+    }
+
+    fn make_parts(&self, user: &User) -> Result<(), LabError> {
+        for part in self.parts {
+            let path = self.root.join(part.name());
+            if !path.exists() {
+                make_directory(&path, 0o700)?;
+                own(&path, user)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(super) fn parts(&self) -> &'static [Part] {
+        self.parts
+    }
+
+    /// Extents can be shared within one file system only.
+    pub(super) fn method(&self, own: Method) -> Method {
+        if self.made { Method::Copy } else { own }
+    }
+
+    pub(super) fn restore(
+        &self,
+        master: &Path,
+        log: &Path,
+        own: Method,
+        user: &User,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(), LabError> {
+        let (method, data) = (self.method(own), self.root.join(Part::Data.name()).join(DATA));
+        if self.parts == [Part::Data] {
+            return restore::restore(master, &data, &[], method, user, progress).map(|_| ());
+        }
+        let first = restore::restore(master, &data, &[LOG], method, user, progress)?.bytes;
+        let link = data.join(LOG);
+        std::os::unix::fs::symlink(log, &link).map_err(LabError::file("make a symbolic link", &link))?;
+        std::os::unix::fs::lchown(&link, Some(user.uid), Some(user.gid)).map_err(LabError::file("change the owner of", &link))?;
+        let target = self.root.join(Part::Log.name()).join(LOG);
+        restore::restore(&master.join(LOG), &target, &[], method, user, &mut |bytes| progress(first + bytes))?;
+        Ok(())
+    }
+
+    pub(super) fn clear(&self) -> Result<(), LabError> {
+        for part in self.parts {
+            let path = self.root.join(part.name());
+            for name in [DATA, LOG] {
+                remove_tree(&path.join(name))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn remove(mut self) -> Result<(), LabError> {
+        let mine = std::mem::take(&mut self.made);
+        if mine { remove_tree(&self.root) } else { Ok(()) }
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if self.made
+            && let Err(error) = remove_tree(&self.root)
+        {
+            eprintln!("millrace: cannot {error}");
+        }
+    }
+}

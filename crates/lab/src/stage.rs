@@ -1,0 +1,204 @@
+//! The processes of one run, the database and whatever serves it, and what is counted there.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::time::Instant;
+
+use dnfs::mount::Observer;
+use results::compare::{CpuTime, DatabaseCounters, ProcedureCount};
+
+use crate::driver::{Driver, Mark};
+use crate::error::LabError;
+use crate::filer::{Filer, FilerOrder};
+use crate::ground::{Ground, Mounting, Part};
+use crate::limits::WAIT_SAMPLE_EVERY;
+use crate::plan::Tuning;
+use crate::postgres::cluster::Server;
+use crate::procfs::{self, HostCpu};
+use crate::proof::Witness;
+use crate::run::{Bench, Turn};
+
+/// Everything that is counted, at one moment.
+pub(crate) struct Sample {
+    pub(crate) at: Instant,
+    pub(crate) database: DatabaseCounters,
+    /// Calls our filers answered, all of them together.
+    pub(crate) filer: BTreeMap<String, ProcedureCount>,
+    /// Calls of our own client, all volumes together.
+    pub(crate) client: BTreeMap<String, ProcedureCount>,
+    pub(crate) cpu: BTreeMap<String, CpuTime>,
+    pub(crate) host: HostCpu,
+    /// Bytes read on the path until now; none when nobody counts them.
+    pub(crate) path_read_bytes: Option<u64>,
+}
+
+/// Processes of a run. Fields are dropped in this order: the database must go before the
+/// filers, for it waits for its storage.
+pub(crate) struct Stage {
+    server: Server,
+    filers: Vec<(Part, Filer)>,
+    observers: Vec<(Part, Observer)>,
+    witness: Witness,
+}
+
+impl Stage {
+    /// Starts filers and database on the ground of an arm, with the knobs of its tuning.
+    pub(crate) fn start(bench: &Bench<'_>, turn: Turn<'_>, ground: &Ground) -> Result<Self, LabError> {
+        let logs = bench.work.path("logs");
+        let tuning = bench.plan.tuning_of(turn.arm);
+        let mut filers = Vec::new();
+        for (part, directory) in ground.to_serve() {
+            let order = FilerOrder {
+                directory: &directory,
+                state: &bench.work.path("state").join(part.name()),
+                log: logs.join(format!("filer-{}-{}.log", turn.sequence, part.name())),
+                medium: turn.arm.medium.as_deref(),
+                options: &Tuning::arguments(&tuning.filer),
+            };
+            filers.push((part, Filer::start(&bench.program, order)?));
+        }
+        let served = filers.iter().map(|(part, filer)| (*part, filer.url().to_owned()));
+        let mountings: Vec<Mounting> =
+            served.chain(ground.exports()).map(|(part, url)| Mounting { part, url: tuning.on_url(&url) }).collect();
+
+        let mut prefix: Vec<OsString> = Vec::new();
+        let medium = turn.arm.medium.as_ref().zip(ground.host_root());
+        if !mountings.is_empty() || medium.is_some() {
+            prefix.extend([bench.program.clone().into(), "exec".into()]);
+            for mounting in &mountings {
+                prefix.extend(["--mount".into(), mounting.argument()]);
+            }
+            if let Some((medium, root)) = medium {
+                let mut argument = root.as_os_str().to_owned();
+                argument.push(format!("={medium}"));
+                prefix.extend(["--local-medium".into(), argument]);
+            }
+            prefix.push("--".into());
+        }
+        let knobs: Vec<(String, String)> =
+            tuning.database.iter().map(|(name, value)| (name.clone(), value.to_string())).collect();
+        let knobs: Vec<(&str, &str)> = knobs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let log = logs.join(format!("database-{}-{}.log", turn.sequence, turn.arm.path.kind));
+        let server = bench.place.start(&prefix, &ground.data(), &knobs, log)?;
+        let observers = observe(bench, &mountings)?;
+        let witness = match ground {
+            Ground::Host(_) => Witness::ReadCalls,
+            Ground::Filer(_) => Witness::FilerReads,
+            Ground::Export(_) => Witness::ClientReads,
+        };
+        Ok(Self { server, filers, observers, witness })
+    }
+
+    /// The database.
+    pub(crate) fn server(&mut self) -> &mut Server {
+        &mut self.server
+    }
+
+    /// What the database's reads are held against.
+    pub(crate) fn witness(&self) -> Witness {
+        self.witness
+    }
+
+    /// Counts everything now.
+    pub(crate) fn sample(&mut self, driver: Option<&Driver>) -> Result<Sample, LabError> {
+        let mut cpu = BTreeMap::from([("database".to_owned(), procfs::tree_cpu(self.server.pid()))]);
+        for (_, filer) in &self.filers {
+            let time = procfs::tree_cpu(filer.pid());
+            let all: &mut CpuTime = cpu.entry("filer".to_owned()).or_default();
+            *all = CpuTime { user_s: all.user_s + time.user_s, sys_s: all.sys_s + time.sys_s };
+        }
+        if let Some(driver) = driver {
+            cpu.insert("driver".to_owned(), procfs::tree_cpu(driver.pid()));
+        }
+        let host = procfs::host_cpu();
+        let at = Instant::now();
+        let mut filer: BTreeMap<String, ProcedureCount> = BTreeMap::new();
+        let mut filer_reads = 0;
+        for (part, one) in &self.filers {
+            let counters = one.counters()?;
+            if *part == Part::Data {
+                filer_reads += counters.get("READ").map_or(0, |read| read.bytes);
+            }
+            for (name, count) in counters {
+                add(&mut filer, &name, &count);
+            }
+        }
+        let (client, client_reads) = self.client_counts();
+        let path_read_bytes = match self.witness {
+            Witness::FilerReads => Some(filer_reads),
+            Witness::ClientReads => Some(client_reads),
+            Witness::ReadCalls => procfs::tree_read_bytes(self.server.pid()),
+        };
+        Ok(Sample { at, database: self.server.session().counters()?, filer, client, cpu, host, path_read_bytes })
+    }
+
+    /// Calls of our client, and bytes it read of the data.
+    fn client_counts(&self) -> (BTreeMap<String, ProcedureCount>, u64) {
+        let (mut counts, mut reads) = (BTreeMap::new(), 0);
+        for (part, observer) in &self.observers {
+            let totals = observer.totals();
+            if *part == Part::Data {
+                reads += totals.read_bytes;
+            }
+            add(&mut counts, "READ", &ProcedureCount { calls: totals.read_calls, bytes: totals.read_bytes });
+            add(&mut counts, "WRITE", &ProcedureCount { calls: totals.write_calls, bytes: totals.write_bytes });
+            add(&mut counts, "COMMIT", &ProcedureCount { calls: totals.commit_calls, bytes: 0 });
+        }
+        (counts, reads)
+    }
+
+    /// Waits for a mark of the driver and samples what the sessions wait for meanwhile.
+    pub(crate) fn await_mark(
+        &mut self,
+        driver: &mut Driver,
+        awaited: Mark,
+        waits: &mut BTreeMap<String, u64>,
+    ) -> Result<(), LabError> {
+        loop {
+            match driver.next_mark(WAIT_SAMPLE_EVERY)? {
+                Some(mark) if mark == awaited => return Ok(()),
+                Some(_) => {}
+                None => {
+                    self.server.expect_alive()?;
+                    for (_, filer) in &mut self.filers {
+                        filer.expect_alive()?;
+                    }
+                    for (event, count) in self.server.session().waits()? {
+                        *waits.entry(event).or_default() += count;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Clean stop of everything, the database first; exit codes must be 0.
+    pub(crate) fn stop(self) -> Result<(), LabError> {
+        let Self { server, filers, .. } = self;
+        server.stop()?;
+        filers.into_iter().try_for_each(|(_, filer)| filer.stop())
+    }
+}
+
+/// The shared state of the clients of a database that has started.
+fn observe(bench: &Bench<'_>, mountings: &[Mounting]) -> Result<Vec<(Part, Observer)>, LabError> {
+    let mut observers = Vec::new();
+    for mounting in mountings {
+        let failed = |detail: String| LabError::Missing {
+            what: format!("look at the counters of the clients of {}: {detail}", mounting.url),
+            hint: "the proof of path needs them; is MILLRACE_RUNTIME_DIR on another host's memory?".to_owned(),
+        };
+        let url = mounting.url.parse().map_err(|error: dnfs::UrlError| failed(error.to_string()))?;
+        let observer = Observer::open(bench.work.runtime(), bench.place.user.uid, &url);
+        match observer.map_err(|error| failed(error.to_string()))? {
+            Some(observer) => observers.push((mounting.part, observer)),
+            None => return Err(failed("nobody has mounted it".to_owned())),
+        }
+    }
+    Ok(observers)
+}
+
+fn add(counts: &mut BTreeMap<String, ProcedureCount>, name: &str, more: &ProcedureCount) {
+    let all = counts.entry(name.to_owned()).or_default();
+    all.calls += more.calls;
+    all.bytes += more.bytes;
+}

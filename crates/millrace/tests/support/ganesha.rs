@@ -1,0 +1,96 @@
+//! An NFS server that is not ours: Debian's NFS-Ganesha in namespaces of its own, so that its fixed ports and its
+//! rpcbind disturb nobody. Whoever talks to it is started inside by [`Ganesha::inside`].
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use super::{Scratch, find_program};
+
+/// Waits for its ports by bash's own means, says `ready` and stays until its standard input ends.
+const SCRIPT: &str = r#"
+set -e
+work=$1 export=$2
+ip link set lo up
+mount -t tmpfs tmpfs /run && mkdir -p /run/rpcbind /run/ganesha
+mount -t tmpfs -o size=6g,mode=755 tmpfs "$work/memory"
+rpcbind -f -i >"$work/rpcbind.log" 2>&1 &
+answers() { for _ in $(seq 200); do (: </dev/tcp/127.0.0.1/$1) 2>/dev/null && return; sleep 0.05; done; echo "no answer on port $1"; exit 1; }
+answers 111
+cat >"$work/ganesha.conf" <<END
+NFS_CORE_PARAM { Protocols = 3; NFS_Port = 2049; MNT_Port = 20048; Enable_RQUOTA = false; Enable_NLM = false; mount_path_pseudo = false; }
+EXPORT { Export_Id = 1; Path = $export; Pseudo = /vol; Access_Type = RW; Squash = Root_Squash; Protocols = 3; Transports = TCP;
+  SecType = sys; FSAL { Name = VFS; } }
+END
+ganesha.nfsd -F -f "$work/ganesha.conf" -L "$work/ganesha.log" -p "$work/ganesha.pid" -N NIV_EVENT >"$work/ganesha.out" 2>&1 &
+answers 2049
+answers 20048
+echo ready
+read -r _ || true
+kill $(jobs -p) 2>/dev/null
+wait
+"#;
+
+/// A running Ganesha; it ends, and its namespaces vanish, when this is dropped.
+pub struct Ganesha {
+    holder: Child,
+    pub scratch: Scratch,
+}
+
+impl Ganesha {
+    /// Starts it on `scratch/export`; none, loudly, where it can't run.
+    pub fn start(label: &str) -> Option<Self> {
+        let missing =
+            ["ganesha.nfsd", "rpcbind", "unshare", "nsenter", "ip"].into_iter().find(|name| find_program(name).is_none());
+        if let Some(name) = missing {
+            super::skip(&format!("no {name}: make setup-peers"));
+            return None;
+        }
+        if !Command::new("unshare").args(["-n", "-m", "true"]).status().is_ok_and(|status| status.success()) {
+            super::skip("no right to make namespaces for an NFS server");
+            return None;
+        }
+        let scratch = Scratch::new(label);
+        scratch.folder("memory");
+        let export = scratch.folder("export");
+        let mut holder = Command::new("unshare");
+        holder.args(["-n", "-m", "-p", "-f", "--kill-child", "bash", "-c", SCRIPT, "ganesha"]).arg(scratch.path()).arg(&export);
+        let mut holder = holder.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let logs = || std::fs::read_to_string(scratch.path().join("ganesha.log")).unwrap_or_default();
+        assert_eq!(line.trim(), "ready", "{}", logs());
+        Some(Self { holder, scratch })
+    }
+
+    /// What it exports.
+    pub fn export(&self) -> PathBuf {
+        self.scratch.path().join("export")
+    }
+
+    /// A file system of its own, in memory, that only those inside see.
+    pub fn memory(&self) -> PathBuf {
+        self.scratch.path().join("memory")
+    }
+
+    pub fn url(&self) -> String {
+        format!("nfs://127.0.0.1{}?nfsport=2049&mountport=20048", self.export().display())
+    }
+
+    /// The command inside the namespaces of network and files.
+    pub fn inside(&self, program: &Path) -> Command {
+        // The shell runs as a child of unshare, which waits for it outside.
+        let shell = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.holder.id())).unwrap();
+        let shell = shell.split_whitespace().next().expect("the holder has its shell").to_owned();
+        let mut command = Command::new("nsenter");
+        command.args(["-t", &shell, "-n", "-m", "--"]).arg(program);
+        command
+    }
+}
+
+impl Drop for Ganesha {
+    fn drop(&mut self) {
+        drop(self.holder.stdin.take());
+        let _ = self.holder.wait();
+    }
+}

@@ -5,6 +5,7 @@
 
 use crate::ffi;
 use crate::hook::{Out, hooks};
+use crate::medium::{self, Ask};
 use crate::raw;
 use crate::table::{self, Open};
 use dnfs::mount::Durability;
@@ -226,23 +227,41 @@ fn flagged_read(file: &Open, vector: &[IoSliceMut<'_>], offset: off_t, flags: c_
     Ok(got as ssize_t)
 }
 
+/// The file of a mount to read from; one of a local medium is libc's to read, and then to wait for.
+fn source(fd: c_int, at: Option<off_t>) -> Result<Open, Out> {
+    table::file(fd).map_err(|out| medium::instead(out, fd, Ask::Read, at))
+}
+
+/// The same to write to.
+fn target(fd: c_int, at: Option<off_t>) -> Result<Open, Out> {
+    table::file(fd).map_err(|out| medium::instead(out, fd, Ask::Write, at))
+}
+
+/// The same by the flags of a preadv2 or pwritev2, where −1 is the descriptor's own offset.
+fn flagged(fd: c_int, at: off_t, flags: c_int, ask: Ask) -> Result<Open, Out> {
+    let stable = ask == Ask::Write && flags & (libc::RWF_DSYNC | libc::RWF_SYNC) != 0;
+    let ask = if stable { Ask::StableWrite } else { ask };
+    // An append is wherever it went: by the file's end as good as by any other place.
+    table::file(fd).map_err(|out| medium::instead(out, fd, ask, (at != -1).then_some(at)))
+}
+
 fn pread_at(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t) -> Result<ssize_t, Out> {
-    let file = table::file(fd)?;
+    let file = source(fd, Some(offset))?;
     Ok(read_at(&file, position(offset)?, ffi::bytes_mut(buffer, count))? as ssize_t)
 }
 
 fn pwrite_at(fd: c_int, buffer: *const c_void, count: size_t, offset: off_t) -> Result<ssize_t, Out> {
-    let file = table::file(fd)?;
+    let file = target(fd, Some(offset))?;
     positioned_write(&file, &[IoSlice::new(ffi::bytes(buffer, count))], offset)
 }
 
 fn preadv_at(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> Result<ssize_t, Out> {
-    let file = table::file(fd)?;
+    let file = source(fd, Some(offset))?;
     Ok(read_vector_at(&file, position(offset)?, ffi::vector_mut(vector, count)?)? as ssize_t)
 }
 
 fn pwritev_at(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> Result<ssize_t, Out> {
-    let file = table::file(fd)?;
+    let file = target(fd, Some(offset))?;
     positioned_write(&file, ffi::vector(vector, count)?, offset)
 }
 
@@ -262,24 +281,24 @@ fn seek(fd: c_int, offset: off_t, whence: c_int) -> Result<off_t, Out> {
 hooks! {
     /// read(2).
     fn read(fd: c_int, buffer: *mut c_void, count: size_t) -> ssize_t {
-        Ok(read_here(&table::file(fd)?, ffi::bytes_mut(buffer, count))? as ssize_t)
+        Ok(read_here(&source(fd, None)?, ffi::bytes_mut(buffer, count))? as ssize_t)
     }
     /// read(2), libc's other name.
     fn __read(fd: c_int, buffer: *mut c_void, count: size_t) -> ssize_t {
-        Ok(read_here(&table::file(fd)?, ffi::bytes_mut(buffer, count))? as ssize_t)
+        Ok(read_here(&source(fd, None)?, ffi::bytes_mut(buffer, count))? as ssize_t)
     }
     /// read(2), fortified.
     fn __read_chk(fd: c_int, buffer: *mut c_void, count: size_t, room: size_t) -> ssize_t {
         if count > room { return Err(Out::Pass) } // libc ends the process
-        Ok(read_here(&table::file(fd)?, ffi::bytes_mut(buffer, count))? as ssize_t)
+        Ok(read_here(&source(fd, None)?, ffi::bytes_mut(buffer, count))? as ssize_t)
     }
     /// write(2).
     fn write(fd: c_int, buffer: *const c_void, count: size_t) -> ssize_t {
-        Ok(write_here(&table::file(fd)?, ffi::bytes(buffer, count))? as ssize_t)
+        Ok(write_here(&target(fd, None)?, ffi::bytes(buffer, count))? as ssize_t)
     }
     /// write(2), libc's other name.
     fn __write(fd: c_int, buffer: *const c_void, count: size_t) -> ssize_t {
-        Ok(write_here(&table::file(fd)?, ffi::bytes(buffer, count))? as ssize_t)
+        Ok(write_here(&target(fd, None)?, ffi::bytes(buffer, count))? as ssize_t)
     }
     /// pread(2).
     fn pread(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t) -> ssize_t { pread_at(fd, buffer, count, offset) }
@@ -305,11 +324,11 @@ hooks! {
     fn __pwrite64(fd: c_int, buffer: *const c_void, count: size_t, offset: off_t) -> ssize_t { pwrite_at(fd, buffer, count, offset) }
     /// readv(2).
     fn readv(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t {
-        Ok(read_vector_here(&table::file(fd)?, ffi::vector_mut(vector, count)?)? as ssize_t)
+        Ok(read_vector_here(&source(fd, None)?, ffi::vector_mut(vector, count)?)? as ssize_t)
     }
     /// writev(2).
     fn writev(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t {
-        Ok(write_vector_here(&table::file(fd)?, ffi::vector(vector, count)?)? as ssize_t)
+        Ok(write_vector_here(&target(fd, None)?, ffi::vector(vector, count)?)? as ssize_t)
     }
     /// preadv(2).
     fn preadv(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t { preadv_at(fd, vector, count, offset) }
@@ -321,19 +340,19 @@ hooks! {
     fn pwritev64(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t { pwritev_at(fd, vector, count, offset) }
     /// preadv2(2).
     fn preadv2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
-        flagged_read(&table::file(fd)?, ffi::vector_mut(vector, count)?, offset, flags)
+        flagged_read(&flagged(fd, offset, flags, Ask::Read)?, ffi::vector_mut(vector, count)?, offset, flags)
     }
     /// preadv2(2).
     fn preadv64v2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
-        flagged_read(&table::file(fd)?, ffi::vector_mut(vector, count)?, offset, flags)
+        flagged_read(&flagged(fd, offset, flags, Ask::Read)?, ffi::vector_mut(vector, count)?, offset, flags)
     }
     /// pwritev2(2).
     fn pwritev2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
-        flagged_write(&table::file(fd)?, ffi::vector(vector, count)?, offset, flags)
+        flagged_write(&flagged(fd, offset, flags, Ask::Write)?, ffi::vector(vector, count)?, offset, flags)
     }
     /// pwritev2(2).
     fn pwritev64v2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
-        flagged_write(&table::file(fd)?, ffi::vector(vector, count)?, offset, flags)
+        flagged_write(&flagged(fd, offset, flags, Ask::Write)?, ffi::vector(vector, count)?, offset, flags)
     }
     /// lseek(2).
     fn lseek(fd: c_int, offset: off_t, whence: c_int) -> off_t { seek(fd, offset, whence) }

@@ -1,6 +1,7 @@
 //! Durability and space: what fsync promises, and what NFSv3 has no word for.
 
 use crate::hook::{Out, hooks};
+use crate::medium::{self, Ask};
 use crate::mounts;
 use crate::table::{self, Found};
 use libc::{c_int, c_uint, off_t, size_t, ssize_t};
@@ -13,7 +14,7 @@ fn sync_fd(fd: c_int) -> Result<c_int, Out> {
             Ok(0)
         }
         Found::Directory(..) => Ok(0), // names are durable before the server answers (RFC 1813 4.8)
-        Found::Elsewhere => Err(Out::Pass),
+        Found::Elsewhere => Err(medium::instead(Out::Pass, fd, Ask::Flush, None)),
     }
 }
 
@@ -30,7 +31,7 @@ fn no_allocate(fd: c_int) -> Result<c_int, Out> {
     match table::file(fd) {
         Ok(_) => Ok(libc::EOPNOTSUPP),
         Err(Out::Errno(errno)) => Ok(errno),
-        Err(Out::Pass) => Err(Out::Pass),
+        Err(out) => Err(out),
     }
 }
 

@@ -6,6 +6,7 @@
 //! must be served. Any other call goes to the hook proper, which never unwinds and leaves `errno` as a libc function
 //! would: unchanged on success.
 
+use crate::medium::Timed;
 use crate::raw::Errno;
 use libc::{c_int, c_void};
 use std::ffi::CStr;
@@ -22,6 +23,8 @@ pub(crate) static TEXT_BYTES: AtomicUsize = AtomicUsize::new(0);
 pub(crate) enum Out {
     /// Not ours: libc shall do it.
     Pass,
+    /// Not ours: libc shall do it, and then the caller waits for a modelled medium.
+    Timed(Timed),
     /// It failed with this errno.
     Errno(Errno),
 }
@@ -36,14 +39,27 @@ impl From<Errno> for Out {
 pub(crate) trait Failure {
     /// That value.
     const FAILED: Self;
+
+    /// The number that the answer is, none if it says failure.
+    fn count(&self) -> Option<u64> {
+        None
+    }
 }
 
-macro_rules! failures { ($($type:ty => $value:expr),*) => { $(impl Failure for $type { const FAILED: Self = $value; })* } }
-failures!(i32 => -1, i64 => -1, isize => -1, u32 => u32::MAX, () => ());
+macro_rules! failures { ($($type:ty => $value:expr),*) => { $(impl Failure for $type {
+    const FAILED: Self = $value;
+    fn count(&self) -> Option<u64> { u64::try_from(*self).ok().filter(|_| *self != Self::FAILED) }
+})* } }
+failures!(i32 => -1, i64 => -1, isize => -1, u32 => u32::MAX);
+
+impl Failure for () {
+    const FAILED: Self = ();
+}
 
 impl<T> Failure for *mut T {
     const FAILED: Self = std::ptr::null_mut();
 }
+
 impl<T> Failure for *const T {
     const FAILED: Self = std::ptr::null();
 }
@@ -71,6 +87,12 @@ pub(crate) fn entered<R: Failure>(pass: impl FnOnce() -> R, body: impl FnOnce() 
         Ok(Err(Out::Pass)) => {
             set_errno(saved);
             pass()
+        }
+        Ok(Err(Out::Timed(timed))) => {
+            set_errno(saved);
+            let answer = pass();
+            timed.wait(&answer);
+            answer
         }
         Ok(Err(Out::Errno(errno))) => {
             set_errno(errno);

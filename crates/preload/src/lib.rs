@@ -5,6 +5,8 @@
 //! and the shared offset are the kernel's), an open or working directory one of a mirror there (`cwd`). What is not on
 //! a mount goes to libc untouched. docs/design/003-preload.md tells why; docs/compat-preload.md lists every symbol.
 //!
+//! A directory of this host may be said to lie on a modelled medium (`medium`): its files stay libc's, their answers wait.
+//!
 //! This crate is the quarantine for unsafe code: the doors are `hook` (exported names), `ffi` (pointers of C) and
 //! `raw` (system calls). It prints nothing unless the user must know or `MILLRACE_LOG` is set.
 
@@ -18,6 +20,7 @@ mod durable;
 mod ffi;
 mod formatted;
 mod hook;
+mod medium;
 mod memory;
 mod mounts;
 mod names;
@@ -61,6 +64,12 @@ extern "C" fn start(_argument_count: c_int, _arguments: *mut *mut c_char, enviro
     hook::learn_own_text();
     std::panic::set_hook(Box::new(|panic| say::say(format_args!("internal error: {panic}"))));
     say::TRACING.store(variable(c"MILLRACE_LOG").is_some(), Ordering::Relaxed);
+    if let Some(value) = variable(medium::VARIABLE) {
+        for look_up in [data::read::look_up, data::write::look_up] {
+            look_up();
+        }
+        medium::parse(value);
+    }
     let Some(value) = variable(mounts::VARIABLE) else { return };
     open::learn_umask();
     if !table::reserve() || !streams::reserve() {

@@ -4,6 +4,7 @@
 use crate::data;
 use crate::ffi;
 use crate::hook::{Out, hooks, kept};
+use crate::medium;
 use crate::mounts;
 use crate::say::say;
 use crate::table::{self, Found};
@@ -12,13 +13,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// liburing's functions give the negative errno and leave errno alone.
 fn no_ring() -> Result<c_int, Out> {
-    if !mounts::any() {
+    if !mounts::any() && !medium::any() {
         return Err(Out::Pass);
     }
     static SAID: AtomicBool = AtomicBool::new(false);
     if !SAID.swap(true, Ordering::Relaxed) {
         say(format_args!(
-            "io_uring cannot reach files of a Direct NFS mount; set io_method=worker (PostgreSQL), \
+            "io_uring cannot reach files of a Direct NFS mount or of a modelled medium; set io_method=worker (PostgreSQL), \
              innodb_use_native_aio=OFF (MariaDB, MySQL)"
         ));
     }
@@ -27,13 +28,16 @@ fn no_ring() -> Result<c_int, Out> {
 
 /// libaio's submit: refused if any of the requests is for a file of ours.
 fn submit(count: c_long, list: *mut *mut c_void) -> Result<c_int, Out> {
-    if !mounts::any() {
+    if !mounts::any() && !medium::any() {
         return Err(Out::Pass);
     }
     let ours = (0..usize::try_from(count).unwrap_or(0)).any(|index| {
         let request = ffi::take(list.wrapping_add(index)).and_then(|request| ffi::take(request.cast::<[u64; 3]>()));
         // `struct iocb`, third word: operation, priority, descriptor.
-        request.is_some_and(|words| !matches!(table::find((words[2] >> 32) as c_int), Ok(Found::Elsewhere)))
+        request.is_some_and(|words| {
+            let fd = (words[2] >> 32) as c_int;
+            !matches!(table::find(fd), Ok(Found::Elsewhere)) || medium::has(fd)
+        })
     });
     if !ours {
         return Err(Out::Pass);
@@ -41,7 +45,7 @@ fn submit(count: c_long, list: *mut *mut c_void) -> Result<c_int, Out> {
     static SAID: AtomicBool = AtomicBool::new(false);
     if !SAID.swap(true, Ordering::Relaxed) {
         say(format_args!(
-            "libaio cannot reach files of a Direct NFS mount; set innodb_use_native_aio=OFF (MariaDB, MySQL), \
+            "libaio cannot reach files of a Direct NFS mount or of a modelled medium; set innodb_use_native_aio=OFF (MariaDB, MySQL), \
              ioengine=psync (fio)"
         ));
     }

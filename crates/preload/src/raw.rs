@@ -187,6 +187,34 @@ pub(crate) fn map(bytes: usize) -> Option<*mut u8> {
     checked(answer).ok().map(|at| at as *mut u8)
 }
 
+/// The first bytes of a file, shared with whoever maps it too.
+pub(crate) fn map_shared(fd: c_int, bytes: usize) -> Result<*mut u8, Errno> {
+    let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    let answer = call(libc::SYS_mmap, 0, bytes, protection, libc::MAP_SHARED as usize, fd as usize, 0);
+    checked(answer).map(|at| at as *mut u8)
+}
+
+/// Nanoseconds of the clock that only goes forward, the same for all processes.
+pub(crate) fn monotonic_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is ours to be written. Not the bare system call: libc asks the kernel's page of clocks, and has no
+    // hook of ours under this name.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Sleeps until this time of [`monotonic_ns`], signals or not: so does a program that waits for a disk.
+pub(crate) fn sleep_until(time_ns: u64) {
+    let until = libc::timespec { tv_sec: (time_ns / 1_000_000_000) as _, tv_nsec: (time_ns % 1_000_000_000) as _ };
+    let (clock, absolute) = (libc::CLOCK_MONOTONIC as usize, libc::TIMER_ABSTIME as usize);
+    while call4(libc::SYS_clock_nanosleep, clock, absolute, std::ptr::from_ref(&until) as usize, 0) == Err(libc::EINTR) {}
+}
+
+/// Has this thread, and those it starts, wake when their time is up and not up to 50 us later.
+pub(crate) fn wake_on_time() {
+    let _ = call4(libc::SYS_prctl, libc::PR_SET_TIMERSLACK as usize, 1, 0, 0);
+}
+
 /// Gives back memory of [`map`].
 pub(crate) fn unmap(at: *mut u8, bytes: usize) {
     let _ = call4(libc::SYS_munmap, at as usize, bytes, 0, 0);

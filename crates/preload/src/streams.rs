@@ -143,7 +143,7 @@ fn next_reentrant(stream: *mut DIR, entry: *mut dirent, result: *mut *mut dirent
             None => ffi::put(result, std::ptr::null_mut())?,
         },
         Err(Out::Errno(errno)) => return Ok(errno),
-        Err(Out::Pass) => return Err(Out::Pass),
+        Err(out) => return Err(out),
     }
     Ok(0)
 }

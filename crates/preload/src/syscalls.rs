@@ -33,7 +33,7 @@ fn dispatch(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f:
             crate::table::Found::Elsewhere => Err(Out::Pass),
             _ => Err(Out::Errno(libc::EOPNOTSUPP)),
         },
-        libc::SYS_io_uring_setup if crate::mounts::any() => Err(Out::Errno(libc::ENOSYS)),
+        libc::SYS_io_uring_setup if crate::mounts::any() || crate::medium::any() => Err(Out::Errno(libc::ENOSYS)),
         _ => Err(Out::Pass),
     }
 }
@@ -41,7 +41,7 @@ fn dispatch(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f:
 hooks! {
     /// syscall(2).
     fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
-        if !crate::mounts::any() { return Err(Out::Pass) }
+        if !crate::mounts::any() && !crate::medium::any() { return Err(Out::Pass) }
         dispatch(number, a, b, c, d, e, f)
     }
 }

@@ -15,7 +15,10 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
+use self::local_medium::LocalMedium;
 use crate::complain::{hinted, refusal};
+
+mod local_medium;
 
 const LIBRARY: &str = "libmillrace_preload.so";
 const MOUNTS: &str = "MILLRACE_MOUNTS";
@@ -27,8 +30,11 @@ const NOT_EXECUTABLE: u8 = 126;
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// An export and the path under which the program sees it; may be given several times
-    #[arg(long = "mount", value_name = "/PATH=nfs://HOST[:PORT]/EXPORT[/SUB][?OPTIONS]", required_unless_present = "prove")]
+    #[arg(long = "mount", value_name = "/PATH=nfs://HOST[:PORT]/EXPORT[/SUB][?OPTIONS]", required_unless_present_any = ["prove", "prove_medium", "local_media"])]
     mounts: Vec<OsString>,
+    /// A directory of this host as if it lay on this medium: its files' answers wait as those of `serve --medium` do
+    #[arg(long = "local-medium", value_name = "/DIR=PROFILE,KEY=VALUE,…")]
+    local_media: Vec<OsString>,
     /// Run although the mount's path exists on this host and is not an empty directory; the export hides it
     #[arg(long)]
     force: bool,
@@ -38,8 +44,11 @@ pub(crate) struct Args {
     /// What the child is told that proves the library is active
     #[arg(long, hide = true, value_name = "PATH")]
     prove: Vec<OsString>,
+    /// What that child is told of local media
+    #[arg(long, hide = true, value_name = "PATH")]
+    prove_medium: Vec<PathBuf>,
     /// The program and its arguments
-    #[arg(trailing_var_arg = true, value_name = "CMD", required_unless_present_any = ["print", "prove"])]
+    #[arg(trailing_var_arg = true, value_name = "CMD", required_unless_present_any = ["print", "prove", "prove_medium"])]
     command: Vec<OsString>,
 }
 
@@ -49,6 +58,7 @@ Examples:
   millrace exec --mount /db=nfs://filer/vol -- pg_ctl -D /db/pg -l /db/log start
   millrace exec --mount /db=nfs://filer/vol -- psql            another exec of the same user sees the same files
   millrace exec --mount '/db=nfs://127.0.0.1:2049/vol?mountport=2049' --print env
+  millrace exec --local-medium /srv/pg=fc15k,spindles=80 -- pg_ctl -D /srv/pg start      (docs/media.md)
 
 Needs no root and makes no mount: the program sees /db, the rest of the host does not. Statically linked and set-uid
 programs, and Go programs, can't be reached: they find nothing below /db.
@@ -60,14 +70,16 @@ Exit codes: the program's own; 2 could not run (the mount, the library or an arg
 
 /// An error with what the user can do about it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    if !args.prove.is_empty() {
-        return prove(&args.prove);
+    if !args.prove.is_empty() || !args.prove_medium.is_empty() {
+        return prove(&args);
     }
     prepare_and_run(&args)
 }
 
 fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
     let outer = std::env::var_os(MOUNTS).unwrap_or_default();
+    let media = local_medium::parse_all(&args.local_media)?;
+    media.iter().try_for_each(LocalMedium::make_state)?;
     let mut lines: Vec<OsString> = Vec::new();
     let mut expected = Vec::new();
     for text in &args.mounts {
@@ -95,14 +107,15 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
     let library = readable_by_all(&find_library()?)?;
     let mounts = lines.join(OsStr::new("\n"));
     let preload = preload_list(&library);
-    handshake(&expected, &preload, &mounts)?;
+    let environment = [("LD_PRELOAD", preload), (MOUNTS, mounts), (local_medium::VARIABLE, local_medium::lines(&media))];
+    handshake(&expected, &media, &environment)?;
     if args.print.is_some() {
-        print_environment(&preload, &mounts)?;
+        print_environment(&environment)?;
         return Ok(ExitCode::SUCCESS);
     }
     let Some((program, arguments)) = args.command.split_first() else { return Err(anyhow!("no program given")) };
     reachable(program)?;
-    let error = Command::new(program).args(arguments).env("LD_PRELOAD", preload).env(MOUNTS, mounts).exec();
+    let error = Command::new(program).args(arguments).envs(environment).exec();
     eprintln!("millrace: cannot run {}: {error}", program.display());
     Ok(ExitCode::from(if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE }))
 }
@@ -216,38 +229,49 @@ fn preload_list(library: &Path) -> OsString {
     list
 }
 
-/// A child of ourselves under the library looks at each mount: it must see the root the server showed us.
-fn handshake(expected: &[(PathBuf, u64)], preload: &OsStr, mounts: &OsStr) -> anyhow::Result<()> {
+/// What the library is told.
+type Environment = [(&'static str, OsString); 3];
+
+/// A child of ourselves under the library looks at each mount: it must see the root the server showed us; and at itself:
+/// it must have the state of each medium.
+fn handshake(expected: &[(PathBuf, u64)], media: &[LocalMedium], environment: &Environment) -> anyhow::Result<()> {
     let binary = std::env::current_exe().context("cannot find this binary")?;
     let mut child = Command::new(&binary);
-    child.arg("exec").env("LD_PRELOAD", preload).env(MOUNTS, mounts).stdin(Stdio::null()).current_dir("/");
+    child.arg("exec").envs(environment.clone()).stdin(Stdio::null()).current_dir("/");
     for (path, _) in expected {
         child.arg("--prove").arg(path);
     }
+    for medium in media {
+        child.arg("--prove-medium").arg(medium.state());
+    }
     let output = child.output().with_context(|| format!("cannot start {} to try the library", binary.display()))?;
     let answer = String::from_utf8_lossy(&output.stdout);
-    let wanted: String = expected.iter().map(|(_, root)| format!("{root}\n")).collect();
+    let roots = expected.iter().map(|(_, root)| format!("{root}\n"));
+    let wanted: String = roots.chain(media.iter().map(|_| "true\n".to_owned())).collect();
     if output.status.success() && answer == wanted {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    let error = anyhow!("the library {} is not active in a child: {}", preload.display(), said.trim());
+    let error = anyhow!("the library {} is not active in a child: {}", environment[0].1.display(), said.trim());
     Err(hinted(error, "is it built for this system (same C library and processor)? is its file system mounted noexec?"))
 }
 
-/// In that child: prints the number of each path's object, or says what went wrong.
-fn prove(paths: &[OsString]) -> anyhow::Result<ExitCode> {
-    for path in paths {
+/// In that child: prints the number of each path's object and whether each medium is there, or says what went wrong.
+fn prove(args: &Args) -> anyhow::Result<ExitCode> {
+    for path in &args.prove {
         let found = std::fs::metadata(path).with_context(|| format!("{} does not lead to the server", path.display()))?;
         println!("{}", found.ino());
+    }
+    for state in &args.prove_medium {
+        println!("{}", local_medium::is_mapped(state));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn print_environment(preload: &OsStr, mounts: &OsStr) -> anyhow::Result<()> {
+fn print_environment(environment: &Environment) -> anyhow::Result<()> {
     use std::io::Write;
     let mut out = std::io::stdout().lock();
-    for (name, value) in [("LD_PRELOAD", preload), (MOUNTS, mounts)] {
+    for (name, value) in environment {
         // Quoted for a shell: `eval "$(millrace exec … --print env)"` works.
         let quoted = value.to_string_lossy().replace('\'', r"'\''");
         writeln!(out, "export {name}='{quoted}'").context("cannot print")?;

@@ -217,7 +217,7 @@ fn acknowledged_orders_survive_a_crash_and_the_run_goes_on() {
     let output = child.wait_with_output().unwrap();
     let said = text(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("connection of user") && said.contains("hint: --reconnect"), "{said}");
+    assert!(said.contains("connection of session") && said.contains("hint: --reconnect"), "{said}");
     let ready = || orders(&["check", "--db", &cluster.dsn()]).output().ok().filter(|output| output.status.code() != Some(2));
     await_until("the server to have recovered", Duration::from_secs(30), ready);
     let (_, report) = checks(&cluster, &["--after-run", "--ack-log", acks.to_str().unwrap()]);

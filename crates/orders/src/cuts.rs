@@ -93,7 +93,7 @@ pub(crate) async fn collect(mut parts: UnboundedReceiver<Cut>, threads: u32, fac
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::{Ended, test_facts};
+    use crate::measure::{Ended, Moments, test_facts};
     use crate::mix::Kind;
     use tokio::sync::mpsc::unbounded_channel;
 
@@ -101,7 +101,8 @@ mod tests {
 
     fn record(measure: &mut Measure, from: Instant, ended_ms: u64) {
         let ended = from + Duration::from_millis(ended_ms);
-        measure.record(Kind::NewOrder, ended - Duration::from_millis(1), ended, Ended::Committed);
+        let sent = ended - Duration::from_millis(1);
+        measure.record(Kind::NewOrder, Moments { due: sent, sent, ended }, Ended::Committed);
     }
 
     #[tokio::test]

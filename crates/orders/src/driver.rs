@@ -1,33 +1,55 @@
-//! A run: a closed loop of terminals on a few threads.
+//! A run: terminals that share database sessions on a few threads.
 //!
-//! Each thread has a runtime of its own and its share of the users, so that a transaction never
-//! crosses threads in the driver.
+//! Each thread has a runtime of its own and its share of the terminals and of the sessions, so that
+//! a transaction never crosses threads in the driver. A terminal is data, not a task; when its
+//! transaction is due, it waits in the queue of its thread until a session is free.
 
-mod user;
+mod conduct;
+mod desk;
+mod queue;
+mod release;
+mod shared;
+mod terminal;
+mod thread;
+mod timer;
+mod worker;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use results::orders_run::{CpuTime, OrdersRun};
-use tokio::sync::{mpsc, oneshot, watch};
+use results::orders_run::{CpuTime, OrdersRun, SeriesSecond};
+use tokio::sync::{mpsc, oneshot};
 
 use crate::ack_log::AckLog;
 use crate::cuts::{self, Cutter};
-use crate::database::{Config, Database};
+use crate::database::Database;
 use crate::error::OrdersError;
-use crate::limits::{ERRORS_PRINTED_MAX, SECONDS_MAX, THREADS_MAX, USERS_MAX};
+use crate::limits::{CONNECTIONS_MAX, DUE_QUEUE_MAX, SECONDS_MAX, THREADS_MAX, USERS_MAX};
 use crate::loader::bounded;
-use crate::measure::{Measure, RunFacts, process_cpu};
+use crate::measure::{Measure, RunFacts};
 use crate::mix::MixRule;
+use crate::model::{LoadModel, Terminals};
+use conduct::{Gate, conduct};
+use shared::Shared;
 
 /// What to run.
 #[derive(Debug, Clone)]
 pub struct RunOptions {
-    /// Terminals, each with its own connection.
+    /// Where transactions come from.
+    pub model: LoadModel,
+    /// How a terminal chooses its warehouse.
+    pub terminals: Terminals,
+    /// Terminals.
     pub users: u32,
-    /// Threads that drive them; never more than users.
+    /// Database sessions they share; never more than users.
+    pub connections: u32,
+    /// Warehouses the run works on, from the first; all when absent.
+    pub active_warehouses: Option<u32>,
+    /// Whether a Delivery is only queued by its terminal and done behind it.
+    pub deferred_deliveries: bool,
+    /// Threads that drive them; never more than sessions.
     pub threads: u32,
     /// Seconds before the measured interval.
     pub warmup_s: u64,
@@ -70,7 +92,7 @@ impl Companions {
 /// What happens in a run, as it happens.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// Every user is connected; the warm-up begins.
+    /// Every session is open; the warm-up begins.
     Connected,
     /// The measured interval begins.
     Measuring,
@@ -85,6 +107,8 @@ pub enum Event {
         orders: u64,
         /// Connections lost since then.
         connection_losses: u64,
+        /// The last second of the measured interval that is over.
+        last_second: Option<SeriesSecond>,
     },
     /// A transaction ended by an error, or a connection was lost; only the first few are told.
     Trouble(String),
@@ -92,7 +116,7 @@ pub enum Event {
 
 /// Runs the load and gives its record.
 ///
-/// `on_event` is called on the calling task. The clock starts when every user is connected and
+/// `on_event` is called on the calling task. The clock starts when every session is open and
 /// has prepared its statements.
 ///
 /// # Errors
@@ -118,29 +142,16 @@ pub async fn run_with<D: Database>(
     check_options(options)?;
     let config = database.config().await?;
     database.prepare().await?;
-    let database_version = database.version().await?;
-    let threads = options.threads.min(options.users);
+    let facts = facts(database, options, config.warehouses, database.version().await?)?;
     let ack_log = options.ack_log.as_deref().map(AckLog::open).transpose()?;
-    let facts = RunFacts {
-        warehouses: config.warehouses,
-        users: options.users,
-        threads,
-        seed: options.seed,
-        mix: options.mix,
-        mode: database.mode(),
-        isolation: database.isolation(),
-        database_version,
-        warmup: Duration::from_secs(options.warmup_s),
-        connection_losses: 0,
-        unfinished: 0,
-        driver_cpu: CpuTime::default(),
-    };
+    let RunFacts { threads, connections, active_warehouses, .. } = facts;
     let (gate, cutter) = companions.map(|companions| companions.welcome(threads, &facts)).unzip();
-    let shared = Arc::new(Shared::new(options, config, ack_log, cutter));
+    let lot = shared::Lot { threads, connections, active_warehouses, constants: config.constants };
+    let shared = Arc::new(Shared::new(options, lot, ack_log, cutter));
     let handles: Vec<_> = (0..threads)
         .map(|thread| {
             let (database, shared) = (database.clone(), Arc::clone(&shared));
-            tokio::task::spawn_blocking(move || run_thread(&database, &shared, thread, threads))
+            tokio::task::spawn_blocking(move || thread::run(&database, &shared, thread))
         })
         .collect();
     let outcome = conduct(&shared, gate, &mut on_event).await;
@@ -177,12 +188,49 @@ pub async fn run_with<D: Database>(
         connection_losses: shared.connection_losses.load(Ordering::Relaxed),
         unfinished: shared.unfinished.load(Ordering::Relaxed),
         driver_cpu,
+        series: shared.series.finish(),
         ..facts
     }))
 }
 
+/// What the record says of a run that has not begun.
+fn facts<D: Database>(
+    database: &D,
+    options: &RunOptions,
+    warehouses: u32,
+    database_version: String,
+) -> Result<RunFacts, OrdersError> {
+    let active_warehouses = options.active_warehouses.unwrap_or(warehouses);
+    bounded("active-warehouses", active_warehouses, warehouses)?;
+    let connections = options.connections.min(options.users);
+    Ok(RunFacts {
+        warehouses,
+        active_warehouses,
+        users: options.users,
+        connections,
+        threads: options.threads.min(connections),
+        model: options.model,
+        terminals: options.terminals,
+        deferred_deliveries: options.deferred_deliveries,
+        seed: options.seed,
+        mix: options.mix,
+        mode: database.mode(),
+        isolation: database.isolation(),
+        database_version,
+        warmup: Duration::from_secs(options.warmup_s),
+        connection_losses: 0,
+        unfinished: 0,
+        driver_cpu: CpuTime::default(),
+        series: Vec::new(),
+    })
+}
+
 fn check_options(options: &RunOptions) -> Result<(), OrdersError> {
     bounded("users", options.users, USERS_MAX)?;
+    bounded("connections", options.connections.min(options.users), CONNECTIONS_MAX)?;
+    if let LoadModel::Open { queue_limit, .. } = options.model {
+        bounded("queue", queue_limit, DUE_QUEUE_MAX)?;
+    }
     bounded("threads", options.threads, THREADS_MAX)?;
     for (name, value, min) in [("seconds", options.measured_s, 1), ("warm-up seconds", options.warmup_s, 0)] {
         if !(min..=SECONDS_MAX).contains(&value) {
@@ -190,170 +238,4 @@ fn check_options(options: &RunOptions) -> Result<(), OrdersError> {
         }
     }
     Ok(())
-}
-
-/// When a run starts, measures and ends.
-#[derive(Debug, Clone, Copy)]
-struct Schedule {
-    measure_from: Instant,
-    measure_upto: Instant,
-}
-
-/// What the threads of a run share.
-struct Shared {
-    options: RunOptions,
-    config: Config,
-    ack_log: Option<AckLog>,
-    /// Where threads tell their cuts, when somebody asked for them.
-    cutter: Option<Cutter>,
-    /// `None` until all users are connected; then the schedule, or `Some(None)`: never.
-    start: watch::Sender<Option<Option<Schedule>>>,
-    stop: AtomicBool,
-    connected: AtomicU64,
-    orders: AtomicU64,
-    connection_losses: AtomicU64,
-    unfinished: AtomicU64,
-    /// When a transaction last succeeded, in milliseconds since `began`.
-    success_ms: AtomicU64,
-    told: AtomicU64,
-    troubles: Mutex<Vec<String>>,
-    failed: Mutex<Option<OrdersError>>,
-    began: Instant,
-}
-
-impl Shared {
-    fn new(options: &RunOptions, config: Config, ack_log: Option<AckLog>, cutter: Option<Cutter>) -> Self {
-        Self {
-            options: options.clone(),
-            config,
-            ack_log,
-            cutter,
-            start: watch::channel(None).0,
-            stop: AtomicBool::new(false),
-            connected: AtomicU64::new(0),
-            orders: AtomicU64::new(0),
-            connection_losses: AtomicU64::new(0),
-            unfinished: AtomicU64::new(0),
-            success_ms: AtomicU64::new(0),
-            told: AtomicU64::new(0),
-            troubles: Mutex::new(Vec::new()),
-            failed: Mutex::new(None),
-            began: Instant::now(),
-        }
-    }
-
-    fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-
-    /// Ends the run; the first failure is the one reported.
-    fn fail(&self, error: OrdersError) {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-        self.stop.store(true, Ordering::Relaxed);
-    }
-
-    fn take_failure(&self) -> Option<OrdersError> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    /// Notes a trouble for the user, unless there were too many already.
-    fn trouble(&self, text: impl FnOnce() -> String) {
-        if self.told.fetch_add(1, Ordering::Relaxed) < ERRORS_PRINTED_MAX {
-            self.troubles.lock().unwrap_or_else(PoisonError::into_inner).push(text());
-        }
-    }
-
-    fn take_troubles(&self) -> Vec<String> {
-        std::mem::take(&mut *self.troubles.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn succeeded(&self) {
-        self.success_ms.store(self.now_ms(), Ordering::Relaxed);
-    }
-
-    fn silence(&self) -> Duration {
-        let last_ms = self.success_ms.load(Ordering::Relaxed);
-        Duration::from_millis(self.now_ms().saturating_sub(last_ms))
-    }
-
-    fn now_ms(&self) -> u64 {
-        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
-    }
-}
-
-/// Where others are told that all users are connected, and tell when the warm-up begins.
-type Gate = (oneshot::Sender<()>, oneshot::Receiver<Instant>);
-
-/// Starts the clock when all are connected and tells the marks; `None` when the run failed.
-async fn conduct(shared: &Shared, gate: Option<Gate>, on_event: &mut impl FnMut(&Event)) -> Option<(Schedule, CpuTime)> {
-    let users = u64::from(shared.options.users);
-    while shared.connected.load(Ordering::Relaxed) < users {
-        if shared.stopped() {
-            return None;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    on_event(&Event::Connected);
-    let began = match gate {
-        Some((connected, start)) => {
-            // A receiver that is gone shows in the start that never comes.
-            let _ = connected.send(());
-            start.await.ok()?
-        }
-        None => Instant::now(),
-    };
-    shared.succeeded();
-    let measure_from = began + Duration::from_secs(shared.options.warmup_s);
-    let measure_upto = measure_from + Duration::from_secs(shared.options.measured_s);
-    let schedule = Schedule { measure_from, measure_upto };
-    shared.start.send_replace(Some(Some(schedule)));
-    wait_until(shared, began, measure_from, on_event).await?;
-    let cpu_before = process_cpu().unwrap_or_default();
-    on_event(&Event::Measuring);
-    wait_until(shared, began, measure_upto, on_event).await?;
-    let cpu_after = process_cpu().unwrap_or_default();
-    on_event(&Event::Measured);
-    let driver_cpu = CpuTime { user_s: cpu_after.user_s - cpu_before.user_s, sys_s: cpu_after.sys_s - cpu_before.sys_s };
-    Some((schedule, driver_cpu))
-}
-
-/// Waits, ticking once a second; `None` when the run was stopped.
-async fn wait_until(shared: &Shared, began: Instant, until: Instant, on_event: &mut impl FnMut(&Event)) -> Option<()> {
-    let mut elapsed_told_s = began.elapsed().as_secs();
-    loop {
-        for trouble in shared.take_troubles() {
-            on_event(&Event::Trouble(trouble));
-        }
-        if shared.stopped() {
-            return None;
-        }
-        let elapsed_s = began.elapsed().as_secs();
-        if elapsed_s > elapsed_told_s {
-            elapsed_told_s = elapsed_s;
-            on_event(&Event::Tick {
-                elapsed_s,
-                orders: shared.orders.load(Ordering::Relaxed),
-                connection_losses: shared.connection_losses.load(Ordering::Relaxed),
-            });
-        }
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Some(());
-        }
-        tokio::time::sleep(left.min(Duration::from_millis(100))).await;
-    }
-}
-
-/// One thread: users number `thread`, `thread + threads`, … on a runtime of their own.
-fn run_thread<D: Database>(database: &D, shared: &Arc<Shared>, thread: u32, threads: u32) -> Option<Measure> {
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            shared.fail(OrdersError::Thread { what: format!("a thread of the driver: {error}") });
-            return None;
-        }
-    };
-    let users: Vec<u32> = (thread..shared.options.users).step_by(threads as usize).collect();
-    let local = tokio::task::LocalSet::new();
-    runtime.block_on(local.run_until(user::run_all(database, shared, &users)))
 }

@@ -91,10 +91,10 @@ pub enum OrdersError {
         detail: String,
     },
     /// The connection was lost and reconnecting was not asked for.
-    #[error("the connection of user {user} was lost")]
+    #[error("the connection of session {session} was lost")]
     ConnectionLost {
-        /// Number of the user, from 0.
-        user: u32,
+        /// Number of the session, from 0.
+        session: u32,
         /// Why.
         #[source]
         source: Box<Self>,
@@ -109,10 +109,10 @@ pub enum OrdersError {
         source: Box<Self>,
     },
     /// Too many errors in a row.
-    #[error("user {user} met {count} errors in a row")]
+    #[error("session {session} met {count} errors in a row")]
     ErrorsInARow {
-        /// Number of the user, from 0.
-        user: u32,
+        /// Number of the session, from 0.
+        session: u32,
         /// How many.
         count: u32,
         /// The last one.
@@ -208,7 +208,7 @@ fn connect_hint(source: &tokio_postgres::Error) -> String {
         Some(code) if *code == SqlState::INVALID_CATALOG_NAME => {
             "create the database first (createdb NAME) or name another in the DSN".into()
         }
-        Some(code) if *code == SqlState::TOO_MANY_CONNECTIONS => "raise max_connections or lower the number of users".into(),
+        Some(code) if *code == SqlState::TOO_MANY_CONNECTIONS => "raise max_connections or lower --connections".into(),
         Some(code) if *code == SqlState::CANNOT_CONNECT_NOW => "the server is starting up or shutting down: try again".into(),
         Some(_) => "the server refused; its log says more".into(),
         None => "is the server running there, and are host and port in the DSN right? \

@@ -3,6 +3,7 @@
 use rand::Rng;
 use rand::rngs::SmallRng;
 
+use crate::pacing::TERMINALS_PER_WAREHOUSE;
 use crate::random::{DISTRICTS, ITEMS, NuRandConstants};
 
 /// The item number that is not in the catalogue (clause 2.4.1.5: an unused value).
@@ -35,7 +36,7 @@ pub struct LineInput {
 }
 
 /// Input of New-Order.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewOrderInput {
     /// W_ID.
     pub warehouse: u32,
@@ -110,49 +111,62 @@ pub struct StockLevelInput {
     pub threshold: u32,
 }
 
-/// Draws the inputs of one terminal.
+/// Draws the inputs of one terminal, over the warehouses that are active.
 ///
-/// All-warehouses terminals: the warehouse is drawn uniformly for each transaction, so that a few
-/// users touch the whole database. The district of Stock-Level stays with the terminal.
-#[derive(Debug)]
+/// An *all-warehouses* terminal draws its warehouse uniformly for each transaction, so that a few
+/// users touch the whole database. A *home-warehouse* terminal stays with one, as in the specification
+/// (clause 2.4.1.1). The district of Stock-Level stays with the terminal in both.
+#[derive(Debug, Clone)]
 pub struct Inputs {
     warehouses: u32,
     constants: NuRandConstants,
+    home: Option<u32>,
     stock_level_district: u32,
 }
 
 impl Inputs {
-    /// Inputs over `warehouses` warehouses (at least 1) for terminal number `terminal`.
+    /// Inputs over `warehouses` active warehouses (at least 1) for all-warehouses terminal number
+    /// `terminal`.
     #[must_use]
     pub fn new(warehouses: u32, constants: NuRandConstants, terminal: u32) -> Self {
         debug_assert!(warehouses > 0);
-        Self { warehouses, constants, stock_level_district: terminal % DISTRICTS + 1 }
+        Self { warehouses, constants, home: None, stock_level_district: terminal % DISTRICTS + 1 }
+    }
+
+    /// Inputs of home-warehouse terminal number `terminal`: ten in a row share a warehouse, one for
+    /// each of its districts; past the last warehouse it begins again with the first.
+    #[must_use]
+    pub fn at_home(warehouses: u32, constants: NuRandConstants, terminal: u32) -> Self {
+        let home = terminal / TERMINALS_PER_WAREHOUSE % warehouses + 1;
+        Self { home: Some(home), ..Self::new(warehouses, constants, terminal) }
     }
 
     /// Clause 2.4.1: 5 to 15 lines, 1 % of them remote, 1 % of orders with an unused last item.
     pub fn new_order(&self, rng: &mut SmallRng) -> NewOrderInput {
+        let mut input = NewOrderInput::default();
+        self.new_order_into(rng, &mut input);
+        input
+    }
+
+    /// The same in the place of an order before, whose memory is used again.
+    pub fn new_order_into(&self, rng: &mut SmallRng, input: &mut NewOrderInput) {
         let warehouse = self.warehouse(rng);
-        let district = district(rng);
-        let customer = self.constants.customer_id(rng);
+        input.warehouse = warehouse;
+        input.district = district(rng);
+        input.customer = self.constants.customer_id(rng);
         let count = rng.random_range(LINES_MIN..=LINES_MAX);
         let unused = rng.random_range(1..=100) == 1;
-        let mut lines: Vec<LineInput> = (1..=count)
-            .map(|number| LineInput {
-                number,
-                item: self.constants.item_id(rng),
-                supply_warehouse: if rng.random_range(1..=100) == 1 {
-                    self.warehouse_other_than(warehouse, rng)
-                } else {
-                    warehouse
-                },
-                quantity: rng.random_range(1..=10),
-            })
-            .collect();
-        if unused && let Some(last) = lines.last_mut() {
+        input.lines.clear();
+        input.lines.extend((1..=count).map(|number| LineInput {
+            number,
+            item: self.constants.item_id(rng),
+            supply_warehouse: if rng.random_range(1..=100) == 1 { self.warehouse_other_than(warehouse, rng) } else { warehouse },
+            quantity: rng.random_range(1..=10),
+        }));
+        if unused && let Some(last) = input.lines.last_mut() {
             last.item = ITEM_UNUSED;
         }
-        lines.sort_unstable_by_key(|line| (line.supply_warehouse, line.item, line.number));
-        NewOrderInput { warehouse, district, customer, lines }
+        input.lines.sort_unstable_by_key(|line| (line.supply_warehouse, line.item, line.number));
     }
 
     /// Clause 2.5.1: 15 % by a customer of another warehouse, 60 % by name.
@@ -192,7 +206,7 @@ impl Inputs {
     }
 
     fn warehouse(&self, rng: &mut SmallRng) -> u32 {
-        rng.random_range(1..=self.warehouses)
+        self.home.unwrap_or_else(|| rng.random_range(1..=self.warehouses))
     }
 
     /// Another warehouse, uniformly; the same one where there is only one.
@@ -317,5 +331,31 @@ mod tests {
             assert_eq!(input.district, 4);
             assert!((10..=20).contains(&input.threshold));
         }
+    }
+
+    #[test]
+    fn ten_terminals_in_a_row_share_a_home_and_stay_there() {
+        let mut rng = stream(12, 0);
+        let constants = NuRandConstants::draw(&mut rng);
+        for (terminal, home, district) in [(0, 1, 1), (9, 1, 10), (10, 2, 1), (39, 4, 10), (40, 1, 1)] {
+            let inputs = Inputs::at_home(4, constants, terminal);
+            for _ in 0..200 {
+                assert_eq!(inputs.new_order(&mut rng).warehouse, home);
+                assert_eq!(inputs.payment(&mut rng).warehouse, home);
+                assert_eq!(inputs.order_status(&mut rng).warehouse, home);
+                assert_eq!(inputs.delivery(&mut rng).warehouse, home);
+                let stock_level = inputs.stock_level(&mut rng);
+                assert_eq!((stock_level.warehouse, stock_level.district), (home, district));
+            }
+        }
+    }
+
+    #[test]
+    fn home_terminals_still_pay_and_order_remotely() {
+        let mut rng = stream(13, 0);
+        let inputs = Inputs::at_home(5, NuRandConstants::draw(&mut rng), 20);
+        let payments = (0..DRAWS).filter(|_| inputs.payment(&mut rng).customer_warehouse != 3).count();
+        assert!((percent(u32::try_from(payments).unwrap(), DRAWS) - 15.0).abs() < 0.5, "{payments}");
+        assert!((0..1_000).any(|_| !inputs.new_order(&mut rng).all_local()));
     }
 }

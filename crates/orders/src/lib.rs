@@ -11,6 +11,7 @@
 
 pub mod ack_log;
 pub mod checks;
+pub mod conform;
 pub mod cuts;
 pub mod database;
 pub mod driver;
@@ -20,7 +21,11 @@ pub mod limits;
 pub mod loader;
 pub mod measure;
 pub mod mix;
+pub mod model;
 pub mod money;
+pub mod open;
+pub mod pacing;
 pub mod postgres;
 pub mod random;
 pub mod rows;
+pub mod series;

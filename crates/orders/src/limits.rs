@@ -2,8 +2,10 @@
 
 /// Warehouses of one database: about 10 TB, and every identifier stays within 32 bits.
 pub const WAREHOUSES_MAX: u32 = 100_000;
-/// Users of one run, each with a connection and a task.
-pub const USERS_MAX: u32 = 10_000;
+/// Terminals of one run: ten for each of the most warehouses, about 200 bytes each.
+pub const USERS_MAX: u32 = 10 * WAREHOUSES_MAX;
+/// Database sessions of one run, each with a task and its prepared statements.
+pub const CONNECTIONS_MAX: u32 = 10_000;
 /// Threads of the driver and jobs of the loader: more than any host this runs on has cores.
 pub const THREADS_MAX: u32 = 256;
 /// Longest warm-up or measured interval: a week.
@@ -37,6 +39,28 @@ pub const ACK_LOG_BYTES_MAX: u64 = 32 << 30;
 /// Missing acknowledged orders named in a report; the rest are counted.
 pub const ACK_EXAMPLES_MAX: usize = 10;
 
+/// Slowest open load: one transaction an hour.
+pub const RATE_PER_S_MIN: f64 = 1.0 / 3600.0;
+/// Fastest open load: far more than one driver can send.
+pub const RATE_PER_S_MAX: f64 = 1e6;
+/// Due transactions of an open load that wait for a session, of one driver, unless told otherwise:
+/// the arrivals of a stall of 100 s at 1,000 per second. What comes on top is counted as refused.
+pub const DUE_QUEUE_DEFAULT: u32 = 100_000;
+/// Largest such queue: 16 bytes each.
+pub const DUE_QUEUE_MAX: u32 = 10_000_000;
+/// Queued deliveries of one thread from which on they go before everything else, so that the queue
+/// grows by no more than its sessions.
+pub const DELIVERIES_QUEUED_MAX: usize = 10_000;
+/// Seconds a queued delivery lets the terminals' work go first.
+pub const DELIVERY_PATIENCE_S: u64 = 1;
+/// Least and most that keying and think times can be multiplied by: a scale of 0.001 makes a cycle of
+/// 20 ms, below which a paced load is a closed one.
+pub const TIME_SCALE_MIN: f64 = 0.001;
+/// See [`TIME_SCALE_MIN`].
+pub const TIME_SCALE_MAX: f64 = 1_000.0;
+
+const _: () = assert!(DUE_QUEUE_DEFAULT <= DUE_QUEUE_MAX);
+const _: () = assert!(CONNECTIONS_MAX <= USERS_MAX);
 const _: () = assert!(BACKOFF_MS_MIN < BACKOFF_MS_MAX);
 const _: () = assert!(BACKOFF_MS_MAX < SILENCE_S_MAX * 1000);
 const _: () = assert!(WAREHOUSES_MAX < i32::MAX as u32);

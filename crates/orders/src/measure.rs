@@ -1,17 +1,22 @@
 //! What the terminals of a run measured, and the record it becomes.
 
+mod record;
+
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use results::histogram::ResponseTimes;
-use results::orders_run::{
-    Audit, CpuTime, MixPercent, ORDERS_DISCLAIMER, ORDERS_RUN_SCHEMA, OrdersRun, TransactionRecord, Transactions,
-};
 
 use crate::cuts::Cutter;
-use crate::database::Mode;
 use crate::inputs::{CustomerKey, NewOrderInput};
-use crate::mix::{Kind, MixRule};
+use crate::mix::Kind;
 use crate::random::DISTRICTS;
+use crate::series::{Second, Series};
+
+pub use record::{RunFacts, process_cpu};
+
+/// A queued delivery must be done within this time (clause 2.7.2).
+const DELIVERY_LIMIT: Duration = Duration::from_secs(80);
 
 /// Counts and response times of one transaction.
 #[derive(Debug, Default, Clone)]
@@ -21,6 +26,38 @@ struct Tally {
     errors: u64,
     retries: u64,
     response: ResponseTimes,
+    service: ResponseTimes,
+}
+
+/// What became of transactions that were due at given moments of the interval.
+#[derive(Debug, Default, Clone, Copy)]
+struct Due {
+    due: u64,
+    finished: u64,
+    refused: u64,
+    left: u64,
+    queued_max: u64,
+}
+
+/// Deliveries behind the terminals.
+#[derive(Debug, Default, Clone)]
+struct Deferred {
+    queued: u64,
+    within_limit: u64,
+    queued_max: u64,
+    left: u64,
+    completion: ResponseTimes,
+}
+
+/// The moments of one transaction.
+#[derive(Debug, Clone, Copy)]
+pub struct Moments {
+    /// When it was due: in a closed loop, when its user was ready to send it.
+    pub due: Instant,
+    /// When it first went to a session.
+    pub sent: Instant,
+    /// When it was acknowledged or failed.
+    pub ended: Instant,
 }
 
 /// What was drawn, to be held against the rules of the load.
@@ -56,7 +93,31 @@ pub struct Measure {
     tallies: [Tally; 5],
     drawn: Drawn,
     per_second: Vec<u64>,
+    due: Due,
+    deferred: Deferred,
     cutter: Option<Cutter>,
+    now: Option<InSeries>,
+}
+
+/// The second a thread is in, and the series it goes to.
+#[derive(Debug, Clone)]
+struct InSeries {
+    series: Arc<Series>,
+    thread: u32,
+    index: usize,
+    second: Second,
+}
+
+impl InSeries {
+    /// Hands over the second before `index`.
+    fn turn_to(&mut self, index: usize) {
+        if index > self.index {
+            self.series.add(self.thread, self.index, &self.second);
+            self.series.pass(self.thread, index);
+            self.second.clear();
+            self.index = index;
+        }
+    }
 }
 
 impl Measure {
@@ -64,7 +125,31 @@ impl Measure {
     #[must_use]
     pub fn new(from: Instant, upto: Instant) -> Self {
         let seconds = (upto - from).as_secs() as usize;
-        Self { from, upto, tallies: Default::default(), drawn: Drawn::default(), per_second: vec![0; seconds], cutter: None }
+        Self {
+            from,
+            upto,
+            tallies: Default::default(),
+            drawn: Drawn::default(),
+            per_second: vec![0; seconds],
+            due: Due::default(),
+            deferred: Deferred::default(),
+            cutter: None,
+            now: None,
+        }
+    }
+
+    /// Feeds the series of all threads as well, as thread number `thread`.
+    #[must_use]
+    pub fn with_series(self, series: Arc<Series>, thread: u32) -> Self {
+        Self { now: Some(InSeries { series, thread, index: 0, second: Second::default() }), ..self }
+    }
+
+    /// Hands over the seconds of the series that are over at `now`.
+    pub fn tell_series(&mut self, now: Instant) {
+        let upto = self.upto;
+        if let Some(in_series) = &mut self.now {
+            in_series.turn_to((now.min(upto).saturating_duration_since(self.from)).as_secs() as usize);
+        }
     }
 
     /// Tells what was measured at fixed moments of the interval as well.
@@ -89,7 +174,7 @@ impl Measure {
     /// The same with the interval ending at `upto`, when nothing was measured after it yet.
     pub(crate) fn cut_down_to(&self, upto: Instant) -> Self {
         let seconds = (upto - self.from).as_secs() as usize;
-        let mut cut = Self { upto, cutter: None, ..self.clone() };
+        let mut cut = Self { upto, cutter: None, now: None, ..self.clone() };
         cut.per_second.truncate(seconds);
         cut
     }
@@ -100,30 +185,91 @@ impl Measure {
         self.from <= now && now < self.upto
     }
 
-    /// Records a transaction that began at `began` and ended at `ended`; returns whether it counts.
-    pub fn record(&mut self, kind: Kind, began: Instant, ended: Instant, how: Ended) -> bool {
+    /// Records a transaction; returns whether it counts.
+    pub fn record(&mut self, kind: Kind, at: Moments, how: Ended) -> bool {
+        let ended = at.ended;
         self.tell_cuts(ended);
         if !self.counts(ended) {
             return false;
         }
+        let second = (ended - self.from).as_secs() as usize;
         let tally = &mut self.tallies[kind.index()];
+        if let Some(in_series) = &mut self.now {
+            in_series.turn_to(second);
+        }
         match how {
             Ended::Committed => tally.count += 1,
             Ended::RolledBack => tally.rolled_back += 1,
             Ended::Error => {
                 tally.errors += 1;
+                if let Some(in_series) = &mut self.now {
+                    in_series.second.errors += 1;
+                }
                 return true;
             }
         }
-        let response_us = (ended - began).as_micros();
-        tally.response.record(u64::try_from(response_us).unwrap_or(u64::MAX));
-        if kind == Kind::NewOrder && how == Ended::Committed {
-            let second = (ended - self.from).as_secs() as usize;
-            if let Some(orders) = self.per_second.get_mut(second) {
-                *orders += 1;
-            }
+        let order = kind == Kind::NewOrder && how == Ended::Committed;
+        let response_us = micros(ended - at.due);
+        tally.response.record(response_us);
+        tally.service.record(micros(ended - at.sent));
+        if let Some(in_series) = &mut self.now {
+            in_series.second.response.record(response_us);
+            in_series.second.orders += u64::from(order);
+        }
+        if order && let Some(orders) = self.per_second.get_mut(second) {
+            *orders += 1;
         }
         true
+    }
+
+    /// Counts a transaction that became due at `due`.
+    pub fn became_due(&mut self, due: Instant) {
+        self.due.due += u64::from(self.counts(due));
+    }
+
+    /// Counts a transaction that was due at `due` and has ended, by whatever outcome.
+    pub fn finished(&mut self, due: Instant) {
+        self.due.finished += u64::from(self.counts(due));
+    }
+
+    /// Counts a transaction that was due at `due` and found the queue full.
+    pub fn refused(&mut self, due: Instant) {
+        self.due.refused += u64::from(self.counts(due));
+    }
+
+    /// Counts a transaction that was due at `due` and never started before the run ended.
+    pub fn left(&mut self, due: Instant) {
+        self.due.left += u64::from(self.counts(due));
+    }
+
+    /// Notes how many due transactions wait at `now`.
+    pub fn waiting(&mut self, count: usize, now: Instant) {
+        if self.counts(now) {
+            self.due.queued_max = self.due.queued_max.max(count as u64);
+        }
+    }
+
+    /// Counts a delivery queued at `queued` behind `waiting` others.
+    pub fn delivery_queued(&mut self, queued: Instant, waiting: usize) {
+        if self.counts(queued) {
+            self.deferred.queued += 1;
+            self.deferred.queued_max = self.deferred.queued_max.max(waiting as u64);
+        }
+    }
+
+    /// Counts a queued delivery that was done at `ended`; returns whether it counts.
+    pub fn delivery_completed(&mut self, queued: Instant, ended: Instant) -> bool {
+        if !self.counts(ended) {
+            return false;
+        }
+        self.deferred.within_limit += u64::from(ended - queued <= DELIVERY_LIMIT);
+        self.deferred.completion.record(micros(ended - queued));
+        true
+    }
+
+    /// Counts a delivery queued at `queued` that was never done.
+    pub fn delivery_left(&mut self, queued: Instant) {
+        self.deferred.left += u64::from(self.counts(queued));
     }
 
     /// Counts a repeat after a deadlock or serialization failure.
@@ -167,6 +313,7 @@ impl Measure {
             tally.errors += more.errors;
             tally.retries += more.retries;
             tally.response.merge(&more.response);
+            tally.service.merge(&more.service);
         }
         for (orders, more) in self.per_second.iter_mut().zip(&other.per_second) {
             *orders += more;
@@ -181,150 +328,43 @@ impl Measure {
         drawn.customers_by_name += more.customers_by_name;
         drawn.districts += more.districts;
         drawn.districts_skipped += more.districts_skipped;
-    }
-
-    /// The record of the run.
-    #[must_use]
-    pub fn into_record(self, about: RunFacts) -> OrdersRun {
-        let measured_s = (self.upto - self.from).as_secs_f64();
-        let orders = self.tallies[Kind::NewOrder.index()].count;
-        let [new_order, payment, order_status, delivery, stock_level] = [0, 1, 2, 3, 4].map(|index| record(&self.tallies[index]));
-        OrdersRun {
-            schema: ORDERS_RUN_SCHEMA,
-            disclaimer: ORDERS_DISCLAIMER.to_owned(),
-            warehouses: about.warehouses,
-            users: about.users,
-            threads: about.threads,
-            seed: about.seed,
-            terminals: "all-warehouses".to_owned(),
-            load_model: "closed".to_owned(),
-            mix: about.mix.name().to_owned(),
-            mode: about.mode.name().to_owned(),
-            isolation: about.isolation.to_owned(),
-            database_version: about.database_version,
-            warmup_s: about.warmup.as_secs_f64(),
-            measured_s,
-            oets_per_minute: orders as f64 * 60.0 / measured_s,
-            orders,
-            mix_percent: self.mix_percent(),
-            audit: self.audit(),
-            per_second: self.per_second,
-            transactions: Transactions { new_order, payment, order_status, delivery, stock_level },
-            connection_losses: about.connection_losses,
-            unfinished: about.unfinished,
-            driver_cpu: about.driver_cpu,
-            ..OrdersRun::default()
-        }
-    }
-
-    fn mix_percent(&self) -> MixPercent {
-        let done = |kind: Kind| {
-            let tally = &self.tallies[kind.index()];
-            tally.count + tally.rolled_back
-        };
-        let all = Kind::ALL.into_iter().map(done).sum();
-        MixPercent {
-            new_order: percent(done(Kind::NewOrder), all),
-            payment: percent(done(Kind::Payment), all),
-            order_status: percent(done(Kind::OrderStatus), all),
-            delivery: percent(done(Kind::Delivery), all),
-            stock_level: percent(done(Kind::StockLevel), all),
-        }
-    }
-
-    fn audit(&self) -> Audit {
-        let drawn = &self.drawn;
-        let orders = &self.tallies[Kind::NewOrder.index()];
-        Audit {
-            rollback_percent: percent(orders.rolled_back, orders.count + orders.rolled_back),
-            lines_per_order: percent(drawn.lines, drawn.orders) / 100.0,
-            remote_lines_percent: percent(drawn.lines_remote, drawn.lines),
-            remote_payments_percent: percent(drawn.payments_remote, drawn.payments),
-            by_name_percent: percent(drawn.customers_by_name, drawn.customers),
-            skipped_deliveries_percent: percent(drawn.districts_skipped, drawn.districts),
-        }
+        self.due.due += other.due.due;
+        self.due.finished += other.due.finished;
+        self.due.refused += other.due.refused;
+        self.due.left += other.due.left;
+        self.due.queued_max += other.due.queued_max;
+        self.deferred.queued += other.deferred.queued;
+        self.deferred.within_limit += other.deferred.within_limit;
+        self.deferred.queued_max += other.deferred.queued_max;
+        self.deferred.left += other.deferred.left;
+        self.deferred.completion.merge(&other.deferred.completion);
     }
 }
 
-/// What a record says besides the measurements.
-#[derive(Debug, Clone)]
-#[expect(missing_docs, reason = "the fields of OrdersRun of the same names")]
-pub struct RunFacts {
-    pub warehouses: u32,
-    pub users: u32,
-    pub threads: u32,
-    pub seed: u64,
-    pub mix: MixRule,
-    pub mode: Mode,
-    pub isolation: &'static str,
-    pub database_version: String,
-    pub warmup: Duration,
-    pub connection_losses: u64,
-    pub unfinished: u64,
-    pub driver_cpu: CpuTime,
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// CPU time that this process has used so far, from /proc/self/stat.
-///
-/// The kernel counts in ticks of 10 ms there on every architecture; `None` where there is no /proc.
-#[must_use]
-pub fn process_cpu() -> Option<CpuTime> {
-    const TICKS_PER_S: f64 = 100.0;
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The command name may hold spaces and parentheses: count fields after its last one.
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
-    let user_ticks: u64 = fields.next()?.parse().ok()?;
-    let sys_ticks: u64 = fields.next()?.parse().ok()?;
-    Some(CpuTime { user_s: user_ticks as f64 / TICKS_PER_S, sys_s: sys_ticks as f64 / TICKS_PER_S })
-}
-
-fn record(tally: &Tally) -> TransactionRecord {
-    TransactionRecord {
-        count: tally.count,
-        rolled_back: tally.rolled_back,
-        errors: tally.errors,
-        retries: tally.retries,
-        response_us: tally.response.summary(),
-        histogram_v2_base64: tally.response.to_v2_base64(),
-        ..TransactionRecord::default()
-    }
-}
-
-fn percent(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
-}
-
-/// Facts of a run that was never made.
 #[cfg(test)]
-pub(crate) fn test_facts() -> RunFacts {
-    RunFacts {
-        warehouses: 2,
-        users: 4,
-        threads: 1,
-        seed: 1,
-        mix: MixRule::Deck,
-        mode: Mode::Statements,
-        isolation: "read committed, row locks",
-        database_version: "PostgreSQL 15".to_owned(),
-        warmup: Duration::from_millis(1),
-        connection_losses: 0,
-        unfinished: 0,
-        driver_cpu: CpuTime::default(),
-    }
-}
+pub(crate) use record::test_facts;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::LoadModel;
 
     const MS: Duration = Duration::from_millis(1);
+
+    fn at(sent: Instant, ended: Instant) -> Moments {
+        Moments { due: sent, sent, ended }
+    }
 
     #[test]
     fn only_what_ends_inside_the_interval_counts() {
         let from = Instant::now();
         let mut measure = Measure::new(from, from + 2_000 * MS);
         let ends = [from - MS, from, from + 1_999 * MS, from + 2_000 * MS];
-        let counted = ends.map(|end| measure.record(Kind::NewOrder, from - 5 * MS, end, Ended::Committed));
+        let counted = ends.map(|end| measure.record(Kind::NewOrder, at(from - 5 * MS, end), Ended::Committed));
         assert_eq!(counted, [false, true, true, false]);
         let record = measure.into_record(test_facts());
         assert_eq!((record.orders, record.per_second), (2, vec![1, 1]));
@@ -336,10 +376,10 @@ mod tests {
         let from = Instant::now();
         let mut measure = Measure::new(from, from + 1_000 * MS);
         for how in [Ended::Committed, Ended::RolledBack, Ended::Error] {
-            measure.record(Kind::NewOrder, from, from + MS, how);
+            measure.record(Kind::NewOrder, at(from, from + MS), how);
         }
-        measure.record(Kind::Payment, from, from + MS, Ended::Committed);
-        measure.record(Kind::Payment, from, from + MS, Ended::Committed);
+        measure.record(Kind::Payment, at(from, from + MS), Ended::Committed);
+        measure.record(Kind::Payment, at(from, from + MS), Ended::Committed);
         let mut twice = measure.clone();
         twice.merge(&measure);
         let record = twice.into_record(test_facts());
@@ -361,5 +401,70 @@ mod tests {
         }
         let after = process_cpu().unwrap();
         assert!(after.user_s + after.sys_s > before.user_s + before.sys_s, "{sum}");
+    }
+
+    #[test]
+    fn what_waited_before_it_was_sent_is_in_the_response_and_not_in_the_service_time() {
+        let from = Instant::now();
+        let mut measure = Measure::new(from, from + 1_000 * MS);
+        let moments = Moments { due: from + 10 * MS, sent: from + 60 * MS, ended: from + 62 * MS };
+        measure.record(Kind::Payment, moments, Ended::Committed);
+        let payment = measure.into_record(test_facts()).transactions.payment;
+        assert!((52_000..52_100).contains(&payment.response_us.max), "{}", payment.response_us.max);
+        assert_eq!(payment.service_us.max, 2_000);
+    }
+
+    #[test]
+    fn every_due_transaction_of_the_interval_is_accounted_for_and_none_outside_it() {
+        let from = Instant::now();
+        let mut measure = Measure::new(from, from + 1_000 * MS);
+        for (due_ms, what) in [(0, 0), (10, 0), (20, 1), (30, 2), (999, 0), (1_000, 0), (1_001, 1)] {
+            let due = from + due_ms * MS;
+            measure.became_due(due);
+            match what {
+                0 => measure.finished(due),
+                1 => measure.refused(due),
+                _ => measure.left(due),
+            }
+        }
+        let facts = RunFacts { model: LoadModel::Paced { time_scale: 0.5 }, ..test_facts() };
+        let offered = measure.into_record(facts).offered.unwrap();
+        assert_eq!((offered.due, offered.finished, offered.refused, offered.left), (5, 3, 1, 1));
+    }
+
+    #[test]
+    fn a_queued_delivery_counts_when_it_is_done_and_by_its_limit() {
+        let from = Instant::now();
+        let mut measure = Measure::new(from, from + 200_000 * MS);
+        measure.delivery_queued(from, 1);
+        measure.delivery_queued(from + MS, 2);
+        assert!(measure.delivery_completed(from, from + 80_000 * MS));
+        assert!(measure.delivery_completed(from + MS, from + 80_002 * MS));
+        measure.delivery_queued(from + 5 * MS, 1);
+        measure.delivery_left(from + 5 * MS);
+        let facts = RunFacts { deferred_deliveries: true, ..test_facts() };
+        let deferred = measure.into_record(facts).deferred.unwrap();
+        assert_eq!((deferred.queued, deferred.completed, deferred.left, deferred.queued_max), (3, 2, 1, 2));
+        assert!((deferred.within_80_s_percent - 50.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn threads_feed_one_series_and_orders_of_a_second_are_those_of_all() {
+        let from = Instant::now();
+        let series = Arc::new(Series::new(2, 2));
+        let mut threads = [0, 1].map(|thread| Measure::new(from, from + 2_000 * MS).with_series(Arc::clone(&series), thread));
+        threads[0].record(Kind::NewOrder, at(from, from + 100 * MS), Ended::Committed);
+        threads[0].record(Kind::Payment, at(from, from + 1_200 * MS), Ended::Committed);
+        threads[1].record(Kind::NewOrder, at(from, from + 300 * MS), Ended::Committed);
+        threads[1].record(Kind::NewOrder, at(from, from + 400 * MS), Ended::Error);
+        for thread in &mut threads {
+            thread.tell_series(from + 9_000 * MS);
+        }
+        let all = series.finish();
+        let shown = all.iter().map(|s| (s.orders, s.transactions, s.errors, s.response_max_us)).collect::<Vec<_>>();
+        assert_eq!(shown.len(), 2);
+        assert_eq!((shown[0].0, shown[0].1, shown[0].2), (2, 2, 1));
+        assert!((299_000..=301_000).contains(&shown[0].3), "{shown:?}");
+        assert_eq!((shown[1].0, shown[1].1), (0, 1));
     }
 }

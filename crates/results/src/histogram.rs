@@ -67,6 +67,22 @@ impl ResponseTimes {
         }
     }
 
+    /// Forgets every value; memory is used again.
+    pub fn clear(&mut self) {
+        self.values_us.reset();
+    }
+
+    /// How many values are at least `value_us`, to the histogram's three digits.
+    #[must_use]
+    pub fn count_from(&self, value_us: u64) -> u64 {
+        let least = self.values_us.lowest_equivalent(value_us);
+        self.values_us
+            .iter_recorded()
+            .filter(|value| value.value_iterated_to() >= least)
+            .map(|value| value.count_at_value())
+            .sum()
+    }
+
     /// Adds all values of `other`.
     pub fn merge(&mut self, other: &Self) {
         if let Err(error) = self.values_us.add(&other.values_us) {
@@ -182,6 +198,16 @@ mod tests {
         assert_eq!(fast.count(), 100);
         assert!(fast.summary().p90 < 1_010);
         assert!(fast.summary().p95 > 49_900);
+    }
+
+    #[test]
+    fn values_from_a_bound_on_are_counted_and_clearing_forgets_all() {
+        let mut times = ResponseTimes::new();
+        [10, 999, 400_000, 2_000_000, 2_000_000].iter().for_each(|us| times.record(*us));
+        assert_eq!((times.count_from(0), times.count_from(999), times.count_from(400_000)), (5, 4, 3));
+        assert_eq!((times.count_from(2_000_000), times.count_from(2_100_000)), (2, 0));
+        times.clear();
+        assert_eq!((times.count(), times.summary().max), (0, 0));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `millrace orders`: the order-entry load alone, on any PostgreSQL.
 
+mod conform;
 mod run;
 mod text;
 
@@ -48,6 +49,9 @@ enum Job {
     /// Enter orders as fast as the database takes them, and measure
     #[command(after_help = run::HELP)]
     Run(run::Args),
+    /// Hold the record of a run against the rules of the specification
+    #[command(after_help = conform::HELP)]
+    Conform(conform::Args),
     /// Check the twelve consistency conditions, and that acknowledged orders are there
     #[command(after_help = "Example: millrace orders check --db postgresql:///mill --after-run --ack-log acks\n\
         Exit codes: 0 all passed, 1 some failed, 2 could not run.")]
@@ -132,6 +136,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (verb, outcome) = match args.job {
         Job::Load(args) => ("load orders", runtime.block_on(load(args))),
         Job::Run(args) => ("run orders", runtime.block_on(run::run(args))),
+        Job::Conform(args) => ("judge a run", conform::run(&args)),
         Job::Check(args) => ("check orders", runtime.block_on(check(args))),
     };
     // Threads that wait for a hung database are not waited for.

@@ -8,26 +8,68 @@ use anyhow::Context;
 use clap::{Parser, ValueEnum};
 use orders::database::Database;
 use orders::driver::{Event, RunOptions};
-use orders::mix::MixRule;
+use orders::mix::{MixRule, WEIGHTS_DEFAULT, Weights};
+use orders::model::{LoadModel, Terminals};
+use orders::open::{Arrivals, Rate};
 use results::orders_run::OrdersRun;
 
 use super::text;
 
+/// Workers of an open load when nothing is said.
+const OPEN_USERS: u32 = 16;
+
 /// What `--help` adds.
 pub(super) const HELP: &str = "\
-Each user is a terminal in a closed loop with its own connection; each transaction draws a warehouse
-uniformly, so that few users touch the whole database. Transactions run at READ COMMITTED with row
-locks.
-Example: millrace orders run --db postgresql:///mill -c 8 -j 2 -T 60 --warmup 20 --progress
+Load models:
+  closed  each user sends its next transaction when the last one ended; a stall stops arrivals, so the
+          tail is only what the users in the loop saw
+  paced   keying and think times of the TPC-C specification, ten terminals per warehouse; thousands of
+          terminals share few sessions; the response clock starts when a transaction is due
+  open    transactions become due at --rate whatever the database does; the clock starts there too;
+          what finds the queue full is counted as refused
+Transactions run at READ COMMITTED with row locks. The result is printed with the rules of the
+specification it keeps and breaks (see `millrace orders conform --help`).
+Examples:
+  millrace orders run --db postgresql:///mill -c 8 -j 2 -T 60 --warmup 20 --progress
+  millrace orders run --db postgresql:///mill --model paced --deliveries deferred -T 1200 --warmup 120
+  millrace orders run --db postgresql:///mill --model open --rate 200/s --arrivals poisson -c 32 -T 60
 Exit codes: 0 measured, 1 a transaction or the run failed, 2 could not run.";
 
 #[derive(Parser)]
 pub(super) struct Args {
     #[command(flatten)]
     database: super::DatabaseArgs,
-    /// Users, each with its own connection
+    /// Where transactions come from
+    #[arg(long, value_enum, default_value_t = ModelArg::Closed)]
+    model: ModelArg,
+    /// Users: terminals (closed, paced) or workers (open) [default: paced: ten per active warehouse; open: 16]
     #[arg(short = 'c', long, value_name = "N", value_parser = super::at_least_1(orders::limits::USERS_MAX))]
-    users: u32,
+    users: Option<u32>,
+    /// Database sessions the users share [default: one per user; paced: one per hundred, 4 to 64]
+    #[arg(long, value_name = "N", value_parser = super::at_least_1(orders::limits::CONNECTIONS_MAX))]
+    connections: Option<u32>,
+    /// Open model: transactions of all kinds, as N/s or N/min
+    #[arg(long, value_name = "RATE")]
+    rate: Option<Rate>,
+    /// Open model: how they follow each other
+    #[arg(long, value_enum, default_value_t = ArrivalsArg::Constant)]
+    arrivals: ArrivalsArg,
+    /// Open model: due transactions that may wait; more are refused and counted
+    #[arg(long, value_name = "N", default_value_t = orders::limits::DUE_QUEUE_DEFAULT,
+          value_parser = super::at_least_1(orders::limits::DUE_QUEUE_MAX))]
+    queue: u32,
+    /// Paced model: multiply keying and think times; below 1 the result is not the specification's pacing and says so
+    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = time_scale)]
+    time_scale: f64,
+    /// Work on the first N warehouses only [default: all]
+    #[arg(long, value_name = "N", value_parser = super::at_least_1(orders::limits::WAREHOUSES_MAX))]
+    active_warehouses: Option<u32>,
+    /// How a terminal chooses its warehouse [default: home in the paced model, else all]
+    #[arg(long, value_enum)]
+    terminals: Option<TerminalsArg>,
+    /// Whether a Delivery is done at once or queued and done behind the terminals
+    #[arg(long, value_enum, default_value_t = DeliveriesArg::Direct)]
+    deliveries: DeliveriesArg,
     /// Threads that drive them
     #[arg(short = 'j', long, value_name = "N", default_value_t = 1,
           value_parser = super::at_least_1(orders::limits::THREADS_MAX))]
@@ -49,6 +91,9 @@ pub(super) struct Args {
     /// How transactions are mixed
     #[arg(long, value_enum, default_value_t = MixArg::Deck)]
     mix: MixArg,
+    /// Weights of New-Order, Payment, Order-Status, Delivery, Stock-Level; means --mix weights
+    #[arg(long, value_name = "N,P,O,D,S")]
+    weights: Option<Weights>,
     /// Append `warehouse district order` for each order whose commit was acknowledged
     #[arg(long, value_name = "FILE")]
     ack_log: Option<PathBuf>,
@@ -58,7 +103,7 @@ pub(super) struct Args {
     /// Write the record of the run, `-` for stdout
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Print orders and losses once a second on stderr
+    /// Print orders, losses and response times once a second on stderr
     #[arg(long)]
     progress: bool,
     /// Print `measuring` and `measured` on stderr when the interval begins and ends
@@ -69,32 +114,125 @@ pub(super) struct Args {
     marks_fd: Option<u32>,
 }
 
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum ModelArg {
+    /// The next transaction when the last one ended
+    Closed,
+    /// Keying and think times of the specification
+    Paced,
+    /// At a rate, whatever the database does
+    Open,
+}
+
 #[derive(Clone, Copy, ValueEnum)]
+enum ArrivalsArg {
+    /// At equal distances
+    Constant,
+    /// As a Poisson process
+    Poisson,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum TerminalsArg {
+    /// One of its own, as in the specification
+    Home,
+    /// Any active one, drawn for each transaction
+    All,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum DeliveriesArg {
+    /// The terminal waits for the whole delivery
+    Direct,
+    /// The terminal waits for its being queued
+    Deferred,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum MixArg {
     /// A shuffled deck of 23 per terminal: 10, 10, 1, 1, 1
     Deck,
-    /// A weighted draw: 44.6, 43.1, 4.1, 4.1, 4.1 per cent
-    Weighted,
+    /// A weighted draw: 44.6, 43.1, 4.1, 4.1, 4.1 per cent, unless --weights says otherwise
+    #[value(alias = "weighted")]
+    Weights,
+}
+
+fn time_scale(text: &str) -> Result<f64, String> {
+    let range = orders::limits::TIME_SCALE_MIN..=orders::limits::TIME_SCALE_MAX;
+    match text.parse::<f64>() {
+        Ok(scale) if range.contains(&scale) => Ok(scale),
+        _ => Err(format!("not a number from {} to {}", range.start(), range.end())),
+    }
+}
+
+impl Args {
+    fn model(&self) -> anyhow::Result<LoadModel> {
+        if self.model != ModelArg::Open && self.rate.is_some() {
+            anyhow::bail!("--rate is for --model open: the other models have no rate of their own");
+        }
+        if self.model != ModelArg::Paced && self.time_scale != 1.0 {
+            anyhow::bail!("--time-scale is for --model paced: the other models have no keying and think times");
+        }
+        Ok(match self.model {
+            ModelArg::Closed => LoadModel::Closed,
+            ModelArg::Paced => LoadModel::Paced { time_scale: self.time_scale },
+            ModelArg::Open => {
+                let rate = self.rate.context("--model open needs --rate, such as --rate 200/s")?;
+                let arrivals = match self.arrivals {
+                    ArrivalsArg::Constant => Arrivals::Constant,
+                    ArrivalsArg::Poisson => Arrivals::Poisson,
+                };
+                LoadModel::Open { rate, arrivals, queue_limit: self.queue }
+            }
+        })
+    }
+
+    fn mix(&self) -> MixRule {
+        match (self.mix, self.weights) {
+            (_, Some(weights)) => MixRule::Weights(weights),
+            (MixArg::Weights, None) => MixRule::Weights(WEIGHTS_DEFAULT),
+            (MixArg::Deck, None) => MixRule::Deck,
+        }
+    }
+
+    async fn options<D: Database>(&self, database: &D) -> anyhow::Result<RunOptions> {
+        let model = self.model()?;
+        let users = match (self.users, self.model) {
+            (Some(users), _) => users,
+            (None, ModelArg::Closed) => anyhow::bail!("--model closed needs the number of users: -c N"),
+            (None, ModelArg::Open) => self.connections.unwrap_or(OPEN_USERS),
+            (None, ModelArg::Paced) => {
+                let warehouses = database.config().await?.warehouses;
+                Terminals::of_warehouses(self.active_warehouses.unwrap_or(warehouses).min(warehouses))
+            }
+        };
+        Ok(RunOptions {
+            model,
+            terminals: match self.terminals {
+                Some(TerminalsArg::Home) => Terminals::HomeWarehouse,
+                Some(TerminalsArg::All) => Terminals::AllWarehouses,
+                None => model.usual_terminals(),
+            },
+            users,
+            connections: self.connections.unwrap_or_else(|| model.connections_for(users)),
+            active_warehouses: self.active_warehouses,
+            deferred_deliveries: self.deliveries == DeliveriesArg::Deferred,
+            threads: self.threads,
+            warmup_s: self.warmup,
+            measured_s: self.seconds,
+            seed: self.seed.unwrap_or_else(random_seed),
+            mix: self.mix(),
+            ack_log: self.ack_log.clone(),
+            reconnect: self.reconnect,
+            first_user: 0,
+        })
+    }
 }
 
 /// Runs the load and writes its record.
 pub(super) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let database = args.database.open(args.mode)?;
-    let seed = args.seed.unwrap_or_else(random_seed);
-    let options = RunOptions {
-        users: args.users,
-        threads: args.threads,
-        warmup_s: args.warmup,
-        measured_s: args.seconds,
-        seed,
-        mix: match args.mix {
-            MixArg::Deck => MixRule::Deck,
-            MixArg::Weighted => MixRule::Weighted,
-        },
-        ack_log: args.ack_log.clone(),
-        reconnect: args.reconnect,
-        first_user: 0,
-    };
+    let options = args.options(&database).await?;
     let mut marks = args.marks_fd.map(open_marks).transpose()?;
     for setting in database.unsafe_settings().await? {
         eprintln!("note: {setting}: an acknowledged order may be lost in a crash");
@@ -103,9 +241,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         Event::Measuring => mark(args.marks, marks.as_mut(), "measuring"),
         Event::Measured => mark(args.marks, marks.as_mut(), "measured"),
         Event::Trouble(text) => eprintln!("millrace: {text}"),
-        Event::Tick { elapsed_s, orders, connection_losses } if args.progress => {
-            eprintln!("{elapsed_s:>5} s  {orders:>9} orders  {connection_losses} connections lost");
-        }
+        Event::Tick { .. } if args.progress => eprintln!("{}", text::tick(event)),
         Event::Tick { .. } | Event::Connected => {}
     })
     .await?;

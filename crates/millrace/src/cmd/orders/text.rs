@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use orders::checks::CheckReport;
 use orders::loader::{LoadReport, Progress};
-use results::orders_run::{OrdersRun, TransactionRecord, Transactions};
+use orders::driver::Event;
+use results::orders_run::{Conform, OrdersRun, TransactionRecord, Transactions};
 
 /// The five transactions with their names, in the order of the tables.
 pub(super) fn rows(transactions: &Transactions) -> [(&'static str, &TransactionRecord); 5] {
@@ -27,11 +28,7 @@ pub(super) fn run_table(run: &OrdersRun) -> String {
         run.oets_per_minute, run.orders, run.measured_s, run.warmup_s
     );
     let _ = writeln!(out, "{}", run.disclaimer);
-    let _ = writeln!(
-        out,
-        "{}; {} warehouses, {} users on {} threads, all-warehouses terminals, closed loop, {}, seed {}\n",
-        run.database_version, run.warehouses, run.users, run.threads, run.isolation, run.seed
-    );
+    out.push_str(&settings(run));
     let _ = writeln!(
         out,
         "{:<13}{:>9}{:>8}{:>8}{:>8}{:>8} | ms{:>6}{:>8}{:>8}{:>8}{:>8}{:>9}",
@@ -56,18 +53,7 @@ pub(super) fn run_table(run: &OrdersRun) -> String {
             ms(response.max),
         );
     }
-    let audit = &run.audit;
-    let _ = writeln!(
-        out,
-        "\ndrawn: {:.2} % rolled back, {:.2} lines per order, {:.2} % remote lines, {:.1} % remote payments, \
-         {:.1} % by name, {:.2} % deliveries skipped",
-        audit.rollback_percent,
-        audit.lines_per_order,
-        audit.remote_lines_percent,
-        audit.remote_payments_percent,
-        audit.by_name_percent,
-        audit.skipped_deliveries_percent,
-    );
+    out.push_str(&waited(run));
     let cpu = run.driver_cpu;
     let finished: u64 =
         rows(&run.transactions).iter().map(|(_, record)| record.count + record.rolled_back).sum();
@@ -79,7 +65,118 @@ pub(super) fn run_table(run: &OrdersRun) -> String {
         (cpu.user_s + cpu.sys_s) * 1e6 / finished.max(1) as f64,
         run.connection_losses,
     );
+    out.push('\n');
+    out.push_str(&conform_table(&run.conform));
     out
+}
+
+/// What the figures stand on.
+fn settings(run: &OrdersRun) -> String {
+    let model = match (&run.offered, run.time_scale) {
+        (Some(offered), None) if run.load_model.starts_with("open") => {
+            format!("{} at {:.1} transactions per second", run.load_model, offered.rate_per_s)
+        }
+        (_, Some(scale)) => format!("{}, times scaled by {scale}", run.load_model),
+        _ => run.load_model.clone(),
+    };
+    format!(
+        "{}; {} of {} warehouses, {} users on {} sessions and {} threads, {} terminals\n\
+         {model}, {}, {}, deliveries {}, {}, seed {}\n\n",
+        run.database_version,
+        run.active_warehouses,
+        run.warehouses,
+        run.users,
+        run.connections,
+        run.threads,
+        run.terminals,
+        run.mode,
+        run.mix,
+        run.deliveries,
+        run.isolation,
+        run.seed
+    )
+}
+
+/// What waited for a session, and what never got one.
+fn waited(run: &OrdersRun) -> String {
+    let mut out = String::from("\n");
+    if let Some(offered) = &run.offered {
+        let _ = writeln!(
+            out,
+            "due: {} transactions, {} finished, {} refused (queue full), {} left at the end; most that waited: {}",
+            offered.due, offered.finished, offered.refused, offered.left, offered.queued_max
+        );
+        let service: Vec<String> = rows(&run.transactions)
+            .iter()
+            .map(|(name, record)| format!("{name} {:.2}/{:.2}", ms(record.service_us.p50), ms(record.service_us.p99)))
+            .collect();
+        let _ = writeln!(out, "once on a session, ms p50/p99: {}", service.join(", "));
+    }
+    if let Some(deferred) = &run.deferred {
+        let _ = writeln!(
+            out,
+            "deliveries behind the terminals: {} queued, {} completed, {} left; ms p50 {:.0}, p90 {:.0}, max {:.0}; \
+             {:.1} % within 80 s",
+            deferred.queued,
+            deferred.completed,
+            deferred.left,
+            ms(deferred.completion_us.p50),
+            ms(deferred.completion_us.p90),
+            ms(deferred.completion_us.max),
+            deferred.within_80_s_percent
+        );
+    }
+    out
+}
+
+/// A run held against the rules of the specification.
+pub(super) fn conform_table(conform: &Conform) -> String {
+    let mut out = String::new();
+    let judged = conform.items.iter().filter(|item| item.not_judged.is_none()).count();
+    let broken = conform.items.iter().filter(|item| !item.passed).count();
+    let _ = writeln!(
+        out,
+        "rules of the specification: {judged} of {} judged, {} kept, {broken} broken",
+        conform.items.len(),
+        judged - broken
+    );
+    for note in &conform.notes {
+        let _ = writeln!(out, "  note: {note}");
+    }
+    for item in &conform.items {
+        let verdict = match &item.not_judged {
+            Some(_) => "-",
+            None if item.passed => "ok",
+            None => "BROKEN",
+        };
+        let range = match (item.least, item.most) {
+            (Some(least), Some(most)) => format!("{least} to {most}"),
+            (Some(least), None) => format!("at least {least:.2}"),
+            (None, Some(most)) => format!("at most {most:.2}"),
+            (None, None) => String::new(),
+        };
+        let why = item.not_judged.as_deref().map_or_else(String::new, |why| format!("  {why}"));
+        let _ = writeln!(out, "  {verdict:<7}{:<42}{:>9.3}  {range:<15}{why}", item.name, item.found);
+    }
+    out
+}
+
+/// A line of progress.
+pub(super) fn tick(event: &Event) -> String {
+    let Event::Tick { elapsed_s, orders, connection_losses, last_second } = event else { return String::new() };
+    let mut line = format!("{elapsed_s:>5} s  {orders:>9} orders  {connection_losses} connections lost");
+    if let Some(second) = last_second {
+        let _ = write!(
+            line,
+            "  second {}: {} transactions, ms p50 {:.1}, p90 {:.1}, max {:.1}",
+            second.second,
+            second.transactions,
+            ms(second.response_p50_us),
+            ms(second.response_p90_us),
+            ms(second.response_max_us)
+        );
+    }
+    line
 }
 
 fn ms(value_us: u64) -> f64 {

@@ -1,0 +1,51 @@
+//! `millrace orders conform`: the record of a run held against the rules of the specification.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Parser;
+use results::orders_run::OrdersRun;
+
+use super::text;
+
+/// What `--help` adds.
+pub(super) const HELP: &str = "\
+Rules: shares of the mix, rollbacks, lines, remote lines and payments, customers by name, skipped
+deliveries, New-Orders per minute and warehouse (paced), 90th percentiles and averages of response
+times, due transactions never started. A figure outside its range by no more than chance explains at
+the number of draws is not judged. Keeping every rule does not make a figure comparable to published
+TPC-C results.
+Example: millrace orders conform run.json
+Exit codes: 0 every judged rule is kept, 1 some are broken, 2 no record there, 3 nothing could be judged.";
+
+/// Arguments.
+#[derive(Parser)]
+pub(super) struct Args {
+    /// Record of a run (`orders run --json FILE`)
+    #[arg(value_name = "RUN.json")]
+    record: PathBuf,
+    /// Print the rules as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Judges the record.
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let path = args.record.display();
+    let bytes = std::fs::read(&args.record).with_context(|| format!("cannot read the record {path}"))?;
+    let run: OrdersRun = serde_json::from_slice(&bytes).with_context(|| format!("{path} is not the record of a run"))?;
+    let conform = orders::conform::conform(&run);
+    if args.json {
+        super::print_json(&conform)?;
+    } else {
+        println!("{}", run.disclaimer);
+        print!("{}", text::conform_table(&conform));
+    }
+    let nothing = conform.items.iter().all(|item| item.not_judged.is_some());
+    Ok(match (conform.passed, nothing) {
+        (_, true) => ExitCode::from(3),
+        (true, false) => ExitCode::SUCCESS,
+        (false, false) => ExitCode::from(1),
+    })
+}

@@ -1,0 +1,79 @@
+//! Starts the clock of a run, tells its marks and ends its interval.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use results::orders_run::CpuTime;
+use tokio::sync::oneshot;
+
+use super::Event;
+use super::shared::{Schedule, Shared};
+use crate::measure::process_cpu;
+
+/// Where others are told that all sessions are open, and tell when the warm-up begins.
+pub(super) type Gate = (oneshot::Sender<()>, oneshot::Receiver<Instant>);
+
+/// Starts the clock when all are connected and tells the marks; `None` when the run failed.
+pub(super) async fn conduct(
+    shared: &Shared,
+    gate: Option<Gate>,
+    on_event: &mut impl FnMut(&Event),
+) -> Option<(Schedule, CpuTime)> {
+    let connections = u64::from(shared.lot.connections);
+    while shared.connected.load(Ordering::Relaxed) < connections {
+        if shared.stopped() {
+            return None;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    on_event(&Event::Connected);
+    let began = match gate {
+        Some((connected, start)) => {
+            // A receiver that is gone shows in the start that never comes.
+            let _ = connected.send(());
+            start.await.ok()?
+        }
+        None => Instant::now(),
+    };
+    shared.succeeded(began);
+    let measure_from = began + Duration::from_secs(shared.options.warmup_s);
+    let measure_upto = measure_from + Duration::from_secs(shared.options.measured_s);
+    let schedule = Schedule { began, measure_from, measure_upto };
+    shared.start.send_replace(Some(Some(schedule)));
+    wait_until(shared, began, measure_from, on_event).await?;
+    let cpu_before = process_cpu().unwrap_or_default();
+    on_event(&Event::Measuring);
+    wait_until(shared, began, measure_upto, on_event).await?;
+    let cpu_after = process_cpu().unwrap_or_default();
+    on_event(&Event::Measured);
+    let driver_cpu = CpuTime { user_s: cpu_after.user_s - cpu_before.user_s, sys_s: cpu_after.sys_s - cpu_before.sys_s };
+    Some((schedule, driver_cpu))
+}
+
+/// Waits, ticking once a second; `None` when the run was stopped.
+async fn wait_until(shared: &Shared, began: Instant, until: Instant, on_event: &mut impl FnMut(&Event)) -> Option<()> {
+    let mut elapsed_told_s = began.elapsed().as_secs();
+    loop {
+        for trouble in shared.take_troubles() {
+            on_event(&Event::Trouble(trouble));
+        }
+        if shared.stopped() {
+            return None;
+        }
+        let elapsed_s = began.elapsed().as_secs();
+        if elapsed_s > elapsed_told_s {
+            elapsed_told_s = elapsed_s;
+            on_event(&Event::Tick {
+                elapsed_s,
+                orders: shared.orders.load(Ordering::Relaxed),
+                connection_losses: shared.connection_losses.load(Ordering::Relaxed),
+                last_second: shared.series.last_closed(),
+            });
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Some(());
+        }
+        tokio::time::sleep(left.min(Duration::from_millis(100))).await;
+    }
+}

@@ -1,0 +1,256 @@
+//! What the sessions of one thread share: its terminals, its queue and its measurements.
+
+use std::cell::{Cell, RefCell, RefMut};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::Notify;
+
+use super::queue::{DueTerminal, Queue, QueuedDelivery, Work};
+use super::shared::{Schedule, Shared};
+use super::terminal::{Drawn, Terminal};
+use crate::inputs::Inputs;
+use crate::measure::Measure;
+use crate::mix::Kind;
+use crate::model::{LoadModel, Terminals};
+use crate::pacing::Pacing;
+
+/// The middle of one thread.
+pub(super) struct Desk {
+    pub(super) shared: Arc<Shared>,
+    pub(super) schedule: Schedule,
+    /// Shared with the timekeeper of the cuts.
+    measure: Rc<RefCell<Measure>>,
+    queue: RefCell<Queue>,
+    terminals: RefCell<Vec<Terminal>>,
+    /// Paced terminals that think or key, by when they are due.
+    busy: RefCell<BinaryHeap<Reverse<(Instant, usize)>>>,
+    /// A paced terminal is due before all others.
+    earlier: Notify,
+    /// Sessions that wait for work.
+    free: Notify,
+    free_count: Cell<u32>,
+    in_flight: Cell<u32>,
+}
+
+impl Desk {
+    /// The desk of thread number `thread`, with its share of the terminals.
+    pub(super) fn new(shared: &Arc<Shared>, schedule: Schedule, thread: u32) -> Self {
+        let measure = Measure::new(schedule.measure_from, schedule.measure_upto)
+            .with_cuts(shared.cutter.clone())
+            .with_series(Arc::clone(&shared.series), thread);
+        let terminals = terminals(shared, thread);
+        let due_max = match shared.options.model {
+            // Each terminal is in the queue once at most.
+            LoadModel::Closed | LoadModel::Paced { .. } => terminals.len(),
+            LoadModel::Open { queue_limit, .. } => queue_limit.div_ceil(shared.lot.threads) as usize,
+        };
+        let desk = Self {
+            shared: Arc::clone(shared),
+            schedule,
+            measure: Rc::new(RefCell::new(measure)),
+            queue: RefCell::new(Queue::new(due_max)),
+            terminals: RefCell::new(terminals),
+            busy: RefCell::default(),
+            earlier: Notify::new(),
+            free: Notify::new(),
+            free_count: Cell::new(0),
+            in_flight: Cell::new(0),
+        };
+        desk.seat_terminals();
+        desk
+    }
+
+    /// Closed terminals are due at once, paced ones anywhere in their first cycle.
+    fn seat_terminals(&self) {
+        let began = self.schedule.began;
+        let mut terminals = self.terminals.borrow_mut();
+        match self.shared.options.model {
+            LoadModel::Closed => {
+                let mut queue = self.queue.borrow_mut();
+                for terminal in 0..terminals.len() {
+                    queue.push(DueTerminal { terminal, due: began });
+                }
+            }
+            LoadModel::Paced { time_scale } => {
+                let pacing = Pacing::new(time_scale);
+                let mut busy = self.busy.borrow_mut();
+                for (index, terminal) in terminals.iter_mut().enumerate() {
+                    busy.push(Reverse((pacing.first_due(began, &mut terminal.rng), index)));
+                }
+            }
+            LoadModel::Open { .. } => {}
+        }
+    }
+
+    pub(super) fn measure(&self) -> RefMut<'_, Measure> {
+        self.measure.borrow_mut()
+    }
+
+    pub(super) fn shared_measure(&self) -> Rc<RefCell<Measure>> {
+        Rc::clone(&self.measure)
+    }
+
+    /// Whether no transaction is begun any more.
+    pub(super) fn is_over(&self, now: Instant) -> bool {
+        now >= self.schedule.measure_upto || self.shared.stopped()
+    }
+
+    /// What a session that is free at `now` does next.
+    pub(super) fn take(&self, now: Instant) -> Option<Work> {
+        self.queue.borrow_mut().take(now)
+    }
+
+    /// Waits until there may be work.
+    pub(super) async fn wait(&self) {
+        self.free_count.update(|count| count + 1);
+        self.free.notified().await;
+        self.free_count.update(|count| count.saturating_sub(1));
+    }
+
+    /// Wakes one session that waits: the one that waited least, whose database process is warmest.
+    fn wake(&self) {
+        if self.free_count.get() > 0 {
+            self.free.notify_last();
+        }
+    }
+
+    /// Wakes every session that waits, so that it sees that the run is over.
+    pub(super) fn wake_all(&self) {
+        self.free.notify_waiters();
+    }
+
+    /// A terminal's transaction is due.
+    fn push(&self, due: DueTerminal) -> bool {
+        let taken = self.queue.borrow_mut().push(due);
+        if taken {
+            self.wake();
+        }
+        taken
+    }
+
+    /// A transaction of an open load is due; it waits or is refused, and is counted either way.
+    pub(super) fn arrive(&self, terminal: usize, due: Instant, now: Instant) {
+        let taken = self.push(DueTerminal { terminal, due });
+        let mut measure = self.measure();
+        measure.became_due(due);
+        if !taken {
+            measure.refused(due);
+        }
+        measure.waiting(self.queue.borrow().due().len(), now);
+    }
+
+    /// Puts the paced terminals that are due at `now` into the queue.
+    pub(super) fn release(&self, now: Instant) {
+        let mut busy = self.busy.borrow_mut();
+        while let Some(Reverse((due, terminal))) = busy.peek().copied().filter(|Reverse((due, _))| *due <= now) {
+            busy.pop();
+            self.measure().became_due(due);
+            // The queue has a place for each terminal.
+            self.push(DueTerminal { terminal, due });
+        }
+        self.measure().waiting(self.queue.borrow().due().len(), now);
+    }
+
+    /// When the next paced terminal is due.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.busy.borrow().peek().map(|Reverse((due, _))| *due)
+    }
+
+    /// Waits until a paced terminal is due before [`Self::next_due`] of before.
+    pub(super) async fn earlier(&self) {
+        self.earlier.notified().await;
+    }
+
+    /// How many terminals this thread has.
+    pub(super) fn terminal_count(&self) -> usize {
+        self.terminals.borrow().len()
+    }
+
+    /// Draws a terminal's transaction.
+    pub(super) fn draw(&self, terminal: usize, drawn: &mut Drawn) -> Kind {
+        self.terminals.borrow_mut()[terminal].draw(drawn)
+    }
+
+    /// Puts a delivery behind the terminals.
+    pub(super) fn queue_delivery(&self, delivery: QueuedDelivery) {
+        let mut queue = self.queue.borrow_mut();
+        queue.push_delivery(delivery);
+        self.measure().delivery_queued(delivery.queued, queue.deliveries().len());
+        drop(queue);
+        self.wake();
+    }
+
+    /// A session takes up a transaction.
+    pub(super) fn begin(&self) {
+        self.in_flight.update(|count| count + 1);
+    }
+
+    /// A session is done with a transaction, by whatever outcome.
+    pub(super) fn end(&self) {
+        self.in_flight.update(|count| count - 1);
+    }
+
+    /// Transactions that sessions are at.
+    pub(super) fn in_flight(&self) -> u32 {
+        self.in_flight.get()
+    }
+
+    /// The transaction `kind` of a terminal, due at `work.due`, ended at `now` by whatever outcome:
+    /// its next one is due at once, after thinking and keying, or when the rate says so.
+    pub(super) fn ended(&self, work: DueTerminal, kind: Kind, now: Instant) {
+        match self.shared.options.model {
+            LoadModel::Closed => {
+                self.push(DueTerminal { terminal: work.terminal, due: now });
+                return;
+            }
+            LoadModel::Paced { time_scale } => {
+                let mut terminals = self.terminals.borrow_mut();
+                let terminal = &mut terminals[work.terminal];
+                let due = Pacing::new(time_scale).next_due(now, kind, terminal.next, &mut terminal.rng);
+                let mut busy = self.busy.borrow_mut();
+                let first = busy.peek().is_none_or(|Reverse((next, _))| due < *next);
+                busy.push(Reverse((due, work.terminal)));
+                if first {
+                    self.earlier.notify_one();
+                }
+            }
+            LoadModel::Open { .. } => {}
+        }
+        self.measure().finished(work.due);
+    }
+
+    /// Counts what was due and never started, when no session works any more; gives the measurements.
+    pub(super) fn close(self) -> Option<Measure> {
+        if matches!(self.shared.options.model, LoadModel::Paced { .. }) {
+            self.release(self.schedule.measure_upto);
+        }
+        let Self { measure, queue, shared, .. } = self;
+        let mut measure = Rc::into_inner(measure)?.into_inner();
+        let queue = queue.into_inner();
+        if !matches!(shared.options.model, LoadModel::Closed) {
+            queue.due().for_each(|work| measure.left(work.due));
+        }
+        queue.deliveries().for_each(|delivery| measure.delivery_left(delivery.queued));
+        Some(measure)
+    }
+}
+
+fn terminals(shared: &Shared, thread: u32) -> Vec<Terminal> {
+    let (options, lot) = (&shared.options, shared.lot);
+    (thread..options.users)
+        .step_by(lot.threads as usize)
+        .map(|user| {
+            // Numbered through all drivers of a run: no two of them draw the same.
+            let number = options.first_user + user;
+            let inputs = match options.terminals {
+                Terminals::AllWarehouses => Inputs::new(lot.active_warehouses, lot.constants, number),
+                Terminals::HomeWarehouse => Inputs::at_home(lot.active_warehouses, lot.constants, number),
+            };
+            Terminal::new(options.seed, number, options.mix, inputs)
+        })
+        .collect()
+}

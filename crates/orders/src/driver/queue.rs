@@ -1,0 +1,140 @@
+//! What waits for a session: due transactions of terminals, and queued deliveries.
+//!
+//! First due, first served. Queued deliveries let the terminals' work go first, but not for ever.
+//! No clock is read here.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use crate::inputs::DeliveryInput;
+use crate::limits::{DELIVERIES_QUEUED_MAX, DELIVERY_PATIENCE_S};
+
+/// A terminal whose transaction is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct DueTerminal {
+    /// Which of the thread's terminals.
+    pub(super) terminal: usize,
+    /// Since when.
+    pub(super) due: Instant,
+}
+
+/// A delivery to be done behind the terminals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct QueuedDelivery {
+    pub(super) input: DeliveryInput,
+    pub(super) queued: Instant,
+}
+
+/// What a session does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Work {
+    Terminal(DueTerminal),
+    Delivery(QueuedDelivery),
+}
+
+/// The queue of one thread.
+#[derive(Debug)]
+pub(super) struct Queue {
+    due: VecDeque<DueTerminal>,
+    deliveries: VecDeque<QueuedDelivery>,
+    due_max: usize,
+}
+
+impl Queue {
+    /// Holds up to `due_max` due transactions.
+    pub(super) const fn new(due_max: usize) -> Self {
+        Self { due: VecDeque::new(), deliveries: VecDeque::new(), due_max }
+    }
+
+    /// Adds a due transaction; `false` when the queue is full and it was not added.
+    pub(super) fn push(&mut self, due: DueTerminal) -> bool {
+        let room = self.due.len() < self.due_max;
+        if room {
+            self.due.push_back(due);
+        }
+        room
+    }
+
+    /// Adds a delivery. Their number is bounded by [`Self::take`]: over the limit, sessions do
+    /// nothing but deliveries, and only terminals' work adds more.
+    pub(super) fn push_delivery(&mut self, delivery: QueuedDelivery) {
+        self.deliveries.push_back(delivery);
+    }
+
+    /// What a session that is free at `now` does next.
+    pub(super) fn take(&mut self, now: Instant) -> Option<Work> {
+        let patience = Duration::from_secs(DELIVERY_PATIENCE_S);
+        let deliver = self.deliveries.front().is_some_and(|oldest| {
+            self.due.is_empty()
+                || self.deliveries.len() >= DELIVERIES_QUEUED_MAX
+                || now.saturating_duration_since(oldest.queued) >= patience
+        });
+        if deliver {
+            return self.deliveries.pop_front().map(Work::Delivery);
+        }
+        self.due.pop_front().map(Work::Terminal)
+    }
+
+    /// Due transactions that wait.
+    pub(super) fn due(&self) -> impl ExactSizeIterator<Item = &DueTerminal> {
+        self.due.iter()
+    }
+
+    /// Deliveries that wait.
+    pub(super) fn deliveries(&self) -> impl ExactSizeIterator<Item = &QueuedDelivery> {
+        self.deliveries.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn due(terminal: usize, at: Instant) -> DueTerminal {
+        DueTerminal { terminal, due: at }
+    }
+
+    fn delivery(warehouse: u32, queued: Instant) -> QueuedDelivery {
+        QueuedDelivery { input: DeliveryInput { warehouse, carrier: 1 }, queued }
+    }
+
+    #[test]
+    fn due_transactions_leave_in_their_order_and_a_full_queue_takes_no_more() {
+        let now = Instant::now();
+        let mut queue = Queue::new(2);
+        assert!(queue.push(due(1, now)) && queue.push(due(2, now)));
+        assert!(!queue.push(due(3, now)));
+        assert_eq!(queue.take(now), Some(Work::Terminal(due(1, now))));
+        assert!(queue.push(due(4, now)));
+        let rest = [queue.take(now), queue.take(now), queue.take(now)];
+        assert_eq!(rest, [Some(Work::Terminal(due(2, now))), Some(Work::Terminal(due(4, now))), None]);
+    }
+
+    #[test]
+    fn deliveries_wait_for_idle_sessions_or_for_a_second() {
+        let now = Instant::now();
+        let mut queue = Queue::new(10);
+        queue.push_delivery(delivery(1, now));
+        queue.push_delivery(delivery(2, now + 600 * MS));
+        queue.push(due(1, now));
+        queue.push(due(2, now));
+        assert_eq!(queue.take(now + 999 * MS), Some(Work::Terminal(due(1, now))));
+        assert_eq!(queue.take(now + 1_000 * MS), Some(Work::Delivery(delivery(1, now))));
+        assert_eq!(queue.take(now + 1_000 * MS), Some(Work::Terminal(due(2, now))));
+        assert_eq!(queue.take(now + 1_000 * MS), Some(Work::Delivery(delivery(2, now + 600 * MS))));
+    }
+
+    #[test]
+    fn over_their_limit_deliveries_go_before_everything() {
+        let now = Instant::now();
+        let mut queue = Queue::new(10);
+        queue.push(due(1, now));
+        for _ in 0..DELIVERIES_QUEUED_MAX {
+            queue.push_delivery(delivery(1, now));
+        }
+        assert!(matches!(queue.take(now), Some(Work::Delivery(_))));
+        assert!(matches!(queue.take(now), Some(Work::Terminal(_))));
+    }
+}

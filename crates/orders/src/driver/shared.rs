@@ -1,0 +1,118 @@
+//! What the threads of a run share.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use super::RunOptions;
+use crate::ack_log::AckLog;
+use crate::cuts::Cutter;
+use crate::error::OrdersError;
+use crate::limits::ERRORS_PRINTED_MAX;
+use crate::random::NuRandConstants;
+use crate::series::Series;
+
+/// When a run starts, measures and ends.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Schedule {
+    pub(super) began: Instant,
+    pub(super) measure_from: Instant,
+    pub(super) measure_upto: Instant,
+}
+
+/// What is divided among the threads, and over what.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Lot {
+    pub(super) threads: u32,
+    pub(super) connections: u32,
+    pub(super) active_warehouses: u32,
+    pub(super) constants: NuRandConstants,
+}
+
+/// What the threads of a run share.
+pub(super) struct Shared {
+    pub(super) options: RunOptions,
+    pub(super) lot: Lot,
+    pub(super) ack_log: Option<AckLog>,
+    /// Where threads tell their cuts, when somebody asked for them.
+    pub(super) cutter: Option<Cutter>,
+    pub(super) series: std::sync::Arc<Series>,
+    /// `None` until all sessions are open; then the schedule, or `Some(None)`: never.
+    pub(super) start: watch::Sender<Option<Option<Schedule>>>,
+    pub(super) stop: AtomicBool,
+    pub(super) connected: AtomicU64,
+    pub(super) orders: AtomicU64,
+    pub(super) connection_losses: AtomicU64,
+    pub(super) unfinished: AtomicU64,
+    /// When a transaction last succeeded, in milliseconds since `began`.
+    success_ms: AtomicU64,
+    told: AtomicU64,
+    troubles: Mutex<Vec<String>>,
+    failed: Mutex<Option<OrdersError>>,
+    began: Instant,
+}
+
+impl Shared {
+    pub(super) fn new(options: &RunOptions, lot: Lot, ack_log: Option<AckLog>, cutter: Option<Cutter>) -> Self {
+        let seconds = usize::try_from(options.measured_s).unwrap_or(usize::MAX);
+        Self {
+            options: options.clone(),
+            lot,
+            ack_log,
+            cutter,
+            series: std::sync::Arc::new(Series::new(seconds, lot.threads)),
+            start: watch::channel(None).0,
+            stop: AtomicBool::new(false),
+            connected: AtomicU64::new(0),
+            orders: AtomicU64::new(0),
+            connection_losses: AtomicU64::new(0),
+            unfinished: AtomicU64::new(0),
+            success_ms: AtomicU64::new(0),
+            told: AtomicU64::new(0),
+            troubles: Mutex::new(Vec::new()),
+            failed: Mutex::new(None),
+            began: Instant::now(),
+        }
+    }
+
+    pub(super) fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Ends the run; the first failure is the one reported.
+    pub(super) fn fail(&self, error: OrdersError) {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn take_failure(&self) -> Option<OrdersError> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Notes a trouble for the user, unless there were too many already.
+    pub(super) fn trouble(&self, text: impl FnOnce() -> String) {
+        if self.told.fetch_add(1, Ordering::Relaxed) < ERRORS_PRINTED_MAX {
+            self.troubles.lock().unwrap_or_else(PoisonError::into_inner).push(text());
+        }
+    }
+
+    pub(super) fn take_troubles(&self) -> Vec<String> {
+        std::mem::take(&mut *self.troubles.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Notes that a transaction succeeded at `now`.
+    pub(super) fn succeeded(&self, now: Instant) {
+        self.success_ms.store(self.since_began_ms(now), Ordering::Relaxed);
+    }
+
+    pub(super) fn silence(&self) -> Duration {
+        let last_ms = self.success_ms.load(Ordering::Relaxed);
+        Duration::from_millis(self.since_began_ms(Instant::now()).saturating_sub(last_ms))
+    }
+
+    fn since_began_ms(&self, now: Instant) -> u64 {
+        u64::try_from(now.saturating_duration_since(self.began).as_millis()).unwrap_or(u64::MAX)
+    }
+}

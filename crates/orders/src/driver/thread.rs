@@ -1,0 +1,111 @@
+//! One thread of a run: its sessions, each a task, and what keeps their time.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use tokio::task::{JoinSet, LocalSet, spawn_local};
+
+use super::desk::Desk;
+use super::release::release;
+use super::shared::Shared;
+use super::worker::Worker;
+use crate::cuts::keep_time;
+use crate::database::Database;
+use crate::error::OrdersError;
+use crate::limits::GRACE_S;
+use crate::measure::Measure;
+
+/// How often the end of the run and of a second is looked for.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Runs the share of thread number `thread` to its end; `None` when the run never started.
+pub(super) fn run<D: Database>(database: &D, shared: &Arc<Shared>, thread: u32) -> Option<Measure> {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            shared.fail(OrdersError::Thread { what: format!("a thread of the driver: {error}") });
+            return None;
+        }
+    };
+    runtime.block_on(LocalSet::new().run_until(drive(database, shared, thread)))
+}
+
+async fn drive<D: Database>(database: &D, shared: &Arc<Shared>, thread: u32) -> Option<Measure> {
+    let sessions = open_sessions(database, shared, thread).await?;
+    let mut start = shared.start.subscribe();
+    let schedule = (*start.wait_for(Option::is_some).await.ok()?)??;
+    let desk = Rc::new(Desk::new(shared, schedule, thread));
+    let mut helpers = vec![spawn_local(tick(Rc::clone(&desk)))];
+    if let Some(cutter) = &shared.cutter {
+        let (from, upto) = (schedule.measure_from, schedule.measure_upto);
+        helpers.push(spawn_local(keep_time(desk.shared_measure(), cutter.every_s(), from, upto)));
+    }
+    let releasing = Rc::clone(&desk);
+    helpers.push(spawn_local(async move {
+        let shared = Arc::clone(&releasing.shared);
+        if let Err(error) = release(releasing, thread).await {
+            shared.fail(OrdersError::Thread { what: format!("a timer of the driver: {error}") });
+        }
+    }));
+    let mut workers = JoinSet::new();
+    for (number, session) in sessions {
+        workers.spawn_local(Worker::new(number, database.clone(), Rc::clone(&desk), session).run());
+    }
+    wait_for(workers, &desk).await;
+    for helper in helpers {
+        helper.abort();
+        // Ended or aborted: either way it no longer holds the desk.
+        let _ = helper.await;
+    }
+    Rc::into_inner(desk)?.close()
+}
+
+async fn open_sessions<D: Database>(database: &D, shared: &Shared, thread: u32) -> Option<Vec<(u32, D::Terminal)>> {
+    let mut sessions = Vec::new();
+    for number in (thread..shared.lot.connections).step_by(shared.lot.threads as usize) {
+        if shared.stopped() {
+            return None;
+        }
+        match database.terminal().await {
+            Ok(session) => sessions.push((number, session)),
+            Err(error) => {
+                shared.fail(error);
+                return None;
+            }
+        }
+        shared.connected.fetch_add(1, Ordering::Relaxed);
+    }
+    Some(sessions)
+}
+
+/// Waits for the sessions to end; what is still running when the grace ends is given up: its
+/// statement hangs in the database, and closing the session ends it.
+async fn wait_for(mut workers: JoinSet<()>, desk: &Desk) {
+    let grace_ends = desk.schedule.measure_upto + Duration::from_secs(GRACE_S);
+    let all = async {
+        while let Some(ended) = workers.join_next().await {
+            if let Err(error) = ended {
+                desk.shared.fail(OrdersError::Thread { what: format!("a session of the driver: {error}") });
+            }
+        }
+    };
+    if tokio::time::timeout_at(grace_ends.into(), all).await.is_err() {
+        desk.shared.unfinished.fetch_add(u64::from(desk.in_flight()), Ordering::Relaxed);
+        workers.shutdown().await;
+    }
+}
+
+/// Turns the seconds of the series, also when nothing ends for long, and wakes sessions that wait for
+/// work when there will be none.
+async fn tick(desk: Rc<Desk>) {
+    loop {
+        let now = Instant::now();
+        desk.measure().tell_series(now);
+        if desk.is_over(now) {
+            return desk.wake_all();
+        }
+        tokio::time::sleep_until((now + TICK).min(desk.schedule.measure_upto).into()).await;
+    }
+}

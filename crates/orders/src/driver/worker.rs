@@ -1,0 +1,242 @@
+//! One session: takes what is due and carries it out, through retries, errors and lost connections.
+
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::desk::Desk;
+use super::queue::{QueuedDelivery, Work};
+use super::terminal::{Drawn, Rest};
+use crate::checks::AcknowledgedOrder;
+use crate::database::{Database, Failure, Terminal as Session};
+use crate::error::OrdersError;
+use crate::limits::{BACKOFF_MS_MAX, BACKOFF_MS_MIN, ERRORS_IN_A_ROW_MAX, RETRIES_MAX, SILENCE_S_MAX};
+use crate::measure::{Ended, Moments};
+use crate::mix::Kind;
+
+/// One session of a thread.
+pub(super) struct Worker<D: Database> {
+    number: u32,
+    database: D,
+    desk: Rc<Desk>,
+    session: Option<D::Terminal>,
+    drawn: Drawn,
+    errors_in_a_row: u32,
+}
+
+/// What a transaction came to, beyond having been committed.
+enum Done {
+    Order(AcknowledgedOrder),
+    OrderRolledBack,
+    Delivered(u32),
+    Nothing,
+}
+
+/// What a session is at.
+#[derive(Clone, Copy)]
+struct Task {
+    kind: Kind,
+    /// When it was due, or queued when it is a delivery behind the terminals.
+    due: Instant,
+    behind: bool,
+}
+
+impl<D: Database> Worker<D> {
+    /// Session number `number`.
+    pub(super) fn new(number: u32, database: D, desk: Rc<Desk>, session: D::Terminal) -> Self {
+        Self { number, database, desk, session: Some(session), drawn: Drawn::default(), errors_in_a_row: 0 }
+    }
+
+    /// Works until the run is over; an error ends the run.
+    pub(super) async fn run(mut self) {
+        loop {
+            let now = Instant::now();
+            if self.desk.is_over(now) {
+                return;
+            }
+            let outcome = match self.desk.take(now) {
+                Some(work) => self.work(work, now).await,
+                None => {
+                    self.desk.wait().await;
+                    Ok(())
+                }
+            };
+            if let Err(error) = outcome {
+                return self.desk.shared.fail(error);
+            }
+        }
+    }
+
+    async fn work(&mut self, work: Work, now: Instant) -> Result<(), OrdersError> {
+        self.desk.begin();
+        match work {
+            Work::Terminal(due) => {
+                let kind = self.desk.draw(due.terminal, &mut self.drawn);
+                let ended = if kind == Kind::Delivery && self.desk.shared.options.deferred_deliveries {
+                    self.queue_delivery(due.due, now);
+                    now
+                } else {
+                    self.carry_out(Task { kind, due: due.due, behind: false }).await?
+                };
+                self.desk.ended(due, kind, ended);
+            }
+            Work::Delivery(QueuedDelivery { input, queued }) => {
+                self.drawn.rest = Rest::Delivery(input);
+                self.carry_out(Task { kind: Kind::Delivery, due: queued, behind: true }).await?;
+            }
+        }
+        self.desk.end();
+        if self.session.is_none() { self.reconnect().await } else { Ok(()) }
+    }
+
+    /// The part of a deferred Delivery that its terminal waits for.
+    fn queue_delivery(&self, due: Instant, now: Instant) {
+        let Rest::Delivery(input) = self.drawn.rest else { return };
+        self.desk.measure().record(Kind::Delivery, Moments { due, sent: now, ended: now }, Ended::Committed);
+        self.desk.queue_delivery(QueuedDelivery { input, queued: now });
+    }
+
+    /// One transaction to its end, which is returned; an error ends the run.
+    async fn carry_out(&mut self, task: Task) -> Result<Instant, OrdersError> {
+        let sent = Instant::now();
+        let mut retries = 0;
+        loop {
+            let Some(session) = &mut self.session else { return Ok(sent) };
+            let outcome = send(session, &self.drawn).await;
+            let ended = Instant::now();
+            match outcome {
+                Ok(done) => self.note(task, &done, Moments { due: task.due, sent, ended })?,
+                Err(Failure::Retry(_)) if retries < RETRIES_MAX && !self.desk.shared.stopped() => {
+                    retries += 1;
+                    self.desk.measure().retry(task.kind, ended);
+                    continue;
+                }
+                Err(Failure::Lost(error)) => self.note_loss(error)?,
+                Err(Failure::Retry(error) | Failure::Error(error)) => {
+                    self.note_error(task.kind, error, Moments { due: task.due, sent, ended })?;
+                }
+            }
+            return Ok(ended);
+        }
+    }
+
+    fn note(&mut self, task: Task, done: &Done, at: Moments) -> Result<(), OrdersError> {
+        self.errors_in_a_row = 0;
+        let shared = &self.desk.shared;
+        shared.succeeded(at.ended);
+        let how = if matches!(done, Done::OrderRolledBack) { Ended::RolledBack } else { Ended::Committed };
+        if let Done::Order(order) = done {
+            shared.orders.fetch_add(1, Ordering::Relaxed);
+            if let Some(log) = &shared.ack_log {
+                log.append(*order)?;
+            }
+        }
+        let mut measure = self.desk.measure();
+        let counts =
+            if task.behind { measure.delivery_completed(task.due, at.ended) } else { measure.record(task.kind, at, how) };
+        if !counts {
+            return Ok(());
+        }
+        match &self.drawn.rest {
+            Rest::NewOrder => measure.drew_order(&self.drawn.order),
+            Rest::Payment(input) => {
+                measure.drew_payment(input.customer_warehouse != input.warehouse);
+                measure.drew_customer(input.customer);
+            }
+            Rest::OrderStatus(input) => measure.drew_customer(input.customer),
+            Rest::Delivery(_) | Rest::StockLevel(_) => {}
+        }
+        if let Done::Delivered(districts) = done {
+            measure.delivered(*districts);
+        }
+        Ok(())
+    }
+
+    fn note_error(&mut self, kind: Kind, error: OrdersError, at: Moments) -> Result<(), OrdersError> {
+        self.desk.measure().record(kind, at, Ended::Error);
+        self.errors_in_a_row += 1;
+        let session = self.number;
+        if self.errors_in_a_row >= ERRORS_IN_A_ROW_MAX {
+            let (count, source) = (self.errors_in_a_row, Box::new(error));
+            return Err(OrdersError::ErrorsInARow { session, count, source });
+        }
+        self.desk.shared.trouble(|| format!("{} of session {session}: {}", kind.name(), chain(&error)));
+        Ok(())
+    }
+
+    /// The connection is gone; whether its transaction was committed is not known.
+    fn note_loss(&mut self, error: OrdersError) -> Result<(), OrdersError> {
+        self.session = None;
+        let (shared, session) = (&self.desk.shared, self.number);
+        if !shared.options.reconnect {
+            return Err(OrdersError::ConnectionLost { session, source: Box::new(error) });
+        }
+        shared.connection_losses.fetch_add(1, Ordering::Relaxed);
+        shared.trouble(|| format!("session {session} lost its connection: {}", chain(&error)));
+        Ok(())
+    }
+
+    /// Opens the session again with growing pauses, until the run ends or silence lasts too long.
+    async fn reconnect(&mut self) -> Result<(), OrdersError> {
+        let mut pause_ms = BACKOFF_MS_MIN;
+        loop {
+            if self.desk.is_over(Instant::now()) {
+                return Ok(());
+            }
+            match self.database.terminal().await {
+                Ok(session) => {
+                    self.session = Some(session);
+                    return Ok(());
+                }
+                Err(source) => {
+                    let silence = self.desk.shared.silence();
+                    if silence >= Duration::from_secs(SILENCE_S_MAX) {
+                        let (seconds, source) = (silence.as_secs(), Box::new(source));
+                        return Err(OrdersError::Silence { seconds, source });
+                    }
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+            pause_ms = (pause_ms * 2).min(BACKOFF_MS_MAX);
+        }
+    }
+}
+
+async fn send<S: Session>(session: &mut S, drawn: &Drawn) -> Result<Done, Failure> {
+    Ok(match &drawn.rest {
+        Rest::NewOrder => {
+            let input = &drawn.order;
+            let answer = session.new_order(input).await?;
+            if answer.committed {
+                Done::Order(AcknowledgedOrder { warehouse: input.warehouse, district: input.district, order: answer.order })
+            } else {
+                Done::OrderRolledBack
+            }
+        }
+        Rest::Payment(input) => {
+            session.payment(input).await?;
+            Done::Nothing
+        }
+        Rest::OrderStatus(input) => {
+            session.order_status(input).await?;
+            Done::Nothing
+        }
+        Rest::Delivery(input) => Done::Delivered(session.delivery(input).await?.delivered),
+        Rest::StockLevel(input) => {
+            session.stock_level(input).await?;
+            Done::Nothing
+        }
+    })
+}
+
+/// An error with its causes on one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

@@ -1,9 +1,11 @@
 //! The client of one export: mounting it, and the way every typed call takes.
 
+use crate::activity::SlotUse;
 use crate::channel::{Channel, Exchange};
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::export;
+use crate::gate::{Gate, Held};
 use crate::limits::{DIRECTORY_BYTES, IO_BYTES_MAX, JUKEBOX_MS_MAX, JUKEBOX_MS_MIN};
 use crate::link::{Fault, Link, NFS, Patience};
 use crate::pool::Pool;
@@ -73,7 +75,10 @@ pub struct Client {
     pub(crate) link: Link,
     pub(crate) pool: Pool,
     pub(crate) parts: MountParts,
-    pub(crate) slot_count: usize,
+    /// `rtmax` and `wtmax` of the server, which the URL may lower.
+    offered: (u32, u32),
+    /// Most calls outstanding, where old clients' limit is asked for.
+    pub(crate) gate: Option<Gate>,
     pub(crate) always_stable: bool,
     pub(crate) tally: Tally,
     /// Connections that had been made when the server last showed its verifier.
@@ -102,8 +107,8 @@ impl Client {
         let mut parts = MountParts {
             server: mounted.nfs,
             root: mounted.root,
-            rtmax: url.options.read_bytes_max,
-            wtmax: url.options.write_bytes_max,
+            rtmax: IO_BYTES_MAX,
+            wtmax: IO_BYTES_MAX,
             dtpref: DIRECTORY_BYTES,
             fsid: 0,
         };
@@ -132,10 +137,19 @@ impl Client {
         self.parts
     }
 
+    /// The same without what the URL asks for: what another process may begin from.
+    pub(crate) const fn offered(&self) -> MountParts {
+        let (rtmax, wtmax) = self.offered;
+        MountParts { rtmax, wtmax, ..self.parts }
+    }
+
     /// To be called in a child after fork, async-signal-safe: the parent's connections are never used again.
     pub fn after_fork_child(&self) {
         socket::forked();
         self.pool.leave_parent();
+        if let Some(gate) = &self.gate {
+            gate.leave_parent();
+        }
     }
 
     /// What was called so far.
@@ -162,11 +176,18 @@ impl Client {
             link.resend_after = link.resend_after.min(export::MOUNT_ANSWER);
         }
         let always_stable = url.options.stable == crate::options::StablePolicy::Always;
+        let offered = (parts.rtmax, parts.wtmax);
+        let parts = MountParts {
+            rtmax: parts.rtmax.min(url.options.read_bytes_max()),
+            wtmax: parts.wtmax.min(url.options.write_bytes_max()),
+            ..parts
+        };
         Self {
             link,
-            pool: Pool::new(),
+            pool: Pool::new(url.options.channel_count),
             parts,
-            slot_count: url.options.slot_count,
+            offered,
+            gate: url.options.slot_count.and_then(|count| Gate::alone(count).ok()),
             always_stable,
             tally: Tally::default(),
             proven: AtomicU64::new(0),
@@ -220,16 +241,29 @@ impl Client {
         let mut resent = false;
         let mut pause = Jukebox::new();
         loop {
+            let slots = self.admit(1);
             resent |= self.pool.with(|channel| {
                 channel.begin();
                 channel.add(&self.link, procedure.number(), arguments, 0..0);
                 channel.run(&self.link, &mut single)
             })?;
+            drop(slots); // not held while waiting
             if single.status != NfsStatus::JukeBox {
                 return Ok(resent);
             }
             pause.wait();
         }
+    }
+
+    /// Leave to send calls: up to `wanted` together. Where no limit is asked for, none is kept.
+    pub(crate) fn admit(&self, wanted: usize) -> Option<Held<'_>> {
+        self.gate.as_ref().map(|gate| gate.enter(wanted))
+    }
+
+    /// Calls outstanding, of this process or of all that share the mount; none without a limit.
+    #[must_use]
+    pub fn slots(&self) -> Option<SlotUse> {
+        self.gate.as_ref().map(|gate| SlotUse::of(gate.table()))
     }
 
     pub(crate) fn incomplete(&self, what: &'static str) -> Error {

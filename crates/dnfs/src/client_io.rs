@@ -3,6 +3,7 @@
 use crate::channel::Exchange;
 use crate::client::{Client, Jukebox};
 use crate::error::{Error, ProtocolError};
+use crate::gate::Held;
 use crate::limits::{PROTOCOL_ERRORS_MAX, SLOTS_MAX};
 use crate::link::Fault;
 use crate::scatter::{ReceiveList, copy_in, copy_out, total};
@@ -92,7 +93,9 @@ impl Client {
         let mut idle_rounds = 0;
         loop {
             let mut exchange = Reads::<N> { bufs: &mut *bufs, parts: no_parts() };
-            let count = cut(done.bytes..wanted, self.parts.rtmax, self.slot_count, &mut exchange.parts);
+            let slots = self.admit(calls(done.bytes..wanted, self.parts.rtmax));
+            let slot_count = slots.as_ref().map_or(SLOTS_MAX, Held::count);
+            let count = cut(done.bytes..wanted, self.parts.rtmax, slot_count, &mut exchange.parts);
             self.tally.read_calls.fetch_add(count as u64, Ordering::Relaxed);
             self.pool.with(|channel| {
                 channel.begin();
@@ -103,6 +106,7 @@ impl Client {
                 }
                 channel.run(&self.link, &mut exchange)
             })?;
+            drop(slots);
             let before = done.bytes;
             let mut refused = None;
             for part in exchange.parts.iter().take(count) {
@@ -165,7 +169,9 @@ impl Client {
         loop {
             let before = all.map_or(0, |done| done.bytes);
             let mut exchange = Writes::<N> { bufs, parts: no_parts() };
-            let count = cut(before..wanted, self.parts.wtmax, self.slot_count, &mut exchange.parts);
+            let slots = self.admit(calls(before..wanted, self.parts.wtmax));
+            let slot_count = slots.as_ref().map_or(SLOTS_MAX, Held::count);
+            let count = cut(before..wanted, self.parts.wtmax, slot_count, &mut exchange.parts);
             self.tally.write_calls.fetch_add(count as u64, Ordering::Relaxed);
             self.pool.with(|channel| {
                 channel.begin();
@@ -177,6 +183,7 @@ impl Client {
                 }
                 channel.run(&self.link, &mut exchange)
             })?;
+            drop(slots);
             let mut refused = None;
             for part in exchange.parts.iter().take(count) {
                 match part.outcome {
@@ -258,6 +265,11 @@ fn add_written(all: Option<WriteDone>, written: &Written) -> WriteDone {
             attr: attributes.or(done.attr),
         },
     }
+}
+
+/// Calls that a range takes; an empty one takes one.
+fn calls(range: Range<usize>, bytes_max: u32) -> usize {
+    range.len().div_ceil(bytes_max as usize).max(1)
 }
 
 /// Cuts a range into calls of at most `bytes_max`, as many as fit in flight; how many. An empty range is one call.

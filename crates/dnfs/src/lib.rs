@@ -8,6 +8,7 @@
 //! writing or committing, no lock that a signal handler could find taken.
 #![deny(unsafe_code)]
 
+pub mod activity;
 pub mod limits;
 pub mod options;
 pub mod url;
@@ -21,6 +22,7 @@ mod connection;
 mod credentials;
 mod error;
 mod export;
+mod gate;
 mod heal;
 mod link;
 pub mod mount;

@@ -8,6 +8,19 @@ pub const CHANNELS_MAX: usize = 64;
 /// Calls in flight on one channel for one large read or write. 16 transfers of 64 KiB fill any path this client is for,
 /// and stay far below the 128 that servers take per connection.
 pub const SLOTS_MAX: usize = 16;
+/// Calls outstanding of a whole mount that `slots=` can ask for: 8 times what servers take per connection. A limit is
+/// looked for by a scan of the table.
+pub const CALL_SLOTS_MAX: usize = 1024;
+/// Processes that can hold a slot or a writer's lock at once: databases have some hundreds.
+pub const MEMBERS_MAX: usize = 1024;
+/// Longest sleep of one who waits for a slot or a writer, in ms; then he looks whether the holder is dead.
+pub const GATE_LOOK_MS: u64 = 20;
+/// Sizes told apart in the counters of calls: 512 bytes to 1 MiB.
+pub const SIZE_COUNT: usize = 12;
+/// Steps in each power of two of the latency counters: a time is known to 6 %, and its middle to 3 %.
+pub const LATENCY_STEPS: usize = 16;
+/// Places of the latency counters: 1 us to 137 s.
+pub const LATENCY_COUNT: usize = 27 * LATENCY_STEPS;
 /// Largest READ or WRITE sent, in bytes.
 pub const IO_BYTES_MAX: u32 = TRANSFER_BYTES_MAX;
 /// Room for the head of a READ, WRITE or COMMIT call, in bytes: mark, RPC header, credential, handle, numbers.
@@ -75,6 +88,7 @@ pub const LOOKUP_ROUNDS_MAX: u32 = 4;
 /// Times a listing begins anew because the directory changed under it.
 pub const LISTING_ROUNDS_MAX: u32 = 8;
 
+const _: () = assert!(512 << (SIZE_COUNT - 1) == IO_BYTES_MAX as usize);
 const _: () = assert!(SLOTS_MAX * IO_HEAD_BYTES_MAX <= SEND_BYTES_MAX);
 const _: () = assert!(IO_HEAD_BYTES_MAX + 2 * NAME_BYTES_MAX + PATH_BYTES_MAX + 128 <= SEND_BYTES_MAX);
 const _: () = assert!((DIRECTORY_BYTES as usize) < RECEIVE_BYTES_MAX);

@@ -1,6 +1,6 @@
 //! Options of a mount: the query of an NFS URL, in the spelling of libnfs where it has one.
 
-use crate::limits::{IO_BYTES_MAX, SLOTS_MAX};
+use crate::limits::{CALL_SLOTS_MAX, CHANNELS_MAX, IO_BYTES_MAX};
 use crate::url::UrlError;
 use std::time::Duration;
 
@@ -27,8 +27,14 @@ pub struct Options {
     pub read_bytes_max: u32,
     /// Largest WRITE, in bytes; the server may lower it.
     pub write_bytes_max: u32,
-    /// Calls in flight for one large read or write.
-    pub slot_count: usize,
+    /// Largest READ and WRITE of a client of an older generation, in bytes: under it, whatever `rsize` and `wsize` say.
+    pub split_bytes: Option<u32>,
+    /// Most calls outstanding of the whole mount, all processes together; none: no such limit.
+    pub slot_count: Option<usize>,
+    /// Connections of one process.
+    pub channel_count: usize,
+    /// A file has one writer at a time, and no reader meanwhile.
+    pub one_writer: bool,
     /// User to act as, instead of the caller.
     pub uid: Option<u32>,
     /// Group to act as, instead of the caller's.
@@ -54,7 +60,10 @@ impl Default for Options {
             nfs_port: None,
             read_bytes_max: IO_BYTES_MAX,
             write_bytes_max: IO_BYTES_MAX,
-            slot_count: SLOTS_MAX,
+            split_bytes: None,
+            slot_count: None,
+            channel_count: CHANNELS_MAX,
+            one_writer: false,
             uid: None,
             gid: None,
             stable: StablePolicy::Auto,
@@ -73,7 +82,11 @@ const KEYS: &[&str] = &[
     "mountport",
     "rsize",
     "wsize",
+    "split",
     "slots",
+    "channels",
+    "nconnect",
+    "writers",
     "stable",
     "uid",
     "gid",
@@ -101,6 +114,18 @@ const KEYS: &[&str] = &[
 ];
 
 impl Options {
+    /// Largest READ to be sent, in bytes; the server may lower it.
+    #[must_use]
+    pub fn read_bytes_max(&self) -> u32 {
+        self.read_bytes_max.min(self.split_bytes.unwrap_or(IO_BYTES_MAX))
+    }
+
+    /// Largest WRITE to be sent, in bytes; the server may lower it.
+    #[must_use]
+    pub fn write_bytes_max(&self) -> u32 {
+        self.write_bytes_max.min(self.split_bytes.unwrap_or(IO_BYTES_MAX))
+    }
+
     /// Takes one `key=value` (or bare `key`) of a query.
     ///
     /// # Errors
@@ -115,9 +140,21 @@ impl Options {
             "mountport" => self.mount_port = Some(port()?),
             "rsize" => self.read_bytes_max = bytes().ok_or_else(|| bad("a size such as 1MiB"))?.min(IO_BYTES_MAX),
             "wsize" => self.write_bytes_max = bytes().ok_or_else(|| bad("a size such as 1MiB"))?.min(IO_BYTES_MAX),
+            "split" => self.split_bytes = Some(bytes().ok_or_else(|| bad("a size such as 8k"))?.min(IO_BYTES_MAX)),
             "slots" => {
-                let count = number(SLOTS_MAX as u32).filter(|&count| count > 0).ok_or_else(|| bad("1 to 16"))?;
-                self.slot_count = count as usize;
+                let count = number(CALL_SLOTS_MAX as u32).filter(|&count| count > 0).ok_or_else(|| bad("1 to 1024"))?;
+                self.slot_count = Some(count as usize);
+            }
+            "channels" | "nconnect" => {
+                let count = number(CHANNELS_MAX as u32).filter(|&count| count > 0).ok_or_else(|| bad("1 to 64"))?;
+                self.channel_count = count as usize;
+            }
+            "writers" => {
+                self.one_writer = match value {
+                    Some("one") => true,
+                    Some("many") => false,
+                    _ => return Err(bad("one or many")),
+                }
             }
             "uid" => self.uid = Some(number(u32::MAX).ok_or_else(|| bad("a user id"))?),
             "gid" => self.gid = Some(number(u32::MAX).ok_or_else(|| bad("a group id"))?),

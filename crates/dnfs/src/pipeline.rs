@@ -4,6 +4,7 @@
 use crate::client::Client;
 use crate::connection::Connection;
 use crate::error::{Error, ProtocolError};
+use crate::gate::Held;
 use crate::limits::{PIPELINE_BYTES_MIN, PIPELINE_DEPTH_MAX, STRAY_REPLIES_MAX};
 use crate::link::{Fault, Silence};
 use crate::receive::{READ_HEAD_BYTES, parse, receive};
@@ -15,6 +16,7 @@ use nfs_proto::nfs3::{FileHandle, Procedure, ReadArgs, ReadResult, StableHow, Wr
 use nfs_proto::record::{self, Framed};
 use nfs_proto::rpc::{ReplyHeader, ReplyStatus};
 use nfs_proto::xdr::{Decode, Encode, Reader, Writer, padding};
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -34,7 +36,7 @@ pub struct Answer<'a> {
     pub offset: u64,
     /// What was read, where it was received; empty for a write.
     pub data: &'a [u8],
-    /// From the send to the receive that brought the reply.
+    /// From the send to the receive that brought the reply; where calls outstanding are limited, from when it was made.
     pub latency: Duration,
 }
 
@@ -42,12 +44,13 @@ pub struct Answer<'a> {
 const SLOT_BITS: u32 = 10;
 const _: () = assert!(PIPELINE_DEPTH_MAX == 1 << SLOT_BITS);
 
-#[derive(Clone, Debug)]
-struct Slot {
+#[derive(Debug)]
+struct Slot<'c> {
     xid: u32,
     offset: u64,
-    sent: Instant,
+    sent: Instant, // or made, where a call may have to wait before it is sent
     open: bool,
+    held: Option<Held<'c>>,
 }
 
 /// Calls of one kind and size on one file, `depth` of them in flight.
@@ -59,8 +62,9 @@ pub struct Pipeline<'c> {
     work: Work,
     payload: Vec<u8>, // of every WRITE
     io_bytes: u32,
-    slots: Vec<Slot>,
-    heads: Vec<u8>, // of the calls to be sent, one behind the other
+    slots: Vec<Slot<'c>>,
+    waiting: VecDeque<usize>, // slots whose call has no leave to be sent yet
+    heads: Vec<u8>,           // of the calls to be sent, one behind the other
     head_bytes: usize,
     received: Region,
     pending: std::ops::Range<usize>, // of it
@@ -90,7 +94,7 @@ impl Client {
         };
         let bytes = PIPELINE_BYTES_MIN.max(2 * RECORD_BYTES_MAX);
         let received = Region::map(bytes).map_err(|source| Error::Local { action: "map a receive buffer", source })?;
-        let idle = Slot { xid: 0, offset: 0, sent: Instant::now(), open: false };
+        let idle = |_| Slot { xid: 0, offset: 0, sent: Instant::now(), open: false, held: None };
         Ok(Pipeline {
             client: self,
             connection: Connection::new(),
@@ -98,7 +102,8 @@ impl Client {
             work,
             payload,
             io_bytes,
-            slots: vec![idle; depth],
+            slots: (0..depth).map(idle).collect(),
+            waiting: VecDeque::new(),
             heads: Vec::new(),
             head_bytes: 0,
             received,
@@ -135,6 +140,7 @@ impl Pipeline<'_> {
         }
         let mut silence = Silence::default();
         loop {
+            self.admit();
             self.send(&mut silence)?;
             if !self.slots.iter().any(|slot| slot.open) {
                 return Ok(());
@@ -165,13 +171,37 @@ impl Pipeline<'_> {
             Work::Write(_) => tally.write_calls.fetch_add(1, Ordering::Relaxed),
         };
         let (xid, offset) = (slot.xid, slot.offset);
-        self.append(xid, offset);
+        if self.client.gate.is_none() {
+            self.append(xid, offset);
+        } else {
+            slot.sent = Instant::now();
+            self.waiting.push_back(index);
+        }
+    }
+
+    /// Lets calls that wait go out as far as the mount's limit allows; waits only when nothing is in flight.
+    fn admit(&mut self) {
+        let Some(gate) = &self.client.gate else { return };
+        while let Some(&index) = self.waiting.front() {
+            let held = match gate.attempt(1) {
+                None if self.slots.iter().any(|slot| slot.held.is_some()) => return,
+                None => gate.enter(1),
+                Some(held) => held,
+            };
+            self.waiting.pop_front();
+            if let Some(slot) = self.slots.get_mut(index) {
+                slot.held = Some(held);
+                let (xid, offset) = (slot.xid, slot.offset);
+                self.append(xid, offset);
+            }
+        }
     }
 
     /// After a lost connection: every call in flight is to be sent again.
     fn reopen(&mut self) {
         self.heads.clear();
-        let open: Vec<(u32, u64)> = self.slots.iter().filter(|slot| slot.open).map(|slot| (slot.xid, slot.offset)).collect();
+        let sent = |slot: &&Slot<'_>| slot.open && (self.client.gate.is_none() || slot.held.is_some());
+        let open: Vec<(u32, u64)> = self.slots.iter().filter(sent).map(|slot| (slot.xid, slot.offset)).collect();
         self.client.link.resends.fetch_add(open.len() as u64, Ordering::Relaxed);
         for (xid, offset) in open {
             self.append(xid, offset);
@@ -205,7 +235,7 @@ impl Pipeline<'_> {
         let mask = (1 << SLOT_BITS) - 1;
         for head in self.heads.chunks_exact(self.head_bytes) {
             let xid = head.get(4..8).and_then(|bytes| bytes.first_chunk()).map_or(0, |bytes| u32::from_be_bytes(*bytes));
-            if let Some(slot) = self.slots.get_mut((xid & mask) as usize) {
+            if let Some(slot) = self.slots.get_mut((xid & mask) as usize).filter(|slot| slot.held.is_none()) {
                 slot.sent = now;
             }
         }
@@ -278,6 +308,7 @@ impl Pipeline<'_> {
                 continue;
             };
             slot.open = false;
+            slot.held = None;
             let tally = &self.client.tally;
             match self.work {
                 Work::Read => tally.read_bytes.fetch_add(data.len() as u64, Ordering::Relaxed),

@@ -98,7 +98,8 @@ impl UrlError {
             }
             Self::Key { nearest: Some(nearest), .. } => Some(format!("did you mean {nearest}?")),
             Self::Key { .. } => Some(
-                "options are rsize, wsize, slots, stable, uid, gid, nfsport, mountport, timeo, retrans, soft, resvport, noac"
+                "options are rsize, wsize, split, slots, channels, writers, stable, uid, gid, nfsport, mountport, timeo, retrans, soft, \
+                 resvport, noac"
                     .into(),
             ),
             _ => None,

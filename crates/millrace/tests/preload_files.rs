@@ -24,11 +24,16 @@ impl World {
 
     /// `millrace exec --mount /db=… -- program`.
     fn exec(&self, program: &str) -> Command {
+        self.exec_with("", program)
+    }
+
+    /// The same with more options of the mount.
+    fn exec_with(&self, options: &str, program: &str) -> Command {
         // A program that waits for ever must fail the test, not stop the run.
         let mut command = Command::new("timeout");
         command.args(["-k", "5", "90"]).arg(millrace().get_program());
         command.env("MILLRACE_PRELOAD", preload_library()).env("LC_ALL", "C").current_dir("/");
-        command.args(["exec", "--mount", &format!("/db={}", self.filer.url), "--", program]);
+        command.args(["exec", "--mount", &format!("/db={}{options}", self.filer.url), "--", program]);
         command
     }
 
@@ -77,13 +82,16 @@ fn compile(scratch: &Scratch, name: &str, options: &[&str]) -> Option<PathBuf> {
 #[test]
 fn c_program_finds_the_same_facts_on_a_mount_as_on_local_disk() {
     let world = World::new("semantics");
-    for options in [&["-O0"][..], &["-O2", "-D_FORTIFY_SOURCE=2"]] {
+    // The second time as a client of an old generation: its signal handlers do I/O inside calls, processes are killed.
+    let old = "&slots=1&writers=one&channels=1&split=8k";
+    for (options, limits) in [(&["-O0"][..], ""), (&["-O2", "-D_FORTIFY_SOURCE=2"], old)] {
         let Some(program) = compile(&world.scratch, "semantics", options) else { return };
         let local = world.scratch.folder(&format!("local{}", options[0]));
         let oracle = Command::new(&program).arg(&local).output().unwrap();
         assert!(oracle.status.success(), "on local disk: {}", text(&oracle));
         std::fs::create_dir(world.filer.export().join(options[0])).unwrap();
-        let seen = world.exec(program.to_str().unwrap()).arg(format!("/db/{}", options[0])).output().unwrap();
+        let mut seen = world.exec_with(limits, program.to_str().unwrap());
+        let seen = seen.arg(format!("/db/{}", options[0])).output().unwrap();
         assert!(seen.status.success(), "on the mount, {options:?}: {}", text(&seen));
         let (mut there, mut here) = (walk(&world.filer.export().join(options[0])), walk(&local));
         there.sort();

@@ -2,11 +2,14 @@
 
 use nfs_proto::nfs3::{FileHandle, NfsStatus};
 
+use std::sync::Arc;
+
 use super::runtime_dir::RuntimeDir;
 use super::{Mount, MountSpec};
 use crate::client::{Client, MountParts};
 use crate::credentials::Credentials;
 use crate::error::Error;
+use crate::gate::{Gate, Members};
 use crate::segment::{Segment, SegmentError, StoredParts, local};
 use crate::sys::shm::{Errno, FileLock, effective_uid, unlink};
 use crate::url::NfsUrl;
@@ -31,13 +34,19 @@ impl Mount {
         Ok(Self::new(spec, who, client, segment))
     }
 
-    fn new(spec: &MountSpec, who: &Credentials, client: Client, segment: Segment) -> Self {
+    fn new(spec: &MountSpec, who: &Credentials, mut client: Client, segment: Segment) -> Self {
+        let options = &spec.url.options;
+        let members = (options.slot_count.is_some() || options.one_writer)
+            .then(|| Arc::new(Members::shared(segment.memory(), segment.directory().lock_path("members"))));
+        // From here on all processes' calls count; those that mounted were this process' alone.
+        client.gate = options.slot_count.zip(members.clone()).map(|(count, members)| Gate::new(members, count));
         let mount = Self {
             local_path: spec.local_path.clone(),
             who: who.for_url(&spec.url),
             client,
             segment,
             directories: super::Directories::default(),
+            writers: members.filter(|_| options.one_writer),
             stable: spec.url.options.stable,
             shared_use: spec.url.options.no_attribute_cache,
             cell: core::sync::atomic::AtomicU32::new(crate::sys::shm::process_id()),
@@ -86,7 +95,7 @@ fn create(directory: &RuntimeDir, identity: u64, spec: &MountSpec, who: &Credent
         }
     }
     let client = Client::mount(&spec.url, who)?;
-    let segment = Segment::create(directory, identity, &stored_of(&client.parts()))?;
+    let segment = Segment::create(directory, identity, &stored_of(&client.offered()))?;
     Ok((segment, client))
 }
 

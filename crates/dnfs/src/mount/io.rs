@@ -1,6 +1,7 @@
 //! Data of open files: reading, writing, appending, making stable. Nothing here allocates.
 
 use std::io::{IoSlice, IoSliceMut};
+use std::time::Instant;
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
@@ -23,11 +24,14 @@ impl Mount {
     /// # Errors
     /// The server's refusal.
     pub fn read(&self, file: FileRef, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<usize, Error> {
-        let handle = handle_of(self.live(file)?)?;
+        let slot = self.live(file)?;
+        let handle = handle_of(slot)?;
+        let begun = Instant::now();
+        if let Some(members) = &self.writers {
+            members.between_writers(slot);
+        }
         let done = self.client.read(&handle, offset, bufs)?;
-        let cell = self.totals_cell();
-        cell.read_calls.fetch_add(calls(done.bytes, self.client.parts().rtmax), Relaxed);
-        cell.read_bytes.fetch_add(done.bytes as u64, Relaxed);
+        self.cell().reads.note(begun.elapsed(), done.bytes, self.client.parts().rtmax);
         Ok(done.bytes)
     }
 
@@ -67,6 +71,8 @@ impl Mount {
         }
         let handle = handle_of(slot)?;
         let wanted = self.wanted(how);
+        let begun = Instant::now();
+        let writing = self.writing(slot);
         let size_moment = slot.size_moment();
         let done = match self.write_until_held(file, slot, &handle, offset, bufs, wanted) {
             Ok(done) if done.bytes == length => done,
@@ -79,9 +85,8 @@ impl Mount {
         if !slot.size_grew(offset + done.bytes as u64, size_moment) {
             self.refresh_size(file, slot);
         }
-        let cell = self.totals_cell();
-        cell.write_calls.fetch_add(calls(done.bytes, self.client.parts().wtmax), Relaxed);
-        cell.write_bytes.fetch_add(done.bytes as u64, Relaxed);
+        drop(writing);
+        self.cell().writes.note(begun.elapsed(), done.bytes, self.client.parts().wtmax);
         Ok(done.bytes)
     }
 
@@ -151,9 +156,13 @@ impl Mount {
         let verifiers = self.segment.verifiers();
         while let Some(ticket) = slot.commit_starts(verifiers) {
             let epoch = slot.loss_epoch();
-            self.totals_cell().commit_calls.fetch_add(1, Relaxed);
+            let begun = Instant::now();
+            let writing = self.writing(slot);
             let moment = slot.attr_moment();
-            let (verifier, attr) = self.client.commit(&handle_of(slot)?).inspect_err(|_| slot.commit_refused(ticket))?;
+            let answer = self.client.commit(&handle_of(slot)?);
+            drop(writing);
+            self.cell().commits.note_call(begun.elapsed());
+            let (verifier, attr) = answer.inspect_err(|_| slot.commit_refused(ticket))?;
             if let Some(attr) = attr {
                 slot.attr_apply(file.generation, record_of(&attr), moment);
             }
@@ -239,11 +248,6 @@ impl Mount {
             Durability::FileSync => StableHow::FileSync,
         }
     }
-}
-
-/// Calls that this many bytes took.
-fn calls(bytes: usize, bytes_max: u32) -> u64 {
-    (bytes as u64).div_ceil(u64::from(bytes_max.max(1))).max(1)
 }
 
 fn number(verifier: WriteVerifier) -> u64 {

@@ -34,15 +34,18 @@ pub use walk::{Entry, Object, Walk};
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 use std::path::Path;
+use std::sync::Arc;
 
 use nfs_proto::nfs3::{FileHandle, NfsStatus};
 
+use crate::activity::Activity;
 use crate::client::Client;
 use crate::credentials::Credentials;
 use crate::error::Error;
+use crate::gate::{Members, Writing};
 use crate::options::StablePolicy;
 use crate::segment::Segment;
-use crate::segment::layout::{Slot, TOTALS_COUNT, TotalsCell};
+use crate::segment::layout::{ActivityCell, CELL_COUNT, Slot};
 use directories::Directories;
 
 /// A mount, attached by this process.
@@ -53,6 +56,8 @@ pub struct Mount {
     client: Client,
     segment: Segment,
     directories: Directories,
+    /// Where a file has one writer at a time: by whom the locks of files are held.
+    writers: Option<Arc<Members>>,
     stable: StablePolicy,
     /// Other hosts write too: sizes and attributes are asked for each time.
     shared_use: bool,
@@ -140,6 +145,9 @@ impl Mount {
     /// To be called in a child after fork, before anything else here. Async-signal-safe.
     pub fn after_fork_child(&self) {
         self.client.after_fork_child();
+        if let Some(members) = &self.writers {
+            members.leave_parent();
+        }
         self.cell.store(crate::sys::shm::process_id(), Relaxed);
     }
 
@@ -149,8 +157,19 @@ impl Mount {
         totals_of(&self.segment)
     }
 
-    fn totals_cell(&self) -> &TotalsCell {
-        &self.segment.header().totals[self.cell.load(Relaxed) as usize % TOTALS_COUNT]
+    /// The same with sizes, times, slots and waits.
+    #[must_use]
+    pub fn activity(&self) -> Activity {
+        Activity::of(self.segment.cells(), self.segment.call_table())
+    }
+
+    fn cell(&self) -> &ActivityCell {
+        &self.segment.cells()[self.cell.load(Relaxed) as usize % CELL_COUNT]
+    }
+
+    /// Waits until nobody writes to the file, and is its writer until dropped, where only one may be.
+    fn writing<'s>(&self, slot: &'s Slot) -> Option<Writing<'s>> {
+        self.writers.as_ref().and_then(|members| members.writing(slot))
     }
 
     /// The slot of an open file. Its placeholder is locked by the caller's descriptor, so it stays.
@@ -160,13 +179,12 @@ impl Mount {
 }
 
 fn totals_of(segment: &Segment) -> Totals {
-    let cells = &segment.header().totals;
-    cells.iter().fold(Totals::default(), |sum, cell| Totals {
-        read_calls: sum.read_calls + cell.read_calls.load(Relaxed),
-        read_bytes: sum.read_bytes + cell.read_bytes.load(Relaxed),
-        write_calls: sum.write_calls + cell.write_calls.load(Relaxed),
-        write_bytes: sum.write_bytes + cell.write_bytes.load(Relaxed),
-        commit_calls: sum.commit_calls + cell.commit_calls.load(Relaxed),
+    segment.cells().iter().fold(Totals::default(), |sum, cell| Totals {
+        read_calls: sum.read_calls + cell.reads.calls.load(Relaxed),
+        read_bytes: sum.read_bytes + cell.reads.bytes.load(Relaxed),
+        write_calls: sum.write_calls + cell.writes.calls.load(Relaxed),
+        write_bytes: sum.write_bytes + cell.writes.bytes.load(Relaxed),
+        commit_calls: sum.commit_calls + cell.commits.calls.load(Relaxed),
     })
 }
 

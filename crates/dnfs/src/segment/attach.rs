@@ -7,6 +7,7 @@ use super::layout::{Header, LAYOUT_VERSION, MAGIC, SEGMENT_BYTES, SLOT_COUNT, SL
 use super::{Segment, SegmentError, local};
 use crate::mount::runtime_dir::RuntimeDir;
 use crate::sys::shm::{Errno, Mapping, allocate, effective_uid, open, rename, stat, truncate, unlink};
+use std::sync::Arc;
 
 /// What a mount learned from the server, so that the next process needs not ask: plain numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +35,7 @@ impl Segment {
         truncate(&file, SEGMENT_BYTES as u64).map_err(local("size the file"))?;
         allocate(&file, 0, SLOTS_OFFSET as u64).map_err(local("find memory for the index"))?;
         let mapping = Mapping::new(&file, SEGMENT_BYTES).map_err(local("map the file"))?;
-        let segment = Self { mapping, directory: directory.clone() };
+        let segment = Self { mapping: Arc::new(mapping), directory: directory.clone() };
         segment.header().fill(identity, parts);
         rename(&fresh, &directory.segment_path()).map_err(local("name the file"))?;
         Ok(segment)
@@ -66,7 +67,7 @@ impl Segment {
             return Err(SegmentError::Foreign("of the wrong length"));
         }
         let mapping = Mapping::new(&file, SEGMENT_BYTES).map_err(local("map the file"))?;
-        Ok(Some(Self { mapping, directory: directory.clone() }))
+        Ok(Some(Self { mapping: Arc::new(mapping), directory: directory.clone() }))
     }
 
     /// What the process that made the segment learned from the server; none when the header makes no sense.

@@ -1,14 +1,16 @@
-//! Byte layout of the segment file, version 1 (drawn in docs/design/002-segment.md).
+//! Byte layout of the segment file, version 2 (drawn in docs/design/002-segment.md).
 //!
 //! Everything is an atomic integer of the host's byte order: the file never leaves the host's memory. A change of any
 //! field is a new [`LAYOUT_VERSION`].
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
+use crate::limits::{CALL_SLOTS_MAX, LATENCY_COUNT, MEMBERS_MAX, SIZE_COUNT};
+
 /// First eight bytes of a segment.
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"MILLSEG\0");
 /// Version of this layout; processes of different versions refuse each other's segment.
-pub(crate) const LAYOUT_VERSION: u32 = 1;
+pub(crate) const LAYOUT_VERSION: u32 = 2;
 /// Files known at once. PostgreSQL with 10,000 relations keeps about 30,000 files; one slot is 512 bytes, and a slot
 /// never used takes no memory.
 pub(crate) const SLOT_COUNT: u32 = 65_536;
@@ -16,8 +18,8 @@ pub(crate) const SLOT_COUNT: u32 = 65_536;
 pub(crate) const INDEX_COUNT: u32 = SLOT_COUNT * 2;
 /// Write verifiers told apart during one life of the segment: each is one restart of the server that may have lost data.
 pub(crate) const VERIFIER_COUNT: u32 = 4096;
-/// Cells the totals are spread over, so that processes do not fight for one cache line.
-pub(crate) const TOTALS_COUNT: usize = 16;
+/// Cells the counters are spread over, so that processes do not fight for one cache line.
+pub(crate) const CELL_COUNT: usize = 16;
 /// Slots that get memory in one step.
 pub(crate) const GROWTH_SLOTS: u32 = 256;
 /// Locks that names are spread over while they are taken from files.
@@ -27,7 +29,9 @@ pub(crate) const SILLY_NAME_BYTES_MAX: usize = 32;
 
 pub(crate) const VERIFIERS_OFFSET: usize = 8192;
 pub(crate) const INDEX_OFFSET: usize = VERIFIERS_OFFSET + VERIFIER_COUNT as usize * 8;
-pub(crate) const SLOTS_OFFSET: usize = INDEX_OFFSET + INDEX_COUNT as usize * 4;
+pub(crate) const CALLS_OFFSET: usize = INDEX_OFFSET + INDEX_COUNT as usize * 4;
+pub(crate) const CELLS_OFFSET: usize = CALLS_OFFSET + size_of::<CallTable>();
+pub(crate) const SLOTS_OFFSET: usize = (CELLS_OFFSET + CELL_COUNT * size_of::<ActivityCell>()).next_multiple_of(4096);
 pub(crate) const SEGMENT_BYTES: usize = SLOTS_OFFSET + SLOT_COUNT as usize * size_of::<Slot>();
 
 /// Index place never used since the last rebuild.
@@ -90,17 +94,60 @@ pub(crate) struct Header {
     pub(crate) name_changes: AtomicU64,
     /// Nonzero while the holder of that name lock works.
     pub(crate) name_busy: [AtomicU32; NAME_LOCK_COUNT],
-    pub(crate) totals: [TotalsCell; TOTALS_COUNT],
 }
 
-/// One share of the totals, a cache line of its own.
+/// A place to wait at: a word that moves, and whether anybody may be asleep on it.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub(crate) struct Turnstile {
+    pub(crate) event: AtomicU32,
+    pub(crate) waiting: AtomicU32,
+}
+
+/// Calls outstanding of the whole mount, when the mount limits them; and which processes live.
 #[repr(C, align(64))]
-pub(crate) struct TotalsCell {
-    pub(crate) read_calls: AtomicU64,
-    pub(crate) read_bytes: AtomicU64,
-    pub(crate) write_calls: AtomicU64,
-    pub(crate) write_bytes: AtomicU64,
-    pub(crate) commit_calls: AtomicU64,
+pub(crate) struct CallTable {
+    pub(crate) turnstile: Turnstile,
+    /// Limit of the process that took a slot last; 0 when none ever did.
+    pub(crate) limit: AtomicU32,
+    /// Most slots in use at once.
+    pub(crate) most: AtomicU32,
+    /// Calls that took a slot, ns they held it, calls that had to wait for one, and ns they waited.
+    pub(crate) calls: AtomicU64,
+    pub(crate) held_ns: AtomicU64,
+    pub(crate) waits: AtomicU64,
+    pub(crate) wait_ns: AtomicU64,
+    /// Calls that went beyond the limit: made by a signal handler inside a call, or without a sign of life.
+    pub(crate) beyond: AtomicU64,
+    /// Slots taken back from processes that died.
+    pub(crate) reclaimed: AtomicU64,
+    /// Waits for the writer of a file to end, and ns of them.
+    pub(crate) writer_waits: AtomicU64,
+    pub(crate) writer_wait_ns: AtomicU64,
+    /// Who has each slot, 0 when free (gate/members.rs).
+    pub(crate) slots: [AtomicU64; CALL_SLOTS_MAX],
+    /// How often each sign of life was taken: marks of earlier holders are void.
+    pub(crate) incarnations: [AtomicU32; MEMBERS_MAX],
+}
+
+/// Calls of one kind: how many, how large, how long.
+#[repr(C)]
+pub(crate) struct OperationCell {
+    pub(crate) calls: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    pub(crate) ns: AtomicU64,
+    /// Calls on the wire by payload: place n counts those of at most 512 << n bytes.
+    pub(crate) sizes: [AtomicU64; SIZE_COUNT],
+    /// Operations by time (activity.rs).
+    pub(crate) latency: [AtomicU64; LATENCY_COUNT],
+}
+
+/// One share of the counters; no two share a cache line.
+#[repr(C, align(64))]
+pub(crate) struct ActivityCell {
+    pub(crate) reads: OperationCell,
+    pub(crate) writes: OperationCell,
+    pub(crate) commits: OperationCell,
 }
 
 /// One file.
@@ -159,6 +206,9 @@ pub(crate) struct Slot {
     pub(crate) silly_parent: HandleWords,
     /// When the silly name was noted, in ms of the monotonic clock.
     pub(crate) silly_since_ms: AtomicU64,
+    /// Who writes to the file, where only one may; 0 when nobody does.
+    pub(crate) writer: AtomicU64,
+    pub(crate) writer_turnstile: Turnstile,
 }
 
 const _: () = assert!(size_of::<Header>() <= VERIFIERS_OFFSET);

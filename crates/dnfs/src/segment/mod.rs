@@ -28,7 +28,11 @@ use core::sync::atomic::Ordering::Acquire;
 
 use crate::mount::runtime_dir::RuntimeDir;
 use crate::sys::shm::{Errno, Fd, FileLock, Mapping, flock, open};
-use layout::{Header, INDEX_COUNT, INDEX_OFFSET, SLOT_COUNT, SLOTS_OFFSET, Slot, VERIFIER_COUNT, VERIFIERS_OFFSET};
+use layout::{
+    ActivityCell, CALLS_OFFSET, CELL_COUNT, CELLS_OFFSET, CallTable, Header, INDEX_COUNT, INDEX_OFFSET, SLOT_COUNT, SLOTS_OFFSET,
+    Slot, VERIFIER_COUNT, VERIFIERS_OFFSET,
+};
+use std::sync::Arc;
 
 /// A file known to the segment, open or not: a slot and which use of it. Plain numbers, meaningful to every process that
 /// attached the same segment.
@@ -43,7 +47,7 @@ pub struct FileRef {
 /// A segment, attached.
 #[derive(Debug)]
 pub(crate) struct Segment {
-    mapping: Mapping,
+    mapping: Arc<Mapping>,
     directory: RuntimeDir,
 }
 
@@ -68,6 +72,21 @@ impl Segment {
     pub(crate) fn header(&self) -> &Header {
         // The slice has one element; an empty one can't be.
         &self.mapping.values::<Header>(0, 1)[0]
+    }
+
+    /// The memory, for parts of it that live longer than a borrow.
+    pub(crate) fn memory(&self) -> Arc<Mapping> {
+        Arc::clone(&self.mapping)
+    }
+
+    /// The counters of all processes.
+    pub(crate) fn cells(&self) -> &[ActivityCell] {
+        self.mapping.values(CELLS_OFFSET, CELL_COUNT)
+    }
+
+    /// Slots for calls, and who lives.
+    pub(crate) fn call_table(&self) -> &CallTable {
+        &self.mapping.values::<CallTable>(CALLS_OFFSET, 1)[0] // as above
     }
 
     pub(crate) fn verifiers(&self) -> Verifiers<'_> {

@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use super::raw::call;
-use crate::segment::layout::{Header, Slot};
+use crate::segment::layout::{ActivityCell, CallTable, Header, Slot};
 
 /// What the kernel refused, as its error number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub(crate) struct Errno(pub(crate) i32);
 
 type Result<T> = core::result::Result<T, Errno>;
 
-fn check(result: isize) -> Result<usize> {
+pub(crate) fn check(result: isize) -> Result<usize> {
     if result < 0 { Err(Errno(-result as i32)) } else { Ok(result as usize) }
 }
 
@@ -43,6 +43,15 @@ impl CPath {
 /// An open descriptor of ours, closed when dropped; always close-on-exec.
 #[derive(Debug)]
 pub(crate) struct Fd(i32);
+
+impl Fd {
+    /// The descriptor, now the caller's.
+    pub(crate) fn into_raw(self) -> i32 {
+        let fd = self.0;
+        core::mem::forget(self);
+        fd
+    }
+}
 
 impl Drop for Fd {
     fn drop(&mut self) {
@@ -214,6 +223,11 @@ unsafe impl Shared for Header {}
 // SAFETY: consists of atomic integers (segment/layout.rs).
 unsafe impl Shared for Slot {}
 
+// SAFETY: consists of atomic integers (segment/layout.rs).
+unsafe impl Shared for CallTable {}
+// SAFETY: consists of atomic integers (segment/layout.rs).
+unsafe impl Shared for ActivityCell {}
+
 /// A file mapped MAP_SHARED, readable and writable, unmapped when dropped.
 #[derive(Debug)]
 pub(crate) struct Mapping {
@@ -232,6 +246,15 @@ impl Mapping {
         let (access, how) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
         // SAFETY: a fresh mapping at an address of the kernel's choice disturbs no other memory.
         let base = check(unsafe { call(libc::SYS_mmap, [0, length, access as usize, how as usize, fd.0 as usize, 0]) })?;
+        let base = NonNull::new(base as *mut u8).ok_or(Errno(libc::ENOMEM))?;
+        Ok(Self { base, length })
+    }
+
+    /// Zeroed memory of this process alone; a forked child has a copy.
+    pub(crate) fn private(length: usize) -> Result<Self> {
+        let (access, how) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a fresh mapping at an address of the kernel's choice disturbs no other memory.
+        let base = check(unsafe { call(libc::SYS_mmap, [0, length, access as usize, how as usize, usize::MAX, 0]) })?;
         let base = NonNull::new(base as *mut u8).ok_or(Errno(libc::ENOMEM))?;
         Ok(Self { base, length })
     }

@@ -39,6 +39,28 @@ fn mark(fd: i32, internal: bool) {
     };
 }
 
+/// Moves a descriptor of ours out of the way of programs that count on low numbers or close them all; its number then.
+pub(crate) fn moved_up(fd: c_int) -> c_int {
+    let lowest = DESCRIPTOR_MIN.min((descriptor_limit() - 64).max(3));
+    let arguments = [fd as usize, libc::F_DUPFD_CLOEXEC as usize, lowest as usize, 0, 0, 0];
+    // SAFETY: F_DUPFD_CLOEXEC takes a number.
+    let moved = match check(unsafe { call(libc::SYS_fcntl, arguments) }) {
+        Ok(moved) => {
+            close(fd);
+            moved as c_int
+        }
+        Err(_) => fd,
+    };
+    mark(moved, true);
+    moved
+}
+
+/// Closes what [`moved_up`] moved.
+pub(crate) fn close_internal(fd: c_int) {
+    mark(fd, false);
+    close(fd);
+}
+
 fn check(result: isize) -> io::Result<usize> {
     if result < 0 { Err(io::Error::from_raw_os_error(-result as i32)) } else { Ok(result as usize) }
 }
@@ -185,18 +207,8 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Moves the descriptor out of the way of programs that count on low numbers or close them all.
     fn moved_up(mut self) -> Self {
-        let limit = descriptor_limit();
-        let lowest = DESCRIPTOR_MIN.min((limit - 64).max(3));
-        // SAFETY: F_DUPFD_CLOEXEC takes a number.
-        let moved =
-            check(unsafe { call(libc::SYS_fcntl, [self.fd as usize, libc::F_DUPFD_CLOEXEC as usize, lowest as usize, 0, 0, 0]) });
-        if let Ok(moved) = moved {
-            close(self.fd);
-            self.fd = moved as c_int;
-        }
-        mark(self.fd, true);
+        self.fd = moved_up(self.fd);
         self
     }
 

@@ -2,6 +2,7 @@
 
 mod bench;
 mod copy;
+mod counters;
 mod histogram;
 mod list;
 mod target;
@@ -25,9 +26,12 @@ Examples:
   millrace nfs cp dump.sql 'nfs://filer/vol/dump.sql?uid=1000'
   millrace nfs stat --json nfs://filer:2049/vol/db
   millrace nfs bench --create --size 1GiB --rw randread --bs 8k --depth 32 --seconds 10 nfs://filer/vol/x.bench
+  millrace nfs bench --depth 64 'nfs://filer/vol/x.bench?slots=16'
+  millrace nfs counters --seconds 10
 
-URL: nfs://HOST[:PORT]/EXPORT[/PATH][?option=value&…], options: rsize, wsize, slots, stable, uid, gid, nfsport,
-mountport, timeo (tenths of a second), retrans, soft, resvport. MOUNT is looked for on the NFS port first.
+URL: nfs://HOST[:PORT]/EXPORT[/PATH][?option=value&…], options: rsize, wsize, channels (connections of one process),
+stable, uid, gid, nfsport, mountport, timeo (tenths of a second), retrans, soft, resvport; limits of older clients: slots
+(calls outstanding of the whole mount), split (largest call), writers=one. MOUNT is looked for on the NFS port first.
 
 Exit codes: 0 done; 1 the server refused it (no such file, no space, …); 2 could not run (arguments, no server, no export).";
 
@@ -43,6 +47,8 @@ enum Action {
     Cp(copy::Cp),
     /// Measure reads or writes: IOPS, latency, client CPU
     Bench(bench::Bench),
+    /// What all programs did on their mounts: calls by size, latency, slots
+    Counters(counters::Counters),
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -52,6 +58,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Action::Cat(cat) => copy::cat(cat),
         Action::Cp(cp) => copy::cp(cp),
         Action::Bench(bench) => bench::run(bench),
+        Action::Counters(counters) => counters::run(counters),
     };
     let Err(error) = outcome else { return Ok(ExitCode::SUCCESS) };
     complain::say(&error);

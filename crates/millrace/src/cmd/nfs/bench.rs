@@ -1,6 +1,7 @@
 //! `bench`: one thread, one file, so many calls in flight.
 
 use super::Progress;
+use super::counters::SlotReport;
 use super::copy::{Writer, create};
 use super::histogram::Histogram;
 use super::target::Target;
@@ -82,6 +83,9 @@ struct Report {
     stable: Option<String>,
     resends: u64,
     reconnects: u64,
+    /// With `slots=` in the URL.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slots: Option<SlotReport>,
 }
 
 pub(super) fn run(args: &Bench) -> anyhow::Result<()> {
@@ -105,7 +109,7 @@ pub(super) fn run(args: &Bench) -> anyhow::Result<()> {
     let mut offsets = Offsets::new(args, blocks);
     // Connections and caches are warm before the first measured call.
     client.read(&file, 0, &mut [IoSliceMut::new(&mut vec![0; args.bs.min(u64::from(parts.rtmax)) as usize])])?;
-    let before = client.counters();
+    let (before, slots_before) = (client.counters(), client.slots());
     let mut times = Histogram::new();
     let cpu = dnfs::cpu_time();
     let begun = Instant::now();
@@ -141,6 +145,10 @@ pub(super) fn run(args: &Bench) -> anyhow::Result<()> {
         stable: writes.then(|| name(&args.stable)),
         resends: after.resends - before.resends,
         reconnects: after.reconnects - before.reconnects,
+        slots: client.slots().map(|slots| {
+            let slots = slots_before.map_or(slots, |before| slots.since(&before));
+            SlotReport::new(&slots, Duration::from_secs_f64(elapsed))
+        }),
     };
     print(args, &report)
 }
@@ -161,6 +169,9 @@ fn print(args: &Bench, report: &Report) -> anyhow::Result<()> {
         report.p99_us,
         report.client_cpu_us_per_op
     );
+    if let Some(slots) = &report.slots {
+        println!("{slots}");
+    }
     Ok(())
 }
 

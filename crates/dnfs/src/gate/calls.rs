@@ -1,0 +1,147 @@
+//! So many calls outstanding for the whole mount: the slot table of old clients.
+
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::Members;
+use super::members::Owner;
+use crate::limits::{CALL_SLOTS_MAX, SLOTS_MAX};
+use crate::segment::layout::CallTable;
+use crate::sys::shm::{Errno, Mapping};
+use crate::sys::socket;
+
+/// A limit on the calls outstanding, shared by all who have the same table.
+///
+/// Slots are not given in the order of asking: who finds one takes it.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    pub(super) members: Arc<Members>,
+    limit: usize,
+}
+
+/// Slots held, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Held<'g> {
+    gate: &'g Gate,
+    owner: Owner, // 0: passed without a slot
+    fork_generation: u32,
+    since: Instant,
+    count: usize,
+    places: [u16; SLOTS_MAX],
+}
+
+impl Gate {
+    /// A limit of `limit` calls for all members.
+    pub(crate) fn new(members: Arc<Members>, limit: usize) -> Self {
+        Self { members, limit: limit.clamp(1, CALL_SLOTS_MAX) }
+    }
+
+    /// A limit for this process alone.
+    pub(crate) fn alone(limit: usize) -> Result<Self, Errno> {
+        let memory = Arc::new(Mapping::private(size_of::<CallTable>())?);
+        Ok(Self::new(Arc::new(Members::alone(memory)), limit))
+    }
+
+    /// Waits for a slot, and takes up to `wanted` if more are free: how many calls may be sent together.
+    pub(crate) fn enter(&self, wanted: usize) -> Held<'_> {
+        if let Some(held) = self.attempt(wanted) {
+            return held;
+        }
+        let table = self.members.table();
+        let owner = self.members.owner();
+        if table.slots.iter().take(self.limit).any(|slot| Some(slot.load(Relaxed)) == owner) {
+            return self.beyond(wanted); // a signal handler inside a call would wait for the call it interrupted
+        }
+        let begun = Instant::now();
+        table.waits.fetch_add(1, Relaxed);
+        let held = table.turnstile.pass(|overdue| {
+            if overdue {
+                self.take_back();
+            }
+            self.attempt(wanted)
+        });
+        table.wait_ns.fetch_add(begun.elapsed().as_nanos() as u64, Relaxed);
+        held
+    }
+
+    /// The same without waiting; none when all slots are taken.
+    pub(crate) fn attempt(&self, wanted: usize) -> Option<Held<'_>> {
+        let table = self.members.table();
+        let Some(owner) = self.members.owner() else { return Some(self.beyond(wanted)) };
+        let wanted = wanted.clamp(1, SLOTS_MAX);
+        let (mut places, mut count, mut most) = ([0; SLOTS_MAX], 0, 0);
+        for (place, slot) in table.slots.iter().take(self.limit).enumerate() {
+            if slot.load(Relaxed) == 0 && slot.compare_exchange(0, owner, AcqRel, Relaxed).is_ok() {
+                places[count] = place as u16;
+                count += 1;
+                most = place as u32 + 1;
+                if count == wanted {
+                    break;
+                }
+            }
+        }
+        if count == 0 {
+            return None;
+        }
+        // The lowest free one is taken, so that the highest ever taken tells how many were in use.
+        if table.most.load(Relaxed) < most {
+            table.most.fetch_max(most, Relaxed);
+        }
+        table.limit.store(self.limit as u32, Relaxed);
+        table.calls.fetch_add(count as u64, Relaxed);
+        Some(Held { gate: self, owner, fork_generation: socket::fork_generation(), since: Instant::now(), count, places })
+    }
+
+    /// A pass without a slot.
+    fn beyond(&self, wanted: usize) -> Held<'_> {
+        let count = wanted.clamp(1, SLOTS_MAX);
+        self.members.table().beyond.fetch_add(count as u64, Relaxed);
+        Held { gate: self, owner: 0, fork_generation: 0, since: Instant::now(), count, places: [0; SLOTS_MAX] }
+    }
+
+    /// In a child after fork.
+    pub(crate) fn leave_parent(&self) {
+        self.members.leave_parent();
+    }
+
+    /// Slots and waits so far.
+    pub(crate) fn table(&self) -> &CallTable {
+        self.members.table()
+    }
+
+    /// Takes back the slots of dead processes.
+    pub(super) fn take_back(&self) {
+        let table = self.members.table();
+        for slot in table.slots.iter().take(self.limit) {
+            let owner = slot.load(Acquire);
+            if owner != 0 && self.members.is_gone(owner) && slot.compare_exchange(owner, 0, AcqRel, Relaxed).is_ok() {
+                table.reclaimed.fetch_add(1, Relaxed);
+            }
+        }
+    }
+}
+
+impl Held<'_> {
+    /// Calls that may be sent together.
+    pub(crate) const fn count(&self) -> usize {
+        self.count
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        // In a child that came out of a fork inside a call, the slots are the parent's.
+        if self.owner == 0 || self.fork_generation != socket::fork_generation() {
+            return;
+        }
+        let table = self.gate.members.table();
+        table.held_ns.fetch_add(self.since.elapsed().as_nanos() as u64 * self.count as u64, Relaxed);
+        for place in self.places.iter().take(self.count) {
+            if let Some(slot) = table.slots.get(usize::from(*place)) {
+                let _ = slot.compare_exchange(self.owner, 0, SeqCst, Relaxed);
+            }
+        }
+        table.turnstile.open(self.count as u32);
+    }
+}

@@ -1,0 +1,68 @@
+//! One writer at a time on each file, and readers only between writers: what a client with a lock on the file does.
+
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
+use std::time::Instant;
+
+use super::Members;
+use super::members::Owner;
+use crate::segment::layout::Slot;
+use crate::sys::socket;
+
+/// The lock of a file, given back when dropped.
+pub(crate) struct Writing<'s> {
+    slot: &'s Slot,
+    owner: Owner,
+    fork_generation: u32,
+}
+
+impl Members {
+    /// Waits until nobody writes to the file; then this thread does. None when it does already (a signal handler inside a
+    /// write, or a COMMIT that belongs to one).
+    pub(crate) fn writing<'s>(&self, slot: &'s Slot) -> Option<Writing<'s>> {
+        let owner = self.owner()?;
+        let fork_generation = socket::fork_generation();
+        let take = || slot.writer.compare_exchange(0, owner, AcqRel, Acquire);
+        if let Err(found) = take() {
+            if found == owner {
+                return None;
+            }
+            self.wait(slot, || take().is_ok());
+        }
+        Some(Writing { slot, owner, fork_generation })
+    }
+
+    /// Waits until nobody writes to the file.
+    pub(crate) fn between_writers(&self, slot: &Slot) {
+        let found = slot.writer.load(Acquire);
+        if found == 0 {
+            return;
+        }
+        let owner = self.owner();
+        if Some(found) != owner {
+            self.wait(slot, || slot.writer.load(Acquire) == 0);
+        }
+    }
+
+    fn wait(&self, slot: &Slot, free: impl Fn() -> bool) {
+        let table = self.table();
+        let begun = Instant::now();
+        table.writer_waits.fetch_add(1, Relaxed);
+        slot.writer_turnstile.pass(|overdue| {
+            let holder = slot.writer.load(Acquire);
+            if overdue && holder != 0 && self.is_gone(holder) {
+                let _ = slot.writer.compare_exchange(holder, 0, AcqRel, Relaxed);
+            }
+            free().then_some(())
+        });
+        table.writer_wait_ns.fetch_add(begun.elapsed().as_nanos() as u64, Relaxed);
+    }
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        if self.fork_generation == socket::fork_generation() {
+            let _ = self.slot.writer.compare_exchange(self.owner, 0, SeqCst, Relaxed);
+            self.slot.writer_turnstile.open(u32::MAX); // readers may all go on
+        }
+    }
+}

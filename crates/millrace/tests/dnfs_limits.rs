@@ -4,7 +4,6 @@
 #[path = "support/mounted.rs"]
 #[allow(dead_code, reason = "shared with other tests")]
 mod mounted;
-#[allow(dead_code, reason = "shared with other tests")]
 mod support;
 
 use dnfs::mount::{Mount, Observer};

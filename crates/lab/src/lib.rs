@@ -12,6 +12,8 @@ pub mod clock;
 pub mod compare;
 pub mod doctor;
 pub mod plan;
+pub mod predict;
+pub mod record;
 pub mod report;
 
 mod driver;

@@ -98,6 +98,9 @@ pub(crate) const DRIVER_GRACE: Duration = Duration::from_secs(120);
 /// Pause between two samples of what the database's sessions wait for.
 pub(crate) const WAIT_SAMPLE_EVERY: Duration = Duration::from_millis(250);
 
+/// Largest record that is read back: an hour of a hundred runs second by second is about 40 MB.
+pub(crate) const RECORD_BYTES_MAX: u64 = 256 << 20;
+
 /// Lines of a child's log shown with an error.
 pub(crate) const LOG_LINES_SHOWN: usize = 12;
 

@@ -1,0 +1,159 @@
+//! Points kept out of the fit: every arm that differs from the fitted one by users or slots alone is predicted and held
+//! against what was measured.
+
+use results::compare::{Comparison, PathResult, PathStatus};
+use results::judgement::Prediction;
+
+use super::fit::{Fit, fit, slots};
+use super::model::System;
+
+/// Processors busy beyond this share hide all other times from a fit.
+const BUSY_FOR_FIT_MAX: f64 = 0.85;
+
+/// Error of a set of predictions.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Errors {
+    /// Median of the absolute errors in percent.
+    pub median_percent: f64,
+    /// Largest of them.
+    pub worst_percent: f64,
+    /// Predictions.
+    pub count: usize,
+}
+
+/// Predicts every point of the comparison that a fit on another one of the same kind can tell.
+#[must_use]
+pub fn ladder(comparison: &Comparison) -> Vec<Prediction> {
+    let mut left: Vec<&PathResult> = comparison.paths.iter().filter(|path| usable(path)).collect();
+    let mut predictions = Vec::new();
+    while let Some(first) = left.first().copied() {
+        let (family, others): (Vec<&PathResult>, Vec<&PathResult>) =
+            left.into_iter().partition(|path| alike(comparison, first, path));
+        left = others;
+        if let Some(fitted) = reference(&family).and_then(|path| fit(comparison, path).ok()) {
+            predictions.extend(family.iter().filter(|path| path.arm != fitted.arm).map(|path| hold(comparison, &fitted, path)));
+        }
+    }
+    predictions
+}
+
+/// Median and worst of the absolute errors; `None` without predictions.
+#[must_use]
+pub fn errors(predictions: &[Prediction]) -> Option<Errors> {
+    let mut sizes: Vec<f64> = predictions.iter().map(|point| point.error_percent.abs()).collect();
+    sizes.sort_by(f64::total_cmp);
+    let middle = sizes.len() / 2;
+    let upper = *sizes.get(middle)?;
+    let median_percent = match middle.checked_sub(1).and_then(|below| sizes.get(below)) {
+        Some(lower) if sizes.len().is_multiple_of(2) => f64::midpoint(*lower, upper),
+        _ => upper,
+    };
+    Some(Errors { median_percent, worst_percent: sizes.last().copied()?, count: sizes.len() })
+}
+
+/// One arm's throughput as the fit has it, beside what was measured.
+#[must_use]
+pub fn hold(comparison: &Comparison, fitted: &Fit, path: &PathResult) -> Prediction {
+    let users = path.users.unwrap_or(fitted.users);
+    let system = System { slots: slots(comparison, path), ..fitted.system.clone() };
+    let found = system.predict(users);
+    let measured = path.oets_per_minute.as_ref().map_or(0.0, |oets| oets.mean);
+    Prediction {
+        fitted_on: point(&fitted.arm, fitted.users),
+        held_out: point(&path.arm, users),
+        quantity: "OETs/min".to_owned(),
+        predicted: found.oets_per_minute,
+        measured,
+        error_percent: if measured > 0.0 { (found.oets_per_minute / measured - 1.0) * 100.0 } else { 0.0 },
+        range: None,
+        bottleneck: found.bottleneck,
+    }
+}
+
+fn point(arm: &str, users: u32) -> String {
+    if arm.contains("users=") { arm.to_owned() } else { format!("{arm} at {users} users") }
+}
+
+fn usable(path: &PathResult) -> bool {
+    let closed = path.runs.iter().all(|run| run.load.as_ref().is_some_and(|load| load.model == "closed"));
+    path.status != PathStatus::Skipped && path.oets_per_minute.is_some() && closed && !path.runs.is_empty()
+}
+
+/// Same path, target, medium and layout; tunings that differ in the slots alone.
+fn alike(comparison: &Comparison, one: &PathResult, other: &PathResult) -> bool {
+    let knobs = |path: &PathResult| {
+        let mut knobs = comparison.tunings.get(&path.tuning).cloned().unwrap_or_default();
+        knobs.remove("dnfs.slots");
+        knobs
+    };
+    (&one.name, &one.label, &one.target, &one.medium, &one.layout_name)
+        == (&other.name, &other.label, &other.target, &other.medium, &other.layout_name)
+        && knobs(one) == knobs(other)
+}
+
+/// The arm to fit on: one whose slots do not bind and whose processors leave room, with the most users of these; else the
+/// one in the middle.
+fn reference<'a>(family: &[&'a PathResult]) -> Option<&'a PathResult> {
+    if family.len() < 2 {
+        return None;
+    }
+    let free = |path: &&&PathResult| {
+        let busy = path.cpu.as_ref().map_or(0.0, |cpu| cpu.host_busy_share);
+        let bound = path.bottleneck.as_ref().is_some_and(|found| found.kind == "slots");
+        busy <= BUSY_FOR_FIT_MAX && !bound
+    };
+    let mut by_users: Vec<&PathResult> = family.to_vec();
+    by_users.sort_by_key(|path| (path.users, path.slot_use.as_ref().map_or(0, |slots| slots.slots)));
+    // Not the last step of the ladder: a fit shall be held against more users as well as fewer.
+    let within = by_users.get(..by_users.len() - 1).unwrap_or_default();
+    within.iter().rfind(free).or_else(|| by_users.get(by_users.len() / 2)).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::predict::fit::tests::{arm, comparison, system};
+
+    #[test]
+    fn a_ladder_of_users_and_slots_is_predicted_from_one_point() {
+        let mut comparison = comparison();
+        for slots in [2_u32, 4, 128] {
+            let knobs = BTreeMap::from([("dnfs.slots".to_owned(), slots.to_string())]);
+            comparison.tunings.insert(format!("slots{slots}"), knobs);
+            for users in [1, 2, 4, 8, 16, 32] {
+                let truth = System { slots: Some(slots), ..system() };
+                let mut path = arm(&format!("dnfs slots{slots} users={users}"), &truth, users);
+                path.tuning = format!("slots{slots}");
+                if slots < 10 && users > slots {
+                    path.bottleneck =
+                        Some(results::compare::Bottleneck { kind: "slots".into(), ..results::compare::Bottleneck::default() });
+                }
+                comparison.paths.push(path);
+            }
+        }
+        let predictions = ladder(&comparison);
+        assert_eq!(predictions.len(), 17);
+        let errors = errors(&predictions).unwrap();
+        assert!(errors.median_percent < 3.0 && errors.worst_percent < 15.0, "{errors:?} {predictions:#?}");
+        assert!(predictions.iter().any(|point| point.bottleneck == "slots"));
+    }
+
+    #[test]
+    fn arms_on_other_media_or_paths_are_not_mixed() {
+        let mut comparison = comparison();
+        let mut other = arm("dnfs fc15k", &system(), 4);
+        other.medium = Some("fc15k".into());
+        comparison.paths = vec![arm("dnfs", &system(), 8), other];
+        assert_eq!(ladder(&comparison), []);
+        assert_eq!(errors(&[]), None);
+    }
+
+    #[test]
+    fn median_of_an_even_count_lies_between() {
+        let point = |error_percent| Prediction { error_percent, ..Prediction::default() };
+        let found = errors(&[point(-4.0), point(1.0), point(2.0), point(10.0)]).unwrap();
+        assert!((found.median_percent - 3.0).abs() < 1e-9 && (found.worst_percent - 10.0).abs() < 1e-9);
+    }
+}

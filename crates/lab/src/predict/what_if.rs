@@ -1,0 +1,237 @@
+//! `millrace predict`: a fitted system, changed in parts.
+
+use results::compare::{Comparison, PathResult, PathStatus};
+use serde::Serialize;
+
+use super::fit::{Fit, fit};
+use super::model::{Predicted, Storage, System};
+use crate::error::LabError;
+use crate::limits::USERS_MAX;
+
+/// What shall be different; `None` leaves a part as it was measured.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct WhatIf {
+    /// Arm to fit on; the first measured one when absent.
+    pub arm: Option<String>,
+    /// Users.
+    pub users: Option<u32>,
+    /// Most reads in flight; 0 takes the bound away.
+    pub slots: Option<u32>,
+    /// Spindles with a queue each, in place of the storage measured.
+    pub spindles: Option<usize>,
+    /// Time of one read in microseconds; with spindles, the time a spindle works for it.
+    pub latency_us: Option<f64>,
+    /// Processors of the same speed.
+    pub cores: Option<f64>,
+    /// Time of one flush of the log in microseconds.
+    pub flush_us: Option<f64>,
+}
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Answer {
+    /// Arm the model was fitted on.
+    pub fitted_on: String,
+    /// Its users.
+    pub fitted_users: u32,
+    /// Orders per minute it did.
+    pub measured_oets_per_minute: f64,
+    /// What was taken from where.
+    pub fitted: Vec<String>,
+    /// What was changed.
+    pub changed: Vec<String>,
+    /// The point asked for.
+    pub predicted: Point,
+    /// The same system with other numbers of users.
+    pub curve: Vec<Point>,
+}
+
+/// One predicted point.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Point {
+    /// Users.
+    pub users: u32,
+    /// Orders per minute.
+    pub oets_per_minute: f64,
+    /// One order with what belongs to it, in milliseconds.
+    pub round_ms: f64,
+    /// Busy share of the processors, 0 to 1.
+    pub cpu_busy: f64,
+    /// Block reads in flight or waiting for a slot.
+    pub reads_in_flight: f64,
+    /// What limits it.
+    pub bottleneck: String,
+    /// Share of a user's time by station.
+    pub shares: Vec<(String, f64)>,
+}
+
+/// Fits and answers.
+///
+/// # Errors
+/// When no arm fits, or a change makes no sense.
+pub fn what_if(comparison: &Comparison, change: &WhatIf) -> Result<Answer, LabError> {
+    let fitted = fit(comparison, choose(comparison, change.arm.as_deref())?)?;
+    let (system, changed) = changed(&fitted, change)?;
+    let users = change.users.unwrap_or(fitted.users);
+    if !(1..=USERS_MAX).contains(&users) {
+        return Err(wrong(format!("predict for {users} users"), &format!("users lie between 1 and {USERS_MAX}")));
+    }
+    let point = |users: u32| Point::from(system.predict(users));
+    let mut steps: Vec<u32> = (0..).map(|power| 1 << power).take_while(|step| *step <= (users * 4).min(USERS_MAX)).collect();
+    steps.extend([users, fitted.users]);
+    steps.sort_unstable();
+    steps.dedup();
+    Ok(Answer {
+        fitted_on: fitted.arm.clone(),
+        fitted_users: fitted.users,
+        measured_oets_per_minute: fitted.oets_per_minute,
+        fitted: fitted.steps.clone(),
+        changed,
+        predicted: point(users),
+        curve: steps.into_iter().map(point).collect(),
+    })
+}
+
+/// The answer as text.
+#[must_use]
+pub fn render(answer: &Answer) -> String {
+    let mut text = format!(
+        "fitted on {} at {} users, which did {:.0} OETs/min:\n",
+        answer.fitted_on, answer.fitted_users, answer.measured_oets_per_minute
+    );
+    for line in &answer.fitted {
+        text += &format!("  {line}\n");
+    }
+    for line in &answer.changed {
+        text += &format!("changed: {line}\n");
+    }
+    let found = &answer.predicted;
+    text += &format!(
+        "\npredicted at {} users: {:.0} OETs/min, {:.1} ms an order, processors {:.0} % busy, {:.1} reads in flight; limit: {}\n\n",
+        found.users,
+        found.oets_per_minute,
+        found.round_ms,
+        found.cpu_busy * 100.0,
+        found.reads_in_flight,
+        found.bottleneck
+    );
+    text += "  users  OETs/min  ms an order  CPU %  reads in flight  limit\n";
+    for point in &answer.curve {
+        text += &format!(
+            "{:>7}  {:>8.0}  {:>11.1}  {:>5.0}  {:>15.1}  {}\n",
+            point.users,
+            point.oets_per_minute,
+            point.round_ms,
+            point.cpu_busy * 100.0,
+            point.reads_in_flight,
+            point.bottleneck
+        );
+    }
+    text
+}
+
+impl From<Predicted> for Point {
+    fn from(found: Predicted) -> Self {
+        Self {
+            users: found.users,
+            oets_per_minute: found.oets_per_minute,
+            round_ms: found.round_ms,
+            cpu_busy: found.cpu_busy,
+            reads_in_flight: found.reads_in_flight,
+            bottleneck: found.bottleneck,
+            shares: found.shares,
+        }
+    }
+}
+
+fn choose<'a>(comparison: &'a Comparison, arm: Option<&str>) -> Result<&'a PathResult, LabError> {
+    let ran = |path: &&PathResult| path.status != PathStatus::Skipped;
+    let names: Vec<&str> = comparison.paths.iter().filter(ran).map(|path| path.arm.as_str()).collect();
+    let found = match arm {
+        Some(arm) => comparison.paths.iter().filter(ran).find(|path| path.arm == arm),
+        None => comparison.paths.iter().find(ran),
+    };
+    found.ok_or_else(|| {
+        let what = arm.map_or_else(|| "predict: no path was measured".to_owned(), |arm| format!("predict from {arm}"));
+        wrong(what, &format!("measured are: {}", names.join(", ")))
+    })
+}
+
+fn changed(fitted: &Fit, change: &WhatIf) -> Result<(System, Vec<String>), LabError> {
+    let mut system = fitted.system.clone();
+    let mut words = Vec::new();
+    let positive = |name: &str, value: f64| {
+        let sound = value.is_finite() && value > 0.0;
+        sound.then_some(value).ok_or_else(|| wrong(format!("predict with a {name} of {value}"), "it lies above 0"))
+    };
+    if let Some(slots) = change.slots {
+        system.slots = (slots > 0).then_some(slots);
+        words.push(system.slots.map_or_else(|| "no bound on reads in flight".to_owned(), |slots| format!("{slots} slots")));
+    }
+    let read_s = change.latency_us.map(|us| positive("latency", us).map(|us| us / 1e6)).transpose()?;
+    match (change.spindles, read_s, system.storage) {
+        (Some(count), _, before) => {
+            let count = if count == 0 { return Err(wrong("predict with 0 spindles".to_owned(), "at least 1")) } else { count };
+            let service_s = read_s.unwrap_or(match before {
+                Storage::Latency { seconds } => seconds,
+                Storage::Spindles { service_s, .. } => service_s,
+            });
+            system.storage = Storage::Spindles { count, service_s, overhead_s: 0.0, cache_hit: 0.0 };
+            words.push(format!("{count} spindles that work {:.0} us for a read", service_s * 1e6));
+        }
+        (None, Some(seconds), _) => {
+            system.storage = Storage::Latency { seconds };
+            words.push(format!("a read takes {:.0} us", seconds * 1e6));
+        }
+        (None, None, _) => {}
+    }
+    if let Some(cores) = change.cores {
+        system.cores = positive("number of processors", cores)?;
+        words.push(format!("{cores} processors"));
+    }
+    if let Some(us) = change.flush_us {
+        system.flush_s = positive("flush time", us)? / 1e6;
+        words.push(format!("a flush of the log takes {us:.0} us"));
+    }
+    Ok((system, words))
+}
+
+fn wrong(what: String, hint: &str) -> LabError {
+    LabError::Plan { what, hint: hint.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::predict::fit::tests::{arm, comparison, system};
+
+    #[test]
+    fn changed_parts_move_the_answer_the_right_way() {
+        let mut comparison = comparison();
+        comparison.paths = vec![PathResult::default(), arm("dnfs", &system(), 8)];
+        let ask = |change: WhatIf| what_if(&comparison, &change).unwrap().predicted.oets_per_minute;
+        let base = ask(WhatIf::default());
+        assert!((base / comparison.paths[1].oets_per_minute.as_ref().unwrap().mean - 1.0).abs() < 0.01);
+        assert!(ask(WhatIf { latency_us: Some(400.0), ..WhatIf::default() }) > base * 1.5);
+        assert!(ask(WhatIf { slots: Some(1), ..WhatIf::default() }) < base * 0.5);
+        assert!(ask(WhatIf { users: Some(2), ..WhatIf::default() }) < base * 0.4);
+        assert!(ask(WhatIf { spindles: Some(2), ..WhatIf::default() }) < base * 0.6);
+        let text = render(&what_if(&comparison, &WhatIf { users: Some(64), ..WhatIf::default() }).unwrap());
+        assert!(text.contains("predicted at 64 users") && text.contains("fitted on dnfs at 8 users"), "{text}");
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_a_hint() {
+        let mut comparison = comparison();
+        comparison.paths = vec![arm("dnfs", &system(), 8)];
+        for change in [
+            WhatIf { arm: Some("none".into()), ..WhatIf::default() },
+            WhatIf { users: Some(0), ..WhatIf::default() },
+            WhatIf { cores: Some(0.0), ..WhatIf::default() },
+            WhatIf { latency_us: Some(f64::NAN), ..WhatIf::default() },
+            WhatIf { spindles: Some(0), ..WhatIf::default() },
+        ] {
+            assert!(what_if(&comparison, &change).unwrap_err().hint().is_some(), "{change:?}");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! `millrace predict`: what another load, more slots or another medium would give.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use lab::predict::what_if::{WhatIf, render, what_if};
+
+const EXAMPLES: &str = "\
+Examples:
+  millrace predict millrace-results/TIME                          the run itself, and a curve over users
+  millrace predict results.json --arm dnfs --users 64             eight times the users
+  millrace predict results.json --arm dnfs --slots 16             an old client's slots
+  millrace predict results.json --spindles 80 --latency 8000      80 spindles at 8 ms
+  millrace predict results.json --cores 8 --json
+The model is a closed network of queues fitted to one arm's own measurements (docs/lab.md says how, and how far off it
+was on held-out points). Exit codes: 0 predicted; 2 could not (no such record, an arm that can't be fitted, arguments).";
+
+/// Predicts from a record.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Directory or results.json of a comparison
+    run: PathBuf,
+    /// Arm the model is fitted on [default: the first measured]
+    #[arg(long, value_name = "ARM")]
+    arm: Option<String>,
+    /// Users in a closed loop
+    #[arg(long, value_name = "N")]
+    users: Option<u32>,
+    /// Most reads in flight; 0 takes the bound away
+    #[arg(long, value_name = "N")]
+    slots: Option<u32>,
+    /// Spindles with a queue each, in place of the measured storage
+    #[arg(long, value_name = "N")]
+    spindles: Option<usize>,
+    /// Time of one block read in microseconds; with --spindles, what a spindle works for it
+    #[arg(long, value_name = "US")]
+    latency: Option<f64>,
+    /// Processors of the same speed
+    #[arg(long, value_name = "N")]
+    cores: Option<f64>,
+    /// Time of one flush of the log in microseconds
+    #[arg(long, value_name = "US")]
+    flush: Option<f64>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `millrace predict`.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let change = WhatIf {
+        arm: args.arm,
+        users: args.users,
+        slots: args.slots,
+        spindles: args.spindles,
+        latency_us: args.latency,
+        cores: args.cores,
+        flush_us: args.flush,
+    };
+    let answer = super::hinted(lab::record::read(&args.run).and_then(|comparison| what_if(&comparison, &change)))?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&answer)?);
+    } else {
+        print!("{}", render(&answer));
+    }
+    Ok(ExitCode::SUCCESS)
+}

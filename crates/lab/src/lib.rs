@@ -30,6 +30,7 @@ mod process;
 mod procfs;
 mod progress;
 mod proof;
+mod pulse;
 mod restore;
 mod run;
 mod stage;

@@ -114,7 +114,11 @@ impl Bench<'_> {
         let proof = proof::judge(stage.witness(), whole.blocks_read * self.block_bytes, seen);
         let database =
             DatabaseCounters { checksum_failures: whole.checksum_failures, ..counters::between(&start.database, &end.database) };
+        let beat = start.pulse.until(&end.pulse);
         let run = Run {
+            softirq_s: beat.softirq_s,
+            wire: stage.goes_over().map(|loopback| beat.wire(loopback)),
+            context_switches: beat.switches,
             sequence: turn.sequence,
             round: turn.round,
             seed: order.seed,

@@ -16,6 +16,7 @@ use crate::plan::Tuning;
 use crate::postgres::cluster::Server;
 use crate::procfs::{self, HostCpu};
 use crate::proof::Witness;
+use crate::pulse::Pulse;
 use crate::run::{Bench, Turn};
 
 /// Everything that is counted, at one moment.
@@ -28,6 +29,8 @@ pub(crate) struct Sample {
     pub(crate) client: BTreeMap<String, ProcedureCount>,
     pub(crate) cpu: BTreeMap<String, CpuTime>,
     pub(crate) host: HostCpu,
+    /// What the kernel counts beside.
+    pub(crate) pulse: Pulse,
     /// Bytes read on the path until now; none when nobody counts them.
     pub(crate) path_read_bytes: Option<u64>,
 }
@@ -110,6 +113,7 @@ impl Stage {
         if let Some(driver) = driver {
             cpu.insert("driver".to_owned(), procfs::tree_cpu(driver.pid()));
         }
+        let pulse = self.pulse(driver);
         let host = procfs::host_cpu();
         let at = Instant::now();
         let mut filer: BTreeMap<String, ProcedureCount> = BTreeMap::new();
@@ -129,7 +133,25 @@ impl Stage {
             Witness::ClientReads => Some(client_reads),
             Witness::ReadCalls => procfs::tree_read_bytes(self.server.pid()),
         };
-        Ok(Sample { at, database: self.server.session().counters()?, filer, client, cpu, host, path_read_bytes })
+        Ok(Sample { at, database: self.server.session().counters()?, filer, client, cpu, host, pulse, path_read_bytes })
+    }
+
+    fn pulse(&self, driver: Option<&Driver>) -> Pulse {
+        let filers = self.filers.iter().map(|(_, filer)| filer.pid()).collect();
+        Pulse::take(&[
+            ("database", vec![self.server.pid()]),
+            ("filer", filers),
+            ("driver", driver.map(Driver::pid).into_iter().collect()),
+        ])
+    }
+
+    /// Bytes on the wire are counted on a path over a network; on which interface depends on where the other side is.
+    pub(crate) fn goes_over(&self) -> Option<bool> {
+        match self.witness {
+            Witness::ReadCalls => None,
+            Witness::FilerReads => Some(true),
+            Witness::ClientReads => Some(false),
+        }
     }
 
     /// Calls of our client, and bytes it read of the data.

@@ -67,6 +67,8 @@ fn hints(error: &anyhow::Error) -> Vec<String> {
             hints.extend(spec.hint());
         } else if let Some(orders) = cause.downcast_ref::<orders::error::OrdersError>() {
             hints.extend(orders.hint());
+        } else if let Some(lab) = cause.downcast_ref::<lab::LabError>() {
+            hints.extend(lab.hint().map(str::to_owned));
         }
     }
     // A cause may come twice in a chain, once as part of what wraps it.

@@ -36,6 +36,8 @@ commands! {
     orders => Orders,
     /// The main job: one database on several storage paths, compared
     compare => Compare,
+    /// What another load, more slots or another medium would give
+    predict => Predict,
     /// What this host can measure, what not, and what fixes it
     doctor => Doctor,
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use lab::predict::what_if::{WhatIf, render, what_if};
 
 const EXAMPLES: &str = "\
@@ -58,7 +59,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         cores: args.cores,
         flush_us: args.flush,
     };
-    let answer = super::hinted(lab::record::read(&args.run).and_then(|comparison| what_if(&comparison, &change)))?;
+    let answer = lab::record::read(&args.run)
+        .and_then(|comparison| what_if(&comparison, &change))
+        .context("cannot predict")?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&answer)?);
     } else {

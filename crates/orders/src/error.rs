@@ -155,6 +155,9 @@ pub enum OrdersError {
         #[source]
         source: Box<Self>,
     },
+    /// Drivers of one run could not meet.
+    #[error(transparent)]
+    Meeting(#[from] crate::rendezvous::MeetingError),
     /// The load was interrupted; what it had made is gone again.
     #[error("interrupted; what was made is dropped again")]
     Interrupted,
@@ -176,6 +179,7 @@ impl OrdersError {
                 Some("the server did not come back or hangs; its log says more".into())
             }
             Self::ConnectionLost { .. } => Some("--reconnect goes on through a restart of the database".into()),
+            Self::Meeting(error) => error.hint(),
             _ => None,
         }
     }
@@ -183,6 +187,9 @@ impl OrdersError {
     /// Whether nothing was run: bad arguments, missing peer, refused (exit code 2).
     #[must_use]
     pub const fn could_not_run(&self) -> bool {
+        if let Self::Meeting(error) = self {
+            return error.could_not_run();
+        }
         !matches!(
             self,
             Self::ConnectionLost { .. }

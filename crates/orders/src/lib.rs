@@ -27,5 +27,6 @@ pub mod open;
 pub mod pacing;
 pub mod postgres;
 pub mod random;
+pub mod rendezvous;
 pub mod rows;
 pub mod series;

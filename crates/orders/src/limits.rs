@@ -38,6 +38,30 @@ pub const ACK_CHUNK_ROWS: usize = 10_000;
 pub const ACK_LOG_BYTES_MAX: u64 = 32 << 30;
 /// Missing acknowledged orders named in a report; the rest are counted.
 pub const ACK_EXAMPLES_MAX: usize = 10;
+/// Drivers of one run: each host needs few.
+pub const DRIVERS_MAX: u32 = 256;
+/// Bytes of the name of a run: it is printed on one line.
+pub const RUN_NAME_BYTES_MAX: usize = 100;
+/// Milliseconds between two signs of life of a driver.
+pub const HEARTBEAT_MS: u64 = 1_000;
+/// Seconds of silence after which a driver is taken for lost: ten signs of life missed.
+pub const DRIVER_SILENCE_S: f64 = 10.0;
+/// Milliseconds between two looks at who is ready, or has ended.
+pub const LOOK_MS: u64 = 100;
+/// Seconds from the last driver's being ready to the start, so that all hear of it before.
+pub const START_LEAD_S: f64 = 1.0;
+/// Questions for the time of the start; the quickest answer is the most exact.
+pub const START_SAMPLES: u32 = 5;
+/// Cuts of one driver of a run, each some tens of KiB in the results database.
+pub const CUTS_MAX: u64 = 60;
+/// Seconds one statement in the results database may take.
+pub const MEETING_REPLY_S: u64 = 10;
+/// Seconds the record of a finished driver is tried to be stored.
+pub const STORE_S_MAX: u64 = 60;
+/// Seconds the others are waited for after the own run ended.
+pub const WAIT_S_MAX: u64 = 150;
+/// Largest stored record read: histograms of a few KiB and a series of a week.
+pub const RECORD_BYTES_MAX: usize = 256 << 20;
 
 /// Slowest open load: one transaction an hour.
 pub const RATE_PER_S_MIN: f64 = 1.0 / 3600.0;
@@ -62,5 +86,6 @@ pub const TIME_SCALE_MAX: f64 = 1_000.0;
 const _: () = assert!(DUE_QUEUE_DEFAULT <= DUE_QUEUE_MAX);
 const _: () = assert!(CONNECTIONS_MAX <= USERS_MAX);
 const _: () = assert!(BACKOFF_MS_MIN < BACKOFF_MS_MAX);
+const _: () = assert!(HEARTBEAT_MS * 3 < DRIVER_SILENCE_S as u64 * 1_000);
 const _: () = assert!(BACKOFF_MS_MAX < SILENCE_S_MAX * 1000);
 const _: () = assert!(WAREHOUSES_MAX < i32::MAX as u32);

@@ -35,6 +35,15 @@ impl LoadModel {
         Self::Open { rate, arrivals, queue_limit: DUE_QUEUE_DEFAULT }
     }
 
+    /// The part of it that `part` of `whole` users make, when several drivers share a run.
+    #[must_use]
+    pub fn share(self, part: u32, whole: u32) -> Self {
+        match self {
+            Self::Open { rate, arrivals, queue_limit } => Self::Open { rate: rate.share(part, whole), arrivals, queue_limit },
+            Self::Closed | Self::Paced { .. } => self,
+        }
+    }
+
     /// Name in records.
     #[must_use]
     pub const fn name(self) -> &'static str {

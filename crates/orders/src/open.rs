@@ -43,6 +43,12 @@ impl Rate {
     pub const fn per_s(self) -> f64 {
         self.per_s
     }
+
+    /// What `part` of `whole` users take of it, when several drivers share a run.
+    #[must_use]
+    pub fn share(self, part: u32, whole: u32) -> Self {
+        Self { per_s: self.per_s * f64::from(part) / f64::from(whole.max(1)) }
+    }
 }
 
 /// A text that is not a rate.

@@ -189,7 +189,8 @@ pub struct SeriesSecond {
     pub transactions: u64,
     /// Transactions that ended by an error.
     pub errors: u64,
-    /// Median response time of all kinds, in microseconds; 0 when nothing ended.
+    /// Median response time of all kinds, in microseconds; 0 when nothing ended, and in the merged
+    /// record of several drivers, who keep no histogram of each second.
     pub response_p50_us: u64,
     /// 90th percentile of the same.
     pub response_p90_us: u64,
@@ -236,10 +237,29 @@ pub struct DriverRecord {
     pub host: String,
     /// Users it drove.
     pub users: u32,
-    /// `finished` or `lost`.
+    /// `finished`, `failed` (it said why) or `lost` (not heard of any more).
     pub status: String,
     /// Seconds of the measured interval without it.
     pub lost_s: f64,
+    /// Number of its first user in the run.
+    #[serde(default)]
+    pub first_user: u32,
+    /// Seconds of the interval for which its measurements are in the merged record.
+    #[serde(default)]
+    pub counted_s: f64,
+    /// Seconds after the start of the interval when it was last heard of, negative in the warm-up;
+    /// absent for one that finished.
+    #[serde(default)]
+    pub missing_from_s: Option<f64>,
+    /// Its own order entry transactions per minute, over all that is known of it.
+    #[serde(default)]
+    pub oets_per_minute: f64,
+    /// Largest error of its start against the common clock, in milliseconds.
+    #[serde(default)]
+    pub start_error_ms: f64,
+    /// Why it failed or is taken for lost.
+    #[serde(default)]
+    pub reason: Option<String>,
 }
 
 /// CPU time in seconds.

@@ -3,6 +3,7 @@
 mod conform;
 mod run;
 mod text;
+mod together;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -48,7 +49,7 @@ enum Job {
     Load(LoadArgs),
     /// Enter orders as fast as the database takes them, and measure
     #[command(after_help = run::HELP)]
-    Run(run::Args),
+    Run(Box<run::Args>),
     /// Hold the record of a run against the rules of the specification
     #[command(after_help = conform::HELP)]
     Conform(conform::Args),
@@ -56,6 +57,9 @@ enum Job {
     #[command(after_help = "Example: millrace orders check --db postgresql:///mill --after-run --ack-log acks\n\
         Exit codes: 0 all passed, 1 some failed, 2 could not run.")]
     Check(CheckArgs),
+    /// Merge the records that the drivers of one run left in a results database
+    #[command(after_help = together::MERGE_HELP)]
+    Merge(together::MergeArgs),
 }
 
 #[derive(Parser)]
@@ -135,9 +139,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         .context("cannot start the runtime")?;
     let (verb, outcome) = match args.job {
         Job::Load(args) => ("load orders", runtime.block_on(load(args))),
-        Job::Run(args) => ("run orders", runtime.block_on(run::run(args))),
+        Job::Run(args) => ("run orders", runtime.block_on(run::run(*args))),
         Job::Conform(args) => ("judge a run", conform::run(&args)),
         Job::Check(args) => ("check orders", runtime.block_on(check(args))),
+        Job::Merge(args) => ("merge orders", runtime.block_on(together::merge(args))),
     };
     // Threads that wait for a hung database are not waited for.
     runtime.shutdown_background();

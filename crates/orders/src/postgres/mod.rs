@@ -63,8 +63,8 @@ impl Postgres {
         Self { mode, ..self }
     }
 
-    /// Opens a session; its socket is driven by a task of the current runtime.
-    async fn session(&self) -> Result<Session, OrdersError> {
+    /// Connects and nothing more; the socket is driven by a task of the current runtime.
+    pub(crate) async fn connect(&self) -> Result<Client, OrdersError> {
         let connect_error = |source| OrdersError::Connect { server: self.description(), source };
         // The DSN's connect_timeout ends with the socket's; a server that hangs may still not answer.
         let limit = Duration::from_secs(2 * CONNECT_S);
@@ -74,6 +74,13 @@ impl Postgres {
         let (client, connection) = connected.map_err(connect_error)?;
         // The task ends with the connection; what ended it reaches the pending requests.
         tokio::spawn(connection);
+        Ok(client)
+    }
+
+    /// Opens a session for the tables of the load.
+    async fn session(&self) -> Result<Session, OrdersError> {
+        let client = self.connect().await?;
+        let connect_error = |source| OrdersError::Connect { server: self.description(), source };
         let setup = format!("SET search_path = {SCHEMA}; SET client_min_messages = warning");
         client.batch_execute(&setup).await.map_err(connect_error)?;
         Ok(Session { client })

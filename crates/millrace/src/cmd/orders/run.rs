@@ -13,7 +13,7 @@ use orders::model::{LoadModel, Terminals};
 use orders::open::{Arrivals, Rate};
 use results::orders_run::OrdersRun;
 
-use super::text;
+use super::{text, together};
 
 /// Workers of an open load when nothing is said.
 const OPEN_USERS: u32 = 16;
@@ -33,7 +33,10 @@ Examples:
   millrace orders run --db postgresql:///mill -c 8 -j 2 -T 60 --warmup 20 --progress
   millrace orders run --db postgresql:///mill --model paced --deliveries deferred -T 1200 --warmup 120
   millrace orders run --db postgresql:///mill --model open --rate 200/s --arrivals poisson -c 32 -T 60
-Exit codes: 0 measured, 1 a transaction or the run failed, 2 could not run.";
+Several drivers, on one or more hosts, share the users (and the rate) of one run; each is started alike:
+  millrace orders run --db DSN -c 90 -T 60 --results-db DSN --run friday --drivers 3
+Exit codes: 0 measured, 1 a transaction or the run failed, 2 could not run, 3 one of several drivers is
+missing.";
 
 #[derive(Parser)]
 pub(super) struct Args {
@@ -112,6 +115,8 @@ pub(super) struct Args {
     /// Write these marks to an open descriptor instead
     #[arg(long, value_name = "FD")]
     marks_fd: Option<u32>,
+    #[command(flatten)]
+    together: together::TogetherArgs,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -237,14 +242,20 @@ pub(super) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     for setting in database.unsafe_settings().await? {
         eprintln!("note: {setting}: an acknowledged order may be lost in a crash");
     }
-    let outcome = orders::driver::run(&database, &options, |event| match event {
+    let on_event = |event: &Event| match event {
         Event::Measuring => mark(args.marks, marks.as_mut(), "measuring"),
         Event::Measured => mark(args.marks, marks.as_mut(), "measured"),
         Event::Trouble(text) => eprintln!("millrace: {text}"),
         Event::Tick { .. } if args.progress => eprintln!("{}", text::tick(event)),
         Event::Tick { .. } | Event::Connected => {}
-    })
-    .await?;
+    };
+    let outcome = match args.together.meeting()? {
+        None => orders::driver::run(&database, &options, on_event).await?,
+        Some(meeting) => {
+            let alike = together::alike(&options, database.mode().name());
+            orders::rendezvous::run(&meeting, &database, (&options, args.seed, alike), on_event, together::tell).await?
+        }
+    };
     write_record(&outcome, args.json.as_deref())?;
     let transactions = &outcome.transactions;
     let errors: u64 = text::rows(transactions).iter().map(|(_, record)| record.errors).sum();
@@ -255,7 +266,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         );
         return Ok(ExitCode::from(1));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(together::exit_code(&outcome))
 }
 
 /// A seed that is printed in the record; the clock is chance enough.
@@ -283,14 +294,14 @@ fn mark(on_stderr: bool, descriptor: Option<&mut std::fs::File>, text: &str) {
 
 fn write_record(record: &OrdersRun, path: Option<&Path>) -> anyhow::Result<()> {
     let Some(path) = path else {
-        print!("{}", text::run_table(record));
+        print!("{}{}", text::run_table(record), together::table(record));
         return Ok(());
     };
     if path == Path::new("-") {
-        eprint!("{}", text::run_table(record));
+        eprint!("{}{}", text::run_table(record), together::table(record));
         return super::print_json(record);
     }
-    print!("{}", text::run_table(record));
+    print!("{}{}", text::run_table(record), together::table(record));
     let mut json = serde_json::to_vec_pretty(record)?;
     json.push(b'\n');
     // Written beside and renamed: a reader never meets half a record.

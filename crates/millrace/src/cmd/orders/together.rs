@@ -1,0 +1,178 @@
+//! Several drivers of one run: the options of `orders run`, and `orders merge`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use orders::driver::RunOptions;
+use orders::mix::MixRule;
+use orders::model::LoadModel;
+use orders::postgres::Postgres;
+use orders::rendezvous::{self, Meet, Meeting};
+use results::orders_run::OrdersRun;
+
+use super::text;
+
+/// What `orders merge --help` adds.
+pub(super) const MERGE_HELP: &str = "\
+Computes the record of a run again from what its drivers left in the results database, for example when a
+driver that was taken for lost came back later.
+Example: millrace orders merge --results-db postgresql:///results --run friday --json
+Exit codes: 0 every driver finished, 2 there is nothing to merge, 3 a driver is missing.";
+
+/// How drivers of one run meet.
+#[derive(Parser)]
+pub(super) struct TogetherArgs {
+    /// PostgreSQL database where the drivers of one run meet; -c counts the users of all of them
+    #[arg(long, value_name = "DSN", requires = "run_name", requires = "drivers")]
+    results_db: Option<String>,
+    /// Name of the run, a new one for each
+    #[arg(long = "run", id = "run_name", value_name = "NAME", requires = "results_db")]
+    run: Option<String>,
+    /// Drivers of the run; each is started with the same options
+    #[arg(long, value_name = "N", requires = "results_db",
+          value_parser = super::at_least_1(orders::limits::DRIVERS_MAX))]
+    drivers: Option<u32>,
+    /// Which of them this is, from 1 [default: the first free place]
+    #[arg(long, value_name = "K", requires = "results_db",
+          value_parser = super::at_least_1(orders::limits::DRIVERS_MAX))]
+    driver: Option<u32>,
+    /// Seconds to wait for the other drivers
+    #[arg(long, value_name = "SECONDS", default_value_t = 120,
+          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    barrier_timeout: u64,
+}
+
+impl TogetherArgs {
+    /// The meeting asked for, if any.
+    pub(super) fn meeting(&self) -> anyhow::Result<Option<Meeting>> {
+        let (Some(dsn), Some(run), Some(drivers)) = (&self.results_db, &self.run, self.drivers) else {
+            return Ok(None);
+        };
+        Ok(Some(Meeting {
+            results: Postgres::parse(dsn)?,
+            run: run.clone(),
+            drivers,
+            driver: self.driver,
+            host: host(),
+            barrier_timeout: Duration::from_secs(self.barrier_timeout),
+        }))
+    }
+}
+
+#[derive(Parser)]
+pub(super) struct MergeArgs {
+    /// PostgreSQL database where the drivers met
+    #[arg(long, value_name = "DSN")]
+    results_db: String,
+    /// Name of the run
+    #[arg(long, value_name = "NAME")]
+    run: String,
+    /// Print the merged record on stdout instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// `orders merge`.
+pub(super) async fn merge(args: MergeArgs) -> anyhow::Result<ExitCode> {
+    let merged = rendezvous::merged(&Postgres::parse(&args.results_db)?, &args.run).await?;
+    if args.json {
+        super::print_json(&merged)?;
+    } else {
+        print!("{}{}", text::run_table(&merged), table(&merged));
+    }
+    Ok(exit_code(&merged))
+}
+
+/// What must have been given to all drivers alike, by the name of the option.
+pub(super) fn alike(options: &RunOptions, mode: &str) -> BTreeMap<String, String> {
+    let mut alike = BTreeMap::new();
+    let mut add = |name: &str, value: String| alike.insert(name.to_owned(), value);
+    add("--model", options.model.name().to_owned());
+    match options.model {
+        LoadModel::Closed => {}
+        LoadModel::Paced { time_scale } => {
+            add("--time-scale", time_scale.to_string());
+        }
+        LoadModel::Open { rate, queue_limit, .. } => {
+            add("--rate", rate.to_string());
+            add("--queue", queue_limit.to_string());
+        }
+    }
+    add("--connections", options.connections.to_string());
+    add("--terminals", options.terminals.name().to_owned());
+    add("--active-warehouses", options.active_warehouses.map_or_else(|| "all".to_owned(), |count| count.to_string()));
+    add("--deliveries", if options.deferred_deliveries { "deferred" } else { "direct" }.to_owned());
+    add("--mode", mode.to_owned());
+    add("--mix", options.mix.name().to_owned());
+    if let MixRule::Weights(weights) = options.mix {
+        add("--weights", format!("{weights:?}"));
+    }
+    alike
+}
+
+/// 0 when every driver finished, else 3.
+pub(super) fn exit_code(merged: &OrdersRun) -> ExitCode {
+    if rendezvous::is_whole(merged) { ExitCode::SUCCESS } else { ExitCode::from(3) }
+}
+
+/// Progress of a meeting on stderr.
+pub(super) fn tell(meet: &Meet) {
+    match meet {
+        Meet::Joined { driver, users } => eprintln!("driver {driver}, {users} users; connecting"),
+        Meet::Waiting { ready, drivers, missing, waited_s } => {
+            eprintln!("{waited_s:>5} s  {ready} of {drivers} drivers ready, waiting for {}", numbers(missing));
+        }
+        Meet::Ending { at_work } => eprintln!("waiting for the end of {}", numbers(at_work)),
+        Meet::Trouble(text) => eprintln!("millrace: results database: {text}; trying again"),
+    }
+}
+
+/// The drivers of a merged record; empty for a single driver's.
+pub(super) fn table(run: &OrdersRun) -> String {
+    let mut out = String::new();
+    if run.drivers.is_empty() {
+        return out;
+    }
+    let _ = writeln!(out, "\n{:<8}{:<20}{:>7}{:>12}{:>12}  status", "driver", "host", "users", "OETs/min", "counted s");
+    for driver in &run.drivers {
+        let _ = write!(
+            out,
+            "{:<8}{:<20}{:>7}{:>12.0}{:>12.0}  {}",
+            driver.name, driver.host, driver.users, driver.oets_per_minute, driver.counted_s, driver.status
+        );
+        if let Some(from_s) = driver.missing_from_s {
+            let _ = write!(out, " from second {from_s:.1} of the interval, {:.1} s without it", driver.lost_s);
+        }
+        if let Some(reason) = &driver.reason {
+            let _ = write!(out, " ({reason})");
+        }
+        out.push('\n');
+    }
+    let missing: Vec<&str> =
+        run.drivers.iter().filter(|driver| driver.status != "finished").map(|driver| driver.name.as_str()).collect();
+    if !missing.is_empty() {
+        let _ = writeln!(
+            out,
+            "INCOMPLETE: driver {} did not finish. The figures above are those of the first {:.0} s of the interval, \
+             by the drivers counted there; what the others did after is left out.",
+            missing.join(", "),
+            run.measured_s
+        );
+    }
+    out
+}
+
+fn numbers(drivers: &[u32]) -> String {
+    let numbers: Vec<String> = drivers.iter().map(|number| format!("driver {number}")).collect();
+    numbers.join(", ")
+}
+
+/// This host's name; drivers on one host differ by their numbers.
+fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "unknown".to_owned() } else { name.to_owned() }
+}

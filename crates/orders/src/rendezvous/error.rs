@@ -1,0 +1,115 @@
+//! What can go wrong when drivers meet.
+
+/// An error of a meeting. Texts complete "cannot run orders: …".
+#[derive(Debug, thiserror::Error)]
+pub enum MeetingError {
+    /// A name, number or share is outside its limits.
+    #[error("{what}")]
+    Terms {
+        /// Which, and what is allowed.
+        what: String,
+    },
+    /// The drivers of one run were given different orders.
+    #[error("run {run} was begun with {term} {theirs}, this driver has {ours}")]
+    Disagree {
+        /// Name of the run.
+        run: String,
+        /// What differs.
+        term: String,
+        /// Value of the first driver.
+        theirs: String,
+        /// Value of this one.
+        ours: String,
+    },
+    /// The run has begun or ended.
+    #[error("run {run} began {ago_s} s ago")]
+    Begun {
+        /// Name of the run.
+        run: String,
+        /// When, by the clock of the results database.
+        ago_s: i64,
+    },
+    /// Another driver has the number, or all are taken.
+    #[error("{what} of run {run} is taken")]
+    Taken {
+        /// Name of the run.
+        run: String,
+        /// Which place.
+        what: String,
+    },
+    /// Not all drivers came in time.
+    #[error("after {seconds} s run {run} still waits for {missing}")]
+    Barrier {
+        /// Name of the run.
+        run: String,
+        /// How long was waited.
+        seconds: u64,
+        /// The drivers that are missing, with their hosts where known.
+        missing: String,
+    },
+    /// This driver was silent for so long that another took its place.
+    #[error("driver {driver} of run {run} was replaced while it was silent")]
+    Replaced {
+        /// Name of the run.
+        run: String,
+        /// Number of this driver.
+        driver: u32,
+    },
+    /// No run of that name.
+    #[error("there is no run {run} in the results database")]
+    NoRun {
+        /// Name of the run.
+        run: String,
+    },
+    /// No driver left a record that could be merged.
+    #[error("no driver of run {run} left anything to merge")]
+    Nothing {
+        /// Name of the run.
+        run: String,
+    },
+    /// A stored record cannot be read.
+    #[error("the record of driver {driver} of run {run} cannot be read: {detail}")]
+    Record {
+        /// Name of the run.
+        run: String,
+        /// Number of the driver.
+        driver: u32,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// The results database holds tables of another version.
+    #[error("schema {schema} has version {found}; this program reads version {expected}")]
+    Version {
+        /// The schema's name.
+        schema: &'static str,
+        /// Version in the database.
+        found: i32,
+        /// Version of this program.
+        expected: i32,
+    },
+}
+
+impl MeetingError {
+    /// What the user can do about it, where that is known.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Disagree { .. } => "give all drivers of a run the same options, or the run another --run NAME".into(),
+            Self::Begun { run, .. } => format!(
+                "every run needs a new --run NAME; what its drivers left is shown by \
+                 millrace orders merge --results-db DSN --run {run}"
+            ),
+            Self::Taken { .. } => "start no more drivers than --drivers says, each with its own --driver number".into(),
+            Self::Barrier { .. } => "start the missing drivers, or raise --barrier-timeout".into(),
+            Self::NoRun { .. } => "name a run that drivers were started with".into(),
+            Self::Version { schema, .. } => format!("if nobody needs it: DROP SCHEMA {schema} CASCADE"),
+            Self::Terms { .. } | Self::Replaced { .. } | Self::Nothing { .. } | Self::Record { .. } => return None,
+        })
+    }
+
+    /// Whether nothing was run (exit code 2).
+    #[must_use]
+    pub const fn could_not_run(&self) -> bool {
+        !matches!(self, Self::Replaced { .. } | Self::Nothing { .. } | Self::Record { .. })
+    }
+}

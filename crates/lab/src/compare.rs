@@ -3,6 +3,7 @@
 //! removes everything it made, whatever happens.
 
 mod conclude;
+mod held_out;
 mod load;
 mod prepare;
 
@@ -229,7 +230,7 @@ fn carry_out(
     };
     place.check_socket_path()?;
     let order = plan::interleave(prepared.measured.len(), plan.repeats);
-    let estimate = Estimate::of(plan);
+    let mut estimate = Estimate::of(plan);
     progress.expect(estimate.whole(order.len()));
     // Made before the long load, so that a target where nothing may be made ends it at once.
     let mut grounds = Vec::new();
@@ -247,7 +248,8 @@ fn carry_out(
     let method = if environment.store.reflink { Method::Reflink } else { Method::Copy };
     let bench = Bench { plan, work, place: &place, program, method, block_bytes: loaded.block_bytes };
     let mut lanes: Vec<Lane<'_>> = prepared.measured.iter().zip(grounds).map(|(arm, ground)| Lane { arm, ground }).collect();
-    let done = run_all(&bench, &mut lanes, &order, estimate, progress)?;
+    let done = run_all(&bench, &mut lanes, &order, &mut estimate, progress)?;
+    let held = held_out::measure(&bench, &mut lanes, done.len(), &estimate, progress)?;
     lanes.into_iter().try_for_each(|lane| lane.ground.remove())?;
     let order = order.get(..done.len()).unwrap_or(&order);
     let record = conclude::plan_record(plan, order, &prepared.measured, &loaded, method);
@@ -268,6 +270,7 @@ fn carry_out(
     let times = (started_utc, progress.elapsed());
     let mut comparison = conclude(paths, record, environment, notes, plan.dnfs_share_min, times);
     comparison.tunings = conclude::tunings_record(plan);
+    comparison.predictions = held_out::predictions(&comparison, held, common);
     (comparison.rehearsal, comparison.rehearsal_note) = rehearsal(prepared);
     Ok(comparison)
 }
@@ -294,7 +297,7 @@ fn run_all(
     bench: &Bench<'_>,
     lanes: &mut [Lane<'_>],
     order: &[(u32, usize)],
-    mut estimate: Estimate,
+    estimate: &mut Estimate,
     progress: &mut Progress<'_>,
 ) -> Result<Vec<Done>, LabError> {
     let mut done: Vec<(usize, Run, OrdersRun)> = Vec::new();

@@ -1,0 +1,65 @@
+//! One more point than was asked for: another number of users, measured once, kept out of every figure, and held against
+//! what a model fitted on the asked ones says.
+
+use results::compare::{Comparison, Run};
+use results::judgement::Prediction;
+use results::orders_run::OrdersRun;
+
+use super::{Lane, run_order};
+use crate::error::LabError;
+use crate::plan::{Arm, Estimate, Level, Load};
+use crate::predict::fit::fit;
+use crate::predict::ladder;
+use crate::progress::Progress;
+use crate::run::{Bench, Turn};
+use crate::summary::{self, Common};
+
+/// What the extra run gave.
+pub(super) struct HeldOut {
+    /// The arm as it was run, with the other load.
+    arm: Arm,
+    /// Unique name of the arm whose runs the model is fitted on.
+    fitted_on: String,
+    run: Run,
+    record: OrdersRun,
+}
+
+/// Measures half the users on the last arm, unless the arms are a ladder of loads already, rounds are not repeated, or
+/// the budget does not allow it.
+pub(super) fn measure(
+    bench: &Bench<'_>,
+    lanes: &mut [Lane<'_>],
+    sequence: usize,
+    estimate: &Estimate,
+    progress: &mut Progress<'_>,
+) -> Result<Option<HeldOut>, LabError> {
+    let plan = bench.plan;
+    let ladder = lanes.iter().any(|lane| lanes.first().is_some_and(|first| first.arm.load != lane.arm.load));
+    if ladder || plan.repeats < 2 || progress.elapsed() + estimate.run > plan.budget {
+        return Ok(None);
+    }
+    let Some(lane) = lanes.last_mut() else { return Ok(None) };
+    let (Level::Users(users), "closed") = (&lane.arm.load.level, lane.arm.load.model.as_str()) else { return Ok(None) };
+    if *users < 2 {
+        return Ok(None);
+    }
+    let half = users / 2;
+    let arm = Arm { id: format!("{} users={half}", lane.arm.id), load: Load::users(half), ..lane.arm.clone() };
+    let sequence = u32::try_from(sequence + 1).unwrap_or(u32::MAX);
+    progress.step(&format!("{}: one point kept out of the model, {half} users", lane.arm.id));
+    let turn = Turn { arm: &arm, sequence, round: 1, order: run_order(plan, &arm, 1)? };
+    let (run, record) = bench.run(turn, &mut lane.ground, progress)?;
+    Ok(Some(HeldOut { fitted_on: lane.arm.id.clone(), arm, run, record }))
+}
+
+/// Predictions of the arms among themselves, and of the point that was kept out.
+pub(super) fn predictions(comparison: &Comparison, held: Option<HeldOut>, common: Common) -> Vec<Prediction> {
+    let mut predictions = ladder::ladder(comparison);
+    let Some(held) = held else { return predictions };
+    let fitted = comparison.paths.iter().find(|path| path.arm == held.fitted_on).map(|path| fit(comparison, path));
+    if let Some(Ok(fitted)) = fitted {
+        let found = summary::measured(&held.arm, vec![held.run], &[held.record], common);
+        predictions.push(ladder::hold(comparison, &fitted, &found));
+    }
+    predictions
+}

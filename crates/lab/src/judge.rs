@@ -11,7 +11,7 @@ use results::statistics::{RunValue, series_mean};
 
 use crate::paths::StoragePath;
 
-pub(crate) use bottleneck::Surroundings;
+pub(crate) use bottleneck::{Surroundings, session_time};
 
 /// Share of the host that others may use before the figures are called disturbed.
 const OTHERS_BUSY_MAX: f64 = 0.20;

@@ -1,17 +1,42 @@
-//! Shows a comparison: a table for the terminal, one page for the browser, the record itself.
+//! Shows a comparison: a table for the terminal, one page for the browser, CSV and Markdown, the record itself.
+//!
+//! Everything here reads a record and nothing else, so that an old one can be shown again.
 
-mod html;
-mod page_style;
+mod bars;
+mod cpu;
+mod csv;
+mod curve;
+mod disclosure;
+mod findings;
+mod ladder;
+mod latency;
+mod layers;
+mod markdown;
+mod page;
+mod plot;
+mod proof;
+mod response;
+mod rows;
+mod scale;
+mod section;
+mod series;
+mod stack;
 mod svg;
 mod table;
+mod tunings;
+mod view;
+mod words;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use results::compare::Comparison;
+use results::compare::{Comparison, SCHEMA};
 
 use crate::error::LabError;
+use crate::limits::RECORD_BYTES_MAX;
 
-pub use html::render as html;
+pub use csv::render as csv;
+pub use markdown::render as markdown;
+pub use page::render as html;
 pub use table::render as table;
 
 /// Name of the record in the output directory.
@@ -41,6 +66,37 @@ pub fn json(comparison: &Comparison) -> Result<String, LabError> {
     Ok(text + "\n")
 }
 
+/// Reads the record of a comparison: `place` is the directory that holds `results.json`, or the file itself.
+///
+/// Records of older versions lack fields; they are read all the same. Fields of newer versions are passed over.
+///
+/// # Errors
+/// [`LabError::File`] when it can't be read, [`LabError::Stored`] when it is no record of a comparison.
+pub fn read(place: &Path) -> Result<Comparison, LabError> {
+    let file = record_file(place);
+    let facts = std::fs::metadata(&file).map_err(LabError::file("find the record", &file))?;
+    let wrong = |fault: String| LabError::Stored { path: file.clone(), fault };
+    if facts.len() > RECORD_BYTES_MAX {
+        return Err(wrong(format!("it has {} bytes, over the limit of {RECORD_BYTES_MAX}", facts.len())));
+    }
+    let text = std::fs::read(&file).map_err(LabError::file("read", &file))?;
+    let comparison: Comparison = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
+    if comparison.kind != "compare" || comparison.schema != SCHEMA {
+        return Err(wrong(format!("it is a record \"{}\" of schema {}", comparison.kind, comparison.schema)));
+    }
+    Ok(comparison)
+}
+
+/// The record's file in a directory, or the file that was named.
+#[must_use]
+pub fn record_file(place: &Path) -> PathBuf {
+    if place.is_dir() { place.join(RECORD) } else { place.to_owned() }
+}
+
 /// A comparison for the tests of this module.
 #[cfg(test)]
 mod sample;
+#[cfg(test)]
+mod specimen;
+#[cfg(test)]
+mod tests;

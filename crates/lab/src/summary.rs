@@ -121,24 +121,7 @@ fn run_load(record: &OrdersRun) -> RunLoad {
 /// Mean by the database's clock; percentiles by our client's, when it timed the reads.
 fn block_read(mean: f64, latency: Option<&ReadLatency>) -> BlockReadUs {
     let quantile = |share| latency.and_then(|latency| latency.quantile_us(share));
-    BlockReadUs {
-        mean,
-        p50: quantile(0.5),
-        p99: quantile(0.99),
-        histogram_v2_base64: latency.map(histogram),
-        histogram_source: latency.map(|_| "client".to_owned()),
-    }
-}
-
-/// The client's buckets as a histogram, each read at the middle of its bucket.
-fn histogram(latency: &ReadLatency) -> String {
-    let mut times = ResponseTimes::new();
-    for (place, count) in latency.counts.iter().enumerate() {
-        let low = place.checked_sub(1).and_then(|place| latency.bounds_us.get(place)).copied().unwrap_or(0.0);
-        let high = latency.bounds_us.get(place).copied().unwrap_or(low);
-        times.record_many(f64::midpoint(low, high) as u64, *count);
-    }
-    times.to_v2_base64()
+    BlockReadUs { mean, p50: quantile(0.5), p99: quantile(0.99) }
 }
 
 fn read_latency(runs: &[Run]) -> Option<ReadLatency> {

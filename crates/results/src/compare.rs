@@ -225,13 +225,6 @@ pub struct BlockReadUs {
     pub p50: Option<f64>,
     /// 99th percentile; absent while the database tells only sums.
     pub p99: Option<f64>,
-    /// The time of every block read, merged over the runs: HDR V2, base64, microseconds. Absent while
-    /// only sums are known.
-    #[serde(default)]
-    pub histogram_v2_base64: Option<String>,
-    /// Who timed the reads of the histogram: `database`, `client` or `array`.
-    #[serde(default)]
-    pub histogram_source: Option<String>,
 }
 
 /// Processor time in seconds.

@@ -262,6 +262,11 @@ fn queueing(path: &PathResult) -> Option<f64> {
     Some(latency.mean_us()? / quick)
 }
 
+/// Share of the sessions' time by what they did, 0 to 1: `running`, `block reads`, `log`, `data writes`, `locks`, `client`, `other`.
+pub(crate) fn session_time(runs: &[Run]) -> Vec<(String, f64)> {
+    waits(runs).named()
+}
+
 fn waits(runs: &[Run]) -> Waits {
     let mut found = Waits::default();
     let mut events: BTreeMap<&str, f64> = BTreeMap::new();

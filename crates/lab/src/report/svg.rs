@@ -1,124 +1,113 @@
-//! Bars and lines as inline SVG. Colours come from the page's style, so that they follow
-//! light and dark.
+//! Drawing: an SVG under construction. Colours come from classes, so that they follow light, dark and print.
 
 use std::fmt::Write;
 
-use super::html::escape;
+use super::words::escape;
 
-/// One bar with an optional error.
-pub(crate) struct Bar {
-    pub(crate) label: String,
-    pub(crate) value: f64,
-    /// Half-width of the interval.
-    pub(crate) error: Option<f64>,
-    /// What stands behind the bar.
-    pub(crate) text: String,
+/// Height of a line of text, and room a letter takes on average, in drawing units.
+pub(crate) const LINE: f64 = 18.0;
+const LETTER: f64 = 6.9;
+
+/// Widths a chart is drawn for: wide screens and paper, and narrow screens.
+pub(crate) const WIDTHS: [f64; 2] = [880.0, 350.0];
+
+/// A drawing of a fixed size.
+pub(crate) struct Svg {
+    pub(crate) width: f64,
+    pub(crate) height: f64,
+    body: String,
 }
 
-/// One bar made of parts, each with the class that colours it.
-pub(crate) struct Stack {
-    pub(crate) label: String,
-    pub(crate) parts: Vec<(String, f64)>,
-    pub(crate) text: String,
-}
-
-const WIDTH: f64 = 720.0;
-const LABEL: f64 = 90.0;
-const TEXT: f64 = 170.0;
-const ROW: f64 = 34.0;
-const THICK: f64 = 20.0;
-
-/// Horizontal bars with intervals.
-pub(crate) fn bars(title: &str, bars: &[Bar]) -> String {
-    let most = bars.iter().map(|bar| bar.value + bar.error.unwrap_or(0.0)).fold(0.0, f64::max);
-    let mut svg = open(title, bars.len());
-    for (row, bar) in bars.iter().enumerate() {
-        let (y, length) = (top(row), scaled(bar.value, most));
-        let _ = write!(svg, "<rect class=\"bar\" x=\"{LABEL}\" y=\"{y:.1}\" width=\"{length:.1}\" height=\"{THICK}\"/>");
-        if let Some(error) = bar.error {
-            let (from, to) = (LABEL + scaled((bar.value - error).max(0.0), most), LABEL + scaled(bar.value + error, most));
-            let middle = y + THICK / 2.0;
-            let _ = write!(
-                svg,
-                "<path class=\"error\" d=\"M{from:.1} {middle:.1}H{to:.1}M{from:.1} {0:.1}v10M{to:.1} {0:.1}v10\"/>",
-                middle - 5.0
-            );
-        }
-        words(&mut svg, &bar.label, &bar.text, y);
+impl Svg {
+    pub(crate) fn new(width: f64, height: f64) -> Self {
+        Self { width, height, body: String::new() }
     }
-    svg + "</svg>"
-}
 
-/// Horizontal bars of parts. Each part's class is its name, behind `part-`.
-pub(crate) fn stacks(title: &str, stacks: &[Stack]) -> String {
-    let whole = |stack: &Stack| stack.parts.iter().map(|(_, value)| value).sum::<f64>();
-    let most = stacks.iter().map(whole).fold(0.0, f64::max);
-    let mut svg = open(title, stacks.len());
-    for (row, stack) in stacks.iter().enumerate() {
-        let (y, mut x) = (top(row), LABEL);
-        for (name, value) in &stack.parts {
-            let length = scaled(*value, most);
-            let name = escape(name);
-            let _ = write!(
-                svg,
-                "<rect class=\"part-{name}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{length:.1}\" height=\"{THICK}\">\
-                 <title>{name}: {value:.3}</title></rect>"
-            );
-            x += length;
-        }
-        words(&mut svg, &stack.label, &stack.text, y);
+    /// Whether this is the drawing for narrow screens.
+    pub(crate) fn narrow(&self) -> bool {
+        self.width < 600.0
     }
-    svg + "</svg>"
-}
 
-/// Orders of each second of every run, one line for each run.
-pub(crate) fn lines(title: &str, series: &[(String, &[u64])]) -> String {
-    let height = 150.0;
-    let most = series.iter().flat_map(|(_, values)| values.iter()).max().copied().unwrap_or(0).max(1) as f64;
-    let longest = series.iter().map(|(_, values)| values.len()).max().unwrap_or(0).max(2);
-    let mut svg = format!(
-        "<svg role=\"img\" viewBox=\"0 0 {WIDTH} {0}\"><title>{1}</title><path class=\"axis\" d=\"M{LABEL} 10V{height}H{WIDTH}\"/>\
-         <text class=\"label\" x=\"{2}\" y=\"18\">{most}</text><text class=\"label\" x=\"{2}\" y=\"{height}\">0</text>",
-        height + 22.0,
-        escape(title),
-        LABEL - 8.0,
-    );
-    for (name, values) in series {
-        let points: Vec<String> = values
-            .iter()
-            .enumerate()
-            .map(|(second, value)| {
-                let x = LABEL + second as f64 / (longest - 1) as f64 * (WIDTH - LABEL);
-                let y = height - *value as f64 / most * (height - 10.0);
-                format!("{x:.1},{y:.1}")
-            })
-            .collect();
-        let name = escape(name);
-        let _ = write!(svg, "<polyline class=\"line-{name}\" points=\"{}\"><title>{name}</title></polyline>", points.join(" "));
+    pub(crate) fn rect(&mut self, class: &str, (x, y): (f64, f64), (width, height): (f64, f64), title: &str) {
+        let title = titled(title);
+        let _ = write!(
+            self.body,
+            "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\">{title}</rect>",
+            width.max(0.0),
+            height.max(0.0),
+        );
     }
-    let _ = write!(svg, "<text class=\"text\" x=\"{LABEL}\" y=\"{:.0}\">0 s</text>", height + 16.0);
-    let _ = write!(svg, "<text class=\"label\" x=\"{WIDTH}\" y=\"{:.0}\">{longest} s</text>", height + 16.0);
-    svg + "</svg>"
+
+    pub(crate) fn text(&mut self, class: &str, (x, y): (f64, f64), text: &str) {
+        let _ = write!(self.body, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>", escape(text));
+    }
+
+    pub(crate) fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
+        let _ = write!(self.body, "<path class=\"{class}\" d=\"M{x1:.1} {y1:.1}L{x2:.1} {y2:.1}\"/>");
+    }
+
+    /// A path of SVG's own commands.
+    pub(crate) fn path(&mut self, class: &str, commands: &str, title: &str) {
+        let title = titled(title);
+        let _ = write!(self.body, "<path class=\"{class}\" d=\"{commands}\">{title}</path>");
+    }
+
+    pub(crate) fn polyline(&mut self, class: &str, points: &[(f64, f64)], title: &str) {
+        self.path(class, &commands(points), title);
+    }
+
+    /// A mark at a place: each kind has its own shape, so that colour is not needed to tell them apart.
+    pub(crate) fn mark(&mut self, class: &str, kind: usize, (x, y): (f64, f64), title: &str) {
+        let shape = match kind % 4 {
+            0 => format!("M{:.1} {y:.1}a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0z", x - 4.5),
+            1 => format!("M{:.1} {:.1}h8v8h-8z", x - 4.0, y - 4.0),
+            2 => format!("M{x:.1} {:.1}l5 9h-10z", y - 5.5),
+            _ => format!("M{x:.1} {:.1}l5.5 5.5l-5.5 5.5l-5.5 -5.5z", y - 5.5),
+        };
+        self.path(class, &shape, title);
+    }
+
+    /// The interval around a value, as a line with ends.
+    pub(crate) fn whisker(&mut self, (from, to): (f64, f64), y: f64) {
+        let top = y - 5.0;
+        let path = format!("M{from:.1} {y:.1}H{to:.1}M{from:.1} {top:.1}v10M{to:.1} {top:.1}v10");
+        self.path("whisker", &path, "");
+    }
+
+    /// The whole drawing, with what it shows for those who can't see it.
+    pub(crate) fn finish(self, label: &str) -> String {
+        format!(
+            "<svg role=\"img\" aria-label=\"{}\" viewBox=\"0 0 {:.0} {:.0}\">{}</svg>",
+            escape(label),
+            self.width,
+            self.height,
+            self.body
+        )
+    }
 }
 
-fn open(title: &str, rows: usize) -> String {
-    let height = rows as f64 * ROW + 6.0;
-    format!("<svg role=\"img\" viewBox=\"0 0 {WIDTH} {height}\"><title>{}</title>", escape(title))
+/// Draws once for wide and once for narrow screens; the page shows one of them.
+pub(crate) fn both(label: &str, draw: impl Fn(f64) -> Svg) -> String {
+    let [wide, narrow] = WIDTHS.map(|width| draw(width).finish(label));
+    format!("<div class=\"chart for-wide\">{wide}</div><div class=\"chart for-narrow\">{narrow}</div>\n")
 }
 
-fn words(svg: &mut String, label: &str, text: &str, y: f64) {
-    let base = y + THICK * 0.72;
-    let (label, text) = (escape(label), escape(text));
-    let _ = write!(svg, "<text class=\"label\" x=\"{:.1}\" y=\"{base:.1}\">{label}</text>", LABEL - 8.0);
-    let _ = write!(svg, "<text class=\"text\" x=\"{:.1}\" y=\"{base:.1}\">{text}</text>", WIDTH - TEXT + 8.0);
+/// Room that `text` takes, estimated.
+pub(crate) fn width_of(text: &str) -> f64 {
+    text.chars().count() as f64 * LETTER
 }
 
-fn top(row: usize) -> f64 {
-    row as f64 * ROW + 6.0
+/// Commands of a line through points.
+pub(crate) fn commands(points: &[(f64, f64)]) -> String {
+    let mut path = String::with_capacity(points.len() * 12);
+    for (place, (x, y)) in points.iter().enumerate() {
+        let _ = write!(path, "{}{x:.1} {y:.1}", if place == 0 { 'M' } else { 'L' });
+    }
+    path
 }
 
-fn scaled(value: f64, most: f64) -> f64 {
-    if most > 0.0 { value / most * (WIDTH - LABEL - TEXT) } else { 0.0 }
+fn titled(title: &str) -> String {
+    if title.is_empty() { String::new() } else { format!("<title>{}</title>", escape(title)) }
 }
 
 #[cfg(test)]
@@ -126,16 +115,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn longest_bar_fills_the_room_and_others_are_in_proportion() {
-        let bar = |value| Bar { label: "x".into(), value, error: None, text: String::new() };
-        let svg = bars("t", &[bar(10.0), bar(5.0)]);
-        assert!(svg.contains("width=\"460.0\"") && svg.contains("width=\"230.0\""), "{svg}");
-    }
-
-    #[test]
-    fn labels_are_escaped_and_zero_is_drawn() {
-        let bar = Bar { label: "<b>".into(), value: 0.0, error: Some(0.0), text: "a&b".into() };
-        let svg = bars("t", &[bar]);
-        assert!(svg.contains("&lt;b&gt;") && svg.contains("a&amp;b") && !svg.contains("NaN"), "{svg}");
+    fn text_and_titles_are_escaped() {
+        let mut svg = Svg::new(100.0, 10.0);
+        svg.text("label", (0.0, 0.0), "<b>&");
+        svg.rect("bar", (0.0, 0.0), (-4.0, 2.0), "\"x\"");
+        let drawn = svg.finish("a<b");
+        assert!(drawn.contains("&lt;b&gt;&amp;") && drawn.contains("<title>&quot;x&quot;</title>"), "{drawn}");
+        assert!(drawn.contains("aria-label=\"a&lt;b\"") && drawn.contains("width=\"0.0\""), "{drawn}");
     }
 }

@@ -38,6 +38,8 @@ commands! {
     compare => Compare,
     /// What another load, more slots or another medium would give
     predict => Predict,
+    /// Draw the report of a comparison again, or give it as CSV or Markdown
+    report => Report,
     /// What this host can measure, what not, and what fixes it
     doctor => Doctor,
 }

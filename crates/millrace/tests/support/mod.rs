@@ -9,6 +9,7 @@
     reason = "each test file uses its part, and a panic is a test's verdict"
 )]
 
+pub mod browser;
 pub mod filer;
 pub mod ganesha;
 pub mod postgres;

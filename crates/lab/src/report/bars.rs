@@ -1,0 +1,102 @@
+//! What each arm did: orders per minute with intervals.
+
+use results::compare::PathStatus;
+use results::statistics::Difference;
+
+use super::rows::{self, Row};
+use super::section::{Section, Table, facet_heading, outcome, swatch};
+use super::view::{Arm, View, name};
+use super::words::{escape, figure, grouped, interval_words, micros};
+
+const LEAD: &str = "Order-entry transactions (new orders committed) per minute. A bar is the mean of the runs, dots are the \
+    runs, the line with ends is the 95 % interval of the mean: where two intervals overlap, no difference is shown.";
+
+pub(crate) fn section(view: &View<'_>) -> Option<Section> {
+    let mut body = String::new();
+    for facet in view.facets() {
+        let bars: Vec<Row> = facet.arms.iter().filter_map(|arm| row(arm)).collect();
+        if !bars.is_empty() {
+            body += &facet_heading(facet.title);
+            body += &rows::chart("Orders per minute of each arm", "orders per minute", &bars);
+        }
+    }
+    body += &table(view).html();
+    body += &skipped(view);
+    Section::new("orders", "Orders per minute", LEAD, body)
+}
+
+fn row(arm: &Arm<'_>) -> Option<Row> {
+    let interval = arm.result.oets_per_minute.as_ref()?;
+    let text = interval_words(interval);
+    let class = if arm.valid() { format!("fill {}", arm.class()) } else { "fill void".to_owned() };
+    let words = format!("{}: {text} orders per minute", arm.name);
+    Some(Row {
+        label: arm.name.to_owned(),
+        parts: vec![(class, interval.mean, words)],
+        interval: interval.ends(),
+        dots: if interval.runs > 1 { interval.values.clone() } else { Vec::new() },
+        text: if arm.valid() { text } else { format!("{text}, not valid") },
+    })
+}
+
+fn table(view: &View<'_>) -> Table {
+    let heads = [
+        "arm",
+        "<status",
+        "orders per minute",
+        "runs",
+        "against first",
+        "<difference",
+        "New-Order p90, ms",
+        "block read, mean",
+        "reads per order",
+        "buffer hits, %",
+        "CPU ms per order",
+        "checks",
+    ];
+    let mut table = Table::new("Each arm at a glance", &heads);
+    for arm in &view.arms {
+        let result = arm.result;
+        let against = view.comparison.against_first.iter().find(|line| line.path == arm.name || line.path == result.name);
+        let or_dash = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
+        let io = result.io.as_ref();
+        table.row(&[
+            format!("{}{}", swatch(&arm.class()), escape(arm.name)),
+            outcome(result.status == PathStatus::Measured, "measured", "not valid"),
+            or_dash(result.oets_per_minute.as_ref().map(interval_words)),
+            or_dash(result.oets_per_minute.as_ref().map(|interval| interval.runs.to_string())),
+            against.map_or_else(|| "first".to_owned(), |line| format!("{:.2} ×", line.oets_ratio)),
+            against.map_or_else(String::new, |line| difference(line.difference).to_owned()),
+            or_dash(result.response_ms.get("new_order").map(|response| figure(response.p90))),
+            or_dash(result.block_read_us.as_ref().map(|read| micros(read.mean))),
+            or_dash(io.map(|io| figure(io.reads_per_order))),
+            or_dash(io.map(|io| format!("{:.1}", io.hit_ratio * 100.0))),
+            or_dash(result.cpu.as_ref().map(|cpu| figure(cpu.s_per_1000_orders))),
+            or_dash(result.checks.as_ref().map(|checks| {
+                let all = checks.passed + checks.failed;
+                format!("{} of {}", grouped(f64::from(checks.passed)), grouped(f64::from(all)))
+            })),
+        ]);
+    }
+    table
+}
+
+/// What may be said, in two words.
+pub(crate) fn difference(difference: Difference) -> &'static str {
+    match difference {
+        Difference::Shown => "shown",
+        Difference::NotShown => "not shown",
+        Difference::Unknown => "nothing claimed",
+    }
+}
+
+fn skipped(view: &View<'_>) -> String {
+    let left_out = view.comparison.paths.iter().filter(|path| path.status == PathStatus::Skipped);
+    let items: String = left_out
+        .map(|path| {
+            let reason = path.reason.as_deref().unwrap_or("no reason recorded");
+            format!("<li><b>{}</b> was skipped: {}</li>\n", escape(name(path)), escape(reason))
+        })
+        .collect();
+    if items.is_empty() { String::new() } else { format!("<ul class=\"skipped\">{items}</ul>\n") }
+}

@@ -1,0 +1,136 @@
+//! Every figure as CSV (RFC 4180), one figure a line, so that any spreadsheet can turn it as it likes.
+
+use std::fmt::Write;
+
+use results::compare::{Comparison, PathResult, PathStatus, Run};
+
+use super::view::name;
+
+/// Columns. `run` is the place in the sequence and `second` the second of its interval; both are empty for figures of the
+/// whole arm.
+const HEAD: &str = "arm,path,label,tuning,layout,medium,status,run,second,metric,unit,value,ci95\r\n";
+
+/// The comparison as CSV.
+#[must_use]
+pub fn render(comparison: &Comparison) -> String {
+    let mut text = String::from(HEAD);
+    for path in &comparison.paths {
+        let mut lines = Lines { text: &mut text, arm: arm_cells(path), place: ",".to_owned() };
+        lines.of_arm(path);
+        for run in &path.runs {
+            lines.of_run(run);
+        }
+    }
+    text
+}
+
+/// Lines of one arm.
+struct Lines<'a> {
+    text: &'a mut String,
+    /// The first seven columns.
+    arm: String,
+    /// The columns `run` and `second`.
+    place: String,
+}
+
+impl Lines<'_> {
+    fn add(&mut self, metric: &str, unit: &str, value: f64, ci95: Option<f64>) {
+        if value.is_finite() {
+            let half = ci95.map_or_else(String::new, |half| half.to_string());
+            let _ = write!(self.text, "{},{},{},{unit},{value},{half}\r\n", self.arm, self.place, cell(metric));
+        }
+    }
+
+    fn of_arm(&mut self, path: &PathResult) {
+        if let Some(oets) = &path.oets_per_minute {
+            self.add("oets", "1/min", oets.mean, oets.ci95);
+        }
+        for (transaction, response) in &path.response_ms {
+            self.add(&format!("{transaction}.count"), "1", response.count as f64, None);
+            self.add(&format!("{transaction}.errors"), "1", response.errors as f64, None);
+            self.add(&format!("{transaction}.retries"), "1", response.retries as f64, None);
+            let values = [
+                ("mean", response.mean),
+                ("p50", response.p50),
+                ("p90", response.p90),
+                ("p95", response.p95),
+                ("p99", response.p99),
+                ("p999", response.p999),
+                ("max", response.max),
+            ];
+            for (figure, value) in values {
+                self.add(&format!("{transaction}.response_{figure}"), "ms", value, None);
+            }
+        }
+        if let Some(read) = &path.block_read_us {
+            self.add("block_read_mean", "us", read.mean, None);
+        }
+        if let Some(cpu) = &path.cpu {
+            self.add("cpu_per_1000_orders", "s", cpu.s_per_1000_orders, None);
+            for (owner, time) in &cpu.by_owner {
+                self.add(&format!("cpu_per_1000_orders.{owner}"), "s", time.s_per_1000_orders, None);
+                self.add(&format!("cpu_user.{owner}"), "s", time.user_s, None);
+                self.add(&format!("cpu_sys.{owner}"), "s", time.sys_s, None);
+            }
+            self.add("host_busy_share", "1", cpu.host_busy_share, None);
+            self.add("others_busy_share", "1", cpu.others_busy_share, None);
+        }
+        if let Some(io) = &path.io {
+            self.add("reads_per_order", "1", io.reads_per_order, None);
+            self.add("writes_per_order", "1", io.writes_per_order, None);
+            self.add("log_per_order", "B", io.log_bytes_per_order, None);
+            self.add("hit_ratio", "1", io.hit_ratio, None);
+            self.add("read_share", "1", io.read_share, None);
+            self.add("block_reads_in_flight", "1", io.in_flight_mean, None);
+        }
+        if let Some(proof) = &path.proof {
+            self.add("proof_difference", "%", proof.difference_percent, None);
+        }
+        if let Some(checks) = &path.checks {
+            self.add("checks_passed", "1", f64::from(checks.passed), None);
+            self.add("checks_failed", "1", f64::from(checks.failed), None);
+        }
+    }
+
+    fn of_run(&mut self, run: &Run) {
+        self.place = format!("{},", run.sequence);
+        self.add("oets", "1/min", run.oets_per_minute, None);
+        self.add("orders", "1", run.orders as f64, None);
+        self.add("measured", "s", run.measured_s, None);
+        self.add("blocks_read", "1", run.database.blocks_read as f64, None);
+        self.add("block_read_time", "ms", run.database.block_read_ms, None);
+        self.add("blocks_written", "1", run.database.blocks_written as f64, None);
+        self.add("log", "B", run.database.log_bytes as f64, None);
+        self.add("checkpoints", "1", run.database.checkpoints as f64, None);
+        for (event, share) in &run.waits {
+            self.add(&format!("session_share.{event}"), "1", *share, None);
+        }
+        for (second, orders) in run.per_second.iter().enumerate() {
+            self.place = format!("{},{second}", run.sequence);
+            self.add("orders", "1", *orders as f64, None);
+        }
+        for second in &run.series {
+            self.place = format!("{},{}", run.sequence, second.second);
+            self.add("response_p50", "us", second.response_p50_us as f64, None);
+            self.add("response_p90", "us", second.response_p90_us as f64, None);
+            self.add("response_max", "us", second.response_max_us as f64, None);
+        }
+    }
+}
+
+fn arm_cells(path: &PathResult) -> String {
+    let status = match path.status {
+        PathStatus::Measured => "measured",
+        PathStatus::NotValid => "not_valid",
+        PathStatus::Skipped => "skipped",
+    };
+    let layout = path.layout_name.as_deref().unwrap_or_default();
+    let (label, medium) = (path.label.as_deref().unwrap_or_default(), path.medium.as_deref().unwrap_or_default());
+    [name(path), &path.name, label, &path.tuning, layout, medium, status].map(cell).join(",")
+}
+
+/// A cell; quoted when it must be. One that a spreadsheet would take for a formula is led by an apostrophe.
+fn cell(text: &str) -> String {
+    let text = if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text.to_owned() };
+    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+}

@@ -1,0 +1,154 @@
+//! What may be concluded: what limited each arm, whether it was steady, whether the counts close, and predictions.
+
+use std::fmt::Write;
+
+use results::compare::PathResult;
+use results::judgement::{Prediction, RelativeDifference};
+
+use super::bars::difference;
+use super::section::{Section, Table, outcome, swatch, term};
+use super::view::View;
+use super::words::{escape, figure, grouped};
+
+const LEAD: &str = "What limited each arm, with the figures that say so and what to try next. Then the laboratory's checks on \
+    itself: whether the runs were steady, whether rate times time gives the number in flight (Little's law), and how well one \
+    point that was kept out of the model was predicted.";
+
+pub(crate) fn section(view: &View<'_>) -> Option<Section> {
+    let mut body = limits(view);
+    body += &differences(view).html();
+    body += &steady(view).html();
+    body += &little(view).html();
+    body += &predictions(&view.comparison.predictions).html();
+    Section::new("findings", "What limited each arm, and self-checks", LEAD, body)
+}
+
+fn limits(view: &View<'_>) -> String {
+    let mut cards = String::new();
+    for arm in &view.arms {
+        let mut list = String::new();
+        if let Some(bottleneck) = &arm.result.bottleneck {
+            let class = if bottleneck.class.is_empty() { String::new() } else { format!(" ({})", escape(&bottleneck.class)) };
+            term(&mut list, "limited by", &format!("<b>{}</b>{class}", escape(&bottleneck.kind.replace('_', " "))));
+            term(&mut list, "because", &escape(&bottleneck.evidence));
+            if !bottleneck.next.is_empty() {
+                term(&mut list, "try next", &escape(&bottleneck.next));
+            }
+        }
+        if let Some(reason) = arm.result.reason.as_deref().filter(|_| !arm.valid()) {
+            term(&mut list, "not valid", &format!("<span class=\"bad\">{}</span>", escape(reason)));
+        }
+        conditions(&mut list, arm.result);
+        let _ = writeln!(
+            cards,
+            "<article class=\"card\"><h3>{}{}</h3><dl>{list}</dl></article>",
+            swatch(&arm.class()),
+            escape(arm.name)
+        );
+    }
+    if cards.is_empty() { cards } else { format!("<div class=\"cards\">{cards}</div>\n") }
+}
+
+/// How the load was applied, how files lie and what caches.
+fn conditions(list: &mut String, result: &PathResult) {
+    let class = result.caching_class.as_deref().map_or_else(String::new, |class| format!("<b>{}</b>: ", escape(class)));
+    let texts = [("load", &result.load), ("layout", &result.layout), ("caches", &result.caching)];
+    for (name, text) in texts {
+        if let Some(text) = text {
+            let prefix = if name == "caches" { class.as_str() } else { "" };
+            term(list, name, &format!("<span class=\"faint\">{prefix}{}</span>", escape(text)));
+        }
+    }
+}
+
+fn differences(view: &View<'_>) -> Table {
+    let heads = ["arm", "<against", "orders", "<difference", "CPU per order", "<difference", "<CPU comparable at equal load"];
+    let mut table = Table::new("Against the first arm, with 95 % intervals of the difference", &heads);
+    for line in &view.comparison.against_first {
+        let ratio = |ratio: f64| format!("{ratio:.2} ×");
+        let words = |known: &Option<RelativeDifference>| {
+            known.as_ref().map_or_else(|| "–".to_owned(), |known| format!("{}, {}", interval(known), difference(known.shown)))
+        };
+        let fixed = line
+            .fixed_load
+            .as_ref()
+            .map_or_else(|| "–".to_owned(), |fixed| format!("{} {}", outcome(fixed.valid, "yes", "no"), escape(&fixed.reason)));
+        let orders = if line.orders_difference.is_some() {
+            words(&line.orders_difference)
+        } else {
+            difference(line.difference).to_owned()
+        };
+        table.row(&[
+            escape(&line.path),
+            escape(&line.first),
+            ratio(line.oets_ratio),
+            orders,
+            ratio(line.cpu_ratio),
+            words(&line.cpu_difference),
+            fixed,
+        ]);
+    }
+    table
+}
+
+fn interval(known: &RelativeDifference) -> String {
+    match (known.low_percent, known.high_percent) {
+        (Some(low), Some(high)) => format!("{:+.1} % [{low:+.1}, {high:+.1}]", known.percent),
+        _ => format!("{:+.1} %", known.percent),
+    }
+}
+
+fn steady(view: &View<'_>) -> Table {
+    let heads = ["arm", "<steady", "drift, % of mean", "range of fifths, %", "still warming, s", "checkpoints", "<in words"];
+    let mut table = Table::new("Steady state (drift at most 10 %, fifths within 20 %, a checkpoint inside)", &heads);
+    for arm in &view.arms {
+        let Some(steady) = &arm.result.steady else { continue };
+        table.row(&[
+            format!("{}{}", swatch(&arm.class()), escape(arm.name)),
+            outcome(steady.passed, "yes", "no"),
+            figure(steady.drift_percent),
+            figure(steady.range_percent),
+            figure(steady.dropped_s),
+            steady.checkpoints.to_string(),
+            escape(&steady.text),
+        ]);
+    }
+    table
+}
+
+fn little(view: &View<'_>) -> Table {
+    let heads = ["arm", "<in flight", "rate × time", "seen", "difference, %", "<closes", "<how both were counted"];
+    let mut table = Table::new("Little's law: rate × time against what was seen in flight", &heads);
+    for arm in &view.arms {
+        for law in &arm.result.little {
+            table.row(&[
+                format!("{}{}", swatch(&arm.class()), escape(arm.name)),
+                escape(&law.subject.replace('_', " ")),
+                figure(law.in_flight_predicted),
+                figure(law.in_flight_found),
+                format!("{:+.1}", law.difference_percent),
+                outcome(law.passed, "yes", "no"),
+                escape(&law.explanation),
+            ]);
+        }
+    }
+    table
+}
+
+fn predictions(predictions: &[Prediction]) -> Table {
+    let heads = ["kept out", "<fitted on", "<of", "predicted", "measured", "error, %", "<model says it is limited by"];
+    let mut table = Table::new("Predicted before it was looked at", &heads);
+    for point in predictions {
+        let range = point.range.map_or_else(String::new, |(low, high)| format!(" ({} to {})", grouped(low), grouped(high)));
+        table.row(&[
+            escape(&point.held_out),
+            escape(&point.fitted_on),
+            escape(&point.quantity.replace('_', " ")),
+            grouped(point.predicted) + &range,
+            grouped(point.measured),
+            format!("{:+.1}", point.error_percent),
+            escape(&point.bottleneck.replace('_', " ")),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,129 @@
+//! The layers of a storage path, from the driver down to the medium, with what is known of each.
+
+use results::compare::{Comparison, Run};
+
+use super::view::Arm;
+use super::words::{bytes, figure, grouped, micros};
+use crate::judge;
+
+/// One layer.
+pub(crate) struct Layer {
+    pub(crate) name: String,
+    /// Figures and facts, one line each.
+    pub(crate) facts: Vec<String>,
+    /// Kind of time that is spent here, for its colour: `driver`, `database`, `storage` or `below`.
+    pub(crate) kind: &'static str,
+}
+
+/// Parts of a session's time: its name in the judgement, the words for it, kind of layer.
+pub(crate) const TIMES: [(&str, &str, &str); 7] = [
+    ("running", "running in the database", "database"),
+    ("locks", "waiting for locks", "locks"),
+    ("block reads", "reading blocks", "reads"),
+    ("log", "writing the log", "log"),
+    ("data writes", "writing blocks", "writes"),
+    ("client", "waiting for the driver", "driver"),
+    ("other", "other waits", "other"),
+];
+
+/// Share of the sessions' time by place in [`TIMES`], mean over the runs; empty when it was not sampled.
+pub(crate) fn session_time(runs: &[Run]) -> Vec<(usize, f64)> {
+    let mut times: Vec<(usize, f64)> = Vec::new();
+    for (name, share) in judge::session_time(runs) {
+        let place = TIMES.iter().position(|(known, _, _)| *known == name).unwrap_or(TIMES.len() - 1);
+        if share > 0.0 {
+            times.push((place, share));
+        }
+    }
+    times.sort_by_key(|(place, _)| *place);
+    times
+}
+
+/// The layers of an arm's path.
+pub(crate) fn of(arm: &Arm<'_>, comparison: &Comparison) -> Vec<Layer> {
+    let cost = |owner: &str| {
+        let owner = arm.result.cpu.as_ref().and_then(|cpu| cpu.by_owner.get(owner))?;
+        Some(format!("{} ms CPU per order", figure(owner.s_per_1000_orders)))
+    };
+    let mut driver = Vec::new();
+    if let Some(users) = arm.result.users.or_else(|| Some(comparison.plan.users).filter(|users| *users > 0)) {
+        driver.push(format!("{users} users, {} warehouses", comparison.plan.warehouses));
+    }
+    driver.extend(cost("driver"));
+    let mut database = Vec::new();
+    if let Some(io) = &arm.result.io {
+        let buffers = bytes(comparison.plan.buffers_bytes as f64);
+        database.push(format!("buffers {buffers}, {:.1} % hits", io.hit_ratio * 100.0));
+    }
+    database.extend(cost("database"));
+    let mut layers = vec![
+        Layer { name: "Order-entry driver".to_owned(), facts: driver, kind: "driver" },
+        Layer { name: "PostgreSQL".to_owned(), facts: database, kind: "database" },
+    ];
+    layers.extend(below(arm, comparison, cost("filer")));
+    layers
+}
+
+/// What lies between the database and the medium, and the medium.
+fn below(arm: &Arm<'_>, comparison: &Comparison, filer_cost: Option<String>) -> Vec<Layer> {
+    let (client, network, server) = match arm.result.name.as_str() {
+        "local" => ("Kernel file system", None, None),
+        "dnfs" => ("Direct NFS client, in the database", Some("TCP, NFS version 3"), Some("NFS filer")),
+        "knfs" => ("Kernel NFS client", Some("TCP, NFS"), Some("NFS filer")),
+        "iscsi" => ("iSCSI initiator, SCSI disk", Some("TCP, iSCSI"), Some("iSCSI target")),
+        "fc" => ("Kernel SCSI disk, HBA", Some("Fibre Channel fabric"), Some("Array")),
+        _ => ("Client", None, None),
+    };
+    let mut layers = vec![Layer { name: client.to_owned(), facts: client_facts(arm), kind: "storage" }];
+    if let Some(network) = network {
+        let wire = arm.result.wire_bytes_per_order.map(|wire| format!("{} per order", bytes(wire)));
+        layers.push(Layer { name: network.to_owned(), facts: wire.into_iter().collect(), kind: "below" });
+    }
+    if let Some(server) = server {
+        let mut facts = calls(&arm.result.runs);
+        facts.extend(filer_cost);
+        layers.push(Layer { name: server.to_owned(), facts, kind: "below" });
+    }
+    let store = &comparison.environment.store;
+    let mut facts = Vec::new();
+    if let Some(target) = &arm.result.target {
+        facts.push(target.clone());
+    } else if !store.file_system.is_empty() {
+        facts.push(format!("{} on {}", store.file_system, store.device));
+    }
+    facts.push(arm.result.medium.as_ref().map_or_else(|| "no medium modelled".to_owned(), |medium| format!("medium {medium}")));
+    layers.push(Layer { name: "Medium".to_owned(), facts, kind: "below" });
+    layers
+}
+
+fn client_facts(arm: &Arm<'_>) -> Vec<String> {
+    let mut facts = Vec::new();
+    if let Some(io) = &arm.result.io {
+        let (reads, writes) = (figure(io.reads_per_order), figure(io.writes_per_order));
+        facts.push(format!("per order {reads} reads, {writes} writes"));
+        facts.push(format!("log {} per order", bytes(io.log_bytes_per_order)));
+    }
+    if let Some(read) = &arm.result.block_read_us {
+        facts.push(format!("block read {} mean", micros(read.mean)));
+    }
+    if let Some(slots) = arm.result.slot_use.as_ref().filter(|slots| slots.calls > 0) {
+        let of = if slots.slots > 0 { format!("of {}", slots.slots) } else { "unlimited".to_owned() };
+        facts.push(format!("slots {of}: {} mean, {} most", figure(slots.mean), slots.max));
+    }
+    facts
+}
+
+/// Calls the filer answered, for one order.
+fn calls(runs: &[Run]) -> Vec<String> {
+    let orders: u64 = runs.iter().map(|run| run.orders).sum();
+    let count = |name: &str| runs.iter().filter_map(|run| run.filer.get(name)).map(|procedure| procedure.calls).sum::<u64>();
+    let all: u64 = runs.iter().flat_map(|run| run.filer.values()).map(|procedure| procedure.calls).sum();
+    if orders == 0 || all == 0 {
+        return Vec::new();
+    }
+    let each = |calls: u64| figure(calls as f64 / orders as f64);
+    vec![
+        format!("per order {} READ, {} WRITE", each(count("READ")), each(count("WRITE"))),
+        format!("{} COMMIT; {} calls in all", each(count("COMMIT")), grouped(all as f64)),
+    ]
+}

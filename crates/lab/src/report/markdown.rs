@@ -1,0 +1,185 @@
+//! The comparison as Markdown: verdict, tables, conditions; to be pasted where people talk.
+
+use std::fmt::Write;
+
+use results::compare::{Comparison, PathStatus};
+
+use super::bars::difference;
+use super::view::{View, name};
+use super::words::{bytes, figure, grouped, interval_words, micros, transaction};
+
+/// The comparison as Markdown.
+#[must_use]
+pub fn render(comparison: &Comparison) -> String {
+    let view = View::new(comparison);
+    let mut text = String::from("# Storage paths compared\n\n");
+    if comparison.rehearsal {
+        let _ = writeln!(text, "> **{}**\n", line(&comparison.rehearsal_note));
+    }
+    if !comparison.valid {
+        text += "**Not valid: a proof or a check failed.**\n\n";
+    }
+    let _ = writeln!(text, "**{}**\n", line(&comparison.verdict));
+    overview(&mut text, &view);
+    processor_time(&mut text, &view);
+    responses(&mut text, &view);
+    limits(&mut text, &view);
+    conditions(&mut text, comparison);
+    text
+}
+
+fn overview(text: &mut String, view: &View<'_>) {
+    let mut rows = Vec::new();
+    for arm in &view.arms {
+        let result = arm.result;
+        let against = view.comparison.against_first.iter().find(|line| line.path == arm.name);
+        rows.push(vec![
+            arm.name.to_owned(),
+            if arm.valid() { "measured" } else { "NOT VALID" }.to_owned(),
+            result.oets_per_minute.as_ref().map_or_else(dash, interval_words),
+            against
+                .map_or_else(|| "first".to_owned(), |line| format!("{:.2} × ({})", line.oets_ratio, difference(line.difference))),
+            result.block_read_us.as_ref().map_or_else(dash, |read| micros(read.mean)),
+            result.io.as_ref().map_or_else(dash, |io| figure(io.reads_per_order)),
+            result.cpu.as_ref().map_or_else(dash, |cpu| figure(cpu.s_per_1000_orders)),
+            result.proof.as_ref().map_or_else(dash, |proof| {
+                format!("{} ({:.1} %)", if proof.passed { "passed" } else { "FAILED" }, proof.difference_percent)
+            }),
+        ]);
+    }
+    let heads = [
+        "arm",
+        "status",
+        "orders/min",
+        "against first (difference)",
+        "block read",
+        "reads/order",
+        "CPU ms/order",
+        "proof of path",
+    ];
+    table(text, "Orders per minute", &heads, &rows);
+    text.push('\n');
+    for path in view.comparison.paths.iter().filter(|path| path.status == PathStatus::Skipped) {
+        let _ = writeln!(
+            text,
+            "- {} was skipped: {}",
+            line(name(path)),
+            line(path.reason.as_deref().unwrap_or("no reason recorded"))
+        );
+    }
+}
+
+fn processor_time(text: &mut String, view: &View<'_>) {
+    let mut rows = Vec::new();
+    for arm in &view.arms {
+        let Some(cpu) = &arm.result.cpu else { continue };
+        for (owner, time) in &cpu.by_owner {
+            let whole = (time.user_s + time.sys_s).max(f64::MIN_POSITIVE);
+            rows.push(vec![
+                arm.name.to_owned(),
+                owner.clone(),
+                figure(time.s_per_1000_orders),
+                figure(time.s_per_1000_orders * time.user_s / whole),
+                figure(time.s_per_1000_orders * time.sys_s / whole),
+            ]);
+        }
+    }
+    table(text, "CPU seconds per 1,000 orders", &["arm", "owner", "all", "user", "kernel"], &rows);
+}
+
+fn responses(text: &mut String, view: &View<'_>) {
+    let mut rows = Vec::new();
+    for name in ["new_order", "payment", "order_status", "delivery", "stock_level"] {
+        for arm in &view.arms {
+            let Some(ms) = arm.result.response_ms.get(name).filter(|ms| ms.count > 0) else { continue };
+            let mut row = vec![transaction(name), arm.name.to_owned(), grouped(ms.count as f64)];
+            row.extend([ms.p50, ms.p90, ms.p99, ms.p999, ms.max].map(figure));
+            rows.push(row);
+        }
+    }
+    table(text, "Response times, ms", &["transaction", "arm", "count", "p50", "p90", "p99", "p99.9", "max"], &rows);
+}
+
+fn limits(text: &mut String, view: &View<'_>) {
+    let mut items = String::new();
+    for arm in &view.arms {
+        if let Some(bottleneck) = &arm.result.bottleneck {
+            let (kind, evidence) = (line(&bottleneck.kind.replace('_', " ")), line(&bottleneck.evidence));
+            let _ = writeln!(items, "- **{}**: {kind} ({evidence})", line(arm.name));
+            if !bottleneck.next.is_empty() {
+                let _ = writeln!(items, "  - try next: {}", line(&bottleneck.next));
+            }
+        }
+        if let Some(reason) = arm.result.reason.as_deref().filter(|_| !arm.valid()) {
+            let _ = writeln!(items, "- **{}** is not valid: {}", line(arm.name), line(reason));
+        }
+    }
+    if !items.is_empty() {
+        let _ = write!(text, "\n## What limited each arm\n\n{items}");
+    }
+    let mut rows = Vec::new();
+    for point in &view.comparison.predictions {
+        rows.push(vec![
+            point.held_out.clone(),
+            point.fitted_on.clone(),
+            grouped(point.predicted),
+            grouped(point.measured),
+            format!("{:+.1} %", point.error_percent),
+        ]);
+    }
+    table(text, "Predicted and measured", &["kept out", "fitted on", "predicted", "measured", "error"], &rows);
+}
+
+fn conditions(text: &mut String, comparison: &Comparison) {
+    let (plan, environment) = (&comparison.plan, &comparison.environment);
+    let _ = write!(
+        text,
+        "\n## Conditions\n\n- {} warehouses ({}), buffers {}, {} users, {} runs of {} s after {} s of warm-up on each arm, interleaved\n\
+         - {}, kernel {}, {} × {}; store {} on {}\n- PostgreSQL {}; millrace {}; {}\n",
+        plan.warehouses,
+        bytes(plan.database_bytes as f64),
+        bytes(plan.buffers_bytes as f64),
+        plan.users,
+        plan.repeats_done,
+        plan.seconds,
+        plan.warmup_seconds,
+        line(&environment.os),
+        line(&environment.kernel),
+        environment.cpu_count,
+        line(&environment.cpu_model),
+        line(&environment.store.file_system),
+        line(&environment.store.device),
+        line(&environment.database_version),
+        line(&environment.millrace_version),
+        line(&comparison.started_utc),
+    );
+    for gate in &comparison.gates {
+        let word = if gate.passed { "met" } else { "MISSED" };
+        let _ = writeln!(text, "- gate {word}: {} (found {})", line(&gate.promise), figure(gate.found));
+    }
+    for note in &comparison.notes {
+        let _ = writeln!(text, "- note: {}", line(note));
+    }
+    let _ = writeln!(text, "\n{}.", line(&comparison.disclaimer));
+}
+
+fn table(text: &mut String, title: &str, heads: &[&str], rows: &[Vec<String>]) {
+    if rows.is_empty() {
+        return;
+    }
+    let _ = write!(text, "\n## {title}\n\n| {} |\n|{}\n", heads.join(" | "), "---|".repeat(heads.len()));
+    for row in rows {
+        let cells: Vec<String> = row.iter().map(|cell| line(cell).replace('|', "\\|")).collect();
+        let _ = writeln!(text, "| {} |", cells.join(" | "));
+    }
+}
+
+/// Text on one line, with nothing that Markdown or HTML would take for a mark-up of its own.
+fn line(text: &str) -> String {
+    let text = text.replace(['\n', '\r'], " ").replace('&', "&amp;").replace('<', "&lt;");
+    text.replace('*', "\\*").replace('`', "\\`")
+}
+
+fn dash() -> String {
+    "–".to_owned()
+}

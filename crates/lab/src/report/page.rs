@@ -1,0 +1,147 @@
+//! The page: one file, nothing fetched, readable in light and dark, on a phone and on paper.
+
+use std::fmt::Write;
+
+use results::compare::{Comparison, PathStatus};
+
+use super::section::{Section, swatch};
+use super::view::View;
+use super::words::{escape, figure, interval_words, micros, script_json};
+use super::{bars, cpu, curve, disclosure, findings, ladder, latency, proof, response, series, stack, tunings};
+use crate::error::LabError;
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+type Part = fn(&View<'_>) -> Option<Section>;
+
+/// Sections in the order of the page; one without data is left out.
+const PARTS: [Part; 12] = [
+    bars::section,
+    findings::section,
+    cpu::section,
+    latency::section,
+    response::section,
+    stack::section,
+    series::section,
+    curve::section,
+    ladder::section,
+    tunings::section,
+    proof::section,
+    disclosure::section,
+];
+
+/// The whole page.
+///
+/// # Errors
+/// When the record can't be written as JSON.
+pub fn render(comparison: &Comparison) -> Result<String, LabError> {
+    let view = View::new(comparison);
+    let sections: Vec<Section> = PARTS.iter().filter_map(|part| part(&view)).collect();
+    let mut page = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
+         <title>{}Storage paths compared · Millrace</title>\n<style>\n{STYLE}</style></head>\n<body>\n\
+         <a class=\"skip\" href=\"#orders\">Skip to the figures</a>\n",
+        if comparison.rehearsal { "REHEARSAL · " } else { "" },
+    );
+    page += &contents(&sections);
+    page += "<main>\n";
+    page += &header(&view);
+    for section in &sections {
+        page += &section.html();
+    }
+    let _ = write!(
+        page,
+        "<section id=\"record\" aria-labelledby=\"record-title\"><h2 id=\"record-title\">The record</h2>\n\
+         <p class=\"lead\">Everything above was drawn from this record, <code>results.json</code>, which is inside this page.</p>\n\
+         <p><button id=\"save\" type=\"button\" hidden>Save results.json</button></p>\n\
+         <details id=\"raw\"><summary>Show it</summary><pre tabindex=\"0\" aria-label=\"results.json\"></pre></details>\n\
+         <noscript><p class=\"faint\">Without scripts it is to be found at the end of this page's source.</p></noscript></section>\n\
+         <footer class=\"faint\"><p>{}.</p></footer>\n</main>\n{PATTERNS}\n\
+         <script type=\"application/json\" id=\"results\">{}</script>\n<script>\n{SCRIPT}</script>\n</body></html>\n",
+        escape(&comparison.disclaimer),
+        script_json(&super::json(comparison)?),
+    );
+    Ok(page)
+}
+
+/// Stripes for time in the kernel, shared by every chart.
+const PATTERNS: &str = "<svg class=\"patterns\" aria-hidden=\"true\" width=\"0\" height=\"0\"><defs><pattern id=\"stripes\" width=\"6\" \
+    height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect class=\"stripe\" width=\"2.5\" height=\"6\"/>\
+    </pattern></defs></svg>";
+
+fn contents(sections: &[Section]) -> String {
+    let mut items: String =
+        sections.iter().map(|section| format!("<li><a href=\"#{}\">{}</a></li>\n", section.id, section.title)).collect();
+    items += "<li><a href=\"#record\">The record</a></li>\n";
+    format!("<nav aria-label=\"Contents\"><p class=\"brand\">Millrace</p>\n<ol>{items}</ol></nav>\n")
+}
+
+fn header(view: &View<'_>) -> String {
+    let comparison = view.comparison;
+    let mut head = String::from("<header>\n");
+    if comparison.rehearsal {
+        let note = comparison.rehearsal_note.strip_prefix("REHEARSAL").unwrap_or(&comparison.rehearsal_note);
+        let note = note.trim_start_matches([':', ' ']);
+        let _ = writeln!(
+            head,
+            "<p class=\"rehearsal\"><strong>REHEARSAL</strong> <span>{}.</span></p>",
+            escape(note.trim_end_matches('.'))
+        );
+    }
+    let plan = &comparison.plan;
+    let measured = view.arms.iter().filter(|arm| arm.valid()).count();
+    let skipped = comparison.paths.iter().filter(|path| path.status == PathStatus::Skipped).count();
+    let _ = write!(
+        head,
+        "<h1>Storage paths compared</h1>\n<p class=\"verdict\">{}</p>\n<p class=\"faint\">{} · {} warehouses, {} users · {} × {} s \
+         on each arm, interleaved · {measured} measured{}{} · took {}</p>\n",
+        escape(&comparison.verdict),
+        escape(&comparison.started_utc),
+        plan.warehouses,
+        plan.users,
+        plan.repeats_done,
+        plan.seconds,
+        if view.arms.len() > measured { format!(", {} not valid", view.arms.len() - measured) } else { String::new() },
+        if skipped > 0 { format!(", {skipped} skipped") } else { String::new() },
+        micros(comparison.elapsed_s * 1e6),
+    );
+    if !comparison.valid {
+        head += "<p class=\"void-note\"><strong>Not valid.</strong> A proof or a check failed: figures marked so must not be used.</p>\n";
+    }
+    head += &tiles(view);
+    head + "</header>\n"
+}
+
+/// The figure of each arm, large.
+fn tiles(view: &View<'_>) -> String {
+    let mut tiles = String::new();
+    for arm in &view.arms {
+        let Some(oets) = &arm.result.oets_per_minute else { continue };
+        let against = view.comparison.against_first.iter().find(|line| line.path == arm.name);
+        let mut small = Vec::new();
+        if let Some(line) = against {
+            small.push(format!("{:.2} × {}", line.oets_ratio, escape(&line.first)));
+        }
+        if let Some(cpu) = &arm.result.cpu {
+            small.push(format!("{} ms CPU per order", figure(cpu.s_per_1000_orders)));
+        }
+        if let Some(bottleneck) = &arm.result.bottleneck {
+            small.push(format!("limited by {}", escape(&bottleneck.kind.replace('_', " "))));
+        }
+        if !arm.valid() {
+            small.insert(0, "<span class=\"bad\">✗ not valid</span>".to_owned());
+        }
+        let items: String = small.iter().map(|line| format!("<li>{line}</li>")).collect();
+        let _ = writeln!(
+            tiles,
+            "<div class=\"tile {}\"><h2>{}{}</h2><p class=\"large\">{}</p><p class=\"unit\">orders per minute</p><ul>{items}</ul></div>",
+            arm.class(),
+            swatch(&arm.class()),
+            escape(arm.name),
+            interval_words(oets),
+        );
+    }
+    if tiles.is_empty() { tiles } else { format!("<div class=\"tiles\">{tiles}</div>\n") }
+}

@@ -1,0 +1,98 @@
+//! The building blocks of a section: heading, explanation, tables.
+
+use std::fmt::Write;
+
+use super::words::escape;
+
+/// A part of the page.
+pub(crate) struct Section {
+    /// Anchor.
+    pub(crate) id: &'static str,
+    pub(crate) title: &'static str,
+    /// How to read it: plain text, one or two sentences.
+    pub(crate) lead: &'static str,
+    /// HTML.
+    pub(crate) body: String,
+}
+
+impl Section {
+    /// A section, or none when there is nothing in it.
+    pub(crate) fn new(id: &'static str, title: &'static str, lead: &'static str, body: String) -> Option<Self> {
+        (!body.is_empty()).then_some(Self { id, title, lead, body })
+    }
+
+    pub(crate) fn html(&self) -> String {
+        format!(
+            "<section id=\"{0}\" aria-labelledby=\"{0}-title\"><h2 id=\"{0}-title\">{1}</h2>\n<p class=\"lead\">{2}</p>\n{3}</section>\n",
+            self.id,
+            self.title,
+            escape(self.lead),
+            self.body
+        )
+    }
+}
+
+/// A table under construction. Cells are HTML.
+pub(crate) struct Table {
+    caption: String,
+    heads: Vec<String>,
+    rows: Vec<String>,
+}
+
+impl Table {
+    /// Heads are plain text; the first column heads its row. A head that begins with `<` stands left, as words do.
+    pub(crate) fn new(caption: &str, heads: &[&str]) -> Self {
+        Self { caption: escape(caption), heads: heads.iter().map(|head| (*head).to_owned()).collect(), rows: Vec::new() }
+    }
+
+    /// One row; the first cell is its head.
+    pub(crate) fn row(&mut self, cells: &[String]) {
+        let mut row = String::new();
+        for (place, cell) in cells.iter().enumerate() {
+            let words = self.heads.get(place).is_some_and(|head| head.starts_with('<'));
+            let _ = match (place, words) {
+                (0, _) => write!(row, "<th scope=\"row\">{cell}</th>"),
+                (_, true) => write!(row, "<td class=\"words\">{cell}</td>"),
+                (_, false) => write!(row, "<td>{cell}</td>"),
+            };
+        }
+        self.rows.push(row);
+    }
+
+    pub(crate) fn html(&self) -> String {
+        if self.rows.is_empty() {
+            return String::new();
+        }
+        let mut heads = String::new();
+        for head in &self.heads {
+            let (class, text) = head.strip_prefix('<').map_or(("", head.as_str()), |text| (" class=\"words\"", text));
+            let _ = write!(heads, "<th scope=\"col\"{class}>{}</th>", escape(text));
+        }
+        let rows: String = self.rows.iter().map(|row| format!("<tr>{row}</tr>\n")).collect();
+        format!(
+            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\"><table><caption>{0}</caption>\
+             <thead><tr>{heads}</tr></thead>\n<tbody>{rows}</tbody></table></div>\n",
+            self.caption
+        )
+    }
+}
+
+/// A term with its explanation or value, for a `dl`.
+pub(crate) fn term(list: &mut String, name: &str, html: &str) {
+    let _ = writeln!(list, "<div><dt>{}</dt><dd>{html}</dd></div>", escape(name));
+}
+
+/// The colour of an arm beside its name.
+pub(crate) fn swatch(class: &str) -> String {
+    format!("<i class=\"swatch {class}\" aria-hidden=\"true\"></i>")
+}
+
+/// A word for passed or failed, told by more than its colour.
+pub(crate) fn outcome(passed: bool, yes: &str, no: &str) -> String {
+    if passed { format!("<span class=\"good\">✓ {yes}</span>") } else { format!("<span class=\"bad\">✗ {no}</span>") }
+}
+
+/// A heading of a facet, when there are several.
+pub(crate) fn facet_heading(title: &str) -> String {
+    if title.is_empty() { String::new() } else { format!("<h3>{}</h3>\n", escape(title)) }
+}

@@ -1,0 +1,119 @@
+//! What the sections look at: the measured arms with the colour, shade and facet each is drawn in.
+
+use std::collections::BTreeMap;
+
+use results::compare::{Comparison, PathResult, PathStatus};
+
+/// Colours there are; a seventh path begins again.
+const HUES: usize = 6;
+
+/// One column of the comparison.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arm<'a> {
+    pub(crate) result: &'a PathResult,
+    /// Name of the arm in the record.
+    pub(crate) name: &'a str,
+    /// Colour, the same for every arm of a path.
+    pub(crate) hue: usize,
+    /// 0 is the first of several tunings and drawn light; others, and an only one, are drawn full.
+    pub(crate) shade: usize,
+    facet: usize,
+}
+
+impl Arm<'_> {
+    /// Classes that colour whatever is drawn for this arm.
+    pub(crate) fn class(&self) -> String {
+        format!("h{} s{}", self.hue, self.shade.min(2))
+    }
+
+    /// Whether its figures may be used.
+    pub(crate) fn valid(&self) -> bool {
+        self.result.status == PathStatus::Measured
+    }
+}
+
+/// Arms that share what is kept apart: layout and medium.
+pub(crate) struct Facet<'v, 'a> {
+    /// What they share; empty when there is one facet only.
+    pub(crate) title: &'v str,
+    pub(crate) arms: Vec<&'v Arm<'a>>,
+}
+
+/// A comparison, prepared for drawing.
+pub(crate) struct View<'a> {
+    pub(crate) comparison: &'a Comparison,
+    /// Everything that ran, in the order of the record.
+    pub(crate) arms: Vec<Arm<'a>>,
+    facets: Vec<String>,
+    /// Tunings in the order in which they appear.
+    pub(crate) tunings: Vec<&'a str>,
+}
+
+impl<'a> View<'a> {
+    pub(crate) fn new(comparison: &'a Comparison) -> Self {
+        let ran: Vec<&PathResult> = comparison.paths.iter().filter(|path| path.status != PathStatus::Skipped).collect();
+        let (media, layouts) = (distinct(&ran, medium), distinct(&ran, layout));
+        let (mut hues, mut tunings, mut facets) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let mut arms: Vec<Arm<'_>> = Vec::new();
+        for result in ran {
+            let next = hues.len();
+            let hue = *hues.entry((result.name.as_str(), result.label.as_deref())).or_insert(next) % HUES;
+            let shade = place(&mut tunings, result.tuning.as_str());
+            let mut kept_apart = Vec::new();
+            if layouts > 1 {
+                kept_apart.push(format!("layout {}", layout(result)));
+            }
+            if media > 1 {
+                kept_apart.push(format!("medium {}", medium(result)));
+            }
+            let facet = place(&mut facets, kept_apart.join(", "));
+            arms.push(Arm { result, name: name(result), hue, shade, facet });
+        }
+        if tunings.len() == 1 {
+            arms.iter_mut().for_each(|arm| arm.shade = 1);
+        }
+        Self { comparison, arms, facets, tunings }
+    }
+
+    /// The facets, each with its arms.
+    pub(crate) fn facets(&self) -> Vec<Facet<'_, 'a>> {
+        self.facets
+            .iter()
+            .enumerate()
+            .map(|(place, title)| Facet { title, arms: self.arms.iter().filter(|arm| arm.facet == place).collect() })
+            .collect()
+    }
+
+    /// The arm of this name.
+    pub(crate) fn arm(&self, name: &str) -> Option<&Arm<'a>> {
+        self.arms.iter().find(|arm| arm.name == name)
+    }
+}
+
+/// Name of an arm; records of before have only the path's.
+pub(crate) fn name(result: &PathResult) -> &str {
+    if result.arm.is_empty() { &result.name } else { &result.arm }
+}
+
+fn medium(result: &PathResult) -> &str {
+    result.medium.as_deref().unwrap_or("as it is")
+}
+
+fn layout(result: &PathResult) -> &str {
+    result.layout_name.as_deref().unwrap_or("one")
+}
+
+fn distinct(results: &[&PathResult], pick: fn(&PathResult) -> &str) -> usize {
+    let mut values: Vec<&str> = results.iter().map(|result| pick(result)).collect();
+    values.sort_unstable();
+    values.dedup();
+    values.len()
+}
+
+/// Place of `value` in `list`, added when it is new.
+fn place<T: PartialEq>(list: &mut Vec<T>, value: T) -> usize {
+    list.iter().position(|known| *known == value).unwrap_or_else(|| {
+        list.push(value);
+        list.len() - 1
+    })
+}

@@ -1,0 +1,115 @@
+//! Text for the page: escaping, and numbers as people read them.
+
+pub(crate) use crate::summary::{grouped, interval_words};
+
+/// Text for HTML.
+pub(crate) fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            other => safe.push(other),
+        }
+    }
+    safe
+}
+
+/// JSON inside a script element must not end it: `<` is written as an escape, and so are the two
+/// line ends that JSON allows and JavaScript once did not.
+pub(crate) fn script_json(json: &str) -> String {
+    json.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
+}
+
+/// Three significant digits, grouped: `12,346`, `123`, `12.3`, `0.0123`; `–` for what is no number.
+pub(crate) fn figure(value: f64) -> String {
+    if !value.is_finite() {
+        return "–".to_owned();
+    }
+    let size = value.abs();
+    if size >= 99.95 {
+        return grouped(value);
+    }
+    let decimals = if size >= 9.995 {
+        1
+    } else if size >= 0.9995 || size == 0.0 {
+        2
+    } else {
+        (2 - size.log10().floor() as i32).clamp(3, 6) as usize
+    };
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// Microseconds with the unit that reads best.
+pub(crate) fn micros(us: f64) -> String {
+    if us >= 1e6 {
+        format!("{} s", figure(us / 1e6))
+    } else if us >= 1e3 {
+        format!("{} ms", figure(us / 1e3))
+    } else {
+        format!("{} µs", figure(us))
+    }
+}
+
+/// Bytes with the binary unit that reads best.
+pub(crate) fn bytes(count: f64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let (mut value, mut place) = (count, 0);
+    while value >= 1024.0 && place + 1 < units.len() {
+        value /= 1024.0;
+        place += 1;
+    }
+    format!("{} {}", figure(value), units.get(place).copied().unwrap_or("TiB"))
+}
+
+/// `new_order` as people write it.
+pub(crate) fn transaction(name: &str) -> String {
+    let words = name.split('_').map(|word| {
+        let mut letters = word.chars();
+        letters.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + letters.as_str())
+    });
+    words.collect::<Vec<_>>().join("-")
+}
+
+/// Text cut to so many characters, with an ellipsis.
+pub(crate) fn cut(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most.saturating_sub(1)).collect::<String>() + "…"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_three_digits_that_matter() {
+        let found: Vec<String> = [0.0, 12_345.6, 123.4, 12.34, 1.234, 1.5, 0.1234, 0.01234, 7.0].map(figure).to_vec();
+        assert_eq!(found, ["0", "12,346", "123", "12.3", "1.23", "1.5", "0.123", "0.0123", "7"]);
+        assert_eq!(figure(f64::NAN), "–");
+    }
+
+    #[test]
+    fn units_follow_the_size() {
+        assert_eq!((micros(295.55), micros(1_234.0), micros(2.5e6)), ("296 µs".into(), "1.23 ms".into(), "2.5 s".into()));
+        assert_eq!((bytes(8192.0), bytes(512.0), bytes(3.0e9)), ("8 KiB".into(), "512 B".into(), "2.79 GiB".into()));
+    }
+
+    #[test]
+    fn a_record_cannot_end_its_script_element() {
+        let safe = script_json("{\"x\":\"</script><b>\u{2028}\"}");
+        assert!(!safe.contains('<') && !safe.contains('\u{2028}'), "{safe}");
+        let again: serde_json::Value = serde_json::from_str(&safe).unwrap();
+        assert_eq!(again["x"], "</script><b>\u{2028}");
+    }
+
+    #[test]
+    fn transactions_are_written_with_a_hyphen() {
+        assert_eq!(transaction("new_order"), "New-Order");
+    }
+}

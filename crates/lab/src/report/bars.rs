@@ -4,7 +4,7 @@ use results::compare::PathStatus;
 use results::statistics::Difference;
 
 use super::rows::{self, Row};
-use super::section::{Section, Table, facet_heading, outcome, swatch};
+use super::section::{Section, Table, arm_cell, facet_heading, outcome};
 use super::view::{Arm, View, name};
 use super::words::{escape, figure, grouped, interval_words, micros};
 
@@ -43,15 +43,14 @@ fn table(view: &View<'_>) -> Table {
     let heads = [
         "arm",
         "<status",
-        "orders per minute",
-        "runs",
+        "orders / min",
         "against first",
         "<difference",
-        "New-Order p90, ms",
-        "block read, mean",
-        "reads per order",
+        "New-Order p90",
+        "block read",
+        "reads / order",
         "buffer hits, %",
-        "CPU ms per order",
+        "CPU ms / order",
         "checks",
     ];
     let mut table = Table::new("Each arm at a glance", &heads);
@@ -61,13 +60,12 @@ fn table(view: &View<'_>) -> Table {
         let or_dash = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
         let io = result.io.as_ref();
         table.row(&[
-            format!("{}{}", swatch(&arm.class()), escape(arm.name)),
+            arm_cell(arm),
             outcome(result.status == PathStatus::Measured, "measured", "not valid"),
             or_dash(result.oets_per_minute.as_ref().map(interval_words)),
-            or_dash(result.oets_per_minute.as_ref().map(|interval| interval.runs.to_string())),
             against.map_or_else(|| "first".to_owned(), |line| format!("{:.2} ×", line.oets_ratio)),
             against.map_or_else(String::new, |line| difference(line.difference).to_owned()),
-            or_dash(result.response_ms.get("new_order").map(|response| figure(response.p90))),
+            or_dash(result.response_ms.get("new_order").map(|response| micros(response.p90 * 1e3))),
             or_dash(result.block_read_us.as_ref().map(|read| micros(read.mean))),
             or_dash(io.map(|io| figure(io.reads_per_order))),
             or_dash(io.map(|io| format!("{:.1}", io.hit_ratio * 100.0))),

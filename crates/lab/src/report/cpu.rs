@@ -6,11 +6,11 @@ use std::fmt::Write;
 use results::compare::{Cpu, OwnerCpu};
 
 use super::rows::{self, Row};
-use super::section::{Section, Table, facet_heading, swatch};
+use super::section::{Section, Table, arm_cell, facet_heading, swatch};
 use super::view::View;
 use super::words::{escape, figure};
 
-const LEAD: &str = "Processor seconds that 1,000 orders cost, by who spent them; solid is user time, striped is time in the \
+const LEAD: &str = "Processor seconds that 1,000 orders cost, by who spent them; full colour is user time, light is time in the \
     kernel. The Direct NFS client runs inside the database's processes and is part of the database. Shorter is better.";
 
 /// Owners in the order of their colours; others follow as they come.
@@ -104,7 +104,7 @@ fn table(view: &View<'_>, owners: &[&str]) -> Table {
     let mut table = Table::new(caption, &heads.iter().map(String::as_str).collect::<Vec<_>>());
     for arm in &view.arms {
         let Some(cpu) = &arm.result.cpu else { continue };
-        let mut cells = vec![format!("{}{}", swatch(&arm.class()), escape(arm.name)), figure(cpu.s_per_1000_orders)];
+        let mut cells = vec![arm_cell(arm), figure(cpu.s_per_1000_orders)];
         for owner in owners {
             let (user, sys) = cpu.by_owner.get(*owner).map_or((f64::NAN, f64::NAN), split);
             cells.extend([figure(user), figure(sys)]);

@@ -85,7 +85,9 @@ fn draw(width: f64, view: &View<'_>, curves: &[Curve<'_>]) -> Svg {
                 figure(point.response_p90_ms)
             );
             svg.mark(&format!("fill {class}"), place, (px, py), &words);
-            svg.text("mark-label", (px + 7.0, py - 7.0), &point.users.to_string());
+            if !svg.narrow() || point.chosen || Some(&point.users) == points.last().map(|last| &last.users) {
+                svg.text("mark-label", (px + 7.0, py - 7.0), &point.users.to_string());
+            }
         }
     }
     svg

@@ -6,9 +6,9 @@ use results::compare::PathResult;
 use results::judgement::{Prediction, RelativeDifference};
 
 use super::bars::difference;
-use super::section::{Section, Table, outcome, swatch, term};
+use super::section::{Section, Table, arm_cell, outcome, swatch, term};
 use super::view::View;
-use super::words::{escape, figure, grouped};
+use super::words::{escape, figure, grouped, limit, signed};
 
 const LEAD: &str = "What limited each arm, with the figures that say so and what to try next. Then the laboratory's checks on \
     itself: whether the runs were steady, whether rate times time gives the number in flight (Little's law), and how well one \
@@ -29,7 +29,7 @@ fn limits(view: &View<'_>) -> String {
         let mut list = String::new();
         if let Some(bottleneck) = &arm.result.bottleneck {
             let class = if bottleneck.class.is_empty() { String::new() } else { format!(" ({})", escape(&bottleneck.class)) };
-            term(&mut list, "limited by", &format!("<b>{}</b>{class}", escape(&bottleneck.kind.replace('_', " "))));
+            term(&mut list, "limited by", &format!("<b>{}</b>{class}", escape(&limit(&bottleneck.kind))));
             term(&mut list, "because", &escape(&bottleneck.evidence));
             if !bottleneck.next.is_empty() {
                 term(&mut list, "try next", &escape(&bottleneck.next));
@@ -93,8 +93,8 @@ fn differences(view: &View<'_>) -> Table {
 
 fn interval(known: &RelativeDifference) -> String {
     match (known.low_percent, known.high_percent) {
-        (Some(low), Some(high)) => format!("{:+.1} % [{low:+.1}, {high:+.1}]", known.percent),
-        _ => format!("{:+.1} %", known.percent),
+        (Some(low), Some(high)) => format!("{} % [{}, {}]", signed(known.percent), signed(low), signed(high)),
+        _ => format!("{} %", signed(known.percent)),
     }
 }
 
@@ -104,7 +104,7 @@ fn steady(view: &View<'_>) -> Table {
     for arm in &view.arms {
         let Some(steady) = &arm.result.steady else { continue };
         table.row(&[
-            format!("{}{}", swatch(&arm.class()), escape(arm.name)),
+            arm_cell(arm),
             outcome(steady.passed, "yes", "no"),
             figure(steady.drift_percent),
             figure(steady.range_percent),
@@ -122,11 +122,11 @@ fn little(view: &View<'_>) -> Table {
     for arm in &view.arms {
         for law in &arm.result.little {
             table.row(&[
-                format!("{}{}", swatch(&arm.class()), escape(arm.name)),
+                arm_cell(arm),
                 escape(&law.subject.replace('_', " ")),
                 figure(law.in_flight_predicted),
                 figure(law.in_flight_found),
-                format!("{:+.1}", law.difference_percent),
+                signed(law.difference_percent),
                 outcome(law.passed, "yes", "no"),
                 escape(&law.explanation),
             ]);
@@ -146,8 +146,8 @@ fn predictions(predictions: &[Prediction]) -> Table {
             escape(&point.quantity.replace('_', " ")),
             grouped(point.predicted) + &range,
             grouped(point.measured),
-            format!("{:+.1}", point.error_percent),
-            escape(&point.bottleneck.replace('_', " ")),
+            signed(point.error_percent),
+            escape(&limit(&point.bottleneck)),
         ]);
     }
     table

@@ -5,10 +5,10 @@ use results::judgement::ReadLatency;
 use super::plot::{self, Axis};
 use super::rows::{self, Row};
 use super::scale::Scale;
-use super::section::{Section, Table, facet_heading, swatch};
+use super::section::{Section, Table, arm_cell, facet_heading};
 use super::svg::{Svg, both};
 use super::view::{Arm, View};
-use super::words::{escape, figure, grouped, micros};
+use super::words::{figure, grouped, micros};
 
 const LEAD: &str = "Time of one block read. A curve shows how the reads of an arm spread (time runs in doublings, so equal areas \
     are equal numbers of reads); a vertical line is a mean. Where only the database's sums are known, there is a mean and no curve.";
@@ -131,7 +131,7 @@ fn table(view: &View<'_>) -> Table {
             _ => "database",
         };
         table.row(&[
-            format!("{}{}", swatch(&arm.class()), escape(arm.name)),
+            arm_cell(arm),
             micros(mean),
             percentile(0.5, read.and_then(|read| read.p50)),
             percentile(0.9, None),

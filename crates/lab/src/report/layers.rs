@@ -68,7 +68,7 @@ pub(crate) fn of(arm: &Arm<'_>, comparison: &Comparison) -> Vec<Layer> {
 fn below(arm: &Arm<'_>, comparison: &Comparison, filer_cost: Option<String>) -> Vec<Layer> {
     let (client, network, server) = match arm.result.name.as_str() {
         "local" => ("Kernel file system", None, None),
-        "dnfs" => ("Direct NFS client, in the database", Some("TCP, NFS version 3"), Some("NFS filer")),
+        "dnfs" => ("Direct NFS, in the database", Some("TCP, NFS version 3"), Some("NFS filer")),
         "knfs" => ("Kernel NFS client", Some("TCP, NFS"), Some("NFS filer")),
         "iscsi" => ("iSCSI initiator, SCSI disk", Some("TCP, iSCSI"), Some("iSCSI target")),
         "fc" => ("Kernel SCSI disk, HBA", Some("Fibre Channel fabric"), Some("Array")),

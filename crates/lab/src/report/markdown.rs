@@ -6,7 +6,7 @@ use results::compare::{Comparison, PathStatus};
 
 use super::bars::difference;
 use super::view::{View, name};
-use super::words::{bytes, figure, grouped, interval_words, micros, transaction};
+use super::words::{bytes, figure, grouped, interval_words, limit, micros, transaction};
 
 /// The comparison as Markdown.
 #[must_use]
@@ -104,7 +104,7 @@ fn limits(text: &mut String, view: &View<'_>) {
     let mut items = String::new();
     for arm in &view.arms {
         if let Some(bottleneck) = &arm.result.bottleneck {
-            let (kind, evidence) = (line(&bottleneck.kind.replace('_', " ")), line(&bottleneck.evidence));
+            let (kind, evidence) = (line(&limit(&bottleneck.kind)), line(&bottleneck.evidence));
             let _ = writeln!(items, "- **{}**: {kind} ({evidence})", line(arm.name));
             if !bottleneck.next.is_empty() {
                 let _ = writeln!(items, "  - try next: {}", line(&bottleneck.next));

@@ -6,7 +6,7 @@ use results::compare::{Comparison, PathStatus};
 
 use super::section::{Section, swatch};
 use super::view::View;
-use super::words::{escape, figure, interval_words, micros, script_json};
+use super::words::{escape, figure, interval_words, limit, micros, script_json};
 use super::{bars, cpu, curve, disclosure, findings, ladder, latency, proof, response, series, stack, tunings};
 use crate::error::LabError;
 
@@ -58,18 +58,13 @@ pub fn render(comparison: &Comparison) -> Result<String, LabError> {
          <p><button id=\"save\" type=\"button\" hidden>Save results.json</button></p>\n\
          <details id=\"raw\"><summary>Show it</summary><pre tabindex=\"0\" aria-label=\"results.json\"></pre></details>\n\
          <noscript><p class=\"faint\">Without scripts it is to be found at the end of this page's source.</p></noscript></section>\n\
-         <footer class=\"faint\"><p>{}.</p></footer>\n</main>\n{PATTERNS}\n\
+         <footer class=\"faint\"><p>{}.</p></footer>\n</main>\n\
          <script type=\"application/json\" id=\"results\">{}</script>\n<script>\n{SCRIPT}</script>\n</body></html>\n",
         escape(&comparison.disclaimer),
         script_json(&super::json(comparison)?),
     );
     Ok(page)
 }
-
-/// Stripes for time in the kernel, shared by every chart.
-const PATTERNS: &str = "<svg class=\"patterns\" aria-hidden=\"true\" width=\"0\" height=\"0\"><defs><pattern id=\"stripes\" width=\"6\" \
-    height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect class=\"stripe\" width=\"2.5\" height=\"6\"/>\
-    </pattern></defs></svg>";
 
 fn contents(sections: &[Section]) -> String {
     let mut items: String =
@@ -128,7 +123,7 @@ fn tiles(view: &View<'_>) -> String {
             small.push(format!("{} ms CPU per order", figure(cpu.s_per_1000_orders)));
         }
         if let Some(bottleneck) = &arm.result.bottleneck {
-            small.push(format!("limited by {}", escape(&bottleneck.kind.replace('_', " "))));
+            small.push(format!("limited by {}", escape(&limit(&bottleneck.kind))));
         }
         if !arm.valid() {
             small.insert(0, "<span class=\"bad\">✗ not valid</span>".to_owned());

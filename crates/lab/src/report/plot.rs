@@ -40,16 +40,12 @@ pub(crate) fn paper(width: f64, height: f64, x: &Axis<'_>, y: &Axis<'_>) -> Svg 
         svg.line("grid", (left, at), (right, at));
         svg.text("tick end", (left - 7.0, at + 4.5), &(y.words)(mark));
     }
-    let marks = x.scale.marks(if narrow { 4 } else { 9 });
-    let every = (marks.len() / if narrow { 5 } else { 10 }).max(1);
-    for (place, mark) in marks.into_iter().enumerate() {
-        let at = x.scale.at(mark);
+    let marks = x.scale.marks(if narrow { 5 } else { 10 });
+    for mark in &marks {
+        let at = x.scale.at(*mark);
         svg.line("tick-line", (at, bottom), (at, bottom + 5.0));
-        if place % every == 0 {
-            let anchor = if at > right - 14.0 { "tick end" } else { "tick middle" };
-            svg.text(anchor, (if at > right - 14.0 { right + 12.0 } else { at }, bottom + LINE), &(x.words)(mark));
-        }
     }
+    svg.ticks(marks.iter().map(|mark| (x.scale.at(*mark), (x.words)(*mark))), bottom + LINE);
     svg.path("axis", &format!("M{left:.1} {top:.1}V{bottom:.1}H{right:.1}"), "");
     svg.text("axis-name", (4.0, top - 12.0), y.name);
     svg.text("axis-name end", (right, height - 5.0), x.name);

@@ -2,7 +2,7 @@
 
 use results::orders_run::{Conform, ConformItem};
 
-use super::section::{Section, Table, outcome, swatch};
+use super::section::{Section, Table, arm_cell, outcome};
 use super::view::View;
 use super::words::{escape, figure, grouped};
 
@@ -39,7 +39,7 @@ fn proofs(view: &View<'_>) -> Table {
     for arm in &view.arms {
         let Some(proof) = &arm.result.proof else { continue };
         table.row(&[
-            format!("{}{}", swatch(&arm.class()), escape(arm.name)),
+            arm_cell(arm),
             grouped(proof.database_read_bytes as f64),
             grouped(proof.path_read_bytes as f64),
             format!("{:.2}", proof.difference_percent),
@@ -115,12 +115,7 @@ fn checks(view: &View<'_>) -> Table {
         let Some(checks) = &arm.result.checks else { continue };
         let failures: Vec<String> = checks.failures.iter().map(|failure| escape(failure)).collect();
         let what = if failures.is_empty() { outcome(checks.failed == 0, "none", "not recorded") } else { failures.join("<br>") };
-        table.row(&[
-            format!("{}{}", swatch(&arm.class()), escape(arm.name)),
-            checks.passed.to_string(),
-            checks.failed.to_string(),
-            what,
-        ]);
+        table.row(&[arm_cell(arm), checks.passed.to_string(), checks.failed.to_string(), what]);
     }
     table
 }

@@ -4,10 +4,10 @@ use results::compare::ResponseMs;
 
 use super::plot;
 use super::scale::Scale;
-use super::section::{Section, Table, outcome, swatch};
+use super::section::{Section, Table, arm_cell, outcome};
 use super::svg::{LINE, Svg, both};
 use super::view::{Arm, View};
-use super::words::{cut, escape, figure, grouped, transaction};
+use super::words::{cut, figure, grouped, transaction};
 
 const LEAD: &str = "From the median (thin end) over p90 (mark) to p99 (thick end), a faint line to p99.9; the axis runs in decades. \
     The red line is the most that the specification (5.2.5.3) allows for p90. Percentiles come from merged histograms of all \
@@ -41,14 +41,11 @@ fn draw(width: f64, arms: &[&Arm<'_>]) -> Svg {
     let least = all().map(|response| response.p50).filter(|p50| *p50 > 0.0).fold(f64::MAX, f64::min);
     let most = all().map(|response| response.p999).fold(20e3, f64::max);
     let scale = Scale::log(least, most, left, right);
-    for mark in scale.marks(0) {
-        let x = scale.at(mark);
-        svg.line("grid", (x, 0.0), (x, bottom));
-        if !narrow || mark.log10().fract().abs() < 1e-6 {
-            let anchor = if x > right - 20.0 { "tick end" } else { "tick middle" };
-            svg.text(anchor, (if x > right - 20.0 { right + 14.0 } else { x }, bottom + LINE), &figure(mark));
-        }
+    let marks = scale.marks(0);
+    for mark in &marks {
+        svg.line("grid", (scale.at(*mark), 0.0), (scale.at(*mark), bottom));
     }
+    svg.ticks(marks.iter().map(|mark| (scale.at(*mark), figure(*mark))), bottom + LINE);
     svg.text("axis-name end", (right, bottom + 2.0 * LINE), "milliseconds");
     for (place, (name, limit)) in LIMITS_MS.iter().enumerate() {
         let top = place as f64 * block;
@@ -61,6 +58,9 @@ fn draw(width: f64, arms: &[&Arm<'_>]) -> Svg {
         for (row, arm) in arms.iter().enumerate() {
             let Some(response) = arm.result.response_ms.get(*name).filter(|response| response.count > 0) else { continue };
             span(&mut svg, &scale, arm, row, response, top + head + STEP * (row as f64 + 0.5));
+        }
+        if place == 0 {
+            svg.text("limit-label end", (scale.at(*limit) - 6.0, top + LINE - 3.0), "p90 limit");
         }
         svg.line("limit", (scale.at(*limit), top + 2.0), (scale.at(*limit), top + block - 2.0));
     }
@@ -90,12 +90,12 @@ fn table(arms: &[&Arm<'_>]) -> Table {
         ["transaction", "<arm", "count", "mean", "p50", "p90", "<limit", "p95", "p99", "p99.9", "max", "repeats", "errors"];
     let mut table = Table::new("Response times in milliseconds", &heads);
     for (name, limit) in LIMITS_MS {
-        for arm in arms {
+        for (place, arm) in arms.iter().enumerate() {
             let Some(ms) = arm.result.response_ms.get(name).filter(|response| response.count > 0) else { continue };
             let within = outcome(ms.p90 <= limit, &format!("≤ {}", grouped(limit)), &format!("over {}", grouped(limit)));
             table.row(&[
-                transaction(name),
-                format!("{}{}", swatch(&arm.class()), escape(arm.name)),
+                if place == 0 { transaction(name) } else { format!("<span class=\"again\">{}</span>", transaction(name)) },
+                arm_cell(arm),
                 grouped(ms.count as f64),
                 figure(ms.mean),
                 figure(ms.p50),

@@ -1,7 +1,7 @@
 //! Horizontal bars, one row each: of one part or of several, with an interval and the runs' own values.
 
 use super::scale::Scale;
-use super::svg::{LINE, Svg, both, width_of};
+use super::svg::{LINE, Svg, bold_width_of, both, width_of};
 use super::words::{cut, figure};
 
 /// One bar.
@@ -44,13 +44,11 @@ struct Frame {
 
 impl Frame {
     fn of(width: f64, rows: &[Row]) -> Self {
-        let longest = |pick: fn(&Row) -> &str| rows.iter().map(|row| width_of(&cut(pick(row), LETTERS_MAX))).fold(0.0, f64::max);
+        let label = rows.iter().map(|row| bold_width_of(&cut(&row.label, LETTERS_MAX))).fold(0.0, f64::max);
+        let text = rows.iter().map(|row| width_of(&cut(&row.text, LETTERS_MAX))).fold(0.0, f64::max);
         let narrow = width < 600.0;
-        let (left, room, row, bar) = if narrow {
-            (6.0, 14.0, LINE + BAR + 12.0, LINE + 2.0)
-        } else {
-            (longest(|row| &row.label) + 14.0, longest(|row| &row.text) + 20.0, BAR + 16.0, 6.0)
-        };
+        let (left, room, row, bar) =
+            if narrow { (6.0, 14.0, LINE + BAR + 12.0, LINE + 2.0) } else { (label + 14.0, text + 20.0, BAR + 16.0, 6.0) };
         Self { left, right: width - room, row, bar, height: rows.len() as f64 * row }
     }
 }
@@ -63,12 +61,13 @@ pub(crate) fn chart(label: &str, unit: &str, rows: &[Row]) -> String {
 fn draw(width: f64, unit: &str, rows: &[Row]) -> Svg {
     let frame = Frame::of(width, rows);
     let mut svg = Svg::new(width, frame.height + 2.0 * LINE + 10.0);
-    let scale = Scale::linear(rows.iter().map(Row::most).fold(0.0, f64::max), frame.left, frame.right);
-    for mark in scale.marks(if svg.narrow() { 4 } else { 7 }) {
-        let x = scale.at(mark);
-        svg.line("grid", (x, 0.0), (x, frame.height + 4.0));
-        svg.text("tick middle", (x, frame.height + LINE), &figure(mark));
+    let most = rows.iter().map(Row::most).fold(0.0, f64::max);
+    let scale = Scale::exact(0.0, most * 1.02, frame.left, frame.right);
+    let marks = scale.marks(if svg.narrow() { 4 } else { 7 });
+    for mark in &marks {
+        svg.line("grid", (scale.at(*mark), 0.0), (scale.at(*mark), frame.height + 4.0));
     }
+    svg.ticks(marks.iter().map(|mark| (scale.at(*mark), figure(*mark))), frame.height + LINE);
     svg.text("axis-name end", (frame.right, frame.height + 2.0 * LINE), unit);
     for (place, row) in rows.iter().enumerate() {
         draw_row(&mut svg, &frame, &scale, row, place as f64 * frame.row);

@@ -14,11 +14,11 @@ pub(crate) struct Scale {
 const LOG_MARKS_MAX: usize = 9;
 
 impl Scale {
-    /// From `0` to at least `most`, rounded up to a mark; drawn from `begin` to `end`.
+    /// From `0` to at least `most`, rounded up to half the distance of two marks; drawn from `begin` to `end`.
     pub(crate) fn linear(most: f64, begin: f64, end: f64) -> Self {
         let most = if most.is_finite() && most > 0.0 { most } else { 1.0 };
-        let step = step(most);
-        Self { from: 0.0, to: (most / step).ceil() * step, begin, end, log: false }
+        let half = step(most) / 2.0;
+        Self { from: 0.0, to: (most / half).ceil() * half, begin, end, log: false }
     }
 
     /// Exactly from `from` to `to`, without rounding.
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn linear_axis_ends_on_a_mark_and_begins_at_nought() {
+    fn linear_axis_begins_at_nought_and_ends_soon_after_its_largest_value() {
         let scale = Scale::linear(58_056.0, 100.0, 500.0);
         assert_eq!(scale.marks(8), [0.0, 20_000.0, 40_000.0, 60_000.0]);
         assert!((scale.at(0.0) - 100.0).abs() < 1e-9 && (scale.at(60_000.0) - 500.0).abs() < 1e-9);

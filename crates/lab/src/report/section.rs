@@ -2,7 +2,11 @@
 
 use std::fmt::Write;
 
+use super::view::Arm;
 use super::words::escape;
+
+/// Longest name of an arm that is not broken over lines.
+const ARM_LETTERS_UNBROKEN: usize = 28;
 
 /// A part of the page.
 pub(crate) struct Section {
@@ -85,6 +89,12 @@ pub(crate) fn term(list: &mut String, name: &str, html: &str) {
 /// The colour of an arm beside its name.
 pub(crate) fn swatch(class: &str) -> String {
     format!("<i class=\"swatch {class}\" aria-hidden=\"true\"></i>")
+}
+
+/// An arm in a table: its colour and its name.
+pub(crate) fn arm_cell(arm: &Arm<'_>) -> String {
+    let short = if arm.name.chars().count() <= ARM_LETTERS_UNBROKEN { "arm short" } else { "arm" };
+    format!("<span class=\"{short}\">{}{}</span>", swatch(&arm.class()), escape(arm.name))
 }
 
 /// A word for passed or failed, told by more than its colour.

@@ -4,7 +4,7 @@ use results::compare::Run;
 
 use super::plot::{self, Axis};
 use super::scale::Scale;
-use super::section::{Section, Table, facet_heading, swatch};
+use super::section::{Section, Table, arm_cell, facet_heading, swatch};
 use super::svg::{Svg, both, commands};
 use super::view::{Arm, View};
 use super::words::{escape, figure, grouped};
@@ -164,7 +164,7 @@ fn table(view: &View<'_>) -> Table {
         let extreme = |value: Option<&u64>| value.map_or_else(|| "–".to_owned(), |orders| grouped(*orders as f64));
         table.row(&[
             run.sequence.to_string(),
-            format!("{}{}", swatch(&arm.class()), escape(arm.name)),
+            arm_cell(arm),
             run.round.to_string(),
             run.seed.to_string(),
             figure(run.measured_s),

@@ -1,7 +1,7 @@
 //! The stack picture: each path from the driver to the medium, and where its sessions' time goes.
 
 use super::layers::{self, Layer, TIMES};
-use super::section::{Section, Table, facet_heading, swatch};
+use super::section::{Section, Table, arm_cell, facet_heading, swatch};
 use super::svg::{LINE, Svg, width_of};
 use super::view::{Arm, View};
 use super::words::{cut, escape};
@@ -10,7 +10,7 @@ const LEAD: &str = "Each path from the driver down to the medium. The bar at the
     time, sampled while it was measured; waiting for reads, log and writes happens in the boxes of the same colour family below \
     the database. Figures in the boxes are per order.";
 
-const WIDTH: f64 = 300.0;
+const WIDTH: f64 = 272.0;
 
 pub(crate) fn section(view: &View<'_>) -> Option<Section> {
     let mut body = String::new();
@@ -59,9 +59,9 @@ fn draw(arm: &Arm<'_>, layers: &[Layer]) -> Svg {
         }
         svg.rect("box", (2.0, y), (WIDTH - 4.0, tall), "");
         svg.rect(&format!("side-{}", layer.kind), (2.0, y), (7.0, tall), "");
-        svg.text("box-name", (18.0, y + LINE + 2.0), &cut(&layer.name, 38));
+        svg.text("box-name", (18.0, y + LINE + 2.0), &cut(&layer.name, 31));
         for (line, fact) in layer.facts.iter().enumerate() {
-            svg.text("box-fact", (18.0, y + LINE * (line as f64 + 2.0) + 2.0), &cut(fact, 42));
+            svg.text("box-fact", (18.0, y + LINE * (line as f64 + 2.0) + 2.0), &cut(fact, 36));
         }
         y += tall + gap;
     }
@@ -83,7 +83,7 @@ fn table(view: &View<'_>) -> Table {
         if times.is_empty() {
             continue;
         }
-        let mut cells = vec![format!("{}{}", swatch(&arm.class()), escape(arm.name))];
+        let mut cells = vec![arm_cell(arm)];
         cells.extend((0..TIMES.len()).map(|place| {
             let share = times.iter().find(|(at, _)| *at == place).map_or(0.0, |(_, share)| *share);
             format!("{:.1}", share * 100.0)

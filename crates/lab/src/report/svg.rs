@@ -6,7 +6,9 @@ use super::words::escape;
 
 /// Height of a line of text, and room a letter takes on average, in drawing units.
 pub(crate) const LINE: f64 = 18.0;
-const LETTER: f64 = 6.9;
+const LETTER: f64 = 7.4;
+/// The same in bold.
+const BOLD_LETTER: f64 = 8.6;
 
 /// Widths a chart is drawn for: wide screens and paper, and narrow screens.
 pub(crate) const WIDTHS: [f64; 2] = [880.0, 350.0];
@@ -40,6 +42,19 @@ impl Svg {
 
     pub(crate) fn text(&mut self, class: &str, (x, y): (f64, f64), text: &str) {
         let _ = write!(self.body, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>", escape(text));
+    }
+
+    /// Marks of a horizontal axis in words; those that would lie on the one before are left out.
+    pub(crate) fn ticks(&mut self, marks: impl Iterator<Item = (f64, String)>, y: f64) {
+        let mut free = 0.0;
+        for (at, words) in marks {
+            let half = width_of(&words) / 2.0;
+            let middle = at.min(self.width - half).max(half);
+            if middle - half >= free {
+                self.text("tick middle", (middle, y), &words);
+                free = middle + half + 6.0;
+            }
+        }
     }
 
     pub(crate) fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
@@ -95,6 +110,11 @@ pub(crate) fn both(label: &str, draw: impl Fn(f64) -> Svg) -> String {
 /// Room that `text` takes, estimated.
 pub(crate) fn width_of(text: &str) -> f64 {
     text.chars().count() as f64 * LETTER
+}
+
+/// Room that `text` takes in bold, estimated.
+pub(crate) fn bold_width_of(text: &str) -> f64 {
+    text.chars().count() as f64 * BOLD_LETTER
 }
 
 /// Commands of a line through points.

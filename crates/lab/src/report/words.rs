@@ -44,6 +44,11 @@ pub(crate) fn figure(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
+/// A difference with its sign and one decimal.
+pub(crate) fn signed(value: f64) -> String {
+    if value.is_finite() { format!("{value:+.1}").replace('-', "−") } else { "–".to_owned() }
+}
+
 /// Microseconds with the unit that reads best.
 pub(crate) fn micros(us: f64) -> String {
     if us >= 1e6 {
@@ -73,6 +78,17 @@ pub(crate) fn transaction(name: &str) -> String {
         letters.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + letters.as_str())
     });
     words.collect::<Vec<_>>().join("-")
+}
+
+/// A kind of bottleneck as people say it.
+pub(crate) fn limit(kind: &str) -> String {
+    match kind {
+        "host_cpu" | "cpu" => "host CPU".to_owned(),
+        "wal_fsync" => "flushing the log".to_owned(),
+        "lock_wait" => "waiting for locks".to_owned(),
+        "slots" => "slots of the client".to_owned(),
+        other => other.replace('_', " "),
+    }
 }
 
 /// Text cut to so many characters, with an ellipsis.

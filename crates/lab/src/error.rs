@@ -80,14 +80,6 @@ pub enum LabError {
         /// What is wrong with it.
         source: serde_json::Error,
     },
-    /// A stored record of a comparison that can't be read back.
-    #[error("read {path} as the record of a comparison: {fault}", path = path.display())]
-    Stored {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        fault: String,
-    },
     /// Something this host lacks, with the way to get it.
     #[error("{what}")]
     Missing {
@@ -139,7 +131,6 @@ impl LabError {
             Self::Missing { hint, .. } | Self::Plan { hint, .. } => Some(hint),
             Self::Nfs { advice, .. } => advice.as_deref(),
             Self::Program { .. } => Some("every log is in the directory logs of the record (--out); --keep leaves the data too"),
-            Self::Stored { .. } => Some("records of schema 1 are read: results.json, as millrace compare writes it"),
             _ => None,
         }
     }

@@ -109,6 +109,3 @@ pub(crate) const LOG_TAIL_BYTES: u64 = 16 << 10;
 
 const _: () = assert!(COPY_CHUNK_BYTES >= 1 << 16);
 const _: () = assert!(RUN_GROWTH_BYTES > BUFFERS_BYTES_MIN);
-
-/// Largest record of a comparison that is read back: an hour of seconds on 100 runs takes about 60 MiB.
-pub(crate) const RECORD_BYTES_MAX: u64 = 256 << 20;

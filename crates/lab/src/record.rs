@@ -2,18 +2,18 @@
 
 use std::path::Path;
 
-use results::compare::Comparison;
+use results::compare::{Comparison, SCHEMA};
 
 use crate::error::LabError;
 use crate::limits::RECORD_BYTES_MAX;
-use crate::report::RECORD;
+use crate::report;
 
 /// Reads `results.json`, or the one in a directory.
 ///
 /// # Errors
 /// When there is none, it is too large, or it is no record of a comparison.
 pub fn read(path: &Path) -> Result<Comparison, LabError> {
-    let file = if path.is_dir() { path.join(RECORD) } else { path.to_owned() };
+    let file = report::record_file(path);
     let size = std::fs::metadata(&file).map_err(LabError::file("read the record", &file))?.len();
     if size > RECORD_BYTES_MAX {
         return Err(LabError::Plan {
@@ -26,17 +26,25 @@ pub fn read(path: &Path) -> Result<Comparison, LabError> {
         what: format!("read the record {}: {error}", file.display()),
         hint: "name the results.json of a comparison, or its directory".to_owned(),
     })?;
+    if comparison.kind != "compare" || comparison.schema != SCHEMA {
+        let (kind, schema) = (&comparison.kind, comparison.schema);
+        return Err(LabError::Plan {
+            what: format!("read {}: it is a record \"{kind}\" of schema {schema}", file.display()),
+            hint: format!("records \"compare\" of schema {SCHEMA} are read, those of older versions of it too"),
+        });
+    }
     Ok(comparison)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::RECORD;
 
     #[test]
     fn a_record_is_read_from_its_directory_or_its_file_and_rubbish_is_named() {
         let place = tempfile::tempdir().unwrap();
-        let written = Comparison { verdict: "found".into(), ..Comparison::default() };
+        let written = Comparison { schema: SCHEMA, kind: "compare".into(), verdict: "found".into(), ..Comparison::default() };
         let file = place.path().join(RECORD);
         std::fs::write(&file, serde_json::to_vec(&written).unwrap()).unwrap();
         assert_eq!(read(place.path()).unwrap(), written);

@@ -29,10 +29,9 @@ mod words;
 
 use std::path::{Path, PathBuf};
 
-use results::compare::{Comparison, SCHEMA};
+use results::compare::Comparison;
 
 use crate::error::LabError;
-use crate::limits::RECORD_BYTES_MAX;
 
 pub use csv::render as csv;
 pub use markdown::render as markdown;
@@ -64,27 +63,6 @@ pub fn json(comparison: &Comparison) -> Result<String, LabError> {
     let text =
         serde_json::to_string_pretty(comparison).map_err(|source| LabError::Record { program: "the comparison", source })?;
     Ok(text + "\n")
-}
-
-/// Reads the record of a comparison: `place` is the directory that holds `results.json`, or the file itself.
-///
-/// Records of older versions lack fields; they are read all the same. Fields of newer versions are passed over.
-///
-/// # Errors
-/// [`LabError::File`] when it can't be read, [`LabError::Stored`] when it is no record of a comparison.
-pub fn read(place: &Path) -> Result<Comparison, LabError> {
-    let file = record_file(place);
-    let facts = std::fs::metadata(&file).map_err(LabError::file("find the record", &file))?;
-    let wrong = |fault: String| LabError::Stored { path: file.clone(), fault };
-    if facts.len() > RECORD_BYTES_MAX {
-        return Err(wrong(format!("it has {} bytes, over the limit of {RECORD_BYTES_MAX}", facts.len())));
-    }
-    let text = std::fs::read(&file).map_err(LabError::file("read", &file))?;
-    let comparison: Comparison = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
-    if comparison.kind != "compare" || comparison.schema != SCHEMA {
-        return Err(wrong(format!("it is a record \"{}\" of schema {}", comparison.kind, comparison.schema)));
-    }
-    Ok(comparison)
 }
 
 /// The record's file in a directory, or the file that was named.

@@ -142,13 +142,13 @@ fn arm_that_is_not_valid_is_marked_wherever_its_figure_stands_large() {
 fn record_of_the_first_version_is_read_and_shown() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join(super::RECORD), FIRST).unwrap();
-    let record = super::read(directory.path()).unwrap();
+    let record = crate::record::read(directory.path()).unwrap();
     let page = page(&record);
     for fact in ["58,056 ± 3,950", "41,308 ± 3,996", "296 µs", "log writes"] {
         assert!(page.contains(fact), "{fact}");
     }
     assert!(super::table(&record).contains("41,308 ± 3,996"));
-    let by_file = super::read(&directory.path().join(super::RECORD)).unwrap();
+    let by_file = crate::record::read(&directory.path().join(super::RECORD)).unwrap();
     assert_eq!(by_file, record);
 }
 
@@ -159,13 +159,13 @@ fn what_is_no_record_is_refused_by_its_name_and_fault() {
     let cases = [("", "EOF"), ("[1]", "invalid"), ("{\"schema\":1}", "missing field")];
     for (text, fault) in cases {
         std::fs::write(&file, text).unwrap();
-        let error = super::read(directory.path()).unwrap_err().to_string();
+        let error = crate::record::read(directory.path()).unwrap_err().to_string();
         assert!(error.contains("results.json") && error.contains(fault), "{error}");
     }
     let strange = Comparison { schema: 9, kind: "compare".into(), ..Comparison::default() };
     std::fs::write(&file, super::json(&strange).unwrap()).unwrap();
-    assert!(super::read(directory.path()).unwrap_err().to_string().contains("schema 9"));
-    assert!(super::read(&directory.path().join("none")).is_err());
+    assert!(crate::record::read(directory.path()).unwrap_err().to_string().contains("schema 9"));
+    assert!(crate::record::read(&directory.path().join("none")).is_err());
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         bail!("cannot write more than one of CSV, Markdown and JSON to stdout");
     }
     let begin = Instant::now();
-    let comparison = match report::read(&args.record) {
+    let comparison = match lab::record::read(&args.record) {
         Ok(comparison) => comparison,
         Err(error) => {
             let hint = error.hint().map(str::to_owned);

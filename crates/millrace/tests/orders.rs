@@ -225,37 +225,77 @@ fn acknowledged_orders_survive_a_crash_and_the_run_goes_on() {
 }
 
 #[test]
-fn a_load_that_is_cut_off_leaves_nothing_behind() {
+fn a_load_that_is_cut_off_goes_on_to_the_same_rows() {
     let Some((_scratch, cluster)) = cluster("orders-cut") else { return };
-    let copying = "SELECT pid FROM pg_stat_activity WHERE query LIKE 'COPY order_line%' AND state = 'active' LIMIT 1";
-    for signal in [true, false] {
-        let child = orders(&["load", "--db", &cluster.dsn(), "--warehouses", "20"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let pid = await_until("a COPY", Duration::from_secs(30), || {
-            Some(cluster.sql(copying).trim().to_owned()).filter(|pid| !pid.is_empty())
+    let cut_load = |more: &[&str]| {
+        let mut command = orders(&["load", "--db", &cluster.dsn(), "--warehouses", "3", "-j", "2"]);
+        command.args(more).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let parts = "SELECT count(*) FROM millrace_orders.load_progress";
+    let copied = |least: u64| {
+        await_until("parts of a load", Duration::from_secs(60), || {
+            let there = cluster.sql("SELECT to_regclass('millrace_orders.load_progress') IS NOT NULL");
+            (there.trim() == "t" && cluster.sql(parts).trim().parse::<u64>().unwrap() >= least).then_some(())
         });
-        if signal {
-            succeed(Command::new("kill").args(["-INT", &child.id().to_string()]));
-        } else {
-            cluster.sql(&format!("SELECT pg_terminate_backend({pid})"));
-        }
-        let output = child.wait_with_output().unwrap();
-        assert_eq!(output.status.code(), Some(1), "{}", text(&output));
-        assert!(text(&output).contains("cannot load orders: "), "{}", text(&output));
-        assert_eq!(relations(&cluster), 0);
-    }
-    // A schema that was there before stays, empty as it was.
-    cluster.sql("CREATE SCHEMA millrace_orders");
-    let child = orders(&["load", "--db", &cluster.dsn(), "--warehouses", "20"]).stderr(Stdio::piped()).spawn().unwrap();
-    await_until("a COPY", Duration::from_secs(30), || (!cluster.sql(copying).is_empty()).then_some(()));
+    };
+    refused(&mut cut_load(&["--resume"]), &["is not in database"]);
+    // Cut off by a signal, then by the server, then by the end of the loader itself.
+    let child = cut_load(&[]).spawn().unwrap();
+    copied(3);
     refused(&mut orders(&["run", "--db", &cluster.dsn(), "-c", "1", "-T", "1"]), &["half loaded", "hint: "]);
-    refused(&mut orders(&["load", "--db", &cluster.dsn(), "--warehouses", "1"]), &["half loaded", "DROP SCHEMA"]);
-    succeed(Command::new("kill").args(["-TERM", &child.id().to_string()]));
+    refused(&mut cut_load(&[]), &["half loaded", "--resume", "DROP SCHEMA"]);
+    succeed(Command::new("kill").args(["-INT", &child.id().to_string()]));
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert!(text(&output).contains("cut off with") && text(&output).contains("--resume"), "{}", text(&output));
+    refused(&mut cut_load(&["--resume", "--seed", "2"]), &["warehouses and seed 1, not 3 and 2"]);
+
+    let child = cut_load(&["--resume"]).spawn().unwrap();
+    let pid = await_until("a COPY", Duration::from_secs(30), || {
+        let copying = "SELECT pid FROM pg_stat_activity WHERE query LIKE 'COPY order_line%' AND state = 'active' LIMIT 1";
+        Some(cluster.sql(copying).trim().to_owned()).filter(|pid| !pid.is_empty())
+    });
+    cluster.sql(&format!("SELECT pg_terminate_backend({pid})"));
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(1));
-    assert_eq!(relations(&cluster), 1);
+
+    let mut child = cut_load(&["--resume"]).spawn().unwrap();
+    copied(12);
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    let report: Value = serde_json::from_str(&succeed(cut_load(&["--resume", "--json"]).stderr(Stdio::null()))).unwrap();
+    let before = report["rows_before"].as_u64().unwrap();
+    assert!(before > 100_000 && before < report["rows"].as_u64().unwrap(), "{report}");
+    assert_eq!(failed(&checks(&cluster, &[]).1), Vec::<u64>::new());
+    refused(&mut cut_load(&["--resume"]), &["is loaded already", "3 warehouses"]);
+    let resumed = sums(&cluster);
+    cluster.sql("DROP SCHEMA millrace_orders CASCADE");
+    load(&cluster, "3");
+    assert_eq!(resumed, sums(&cluster));
+}
+
+fn sums(cluster: &Cluster) -> String {
+    cluster.sql(&format!("SET search_path = millrace_orders; {}", support::orders::SUMS))
+}
+
+#[test]
+fn a_load_prints_its_plan_and_refuses_a_disk_that_is_too_small() {
+    let Some((_scratch, cluster)) = cluster("orders-plan") else { return };
+    let plan = |warehouses: &str, more: &[&str]| {
+        let mut command = orders(&["load", "--db", &cluster.dsn(), "--warehouses", warehouses]);
+        command.args(more).output().unwrap()
+    };
+    let said = text(&plan("6003", &["--plan"]));
+    assert!(
+        said.contains("plan: 6003 warehouses, 2995723063 rows") && said.contains("GiB are free in the file system of"),
+        "{said}"
+    );
+    // Ten terabytes are more than any host of these tests has.
+    let output = plan("100000", &[]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert!(text(&output).contains("MiB are needed") && text(&output).contains("--no-room-check"), "{}", text(&output));
+    assert_eq!(relations(&cluster), 0);
 }
 
 #[test]

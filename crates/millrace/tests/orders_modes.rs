@@ -3,39 +3,14 @@
 
 mod support;
 
-use orders::database::{Database, Mode, Terminal};
-use orders::inputs::Inputs;
-use orders::mix::{Kind, Mix, MixRule};
+use orders::database::Mode;
 use orders::postgres::Postgres;
-use orders::random::stream;
+use support::orders::carry_out;
 use support::postgres::Cluster;
 use support::{Scratch, millrace, skip, succeed};
 
 /// Enough for several orders of each sort: rolled back, remote, with an item twice.
 const TRANSACTIONS: u32 = 2_000;
-
-/// Sends the same drawn transactions; what each answered, as text.
-fn carry_out(database: &Postgres, seed: u64) -> Vec<String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let config = database.config().await.unwrap();
-        database.prepare().await.unwrap();
-        let mut terminal = database.terminal().await.unwrap();
-        let inputs = Inputs::new(config.warehouses, config.constants, 0);
-        let (mut rng, mut mix) = (stream(seed, 0), Mix::new(MixRule::Deck));
-        let mut answers = Vec::new();
-        for _ in 0..TRANSACTIONS {
-            answers.push(match mix.draw(&mut rng) {
-                Kind::NewOrder => format!("{:?}", terminal.new_order(&inputs.new_order(&mut rng)).await.unwrap()),
-                Kind::Payment => format!("{:?}", terminal.payment(&inputs.payment(&mut rng)).await.unwrap()),
-                Kind::OrderStatus => format!("{:?}", terminal.order_status(&inputs.order_status(&mut rng)).await.unwrap()),
-                Kind::Delivery => format!("{:?}", terminal.delivery(&inputs.delivery(&mut rng)).await.unwrap()),
-                Kind::StockLevel => format!("{:?}", terminal.stock_level(&inputs.stock_level(&mut rng)).await.unwrap()),
-            });
-        }
-        answers
-    })
-}
 
 /// One digest of every table, times left out.
 fn digest(cluster: &Cluster, database: &str) -> String {
@@ -63,8 +38,8 @@ fn statements_and_stored_functions_answer_the_same_and_leave_the_same_rows() {
     succeed(millrace().args(["orders", "load", "--warehouses", "2", "-j", "2", "--db", &cluster.dsn()]));
     cluster.sql_in("template1", "CREATE DATABASE other TEMPLATE postgres");
     let database = |name: &str| Postgres::parse(&cluster.dsn().replace("dbname=postgres", &format!("dbname={name}"))).unwrap();
-    let by_statements = carry_out(&database("postgres"), 3);
-    let by_functions = carry_out(&database("other").with_mode(Mode::Functions), 3);
+    let by_statements = carry_out(&database("postgres"), 3, TRANSACTIONS);
+    let by_functions = carry_out(&database("other").with_mode(Mode::Functions), 3, TRANSACTIONS);
     assert_eq!(by_statements, by_functions);
     assert!(by_statements.iter().any(|answer| answer.contains("committed: false")), "no order was rolled back");
     assert_eq!(digest(&cluster, "postgres"), digest(&cluster, "other"));

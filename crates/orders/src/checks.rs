@@ -9,6 +9,22 @@ use crate::database::Database;
 use crate::error::OrdersError;
 use crate::limits::{ACK_CHUNK_ROWS, ACK_EXAMPLES_MAX};
 
+/// What the conditions 1 to 12 of clause 3.3.2 say.
+pub(crate) const CONDITIONS: [&str; 12] = [
+    "W_YTD = sum of D_YTD",
+    "D_NEXT_O_ID - 1 = newest order = newest open order",
+    "open orders of a district have no gap",
+    "sum of O_OL_CNT = order lines of the district",
+    "an order has no carrier exactly when it is open",
+    "O_OL_CNT = lines of the order",
+    "a line has no delivery date exactly when its order has no carrier",
+    "W_YTD = sum of H_AMOUNT of the warehouse",
+    "D_YTD = sum of H_AMOUNT of the district",
+    "C_BALANCE = delivered amounts - H_AMOUNT of the customer",
+    "orders - open orders = 2,100 in each district, and one more per delivery committed",
+    "C_BALANCE + C_YTD_PAYMENT = delivered amounts of the customer",
+];
+
 /// An order that the database acknowledged to the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct AcknowledgedOrder {

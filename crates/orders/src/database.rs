@@ -1,12 +1,13 @@
 //! The door to a database: what the load needs of one, and nothing of how it does it.
 
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 use crate::checks::{AcknowledgedOrder, CheckOutcome};
 use crate::error::OrdersError;
 use crate::inputs::{DeliveryInput, NewOrderInput, OrderStatusInput, PaymentInput, StockLevelInput};
 use crate::random::NuRandConstants;
-use crate::rows::Unit;
+use crate::rows::{Table, Unit};
 
 /// Version of the schema of order tables; a database of another version is refused.
 pub const SCHEMA_VERSION: i32 = 1;
@@ -43,6 +44,53 @@ pub struct Config {
     pub seed: u64,
     /// Constants of the non-uniform draws.
     pub constants: NuRandConstants,
+}
+
+/// What the note of a finished step adds to its number, beside the tables' numbers.
+pub(crate) const STEP_PART: u32 = 100;
+
+/// A load that was cut off, and what it has done (table `load_progress`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unfinished {
+    /// What is being loaded.
+    pub config: Config,
+    /// Units whose rows are committed.
+    pub units: Vec<Unit>,
+    /// Rows in them.
+    pub rows: u64,
+    /// Steps after the rows that are done, as [`Database::finishing_steps`] counts them.
+    pub steps: Vec<usize>,
+}
+
+impl Unfinished {
+    /// A load of which nothing is done.
+    pub(crate) const fn new(config: Config) -> Self {
+        Self { config, units: Vec::new(), rows: 0, steps: Vec::new() }
+    }
+
+    /// Adds one note: a table's number, or [`STEP_PART`] and the number of a step.
+    pub(crate) fn note(&mut self, part: u32, warehouse: u32, rows: u64) -> Result<(), OrdersError> {
+        if let Some(step) = part.checked_sub(STEP_PART) {
+            self.steps.push(step as usize);
+            return Ok(());
+        }
+        let Some(table) = Table::ALL.get(part as usize).copied() else {
+            let detail = format!("part {part} is no table");
+            return Err(OrdersError::Answer { what: "reading how far the load was", detail });
+        };
+        self.units.push(Unit { table, warehouse });
+        self.rows += rows;
+        Ok(())
+    }
+}
+
+/// Room for a load on the server, where it can be seen from here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Room {
+    /// The server's data directory.
+    pub directory: PathBuf,
+    /// Bytes free in its file system for ordinary users.
+    pub free_bytes: u64,
 }
 
 /// How one attempt at a transaction failed.
@@ -95,9 +143,10 @@ pub trait Terminal {
 /// One session that copies generated rows into the tables.
 #[expect(async_fn_in_trait, reason = "sessions stay on the thread that opened them")]
 pub trait Copier {
-    /// Copies one unit of rows in a transaction of its own; returns the rows copied.
+    /// Copies one unit of rows and notes it, in one transaction; returns the rows copied.
     async fn copy(&mut self, unit: &Unit, now: SystemTime) -> Result<u64, OrdersError>;
-    /// Builds the `index`-th index or the statistics of [`Database::finishing_steps`].
+    /// Builds the `index`-th index or the statistics of [`Database::finishing_steps`], and notes it;
+    /// a step that was cut off, or done and not noted, may be taken again.
     async fn finish(&mut self, index: usize) -> Result<(), OrdersError>;
 }
 
@@ -129,6 +178,12 @@ pub trait Database: Clone + Send + Sync + 'static {
     /// Makes the empty tables in one transaction, marked as half loaded; refuses a schema that
     /// holds anything.
     async fn create(&self, config: &Config) -> Result<(), OrdersError>;
+    /// What a load that was cut off has done.
+    async fn unfinished(&self) -> Result<Unfinished, OrdersError>;
+    /// Bytes of one warehouse with its indexes, after the load.
+    fn warehouse_bytes(&self) -> u64;
+    /// Room for the tables; `None` when the server is elsewhere, or does not say where they are.
+    async fn room(&self) -> Result<Option<Room>, OrdersError>;
     /// Opens a session for loading.
     async fn copier(&self) -> Result<Self::Copier, OrdersError>;
     /// Names of the steps after the rows, in stages: steps of one stage may run side by side.

@@ -8,6 +8,9 @@ pub enum OrdersError {
     /// The connection string cannot be understood.
     #[error("the connection string is not a PostgreSQL URL or key=value list")]
     Dsn(#[source] tokio_postgres::Error),
+    /// The connection string begins as a MySQL URL and is none.
+    #[error("the connection string is not a MySQL URL")]
+    MySqlDsn(#[source] mysql_async::UrlError),
     /// An option is outside its limits.
     #[error("{name} = {value} is outside {min} to {max}")]
     OutOfRange {
@@ -28,6 +31,15 @@ pub enum OrdersError {
         /// Why.
         #[source]
         source: tokio_postgres::Error,
+    },
+    /// No session could be opened.
+    #[error("no session with {server}")]
+    MySqlConnect {
+        /// Host, port and user, without the password.
+        server: String,
+        /// Why.
+        #[source]
+        source: mysql_async::Error,
     },
     /// The server took the connection and did not answer.
     #[error("no answer from {server} for {seconds} s")]
@@ -81,6 +93,15 @@ pub enum OrdersError {
         /// The database's answer.
         #[source]
         source: tokio_postgres::Error,
+    },
+    /// A statement failed.
+    #[error("{what} failed")]
+    MySql {
+        /// What the statement was for.
+        what: String,
+        /// The database's answer.
+        #[source]
+        source: mysql_async::Error,
     },
     /// The database answered with something the transaction does not allow.
     #[error("{what}: unexpected answer: {detail}")]
@@ -158,8 +179,49 @@ pub enum OrdersError {
     /// Drivers of one run could not meet.
     #[error(transparent)]
     Meeting(#[from] crate::rendezvous::MeetingError),
-    /// The load was interrupted; what it had made is gone again.
-    #[error("interrupted; what was made is dropped again")]
+    /// A load was cut off; what it has loaded stays.
+    #[error("the load was cut off with {rows} of about {rows_expected} rows in schema {schema}")]
+    CutOff {
+        /// The schema's name.
+        schema: &'static str,
+        /// Rows committed.
+        rows: u64,
+        /// Rows of the whole load.
+        rows_expected: u64,
+        /// Why.
+        #[source]
+        source: Box<Self>,
+    },
+    /// A load was to go on that is complete.
+    #[error("schema {schema} in {server} is loaded already, with {warehouses} warehouses")]
+    LoadedAlready {
+        /// The schema's name.
+        schema: &'static str,
+        /// Where.
+        server: String,
+        /// Warehouses in it.
+        warehouses: u32,
+    },
+    /// A load was to go on with another size or seed.
+    #[error("the load that was cut off has {} warehouses and seed {}, not {} and {}", found.0, found.1, asked.0, asked.1)]
+    OtherLoad {
+        /// Warehouses and seed in the schema.
+        found: (u32, u64),
+        /// Warehouses and seed that were asked for.
+        asked: (u32, u64),
+    },
+    /// The disk behind the database is too small for the load.
+    #[error("{needed_mib} MiB are needed, and the file system of {} has {free_mib} MiB free", directory.display())]
+    NoRoom {
+        /// The server's data directory.
+        directory: PathBuf,
+        /// What the load needs, log and sorts included.
+        needed_mib: u64,
+        /// What is free.
+        free_mib: u64,
+    },
+    /// The user stopped it.
+    #[error("interrupted")]
     Interrupted,
 }
 
@@ -169,10 +231,19 @@ impl OrdersError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Dsn(_) => Some("write postgresql://USER@HOST:PORT/DATABASE or host=… port=… user=… dbname=…".into()),
+            Self::MySqlDsn(_) => Some("write mysql://USER:PASSWORD@HOST:PORT/ or mysql://USER@localhost/?socket=PATH".into()),
             Self::Connect { source, .. } => Some(connect_hint(source)),
+            Self::MySqlConnect { .. } => Some("is the server running there, and are user and password in the DSN right?".into()),
             Self::MissingSchema { .. } => Some("load it first: millrace orders load --db DSN --warehouses N".into()),
-            Self::SchemaNotEmpty { schema, .. } | Self::HalfLoaded { schema, .. } | Self::LeftBehind { schema, .. } => {
+            Self::SchemaNotEmpty { schema, .. } | Self::LeftBehind { schema, .. } | Self::LoadedAlready { schema, .. } => {
                 Some(format!("if nobody needs it and no load is running: DROP SCHEMA {schema} CASCADE"))
+            }
+            Self::HalfLoaded { schema, .. } | Self::CutOff { schema, .. } => Some(format!(
+                "if no load is running: load with the same options and --resume goes on, DROP SCHEMA {schema} CASCADE gives up"
+            )),
+            Self::OtherLoad { .. } => Some("give the warehouses and the seed of the load that was cut off".into()),
+            Self::NoRoom { .. } => {
+                Some("load fewer warehouses, or give the server a larger disk; --no-room-check loads anyway".into())
             }
             Self::SchemaVersion { schema, .. } => Some(format!("load again after DROP SCHEMA {schema} CASCADE")),
             Self::Silence { .. } | Self::ConnectTimeout { .. } => {
@@ -196,6 +267,8 @@ impl OrdersError {
                 | Self::Silence { .. }
                 | Self::ErrorsInARow { .. }
                 | Self::Sql { .. }
+                | Self::MySql { .. }
+                | Self::CutOff { .. }
                 | Self::Answer { .. }
                 | Self::LeftBehind { .. }
                 | Self::Interrupted

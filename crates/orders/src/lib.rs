@@ -3,13 +3,14 @@
 //! Derived from the TPC-C specification (5.11); its figures are not comparable to published
 //! TPC-C results. The load is a closed loop of terminals, each with one connection; a terminal
 //! draws a warehouse for every transaction. Databases stand behind the [`database::Database`]
-//! door; PostgreSQL is the one behind it.
+//! door: PostgreSQL, and MariaDB with MySQL.
 //!
 //! This room never writes outside the schema `millrace_orders`, and never touches a schema of
 //! that name that it did not fill.
 #![forbid(unsafe_code)]
 
 pub mod ack_log;
+pub mod any;
 pub mod checks;
 pub mod conform;
 pub mod cuts;
@@ -23,10 +24,12 @@ pub mod measure;
 pub mod mix;
 pub mod model;
 pub mod money;
+pub mod mysql;
 pub mod open;
 pub mod pacing;
 pub mod postgres;
 pub mod random;
 pub mod rendezvous;
+mod room;
 pub mod rows;
 pub mod series;

@@ -32,6 +32,13 @@ pub const BACKOFF_MS_MAX: u64 = 2_000;
 pub const DROP_ATTEMPTS_MAX: u32 = 15;
 /// Bytes of one COPY message: large against the cost of a message, small against memory.
 pub const COPY_CHUNK_BYTES: usize = 256 * 1024;
+/// Core seconds that loading one warehouse takes, database and loader together, for the plan that
+/// is printed first (measured on 2 shared cores; the progress that follows corrects it).
+pub const LOAD_CORE_S_PER_WAREHOUSE: f64 = 5.0;
+/// Bytes that a load needs beside its tables: write-ahead log and the sorts of the indexes.
+pub const LOAD_BESIDE_BYTES: u64 = 1 << 30;
+/// Acknowledged orders in one list of keys, where the database takes no arrays.
+pub const ACK_IN_LIST_ROWS: usize = 1_000;
 /// Acknowledged orders looked up by one statement.
 pub const ACK_CHUNK_ROWS: usize = 10_000;
 /// Largest acknowledgement log read: a billion orders.

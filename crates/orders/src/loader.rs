@@ -1,14 +1,15 @@
 //! Loads a fresh database: jobs copy rows side by side, then indexes and statistics.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde::Serialize;
 
-use crate::database::{Config, Copier, Database, SCHEMA};
+use crate::database::{Config, Copier, Database, Room, SCHEMA, Unfinished};
 use crate::error::OrdersError;
-use crate::limits::{DROP_ATTEMPTS_MAX, THREADS_MAX, WAREHOUSES_MAX};
+use crate::limits::{DROP_ATTEMPTS_MAX, LOAD_BESIDE_BYTES, LOAD_CORE_S_PER_WAREHOUSE, THREADS_MAX, WAREHOUSES_MAX};
 use crate::random::{NuRandConstants, stream};
 use crate::rows::{Unit, rows_expected, units};
 
@@ -25,6 +26,25 @@ pub struct LoadOptions {
     pub jobs: u32,
     /// Seed of every row.
     pub seed: u64,
+    /// Whether to go on with a load that was cut off, instead of beginning one.
+    pub resume: bool,
+    /// Whether to load although the disk seems too small.
+    pub no_room_check: bool,
+}
+
+/// What a load will come to, told before it begins.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadPlan {
+    /// Rows, about.
+    pub rows: u64,
+    /// Bytes of tables and indexes, about.
+    pub bytes: u64,
+    /// Bytes needed while loading: the tables, the log and the sorts.
+    pub bytes_needed: u64,
+    /// Seconds, about, when nothing else uses the cores.
+    pub seconds: f64,
+    /// Room on the server, when that can be seen from here.
+    pub room: Option<Room>,
 }
 
 /// How far a load is.
@@ -53,8 +73,10 @@ pub struct LoadReport {
     pub seed: u64,
     /// Sessions used.
     pub jobs: u32,
-    /// Rows copied.
+    /// Rows of the whole load.
     pub rows: u64,
+    /// Those of them that an earlier load, cut off, had copied.
+    pub rows_before: u64,
     /// Size of tables and indexes.
     pub bytes: u64,
     /// Seconds in all.
@@ -65,12 +87,13 @@ pub struct LoadReport {
 
 /// Loads `options.warehouses` warehouses into a schema that holds nothing.
 ///
-/// `progress` is called about twice a second. When anything fails, or `interrupted` is set, what
-/// was made is dropped again.
+/// `progress` is called about twice a second. When anything fails, or `interrupted` is set, what is
+/// loaded stays, and a load with `resume` goes on with what is missing; a load of which no rows
+/// are committed is dropped again.
 ///
 /// # Errors
-/// [`OrdersError::SchemaNotEmpty`] and the like before anything is made; any error of the
-/// database afterwards.
+/// [`OrdersError::SchemaNotEmpty`] and the like before anything is made;
+/// [`OrdersError::CutOff`] around any error of the database afterwards.
 pub async fn load<D: Database>(
     database: &D,
     options: LoadOptions,
@@ -79,15 +102,23 @@ pub async fn load<D: Database>(
 ) -> Result<LoadReport, OrdersError> {
     bounded("warehouses", options.warehouses, WAREHOUSES_MAX)?;
     bounded("jobs", options.jobs, THREADS_MAX)?;
-    let constants = NuRandConstants::draw(&mut stream(options.seed, CONSTANTS_STREAM));
-    let config = Config { warehouses: options.warehouses, seed: options.seed, constants };
     let began = Instant::now();
-    database.create(&config).await?;
-    let outcome = match fill(database, &config, options.jobs, &interrupted, &mut progress).await {
-        Ok(filled) => match database.complete().await {
-            Ok(bytes) => database.prepare().await.map(|()| (filled, bytes)),
-            Err(error) => Err(error),
-        },
+    let done = if options.resume {
+        let done = database.unfinished().await?;
+        let (found, asked) = ((done.config.warehouses, done.config.seed), (options.warehouses, options.seed));
+        if found != asked {
+            return Err(OrdersError::OtherLoad { found, asked });
+        }
+        done
+    } else {
+        plan(database, options).await?.check(options)?;
+        let constants = NuRandConstants::draw(&mut stream(options.seed, CONSTANTS_STREAM));
+        let done = Unfinished::new(Config { warehouses: options.warehouses, seed: options.seed, constants });
+        database.create(&done.config).await?;
+        done
+    };
+    let outcome = match fill(database, &done, options.jobs, &interrupted, &mut progress).await {
+        Ok(filled) => finish(database).await.map(|bytes| (filled, bytes)),
         Err(error) => Err(error),
     };
     match outcome {
@@ -97,17 +128,68 @@ pub async fn load<D: Database>(
             seed: options.seed,
             jobs: options.jobs,
             rows,
+            rows_before: done.rows,
             bytes,
             seconds: began.elapsed().as_secs_f64(),
             copy_seconds,
         }),
-        // All jobs have ended here: nothing copies into what is dropped.
-        Err(error) => match drop_all(database).await {
-            Ok(()) => Err(error),
-            Err(dropping) => {
-                Err(OrdersError::LeftBehind { schema: SCHEMA, dropping: Box::new(dropping), source: Box::new(error) })
-            }
+        // All jobs have ended here: nothing copies into what is looked at and dropped.
+        Err(error) => Err(cut_off(database, options, error).await),
+    }
+}
+
+/// What the load will come to. Nothing is made yet.
+///
+/// # Errors
+/// When the database cannot be reached.
+pub async fn plan<D: Database>(database: &D, options: LoadOptions) -> Result<LoadPlan, OrdersError> {
+    let warehouses = u64::from(options.warehouses);
+    let bytes = database.warehouse_bytes() * warehouses;
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as f64;
+    let lanes = cores.min(f64::from(options.jobs));
+    Ok(LoadPlan {
+        rows: rows_expected(options.warehouses),
+        bytes,
+        // The largest index is sorted beside its table, and the log is kept until a checkpoint.
+        bytes_needed: bytes + bytes / 8 + LOAD_BESIDE_BYTES.min(bytes),
+        seconds: LOAD_CORE_S_PER_WAREHOUSE * warehouses as f64 / lanes,
+        room: database.room().await?,
+    })
+}
+
+impl LoadPlan {
+    fn check(&self, options: LoadOptions) -> Result<(), OrdersError> {
+        match &self.room {
+            Some(room) if room.free_bytes < self.bytes_needed && !options.no_room_check => Err(OrdersError::NoRoom {
+                directory: room.directory.clone(),
+                needed_mib: self.bytes_needed >> 20,
+                free_mib: room.free_bytes >> 20,
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+async fn finish<D: Database>(database: &D) -> Result<u64, OrdersError> {
+    let bytes = database.complete().await?;
+    database.prepare().await?;
+    Ok(bytes)
+}
+
+/// Keeps what is loaded and says so; drops a schema without committed rows.
+async fn cut_off<D: Database>(database: &D, options: LoadOptions, error: OrdersError) -> OrdersError {
+    let source = Box::new(error);
+    match database.unfinished().await {
+        Ok(done) if done.units.is_empty() => match drop_all(database).await {
+            Ok(()) => *source,
+            Err(dropping) => OrdersError::LeftBehind { schema: SCHEMA, dropping: Box::new(dropping), source },
         },
+        Ok(done) => {
+            let rows_expected = rows_expected(options.warehouses);
+            OrdersError::CutOff { schema: SCHEMA, rows: done.rows, rows_expected, source }
+        }
+        // The server does not answer any more; its schema is marked as half loaded.
+        Err(_) => OrdersError::CutOff { schema: SCHEMA, rows: 0, rows_expected: rows_expected(options.warehouses), source },
     }
 }
 
@@ -132,27 +214,18 @@ pub(crate) fn bounded(name: &'static str, value: u32, max: u32) -> Result<(), Or
 
 async fn fill<D: Database>(
     database: &D,
-    config: &Config,
+    done: &Unfinished,
     jobs: u32,
     interrupted: &Arc<AtomicBool>,
     progress: &mut impl FnMut(&Progress),
 ) -> Result<(u64, f64), OrdersError> {
     let began = Instant::now();
-    let expected = rows_expected(config.warehouses);
-    let steps = database.finishing_steps();
-    // First the rows; then each stage of steps, with the sessions opened once for all.
-    let mut stages = vec![Stage::Rows(units(config.warehouses))];
-    let mut first = 0;
-    for names in steps {
-        let count = names.len();
-        stages.push(Stage::Steps { first, names });
-        first += count;
-    }
-    let mut rows = 0;
+    let expected = rows_expected(done.config.warehouses);
+    let mut rows = done.rows;
     let mut copy_seconds = 0.0;
-    for stage in stages {
+    for stage in stages(database, done) {
         let copying = matches!(stage, Stage::Rows(_));
-        let work = Arc::new(Work::new(stage, Arc::clone(interrupted)));
+        let work = Arc::new(Work::new(stage, rows, Arc::clone(interrupted)));
         let threads: Vec<_> = (0..jobs)
             .map(|_| {
                 let (database, work) = (database.clone(), Arc::clone(&work));
@@ -162,31 +235,46 @@ async fn fill<D: Database>(
         let mut ticks = tokio::time::interval(Duration::from_millis(500));
         while !threads.iter().all(tokio::task::JoinHandle::is_finished) {
             ticks.tick().await;
-            progress(&work.progress(began.elapsed(), rows, expected, copying));
+            progress(&work.progress(began.elapsed(), expected, done.rows));
         }
         for thread in threads {
             let ended = thread.await;
             ended.map_err(|error| OrdersError::Thread { what: format!("a loading job: {error}") })?;
         }
         work.outcome()?;
+        rows = work.rows.load(Ordering::Relaxed);
         if copying {
-            rows = work.rows.load(Ordering::Relaxed);
             copy_seconds = began.elapsed().as_secs_f64();
         }
     }
     Ok((rows, copy_seconds))
 }
 
+/// What is left to do: first the rows; then each stage of steps, with the sessions opened once for all.
+fn stages<D: Database>(database: &D, done: &Unfinished) -> Vec<Stage> {
+    let copied: HashSet<Unit> = done.units.iter().copied().collect();
+    let left = units(done.config.warehouses).into_iter().filter(|unit| !copied.contains(unit)).collect();
+    let mut stages = vec![Stage::Rows(left)];
+    let mut next = 0;
+    for names in database.finishing_steps() {
+        let numbered: Vec<(usize, &'static str)> = (next..).zip(names).collect();
+        next += numbered.len();
+        stages.push(Stage::Steps(numbered.into_iter().filter(|(index, _)| !done.steps.contains(index)).collect()));
+    }
+    stages
+}
+
 enum Stage {
     Rows(Vec<Unit>),
-    Steps { first: usize, names: Vec<&'static str> },
+    /// Numbers over all stages, and names.
+    Steps(Vec<(usize, &'static str)>),
 }
 
 impl Stage {
     const fn len(&self) -> usize {
         match self {
             Self::Rows(units) => units.len(),
-            Self::Steps { names, .. } => names.len(),
+            Self::Steps(steps) => steps.len(),
         }
     }
 }
@@ -202,11 +290,11 @@ struct Work {
 }
 
 impl Work {
-    fn new(stage: Stage, interrupted: Arc<AtomicBool>) -> Self {
+    fn new(stage: Stage, rows: u64, interrupted: Arc<AtomicBool>) -> Self {
         Self {
             stage,
             next: AtomicUsize::new(0),
-            rows: AtomicU64::new(0),
+            rows: AtomicU64::new(rows),
             interrupted,
             failed: Mutex::new(None),
             now: SystemTime::now(),
@@ -250,7 +338,7 @@ impl Work {
                 self.rows.fetch_add(rows, Ordering::Relaxed);
                 Ok(())
             }
-            Stage::Steps { first, .. } => copier.finish(first + index).await,
+            Stage::Steps(steps) => copier.finish(steps[index].0).await,
         }
     }
 
@@ -275,17 +363,21 @@ impl Work {
         failed.take().map_or(Ok(()), Err)
     }
 
-    fn progress(&self, elapsed: Duration, rows_before: u64, rows_expected: u64, copying: bool) -> Progress {
+    fn progress(&self, elapsed: Duration, rows_expected: u64, rows_before: u64) -> Progress {
         let started = self.next.load(Ordering::Relaxed).min(self.stage.len());
-        let rows = if copying { self.rows.load(Ordering::Relaxed) } else { rows_before };
-        let step = match &self.stage {
-            Stage::Rows(_) => "rows".to_owned(),
-            Stage::Steps { names, .. } => names[started.saturating_sub(1)].to_owned(),
+        let rows = self.rows.load(Ordering::Relaxed);
+        let (step, copying) = match &self.stage {
+            Stage::Rows(_) => ("rows".to_owned(), true),
+            Stage::Steps(steps) => {
+                (steps.get(started.saturating_sub(1)).map_or_else(String::new, |step| step.1.to_owned()), false)
+            }
         };
-        let remaining = (copying && rows > 0 && rows < rows_expected).then(|| {
+        // At the pace of this load, not of the one that was cut off before it.
+        let (copied, left) = (rows.saturating_sub(rows_before), rows_expected.saturating_sub(rows));
+        let remaining = (copying && copied > 0 && left > 0).then(|| {
             // Indexes and statistics take about as long again as a third of the rows.
-            let copy_total = elapsed.as_secs_f64() * rows_expected as f64 / rows as f64;
-            Duration::from_secs_f64((copy_total * 1.33 - elapsed.as_secs_f64()).max(0.0))
+            let copy_left = elapsed.as_secs_f64() * left as f64 / copied as f64;
+            Duration::from_secs_f64(copy_left + (elapsed.as_secs_f64() + copy_left) * 0.33)
         });
         Progress { step, rows, rows_expected, elapsed, remaining }
     }

@@ -18,7 +18,7 @@ const FIRST_PAYMENT_CENTS: i64 = 1_000;
 const ORIGINAL: &[u8] = b"ORIGINAL";
 
 /// The tables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names of clause 1.3; Delivered counts deliveries committed")]
 pub enum Table {
     Item,
@@ -33,8 +33,24 @@ pub enum Table {
     OrderLine,
 }
 
+impl Table {
+    /// Every table, at the place of its number.
+    pub const ALL: [Self; 10] = [
+        Self::Item,
+        Self::Warehouse,
+        Self::District,
+        Self::Delivered,
+        Self::Stock,
+        Self::Customer,
+        Self::History,
+        Self::Orders,
+        Self::NewOrder,
+        Self::OrderLine,
+    ];
+}
+
 /// A piece of loading work: the rows of one table, of one warehouse where the table is large.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Unit {
     /// Which table.
     pub table: Table,

@@ -17,7 +17,7 @@ use orders::checks::CheckReport;
 use orders::database::Mode;
 use orders::error::OrdersError;
 use orders::loader::LoadOptions;
-use orders::postgres::Postgres;
+use orders::any::AnyDatabase;
 use serde::Serialize;
 
 use crate::complain;
@@ -28,6 +28,9 @@ Examples:
   millrace orders load  --db postgresql:///mill --warehouses 10 -j 4
   millrace orders run   --db postgresql:///mill -c 8 -T 60 --warmup 20 --json run.json
   millrace orders check --db postgresql:///mill --after-run
+  millrace orders load  --db 'mysql://root@localhost/?socket=/run/mysqld/mysqld.sock' --warehouses 10
+A load that was cut off goes on with --resume. On MariaDB and MySQL the schema is the database
+millrace_orders, whatever the DSN names.
 The load works in the schema millrace_orders and in nothing else; remove it with
 DROP SCHEMA millrace_orders CASCADE. Figures are derived from the TPC-C specification and are not
 comparable to published TPC-C results.
@@ -64,15 +67,15 @@ enum Job {
 
 #[derive(Parser)]
 struct DatabaseArgs {
-    /// Database: a libpq URL or key=value list
+    /// Database: a libpq URL or key=value list, or mysql://USER@HOST:PORT/ (?socket=PATH)
     #[arg(long = "db", value_name = "DSN")]
     dsn: String,
 }
 
 impl DatabaseArgs {
     /// The database of the DSN; nothing is connected yet.
-    fn open(&self, mode: ModeArg) -> anyhow::Result<Postgres> {
-        Ok(Postgres::parse(&self.dsn)?.with_mode(mode.into()))
+    fn open(&self, mode: ModeArg) -> anyhow::Result<AnyDatabase> {
+        Ok(AnyDatabase::parse(&self.dsn, mode.into())?)
     }
 }
 
@@ -111,6 +114,15 @@ struct LoadArgs {
     /// With `functions`, also make the stored functions; a run makes them where they are missing
     #[arg(long, value_enum, default_value_t = ModeArg::Statements)]
     mode: ModeArg,
+    /// Go on with a load that was cut off; warehouses and seed must be the same
+    #[arg(long)]
+    resume: bool,
+    /// Load although the disk behind the server seems too small
+    #[arg(long)]
+    no_room_check: bool,
+    /// Print the plan of the load, its size and time, and make nothing
+    #[arg(long)]
+    plan: bool,
     /// Print a record of the load on stdout
     #[arg(long)]
     json: bool,
@@ -160,7 +172,15 @@ async fn load(args: LoadArgs) -> anyhow::Result<ExitCode> {
     let database = args.database.open(args.mode)?;
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     let jobs = args.jobs.unwrap_or_else(|| cores.min(orders::limits::THREADS_MAX));
-    let options = LoadOptions { warehouses: args.warehouses, jobs, seed: args.seed };
+    let LoadArgs { warehouses, seed, resume, no_room_check, .. } = args;
+    let options = LoadOptions { warehouses, jobs, seed, resume, no_room_check };
+    if args.plan || !resume {
+        let plan = orders::loader::plan(&database, options).await?;
+        eprintln!("{}", text::planned(warehouses, &plan));
+        if args.plan {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
     let interrupted = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&interrupted);
     tokio::spawn(async move {

@@ -12,6 +12,8 @@
 pub mod browser;
 pub mod filer;
 pub mod ganesha;
+pub mod mariadb;
+pub mod orders;
 pub mod postgres;
 pub mod remote;
 pub mod wire;

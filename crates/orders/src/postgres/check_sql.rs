@@ -5,30 +5,20 @@
 
 use std::time::Instant;
 
-use crate::checks::{AcknowledgedOrder, CheckOutcome};
+use crate::checks::{AcknowledgedOrder, CONDITIONS, CheckOutcome};
 use crate::error::OrdersError;
 
 use super::{Session, sql};
 
-struct Check {
-    number: u32,
-    name: &'static str,
-    violations: &'static str,
-}
-
-const CHECKS: [Check; 12] = [
-    Check {
-        number: 1,
-        name: "W_YTD = sum of D_YTD",
-        violations: "
+/// What violates each of [`CONDITIONS`].
+const VIOLATIONS: [&str; 12] = [
+    // 1
+    "
 SELECT format('warehouse %s: W_YTD %s, districts %s', w_id, w_ytd, ytd) AS place
   FROM warehouse FULL JOIN (SELECT d_w_id, sum(d_ytd) AS ytd FROM district GROUP BY 1) AS d
     ON d_w_id = w_id WHERE w_ytd IS DISTINCT FROM ytd",
-    },
-    Check {
-        number: 2,
-        name: "D_NEXT_O_ID - 1 = newest order = newest open order",
-        violations: "
+    // 2
+    "
 SELECT format('district %s/%s: next %s, newest %s, newest open %s',
               d_w_id, d_id, d_next_o_id, newest, newest_open) AS place
   FROM district
@@ -37,31 +27,22 @@ SELECT format('district %s/%s: next %s, newest %s, newest open %s',
   LEFT JOIN (SELECT no_w_id, no_d_id, max(no_o_id) AS newest_open FROM new_order GROUP BY 1, 2)
     AS n ON no_w_id = d_w_id AND no_d_id = d_id
  WHERE d_next_o_id - 1 IS DISTINCT FROM newest OR newest_open <> d_next_o_id - 1",
-    },
-    Check {
-        number: 3,
-        name: "open orders of a district have no gap",
-        violations: "
+    // 3
+    "
 SELECT format('district %s/%s: open %s to %s, %s rows', no_w_id, no_d_id, min(no_o_id),
               max(no_o_id), count(*)) AS place
   FROM new_order GROUP BY no_w_id, no_d_id
 HAVING max(no_o_id) - min(no_o_id) + 1 <> count(*)",
-    },
-    Check {
-        number: 4,
-        name: "sum of O_OL_CNT = order lines of the district",
-        violations: "
+    // 4
+    "
 SELECT format('district %s/%s: promised %s, lines %s', coalesce(o_w_id, ol_w_id),
               coalesce(o_d_id, ol_d_id), promised, lines) AS place
   FROM (SELECT o_w_id, o_d_id, sum(o_ol_cnt) AS promised FROM orders GROUP BY 1, 2) AS o
   FULL JOIN (SELECT ol_w_id, ol_d_id, count(*) AS lines FROM order_line GROUP BY 1, 2) AS l
     ON ol_w_id = o_w_id AND ol_d_id = o_d_id
  WHERE promised IS DISTINCT FROM lines",
-    },
-    Check {
-        number: 5,
-        name: "an order has no carrier exactly when it is open",
-        violations: "
+    // 5
+    "
 SELECT format('order %s/%s/%s: carrier %s, %s', coalesce(o_w_id, no_w_id),
               coalesce(o_d_id, no_d_id), coalesce(o_id, no_o_id), o_carrier_id,
               CASE WHEN o_id IS NULL THEN 'open but not there' WHEN no_o_id IS NULL
@@ -69,11 +50,8 @@ SELECT format('order %s/%s/%s: carrier %s, %s', coalesce(o_w_id, no_w_id),
   FROM orders FULL JOIN new_order
     ON no_w_id = o_w_id AND no_d_id = o_d_id AND no_o_id = o_id
  WHERE o_id IS NULL OR (o_carrier_id IS NULL) <> (no_o_id IS NOT NULL)",
-    },
-    Check {
-        number: 6,
-        name: "O_OL_CNT = lines of the order",
-        violations: "
+    // 6
+    "
 SELECT format('order %s/%s/%s: promised %s, lines %s', coalesce(o_w_id, ol_w_id),
               coalesce(o_d_id, ol_d_id), coalesce(o_id, ol_o_id), o_ol_cnt, lines) AS place
   FROM orders
@@ -81,41 +59,29 @@ SELECT format('order %s/%s/%s: promised %s, lines %s', coalesce(o_w_id, ol_w_id)
               GROUP BY 1, 2, 3) AS l
     ON ol_w_id = o_w_id AND ol_d_id = o_d_id AND ol_o_id = o_id
  WHERE o_ol_cnt IS DISTINCT FROM lines",
-    },
-    Check {
-        number: 7,
-        name: "a line has no delivery date exactly when its order has no carrier",
-        violations: "
+    // 7
+    "
 SELECT format('order line %s/%s/%s/%s: delivered %s, carrier %s', ol_w_id, ol_d_id, ol_o_id,
               ol_number, ol_delivery_d, o_carrier_id) AS place
   FROM order_line LEFT JOIN orders
     ON o_w_id = ol_w_id AND o_d_id = ol_d_id AND o_id = ol_o_id
  WHERE o_id IS NULL OR (ol_delivery_d IS NULL) <> (o_carrier_id IS NULL)",
-    },
-    Check {
-        number: 8,
-        name: "W_YTD = sum of H_AMOUNT of the warehouse",
-        violations: "
+    // 8
+    "
 SELECT format('warehouse %s: W_YTD %s, history %s', coalesce(w_id, h_w_id), w_ytd, paid) AS place
   FROM warehouse
   FULL JOIN (SELECT h_w_id, sum(h_amount) AS paid FROM history GROUP BY 1) AS h ON h_w_id = w_id
  WHERE w_ytd IS DISTINCT FROM paid",
-    },
-    Check {
-        number: 9,
-        name: "D_YTD = sum of H_AMOUNT of the district",
-        violations: "
+    // 9
+    "
 SELECT format('district %s/%s: D_YTD %s, history %s', coalesce(d_w_id, h_w_id),
               coalesce(d_id, h_d_id), d_ytd, paid) AS place
   FROM district
   FULL JOIN (SELECT h_w_id, h_d_id, sum(h_amount) AS paid FROM history GROUP BY 1, 2) AS h
     ON h_w_id = d_w_id AND h_d_id = d_id
  WHERE d_ytd IS DISTINCT FROM paid",
-    },
-    Check {
-        number: 10,
-        name: "C_BALANCE = delivered amounts - H_AMOUNT of the customer",
-        violations: "
+    // 10
+    "
 SELECT format('customer %s/%s/%s: balance %s, delivered %s, paid %s',
               c_w_id, c_d_id, c_id, c_balance, due, paid) AS place
   FROM customer
@@ -128,11 +94,8 @@ SELECT format('customer %s/%s/%s: balance %s, delivered %s, paid %s',
               GROUP BY 1, 2, 3) AS h
     ON h_c_w_id = c_w_id AND h_c_d_id = c_d_id AND h_c_id = c_id
  WHERE c_balance <> coalesce(due, 0) - coalesce(paid, 0)",
-    },
-    Check {
-        number: 11,
-        name: "orders - open orders = 2,100 in each district, and one more per delivery committed",
-        violations: "
+    // 11
+    "
 SELECT format('district %s/%s: orders %s, open %s, deliveries counted %s',
               d_w_id, d_id, orders, open, dl_count) AS place
   FROM district
@@ -143,11 +106,8 @@ SELECT format('district %s/%s: orders %s, open %s, deliveries counted %s',
   LEFT JOIN delivered ON dl_w_id = d_w_id AND dl_d_id = d_id
  WHERE orders - coalesce(open, 0)
        IS DISTINCT FROM 2100 + CASE WHEN after_run THEN dl_count ELSE 0 END",
-    },
-    Check {
-        number: 12,
-        name: "C_BALANCE + C_YTD_PAYMENT = delivered amounts of the customer",
-        violations: "
+    // 12
+    "
 SELECT format('customer %s/%s/%s: balance %s, paid in all %s, delivered %s',
               c_w_id, c_d_id, c_id, c_balance, c_ytd_payment, due) AS place
   FROM customer
@@ -157,31 +117,30 @@ SELECT format('customer %s/%s/%s: balance %s, paid in all %s, delivered %s',
               WHERE ol_delivery_d IS NOT NULL GROUP BY 1, 2, 3) AS o
     ON o_w_id = c_w_id AND o_d_id = c_d_id AND o_c_id = c_id
  WHERE c_balance + c_ytd_payment <> coalesce(due, 0)",
-    },
 ];
 
 pub(super) async fn check(session: &Session, after_run: bool) -> Result<Vec<CheckOutcome>, OrdersError> {
     const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
         SET LOCAL work_mem = '64MB'; SET LOCAL hash_mem_multiplier = 2";
     session.execute("beginning the checks", BEGIN).await?;
-    let mut outcomes = Vec::with_capacity(CHECKS.len());
-    for check in &CHECKS {
-        outcomes.push(run(session, check, after_run).await?);
+    let mut outcomes = Vec::with_capacity(CONDITIONS.len());
+    for (number, (name, violations)) in (1..).zip(CONDITIONS.into_iter().zip(VIOLATIONS)) {
+        outcomes.push(run(session, number, name, violations, after_run).await?);
     }
     session.execute("ending the checks", "COMMIT").await?;
     Ok(outcomes)
 }
 
-async fn run(session: &Session, check: &Check, after_run: bool) -> Result<CheckOutcome, OrdersError> {
-    let what = format!("check {}", check.number);
+async fn run(session: &Session, number: u32, name: &str, violations: &str, after_run: bool) -> Result<CheckOutcome, OrdersError> {
+    let what = format!("check {number}");
     let began = Instant::now();
-    let violations = check.violations.replace("after_run", if after_run { "true" } else { "false" });
+    let violations = violations.replace("after_run", if after_run { "true" } else { "false" });
     let text = format!("SELECT count(*), min(place) FROM ({violations}) AS violations");
     let row = session.client.query_one(&text, &[]).await.map_err(sql(&what))?;
     let violations: i64 = row.try_get(0).map_err(sql(&what))?;
     Ok(CheckOutcome {
-        number: check.number,
-        name: check.name.to_owned(),
+        number,
+        name: name.to_owned(),
         passed: violations == 0,
         violations: violations.cast_unsigned(),
         example: row.try_get(1).map_err(sql(&what))?,

@@ -18,10 +18,11 @@ use tokio_postgres::config::Host;
 use tokio_postgres::{Client, NoTls, Statement};
 
 use crate::checks::{AcknowledgedOrder, CheckOutcome};
-use crate::database::{Config, Database, Mode, SCHEMA, SCHEMA_VERSION};
+use crate::database::{Config, Database, Mode, Room, SCHEMA, SCHEMA_VERSION, Unfinished};
 use crate::error::OrdersError;
 use crate::limits::CONNECT_S;
 use crate::random::NuRandConstants;
+use crate::room;
 
 pub use copy::PostgresCopier;
 pub use terminal::PostgresTerminal;
@@ -89,6 +90,12 @@ impl Postgres {
     /// A session whose schema is known to be there and fully loaded.
     async fn loaded_session(&self) -> Result<(Session, Config), OrdersError> {
         let session = self.session().await?;
+        let config = self.loaded_config(&session).await?;
+        Ok((session, config))
+    }
+
+    /// The configuration of a schema that is there and fully loaded.
+    async fn loaded_config(&self, session: &Session) -> Result<Config, OrdersError> {
         let present = session
             .client
             .query_one("SELECT to_regclass($1) IS NOT NULL", &[&format!("{SCHEMA}.config")])
@@ -97,8 +104,16 @@ impl Postgres {
         if !present.try_get::<_, bool>(0).map_err(sql("looking for the schema"))? {
             return Err(OrdersError::MissingSchema { schema: SCHEMA, server: self.description() });
         }
-        let config = self.stored_config(&session).await?;
-        Ok((session, config))
+        self.stored_config(session).await
+    }
+
+    /// Whether the server is on this host, as far as its address tells.
+    fn is_here(&self) -> bool {
+        let local = |host: &Host| match host {
+            Host::Unix(_) => true,
+            Host::Tcp(name) => room::is_loopback(name),
+        };
+        self.config.get_hosts().iter().all(local) && self.config.get_hostaddrs().iter().all(std::net::IpAddr::is_loopback)
     }
 
     async fn stored_config(&self, session: &Session) -> Result<Config, OrdersError> {
@@ -222,6 +237,33 @@ impl Database for Postgres {
 
     async fn create(&self, config: &Config) -> Result<(), OrdersError> {
         schema::create(self, &self.session().await?, config).await
+    }
+
+    async fn unfinished(&self) -> Result<Unfinished, OrdersError> {
+        let session = self.session().await?;
+        match self.loaded_config(&session).await {
+            Err(OrdersError::HalfLoaded { .. }) => schema::unfinished(&session).await,
+            Err(error) => Err(error),
+            Ok(Config { warehouses, .. }) => {
+                Err(OrdersError::LoadedAlready { schema: SCHEMA, server: self.description(), warehouses })
+            }
+        }
+    }
+
+    fn warehouse_bytes(&self) -> u64 {
+        106 << 20
+    }
+
+    async fn room(&self) -> Result<Option<Room>, OrdersError> {
+        const WHAT: &str = "looking for the data directory";
+        if !self.is_here() {
+            return Ok(None);
+        }
+        // The row is hidden from users who may not read all settings.
+        let text = "SELECT setting FROM pg_settings WHERE name = 'data_directory'";
+        let rows = self.session().await?.client.query(text, &[]).await.map_err(sql(WHAT))?;
+        let directory = rows.first().map(|row| row.try_get::<_, String>(0).map_err(sql(WHAT))).transpose()?;
+        Ok(directory.and_then(|directory| room::of_directory(&directory)))
     }
 
     async fn copier(&self) -> Result<PostgresCopier, OrdersError> {

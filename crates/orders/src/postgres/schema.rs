@@ -3,7 +3,7 @@
 //! Money is BIGINT cents, rates are INTEGER ten-thousandths. Keys are added after the rows are
 //! in: sorting once is cheaper than growing a tree row by row.
 
-use crate::database::{Config, SCHEMA, SCHEMA_VERSION};
+use crate::database::{Config, SCHEMA, SCHEMA_VERSION, STEP_PART, Unfinished};
 use crate::error::OrdersError;
 use crate::random::NuRandConstants;
 use crate::rows::Table;
@@ -19,6 +19,9 @@ CREATE TABLE config (
     warehouses INTEGER NOT NULL, load_seed BIGINT NOT NULL,
     c_last_load INTEGER NOT NULL, c_last_run INTEGER NOT NULL,
     c_id INTEGER NOT NULL, ol_i_id INTEGER NOT NULL);
+CREATE TABLE load_progress (
+    part INTEGER NOT NULL, warehouse INTEGER NOT NULL, amount BIGINT NOT NULL,
+    PRIMARY KEY (part, warehouse));
 CREATE TABLE item (
     i_id INTEGER NOT NULL, i_im_id INTEGER NOT NULL, i_name VARCHAR(24) NOT NULL,
     i_price BIGINT NOT NULL, i_data VARCHAR(50) NOT NULL);
@@ -69,6 +72,10 @@ CREATE TABLE order_line (
     ol_dist_info CHAR(24) NOT NULL);
 ";
 
+/// Stages of [`STEPS`] that run in transactions.
+const KEYS: usize = 1;
+const INDEXES: usize = 2;
+
 /// A step after the rows: its name, its statement, and the stage it belongs to.
 struct Step {
     stage: usize,
@@ -93,17 +100,17 @@ const STEPS: [Step; 22] = [
     step(0, "vacuum warehouse", "VACUUM (FREEZE, ANALYZE) warehouse"),
     step(0, "vacuum district", "VACUUM (FREEZE, ANALYZE) district"),
     step(0, "vacuum delivered", "VACUUM (FREEZE, ANALYZE) delivered"),
-    step(1, "key of order_line", "ALTER TABLE order_line ADD PRIMARY KEY (ol_w_id, ol_d_id, ol_o_id, ol_number)"),
-    step(1, "key of stock", "ALTER TABLE stock ADD PRIMARY KEY (s_w_id, s_i_id)"),
-    step(1, "key of customer", "ALTER TABLE customer ADD PRIMARY KEY (c_w_id, c_d_id, c_id)"),
-    step(1, "key of orders", "ALTER TABLE orders ADD PRIMARY KEY (o_w_id, o_d_id, o_id)"),
-    step(1, "key of item", "ALTER TABLE item ADD PRIMARY KEY (i_id)"),
-    step(1, "key of new_order", "ALTER TABLE new_order ADD PRIMARY KEY (no_w_id, no_d_id, no_o_id)"),
-    step(1, "key of warehouse", "ALTER TABLE warehouse ADD PRIMARY KEY (w_id)"),
-    step(1, "key of district", "ALTER TABLE district ADD PRIMARY KEY (d_w_id, d_id)"),
-    step(1, "key of delivered", "ALTER TABLE delivered ADD PRIMARY KEY (dl_w_id, dl_d_id)"),
-    step(2, "customers by name", "CREATE INDEX customer_by_name ON customer (c_w_id, c_d_id, c_last, c_first, c_id)"),
-    step(2, "orders by customer", "CREATE UNIQUE INDEX orders_by_customer ON orders (o_w_id, o_d_id, o_c_id, o_id)"),
+    step(KEYS, "key of order_line", "ALTER TABLE order_line ADD PRIMARY KEY (ol_w_id, ol_d_id, ol_o_id, ol_number)"),
+    step(KEYS, "key of stock", "ALTER TABLE stock ADD PRIMARY KEY (s_w_id, s_i_id)"),
+    step(KEYS, "key of customer", "ALTER TABLE customer ADD PRIMARY KEY (c_w_id, c_d_id, c_id)"),
+    step(KEYS, "key of orders", "ALTER TABLE orders ADD PRIMARY KEY (o_w_id, o_d_id, o_id)"),
+    step(KEYS, "key of item", "ALTER TABLE item ADD PRIMARY KEY (i_id)"),
+    step(KEYS, "key of new_order", "ALTER TABLE new_order ADD PRIMARY KEY (no_w_id, no_d_id, no_o_id)"),
+    step(KEYS, "key of warehouse", "ALTER TABLE warehouse ADD PRIMARY KEY (w_id)"),
+    step(KEYS, "key of district", "ALTER TABLE district ADD PRIMARY KEY (d_w_id, d_id)"),
+    step(KEYS, "key of delivered", "ALTER TABLE delivered ADD PRIMARY KEY (dl_w_id, dl_d_id)"),
+    step(INDEXES, "customers by name", "CREATE INDEX customer_by_name ON customer (c_w_id, c_d_id, c_last, c_first, c_id)"),
+    step(INDEXES, "orders by customer", "CREATE UNIQUE INDEX orders_by_customer ON orders (o_w_id, o_d_id, o_c_id, o_id)"),
     step(3, "checkpoint", "CHECKPOINT"),
 ];
 
@@ -148,6 +155,11 @@ pub(super) async fn finish(session: &Session, index: usize) -> Result<(), Orders
         let detail = format!("there are {} steps, not {index}", STEPS.len());
         return Err(OrdersError::Answer { what: "finishing the load", detail });
     };
+    let note = format!("INSERT INTO load_progress VALUES ({STEP_PART} + {index}, 0, 0)");
+    if step.stage == KEYS || step.stage == INDEXES {
+        // Two statements of one text are one transaction: an index that is there is noted.
+        return session.execute(step.name, &format!("{}; {note}", step.text)).await;
+    }
     match session.client.batch_execute(step.text).await {
         // CHECKPOINT wants a privilege that the load can do without.
         Err(error)
@@ -156,7 +168,8 @@ pub(super) async fn finish(session: &Session, index: usize) -> Result<(), Orders
             Ok(())
         }
         outcome => outcome.map_err(sql(step.name)),
-    }
+    }?;
+    session.execute(step.name, &note).await
 }
 
 /// Everything in one transaction: a refusal or an error leaves the database as it was.
@@ -223,9 +236,22 @@ pub(super) async fn config_while_loading(session: &Session) -> Result<Config, Or
     })
 }
 
+/// What a load that was cut off has done.
+pub(super) async fn unfinished(session: &Session) -> Result<Unfinished, OrdersError> {
+    const WHAT: &str = "reading how far the load was";
+    let mut unfinished = Unfinished::new(config_while_loading(session).await?);
+    let text = "SELECT part, warehouse, amount FROM load_progress";
+    for row in session.client.query(text, &[]).await.map_err(sql(WHAT))? {
+        let (part, warehouse): (i32, i32) = (row.try_get(0).map_err(sql(WHAT))?, row.try_get(1).map_err(sql(WHAT))?);
+        let rows: i64 = row.try_get(2).map_err(sql(WHAT))?;
+        unfinished.note(part.cast_unsigned(), warehouse.cast_unsigned(), rows.cast_unsigned())?;
+    }
+    Ok(unfinished)
+}
+
 pub(super) async fn complete(session: &Session) -> Result<u64, OrdersError> {
     const WHAT: &str = "completing the load";
-    session.execute(WHAT, "UPDATE config SET loaded = true").await?;
+    session.execute(WHAT, "UPDATE config SET loaded = true; DROP TABLE load_progress").await?;
     let text = "SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c \
                 JOIN pg_namespace n ON n.oid = c.relnamespace \
                 WHERE n.nspname = $1 AND c.relkind = 'r'";
@@ -242,7 +268,7 @@ pub(super) async fn drop_all(session: &Session) -> Result<(), OrdersError> {
     if made_schema {
         session.execute(WHAT, &format!("DROP SCHEMA {SCHEMA} CASCADE")).await
     } else {
-        let tables = "config, item, warehouse, district, delivered, stock, customer, history, \
+        let tables = "config, load_progress, item, warehouse, district, delivered, stock, customer, history, \
                       orders, new_order, order_line";
         session.execute(WHAT, &format!("DROP TABLE {tables}")).await?;
         functions::drop(session).await

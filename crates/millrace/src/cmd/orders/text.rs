@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use orders::checks::CheckReport;
-use orders::loader::{LoadReport, Progress};
 use orders::driver::Event;
+use orders::loader::{LoadPlan, LoadReport, Progress};
 use results::orders_run::{Conform, OrdersRun, TransactionRecord, Transactions};
 
 /// The five transactions with their names, in the order of the tables.
@@ -181,6 +181,23 @@ pub(super) fn tick(event: &Event) -> String {
 
 fn ms(value_us: u64) -> f64 {
     value_us as f64 / 1e3
+}
+
+/// What a load will come to.
+pub(super) fn planned(warehouses: u32, plan: &LoadPlan) -> String {
+    let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+    let room = plan.room.as_ref().map_or_else(
+        || "how much is free there cannot be seen from here".to_owned(),
+        |room| format!("{:.1} GiB are free in the file system of {}", gib(room.free_bytes), room.directory.display()),
+    );
+    format!(
+        "plan: {warehouses} warehouses, {} rows, about {:.1} GiB with indexes ({:.1} GiB while loading; {room}), \
+         about {:.0} s when nothing else uses the cores",
+        plan.rows,
+        gib(plan.bytes),
+        gib(plan.bytes_needed),
+        plan.seconds,
+    )
 }
 
 /// The result of a load.

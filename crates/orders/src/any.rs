@@ -1,0 +1,173 @@
+//! The database that a DSN names.
+
+use std::time::SystemTime;
+
+use crate::checks::{AcknowledgedOrder, CheckOutcome};
+use crate::database::{Config, Copier, Database, DeliveryAnswer, Failure, Mode, NewOrderAnswer, Room, Terminal, Unfinished};
+use crate::error::OrdersError;
+use crate::inputs::{DeliveryInput, NewOrderInput, OrderStatusInput, PaymentInput, StockLevelInput};
+use crate::mysql::{MySql, MySqlCopier, MySqlTerminal};
+use crate::postgres::{Postgres, PostgresCopier, PostgresTerminal};
+use crate::rows::Unit;
+
+/// One of the databases behind the door, chosen by its DSN.
+#[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the databases' names")]
+pub enum AnyDatabase {
+    Postgres(Box<Postgres>),
+    MySql(MySql),
+}
+
+/// A session for the five transactions on one of them.
+#[derive(Debug)]
+#[expect(missing_docs, reason = "the databases' names")]
+pub enum AnyTerminal {
+    Postgres(Box<PostgresTerminal>),
+    MySql(Box<MySqlTerminal>),
+}
+
+/// A session for loading one of them.
+#[derive(Debug)]
+#[expect(missing_docs, reason = "the databases' names")]
+pub enum AnyCopier {
+    Postgres(Box<PostgresCopier>),
+    MySql(Box<MySqlCopier>),
+}
+
+impl AnyDatabase {
+    /// `mysql://` and `mariadb://` URLs; everything else is a libpq URL or key=value list.
+    ///
+    /// # Errors
+    /// [`OrdersError::Dsn`] and [`OrdersError::MySqlDsn`]; nothing is connected yet.
+    pub fn parse(dsn: &str, mode: Mode) -> Result<Self, OrdersError> {
+        if MySql::is_dsn(dsn) {
+            return Ok(Self::MySql(MySql::parse(dsn)?.with_mode(mode)));
+        }
+        Ok(Self::Postgres(Box::new(Postgres::parse(dsn)?.with_mode(mode))))
+    }
+}
+
+/// Calls the database inside.
+macro_rules! inside {
+    ($any:expr, $database:ident => $call:expr) => {
+        match $any {
+            Self::Postgres($database) => $call,
+            Self::MySql($database) => $call,
+        }
+    };
+}
+
+impl Database for AnyDatabase {
+    type Terminal = AnyTerminal;
+    type Copier = AnyCopier;
+
+    fn description(&self) -> String {
+        inside!(self, database => database.description())
+    }
+
+    fn mode(&self) -> Mode {
+        inside!(self, database => database.mode())
+    }
+
+    async fn prepare(&self) -> Result<(), OrdersError> {
+        inside!(self, database => database.prepare().await)
+    }
+
+    fn isolation(&self) -> &'static str {
+        inside!(self, database => database.isolation())
+    }
+
+    async fn version(&self) -> Result<String, OrdersError> {
+        inside!(self, database => database.version().await)
+    }
+
+    async fn unsafe_settings(&self) -> Result<Vec<String>, OrdersError> {
+        inside!(self, database => database.unsafe_settings().await)
+    }
+
+    async fn config(&self) -> Result<Config, OrdersError> {
+        inside!(self, database => database.config().await)
+    }
+
+    async fn terminal(&self) -> Result<AnyTerminal, OrdersError> {
+        Ok(match self {
+            Self::Postgres(database) => AnyTerminal::Postgres(Box::new(database.terminal().await?)),
+            Self::MySql(database) => AnyTerminal::MySql(Box::new(database.terminal().await?)),
+        })
+    }
+
+    async fn create(&self, config: &Config) -> Result<(), OrdersError> {
+        inside!(self, database => database.create(config).await)
+    }
+
+    async fn unfinished(&self) -> Result<Unfinished, OrdersError> {
+        inside!(self, database => database.unfinished().await)
+    }
+
+    fn warehouse_bytes(&self) -> u64 {
+        inside!(self, database => database.warehouse_bytes())
+    }
+
+    async fn room(&self) -> Result<Option<Room>, OrdersError> {
+        inside!(self, database => database.room().await)
+    }
+
+    async fn copier(&self) -> Result<AnyCopier, OrdersError> {
+        Ok(match self {
+            Self::Postgres(database) => AnyCopier::Postgres(Box::new(database.copier().await?)),
+            Self::MySql(database) => AnyCopier::MySql(Box::new(database.copier().await?)),
+        })
+    }
+
+    fn finishing_steps(&self) -> Vec<Vec<&'static str>> {
+        inside!(self, database => database.finishing_steps())
+    }
+
+    async fn complete(&self) -> Result<u64, OrdersError> {
+        inside!(self, database => database.complete().await)
+    }
+
+    async fn drop_all(&self) -> Result<(), OrdersError> {
+        inside!(self, database => database.drop_all().await)
+    }
+
+    async fn check(&self, after_run: bool) -> Result<Vec<CheckOutcome>, OrdersError> {
+        inside!(self, database => database.check(after_run).await)
+    }
+
+    async fn missing(&self, orders: &[AcknowledgedOrder]) -> Result<Vec<AcknowledgedOrder>, OrdersError> {
+        inside!(self, database => database.missing(orders).await)
+    }
+}
+
+impl Terminal for AnyTerminal {
+    async fn new_order(&mut self, input: &NewOrderInput) -> Result<NewOrderAnswer, Failure> {
+        inside!(self, terminal => terminal.new_order(input).await)
+    }
+
+    async fn payment(&mut self, input: &PaymentInput) -> Result<(), Failure> {
+        inside!(self, terminal => terminal.payment(input).await)
+    }
+
+    async fn order_status(&mut self, input: &OrderStatusInput) -> Result<(), Failure> {
+        inside!(self, terminal => terminal.order_status(input).await)
+    }
+
+    async fn delivery(&mut self, input: &DeliveryInput) -> Result<DeliveryAnswer, Failure> {
+        inside!(self, terminal => terminal.delivery(input).await)
+    }
+
+    async fn stock_level(&mut self, input: &StockLevelInput) -> Result<u32, Failure> {
+        inside!(self, terminal => terminal.stock_level(input).await)
+    }
+}
+
+impl Copier for AnyCopier {
+    async fn copy(&mut self, unit: &Unit, now: SystemTime) -> Result<u64, OrdersError> {
+        inside!(self, copier => copier.copy(unit, now).await)
+    }
+
+    async fn finish(&mut self, index: usize) -> Result<(), OrdersError> {
+        inside!(self, copier => copier.finish(index).await)
+    }
+}

@@ -1,0 +1,207 @@
+//! The SQL of the five transactions on MariaDB and MySQL.
+//!
+//! Each piece takes its values as text: numbers where the driver sends statements, names of
+//! parameters in the stored procedures. So both modes have one text. Rows are locked in one order
+//! (stock by key, customer, district, warehouse; Delivery takes its turn first). Values are numbers
+//! and names made of our own syllables; nothing from outside reaches a text.
+
+use std::fmt::Display;
+
+/// Settings of every session: what the pieces below rely on.
+pub(super) const SESSION_SETTINGS: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET autocommit = 1, \
+     sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'";
+
+/// Opens a transaction that changes rows.
+pub(super) const BEGIN: &str = "START TRANSACTION";
+
+/// Takes stock for one line of an order at warehouse `home`; an item that is not in the catalogue
+/// has no stock.
+pub(super) fn take_stock(home: impl Display, item: impl Display, supply: impl Display, quantity: impl Display) -> String {
+    format!(
+        "UPDATE stock SET s_quantity = s_quantity - {quantity} + IF(s_quantity >= {quantity} + 10, 0, 91),
+            s_ytd = s_ytd + {quantity}, s_order_cnt = s_order_cnt + 1,
+            s_remote_cnt = s_remote_cnt + IF({supply} = {home}, 0, 1)
+          WHERE s_w_id = {supply} AND s_i_id = {item}"
+    )
+}
+
+/// Gives the order its number, in `@o`, and enters it.
+pub(super) fn enter_order(
+    warehouse: impl Display,
+    district: impl Display,
+    customer: impl Display,
+    line_count: impl Display,
+    all_local: impl Display,
+) -> Vec<String> {
+    vec![
+        format!(
+            "UPDATE district SET d_next_o_id = LAST_INSERT_ID(d_next_o_id) + 1
+              WHERE d_w_id = {warehouse} AND d_id = {district}"
+        ),
+        "SET @o = LAST_INSERT_ID()".to_owned(),
+        format!(
+            "INSERT INTO orders (o_w_id, o_d_id, o_id, o_c_id, o_entry_d, o_ol_cnt, o_all_local)
+             VALUES ({warehouse}, {district}, @o, {customer}, NOW(6), {line_count}, {all_local})"
+        ),
+        format!("INSERT INTO new_order (no_w_id, no_d_id, no_o_id) VALUES ({warehouse}, {district}, @o)"),
+    ]
+}
+
+/// Adds a line to order `@o`, unless its item is not in the catalogue.
+pub(super) fn add_line(
+    warehouse: impl Display,
+    district: impl Display,
+    number: impl Display,
+    item: impl Display,
+    supply: impl Display,
+    quantity: impl Display,
+) -> String {
+    let district_info: String = (1..=10).map(|number| format!(" WHEN {number} THEN s_dist_{number:02}")).collect();
+    format!(
+        "INSERT INTO order_line (ol_w_id, ol_d_id, ol_o_id, ol_number, ol_i_id, ol_supply_w_id, ol_quantity,
+                                 ol_amount, ol_dist_info)
+         SELECT {warehouse}, {district}, @o, {number}, i_id, s_w_id, {quantity}, {quantity} * i_price,
+                CASE {district}{district_info} END
+           FROM item STRAIGHT_JOIN stock ON s_i_id = i_id
+          WHERE i_id = {item} AND s_w_id = {supply}"
+    )
+}
+
+/// What the terminal shows of order `@o`: a row of its head, then a row of each line.
+pub(super) fn show_order(warehouse: impl Display, district: impl Display, customer: impl Display) -> Vec<String> {
+    vec![
+        format!(
+            "SELECT @o, w_tax, d_tax, c_discount, c_last, c_credit, NOW(6) FROM warehouse, district, customer
+              WHERE w_id = {warehouse} AND d_w_id = {warehouse} AND d_id = {district}
+                AND c_w_id = {warehouse} AND c_d_id = {district} AND c_id = {customer}"
+        ),
+        format!(
+            "SELECT ol_number, i_name, s_quantity, i_price, ol_amount,
+                    i_data LIKE '%ORIGINAL%' AND s_data LIKE '%ORIGINAL%'
+               FROM order_line STRAIGHT_JOIN item ON i_id = ol_i_id
+                    STRAIGHT_JOIN stock ON s_w_id = ol_supply_w_id AND s_i_id = ol_i_id
+              WHERE ol_w_id = {warehouse} AND ol_d_id = {district} AND ol_o_id = @o"
+        ),
+    ]
+}
+
+/// Puts into `@c` the customer at position ceil(n/2) of those of a name, sorted by first name.
+pub(super) fn choose_by_name(warehouse: impl Display, district: impl Display, name: impl Display) -> String {
+    format!(
+        "SET @c = (SELECT c_id FROM (
+            SELECT c_id, ROW_NUMBER() OVER (ORDER BY c_first, c_id) AS nth, COUNT(*) OVER () AS names FROM customer
+             WHERE c_w_id = {warehouse} AND c_d_id = {district} AND c_last = {name}) AS named
+          WHERE nth = (names + 1) DIV 2)"
+    )
+}
+
+/// Puts a customer's number into `@c`.
+pub(super) fn choose_by_id(customer: impl Display) -> String {
+    format!("SET @c = {customer}")
+}
+
+/// Payment of customer `@c`, and what the terminal shows of it in one row.
+pub(super) fn pay(
+    warehouse: impl Display,
+    district: impl Display,
+    customer_warehouse: impl Display,
+    customer_district: impl Display,
+    cents: impl Display,
+) -> Vec<String> {
+    vec![
+        format!(
+            "UPDATE customer SET c_balance = c_balance - {cents}, c_ytd_payment = c_ytd_payment + {cents},
+                c_payment_cnt = c_payment_cnt + 1,
+                c_data = IF(c_credit = 'BC', LEFT(CONCAT_WS(' ', c_id, c_d_id, c_w_id, {district}, {warehouse},
+                    CAST({cents} / 100 AS DECIMAL(8, 2)), c_data), 500), c_data)
+              WHERE c_w_id = {customer_warehouse} AND c_d_id = {customer_district} AND c_id = @c"
+        ),
+        format!("UPDATE district SET d_ytd = d_ytd + {cents} WHERE d_w_id = {warehouse} AND d_id = {district}"),
+        format!("UPDATE warehouse SET w_ytd = w_ytd + {cents} WHERE w_id = {warehouse}"),
+        format!(
+            "INSERT INTO history (h_c_id, h_c_d_id, h_c_w_id, h_d_id, h_w_id, h_date, h_amount, h_data)
+             SELECT @c, {customer_district}, {customer_warehouse}, {district}, {warehouse}, NOW(6), {cents},
+                    CONCAT(w_name, '    ', d_name)
+               FROM warehouse, district WHERE w_id = {warehouse} AND d_w_id = {warehouse} AND d_id = {district}"
+        ),
+        format!(
+            "SELECT w_name, w_street_1, w_street_2, w_city, w_state, w_zip,
+                    d_name, d_street_1, d_street_2, d_city, d_state, d_zip,
+                    c_id, c_first, c_middle, c_last, c_street_1, c_street_2, c_city, c_state, c_zip, c_phone, c_since,
+                    c_credit, c_credit_lim, c_discount, c_balance, IF(c_credit = 'BC', LEFT(c_data, 200), NULL), NOW(6)
+               FROM warehouse, district, customer
+              WHERE w_id = {warehouse} AND d_w_id = {warehouse} AND d_id = {district}
+                AND c_w_id = {customer_warehouse} AND c_d_id = {customer_district} AND c_id = @c"
+        ),
+    ]
+}
+
+/// Opens the one snapshot that Order-Status reads.
+pub(super) const BEGIN_READING: [&str; 2] =
+    ["SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"];
+
+/// What Order-Status shows of customer `@c`: a row of customer and newest order, then its lines.
+pub(super) fn show_status(warehouse: impl Display, district: impl Display) -> Vec<String> {
+    vec![
+        format!(
+            "SET @o = (SELECT o_id FROM orders WHERE o_w_id = {warehouse} AND o_d_id = {district} AND o_c_id = @c
+              ORDER BY o_id DESC LIMIT 1)"
+        ),
+        format!(
+            "SELECT c_id, c_first, c_middle, c_last, c_balance, o_id, o_entry_d, o_carrier_id, o_ol_cnt
+               FROM customer, orders
+              WHERE c_w_id = {warehouse} AND c_d_id = {district} AND c_id = @c
+                AND o_w_id = {warehouse} AND o_d_id = {district} AND o_id = @o"
+        ),
+        format!(
+            "SELECT ol_i_id, ol_supply_w_id, ol_quantity, ol_amount, ol_delivery_d FROM order_line
+              WHERE ol_w_id = {warehouse} AND ol_d_id = {district} AND ol_o_id = @o"
+        ),
+    ]
+}
+
+/// Deliveries of one warehouse queue here, so that each sees what the one before left open.
+pub(super) fn take_turn(warehouse: impl Display) -> Vec<String> {
+    vec![
+        format!("SELECT dl_count INTO @turn FROM delivered WHERE dl_w_id = {warehouse} AND dl_d_id = 1 FOR UPDATE"),
+        "SET @districts = 0".to_owned(),
+    ]
+}
+
+/// Delivers the oldest open order of a district, if there is one, and counts it in `@districts`.
+pub(super) fn deliver(warehouse: impl Display, district: impl Display, carrier: impl Display) -> Vec<String> {
+    let order = format!("o_w_id = {warehouse} AND o_d_id = {district} AND o_id = @o");
+    let lines = format!("ol_w_id = {warehouse} AND ol_d_id = {district} AND ol_o_id = @o");
+    vec![
+        format!(
+            "SET @o = (SELECT no_o_id FROM new_order WHERE no_w_id = {warehouse} AND no_d_id = {district}
+              ORDER BY no_o_id LIMIT 1)"
+        ),
+        format!("DELETE FROM new_order WHERE no_w_id = {warehouse} AND no_d_id = {district} AND no_o_id = @o"),
+        format!("UPDATE orders SET o_carrier_id = {carrier} WHERE {order}"),
+        format!("SET @c = (SELECT o_c_id FROM orders WHERE {order})"),
+        format!("UPDATE order_line SET ol_delivery_d = NOW(6) WHERE {lines}"),
+        format!("SET @due = (SELECT SUM(ol_amount) FROM order_line WHERE {lines})"),
+        format!(
+            "UPDATE customer SET c_balance = c_balance + @due, c_delivery_cnt = c_delivery_cnt + 1
+              WHERE c_w_id = {warehouse} AND c_d_id = {district} AND c_id = @c"
+        ),
+        format!(
+            "UPDATE delivered SET dl_count = dl_count + 1
+              WHERE dl_w_id = {warehouse} AND dl_d_id = {district} AND @o IS NOT NULL"
+        ),
+        "SET @districts = @districts + (@o IS NOT NULL)".to_owned(),
+    ]
+}
+
+/// Stock-Level: one row, the number of low items of the last 20 orders.
+pub(super) fn stock_level(warehouse: impl Display, district: impl Display, threshold: impl Display) -> String {
+    format!(
+        "SELECT COUNT(DISTINCT s_i_id)
+           FROM district
+                STRAIGHT_JOIN order_line ON ol_w_id = d_w_id AND ol_d_id = d_id
+                    AND ol_o_id >= d_next_o_id - 20 AND ol_o_id < d_next_o_id
+                STRAIGHT_JOIN stock ON s_w_id = d_w_id AND s_i_id = ol_i_id
+          WHERE d_w_id = {warehouse} AND d_id = {district} AND s_quantity < {threshold}"
+    )
+}

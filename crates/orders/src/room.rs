@@ -1,0 +1,51 @@
+//! Room on the disk behind a server on this host.
+//!
+//! The server names its data directory; where that directory is seen here too, `df` says what is
+//! free in its file system. A server elsewhere, in a container, or one that does not name its
+//! directory to this user is not judged.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::database::Room;
+
+/// Whether a host name is this host.
+pub(crate) fn is_loopback(host: &str) -> bool {
+    let name = host.trim_start_matches('[').trim_end_matches(']');
+    name == "localhost" || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// Free bytes of the file system that holds a directory, where both can be seen.
+pub(crate) fn of_directory(directory: &str) -> Option<Room> {
+    if !Path::new(directory).is_dir() {
+        return None;
+    }
+    let output = Command::new("df").args(["-Pk", "--", directory]).env("LC_ALL", "C").output().ok()?;
+    let free_bytes = free_bytes(&String::from_utf8_lossy(&output.stdout))?;
+    Some(Room { directory: PathBuf::from(directory), free_bytes })
+}
+
+/// The fourth field of the second line, in KiB.
+fn free_bytes(said: &str) -> Option<u64> {
+    let free_kib: u64 = said.lines().nth(1)?.split_whitespace().nth(3)?.parse().ok()?;
+    free_kib.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_free_field_of_df_is_read_and_nothing_else() {
+        let said = "Filesystem 1024-blocks Used Available Capacity Mounted on\n/dev/vda 263174212 23994036 71778960 26% /\n";
+        assert_eq!(free_bytes(said), Some(71_778_960 * 1024));
+        assert_eq!(free_bytes("df: nothing\n"), None);
+    }
+
+    #[test]
+    fn a_directory_that_is_here_has_room_and_one_that_is_not_is_not_judged() {
+        assert!(of_directory("/").is_some_and(|room| room.directory == Path::new("/")));
+        assert_eq!(of_directory("/nowhere/at/all"), None);
+        assert!(is_loopback("localhost") && is_loopback("127.0.0.1") && is_loopback("[::1]") && !is_loopback("db1"));
+    }
+}

@@ -4,6 +4,7 @@
 
 mod conclude;
 mod held_out;
+mod journal;
 mod load;
 mod prepare;
 
@@ -11,8 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use results::compare::{Comparison, Run};
-use results::orders_run::OrdersRun;
+use results::compare::Comparison;
 
 use crate::driver::RunOrder;
 use crate::error::LabError;
@@ -32,6 +32,7 @@ use crate::workdir::{self, WorkDir};
 
 use conclude::Done;
 pub(crate) use conclude::conclude;
+use journal::Journal;
 use prepare::{Prepared, prepare};
 pub(crate) use prepare::{database_user, why_not};
 
@@ -45,6 +46,10 @@ pub const REHEARSAL_NOTE: &str =
 pub const DISCLAIMER: &str =
     "OETs are derived from the TPC-C specification; the results are not comparable to published TPC-C results";
 
+/// What a quick look is not.
+pub const QUICK_NOTE: &str = "a quick look: a small database and short runs show that everything works and about how fast; \
+    it has no interval, hardly a checkpoint, and is no result to cite";
+
 /// What to compare, where to work, where to leave the record.
 #[derive(Debug, Clone)]
 pub struct Request {
@@ -54,6 +59,8 @@ pub struct Request {
     pub work_base: PathBuf,
     /// Directory for `results.json` and `report.html`.
     pub out: PathBuf,
+    /// Go on with the comparison whose finished runs are in `out`.
+    pub resume: bool,
     /// Leave the work directory in place.
     pub keep: bool,
     /// Directory of PostgreSQL's server programs, when not to be searched.
@@ -78,7 +85,14 @@ pub fn compare(request: &Request, watcher: &mut dyn FnMut(&Line)) -> Result<Comp
     sys::adopt_orphans();
     let mut progress = Progress::new(watcher);
     let prepared = prepare(request)?;
-    let out = Out::make(&request.out)?;
+    let (out, mut journal, done) = if request.resume {
+        let (journal, done) = Journal::resume(&request.out, &request.plan)?;
+        progress.step(&format!("{} finished runs are kept; the database is loaded anew", done.len()));
+        (Out { made: Vec::new() }, journal, done)
+    } else {
+        let out = Out::make(&request.out)?;
+        (out, Journal::create(&request.out, &request.plan)?, Vec::new())
+    };
     for gone in workdir::sweep_stale(&request.work_base) {
         progress.step(&format!("removed {}, left by a comparison that was killed", gone.display()));
     }
@@ -90,17 +104,24 @@ pub fn compare(request: &Request, watcher: &mut dyn FnMut(&Line)) -> Result<Comp
     if request.keep {
         progress.step(&format!("the work directory {} will be kept", work.root().display()));
     }
-    let outcome = carry_out(request, &prepared, &work, &mut progress);
+    let outcome = carry_out(request, &prepared, &work, (&mut journal, done), &mut progress);
     process::end_descendants();
     match &outcome {
         Ok(_) => {}
-        Err(LabError::Interrupted) => out.unmake(),
-        Err(_) => keep_logs(&work.path("logs"), &request.out),
+        Err(LabError::Interrupted) if journal.remove_if_empty() => out.unmake(),
+        Err(LabError::Interrupted) => {
+            progress.step(&format!("the finished runs are kept: go on with --resume {}", request.out.display()));
+        }
+        Err(_) => {
+            journal.remove_if_empty();
+            keep_logs(&work.path("logs"), &request.out);
+        }
     }
     let removed = work.remove();
     let comparison = outcome?;
     removed?;
     report::write(&comparison, &request.out)?;
+    journal.finish();
     Ok(comparison)
 }
 
@@ -215,9 +236,11 @@ fn carry_out(
     request: &Request,
     prepared: &Prepared,
     work: &WorkDir,
+    (journal, done): (&mut Journal, Vec<Done>),
     progress: &mut Progress<'_>,
 ) -> Result<Comparison, LabError> {
     let plan = &request.plan;
+    let before = done.len();
     let started_utc = crate::clock::utc_now();
     let mut environment = surroundings::collect(work.root(), &request.version, request.commit.as_deref());
     environment.database_user.clone_from(&prepared.user.name);
@@ -248,12 +271,18 @@ fn carry_out(
     let method = if environment.store.reflink { Method::Reflink } else { Method::Copy };
     let bench = Bench { plan, work, place: &place, program, method, block_bytes: loaded.block_bytes };
     let mut lanes: Vec<Lane<'_>> = prepared.measured.iter().zip(grounds).map(|(arm, ground)| Lane { arm, ground }).collect();
-    let done = run_all(&bench, &mut lanes, &order, &mut estimate, progress)?;
+    let done = run_all(&bench, &mut lanes, &order, (journal, done), &mut estimate, progress)?;
     let held = held_out::measure(&bench, &mut lanes, done.len(), &estimate, progress)?;
     lanes.into_iter().try_for_each(|lane| lane.ground.remove())?;
     let order = order.get(..done.len()).unwrap_or(&order);
     let record = conclude::plan_record(plan, order, &prepared.measured, &loaded, method);
     let mut notes = Vec::new();
+    if before > 0 {
+        notes.push(format!("resumed: {before} runs were done before, on a database loaded the same way"));
+    }
+    if plan.quick {
+        notes.push(QUICK_NOTE.to_owned());
+    }
     if record.repeats_done < record.repeats {
         notes.push(format!(
             "the budget of {} s ended after {} of {} rounds",
@@ -297,11 +326,11 @@ fn run_all(
     bench: &Bench<'_>,
     lanes: &mut [Lane<'_>],
     order: &[(u32, usize)],
+    (journal, mut done): (&mut Journal, Vec<Done>),
     estimate: &mut Estimate,
     progress: &mut Progress<'_>,
 ) -> Result<Vec<Done>, LabError> {
-    let mut done: Vec<(usize, Run, OrdersRun)> = Vec::new();
-    for (index, (round, place)) in order.iter().copied().enumerate() {
+    for (index, (round, place)) in order.iter().copied().enumerate().skip(done.len()) {
         let count = lanes.len();
         let Some(Lane { arm, ground }) = lanes.get_mut(place) else { break };
         let left = u32::try_from(order.len() - index).unwrap_or(u32::MAX);
@@ -315,6 +344,7 @@ fn run_all(
         progress.run_of(index + 1, order.len());
         let turn = Turn { arm, sequence, round, order: run_order(bench.plan, arm, round)? };
         let (run, record) = bench.run(turn, ground, progress)?;
+        journal.append(place, &run, &record)?;
         done.push((place, run, record));
         let taken = begin.elapsed();
         estimate.run = if index == 0 { taken } else { (estimate.run + taken) / 2 };

@@ -47,6 +47,25 @@ struct Stats {
     error: Option<String>,
     #[serde(default)]
     procedures: BTreeMap<String, Procedure>,
+    #[serde(default)]
+    medium: Option<MediumStats>,
+}
+
+/// What the medium of a filer counted.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+struct MediumStats {
+    reads: u64,
+    writes: u64,
+    flushes: u64,
+    cache_hits: u64,
+    busy_ns: u64,
+    waiting_max: u64,
+    queued_ns: u64,
+    read_ns: u64,
+    write_ns: u64,
+    flush_ns: u64,
+    nvram_full: u64,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -100,6 +119,28 @@ impl Filer {
 
     /// Calls and payload bytes since its start, by procedure.
     pub(crate) fn counters(&self) -> Result<BTreeMap<String, ProcedureCount>, LabError> {
+        let counts = self.stats()?.procedures.into_iter();
+        Ok(counts.map(|(name, p)| (name, ProcedureCount { calls: p.calls, bytes: p.bytes })).collect())
+    }
+
+    /// What its medium counted since its start; none without one.
+    pub(crate) fn medium(&self) -> Result<Option<media::Counters>, LabError> {
+        Ok(self.stats()?.medium.map(|found| media::Counters {
+            reads: found.reads,
+            writes: found.writes,
+            flushes: found.flushes,
+            cache_hits: found.cache_hits,
+            busy_ns: found.busy_ns,
+            waiting_max: found.waiting_max,
+            queued_ns: found.queued_ns,
+            read_ns: found.read_ns,
+            write_ns: found.write_ns,
+            flush_ns: found.flush_ns,
+            nvram_full: found.nvram_full,
+        }))
+    }
+
+    fn stats(&self) -> Result<Stats, LabError> {
         let refused = |detail: String| LabError::Filer { what: "stats", detail };
         let ask = || -> std::io::Result<String> {
             let mut stream = UnixStream::connect(&self.ready.admin)?;
@@ -134,13 +175,12 @@ pub(crate) fn between(
     gained.filter(|(_, count)| count.calls > 0).collect()
 }
 
-fn parse_stats(line: &str) -> Result<BTreeMap<String, ProcedureCount>, String> {
+fn parse_stats(line: &str) -> Result<Stats, String> {
     let stats: Stats = serde_json::from_str(line).map_err(|error| error.to_string())?;
     if !stats.ok {
         return Err(stats.error.unwrap_or_else(|| "it refused without a reason".to_owned()));
     }
-    let counts = stats.procedures.into_iter();
-    Ok(counts.map(|(name, p)| (name, ProcedureCount { calls: p.calls, bytes: p.bytes })).collect())
+    Ok(stats)
 }
 
 /// The first line that comes, and a thread that swallows the rest so that the writer never blocks.
@@ -164,8 +204,11 @@ mod tests {
     fn stats_reply_gives_calls_and_bytes() {
         let line = r#"{"ok":true,"pid":7,"uptime_s":1.5,"connections":2,"verifier":"00","loss_epoch":1,
             "procedures":{"READ":{"calls":3,"errors":0,"bytes":24576},"MOUNT":{"calls":1,"errors":0,"bytes":0}},"flushes":0}"#;
-        let counts = parse_stats(line).unwrap();
+        let stats = parse_stats(line).unwrap();
+        let read = stats.procedures["READ"];
+        let counts = BTreeMap::from([("READ".to_owned(), ProcedureCount { calls: read.calls, bytes: read.bytes })]);
         assert_eq!(counts["READ"], ProcedureCount { calls: 3, bytes: 24_576 });
+        assert!(stats.medium.is_none());
         let more = BTreeMap::from([("READ".to_owned(), ProcedureCount { calls: 5, bytes: 40_960 })]);
         let gained = between(&counts, &more);
         assert_eq!(gained["READ"], ProcedureCount { calls: 2, bytes: 16_384 });

@@ -157,11 +157,12 @@ impl Ground {
         }
     }
 
-    /// Directories of this host with files of the database, when it comes to them through the kernel.
-    pub(crate) fn host_root(&self) -> Option<&Path> {
+    /// Directories of this host with files of the database, one for each volume, when it comes to them through the
+    /// kernel.
+    pub(crate) fn host_directories(&self) -> Vec<PathBuf> {
         match self {
-            Self::Host(host) => Some(host.root()),
-            _ => None,
+            Self::Host(host) => host.parts().iter().map(|part| host.root().join(part.name())).collect(),
+            _ => Vec::new(),
         }
     }
 

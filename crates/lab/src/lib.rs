@@ -13,9 +13,11 @@ pub mod compare;
 pub mod doctor;
 pub mod plan;
 pub mod predict;
+pub mod probe;
 pub mod record;
 pub mod report;
 
+mod caching;
 mod driver;
 mod error;
 mod filer;
@@ -34,6 +36,7 @@ mod pulse;
 mod restore;
 mod run;
 mod stage;
+mod storage;
 mod summary;
 mod surroundings;
 #[expect(unsafe_code, reason = "signals, process control and file system calls that std lacks")]

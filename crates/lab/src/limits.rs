@@ -31,6 +31,22 @@ pub(crate) const SECONDS_MAX: u64 = 86_400;
 /// reads a few catalog files that the block counters do not see.
 pub(crate) const PROOF_TOLERANCE_PERCENT: f64 = 5.0;
 
+/// Largest difference between the read probes of two arms that claim one medium, in percent.
+pub(crate) const MEDIA_TOLERANCE_PERCENT: f64 = 5.0;
+
+/// Bytes of one read of the probe: a block of the database.
+pub(crate) const PROBE_BLOCK_BYTES: usize = 8192;
+
+/// Threads of the probe: enough to come to a sure mean in seconds on a disk of some
+/// milliseconds, too few to queue on a medium of more than a few spindles.
+pub(crate) const PROBE_THREADS: u64 = 4;
+
+/// Fewest reads a probe's mean rests on.
+pub(crate) const PROBE_READS_MIN: u64 = 200;
+
+/// Longest time of a probe in seconds.
+pub(crate) const PROBE_SECONDS_MAX: u64 = 10;
+
 /// Fewer block reads for one order than this and storage was not exercised: the
 /// figure tells about buffers, not about the path.
 pub(crate) const READS_PER_ORDER_MIN: f64 = 1.0;

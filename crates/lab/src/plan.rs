@@ -51,6 +51,8 @@ pub struct Plan {
     pub buffers_share: f64,
     /// Least share of the first path's OETs that `dnfs` must reach, if that is a gate.
     pub dnfs_share_min: Option<f64>,
+    /// A first look, not a measurement.
+    pub quick: bool,
 }
 
 /// Options of the command line that replace what the plan says.
@@ -82,6 +84,8 @@ pub struct Overrides {
     pub seed: Option<u64>,
     /// `--no-gates`.
     pub no_gates: bool,
+    /// `--quick`: small and short, whatever was not asked for otherwise; no gates.
+    pub quick: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -151,6 +155,23 @@ struct GatesSection {
     dnfs_share_of_first_min: Option<f64>,
 }
 
+impl Overrides {
+    /// What `--quick` stands for, where nothing else was asked for.
+    fn with_quick(&self) -> Self {
+        if !self.quick {
+            return self.clone();
+        }
+        Self {
+            warehouses: self.warehouses.or(Some(2)),
+            seconds: self.seconds.or(Some(5)),
+            warmup_seconds: self.warmup_seconds.or(Some(2)),
+            repeats: self.repeats.or(Some(1)),
+            no_gates: true,
+            ..self.clone()
+        }
+    }
+}
+
 impl Plan {
     /// Reads the plan file, or the built-in plan, and applies the options.
     ///
@@ -177,6 +198,7 @@ impl Plan {
         if file.schema != 1 {
             return Err(wrong(format!("read a plan of schema {}", file.schema), "this version reads schema 1"));
         }
+        let overrides = &overrides.with_quick();
         let arms = arms_of(&file, overrides)?;
         let mut tunings = Tuning::built_in();
         tunings.extend(file.tuning);
@@ -194,6 +216,7 @@ impl Plan {
             budget: parse_duration(&budget)?,
             buffers_share: file.database.buffers_share,
             dnfs_share_min: file.gates.dnfs_share_of_first_min.filter(|_| !overrides.no_gates),
+            quick: overrides.quick,
         };
         plan.check()?;
         Ok(plan)
@@ -222,6 +245,9 @@ impl Plan {
             if !seen.insert(&arm.id) {
                 let what = format!("compare two arms named \"{}\"", arm.id);
                 return Err(wrong(what, "tell them apart with labels: --path local:a --path local:b"));
+            }
+            if let Some(medium) = &arm.medium {
+                media::Profile::parse(medium).map_err(|error| wrong_medium(medium, &error))?;
             }
             if !self.tunings.contains_key(&arm.tuning) {
                 let known: Vec<&str> = self.tunings.keys().map(String::as_str).collect();
@@ -361,6 +387,11 @@ pub(crate) fn name_arms(arms: &mut [Arm]) {
     }
 }
 
+/// A medium that makes no sense.
+pub(crate) fn wrong_medium(text: &str, error: &media::SpecError) -> LabError {
+    wrong(format!("use the medium \"{text}\": {error}"), &error.hint())
+}
+
 fn within(what: &str, value: u64, least: u64, most: u64) -> Result<(), LabError> {
     if (least..=most).contains(&value) {
         return Ok(());
@@ -422,6 +453,7 @@ mod tests {
             Overrides { budget: Some("soon".into()), ..Overrides::default() },
             Overrides { tunings: Some(vec!["warp".into()]), ..Overrides::default() },
             Overrides { loads: Some(vec!["users=0".into()]), ..Overrides::default() },
+            Overrides { media: Some(vec!["floppy".into()]), ..Overrides::default() },
         ];
         for overrides in cases {
             let error = Plan::parse(DEFAULT_PLAN, &overrides).unwrap_err();

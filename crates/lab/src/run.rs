@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use results::compare::{CpuTime, DatabaseCounters, Run};
+use results::compare::{CpuTime, DatabaseCounters, ReadProbe, Run};
 use results::orders_run::OrdersRun;
 
 use crate::driver::{Mark, Orders, RunOrder};
@@ -18,6 +18,7 @@ use crate::progress::Progress;
 use crate::proof;
 use crate::restore::Method;
 use crate::stage::{Sample, Stage};
+use crate::storage::{self, Storage};
 use crate::workdir::{self, WorkDir};
 
 /// What every run of a comparison shares.
@@ -58,12 +59,18 @@ impl Bench<'_> {
         ground: &mut Ground,
         progress: &mut Progress<'_>,
     ) -> Result<(Run, OrdersRun), LabError> {
-        let mut steps = Steps::new();
+        let (mut steps, mut probe) = (Steps::new(), None);
         progress.step(&format!("{}: restoring the loaded state ({})", turn.name(), ground.method(self.method)));
         ground.restore(&self.work.path("master").join(DATA), self.method, &self.place.user, &mut |bytes| {
             progress.bytes(bytes);
         })?;
         steps.done("restore");
+
+        if turn.arm.medium.is_some() && turn.round == 1 {
+            progress.step(&format!("{}: probing the medium", turn.name()));
+            probe = Some(self.probe(turn, ground)?);
+            steps.done("probe");
+        }
 
         progress.step(&format!("{}: starting", turn.name()));
         let mut stage = Stage::start(self, turn, ground)?;
@@ -75,6 +82,14 @@ impl Bench<'_> {
         let (run, record) = self.measure(turn, &orders, &mut stage, progress)?;
         steps.done("measure");
 
+        if turn.arm.medium.is_some() {
+            // Reading the whole database block by block would take minutes on a slow medium and says nothing about it.
+            progress.step(&format!("{}: starting again without the medium", turn.name()));
+            stage.stop()?;
+            let arm = Arm { medium: None, ..turn.arm.clone() };
+            stage = Stage::start(self, Turn { arm: &arm, ..turn }, ground)?;
+            steps.done("restart");
+        }
         progress.step(&format!("{}: checking consistency", turn.name()));
         let checks = orders.check(turn.sequence)?;
         steps.done("check");
@@ -85,7 +100,17 @@ impl Bench<'_> {
         // What the clients of this run shared: the next run begins with counters at zero.
         workdir::empty_directory(self.work.runtime())?;
         steps.done("stop");
-        Ok((Run { checks, step_s: steps.seconds, ..run }, record))
+        Ok((Run { checks, probe, step_s: steps.seconds, ..run }, record))
+    }
+
+    /// Reads blocks of the restored database over the arm's path, without a database.
+    fn probe(&self, turn: Turn<'_>, ground: &Ground) -> Result<ReadProbe, LabError> {
+        let Some(file) = storage::largest_file(&self.work.path("master").join(DATA)) else { return Ok(ReadProbe::default()) };
+        let storage = Storage::start(self, turn.arm, turn.sequence, ground)?;
+        let probe = storage.probe(self, &ground.data(), &file)?;
+        storage.stop()?;
+        workdir::empty_directory(self.work.runtime())?;
+        Ok(probe)
     }
 
     fn measure(
@@ -132,6 +157,7 @@ impl Bench<'_> {
             database,
             filer: filer::between(&start.filer, &end.filer),
             client: filer::between(&start.client, &end.client),
+            medium: start.medium.zip(end.medium).map(|(then, now)| storage::medium_counts(&then, &now)),
             cpu: cpu_between(&start.cpu, &end.cpu),
             host_busy_s: end.host.busy_s - start.host.busy_s,
             waits: shares(&waits),

@@ -1,7 +1,6 @@
 //! The processes of one run, the database and whatever serves it, and what is counted there.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::time::Instant;
 
 use dnfs::mount::Observer;
@@ -9,15 +8,14 @@ use results::compare::{CpuTime, DatabaseCounters, ProcedureCount};
 
 use crate::driver::{Driver, Mark};
 use crate::error::LabError;
-use crate::filer::{Filer, FilerOrder};
 use crate::ground::{Ground, Mounting, Part};
 use crate::limits::WAIT_SAMPLE_EVERY;
-use crate::plan::Tuning;
 use crate::postgres::cluster::Server;
 use crate::procfs::{self, HostCpu};
 use crate::proof::Witness;
 use crate::pulse::Pulse;
 use crate::run::{Bench, Turn};
+use crate::storage::Storage;
 
 /// Everything that is counted, at one moment.
 pub(crate) struct Sample {
@@ -31,6 +29,8 @@ pub(crate) struct Sample {
     pub(crate) host: HostCpu,
     /// What the kernel counts beside.
     pub(crate) pulse: Pulse,
+    /// What modelled media counted; none without one.
+    pub(crate) medium: Option<media::Counters>,
     /// Bytes read on the path until now; none when nobody counts them.
     pub(crate) path_read_bytes: Option<u64>,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Sample {
 /// filers, for it waits for its storage.
 pub(crate) struct Stage {
     server: Server,
-    filers: Vec<(Part, Filer)>,
+    storage: Storage,
     observers: Vec<(Part, Observer)>,
     witness: Witness,
 }
@@ -47,49 +47,20 @@ pub(crate) struct Stage {
 impl Stage {
     /// Starts filers and database on the ground of an arm, with the knobs of its tuning.
     pub(crate) fn start(bench: &Bench<'_>, turn: Turn<'_>, ground: &Ground) -> Result<Self, LabError> {
-        let logs = bench.work.path("logs");
+        let storage = Storage::start(bench, turn.arm, turn.sequence, ground)?;
         let tuning = bench.plan.tuning_of(turn.arm);
-        let mut filers = Vec::new();
-        for (part, directory) in ground.to_serve() {
-            let order = FilerOrder {
-                directory: &directory,
-                state: &bench.work.path("state").join(part.name()),
-                log: logs.join(format!("filer-{}-{}.log", turn.sequence, part.name())),
-                medium: turn.arm.medium.as_deref(),
-                options: &Tuning::arguments(&tuning.filer),
-            };
-            filers.push((part, Filer::start(&bench.program, order)?));
-        }
-        let served = filers.iter().map(|(part, filer)| (*part, filer.url().to_owned()));
-        let mountings: Vec<Mounting> =
-            served.chain(ground.exports()).map(|(part, url)| Mounting { part, url: tuning.on_url(&url) }).collect();
-
-        let mut prefix: Vec<OsString> = Vec::new();
-        let medium = turn.arm.medium.as_ref().zip(ground.host_root());
-        if !mountings.is_empty() || medium.is_some() {
-            prefix.extend([bench.program.clone().into(), "exec".into()]);
-            for mounting in &mountings {
-                prefix.extend(["--mount".into(), mounting.argument()]);
-            }
-            if let Some((medium, root)) = medium {
-                let mut argument = root.as_os_str().to_owned();
-                argument.push(format!("={medium}"));
-                prefix.extend(["--local-medium".into(), argument]);
-            }
-            prefix.push("--".into());
-        }
         let knobs: Vec<(String, String)> =
             tuning.database.iter().map(|(name, value)| (name.clone(), value.to_string())).collect();
         let knobs: Vec<(&str, &str)> = knobs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        let log = logs.join(format!("database-{}-{}.log", turn.sequence, turn.arm.path.kind));
-        let server = bench.place.start(&prefix, &ground.data(), &knobs, log)?;
-        let observers = observe(bench, &mountings)?;
+        let log = bench.work.path("logs").join(format!("database-{}-{}.log", turn.sequence, turn.arm.path.kind));
+        let server = bench.place.start(&storage.prefix, &ground.data(), &knobs, log)?;
+        let observers = observe(bench, &storage.mountings)?;
         let witness = match ground {
             Ground::Host(_) => Witness::ReadCalls,
             Ground::Filer(_) => Witness::FilerReads,
             Ground::Export(_) => Witness::ClientReads,
         };
-        Ok(Self { server, filers, observers, witness })
+        Ok(Self { server, storage, observers, witness })
     }
 
     /// The database.
@@ -105,7 +76,7 @@ impl Stage {
     /// Counts everything now.
     pub(crate) fn sample(&mut self, driver: Option<&Driver>) -> Result<Sample, LabError> {
         let mut cpu = BTreeMap::from([("database".to_owned(), procfs::tree_cpu(self.server.pid()))]);
-        for (_, filer) in &self.filers {
+        for (_, filer) in &self.storage.filers {
             let time = procfs::tree_cpu(filer.pid());
             let all: &mut CpuTime = cpu.entry("filer".to_owned()).or_default();
             *all = CpuTime { user_s: all.user_s + time.user_s, sys_s: all.sys_s + time.sys_s };
@@ -118,7 +89,7 @@ impl Stage {
         let at = Instant::now();
         let mut filer: BTreeMap<String, ProcedureCount> = BTreeMap::new();
         let mut filer_reads = 0;
-        for (part, one) in &self.filers {
+        for (part, one) in &self.storage.filers {
             let counters = one.counters()?;
             if *part == Part::Data {
                 filer_reads += counters.get("READ").map_or(0, |read| read.bytes);
@@ -133,11 +104,13 @@ impl Stage {
             Witness::ClientReads => Some(client_reads),
             Witness::ReadCalls => procfs::tree_read_bytes(self.server.pid()),
         };
-        Ok(Sample { at, database: self.server.session().counters()?, filer, client, cpu, host, pulse, path_read_bytes })
+        let medium = self.storage.medium_counters()?;
+        let database = self.server.session().counters()?;
+        Ok(Sample { at, database, filer, client, cpu, host, pulse, medium, path_read_bytes })
     }
 
     fn pulse(&self, driver: Option<&Driver>) -> Pulse {
-        let filers = self.filers.iter().map(|(_, filer)| filer.pid()).collect();
+        let filers = self.storage.filers.iter().map(|(_, filer)| filer.pid()).collect();
         Pulse::take(&[
             ("database", vec![self.server.pid()]),
             ("filer", filers),
@@ -182,7 +155,7 @@ impl Stage {
                 Some(_) => {}
                 None => {
                     self.server.expect_alive()?;
-                    for (_, filer) in &mut self.filers {
+                    for (_, filer) in &mut self.storage.filers {
                         filer.expect_alive()?;
                     }
                     for (event, count) in self.server.session().waits()? {
@@ -195,9 +168,9 @@ impl Stage {
 
     /// Clean stop of everything, the database first; exit codes must be 0.
     pub(crate) fn stop(self) -> Result<(), LabError> {
-        let Self { server, filers, .. } = self;
+        let Self { server, storage, .. } = self;
         server.stop()?;
-        filers.into_iter().try_for_each(|(_, filer)| filer.stop())
+        storage.stop()
     }
 }
 

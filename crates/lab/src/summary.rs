@@ -8,6 +8,7 @@ use results::judgement::{ReadLatency, SlotUse};
 use results::orders_run::{OrdersRun, TransactionRecord};
 use results::statistics::MeanInterval;
 
+use crate::caching;
 use crate::judge::{self, Surroundings};
 use crate::limits::READS_PER_ORDER_MIN;
 use crate::paths::StoragePath;
@@ -88,8 +89,10 @@ pub(crate) fn measured(arm: &Arm, mut runs: Vec<Run>, records: &[OrdersRun], com
         checks: Some(checks),
         io: Some(io),
         load: Some(load_words(records)),
-        layout: Some(layout(arm.path.kind).to_owned()),
-        caching: Some(caching(arm.path.kind, common)),
+        layout: Some(layout(arm)),
+        caching: Some(caching::words(arm, common.buffers_bytes, common.database_bytes)),
+        caching_class: Some(caching::class_of(arm).0.to_owned()),
+        read_probe: runs.iter().find_map(|run| run.probe.clone()),
         users: records.first().map(|record| record.users),
         proof,
         runs,
@@ -277,24 +280,19 @@ fn load_words(records: &[OrdersRun]) -> String {
     })
 }
 
-fn layout(path: StoragePath) -> &'static str {
-    match path {
-        StoragePath::Dnfs => "data, log and temporary files on one export of one filer, one loopback address",
-        _ => "data, log and temporary files in one directory of the host's file system",
-    }
-}
-
-fn caching(path: StoragePath, common: Common) -> String {
-    let (buffers, database) = (common.buffers_bytes >> 20, common.database_bytes >> 20);
-    let below = match path {
-        StoragePath::Dnfs => {
-            "the client keeps no data; reads may be served from the page cache of the filer's host, which is this host"
-        }
-        _ => "reads may be served from this host's page cache",
+fn layout(arm: &Arm) -> String {
+    let place = match (arm.path.kind, &arm.path.target) {
+        (StoragePath::Dnfs, None) => "exports of Millrace's own filers on this host, one for each volume",
+        (StoragePath::Dnfs, Some(_)) => "directories of one export",
+        (_, None) => "directories of the host's file system",
+        (_, Some(_)) => "directories of the target's file system",
     };
-    format!(
-        "{buffers} MiB of database buffers for a database of {database} MiB; below them {below}; the restored state was just written, so much of it is warm"
-    )
+    let parts = if arm.layout.log_apart() {
+        "data and temporary files apart from the log"
+    } else {
+        "data, log and temporary files together"
+    };
+    format!("{parts}; {place}")
 }
 
 fn sum(runs: &[Run], pick: impl Fn(&Run) -> u64) -> u64 {

@@ -138,6 +138,9 @@ pub struct PathResult {
     /// `direct` or `cached`: whether a cache below the database's own may have served its reads.
     #[serde(default)]
     pub caching_class: Option<String>,
+    /// The paced read probe before the runs; only of arms on a modelled medium.
+    #[serde(default)]
+    pub read_probe: Option<ReadProbe>,
     /// Name of the set of knobs: `untuned`, `tuned` or one of the plan's own.
     pub tuning: String,
     /// Whether it was measured.
@@ -189,6 +192,42 @@ pub struct PathResult {
     pub wire_bytes_per_order: Option<f64>,
     /// The runs, in the order they were carried out.
     pub runs: Vec<Run>,
+}
+
+/// A paced reading of single blocks over a path, before anything is measured on it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReadProbe {
+    /// Reads of 8 KiB, at most four at a time.
+    pub reads: u64,
+    /// Mean time of one in microseconds as the program saw it.
+    pub read_us: f64,
+    /// Standard error of that mean.
+    pub error_us: f64,
+    /// Mean time the modelled medium took for one, as it counted.
+    pub medium_read_us: Option<f64>,
+}
+
+/// What a modelled medium did over an interval, all volumes of the arm together.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct MediumCounts {
+    /// Reads.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Flushes and changes of names or attributes.
+    pub flushes: u64,
+    /// Reads answered by the medium's own cache.
+    pub cache_hits: u64,
+    /// Mean time of a read in microseconds.
+    pub read_us: f64,
+    /// Mean time until a write was answered in microseconds.
+    pub write_us: f64,
+    /// Mean time of a flush in microseconds.
+    pub flush_us: f64,
+    /// Seconds that spindles were at work, summed over them.
+    pub busy_s: f64,
+    /// Seconds that operations waited for their spindle.
+    pub queued_s: f64,
 }
 
 /// Response times of one transaction in milliseconds.
@@ -384,6 +423,12 @@ pub struct Run {
     pub database: DatabaseCounters,
     /// Filer counters over the interval; empty on a path without our filer.
     pub filer: BTreeMap<String, ProcedureCount>,
+    /// The paced read probe, in the first run of an arm on a modelled medium.
+    #[serde(default)]
+    pub probe: Option<ReadProbe>,
+    /// What the modelled medium below the files did over the interval; absent without one.
+    #[serde(default)]
+    pub medium: Option<MediumCounts>,
     /// Calls of our own client over the interval; empty on a path without it.
     #[serde(default)]
     pub client: BTreeMap<String, ProcedureCount>,

@@ -7,10 +7,12 @@ use results::compare::{Comparison, PathResult, PlanRecord, Run, SCHEMA};
 use results::environment::Environment;
 use results::orders_run::OrdersRun;
 
+use crate::caching;
 use crate::compare::load::Loaded;
 use crate::compare::{DISCLAIMER, REHEARSAL_NOTE};
 use crate::judge::{self, Judgement};
 use crate::plan::{Arm, Plan};
+use crate::probe;
 use crate::restore::Method;
 use crate::summary::{self, Common};
 
@@ -49,8 +51,13 @@ pub(crate) fn conclude(
     dnfs_share_min: Option<f64>,
     (started_utc, elapsed): (String, Duration),
 ) -> Comparison {
-    let Judgement { verdict, against_first, notes: judged, valid } = judge::judge(&mut paths, &plan);
+    let Judgement { mut verdict, against_first, notes: judged, mut valid } = judge::judge(&mut paths, &plan);
     notes.extend(judged);
+    notes.extend(caching::notes(&paths));
+    if let Some(why) = probe::disagreement(&paths) {
+        verdict = format!("Verdict withheld: {why}.");
+        valid = false;
+    }
     let gates = judge::gates(&against_first, dnfs_share_min);
     Comparison {
         schema: SCHEMA,

@@ -47,7 +47,7 @@ pub(super) fn measure(
     let arm = Arm { id: format!("{} users={half}", lane.arm.id), load: Load::users(half), ..lane.arm.clone() };
     let sequence = u32::try_from(sequence + 1).unwrap_or(u32::MAX);
     progress.step(&format!("{}: one point kept out of the model, {half} users", lane.arm.id));
-    let turn = Turn { arm: &arm, sequence, round: 1, order: run_order(plan, &arm, 1)? };
+    let turn = Turn { arm: &arm, sequence, round: plan.repeats, order: run_order(plan, &arm, 1)? };
     let (run, record) = bench.run(turn, &mut lane.ground, progress)?;
     Ok(Some(HeldOut { fitted_on: lane.arm.id.clone(), arm, run, record }))
 }

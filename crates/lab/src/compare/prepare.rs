@@ -73,13 +73,16 @@ pub(crate) fn prepare(request: &Request) -> Result<Prepared, LabError> {
 /// Why an arm can't be measured with this program on this host.
 fn why_not_arm(arm: &Arm, program: &Path) -> Option<String> {
     // A directory that the kernel mounted from a filer needs nothing that is not built.
+    if arm.medium.is_some() && paths::preload_library(program).is_none() {
+        return Some(format!("a modelled medium needs {} beside this program", paths::PRELOAD_LIBRARY));
+    }
     let mounted = arm.path.kind == StoragePath::Knfs && arm.path.directory().is_some();
     if let Some(reason) = why_not(arm.path.kind, program).filter(|_| !mounted) {
         return Some(reason);
     }
     let missing = [
         (matches!(arm.layout, Layout::SplitArchive | Layout::Filers(_)), "layouts other than one and split"),
-        (arm.medium.is_some(), "a medium"),
+        (arm.medium.is_some() && arm.path.export_url().is_some(), "a modelled medium below an export that has its own"),
     ];
     missing.into_iter().find(|(asked, _)| *asked).map(|(_, what)| format!("not built yet: {what}"))
 }

@@ -14,7 +14,7 @@ use crate::interrupt;
 use crate::limits::{DATABASE_START_MAX, DATABASE_STOP_MAX};
 use crate::postgres::binaries::Binaries;
 use crate::postgres::counters::Session;
-use crate::process::{Launch, Process};
+use crate::process::{Launch, Process, describe};
 use crate::sys::User;
 
 /// Number in the name of the socket file. No TCP port is opened.
@@ -130,6 +130,25 @@ impl ClusterPlace {
         match session {
             Some(session) => Ok(Server { process, session }),
             None => Err(process.failure(&format!("did not answer within {} s", DATABASE_START_MAX.as_secs()))),
+        }
+    }
+
+    /// Runs a program as the server would be run, to its end; gives what it printed.
+    pub(crate) fn run(&self, name: &str, words: &[OsString], log: PathBuf, limit: Duration) -> Result<String, LabError> {
+        let Some((program, arguments)) = words.split_first() else { return Ok(String::new()) };
+        let mut command = Command::new(program);
+        command.args(arguments);
+        self.clean_environment(&mut command);
+        let mut launch = Launch::new(name, command, log);
+        launch.user = Some(&self.user);
+        launch.pipe_stdout = true;
+        let mut process = launch.start()?;
+        let Some(stdout) = process.take_stdout() else { return Err(process.failure("has no output")) };
+        let reader = std::thread::spawn(move || std::io::read_to_string(stdout));
+        match process.wait(limit)? {
+            Some(status) if status.success() => Ok(reader.join().ok().and_then(Result::ok).unwrap_or_default()),
+            Some(status) => Err(process.failure(&describe(status))),
+            None => Err(process.failure(&format!("did not end within {} s", limit.as_secs()))),
         }
     }
 

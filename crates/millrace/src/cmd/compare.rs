@@ -67,7 +67,7 @@ pub(crate) struct Args {
     /// Seed of the first round
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// One round of 5 s with 2 warehouses, without gates
+    /// A first look: one round of 5 s with 2 warehouses, without gates; no result to cite
     #[arg(long)]
     quick: bool,
     /// Don't fail when a figure misses the plan's gate
@@ -79,6 +79,9 @@ pub(crate) struct Args {
     /// Directory for results.json and report.html; must be new or empty [default: millrace-results/TIME]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Go on with an interrupted comparison: the directory of its record, with the same plan and options
+    #[arg(long, value_name = "DIR", conflicts_with = "out")]
+    resume: Option<PathBuf>,
     /// Directory below which the work directory is made
     #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
     work: PathBuf,
@@ -88,6 +91,9 @@ pub(crate) struct Args {
     /// Directory of PostgreSQL's server programs [default: PATH, then the newest installed]
     #[arg(long, value_name = "DIR")]
     pg_bin: Option<PathBuf>,
+    /// Read blocks of a file at a modest pace and print how long they took: what a comparison runs over each path
+    #[arg(long, hide = true, value_name = "FILE")]
+    read_probe: Option<PathBuf>,
     /// Print the record as JSON instead of the table
     #[arg(long)]
     json: bool,
@@ -110,10 +116,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn carry_out(args: &Args, program: PathBuf) -> Result<ExitCode, LabError> {
+    if let Some(file) = &args.read_probe {
+        let record = lab::probe::read_blocks(file)?;
+        println!("{}", serde_json::json!(record));
+        return Ok(ExitCode::SUCCESS);
+    }
     let request = Request {
         plan: Plan::read(args.plan.as_deref(), &overrides(args))?,
         work_base: args.work.clone(),
-        out: args.out.clone().unwrap_or_else(default_out),
+        out: args.resume.clone().or_else(|| args.out.clone()).unwrap_or_else(default_out),
+        resume: args.resume.is_some(),
         keep: args.keep,
         pg_bin: args.pg_bin.clone(),
         program,
@@ -138,7 +150,7 @@ fn overrides(args: &Args) -> Overrides {
     let mut paths = args.paths.clone();
     paths.extend(args.path.iter().cloned());
     let some = |list: &[String]| (!list.is_empty()).then(|| list.to_vec());
-    let mut overrides = Overrides {
+    Overrides {
         paths: some(&paths),
         tunings: some(&args.tuning),
         layouts: some(&args.layout),
@@ -152,15 +164,8 @@ fn overrides(args: &Args) -> Overrides {
         budget: args.budget.clone(),
         seed: args.seed,
         no_gates: args.no_gates,
-    };
-    if args.quick {
-        overrides.warehouses = overrides.warehouses.or(Some(2));
-        overrides.seconds = overrides.seconds.or(Some(5));
-        overrides.warmup_seconds = overrides.warmup_seconds.or(Some(2));
-        overrides.repeats = overrides.repeats.or(Some(1));
-        overrides.no_gates = true;
+        quick: args.quick,
     }
-    overrides
 }
 
 fn default_out() -> PathBuf {

@@ -1,0 +1,86 @@
+//! Which caches stand between the database's own buffers and the medium, and whether all
+//! arms have the same.
+
+use results::compare::PathResult;
+
+use crate::paths::StoragePath;
+use crate::plan::Arm;
+
+/// Reads come from the medium: no cache of a kernel of ours can answer them.
+pub(crate) const DIRECT: &str = "direct";
+/// Reads may come from the page cache of a host of ours.
+pub(crate) const CACHED: &str = "cached";
+
+/// The class of an arm, and why, in one clause.
+pub(crate) fn class_of(arm: &Arm) -> (&'static str, &'static str) {
+    let own = arm.path.target.is_none();
+    match (arm.medium.is_some(), arm.path.kind, own) {
+        (true, ..) => (DIRECT, "a modelled medium delays every read, whatever this host has in its page cache"),
+        (false, StoragePath::Dnfs, true) => {
+            (CACHED, "the client keeps no data; reads may be served from the page cache of the filer's host, which is this host")
+        }
+        (false, StoragePath::Dnfs, false) => {
+            (DIRECT, "the client keeps no data; what the server has in its memory belongs to the storage measured")
+        }
+        (false, StoragePath::Knfs, _) => (CACHED, "the kernel's client keeps data in this host's page cache"),
+        (false, ..) => (CACHED, "reads may be served from this host's page cache"),
+    }
+}
+
+/// How an arm's reads are cached, in a sentence.
+pub(crate) fn words(arm: &Arm, buffers_bytes: u64, database_bytes: u64) -> String {
+    let (_, below) = class_of(arm);
+    let (buffers, database) = (buffers_bytes >> 20, database_bytes >> 20);
+    let warm = if arm.medium.is_some() { "" } else { "; the restored state was just written, so much of it is warm" };
+    format!("{buffers} MiB of database buffers for a database of {database} MiB; below them {below}{warm}")
+}
+
+/// Names the caches that some arms have and others not: their figures are separate results.
+pub(crate) fn notes(paths: &[PathResult]) -> Vec<String> {
+    let of = |class: &str| -> Vec<&str> {
+        let measured = paths.iter().filter(|path| path.oets_per_minute.is_some());
+        measured.filter(|path| path.caching_class.as_deref() == Some(class)).map(|path| path.arm.as_str()).collect()
+    };
+    let (direct, cached) = (of(DIRECT), of(CACHED));
+    if direct.is_empty() || cached.is_empty() {
+        return Vec::new();
+    }
+    let note = format!(
+        "the kernel keeps a page cache below the database on {} and none on {}: direct and cached are separate results, their \
+         reads must not be compared",
+        cached.join(", "),
+        direct.join(", ")
+    );
+    vec![note]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use results::statistics::MeanInterval;
+
+    fn result(arm: &str, class: &str) -> PathResult {
+        PathResult {
+            arm: arm.into(),
+            caching_class: Some(class.into()),
+            oets_per_minute: MeanInterval::of(&[1.0]),
+            ..PathResult::default()
+        }
+    }
+
+    #[test]
+    fn a_cache_that_one_arm_has_and_another_not_is_named() {
+        assert!(notes(&[result("local", CACHED), result("dnfs", CACHED)]).is_empty());
+        let notes = notes(&[result("local", CACHED), result("dnfs", DIRECT)]);
+        assert!(notes[0].contains("on local and none on dnfs"), "{notes:?}");
+    }
+
+    #[test]
+    fn a_modelled_medium_makes_every_path_direct() {
+        let mut arm = Arm::own(StoragePath::Local, 1);
+        assert_eq!(class_of(&arm).0, CACHED);
+        arm.medium = Some("fc15k".into());
+        assert_eq!(class_of(&arm).0, DIRECT);
+        assert!(!words(&arm, 1 << 28, 1 << 30).contains("warm"));
+    }
+}

@@ -1,0 +1,140 @@
+//! The runs that are done, kept beside the record while a comparison goes on: whoever was
+//! interrupted goes on with `--resume` and loses one run, not all.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+
+use results::compare::Run;
+use results::orders_run::OrdersRun;
+use serde::{Deserialize, Serialize};
+
+use crate::compare::conclude::Done;
+use crate::error::LabError;
+use crate::limits::{ARMS_MAX, REPEATS_MAX};
+use crate::plan::{Plan, wrong};
+
+/// Name of the journal in the output directory.
+const JOURNAL: &str = "runs.jsonl";
+
+/// The file, open for more runs.
+pub(crate) struct Journal {
+    path: PathBuf,
+    file: File,
+    /// Runs it holds.
+    count: usize,
+}
+
+/// First line: what the runs below it were asked for.
+#[derive(Debug, Serialize, Deserialize)]
+struct Head {
+    schema: u32,
+    plan: String,
+}
+
+/// Every other line: a run, and the place of its arm among the measured ones.
+#[derive(Debug, Serialize, Deserialize)]
+struct Line {
+    place: usize,
+    run: Run,
+    record: OrdersRun,
+}
+
+impl Journal {
+    /// Begins one.
+    pub(crate) fn create(out: &Path, plan: &Plan) -> Result<Self, LabError> {
+        let path = out.join(JOURNAL);
+        let file = File::create_new(&path).map_err(LabError::file("create", &path))?;
+        let mut journal = Self { path, file, count: 0 };
+        journal.write(&Head { schema: 1, plan: fingerprint(plan) })?;
+        Ok(journal)
+    }
+
+    /// Goes on with one of the same plan; a line that was cut off is dropped. Gives the runs that are done.
+    pub(crate) fn resume(out: &Path, plan: &Plan) -> Result<(Self, Vec<Done>), LabError> {
+        let path = out.join(JOURNAL);
+        let lines = File::open(&path).map_err(LabError::file("resume from", &path))?;
+        let mut lines = BufReader::new(lines).lines().map_while(Result::ok).take(1 + ARMS_MAX * REPEATS_MAX as usize);
+        let head: Option<Head> = lines.next().and_then(|line| serde_json::from_str(&line).ok());
+        if head.is_none_or(|head| head.schema != 1 || head.plan != fingerprint(plan)) {
+            return Err(wrong(
+                format!("resume {}: its runs were asked for by another plan", out.display()),
+                "resume with the plan and the options of the comparison that was interrupted",
+            ));
+        }
+        let done: Vec<Line> = lines.map_while(|line| serde_json::from_str(&line).ok()).collect();
+        // Written anew: what follows must not stand behind half a line.
+        fs::remove_file(&path).map_err(LabError::file("write anew", &path))?;
+        let mut journal = Self::create(out, plan)?;
+        for line in &done {
+            journal.append(line.place, &line.run, &line.record)?;
+        }
+        Ok((journal, done.into_iter().map(|line| (line.place, line.run, line.record)).collect()))
+    }
+
+    /// Keeps one more run.
+    ///
+    /// Durability: on the device when it returns.
+    pub(crate) fn append(&mut self, place: usize, run: &Run, record: &OrdersRun) -> Result<(), LabError> {
+        self.write(&Line { place, run: run.clone(), record: record.clone() })?;
+        self.count += 1;
+        self.file.sync_data().map_err(LabError::file("sync", &self.path))
+    }
+
+    /// Removes it when it has nothing to go on with; says whether it did.
+    pub(crate) fn remove_if_empty(&self) -> bool {
+        self.count == 0 && fs::remove_file(&self.path).is_ok()
+    }
+
+    /// The comparison is done: its record has everything.
+    pub(crate) fn finish(self) {
+        let _ = fs::remove_file(&self.path);
+    }
+
+    fn write(&mut self, line: &impl Serialize) -> Result<(), LabError> {
+        let mut text = serde_json::to_vec(line).map_err(|source| LabError::Record { program: "the journal", source })?;
+        text.push(b'\n');
+        self.file.write_all(&text).map_err(LabError::file("write", &self.path))
+    }
+}
+
+/// The plan as far as it decides what a run is: the budget and the gates may change.
+fn fingerprint(plan: &Plan) -> String {
+    let plan = Plan { budget: std::time::Duration::ZERO, dnfs_share_min: None, ..plan.clone() };
+    format!("{plan:?}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{DEFAULT_PLAN, Overrides};
+
+    fn plan(users: u32, budget: &str) -> Plan {
+        let overrides = Overrides { users: Some(users), budget: Some(budget.into()), ..Overrides::default() };
+        Plan::parse(DEFAULT_PLAN, &overrides).unwrap()
+    }
+
+    #[test]
+    fn finished_runs_come_back_for_the_same_plan_and_half_a_line_does_not() {
+        let out = tempfile::tempdir().unwrap();
+        let mut journal = Journal::create(out.path(), &plan(4, "1m")).unwrap();
+        for sequence in 1..=2 {
+            let run = Run { sequence, orders: 7, ..Run::default() };
+            journal.append(sequence as usize - 1, &run, &OrdersRun::default()).unwrap();
+        }
+        journal.file.write_all(b"{\"place\":0,\"ru").unwrap();
+        let (mut journal, done) = Journal::resume(out.path(), &plan(4, "2h")).unwrap();
+        assert_eq!(done.iter().map(|(place, run, _)| (*place, run.sequence)).collect::<Vec<_>>(), [(0, 1), (1, 2)]);
+        journal.append(0, &Run::default(), &OrdersRun::default()).unwrap();
+        assert_eq!(Journal::resume(out.path(), &plan(4, "1m")).unwrap().1.len(), 3);
+    }
+
+    #[test]
+    fn another_plan_is_refused_and_an_empty_journal_goes_away() {
+        let out = tempfile::tempdir().unwrap();
+        let journal = Journal::create(out.path(), &plan(4, "1m")).unwrap();
+        let error = Journal::resume(out.path(), &plan(5, "1m")).err().unwrap();
+        assert!(error.to_string().contains("another plan") && error.hint().is_some());
+        assert!(journal.remove_if_empty() && !out.path().join(JOURNAL).exists());
+    }
+}

@@ -1,0 +1,154 @@
+//! The read probe: before an arm is measured, a program reads blocks of its database at a
+//! modest pace, one at a time in each of a few threads. Arms that claim the same medium must
+//! agree, else what is compared is the media and not the paths.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use results::compare::{PathResult, ReadProbe};
+use serde::{Deserialize, Serialize};
+
+use crate::error::LabError;
+use crate::limits::{MEDIA_TOLERANCE_PERCENT, PROBE_BLOCK_BYTES, PROBE_READS_MIN, PROBE_SECONDS_MAX, PROBE_THREADS};
+
+/// What the probe found, as one line of JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProbeRecord {
+    /// Reads of 8 KiB.
+    pub reads: u64,
+    /// Mean time of one in microseconds.
+    pub mean_us: f64,
+    /// Standard error of that mean in microseconds.
+    pub error_us: f64,
+}
+
+/// Reads blocks of `file` until their mean time is known to one percent, ten seconds at most.
+/// Each thread rests after a read for as long as the read took, and at least a millisecond.
+///
+/// # Errors
+/// When the file can't be read.
+pub fn read_blocks(file: &Path) -> Result<ProbeRecord, LabError> {
+    let open = File::open(file).map_err(LabError::file("open", file))?;
+    let blocks = open.metadata().map_err(LabError::file("look at", file))?.len() / PROBE_BLOCK_BYTES as u64;
+    let end = Instant::now() + Duration::from_secs(PROBE_SECONDS_MAX);
+    let mut times_us: Vec<f64> = Vec::new();
+    let mut round = 0;
+    loop {
+        let part = std::thread::scope(|scope| {
+            let readers: Vec<_> = (0..PROBE_THREADS)
+                .map(|thread| {
+                    scope.spawn({
+                        let open = &open;
+                        move || read_part(open, blocks, round * PROBE_THREADS + thread, end)
+                    })
+                })
+                .collect();
+            readers.into_iter().map(|reader| reader.join().unwrap_or_else(|_| Ok(Vec::new()))).collect::<Result<Vec<_>, _>>()
+        });
+        times_us.extend(part.map_err(LabError::file("read", file))?.into_iter().flatten());
+        round += 1;
+        let record = summarize(&times_us);
+        let sure = record.reads >= PROBE_READS_MIN && record.error_us <= 0.01 * record.mean_us;
+        if sure || Instant::now() >= end {
+            return Ok(record);
+        }
+    }
+}
+
+/// Reads of one thread in one round.
+const READS_IN_A_ROUND: u64 = 25;
+
+fn read_part(file: &File, blocks: u64, seed: u64, end: Instant) -> std::io::Result<Vec<f64>> {
+    let mut block = vec![0; PROBE_BLOCK_BYTES];
+    let mut times = Vec::new();
+    for step in 0..READS_IN_A_ROUND {
+        if Instant::now() >= end {
+            break;
+        }
+        // A fixed sequence of places, the same on every arm.
+        let place = mix(seed * READS_IN_A_ROUND + step) % blocks.max(1);
+        let begin = Instant::now();
+        file.read_at(&mut block, place * PROBE_BLOCK_BYTES as u64)?;
+        let taken = begin.elapsed();
+        times.push(taken.as_secs_f64() * 1e6);
+        std::thread::sleep(taken.max(Duration::from_millis(1)));
+    }
+    Ok(times)
+}
+
+/// SplitMix64's finisher: neighbours land far apart.
+fn mix(number: u64) -> u64 {
+    let number = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 1
+}
+
+fn summarize(times_us: &[f64]) -> ProbeRecord {
+    let count = times_us.len() as f64;
+    let mean = times_us.iter().sum::<f64>() / count.max(1.0);
+    let squares: f64 = times_us.iter().map(|time| (time - mean).powi(2)).sum();
+    let error = if count > 1.0 { (squares / (count - 1.0) / count).sqrt() } else { f64::INFINITY };
+    ProbeRecord { reads: times_us.len() as u64, mean_us: mean, error_us: if error.is_finite() { error } else { 0.0 } }
+}
+
+/// Why the media of the arms that claim the same one can't be taken for the same; none when they agree.
+///
+/// What is compared is the time the medium itself took, where it says so on both sides: the way to it is what the
+/// comparison is about.
+pub(crate) fn disagreement(paths: &[PathResult]) -> Option<String> {
+    let probed: Vec<(&PathResult, &ReadProbe)> =
+        paths.iter().filter_map(|path| Some((path, path.read_probe.as_ref()?))).collect();
+    for (index, (one, first)) in probed.iter().enumerate() {
+        for (other, second) in probed.iter().skip(index + 1).filter(|(other, _)| other.medium == one.medium) {
+            let (a, b, what) = match first.medium_read_us.zip(second.medium_read_us) {
+                Some((a, b)) => (a, b, "at the medium"),
+                None => (first.read_us, second.read_us, "as the program saw it"),
+            };
+            let apart = (a - b).abs() / a.max(b).max(f64::MIN_POSITIVE) * 100.0;
+            if apart > MEDIA_TOLERANCE_PERCENT {
+                return Some(format!(
+                    "the media do not agree: the paced read probe took {a:.0} us on {} and {b:.0} us on {} {what} ({apart:.1} % \
+                     apart, {MEDIA_TOLERANCE_PERCENT} % allowed)",
+                    one.arm, other.arm
+                ));
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probe_of_a_file_gives_reads_with_a_time() {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = scratch.path().join("blocks");
+        std::fs::write(&file, vec![1; 64 * PROBE_BLOCK_BYTES]).unwrap();
+        let record = read_blocks(&file).unwrap();
+        assert!(record.reads >= PROBE_READS_MIN && record.mean_us > 0.0, "{record:?}");
+        assert!(read_blocks(&scratch.path().join("none")).is_err());
+    }
+
+    fn arm(name: &str, medium: &str, read_us: f64, medium_read_us: Option<f64>) -> PathResult {
+        let read_probe = Some(ReadProbe { reads: 100, read_us, error_us: 1.0, medium_read_us });
+        PathResult { arm: name.into(), medium: Some(medium.into()), read_probe, ..PathResult::default() }
+    }
+
+    #[test]
+    fn media_within_five_percent_agree_and_others_are_named_with_both_figures() {
+        assert_eq!(disagreement(&[arm("local", "sata", 8000.0, None), arm("dnfs", "sata", 8300.0, None)]), None);
+        let text = disagreement(&[arm("local", "sata", 8000.0, None), arm("dnfs", "sata", 9000.0, None)]).unwrap();
+        assert!(text.contains("8000 us on local") && text.contains("9000 us on dnfs") && text.contains("11.1 %"), "{text}");
+    }
+
+    #[test]
+    fn the_time_at_the_medium_counts_where_both_sides_tell_it_and_other_media_are_not_compared() {
+        let way_is_longer = [arm("local", "nvme", 100.0, Some(90.0)), arm("dnfs", "nvme", 160.0, Some(91.0))];
+        assert_eq!(disagreement(&way_is_longer), None);
+        assert_eq!(disagreement(&[arm("local", "nvme", 100.0, None), arm("dnfs", "sata", 8000.0, None)]), None);
+    }
+}

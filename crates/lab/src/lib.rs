@@ -18,6 +18,7 @@ pub mod record;
 pub mod report;
 
 mod caching;
+mod client_activity;
 mod driver;
 mod error;
 mod filer;

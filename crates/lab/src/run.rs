@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use results::compare::{CpuTime, DatabaseCounters, ReadProbe, Run};
 use results::orders_run::OrdersRun;
 
+use crate::client_activity;
 use crate::driver::{Mark, Orders, RunOrder};
 use crate::error::LabError;
 use crate::filer;
@@ -140,7 +141,10 @@ impl Bench<'_> {
         let database =
             DatabaseCounters { checksum_failures: whole.checksum_failures, ..counters::between(&start.database, &end.database) };
         let beat = start.pulse.until(&end.pulse);
+        let elapsed = end.at.duration_since(start.at);
         let run = Run {
+            read_latency: client_activity::read_latency(&start.activity, &end.activity),
+            slot_use: client_activity::slot_use(&start.activity, &end.activity, elapsed),
             softirq_s: beat.softirq_s,
             wire: stage.goes_over().map(|loopback| beat.wire(loopback)),
             context_switches: beat.switches,

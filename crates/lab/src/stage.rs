@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use dnfs::activity::Activity;
 use dnfs::mount::Observer;
 use results::compare::{CpuTime, DatabaseCounters, ProcedureCount};
 
@@ -27,6 +28,8 @@ pub(crate) struct Sample {
     pub(crate) client: BTreeMap<String, ProcedureCount>,
     pub(crate) cpu: BTreeMap<String, CpuTime>,
     pub(crate) host: HostCpu,
+    /// What our own clients did, one entry for each volume, the data's first.
+    pub(crate) activity: Vec<Activity>,
     /// What the kernel counts beside.
     pub(crate) pulse: Pulse,
     /// What modelled media counted; none without one.
@@ -106,7 +109,13 @@ impl Stage {
         };
         let medium = self.storage.medium_counters()?;
         let database = self.server.session().counters()?;
-        Ok(Sample { at, database, filer, client, cpu, host, pulse, medium, path_read_bytes })
+        let activity = self.activity();
+        Ok(Sample { at, database, filer, client, cpu, host, activity, pulse, medium, path_read_bytes })
+    }
+
+    fn activity(&self) -> Vec<Activity> {
+        let (data, others): (Vec<_>, Vec<_>) = self.observers.iter().partition(|(part, _)| *part == Part::Data);
+        data.into_iter().chain(others).map(|(_, observer)| observer.activity()).collect()
     }
 
     fn pulse(&self, driver: Option<&Driver>) -> Pulse {

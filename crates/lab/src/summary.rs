@@ -144,6 +144,7 @@ fn slot_use(runs: &[Run]) -> Option<SlotUse> {
         sum.mean += one.mean * run.measured_s;
         sum.max = sum.max.max(one.max);
         sum.waits += one.waits;
+        sum.wait_s += one.wait_s;
         sum.calls += one.calls;
         seconds += run.measured_s;
     }

@@ -190,6 +190,9 @@ pub struct SlotUse {
     pub max: u32,
     /// Calls that had to wait for a slot.
     pub waits: u64,
+    /// Seconds they waited, all together.
+    #[serde(default)]
+    pub wait_s: f64,
     /// Calls sent.
     pub calls: u64,
 }

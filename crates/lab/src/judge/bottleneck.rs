@@ -355,9 +355,9 @@ mod tests {
     #[test]
     fn refinements_name_what_is_waited_for() {
         let mut slots = path(0.4, &[("IO:DataFileRead", 0.7)]);
-        slots.slot_use = Some(SlotUse { slots: 16, mean: 15.5, max: 16, waits: 900, calls: 1000 });
+        slots.slot_use = Some(SlotUse { slots: 16, mean: 15.5, max: 16, waits: 900, wait_s: 1.0, calls: 1000 });
         assert_eq!(kind(&slots).0, "slots");
-        slots.slot_use = Some(SlotUse { slots: 128, mean: 7.0, max: 20, waits: 0, calls: 1000 });
+        slots.slot_use = Some(SlotUse { slots: 128, mean: 7.0, max: 20, waits: 0, wait_s: 0.0, calls: 1000 });
         assert_eq!(kind(&slots).0, "concurrency");
         assert_eq!(kind(&path(0.4, &[("IO:WALSync", 0.3), ("LWLock:WALWrite", 0.2)])).0, "wal_fsync");
         assert_eq!(kind(&path(0.4, &[("Lock:transactionid", 0.5)])).0, "lock_wait");

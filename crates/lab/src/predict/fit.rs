@@ -60,7 +60,10 @@ fn fit_figures(comparison: &Comparison, arm: &PathResult, users: u32, orders: f6
     let cpu_s = sum(&|run| run.cpu.values().map(results::compare::CpuTime::total_s).sum()) / orders;
     let reads = sum(&|run| run.database.blocks_read as f64);
     let by_database = if reads > 0.0 { sum(&|run| run.database.block_read_ms) / 1e3 / reads } else { 0.0 };
-    let by_client = arm.read_latency.as_ref().and_then(results::judgement::ReadLatency::mean_us).map(|us| us / 1e6);
+    // Our client's clock starts before a slot is free; the model has the wait for one apart.
+    let waited = arm.slot_use.as_ref().filter(|slots| slots.calls > 0).map_or(0.0, |slots| slots.wait_s / slots.calls as f64);
+    let by_client = arm.read_latency.as_ref().and_then(results::judgement::ReadLatency::mean_us);
+    let by_client = by_client.map(|us| (us / 1e6 - waited).max(0.0));
     let slots = slots(comparison, arm);
     let syncs = sum(&|run| run.database.log_syncs as f64);
     let flush_s = if syncs > 0.0 { sum(&|run| run.database.log_sync_ms) / 1e3 / syncs } else { 0.0 };

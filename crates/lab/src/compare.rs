@@ -14,10 +14,12 @@ use std::time::Instant;
 
 use results::compare::Comparison;
 
+use crate::diff;
 use crate::driver::RunOrder;
 use crate::error::LabError;
 use crate::ground::{Facts, Ground};
 use crate::limits::RUN_GROWTH_BYTES;
+use crate::metrics::Source;
 use crate::plan::{self, Arm, Estimate, Level, Plan};
 use crate::postgres::cluster::ClusterPlace;
 use crate::process;
@@ -71,6 +73,10 @@ pub struct Request {
     pub version: String,
     /// Commit it was built from, when known.
     pub commit: Option<String>,
+    /// An earlier comparison that this one must not be worse than.
+    pub baseline: Option<Comparison>,
+    /// Where the storage tells its own latency.
+    pub metrics: Option<Source>,
 }
 
 /// Carries the plan out, writes `results.json` and `report.html`, returns the record.
@@ -118,8 +124,12 @@ pub fn compare(request: &Request, watcher: &mut dyn FnMut(&Line)) -> Result<Comp
         }
     }
     let removed = work.remove();
-    let comparison = outcome?;
+    let mut comparison = outcome?;
     removed?;
+    if let Some(baseline) = &request.baseline {
+        let gates = diff::gates(baseline, &comparison);
+        comparison.gates.extend(gates);
+    }
     report::write(&comparison, &request.out)?;
     journal.finish();
     Ok(comparison)
@@ -269,7 +279,8 @@ fn carry_out(
     environment.database_settings.clone_from(&loaded.settings);
 
     let method = if environment.store.reflink { Method::Reflink } else { Method::Copy };
-    let bench = Bench { plan, work, place: &place, program, method, block_bytes: loaded.block_bytes };
+    let bench =
+        Bench { plan, work, place: &place, program, method, block_bytes: loaded.block_bytes, metrics: request.metrics.as_ref() };
     let mut lanes: Vec<Lane<'_>> = prepared.measured.iter().zip(grounds).map(|(arm, ground)| Lane { arm, ground }).collect();
     let done = run_all(&bench, &mut lanes, &order, (journal, done), &mut estimate, progress)?;
     let held = held_out::measure(&bench, &mut lanes, done.len(), &estimate, progress)?;

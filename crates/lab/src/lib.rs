@@ -10,6 +10,7 @@
 
 pub mod clock;
 pub mod compare;
+pub mod diff;
 pub mod doctor;
 pub mod plan;
 pub mod predict;
@@ -26,6 +27,7 @@ mod ground;
 mod interrupt;
 mod judge;
 mod limits;
+pub mod metrics;
 mod owner;
 mod paths;
 mod postgres;

@@ -114,6 +114,12 @@ pub(crate) const DRIVER_GRACE: Duration = Duration::from_secs(120);
 /// Pause between two samples of what the database's sessions wait for.
 pub(crate) const WAIT_SAMPLE_EVERY: Duration = Duration::from_millis(250);
 
+/// Longest answer of a metrics server: a node's page has about 200 kB, an array's a few MB.
+pub(crate) const METRICS_BYTES_MAX: u64 = 16 << 20;
+
+/// Longest wait for a metrics server: it is asked at the ends of an interval, which it must not stretch.
+pub(crate) const METRICS_WAIT_MAX: Duration = Duration::from_secs(2);
+
 /// Largest record that is read back: an hour of a hundred runs second by second is about 40 MB.
 pub(crate) const RECORD_BYTES_MAX: u64 = 256 << 20;
 

@@ -73,7 +73,7 @@ pub fn record_file(place: &Path) -> PathBuf {
 
 /// A comparison for the tests of this module.
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 #[cfg(test)]
 mod specimen;
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::driver::{Mark, Orders, RunOrder};
 use crate::error::LabError;
 use crate::filer;
 use crate::ground::{DATA, Ground};
+use crate::metrics::Source;
 use crate::plan::{Arm, Plan, Tuning};
 use crate::postgres::cluster::ClusterPlace;
 use crate::postgres::counters;
@@ -31,6 +32,8 @@ pub(crate) struct Bench<'a> {
     pub(crate) program: PathBuf,
     pub(crate) method: Method,
     pub(crate) block_bytes: u64,
+    /// Where the storage tells its own latency.
+    pub(crate) metrics: Option<&'a Source>,
 }
 
 /// One run to be carried out.
@@ -126,11 +129,13 @@ impl Bench<'_> {
         progress.step(&format!("{}: warming up {} s", turn.name(), turn.order.warmup_seconds));
         let mut driver = orders.start(order, &driver_options(self.plan, turn.arm), turn.sequence)?;
         stage.await_mark(&mut driver, Mark::Measuring, &mut BTreeMap::new())?;
+        let array_before = self.metrics.map(Source::read).transpose()?;
         let start = stage.sample(Some(&driver))?;
         progress.step(&format!("{}: measuring {} s", turn.name(), turn.order.seconds));
         let mut waits = BTreeMap::new();
         stage.await_mark(&mut driver, Mark::Measured, &mut waits)?;
         let end = stage.sample(Some(&driver))?;
+        let array_after = self.metrics.map(Source::read).transpose()?;
         let record = driver.finish()?;
         let settled = stage.server().session().settled_counters(Duration::from_secs(10))?;
         let after = Sample { database: settled, ..stage.sample(None)? };
@@ -142,7 +147,9 @@ impl Bench<'_> {
             DatabaseCounters { checksum_failures: whole.checksum_failures, ..counters::between(&start.database, &end.database) };
         let beat = start.pulse.until(&end.pulse);
         let elapsed = end.at.duration_since(start.at);
+        let array = self.metrics.zip(array_before.zip(array_after));
         let run = Run {
+            array_latency: array.and_then(|(source, (before, after))| source.between(before, after)),
             read_latency: client_activity::read_latency(&start.activity, &end.activity),
             slot_use: client_activity::slot_use(&start.activity, &end.activity, elapsed),
             softirq_s: beat.softirq_s,

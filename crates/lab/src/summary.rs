@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use results::compare::{BlockReadUs, Checks, Cpu, Io, OwnerCpu, PathResult, PathStatus, ResponseMs, Run, RunLoad};
 use results::histogram::ResponseTimes;
-use results::judgement::{ReadLatency, SlotUse};
+use results::judgement::{ArrayLatency, ReadLatency, SlotUse};
 use results::orders_run::{OrdersRun, TransactionRecord};
 use results::statistics::MeanInterval;
 
@@ -83,6 +83,7 @@ pub(crate) fn measured(arm: &Arm, mut runs: Vec<Run>, records: &[OrdersRun], com
         block_read_us: (reads > 0).then(|| block_read(read_ms * 1e3 / reads as f64, read_latency.as_ref())),
         read_latency,
         slot_use: slot_use(&runs),
+        array_latency: array_latency(&runs),
         context_switches_per_order: context_switches(&runs),
         wire_bytes_per_order: wire_bytes(&runs),
         cpu: Some(cpu),
@@ -149,6 +150,13 @@ fn slot_use(runs: &[Run]) -> Option<SlotUse> {
         seconds += run.measured_s;
     }
     whole.map(|sum| SlotUse { mean: share(sum.mean, seconds), ..sum })
+}
+
+/// Mean of the runs' means.
+fn array_latency(runs: &[Run]) -> Option<ArrayLatency> {
+    let told: Vec<&ArrayLatency> = runs.iter().filter_map(|run| run.array_latency.as_ref()).collect();
+    let mean_us = told.iter().map(|one| one.mean_us).sum::<f64>() / told.len() as f64;
+    told.first().map(|one| ArrayLatency { source: one.source.clone(), mean_us })
 }
 
 fn context_switches(runs: &[Run]) -> BTreeMap<String, f64> {

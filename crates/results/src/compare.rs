@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::curves::{CurvePoint, LadderStep};
 use crate::environment::Environment;
-use crate::judgement::{FixedLoad, Little, Prediction, ReadLatency, RelativeDifference, SlotUse, Steady, Wire};
+use crate::judgement::{ArrayLatency, FixedLoad, Little, Prediction, ReadLatency, RelativeDifference, SlotUse, Steady, Wire};
 use crate::orders_run::{Conform, SeriesSecond};
 use crate::statistics::{Difference, MeanInterval};
 
@@ -178,6 +178,9 @@ pub struct PathResult {
     /// Times of single block reads seen by our own client, over all runs.
     #[serde(default)]
     pub read_latency: Option<ReadLatency>,
+    /// What the storage says of its own latency, over all runs.
+    #[serde(default)]
+    pub array_latency: Option<ArrayLatency>,
     /// Slots of our client in use, over all runs.
     #[serde(default)]
     pub slot_use: Option<SlotUse>,
@@ -451,6 +454,9 @@ pub struct Run {
     /// Slots of our client in use over the interval.
     #[serde(default)]
     pub slot_use: Option<SlotUse>,
+    /// What the storage says of its own latency, when asked for (`--metrics`).
+    #[serde(default)]
+    pub array_latency: Option<ArrayLatency>,
     /// The load as the driver applied it.
     #[serde(default)]
     pub load: Option<RunLoad>,

@@ -197,6 +197,15 @@ pub struct SlotUse {
     pub calls: u64,
 }
 
+/// What the storage says of its own latency.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ArrayLatency {
+    /// Where the figure comes from.
+    pub source: String,
+    /// Mean latency in microseconds over the interval.
+    pub mean_us: f64,
+}
+
 /// Bytes on the wire between client and storage, both directions counted once.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Wire {

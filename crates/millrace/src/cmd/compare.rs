@@ -73,6 +73,13 @@ pub(crate) struct Args {
     /// Don't fail when a figure misses the plan's gate
     #[arg(long)]
     no_gates: bool,
+    /// An earlier results.json (or its directory): fail when an arm is worse than there beyond the intervals
+    #[arg(long, value_name = "FILE")]
+    gate: Option<PathBuf>,
+    /// The storage's own latency beside ours: prometheus:http://HOST:PORT/api/v1/query?query=EXPRESSION, or
+    /// prometheus:http://HOST:PORT/metrics#NAME (#SUM/COUNT for the two counters of a histogram)
+    #[arg(long, value_name = "SOURCE")]
+    metrics: Option<String>,
     /// Print what would be done and end
     #[arg(long)]
     dry_run: bool,
@@ -131,6 +138,8 @@ fn carry_out(args: &Args, program: PathBuf) -> Result<ExitCode, LabError> {
         program,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         commit: option_env!("MILLRACE_COMMIT").map(str::to_owned),
+        baseline: args.gate.as_deref().map(lab::record::read).transpose()?,
+        metrics: args.metrics.as_deref().map(str::parse).transpose()?,
     };
     if args.dry_run {
         print!("{}", dry_run(&request)?);

@@ -36,6 +36,8 @@ commands! {
     orders => Orders,
     /// The main job: one database on several storage paths, compared
     compare => Compare,
+    /// What differs between two comparisons
+    diff => Diff,
     /// What another load, more slots or another medium would give
     predict => Predict,
     /// Draw the report of a comparison again, or give it as CSV or Markdown

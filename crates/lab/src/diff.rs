@@ -1,0 +1,283 @@
+//! Two comparisons side by side: what differs in environment, plan, parameters and figures; and a gate that holds a new
+//! one against an old one. Pure.
+
+use std::collections::BTreeMap;
+
+use results::compare::{Comparison, Gate, PathResult, PathStatus};
+use results::judgement::RelativeDifference;
+use results::statistics::{Difference, RunValue, relative_difference};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::judge;
+
+/// Everything that differs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Diff {
+    /// Where it was measured.
+    pub environment: Vec<Change>,
+    /// What was asked for.
+    pub plan: Vec<Change>,
+    /// Knobs of the tunings.
+    pub parameters: Vec<Change>,
+    /// Arms that only one side measured.
+    pub only: Vec<String>,
+    /// Figures of the arms both sides measured.
+    pub figures: Vec<FigureChange>,
+}
+
+/// One thing that differs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Change {
+    /// Its name.
+    pub name: String,
+    /// On the first side; absent when it has none.
+    pub a: Option<String>,
+    /// On the second side.
+    pub b: Option<String>,
+}
+
+/// One figure of one arm on both sides.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FigureChange {
+    /// The arm.
+    pub arm: String,
+    /// The figure with its unit.
+    pub figure: String,
+    /// Mean on the first side.
+    pub a: f64,
+    /// Mean on the second side.
+    pub b: f64,
+    /// `b` against `a` in percent with its interval, from the runs of both sides.
+    pub difference: Option<RelativeDifference>,
+    /// More is better (orders), or worse (times, costs).
+    pub more_is_better: bool,
+}
+
+/// A figure of each run.
+type Pick = fn(&PathResult) -> Vec<RunValue>;
+
+/// Figures that are compared: name with unit, whether more is better, value of each run.
+const FIGURES: [(&str, bool, Pick); 4] = [
+    ("OETs/min", true, judge::oets),
+    ("CPU s per 1,000 orders", false, cpu_cost),
+    ("block read, us", false, read_us),
+    ("transaction, ms", false, response_ms),
+];
+
+/// What differs between two comparisons.
+#[must_use]
+pub fn diff(a: &Comparison, b: &Comparison) -> Diff {
+    let mut only = Vec::new();
+    let mut figures = Vec::new();
+    for path in measured(a) {
+        match measured(b).find(|other| other.arm == path.arm) {
+            Some(other) => figures.extend(figures_of(path, other)),
+            None => only.push(format!("{}: first side only", path.arm)),
+        }
+    }
+    let alone = measured(b).filter(|path| measured(a).all(|other| other.arm != path.arm));
+    only.extend(alone.map(|path| format!("{}: second side only", path.arm)));
+    Diff {
+        environment: changes(&a.environment, &b.environment),
+        plan: changes(&a.plan, &b.plan),
+        parameters: changes(&a.tunings, &b.tunings),
+        only,
+        figures,
+    }
+}
+
+/// Holds `now` against a baseline: an arm's orders must not be lower, nor its processor time per order higher, than the
+/// runs of both can show. An arm of the baseline that is not measured now is a missed gate.
+#[must_use]
+pub fn gates(baseline: &Comparison, now: &Comparison) -> Vec<Gate> {
+    let mut gates = Vec::new();
+    for before in measured(baseline) {
+        let Some(after) = measured(now).find(|path| path.arm == before.arm) else {
+            let promise = format!("{} is measured, as in the baseline", before.arm);
+            gates.push(Gate { promise, found: 0.0, least: 1.0, passed: false });
+            continue;
+        };
+        for figure in figures_of(before, after).into_iter().take(2) {
+            let Some(difference) = figure.difference else { continue };
+            let worse = if figure.more_is_better { difference.percent < 0.0 } else { difference.percent > 0.0 };
+            let (ratio, bound) = as_gate(&difference, figure.more_is_better);
+            gates.push(Gate {
+                promise: format!("{} of {} not worse than in the baseline beyond the intervals", figure.figure, before.arm),
+                found: ratio,
+                least: bound,
+                passed: !(worse && difference.shown == Difference::Shown),
+            });
+        }
+    }
+    gates
+}
+
+/// The ratio in the sense "1 is as good as before, less is worse", and about the least that runs like these don't show
+/// to be worse.
+fn as_gate(difference: &RelativeDifference, more_is_better: bool) -> (f64, f64) {
+    let ratio = |percent: f64| if more_is_better { 1.0 + percent / 100.0 } else { 1.0 / (1.0 + percent / 100.0) };
+    let half = difference.low_percent.zip(difference.high_percent).map_or(0.0, |(low, high)| (high - low) / 2.0);
+    (ratio(difference.percent), (1.0 - half / 100.0).max(0.0))
+}
+
+/// The difference as text.
+#[must_use]
+pub fn render(diff: &Diff) -> String {
+    let mut text = String::new();
+    for (title, changes) in [("environment", &diff.environment), ("plan", &diff.plan), ("parameters", &diff.parameters)] {
+        text += &format!("{title}: {}\n", if changes.is_empty() { "the same" } else { "differs" });
+        for change in changes {
+            let side = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
+            text += &format!("  {}: {} -> {}\n", change.name, side(&change.a), side(&change.b));
+        }
+    }
+    for line in &diff.only {
+        text += &format!("{line}\n");
+    }
+    for figure in &diff.figures {
+        text += &format!("{}: {} {} -> {}", figure.arm, figure.figure, short(figure.a), short(figure.b));
+        text += &figure.difference.as_ref().map_or_else(|| "\n".to_owned(), |found| format!("  {}\n", words(found, figure)));
+    }
+    text
+}
+
+fn words(found: &RelativeDifference, figure: &FigureChange) -> String {
+    let interval = found
+        .low_percent
+        .zip(found.high_percent)
+        .map_or_else(String::new, |(low, high)| format!(" ({low:+.1} to {high:+.1}, 95 % interval)"));
+    let better = (found.percent > 0.0) == figure.more_is_better;
+    let verdict = match found.shown {
+        Difference::Shown if better => "better",
+        Difference::Shown => "WORSE",
+        Difference::NotShown => "no difference shown",
+        Difference::Unknown => "one run: no claim",
+    };
+    format!("{:+.1} %{interval}: {verdict}", found.percent)
+}
+
+fn short(value: f64) -> String {
+    if value >= 1000.0 { crate::summary::grouped(value) } else { format!("{value:.2}") }
+}
+
+fn measured(comparison: &Comparison) -> impl Iterator<Item = &PathResult> {
+    comparison.paths.iter().filter(|path| path.status != PathStatus::Skipped && !path.runs.is_empty())
+}
+
+fn figures_of(a: &PathResult, b: &PathResult) -> Vec<FigureChange> {
+    let mut figures = Vec::new();
+    for (figure, more_is_better, pick) in FIGURES {
+        // Rounds of two comparisons are no neighbours in time: numbered apart they are never paired.
+        let second: Vec<RunValue> = pick(b).into_iter().map(|run| RunValue { round: u32::MAX - run.round, ..run }).collect();
+        let first = pick(a);
+        let mean = |runs: &[RunValue]| runs.iter().map(|run| run.value).sum::<f64>() / runs.len().max(1) as f64;
+        if first.is_empty() || second.is_empty() {
+            continue;
+        }
+        figures.push(FigureChange {
+            arm: a.arm.clone(),
+            figure: figure.to_owned(),
+            a: mean(&first),
+            b: mean(&second),
+            difference: relative_difference(&first, &second),
+            more_is_better,
+        });
+    }
+    figures
+}
+
+fn cpu_cost(path: &PathResult) -> Vec<RunValue> {
+    let value = |run: &results::compare::Run| {
+        let seconds: f64 = run.cpu.values().map(results::compare::CpuTime::total_s).sum();
+        RunValue { round: run.round, value: seconds * 1e3 / run.orders.max(1) as f64, standard_error: None }
+    };
+    path.runs.iter().filter(|run| run.orders > 0).map(value).collect()
+}
+
+fn read_us(path: &PathResult) -> Vec<RunValue> {
+    let value = |run: &results::compare::Run| RunValue {
+        round: run.round,
+        value: run.database.block_read_ms * 1e3 / run.database.blocks_read.max(1) as f64,
+        standard_error: None,
+    };
+    path.runs.iter().filter(|run| run.database.blocks_read > 0).map(value).collect()
+}
+
+fn response_ms(path: &PathResult) -> Vec<RunValue> {
+    let value = |run: &results::compare::Run| {
+        let load = run.load.as_ref().filter(|load| load.transactions > 0)?;
+        let value = load.response_s * 1e3 / load.transactions as f64;
+        Some(RunValue { round: run.round, value, standard_error: None })
+    };
+    path.runs.iter().filter_map(value).collect()
+}
+
+/// Differences of two records, field by field, nested ones by dotted names.
+fn changes<T: Serialize>(a: &T, b: &T) -> Vec<Change> {
+    let flat = |record: &T| {
+        let mut fields = BTreeMap::new();
+        flatten("", &serde_json::to_value(record).unwrap_or(Value::Null), &mut fields);
+        fields
+    };
+    let (a, b) = (flat(a), flat(b));
+    let mut names: Vec<&String> = a.keys().chain(b.keys()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let changed = names.into_iter().filter(|name| a.get(*name) != b.get(*name));
+    changed.map(|name| Change { name: name.clone(), a: a.get(name).cloned(), b: b.get(name).cloned() }).collect()
+}
+
+fn flatten(name: &str, value: &Value, fields: &mut BTreeMap<String, String>) {
+    match value {
+        Value::Object(parts) => {
+            for (part, value) in parts {
+                let name = if name.is_empty() { part.clone() } else { format!("{name}.{part}") };
+                flatten(&name, value, fields);
+            }
+        }
+        Value::Null => {}
+        Value::String(text) => {
+            fields.insert(name.to_owned(), text.clone());
+        }
+        other => {
+            fields.insert(name.to_owned(), other.to_string());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample::{SOUND, Shape, comparison};
+
+    #[test]
+    fn equal_comparisons_differ_in_nothing_and_pass_the_gate() {
+        let found = diff(&comparison(SOUND), &comparison(SOUND));
+        assert!(found.environment.is_empty() && found.plan.is_empty() && found.only.is_empty(), "{found:?}");
+        assert!(found.figures.iter().all(|figure| (figure.a - figure.b).abs() < 1e-9));
+        assert!(gates(&comparison(SOUND), &comparison(SOUND)).iter().all(|gate| gate.passed));
+        assert!(render(&found).contains("environment: the same"));
+    }
+
+    #[test]
+    fn a_slower_arm_a_changed_setting_and_a_missing_arm_are_found() {
+        let before = comparison(SOUND);
+        let mut after = comparison(Shape { dnfs_orders: [1_700, 1_710, 1_690], ..SOUND });
+        after.environment.database_settings.insert("shared_buffers".into(), "512MB".into());
+        after.plan.users = 16;
+        let found = diff(&before, &after);
+        let text = render(&found);
+        assert!(text.contains("database_settings.shared_buffers: 256MB -> 512MB"), "{text}");
+        assert!(text.contains("users: 8 -> 16"), "{text}");
+        assert!(text.contains("dnfs: OETs/min 4,000 -> 3,400  -15.0 %") && text.contains("WORSE"), "{text}");
+        let missed: Vec<Gate> = gates(&before, &after).into_iter().filter(|gate| !gate.passed).collect();
+        assert!(missed.iter().any(|gate| gate.promise.contains("OETs/min of dnfs")), "{missed:?}");
+        assert!(missed.iter().all(|gate| !gate.promise.contains("local")), "{missed:?}");
+        // The other way round everything is better: nothing is missed.
+        assert!(gates(&after, &before).iter().all(|gate| gate.passed));
+        after.paths.retain(|path| path.arm == "local");
+        assert!(diff(&before, &after).only.iter().any(|line| line.contains("dnfs: first side only")));
+        assert!(gates(&before, &after).iter().any(|gate| !gate.passed && gate.promise.contains("is measured")));
+    }
+}

@@ -1,0 +1,39 @@
+//! `millrace diff`: two comparisons side by side.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use lab::diff::{diff, render};
+
+const EXAMPLES: &str = "\
+Examples:
+  millrace diff millrace-results/monday millrace-results/tuesday
+  millrace diff old/results.json new/results.json --json
+Figures carry the 95 % interval of their difference, from the runs of both sides; what it does not show is not claimed.
+`millrace compare --gate old/results.json` fails when a figure is worse. Exit codes: 0 compared; 2 could not read one.";
+
+/// Says what differs between two comparisons.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Directory or results.json of the first comparison
+    a: PathBuf,
+    /// Directory or results.json of the second one
+    b: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `millrace diff`.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let read = |path: &PathBuf| lab::record::read(path).context("cannot compare two records");
+    let found = diff(&read(&args.a)?, &read(&args.b)?);
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&found)?);
+    } else {
+        print!("{}", render(&found));
+    }
+    Ok(ExitCode::SUCCESS)
+}

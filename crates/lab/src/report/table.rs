@@ -2,6 +2,7 @@
 
 use results::compare::{Comparison, PathResult, PathStatus};
 
+use crate::predict;
 use crate::summary::{grouped, interval_words};
 
 /// The whole terminal report: heading, verdict, table, proofs, notes.
@@ -26,6 +27,10 @@ pub fn render(comparison: &Comparison) -> String {
             grouped(point.measured),
             point.error_percent
         );
+    }
+    if let Some(errors) = predict::ladder::errors(&comparison.predictions).filter(|errors| errors.count > 1) {
+        let (median, worst) = (errors.median_percent, errors.worst_percent);
+        text += &format!("{} predictions: median error {median:.1} %, worst {worst:.1} %\n", errors.count);
     }
     for gate in &comparison.gates {
         let outcome = if gate.passed { "met" } else { "MISSED" };

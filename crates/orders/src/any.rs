@@ -47,6 +47,20 @@ impl AnyDatabase {
     }
 }
 
+impl AnyDatabase {
+    /// The same database with a share of the warehouses on each of these servers too.
+    ///
+    /// # Errors
+    /// [`OrdersError::Dsn`], and [`OrdersError::NodesOfMySql`] where shares are not known.
+    pub fn with_nodes(self, dsns: &[String]) -> Result<Self, OrdersError> {
+        match self {
+            Self::Postgres(database) => Ok(Self::Postgres(Box::new(database.with_nodes(dsns)?))),
+            any if dsns.is_empty() => Ok(any),
+            Self::MySql(_) => Err(OrdersError::NodesOfMySql),
+        }
+    }
+}
+
 /// Calls the database inside.
 macro_rules! inside {
     ($any:expr, $database:ident => $call:expr) => {

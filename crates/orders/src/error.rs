@@ -11,6 +11,9 @@ pub enum OrdersError {
     /// The connection string begins as a MySQL URL and is none.
     #[error("the connection string is not a MySQL URL")]
     MySqlDsn(#[source] mysql_async::UrlError),
+    /// Nodes were named for a database that cannot be split over servers.
+    #[error("only a PostgreSQL schema can be split over nodes")]
+    NodesOfMySql,
     /// An option is outside its limits.
     #[error("{name} = {value} is outside {min} to {max}")]
     OutOfRange {

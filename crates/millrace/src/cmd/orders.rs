@@ -114,6 +114,10 @@ struct LoadArgs {
     /// With `functions`, also make the stored functions; a run makes them where they are missing
     #[arg(long, value_enum, default_value_t = ModeArg::Statements)]
     mode: ModeArg,
+    /// Another PostgreSQL server that keeps a share of the warehouses, repeatable; afterwards runs and
+    /// checks need --db alone, which reaches it by postgres_fdw
+    #[arg(long, value_name = "DSN")]
+    node: Vec<String>,
     /// Go on with a load that was cut off; warehouses and seed must be the same
     #[arg(long)]
     resume: bool,
@@ -169,7 +173,7 @@ fn at_least_1(max: u32) -> clap::builder::RangedI64ValueParser<u32> {
 }
 
 async fn load(args: LoadArgs) -> anyhow::Result<ExitCode> {
-    let database = args.database.open(args.mode)?;
+    let database = args.database.open(args.mode)?.with_nodes(&args.node)?;
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     let jobs = args.jobs.unwrap_or_else(|| cores.min(orders::limits::THREADS_MAX));
     let LoadArgs { warehouses, seed, resume, no_room_check, .. } = args;

@@ -121,7 +121,8 @@ SELECT format('customer %s/%s/%s: balance %s, paid in all %s, delivered %s',
 
 pub(super) async fn check(session: &Session, after_run: bool) -> Result<Vec<CheckOutcome>, OrdersError> {
     const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
-        SET LOCAL work_mem = '64MB'; SET LOCAL hash_mem_multiplier = 2";
+        SET LOCAL work_mem = '64MB'; SET LOCAL hash_mem_multiplier = 2;
+        SET LOCAL enable_partitionwise_join = on; SET LOCAL enable_partitionwise_aggregate = on";
     session.execute("beginning the checks", BEGIN).await?;
     let mut outcomes = Vec::with_capacity(CONDITIONS.len());
     for (number, (name, violations)) in (1..).zip(CONDITIONS.into_iter().zip(VIOLATIONS)) {

@@ -11,7 +11,7 @@ use crate::error::OrdersError;
 use crate::limits::COPY_CHUNK_BYTES;
 use crate::rows::{RowSink, RowSource, Unit};
 
-use super::{Session, schema, sql};
+use super::{Session, nodes, schema, sql};
 
 /// Header of the binary COPY format: signature, no flags, no extension.
 const HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
@@ -20,26 +20,36 @@ const EPOCH_OFFSET_S: i64 = 946_684_800;
 /// Entities generated before the chunk's fill is looked at; the largest row is about 1 KiB.
 const STEPS_AT_ONCE: u32 = 32;
 
-/// A session that loads rows and builds indexes.
+/// A session that loads rows and builds indexes, on each server that keeps a share of them.
 #[derive(Debug)]
 pub struct PostgresCopier {
     session: Session,
+    nodes: Vec<Session>,
     config: Config,
 }
 
 impl PostgresCopier {
-    pub(super) const fn new(session: Session, config: Config) -> Self {
-        Self { session, config }
+    pub(super) const fn new(session: Session, nodes: Vec<Session>, config: Config) -> Self {
+        Self { session, nodes, config }
     }
-}
 
-impl Copier for PostgresCopier {
-    async fn copy(&mut self, unit: &Unit, now: SystemTime) -> Result<u64, OrdersError> {
+    /// Where the rows of a unit go, and the table's name there.
+    fn place(&self, unit: &Unit) -> (&Session, String) {
         let table = schema::copy_target(unit.table);
+        if self.nodes.is_empty() || unit.warehouse == 0 {
+            return (&self.session, table.to_owned());
+        }
+        match nodes::share_of(unit.warehouse, self.nodes.len() + 1, self.config.warehouses) {
+            0 => (&self.session, format!("{table}_0")),
+            share => (&self.nodes[share - 1], table.to_owned()),
+        }
+    }
+
+    /// Copies a unit's rows within the session's transaction.
+    async fn copy_rows(&self, session: &Session, table: &str, unit: &Unit, now: SystemTime) -> Result<u64, OrdersError> {
         let what = format!("copying {table} of warehouse {}", unit.warehouse);
         let text = format!("COPY {table} FROM STDIN (FORMAT binary)");
-        self.session.execute(&what, "BEGIN").await?;
-        let sink = self.session.client.copy_in(&text).await.map_err(sql(&what))?;
+        let sink = session.client.copy_in(&text).await.map_err(sql(&what))?;
         let mut sink = pin!(sink);
         let mut source = RowSource::new(*unit, &self.config);
         let mut rows = CopyRows::new(schema::column_count(unit.table), now);
@@ -55,15 +65,36 @@ impl Copier for PostgresCopier {
                 rows.bytes.reserve(COPY_CHUNK_BYTES + (COPY_CHUNK_BYTES >> 3));
             }
         }
-        let rows = sink.as_mut().finish().await.map_err(sql(&what))?;
+        sink.as_mut().finish().await.map_err(sql(&what))
+    }
+}
+
+impl Copier for PostgresCopier {
+    async fn copy(&mut self, unit: &Unit, now: SystemTime) -> Result<u64, OrdersError> {
+        const WHAT: &str = "copying rows";
+        if nodes::partition_column(unit.table).is_none() {
+            for node in &self.nodes {
+                // Again from the start where an earlier load had copied it and was cut off.
+                let table = schema::copy_target(unit.table);
+                node.execute(WHAT, &format!("BEGIN; DELETE FROM {table}")).await?;
+                self.copy_rows(node, table, unit, now).await?;
+                node.execute(WHAT, "COMMIT").await?;
+            }
+        }
+        let (session, table) = self.place(unit);
+        session.execute(WHAT, "BEGIN").await?;
+        let rows = self.copy_rows(session, &table, unit, now).await?;
         // The key of the note keeps two loads from copying the same rows.
         let note = format!("INSERT INTO load_progress VALUES ({}, {}, {rows}); COMMIT", unit.table as u32, unit.warehouse);
-        self.session.execute(&what, &note).await?;
+        session.execute(WHAT, &note).await?;
         Ok(rows)
     }
 
     async fn finish(&mut self, index: usize) -> Result<(), OrdersError> {
-        schema::finish(&self.session, index).await
+        for node in &self.nodes {
+            schema::finish(node, index, "").await?;
+        }
+        schema::finish(&self.session, index, if self.nodes.is_empty() { "" } else { "_0" }).await
     }
 }
 

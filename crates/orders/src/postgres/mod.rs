@@ -8,6 +8,7 @@
 mod check_sql;
 mod copy;
 mod functions;
+mod nodes;
 mod schema;
 mod statements;
 mod terminal;
@@ -35,6 +36,8 @@ const SOCKET_DIR: &str = "/var/run/postgresql";
 pub struct Postgres {
     config: tokio_postgres::Config,
     mode: Mode,
+    /// Further servers that a load gives shares of the warehouses to.
+    nodes: Vec<tokio_postgres::Config>,
 }
 
 impl Postgres {
@@ -55,13 +58,37 @@ impl Postgres {
         if config.get_application_name().is_none() {
             config.application_name("millrace orders");
         }
-        Ok(Self { config, mode: Mode::default() })
+        Ok(Self { config, mode: Mode::default(), nodes: Vec::new() })
     }
 
     /// The same database with terminals of this mode.
     #[must_use]
     pub fn with_mode(self, mode: Mode) -> Self {
         Self { mode, ..self }
+    }
+
+    /// The same database with a share of the warehouses on each of these servers too. Only a load
+    /// needs to know them: it tells the database, which reaches them by itself from then on.
+    ///
+    /// # Errors
+    /// [`OrdersError::Dsn`] for a text that is no connection string.
+    pub fn with_nodes(mut self, dsns: &[String]) -> Result<Self, OrdersError> {
+        for dsn in dsns {
+            self.nodes.push(Self::parse(dsn)?.config);
+        }
+        Ok(self)
+    }
+
+    fn node(&self, config: &tokio_postgres::Config) -> Self {
+        Self { config: config.clone(), mode: self.mode, nodes: Vec::new() }
+    }
+
+    async fn node_sessions(&self) -> Result<Vec<Session>, OrdersError> {
+        let mut sessions = Vec::with_capacity(self.nodes.len());
+        for node in &self.nodes {
+            sessions.push(self.node(node).session().await?);
+        }
+        Ok(sessions)
     }
 
     /// Connects and nothing more; the socket is driven by a task of the current runtime.
@@ -213,10 +240,16 @@ impl Database for Postgres {
         let session = self.session().await?;
         let row = session
             .client
-            .query_one("SELECT 'PostgreSQL ' || current_setting('server_version')", &[])
+            .query_one(
+                "SELECT 'PostgreSQL ' || current_setting('server_version'),
+                        (SELECT count(*) FROM pg_inherits WHERE inhparent = to_regclass($1))",
+                &[&format!("{SCHEMA}.stock")],
+            )
             .await
             .map_err(sql(WHAT))?;
-        row.try_get(0).map_err(sql(WHAT))
+        let version: String = row.try_get(0).map_err(sql(WHAT))?;
+        let servers: i64 = row.try_get(1).map_err(sql(WHAT))?;
+        Ok(if servers > 1 { format!("{version}, partitioned over {servers} servers") } else { version })
     }
 
     async fn unsafe_settings(&self) -> Result<Vec<String>, OrdersError> {
@@ -236,13 +269,26 @@ impl Database for Postgres {
     }
 
     async fn create(&self, config: &Config) -> Result<(), OrdersError> {
+        for node in &self.nodes {
+            let node = self.node(node);
+            schema::create(&node, &node.session().await?, config).await?;
+        }
         schema::create(self, &self.session().await?, config).await
     }
 
     async fn unfinished(&self) -> Result<Unfinished, OrdersError> {
         let session = self.session().await?;
         match self.loaded_config(&session).await {
-            Err(OrdersError::HalfLoaded { .. }) => schema::unfinished(&session).await,
+            Err(OrdersError::HalfLoaded { .. }) => {
+                let mut unfinished = schema::unfinished(&session).await?;
+                let steps = unfinished.steps.clone();
+                for node in self.node_sessions().await? {
+                    schema::note_parts(&node, &mut unfinished).await?;
+                }
+                // A step is done when the coordinator, the last to take it, has noted it.
+                unfinished.steps = steps;
+                Ok(unfinished)
+            }
             Err(error) => Err(error),
             Ok(Config { warehouses, .. }) => {
                 Err(OrdersError::LoadedAlready { schema: SCHEMA, server: self.description(), warehouses })
@@ -272,7 +318,7 @@ impl Database for Postgres {
             let config = schema::config_while_loading(&session).await?;
             (session, config)
         };
-        Ok(PostgresCopier::new(session, config))
+        Ok(PostgresCopier::new(session, self.node_sessions().await?, config))
     }
 
     fn finishing_steps(&self) -> Vec<Vec<&'static str>> {
@@ -280,11 +326,20 @@ impl Database for Postgres {
     }
 
     async fn complete(&self) -> Result<u64, OrdersError> {
-        schema::complete(&self.session().await?).await
+        // The nodes stay marked as half loaded: alone they are no database to run on.
+        let mut bytes = schema::complete(&self.session().await?).await?;
+        for node in self.node_sessions().await? {
+            bytes += schema::bytes(&node).await?;
+        }
+        Ok(bytes)
     }
 
     async fn drop_all(&self) -> Result<(), OrdersError> {
-        schema::drop_all(&self.session().await?).await
+        schema::drop_all(&self.session().await?).await?;
+        for node in self.node_sessions().await? {
+            schema::drop_all(&node).await?;
+        }
+        Ok(())
     }
 
     async fn check(&self, after_run: bool) -> Result<Vec<CheckOutcome>, OrdersError> {

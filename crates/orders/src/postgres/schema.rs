@@ -8,12 +8,12 @@ use crate::error::OrdersError;
 use crate::random::NuRandConstants;
 use crate::rows::Table;
 
-use super::{Postgres, Session, functions, sql};
+use super::{Postgres, Session, functions, nodes, sql};
 
 /// Key of the advisory lock that keeps two loads of one database apart ("millrace" in ASCII).
 pub(super) const LOAD_LOCK: i64 = 0x6D69_6C6C_7261_6365;
 
-const TABLES: &str = "
+pub(super) const TABLES: &str = "
 CREATE TABLE config (
     version INTEGER NOT NULL, loaded BOOLEAN NOT NULL, made_schema BOOLEAN NOT NULL,
     warehouses INTEGER NOT NULL, load_seed BIGINT NOT NULL,
@@ -80,6 +80,7 @@ const INDEXES: usize = 2;
 struct Step {
     stage: usize,
     name: &'static str,
+    /// `@` stands after the name of a table that may be split over servers.
     text: &'static str,
 }
 
@@ -90,27 +91,27 @@ const fn step(stage: usize, name: &'static str, text: &'static str) -> Step {
 /// The large ones first in each stage. VACUUM comes before the indexes: it freezes and marks the
 /// pages once while no index is in its way, so that runs do not find that work left over.
 const STEPS: [Step; 22] = [
-    step(0, "vacuum order_line", "VACUUM (FREEZE, ANALYZE) order_line"),
-    step(0, "vacuum stock", "VACUUM (FREEZE, ANALYZE) stock"),
-    step(0, "vacuum customer", "VACUUM (FREEZE, ANALYZE) customer"),
-    step(0, "vacuum orders", "VACUUM (FREEZE, ANALYZE) orders"),
-    step(0, "vacuum history", "VACUUM (FREEZE, ANALYZE) history"),
-    step(0, "vacuum new_order", "VACUUM (FREEZE, ANALYZE) new_order"),
+    step(0, "vacuum order_line", "VACUUM (FREEZE, ANALYZE) order_line@"),
+    step(0, "vacuum stock", "VACUUM (FREEZE, ANALYZE) stock@"),
+    step(0, "vacuum customer", "VACUUM (FREEZE, ANALYZE) customer@"),
+    step(0, "vacuum orders", "VACUUM (FREEZE, ANALYZE) orders@"),
+    step(0, "vacuum history", "VACUUM (FREEZE, ANALYZE) history@"),
+    step(0, "vacuum new_order", "VACUUM (FREEZE, ANALYZE) new_order@"),
     step(0, "vacuum item", "VACUUM (FREEZE, ANALYZE) item"),
-    step(0, "vacuum warehouse", "VACUUM (FREEZE, ANALYZE) warehouse"),
-    step(0, "vacuum district", "VACUUM (FREEZE, ANALYZE) district"),
-    step(0, "vacuum delivered", "VACUUM (FREEZE, ANALYZE) delivered"),
-    step(KEYS, "key of order_line", "ALTER TABLE order_line ADD PRIMARY KEY (ol_w_id, ol_d_id, ol_o_id, ol_number)"),
-    step(KEYS, "key of stock", "ALTER TABLE stock ADD PRIMARY KEY (s_w_id, s_i_id)"),
-    step(KEYS, "key of customer", "ALTER TABLE customer ADD PRIMARY KEY (c_w_id, c_d_id, c_id)"),
-    step(KEYS, "key of orders", "ALTER TABLE orders ADD PRIMARY KEY (o_w_id, o_d_id, o_id)"),
+    step(0, "vacuum warehouse", "VACUUM (FREEZE, ANALYZE) warehouse@"),
+    step(0, "vacuum district", "VACUUM (FREEZE, ANALYZE) district@"),
+    step(0, "vacuum delivered", "VACUUM (FREEZE, ANALYZE) delivered@"),
+    step(KEYS, "key of order_line", "ALTER TABLE order_line@ ADD PRIMARY KEY (ol_w_id, ol_d_id, ol_o_id, ol_number)"),
+    step(KEYS, "key of stock", "ALTER TABLE stock@ ADD PRIMARY KEY (s_w_id, s_i_id)"),
+    step(KEYS, "key of customer", "ALTER TABLE customer@ ADD PRIMARY KEY (c_w_id, c_d_id, c_id)"),
+    step(KEYS, "key of orders", "ALTER TABLE orders@ ADD PRIMARY KEY (o_w_id, o_d_id, o_id)"),
     step(KEYS, "key of item", "ALTER TABLE item ADD PRIMARY KEY (i_id)"),
-    step(KEYS, "key of new_order", "ALTER TABLE new_order ADD PRIMARY KEY (no_w_id, no_d_id, no_o_id)"),
-    step(KEYS, "key of warehouse", "ALTER TABLE warehouse ADD PRIMARY KEY (w_id)"),
-    step(KEYS, "key of district", "ALTER TABLE district ADD PRIMARY KEY (d_w_id, d_id)"),
-    step(KEYS, "key of delivered", "ALTER TABLE delivered ADD PRIMARY KEY (dl_w_id, dl_d_id)"),
-    step(INDEXES, "customers by name", "CREATE INDEX customer_by_name ON customer (c_w_id, c_d_id, c_last, c_first, c_id)"),
-    step(INDEXES, "orders by customer", "CREATE UNIQUE INDEX orders_by_customer ON orders (o_w_id, o_d_id, o_c_id, o_id)"),
+    step(KEYS, "key of new_order", "ALTER TABLE new_order@ ADD PRIMARY KEY (no_w_id, no_d_id, no_o_id)"),
+    step(KEYS, "key of warehouse", "ALTER TABLE warehouse@ ADD PRIMARY KEY (w_id)"),
+    step(KEYS, "key of district", "ALTER TABLE district@ ADD PRIMARY KEY (d_w_id, d_id)"),
+    step(KEYS, "key of delivered", "ALTER TABLE delivered@ ADD PRIMARY KEY (dl_w_id, dl_d_id)"),
+    step(INDEXES, "customers by name", "CREATE INDEX customer_by_name ON customer@ (c_w_id, c_d_id, c_last, c_first, c_id)"),
+    step(INDEXES, "orders by customer", "CREATE UNIQUE INDEX orders_by_customer ON orders@ (o_w_id, o_d_id, o_c_id, o_id)"),
     step(3, "checkpoint", "CHECKPOINT"),
 ];
 
@@ -149,26 +150,30 @@ pub(super) fn finishing_steps() -> Vec<Vec<&'static str>> {
     (0..stages).map(|stage| STEPS.iter().filter(|step| step.stage == stage).map(|step| step.name).collect()).collect()
 }
 
-/// Runs the `index`-th step, counted over all stages.
-pub(super) async fn finish(session: &Session, index: usize) -> Result<(), OrdersError> {
+/// Runs the `index`-th step, counted over all stages, on one server and notes it there; a step
+/// that is noted is not run again. `partition` is `_0` where the tables are partitions.
+pub(super) async fn finish(session: &Session, index: usize, partition: &str) -> Result<(), OrdersError> {
     let Some(step) = STEPS.get(index) else {
         let detail = format!("there are {} steps, not {index}", STEPS.len());
         return Err(OrdersError::Answer { what: "finishing the load", detail });
     };
+    let noted = format!("SELECT count(*) FROM load_progress WHERE part = {STEP_PART} + {index}");
+    let row = session.client.query_one(&noted, &[]).await.map_err(sql(step.name))?;
+    if row.try_get::<_, i64>(0).map_err(sql(step.name))? > 0 {
+        return Ok(());
+    }
+    let text = step.text.replace('@', partition);
     let note = format!("INSERT INTO load_progress VALUES ({STEP_PART} + {index}, 0, 0)");
     if step.stage == KEYS || step.stage == INDEXES {
         // Two statements of one text are one transaction: an index that is there is noted.
-        return session.execute(step.name, &format!("{}; {note}", step.text)).await;
+        return session.execute(step.name, &format!("{text}; {note}")).await;
     }
-    match session.client.batch_execute(step.text).await {
+    match session.client.batch_execute(&text).await {
         // CHECKPOINT wants a privilege that the load can do without.
         Err(error)
-            if step.text == "CHECKPOINT" && error.code() == Some(&tokio_postgres::error::SqlState::INSUFFICIENT_PRIVILEGE) =>
-        {
-            Ok(())
-        }
-        outcome => outcome.map_err(sql(step.name)),
-    }?;
+            if step.text == "CHECKPOINT" && error.code() == Some(&tokio_postgres::error::SqlState::INSUFFICIENT_PRIVILEGE) => {}
+        outcome => outcome.map_err(sql(step.name))?,
+    }
     session.execute(step.name, &note).await
 }
 
@@ -203,7 +208,8 @@ pub(super) async fn create(postgres: &Postgres, session: &Session, config: &Conf
     if schemas == 0 {
         session.execute(WHAT, &format!("CREATE SCHEMA {SCHEMA}")).await?;
     }
-    session.execute(WHAT, TABLES).await?;
+    let split = (!postgres.nodes.is_empty()).then(|| nodes::create(&postgres.nodes, config.warehouses));
+    session.execute(WHAT, split.as_deref().unwrap_or(TABLES)).await?;
     let constants = config.constants;
     let insert = format!(
         "INSERT INTO config VALUES ({SCHEMA_VERSION}, false, {}, {}, {}, {}, {}, {}, {})",
@@ -238,20 +244,33 @@ pub(super) async fn config_while_loading(session: &Session) -> Result<Config, Or
 
 /// What a load that was cut off has done.
 pub(super) async fn unfinished(session: &Session) -> Result<Unfinished, OrdersError> {
-    const WHAT: &str = "reading how far the load was";
     let mut unfinished = Unfinished::new(config_while_loading(session).await?);
+    note_parts(session, &mut unfinished).await?;
+    Ok(unfinished)
+}
+
+/// Adds what one server has noted.
+pub(super) async fn note_parts(session: &Session, unfinished: &mut Unfinished) -> Result<(), OrdersError> {
+    const WHAT: &str = "reading how far the load was";
     let text = "SELECT part, warehouse, amount FROM load_progress";
     for row in session.client.query(text, &[]).await.map_err(sql(WHAT))? {
         let (part, warehouse): (i32, i32) = (row.try_get(0).map_err(sql(WHAT))?, row.try_get(1).map_err(sql(WHAT))?);
         let rows: i64 = row.try_get(2).map_err(sql(WHAT))?;
         unfinished.note(part.cast_unsigned(), warehouse.cast_unsigned(), rows.cast_unsigned())?;
     }
-    Ok(unfinished)
+    Ok(())
 }
 
+/// Marks the schema as loaded and drops the notes of the load.
 pub(super) async fn complete(session: &Session) -> Result<u64, OrdersError> {
     const WHAT: &str = "completing the load";
     session.execute(WHAT, "UPDATE config SET loaded = true; DROP TABLE load_progress").await?;
+    bytes(session).await
+}
+
+/// Size of the tables and indexes on one server.
+pub(super) async fn bytes(session: &Session) -> Result<u64, OrdersError> {
+    const WHAT: &str = "reading the size of the tables";
     let text = "SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c \
                 JOIN pg_namespace n ON n.oid = c.relnamespace \
                 WHERE n.nspname = $1 AND c.relkind = 'r'";

@@ -179,6 +179,12 @@ pub enum OrdersError {
         #[source]
         source: Box<Self>,
     },
+    /// A record of an earlier measurement cannot be used.
+    #[error("the record cannot be used: {detail}")]
+    Record {
+        /// What is wrong with it.
+        detail: String,
+    },
     /// Drivers of one run could not meet.
     #[error(transparent)]
     Meeting(#[from] crate::rendezvous::MeetingError),

@@ -92,6 +92,11 @@ pub const TIME_SCALE_MAX: f64 = 1_000.0;
 
 const _: () = assert!(DUE_QUEUE_DEFAULT <= DUE_QUEUE_MAX);
 const _: () = assert!(CONNECTIONS_MAX <= USERS_MAX);
+/// Fewest commits of an interval that say anything about a database's I/O per commit.
+pub const LIKE_COMMITS_MIN: u64 = 100;
+/// Longest interval over which a database is watched: a day.
+pub const LIKE_S_MAX: u64 = 86_400;
+
 const _: () = assert!(BACKOFF_MS_MIN < BACKOFF_MS_MAX);
 const _: () = assert!(HEARTBEAT_MS * 3 < DRIVER_SILENCE_S as u64 * 1_000);
 const _: () = assert!(BACKOFF_MS_MAX < SILENCE_S_MAX * 1000);

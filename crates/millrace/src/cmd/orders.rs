@@ -1,6 +1,7 @@
 //! `millrace orders`: the order-entry load alone, on any PostgreSQL.
 
 mod conform;
+mod like;
 mod run;
 mod text;
 mod together;
@@ -60,6 +61,9 @@ enum Job {
     #[command(after_help = "Example: millrace orders check --db postgresql:///mill --after-run --ack-log acks\n\
         Exit codes: 0 all passed, 1 some failed, 2 could not run.")]
     Check(CheckArgs),
+    /// Say how this load compares with a live PostgreSQL, from its own counters, read-only
+    #[command(after_help = like::HELP)]
+    Like(like::Args),
     /// Merge the records that the drivers of one run left in a results database
     #[command(after_help = together::MERGE_HELP)]
     Merge(together::MergeArgs),
@@ -158,6 +162,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Job::Run(args) => ("run orders", runtime.block_on(run::run(*args))),
         Job::Conform(args) => ("judge a run", conform::run(&args)),
         Job::Check(args) => ("check orders", runtime.block_on(check(args))),
+        Job::Like(args) => ("compare with the database", runtime.block_on(like::run(args))),
         Job::Merge(args) => ("merge orders", runtime.block_on(together::merge(args))),
     };
     // Threads that wait for a hung database are not waited for.

@@ -1,0 +1,125 @@
+//! `millrace orders like`: the load beside a database at work.
+
+use std::fmt::Write as _;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Parser;
+use orders::like::{self, Likeness};
+use orders::postgres::Postgres;
+
+/// What `--help` adds.
+pub(super) const HELP: &str = "\
+Reads the server's own counters twice, --seconds apart, in a session that only reads, and says how many
+times the I/O of one of its commits a commit of this load does. Choose seconds in which the database does
+its usual work and, if that matters, sees a checkpoint.
+The load's figures are measured ones that are built in, or those of --ours: results.json of millrace
+compare, the record of orders run, or a saved reading of orders like.
+Examples:
+  millrace orders like --db postgresql://db1/shop --seconds 600
+  millrace orders like --db postgresql://db1/shop --ours out/results.json --arm dnfs --json
+  millrace orders like --db postgresql:///mill --save mill.json     (while the load runs there)
+Exit codes: 0 compared, 2 could not read, 3 too little happened to say anything.";
+
+#[derive(Parser)]
+pub(super) struct Args {
+    #[command(flatten)]
+    database: super::DatabaseArgs,
+    /// Seconds between the two readings
+    #[arg(long, value_name = "SECONDS", default_value_t = 60,
+          value_parser = clap::value_parser!(u64).range(1..=orders::limits::LIKE_S_MAX))]
+    seconds: u64,
+    /// Record to take the load's figures from [default: built in]
+    #[arg(long, value_name = "FILE")]
+    ours: Option<PathBuf>,
+    /// Arm of a comparison's record [default: the first that was measured]
+    #[arg(long, value_name = "NAME", requires = "ours")]
+    arm: Option<String>,
+    /// Save the reading of the database, for --ours of another time
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Print the comparison as a record on stdout
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub(super) async fn run(args: Args) -> anyhow::Result<ExitCode> {
+    // A record that cannot be read is found before the wait.
+    let ours = match &args.ours {
+        Some(path) => read_record(path, args.arm.as_deref())?,
+        None => like::built_in(),
+    };
+    let database = Postgres::parse(&args.database.dsn)?;
+    let live = std::io::stderr().is_terminal();
+    let reading = like::read(&database, args.seconds, |second| {
+        if live {
+            eprint!("\rwatching the database: {second} of {} s", args.seconds);
+        } else if second % 10 == 0 {
+            eprintln!("watching the database: {second} of {} s", args.seconds);
+        }
+    })
+    .await?;
+    if live {
+        eprintln!();
+    }
+    if let Some(path) = &args.save {
+        let mut json = serde_json::to_vec_pretty(&reading)?;
+        json.push(b'\n');
+        std::fs::write(path, json).with_context(|| format!("cannot write the reading {}", path.display()))?;
+    }
+    let likeness = like::compare(reading, &ours);
+    if args.json {
+        super::print_json(&likeness)?;
+    } else {
+        print!("{}", table(&likeness));
+    }
+    Ok(if likeness.theirs.valid { ExitCode::SUCCESS } else { ExitCode::from(3) })
+}
+
+fn read_record(path: &Path, arm: Option<&str>) -> anyhow::Result<like::Ours> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the record {}", path.display()))?;
+    Ok(like::of_record(&text, arm)?)
+}
+
+fn table(likeness: &Likeness) -> String {
+    let (theirs, ours) = (&likeness.theirs.figures, &likeness.ours);
+    let mut out = String::new();
+    let _ = writeln!(out, "{}", likeness.verdict);
+    let _ = writeln!(
+        out,
+        "yours: {} over {:.0} s; this load: {}\n",
+        likeness.theirs.database_version, likeness.theirs.seconds, likeness.ours_from
+    );
+    let _ = writeln!(out, "{:<28}{:>12}{:>12}{:>12}", "", "yours", "this load", "times");
+    let times = |ratio: Option<f64>| ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{} x", like::digits(ratio)));
+    let rows = [
+        ("I/O per commit, blocks", theirs.io_per_commit, ours.io_per_commit, likeness.io_ratio),
+        ("  read", theirs.reads_per_commit, ours.reads_per_commit, likeness.reads_ratio),
+        ("  written", theirs.writes_per_commit, ours.writes_per_commit, likeness.writes_ratio),
+        ("log bytes per commit", theirs.log_bytes_per_commit, ours.log_bytes_per_commit, likeness.log_ratio),
+        ("commits per second", theirs.commits_per_s, ours.commits_per_s, likeness.commits_ratio),
+    ];
+    for (name, yours, load, ratio) in rows {
+        let digits = if yours.max(load) < 100.0 { 2 } else { 0 };
+        let _ = writeln!(out, "{name:<28}{yours:>12.digits$}{load:>12.digits$}{:>12}", times(ratio));
+    }
+    let percent = |share: f64| share * 100.0;
+    for (name, yours, load) in [
+        ("found in buffers, %", percent(theirs.hit_ratio), percent(ours.hit_ratio)),
+        ("read share of bytes, %", percent(theirs.read_share), percent(ours.read_share)),
+    ] {
+        let _ = writeln!(out, "{name:<28}{yours:>12.2}{load:>12.2}");
+    }
+    if theirs.block_read_us.is_some() || ours.block_read_us.is_some() {
+        let us = |time: Option<f64>| time.map_or_else(|| "not timed".to_owned(), |time| format!("{time:.0}"));
+        let (yours, load) = (us(theirs.block_read_us), us(ours.block_read_us));
+        let _ = writeln!(out, "{:<28}{yours:>12}{load:>12}", "block read, us");
+    }
+    for note in &likeness.theirs.notes {
+        let _ = writeln!(out, "note: {note}");
+    }
+    out
+}

@@ -7,6 +7,7 @@ mod held_out;
 mod journal;
 mod load;
 mod prepare;
+mod seek;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -282,12 +283,15 @@ fn carry_out(
     let bench =
         Bench { plan, work, place: &place, program, method, block_bytes: loaded.block_bytes, metrics: request.metrics.as_ref() };
     let mut lanes: Vec<Lane<'_>> = prepared.measured.iter().zip(grounds).map(|(arm, ground)| Lane { arm, ground }).collect();
+    let sought = seek::find(&bench, &mut lanes, &done, progress)?;
+    let arms = sought.apply(&prepared.measured);
+    let mut lanes: Vec<Lane<'_>> = arms.iter().zip(lanes).map(|(arm, lane)| Lane { arm, ground: lane.ground }).collect();
     let done = run_all(&bench, &mut lanes, &order, (journal, done), &mut estimate, progress)?;
     let held = held_out::measure(&bench, &mut lanes, done.len(), &estimate, progress)?;
     lanes.into_iter().try_for_each(|lane| lane.ground.remove())?;
     let order = order.get(..done.len()).unwrap_or(&order);
-    let record = conclude::plan_record(plan, order, &prepared.measured, &loaded, method);
-    let mut notes = Vec::new();
+    let record = conclude::plan_record(plan, order, &arms, &loaded, method);
+    let mut notes = sought.notes;
     if before > 0 {
         notes.push(format!("resumed: {before} runs were done before, on a database loaded the same way"));
     }
@@ -306,10 +310,11 @@ fn carry_out(
         database_bytes: loaded.database_bytes,
         buffers_bytes: loaded.buffers_bytes,
     };
-    let paths = conclude::results_by_arm(plan, &prepared.measured, &prepared.skipped, &done, common);
+    let paths = conclude::results_by_arm(plan, &arms, &prepared.skipped, &done, common);
     let times = (started_utc, progress.elapsed());
     let mut comparison = conclude(paths, record, environment, notes, plan.dnfs_share_min, times);
     comparison.tunings = conclude::tunings_record(plan);
+    comparison.curve = sought.curve;
     comparison.predictions = held_out::predictions(&comparison, held, common);
     (comparison.rehearsal, comparison.rehearsal_note) = rehearsal(prepared);
     Ok(comparison)

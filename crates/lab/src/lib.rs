@@ -38,6 +38,7 @@ mod proof;
 mod pulse;
 mod restore;
 mod run;
+mod search;
 mod stage;
 mod storage;
 mod summary;

@@ -24,6 +24,18 @@ pub(crate) const LABEL_BYTES_MAX: usize = 32;
 /// Most users a search for a load may try; the database's connections are sized for it.
 pub(crate) const SEARCH_USERS_MAX: u32 = 256;
 
+/// Probes of one number of users: three halve the interval of one nearly, more would not end.
+pub(crate) const PROBE_REPEATS_MAX: usize = 3;
+
+/// Seconds measured by one probe: the fewest from which an interval can be computed.
+pub(crate) const PROBE_SECONDS: u64 = 10;
+
+/// Seconds dropped before a probe: the database is warm from the probe before.
+pub(crate) const PROBE_WARMUP_SECONDS: u64 = 2;
+
+/// Number of the first probe's logs, above that of any run.
+pub(crate) const PROBE_SEQUENCE: u32 = 100_000;
+
 /// Longest measured interval of one run: one day.
 pub(crate) const SECONDS_MAX: u64 = 86_400;
 

@@ -180,7 +180,7 @@ impl Bench<'_> {
 }
 
 /// Options of the driver that an arm's load model and tuning ask for.
-fn driver_options(plan: &Plan, arm: &Arm) -> Vec<String> {
+pub(crate) fn driver_options(plan: &Plan, arm: &Arm) -> Vec<String> {
     let mut words = Tuning::arguments(&plan.tuning_of(arm).orders);
     let load = &arm.load;
     let model = (load.model != "closed").then(|| load.model.clone());

@@ -207,7 +207,8 @@ impl<'a, E> Curve<'a, E> {
 
     /// Orders at `high` by orders at `low`, and the half-width of that ratio.
     fn gain(&self, low: u32, high: u32) -> (f64, f64) {
-        let of = |users: u32| self.point(users).map_or((0.0, 0.0), |point| (point.oets_per_minute(), point.ci95().unwrap_or(0.0)));
+        let of =
+            |users: u32| self.point(users).map_or((0.0, 0.0), |point| (point.oets_per_minute(), point.ci95().unwrap_or(0.0)));
         let ((less, less_half), (more, more_half)) = (of(low), of(high));
         if less <= 0.0 || more <= 0.0 {
             return (if more > 0.0 { f64::INFINITY } else { 0.0 }, 0.0);

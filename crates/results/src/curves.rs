@@ -27,6 +27,9 @@ pub struct CurvePoint {
     pub response_p90_ms: f64,
     /// 99th percentile.
     pub response_p99_ms: f64,
+    /// Share of the host's processors that was busy, by anybody, 0 to 1.
+    #[serde(default)]
+    pub host_busy_share: Option<f64>,
     /// Whether this load was then held for the comparison.
     #[serde(default)]
     pub chosen: bool,

@@ -96,6 +96,8 @@ pub(crate) fn results_by_arm(
             results.push(summary::skipped(arm, reason));
             continue;
         }
+        // As it was run: with the load that was found for it.
+        let arm = measured.iter().find(|other| other.id == arm.id).unwrap_or(arm);
         let mine = done.iter().filter(|(place, ..)| measured.get(*place).is_some_and(|other| other.id == arm.id)).cloned();
         let (runs, records): (Vec<Run>, Vec<OrdersRun>) = mine.map(|(_, run, record)| (run, record)).unzip();
         results.push(summary::measured(arm, runs, &records, common));

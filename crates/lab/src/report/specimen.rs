@@ -407,6 +407,7 @@ fn curve(chance: &mut Chance) -> Vec<CurvePoint> {
                 response_p50_ms: p50,
                 response_p90_ms: p50 * (1.7 + n / 22.0),
                 response_p99_ms: p50 * 4.2,
+                host_busy_share: Some((n / (n + 2.0)).min(1.0)),
                 chosen: users == 8,
             });
         }

@@ -5,6 +5,7 @@ use results::compare::PathResult;
 
 use crate::paths::StoragePath;
 use crate::plan::Arm;
+use crate::summary::Common;
 
 /// Reads come from the medium: no cache of a kernel of ours can answer them.
 pub(crate) const DIRECT: &str = "direct";
@@ -12,8 +13,11 @@ pub(crate) const DIRECT: &str = "direct";
 pub(crate) const CACHED: &str = "cached";
 
 /// The class of an arm, and why, in one clause.
-pub(crate) fn class_of(arm: &Arm) -> (&'static str, &'static str) {
+pub(crate) fn class_of(arm: &Arm, page_cache_bytes: Option<u64>) -> (&'static str, &'static str) {
     let own = arm.path.target.is_none();
+    if page_cache_bytes.is_some() && arm.medium.is_none() && (own || arm.path.kind != StoragePath::Dnfs) {
+        return (DIRECT, "a memory control group holds the page cache small, and the restored state was dropped from it");
+    }
     match (arm.medium.is_some(), arm.path.kind, own) {
         (true, ..) => (DIRECT, "a modelled medium delays every read, whatever this host has in its page cache"),
         (false, StoragePath::Dnfs, true) => {
@@ -28,10 +32,10 @@ pub(crate) fn class_of(arm: &Arm) -> (&'static str, &'static str) {
 }
 
 /// How an arm's reads are cached, in a sentence.
-pub(crate) fn words(arm: &Arm, buffers_bytes: u64, database_bytes: u64) -> String {
-    let (_, below) = class_of(arm);
-    let (buffers, database) = (buffers_bytes >> 20, database_bytes >> 20);
-    let warm = if arm.medium.is_some() { "" } else { "; the restored state was just written, so much of it is warm" };
+pub(crate) fn words(arm: &Arm, common: &Common) -> String {
+    let (class, below) = class_of(arm, common.page_cache_bytes);
+    let (buffers, database) = (common.buffers_bytes >> 20, common.database_bytes >> 20);
+    let warm = if class == DIRECT { "" } else { "; the restored state was just written, so much of it is warm" };
     format!("{buffers} MiB of database buffers for a database of {database} MiB; below them {below}{warm}")
 }
 
@@ -78,9 +82,9 @@ mod tests {
     #[test]
     fn a_modelled_medium_makes_every_path_direct() {
         let mut arm = Arm::own(StoragePath::Local, 1);
-        assert_eq!(class_of(&arm).0, CACHED);
+        assert_eq!(class_of(&arm, None).0, CACHED);
+        assert_eq!(class_of(&arm, Some(64 << 20)).0, DIRECT);
         arm.medium = Some("fc15k".into());
-        assert_eq!(class_of(&arm).0, DIRECT);
-        assert!(!words(&arm, 1 << 28, 1 << 30).contains("warm"));
+        assert_eq!(class_of(&arm, None).0, DIRECT);
     }
 }

@@ -103,6 +103,7 @@ pub fn compare(request: &Request, watcher: &mut dyn FnMut(&Line)) -> Result<Comp
     for gone in workdir::sweep_stale(&request.work_base) {
         progress.step(&format!("removed {}, left by a comparison that was killed", gone.display()));
     }
+    crate::cgroup::sweep();
     for target in &prepared.targets {
         let runs = request.plan.repeats as usize * prepared.measured.len();
         progress.step(target_words(target, &request.plan, &prepared, runs).trim_end());
@@ -309,6 +310,7 @@ fn carry_out(
         cpu_count: environment.cpu_count,
         database_bytes: loaded.database_bytes,
         buffers_bytes: loaded.buffers_bytes,
+        page_cache_bytes: plan.page_cache_bytes,
     };
     let paths = conclude::results_by_arm(plan, &arms, &prepared.skipped, &done, common);
     let times = (started_utc, progress.elapsed());
@@ -360,6 +362,7 @@ fn run_all(
         progress.run_of(index + 1, order.len());
         let turn = Turn { arm, sequence, round, order: run_order(bench.plan, arm, round)? };
         let (run, record) = bench.run(turn, ground, progress)?;
+        progress.step(&format!("{}: {} orders per minute in round {round}", arm.id, summary::grouped(run.oets_per_minute)));
         journal.append(place, &run, &record)?;
         done.push((place, run, record));
         let taken = begin.elapsed();

@@ -19,6 +19,7 @@ pub mod record;
 pub mod report;
 
 mod caching;
+mod cgroup;
 mod client_activity;
 mod driver;
 mod error;

@@ -49,6 +49,8 @@ pub struct Plan {
     pub budget: Duration,
     /// `shared_buffers` as a share of the loaded database.
     pub buffers_share: f64,
+    /// Most page cache in bytes that the database, and each filer of ours, may keep; not limited when absent.
+    pub page_cache_bytes: Option<u64>,
     /// Least share of the first path's OETs that `dnfs` must reach, if that is a gate.
     pub dnfs_share_min: Option<f64>,
     /// A first look, not a measurement.
@@ -78,6 +80,8 @@ pub struct Overrides {
     pub warmup_seconds: Option<u64>,
     /// `--repeats`.
     pub repeats: Option<u32>,
+    /// `--page-cache`, MiB.
+    pub page_cache_mib: Option<u64>,
     /// `--budget`.
     pub budget: Option<String>,
     /// `--seed`.
@@ -147,6 +151,7 @@ struct RunsSection {
 #[serde(deny_unknown_fields)]
 struct DatabaseSection {
     buffers_share: f64,
+    page_cache_mib: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -215,6 +220,7 @@ impl Plan {
             repeats: overrides.repeats.unwrap_or(file.runs.repeats),
             budget: parse_duration(&budget)?,
             buffers_share: file.database.buffers_share,
+            page_cache_bytes: overrides.page_cache_mib.or(file.database.page_cache_mib).map(|mib| mib.min(1 << 30) << 20),
             dnfs_share_min: file.gates.dnfs_share_of_first_min.filter(|_| !overrides.no_gates),
             quick: overrides.quick,
         };
@@ -474,7 +480,7 @@ mod tests {
         let names: Vec<&str> = plan.arms.iter().map(|arm| arm.id.as_str()).collect();
         assert_eq!(names, ["local untuned", "local tuned", "dnfs:new untuned", "dnfs:new tuned"]);
         assert!(plan.arms.iter().all(|arm| arm.medium.as_deref() == Some("fc15k") && arm.load == Load::users(5)));
-        assert!(plan.tuning_of(&plan.arms[1]).database.contains_key("max_wal_size"));
+        assert!(plan.tuning_of(&plan.arms[1]).database.contains_key("wal_buffers"));
     }
 
     #[test]

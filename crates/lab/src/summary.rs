@@ -26,6 +26,8 @@ pub(crate) struct Common {
     pub(crate) database_bytes: u64,
     /// `shared_buffers` in bytes.
     pub(crate) buffers_bytes: u64,
+    /// Most page cache of the database and of each filer of ours; not limited when absent.
+    pub(crate) page_cache_bytes: Option<u64>,
 }
 
 /// An arm that was not run.
@@ -91,8 +93,8 @@ pub(crate) fn measured(arm: &Arm, mut runs: Vec<Run>, records: &[OrdersRun], com
         io: Some(io),
         load: Some(load_words(records)),
         layout: Some(layout(arm)),
-        caching: Some(caching::words(arm, common.buffers_bytes, common.database_bytes)),
-        caching_class: Some(caching::class_of(arm).0.to_owned()),
+        caching: Some(caching::words(arm, &common)),
+        caching_class: Some(caching::class_of(arm, common.page_cache_bytes).0.to_owned()),
         read_probe: runs.iter().find_map(|run| run.probe.clone()),
         users: records.first().map(|record| record.users),
         proof,

@@ -148,6 +148,15 @@ pub(crate) fn reflink(from: &File, to: &File) -> io::Result<()> {
     check(unsafe { libc::ioctl(to.as_raw_fd(), libc::FICLONE, from.as_raw_fd()) })
 }
 
+/// Has the kernel drop the cached pages of a file, as far as they are clean.
+pub(crate) fn forget_pages(file: &File) -> io::Result<()> {
+    // SAFETY: the descriptor is open; an offset and a length of 0 mean the whole file.
+    match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
 /// Writes everything of the file system that holds `directory` to its device.
 ///
 /// Durability: when it returns, all data and metadata written before are on the device.

@@ -159,6 +159,65 @@ fn ctrl_c_while_measuring_over_dnfs_leaves_nothing() {
     }
 }
 
+/// Longer tests run at night only.
+fn at_night() -> bool {
+    std::env::var("MILLRACE_E2E_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).is_some_and(|seeds: u32| seeds > 2)
+}
+
+#[test]
+fn interrupted_comparison_goes_on_with_its_finished_runs() {
+    if !at_night() || !postgres_is_here() {
+        return;
+    }
+    let place = Place::new();
+    let plan = ["--path", "local:a", "--path", "local:b", "--warehouses", "1", "--users", "2", "--seconds", "2", "--warmup", "1"];
+    let plan = [&plan[..], &["--repeats", "1", "--no-gates"]].concat();
+    let mut child = place.compare(&plan).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = child.id();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.by_ref().any(|line| line.contains("run 2 of 2, local:b: starting")), "never came to the second run");
+    support::succeed(Command::new("kill").args(["-INT", &pid.to_string()]));
+    let rest: Vec<String> = lines.collect();
+    assert_eq!(child.wait().unwrap().code(), Some(2), "{rest:?}");
+    assert!(rest.iter().any(|line| line.contains("go on with --resume")), "{rest:?}");
+    place.assert_nothing_left(pid);
+
+    let resume = |words: &[&str]| {
+        let mut command = millrace();
+        command.arg("compare").args(words).arg("--work").arg(place.work()).arg("--resume").arg(place.out());
+        command.output().unwrap()
+    };
+    refused(&resume(&["--path", "local:a", "--users", "3"]), "another plan", "resume with the plan");
+    let output = resume(&plan);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let record: Comparison = serde_json::from_str(&std::fs::read_to_string(place.out().join("results.json")).unwrap()).unwrap();
+    assert_eq!(record.plan.order, ["local:a", "local:b"]);
+    assert!(record.notes.iter().any(|note| note.starts_with("resumed: 1 runs")), "{:?}", record.notes);
+    assert!(!place.out().join("runs.jsonl").exists());
+}
+
+#[test]
+fn paths_on_one_modelled_medium_are_probed_alike_and_wait_for_it() {
+    if !at_night() || !postgres_is_here() {
+        return;
+    }
+    preload_library();
+    let place = Place::new();
+    let plan = ["--paths", "local,dnfs", "--medium", "fc15k,spindles=80", "--layout", "split", "--warehouses", "1", "--quick"];
+    let output = place.compare(&plan).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let record: Comparison = serde_json::from_str(&std::fs::read_to_string(place.out().join("results.json")).unwrap()).unwrap();
+    let times: Vec<f64> = record.paths.iter().map(|path| path.read_probe.as_ref().unwrap().medium_read_us.unwrap()).collect();
+    assert!(times[0] > 3_000.0 && (times[0] - times[1]).abs() / times[0] < 0.05, "{times:?}");
+    for path in &record.paths {
+        assert_eq!((path.caching_class.as_deref(), path.layout_name.as_deref()), (Some("direct"), Some("split")));
+        assert!(path.block_read_us.as_ref().unwrap().mean > 3_000.0, "reads did not wait for the medium");
+        assert!(path.runs[0].medium.as_ref().unwrap().reads > 100);
+    }
+    assert!(record.notes.iter().any(|note| note.contains("quick look")), "{:?}", record.notes);
+    place.assert_nothing_left(0);
+}
+
 #[test]
 fn nonsense_is_refused_before_anything_is_made() {
     let place = Place::new();

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::cgroup;
 use crate::compare::Request;
 use crate::error::LabError;
 use crate::ground::{self, Facts, check_reachable};
@@ -42,6 +43,12 @@ pub(crate) fn prepare(request: &Request) -> Result<Prepared, LabError> {
         return Err(LabError::Missing {
             what: format!("measure any of the paths asked for: {}", reasons.join("; ")),
             hint: "millrace doctor shows what can be measured here".to_owned(),
+        });
+    }
+    if plan.page_cache_bytes.is_some() && !cgroup::available() {
+        return Err(LabError::Missing {
+            what: "hold the page cache small: no memory control group can be made here".to_owned(),
+            hint: "run as root on a host with cgroups, or leave --page-cache out: results are then labelled cached".to_owned(),
         });
     }
     let target_needs = (plan.database_bytes() + RUN_GROWTH_BYTES) / 10 * 11;

@@ -25,10 +25,8 @@ struct Home {
 impl MemoryGroup {
     /// Makes a group whose processes have `bytes` of memory together, page cache included.
     pub(crate) fn make(name: &str, bytes: u64) -> Result<Self, LabError> {
-        let home = home().ok_or_else(|| LabError::Missing {
-            what: "hold the page cache small: no memory control group can be made here".to_owned(),
-            hint: "run as root on a host with cgroups, or leave --page-cache out: results are then labelled cached".to_owned(),
-        })?;
+        let missing = || std::io::Error::from(std::io::ErrorKind::Unsupported);
+        let home = home().ok_or_else(missing).map_err(LabError::file("make a control group below", "/sys/fs/cgroup"))?;
         let path = home.directory.join(format!("{PREFIX}{}-{name}", std::process::id()));
         fs::create_dir(&path).map_err(LabError::file("make the control group", &path))?;
         let group = Self { path };
@@ -83,7 +81,7 @@ fn home() -> Option<Home> {
     }
     let first = root.join("memory");
     (first.join("memory.limit_in_bytes").exists() && writable(&first))
-        .then(|| Home { directory: first, limit: "memory.limit_in_bytes" })
+        .then_some(Home { directory: first, limit: "memory.limit_in_bytes" })
 }
 
 /// Waits until the kernel has forgotten the pages of every file below `root`, which were written and synced: what follows

@@ -281,8 +281,8 @@ fn carry_out(
     environment.database_settings.clone_from(&loaded.settings);
 
     let method = if environment.store.reflink { Method::Reflink } else { Method::Copy };
-    let bench =
-        Bench { plan, work, place: &place, program, method, block_bytes: loaded.block_bytes, metrics: request.metrics.as_ref() };
+    let (block_bytes, buffers_bytes, metrics) = (loaded.block_bytes, loaded.buffers_bytes, request.metrics.as_ref());
+    let bench = Bench { plan, work, place: &place, program, method, block_bytes, buffers_bytes, metrics };
     let mut lanes: Vec<Lane<'_>> = prepared.measured.iter().zip(grounds).map(|(arm, ground)| Lane { arm, ground }).collect();
     let sought = seek::find(&bench, &mut lanes, &done, progress)?;
     let arms = sought.apply(&prepared.measured);

@@ -166,6 +166,14 @@ impl Ground {
         }
     }
 
+    /// Drops the copy from this host's page cache, as far as it is there.
+    pub(crate) fn forget_pages(&self) -> Result<(), LabError> {
+        match self {
+            Self::Host(host) | Self::Filer(host) => crate::cgroup::forget_pages(host.root()),
+            Self::Export(_) => Ok(()),
+        }
+    }
+
     /// Removes the copy after a run.
     pub(crate) fn clear(&mut self) -> Result<(), LabError> {
         match self {

@@ -12,6 +12,16 @@ pub(crate) const USERS_MAX: u32 = 1_000;
 /// Most runs on one path: beyond that the interval hardly shrinks.
 pub(crate) const REPEATS_MAX: u32 = 50;
 
+/// Memory of the database beside its buffers and sessions, where its page cache is held small: the server's own
+/// processes and shared structures.
+pub(crate) const DATABASE_OWN_BYTES: u64 = 96 << 20;
+
+/// Memory of one session there: catalog caches and plans of the statements of the load, and room to sort.
+pub(crate) const SESSION_OWN_BYTES: u64 = 6 << 20;
+
+/// Memory of a filer there: 12 MiB with 64 connections, and as much for replies under way.
+pub(crate) const FILER_OWN_BYTES: u64 = 32 << 20;
+
 /// Most arms of one comparison: with three runs of a minute each that is five hours.
 pub(crate) const ARMS_MAX: usize = 100;
 

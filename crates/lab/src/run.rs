@@ -32,6 +32,8 @@ pub(crate) struct Bench<'a> {
     pub(crate) program: PathBuf,
     pub(crate) method: Method,
     pub(crate) block_bytes: u64,
+    /// `shared_buffers` of the database.
+    pub(crate) buffers_bytes: u64,
     /// Where the storage tells its own latency.
     pub(crate) metrics: Option<&'a Source>,
 }
@@ -68,6 +70,9 @@ impl Bench<'_> {
         ground.restore(&self.work.path("master").join(DATA), self.method, &self.place.user, &mut |bytes| {
             progress.bytes(bytes);
         })?;
+        if self.plan.page_cache_bytes.is_some() {
+            ground.forget_pages()?;
+        }
         steps.done("restore");
 
         if turn.arm.medium.is_some() && turn.round == 1 {

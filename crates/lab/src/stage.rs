@@ -7,10 +7,11 @@ use dnfs::activity::Activity;
 use dnfs::mount::Observer;
 use results::compare::{CpuTime, DatabaseCounters, ProcedureCount};
 
+use crate::cgroup::MemoryGroup;
 use crate::driver::{Driver, Mark};
 use crate::error::LabError;
 use crate::ground::{Ground, Mounting, Part};
-use crate::limits::WAIT_SAMPLE_EVERY;
+use crate::limits::{DATABASE_OWN_BYTES, FILER_OWN_BYTES, SESSION_OWN_BYTES, WAIT_SAMPLE_EVERY};
 use crate::postgres::cluster::Server;
 use crate::procfs::{self, HostCpu};
 use crate::proof::Witness;
@@ -45,6 +46,8 @@ pub(crate) struct Stage {
     storage: Storage,
     observers: Vec<(Part, Observer)>,
     witness: Witness,
+    /// Hold the memory of the processes above; dropped after them.
+    _groups: Vec<MemoryGroup>,
 }
 
 impl Stage {
@@ -63,7 +66,8 @@ impl Stage {
             Ground::Filer(_) => Witness::FilerReads,
             Ground::Export(_) => Witness::ClientReads,
         };
-        Ok(Self { server, storage, observers, witness })
+        let groups = hold_memory(bench, turn.order.users, &server, &storage)?;
+        Ok(Self { server, storage, observers, witness, _groups: groups })
     }
 
     /// The database.
@@ -177,10 +181,33 @@ impl Stage {
 
     /// Clean stop of everything, the database first; exit codes must be 0.
     pub(crate) fn stop(self) -> Result<(), LabError> {
-        let Self { server, storage, .. } = self;
+        let Self { server, storage, _groups: groups, .. } = self;
         server.stop()?;
-        storage.stop()
+        storage.stop()?;
+        drop(groups);
+        Ok(())
     }
+}
+
+/// Holds what database and filers may keep in the page cache, when the plan asks for it.
+fn hold_memory(bench: &Bench<'_>, users: u32, server: &Server, storage: &Storage) -> Result<Vec<MemoryGroup>, LabError> {
+    let Some(cache) = bench.plan.page_cache_bytes else { return Ok(Vec::new()) };
+    let database = bench.buffers_bytes + DATABASE_OWN_BYTES + u64::from(users) * SESSION_OWN_BYTES + cache;
+    let group = MemoryGroup::make("database", database)?;
+    for pid in procfs::tree(server.pid()) {
+        // One that ended meanwhile needs no holding.
+        let held = group.add(pid);
+        if pid == server.pid() {
+            held?;
+        }
+    }
+    let mut groups = vec![group];
+    for (part, filer) in &storage.filers {
+        let group = MemoryGroup::make(&format!("filer-{}", part.name()), FILER_OWN_BYTES + cache)?;
+        group.add(filer.pid())?;
+        groups.push(group);
+    }
+    Ok(groups)
 }
 
 /// The shared state of the clients of a database that has started.

@@ -64,6 +64,9 @@ pub(crate) struct Args {
     /// Start no further round that would end later than this: 90s, 12m, 1h
     #[arg(long, value_name = "TIME")]
     budget: Option<String>,
+    /// Hold what the database and our filers may keep in the page cache, by memory control groups (root)
+    #[arg(long, value_name = "MIB")]
+    page_cache: Option<u64>,
     /// Seed of the first round
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -170,6 +173,7 @@ fn overrides(args: &Args) -> Overrides {
         seconds: args.seconds,
         warmup_seconds: args.warmup,
         repeats: args.repeats,
+        page_cache_mib: args.page_cache,
         budget: args.budget.clone(),
         seed: args.seed,
         no_gates: args.no_gates,

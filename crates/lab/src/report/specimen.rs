@@ -134,14 +134,7 @@ fn path(kind: Kind, medium: Option<&str>, size: Size, chance: &mut Chance) -> Pa
         response_ms: responses(8_000.0 / kind.orders_per_s),
         block_read_us: Some(BlockReadUs { mean: kind.read_us, ..BlockReadUs::default() }),
         read_latency: (kind.path == "dnfs").then(|| spread(kind.read_us, chance)),
-        slot_use: (kind.path == "dnfs").then_some(SlotUse {
-            wait_s: 0.5,
-            slots: 64,
-            mean: 1.8,
-            max: 9,
-            waits: 0,
-            calls: 812_004,
-        }),
+        slot_use: (kind.path == "dnfs").then(slots),
         cpu: Some(cpu),
         checks: Some(Checks { passed: 12, failed: 0, failures: Vec::new() }),
         bottleneck: Some(bottleneck(kind)),
@@ -283,6 +276,10 @@ fn responses(mean: f64) -> BTreeMap<String, ResponseMs> {
         all.into_iter().map(|(name, factor, count)| (name.into(), of(factor, count))).collect();
     map.insert("stock_level".into(), of(0.28, 6_253));
     map
+}
+
+fn slots() -> SlotUse {
+    SlotUse { slots: 64, mean: 1.8, max: 9, calls: 812_004, ..SlotUse::default() }
 }
 
 /// Reads around `mean`, in buckets of a quarter of a doubling, with a second hump of slow ones.

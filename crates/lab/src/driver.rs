@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::error::LabError;
 use crate::interrupt;
-use crate::limits::DRIVER_GRACE;
+use crate::limits::{DRIVER_GRACE, SECONDS_MAX};
 use crate::process::{Launch, Process, describe};
 
 /// The load's programs and the database they talk to.
@@ -44,12 +44,18 @@ pub(crate) enum Mark {
     Measured,
 }
 
+/// A second of the load: how many have gone since it began, and the orders in it.
+pub(crate) type Second = (u64, u64);
+
 /// A driver at work.
 pub(crate) struct Driver {
     process: Process,
     lines: Receiver<String>,
     record: PathBuf,
     log: PathBuf,
+    /// Seconds that are over, with the orders in each; and the last line about them.
+    seconds: Vec<Second>,
+    told: Second,
     written: String,
     end: Instant,
 }
@@ -99,7 +105,7 @@ impl Orders<'_> {
         let mut command = self.command("run");
         command.args(["-c", &order.users.to_string(), "-j", &order.threads.to_string()]);
         command.args(["-T", &order.seconds.to_string(), "--warmup", &order.warmup_seconds.to_string()]);
-        command.args(["--seed", &order.seed.to_string(), "--marks", "--json"]).arg(&record);
+        command.args(["--seed", &order.seed.to_string(), "--marks", "--progress", "--json"]).arg(&record);
         command.args(options);
         let mut launch = Launch::new("the driver", command, log.clone());
         launch.pipe_stderr = true;
@@ -108,7 +114,7 @@ impl Orders<'_> {
         let lines = stderr_lines(&mut process);
         let planned = Duration::from_secs(order.seconds + order.warmup_seconds);
         let end = Instant::now() + planned + DRIVER_GRACE;
-        Ok(Driver { process, lines, record, log, written: String::new(), end })
+        Ok(Driver { process, lines, record, log, seconds: Vec::new(), told: (0, 0), written: String::new(), end })
     }
 
     /// Checks the consistency conditions after a run. A failed condition is a result, not
@@ -148,6 +154,22 @@ impl Driver {
         self.process.pid()
     }
 
+    /// Seconds that were told since the last call: seconds since the load began, orders in each.
+    pub(crate) fn take_seconds(&mut self) -> Vec<Second> {
+        std::mem::take(&mut self.seconds)
+    }
+
+    /// Takes a line of progress, if it is one, for the seconds since the one before.
+    fn note_second(&mut self, line: &str) {
+        let Some((second, orders)) = read_tick(line) else { return };
+        let (last, before) = self.told;
+        let gone = second.saturating_sub(last);
+        let each = orders.saturating_sub(before).checked_div(gone).unwrap_or(0);
+        // A busy host may skip a line: the orders are spread over the seconds it stands for.
+        self.seconds.extend((last + 1..=second.min(last + SECONDS_MAX)).map(|second| (second, each)));
+        self.told = (second, orders);
+    }
+
     /// The next mark, or `None` after `pause`: time for a sample. The driver's other lines
     /// are kept for its log.
     pub(crate) fn next_mark(&mut self, pause: Duration) -> Result<Option<Mark>, LabError> {
@@ -163,6 +185,7 @@ impl Driver {
                     "measuring" => return Ok(Some(Mark::Measuring)),
                     "measured" => return Ok(Some(Mark::Measured)),
                     other => {
+                        self.note_second(other);
                         self.written += other;
                         self.written.push('\n');
                     }
@@ -198,6 +221,14 @@ impl Driver {
         let _ = append(&self.log, &self.written);
         self.process.failure(outcome)
     }
+}
+
+/// Seconds since the load began and orders until then, from a line of `orders run --progress`.
+fn read_tick(line: &str) -> Option<(u64, u64)> {
+    let mut words = line.split_whitespace();
+    let second = words.next()?.parse().ok()?;
+    let orders = words.nth(1)?.parse().ok()?;
+    (words.next()? == "orders").then_some((second, orders))
 }
 
 /// Reads the record of `orders check --json`: each condition under `checks`.
@@ -247,6 +278,14 @@ fn append(log: &Path, text: &str) -> Result<(), LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_of_progress_are_told_from_the_others() {
+        assert_eq!(read_tick("   12 s       8123 orders  0 connections lost  second 3: 5 transactions"), Some((12, 8123)));
+        for other in ["", "measuring", "millrace: 3 s", "12 s 8 rows loaded", "note: fsync=off: an acknowledged order"] {
+            assert_eq!(read_tick(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn failed_conditions_are_counted_and_kept() {

@@ -12,6 +12,7 @@ pub mod clock;
 pub mod compare;
 pub mod diff;
 pub mod doctor;
+pub mod live;
 pub mod plan;
 pub mod predict;
 pub mod probe;
@@ -50,4 +51,4 @@ mod workdir;
 
 pub use error::LabError;
 pub use paths::StoragePath;
-pub use progress::Line;
+pub use progress::{Line, News};

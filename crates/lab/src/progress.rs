@@ -2,15 +2,40 @@
 
 use std::time::{Duration, Instant};
 
+use crate::driver::Second;
+
 /// One line of progress.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Line {
+    /// What kind of news it is.
+    pub news: News,
     /// Time since the start.
     pub elapsed: Duration,
     /// Estimated time to the end.
     pub left: Option<Duration>,
     /// What is happening.
     pub text: String,
+}
+
+/// What a [`Line`] brings.
+#[derive(Debug, Clone, PartialEq)]
+pub enum News {
+    /// A step began or went on: worth a line anywhere.
+    Step,
+    /// A second of the load is over: for who redraws.
+    Second {
+        /// Seconds since the load began, its warm-up included.
+        second: u64,
+        /// New orders committed in it.
+        orders: u64,
+    },
+    /// A run has ended.
+    Run {
+        /// Name of its arm.
+        arm: String,
+        /// What it gave.
+        oets_per_minute: f64,
+    },
 }
 
 /// Keeps the clock and the estimate of a comparison.
@@ -85,12 +110,28 @@ impl<'a> Progress<'a> {
         }
     }
 
+    /// Seconds of the load that are over: seconds since it began, orders in each.
+    pub(crate) fn seconds(&mut self, seconds: &[Second]) {
+        for (second, orders) in seconds.iter().copied() {
+            self.pass_on(News::Second { second, orders }, self.step.text.clone());
+        }
+    }
+
+    /// A run has ended.
+    pub(crate) fn run_ended(&mut self, arm: &str, oets_per_minute: f64) {
+        self.pass_on(News::Run { arm: arm.to_owned(), oets_per_minute }, self.step.text.clone());
+    }
+
     fn tell(&mut self, text: String) {
-        let elapsed = self.elapsed();
         self.step.told = Instant::now();
+        self.pass_on(News::Step, text);
+    }
+
+    fn pass_on(&mut self, news: News, text: String) {
+        let elapsed = self.elapsed();
         let left = self.end.map(|end| end.saturating_sub(elapsed));
         let text = format!("{}{text}", self.prefix);
-        (self.watcher)(&Line { elapsed, left, text });
+        (self.watcher)(&Line { news, elapsed, left, text });
     }
 }
 
@@ -107,6 +148,7 @@ impl Line {
 }
 
 /// Minutes and seconds.
+#[must_use]
 pub(crate) fn clock(time: Duration) -> String {
     format!("{}:{:02}", time.as_secs() / 60, time.as_secs() % 60)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use results::compare::{CpuTime, DatabaseCounters, ReadProbe, Run};
 use results::orders_run::OrdersRun;
@@ -15,11 +15,11 @@ use crate::ground::{DATA, Ground};
 use crate::metrics::Source;
 use crate::plan::{Arm, Plan, Tuning};
 use crate::postgres::cluster::ClusterPlace;
-use crate::postgres::counters;
+use crate::postgres::{checkpoints, counters};
 use crate::progress::Progress;
 use crate::proof;
 use crate::restore::Method;
-use crate::stage::{Sample, Stage};
+use crate::stage::{Sample, Stage, database_log};
 use crate::storage::{self, Storage};
 use crate::workdir::{self, WorkDir};
 
@@ -133,12 +133,16 @@ impl Bench<'_> {
         let before = stage.sample(None)?;
         progress.step(&format!("{}: warming up {} s", turn.name(), turn.order.warmup_seconds));
         let mut driver = orders.start(order, &driver_options(self.plan, turn.arm), turn.sequence)?;
-        stage.await_mark(&mut driver, Mark::Measuring, &mut BTreeMap::new())?;
+        let mut warmup = Vec::new();
+        stage.await_mark(&mut driver, Mark::Measuring, &mut BTreeMap::new(), &mut |seconds| {
+            warmup.extend(seconds.iter().map(|(_, orders)| *orders));
+            progress.seconds(seconds);
+        })?;
         let array_before = self.metrics.map(Source::read).transpose()?;
-        let start = stage.sample(Some(&driver))?;
+        let (start, began) = (stage.sample(Some(&driver))?, SystemTime::now());
         progress.step(&format!("{}: measuring {} s", turn.name(), turn.order.seconds));
         let mut waits = BTreeMap::new();
-        stage.await_mark(&mut driver, Mark::Measured, &mut waits)?;
+        stage.await_mark(&mut driver, Mark::Measured, &mut waits, &mut |seconds| progress.seconds(seconds))?;
         let end = stage.sample(Some(&driver))?;
         let array_after = self.metrics.map(Source::read).transpose()?;
         let record = driver.finish()?;
@@ -168,6 +172,8 @@ impl Bench<'_> {
             orders: record.orders,
             oets_per_minute: record.oets_per_minute,
             per_second: record.per_second.clone(),
+            warmup_per_second: warmup,
+            checkpoint_ends_s: checkpoints::ends(&database_log(self.work, turn), began),
             series: record.series.clone(),
             conform: (!record.conform.items.is_empty()).then(|| record.conform.clone()),
             database,
@@ -180,6 +186,7 @@ impl Bench<'_> {
             proof,
             ..Run::default()
         };
+        progress.run_ended(turn.name(), run.oets_per_minute);
         Ok((run, record))
     }
 }

@@ -1,6 +1,7 @@
 //! The processes of one run, the database and whatever serves it, and what is counted there.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use dnfs::activity::Activity;
@@ -8,7 +9,7 @@ use dnfs::mount::Observer;
 use results::compare::{CpuTime, DatabaseCounters, ProcedureCount};
 
 use crate::cgroup::MemoryGroup;
-use crate::driver::{Driver, Mark};
+use crate::driver::{Driver, Mark, Second};
 use crate::error::LabError;
 use crate::ground::{Ground, Mounting, Part};
 use crate::limits::{DATABASE_OWN_BYTES, FILER_OWN_BYTES, SESSION_OWN_BYTES, WAIT_SAMPLE_EVERY};
@@ -18,6 +19,7 @@ use crate::proof::Witness;
 use crate::pulse::Pulse;
 use crate::run::{Bench, Turn};
 use crate::storage::Storage;
+use crate::workdir::WorkDir;
 
 /// Everything that is counted, at one moment.
 pub(crate) struct Sample {
@@ -50,6 +52,11 @@ pub(crate) struct Stage {
     _groups: Vec<MemoryGroup>,
 }
 
+/// The server's log of a run.
+pub(crate) fn database_log(work: &WorkDir, turn: Turn<'_>) -> PathBuf {
+    work.path("logs").join(format!("database-{}-{}.log", turn.sequence, turn.arm.path.kind))
+}
+
 impl Stage {
     /// Starts filers and database on the ground of an arm, with the knobs of its tuning.
     pub(crate) fn start(bench: &Bench<'_>, turn: Turn<'_>, ground: &Ground) -> Result<Self, LabError> {
@@ -58,7 +65,7 @@ impl Stage {
         let knobs: Vec<(String, String)> =
             tuning.database.iter().map(|(name, value)| (name.clone(), value.to_string())).collect();
         let knobs: Vec<(&str, &str)> = knobs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        let log = bench.work.path("logs").join(format!("database-{}-{}.log", turn.sequence, turn.arm.path.kind));
+        let log = database_log(bench.work, turn);
         let server = bench.place.start(&storage.prefix, &ground.data(), &knobs, log)?;
         let observers = observe(bench, &storage.mountings)?;
         let witness = match ground {
@@ -161,9 +168,12 @@ impl Stage {
         driver: &mut Driver,
         awaited: Mark,
         waits: &mut BTreeMap<String, u64>,
+        told: &mut dyn FnMut(&[Second]),
     ) -> Result<(), LabError> {
         loop {
-            match driver.next_mark(WAIT_SAMPLE_EVERY)? {
+            let mark = driver.next_mark(WAIT_SAMPLE_EVERY)?;
+            told(&driver.take_seconds());
+            match mark {
                 Some(mark) if mark == awaited => return Ok(()),
                 Some(_) => {}
                 None => {

@@ -162,9 +162,9 @@ impl<'a> Prober<'a> {
         let mut driver = orders.start(order, &driver_options(self.bench.plan, self.arm), PROBE_SEQUENCE + self.probes)?;
         self.probes += 1;
         let waits = &mut BTreeMap::new();
-        self.stage.await_mark(&mut driver, Mark::Measuring, waits)?;
+        self.stage.await_mark(&mut driver, Mark::Measuring, waits, &mut |_| {})?;
         let before = procfs::host_cpu();
-        self.stage.await_mark(&mut driver, Mark::Measured, waits)?;
+        self.stage.await_mark(&mut driver, Mark::Measured, waits, &mut |_| {})?;
         let after = procfs::host_cpu();
         let record = driver.finish()?;
         let seconds: Vec<f64> = record.per_second.iter().map(|orders| *orders as f64 * 60.0).collect();

@@ -8,7 +8,7 @@ use super::scale::Scale;
 use super::section::{Section, Table, arm_cell, facet_heading};
 use super::svg::{Svg, both};
 use super::view::{Arm, View};
-use super::words::{figure, grouped, micros};
+use super::words::{escape, figure, grouped, micros};
 
 const LEAD: &str = "Time of one block read. A curve shows how the reads of an arm spread (time runs in doublings, so equal areas \
     are equal numbers of reads); a vertical line is a mean. Where only the database's sums are known, there is a mean and no curve.";
@@ -115,8 +115,21 @@ fn overlay(width: f64, arms: &[&Arm<'_>]) -> Svg {
     svg
 }
 
+/// What the storage says of itself, and what a paced probe found before the runs.
+fn besides(arm: &Arm<'_>) -> String {
+    let mut words = Vec::new();
+    if let Some(array) = &arm.result.array_latency {
+        words.push(format!("{}: {}", escape(&array.source), micros(array.mean_us)));
+    }
+    if let Some(probe) = arm.result.read_probe.as_ref().filter(|probe| probe.reads > 0) {
+        let medium = probe.medium_read_us.map_or_else(String::new, |us| format!(", of it the medium {}", micros(us)));
+        words.push(format!("paced probe {} ± {}{medium}", micros(probe.read_us), micros(1.96 * probe.error_us)));
+    }
+    words.join("; ")
+}
+
 fn table(view: &View<'_>) -> Table {
-    let heads = ["arm", "mean", "p50", "p90", "p99", "p99.9", "reads timed", "in flight, mean", "<timed by"];
+    let heads = ["arm", "mean", "p50", "p90", "p99", "p99.9", "reads timed", "in flight, mean", "<timed by", "<besides"];
     let mut table = Table::new("Block reads", &heads);
     for arm in &view.arms {
         let Some(mean) = mean(arm) else { continue };
@@ -140,6 +153,7 @@ fn table(view: &View<'_>) -> Table {
             spread.map_or_else(|| "–".to_owned(), |spread| grouped(spread.count as f64)),
             arm.result.io.as_ref().map_or_else(|| "–".to_owned(), |io| figure(io.in_flight_mean)),
             timed_by.to_owned(),
+            besides(arm),
         ]);
     }
     table

@@ -92,6 +92,10 @@ fn below(arm: &Arm<'_>, comparison: &Comparison, filer_cost: Option<String>) -> 
         facts.push(format!("{} on {}", store.file_system, store.device));
     }
     facts.push(arm.result.medium.as_ref().map_or_else(|| "no medium modelled".to_owned(), |medium| format!("medium {medium}")));
+    let counted: Vec<_> = arm.result.runs.iter().filter_map(|run| run.medium.as_ref()).collect();
+    if let Some(busiest) = counted.iter().max_by(|a, b| a.read_us.total_cmp(&b.read_us)) {
+        facts.push(format!("model: read {}, flush {}", micros(busiest.read_us), micros(busiest.flush_us)));
+    }
     layers.push(Layer { name: "Medium".to_owned(), facts, kind: "below" });
     layers
 }

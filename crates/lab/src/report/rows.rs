@@ -92,7 +92,7 @@ fn draw_row(svg: &mut Svg, frame: &Frame, scale: &Scale, row: &Row, top: f64) {
         svg.whisker((scale.at(low.max(0.0)), scale.at(high)), middle);
     }
     if svg.narrow() {
-        svg.text("label", (frame.left, top + LINE - 4.0), &cut(&row.label, 26));
+        svg.text("label", (frame.left + 5.0, top + LINE - 4.0), &cut(&row.label, 26));
         svg.text("value end", (svg.width - 2.0, top + LINE - 4.0), &cut(&row.text, 26));
     } else {
         let base = middle + 5.0;

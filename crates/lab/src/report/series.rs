@@ -71,7 +71,7 @@ fn draw(width: f64, arm: &Arm<'_>, span: Span) -> Svg {
         let title = format!("{}, run {}: mean {} orders per second", arm.name, run.sequence, figure(mean(&run.per_second)));
         let at = |second: f64| x.scale.at(second - warm + 0.5);
         line(&mut svg, &class, &title, &groups_of(&values, groups), at, &y.scale);
-        for end in &run.checkpoint_ends_s {
+        for end in run.checkpoint_ends_s.iter().filter(|end| (-warm..=span.to).contains(*end)) {
             let at = x.scale.at(*end);
             svg.line("checkpoint", (at, top), (at, bottom));
             svg.path(

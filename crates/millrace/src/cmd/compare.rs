@@ -1,5 +1,7 @@
 //! `millrace compare`: the main job, the same database on several storage paths.
 
+mod screen;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -7,6 +9,7 @@ use anyhow::Context as _;
 use lab::compare::{Request, compare, dry_run, exit_code};
 use lab::plan::{Overrides, Plan};
 use lab::{LabError, report};
+use screen::Screen;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -148,7 +151,8 @@ fn carry_out(args: &Args, program: PathBuf) -> Result<ExitCode, LabError> {
         print!("{}", dry_run(&request)?);
         return Ok(ExitCode::SUCCESS);
     }
-    let comparison = compare(&request, &mut |line| eprintln!("{}", line.render()))?;
+    let mut screen = Screen::new();
+    let comparison = compare(&request, &mut |line| screen.show(line))?;
     if args.json {
         print!("{}", report::json(&comparison)?);
     } else {

@@ -101,7 +101,9 @@ pub(super) fn alike(options: &RunOptions, mode: &str) -> BTreeMap<String, String
             add("--queue", queue_limit.to_string());
         }
     }
-    add("--connections", options.connections.to_string());
+    if options.connections != options.model.connections_for(options.users) {
+        add("--connections", options.connections.to_string());
+    }
     add("--terminals", options.terminals.name().to_owned());
     add("--active-warehouses", options.active_warehouses.map_or_else(|| "all".to_owned(), |count| count.to_string()));
     add("--deliveries", if options.deferred_deliveries { "deferred" } else { "direct" }.to_owned());

@@ -72,6 +72,9 @@ fn mariadb_loads_runs_and_checks_and_answers_as_postgresql_does_in_both_modes() 
     let (code, report) = check(&dsn, &["--after-run", "--ack-log", acks.to_str().unwrap()]);
     assert_eq!((failed(&report), code, &report["acknowledged"]["missing"]), (vec![], Some(0), &Value::from(0)));
     damage_is_found(&mariadb);
+    let outcomes = succeed(millrace().args(["orders", "check", "--isolation", "--db", &dsn]));
+    assert!(outcomes.contains("9 passed, 0 failed"), "{outcomes}");
+    assert_eq!(failed(&check(&dsn, &["--after-run"]).1), Vec::<u64>::new());
 }
 
 /// Damage to each condition, and its repair: all twelve are found broken, then whole.

@@ -53,5 +53,7 @@ fn statements_and_stored_functions_answer_the_same_and_leave_the_same_rows() {
     let record: serde_json::Value = serde_json::from_str(&succeed(millrace().args(run))).unwrap();
     assert_eq!(record["mode"], "functions");
     assert!(record["orders"].as_u64().unwrap() > 20, "{record}");
+    let outcomes = succeed(millrace().args(["orders", "check", "--isolation", "--db", &dsn]));
+    assert!(outcomes.contains("9 passed, 0 failed"), "{outcomes}");
     succeed(millrace().args(["orders", "check", "--after-run", "--db", &dsn]));
 }

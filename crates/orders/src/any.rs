@@ -1,11 +1,12 @@
 //! The database that a DSN names.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use crate::checks::{AcknowledgedOrder, CheckOutcome};
 use crate::database::{Config, Copier, Database, DeliveryAnswer, Failure, Mode, NewOrderAnswer, Room, Terminal, Unfinished};
 use crate::error::OrdersError;
 use crate::inputs::{DeliveryInput, NewOrderInput, OrderStatusInput, PaymentInput, StockLevelInput};
+use crate::isolation::Stepwise;
 use crate::mysql::{MySql, MySqlCopier, MySqlTerminal};
 use crate::postgres::{Postgres, PostgresCopier, PostgresTerminal};
 use crate::rows::Unit;
@@ -173,6 +174,32 @@ impl Terminal for AnyTerminal {
 
     async fn stock_level(&mut self, input: &StockLevelInput) -> Result<u32, Failure> {
         inside!(self, terminal => terminal.stock_level(input).await)
+    }
+}
+
+impl Stepwise for AnyTerminal {
+    async fn open_new_order(&mut self, input: &NewOrderInput) -> Result<NewOrderAnswer, Failure> {
+        inside!(self, terminal => terminal.open_new_order(input).await)
+    }
+
+    async fn open_delivery(&mut self, input: &DeliveryInput) -> Result<DeliveryAnswer, Failure> {
+        inside!(self, terminal => terminal.open_delivery(input).await)
+    }
+
+    async fn end(&mut self, commit: bool) -> Result<(), Failure> {
+        inside!(self, terminal => terminal.end(commit).await)
+    }
+
+    async fn number(&mut self, text: &str) -> Result<i64, Failure> {
+        inside!(self, terminal => terminal.number(text).await)
+    }
+
+    async fn change(&mut self, text: &str) -> Result<(), Failure> {
+        inside!(self, terminal => terminal.change(text).await)
+    }
+
+    async fn twice(&mut self, text: &str, apart: Duration) -> Result<[i64; 2], Failure> {
+        inside!(self, terminal => terminal.twice(text, apart).await)
     }
 }
 

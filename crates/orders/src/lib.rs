@@ -18,6 +18,7 @@ pub mod database;
 pub mod driver;
 pub mod error;
 pub mod inputs;
+pub mod isolation;
 pub mod like;
 pub mod limits;
 pub mod loader;

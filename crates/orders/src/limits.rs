@@ -37,6 +37,11 @@ pub const COPY_CHUNK_BYTES: usize = 256 * 1024;
 pub const LOAD_CORE_S_PER_WAREHOUSE: f64 = 5.0;
 /// Bytes that a load needs beside its tables: write-ahead log and the sorts of the indexes.
 pub const LOAD_BESIDE_BYTES: u64 = 1 << 30;
+/// Milliseconds after which a statement of an isolation test counts as waiting: long against any
+/// statement of these, short against a user's patience.
+pub const ISOLATION_BLOCKED_MS: u64 = 500;
+/// Seconds in which a statement of an isolation test that need not wait must have answered.
+pub const ISOLATION_ANSWER_S: u64 = 10;
 /// Acknowledged orders in one list of keys, where the database takes no arrays.
 pub const ACK_IN_LIST_ROWS: usize = 1_000;
 /// Acknowledged orders looked up by one statement.

@@ -3,7 +3,8 @@
 //! Each piece takes its values as text: numbers where the driver sends statements, names of
 //! parameters in the stored procedures. So both modes have one text. Rows are locked in one order
 //! (stock by key, customer, district, warehouse; Delivery takes its turn first). Values are numbers
-//! and names made of our own syllables; nothing from outside reaches a text.
+//! and names made of our own syllables; nothing from outside reaches a text. A query inside SET locks
+//! what it reads, `SELECT … INTO` reads a snapshot: where nothing may wait, it is the latter.
 
 use std::fmt::Display;
 
@@ -88,10 +89,10 @@ pub(super) fn show_order(warehouse: impl Display, district: impl Display, custom
 /// Puts into `@c` the customer at position ceil(n/2) of those of a name, sorted by first name.
 pub(super) fn choose_by_name(warehouse: impl Display, district: impl Display, name: impl Display) -> String {
     format!(
-        "SET @c = (SELECT c_id FROM (
+        "SELECT c_id INTO @c FROM (
             SELECT c_id, ROW_NUMBER() OVER (ORDER BY c_first, c_id) AS nth, COUNT(*) OVER () AS names FROM customer
              WHERE c_w_id = {warehouse} AND c_d_id = {district} AND c_last = {name}) AS named
-          WHERE nth = (names + 1) DIV 2)"
+          WHERE nth = (names + 1) DIV 2"
     )
 }
 
@@ -144,8 +145,8 @@ pub(super) const BEGIN_READING: [&str; 2] =
 pub(super) fn show_status(warehouse: impl Display, district: impl Display) -> Vec<String> {
     vec![
         format!(
-            "SET @o = (SELECT o_id FROM orders WHERE o_w_id = {warehouse} AND o_d_id = {district} AND o_c_id = @c
-              ORDER BY o_id DESC LIMIT 1)"
+            "SELECT o_id INTO @o FROM orders WHERE o_w_id = {warehouse} AND o_d_id = {district} AND o_c_id = @c
+              ORDER BY o_id DESC LIMIT 1"
         ),
         format!(
             "SELECT c_id, c_first, c_middle, c_last, c_balance, o_id, o_entry_d, o_carrier_id, o_ol_cnt

@@ -1,11 +1,14 @@
 //! A terminal's session on MariaDB or MySQL: one text for each transaction, statements or a call.
 
+use std::time::Duration;
+
 use mysql_async::prelude::{FromValue, Queryable};
 use mysql_async::{Conn, DriverError, Error, Row};
 
 use crate::database::{DeliveryAnswer, Failure, Mode, NewOrderAnswer, Terminal};
 use crate::error::OrdersError;
 use crate::inputs::{CustomerKey, DeliveryInput, NewOrderInput, OrderStatusInput, PaymentInput, StockLevelInput};
+use crate::isolation::Stepwise;
 use crate::money::order_total_cents;
 use crate::random::{DISTRICTS, last_name};
 
@@ -93,8 +96,9 @@ impl MySqlTerminal {
     }
 }
 
-impl Terminal for MySqlTerminal {
-    async fn new_order(&mut self, input: &NewOrderInput) -> Result<NewOrderAnswer, Failure> {
+impl MySqlTerminal {
+    /// New-Order; in the statement mode all but its end.
+    async fn enter(&mut self, input: &NewOrderInput) -> Result<NewOrderAnswer, Failure> {
         const WHAT: &str = "New-Order";
         let text = self.new_order_text(input);
         let sets = self.ask(WHAT, &text).await?;
@@ -112,20 +116,76 @@ impl Terminal for MySqlTerminal {
             taken += 1;
         }
         let committed = taken == input.lines.len();
-        if self.mode == Mode::Statements {
-            let end = if committed { "COMMIT" } else { "ROLLBACK" };
-            self.ask(WHAT, end).await?;
-        } else if let Some(said) = sets.last().and_then(|rows| rows.first())
+        if self.mode == Mode::Functions
+            && let Some(said) = sets.last().and_then(|rows| rows.first())
             && read::<i32>(WHAT, said, 0)? != i32::from(committed)
         {
             return Err(unexpected(WHAT, format!("{taken} lines, but committed = {}", !committed)));
         }
         if !committed && !input.has_unused_item() {
+            self.end(false).await?;
             return Err(unexpected(WHAT, format!("{taken} lines of {} were taken", input.lines.len())));
         }
         let (warehouse_tax, district_tax): (i64, i64) = (read(WHAT, head, 1)?, read(WHAT, head, 2)?);
         let total_cents = order_total_cents(amount_cents, read(WHAT, head, 3)?, warehouse_tax, district_tax);
         Ok(NewOrderAnswer { order: read(WHAT, head, 0)?, committed, total_cents })
+    }
+
+    fn delivery_parts(warehouse: u32, carrier: u32) -> Vec<String> {
+        let mut parts = vec![statements::BEGIN.to_owned()];
+        parts.extend(statements::take_turn(warehouse));
+        parts.extend((1..=DISTRICTS).flat_map(|district| statements::deliver(warehouse, district, carrier)));
+        parts
+    }
+}
+
+impl Stepwise for MySqlTerminal {
+    async fn open_new_order(&mut self, input: &NewOrderInput) -> Result<NewOrderAnswer, Failure> {
+        if self.mode == Mode::Functions {
+            return Err(unexpected("New-Order", "a stored procedure does not stop before its end".to_owned()));
+        }
+        self.enter(input).await
+    }
+
+    async fn open_delivery(&mut self, input: &DeliveryInput) -> Result<DeliveryAnswer, Failure> {
+        const WHAT: &str = "Delivery";
+        let mut parts = Self::delivery_parts(input.warehouse, input.carrier);
+        parts.push("SELECT @districts".to_owned());
+        Ok(DeliveryAnswer { delivered: one(WHAT, &self.ask(WHAT, &parts.join(";")).await?)? })
+    }
+
+    async fn end(&mut self, commit: bool) -> Result<(), Failure> {
+        self.ask("ending a transaction", if commit { "COMMIT" } else { "ROLLBACK" }).await.map(|_| ())
+    }
+
+    async fn number(&mut self, text: &str) -> Result<i64, Failure> {
+        const WHAT: &str = "reading beside a transaction";
+        let sets = self.ask(WHAT, text).await?;
+        let row = sets.first().and_then(|rows| rows.first()).ok_or_else(|| unexpected(WHAT, "no row".to_owned()))?;
+        read(WHAT, row, 0)
+    }
+
+    async fn change(&mut self, text: &str) -> Result<(), Failure> {
+        self.ask("a change beside a transaction", text).await.map(|_| ())
+    }
+
+    async fn twice(&mut self, text: &str, apart: Duration) -> Result<[i64; 2], Failure> {
+        self.ask("Order-Status", &statements::BEGIN_READING.join(";")).await?;
+        let first = self.number(text).await?;
+        tokio::time::sleep(apart).await;
+        let again = self.number(text).await?;
+        self.end(true).await?;
+        Ok([first, again])
+    }
+}
+
+impl Terminal for MySqlTerminal {
+    async fn new_order(&mut self, input: &NewOrderInput) -> Result<NewOrderAnswer, Failure> {
+        let answer = self.enter(input).await?;
+        if self.mode == Mode::Statements {
+            self.end(answer.committed).await?;
+        }
+        Ok(answer)
     }
 
     async fn payment(&mut self, input: &PaymentInput) -> Result<(), Failure> {
@@ -174,9 +234,7 @@ impl Terminal for MySqlTerminal {
         const WHAT: &str = "Delivery";
         let DeliveryInput { warehouse, carrier } = *input;
         let text = self.text("delivery", &[warehouse.to_string(), carrier.to_string()], || {
-            let mut parts = vec![statements::BEGIN.to_owned()];
-            parts.extend(statements::take_turn(warehouse));
-            parts.extend((1..=DISTRICTS).flat_map(|district| statements::deliver(warehouse, district, carrier)));
+            let mut parts = Self::delivery_parts(warehouse, carrier);
             parts.push("COMMIT".to_owned());
             parts.push("SELECT @districts".to_owned());
             parts

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use orders::checks::CheckReport;
+use orders::isolation::IsolationOutcome;
 use orders::driver::Event;
 use orders::loader::{LoadPlan, LoadReport, Progress};
 use results::orders_run::{Conform, OrdersRun, TransactionRecord, Transactions};
@@ -211,6 +212,21 @@ pub(super) fn loaded(report: &LoadReport) -> String {
         report.jobs,
         report.seed
     )
+}
+
+/// The result of the isolation tests.
+pub(super) fn isolation_table(outcomes: &[IsolationOutcome]) -> String {
+    let mut out = String::new();
+    for outcome in outcomes {
+        let verdict = if outcome.passed { "ok" } else { "FAILED" };
+        let _ = writeln!(out, "{}  {verdict:<7} {}", outcome.clause, outcome.name);
+        if let Some(found) = &outcome.found {
+            let _ = writeln!(out, "                 {found}");
+        }
+    }
+    let passed = outcomes.iter().filter(|outcome| outcome.passed).count();
+    let _ = writeln!(out, "{passed} passed, {} failed", outcomes.len() - passed);
+    out
 }
 
 /// The result of the checks.

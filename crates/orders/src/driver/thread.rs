@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tokio::task::{JoinSet, LocalSet, spawn_local};
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::task::{JoinSet, spawn_local};
 
 use super::desk::Desk;
 use super::release::release;
@@ -22,14 +23,16 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Runs the share of thread number `thread` to its end; `None` when the run never started.
 pub(super) fn run<D: Database>(database: &D, shared: &Arc<Shared>, thread: u32) -> Option<Measure> {
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    // Sessions are tasks of the runtime itself: a set of local tasks on top would cost a look at the
+    // sockets each time one is woken.
+    let runtime = match Builder::new_current_thread().enable_all().build_local(LocalOptions::default()) {
         Ok(runtime) => runtime,
         Err(error) => {
             shared.fail(OrdersError::Thread { what: format!("a thread of the driver: {error}") });
             return None;
         }
     };
-    runtime.block_on(LocalSet::new().run_until(drive(database, shared, thread)))
+    runtime.block_on(drive(database, shared, thread))
 }
 
 async fn drive<D: Database>(database: &D, shared: &Arc<Shared>, thread: u32) -> Option<Measure> {

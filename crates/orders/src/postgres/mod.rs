@@ -10,13 +10,14 @@ mod copy;
 mod functions;
 mod nodes;
 mod schema;
+mod socket;
 mod statements;
 mod terminal;
 
 use std::time::Duration;
 
 use tokio_postgres::config::Host;
-use tokio_postgres::{Client, NoTls, Statement};
+use tokio_postgres::{Client, Statement};
 
 use crate::checks::{AcknowledgedOrder, CheckOutcome};
 use crate::database::{Config, Database, Mode, Room, SCHEMA, SCHEMA_VERSION, Unfinished};
@@ -96,13 +97,10 @@ impl Postgres {
         let connect_error = |source| OrdersError::Connect { server: self.description(), source };
         // The DSN's connect_timeout ends with the socket's; a server that hangs may still not answer.
         let limit = Duration::from_secs(2 * CONNECT_S);
-        let connected = tokio::time::timeout(limit, self.config.connect(NoTls)).await;
+        let connected = tokio::time::timeout(limit, socket::connect(&self.config)).await;
         let connected =
             connected.map_err(|_| OrdersError::ConnectTimeout { server: self.description(), seconds: limit.as_secs() })?;
-        let (client, connection) = connected.map_err(connect_error)?;
-        // The task ends with the connection; what ended it reaches the pending requests.
-        tokio::spawn(connection);
-        Ok(client)
+        connected.map_err(connect_error)
     }
 
     /// Opens a session for the tables of the load.

@@ -2,13 +2,17 @@
 
 use results::compare::{Comparison, PathResult, PathStatus};
 
+use super::view::name;
+use super::words::limit;
 use crate::predict;
 use crate::summary::{grouped, interval_words};
 
 /// The whole terminal report: heading, verdict, table, proofs, notes.
 #[must_use]
 pub fn render(comparison: &Comparison) -> String {
-    let mut text = format!("{}\n\n{}\n\n", comparison.rehearsal_note, comparison.verdict);
+    let note = &comparison.rehearsal_note;
+    let mut text = if note.is_empty() { String::new() } else { format!("{note}\n\n") };
+    text += &format!("{}\n\n", comparison.verdict);
     text += &columns(&rows(comparison));
     text.push('\n');
     for path in &comparison.paths {
@@ -78,7 +82,7 @@ fn rows(comparison: &Comparison) -> Vec<Vec<String>> {
         .to_vec(),
     ];
     for path in comparison.paths.iter().filter(|path| path.status != PathStatus::Skipped) {
-        let against = comparison.against_first.iter().find(|line| line.path == path.name);
+        let against = comparison.against_first.iter().find(|line| line.path == name(path));
         let response = path.response_ms.get("new_order").cloned().unwrap_or_default();
         let owner = |name: &str| {
             let owners = path.cpu.as_ref().map(|cpu| &cpu.by_owner);
@@ -86,7 +90,7 @@ fn rows(comparison: &Comparison) -> Vec<Vec<String>> {
         };
         let io = path.io.clone().unwrap_or_default();
         rows.push(vec![
-            path.name.clone(),
+            name(path).to_owned(),
             path.oets_per_minute.as_ref().map_or_else(|| "-".to_owned(), interval_words),
             against.map_or_else(|| "1".to_owned(), |line| format!("{:.2}", line.oets_ratio)),
             format!("{:.1}", response.p50),
@@ -108,14 +112,15 @@ fn rows(comparison: &Comparison) -> Vec<Vec<String>> {
     rows
 }
 
-/// Lines below the table about one path.
+/// Lines below the table about one arm.
 fn details(path: &PathResult) -> String {
-    let reason = path.reason.as_deref().unwrap_or_default();
+    let (arm, reason) = (name(path), path.reason.as_deref().unwrap_or_default());
     match path.status {
-        PathStatus::Skipped => format!("{}: skipped: {reason}\n", path.name),
-        PathStatus::NotValid => format!("{}: NOT VALID: {reason}\n", path.name),
+        PathStatus::Skipped => format!("{arm}: skipped: {reason}\n"),
+        PathStatus::NotValid => format!("{arm}: NOT VALID: {reason}\n"),
         PathStatus::Measured => path.bottleneck.as_ref().map_or_else(String::new, |bottleneck| {
-            format!("{}: limited by {} ({}); next: {}\n", path.arm, bottleneck.kind, bottleneck.evidence, bottleneck.next)
+            let next = if bottleneck.next.is_empty() { String::new() } else { format!("; next: {}", bottleneck.next) };
+            format!("{arm}: limited by {} ({}){next}\n", limit(&bottleneck.kind), bottleneck.evidence)
         }),
     }
 }

@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Behind a modelled medium: is throughput what the requests in flight and the medium's latency say, and what does waiting cost?
+
+usage: bench/medium.py --programs DIR [--medium SPEC] [--depths 1,8,…] [--seconds N] [--json FILE]
+
+Starts `millrace serve --medium SPEC` on a file of 64 MiB and reads 8 KiB at random with so many calls in flight on one
+connection, each depth once forwards and once backwards. For each depth it prints the reads a second, what the depth over
+the model's own mean latency would give, their ratio, and the CPU of the thread that holds replies, per second and per
+reply. Where the ratio falls below 0.95 the CPUs no longer carry it; the CPU of filer and client is printed beside.
+"""
+
+import argparse
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--programs", required=True, help="folder of the built millrace")
+    parser.add_argument("--medium", default="spindles=80,service_ms=8,placement=any")
+    parser.add_argument("--depths", default="1,8,20,40,80,160")
+    parser.add_argument("--seconds", default="4")
+    parser.add_argument("--json", help="write every figure to this file")
+    return parser.parse_args()
+
+
+class Filer:
+    def __init__(self, millrace, folder, medium):
+        export = os.path.join(folder, "export")
+        os.mkdir(export)
+        with open(os.path.join(export, "f"), "wb") as file:
+            file.write(os.urandom(1 << 20) * 64)
+        self.admin = os.path.join(folder, "admin.sock")
+        command = [millrace, "serve", export, "--state", os.path.join(folder, "state"), "--admin", self.admin, "--json"]
+        command += ["--listen", "127.0.0.1:0", "--no-root-squash", "--medium", medium]
+        self.child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.url = json.loads(self.child.stdout.readline())["nfs"].replace("/vol?", "/vol/f?")
+
+    def counters(self):
+        with socket.socket(socket.AF_UNIX) as door:
+            door.connect(self.admin)
+            door.sendall(b'{"op":"stats"}\n')
+            return json.loads(door.makefile().readline())["medium"]
+
+    def cpu_s(self, thread=None):
+        """CPU of the process' threads, or of those of this name (schedstat: first field, in ns)."""
+        total = 0
+        for task in os.listdir(f"/proc/{self.child.pid}/task"):
+            place = f"/proc/{self.child.pid}/task/{task}"
+            try:
+                with open(f"{place}/comm") as comm, open(f"{place}/schedstat") as stat:
+                    if thread in (None, comm.read().strip()):
+                        total += int(stat.read().split()[0]) / 1e9
+            except FileNotFoundError:
+                pass  # a connection's thread that has just ended
+        return total
+
+    def stop(self):
+        self.child.terminate()
+        self.child.wait(20)
+
+
+def measure(filer, millrace, depth, seconds):
+    before, cpu, held = filer.counters(), filer.cpu_s(), filer.cpu_s("medium")
+    command = [millrace, "nfs", "bench", filer.url, "--depth", str(depth), "--seconds", seconds, "--json"]
+    bench = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    after = filer.counters()
+    reads = after["reads"] - before["reads"]
+    model_ms = (after["read_ns"] - before["read_ns"]) / reads / 1e6
+    expected = depth / model_ms * 1e3
+    return {
+        "depth": depth,
+        "iops": bench["iops"],
+        "model_ms": model_ms,
+        "expected_iops": expected,
+        "ratio": bench["iops"] / expected,
+        "p50_us": bench["p50_us"],
+        "p99_us": bench["p99_us"],
+        "held_cpu_percent": (filer.cpu_s("medium") - held) / bench["seconds"] * 100,
+        "held_cpu_us_per_reply": (filer.cpu_s("medium") - held) / reads * 1e6,
+        "filer_cpu_percent": (filer.cpu_s() - cpu) / bench["seconds"] * 100,
+        "client_cpu_percent": bench["client_cpu_us_per_op"] * bench["iops"] / 1e4,
+    }
+
+
+def main():
+    given = arguments()
+    millrace = os.path.join(given.programs, "millrace")
+    depths = [int(depth) for depth in given.depths.split(",")]
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="millrace-medium-") as folder:
+        filer = Filer(millrace, folder, given.medium)
+        try:
+            print(f"medium {given.medium}; load of the host {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs")
+            print("depth     IOPS  expected  ratio  model ms  p50 ms  p99 ms  holding CPU      filer  client")
+            for depth in depths + depths[::-1]:
+                row = measure(filer, millrace, depth, given.seconds)
+                rows.append(row)
+                print(
+                    "{depth:5} {iops:8.0f}  {expected_iops:8.0f}  {ratio:5.3f}  {model_ms:8.2f}".format(**row),
+                    "{:7.2f} {:7.2f}".format(row["p50_us"] / 1e3, row["p99_us"] / 1e3),
+                    "{held_cpu_percent:5.1f} % {held_cpu_us_per_reply:4.1f} us {filer_cpu_percent:5.0f} % {client_cpu_percent:5.0f} %".format(
+                        **row
+                    ),
+                    flush=True,
+                )
+        finally:
+            filer.stop()
+    if given.json:
+        with open(given.json, "w") as file:
+            json.dump({"medium": given.medium, "rows": rows}, file, indent=1)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -134,7 +134,7 @@ pub const PROFILES: &[Profile] = &[
         service: Service::Drawn { mean_ms: 0.080, distribution: Distribution::LogNormal { variation: 0.25 } },
         bandwidth_mib_s: 1600.0,
         placement: Placement::Any,
-        nvram: Some(Nvram { size_mib: 64.0, answer_ms: 0.020, drain_mib_s: 1000.0 }),
+        nvram: Some(Nvram { size_mib: 64.0, answer_ms: 0.020, drain_mib_s: 150.0 }),
         ..CUSTOM
     },
     Profile { name: "nvram-array", ..ARRAY },

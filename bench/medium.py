@@ -5,8 +5,8 @@ usage: bench/medium.py --programs DIR [--medium SPEC] [--depths 1,8,…] [--seco
 
 Starts `millrace serve --medium SPEC` on a file of 64 MiB and reads 8 KiB at random with so many calls in flight on one
 connection, each depth once forwards and once backwards. For each depth it prints the reads a second, what the depth over
-the model's own mean latency would give, their ratio, and the CPU of the thread that holds replies, per second and per
-reply. Where the ratio falls below 0.95 the CPUs no longer carry it; the CPU of filer and client is printed beside.
+the model's own mean latency would give, their ratio, and the CPU spent on waiting (the thread that holds replies, less what
+it spends on sending them), of one core and per reply. Where the ratio falls below 0.95 the CPUs no longer carry it; the CPU of filer and client is printed beside.
 """
 
 import argparse
@@ -46,18 +46,11 @@ class Filer:
             door.sendall(b'{"op":"stats"}\n')
             return json.loads(door.makefile().readline())["medium"]
 
-    def cpu_s(self, thread=None):
-        """CPU of the process' threads, or of those of this name (schedstat: first field, in ns)."""
-        total = 0
-        for task in os.listdir(f"/proc/{self.child.pid}/task"):
-            place = f"/proc/{self.child.pid}/task/{task}"
-            try:
-                with open(f"{place}/comm") as comm, open(f"{place}/schedstat") as stat:
-                    if thread in (None, comm.read().strip()):
-                        total += int(stat.read().split()[0]) / 1e9
-            except FileNotFoundError:
-                pass  # a connection's thread that has just ended
-        return total
+    def cpu_s(self):
+        """CPU of the process, threads that have ended included (proc(5): fields 14 and 15 of stat)."""
+        with open(f"/proc/{self.child.pid}/stat") as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def stop(self):
         self.child.terminate()
@@ -65,7 +58,7 @@ class Filer:
 
 
 def measure(filer, millrace, depth, seconds):
-    before, cpu, held = filer.counters(), filer.cpu_s(), filer.cpu_s("medium")
+    before, cpu = filer.counters(), filer.cpu_s()
     command = [millrace, "nfs", "bench", filer.url, "--depth", str(depth), "--seconds", seconds, "--json"]
     bench = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     after = filer.counters()
@@ -80,8 +73,8 @@ def measure(filer, millrace, depth, seconds):
         "ratio": bench["iops"] / expected,
         "p50_us": bench["p50_us"],
         "p99_us": bench["p99_us"],
-        "held_cpu_percent": (filer.cpu_s("medium") - held) / bench["seconds"] * 100,
-        "held_cpu_us_per_reply": (filer.cpu_s("medium") - held) / reads * 1e6,
+        "waiting_cpu_percent": (after["waiting_cpu_ns"] - before["waiting_cpu_ns"]) / 1e7 / bench["seconds"],
+        "waiting_cpu_us": (after["waiting_cpu_ns"] - before["waiting_cpu_ns"]) / 1e3 / reads,
         "filer_cpu_percent": (filer.cpu_s() - cpu) / bench["seconds"] * 100,
         "client_cpu_percent": bench["client_cpu_us_per_op"] * bench["iops"] / 1e4,
     }
@@ -96,14 +89,14 @@ def main():
         filer = Filer(millrace, folder, given.medium)
         try:
             print(f"medium {given.medium}; load of the host {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs")
-            print("depth     IOPS  expected  ratio  model ms  p50 ms  p99 ms  holding CPU      filer  client")
+            print("depth     IOPS  expected  ratio  model ms  p50 ms  p99 ms  waiting CPU      filer  client")
             for depth in depths + depths[::-1]:
                 row = measure(filer, millrace, depth, given.seconds)
                 rows.append(row)
                 print(
                     "{depth:5} {iops:8.0f}  {expected_iops:8.0f}  {ratio:5.3f}  {model_ms:8.2f}".format(**row),
                     "{:7.2f} {:7.2f}".format(row["p50_us"] / 1e3, row["p99_us"] / 1e3),
-                    "{held_cpu_percent:5.1f} % {held_cpu_us_per_reply:4.1f} us {filer_cpu_percent:5.0f} % {client_cpu_percent:5.0f} %".format(
+                    "{waiting_cpu_percent:5.1f} % {waiting_cpu_us:4.1f} us {filer_cpu_percent:5.0f} % {client_cpu_percent:5.0f} %".format(
                         **row
                     ),
                     flush=True,

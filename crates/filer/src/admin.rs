@@ -165,11 +165,11 @@ fn stats(server: &Server) -> FilerStats {
         loss_epoch: volume.loss_epoch(),
         procedures: server.filer().stats().procedures(),
         flushes: volume.flushes(),
-        medium: server.filer().medium().map(medium_stats),
+        medium: server.filer().medium().map(|medium| medium_stats(medium, server.held_counts())),
     }
 }
 
-fn medium_stats(medium: &volume::medium::Medium) -> MediumStats {
+fn medium_stats(medium: &volume::medium::Medium, (replies_held, waiting_cpu_ns): (u64, u64)) -> MediumStats {
     let counted = medium.counters();
     MediumStats {
         medium: medium.profile().to_string(),
@@ -184,5 +184,7 @@ fn medium_stats(medium: &volume::medium::Medium) -> MediumStats {
         write_ns: counted.write_ns,
         flush_ns: counted.flush_ns,
         nvram_full: counted.nvram_full,
+        replies_held,
+        waiting_cpu_ns,
     }
 }

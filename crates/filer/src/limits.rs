@@ -40,9 +40,11 @@ pub const SLOW_BYTES_MAX: usize = 16 << 20;
 /// Replies that wait for a modelled medium, in bytes: 8,000 block reads, more than any client has under way. Beyond it,
 /// connections wait with their next reply, and TCP holds their clients back.
 pub const HELD_BYTES_MAX: usize = 64 << 20;
-/// How late a held reply may leave so that others leave with it: a thousandth of a disk's time, and at 10,000 replies a
-/// second it halves the times a thread has to wake.
-pub const HELD_GRAIN: Duration = Duration::from_micros(30);
+/// How much before its time a held reply may leave, because a thread wakes late: by as much, on a virtual machine. Never
+/// more than a part in [`HELD_LEAD_SHARE`] of the wait, so that a fast medium is not made faster.
+pub const HELD_LEAD_MAX: Duration = Duration::from_micros(50);
+/// 50 us are this part of a disk's 8 ms.
+pub const HELD_LEAD_SHARE: u32 = 160;
 
 /// A peer that takes no byte of its replies for so long is dropped: it would hold a thread and its replies for ever.
 pub const SEND_TIMEOUT: Duration = Duration::from_secs(60);

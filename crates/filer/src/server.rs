@@ -63,6 +63,12 @@ impl Server {
         self.started.elapsed()
     }
 
+    /// Replies that waited for the modelled medium, and the CPU that their waiting has cost, in nanoseconds.
+    #[must_use]
+    pub fn held_counts(&self) -> (u64, u64) {
+        self.workers.held_counts()
+    }
+
     /// Connections open now.
     #[must_use]
     pub fn connection_count(&self) -> usize {

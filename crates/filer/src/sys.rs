@@ -91,6 +91,14 @@ pub fn ignore_file_size_signal() {
     let _ = unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
+/// CPU time of this thread so far, in nanoseconds.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a live timespec, and every thread has this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
 /// Has this thread wake from a timed wait when the time is up, and not up to 50 us later so that others can wake with it.
 pub(crate) fn wake_on_time() {
     const SLACK_NS: libc::c_ulong = 1;

@@ -75,6 +75,11 @@ impl Workers {
         self.shared.held.hold(connection, due, record);
     }
 
+    /// Replies held and sent so far, and the CPU that waiting for their time has cost, in nanoseconds.
+    pub(crate) fn held_counts(&self) -> (u64, u64) {
+        self.shared.held.counts()
+    }
+
     /// Takes no more jobs and waits for those it has and for held replies; false when they do not end within `limit`.
     pub(crate) fn finish(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;

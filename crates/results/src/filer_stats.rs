@@ -58,6 +58,12 @@ pub struct MediumStats {
     /// Writes that waited because the NVRAM was full.
     #[serde(default)]
     pub nvram_full: u64,
+    /// Replies that the filer held until the medium was done.
+    #[serde(default)]
+    pub replies_held: u64,
+    /// CPU that this waiting has cost, sending not counted, in nanoseconds.
+    #[serde(default)]
+    pub waiting_cpu_ns: u64,
 }
 
 /// Counters of one procedure.

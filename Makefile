@@ -9,7 +9,7 @@ export RUSTUP_TOOLCHAIN := $(toolchain)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-peers build test compare bench nightly doc clean
+.PHONY: help setup setup-test setup-peers build test compare plans bench nightly doc clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -33,6 +33,9 @@ test: setup-test ## everything that must hold before a change lands
 
 compare: setup build ## the main job: one PostgreSQL on local disk and over Direct NFS
 	$(target_dir)/release/millrace compare $(ARGS)
+
+plans: setup build ## the five reports as plans, then their shapes with figures (hours; ARGS="--quick" for minutes)
+	@scripts/plans $(ARGS)
 
 bench: setup-peers build ## speed against the yardstick, libnfs and Ganesha, as ratios
 	@scripts/bench $(ARGS)

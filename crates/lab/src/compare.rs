@@ -18,6 +18,7 @@ use results::compare::Comparison;
 use crate::diff;
 use crate::driver::RunOrder;
 use crate::error::LabError;
+use crate::experiment;
 use crate::ground::{Facts, Ground};
 use crate::limits::RUN_GROWTH_BYTES;
 use crate::metrics::Source;
@@ -318,6 +319,11 @@ fn carry_out(
     comparison.tunings = conclude::tunings_record(plan);
     comparison.curve = sought.curve;
     comparison.predictions = held_out::predictions(&comparison, held, common);
+    if let Some(ladder) = &plan.ladder {
+        comparison.ladder = experiment::record(ladder, &comparison.paths);
+    }
+    comparison.stands_for.clone_from(&plan.stands_for);
+    comparison.roles.clone_from(&plan.roles);
     (comparison.rehearsal, comparison.rehearsal_note) = rehearsal(prepared);
     Ok(comparison)
 }

@@ -12,12 +12,14 @@ pub mod clock;
 pub mod compare;
 pub mod diff;
 pub mod doctor;
+pub mod experiment;
 pub mod live;
 pub mod plan;
 pub mod predict;
 pub mod probe;
 pub mod record;
 pub mod report;
+pub mod shapes;
 
 mod caching;
 mod cgroup;

@@ -117,6 +117,9 @@ pub(crate) const DATABASE_STOP_MAX: Duration = Duration::from_secs(120);
 /// Longest time for the filer to say it is ready.
 pub(crate) const FILER_START_MAX: Duration = Duration::from_secs(30);
 
+/// Steps of a ladder: each is two arms.
+pub(crate) const LADDER_STEPS_MAX: usize = 12;
+
 /// Longest time for the filer to drain and flush.
 pub(crate) const FILER_STOP_MAX: Duration = Duration::from_secs(60);
 

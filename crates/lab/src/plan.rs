@@ -11,7 +11,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use results::curves::StandsFor;
+
 use crate::error::LabError;
+use crate::experiment::{Ladder, ReportSection, Roles};
 use crate::limits::{
     ARMS_MAX, DATABASE_BASE_BYTES, REPEATS_MAX, RUN_GROWTH_BYTES, SECONDS_MAX, USERS_MAX, WAREHOUSE_BYTES, WAREHOUSES_MAX,
 };
@@ -55,6 +58,12 @@ pub struct Plan {
     pub dnfs_share_min: Option<f64>,
     /// A first look, not a measurement.
     pub quick: bool,
+    /// Steps between two tunings, if the plan has any; their arms are among `arms`.
+    pub ladder: Option<Ladder>,
+    /// The report this plan stands for.
+    pub stands_for: Option<StandsFor>,
+    /// Parts that arms play in checked shapes.
+    pub roles: Roles,
 }
 
 /// Options of the command line that replace what the plan says.
@@ -108,6 +117,10 @@ struct PlanFile {
     arm: Vec<ArmSection>,
     #[serde(default)]
     tuning: BTreeMap<String, Tuning>,
+    ladder: Option<Ladder>,
+    report: Option<ReportSection>,
+    #[serde(default)]
+    shape: Roles,
     load: LoadSection,
     runs: RunsSection,
     database: DatabaseSection,
@@ -207,6 +220,13 @@ impl Plan {
         let arms = arms_of(&file, overrides)?;
         let mut tunings = Tuning::built_in();
         tunings.extend(file.tuning);
+        // A path of the user's own replaces the plan's arms, the ladder's too.
+        let ladder = file.ladder.filter(|_| overrides.paths.is_none());
+        if let Some(ladder) = &ladder {
+            ladder.check(&tunings)?;
+            let rungs = ladder.rungs(&tunings);
+            tunings.extend(rungs.into_iter().map(|rung| (rung.tuning, rung.knobs)));
+        }
         let budget = overrides.budget.clone().unwrap_or(file.runs.budget);
         let plan = Self {
             arms,
@@ -223,6 +243,10 @@ impl Plan {
             page_cache_bytes: overrides.page_cache_mib.or(file.database.page_cache_mib).map(|mib| mib.min(1 << 30) << 20),
             dnfs_share_min: file.gates.dnfs_share_of_first_min.filter(|_| !overrides.no_gates),
             quick: overrides.quick,
+            ladder,
+            stands_for: file.report.map(StandsFor::from),
+            // Of the user's own arms nothing is known.
+            roles: if overrides.paths.is_none() { file.shape } else { Roles::new() },
         };
         plan.check()?;
         Ok(plan)
@@ -258,6 +282,15 @@ impl Plan {
             if !self.tunings.contains_key(&arm.tuning) {
                 let known: Vec<&str> = self.tunings.keys().map(String::as_str).collect();
                 return Err(wrong(format!("tune as \"{}\"", arm.tuning), &format!("this plan knows {}", known.join(", "))));
+            }
+        }
+        for (shape, roles) in &self.roles {
+            for (role, id) in roles {
+                if !self.arms.iter().any(|arm| arm.id == *id) {
+                    let known: Vec<&str> = self.arms.iter().map(|arm| arm.id.as_str()).collect();
+                    let what = format!("give the arm \"{id}\" the part {role} of {shape}");
+                    return Err(wrong(what, &format!("the plan's arms are {}", known.join(", "))));
+                }
             }
         }
         self.tunings.iter().try_for_each(|(name, tuning)| tuning.check(name))
@@ -360,6 +393,15 @@ fn arms_of(file: &PlanFile, overrides: &Overrides) -> Result<Vec<Arm>, LabError>
     if written_out {
         sections.extend(file.arm.iter().cloned());
     }
+    if let Some(ladder) = file.ladder.as_ref().filter(|_| overrides.paths.is_none()) {
+        sections.extend(ladder.rungs(&BTreeMap::new()).into_iter().map(|rung| ArmSection {
+            path: ladder.path.clone(),
+            tuning: Some(rung.tuning),
+            layout: ladder.layout.clone(),
+            medium: ladder.medium.clone(),
+            load: ladder.load.clone(),
+        }));
+    }
     let default = |given: Option<String>, list: &[String]| given.or_else(|| list.first().cloned()).unwrap_or_default();
     let arms = sections.into_iter().map(|section| {
         Ok(Arm {
@@ -371,7 +413,15 @@ fn arms_of(file: &PlanFile, overrides: &Overrides) -> Result<Vec<Arm>, LabError>
             load: default(section.load, &loads).parse()?,
         })
     });
-    let mut arms = arms.collect::<Result<Vec<Arm>, LabError>>()?;
+    let mut all: Vec<Arm> = Vec::new();
+    for arm in arms {
+        let arm: Arm = arm?;
+        // The start of a ladder may be an arm of the plan already.
+        if written_out || file.ladder.is_none() || !all.contains(&arm) {
+            all.push(arm);
+        }
+    }
+    let mut arms = all;
     name_arms(&mut arms);
     Ok(arms)
 }

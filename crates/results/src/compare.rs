@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::curves::{CurvePoint, LadderStep};
+use crate::curves::{CurvePoint, LadderStep, StandsFor};
 use crate::environment::Environment;
 use crate::judgement::{ArrayLatency, FixedLoad, Little, Prediction, ReadLatency, RelativeDifference, SlotUse, Steady, Wire};
 use crate::orders_run::{Conform, SeriesSecond};
@@ -58,6 +58,12 @@ pub struct Comparison {
     /// Steps between two tunings, each alone and added up; empty without a ladder.
     #[serde(default)]
     pub ladder: Vec<LadderStep>,
+    /// The report the plan stands for; absent for a plan of its own.
+    #[serde(default)]
+    pub stands_for: Option<StandsFor>,
+    /// Parts that arms play in checked shapes: `SC1` to `capped` to the name of an arm.
+    #[serde(default)]
+    pub roles: BTreeMap<String, BTreeMap<String, String>>,
     /// What each tuning sets, by its name: knob (`database.work_mem`, `dnfs.slots`) to value with unit.
     #[serde(default)]
     pub tunings: BTreeMap<String, BTreeMap<String, String>>,

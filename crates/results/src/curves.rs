@@ -54,3 +54,16 @@ pub struct LadderStep {
     #[serde(default)]
     pub added_up: Option<MeanInterval>,
 }
+
+/// The report a plan stands for, and how it differs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct StandsFor {
+    /// Name of the report: `TR-3557`.
+    pub report: String,
+    /// Sections and figures, one entry each.
+    #[serde(default)]
+    pub cites: Vec<String>,
+    /// How the plan is smaller than, or unlike, what the report did.
+    #[serde(default)]
+    pub scaled: String,
+}

@@ -108,6 +108,7 @@ pub(crate) fn comparison(seed: u64, size: Size) -> Comparison {
         plan: plan(arms, size),
         environment: environment(),
         paths,
+        ..Comparison::default()
     }
 }
 

@@ -42,6 +42,8 @@ commands! {
     predict => Predict,
     /// Draw the report of a comparison again, or give it as CSV or Markdown
     report => Report,
+    /// The shapes of the reports' figures, looked for in records of comparisons
+    shapes => Shapes,
     /// What this host can measure, what not, and what fixes it
     doctor => Doctor,
 }

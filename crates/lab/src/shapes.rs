@@ -1,0 +1,214 @@
+//! The shapes the reports' figures have, looked for in our records: shown, not shown, or could not be shown and why.
+//!
+//! Today's hosts, databases and caches are others than the reports' (their host had 2 to 8 cores and 2003's disks): ratios
+//! are printed beside theirs, never asserted. A shape is looked for in the comparisons whose plan gives arms its parts.
+
+mod checks;
+mod seen;
+
+use std::fmt;
+
+use results::compare::Comparison;
+
+use checks::SHAPES;
+use seen::Seen;
+
+/// Calls that one write of 64 KiB cost with the limits of the three generations of TR-3322 section 4, oldest first.
+pub type GenerationCalls = [u64; 3];
+
+/// What was found of a shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The figures have it.
+    Shown,
+    /// They do not.
+    NotShown,
+    /// There are no figures.
+    CouldNot,
+}
+
+/// One shape.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shape {
+    /// `SC1` to `SC13`.
+    pub id: &'static str,
+    /// What is to be seen.
+    pub expectation: &'static str,
+    /// What the report found, with its place.
+    pub theirs: &'static str,
+    /// Whether it was seen.
+    pub outcome: Outcome,
+    /// Our figures, or why there are none.
+    pub ours: String,
+    /// When and for which report it was measured; empty when it was not.
+    pub source: String,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Shown => "shown",
+            Self::NotShown => "not shown",
+            Self::CouldNot => "could not be shown",
+        })
+    }
+}
+
+/// Looks for every shape. Of several comparisons that could show one, the last that has figures counts.
+#[must_use]
+pub fn look(comparisons: &[Comparison], generations: Option<GenerationCalls>) -> Vec<Shape> {
+    SHAPES.iter().map(|check| look_for(check, comparisons, generations)).collect()
+}
+
+fn look_for(check: &checks::Check, comparisons: &[Comparison], generations: Option<GenerationCalls>) -> Shape {
+    let mut shape = Shape {
+        id: check.id,
+        expectation: check.expectation,
+        theirs: check.theirs,
+        outcome: Outcome::CouldNot,
+        ours: "no comparison with the arms for it was given".to_owned(),
+        source: String::new(),
+    };
+    if check.id == "SC11" {
+        let Some(calls) = generations else {
+            "it was not counted".clone_into(&mut shape.ours);
+            return shape;
+        };
+        shape.outcome = outcome(calls == [8, 2, 1]);
+        shape.ours = format!("{}, {} and {} calls, counted by our client", calls[0], calls[1], calls[2]);
+        return shape;
+    }
+    for comparison in comparisons {
+        let Some(roles) = comparison.roles.get(check.id) else { continue };
+        match (check.look)(&Seen { comparison, roles }) {
+            Ok((shown, figures)) => {
+                let report = comparison.stands_for.as_ref().map_or("a plan of its own", |stands| stands.report.as_str());
+                shape.outcome = outcome(shown);
+                shape.ours = figures;
+                shape.source = format!("{report}, {}", comparison.started_utc);
+            }
+            Err(why) if shape.outcome == Outcome::CouldNot => shape.ours = why,
+            Err(_) => {}
+        }
+    }
+    shape
+}
+
+const fn outcome(shown: bool) -> Outcome {
+    if shown { Outcome::Shown } else { Outcome::NotShown }
+}
+
+/// The shapes as lines for a terminal.
+#[must_use]
+pub fn table(shapes: &[Shape]) -> String {
+    let mut text = String::new();
+    for shape in shapes {
+        text += &format!("{:<5} {}: {}\n", shape.id, shape.outcome, shape.expectation);
+        text += &format!("      theirs: {}\n      ours:   {}\n", shape.theirs, shape.ours);
+    }
+    let count = |wanted| shapes.iter().filter(|shape| shape.outcome == wanted).count();
+    let (shown, not, none) = (count(Outcome::Shown), count(Outcome::NotShown), count(Outcome::CouldNot));
+    text + &format!("{shown} shown, {not} not shown, {none} could not be shown\n")
+}
+
+/// The shapes as a table in Markdown.
+#[must_use]
+pub fn markdown(shapes: &[Shape]) -> String {
+    let cell = |text: &str| text.replace('|', "\\|").replace('\n', " ");
+    let mut text = "| | Expected | Theirs | Ours | |\n|---|---|---|---|---|\n".to_owned();
+    for shape in shapes {
+        let source = if shape.source.is_empty() { String::new() } else { format!(" ({})", shape.source) };
+        text += &format!(
+            "| {} | {} | {} | {}{} | {} |\n",
+            shape.id,
+            cell(shape.expectation),
+            cell(shape.theirs),
+            cell(&shape.ours),
+            cell(&source),
+            shape.outcome
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use results::compare::{PathResult, PathStatus};
+    use results::curves::LadderStep;
+    use results::statistics::MeanInterval;
+    use std::collections::BTreeMap;
+
+    pub(super) fn arm(id: &str, oets: f64) -> PathResult {
+        PathResult {
+            name: "dnfs".to_owned(),
+            arm: id.to_owned(),
+            status: PathStatus::Measured,
+            oets_per_minute: MeanInterval::of(&[oets]),
+            ..PathResult::default()
+        }
+    }
+
+    pub(super) fn comparison(shape: &str, roles: &[(&str, &str)], paths: Vec<PathResult>) -> Comparison {
+        let roles = roles.iter().map(|(role, arm)| ((*role).to_owned(), (*arm).to_owned())).collect();
+        Comparison { roles: BTreeMap::from([(shape.to_owned(), roles)]), paths, ..Comparison::default() }
+    }
+
+    fn find(shapes: &[Shape], id: &str) -> Shape {
+        shapes.iter().find(|shape| shape.id == id).unwrap().clone()
+    }
+
+    #[test]
+    fn the_reports_own_figures_have_their_shapes() {
+        let generations = [("first", "a"), ("second", "b"), ("third", "c"), ("local", "l")];
+        let paths = vec![arm("a", 40.0), arm("b", 60.0), arm("c", 80.0), arm("l", 100.0)];
+        let releases = [("bound-slow", "k1"), ("bound-fast", "k2"), ("unbound-slow", "d1"), ("unbound-fast", "d2")];
+        let seven = [("k1", 48_209.8), ("k2", 48_299.5), ("d1", 60_924.1), ("d2", 67_286.8)];
+        let depth = [("shallow", "s"), ("deep", "t")];
+        let given = [
+            comparison("SC10", &generations, paths),
+            comparison("SC5", &releases, seven.iter().map(|(id, oets)| arm(id, *oets)).collect()),
+            comparison("SC2", &depth, vec![arm("s", 100.0), arm("t", 225.0)]),
+        ];
+        let shapes = look(&given, Some([8, 2, 1]));
+        assert_eq!(shapes.len(), 13);
+        for id in ["SC2", "SC5", "SC10", "SC11"] {
+            assert_eq!(find(&shapes, id).outcome, Outcome::Shown, "{:?}", find(&shapes, id));
+        }
+        assert!(find(&shapes, "SC5").ours.contains("+10.4 %"), "{}", find(&shapes, "SC5").ours);
+        assert_eq!(find(&look(&[], Some([4, 2, 1])), "SC11").outcome, Outcome::NotShown);
+        assert!(table(&shapes).contains("4 shown, 0 not shown, 9 could not be shown"));
+        assert_eq!(markdown(&shapes).lines().count(), 15);
+    }
+
+    #[test]
+    fn a_skipped_arm_is_named_with_its_reason() {
+        let mut missing = arm("fc", 1.0);
+        missing.status = PathStatus::Skipped;
+        missing.reason = Some("not built yet: Fibre Channel".to_owned());
+        let roles = [("knfs", "knfs"), ("iscsi", "iscsi"), ("fc", "fc")];
+        let given = comparison("SC3", &roles, vec![arm("knfs", 1.0), arm("iscsi", 1.0), missing]);
+        let shape = find(&look(&[given], None), "SC3");
+        assert_eq!(shape.outcome, Outcome::CouldNot);
+        assert!(shape.ours.contains("fc") && shape.ours.contains("not built yet: Fibre Channel"), "{}", shape.ours);
+    }
+
+    #[test]
+    fn the_largest_step_of_a_ladder_is_found_whatever_its_place() {
+        let step = |place, name: &str, alone: f64, sum: f64| LadderStep {
+            arm: "dnfs".to_owned(),
+            place,
+            name: name.to_owned(),
+            alone: MeanInterval::of(&[alone]).filter(|_| place > 0),
+            added_up: MeanInterval::of(&[sum]),
+            ..LadderStep::default()
+        };
+        let mut given = comparison("SC7", &[("start", "start")], vec![arm("start", 1423.0)]);
+        given.ladder = vec![step(0, "start", 0.0, 1423.0), step(1, "direct", 8282.0, 8282.0), step(2, "rest", 1800.0, 10_531.0)];
+        let shape = find(&look(&[given.clone()], None), "SC7");
+        assert_eq!(shape.outcome, Outcome::Shown, "{}", shape.ours);
+        assert!(shape.ours.contains("5.82") && shape.ours.contains("1.27"), "{}", shape.ours);
+        given.ladder[2].alone = MeanInterval::of(&[9000.0]);
+        assert_eq!(find(&look(&[given], None), "SC7").outcome, Outcome::NotShown);
+    }
+}

@@ -1,0 +1,89 @@
+//! What one comparison has to say about the arms that play parts in a shape.
+
+use std::collections::BTreeMap;
+
+use results::compare::{Comparison, PathResult, PathStatus};
+use results::judgement::SlotUse;
+
+/// A comparison and the parts of its arms.
+#[derive(Clone, Copy)]
+pub(super) struct Seen<'a> {
+    pub(super) comparison: &'a Comparison,
+    pub(super) roles: &'a BTreeMap<String, String>,
+}
+
+/// Why a figure is not there.
+pub(super) type Why = String;
+
+impl<'a> Seen<'a> {
+    /// The arm that plays this part, measured and valid.
+    pub(super) fn arm(&self, role: &str) -> Result<&'a PathResult, Why> {
+        let Some(id) = self.roles.get(role) else { return Err(format!("the plan has no arm for \"{role}\"")) };
+        let known = |path: &&PathResult| path.arm == *id || path.arm.is_empty() && path.name == *id;
+        let path = self.comparison.paths.iter().find(known).ok_or_else(|| format!("{id} is not in the record"))?;
+        let reason = path.reason.as_deref().unwrap_or("no reason is recorded");
+        match path.status {
+            PathStatus::Measured => Ok(path),
+            PathStatus::Skipped => Err(format!("{id} was skipped: {reason}")),
+            PathStatus::NotValid => Err(format!("{id} is not valid: {reason}")),
+        }
+    }
+
+    /// OETs per minute.
+    pub(super) fn oets(&self, role: &str) -> Result<f64, Why> {
+        let arm = self.arm(role)?;
+        let mean = arm.oets_per_minute.as_ref().map(|oets| oets.mean).filter(|mean| *mean > 0.0);
+        mean.ok_or_else(|| format!("{} has no OETs", arm.arm))
+    }
+
+    /// Processor seconds of database and driver for 1,000 orders, user and kernel; a filer on this host is not the host
+    /// that the reports measured.
+    pub(super) fn cpu(&self, role: &str) -> Result<(f64, f64), Why> {
+        let arm = self.arm(role)?;
+        let orders: u64 = arm.runs.iter().map(|run| run.orders).sum();
+        let times = arm.runs.iter().flat_map(|run| &run.cpu).filter(|(owner, _)| owner.as_str() != "filer");
+        let (user, sys) = times.fold((0.0, 0.0), |(user, sys), (_, time)| (user + time.user_s, sys + time.sys_s));
+        if orders == 0 || user + sys <= 0.0 {
+            return Err(format!("{} has no processor times", arm.arm));
+        }
+        Ok((user * 1000.0 / orders as f64, sys * 1000.0 / orders as f64))
+    }
+
+    /// Share of the host's processors that database and driver used, percent.
+    pub(super) fn busy_percent(&self, role: &str) -> Result<f64, Why> {
+        let arm = self.arm(role)?;
+        let (user, sys) = self.cpu(role)?;
+        let seconds: f64 = arm.runs.iter().map(|run| run.measured_s).sum();
+        let orders: u64 = arm.runs.iter().map(|run| run.orders).sum();
+        let cpus = self.comparison.environment.cpu_count.max(1) as f64;
+        if seconds <= 0.0 {
+            return Err(format!("{} has no measured time", arm.arm));
+        }
+        Ok((user + sys) * orders as f64 / 1000.0 / (seconds * cpus) * 100.0)
+    }
+
+    /// Mean time of one block read as the database saw it, ms.
+    pub(super) fn block_read_ms(&self, role: &str) -> Result<f64, Why> {
+        let arm = self.arm(role)?;
+        arm.block_read_us.as_ref().map(|time| time.mean / 1e3).ok_or_else(|| format!("{} has no block read times", arm.arm))
+    }
+
+    /// Mean New-Order response, ms.
+    pub(super) fn response_ms(&self, role: &str) -> Result<f64, Why> {
+        let arm = self.arm(role)?;
+        let found = arm.response_ms.iter().find(|(name, _)| name.to_lowercase().replace(['-', '_'], "") == "neworder");
+        found.map(|(_, time)| time.mean).ok_or_else(|| format!("{} has no New-Order responses", arm.arm))
+    }
+
+    /// Slots of our client.
+    pub(super) fn slots(&self, role: &str) -> Result<&'a SlotUse, Why> {
+        let arm = self.arm(role)?;
+        arm.slot_use.as_ref().filter(|slots| slots.slots > 0).ok_or_else(|| format!("{} counted no slots", arm.arm))
+    }
+
+    /// Users of an arm.
+    pub(super) fn users(&self, role: &str) -> Result<u32, Why> {
+        let arm = self.arm(role)?;
+        Ok(arm.users.unwrap_or(self.comparison.plan.users))
+    }
+}

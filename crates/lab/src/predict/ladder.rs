@@ -102,7 +102,10 @@ fn reference<'a>(family: &[&'a PathResult]) -> Option<&'a PathResult> {
         let bound = path.bottleneck.as_ref().is_some_and(|found| found.kind == "slots");
         busy <= BUSY_FOR_FIT_MAX && !bound
     };
-    let mut by_users: Vec<&PathResult> = family.to_vec();
+    // Few slots hide the storage behind their queue: fitted is where there are most.
+    let most = |path: &&PathResult| path.slot_use.as_ref().map_or(0, |slots| slots.slots);
+    let widest = family.iter().map(most).max().unwrap_or(0);
+    let mut by_users: Vec<&PathResult> = family.iter().filter(|path| most(path) == widest).copied().collect();
     by_users.sort_by_key(|path| (path.users, path.slot_use.as_ref().map_or(0, |slots| slots.slots)));
     // Not the last step of the ladder: a fit shall be held against more users as well as fewer.
     let within = by_users.get(..by_users.len() - 1).unwrap_or_default();

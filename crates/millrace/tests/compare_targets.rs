@@ -46,13 +46,14 @@ fn compare(ganesha: &Ganesha, out: &str) -> Command {
     command
 }
 
-/// Starts a comparison, kills it without mercy when both targets have a directory of ours, and waits for its end.
-fn killed_at_work(ganesha: &Ganesha) {
-    let mut child = compare(ganesha, "killed").stderr(Stdio::piped()).spawn().unwrap();
+/// Starts a comparison, sends it `signal` when both targets have a directory of ours, and waits for its end.
+fn signalled_at_work(ganesha: &Ganesha, signal: &str) {
+    let mut child = compare(ganesha, signal).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
     assert!(lines.by_ref().any(|line| line.contains("making a database cluster")), "never came to work");
-    child.kill().unwrap();
-    child.wait().unwrap();
+    succeed(Command::new("kill").args([signal, &child.id().to_string()]));
+    let rest: Vec<String> = lines.collect();
+    assert!(!child.wait().unwrap().success(), "{rest:?}");
 }
 
 #[test]
@@ -74,7 +75,10 @@ fn foreign_export_and_file_system_are_measured_and_left_as_found_even_after_a_ki
         assert!(words.lines().any(|line| line.starts_with("target") && says(line)), "{words}");
     }
     assert!(words.contains("skipped    fc: not built yet"), "{words}");
-    killed_at_work(&ganesha);
+    signalled_at_work(&ganesha, "-INT");
+    let after: Vec<String> = targets.iter().map(|root| listing(&ganesha, root)).collect();
+    assert_eq!(after, before, "an interrupted comparison leaves nothing");
+    signalled_at_work(&ganesha, "-KILL");
     for root in &targets {
         assert!(listing(&ganesha, root).contains("millrace-compare-"), "a killed comparison leaves its directory");
     }

@@ -65,6 +65,24 @@ pub(crate) fn judge(witness: Witness, database_bytes: u64, path_bytes: Option<u6
     }
 }
 
+/// Takes out what is known to be read beside the blocks: each session that begins reads the catalog cache file, outside
+/// the buffers. Never more than the path carried beyond the database's own count.
+pub(crate) fn without_session_starts(proof: Proof, sessions: u64, bytes_each: u64) -> Proof {
+    let beyond = proof.path_read_bytes.saturating_sub(proof.database_read_bytes);
+    let known = beyond.min(sessions.saturating_mul(bytes_each));
+    if known == 0 || proof.database_read_bytes == 0 {
+        return proof;
+    }
+    let left = proof.path_read_bytes - known;
+    let difference_percent = (left - proof.database_read_bytes) as f64 / left as f64 * 100.0;
+    let explanation = format!(
+        "{}; {known} bytes of the latter are the catalog cache that {sessions} sessions read when they began, taken out of the \
+         difference",
+        proof.explanation
+    );
+    Proof { difference_percent, passed: difference_percent <= proof.tolerance_percent, explanation, ..proof }
+}
+
 /// The proof over several runs of one path: sums, and passed only when each run passed.
 pub(crate) fn join(proofs: &[&Proof]) -> Option<Proof> {
     let mut whole = (*proofs.first()?).clone();
@@ -107,6 +125,18 @@ mod tests {
         assert!(!judge(Witness::FilerReads, 0, Some(0)).passed);
         let uncounted = judge(Witness::ReadCalls, 8192, None);
         assert!(!uncounted.passed && uncounted.explanation.contains("does not count"));
+    }
+
+    #[test]
+    fn what_sessions_read_when_they_begin_is_taken_out_and_nothing_more() {
+        let short = judge(Witness::FilerReads, 11_000_000, Some(13_000_000));
+        assert!(!short.passed);
+        let known = without_session_starts(short.clone(), 10, 180_000);
+        assert!(known.passed && known.path_read_bytes == 13_000_000 && known.explanation.contains("10 sessions"), "{known:?}");
+        assert!(!without_session_starts(short, 1, 180_000).passed);
+        let elsewhere = judge(Witness::FilerReads, 8_000_000, Some(0));
+        assert!(!without_session_starts(elsewhere, 1_000, 180_000).passed, "reads that went elsewhere stay missing");
+        assert!(!without_session_starts(judge(Witness::FilerReads, 0, Some(8192)), 1, 8192).passed);
     }
 
     #[test]

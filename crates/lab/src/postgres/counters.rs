@@ -160,6 +160,14 @@ impl Session {
         unsigned(&self.row("read the database's size", statement)?, 0)
     }
 
+    /// Bytes of the catalog cache files that a session reads when it begins, outside the buffers.
+    pub(crate) fn session_start_bytes(&self) -> Result<u64, LabError> {
+        let statement = "select coalesce((pg_stat_file('global/pg_internal.init', true)).size, 0)
+                              + coalesce((pg_stat_file('base/' || oid || '/pg_internal.init', true)).size, 0)
+                         from pg_database where datname = current_database()";
+        unsigned(&self.row("read the size of the catalog cache", statement)?, 0)
+    }
+
     /// Block size in bytes.
     pub(crate) fn block_bytes(&self) -> Result<u64, LabError> {
         let row = self.row("read block_size", "select current_setting('block_size')::int8")?;

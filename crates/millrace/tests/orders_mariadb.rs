@@ -90,8 +90,8 @@ fn damage_is_found(mariadb: &MariaDb) {
             "UPDATE customer SET c_balance = c_balance - 1 WHERE c_w_id = 1 AND c_d_id = 1 AND c_id = 1",
         ),
         (
-            "UPDATE district SET d_next_o_id = d_next_o_id + 1, d_ytd = d_ytd + 1 WHERE d_w_id = 1 AND d_id = 4",
-            "UPDATE district SET d_next_o_id = d_next_o_id - 1, d_ytd = d_ytd - 1 WHERE d_w_id = 1 AND d_id = 4",
+            "UPDATE district SET d_next_o_id = d_next_o_id + 1, d_ytd = d_ytd + 1 WHERE d_w_id = 2 AND d_id = 4",
+            "UPDATE district SET d_next_o_id = d_next_o_id - 1, d_ytd = d_ytd - 1 WHERE d_w_id = 2 AND d_id = 4",
         ),
         ("INSERT INTO new_order VALUES (2, 1, 7)", "DELETE FROM new_order WHERE no_w_id = 2 AND no_d_id = 1 AND no_o_id = 7"),
         (

@@ -245,6 +245,19 @@ impl Out {
     }
 }
 
+/// The place of each arm, in the order of `prepared.measured`.
+fn make_grounds(prepared: &Prepared, work: &WorkDir, progress: &mut Progress<'_>) -> Result<Vec<Ground>, LabError> {
+    let mut grounds = Vec::new();
+    for arm in &prepared.measured {
+        let (ground, removed) = Ground::make(arm, work, &prepared.user)?;
+        for gone in removed {
+            progress.step(&format!("removed {gone}, left on {} by a comparison that was killed", arm.path));
+        }
+        grounds.push(ground);
+    }
+    Ok(grounds)
+}
+
 fn carry_out(
     request: &Request,
     prepared: &Prepared,
@@ -269,14 +282,7 @@ fn carry_out(
     let mut estimate = Estimate::of(plan);
     progress.expect(estimate.whole(order.len()));
     // Made before the long load, so that a target where nothing may be made ends it at once.
-    let mut grounds = Vec::new();
-    for arm in &prepared.measured {
-        let (ground, removed) = Ground::make(arm, work, &prepared.user)?;
-        for gone in removed {
-            progress.step(&format!("removed {gone}, left on {} by a comparison that was killed", arm.path));
-        }
-        grounds.push(ground);
-    }
+    let grounds = make_grounds(prepared, work, progress)?;
     let loaded = load::load(plan, work, &place, &program, progress)?;
     environment.database_version.clone_from(&loaded.version);
     environment.database_settings.clone_from(&loaded.settings);

@@ -138,7 +138,7 @@ fn promises_hold_when_chance_decides_what_else_survives() {
 
 #[test]
 fn promises_hold_on_the_disk_too() {
-    sim::sweep(4, |seed, rng| check_promises(&Scratch::new(), seed % 2 * seed, rng));
+    sim::sweep_slow(4, |seed, rng| check_promises(&Scratch::new(), seed % 2 * seed, rng));
 }
 
 /// Random operations, several cuts, a reopen; the whole tree is compared with the model after each.

@@ -112,17 +112,21 @@ pub(crate) fn comparison(seed: u64, size: Size) -> Comparison {
     }
 }
 
-fn path(kind: Kind, medium: Option<&str>, size: Size, chance: &mut Chance) -> PathResult {
-    let runs: Vec<Run> = (1..=size.repeats).map(|round| run(kind, round, size, chance)).collect();
-    let oets: Vec<f64> = runs.iter().map(|run| run.oets_per_minute).collect();
-    let owners = owners(kind);
+fn processor_time(kind: Kind) -> Cpu {
     let mut cpu = Cpu { s_per_1000_orders: kind.cpu_ms, host_busy_share: 0.91, others_busy_share: 0.02, ..Cpu::default() };
     cpu.softirq_s_per_1000_orders = if kind.path == "dnfs" { 0.11 } else { 0.004 };
     cpu.softirq_s = cpu.softirq_s_per_1000_orders * 90.0;
-    for (owner, user, sys) in owners {
+    for (owner, user, sys) in owners(kind) {
         let entry = OwnerCpu { user_s: user * 90.0, sys_s: sys * 90.0, s_per_1000_orders: user + sys };
         cpu.by_owner.insert(owner.into(), entry);
     }
+    cpu
+}
+
+fn path(kind: Kind, medium: Option<&str>, size: Size, chance: &mut Chance) -> PathResult {
+    let runs: Vec<Run> = (1..=size.repeats).map(|round| run(kind, round, size, chance)).collect();
+    let oets: Vec<f64> = runs.iter().map(|run| run.oets_per_minute).collect();
+    let cpu = processor_time(kind);
     let name = medium.map_or_else(String::new, |medium| format!(" {medium}"));
     PathResult {
         name: kind.path.into(),

@@ -221,8 +221,9 @@ fn paced_terminals_keep_the_rules_with_scaled_times_and_say_so() {
     assert_eq!((run.users, run.connections, run.active_warehouses), (20, 4, 2));
     assert_eq!((run.terminals.as_str(), run.time_scale), ("home-warehouse", Some(0.05)));
     assert!(run.conform.notes[0].contains("times scaled by 0.05"), "{:?}", run.conform.notes);
-    // A slow host may miss the floor; what it cannot do is exceed the ceiling or bend the draws.
-    assert!(broken.iter().all(|name| name.ends_with("floor")), "{broken:?}");
+    // A slow host may miss the floor and bend response times; what it cannot do is exceed the ceiling or bend the draws.
+    let of_time = |name: &String| name.ends_with("floor") || name.contains("average") || name.contains("p90");
+    assert!(broken.iter().all(of_time), "{broken:?}");
     let judged = run.conform.items.iter().filter(|item| item.not_judged.is_none()).count();
     assert!(judged >= 10, "{:?}", run.conform);
     assert_eq!(cluster.sql(touched).trim(), "1,2");

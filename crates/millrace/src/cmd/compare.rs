@@ -25,6 +25,8 @@ process and removes the work directory.
 Exit codes: 0 measured; 1 measured, but a gate was missed; 2 could not run (arguments, a missing
 program, a signal); 3 ran, but a proof or a check failed, so the figures are not valid.";
 
+const LOAD_HELP: &str = "Load: users=N, saturate[@ARM], cpu=PERCENT%[@ARM] or sweep, then ,model=… ,rate=…; repeatable";
+
 /// Puts the same database on several storage paths and says what each costs.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -46,8 +48,8 @@ pub(crate) struct Args {
     /// Medium below every path: a profile (fc15k, nvme, …) or PROFILE,key=value,…; repeatable
     #[arg(long, value_name = "SPEC")]
     medium: Vec<String>,
-    /// Load: users=N, saturate[@ARM], cpu=PERCENT%[@ARM] or sweep, then ,model=… ,rate=…; repeatable
-    #[arg(long, value_name = "LOAD")]
+    // No doc comment: rustdoc would take [@ARM] for a link.
+    #[arg(long, value_name = "LOAD", help = LOAD_HELP)]
     load: Vec<String>,
     /// Warehouses to load, about 110 MB each
     #[arg(long, value_name = "N")]

@@ -1,5 +1,6 @@
 //! What can go wrong, and what the user can do about it.
 
+use crate::segment::SegmentError;
 use crate::url::UrlError;
 use nfs_proto::mount3::MountStatus;
 use nfs_proto::nfs3::NfsStatus;
@@ -187,6 +188,10 @@ impl Error {
             ],
             Self::Flavors { .. } => vec!["allow sec=sys on the export".into()],
             Self::Url(error) => error.hint().into_iter().collect(),
+            Self::Segment(SegmentError::Version { .. }) => vec![format!(
+                "end the programs that another version of Millrace runs on this export; if there are none, remove what they left: rm -r {}",
+                crate::mount::runtime_root().display()
+            )],
             _ => Vec::new(),
         }
     }

@@ -1,7 +1,7 @@
 //! What the rule of comparison claims about simulated paths: seconds that resemble their neighbours, checkpoints
 //! that dent every run, runs that differ from each other, and a host that drifts while rounds go by.
 
-use results::statistics::{Difference, RunValue, relative_difference, series_mean};
+use results::statistics::{Difference, MeanInterval, RunValue, relative_difference, series_mean};
 use sim::Rng;
 
 /// What a simulated host does to every run.
@@ -78,4 +78,27 @@ fn a_path_five_percent_slower_is_found_by_a_comparison_meant_to_find_it() {
 fn a_path_at_two_thirds_is_found_by_three_rounds_even_on_a_rough_host() {
     let share = claims(ROUGH, 3, 0.67, 200);
     assert!(share >= 0.95, "found in {share}");
+}
+
+/// The same by the rule that was given up: two intervals of their own that must not overlap (docs/design/006-difference.md).
+fn claims_by_overlap(host: Host, rounds: u32, factor: f64, trials: u64) -> f64 {
+    let claimed = (0..trials).filter(|trial| {
+        let mut rng = Rng::new(trial * 7919 + u64::from(rounds));
+        let first: Vec<RunValue> = (0..rounds).map(|round| run(&mut rng, host, 100.0, round)).collect();
+        let other: Vec<RunValue> = (0..rounds).map(|round| run(&mut rng, host, 100.0 * factor, round)).collect();
+        let own = |runs: &[RunValue]| MeanInterval::of_runs(runs).unwrap();
+        own(&first).difference_from(&own(&other)) == Difference::Shown
+    });
+    claimed.count() as f64 / trials as f64
+}
+
+#[test]
+fn intervals_of_the_difference_find_what_overlapping_ones_miss() {
+    for (name, host, rounds, factor) in
+        [("quiet", QUIET, 3, 0.9), ("quiet", QUIET, 5, 0.95), ("usual", USUAL, 12, 0.95), ("rough", ROUGH, 3, 0.67)]
+    {
+        let (ours, overlap) = (claims(host, rounds, factor, 100), claims_by_overlap(host, rounds, factor, 100));
+        println!("{name} host, {rounds} rounds, factor {factor}: {ours} by the difference, {overlap} by overlap");
+        assert!(ours >= overlap, "{name}, {rounds} rounds, factor {factor}: {ours} against {overlap}");
+    }
 }

@@ -9,7 +9,8 @@ use super::view::{Arm, View, name};
 use super::words::{escape, figure, grouped, interval_words, micros};
 
 const LEAD: &str = "Order-entry transactions (new orders committed) per minute. A bar is the mean of the runs, dots are the \
-    runs, the line with ends is the 95 % interval of the mean: where two intervals overlap, no difference is shown.";
+    runs, the line with ends is the 95 % interval of its mean. Whether two arms differ is \
+    judged by the interval of their difference, in the table below.";
 
 pub(crate) fn section(view: &View<'_>) -> Option<Section> {
     let mut body = String::new();

@@ -41,7 +41,7 @@ impl Browser {
         command.args(["--headless=new", "--remote-debugging-pipe", "--no-first-run", "--disable-gpu", "--hide-scrollbars"]);
         command.args(["--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update"]);
         command.args(["--no-sandbox", "--disable-extensions", "--disable-sync", "--mute-audio"]); // root may not use the sandbox
-        command.arg(format!("--user-data-dir={}", folder.display())).env("HOME", folder).arg("about:blank");
+        command.arg(format!("--user-data-dir={}", folder.display())).env("HOME", folder).env("TMPDIR", folder).arg("about:blank");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0).spawn().unwrap();
         let commands = child.stdin.take().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());

@@ -86,7 +86,7 @@ fn claims_by_overlap(host: Host, rounds: u32, factor: f64, trials: u64) -> f64 {
         let mut rng = Rng::new(trial * 7919 + u64::from(rounds));
         let first: Vec<RunValue> = (0..rounds).map(|round| run(&mut rng, host, 100.0, round)).collect();
         let other: Vec<RunValue> = (0..rounds).map(|round| run(&mut rng, host, 100.0 * factor, round)).collect();
-        let own = |runs: &[RunValue]| MeanInterval::of_runs(runs).unwrap();
+        let own = |runs: &[RunValue]| MeanInterval::of_runs(runs).expect("there are runs");
         own(&first).difference_from(&own(&other)) == Difference::Shown
     });
     claimed.count() as f64 / trials as f64

@@ -188,10 +188,11 @@ impl Error {
             ],
             Self::Flavors { .. } => vec!["allow sec=sys on the export".into()],
             Self::Url(error) => error.hint().into_iter().collect(),
-            Self::Segment(SegmentError::Version { .. }) => vec![format!(
-                "end the programs that another version of Millrace runs on this export; if there are none, remove what they left: rm -r {}",
-                crate::mount::runtime_root().display()
-            )],
+            Self::Segment(SegmentError::Version { .. }) => vec![
+                "end the programs that another version of Millrace runs on this export; if there are none, remove what they left: \
+                 rm -r /dev/shm/millrace-$(id -u), or the directory that MILLRACE_RUNTIME_DIR names"
+                    .into(),
+            ],
             _ => Vec::new(),
         }
     }

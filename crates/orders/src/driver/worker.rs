@@ -160,7 +160,7 @@ impl<D: Database> Worker<D> {
             let (count, source) = (self.errors_in_a_row, Box::new(error));
             return Err(OrdersError::ErrorsInARow { session, count, source });
         }
-        self.desk.shared.trouble(|| format!("{} of session {session}: {}", kind.name(), chain(&error)));
+        self.desk.shared.trouble(|| format!("{} of session {session}: {}", kind.name(), crate::error::chain(&error)));
         Ok(())
     }
 
@@ -172,7 +172,7 @@ impl<D: Database> Worker<D> {
             return Err(OrdersError::ConnectionLost { session, source: Box::new(error) });
         }
         shared.connection_losses.fetch_add(1, Ordering::Relaxed);
-        shared.trouble(|| format!("session {session} lost its connection: {}", chain(&error)));
+        shared.trouble(|| format!("session {session} lost its connection: {}", crate::error::chain(&error)));
         Ok(())
     }
 
@@ -227,16 +227,4 @@ async fn send<S: Session>(session: &mut S, drawn: &Drawn) -> Result<Done, Failur
             Done::Nothing
         }
     })
-}
-
-/// An error with its causes on one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

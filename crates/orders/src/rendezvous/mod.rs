@@ -271,7 +271,7 @@ impl Link {
                 if matches!(error, OrdersError::Meeting(_)) {
                     return Err(error);
                 }
-                on_meet(&Meet::Trouble(chain(&error)));
+                on_meet(&Meet::Trouble(crate::error::chain(&error)));
             }
         };
         self.store_end(ended.unwrap_or_else(|_| Err("it was given up".to_owned())), &on_meet).await
@@ -337,7 +337,7 @@ impl Link {
                 Err(error) if matches!(error, OrdersError::Meeting(_)) || began.elapsed().as_secs() >= STORE_S_MAX => {
                     return Err(error);
                 }
-                Err(error) => on_meet(&Meet::Trouble(chain(&error))),
+                Err(error) => on_meet(&Meet::Trouble(crate::error::chain(&error))),
             }
             tokio::time::sleep(Duration::from_millis(HEARTBEAT_MS)).await;
         }
@@ -370,7 +370,7 @@ async fn conclude(
     attendance: JoinHandle<Result<Link, OrdersError>>,
     on_meet: &impl Fn(&Meet),
 ) -> Result<OrdersRun, OrdersError> {
-    let told = outcome.as_ref().map(Clone::clone).map_err(|error| chain(error));
+    let told = outcome.as_ref().map(Clone::clone).map_err(|error| crate::error::chain(error));
     // A task that ended before has its own reason, found below.
     let _ = end.send(told);
     let attended = attendance.await.map_err(|error| OrdersError::Thread { what: format!("the meeting: {error}") });
@@ -383,18 +383,6 @@ async fn conclude(
     };
     link.wait_for_others(on_meet).await?;
     merge_stored(link.store().await?, &meeting.run).await
-}
-
-/// An error with its causes on one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }
 
 const _: () = assert!(WAIT_S_MAX > GRACE_S + DRIVER_SILENCE_S as u64 + STORE_S_MAX);

@@ -9,7 +9,7 @@ export RUSTUP_TOOLCHAIN := $(toolchain)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-peers build test compare plans bench nightly doc clean
+.PHONY: help setup setup-test setup-peers build test compare plans bench nightly claims doc clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -40,8 +40,11 @@ plans: setup build ## the five reports as plans, then their shapes with figures 
 bench: setup-peers build ## speed against the yardstick, libnfs and Ganesha, as ratios
 	@scripts/bench $(ARGS)
 
-nightly: setup-peers build ## many seeds, long fuzzing, then bench
+nightly: setup-peers build ## many seeds, long fuzzing, bench, a look at the reports' plans (an hour and a half)
 	@scripts/nightly
+
+claims: setup build ## what the laboratory says of its own judgement, on a quiet host (an hour and a half)
+	MILLRACE_CLAIMS=1 cargo test --release --locked -p millrace --test lab_claims -- --nocapture --test-threads=1
 
 doc: ## reference of every room, private items too
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --no-deps --document-private-items --locked

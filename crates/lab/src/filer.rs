@@ -8,6 +8,7 @@ use std::process::Command;
 use std::sync::mpsc;
 
 use results::compare::ProcedureCount;
+use results::filer_stats::FilerStats;
 use serde::Deserialize;
 
 use crate::error::LabError;
@@ -37,41 +38,6 @@ pub(crate) struct FilerOrder<'a> {
 struct Ready {
     nfs: String,
     admin: PathBuf,
-}
-
-/// Reply to `{"op":"stats"}`, as far as the laboratory needs it.
-#[derive(Debug, Deserialize)]
-struct Stats {
-    ok: bool,
-    #[serde(default)]
-    error: Option<String>,
-    #[serde(default)]
-    procedures: BTreeMap<String, Procedure>,
-    #[serde(default)]
-    medium: Option<MediumStats>,
-}
-
-/// What the medium of a filer counted.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(default)]
-struct MediumStats {
-    reads: u64,
-    writes: u64,
-    flushes: u64,
-    cache_hits: u64,
-    busy_ns: u64,
-    waiting_max: u64,
-    queued_ns: u64,
-    read_ns: u64,
-    write_ns: u64,
-    flush_ns: u64,
-    nvram_full: u64,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-struct Procedure {
-    calls: u64,
-    bytes: u64,
 }
 
 impl Filer {
@@ -117,30 +83,8 @@ impl Filer {
         self.process.expect_alive()
     }
 
-    /// Calls and payload bytes since its start, by procedure.
-    pub(crate) fn counters(&self) -> Result<BTreeMap<String, ProcedureCount>, LabError> {
-        let counts = self.stats()?.procedures.into_iter();
-        Ok(counts.map(|(name, p)| (name, ProcedureCount { calls: p.calls, bytes: p.bytes })).collect())
-    }
-
-    /// What its medium counted since its start; none without one.
-    pub(crate) fn medium(&self) -> Result<Option<media::Counters>, LabError> {
-        Ok(self.stats()?.medium.map(|found| media::Counters {
-            reads: found.reads,
-            writes: found.writes,
-            flushes: found.flushes,
-            cache_hits: found.cache_hits,
-            busy_ns: found.busy_ns,
-            waiting_max: found.waiting_max,
-            queued_ns: found.queued_ns,
-            read_ns: found.read_ns,
-            write_ns: found.write_ns,
-            flush_ns: found.flush_ns,
-            nvram_full: found.nvram_full,
-        }))
-    }
-
-    fn stats(&self) -> Result<Stats, LabError> {
+    /// What it counted since its start.
+    pub(crate) fn stats(&self) -> Result<FilerStats, LabError> {
         let refused = |detail: String| LabError::Filer { what: "stats", detail };
         let ask = || -> std::io::Result<String> {
             let mut stream = UnixStream::connect(&self.ready.admin)?;
@@ -175,12 +119,29 @@ pub(crate) fn between(
     gained.filter(|(_, count)| count.calls > 0).collect()
 }
 
-fn parse_stats(line: &str) -> Result<Stats, String> {
-    let stats: Stats = serde_json::from_str(line).map_err(|error| error.to_string())?;
-    if !stats.ok {
-        return Err(stats.error.unwrap_or_else(|| "it refused without a reason".to_owned()));
+/// What a filer's medium counted, as the laboratory adds it up with those of local files.
+pub(crate) fn medium(stats: &FilerStats) -> Option<media::Counters> {
+    stats.medium.as_ref().map(|found| media::Counters {
+        reads: found.reads,
+        writes: found.writes,
+        flushes: found.flushes,
+        cache_hits: found.cache_hits,
+        busy_ns: found.busy_ns,
+        waiting_max: found.waiting_max,
+        queued_ns: found.queued_ns,
+        read_ns: found.read_ns,
+        write_ns: found.write_ns,
+        flush_ns: found.flush_ns,
+        nvram_full: found.nvram_full,
+    })
+}
+
+fn parse_stats(line: &str) -> Result<FilerStats, String> {
+    let reply: serde_json::Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    if reply["ok"] != true {
+        return Err(reply["error"].as_str().unwrap_or("it refused without a reason").to_owned());
     }
-    Ok(stats)
+    serde_json::from_value(reply).map_err(|error| error.to_string())
 }
 
 /// The first line that comes, and a thread that swallows the rest so that the writer never blocks.
@@ -208,7 +169,7 @@ mod tests {
         let read = stats.procedures["READ"];
         let counts = BTreeMap::from([("READ".to_owned(), ProcedureCount { calls: read.calls, bytes: read.bytes })]);
         assert_eq!(counts["READ"], ProcedureCount { calls: 3, bytes: 24_576 });
-        assert!(stats.medium.is_none());
+        assert_eq!((stats.connections, medium(&stats)), (2, None));
         let more = BTreeMap::from([("READ".to_owned(), ProcedureCount { calls: 5, bytes: 40_960 })]);
         let gained = between(&counts, &more);
         assert_eq!(gained["READ"], ProcedureCount { calls: 2, bytes: 16_384 });

@@ -11,7 +11,7 @@ use results::statistics::{RunValue, series_mean};
 
 use crate::paths::StoragePath;
 
-pub(crate) use bottleneck::{Surroundings, session_time};
+pub(crate) use bottleneck::session_time;
 
 /// Share of the host that others may use before the figures are called disturbed.
 const OTHERS_BUSY_MAX: f64 = 0.20;
@@ -30,10 +30,10 @@ pub(crate) struct Judgement {
 }
 
 /// Fills what each arm's runs allow to say of it alone: bottleneck, steady state, Little's law.
-pub(crate) fn judge_alone(path: &mut PathResult, surroundings: &Surroundings) {
+pub(crate) fn judge_alone(path: &mut PathResult) {
     path.steady = steady::judge(&path.runs);
     path.little = little::judge(&path.runs);
-    path.bottleneck = Some(bottleneck::judge(path, surroundings));
+    path.bottleneck = Some(bottleneck::judge(path));
 }
 
 /// Compares the arms and concludes. Fills what only a comparison can tell: the relative CPU cost.

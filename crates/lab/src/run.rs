@@ -180,6 +180,7 @@ impl Bench<'_> {
             conform: (!record.conform.items.is_empty()).then(|| record.conform.clone()),
             database,
             filer: filer::between(&start.filer, &end.filer),
+            connections: start.connections.max(end.connections),
             client: filer::between(&start.client, &end.client),
             medium: start.medium.zip(end.medium).map(|(then, now)| storage::medium_counts(&then, &now)),
             cpu: cpu_between(&start.cpu, &end.cpu),

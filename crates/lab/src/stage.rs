@@ -27,6 +27,8 @@ pub(crate) struct Sample {
     pub(crate) database: DatabaseCounters,
     /// Calls our filers answered, all of them together.
     pub(crate) filer: BTreeMap<String, ProcedureCount>,
+    /// Connections open to our filers of the data; none without one.
+    pub(crate) connections: Option<u64>,
     /// Calls of our own client, all volumes together.
     pub(crate) client: BTreeMap<String, ProcedureCount>,
     pub(crate) cpu: BTreeMap<String, CpuTime>,
@@ -102,14 +104,15 @@ impl Stage {
         let host = procfs::host_cpu();
         let at = Instant::now();
         let mut filer: BTreeMap<String, ProcedureCount> = BTreeMap::new();
-        let mut filer_reads = 0;
+        let (mut filer_reads, mut connections) = (0, None);
         for (part, one) in &self.storage.filers {
-            let counters = one.counters()?;
+            let stats = one.stats()?;
             if *part == Part::Data {
-                filer_reads += counters.get("READ").map_or(0, |read| read.bytes);
+                filer_reads += stats.procedures.get("READ").map_or(0, |read| read.bytes);
+                connections = Some(connections.unwrap_or(0) + stats.connections);
             }
-            for (name, count) in counters {
-                add(&mut filer, &name, &count);
+            for (name, count) in stats.procedures {
+                add(&mut filer, &name, &ProcedureCount { calls: count.calls, bytes: count.bytes });
             }
         }
         let (client, client_reads) = self.client_counts();
@@ -121,7 +124,7 @@ impl Stage {
         let medium = self.storage.medium_counters()?;
         let database = self.server.session().counters()?;
         let activity = self.activity();
-        Ok(Sample { at, database, filer, client, cpu, host, activity, pulse, medium, path_read_bytes })
+        Ok(Sample { at, database, filer, connections, client, cpu, host, activity, pulse, medium, path_read_bytes })
     }
 
     fn activity(&self) -> Vec<Activity> {

@@ -8,7 +8,7 @@ use media::{Counters, Profile, state_file_name};
 use results::compare::{MediumCounts, ReadProbe};
 
 use crate::error::LabError;
-use crate::filer::{Filer, FilerOrder};
+use crate::filer::{self, Filer, FilerOrder};
 use crate::ground::{Ground, Mounting, Part};
 use crate::limits::PROBE_SECONDS_MAX;
 use crate::plan::{Arm, Tuning};
@@ -68,7 +68,7 @@ impl Storage {
     pub(crate) fn medium_counters(&self) -> Result<Option<Counters>, LabError> {
         let mut all: Option<Counters> = None;
         for (_, filer) in &self.filers {
-            all = add(all, filer.medium()?);
+            all = add(all, filer::medium(&filer.stats()?));
         }
         for state in &self.media {
             // Made by the first program that comes to its files this way.

@@ -9,7 +9,7 @@ use results::orders_run::{OrdersRun, TransactionRecord};
 use results::statistics::MeanInterval;
 
 use crate::caching;
-use crate::judge::{self, Surroundings};
+use crate::judge;
 use crate::limits::READS_PER_ORDER_MIN;
 use crate::paths::StoragePath;
 use crate::plan::Arm;
@@ -102,7 +102,7 @@ pub(crate) fn measured(arm: &Arm, mut runs: Vec<Run>, records: &[OrdersRun], com
         ..skipped(arm, "")
     };
     result.oets_per_minute = MeanInterval::of_runs(&judge::oets(&result));
-    judge::judge_alone(&mut result, &Surroundings { connections: 0 });
+    judge::judge_alone(&mut result);
     result
 }
 

@@ -120,6 +120,9 @@ fn small_comparison_measures_local_and_dnfs_proves_both_and_leaves_nothing() {
     let dnfs = &record.paths[1];
     assert_eq!(dnfs.proof.as_ref().unwrap().kind, "filer_reads");
     assert!(dnfs.runs[0].filer["READ"].calls > 0 && dnfs.cpu.as_ref().unwrap().by_owner["filer"].s_per_1000_orders > 0.0);
+    let connections = dnfs.runs[0].connections.unwrap();
+    assert!(connections >= 5, "each of 4 users' processes and the checkpointer has its own, the filer saw {connections}");
+    assert_eq!(record.paths[0].runs[0].connections, None);
     assert_eq!(record.paths[2].status, PathStatus::Skipped);
     assert!(record.paths[2].reason.as_ref().unwrap().contains("not built yet"));
     assert_eq!(record.environment.database_settings["wal_sync_method"], "fdatasync");

@@ -463,6 +463,10 @@ pub struct Run {
     /// What the storage says of its own latency, when asked for (`--metrics`).
     #[serde(default)]
     pub array_latency: Option<ArrayLatency>,
+    /// Most connections that the filers of the data saw open at the ends of the interval, all of them together; absent
+    /// where no filer of ours tells.
+    #[serde(default)]
+    pub connections: Option<u64>,
     /// The load as the driver applied it.
     #[serde(default)]
     pub load: Option<RunLoad>,

@@ -24,13 +24,6 @@ const QUEUEING_RATIO: f64 = 2.0;
 /// Share of one processor at which the filer's work for one connection can't grow.
 const ONE_CONNECTION_BUSY: f64 = 0.85;
 
-/// What the judgement must know besides the record of the arm.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Surroundings {
-    /// Connections our client opens for the whole path; 0 when each process has its own.
-    pub(crate) connections: u32,
-}
-
 /// Classes of waiting, as shares of the sessions' time.
 #[derive(Debug, Clone, Copy, Default)]
 struct Waits {
@@ -52,9 +45,9 @@ struct Finding {
 }
 
 /// Names the bottleneck of an arm from its runs and figures.
-pub(super) fn judge(path: &PathResult, surroundings: &Surroundings) -> Bottleneck {
+pub(super) fn judge(path: &PathResult) -> Bottleneck {
     let waits = waits(&path.runs);
-    let finding = find(path, waits, surroundings);
+    let finding = find(path, waits);
     let cpu = path.cpu.clone().unwrap_or_default();
     let users = path.runs.first().and_then(|run| run.load.as_ref()).map(|load| load.users).or(path.users).unwrap_or(0);
     let in_flight = path.io.as_ref().map_or(0.0, |io| io.in_flight_mean);
@@ -72,7 +65,7 @@ pub(super) fn judge(path: &PathResult, surroundings: &Surroundings) -> Bottlenec
     Bottleneck { kind: finding.kind.to_owned(), class: finding.class.to_owned(), evidence, next: finding.next.to_owned(), shares }
 }
 
-fn find(path: &PathResult, waits: Waits, surroundings: &Surroundings) -> Finding {
+fn find(path: &PathResult, waits: Waits) -> Finding {
     let cpu = path.cpu.clone().unwrap_or_default();
     if cpu.others_busy_share > OTHERS_BUSY_MAX {
         return Finding {
@@ -100,7 +93,7 @@ fn find(path: &PathResult, waits: Waits, surroundings: &Surroundings) -> Finding
     let percent = part * 100.0;
     match largest {
         _ if part < WAIT_LIMIT => no_wait(path, waits),
-        "reads" => reads(path, part, surroundings),
+        "reads" => reads(path, part),
         "log" => Finding {
             kind: "wal_fsync",
             class: "disk",
@@ -177,7 +170,7 @@ fn no_wait(path: &PathResult, waits: Waits) -> Finding {
 }
 
 /// Sessions wait for reads: told apart by where the reads wait.
-fn reads(path: &PathResult, part: f64, surroundings: &Surroundings) -> Finding {
+fn reads(path: &PathResult, part: f64) -> Finding {
     let waiting = format!("sessions spend {:.0} % of their time in block reads", part * 100.0);
     if let Some(slots) = path.slot_use.as_ref().filter(|slots| slots.slots > 0) {
         let (taken, waited) = (share(slots.mean, f64::from(slots.slots)), share(slots.waits as f64, slots.calls as f64));
@@ -195,7 +188,7 @@ fn reads(path: &PathResult, part: f64, surroundings: &Surroundings) -> Finding {
             };
         }
     }
-    if surroundings.connections == 1 && filer_busy(path) >= ONE_CONNECTION_BUSY {
+    if connections(&path.runs) == Some(1) && filer_busy(path) >= ONE_CONNECTION_BUSY {
         return Finding {
             kind: "one_connection",
             class: "concurrency",
@@ -247,6 +240,11 @@ fn driver_busy(runs: &[Run]) -> Option<f64> {
         capacity += f64::from(threads) * run.measured_s;
     }
     (capacity > 0.0).then(|| busy / capacity)
+}
+
+/// Most connections that the filers of the data saw in any run; none when no filer of ours told.
+fn connections(runs: &[Run]) -> Option<u64> {
+    runs.iter().filter_map(|run| run.connections).max()
 }
 
 /// Processors the filer keeps busy.
@@ -328,7 +326,7 @@ mod tests {
     }
 
     fn kind(path: &PathResult) -> (String, String) {
-        let found = judge(path, &Surroundings { connections: 0 });
+        let found = judge(path);
         assert!(!found.next.is_empty() && !found.evidence.is_empty(), "{found:?}");
         (found.kind, found.class)
     }
@@ -369,15 +367,18 @@ mod tests {
         assert_eq!(kind(&disturbed).0, "interference");
         let mut single = path(0.5, &[("IO:DataFileRead", 0.7)]);
         single.runs[0].cpu.insert("filer".into(), CpuTime { user_s: 10.0, sys_s: 19.0 });
-        let found = judge(&single, &Surroundings { connections: 1 });
-        assert_eq!(found.kind, "one_connection");
+        assert_eq!(kind(&single).0, "concurrency", "nobody counted the connections");
+        single.runs[0].connections = Some(9);
+        assert_eq!(kind(&single).0, "concurrency", "each process has one of its own");
+        single.runs[0].connections = Some(1);
+        assert_eq!(kind(&single).0, "one_connection");
     }
 
     #[test]
     fn a_paced_load_that_uses_nothing_up_is_not_called_slow() {
         let mut paced = path(0.3, &[("Client:ClientRead", 0.95)]);
         paced.runs[0].load.as_mut().unwrap().model = "paced".into();
-        let found = judge(&paced, &Surroundings::default());
+        let found = judge(&paced);
         assert!(found.kind == "concurrency" && found.next.contains("rate"), "{found:?}");
     }
 }

@@ -102,6 +102,9 @@ impl Lines<'_> {
         self.add("blocks_written", "1", run.database.blocks_written as f64, None);
         self.add("log", "B", run.database.log_bytes as f64, None);
         self.add("checkpoints", "1", run.database.checkpoints as f64, None);
+        if let Some(connections) = run.connections {
+            self.add("filer_connections", "1", connections as f64, None);
+        }
         for (event, share) in &run.waits {
             self.add(&format!("session_share.{event}"), "1", *share, None);
         }

@@ -2,6 +2,7 @@
 
 mod against;
 mod bottleneck;
+mod carried;
 mod little;
 mod steady;
 mod verdict;
@@ -12,6 +13,9 @@ use results::statistics::{RunValue, series_mean};
 use crate::paths::StoragePath;
 
 pub(crate) use bottleneck::session_time;
+#[cfg(test)]
+pub(crate) use carried::tests::arm as arm_on_a_medium;
+pub(crate) use carried::{Carried, carried};
 
 /// Share of the host that others may use before the figures are called disturbed.
 const OTHERS_BUSY_MAX: f64 = 0.20;

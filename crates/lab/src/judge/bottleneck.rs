@@ -10,7 +10,7 @@ use crate::paths::StoragePath;
 
 /// Share of the host that is busy when the processors are the limit. TR-3322 says 100 %; a host of few cores idles a
 /// little between two transactions of a closed loop.
-const HOST_BUSY_LIMIT: f64 = 0.90;
+pub(super) const HOST_BUSY_LIMIT: f64 = 0.90;
 /// Share of the sessions' time that makes a wait the limit.
 const WAIT_LIMIT: f64 = 0.25;
 /// Share of its threads' time at which the driver is the limit.

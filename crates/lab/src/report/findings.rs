@@ -5,17 +5,21 @@ use std::fmt::Write;
 use results::compare::PathResult;
 use results::judgement::{Prediction, RelativeDifference};
 
+use crate::judge::{self, Carried};
+
 use super::bars::difference;
 use super::section::{Section, Table, arm_cell, outcome, swatch, term};
 use super::view::View;
 use super::words::{escape, figure, grouped, limit, signed};
 
-const LEAD: &str = "What limited each arm, with the figures that say so and what to try next. Then the laboratory's checks on \
+const LEAD: &str = "What limited each arm, with the figures that say so and what to try next, and \
+    up to which load the processors carry what is in flight. Then the laboratory's checks on \
     itself: whether the runs were steady, whether rate times time gives the number in flight (Little's law), and how well one \
     point that was kept out of the model was predicted.";
 
 pub(crate) fn section(view: &View<'_>) -> Option<Section> {
     let mut body = limits(view);
+    body += &carrying(&judge::carried(view.comparison));
     body += &differences(view).html();
     body += &steady(view).html();
     body += &little(view).html();
@@ -59,6 +63,28 @@ fn conditions(list: &mut String, result: &PathResult) {
             term(list, name, &format!("<span class=\"faint\">{prefix}{}</span>", escape(text)));
         }
     }
+}
+
+/// Up to which load throughput is in-flight / latency, and what ends it.
+fn carrying(found: &[Carried]) -> String {
+    let heads = ["arm", "users", "<counted", "in flight / latency, 1/s", "found, 1/s", "found of it", "processors busy, %"];
+    let mut table = Table::new("In flight / latency against throughput, load by load", &heads);
+    let mut items = String::new();
+    for carried in found {
+        let _ = writeln!(items, "<li><b>{}</b>: {}</li>", escape(&carried.arm), escape(&carried.text));
+        for step in &carried.steps {
+            table.row(&[
+                escape(&carried.arm),
+                step.users.to_string(),
+                carried.counted.to_owned(),
+                figure(step.expected_per_s),
+                figure(step.found_per_s),
+                format!("{:.2}", step.reached()),
+                format!("{:.0}", step.busy * 100.0),
+            ]);
+        }
+    }
+    if items.is_empty() { items } else { format!("<ul>{items}</ul>\n{}", table.html()) }
 }
 
 fn differences(view: &View<'_>) -> Table {

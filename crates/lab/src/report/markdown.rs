@@ -6,6 +6,8 @@ use results::compare::{Comparison, PathStatus};
 
 use super::bars::difference;
 use super::view::{View, name};
+use crate::judge;
+
 use super::words::{bytes, figure, grouped, interval_words, limit, micros, transaction};
 
 /// The comparison as Markdown.
@@ -113,6 +115,9 @@ fn limits(text: &mut String, view: &View<'_>) {
         if let Some(reason) = arm.result.reason.as_deref().filter(|_| !arm.valid()) {
             let _ = writeln!(items, "- **{}** is not valid: {}", line(arm.name), line(reason));
         }
+    }
+    for carried in judge::carried(view.comparison) {
+        let _ = writeln!(items, "- **{}**: {}", line(&carried.arm), line(&carried.text));
     }
     if !items.is_empty() {
         let _ = write!(text, "\n## What limited each arm\n\n{items}");

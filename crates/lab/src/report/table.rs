@@ -4,6 +4,7 @@ use results::compare::{Comparison, PathResult, PathStatus};
 
 use super::view::name;
 use super::words::limit;
+use crate::judge;
 use crate::predict;
 use crate::summary::{grouped, interval_words};
 
@@ -17,6 +18,9 @@ pub fn render(comparison: &Comparison) -> String {
     text.push('\n');
     for path in &comparison.paths {
         text += &details(path);
+    }
+    for carried in judge::carried(comparison) {
+        text += &format!("{}: {}\n", carried.arm, carried.text);
     }
     for line in &comparison.against_first {
         text += &format!("{}\n", line.text);

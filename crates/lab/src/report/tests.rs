@@ -4,6 +4,7 @@ use results::compare::Comparison;
 
 use super::sample::{self, SOUND, Shape};
 use super::specimen::{self, Size};
+use crate::judge::arm_on_a_medium;
 
 const SMALL: Size = Size { seconds: 30, repeats: 3, media: true };
 
@@ -129,6 +130,16 @@ fn rehearsal_and_the_disclaimer_are_said_and_never_the_protected_name() {
     assert!(page.contains("not built yet: &lt;later&gt;") && !page.contains("tpmC"));
     let own = Comparison { rehearsal: false, ..sound };
     assert!(!super::html(&own).unwrap().contains("<strong>REHEARSAL"));
+}
+
+#[test]
+fn every_form_of_the_report_says_where_the_processors_stop_carrying_a_ladder() {
+    let paths = [(8, 8.1, 0.2), (32, 8.3, 0.7), (64, 10.0, 0.96)].map(|(users, ms, busy)| arm_on_a_medium(users, ms, busy));
+    let record = Comparison { paths: paths.into(), ..sample::comparison(SOUND) };
+    for text in [page(&record), super::table(&record), super::markdown(&record)] {
+        assert!(text.contains("at 64 users it is 0.80 of that and the processors are 96 % busy: they carry no more"), "{text}");
+    }
+    assert!(page(&record).contains("In flight / latency against throughput, load by load"));
 }
 
 #[test]

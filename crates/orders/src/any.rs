@@ -3,7 +3,9 @@
 use std::time::{Duration, SystemTime};
 
 use crate::checks::{AcknowledgedOrder, CheckOutcome};
-use crate::database::{Config, Copier, Database, DeliveryAnswer, Failure, Mode, NewOrderAnswer, Room, Terminal, Unfinished};
+use crate::database::{
+    Config, Copier, Database, DeliveryAnswer, Failure, Isolation, Mode, NewOrderAnswer, Room, Terminal, Unfinished,
+};
 use crate::error::OrdersError;
 use crate::inputs::{DeliveryInput, NewOrderInput, OrderStatusInput, PaymentInput, StockLevelInput};
 use crate::isolation::Stepwise;
@@ -58,6 +60,29 @@ impl AnyDatabase {
             Self::Postgres(database) => Ok(Self::Postgres(Box::new(database.with_nodes(dsns)?))),
             any if dsns.is_empty() => Ok(any),
             Self::MySql(_) => Err(OrdersError::NodesOfMySql),
+        }
+    }
+
+    /// The same database, asked only for what every engine of PostgreSQL's wire protocol has.
+    ///
+    /// # Errors
+    /// [`OrdersError::NotOfMySql`].
+    pub fn portable(self) -> Result<Self, OrdersError> {
+        match self {
+            Self::Postgres(database) => Ok(Self::Postgres(Box::new(database.portable()))),
+            Self::MySql(_) => Err(OrdersError::NotOfMySql("--portable")),
+        }
+    }
+
+    /// The same database with terminals at this level of isolation, where one is named.
+    ///
+    /// # Errors
+    /// [`OrdersError::NotOfMySql`].
+    pub fn with_isolation(self, isolation: Option<Isolation>) -> Result<Self, OrdersError> {
+        match (self, isolation) {
+            (any, None) => Ok(any),
+            (Self::Postgres(database), Some(isolation)) => Ok(Self::Postgres(Box::new(database.with_isolation(isolation)))),
+            (Self::MySql(_), Some(_)) => Err(OrdersError::NotOfMySql("--isolation-level")),
         }
     }
 }

@@ -35,6 +35,29 @@ impl Mode {
     }
 }
 
+/// How far transactions are kept apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Isolation {
+    /// A statement reads one snapshot and changes the newest version of the rows it locks.
+    ReadCommitted,
+    /// A transaction reads one snapshot; who changes a row after another fails and is sent again.
+    RepeatableRead,
+    /// The outcome is that of one transaction after the other; who would break that is sent again.
+    Serializable,
+}
+
+impl Isolation {
+    /// The level's name in SQL.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ReadCommitted => "read committed",
+            Self::RepeatableRead => "repeatable read",
+            Self::Serializable => "serializable",
+        }
+    }
+}
+
 /// What a loaded database says of itself (table `config`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {

@@ -14,6 +14,19 @@ pub enum OrdersError {
     /// Nodes were named for a database that cannot be split over servers.
     #[error("only a PostgreSQL schema can be split over nodes")]
     NodesOfMySql,
+    /// An option was given for a database that does not know it.
+    #[error("{0} is for PostgreSQL and engines of its wire protocol")]
+    NotOfMySql(&'static str),
+    /// The engine lacks something that was asked for.
+    #[error("{engine} is not known to have {what}")]
+    NotOfEngine {
+        /// Its name.
+        engine: &'static str,
+        /// What it lacks.
+        what: &'static str,
+        /// What to do.
+        instead: &'static str,
+    },
     /// An option is outside its limits.
     #[error("{name} = {value} is outside {min} to {max}")]
     OutOfRange {
@@ -259,6 +272,8 @@ impl OrdersError {
                 Some("the server did not come back or hangs; its log says more".into())
             }
             Self::ConnectionLost { .. } => Some("--reconnect goes on through a restart of the database".into()),
+            Self::NotOfEngine { instead, .. } => Some((*instead).into()),
+            Self::NotOfMySql(option) => Some(format!("leave {option} out")),
             Self::Meeting(error) => error.hint(),
             _ => None,
         }

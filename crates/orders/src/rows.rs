@@ -47,6 +47,23 @@ impl Table {
         Self::NewOrder,
         Self::OrderLine,
     ];
+
+    /// The table's name in every database.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Item => "item",
+            Self::Warehouse => "warehouse",
+            Self::District => "district",
+            Self::Delivered => "delivered",
+            Self::Stock => "stock",
+            Self::Customer => "customer",
+            Self::History => "history",
+            Self::Orders => "orders",
+            Self::NewOrder => "new_order",
+            Self::OrderLine => "order_line",
+        }
+    }
 }
 
 /// A piece of loading work: the rows of one table, of one warehouse where the table is large.

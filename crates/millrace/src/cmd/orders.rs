@@ -74,12 +74,17 @@ struct DatabaseArgs {
     /// Database: a libpq URL or key=value list, or mysql://USER@HOST:PORT/ (?socket=PATH)
     #[arg(long = "db", value_name = "DSN")]
     dsn: String,
+    /// Ask only for what every engine of PostgreSQL's wire protocol has: for one that calls itself PostgreSQL and
+    /// is none (others are recognised)
+    #[arg(long)]
+    portable: bool,
 }
 
 impl DatabaseArgs {
     /// The database of the DSN; nothing is connected yet.
     fn open(&self, mode: ModeArg) -> anyhow::Result<AnyDatabase> {
-        Ok(AnyDatabase::parse(&self.dsn, mode.into())?)
+        let database = AnyDatabase::parse(&self.dsn, mode.into())?;
+        Ok(if self.portable { database.portable()? } else { database })
     }
 }
 

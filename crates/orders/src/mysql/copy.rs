@@ -91,7 +91,7 @@ impl MySqlCopier {
 
 impl Copier for MySqlCopier {
     async fn copy(&mut self, unit: &Unit, now: SystemTime) -> Result<u64, OrdersError> {
-        let table = schema::name(unit.table);
+        let table = unit.table.name();
         let what = format!("loading {table} of warehouse {}", unit.warehouse);
         let now = self.now(now).await?;
         self.session.execute(&what, "START TRANSACTION").await?;

@@ -3,8 +3,6 @@
 //! InnoDB keeps rows in the order of their primary key, so keys are there from the start and rows
 //! come in their order. Text is ASCII, compared byte by byte, as the names of the load are.
 
-use crate::rows::Table;
-
 const OPTIONS: &str = "ENGINE = InnoDB DEFAULT CHARACTER SET ascii COLLATE ascii_bin";
 
 /// Each table: its name, its columns and its key.
@@ -97,22 +95,6 @@ pub(super) const STEPS: [(&str, &str); 3] = [
 pub(super) fn finishing_steps() -> Vec<Vec<&'static str>> {
     let [(customers, _), (orders, _), (statistics, _)] = STEPS;
     vec![vec![customers, orders], vec![statistics]]
-}
-
-/// A table's name.
-pub(super) const fn name(table: Table) -> &'static str {
-    match table {
-        Table::Item => "item",
-        Table::Warehouse => "warehouse",
-        Table::District => "district",
-        Table::Delivered => "delivered",
-        Table::Stock => "stock",
-        Table::Customer => "customer",
-        Table::History => "history",
-        Table::Orders => "orders",
-        Table::NewOrder => "new_order",
-        Table::OrderLine => "order_line",
-    }
 }
 
 #[cfg(test)]

@@ -120,10 +120,8 @@ SELECT format('customer %s/%s/%s: balance %s, paid in all %s, delivered %s',
 ];
 
 pub(super) async fn check(session: &Session, after_run: bool) -> Result<Vec<CheckOutcome>, OrdersError> {
-    const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
-        SET LOCAL work_mem = '64MB'; SET LOCAL hash_mem_multiplier = 2;
-        SET LOCAL enable_partitionwise_join = on; SET LOCAL enable_partitionwise_aggregate = on";
-    session.execute("beginning the checks", BEGIN).await?;
+    let begin = format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {}", session.dialect.check_settings);
+    session.execute("beginning the checks", &begin).await?;
     let mut outcomes = Vec::with_capacity(CONDITIONS.len());
     for (number, (name, violations)) in (1..).zip(CONDITIONS.into_iter().zip(VIOLATIONS)) {
         outcomes.push(run(session, number, name, violations, after_run).await?);
@@ -153,7 +151,7 @@ pub(super) async fn missing(session: &Session, orders: &[AcknowledgedOrder]) -> 
     const WHAT: &str = "looking up acknowledged orders";
     const TEXT: &str = "
         SELECT w, d, o FROM unnest($1::int4[], $2::int4[], $3::int4[]) AS a(w, d, o)
-         WHERE NOT EXISTS (SELECT FROM orders WHERE o_w_id = w AND o_d_id = d AND o_id = o)";
+         WHERE NOT EXISTS (SELECT 1 FROM orders WHERE o_w_id = w AND o_d_id = d AND o_id = o)";
     let column = |of: fn(&AcknowledgedOrder) -> u32| -> Vec<i32> { orders.iter().map(|order| of(order).cast_signed()).collect() };
     let (warehouses, districts, numbers) =
         (column(|order| order.warehouse), column(|order| order.district), column(|order| order.order));

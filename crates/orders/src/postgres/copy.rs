@@ -35,7 +35,7 @@ impl PostgresCopier {
 
     /// Where the rows of a unit go, and the table's name there.
     fn place(&self, unit: &Unit) -> (&Session, String) {
-        let table = schema::copy_target(unit.table);
+        let table = unit.table.name();
         if self.nodes.is_empty() || unit.warehouse == 0 {
             return (&self.session, table.to_owned());
         }
@@ -48,7 +48,8 @@ impl PostgresCopier {
     /// Copies a unit's rows within the session's transaction.
     async fn copy_rows(&self, session: &Session, table: &str, unit: &Unit, now: SystemTime) -> Result<u64, OrdersError> {
         let what = format!("copying {table} of warehouse {}", unit.warehouse);
-        let text = format!("COPY {table} FROM STDIN (FORMAT binary)");
+        // In the older of the two forms, which every engine of this wire protocol reads.
+        let text = format!("COPY {table}{} FROM STDIN WITH BINARY", schema::copied_columns(unit.table));
         let sink = session.client.copy_in(&text).await.map_err(sql(&what))?;
         let mut sink = pin!(sink);
         let mut source = RowSource::new(*unit, &self.config);
@@ -75,7 +76,7 @@ impl Copier for PostgresCopier {
         if nodes::partition_column(unit.table).is_none() {
             for node in &self.nodes {
                 // Again from the start where an earlier load had copied it and was cut off.
-                let table = schema::copy_target(unit.table);
+                let table = unit.table.name();
                 node.execute(WHAT, &format!("BEGIN; DELETE FROM {table}")).await?;
                 self.copy_rows(node, table, unit, now).await?;
                 node.execute(WHAT, "COMMIT").await?;

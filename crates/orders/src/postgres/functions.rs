@@ -47,13 +47,28 @@ const STATUS: [&str; 14] = [
     "timestamptz[]",
 ];
 
+/// Types of what a transaction takes, in both modes: its first parameters as a statement, all of
+/// them as a routine.
+pub(super) const fn takes(name: &str) -> &'static [&'static str] {
+    match name.as_bytes() {
+        b"new_order" => &[
+            "int4", "int4", "int4", "int4[]", "int4[]", "int4[]", "int4[]", "int4", "int4", "int4[]", "int4[]", "int4[]",
+            "int4[]",
+        ],
+        b"payment_by_id" => &["int4", "int4", "int4", "int4", "int4", "int8"],
+        b"payment_by_name" => &["int4", "int4", "int4", "int4", "varchar", "int8"],
+        b"order_status_by_name" => &["int4", "int4", "varchar"],
+        b"delivery" => &["int4", "int4"],
+        // Order-Status by number, Stock-Level.
+        _ => &["int4", "int4", "int4"],
+    }
+}
+
 /// A stored function or procedure.
 struct Routine {
     /// `FUNCTION` or `PROCEDURE`.
     what: &'static str,
     name: &'static str,
-    /// Types of the arguments.
-    takes: Vec<&'static str>,
     /// Types of the columns of its row, named `a1` and on.
     gives: Vec<&'static str>,
     body: String,
@@ -61,7 +76,7 @@ struct Routine {
 
 impl Routine {
     fn create(&self) -> String {
-        let takes = self.takes.iter().map(|kind| format!("IN {kind}"));
+        let takes = takes(self.name).iter().map(|kind| format!("IN {kind}"));
         let gives = self.gives.iter().enumerate().map(|(index, kind)| format!("OUT a{} {kind}", index + 1));
         let arguments: Vec<String> = takes.chain(gives).collect();
         format!("CREATE {} {}({}) LANGUAGE plpgsql AS $body${}$body$", self.what, self.name, arguments.join(", "), self.body)
@@ -74,9 +89,9 @@ fn into(columns: usize) -> String {
     format!("INTO STRICT {}", names.join(", "))
 }
 
-fn function(name: &'static str, takes: &[&'static str], gives: &[&'static str], before: &str, text: &str) -> Routine {
+fn function(name: &'static str, gives: &[&'static str], before: &str, text: &str) -> Routine {
     let body = format!("\n#variable_conflict use_column\nBEGIN\n{before}{text}\n{};\nEND", into(gives.len()));
-    Routine { what: "FUNCTION", name, takes: takes.to_vec(), gives: gives.to_vec(), body }
+    Routine { what: "FUNCTION", name, gives: gives.to_vec(), body }
 }
 
 /// $1 to $9 as the statement's, $10 to $13 the lines whose (warehouse, item) occurred before, NULL
@@ -106,10 +121,7 @@ END",
         into(gives.len())
     );
     gives.push("bool");
-    let takes = vec![
-        "int4", "int4", "int4", "int4[]", "int4[]", "int4[]", "int4[]", "int4", "int4", "int4[]", "int4[]", "int4[]", "int4[]",
-    ];
-    Routine { what: "PROCEDURE", name: "new_order", takes, gives, body }
+    Routine { what: "PROCEDURE", name: "new_order", gives, body }
 }
 
 fn routines() -> Vec<Routine> {
@@ -117,25 +129,19 @@ fn routines() -> Vec<Routine> {
     let turn = format!("{};\n", statements::DELIVERY_TURN.replacen("SELECT", "PERFORM", 1));
     vec![
         new_order(),
-        function("payment_by_id", &["int4", "int4", "int4", "int4", "int4", "int8"], &payment, "", &statements::payment(false)),
-        function(
-            "payment_by_name",
-            &["int4", "int4", "int4", "int4", "varchar", "int8"],
-            &payment,
-            "",
-            &statements::payment(true),
-        ),
-        function("order_status_by_id", &["int4", "int4", "int4"], &STATUS, "", &statements::order_status(false)),
-        function("order_status_by_name", &["int4", "int4", "varchar"], &STATUS, "", &statements::order_status(true)),
-        function("delivery", &["int4", "int4"], &["int8"; 4], &turn, statements::DELIVERY),
-        function("stock_level", &["int4", "int4", "int4"], &["int8"], "", statements::STOCK_LEVEL),
+        function("payment_by_id", &payment, "", &statements::payment(false)),
+        function("payment_by_name", &payment, "", &statements::payment(true)),
+        function("order_status_by_id", &STATUS, "", &statements::order_status(false)),
+        function("order_status_by_name", &STATUS, "", &statements::order_status(true)),
+        function("delivery", &["int8"; 4], &turn, statements::DELIVERY),
+        function("stock_level", &["int8"], "", statements::STOCK_LEVEL),
     ]
 }
 
 /// The statement that calls a routine; a terminal prepares it.
 pub(super) fn call(name: &str) -> Option<String> {
     let routine = routines().into_iter().find(|routine| routine.name == name)?;
-    let mut arguments: Vec<String> = (1..=routine.takes.len()).map(|number| format!("${number}")).collect();
+    let mut arguments: Vec<String> = (1..=takes(name).len()).map(|number| format!("${number}")).collect();
     Some(if routine.what == "PROCEDURE" {
         arguments.extend(routine.gives.iter().map(|_| "NULL".to_owned()));
         format!("CALL {name}({})", arguments.join(", "))
@@ -154,7 +160,8 @@ pub(super) async fn ensure(session: &Session) -> Result<(), OrdersError> {
                            WHERE n.nspname = $1 AND p.prosrc = ANY($2)";
     let routines = routines();
     let bodies: Vec<&str> = routines.iter().map(|routine| routine.body.as_str()).collect();
-    session.execute(WHAT, &format!("BEGIN; SELECT pg_advisory_xact_lock({})", schema::LOAD_LOCK)).await?;
+    session.execute(WHAT, "BEGIN").await?;
+    schema::lock(session, WHAT).await?;
     let row = session.client.query_one(PRESENT, &[&SCHEMA, &bodies]).await.map_err(sql(WHAT))?;
     let present: i64 = row.try_get(0).map_err(sql(WHAT))?;
     if usize::try_from(present) != Ok(routines.len()) {

@@ -1,12 +1,13 @@
-//! PostgreSQL 15 to 18 behind the door.
+//! PostgreSQL 15 to 18 behind the door, and engines that speak its wire protocol.
 //!
-//! Transactions run at READ COMMITTED. Each is one statement that reads and changes under one
+//! What differs between the engines is in [`dialect`]. On PostgreSQL transactions run at READ COMMITTED. Each is one statement that reads and changes under one
 //! snapshot with row locks, or a short block around such a statement; rows are locked in one
 //! order (stock and customers, then districts, then warehouses), so that the transactions of this
 //! load cannot deadlock each other.
 
 mod check_sql;
 mod copy;
+mod dialect;
 mod functions;
 mod nodes;
 mod schema;
@@ -14,17 +15,21 @@ mod socket;
 mod statements;
 mod terminal;
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio_postgres::config::Host;
+use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Statement};
 
 use crate::checks::{AcknowledgedOrder, CheckOutcome};
-use crate::database::{Config, Database, Mode, Room, SCHEMA, SCHEMA_VERSION, Unfinished};
+use crate::database::{Config, Database, Isolation, Mode, Room, SCHEMA, SCHEMA_VERSION, Unfinished};
 use crate::error::OrdersError;
 use crate::limits::CONNECT_S;
 use crate::random::NuRandConstants;
 use crate::room;
+
+use dialect::Dialect;
 
 pub use copy::PostgresCopier;
 pub use terminal::PostgresTerminal;
@@ -39,6 +44,10 @@ pub struct Postgres {
     mode: Mode,
     /// Further servers that a load gives shares of the warehouses to.
     nodes: Vec<tokio_postgres::Config>,
+    /// Asked for, or else the engine's own.
+    isolation: Option<Isolation>,
+    /// Which engine this is, known since the first session.
+    dialect: Arc<OnceLock<&'static Dialect>>,
 }
 
 impl Postgres {
@@ -59,13 +68,26 @@ impl Postgres {
         if config.get_application_name().is_none() {
             config.application_name("millrace orders");
         }
-        Ok(Self { config, mode: Mode::default(), nodes: Vec::new() })
+        Ok(Self { config, mode: Mode::default(), nodes: Vec::new(), isolation: None, dialect: Arc::default() })
     }
 
     /// The same database with terminals of this mode.
     #[must_use]
     pub fn with_mode(self, mode: Mode) -> Self {
         Self { mode, ..self }
+    }
+
+    /// The same database with terminals at this level of isolation.
+    #[must_use]
+    pub fn with_isolation(self, isolation: Isolation) -> Self {
+        Self { isolation: Some(isolation), ..self }
+    }
+
+    /// The same database, asked only for what every engine of this wire protocol has: for an engine that calls
+    /// itself PostgreSQL and is none.
+    #[must_use]
+    pub fn portable(self) -> Self {
+        Self { dialect: Arc::new(OnceLock::from(&dialect::PORTABLE)), ..self }
     }
 
     /// The same database with a share of the warehouses on each of these servers too. Only a load
@@ -81,7 +103,7 @@ impl Postgres {
     }
 
     fn node(&self, config: &tokio_postgres::Config) -> Self {
-        Self { config: config.clone(), mode: self.mode, nodes: Vec::new() }
+        Self { config: config.clone(), nodes: Vec::new(), dialect: Arc::default(), ..self.clone() }
     }
 
     async fn node_sessions(&self) -> Result<Vec<Session>, OrdersError> {
@@ -107,9 +129,17 @@ impl Postgres {
     async fn session(&self) -> Result<Session, OrdersError> {
         let client = self.connect().await?;
         let connect_error = |source| OrdersError::Connect { server: self.description(), source };
-        let setup = format!("SET search_path = {SCHEMA}; SET client_min_messages = warning");
+        let dialect = match self.dialect.get() {
+            Some(dialect) => dialect,
+            None => {
+                let version = version(&client).await.map_err(connect_error)?;
+                self.dialect.get_or_init(|| Dialect::of(&version))
+            }
+        };
+        let settings = dialect.session_settings;
+        let setup = format!("{settings} SET search_path = {SCHEMA}; SET client_min_messages = warning");
         client.batch_execute(&setup).await.map_err(connect_error)?;
-        Ok(Session { client })
+        Ok(Session { client, dialect })
     }
 
     /// A session whose schema is known to be there and fully loaded.
@@ -130,6 +160,15 @@ impl Postgres {
             return Err(OrdersError::MissingSchema { schema: SCHEMA, server: self.description() });
         }
         self.stored_config(session).await
+    }
+
+    /// The engine; PostgreSQL until a session has told.
+    fn dialect(&self) -> &'static Dialect {
+        self.dialect.get().copied().unwrap_or(&dialect::POSTGRESQL)
+    }
+
+    fn isolation_level(&self) -> Isolation {
+        self.isolation.unwrap_or_else(|| self.dialect().isolation)
     }
 
     /// Whether the server is on this host, as far as its address tells.
@@ -172,15 +211,28 @@ impl Postgres {
     }
 }
 
+/// What the server says of its version.
+async fn version(client: &Client) -> Result<String, tokio_postgres::Error> {
+    client.query_one("SELECT version()", &[]).await?.try_get(0)
+}
+
 /// One connection with its driving task.
 #[derive(Debug)]
 struct Session {
     client: Client,
+    dialect: &'static Dialect,
 }
 
 impl Session {
-    async fn prepare(&self, what: &str, text: &str) -> Result<Statement, OrdersError> {
-        self.client.prepare(text).await.map_err(sql(&format!("preparing {what}")))
+    /// Refuses what the engine does not have.
+    fn needs(&self, has: bool, what: &'static str, instead: &'static str) -> Result<(), OrdersError> {
+        let engine = self.dialect.engine;
+        if has { Ok(()) } else { Err(OrdersError::NotOfEngine { engine, what, instead }) }
+    }
+
+    /// Prepares a statement whose first parameters have these types: engines guess differently.
+    async fn prepare(&self, what: &str, text: &str, types: &[Type]) -> Result<Statement, OrdersError> {
+        self.client.prepare_typed(text, types).await.map_err(sql(&format!("preparing {what}")))
     }
 
     async fn execute(&self, what: &str, text: &str) -> Result<(), OrdersError> {
@@ -225,17 +277,29 @@ impl Database for Postgres {
     async fn prepare(&self) -> Result<(), OrdersError> {
         match self.mode {
             Mode::Statements => Ok(()),
-            Mode::Functions => functions::ensure(&self.loaded_session().await?.0).await,
+            Mode::Functions => {
+                let session = self.loaded_session().await?.0;
+                session.needs(session.dialect.functions, "stored functions of this program", "run with --mode statements")?;
+                functions::ensure(&session).await
+            }
         }
     }
 
     fn isolation(&self) -> &'static str {
-        "read committed, row locks"
+        match self.isolation_level() {
+            Isolation::ReadCommitted => "read committed, row locks",
+            Isolation::RepeatableRead => "repeatable read, conflicts sent again",
+            Isolation::Serializable => "serializable, conflicts sent again",
+        }
     }
 
     async fn version(&self) -> Result<String, OrdersError> {
         const WHAT: &str = "reading server_version";
         let session = self.session().await?;
+        if !session.dialect.single_server {
+            let version = version(&session.client).await.map_err(sql(WHAT))?;
+            return Ok(Dialect::short(&version).to_owned());
+        }
         let row = session
             .client
             .query_one(
@@ -254,7 +318,11 @@ impl Database for Postgres {
         const WHAT: &str = "reading pg_settings";
         let text = "SELECT name || ' = ' || setting FROM pg_settings WHERE setting = 'off' \
                     AND name IN ('fsync', 'synchronous_commit', 'full_page_writes') ORDER BY name";
-        let rows = self.session().await?.client.query(text, &[]).await.map_err(sql(WHAT))?;
+        let session = self.session().await?;
+        if !session.dialect.single_server {
+            return Ok(Vec::new());
+        }
+        let rows = session.client.query(text, &[]).await.map_err(sql(WHAT))?;
         rows.iter().map(|row| row.try_get(0).map_err(sql(WHAT))).collect()
     }
 
@@ -263,15 +331,24 @@ impl Database for Postgres {
     }
 
     async fn terminal(&self) -> Result<PostgresTerminal, OrdersError> {
-        PostgresTerminal::open(self.session().await?, self.mode).await
+        let session = self.session().await?;
+        PostgresTerminal::open(session, self.mode, self.isolation_level()).await
     }
 
     async fn create(&self, config: &Config) -> Result<(), OrdersError> {
+        let session = self.session().await?;
+        if !self.nodes.is_empty() {
+            session.needs(
+                session.dialect.single_server,
+                "shares on further servers",
+                "it spreads its tables itself: leave --node out",
+            )?;
+        }
         for node in &self.nodes {
             let node = self.node(node);
             schema::create(&node, &node.session().await?, config).await?;
         }
-        schema::create(self, &self.session().await?, config).await
+        schema::create(self, &session, config).await
     }
 
     async fn unfinished(&self) -> Result<Unfinished, OrdersError> {
@@ -305,7 +382,11 @@ impl Database for Postgres {
         }
         // The row is hidden from users who may not read all settings.
         let text = "SELECT setting FROM pg_settings WHERE name = 'data_directory'";
-        let rows = self.session().await?.client.query(text, &[]).await.map_err(sql(WHAT))?;
+        let session = self.session().await?;
+        if !session.dialect.single_server {
+            return Ok(None);
+        }
+        let rows = session.client.query(text, &[]).await.map_err(sql(WHAT))?;
         let directory = rows.first().map(|row| row.try_get::<_, String>(0).map_err(sql(WHAT))).transpose()?;
         Ok(directory.and_then(|directory| room::of_directory(&directory)))
     }

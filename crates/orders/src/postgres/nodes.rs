@@ -59,14 +59,13 @@ pub(super) fn create(nodes: &[tokio_postgres::Config], warehouses: u32) -> Strin
     }
     let shares = nodes.len() + 1;
     for statement in schema::TABLES.split_inclusive(';') {
-        let table = Table::ALL
-            .into_iter()
-            .find(|table| statement.trim_start().starts_with(&format!("CREATE TABLE {} (", schema::copy_target(*table))));
+        let table =
+            Table::ALL.into_iter().find(|table| statement.trim_start().starts_with(&format!("CREATE TABLE {} (", table.name())));
         let Some((table, column)) = table.and_then(|table| Some((table, partition_column(table)?))) else {
             out.push_str(statement);
             continue;
         };
-        let (name, plain) = (schema::copy_target(table), statement.trim_end_matches(';'));
+        let (name, plain) = (table.name(), statement.trim_end_matches(';'));
         let (columns, settings) = plain.split_once("\n    WITH").map_or((plain, ""), |(columns, with)| (columns, with));
         let with = if settings.is_empty() { String::new() } else { format!(" WITH{settings}") };
         let _ = writeln!(out, "{columns} PARTITION BY RANGE ({column});");

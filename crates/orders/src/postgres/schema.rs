@@ -8,10 +8,11 @@ use crate::error::OrdersError;
 use crate::random::NuRandConstants;
 use crate::rows::Table;
 
+use super::dialect::Dialect;
 use super::{Postgres, Session, functions, nodes, sql};
 
 /// Key of the advisory lock that keeps two loads of one database apart ("millrace" in ASCII).
-pub(super) const LOAD_LOCK: i64 = 0x6D69_6C6C_7261_6365;
+const LOAD_LOCK: i64 = 0x6D69_6C6C_7261_6365;
 
 pub(super) const TABLES: &str = "
 CREATE TABLE config (
@@ -115,22 +116,6 @@ const STEPS: [Step; 22] = [
     step(3, "checkpoint", "CHECKPOINT"),
 ];
 
-/// Columns as the row generator gives them, and the table's name.
-pub(super) const fn copy_target(table: Table) -> &'static str {
-    match table {
-        Table::Item => "item",
-        Table::Warehouse => "warehouse",
-        Table::District => "district",
-        Table::Delivered => "delivered",
-        Table::Stock => "stock",
-        Table::Customer => "customer",
-        Table::History => "history",
-        Table::Orders => "orders",
-        Table::NewOrder => "new_order",
-        Table::OrderLine => "order_line",
-    }
-}
-
 /// How many columns a row of the table has.
 pub(super) const fn column_count(table: Table) -> i16 {
     match table {
@@ -142,6 +127,14 @@ pub(super) const fn column_count(table: Table) -> i16 {
         Table::Customer => 21,
         Table::History | Table::Orders => 8,
         Table::OrderLine => 10,
+    }
+}
+
+/// The columns that rows give, where the table may have one more on an engine that keys every table.
+pub(super) const fn copied_columns(table: Table) -> &'static str {
+    match table {
+        Table::History => " (h_c_id, h_c_d_id, h_c_w_id, h_d_id, h_w_id, h_date, h_amount, h_data)",
+        _ => "",
     }
 }
 
@@ -162,9 +155,11 @@ pub(super) async fn finish(session: &Session, index: usize, partition: &str) -> 
     if row.try_get::<_, i64>(0).map_err(sql(step.name))? > 0 {
         return Ok(());
     }
-    let text = step.text.replace('@', partition);
     let note = format!("INSERT INTO load_progress VALUES ({STEP_PART} + {index}, 0, 0)");
-    if step.stage == KEYS || step.stage == INDEXES {
+    let Some(text) = session.dialect.step(&step.text.replace('@', partition)) else {
+        return session.execute(step.name, &note).await;
+    };
+    if session.dialect.transactional_ddl && (step.stage == KEYS || step.stage == INDEXES) {
         // Two statements of one text are one transaction: an index that is there is noted.
         return session.execute(step.name, &format!("{text}; {note}")).await;
     }
@@ -177,13 +172,15 @@ pub(super) async fn finish(session: &Session, index: usize, partition: &str) -> 
     session.execute(step.name, &note).await
 }
 
-/// Everything in one transaction: a refusal or an error leaves the database as it was.
+/// Everything in one transaction where the engine can: a refusal or an error leaves the database as it was.
 pub(super) async fn create(postgres: &Postgres, session: &Session, config: &Config) -> Result<(), OrdersError> {
     use crate::database::Database as _;
     const WHAT: &str = "creating the tables";
-    session.execute(WHAT, "BEGIN").await?;
-    let lock = format!("SELECT pg_advisory_xact_lock({LOAD_LOCK})");
-    session.execute(WHAT, &lock).await?;
+    let together = session.dialect.transactional_ddl;
+    if together {
+        session.execute(WHAT, "BEGIN").await?;
+    }
+    lock(session, WHAT).await?;
     let row = session
         .client
         .query_one(
@@ -208,8 +205,11 @@ pub(super) async fn create(postgres: &Postgres, session: &Session, config: &Conf
     if schemas == 0 {
         session.execute(WHAT, &format!("CREATE SCHEMA {SCHEMA}")).await?;
     }
-    let split = (!postgres.nodes.is_empty()).then(|| nodes::create(&postgres.nodes, config.warehouses));
-    session.execute(WHAT, split.as_deref().unwrap_or(TABLES)).await?;
+    let plain = tables(session.dialect);
+    let texts = if postgres.nodes.is_empty() { plain } else { vec![nodes::create(&postgres.nodes, config.warehouses)] };
+    for text in texts {
+        session.execute(WHAT, &text).await?;
+    }
     let constants = config.constants;
     let insert = format!(
         "INSERT INTO config VALUES ({SCHEMA_VERSION}, false, {}, {}, {}, {}, {}, {}, {})",
@@ -222,7 +222,33 @@ pub(super) async fn create(postgres: &Postgres, session: &Session, config: &Conf
         constants.item,
     );
     session.execute(WHAT, &insert).await?;
-    session.execute(WHAT, "COMMIT").await
+    if together { session.execute(WHAT, "COMMIT").await } else { Ok(()) }
+}
+
+/// Keeps two loads of one database apart until the transaction ends, where the engine can.
+pub(super) async fn lock(session: &Session, what: &str) -> Result<(), OrdersError> {
+    if !session.dialect.advisory_locks {
+        return Ok(());
+    }
+    session.execute(what, &format!("SELECT pg_advisory_xact_lock({LOAD_LOCK})")).await
+}
+
+/// The statements that make the tables on this engine.
+fn tables(dialect: &Dialect) -> Vec<String> {
+    let create = |text: &str| {
+        let name = text.strip_prefix("CREATE TABLE ").and_then(|rest| rest.split(' ').next());
+        dialect.table(text, name.and_then(key))
+    };
+    TABLES.split(';').map(str::trim).filter(|text| !text.is_empty()).map(create).collect()
+}
+
+/// Columns of a table's key that is added after the rows.
+fn key(table: &str) -> Option<&'static str> {
+    let start = format!("ALTER TABLE {table}");
+    STEPS.iter().find_map(|step| {
+        let (_, key) = step.text.strip_prefix(&start)?.trim_start_matches('@').strip_prefix(" ADD")?.split_once('(')?;
+        key.strip_suffix(')')
+    })
 }
 
 /// The configuration a load wrote for itself.
@@ -264,13 +290,22 @@ pub(super) async fn note_parts(session: &Session, unfinished: &mut Unfinished) -
 /// Marks the schema as loaded and drops the notes of the load.
 pub(super) async fn complete(session: &Session) -> Result<u64, OrdersError> {
     const WHAT: &str = "completing the load";
-    session.execute(WHAT, "UPDATE config SET loaded = true; DROP TABLE load_progress").await?;
+    if session.dialect.transactional_ddl {
+        session.execute(WHAT, "UPDATE config SET loaded = true; DROP TABLE load_progress").await?;
+    } else {
+        // Cut off in between, the notes stay and harm nobody.
+        session.execute(WHAT, "UPDATE config SET loaded = true").await?;
+        session.execute(WHAT, "DROP TABLE load_progress").await?;
+    }
     bytes(session).await
 }
 
-/// Size of the tables and indexes on one server.
+/// Size of the tables and indexes on one server; 0 where it is not one server's to know.
 pub(super) async fn bytes(session: &Session) -> Result<u64, OrdersError> {
     const WHAT: &str = "reading the size of the tables";
+    if !session.dialect.single_server {
+        return Ok(0);
+    }
     let text = "SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c \
                 JOIN pg_namespace n ON n.oid = c.relnamespace \
                 WHERE n.nspname = $1 AND c.relkind = 'r'";
@@ -296,7 +331,28 @@ pub(super) async fn drop_all(session: &Session) -> Result<(), OrdersError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::dialect::POSTGRESQL;
     use super::*;
+
+    #[test]
+    fn a_distributed_engine_gets_every_table_with_a_key_that_leads_with_the_warehouse() {
+        let engine = Dialect::of("CockroachDB CCL v25.2.0");
+        let texts = tables(engine);
+        assert_eq!(texts.len(), Table::ALL.len() + 2);
+        for table in Table::ALL {
+            let start = format!("CREATE TABLE {} (", table.name());
+            let text = texts.iter().find(|text| text.starts_with(&start)).unwrap();
+            let (_, key) = text.split_once("PRIMARY KEY (").unwrap();
+            let leads = nodes::partition_column(table).unwrap_or("i_id");
+            assert!(key.split([',', ')']).next() == Some(leads) && key.ends_with("))"), "{text}");
+            assert!(!text.contains("fillfactor"), "{text}");
+        }
+    }
+
+    #[test]
+    fn postgresql_gets_the_tables_as_they_are_written() {
+        assert_eq!(tables(&POSTGRESQL).join(";\n"), TABLES.trim().trim_end_matches(';'));
+    }
 
     #[test]
     fn steps_are_in_stage_order_so_that_their_index_counts_over_all_stages() {
@@ -306,19 +362,8 @@ mod tests {
 
     #[test]
     fn column_counts_are_those_of_the_tables() {
-        for table in [
-            Table::Item,
-            Table::Warehouse,
-            Table::District,
-            Table::Delivered,
-            Table::Stock,
-            Table::Customer,
-            Table::History,
-            Table::Orders,
-            Table::NewOrder,
-            Table::OrderLine,
-        ] {
-            let start = format!("CREATE TABLE {} (", copy_target(table));
+        for table in Table::ALL {
+            let start = format!("CREATE TABLE {} (", table.name());
             let text = TABLES.split_once(&start).unwrap().1.split_once(";").unwrap().0;
             let columns = text.matches(" NOT NULL").count()
                 + text.matches("o_carrier_id INTEGER,").count()

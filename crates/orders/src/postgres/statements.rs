@@ -4,15 +4,8 @@
 //! theirs in a block. A data-modifying WITH reads under the statement's snapshot and changes the
 //! newest committed version of each row it locks (READ COMMITTED). Where one part takes rows from
 //! another, its locks come after that part's: stock and customer rows, then the district, then
-//! the warehouse — the hottest row last and shortest.
-
-/// Settings of a terminal's session. The statements are prepared once with a generic plan, and
-/// every table is reached by its index: a plan must not change while the tables grow.
-pub(super) const SESSION_SETTINGS: &str = "
-SET plan_cache_mode = force_generic_plan; SET jit = off; SET enable_seqscan = off;
-SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_bitmapscan = off;
-SET max_parallel_workers_per_gather = 0;
-SET default_transaction_isolation = 'read committed'";
+//! the warehouse — the hottest row last and shortest. Types are spelled out, and halves are shifts,
+//! where engines of the same wire protocol would come to other types.
 
 /// Takes stock for a set of lines in which no (warehouse, item) occurs twice: the part common to
 /// a first and a further statement of one New-Order. $1 home warehouse, $2 district, $4 to $7 the
@@ -52,7 +45,7 @@ pub(super) fn new_order() -> String {
             UPDATE district SET d_next_o_id = d_next_o_id + 1
               FROM (SELECT count(*) AS lines FROM stocked) AS after_stock
              WHERE d_w_id = $1 AND d_id = $2
-            RETURNING d_next_o_id - 1 AS o_id, d_tax),
+            RETURNING (d_next_o_id - 1)::int4 AS o_id, d_tax),
         ordered AS (
             INSERT INTO orders (o_w_id, o_d_id, o_id, o_c_id, o_entry_d, o_ol_cnt, o_all_local)
             SELECT $1, $2, o_id, $3::int4, now(), $9::int4, $8::int4 FROM dist),
@@ -88,7 +81,7 @@ pub(super) fn new_order_again() -> String {
 /// district, $5 name.
 const CHOSEN_BY_NAME: &str = "
 chosen AS (
-    SELECT (array_agg(c_id ORDER BY c_first))[(count(*) + 1) / 2] AS id
+    SELECT (array_agg(c_id ORDER BY c_first))[(count(*) + 1) >> 1] AS id
       FROM customer WHERE c_w_id = $3 AND c_d_id = $4 AND c_last = $5)";
 const CHOSEN_BY_ID: &str = "chosen AS (SELECT $5::int4 AS id)";
 

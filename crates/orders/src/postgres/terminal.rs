@@ -4,10 +4,10 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::ToSql;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Row, Statement};
 
-use crate::database::{DeliveryAnswer, Failure, Mode, NewOrderAnswer, Terminal};
+use crate::database::{DeliveryAnswer, Failure, Isolation, Mode, NewOrderAnswer, Terminal};
 use crate::error::OrdersError;
 use crate::inputs::{CustomerKey, DeliveryInput, LineInput, NewOrderInput, OrderStatusInput, PaymentInput, StockLevelInput};
 use crate::isolation::Stepwise;
@@ -44,20 +44,21 @@ struct Blocks {
 static LAST_NAMES: LazyLock<Vec<String>> = LazyLock::new(|| (0..1_000).map(last_name).collect());
 
 impl PostgresTerminal {
-    pub(super) async fn open(session: Session, mode: Mode) -> Result<Self, OrdersError> {
-        session.execute("setting up a terminal's session", statements::SESSION_SETTINGS).await?;
+    pub(super) async fn open(session: Session, mode: Mode, isolation: Isolation) -> Result<Self, OrdersError> {
+        session.execute("setting up a terminal's session", &session.dialect.terminal(isolation)).await?;
         let functions = mode == Mode::Functions;
         let prepare = |what, name: &'static str, text: String| {
             let session = &session;
             let text = if functions { functions::call(name).unwrap_or(text) } else { text };
-            async move { session.prepare(what, &text).await }
+            async move { session.prepare(what, &text, &types(name, &text)).await }
         };
         let blocks = if functions {
             None
         } else {
+            let again = statements::new_order_again();
             Some(Blocks {
-                new_order_again: session.prepare("New-Order", &statements::new_order_again()).await?,
-                delivery_turn: session.prepare("Delivery", statements::DELIVERY_TURN).await?,
+                new_order_again: session.prepare("New-Order", &again, &types("new_order", &again)).await?,
+                delivery_turn: session.prepare("Delivery", statements::DELIVERY_TURN, &[Type::INT4]).await?,
             })
         };
         Ok(Self {
@@ -176,6 +177,18 @@ impl PostgresTerminal {
     }
 }
 
+/// Types of the parameters that a text of this transaction names.
+fn types(name: &str, text: &str) -> Vec<Type> {
+    let named = (1..).take_while(|number| text.contains(&format!("${number}"))).count();
+    let of = |name: &&str| match *name {
+        "int4[]" => Type::INT4_ARRAY,
+        "int8" => Type::INT8,
+        "varchar" => Type::VARCHAR,
+        _ => Type::INT4,
+    };
+    functions::takes(name).iter().take(named).map(of).collect()
+}
+
 /// What a New-Order came to. Only the database knows that an item is not in the catalogue.
 fn entered(input: &NewOrderInput, row: &Row, shown: &Shown) -> Result<NewOrderAnswer, Failure> {
     let committed = shown.lines == input.lines.len();
@@ -201,10 +214,11 @@ impl Terminal for PostgresTerminal {
             return self.call_new_order(input).await;
         };
         match self.enter(blocks, input).await {
-            Ok(answer) => {
-                self.block(NEW_ORDER, if answer.committed { "COMMIT" } else { "ROLLBACK" }).await?;
-                Ok(answer)
-            }
+            Ok(answer) => match self.block(NEW_ORDER, if answer.committed { "COMMIT" } else { "ROLLBACK" }).await {
+                Ok(()) => Ok(answer),
+                // Not every engine leaves the block by a COMMIT that fails; a ROLLBACK too many does no harm.
+                Err(failure) => Err(self.roll_back(NEW_ORDER, failure).await),
+            },
             Err(failure) => Err(self.roll_back(NEW_ORDER, failure).await),
         }
     }
@@ -423,6 +437,7 @@ fn unexpected(what: &'static str, detail: String) -> Failure {
     Failure::Error(OrdersError::Answer { what, detail })
 }
 
+#[derive(Debug, PartialEq, Eq)]
 enum Class {
     Retry,
     Lost,
@@ -434,13 +449,23 @@ fn classify(error: &Error, closed: bool) -> Class {
         let broken = std::error::Error::source(error).is_some_and(|source| source.is::<std::io::Error>());
         return if closed || broken || error.is_closed() { Class::Lost } else { Class::Error };
     };
+    if closed { Class::Lost } else { class_of(code) }
+}
+
+fn class_of(code: &SqlState) -> Class {
     if *code == SqlState::T_R_SERIALIZATION_FAILURE || *code == SqlState::T_R_DEADLOCK_DETECTED {
         return Class::Retry;
     }
-    let ended =
-        [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::CANNOT_CONNECT_NOW, SqlState::IDLE_SESSION_TIMEOUT];
+    let ended = [
+        SqlState::ADMIN_SHUTDOWN,
+        SqlState::CRASH_SHUTDOWN,
+        SqlState::CANNOT_CONNECT_NOW,
+        SqlState::IDLE_SESSION_TIMEOUT,
+        // The server itself does not know whether it was committed: as after a lost connection, it is not sent again.
+        SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN,
+    ];
     // Class 08: connection exceptions.
-    if closed || ended.contains(code) || code.code().starts_with("08") { Class::Lost } else { Class::Error }
+    if ended.contains(code) || code.code().starts_with("08") { Class::Lost } else { Class::Error }
 }
 
 #[cfg(test)]
@@ -449,6 +474,29 @@ mod tests {
 
     fn line(number: u32, supply_warehouse: u32, item: u32) -> LineInput {
         LineInput { number, item, supply_warehouse, quantity: 5 }
+    }
+
+    #[test]
+    fn only_what_surely_did_not_happen_is_sent_again() {
+        for (code, class) in [
+            ("40001", Class::Retry),
+            ("40P01", Class::Retry),
+            ("40003", Class::Lost),
+            ("57P01", Class::Lost),
+            ("08006", Class::Lost),
+            ("23505", Class::Error),
+        ] {
+            assert_eq!(class_of(&SqlState::from_code(code)), class, "{code}");
+        }
+    }
+
+    #[test]
+    fn a_text_is_prepared_with_the_types_of_the_parameters_it_names() {
+        let types = |name, text: &str| types(name, text).iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        assert_eq!(types("new_order", &statements::new_order()), "int4 int4 int4 _int4 _int4 _int4 _int4 int4 int4");
+        assert_eq!(types("new_order", &statements::new_order_again()), "int4 int4 int4 _int4 _int4 _int4 _int4");
+        assert_eq!(types("payment_by_name", &statements::payment(true)), "int4 int4 int4 int4 varchar int8");
+        assert_eq!(types("delivery", statements::DELIVERY), "int4 int4");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Parser, ValueEnum};
-use orders::database::Database;
+use orders::database::{Database, Isolation};
 use orders::driver::{Event, RunOptions};
 use orders::mix::{MixRule, WEIGHTS_DEFAULT, Weights};
 use orders::model::{LoadModel, Terminals};
@@ -27,7 +27,7 @@ Load models:
           terminals share few sessions; the response clock starts when a transaction is due
   open    transactions become due at --rate whatever the database does; the clock starts there too;
           what finds the queue full is counted as refused
-Transactions run at READ COMMITTED with row locks. The result is printed with the rules of the
+Transactions run at READ COMMITTED with row locks unless --isolation-level says otherwise. The result is printed with the rules of the
 specification it keeps and breaks (see `millrace orders conform --help`).
 Examples:
   millrace orders run --db postgresql:///mill -c 8 -j 2 -T 60 --warmup 20 --progress
@@ -91,6 +91,11 @@ pub(super) struct Args {
     /// How transactions reach the database
     #[arg(long, value_enum, default_value_t = super::ModeArg::Statements)]
     mode: super::ModeArg,
+    /// How far transactions are kept apart, on PostgreSQL and engines of its wire protocol; above
+    /// read-committed, conflicts are sent again and counted as retries [default: PostgreSQL
+    /// read-committed, others the level they are made for]
+    #[arg(long, value_enum, value_name = "LEVEL")]
+    isolation_level: Option<IsolationArg>,
     /// How transactions are mixed
     #[arg(long, value_enum, default_value_t = MixArg::Deck)]
     mix: MixArg,
@@ -160,6 +165,26 @@ enum MixArg {
     /// A weighted draw: 44.6, 43.1, 4.1, 4.1, 4.1 per cent, unless --weights says otherwise
     #[value(alias = "weighted")]
     Weights,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum IsolationArg {
+    /// Row locks; the load does not conflict with itself
+    ReadCommitted,
+    /// One snapshot; who changes a row second is sent again
+    RepeatableRead,
+    /// As if one after the other; who would break that is sent again
+    Serializable,
+}
+
+impl IsolationArg {
+    const fn level(self) -> Isolation {
+        match self {
+            Self::ReadCommitted => Isolation::ReadCommitted,
+            Self::RepeatableRead => Isolation::RepeatableRead,
+            Self::Serializable => Isolation::Serializable,
+        }
+    }
 }
 
 fn time_scale(text: &str) -> Result<f64, String> {
@@ -236,7 +261,8 @@ impl Args {
 
 /// Runs the load and writes its record.
 pub(super) async fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let database = args.database.open(args.mode)?;
+    let isolation = args.isolation_level.map(IsolationArg::level);
+    let database = args.database.open(args.mode)?.with_isolation(isolation)?;
     let options = args.options(&database).await?;
     let mut marks = args.marks_fd.map(open_marks).transpose()?;
     for setting in database.unsafe_settings().await? {
@@ -252,7 +278,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let outcome = match args.together.meeting()? {
         None => orders::driver::run(&database, &options, on_event).await?,
         Some(meeting) => {
-            let alike = together::alike(&options, database.mode().name());
+            let alike = together::alike(&options, &database);
             orders::rendezvous::run(&meeting, &database, (&options, args.seed, alike), on_event, together::tell).await?
         }
     };

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
+use orders::database::Database;
 use orders::driver::RunOptions;
 use orders::mix::MixRule;
 use orders::model::LoadModel;
@@ -87,7 +88,7 @@ pub(super) async fn merge(args: MergeArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// What must have been given to all drivers alike, by the name of the option.
-pub(super) fn alike(options: &RunOptions, mode: &str) -> BTreeMap<String, String> {
+pub(super) fn alike(options: &RunOptions, database: &impl Database) -> BTreeMap<String, String> {
     let mut alike = BTreeMap::new();
     let mut add = |name: &str, value: String| alike.insert(name.to_owned(), value);
     add("--model", options.model.name().to_owned());
@@ -107,7 +108,8 @@ pub(super) fn alike(options: &RunOptions, mode: &str) -> BTreeMap<String, String
     add("--terminals", options.terminals.name().to_owned());
     add("--active-warehouses", options.active_warehouses.map_or_else(|| "all".to_owned(), |count| count.to_string()));
     add("--deliveries", if options.deferred_deliveries { "deferred" } else { "direct" }.to_owned());
-    add("--mode", mode.to_owned());
+    add("--mode", database.mode().name().to_owned());
+    add("--isolation-level", database.isolation().to_owned());
     add("--mix", options.mix.name().to_owned());
     if let MixRule::Weights(weights) = options.mix {
         add("--weights", format!("{weights:?}"));

@@ -167,7 +167,7 @@ open("t", "w").write("line\n" * 1000)
 assert os.path.getsize("t") == 5000 and os.path.realpath("t") == "/db/t"
 out = open("out", "wb")
 subprocess.run(["sh", "-c", "cat t; pwd"], stdout=out, check=True)
-subprocess.run([sys.executable, "-c", "import os; print(os.getcwd()); os.write(1, b'raw')"], stdout=out, cwd="/db", check=True)
+subprocess.run([sys.executable, "-c", "import os; print(os.getcwd(), flush=True); os.write(1, b'raw')"], stdout=out, cwd="/db", check=True)
 os.makedirs("deep/er", exist_ok=True)
 assert subprocess.check_output(["pwd"], cwd="deep/er", text=True) == "/db/deep/er\n"
 out.close()

@@ -22,15 +22,20 @@ impl MariaDb {
         give_to_database_user(&home);
         let (data, socket) = (home.join("data"), home.join("socket"));
         let data_option = format!("--datadir={}", data.display());
+        // A folder of its own: a server that starts removes every temporary table it finds, its neighbours' too.
+        let temporary = home.join("tmp");
+        std::fs::create_dir(&temporary).unwrap();
+        give_to_database_user(&temporary);
+        let temporary_option = format!("--tmpdir={}", temporary.display());
         // Nothing of these tests outlives them, so nothing is flushed.
         let unsynced = ["--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0", "--innodb-flush-method=nosync"];
         succeed(
             as_database_user(install)
-                .args(["--no-defaults", &data_option, "--skip-test-db"])
+                .args(["--no-defaults", &data_option, &temporary_option, "--skip-test-db"])
                 .args(["--auth-root-authentication-method=normal", "--innodb-flush-method=nosync"]),
         );
         let child = as_database_user(server)
-            .args(["--no-defaults", &data_option, "--skip-networking", "--innodb-buffer-pool-size=512M"])
+            .args(["--no-defaults", &data_option, &temporary_option, "--skip-networking", "--innodb-buffer-pool-size=512M"])
             .arg(format!("--socket={}", socket.display()))
             .arg(format!("--log-error={}", home.join("log.err").display()))
             .args(["--innodb-log-file-size=512M", "--innodb-autoinc-lock-mode=2"])

@@ -10,6 +10,8 @@ use crate::error::OrdersError;
 use crate::inputs::{DeliveryInput, NewOrderInput, OrderStatusInput, PaymentInput, StockLevelInput};
 use crate::isolation::Stepwise;
 use crate::mysql::{MySql, MySqlCopier, MySqlTerminal};
+#[cfg(feature = "oracle")]
+use crate::oracle::{Oracle, OracleCopier, OracleTerminal};
 use crate::postgres::{Postgres, PostgresCopier, PostgresTerminal};
 use crate::rows::Unit;
 
@@ -19,6 +21,8 @@ use crate::rows::Unit;
 pub enum AnyDatabase {
     Postgres(Box<Postgres>),
     MySql(MySql),
+    #[cfg(feature = "oracle")]
+    Oracle(Box<Oracle>),
 }
 
 /// A session for the five transactions on one of them.
@@ -27,6 +31,8 @@ pub enum AnyDatabase {
 pub enum AnyTerminal {
     Postgres(Box<PostgresTerminal>),
     MySql(Box<MySqlTerminal>),
+    #[cfg(feature = "oracle")]
+    Oracle(Box<OracleTerminal>),
 }
 
 /// A session for loading one of them.
@@ -35,16 +41,25 @@ pub enum AnyTerminal {
 pub enum AnyCopier {
     Postgres(Box<PostgresCopier>),
     MySql(Box<MySqlCopier>),
+    #[cfg(feature = "oracle")]
+    Oracle(Box<OracleCopier>),
 }
 
 impl AnyDatabase {
-    /// `mysql://` and `mariadb://` URLs; everything else is a libpq URL or key=value list.
+    /// `mysql://`, `mariadb://` and `oracle://` URLs; everything else is a libpq URL or key=value list.
     ///
     /// # Errors
-    /// [`OrdersError::Dsn`] and [`OrdersError::MySqlDsn`]; nothing is connected yet.
+    /// [`OrdersError::Dsn`] and its like; [`OrdersError::WithoutOracle`]. Nothing is connected yet.
     pub fn parse(dsn: &str, mode: Mode) -> Result<Self, OrdersError> {
         if MySql::is_dsn(dsn) {
             return Ok(Self::MySql(MySql::parse(dsn)?.with_mode(mode)));
+        }
+        #[cfg(feature = "oracle")]
+        if Oracle::is_dsn(dsn) {
+            return Ok(Self::Oracle(Box::new(Oracle::parse(dsn)?.with_mode(mode))));
+        }
+        if dsn.starts_with("oracle://") {
+            return Err(OrdersError::WithoutOracle);
         }
         Ok(Self::Postgres(Box::new(Postgres::parse(dsn)?.with_mode(mode))))
     }
@@ -59,7 +74,7 @@ impl AnyDatabase {
         match self {
             Self::Postgres(database) => Ok(Self::Postgres(Box::new(database.with_nodes(dsns)?))),
             any if dsns.is_empty() => Ok(any),
-            Self::MySql(_) => Err(OrdersError::NodesOfMySql),
+            _ => Err(OrdersError::NodesOfMySql),
         }
     }
 
@@ -70,7 +85,7 @@ impl AnyDatabase {
     pub fn portable(self) -> Result<Self, OrdersError> {
         match self {
             Self::Postgres(database) => Ok(Self::Postgres(Box::new(database.portable()))),
-            Self::MySql(_) => Err(OrdersError::NotOfMySql("--portable")),
+            _ => Err(OrdersError::NotOfMySql("--portable")),
         }
     }
 
@@ -82,7 +97,7 @@ impl AnyDatabase {
         match (self, isolation) {
             (any, None) => Ok(any),
             (Self::Postgres(database), Some(isolation)) => Ok(Self::Postgres(Box::new(database.with_isolation(isolation)))),
-            (Self::MySql(_), Some(_)) => Err(OrdersError::NotOfMySql("--isolation-level")),
+            _ => Err(OrdersError::NotOfMySql("--isolation-level")),
         }
     }
 }
@@ -93,6 +108,8 @@ macro_rules! inside {
         match $any {
             Self::Postgres($database) => $call,
             Self::MySql($database) => $call,
+            #[cfg(feature = "oracle")]
+            Self::Oracle($database) => $call,
         }
     };
 }
@@ -133,6 +150,8 @@ impl Database for AnyDatabase {
         Ok(match self {
             Self::Postgres(database) => AnyTerminal::Postgres(Box::new(database.terminal().await?)),
             Self::MySql(database) => AnyTerminal::MySql(Box::new(database.terminal().await?)),
+            #[cfg(feature = "oracle")]
+            Self::Oracle(database) => AnyTerminal::Oracle(Box::new(database.terminal().await?)),
         })
     }
 
@@ -156,6 +175,8 @@ impl Database for AnyDatabase {
         Ok(match self {
             Self::Postgres(database) => AnyCopier::Postgres(Box::new(database.copier().await?)),
             Self::MySql(database) => AnyCopier::MySql(Box::new(database.copier().await?)),
+            #[cfg(feature = "oracle")]
+            Self::Oracle(database) => AnyCopier::Oracle(Box::new(database.copier().await?)),
         })
     }
 

@@ -1,6 +1,7 @@
 //! The twelve consistency conditions (clause 3.3.2) and the check of acknowledged orders.
 
 use std::path::Path;
+use std::time::Instant;
 
 use serde::Serialize;
 
@@ -51,6 +52,14 @@ pub struct CheckOutcome {
     pub example: Option<String>,
     /// Seconds the check took.
     pub seconds: f64,
+}
+
+impl CheckOutcome {
+    /// Of condition `number`, found violated so often by a check that began then.
+    pub(crate) fn new(number: u32, name: &str, violations: u64, example: Option<String>, began: Instant) -> Self {
+        let seconds = began.elapsed().as_secs_f64();
+        Self { number, name: name.to_owned(), passed: violations == 0, violations, example, seconds }
+    }
 }
 
 /// What became of the orders in an acknowledgement log.

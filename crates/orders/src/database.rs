@@ -69,6 +69,20 @@ pub struct Config {
     pub constants: NuRandConstants,
 }
 
+impl Config {
+    /// Refuses a table `config` of another version of this program, or with values outside the rules.
+    pub(crate) fn is_of(&self, found: i32) -> Result<(), OrdersError> {
+        if found != SCHEMA_VERSION {
+            return Err(OrdersError::SchemaVersion { schema: SCHEMA, found, expected: SCHEMA_VERSION });
+        }
+        if self.warehouses == 0 || !self.constants.are_valid() {
+            let detail = format!("{self:?} is outside the rules");
+            return Err(OrdersError::Answer { what: "reading table config", detail });
+        }
+        Ok(())
+    }
+}
+
 /// What the note of a finished step adds to its number, beside the tables' numbers.
 pub(crate) const STEP_PART: u32 = 100;
 

@@ -110,6 +110,33 @@ pub enum OrdersError {
         #[source]
         source: tokio_postgres::Error,
     },
+    /// The connection string is for Oracle, and Oracle was left out of this build.
+    #[error("this program was built without Oracle")]
+    WithoutOracle,
+    /// The connection string begins as an Oracle URL and is none.
+    #[cfg(feature = "oracle")]
+    #[error("the connection string is not an Oracle URL of the user millrace_orders")]
+    OracleDsn,
+    /// No session could be opened.
+    #[cfg(feature = "oracle")]
+    #[error("no session with {server}")]
+    OracleConnect {
+        /// Host, port, service and user, without the password.
+        server: String,
+        /// Why.
+        #[source]
+        source: Box<::oracle::Error>,
+    },
+    /// A statement failed.
+    #[cfg(feature = "oracle")]
+    #[error("{what} failed")]
+    Oracle {
+        /// What the statement was for.
+        what: String,
+        /// The database's answer.
+        #[source]
+        source: Box<::oracle::Error>,
+    },
     /// A statement failed.
     #[error("{what} failed")]
     MySql {
@@ -272,6 +299,15 @@ impl OrdersError {
                 Some("the server did not come back or hangs; its log says more".into())
             }
             Self::ConnectionLost { .. } => Some("--reconnect goes on through a restart of the database".into()),
+            Self::WithoutOracle => Some("build it with --features oracle; Oracle has not been run against a server".into()),
+            #[cfg(feature = "oracle")]
+            Self::OracleDsn => Some(
+                "write oracle://millrace_orders:PASSWORD@HOST:PORT/SERVICE; the user is made by an administrator: CREATE USER \
+                 millrace_orders IDENTIFIED BY …; GRANT CREATE SESSION, CREATE TABLE, UNLIMITED TABLESPACE TO millrace_orders"
+                    .into(),
+            ),
+            #[cfg(feature = "oracle")]
+            Self::OracleConnect { source, .. } => Some(oracle_hint(source)),
             Self::NotOfEngine { instead, .. } => Some((*instead).into()),
             Self::NotOfMySql(option) => Some(format!("leave {option} out")),
             Self::Meeting(error) => error.hint(),
@@ -284,6 +320,10 @@ impl OrdersError {
     pub const fn could_not_run(&self) -> bool {
         if let Self::Meeting(error) = self {
             return error.could_not_run();
+        }
+        #[cfg(feature = "oracle")]
+        if let Self::Oracle { .. } = self {
+            return false;
         }
         !matches!(
             self,
@@ -319,6 +359,17 @@ fn connect_hint(source: &tokio_postgres::Error) -> String {
                  (TLS is not built in: use sslmode=prefer or disable)"
             .into(),
     }
+}
+
+#[cfg(feature = "oracle")]
+fn oracle_hint(source: &::oracle::Error) -> String {
+    /// The client library could not be loaded.
+    const NO_LIBRARY: i32 = 1047;
+    if source.dpi_code() == Some(NO_LIBRARY) {
+        return "install Oracle's client library (Instant Client, Basic or Basic Light) and name its folder in LD_LIBRARY_PATH"
+            .into();
+    }
+    "is the listener running there, and are user, password and service in the DSN right?".into()
 }
 
 /// An error with its causes on one line.

@@ -3,7 +3,7 @@
 //! Derived from the TPC-C specification (5.11); its figures are not comparable to published
 //! TPC-C results. The load is a closed loop of terminals, each with one connection; a terminal
 //! draws a warehouse for every transaction. Databases stand behind the [`database::Database`]
-//! door: PostgreSQL, and MariaDB with MySQL.
+//! door: PostgreSQL with its relatives, MariaDB with MySQL, and Oracle where that was built in.
 //!
 //! This room never writes outside the schema `millrace_orders`, and never touches a schema of
 //! that name that it did not fill.
@@ -12,6 +12,7 @@
 pub mod ack_log;
 pub mod any;
 pub mod checks;
+mod common_sql;
 pub mod conform;
 pub mod cuts;
 pub mod database;
@@ -28,6 +29,8 @@ pub mod model;
 pub mod money;
 pub mod mysql;
 pub mod open;
+#[cfg(feature = "oracle")]
+pub mod oracle;
 pub mod pacing;
 pub mod postgres;
 pub mod random;

@@ -71,7 +71,8 @@ enum Job {
 
 #[derive(Parser)]
 struct DatabaseArgs {
-    /// Database: a libpq URL or key=value list, or mysql://USER@HOST:PORT/ (?socket=PATH)
+    /// Database: a libpq URL or key=value list, or mysql://USER@HOST:PORT/ (?socket=PATH), or, where it
+    /// was built in, oracle://millrace_orders:PASSWORD@HOST:PORT/SERVICE
     #[arg(long = "db", value_name = "DSN")]
     dsn: String,
     /// Ask only for what every engine of PostgreSQL's wire protocol has: for one that calls itself PostgreSQL and

@@ -11,7 +11,8 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use mysql_async::prelude::Queryable;
 
-use crate::database::{Config, Copier, Database as _, SCHEMA, SCHEMA_VERSION, STEP_PART, Unfinished};
+use crate::common_sql;
+use crate::database::{Config, Copier, Database as _, SCHEMA, STEP_PART, Unfinished};
 use crate::error::OrdersError;
 use crate::limits::COPY_CHUNK_BYTES;
 use crate::rows::{RowSink, RowSource, Unit};
@@ -106,8 +107,7 @@ impl Copier for MySqlCopier {
             let detail = format!("{taken} of {generated} rows of {table} of warehouse {} were taken", unit.warehouse);
             return Err(OrdersError::Answer { what: "loading rows", detail });
         }
-        let note = format!("INSERT INTO load_progress VALUES ({}, {}, {taken})", unit.table as u32, unit.warehouse);
-        self.session.execute(&what, &note).await?;
+        self.session.execute(&what, &common_sql::note(unit.table as u32, unit.warehouse, taken)).await?;
         self.session.execute(&what, "COMMIT").await?;
         Ok(taken)
     }
@@ -275,17 +275,7 @@ pub(super) async fn create(mysql: &MySql, config: &Config) -> Result<(), OrdersE
     }
     session.execute(WHAT, &format!("CREATE DATABASE IF NOT EXISTS {SCHEMA}")).await?;
     session.execute(WHAT, &format!("USE {SCHEMA}")).await?;
-    let constants = config.constants;
-    let insert = format!(
-        "INSERT INTO config VALUES ({SCHEMA_VERSION}, 0, {}, {}, {}, {}, {}, {}, {})",
-        u32::from(databases == 0),
-        config.warehouses,
-        config.seed,
-        constants.last_load,
-        constants.last_run,
-        constants.customer,
-        constants.item,
-    );
+    let insert = common_sql::insert_config(config, databases == 0);
     let mut tables = schema::create().into_iter();
     for text in tables.next().into_iter().chain([insert]).chain(tables) {
         session.execute(WHAT, &text).await?;

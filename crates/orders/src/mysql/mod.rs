@@ -8,7 +8,7 @@
 mod check_sql;
 mod copy;
 mod procedures;
-mod schema;
+pub(crate) mod schema;
 mod statements;
 mod terminal;
 
@@ -18,7 +18,7 @@ use mysql_async::prelude::{FromValue, Queryable};
 use mysql_async::{Conn, Error, Opts, OptsBuilder, Row};
 
 use crate::checks::{AcknowledgedOrder, CheckOutcome};
-use crate::database::{Config, Database, Mode, Room, SCHEMA, SCHEMA_VERSION, Unfinished};
+use crate::database::{Config, Database, Mode, Room, SCHEMA, Unfinished};
 use crate::error::OrdersError;
 use crate::limits::CONNECT_S;
 use crate::random::NuRandConstants;
@@ -124,9 +124,6 @@ impl Session {
             return Err(OrdersError::Answer { what: WHAT, detail: format!("{} rows instead of 1", rows.len()) });
         };
         let found: i32 = value(WHAT, row, 0)?;
-        if found != SCHEMA_VERSION {
-            return Err(OrdersError::SchemaVersion { schema: SCHEMA, found, expected: SCHEMA_VERSION });
-        }
         let constants = NuRandConstants {
             last_load: value(WHAT, row, 4)?,
             last_run: value(WHAT, row, 5)?,
@@ -134,9 +131,7 @@ impl Session {
             item: value(WHAT, row, 7)?,
         };
         let config = Config { warehouses: value(WHAT, row, 2)?, seed: value(WHAT, row, 3)?, constants };
-        if config.warehouses == 0 || !constants.are_valid() {
-            return Err(OrdersError::Answer { what: WHAT, detail: format!("{config:?} is outside the rules") });
-        }
+        config.is_of(found)?;
         Ok((config, value::<i32>(WHAT, row, 1)? != 0))
     }
 }

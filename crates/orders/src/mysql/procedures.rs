@@ -1,5 +1,7 @@
 //! The five transactions as stored procedures: one round trip each, with the statements' own text.
 
+use crate::common_sql;
+
 use super::statements as sql;
 
 /// Characters of one line in the text that New-Order takes: number, item, supplying warehouse,
@@ -72,7 +74,11 @@ fn routines() -> Vec<(&'static str, &'static str, String)> {
             status(sql::choose_by_name("p_w", "p_d", "p_name")),
         ),
         ("delivery", "p_w INT, p_carrier INT", delivery()),
-        ("stock_level", "p_w INT, p_d INT, p_threshold INT", block("", &[sql::stock_level("p_w", "p_d", "p_threshold")])),
+        (
+            "stock_level",
+            "p_w INT, p_d INT, p_threshold INT",
+            block("", &[common_sql::stock_level("p_w", "p_d", "p_threshold", sql::JOIN)]),
+        ),
     ]
 }
 
@@ -95,9 +101,9 @@ fn new_order() -> String {
              v_quantity = {quantity};\n{text};\nSET v_line = v_line + 1;\nEND WHILE"
         )
     };
-    let mut parts = vec![sql::BEGIN.to_owned(), each(sql::take_stock("p_w", "v_item", "v_supply", "v_quantity"))];
+    let mut parts = vec![sql::BEGIN.to_owned(), each(common_sql::take_stock("p_w", "v_item", "v_supply", "v_quantity"))];
     parts.extend(sql::enter_order("p_w", "p_d", "p_c", "p_count", "p_all_local"));
-    let add = sql::add_line("p_w", "p_d", &number, "v_item", "v_supply", "v_quantity");
+    let add = common_sql::add_line(("p_w", "p_d", sql::ORDER), &number, "v_item", "v_supply", "v_quantity", sql::JOIN);
     parts.push(each(format!("{add};\nSET v_taken = v_taken + ROW_COUNT()")));
     parts.extend(sql::show_order("p_w", "p_d", "p_c"));
     parts.push("IF v_taken = p_count THEN COMMIT; ELSE ROLLBACK; END IF".to_owned());

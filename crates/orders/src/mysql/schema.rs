@@ -6,7 +6,7 @@
 const OPTIONS: &str = "ENGINE = InnoDB DEFAULT CHARACTER SET ascii COLLATE ascii_bin";
 
 /// Each table: its name, its columns and its key.
-const TABLES: [(&str, &str); 12] = [
+pub(crate) const TABLES: [(&str, &str); 12] = [
     (
         "config",
         "version INT NOT NULL, loaded BOOLEAN NOT NULL, made_schema BOOLEAN NOT NULL, warehouses INT NOT NULL,
@@ -84,15 +84,18 @@ pub(super) fn drop_tables() -> String {
     format!("DROP TABLE IF EXISTS {}", names.join(", "))
 }
 
+/// The step that gathers what the planner knows.
+pub(crate) const STATISTICS: &str = "statistics";
+
 /// A step after the rows: its name, its statements, whether it runs beside the one before.
-pub(super) const STEPS: [(&str, &str); 3] = [
+pub(crate) const STEPS: [(&str, &str); 3] = [
     ("customers by name", "CREATE INDEX customer_by_name ON customer (c_w_id, c_d_id, c_last, c_first, c_id)"),
     ("orders by customer", "CREATE UNIQUE INDEX orders_by_customer ON orders (o_w_id, o_d_id, o_c_id, o_id)"),
-    ("statistics", "ANALYZE TABLE item, warehouse, district, delivered, stock, customer, history, orders, new_order, order_line"),
+    (STATISTICS, "ANALYZE TABLE item, warehouse, district, delivered, stock, customer, history, orders, new_order, order_line"),
 ];
 
 /// The steps in stages: both indexes, then statistics.
-pub(super) fn finishing_steps() -> Vec<Vec<&'static str>> {
+pub(crate) fn finishing_steps() -> Vec<Vec<&'static str>> {
     let [(customers, _), (orders, _), (statistics, _)] = STEPS;
     vec![vec![customers, orders], vec![statistics]]
 }

@@ -1,4 +1,4 @@
-//! The SQL of the five transactions on MariaDB and MySQL.
+//! The SQL of the five transactions on MariaDB and MySQL, beside what [`common_sql`] has.
 //!
 //! Each piece takes its values as text: numbers where the driver sends statements, names of
 //! parameters in the stored procedures. So both modes have one text. Rows are locked in one order
@@ -8,23 +8,21 @@
 
 use std::fmt::Display;
 
+use crate::common_sql;
+
+/// Variables of the session: the order and the customer at hand.
+pub(super) const ORDER: &str = "@o";
+const CUSTOMER: &str = "@c";
+
 /// Settings of every session: what the pieces below rely on.
 pub(super) const SESSION_SETTINGS: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET autocommit = 1, \
-     sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'";
+     sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,PIPES_AS_CONCAT'";
 
 /// Opens a transaction that changes rows.
 pub(super) const BEGIN: &str = "START TRANSACTION";
 
-/// Takes stock for one line of an order at warehouse `home`; an item that is not in the catalogue
-/// has no stock.
-pub(super) fn take_stock(home: impl Display, item: impl Display, supply: impl Display, quantity: impl Display) -> String {
-    format!(
-        "UPDATE stock SET s_quantity = s_quantity - {quantity} + IF(s_quantity >= {quantity} + 10, 0, 91),
-            s_ytd = s_ytd + {quantity}, s_order_cnt = s_order_cnt + 1,
-            s_remote_cnt = s_remote_cnt + IF({supply} = {home}, 0, 1)
-          WHERE s_w_id = {supply} AND s_i_id = {item}"
-    )
-}
+/// Keeps a join in the order it is written in.
+pub(super) const JOIN: &str = "STRAIGHT_JOIN";
 
 /// Gives the order its number, in `@o`, and enters it.
 pub(super) fn enter_order(
@@ -34,38 +32,15 @@ pub(super) fn enter_order(
     line_count: impl Display,
     all_local: impl Display,
 ) -> Vec<String> {
-    vec![
+    let mut parts = vec![
         format!(
             "UPDATE district SET d_next_o_id = LAST_INSERT_ID(d_next_o_id) + 1
               WHERE d_w_id = {warehouse} AND d_id = {district}"
         ),
         "SET @o = LAST_INSERT_ID()".to_owned(),
-        format!(
-            "INSERT INTO orders (o_w_id, o_d_id, o_id, o_c_id, o_entry_d, o_ol_cnt, o_all_local)
-             VALUES ({warehouse}, {district}, @o, {customer}, NOW(6), {line_count}, {all_local})"
-        ),
-        format!("INSERT INTO new_order (no_w_id, no_d_id, no_o_id) VALUES ({warehouse}, {district}, @o)"),
-    ]
-}
-
-/// Adds a line to order `@o`, unless its item is not in the catalogue.
-pub(super) fn add_line(
-    warehouse: impl Display,
-    district: impl Display,
-    number: impl Display,
-    item: impl Display,
-    supply: impl Display,
-    quantity: impl Display,
-) -> String {
-    let district_info: String = (1..=10).map(|number| format!(" WHEN {number} THEN s_dist_{number:02}")).collect();
-    format!(
-        "INSERT INTO order_line (ol_w_id, ol_d_id, ol_o_id, ol_number, ol_i_id, ol_supply_w_id, ol_quantity,
-                                 ol_amount, ol_dist_info)
-         SELECT {warehouse}, {district}, @o, {number}, i_id, s_w_id, {quantity}, {quantity} * i_price,
-                CASE {district}{district_info} END
-           FROM item STRAIGHT_JOIN stock ON s_i_id = i_id
-          WHERE i_id = {item} AND s_w_id = {supply}"
-    )
+    ];
+    parts.extend(common_sql::enter_order((warehouse, district, ORDER), customer, line_count, all_local));
+    parts
 }
 
 /// What the terminal shows of order `@o`: a row of its head, then a row of each line.
@@ -86,14 +61,9 @@ pub(super) fn show_order(warehouse: impl Display, district: impl Display, custom
     ]
 }
 
-/// Puts into `@c` the customer at position ceil(n/2) of those of a name, sorted by first name.
+/// Puts into `@c` the customer of a name.
 pub(super) fn choose_by_name(warehouse: impl Display, district: impl Display, name: impl Display) -> String {
-    format!(
-        "SELECT c_id INTO @c FROM (
-            SELECT c_id, ROW_NUMBER() OVER (ORDER BY c_first, c_id) AS nth, COUNT(*) OVER () AS names FROM customer
-             WHERE c_w_id = {warehouse} AND c_d_id = {district} AND c_last = {name}) AS named
-          WHERE nth = (names + 1) DIV 2"
-    )
+    common_sql::choose_by_name(CUSTOMER, warehouse, district, name)
 }
 
 /// Puts a customer's number into `@c`.
@@ -109,6 +79,7 @@ pub(super) fn pay(
     customer_district: impl Display,
     cents: impl Display,
 ) -> Vec<String> {
+    let [taken_by_district, taken_by_warehouse] = common_sql::take_in(&warehouse, &district, &cents);
     vec![
         format!(
             "UPDATE customer SET c_balance = c_balance - {cents}, c_ytd_payment = c_ytd_payment + {cents},
@@ -117,8 +88,8 @@ pub(super) fn pay(
                     CAST({cents} / 100 AS DECIMAL(8, 2)), c_data), 500), c_data)
               WHERE c_w_id = {customer_warehouse} AND c_d_id = {customer_district} AND c_id = @c"
         ),
-        format!("UPDATE district SET d_ytd = d_ytd + {cents} WHERE d_w_id = {warehouse} AND d_id = {district}"),
-        format!("UPDATE warehouse SET w_ytd = w_ytd + {cents} WHERE w_id = {warehouse}"),
+        taken_by_district,
+        taken_by_warehouse,
         format!(
             "INSERT INTO history (h_c_id, h_c_d_id, h_c_w_id, h_d_id, h_w_id, h_date, h_amount, h_data)
              SELECT @c, {customer_district}, {customer_warehouse}, {district}, {warehouse}, NOW(6), {cents},
@@ -163,46 +134,29 @@ pub(super) fn show_status(warehouse: impl Display, district: impl Display) -> Ve
 
 /// Deliveries of one warehouse queue here, so that each sees what the one before left open.
 pub(super) fn take_turn(warehouse: impl Display) -> Vec<String> {
-    vec![
-        format!("SELECT dl_count INTO @turn FROM delivered WHERE dl_w_id = {warehouse} AND dl_d_id = 1 FOR UPDATE"),
-        "SET @districts = 0".to_owned(),
-    ]
+    vec![common_sql::take_turn("@turn", warehouse), "SET @districts = 0".to_owned()]
 }
 
 /// Delivers the oldest open order of a district, if there is one, and counts it in `@districts`.
 pub(super) fn deliver(warehouse: impl Display, district: impl Display, carrier: impl Display) -> Vec<String> {
-    let order = format!("o_w_id = {warehouse} AND o_d_id = {district} AND o_id = @o");
-    let lines = format!("ol_w_id = {warehouse} AND ol_d_id = {district} AND ol_o_id = @o");
+    let order = (&warehouse, &district, ORDER);
+    let [closed, carried, lined] = common_sql::close_order(order, carrier);
+    let [owed, counted] = common_sql::charge(order, CUSTOMER, "@due");
     vec![
         format!(
             "SET @o = (SELECT no_o_id FROM new_order WHERE no_w_id = {warehouse} AND no_d_id = {district}
               ORDER BY no_o_id LIMIT 1)"
         ),
-        format!("DELETE FROM new_order WHERE no_w_id = {warehouse} AND no_d_id = {district} AND no_o_id = @o"),
-        format!("UPDATE orders SET o_carrier_id = {carrier} WHERE {order}"),
-        format!("SET @c = (SELECT o_c_id FROM orders WHERE {order})"),
-        format!("UPDATE order_line SET ol_delivery_d = NOW(6) WHERE {lines}"),
-        format!("SET @due = (SELECT SUM(ol_amount) FROM order_line WHERE {lines})"),
+        closed,
+        carried,
+        format!("SET @c = (SELECT o_c_id FROM orders WHERE o_w_id = {warehouse} AND o_d_id = {district} AND o_id = @o)"),
+        lined,
         format!(
-            "UPDATE customer SET c_balance = c_balance + @due, c_delivery_cnt = c_delivery_cnt + 1
-              WHERE c_w_id = {warehouse} AND c_d_id = {district} AND c_id = @c"
+            "SET @due = (SELECT SUM(ol_amount) FROM order_line
+              WHERE ol_w_id = {warehouse} AND ol_d_id = {district} AND ol_o_id = @o)"
         ),
-        format!(
-            "UPDATE delivered SET dl_count = dl_count + 1
-              WHERE dl_w_id = {warehouse} AND dl_d_id = {district} AND @o IS NOT NULL"
-        ),
+        owed,
+        counted,
         "SET @districts = @districts + (@o IS NOT NULL)".to_owned(),
     ]
-}
-
-/// Stock-Level: one row, the number of low items of the last 20 orders.
-pub(super) fn stock_level(warehouse: impl Display, district: impl Display, threshold: impl Display) -> String {
-    format!(
-        "SELECT COUNT(DISTINCT s_i_id)
-           FROM district
-                STRAIGHT_JOIN order_line ON ol_w_id = d_w_id AND ol_d_id = d_id
-                    AND ol_o_id >= d_next_o_id - 20 AND ol_o_id < d_next_o_id
-                STRAIGHT_JOIN stock ON s_w_id = d_w_id AND s_i_id = ol_i_id
-          WHERE d_w_id = {warehouse} AND d_id = {district} AND s_quantity < {threshold}"
-    )
 }

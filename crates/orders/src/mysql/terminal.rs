@@ -5,6 +5,7 @@ use std::time::Duration;
 use mysql_async::prelude::{FromValue, Queryable};
 use mysql_async::{Conn, DriverError, Error, Row};
 
+use crate::common_sql;
 use crate::database::{DeliveryAnswer, Failure, Mode, NewOrderAnswer, Terminal};
 use crate::error::OrdersError;
 use crate::inputs::{CustomerKey, DeliveryInput, NewOrderInput, OrderStatusInput, PaymentInput, StockLevelInput};
@@ -84,11 +85,12 @@ impl MySqlTerminal {
         }
         let mut parts = vec![statements::BEGIN.to_owned()];
         let take =
-            |line: &crate::inputs::LineInput| statements::take_stock(warehouse, line.item, line.supply_warehouse, line.quantity);
+            |line: &crate::inputs::LineInput| common_sql::take_stock(warehouse, line.item, line.supply_warehouse, line.quantity);
         parts.extend(lines.iter().map(take));
         parts.extend(statements::enter_order(warehouse, district, customer, count, all_local));
         let add = |line: &crate::inputs::LineInput| {
-            statements::add_line(warehouse, district, line.number, line.item, line.supply_warehouse, line.quantity)
+            let order = (warehouse, district, statements::ORDER);
+            common_sql::add_line(order, line.number, line.item, line.supply_warehouse, line.quantity, statements::JOIN)
         };
         parts.extend(lines.iter().map(add));
         parts.extend(statements::show_order(warehouse, district, customer));
@@ -249,7 +251,8 @@ impl Terminal for MySqlTerminal {
         const WHAT: &str = "Stock-Level";
         let StockLevelInput { warehouse, district, threshold } = *input;
         let arguments = [warehouse, district, threshold].map(|number| number.to_string());
-        let text = self.text("stock_level", &arguments, || vec![statements::stock_level(warehouse, district, threshold)]);
+        let text = self
+            .text("stock_level", &arguments, || vec![common_sql::stock_level(warehouse, district, threshold, statements::JOIN)]);
         one(WHAT, &self.ask(WHAT, &text).await?)
     }
 }

@@ -137,14 +137,8 @@ async fn run(session: &Session, number: u32, name: &str, violations: &str, after
     let text = format!("SELECT count(*), min(place) FROM ({violations}) AS violations");
     let row = session.client.query_one(&text, &[]).await.map_err(sql(&what))?;
     let violations: i64 = row.try_get(0).map_err(sql(&what))?;
-    Ok(CheckOutcome {
-        number,
-        name: name.to_owned(),
-        passed: violations == 0,
-        violations: violations.cast_unsigned(),
-        example: row.try_get(1).map_err(sql(&what))?,
-        seconds: began.elapsed().as_secs_f64(),
-    })
+    let example = row.try_get(1).map_err(sql(&what))?;
+    Ok(CheckOutcome::new(number, name, violations.cast_unsigned(), example, began))
 }
 
 pub(super) async fn missing(session: &Session, orders: &[AcknowledgedOrder]) -> Result<Vec<AcknowledgedOrder>, OrdersError> {

@@ -23,7 +23,7 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Statement};
 
 use crate::checks::{AcknowledgedOrder, CheckOutcome};
-use crate::database::{Config, Database, Isolation, Mode, Room, SCHEMA, SCHEMA_VERSION, Unfinished};
+use crate::database::{Config, Database, Isolation, Mode, Room, SCHEMA, Unfinished};
 use crate::error::OrdersError;
 use crate::limits::CONNECT_S;
 use crate::random::NuRandConstants;
@@ -190,9 +190,6 @@ impl Postgres {
             return Err(OrdersError::Answer { what: WHAT, detail });
         };
         let found: i32 = row.try_get(0).map_err(sql(WHAT))?;
-        if found != SCHEMA_VERSION {
-            return Err(OrdersError::SchemaVersion { schema: SCHEMA, found, expected: SCHEMA_VERSION });
-        }
         if !row.try_get::<_, bool>(1).map_err(sql(WHAT))? {
             return Err(OrdersError::HalfLoaded { schema: SCHEMA, server: self.description() });
         }
@@ -203,10 +200,7 @@ impl Postgres {
         let constants = NuRandConstants { last_load: number(4)?, last_run: number(5)?, customer: number(6)?, item: number(7)? };
         let seed: i64 = row.try_get(3).map_err(sql(WHAT))?;
         let config = Config { warehouses: number(2)?, seed: seed.cast_unsigned(), constants };
-        if config.warehouses == 0 || !constants.are_valid() {
-            let detail = format!("{config:?} is outside the rules");
-            return Err(OrdersError::Answer { what: WHAT, detail });
-        }
+        config.is_of(found)?;
         Ok(config)
     }
 }

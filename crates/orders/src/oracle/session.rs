@@ -1,0 +1,73 @@
+//! A connection on a thread of its own: the client library blocks while the database works, and the
+//! sessions of a driver's thread must not wait for each other.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use oracle::{Connection, Error, ErrorKind};
+use tokio::sync::oneshot;
+
+use crate::error::OrdersError;
+use crate::limits::CONNECT_S;
+
+use super::Oracle;
+
+type Work = Box<dyn FnOnce(&Connection) + Send>;
+
+/// Hands work to the thread; the connection is closed when this is dropped.
+pub(super) struct Session {
+    work: mpsc::Sender<Work>,
+}
+
+impl Session {
+    /// Connects; the client library is loaded by the first connection of the process.
+    pub(super) async fn open(oracle: &Oracle) -> Result<Self, OrdersError> {
+        let (work, queue) = mpsc::channel::<Work>();
+        let (told, connected) = oneshot::channel();
+        let Oracle { user, password, place, .. } = oracle.clone();
+        let thread = move || match Connection::connect(user, password, place) {
+            Ok(connection) => {
+                if told.send(Ok(())).is_ok() {
+                    queue.into_iter().for_each(|work| work(&connection));
+                }
+            }
+            Err(error) => drop(told.send(Err(error))),
+        };
+        let spawned = std::thread::Builder::new().name("oracle session".to_owned()).spawn(thread);
+        spawned.map_err(|error| OrdersError::Thread { what: format!("a session with Oracle: {error}") })?;
+        let (server, limit) = (oracle.place(), Duration::from_secs(CONNECT_S));
+        match tokio::time::timeout(limit, connected).await {
+            Ok(Ok(Ok(()))) => Ok(Self { work }),
+            Ok(Ok(Err(source))) => Err(OrdersError::OracleConnect { server, source: Box::new(source) }),
+            Ok(Err(_)) => Err(OrdersError::OracleConnect { server, source: Box::new(ended()) }),
+            Err(_) => Err(OrdersError::ConnectTimeout { server, seconds: limit.as_secs() }),
+        }
+    }
+
+    /// Has the thread do something with the connection.
+    pub(super) async fn ask<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let (told, answer) = oneshot::channel();
+        // Who asked may have gone away; the work is done all the same.
+        let work: Work = Box::new(move |connection| drop(told.send(work(connection))));
+        self.work.send(work).map_err(|_| ended())?;
+        answer.await.unwrap_or_else(|_| Err(ended()))
+    }
+
+    /// Statements without parameters, one after the other.
+    pub(super) async fn execute(&self, what: &str, texts: Vec<String>) -> Result<(), OrdersError> {
+        let all = move |connection: &Connection| texts.iter().try_for_each(|text| connection.execute(text, &[]).map(drop));
+        self.ask(all).await.map_err(super::sql(what))
+    }
+
+    /// The one number of a query.
+    pub(super) async fn number(&self, what: &str, text: String) -> Result<i64, OrdersError> {
+        self.ask(move |connection| connection.query_row_as::<i64>(&text, &[])).await.map_err(super::sql(what))
+    }
+}
+
+fn ended() -> Error {
+    Error::new(ErrorKind::Other, "the session's thread has ended")
+}

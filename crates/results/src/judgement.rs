@@ -121,6 +121,9 @@ pub struct Prediction {
     /// What the model says limits the held-out point.
     #[serde(default)]
     pub bottleneck: String,
+    /// Why the measured figure must not be used; such a point is shown and left out of the errors.
+    #[serde(default)]
+    pub doubt: Option<String>,
 }
 
 /// Times of single block reads seen by our own client, in microseconds.

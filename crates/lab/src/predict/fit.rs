@@ -4,11 +4,17 @@ use std::collections::BTreeMap;
 
 use results::compare::{Comparison, PathResult, PathStatus, Run};
 
+use super::cache::{Cache, Course, Done};
+use super::close::close;
+use super::locks::Locks;
 use super::model::{Storage, System};
+use super::steady::FLUSH_CALLS;
 use crate::error::LabError;
 
-/// Steps of the search for the time that closes the round: each halves the bracket.
-const STEPS: u32 = 50;
+/// Rounds in which the times of reads and flushes are cleared of waiting for processors that the fitted system shows.
+const STRETCH_ROUNDS: u32 = 6;
+/// Only writers wait for the log: New-Order, Payment and Delivery, 92 of 100 transactions of the mix.
+const WRITERS: f64 = 0.92;
 
 /// A system with what it was fitted on.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,107 +57,155 @@ pub fn fit(comparison: &Comparison, arm: &PathResult) -> Result<Fit, LabError> {
     if users == 0 || orders <= 0.0 || seconds <= 0.0 {
         return Err(lacking("it did no orders"));
     }
-    Ok(fit_figures(comparison, arm, users, orders, seconds))
+    Ok(fit_figures(comparison, arm, &Sums { runs: &arm.runs, users, orders, seconds }))
 }
 
-fn fit_figures(comparison: &Comparison, arm: &PathResult, users: u32, orders: f64, seconds: f64) -> Fit {
-    let cores = comparison.environment.cpu_count.max(1) as f64;
-    let sum = |pick: &dyn Fn(&Run) -> f64| arm.runs.iter().map(pick).sum::<f64>();
-    let cpu_s = sum(&|run| run.cpu.values().map(results::compare::CpuTime::total_s).sum()) / orders;
-    let reads = sum(&|run| run.database.blocks_read as f64);
-    let by_database = if reads > 0.0 { sum(&|run| run.database.block_read_ms) / 1e3 / reads } else { 0.0 };
+/// All runs of the arm together.
+struct Sums<'a> {
+    runs: &'a [Run],
+    users: u32,
+    orders: f64,
+    seconds: f64,
+}
+
+impl Sums<'_> {
+    fn of(&self, pick: impl Fn(&Run) -> f64) -> f64 {
+        self.runs.iter().map(pick).sum()
+    }
+
+    /// Mean in seconds of times in microseconds that a modelled medium counted.
+    fn medium_s(
+        &self,
+        count: impl Fn(&results::compare::MediumCounts) -> f64,
+        us: impl Fn(&results::compare::MediumCounts) -> f64,
+    ) -> f64 {
+        let all = self.of(|run| run.medium.as_ref().map_or(0.0, &count));
+        over(self.of(|run| run.medium.as_ref().map_or(0.0, |medium| count(medium) * us(medium))), all) / 1e6
+    }
+}
+
+fn over(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+fn fit_figures(comparison: &Comparison, arm: &PathResult, sums: &Sums<'_>) -> Fit {
+    let (orders, users) = (sums.orders, sums.users);
+    let (mut system, by_client) = measured(comparison, arm, sums);
+    let (read, flush) = (read_times(arm, sums, by_client), flush_times(arm, sums));
+    let oets_per_minute = orders / sums.seconds * 60.0;
+    // Waiting for a processor is part of what a read or a flush took; how much, the fitted system itself tells.
+    let (mut stretch, mut closing) = (1.0, String::new());
+    let bare = system.clone();
+    for _ in 0..STRETCH_ROUNDS {
+        system = System {
+            read_path_s: read.path_s / stretch,
+            flush_path_s: flush.path_s / stretch,
+            write_path_s: bare.write_path_s / stretch,
+            held_path_s: bare.held_path_s / stretch,
+            ..bare.clone()
+        };
+        let calls = FLUSH_CALLS * sums.of(|run| run.database.log_syncs as f64) / orders;
+        let on_the_way = system.reads * system.read_path_s + calls * system.flush_path_s + system.writes * system.write_path_s;
+        system.beside = over(on_the_way, system.cpu_s).min(1.0);
+        closing = close(&mut system, users, oets_per_minute, read.path_s > 0.0);
+        stretch = system.steady(users, system.reads, system.writes).stretch;
+    }
+    system.course = course(comparison, arm, sums);
+    let steps = words(&system, closing, read.all_s, by_client.is_some());
+    let residual_percent = (system.predict(users).oets_per_minute / oets_per_minute - 1.0) * 100.0;
+    Fit { arm: arm.arm.clone(), users, oets_per_minute, system, steps, residual_percent }
+}
+
+/// What the record says at once; the second is the mean time of a read by our client's clock, if it has one.
+fn measured(comparison: &Comparison, arm: &PathResult, sums: &Sums<'_>) -> (System, Option<f64>) {
+    let (orders, users) = (sums.orders, sums.users);
+    let reads = sums.of(|run| run.database.blocks_read as f64);
     // Our client's clock starts before a slot is free; the model has the wait for one apart.
-    let waited = arm.slot_use.as_ref().filter(|slots| slots.calls > 0).map_or(0.0, |slots| slots.wait_s / slots.calls as f64);
     let by_client = arm.read_latency.as_ref().and_then(results::judgement::ReadLatency::mean_us);
-    let by_client = by_client.map(|us| (us / 1e6 - waited).max(0.0));
-    let slots = slots(comparison, arm);
-    let syncs = sum(&|run| run.database.log_syncs as f64);
-    let flush_s = if syncs > 0.0 { sum(&|run| run.database.log_sync_ms) / 1e3 / syncs } else { 0.0 };
-    // Only writers wait for the log: New-Order, Payment and Delivery, 92 of 100 transactions of the mix.
-    let commits = sum(&|run| run.load.as_ref().map_or(0.0, |load| load.transactions as f64)) * 0.92 / orders;
-    let lock_share = arm.runs.iter().map(lock_share).sum::<f64>() / arm.runs.len() as f64;
-    let mut system = System {
-        cores,
-        cpu_s,
-        reads: reads / orders,
-        storage: storage(arm, by_client.unwrap_or(by_database)),
-        slots,
-        commits,
-        flush_s,
-        other_s: 0.0,
-        lock_share,
-        locks_at: users,
+    let by_client = by_client.map(|us| (us / 1e6 - slot_wait_s(arm)).max(0.0));
+    let flush = flush_times(arm, sums);
+    let held = arm.slot_use.as_ref().map_or(0.0, |slots| slots.mean * sums.seconds);
+    let calls = |run: &Run, read: bool| -> f64 {
+        run.filer.iter().filter(|(name, _)| !read || *name == "READ").map(|(_, count)| count.calls as f64).sum()
     };
-    let mut steps = vec![
-        format!("{cores:.0} processors; {:.3} ms of processor time per order, of everybody on the host", cpu_s * 1e3),
-        format!(
-            "{:.2} reads per order of {:.0} us ({}); {}",
-            system.reads,
-            by_client.unwrap_or(by_database) * 1e6,
-            if by_client.is_some() { "our client's clock" } else { "the database's clock" },
-            slots.map_or_else(|| "no bound on reads in flight".to_owned(), |slots| format!("{slots} slots"))
-        ),
-        format!("{commits:.2} commits per order that wait for a flush of {:.3} ms", flush_s * 1e3),
-        format!("{:.1} % of the users' time in locks", lock_share * 100.0),
-    ];
-    let measured = orders / seconds * 60.0;
-    steps.push(close(&mut system, users, measured));
-    let residual_percent = (system.predict(users).oets_per_minute / measured - 1.0) * 100.0;
-    Fit { arm: arm.arm.clone(), users, oets_per_minute: measured, system, steps, residual_percent }
+    let filer_s = sums.of(|run| run.cpu.get("filer").map_or(0.0, results::compare::CpuTime::total_s));
+    let reading = over(sums.of(|run| calls(run, true)), sums.of(|run| calls(run, false)));
+    let rows = sums.runs.iter().filter_map(|run| run.load.as_ref()).map(|load| load.active_warehouses).max().unwrap_or(0);
+    let rows = if rows > 0 { rows } else { comparison.plan.warehouses };
+    let held_s = (held - reads * by_client.unwrap_or(0.0)).max(0.0) / orders;
+    let flushing_s = sums.of(|run| run.database.log_syncs as f64) / orders * (flush.all_s - flush.path_s);
+    let (writes, write_path_s) = session_writes(arm, sums);
+    let system = System {
+        cores: comparison.environment.cpu_count.max(1) as f64,
+        cpu_s: sums.of(|run| run.cpu.values().map(results::compare::CpuTime::total_s).sum()) / orders,
+        cpu_per_read_s: over(filer_s * reading, reads),
+        reads: reads / orders,
+        storage: storage(arm, sums, by_client),
+        slots: slots(comparison, arm),
+        held_s: held_s.min(flushing_s),
+        held_path_s: (held_s - flushing_s).max(0.0),
+        commits: sums.of(|run| run.load.as_ref().map_or(0.0, |load| load.transactions as f64)) * WRITERS / orders,
+        flush_s: flush.all_s - flush.path_s,
+        writes,
+        write_path_s,
+        locks: Locks::fit(sums.of(lock_share) / sums.runs.len() as f64, users, rows),
+        ..System::default()
+    };
+    (system, by_client)
 }
 
-/// Makes the system meet the run it was fitted on. What the measured round is longer than the model's is a time of its
-/// own. When the model's is longer, times overlap or contain each other: a read's or a flush's time holds waiting for
-/// a processor that the processors' station counts too, so these shrink; what then still is too much is processor
-/// time that ran beside the users' (checkpointer, writers).
-fn close(system: &mut System, users: u32, measured: f64) -> String {
-    let predicted = |system: &System| system.predict(users).oets_per_minute;
-    if predicted(system) >= measured {
-        let longest = f64::from(users) / (measured / 60.0);
-        let found = bisect(0.0, longest, |other_s| predicted(&System { other_s, ..system.clone() }) < measured);
-        system.other_s = found;
-        return format!("{:.3} ms per order are not explained by these and stand for themselves", found * 1e3);
-    }
-    let shrunk = |part: f64| System { storage: scaled(system.storage, part), flush_s: system.flush_s * part, ..system.clone() };
-    if predicted(&shrunk(0.0)) >= measured {
-        let part = bisect(0.0, 1.0, |part| predicted(&shrunk(part)) < measured);
-        *system = shrunk(part);
-        return format!(
-            "read and flush times shrunk to {:.0} %: the rest of them is waiting for a processor, which is counted there",
-            part * 100.0
-        );
-    }
-    let eased = |part: f64| System { cpu_s: system.cpu_s * part, ..shrunk(0.0) };
-    let part = bisect(0.0, 1.0, |part| predicted(&eased(part)) < measured);
-    *system = eased(part);
-    format!("processor time shrunk to {:.0} %: the rest runs beside the users", part * 100.0)
+/// One time with the part of it that processors of this host work or are waited for.
+struct Times {
+    all_s: f64,
+    path_s: f64,
 }
 
-/// The place between `low` and `high` at which `beyond` turns true.
-fn bisect(mut low: f64, mut high: f64, beyond: impl Fn(f64) -> bool) -> f64 {
-    for _ in 0..STEPS {
-        let middle = f64::midpoint(low, high);
-        if beyond(middle) {
-            high = middle;
-        } else {
-            low = middle;
-        }
-    }
-    f64::midpoint(low, high)
+fn read_s(sums: &Sums<'_>, by_client: Option<f64>) -> f64 {
+    by_client
+        .unwrap_or_else(|| over(sums.of(|run| run.database.block_read_ms) / 1e3, sums.of(|run| run.database.blocks_read as f64)))
 }
 
-fn scaled(storage: Storage, part: f64) -> Storage {
-    match storage {
-        Storage::Latency { seconds } => Storage::Latency { seconds: seconds * part },
-        Storage::Spindles { count, service_s, overhead_s, cache_hit } => {
-            Storage::Spindles { count, service_s, overhead_s: overhead_s * part, cache_hit }
-        }
-    }
+/// A medium knows its own part of a read, and what a page cache answers is processor time; elsewhere nobody can tell.
+fn read_times(arm: &PathResult, sums: &Sums<'_>, by_client: Option<f64>) -> Times {
+    let all_s = read_s(sums, by_client);
+    let medium_s = sums.medium_s(|medium| medium.reads as f64, |medium| medium.read_us);
+    let path_s = match (arm.target.is_none(), medium_s > 0.0, arm.caching_class.as_deref()) {
+        (true, true, _) => (all_s - medium_s).max(0.0),
+        (true, false, Some("cached")) => all_s,
+        _ => 0.0,
+    };
+    Times { all_s, path_s }
 }
 
-/// What the reads stand on. A modelled medium of spindles with a queue each is known to bound; the part of the latency
-/// that its own time does not explain is overhead. All other storage is a time, as nothing shows its bound.
-fn storage(arm: &PathResult, seconds: f64) -> Storage {
+fn flush_times(arm: &PathResult, sums: &Sums<'_>) -> Times {
+    let all_s = over(sums.of(|run| run.database.log_sync_ms) / 1e3, sums.of(|run| run.database.log_syncs as f64));
+    let all_s = (all_s - slot_wait_s(arm)).max(0.0);
+    let medium_s = sums.medium_s(|medium| medium.flushes as f64, |medium| medium.flush_us);
+    let path_s = if arm.target.is_none() && medium_s > 0.0 { (all_s - medium_s).max(0.0) } else { 0.0 };
+    Times { all_s, path_s }
+}
+
+/// Blocks that users write themselves for one order, and the way of one: the time that sessions were seen writing, by the
+/// way of a flush's call where that is known, else by all blocks written.
+fn session_writes(arm: &PathResult, sums: &Sums<'_>) -> (f64, f64) {
+    let seen = |run: &Run| run.waits.get("IO:DataFileWrite").copied().unwrap_or(0.0) * run.measured_s;
+    let writing_s = sums.of(seen) * f64::from(sums.users) / sums.orders;
+    let written = sums.of(|run| run.database.blocks_written as f64) / sums.orders;
+    let (way_s, wait_s) = (flush_times(arm, sums).path_s, slot_wait_s(arm));
+    let writes = if way_s > 0.0 { (writing_s / (way_s + wait_s)).min(written) } else { written };
+    if writes > 0.0 { (writes, (writing_s / writes - wait_s).max(0.0)) } else { (0.0, 0.0) }
+}
+
+/// What a call waited for a slot on average.
+fn slot_wait_s(arm: &PathResult) -> f64 {
+    arm.slot_use.as_ref().filter(|slots| slots.calls > 0).map_or(0.0, |slots| slots.wait_s / slots.calls as f64)
+}
+
+/// What the reads stand on. A modelled medium of spindles with a queue each is known to bound; all other storage is a
+/// time, as nothing shows its bound.
+fn storage(arm: &PathResult, sums: &Sums<'_>, by_client: Option<f64>) -> Storage {
+    let read = read_times(arm, sums, by_client);
+    let seconds = read.all_s - read.path_s;
     let latency = Storage::Latency { seconds };
     let Some(profile) = arm.medium.as_deref().and_then(|text| media::Profile::parse(text).ok()) else { return latency };
     let service_s = profile.service.mean_ms() / 1e3;
@@ -161,12 +215,61 @@ fn storage(arm: &PathResult, seconds: f64) -> Storage {
     let in_flight = arm.io.as_ref().map_or(0.0, |io| io.in_flight_mean);
     // Each read finds the others spread over the spindles.
     let queued = service_s * (1.0 - profile.cache_hit) * (1.0 + (in_flight - 1.0).max(0.0) / profile.spindles.max(1) as f64);
-    Storage::Spindles {
-        count: profile.spindles,
-        service_s,
-        overhead_s: (seconds - queued).max(0.0),
-        cache_hit: profile.cache_hit,
-    }
+    let here = arm.target.is_none() && read.path_s > 0.0;
+    let overhead_s = if here { profile.overhead_ms / 1e3 } else { (seconds - queued).max(0.0) };
+    Storage::Spindles { count: profile.spindles, service_s, overhead_s, cache_hit: profile.cache_hit }
+}
+
+/// The cold start of the arm's runs, when the record tells what went before the measured intervals.
+fn course(comparison: &Comparison, arm: &PathResult, sums: &Sums<'_>) -> Option<Course> {
+    let runs = sums.runs.len() as f64;
+    let io = arm.io.as_ref()?;
+    let blocks = sums.of(|run| (run.database.blocks_read + run.database.blocks_written) as f64);
+    let block_bytes = over(io.bytes as f64 - sums.of(|run| run.database.log_bytes as f64), blocks);
+    let reads = sums.of(|run| run.database.blocks_read as f64);
+    let told = over(sums.of(|run| run.proof.database_read_bytes as f64), block_bytes);
+    let before =
+        Done { orders: sums.of(|run| run.warmup_per_second.iter().sum::<u64>() as f64) / runs, reads: (told - reads) / runs };
+    // Blocks by which tables grow fill buffers as well.
+    let grown = sums.of(|run| run.database.blocks_extended as f64);
+    let room = over(comparison.plan.buffers_bytes as f64, block_bytes) * over(reads, reads + grown);
+    let growth = over(grown / sums.orders * block_bytes, comparison.plan.database_bytes as f64);
+    let cache = Cache::fit(before, Done { orders: sums.orders / runs, reads: reads / runs }, room, growth)?;
+    Some(Course { cache, warmup_s: sums.of(|run| run.warmup_s) / runs, measured_s: sums.seconds / runs })
+}
+
+fn words(system: &System, closing: String, read_s: f64, by_client: bool) -> Vec<String> {
+    let ms = |seconds: f64| seconds * 1e3;
+    let slots = system.slots.map_or_else(|| "no bound on calls in flight".to_owned(), |slots| format!("{slots} slots"));
+    let clock = if by_client { "our client's clock" } else { "the database's clock" };
+    let mut steps = vec![
+        format!(
+            "{:.0} processors; {:.3} ms of processor time per order, of everybody on the host",
+            system.cores,
+            ms(system.cpu_s)
+        ),
+        format!("{:.2} reads per order of {:.0} us ({clock}); {slots}", system.reads, read_s * 1e6),
+        format!("other calls of an order hold a slot for {:.3} ms", ms(system.held_s + system.held_path_s)),
+        format!(
+            "{:.2} commits per order that wait for a flush of {:.3} ms",
+            system.commits,
+            ms(system.flush_s + FLUSH_CALLS * system.flush_path_s)
+        ),
+        format!("{:.2} data blocks per order written by users", system.writes),
+        format!("a user holds one of {} hot rows for {:.1} % of its time", system.locks.rows, system.locks.held * 100.0),
+    ];
+    steps.push(system.course.as_ref().map_or_else(
+        || "reads per order taken as they were: the record does not tell what went before the interval".to_owned(),
+        |course| {
+            format!(
+                "buffers begin empty, are full after {:.0} orders, and then leave {:.2} reads per order",
+                course.cache.full_after,
+                course.cache.reads_when_full()
+            )
+        },
+    ));
+    steps.push(closing);
+    steps
 }
 
 /// Slots of the arm: as our client says, else as its tuning sets them.
@@ -212,7 +315,14 @@ pub(crate) mod tests {
                 "Lock:transactionid".to_owned(),
                 found.shares.iter().find(|(name, _)| name == "locks").map_or(0.0, |(_, part)| *part),
             )]),
-            load: Some(RunLoad { model: "closed".into(), users, connections: users, transactions, ..RunLoad::default() }),
+            load: Some(RunLoad {
+                model: "closed".into(),
+                users,
+                connections: users,
+                transactions,
+                active_warehouses: 4,
+                ..RunLoad::default()
+            }),
             ..Run::default()
         };
         PathResult {
@@ -232,12 +342,11 @@ pub(crate) mod tests {
             cpu_s: 0.004,
             reads: 12.0,
             storage: Storage::Latency { seconds: 0.004 },
-            slots: None,
             commits: 0.92 / 0.45,
             flush_s: 0.003,
             other_s: 0.005,
-            lock_share: 0.05,
-            locks_at: 8,
+            locks: Locks::fit(0.05, 8, 4),
+            ..System::default()
         }
     }
 

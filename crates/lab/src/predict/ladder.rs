@@ -1,9 +1,10 @@
 //! Points kept out of the fit: every arm that differs from the fitted one by users or slots alone is predicted and held
 //! against what was measured.
 
-use results::compare::{Comparison, PathResult, PathStatus};
+use results::compare::{Comparison, PathResult, PathStatus, Run};
 use results::judgement::Prediction;
 
+use super::cache::Course;
 use super::fit::{Fit, fit, slots};
 use super::model::System;
 
@@ -37,10 +38,11 @@ pub fn ladder(comparison: &Comparison) -> Vec<Prediction> {
     predictions
 }
 
-/// Median and worst of the absolute errors; `None` without predictions.
+/// Median and worst of the absolute errors of points whose measured figure is beyond doubt; `None` without any.
 #[must_use]
 pub fn errors(predictions: &[Prediction]) -> Option<Errors> {
-    let mut sizes: Vec<f64> = predictions.iter().map(|point| point.error_percent.abs()).collect();
+    let sound = predictions.iter().filter(|point| point.doubt.is_none());
+    let mut sizes: Vec<f64> = sound.map(|point| point.error_percent.abs()).collect();
     sizes.sort_by(f64::total_cmp);
     let middle = sizes.len() / 2;
     let upper = *sizes.get(middle)?;
@@ -55,7 +57,7 @@ pub fn errors(predictions: &[Prediction]) -> Option<Errors> {
 #[must_use]
 pub fn hold(comparison: &Comparison, fitted: &Fit, path: &PathResult) -> Prediction {
     let users = path.users.unwrap_or(fitted.users);
-    let system = System { slots: slots(comparison, path), ..fitted.system.clone() };
+    let system = System { slots: slots(comparison, path), course: course(fitted, path), ..fitted.system.clone() };
     let found = system.predict(users);
     let measured = path.oets_per_minute.as_ref().map_or(0.0, |oets| oets.mean);
     Prediction {
@@ -67,7 +69,26 @@ pub fn hold(comparison: &Comparison, fitted: &Fit, path: &PathResult) -> Predict
         error_percent: if measured > 0.0 { (found.oets_per_minute / measured - 1.0) * 100.0 } else { 0.0 },
         range: None,
         bottleneck: found.bottleneck,
+        doubt: doubt(path),
     }
+}
+
+/// The fitted buffers from a cold start, over the time for which the point was measured.
+fn course(fitted: &Fit, path: &PathResult) -> Option<Course> {
+    let course = fitted.system.course?;
+    let runs = path.runs.len() as f64;
+    let mean = |pick: fn(&Run) -> f64| path.runs.iter().map(pick).sum::<f64>() / runs;
+    let (warmup_s, measured_s) = (mean(|run| run.warmup_s), mean(|run| run.measured_s));
+    if measured_s > 0.0 { Some(Course { warmup_s, measured_s, ..course }) } else { Some(course) }
+}
+
+/// Why an arm's figures can be neither fitted nor held against a prediction.
+fn doubt(path: &PathResult) -> Option<String> {
+    if path.status == PathStatus::NotValid {
+        return Some(path.reason.clone().unwrap_or_else(|| "not valid".to_owned()));
+    }
+    let interference = path.bottleneck.as_ref().filter(|found| found.kind == "interference");
+    interference.map(|_| "processes outside the comparison took processor time that may have been needed".to_owned())
 }
 
 fn point(arm: &str, users: u32) -> String {
@@ -91,25 +112,26 @@ fn alike(comparison: &Comparison, one: &PathResult, other: &PathResult) -> bool 
         && knobs(one) == knobs(other)
 }
 
-/// The arm to fit on: one whose slots do not bind and whose processors leave room, with the most users of these; else the
-/// one in the middle.
+/// The arm to fit on: of those whose slots do not bind and whose processors leave room, the one in the middle of the users,
+/// from which it is least far to both ends; else the one in the middle of all. Never one whose figures are in doubt.
 fn reference<'a>(family: &[&'a PathResult]) -> Option<&'a PathResult> {
     if family.len() < 2 {
         return None;
     }
-    let free = |path: &&&PathResult| {
+    // Few slots hide the storage behind their queue: fitted is where there are most.
+    let most = |path: &PathResult| path.slot_use.as_ref().map_or(0, |slots| slots.slots);
+    let sound: Vec<&PathResult> = family.iter().copied().filter(|path| doubt(path).is_none()).collect();
+    let widest = sound.iter().copied().map(most).max().unwrap_or(0);
+    let mut by_users: Vec<&PathResult> = sound.into_iter().filter(|path| most(path) == widest).collect();
+    by_users.sort_by_key(|path| path.users);
+    let free = |path: &&PathResult| {
         let busy = path.cpu.as_ref().map_or(0.0, |cpu| cpu.host_busy_share);
         let bound = path.bottleneck.as_ref().is_some_and(|found| found.kind == "slots");
         busy <= BUSY_FOR_FIT_MAX && !bound
     };
-    // Few slots hide the storage behind their queue: fitted is where there are most.
-    let most = |path: &&PathResult| path.slot_use.as_ref().map_or(0, |slots| slots.slots);
-    let widest = family.iter().map(most).max().unwrap_or(0);
-    let mut by_users: Vec<&PathResult> = family.iter().filter(|path| most(path) == widest).copied().collect();
-    by_users.sort_by_key(|path| (path.users, path.slot_use.as_ref().map_or(0, |slots| slots.slots)));
-    // Not the last step of the ladder: a fit shall be held against more users as well as fewer.
-    let within = by_users.get(..by_users.len() - 1).unwrap_or_default();
-    within.iter().rfind(free).or_else(|| by_users.get(by_users.len() / 2)).copied()
+    let roomy: Vec<&PathResult> = by_users.iter().copied().filter(free).collect();
+    let chosen = if roomy.is_empty() { by_users } else { roomy };
+    chosen.get(chosen.len() / 2).copied()
 }
 
 #[cfg(test)]
@@ -151,6 +173,21 @@ mod tests {
         comparison.paths = vec![arm("dnfs", &system(), 8), other];
         assert_eq!(ladder(&comparison), []);
         assert_eq!(errors(&[]), None);
+    }
+
+    #[test]
+    fn arms_with_a_failed_proof_or_interference_are_neither_fitted_nor_counted() {
+        let mut comparison = comparison();
+        comparison.paths = [2, 4, 8].map(|users| arm(&format!("dnfs users={users}"), &system(), users)).to_vec();
+        comparison.paths[1].status = PathStatus::NotValid;
+        comparison.paths[1].reason = Some("proof of path failed".into());
+        comparison.paths[2].bottleneck =
+            Some(results::compare::Bottleneck { kind: "interference".into(), ..results::compare::Bottleneck::default() });
+        let predictions = ladder(&comparison);
+        assert!(predictions.iter().all(|point| point.fitted_on == "dnfs users=2"), "{predictions:#?}");
+        let doubts: Vec<&str> = predictions.iter().filter_map(|point| point.doubt.as_deref()).collect();
+        assert!(doubts[0].contains("proof of path") && doubts[1].contains("processes outside"), "{doubts:?}");
+        assert_eq!(errors(&predictions), None);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! One database host as a closed network: users go round processors, storage, log and locks, one order a round.
 
-use super::network::{Station, solve, throughputs};
+use super::cache::Course;
+use super::locks::Locks;
+use super::steady::Steady;
 
 /// Storage below the reads.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -30,22 +32,39 @@ pub struct System {
     pub cores: f64,
     /// Processor time of one order, of everybody on the host.
     pub cpu_s: f64,
-    /// Block reads of one order.
+    /// Share of it that no user waits for, 0 to 1: checkpointer and writers, the filer while a read is on its way. It
+    /// keeps processors busy all the same.
+    pub beside: f64,
+    /// Processor time that one read more costs, part of `cpu_s`.
+    pub cpu_per_read_s: f64,
+    /// Block reads of one order, as they were when the rest was measured.
     pub reads: f64,
     /// What a read stands on.
     pub storage: Storage,
-    /// Most reads in flight at once; `None` when nothing bounds them.
+    /// Processor time that a read waits for on its way to the storage and back, part of what is `beside`.
+    pub read_path_s: f64,
+    /// Most calls in flight at once; `None` when nothing bounds them.
     pub slots: Option<u32>,
+    /// Seconds for which the other calls of one order (writes, flushes) hold a slot while the storage works for them.
+    pub held_s: f64,
+    /// The same while they wait for processors.
+    pub held_path_s: f64,
     /// Commits of one order that wait for the log.
     pub commits: f64,
-    /// One flush of the log.
+    /// One flush of the log on the storage.
     pub flush_s: f64,
+    /// Processor time that one call of a flush waits for on its way, part of what is `beside`.
+    pub flush_path_s: f64,
+    /// Data blocks of one order that users write themselves, to make room for what they read: none while buffers still fill.
+    pub writes: f64,
+    /// Processor time that one of these waits for on its way, part of what is `beside`.
+    pub write_path_s: f64,
     /// Time of one order that is spent elsewhere: not measured as any of the above.
     pub other_s: f64,
-    /// Share of a user's time spent waiting for locks, with [`System::locks_at`] users.
-    pub lock_share: f64,
-    /// Users at which `lock_share` was seen.
-    pub locks_at: u32,
+    /// Rows that users wait for.
+    pub locks: Locks,
+    /// The run from its cold start; `None` takes `reads` as they are.
+    pub course: Option<Course>,
 }
 
 /// What the model says about a number of users.
@@ -59,110 +78,115 @@ pub struct Predicted {
     pub round_ms: f64,
     /// Busy share of the processors, 0 to 1.
     pub cpu_busy: f64,
+    /// Block reads of one order.
+    pub reads_per_order: f64,
     /// Block reads in flight, those that wait for a slot included.
     pub reads_in_flight: f64,
-    /// Share of a user's time by station: `processors`, `storage`, `log`, `other`, `locks`.
+    /// Share of a user's time by station: `processors`, `storage`, `log`, `writes`, `other`, `locks`.
     pub shares: Vec<(String, f64)>,
     /// What the model holds for the limit: `host_cpu`, `disk`, `slots`, `wal_fsync`, `lock_wait` or `concurrency`.
     pub bottleneck: String,
 }
 
-/// Share of the users' time that may be lost to locks at most: beyond it the straight line would end nowhere.
-const LOCK_SHARE_MAX: f64 = 0.9;
 /// Busy share at which a station is called the limit.
 const BUSY_LIMIT: f64 = 0.9;
+/// Reads per order at which the course of a run is solved, by those of full buffers; between them the time of an order
+/// is a straight line, as reads add to the times of whatever bounds it.
+const READS_SOLVED: [f64; 3] = [1.0, 2.0, 8.0];
+
+impl Default for System {
+    fn default() -> Self {
+        Self {
+            cores: 1.0,
+            cpu_s: 0.0,
+            beside: 0.0,
+            cpu_per_read_s: 0.0,
+            reads: 0.0,
+            storage: Storage::Latency { seconds: 0.0 },
+            read_path_s: 0.0,
+            slots: None,
+            held_s: 0.0,
+            held_path_s: 0.0,
+            commits: 0.0,
+            flush_s: 0.0,
+            flush_path_s: 0.0,
+            writes: 0.0,
+            write_path_s: 0.0,
+            other_s: 0.0,
+            locks: Locks::default(),
+            course: None,
+        }
+    }
+}
 
 impl System {
-    /// Predicts for `users`.
+    /// Predicts for `users` over the run's course, or with the reads as they are when there is none.
     #[must_use]
     pub fn predict(&self, users: u32) -> Predicted {
-        let locks = self.locks_with(users);
-        let active = f64::from(users) * (1.0 - locks);
-        let stations = self.stations(users);
-        let (orders_per_s, customers) = interpolated(&stations, active);
-        let share = |place: usize| customers.get(place).copied().unwrap_or(0.0) / f64::from(users.max(1));
-        let shares = [("processors", share(0)), ("storage", share(1)), ("log", share(2)), ("other", share(3)), ("locks", locks)];
-        let cpu_busy = (orders_per_s * self.cpu_s / self.cores).min(1.0);
+        let Some(course) = &self.course else { return self.with_reads(users, self.reads, self.writes) };
+        let solved = |writes: f64| {
+            READS_SOLVED.map(|times| {
+                let reads = course.cache.reads_when_full() * times;
+                (reads, 1.0 / self.steady(users, reads, writes).orders_per_s)
+            })
+        };
+        let (filling, full) = (solved(0.0), solved(self.writes));
+        let found = course.measured(|reads, evicts| on_line(if evicts { &full } else { &filling }, reads));
+        let balance = self.with_reads(users, found.reads, self.writes * found.full);
+        Predicted { oets_per_minute: found.orders_per_s * 60.0, round_ms: round_ms(users, found.orders_per_s), ..balance }
+    }
+
+    /// Predicts for `users` while those of an order read and write so many blocks.
+    #[must_use]
+    pub fn with_reads(&self, users: u32, reads: f64, writes: f64) -> Predicted {
+        let found = self.steady(users, reads, writes);
+        let share = |customers: f64| customers / f64::from(users.max(1));
+        let shares = [
+            ("processors", share(found.at_processors)),
+            ("storage", share(found.at_storage)),
+            ("log", share(found.at_log)),
+            ("writes", share(found.at_writes)),
+            ("other", share(found.elsewhere)),
+            ("locks", self.locks.share(users)),
+        ];
+        let cpu_busy = (found.orders_per_s * self.cpu_with(reads) / self.cores).min(1.0);
         Predicted {
             users,
-            oets_per_minute: orders_per_s * 60.0,
-            round_ms: if orders_per_s > 0.0 { f64::from(users) / orders_per_s * 1e3 } else { 0.0 },
+            oets_per_minute: found.orders_per_s * 60.0,
+            round_ms: round_ms(users, found.orders_per_s),
             cpu_busy,
-            reads_in_flight: customers.get(1).copied().unwrap_or(0.0),
-            bottleneck: self.limit(orders_per_s, cpu_busy, locks, &shares),
+            reads_per_order: reads,
+            reads_in_flight: found.at_storage,
+            bottleneck: self.limit(&found, reads, cpu_busy, &shares),
             shares: shares.map(|(name, part)| (name.to_owned(), part)).to_vec(),
         }
     }
 
-    /// Share of a user's time in locks with `users`: the chance to meet another grows with the number of others, and
-    /// how long they hold grows with the round itself, so the share is a straight line.
-    fn locks_with(&self, users: u32) -> f64 {
-        let others = |users: u32| f64::from(users.saturating_sub(1));
-        if self.locks_at < 2 {
-            return 0.0;
-        }
-        (self.lock_share * others(users) / others(self.locks_at)).clamp(0.0, LOCK_SHARE_MAX)
+    /// Processor time of one order that reads so many blocks.
+    pub(super) fn cpu_with(&self, reads: f64) -> f64 {
+        (self.cpu_s + self.cpu_per_read_s * (reads - self.reads)).max(self.cpu_s * 0.1)
     }
 
-    fn stations(&self, users: u32) -> [Station; 4] {
-        [
-            Station::Servers(self.cpu_s, self.cores),
-            self.storage_station(users),
-            self.log_station(users),
-            Station::Delay(self.other_s),
-        ]
-    }
-
-    /// Reads: what the storage completes with so many in flight, cut off where slots end.
-    fn storage_station(&self, users: u32) -> Station {
-        let most = usize::try_from(users).unwrap_or(1).max(1);
-        let alone = match self.storage {
-            Storage::Latency { seconds } => throughputs(&[Station::Delay(self.reads * seconds)], most),
-            Storage::Spindles { count, service_s, overhead_s, cache_hit } => throughputs(
-                &[Station::Delay(self.reads * overhead_s), Station::Spread(self.reads * service_s * (1.0 - cache_hit), count)],
-                most,
-            ),
-        };
-        let slots = self.slots.and_then(|slots| usize::try_from(slots).ok()).unwrap_or(usize::MAX).max(1);
-        let rates = (1..=most).map(|count| alone.get(count.min(slots)).copied().unwrap_or(f64::INFINITY));
-        Station::Rates(rates.collect())
-    }
-
-    /// Commits: one flush serves all that wait, but who comes while it runs waits for the next. One alone waits one
-    /// flush, many wait one and a half on average.
-    fn log_station(&self, users: u32) -> Station {
-        let work = self.commits * self.flush_s;
-        let rates = (1..=users.max(1)).map(|count| {
-            let count = f64::from(count);
-            if work > 0.0 { count / (work * (1.5 - 0.5 / count)) } else { f64::INFINITY }
-        });
-        Station::Rates(rates.collect())
-    }
-
-    fn limit(&self, orders_per_s: f64, cpu_busy: f64, locks: f64, shares: &[(&str, f64)]) -> String {
-        let in_storage = shares.iter().find(|(name, _)| *name == "storage").map_or(0.0, |(_, part)| *part);
-        let read_s = match self.storage {
-            Storage::Latency { seconds } => seconds,
-            Storage::Spindles { service_s, overhead_s, cache_hit, .. } => overhead_s + service_s * (1.0 - cache_hit),
-        };
-        let reads_per_s = orders_per_s * self.reads;
-        let slots_busy = self.slots.map_or(0.0, |slots| reads_per_s * read_s / f64::from(slots.max(1)));
+    fn limit(&self, found: &Steady, reads: f64, cpu_busy: f64, shares: &[(&str, f64)]) -> String {
+        let share = |name: &str| shares.iter().find(|(other, _)| *other == name).map_or(0.0, |(_, part)| *part);
+        let reads_per_s = found.orders_per_s * reads;
+        let taken = found.reads_served + found.orders_per_s * (self.held_s + self.held_path_s * found.stretch);
+        let slots_busy = self.slots.map_or(0.0, |slots| taken / f64::from(slots.max(1)));
         let spindles_busy = match self.storage {
             Storage::Spindles { count, service_s, cache_hit, .. } => {
                 reads_per_s * service_s * (1.0 - cache_hit) / count.max(1) as f64
             }
             Storage::Latency { .. } => 0.0,
         };
-        let log = shares.iter().find(|(name, _)| *name == "log").map_or(0.0, |(_, part)| *part);
         let kind = if cpu_busy >= BUSY_LIMIT {
             "host_cpu"
         } else if slots_busy >= BUSY_LIMIT {
             "slots"
         } else if spindles_busy >= BUSY_LIMIT {
             "disk"
-        } else if locks >= 0.25 && locks >= in_storage {
+        } else if share("locks") >= 0.25 && share("locks") >= share("storage") {
             "lock_wait"
-        } else if log >= 0.25 && log >= in_storage {
+        } else if share("log") >= 0.25 && share("log") >= share("storage") {
             "wal_fsync"
         } else {
             "concurrency"
@@ -171,31 +195,22 @@ impl System {
     }
 }
 
-/// Throughput and customers for a number of customers that need not be whole.
-fn interpolated(stations: &[Station], customers: f64) -> (f64, Vec<f64>) {
-    let below = customers.max(0.0).floor();
-    let part = customers.max(0.0) - below;
-    let nothing = || (0.0, vec![0.0; stations.len()]);
-    let at = |count: f64| {
-        if count < 1.0 {
-            return nothing();
-        }
-        let solution = solve(stations, count as usize);
-        (solution.throughput, solution.customers)
-    };
-    let low = at(below);
-    if part < 1e-9 {
-        return low;
-    }
-    let high = at(below + 1.0);
-    let mix = |a: f64, b: f64| a + (b - a) * part;
-    let customers = low.1.iter().zip(&high.1).map(|(a, b)| mix(*a, *b)).collect();
-    (mix(low.0, high.0), customers)
+fn round_ms(users: u32, orders_per_s: f64) -> f64 {
+    if orders_per_s > 0.0 { f64::from(users) / orders_per_s * 1e3 } else { 0.0 }
+}
+
+/// The value at `at` on straight lines through points that rise; the last line goes on.
+fn on_line(points: &[(f64, f64); 3], at: f64) -> f64 {
+    let [first, middle, last] = *points;
+    let (low, high) = if at <= middle.0 { (first, middle) } else { (middle, last) };
+    let slope = if high.0 > low.0 { (high.1 - low.1) / (high.0 - low.0) } else { 0.0 };
+    low.1 + slope * (at - low.0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::predict::cache::Cache;
 
     fn system() -> System {
         System {
@@ -203,12 +218,8 @@ mod tests {
             cpu_s: 0.004,
             reads: 10.0,
             storage: Storage::Latency { seconds: 0.008 },
-            slots: None,
             commits: 2.0,
-            flush_s: 0.0,
-            other_s: 0.0,
-            lock_share: 0.0,
-            locks_at: 0,
+            ..System::default()
         }
     }
 
@@ -227,11 +238,37 @@ mod tests {
     }
 
     #[test]
+    fn work_beside_the_users_costs_them_no_time_but_processors() {
+        let beside = System { beside: 0.5, ..system() };
+        assert!((beside.predict(1).round_ms - 82.0).abs() < 0.1, "{:?}", beside.predict(1));
+        assert!((beside.predict(200).oets_per_minute - 30_000.0).abs() < 100.0, "{:?}", beside.predict(200));
+    }
+
+    #[test]
     fn slots_cap_the_reads_in_flight() {
         let found = System { slots: Some(4), ..system() }.predict(64);
         // 4 reads of 8 ms at once are 500 reads or 50 orders per second.
         assert!((found.oets_per_minute - 3_000.0).abs() < 3.0, "{found:?}");
         assert_eq!(found.bottleneck, "slots");
+    }
+
+    #[test]
+    fn writes_and_flushes_take_slots_from_the_reads() {
+        // An order holds a slot for 80 ms of reads and 20 ms of other calls: 4 slots are 40 orders per second.
+        let found = System { slots: Some(4), held_s: 0.020, ..system() }.predict(64);
+        assert!((found.oets_per_minute - 2_400.0).abs() < 10.0, "{found:?}");
+        assert_eq!(found.bottleneck, "slots");
+        let free = System { held_s: 0.020, ..system() };
+        assert!((free.predict(4).oets_per_minute - system().predict(4).oets_per_minute).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_flush_waits_for_a_slot_as_reads_do() {
+        let one = System { slots: Some(1), flush_s: 0.001, ..system() };
+        let (few, many) = (one.predict(2), one.predict(6));
+        let log = |found: &Predicted| found.shares[2].1 * found.round_ms;
+        assert!(log(&few) > 8.0 && log(&many) > 2.0 * log(&few), "{few:?} {many:?}");
+        assert!(log(&System { slots: None, ..one }.predict(6)) < 3.1);
     }
 
     #[test]
@@ -248,11 +285,11 @@ mod tests {
 
     #[test]
     fn locks_take_their_share_and_grow_with_the_users() {
-        let locked = System { lock_share: 0.3, locks_at: 8, ..system() };
+        let locked = System { locks: Locks::fit(0.3, 8, 4), ..system() };
         let (free, held) = (system().predict(8), locked.predict(8));
         assert!((held.oets_per_minute / free.oets_per_minute - 0.7).abs() < 0.02, "{held:?}");
         assert!(locked.predict(1).oets_per_minute > 0.99 * system().predict(1).oets_per_minute);
-        assert!(locked.predict(16).shares.iter().any(|(name, part)| name == "locks" && (*part - 0.643).abs() < 0.01));
+        assert_eq!(locked.predict(32).bottleneck, "lock_wait");
     }
 
     #[test]
@@ -260,5 +297,14 @@ mod tests {
         let flushing = System { flush_s: 0.010, reads: 0.0, cpu_s: 1e-6, ..system() };
         assert!((flushing.predict(1).round_ms - 20.0).abs() < 0.01);
         assert!((flushing.predict(100).round_ms - 30.0).abs() < 0.3);
+    }
+
+    #[test]
+    fn few_users_are_measured_with_colder_buffers_than_many() {
+        let cache = Cache { blocks: 14_000.0, full_after: 1_100.0, exponent: 0.5, growth: 0.0 };
+        let cold = System { course: Some(Course { cache, warmup_s: 10.0, measured_s: 25.0 }), ..system() };
+        let (one, many) = (cold.predict(1), cold.predict(16));
+        assert!(one.reads_per_order > 1.5 * many.reads_per_order, "{one:?} {many:?}");
+        assert!(many.oets_per_minute > 20.0 * one.oets_per_minute, "{one:?} {many:?}");
     }
 }

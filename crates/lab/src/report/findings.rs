@@ -10,7 +10,7 @@ use crate::judge::{self, Carried};
 use super::bars::difference;
 use super::section::{Section, Table, arm_cell, outcome, swatch, term};
 use super::view::View;
-use super::words::{escape, figure, grouped, limit, signed};
+use super::words::{escape, figure, grouped, limit, not_counted, signed};
 
 const LEAD: &str = "What limited each arm, with the figures that say so and what to try next, and \
     up to which load the processors carry what is in flight. Then the laboratory's checks on \
@@ -167,7 +167,7 @@ fn predictions(predictions: &[Prediction]) -> Table {
     for point in predictions {
         let range = point.range.map_or_else(String::new, |(low, high)| format!(" ({} to {})", grouped(low), grouped(high)));
         table.row(&[
-            escape(&point.held_out),
+            escape(&(point.held_out.clone() + &not_counted(point))),
             escape(&point.fitted_on),
             escape(&point.quantity.replace('_', " ")),
             grouped(point.predicted) + &range,

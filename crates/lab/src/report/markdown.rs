@@ -8,7 +8,7 @@ use super::bars::difference;
 use super::view::{View, name};
 use crate::judge;
 
-use super::words::{bytes, figure, grouped, interval_words, limit, micros, transaction};
+use super::words::{bytes, figure, grouped, interval_words, limit, micros, not_counted, transaction};
 
 /// The comparison as Markdown.
 #[must_use]
@@ -125,7 +125,7 @@ fn limits(text: &mut String, view: &View<'_>) {
     let mut rows = Vec::new();
     for point in &view.comparison.predictions {
         rows.push(vec![
-            point.held_out.clone(),
+            point.held_out.clone() + &not_counted(point),
             point.fitted_on.clone(),
             grouped(point.predicted),
             grouped(point.measured),

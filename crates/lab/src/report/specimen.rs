@@ -389,6 +389,7 @@ fn predictions() -> Vec<Prediction> {
         error_percent: 3.4,
         range: Some((33_100.0, 38_000.0)),
         bottleneck: "host_cpu".into(),
+        doubt: None,
     }]
 }
 

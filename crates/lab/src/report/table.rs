@@ -3,7 +3,7 @@
 use results::compare::{Comparison, PathResult, PathStatus};
 
 use super::view::name;
-use super::words::limit;
+use super::words::{limit, not_counted};
 use crate::judge;
 use crate::predict;
 use crate::summary::{grouped, interval_words};
@@ -27,13 +27,14 @@ pub fn render(comparison: &Comparison) -> String {
     }
     for point in &comparison.predictions {
         text += &format!(
-            "prediction: {} {} for {} from {}, measured {} ({:+.1} %)\n",
+            "prediction: {} {} for {} from {}, measured {} ({:+.1} %){}\n",
             grouped(point.predicted),
             point.quantity,
             point.held_out,
             point.fitted_on,
             grouped(point.measured),
-            point.error_percent
+            point.error_percent,
+            not_counted(point)
         );
     }
     if let Some(errors) = predict::ladder::errors(&comparison.predictions).filter(|errors| errors.count > 1) {

@@ -1,6 +1,13 @@
 //! Text for the page: escaping, and numbers as people read them.
 
+use results::judgement::Prediction;
+
 pub(crate) use crate::summary::{grouped, interval_words};
+
+/// Behind a predicted point whose measured figure must not be used: that it is not counted, and why.
+pub(super) fn not_counted(point: &Prediction) -> String {
+    point.doubt.as_ref().map_or_else(String::new, |doubt| format!(" (not counted: {doubt})"))
+}
 
 /// Text for HTML.
 pub(crate) fn escape(text: &str) -> String {

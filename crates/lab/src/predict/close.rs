@@ -1,0 +1,84 @@
+//! Makes a system meet the run it was fitted on.
+
+use super::model::{Storage, System};
+
+/// Steps of the search for what closes the round: each halves the bracket.
+const STEPS: u32 = 24;
+
+/// What the measured round is longer than the model's is a time of its own. When the model's is longer, part of what it
+/// counts did not hold up the users: processor time of writers and filer beside them, or waiting for a processor that the
+/// times of reads and flushes hold and the processors' station counts too. Which comes first: where a medium or a page cache
+/// tells the storage's own part of a read (`storage_known`), that is believed; elsewhere the processor time is. What then
+/// still is too much is processor time again. Says what it did.
+pub(super) fn close(system: &mut System, users: u32, measured: f64, storage_known: bool) -> String {
+    let predicted = |system: &System| system.with_reads(users, system.reads, system.writes).oets_per_minute;
+    if predicted(system) >= measured {
+        let longest = f64::from(users) / (measured / 60.0);
+        let found = bisect(0.0, longest, |other_s| predicted(&System { other_s, ..system.clone() }) < measured);
+        system.other_s = found;
+        return format!("{:.3} ms per order are not explained by these and stand for themselves", found * 1e3);
+    }
+    let steps: [fn(&System, f64) -> System; 2] = if storage_known { [aside, shrunk] } else { [shrunk, aside] };
+    let mut words = Vec::new();
+    for step in steps {
+        let enough = predicted(&step(system, 1.0)) >= measured;
+        let part = if enough { bisect(0.0, 1.0, |part| predicted(&step(system, part)) >= measured) } else { 1.0 };
+        *system = step(system, part);
+        words.push(if std::ptr::fn_addr_eq(step, aside as fn(&System, f64) -> System) {
+            format!("{:.0} % of the processor time runs beside the users", system.beside * 100.0)
+        } else {
+            format!("{:.0} % of the read and flush times are waiting for a processor, which is counted there", part * 100.0)
+        });
+        if enough {
+            return words.join("; ");
+        }
+    }
+    let part = bisect(0.0, 1.0, |part| predicted(&eased(system, part)) >= measured);
+    *system = eased(system, part);
+    words.push(format!("{:.0} % of the processor time are not believed", part * 100.0));
+    words.join("; ")
+}
+
+/// So much of the processor time that users seem to wait for runs beside them.
+fn aside(system: &System, part: f64) -> System {
+    System { beside: system.beside + (1.0 - system.beside) * part, ..system.clone() }
+}
+
+/// Reads, writes and flushes without so much of their times.
+fn shrunk(system: &System, part: f64) -> System {
+    let left = 1.0 - part;
+    System {
+        storage: scaled(system.storage, left),
+        read_path_s: system.read_path_s * left,
+        flush_s: system.flush_s * left,
+        flush_path_s: system.flush_path_s * left,
+        write_path_s: system.write_path_s * left,
+        ..system.clone()
+    }
+}
+
+fn eased(system: &System, part: f64) -> System {
+    System { cpu_s: system.cpu_s * (1.0 - part), ..system.clone() }
+}
+
+/// The place between `low` and `high` at which `beyond` turns true.
+fn bisect(mut low: f64, mut high: f64, beyond: impl Fn(f64) -> bool) -> f64 {
+    for _ in 0..STEPS {
+        let middle = f64::midpoint(low, high);
+        if beyond(middle) {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    f64::midpoint(low, high)
+}
+
+fn scaled(storage: Storage, part: f64) -> Storage {
+    match storage {
+        Storage::Latency { seconds } => Storage::Latency { seconds: seconds * part },
+        Storage::Spindles { count, service_s, overhead_s, cache_hit } => {
+            Storage::Spindles { count, service_s, overhead_s: overhead_s * part, cache_hit }
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The network in balance: times that depend on how much gets through are found together with it.
+
+use super::model::{Storage, System};
+use super::network::{Station, solve, throughputs};
+use super::processors::Shared;
+
+/// Calls of a flush, each with its way and its wait for a slot: the log's WRITE, then its COMMIT.
+pub(super) const FLUSH_CALLS: f64 = 2.0;
+/// Least part of processors or slots that is left to the users, so that a search meets no division by nothing.
+const LEFT_MIN: f64 = 0.02;
+/// Most rounds of the search for the balance, and the relative change at which it ends.
+const ROUNDS_MAX: u32 = 60;
+const CHANGE_MIN: f64 = 1e-5;
+/// Largest and least step towards what a round found, and how a step grows again.
+const STEP_MAX: f64 = 0.5;
+const STEP_MIN: f64 = 1e-4;
+const STEP_GROWTH: f64 = 1.2;
+
+/// What is in balance: customers are users that do not wait for locks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Steady {
+    pub(super) orders_per_s: f64,
+    /// Mean number of users at each station.
+    pub(super) at_processors: f64,
+    pub(super) at_storage: f64,
+    pub(super) at_log: f64,
+    pub(super) at_writes: f64,
+    pub(super) elsewhere: f64,
+    /// Reads that the storage works on: those at the storage without those that wait for a slot.
+    pub(super) reads_served: f64,
+    /// Time that work beside the users takes by the work in it.
+    pub(super) stretch: f64,
+}
+
+/// What the users make for each other beside the stations.
+#[derive(Debug, Clone, Copy)]
+struct Burden {
+    orders_per_s: f64,
+    /// Wait of one call for a slot.
+    slot_wait_s: f64,
+    stretch: f64,
+}
+
+/// What one order reads and writes of the data.
+#[derive(Debug, Clone, Copy)]
+struct Blocks {
+    reads: f64,
+    writes: f64,
+}
+
+impl Burden {
+    fn towards(self, other: Self, part: f64) -> Self {
+        let step = |from: f64, to: f64| from + (to - from) * part;
+        Self {
+            orders_per_s: step(self.orders_per_s, other.orders_per_s),
+            slot_wait_s: step(self.slot_wait_s, other.slot_wait_s),
+            stretch: step(self.stretch, other.stretch),
+        }
+    }
+}
+
+impl System {
+    /// The balance for `users` while those of an order read and write so many blocks.
+    pub(super) fn steady(&self, users: u32, reads: f64, writes: f64) -> Steady {
+        let blocks = Blocks { reads, writes };
+        let active = f64::from(users) * (1.0 - self.locks.share(users));
+        let mut burden = Burden { orders_per_s: self.most(reads), slot_wait_s: 0.0, stretch: 1.0 };
+        let (mut found, mut next) = self.solved(users, active, blocks, &burden);
+        let (mut part, mut rose) = (STEP_MAX, true);
+        for _ in 0..ROUNDS_MAX {
+            let rises = next.orders_per_s > burden.orders_per_s;
+            // Overshot: near full processors a little less load lets much more through.
+            part = if rises == rose { (part * STEP_GROWTH).min(STEP_MAX) } else { part / 2.0 };
+            rose = rises;
+            let before = burden;
+            burden = burden.towards(next, part);
+            (found, next) = self.solved(users, active, blocks, &burden);
+            let change = |a: f64, b: f64| (a - b).abs() > CHANGE_MIN * a.abs().max(b.abs());
+            let moved = change(next.orders_per_s, burden.orders_per_s) || change(next.slot_wait_s, burden.slot_wait_s);
+            if !moved || (part < STEP_MIN && !change(before.orders_per_s, burden.orders_per_s)) {
+                break;
+            }
+        }
+        found
+    }
+
+    /// No more than this gets through, whatever the users do: where the search for the balance begins.
+    fn most(&self, reads: f64) -> f64 {
+        let over = |room: f64, work: f64| if work > 0.0 { room / work } else { f64::INFINITY };
+        let slots = self.slots.map_or(f64::INFINITY, |slots| over(f64::from(slots), self.held_s + self.held_path_s));
+        let most = over(self.cores, self.cpu_with(reads)).min(slots);
+        if most.is_finite() { most / 2.0 } else { 0.0 }
+    }
+
+    /// One step: the network under a burden, and the burden that comes of it. Commits: one flush serves all that wait, but
+    /// who comes while it runs waits for the next. One alone waits one flush, many wait one and a half on average.
+    fn solved(&self, users: u32, active: f64, Blocks { reads, writes }: Blocks, burden: &Burden) -> (Steady, Burden) {
+        let cpu_s = self.cpu_with(reads);
+        let users_s = cpu_s * (1.0 - self.beside);
+        let load = (burden.orders_per_s * cpu_s * self.beside).min(self.cores * (1.0 - LEFT_MIN));
+        let processors = Shared { cores: self.cores, load };
+        let alone = self.storage_alone(users, reads, burden.stretch);
+        let slots = self.slots.map_or(f64::INFINITY, |slots| {
+            let slots = f64::from(slots.max(1));
+            (slots - burden.orders_per_s * (self.held_s + self.held_path_s * burden.stretch)).max(slots * LEFT_MIN)
+        });
+        let counts = || (1..=users.max(1)).map(f64::from);
+        let over = |done: f64, work: f64| if work > 0.0 { done / work } else { f64::INFINITY };
+        let call_s = |path_s: f64| path_s * burden.stretch + burden.slot_wait_s;
+        let flush_s = self.flush_s + self.flush_path_s;
+        let flush_s = if flush_s > 0.0 { self.flush_s + FLUSH_CALLS * call_s(self.flush_path_s) } else { 0.0 };
+        let writing_s = writes * call_s(self.write_path_s);
+        let stations = [
+            Station::Rates(counts().map(|count| over(processors.met(count).served, users_s)).collect()),
+            Station::Rates(counts().map(|count| at(&alone, count.min(slots))).collect()),
+            Station::Rates(counts().map(|count| over(count, self.commits * flush_s * (1.5 - 0.5 / count))).collect()),
+            Station::Delay(self.other_s + writing_s),
+        ];
+        let (orders_per_s, customers) = interpolated(&stations, active);
+        let customers = |place: usize| customers.get(place).copied().unwrap_or(0.0);
+        let reads_served = served(&alone, orders_per_s).min(slots).min(customers(1));
+        let waited = if slots.is_finite() { customers(1) - reads_served } else { 0.0 };
+        let reads_per_s = orders_per_s * reads;
+        let stretch = processors.met(customers(0)).stretch;
+        let steady = Steady {
+            orders_per_s,
+            at_processors: customers(0),
+            at_storage: customers(1),
+            at_log: customers(2),
+            at_writes: orders_per_s * writing_s,
+            elsewhere: orders_per_s * self.other_s,
+            reads_served,
+            stretch,
+        };
+        let slot_wait_s = if reads_per_s > 0.0 { waited / reads_per_s } else { 0.0 };
+        (steady, Burden { orders_per_s, slot_wait_s, stretch })
+    }
+
+    /// Orders per second whose reads the storage completes with 0, 1, … of them in flight, nothing else bounding them.
+    fn storage_alone(&self, users: u32, reads: f64, stretch: f64) -> Vec<f64> {
+        let most = usize::try_from(users).unwrap_or(1).max(1);
+        let path_s = self.read_path_s * stretch;
+        match self.storage {
+            Storage::Latency { seconds } => throughputs(&[Station::Delay(reads * (seconds + path_s))], most),
+            Storage::Spindles { count, service_s, overhead_s, cache_hit } => throughputs(
+                &[Station::Delay(reads * (overhead_s + path_s)), Station::Spread(reads * service_s * (1.0 - cache_hit), count)],
+                most,
+            ),
+        }
+    }
+}
+
+/// The rate for a count that need not be whole.
+fn at(rates: &[f64], count: f64) -> f64 {
+    let below = count.max(0.0).floor();
+    let part = count.max(0.0) - below;
+    let rate = |place: f64| rates.get(place as usize).or(rates.last()).copied().unwrap_or(f64::INFINITY);
+    let low = rate(below);
+    if part < 1e-9 { low } else { low + (rate(below + 1.0) - low) * part }
+}
+
+/// How many must be in flight for so many orders per second: the inverse of [`at`].
+fn served(rates: &[f64], orders_per_s: f64) -> f64 {
+    let reached = rates.iter().position(|rate| *rate >= orders_per_s).unwrap_or(rates.len());
+    let rate = |place: usize| rates.get(place).copied();
+    let Some((low, high)) = reached.checked_sub(1).and_then(|below| Some((rate(below)?, rate(reached)?))) else {
+        return reached as f64;
+    };
+    let part = if high.is_finite() && high > low { (orders_per_s - low) / (high - low) } else { 0.0 };
+    (reached - 1) as f64 + part
+}
+
+/// Throughput and customers for a number of customers that need not be whole.
+fn interpolated(stations: &[Station], customers: f64) -> (f64, Vec<f64>) {
+    let below = customers.max(0.0).floor();
+    let part = customers.max(0.0) - below;
+    let nothing = || (0.0, vec![0.0; stations.len()]);
+    let at = |count: f64| {
+        if count < 1.0 {
+            return nothing();
+        }
+        let solution = solve(stations, count as usize);
+        (solution.throughput, solution.customers)
+    };
+    let low = at(below);
+    if part < 1e-9 {
+        return low;
+    }
+    let high = at(below + 1.0);
+    let mix = |a: f64, b: f64| a + (b - a) * part;
+    let customers = low.1.iter().zip(&high.1).map(|(a, b)| mix(*a, *b)).collect();
+    (mix(low.0, high.0), customers)
+}

@@ -32,7 +32,7 @@ pub(crate) fn read_latency(before: &[Activity], after: &[Activity]) -> Option<Re
     (whole.count > 0).then_some(whole)
 }
 
-/// Slots of the volume that has the data, which comes first; `None` without a bound.
+/// Slots of the volume that has the data, or the first share of it, which comes first; `None` without a bound.
 pub(crate) fn slot_use(before: &[Activity], after: &[Activity], elapsed: Duration) -> Option<SlotUse> {
     let slots = after.first()?.since(before.first()?).slots?;
     Some(SlotUse {

@@ -20,7 +20,6 @@ use crate::driver::RunOrder;
 use crate::error::LabError;
 use crate::experiment;
 use crate::ground::{Facts, Ground};
-use crate::limits::RUN_GROWTH_BYTES;
 use crate::metrics::Source;
 use crate::plan::{self, Arm, Estimate, Level, Plan};
 use crate::postgres::cluster::ClusterPlace;
@@ -197,7 +196,7 @@ fn target_words(target: &Facts, plan: &Plan, prepared: &Prepared, runs: usize) -
          written, then what the runs write; all of it is removed, nothing else is touched\n",
         target.target,
         target.what,
-        mib(copy + RUN_GROWTH_BYTES),
+        mib(copy + plan.growth_bytes()),
         mib(target.free_bytes),
         mib(copy),
     )

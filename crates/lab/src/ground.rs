@@ -8,11 +8,13 @@ mod check;
 mod export;
 mod host;
 mod nfs_tree;
+mod spread;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 pub(crate) use check::{Facts, check, check_reachable};
+pub(crate) use spread::space_name;
 
 use crate::error::LabError;
 use crate::plan::{Arm, Layout, Target};
@@ -25,38 +27,53 @@ use host::Host;
 /// Name of the cluster's directory on every ground.
 pub(crate) const DATA: &str = "pgdata";
 
-/// Name of the log's directory within a cluster.
-const LOG: &str = "pg_wal";
-
 /// A part of a database that may lie apart from the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Tables, indexes, temporary files, and the log unless it lies apart.
+    /// The cluster's own files: tables, indexes, temporary files, and the log unless it lies apart.
     Data,
+    /// A further share of the tables and indexes, numbered from 2.
+    Share(u32),
     /// The write-ahead log.
     Log,
+    /// Copies of finished log segments.
+    Archive,
 }
 
 impl Part {
-    /// The parts a layout keeps apart.
-    fn of(layout: Layout) -> &'static [Self] {
-        if layout.log_apart() { &[Self::Data, Self::Log] } else { &[Self::Data] }
+    /// The parts a layout keeps apart; the data comes first.
+    fn of(layout: Layout) -> Vec<Self> {
+        match layout {
+            Layout::One => vec![Self::Data],
+            Layout::Split => vec![Self::Data, Self::Log],
+            Layout::SplitArchive => vec![Self::Data, Self::Log, Self::Archive],
+            Layout::Filers(count) => [Self::Data].into_iter().chain((2..=count).map(Self::Share)).collect(),
+        }
     }
 
     /// Name of its directory on the ground.
-    pub(crate) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> String {
         match self {
-            Self::Data => "data",
-            Self::Log => "log",
+            Self::Data => "data".to_owned(),
+            Self::Share(number) => format!("data-{number}"),
+            Self::Log => "log".to_owned(),
+            Self::Archive => "archive".to_owned(),
         }
     }
 
     /// Where the database sees it over Direct NFS. Must not exist on the host.
-    pub(crate) fn mount_path(self) -> &'static str {
+    pub(crate) fn mount_path(self) -> String {
         match self {
-            Self::Data => "/millrace-db",
-            Self::Log => "/millrace-log",
+            Self::Data => "/millrace-db".to_owned(),
+            Self::Share(number) => format!("/millrace-db-{number}"),
+            Self::Log => "/millrace-log".to_owned(),
+            Self::Archive => "/millrace-archive".to_owned(),
         }
+    }
+
+    /// Whether blocks of tables are read from it.
+    pub(crate) fn holds_data(self) -> bool {
+        matches!(self, Self::Data | Self::Share(_))
     }
 }
 
@@ -114,7 +131,7 @@ impl Ground {
         }
     }
 
-    /// Brings a copy of the cluster `master` here. Durable when it returns.
+    /// Brings a copy of the state kept in `master` here. Durable when it returns.
     pub(crate) fn restore(
         &mut self,
         master: &Path,
@@ -122,15 +139,35 @@ impl Ground {
         user: &User,
         progress: &mut dyn FnMut(u64),
     ) -> Result<(), LabError> {
-        let over_nfs = Path::new(Part::Log.mount_path()).join(LOG);
+        let mounted = |part: Part| PathBuf::from(part.mount_path());
         match self {
             Self::Host(host) => {
-                let log = host.root().join(Part::Log.name()).join(LOG);
-                host.restore(master, &log, own, user, progress)
+                let root = host.root().to_owned();
+                host.restore(master, &|part| root.join(part.name()), own, user, progress)
             }
-            Self::Filer(host) => host.restore(master, &over_nfs, own, user, progress),
-            Self::Export(export) => export.restore(master, &over_nfs, progress),
+            Self::Filer(host) => host.restore(master, &mounted, own, user, progress),
+            Self::Export(export) => export.restore(master, &mounted, progress),
         }
+    }
+
+    /// Where the database finds a part.
+    fn seen(&self, part: Part) -> PathBuf {
+        match self {
+            Self::Host(host) => host.root().join(part.name()),
+            _ => PathBuf::from(part.mount_path()),
+        }
+    }
+
+    fn parts(&self) -> &[Part] {
+        match self {
+            Self::Host(host) | Self::Filer(host) => host.parts(),
+            Self::Export(export) => export.parts(),
+        }
+    }
+
+    /// Where finished log segments are to be copied, as the database sees it; none when they are not.
+    pub(crate) fn archive(&self) -> Option<PathBuf> {
+        self.parts().contains(&Part::Archive).then(|| self.seen(Part::Archive))
     }
 
     /// Directories that filers of ours have to serve, with a name for each.
@@ -151,10 +188,7 @@ impl Ground {
 
     /// The cluster's directory as the database sees it.
     pub(crate) fn data(&self) -> PathBuf {
-        match self {
-            Self::Host(host) => host.root().join(Part::Data.name()).join(DATA),
-            _ => PathBuf::from(Part::Data.mount_path()).join(DATA),
-        }
+        self.seen(Part::Data).join(DATA)
     }
 
     /// Directories of this host with files of the database, one for each volume, when it comes to them through the

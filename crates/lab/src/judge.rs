@@ -86,6 +86,10 @@ fn notes(path: &PathResult) -> Vec<String> {
     if path.io.as_ref().is_some_and(|io| io.checkpoints == 0) {
         notes.push(format!("{name}: no checkpoint ended inside the measured intervals"));
     }
+    let archived: u64 = path.runs.iter().map(|run| run.database.log_segments_archived).sum();
+    if path.layout_name.as_deref() == Some("split-archive") && !path.runs.is_empty() && archived == 0 {
+        notes.push(format!("{name}: no log segment was finished and archived during the runs"));
+    }
     if let Some(steady) = path.steady.as_ref().filter(|steady| !steady.passed) {
         notes.push(format!("{name}: {}", steady.text));
     }

@@ -314,6 +314,19 @@ impl Plan {
         self.arms.iter().map(of).max().unwrap_or(self.users)
     }
 
+    /// Most volumes that any arm spreads tables and indexes over.
+    #[must_use]
+    pub fn shares_most(&self) -> u32 {
+        self.arms.iter().map(|arm| arm.layout.shares()).max().unwrap_or(1)
+    }
+
+    /// Bytes that one run may add to its copy; where the log is archived, it is there twice.
+    #[must_use]
+    pub fn growth_bytes(&self) -> u64 {
+        let archived = self.arms.iter().any(|arm| arm.layout == Layout::SplitArchive);
+        if archived { 2 * RUN_GROWTH_BYTES } else { RUN_GROWTH_BYTES }
+    }
+
     /// Bytes of the loaded database, estimated.
     #[must_use]
     pub fn database_bytes(&self) -> u64 {
@@ -323,7 +336,7 @@ impl Plan {
     /// Bytes that must be free: the kept state, one copy of it, growth of a run and a tenth.
     #[must_use]
     pub fn needed_bytes(&self) -> u64 {
-        (2 * self.database_bytes() + RUN_GROWTH_BYTES) / 10 * 11
+        (2 * self.database_bytes() + self.growth_bytes()) / 10 * 11
     }
 
     /// `shared_buffers` for a database of `database_bytes`.

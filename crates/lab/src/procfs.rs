@@ -108,11 +108,12 @@ pub(crate) fn tree_cpu(root: u32) -> CpuTime {
     CpuTime { user_s: ticks.0 as f64 / per_second, sys_s: ticks.1 as f64 / per_second }
 }
 
-/// Bytes that `root` and its descendants, ended ones included, got from read calls.
+/// Bytes that `root` and its descendants, ended ones included, got from read calls; the tree of `without` is left out.
 /// `None` where the kernel does not say.
-pub(crate) fn tree_read_bytes(root: u32) -> Option<u64> {
+pub(crate) fn tree_read_bytes(root: u32, without: Option<u32>) -> Option<u64> {
     let mut bytes = None;
-    for pid in tree(root) {
+    let left_out = without.map(tree).unwrap_or_default();
+    for pid in tree(root).into_iter().filter(|pid| !left_out.contains(pid)) {
         let Ok(text) = fs::read_to_string(format!("/proc/{pid}/io")) else { continue };
         let read = text.lines().find_map(|line| line.strip_prefix("rchar: "));
         if let Some(read) = read.and_then(|number| number.trim().parse::<u64>().ok()) {
@@ -209,7 +210,8 @@ mod tests {
         std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut line).unwrap();
         let cpu = tree_cpu(shell.id());
         assert!(tree(shell.id()).contains(&shell.id()));
-        assert!(tree_read_bytes(shell.id()).is_some());
+        assert!(tree_read_bytes(shell.id(), None).is_some());
+        assert_eq!(tree_read_bytes(shell.id(), Some(shell.id())), None, "a tree that is left out has nothing");
         drop(shell.stdin.take());
         shell.wait().unwrap();
         assert!(cpu.total_s() >= 0.02, "only {cpu:?}");

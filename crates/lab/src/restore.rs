@@ -92,8 +92,10 @@ pub(crate) fn restore(
             fs::set_permissions(&target, fs::Permissions::from_mode(facts.mode() & 0o7777))
                 .map_err(LabError::file("set permissions of", &target))?;
             size.files += 1;
+        } else {
+            // Links lead to tablespaces, whose place on a ground is another; sockets and the like are left out too.
+            continue;
         }
-        // A cluster shut down cleanly holds files and directories only: sockets and the like are left out.
         std::os::unix::fs::lchown(&target, Some(user.uid), Some(user.gid))
             .map_err(LabError::file("change the owner of", &target))?;
     }

@@ -67,7 +67,7 @@ impl Bench<'_> {
     ) -> Result<(Run, OrdersRun), LabError> {
         let (mut steps, mut probe) = (Steps::new(), None);
         progress.step(&format!("{}: restoring the loaded state ({})", turn.name(), ground.method(self.method)));
-        ground.restore(&self.work.path("master").join(DATA), self.method, &self.place.user, &mut |bytes| {
+        ground.restore(&self.work.path("master"), self.method, &self.place.user, &mut |bytes| {
             progress.bytes(bytes);
         })?;
         if self.plan.page_cache_bytes.is_some() {
@@ -154,8 +154,12 @@ impl Bench<'_> {
         let sessions = u64::from(record.connections.max(record.users));
         let proof = proof::judge(stage.witness(), whole.blocks_read * self.block_bytes, seen);
         let proof = proof::without_session_starts(proof, sessions, stage.server().session().session_start_bytes()?);
-        let database =
-            DatabaseCounters { checksum_failures: whole.checksum_failures, ..counters::between(&start.database, &end.database) };
+        let database = DatabaseCounters {
+            checksum_failures: whole.checksum_failures,
+            log_segments_archived: whole.log_segments_archived,
+            log_archive_failures: whole.log_archive_failures,
+            ..counters::between(&start.database, &end.database)
+        };
         let beat = start.pulse.until(&end.pulse);
         let elapsed = end.at.duration_since(start.at);
         let array = self.metrics.zip(array_before.zip(array_after));
@@ -180,6 +184,7 @@ impl Bench<'_> {
             conform: (!record.conform.items.is_empty()).then(|| record.conform.clone()),
             database,
             filer: filer::between(&start.filer, &end.filer),
+            read_bytes_by_volume: volume_reads(&start, &end),
             connections: start.connections.max(end.connections),
             client: filer::between(&start.client, &end.client),
             medium: start.medium.zip(end.medium).map(|(then, now)| storage::medium_counts(&then, &now)),
@@ -205,6 +210,12 @@ pub(crate) fn driver_options(plan: &Plan, arm: &Arm) -> Vec<String> {
         }
     }
     words
+}
+
+/// Bytes read from each volume between two moments.
+fn volume_reads(before: &Sample, after: &Sample) -> BTreeMap<String, u64> {
+    let pairs = before.volume_reads.iter().zip(&after.volume_reads);
+    pairs.map(|((_, then), (part, now))| (part.name(), now.saturating_sub(*then))).collect()
 }
 
 fn cpu_between(before: &BTreeMap<String, CpuTime>, after: &BTreeMap<String, CpuTime>) -> BTreeMap<String, CpuTime> {

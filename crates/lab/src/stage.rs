@@ -13,6 +13,7 @@ use crate::driver::{Driver, Mark, Second};
 use crate::error::LabError;
 use crate::ground::{Ground, Mounting, Part};
 use crate::limits::{DATABASE_OWN_BYTES, FILER_OWN_BYTES, SESSION_OWN_BYTES, WAIT_SAMPLE_EVERY};
+use crate::postgres::archive;
 use crate::postgres::cluster::Server;
 use crate::procfs::{self, HostCpu};
 use crate::proof::Witness;
@@ -39,7 +40,9 @@ pub(crate) struct Sample {
     pub(crate) pulse: Pulse,
     /// What modelled media counted; none without one.
     pub(crate) medium: Option<media::Counters>,
-    /// Bytes read on the path until now; none when nobody counts them.
+    /// Bytes read from each volume until now; empty when nobody counts them.
+    pub(crate) volume_reads: Vec<(Part, u64)>,
+    /// Bytes of the data read on the path until now; none when nobody counts them.
     pub(crate) path_read_bytes: Option<u64>,
 }
 
@@ -64,8 +67,9 @@ impl Stage {
     pub(crate) fn start(bench: &Bench<'_>, turn: Turn<'_>, ground: &Ground) -> Result<Self, LabError> {
         let storage = Storage::start(bench, turn.arm, turn.sequence, ground)?;
         let tuning = bench.plan.tuning_of(turn.arm);
-        let knobs: Vec<(String, String)> =
+        let mut knobs: Vec<(String, String)> =
             tuning.database.iter().map(|(name, value)| (name.clone(), value.to_string())).collect();
+        knobs.extend(ground.archive().into_iter().flat_map(|directory| archive::settings(&directory)));
         let knobs: Vec<(&str, &str)> = knobs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let log = database_log(bench.work, turn);
         let server = bench.place.start(&storage.prefix, &ground.data(), &knobs, log)?;
@@ -104,11 +108,11 @@ impl Stage {
         let host = procfs::host_cpu();
         let at = Instant::now();
         let mut filer: BTreeMap<String, ProcedureCount> = BTreeMap::new();
-        let (mut filer_reads, mut connections) = (0, None);
+        let (mut filer_reads, mut connections) = (Vec::new(), None);
         for (part, one) in &self.storage.filers {
             let stats = one.stats()?;
-            if *part == Part::Data {
-                filer_reads += stats.procedures.get("READ").map_or(0, |read| read.bytes);
+            filer_reads.push((*part, stats.procedures.get("READ").map_or(0, |read| read.bytes)));
+            if part.holds_data() {
                 connections = Some(connections.unwrap_or(0) + stats.connections);
             }
             for (name, count) in stats.procedures {
@@ -116,19 +120,24 @@ impl Stage {
             }
         }
         let (client, client_reads) = self.client_counts();
+        let volume_reads = match self.witness {
+            Witness::FilerReads => filer_reads,
+            Witness::ClientReads => client_reads,
+            Witness::ReadCalls => Vec::new(),
+        };
         let path_read_bytes = match self.witness {
-            Witness::FilerReads => Some(filer_reads),
-            Witness::ClientReads => Some(client_reads),
-            Witness::ReadCalls => procfs::tree_read_bytes(self.server.pid()),
+            // What copies log segments reads no block.
+            Witness::ReadCalls => procfs::tree_read_bytes(self.server.pid(), self.server.session().archiver()?),
+            _ => Some(volume_reads.iter().filter(|(part, _)| part.holds_data()).map(|(_, bytes)| bytes).sum()),
         };
         let medium = self.storage.medium_counters()?;
         let database = self.server.session().counters()?;
         let activity = self.activity();
-        Ok(Sample { at, database, filer, connections, client, cpu, host, activity, pulse, medium, path_read_bytes })
+        Ok(Sample { at, database, filer, connections, client, cpu, host, activity, pulse, medium, volume_reads, path_read_bytes })
     }
 
     fn activity(&self) -> Vec<Activity> {
-        let (data, others): (Vec<_>, Vec<_>) = self.observers.iter().partition(|(part, _)| *part == Part::Data);
+        let (data, others): (Vec<_>, Vec<_>) = self.observers.iter().partition(|(part, _)| part.holds_data());
         data.into_iter().chain(others).map(|(_, observer)| observer.activity()).collect()
     }
 
@@ -150,14 +159,12 @@ impl Stage {
         }
     }
 
-    /// Calls of our client, and bytes it read of the data.
-    fn client_counts(&self) -> (BTreeMap<String, ProcedureCount>, u64) {
-        let (mut counts, mut reads) = (BTreeMap::new(), 0);
+    /// Calls of our client, and bytes it read from each volume.
+    fn client_counts(&self) -> (BTreeMap<String, ProcedureCount>, Vec<(Part, u64)>) {
+        let (mut counts, mut reads) = (BTreeMap::new(), Vec::new());
         for (part, observer) in &self.observers {
             let totals = observer.totals();
-            if *part == Part::Data {
-                reads += totals.read_bytes;
-            }
+            reads.push((*part, totals.read_bytes));
             add(&mut counts, "READ", &ProcedureCount { calls: totals.read_calls, bytes: totals.read_bytes });
             add(&mut counts, "WRITE", &ProcedureCount { calls: totals.write_calls, bytes: totals.write_bytes });
             add(&mut counts, "COMMIT", &ProcedureCount { calls: totals.commit_calls, bytes: 0 });

@@ -12,7 +12,7 @@ use crate::caching;
 use crate::judge;
 use crate::limits::READS_PER_ORDER_MIN;
 use crate::paths::StoragePath;
-use crate::plan::Arm;
+use crate::plan::{Arm, Layout};
 use crate::proof;
 
 /// What is the same for every path.
@@ -71,6 +71,10 @@ pub(crate) fn measured(arm: &Arm, mut runs: Vec<Run>, records: &[OrdersRun], com
             "storage not exercised: {:.2} block reads per order; the buffers hold the database",
             io.reads_per_order
         ));
+    }
+    let not_archived = sum(&runs, |run| run.database.log_archive_failures);
+    if not_archived > 0 {
+        reasons.push(format!("log segments could not be archived {not_archived} times"));
     }
     let damaged: u64 = runs.iter().map(|run| run.database.checksum_failures).sum();
     if damaged > 0 {
@@ -298,10 +302,13 @@ fn layout(arm: &Arm) -> String {
         (_, None) => "directories of the host's file system",
         (_, Some(_)) => "directories of the target's file system",
     };
-    let parts = if arm.layout.log_apart() {
-        "data and temporary files apart from the log"
-    } else {
-        "data, log and temporary files together"
+    let parts = match arm.layout {
+        Layout::One => "data, log and temporary files together".to_owned(),
+        Layout::Split => "data and temporary files apart from the log".to_owned(),
+        Layout::SplitArchive => {
+            "data and temporary files, the log, and copies of its finished segments on a volume each".to_owned()
+        }
+        Layout::Filers(count) => format!("tables and indexes spread evenly over {count} volumes, the log on the first"),
     };
     format!("{parts}; {place}")
 }

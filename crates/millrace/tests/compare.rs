@@ -4,73 +4,12 @@
 mod support;
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use results::compare::{Comparison, PathStatus};
-use support::{Scratch, await_until, millrace, preload_library, skip, text};
-
-/// A place to work in and a place for records, both our own.
-struct Place {
-    scratch: Scratch,
-}
-
-impl Place {
-    fn new() -> Self {
-        let place = Self { scratch: Scratch::new("compare") };
-        place.scratch.folder("work");
-        place
-    }
-
-    fn work(&self) -> PathBuf {
-        self.scratch.path().join("work")
-    }
-
-    fn out(&self) -> PathBuf {
-        self.scratch.path().join("results").join("one")
-    }
-
-    fn compare(&self, arguments: &[&str]) -> Command {
-        let mut command = millrace();
-        command.arg("compare").args(arguments).arg("--work").arg(self.work()).arg("--out").arg(self.out());
-        command
-    }
-
-    /// No file in the work place, none in /dev/shm, no process that knows the work place.
-    fn assert_nothing_left(&self, pid: u32) {
-        let left: Vec<_> = std::fs::read_dir(self.work()).unwrap().flatten().map(|entry| entry.path()).collect();
-        assert!(left.is_empty(), "left behind: {left:?}");
-        let mark = format!("millrace-compare-{pid}-");
-        let shared = std::fs::read_dir("/dev/shm").unwrap().flatten();
-        let shared: Vec<_> = shared.filter(|entry| entry.file_name().to_string_lossy().contains(&mark)).collect();
-        assert!(shared.is_empty(), "left behind: {shared:?}");
-        let processes = processes_that_name(&self.work());
-        assert!(processes.is_empty(), "still running: {processes:?}");
-    }
-}
-
-fn processes_that_name(path: &Path) -> Vec<String> {
-    let path = path.to_str().unwrap();
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-        let Ok(line) = std::fs::read(entry.path().join("cmdline")) else { continue };
-        let line = String::from_utf8_lossy(&line).replace('\0', " ");
-        if line.contains(path) {
-            found.push(format!("{}: {line}", entry.file_name().to_string_lossy()));
-        }
-    }
-    found
-}
-
-fn postgres_is_here() -> bool {
-    let output = millrace().arg("doctor").output().unwrap();
-    let here = text(&output).lines().any(|line| line.starts_with("ok") && line.contains("PostgreSQL"));
-    if !here {
-        skip("no PostgreSQL server programs, compare can't be measured");
-    }
-    here
-}
+use results::compare::PathStatus;
+use support::compare::{Place, at_night, postgres_is_here};
+use support::{await_until, millrace, preload_library, text};
 
 fn refused(output: &Output, object: &str, hint: &str) {
     let text = text(output);
@@ -100,8 +39,7 @@ fn small_comparison_measures_local_and_dnfs_proves_both_and_leaves_nothing() {
     );
     assert!(all.contains("REHEARSAL") && all.contains("not comparable to published TPC-C results"), "{all}");
 
-    let record = std::fs::read_to_string(place.out().join("results.json")).unwrap();
-    let record: Comparison = serde_json::from_str(&record).unwrap();
+    let record = place.record();
     assert_eq!((record.schema, record.rehearsal, record.valid), (1, true, true));
     assert_eq!(record.plan.order, ["local", "dnfs"]);
     for path in &record.paths[..2] {
@@ -162,11 +100,6 @@ fn ctrl_c_while_measuring_over_dnfs_leaves_nothing() {
     }
 }
 
-/// Longer tests run at night only.
-fn at_night() -> bool {
-    std::env::var("MILLRACE_E2E_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).is_some_and(|seeds: u32| seeds > 2)
-}
-
 #[test]
 fn interrupted_comparison_goes_on_with_its_finished_runs() {
     if !at_night() || !postgres_is_here() {
@@ -193,7 +126,7 @@ fn interrupted_comparison_goes_on_with_its_finished_runs() {
     refused(&resume(&["--path", "local:a", "--users", "3"]), "another plan", "resume with the plan");
     let output = resume(&plan);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    let record: Comparison = serde_json::from_str(&std::fs::read_to_string(place.out().join("results.json")).unwrap()).unwrap();
+    let record = place.record();
     assert_eq!(record.plan.order, ["local:a", "local:b"]);
     assert!(record.notes.iter().any(|note| note.starts_with("resumed: 1 runs")), "{:?}", record.notes);
     assert!(!place.out().join("runs.jsonl").exists());
@@ -209,7 +142,7 @@ fn paths_on_one_modelled_medium_are_probed_alike_and_wait_for_it() {
     let plan = ["--paths", "local,dnfs", "--medium", "fc15k,spindles=80", "--layout", "split", "--warehouses", "1", "--quick"];
     let output = place.compare(&plan).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    let record: Comparison = serde_json::from_str(&std::fs::read_to_string(place.out().join("results.json")).unwrap()).unwrap();
+    let record = place.record();
     let times: Vec<f64> = record.paths.iter().map(|path| path.read_probe.as_ref().unwrap().medium_read_us.unwrap()).collect();
     assert!(times[0] > 3_000.0 && (times[0] - times[1]).abs() / times[0] < 0.05, "{times:?}");
     for path in &record.paths {

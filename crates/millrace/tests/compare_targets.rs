@@ -9,17 +9,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use results::compare::{Comparison, PathStatus};
+use support::compare::postgres_is_here;
 use support::ganesha::Ganesha;
-use support::{millrace, preload_library, skip, succeed, text};
-
-fn postgres_is_here() -> bool {
-    let output = millrace().arg("doctor").output().unwrap();
-    let here = text(&output).lines().any(|line| line.starts_with("ok") && line.contains("PostgreSQL"));
-    if !here {
-        skip("no PostgreSQL server programs, compare can't be measured");
-    }
-    here
-}
+use support::{preload_library, succeed, text};
 
 /// Every name below `root` with kind, mode, owner, size, time of change and sum of its bytes; the time of the root itself apart,
 /// which changes when a directory is made and removed in it.

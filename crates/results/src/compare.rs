@@ -463,6 +463,10 @@ pub struct Run {
     /// What the storage says of its own latency, when asked for (`--metrics`).
     #[serde(default)]
     pub array_latency: Option<ArrayLatency>,
+    /// Bytes read over the interval from each volume (`data`, `data-2`, `log`, `archive`), by the filers' count or our
+    /// client's; empty on a path without either.
+    #[serde(default)]
+    pub read_bytes_by_volume: BTreeMap<String, u64>,
     /// Most connections that the filers of the data saw open at the ends of the interval, all of them together; absent
     /// where no filer of ours tells.
     #[serde(default)]
@@ -537,6 +541,12 @@ pub struct DatabaseCounters {
     pub deadlocks: u64,
     /// Blocks whose checksum did not match.
     pub checksum_failures: u64,
+    /// Finished log segments that were copied to the archive over the whole run, warm-up included; 0 without one.
+    #[serde(default)]
+    pub log_segments_archived: u64,
+    /// Times over the whole run that a segment could not be copied there.
+    #[serde(default)]
+    pub log_archive_failures: u64,
 }
 
 /// Calls and payload bytes of one NFS procedure.

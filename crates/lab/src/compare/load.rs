@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use crate::driver::Orders;
 use crate::error::LabError;
-use crate::ground::DATA;
-use crate::limits::RUN_GROWTH_BYTES;
+use crate::ground::{DATA, space_name};
 use crate::paths;
 use crate::plan::Plan;
 use crate::postgres::cluster::{self, ClusterPlace, LOAD_OVERRIDES};
+use crate::postgres::spaces;
 use crate::progress::Progress;
 use crate::restore;
 use crate::sys;
@@ -43,8 +43,14 @@ pub(crate) fn load(
     let dsn = place.dsn();
     let orders = Orders { program, dsn: &dsn, logs: &logs };
     orders.load(plan.warehouses, plan.threads.max(2), &mut |line| progress.within(&format!("loading: {line}")))?;
-    progress.step("vacuuming and shutting down");
     let session = server.session();
+    if plan.shares_most() > 1 {
+        progress.step(&format!("spreading tables and indexes over {} tablespaces", plan.shares_most()));
+        spaces::spread(session, plan.shares_most(), &|number| {
+            work.directory_for(&format!("master/{}", space_name(number)), &place.user)
+        })?;
+    }
+    progress.step("vacuuming and shutting down");
     session.run("vacuum", "vacuum (freeze, analyze)")?;
     session.run("write a checkpoint", "checkpoint")?;
     let (database_bytes, block_bytes) = (session.database_bytes()?, session.block_bytes()?);
@@ -58,10 +64,10 @@ pub(crate) fn load(
     let (version, settings) = (session.server_version()?, session.changed_settings()?);
     server.stop()?;
     restore::sync(&data)?;
-    let size = restore::tree_size(&data);
+    let size = restore::tree_size(&work.path("master"));
     progress.expect_bytes(size.bytes);
     let free = sys::free_bytes(&data).map_err(LabError::file("look at", &data))?;
-    if free < size.bytes + RUN_GROWTH_BYTES {
+    if free < size.bytes + plan.growth_bytes() {
         return Err(LabError::Missing {
             what: format!("copy the loaded state of {} MiB: {} MiB are free", size.bytes >> 20, free >> 20),
             hint: "name a larger place with --work, or load fewer warehouses with --warehouses".to_owned(),

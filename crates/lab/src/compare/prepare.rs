@@ -6,9 +6,8 @@ use crate::cgroup;
 use crate::compare::Request;
 use crate::error::LabError;
 use crate::ground::{self, Facts, check_reachable};
-use crate::limits::RUN_GROWTH_BYTES;
 use crate::paths::{self, StoragePath};
-use crate::plan::{Arm, Layout};
+use crate::plan::Arm;
 use crate::postgres::binaries::Binaries;
 use crate::sys::{self, User};
 
@@ -51,7 +50,7 @@ pub(crate) fn prepare(request: &Request) -> Result<Prepared, LabError> {
             hint: "run as root on a host with cgroups, or leave --page-cache out: results are then labelled cached".to_owned(),
         });
     }
-    let target_needs = (plan.database_bytes() + RUN_GROWTH_BYTES) / 10 * 11;
+    let target_needs = (plan.database_bytes() + plan.growth_bytes()) / 10 * 11;
     let mut targets = Vec::new();
     for arm in &measured {
         if let Some(facts) = ground::check(arm, &user, target_needs)?
@@ -87,11 +86,11 @@ fn why_not_arm(arm: &Arm, program: &Path) -> Option<String> {
     if let Some(reason) = why_not(arm.path.kind, program).filter(|_| !mounted) {
         return Some(reason);
     }
-    let missing = [
-        (matches!(arm.layout, Layout::SplitArchive | Layout::Filers(_)), "layouts other than one and split"),
-        (arm.medium.is_some() && arm.path.export_url().is_some(), "a modelled medium below an export that has its own"),
-    ];
-    missing.into_iter().find(|(asked, _)| *asked).map(|(_, what)| format!("not built yet: {what}"))
+    if arm.layout.shares() > 1 && arm.path.target.is_some() {
+        return Some("a target is one filer: layout filers=N spreads over filers of Millrace's own".to_owned());
+    }
+    let twice = arm.medium.is_some() && arm.path.export_url().is_some();
+    twice.then(|| "not built yet: a modelled medium below an export that has its own".to_owned())
 }
 
 /// Why a path can't be measured with this program on this host.

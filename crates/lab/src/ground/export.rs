@@ -1,14 +1,15 @@
 //! Ground on an export that was there before: a directory of our own, made, filled and
 //! removed through our own client.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use dnfs::NfsUrl;
 use dnfs::nfs3::FileHandle;
 
 use crate::error::LabError;
+use crate::ground::Part;
 use crate::ground::nfs_tree::NfsTree;
-use crate::ground::{DATA, LOG, Part};
+use crate::ground::spread::Spread;
 use crate::owner::{self, MARK, MARK_BYTES_MAX, Owner, PREFIX};
 use crate::sys::User;
 
@@ -19,7 +20,7 @@ pub(crate) struct Export {
     url: String,
     name: String,
     directory: FileHandle,
-    parts: &'static [Part],
+    parts: Vec<Part>,
     /// Copies made so far. Each has names of its own, so that no client takes a file for one of the copy before.
     copies: u32,
     /// Something of ours is there.
@@ -28,7 +29,7 @@ pub(crate) struct Export {
 
 impl Export {
     /// Makes the directory, after removing those of dead comparisons of this host.
-    pub(super) fn make(url: &str, parts: &'static [Part], user: &User) -> Result<(Self, Vec<String>), LabError> {
+    pub(super) fn make(url: &str, parts: Vec<Part>, user: &User) -> Result<(Self, Vec<String>), LabError> {
         let tree = NfsTree::mount(&as_user(url, user)?)?;
         let removed = sweep(&tree)?;
         let name = owner::unique_name();
@@ -39,17 +40,31 @@ impl Export {
         Ok((export, removed))
     }
 
-    pub(super) fn restore(&mut self, master: &Path, log: &Path, progress: &mut dyn FnMut(u64)) -> Result<(), LabError> {
+    pub(super) fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    pub(super) fn restore(
+        &mut self,
+        master: &Path,
+        seen: &dyn Fn(Part) -> PathBuf,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(), LabError> {
         self.copies += 1;
-        let apart = self.parts.contains(&Part::Log);
-        let leave_out: &[&str] = if apart { &[LOG] } else { &[] };
-        let data = self.part_directory(Part::Data)?;
-        let (size, cluster) = self.tree.fill(master, (&data, DATA.as_bytes()), leave_out, progress)?;
-        if apart {
-            self.tree.make_link(&cluster, LOG.as_bytes(), log)?;
-            let target = self.part_directory(Part::Log)?;
-            let mut both = |bytes| progress(size.bytes + bytes);
-            self.tree.fill(&master.join(LOG), (&target, LOG.as_bytes()), &[], &mut both)?;
+        let spread = Spread::of(master, &self.parts, seen)?;
+        let directories: Vec<(Part, FileHandle)> =
+            self.parts.iter().map(|part| Ok((*part, self.part_directory(*part)?))).collect::<Result<_, LabError>>()?;
+        let mut done = 0;
+        for (place, piece) in spread.pieces.iter().enumerate() {
+            let Some((_, directory)) = directories.iter().find(|(part, _)| *part == piece.part) else { continue };
+            let before = done;
+            let mut more = |bytes| progress(before + bytes);
+            let (size, top) = self.tree.fill(&piece.from, (directory, piece.name.as_bytes()), piece.leave_out, &mut more)?;
+            done += size.bytes;
+            for link in spread.links.iter().filter(|_| place == 0) {
+                let parent = link.directory.map_or(Ok(top), |name| self.tree.directory(&top, name.as_bytes()))?;
+                self.tree.make_link(&parent, link.name.as_bytes(), &link.to)?;
+            }
         }
         Ok(())
     }
@@ -65,7 +80,7 @@ impl Export {
     }
 
     pub(super) fn clear(&self) -> Result<(), LabError> {
-        for part in self.parts {
+        for part in &self.parts {
             self.tree.remove(&self.directory, self.part_name(*part).as_bytes())?;
         }
         Ok(())

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::LabError;
-use crate::ground::{DATA, LOG, Part};
+use crate::ground::Part;
+use crate::ground::spread::Spread;
 use crate::owner;
 use crate::restore::{self, Method};
 use crate::sys::User;
@@ -12,21 +13,21 @@ use crate::workdir::{self, make_directory, own, remove_tree};
 /// A directory with one directory for each part.
 pub(crate) struct Host {
     root: PathBuf,
-    parts: &'static [Part],
+    parts: Vec<Part>,
     /// The root is ours to remove: it lies below a target.
     made: bool,
 }
 
 impl Host {
     /// In a directory of the work directory, which removes it.
-    pub(super) fn within(root: &Path, parts: &'static [Part], user: &User) -> Result<Self, LabError> {
+    pub(super) fn within(root: &Path, parts: Vec<Part>, user: &User) -> Result<Self, LabError> {
         let host = Self { root: root.to_owned(), parts, made: false };
         host.make_parts(user)?;
         Ok(host)
     }
 
     /// In a new directory below `target`, which Millrace did not make.
-    pub(super) fn below(target: &Path, parts: &'static [Part], user: &User) -> Result<(Self, Vec<String>), LabError> {
+    pub(super) fn below(target: &Path, parts: Vec<Part>, user: &User) -> Result<(Self, Vec<String>), LabError> {
         let removed = workdir::sweep_below(target).iter().map(|path| path.display().to_string()).collect();
         let root = target.join(owner::unique_name());
         make_directory(&root, 0o711)?;
@@ -37,7 +38,7 @@ impl Host {
     }
 
     fn make_parts(&self, user: &User) -> Result<(), LabError> {
-        for part in self.parts {
+        for part in &self.parts {
             let path = self.root.join(part.name());
             if !path.exists() {
                 make_directory(&path, 0o700)?;
@@ -51,8 +52,8 @@ impl Host {
         &self.root
     }
 
-    pub(super) fn parts(&self) -> &'static [Part] {
-        self.parts
+    pub(super) fn parts(&self) -> &[Part] {
+        &self.parts
     }
 
     /// Extents can be shared within one file system only.
@@ -63,32 +64,31 @@ impl Host {
     pub(super) fn restore(
         &self,
         master: &Path,
-        log: &Path,
+        seen: &dyn Fn(Part) -> PathBuf,
         own: Method,
         user: &User,
         progress: &mut dyn FnMut(u64),
     ) -> Result<(), LabError> {
-        let (method, data) = (self.method(own), self.root.join(Part::Data.name()).join(DATA));
-        if self.parts == [Part::Data] {
-            return restore::restore(master, &data, &[], method, user, progress).map(|_| ());
+        let (method, spread) = (self.method(own), Spread::of(master, &self.parts, seen)?);
+        let mut done = 0;
+        for (place, piece) in spread.pieces.iter().enumerate() {
+            let to = self.root.join(piece.part.name()).join(&piece.name);
+            let before = done;
+            let mut more = |bytes| progress(before + bytes);
+            done += restore::restore(&piece.from, &to, piece.leave_out, method, user, &mut more)?.bytes;
+            // Behind every link lies a further piece, whose sync takes the link along.
+            for link in spread.links.iter().filter(|_| place == 0) {
+                let at = to.join(link.directory.unwrap_or_default()).join(&link.name);
+                std::os::unix::fs::symlink(&link.to, &at).map_err(LabError::file("make a symbolic link", &at))?;
+                std::os::unix::fs::lchown(&at, Some(user.uid), Some(user.gid))
+                    .map_err(LabError::file("change the owner of", &at))?;
+            }
         }
-        let first = restore::restore(master, &data, &[LOG], method, user, progress)?.bytes;
-        let link = data.join(LOG);
-        std::os::unix::fs::symlink(log, &link).map_err(LabError::file("make a symbolic link", &link))?;
-        std::os::unix::fs::lchown(&link, Some(user.uid), Some(user.gid)).map_err(LabError::file("change the owner of", &link))?;
-        let target = self.root.join(Part::Log.name()).join(LOG);
-        restore::restore(&master.join(LOG), &target, &[], method, user, &mut |bytes| progress(first + bytes))?;
         Ok(())
     }
 
     pub(super) fn clear(&self) -> Result<(), LabError> {
-        for part in self.parts {
-            let path = self.root.join(part.name());
-            for name in [DATA, LOG] {
-                remove_tree(&path.join(name))?;
-            }
-        }
-        Ok(())
+        self.parts.iter().try_for_each(|part| workdir::empty_directory(&self.root.join(part.name())))
     }
 
     pub(super) fn remove(mut self) -> Result<(), LabError> {

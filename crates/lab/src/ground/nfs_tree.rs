@@ -81,6 +81,12 @@ impl NfsTree {
         made.map_err(LabError::nfs("make a directory on", &self.name))
     }
 
+    /// A directory that is there.
+    pub(crate) fn directory(&self, parent: &FileHandle, name: &[u8]) -> Result<FileHandle, LabError> {
+        let found = self.client.lookup(parent, name).map(|(handle, _)| handle);
+        found.map_err(LabError::nfs("find a directory on", &self.name))
+    }
+
     /// Makes a symbolic link.
     pub(crate) fn make_link(&self, parent: &FileHandle, name: &[u8], text: &Path) -> Result<(), LabError> {
         let done = self.client.symlink(parent, name, text.as_os_str().as_bytes(), &SetAttr::default());

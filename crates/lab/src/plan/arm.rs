@@ -61,7 +61,7 @@ pub enum Layout {
     Split,
     /// The log and the archived log on volumes of their own.
     SplitArchive,
-    /// As `Split`, each volume behind a filer of its own.
+    /// Tables and indexes spread evenly over so many volumes, each behind a filer of its own; the log stays on the first.
     Filers(u32),
 }
 
@@ -158,10 +158,19 @@ impl fmt::Display for Target {
 }
 
 impl Layout {
-    /// Name of the layout without a count, for sentences and files.
+    /// Whether the log lies on a volume of its own.
     #[must_use]
     pub fn log_apart(self) -> bool {
-        self != Self::One
+        matches!(self, Self::Split | Self::SplitArchive)
+    }
+
+    /// Volumes that tables and indexes are spread over.
+    #[must_use]
+    pub fn shares(self) -> u32 {
+        match self {
+            Self::Filers(count) => count,
+            _ => 1,
+        }
     }
 }
 

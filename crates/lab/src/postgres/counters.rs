@@ -25,7 +25,8 @@ pub(crate) struct Session {
 /// Cluster-wide counters; `BLOCKS` of them are sums over all databases and shared catalogs.
 const DATABASE_SUMS: &str = "select sum(blks_read)::int8, sum(blks_hit)::int8, \
      sum(blk_read_time)::float8, sum(blk_write_time)::float8, sum(xact_commit)::int8, \
-     sum(xact_rollback)::int8, sum(deadlocks)::int8, coalesce(sum(checksum_failures), 0)::int8 \
+     sum(xact_rollback)::int8, sum(deadlocks)::int8, coalesce(sum(checksum_failures), 0)::int8, \
+     (select archived_count::int8 from pg_stat_archiver), (select failed_count::int8 from pg_stat_archiver) \
      from pg_stat_database";
 
 /// Blocks of the load's tables and indexes. Up to 15 a block that extends a file counts as
@@ -109,6 +110,8 @@ impl Session {
             rollbacks: unsigned(&sums, 5)?,
             deadlocks: unsigned(&sums, 6)?,
             checksum_failures: unsigned(&sums, 7)?,
+            log_segments_archived: unsigned(&sums, 8)?,
+            log_archive_failures: unsigned(&sums, 9)?,
             blocks_written: unsigned(&writes, 0)?,
             checkpoints: unsigned(&writes, 1)?,
             log_bytes: unsigned(&log, 0)?,
@@ -152,6 +155,19 @@ impl Session {
             waits.insert(field(&row, 0)?, unsigned(&row, 1)?);
         }
         Ok(waits)
+    }
+
+    /// What the load made, as `statement` lists it: kind, name and bytes of each.
+    pub(crate) fn relations(&self, statement: &str) -> Result<Vec<(String, String, u64)>, LabError> {
+        let rows = self.rows("list the tables", statement)?;
+        rows.iter().map(|row| Ok((field(row, 0)?, field(row, 1)?, unsigned(row, 2)?))).collect()
+    }
+
+    /// Pid of the process that has log segments copied to the archive; none without one.
+    pub(crate) fn archiver(&self) -> Result<Option<u32>, LabError> {
+        let rows = self.rows("read pg_stat_activity", "select pid from pg_stat_activity where backend_type = 'archiver'")?;
+        let pid: Option<i32> = rows.first().map(|row| field(row, 0)).transpose()?;
+        Ok(pid.and_then(|pid| u32::try_from(pid).ok()))
     }
 
     /// Size of the connected database in bytes.
@@ -212,6 +228,8 @@ pub(crate) fn between(before: &DatabaseCounters, after: &DatabaseCounters) -> Da
         rollbacks: after.rollbacks.saturating_sub(before.rollbacks),
         deadlocks: after.deadlocks.saturating_sub(before.deadlocks),
         checksum_failures: after.checksum_failures.saturating_sub(before.checksum_failures),
+        log_segments_archived: after.log_segments_archived.saturating_sub(before.log_segments_archived),
+        log_archive_failures: after.log_archive_failures.saturating_sub(before.log_archive_failures),
     }
 }
 

@@ -102,6 +102,10 @@ impl Lines<'_> {
         self.add("blocks_written", "1", run.database.blocks_written as f64, None);
         self.add("log", "B", run.database.log_bytes as f64, None);
         self.add("checkpoints", "1", run.database.checkpoints as f64, None);
+        self.add("log_segments_archived", "1", run.database.log_segments_archived as f64, None);
+        for (volume, bytes) in &run.read_bytes_by_volume {
+            self.add(&format!("volume_read.{volume}"), "B", *bytes as f64, None);
+        }
         if let Some(connections) = run.connections {
             self.add("filer_connections", "1", connections as f64, None);
         }

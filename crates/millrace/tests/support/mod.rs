@@ -10,6 +10,7 @@
 )]
 
 pub mod browser;
+pub mod compare;
 pub mod filer;
 pub mod ganesha;
 pub mod mariadb;

@@ -1,0 +1,78 @@
+//! What tests of `millrace compare` share: a place to work in, and what must be gone from it afterwards.
+
+use super::{Scratch, millrace, skip, text};
+use results::compare::Comparison;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A place to work in and a place for records, both our own.
+pub struct Place {
+    scratch: Scratch,
+}
+
+impl Place {
+    pub fn new() -> Self {
+        let place = Self { scratch: Scratch::new("compare") };
+        place.scratch.folder("work");
+        place
+    }
+
+    pub fn work(&self) -> PathBuf {
+        self.scratch.path().join("work")
+    }
+
+    pub fn out(&self) -> PathBuf {
+        self.scratch.path().join("results").join("one")
+    }
+
+    pub fn compare(&self, arguments: &[&str]) -> Command {
+        let mut command = millrace();
+        command.arg("compare").args(arguments).arg("--work").arg(self.work()).arg("--out").arg(self.out());
+        command
+    }
+
+    /// What was left on record.
+    pub fn record(&self) -> Comparison {
+        serde_json::from_str(&std::fs::read_to_string(self.out().join("results.json")).unwrap()).unwrap()
+    }
+
+    /// No file in the work place, none in /dev/shm, no process that knows the work place.
+    pub fn assert_nothing_left(&self, pid: u32) {
+        let left: Vec<_> = std::fs::read_dir(self.work()).unwrap().flatten().map(|entry| entry.path()).collect();
+        assert!(left.is_empty(), "left behind: {left:?}");
+        let mark = format!("millrace-compare-{pid}-");
+        let shared = std::fs::read_dir("/dev/shm").unwrap().flatten();
+        let shared: Vec<_> = shared.filter(|entry| entry.file_name().to_string_lossy().contains(&mark)).collect();
+        assert!(shared.is_empty(), "left behind: {shared:?}");
+        let processes = processes_that_name(&self.work());
+        assert!(processes.is_empty(), "still running: {processes:?}");
+    }
+}
+
+fn processes_that_name(path: &Path) -> Vec<String> {
+    let path = path.to_str().unwrap();
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(line) = std::fs::read(entry.path().join("cmdline")) else { continue };
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        if line.contains(path) {
+            found.push(format!("{}: {line}", entry.file_name().to_string_lossy()));
+        }
+    }
+    found
+}
+
+/// Whether there is a PostgreSQL to compare on; says so when there is none.
+pub fn postgres_is_here() -> bool {
+    let output = millrace().arg("doctor").output().unwrap();
+    let here = text(&output).lines().any(|line| line.starts_with("ok") && line.contains("PostgreSQL"));
+    if !here {
+        skip("no PostgreSQL server programs, compare can't be measured");
+    }
+    here
+}
+
+/// Longer tests run at night only.
+pub fn at_night() -> bool {
+    std::env::var("MILLRACE_E2E_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).is_some_and(|seeds: u32| seeds > 2)
+}

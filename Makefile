@@ -9,7 +9,7 @@ export RUSTUP_TOOLCHAIN := $(toolchain)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-peers build test compare plans bench nightly claims doc clean
+.PHONY: help setup setup-test build test compare plans bench nightly claims doc clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -17,11 +17,8 @@ help: ## this list
 setup: ## install what build and compare need: C linker, PostgreSQL (no cluster is made)
 	@scripts/setup build database
 
-setup-test: ## the same, and what the tests talk to: libnfs and its tools, python3, g++
+setup-test: ## the same, and the peers of tests and bench: libnfs, NFS-Ganesha, MariaDB, a browser, python3, g++
 	@scripts/setup build database peers
-
-setup-peers: ## the same, and the rivals of `make bench`: NFS-Ganesha, rpcbind
-	@scripts/setup build database peers rivals
 
 build: ## release binary and preload library, side by side
 	@scripts/setup build
@@ -37,10 +34,10 @@ compare: setup build ## the main job: one PostgreSQL on local disk and over Dire
 plans: setup build ## the five reports as plans, then their shapes with figures (hours; ARGS="--quick" for minutes)
 	@scripts/plans $(ARGS)
 
-bench: setup-peers build ## speed against the yardstick, libnfs and Ganesha, as ratios
+bench: setup-test build ## speed against the yardstick, libnfs and Ganesha, as ratios
 	@scripts/bench $(ARGS)
 
-nightly: setup-peers build ## many seeds, long fuzzing, bench, a look at the reports' plans (an hour and a half)
+nightly: setup-test build ## many seeds, long fuzzing, bench, a look at the reports' plans (an hour and a half)
 	@scripts/nightly
 
 claims: setup build ## what the laboratory says of its own judgement, on a quiet host (an hour and a half)

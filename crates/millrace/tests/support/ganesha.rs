@@ -43,7 +43,7 @@ impl Ganesha {
         let missing =
             ["ganesha.nfsd", "rpcbind", "unshare", "nsenter", "ip"].into_iter().find(|name| find_program(name).is_none());
         if let Some(name) = missing {
-            super::skip(&format!("no {name}: make setup-peers"));
+            super::skip(&format!("no {name}: make setup-test"));
             return None;
         }
         if !Command::new("unshare").args(["-n", "-m", "true"]).status().is_ok_and(|status| status.success()) {

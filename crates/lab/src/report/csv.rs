@@ -65,6 +65,9 @@ impl Lines<'_> {
         if let Some(read) = &path.block_read_us {
             self.add("block_read_mean", "us", read.mean, None);
         }
+        if let Some(array) = &path.array_latency {
+            self.add("array_latency_mean", "us", array.mean_us, None);
+        }
         if let Some(cpu) = &path.cpu {
             self.add("cpu_per_1000_orders", "s", cpu.s_per_1000_orders, None);
             for (owner, time) in &cpu.by_owner {
@@ -99,6 +102,9 @@ impl Lines<'_> {
         self.add("measured", "s", run.measured_s, None);
         self.add("blocks_read", "1", run.database.blocks_read as f64, None);
         self.add("block_read_time", "ms", run.database.block_read_ms, None);
+        if let Some(array) = &run.array_latency {
+            self.add("array_latency_mean", "us", array.mean_us, None);
+        }
         self.add("blocks_written", "1", run.database.blocks_written as f64, None);
         self.add("log", "B", run.database.log_bytes as f64, None);
         self.add("checkpoints", "1", run.database.checkpoints as f64, None);

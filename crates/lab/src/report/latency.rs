@@ -1,5 +1,6 @@
 //! How long one block read took, as the database or our client saw it.
 
+use results::compare::PathResult;
 use results::judgement::ReadLatency;
 
 use super::plot::{self, Axis};
@@ -113,6 +114,14 @@ fn overlay(width: f64, arms: &[&Arm<'_>]) -> Svg {
         svg.mark(&format!("fill {class}"), place, (at, top + 6.0), &format!("{}: mean {}", arm.name, micros(mean)));
     }
     svg
+}
+
+/// What the storage says of its own latency beside what the database saw, as plain text; none unless it was asked.
+pub(crate) fn array_words(result: &PathResult) -> Option<String> {
+    let array = result.array_latency.as_ref()?;
+    let ours =
+        result.block_read_us.as_ref().map_or_else(String::new, |read| format!("{} by the database and ", micros(read.mean)));
+    Some(format!("a block read takes {ours}{} by the storage's own figure ({})", micros(array.mean_us), array.source))
 }
 
 /// What the storage says of itself, and what a paced probe found before the runs.

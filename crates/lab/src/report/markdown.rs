@@ -5,6 +5,7 @@ use std::fmt::Write;
 use results::compare::{Comparison, PathStatus};
 
 use super::bars::difference;
+use super::latency::array_words;
 use super::view::{View, name};
 use crate::judge;
 
@@ -61,6 +62,11 @@ fn overview(text: &mut String, view: &View<'_>) {
     ];
     table(text, "Orders per minute", &heads, &rows);
     text.push('\n');
+    for arm in &view.arms {
+        if let Some(words) = array_words(arm.result) {
+            let _ = writeln!(text, "- {}: {}", line(arm.name), line(&words));
+        }
+    }
     for path in view.comparison.paths.iter().filter(|path| path.status == PathStatus::Skipped) {
         let _ = writeln!(
             text,

@@ -2,6 +2,7 @@
 
 use results::compare::{Comparison, PathResult, PathStatus};
 
+use super::latency::array_words;
 use super::view::name;
 use super::words::{limit, not_counted};
 use crate::judge;
@@ -120,14 +121,16 @@ fn rows(comparison: &Comparison) -> Vec<Vec<String>> {
 /// Lines below the table about one arm.
 fn details(path: &PathResult) -> String {
     let (arm, reason) = (name(path), path.reason.as_deref().unwrap_or_default());
-    match path.status {
+    let array = array_words(path).map_or_else(String::new, |words| format!("{arm}: {words}\n"));
+    let outcome = match path.status {
         PathStatus::Skipped => format!("{arm}: skipped: {reason}\n"),
         PathStatus::NotValid => format!("{arm}: NOT VALID: {reason}\n"),
         PathStatus::Measured => path.bottleneck.as_ref().map_or_else(String::new, |bottleneck| {
             let next = if bottleneck.next.is_empty() { String::new() } else { format!("; next: {}", bottleneck.next) };
             format!("{arm}: limited by {} ({}){next}\n", limit(&bottleneck.kind), bottleneck.evidence)
         }),
-    }
+    };
+    outcome + &array
 }
 
 /// Aligns cells; the first column to the left, figures to the right.

@@ -1,6 +1,7 @@
 //! What must hold of the page, the CSV and the Markdown, whatever record they show.
 
 use results::compare::Comparison;
+use results::judgement::ArrayLatency;
 
 use super::sample::{self, SOUND, Shape};
 use super::specimen::{self, Size};
@@ -140,6 +141,23 @@ fn every_form_of_the_report_says_where_the_processors_stop_carrying_a_ladder() {
         assert!(text.contains("at 64 users it is 0.80 of that and the processors are 96 % busy: they carry no more"), "{text}");
     }
     assert!(page(&record).contains("In flight / latency against throughput, load by load"));
+}
+
+#[test]
+fn latency_the_storage_tells_stands_beside_ours_in_every_form_of_the_report() {
+    let mut record = sample::comparison(SOUND);
+    let without = [page(&record), super::table(&record), super::markdown(&record), super::csv(&record)];
+    record.paths[1].array_latency = Some(ArrayLatency { source: "prometheus:an-array".into(), mean_us: 8_123.0 });
+    let with = [page(&record), super::table(&record), super::markdown(&record), super::csv(&record)];
+    let said = [
+        "prometheus:an-array: 8.12 ms",
+        "dnfs: a block read takes 50 µs by the database and 8.12 ms",
+        "and 8.12 ms by the storage",
+        "array_latency_mean,us,8123,",
+    ];
+    for ((with, without), said) in with.iter().zip(&without).zip(said) {
+        assert!(with.contains(said) && !without.contains(said), "{said}: {with}");
+    }
 }
 
 #[test]

@@ -62,6 +62,20 @@ impl World {
         assert!(sums.iter().all(|sum| *sum == sums[0]), "balances differ: {sums:?}");
     }
 
+    /// Starts the server that was ended under `load`, which has nobody to talk to any more.
+    fn start_again(&self, mut load: Child) {
+        let _ = load.kill();
+        load.wait().unwrap();
+        self.cluster.start();
+    }
+
+    /// No damage, no name left behind, no panic in the log; the cluster ends stopped.
+    fn unharmed(&self) {
+        self.check_pages();
+        self.no_hidden_names();
+        assert!(!self.log().contains("PANIC"), "{}", self.log());
+    }
+
     /// pg_amcheck and pg_checksums find nothing; the cluster ends stopped.
     fn check_pages(&self) {
         let amcheck = self.programs.join("pg_amcheck");
@@ -142,7 +156,7 @@ fn quits_under_load_leave_no_hang_no_damage_and_no_name() {
     let mut random = seed;
     let rounds = 10 * std::env::var("MILLRACE_E2E_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(2u32);
     for _ in 0..rounds {
-        let mut load = world.load(30);
+        let load = world.load(30);
         await_until("the load to be connected", Duration::from_secs(20), || {
             let busy = world.cluster.sql("select count(*) from pg_stat_activity where application_name = 'pgbench'");
             (busy.trim() != "0").then_some(())
@@ -154,14 +168,10 @@ fn quits_under_load_leave_no_hang_no_damage_and_no_name() {
             let _ = Command::new("kill").args(["-QUIT", &pid.to_string()]).output();
         }
         await_until("every process to be gone", Duration::from_secs(20), || world.cluster.pids().is_empty().then_some(()));
-        let _ = load.kill();
-        load.wait().unwrap();
-        world.cluster.start();
+        world.start_again(load);
     }
     world.check_balance();
-    world.check_pages();
-    world.no_hidden_names();
-    assert!(!world.log().contains("PANIC"), "{}", world.log());
+    world.unharmed();
 }
 
 #[test]
@@ -170,19 +180,15 @@ fn killed_database_recovers_and_the_next_one_cleans_up() {
     world.cluster.start();
     succeed(&mut world.pgbench(&["-i", "-q", "-s", "1"]));
     for _ in 0..2 {
-        let mut load = world.load(30);
+        let load = world.load(30);
         await_until("some history", Duration::from_secs(20), || {
             (world.cluster.sql("select count(*) from pgbench_history").trim().len() > 2).then_some(())
         });
         // A table dropped while open leaves names that only the dead process could have removed.
         world.cluster.sql("create table gone as select generate_series(1, 100000); select count(*) from gone; drop table gone");
         world.cluster.kill();
-        let _ = load.kill();
-        load.wait().unwrap();
-        world.cluster.start();
+        world.start_again(load);
         world.check_balance();
     }
-    world.check_pages();
-    world.no_hidden_names();
-    assert!(!world.log().contains("PANIC"), "{}", world.log());
+    world.unharmed();
 }

@@ -60,13 +60,6 @@ impl ResponseTimes {
         }
     }
 
-    /// Counts `count` responses of the same time in microseconds.
-    pub fn record_many(&mut self, value_us: u64, count: u64) {
-        if let Err(error) = self.values_us.record_n(value_us, count) {
-            unreachable!("an auto-resizing histogram takes every u64: {error}");
-        }
-    }
-
     /// Forgets every value; memory is used again.
     pub fn clear(&mut self) {
         self.values_us.reset();

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::error::LabError;
 use crate::limits::LADDER_STEPS_MAX;
-use crate::plan::{Knob, Tuning, wrong};
+use crate::plan::{Tuning, wrong};
 
 /// A ladder on one path.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -32,22 +32,28 @@ pub struct Ladder {
 
 /// One step: knobs over those it stands on.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "StepSection")]
 pub struct Step {
     /// A word: it becomes part of the names of arms.
     pub name: String,
     /// As in a tuning.
-    #[serde(default)]
-    pub database: BTreeMap<String, Knob>,
-    /// As in a tuning.
-    #[serde(default)]
-    pub dnfs: BTreeMap<String, Knob>,
-    /// As in a tuning.
-    #[serde(default)]
-    pub filer: BTreeMap<String, Knob>,
-    /// As in a tuning.
-    #[serde(default)]
-    pub orders: BTreeMap<String, Knob>,
+    pub knobs: Tuning,
+}
+
+/// A step as a plan has it: the layers of a tuning stand beside its name.
+#[derive(Deserialize)]
+struct StepSection {
+    name: String,
+    #[serde(flatten)]
+    layers: toml::Table,
+}
+
+impl TryFrom<StepSection> for Step {
+    type Error = toml::de::Error;
+
+    fn try_from(section: StepSection) -> Result<Self, Self::Error> {
+        Ok(Self { name: section.name, knobs: Tuning::deserialize(section.layers)? })
+    }
 }
 
 /// A place to stand on, which is one arm.
@@ -67,8 +73,8 @@ impl Ladder {
         let mut rungs = vec![Rung { tuning: self.start.clone(), knobs: start.clone() }];
         let mut sum = start.clone();
         for (place, step) in self.step.iter().enumerate() {
-            rungs.push(Rung { tuning: self.alone(place), knobs: step.over(&start) });
-            sum = step.over(&sum);
+            rungs.push(Rung { tuning: self.alone(place), knobs: step.knobs.over(&start) });
+            sum = step.knobs.over(&sum);
             if place > 0 {
                 rungs.push(Rung { tuning: self.added_up(place), knobs: sum.clone() });
             }
@@ -113,21 +119,6 @@ impl Ladder {
     }
 }
 
-impl Step {
-    /// The knobs of this step over others.
-    fn over(&self, under: &Tuning) -> Tuning {
-        let join = |under: &BTreeMap<String, Knob>, over: &BTreeMap<String, Knob>| {
-            under.iter().chain(over).map(|(name, value)| (name.clone(), value.clone())).collect()
-        };
-        Tuning {
-            database: join(&under.database, &self.database),
-            dnfs: join(&under.dnfs, &self.dnfs),
-            filer: join(&under.filer, &self.filer),
-            orders: join(&under.orders, &self.orders),
-        }
-    }
-}
-
 /// What the arms of a ladder gave, step by step; place 0 is the start.
 #[must_use]
 pub(crate) fn record(ladder: &Ladder, paths: &[PathResult]) -> Vec<LadderStep> {
@@ -145,7 +136,7 @@ pub(crate) fn record(ladder: &Ladder, paths: &[PathResult]) -> Vec<LadderStep> {
             arm: arm.clone(),
             place: place as u32 + 1,
             name: step.name.clone(),
-            sets: step.over(&Tuning::default()).named_knobs(),
+            sets: step.knobs.named_knobs(),
             alone: of(&ladder.alone(place)),
             added_up: of(&ladder.added_up(place)),
         });
@@ -202,6 +193,12 @@ mod tests {
         assert_eq!(steps[2].alone.as_ref().unwrap().mean, 1500.0);
         assert!(steps[2].added_up.is_none() && steps[3].alone.is_none());
         assert_eq!(steps[2].sets["dnfs.slots"], "128");
+    }
+
+    #[test]
+    fn a_step_of_an_unknown_layer_is_refused_by_its_name() {
+        let error = toml::from_str::<Step>("name = \"slots\"\n[dnfz]\nslots = 1").unwrap_err().to_string();
+        assert!(error.contains("dnfz") && error.contains("dnfs"), "{error}");
     }
 
     #[test]

@@ -90,11 +90,29 @@ impl Tuning {
     /// Every knob as `layer.name` with its value.
     #[must_use]
     pub fn named_knobs(&self) -> BTreeMap<String, String> {
-        let layers = [("database", &self.database), ("dnfs", &self.dnfs), ("filer", &self.filer), ("orders", &self.orders)];
         let named = |(layer, knobs): (&'static str, &BTreeMap<String, Knob>)| {
             knobs.iter().map(|(name, value)| (format!("{layer}.{name}"), value.to_string())).collect::<Vec<_>>()
         };
-        layers.into_iter().flat_map(named).collect()
+        self.layers().into_iter().flat_map(named).collect()
+    }
+
+    /// The knobs of this tuning over others.
+    #[must_use]
+    pub(crate) fn over(&self, under: &Self) -> Self {
+        let join = |under: &BTreeMap<String, Knob>, over: &BTreeMap<String, Knob>| {
+            under.iter().chain(over).map(|(name, value)| (name.clone(), value.clone())).collect()
+        };
+        Self {
+            database: join(&under.database, &self.database),
+            dnfs: join(&under.dnfs, &self.dnfs),
+            filer: join(&under.filer, &self.filer),
+            orders: join(&under.orders, &self.orders),
+        }
+    }
+
+    /// The knobs by the layer they belong to.
+    fn layers(&self) -> [(&'static str, &BTreeMap<String, Knob>); 4] {
+        [("database", &self.database), ("dnfs", &self.dnfs), ("filer", &self.filer), ("orders", &self.orders)]
     }
 
     /// `url` with the options of this tuning; one that the URL has already stays.
@@ -113,9 +131,7 @@ impl Tuning {
     /// Refuses names that could not be passed on unchanged, and mount options nobody knows.
     pub(crate) fn check(&self, name: &str) -> Result<(), LabError> {
         let plain = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
-        for (layer, knobs) in
-            [("database", &self.database), ("dnfs", &self.dnfs), ("filer", &self.filer), ("orders", &self.orders)]
-        {
+        for (layer, knobs) in self.layers() {
             for (knob, value) in knobs {
                 let quoted = value.to_string().contains(['\'', '\n', '\\']);
                 if !plain(knob) || quoted {

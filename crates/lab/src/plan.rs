@@ -1,6 +1,7 @@
 //! What a comparison shall do: the plan file, the options over it, and the arms they make.
 
 mod arm;
+mod file;
 mod load;
 mod order;
 mod tuning;
@@ -9,17 +10,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
-use serde::Deserialize;
-
 use results::curves::StandsFor;
 
 use crate::error::LabError;
-use crate::experiment::{Ladder, ReportSection, Roles};
+use crate::experiment::{Ladder, Roles};
 use crate::limits::{
     ARMS_MAX, DATABASE_BASE_BYTES, REPEATS_MAX, RUN_GROWTH_BYTES, SECONDS_MAX, USERS_MAX, WAREHOUSE_BYTES, WAREHOUSES_MAX,
 };
 
 pub use arm::{Arm, Layout, PathSpec, Target};
+use file::{PlanFile, arms_of};
 pub use load::{Level, Load};
 pub use order::{Estimate, interleave};
 pub use tuning::{Knob, TUNED, Tuning, UNTUNED};
@@ -99,78 +99,6 @@ pub struct Overrides {
     pub no_gates: bool,
     /// `--quick`: small and short, whatever was not asked for otherwise; no gates.
     pub quick: bool,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PlanFile {
-    schema: u32,
-    #[serde(default)]
-    paths: Vec<String>,
-    #[serde(default)]
-    tunings: Vec<String>,
-    #[serde(default)]
-    layouts: Vec<String>,
-    #[serde(default)]
-    media: Vec<String>,
-    #[serde(default)]
-    arm: Vec<ArmSection>,
-    #[serde(default)]
-    tuning: BTreeMap<String, Tuning>,
-    ladder: Option<Ladder>,
-    report: Option<ReportSection>,
-    #[serde(default)]
-    shape: Roles,
-    load: LoadSection,
-    runs: RunsSection,
-    database: DatabaseSection,
-    #[serde(default)]
-    gates: GatesSection,
-}
-
-/// One arm written out, where a product of lists will not do.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ArmSection {
-    path: String,
-    tuning: Option<String>,
-    layout: Option<String>,
-    medium: Option<String>,
-    load: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LoadSection {
-    /// Levels, one arm for each; `users` when empty.
-    #[serde(default)]
-    levels: Vec<String>,
-    warehouses: u32,
-    users: u32,
-    threads: u32,
-    seconds: u64,
-    warmup_seconds: u64,
-    seed: u64,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RunsSection {
-    repeats: u32,
-    budget: String,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DatabaseSection {
-    buffers_share: f64,
-    page_cache_mib: Option<u64>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct GatesSection {
-    dnfs_share_of_first_min: Option<f64>,
 }
 
 impl Overrides {
@@ -366,94 +294,6 @@ pub fn parse_duration(text: &str) -> Result<Duration, LabError> {
         .filter(|seconds| (1..=7 * SECONDS_MAX).contains(seconds))
         .map(Duration::from_secs)
         .ok_or_else(|| wrong(format!("understand \"{text}\" as a time"), "write a number and s, m or h: 12m"))
-}
-
-/// Every path with every tuning, layout, medium and load; or the arms the plan wrote out.
-fn arms_of(file: &PlanFile, overrides: &Overrides) -> Result<Vec<Arm>, LabError> {
-    let pick = |option: &Option<Vec<String>>, plan: &[String], default: &str| match option {
-        Some(given) => given.clone(),
-        None if plan.is_empty() => vec![default.to_owned()],
-        None => plan.to_vec(),
-    };
-    let users = overrides.users.unwrap_or(file.load.users);
-    let tunings = pick(&overrides.tunings, &file.tunings, UNTUNED);
-    let layouts = pick(&overrides.layouts, &file.layouts, "one");
-    let media: Vec<Option<String>> = match &overrides.media {
-        Some(given) => given.iter().cloned().map(Some).collect(),
-        None if file.media.is_empty() => vec![None],
-        None => file.media.iter().cloned().map(Some).collect(),
-    };
-    let loads: &[String] = if overrides.users.is_some() { &[] } else { &file.load.levels };
-    let loads = pick(&overrides.loads, loads, &format!("users={users}"));
-    let mut sections: Vec<ArmSection> = Vec::new();
-    let written_out = overrides.paths.is_none() && !file.arm.is_empty();
-    let paths = if written_out { &Vec::new() } else { overrides.paths.as_ref().unwrap_or(&file.paths) };
-    for path in paths {
-        for tuning in &tunings {
-            for layout in &layouts {
-                for medium in &media {
-                    sections.extend(loads.iter().map(|load| ArmSection {
-                        path: path.clone(),
-                        tuning: Some(tuning.clone()),
-                        layout: Some(layout.clone()),
-                        medium: medium.clone(),
-                        load: Some(load.clone()),
-                    }));
-                }
-            }
-        }
-    }
-    if written_out {
-        sections.extend(file.arm.iter().cloned());
-    }
-    if let Some(ladder) = file.ladder.as_ref().filter(|_| overrides.paths.is_none()) {
-        sections.extend(ladder.rungs(&BTreeMap::new()).into_iter().map(|rung| ArmSection {
-            path: ladder.path.clone(),
-            tuning: Some(rung.tuning),
-            layout: ladder.layout.clone(),
-            medium: ladder.medium.clone(),
-            load: ladder.load.clone(),
-        }));
-    }
-    let default = |given: Option<String>, list: &[String]| given.or_else(|| list.first().cloned()).unwrap_or_default();
-    let arms = sections.into_iter().map(|section| {
-        Ok(Arm {
-            id: String::new(),
-            path: section.path.parse()?,
-            tuning: default(section.tuning, &tunings),
-            layout: default(section.layout, &layouts).parse()?,
-            medium: section.medium.or_else(|| media.first().cloned().flatten()),
-            load: default(section.load, &loads).parse()?,
-        })
-    });
-    let mut all: Vec<Arm> = Vec::new();
-    for arm in arms {
-        let arm: Arm = arm?;
-        // The start of a ladder may be an arm of the plan already.
-        if written_out || file.ladder.is_none() || !all.contains(&arm) {
-            all.push(arm);
-        }
-    }
-    let mut arms = all;
-    name_arms(&mut arms);
-    Ok(arms)
-}
-
-/// Gives each arm its name: path and label, and whatever else varies within the plan.
-pub(crate) fn name_arms(arms: &mut [Arm]) {
-    let varies = |part: &dyn Fn(&Arm) -> String| arms.iter().map(part).collect::<BTreeSet<_>>().len() > 1;
-    let tuning = varies(&|arm| arm.tuning.clone());
-    let layout = varies(&|arm| arm.layout.to_string());
-    let medium = varies(&|arm| arm.medium.clone().unwrap_or_default());
-    let load = varies(&|arm| arm.load.to_string());
-    for arm in arms {
-        let mut words = vec![arm.path.name()];
-        words.extend(tuning.then(|| arm.tuning.clone()));
-        words.extend(layout.then(|| arm.layout.to_string()));
-        words.extend(arm.medium.clone().filter(|_| medium));
-        words.extend(load.then(|| arm.load.to_string()));
-        arm.id = words.join(" ");
-    }
 }
 
 /// A medium that makes no sense.

@@ -15,4 +15,6 @@ pub mod what_if;
 
 mod close;
 mod processors;
+#[cfg(test)]
+mod simulated;
 mod steady;

@@ -12,7 +12,7 @@ use super::steady::FLUSH_CALLS;
 use crate::error::LabError;
 
 /// Rounds in which the times of reads and flushes are cleared of waiting for processors that the fitted system shows.
-const STRETCH_ROUNDS: u32 = 6;
+const STRETCH_ROUNDS: u32 = 10;
 /// Only writers wait for the log: New-Order, Payment and Delivery, 92 of 100 transactions of the mix.
 const WRITERS: f64 = 0.92;
 
@@ -108,8 +108,10 @@ fn fit_figures(comparison: &Comparison, arm: &PathResult, sums: &Sums<'_>) -> Fi
         let on_the_way = system.reads * system.read_path_s + calls * system.flush_path_s + system.writes * system.write_path_s;
         system.beside = over(on_the_way, system.cpu_s).min(1.0);
         closing = close(&mut system, users, oets_per_minute, read.path_s > 0.0);
-        stretch = system.steady(users, system.reads, system.writes).stretch;
+        stretch = f64::midpoint(stretch, system.steady(users, system.reads, system.writes).stretch);
     }
+    // Whoever else kept the host busy then is no part of the system.
+    system.taken = 0.0;
     system.course = course(comparison, arm, sums);
     let steps = words(&system, closing, read.all_s, by_client.is_some());
     let residual_percent = (system.predict(users).oets_per_minute / oets_per_minute - 1.0) * 100.0;
@@ -134,10 +136,12 @@ fn measured(comparison: &Comparison, arm: &PathResult, sums: &Sums<'_>) -> (Syst
     let rows = if rows > 0 { rows } else { comparison.plan.warehouses };
     let held_s = (held - reads * by_client.unwrap_or(0.0)).max(0.0) / orders;
     let flushing_s = sums.of(|run| run.database.log_syncs as f64) / orders * (flush.all_s - flush.path_s);
+    let cores = comparison.environment.cpu_count.max(1) as f64;
     let (writes, write_path_s) = session_writes(arm, sums);
     let system = System {
-        cores: comparison.environment.cpu_count.max(1) as f64,
+        cores,
         cpu_s: sums.of(|run| run.cpu.values().map(results::compare::CpuTime::total_s).sum()) / orders,
+        taken: arm.cpu.as_ref().map_or(0.0, |cpu| cpu.others_busy_share * cores),
         cpu_per_read_s: over(filer_s * reading, reads),
         reads: reads / orders,
         storage: storage(arm, sums, by_client),

@@ -32,9 +32,14 @@ pub struct System {
     pub cores: f64,
     /// Processor time of one order, of everybody on the host.
     pub cpu_s: f64,
-    /// Share of it that no user waits for, 0 to 1: checkpointer and writers, the filer while a read is on its way. It
+    /// Processors that others than the system keep busy, on average.
+    pub taken: f64,
+    /// Share of `cpu_s` that no user waits for, 0 to 1: checkpointer and writers, the filer while a read is on its way. It
     /// keeps processors busy all the same.
     pub beside: f64,
+    /// Waiting for a processor on the way of a call, by what it were if processors were shared in turns: (1 + C^2) / 2 where
+    /// pieces of work vary by C and the first come is served first (Lee and Longton 1959).
+    pub queueing: f64,
     /// Processor time that one read more costs, part of `cpu_s`.
     pub cpu_per_read_s: f64,
     /// Block reads of one order, as they were when the rest was measured.
@@ -99,7 +104,9 @@ impl Default for System {
         Self {
             cores: 1.0,
             cpu_s: 0.0,
+            taken: 0.0,
             beside: 0.0,
+            queueing: 1.0,
             cpu_per_read_s: 0.0,
             reads: 0.0,
             storage: Storage::Latency { seconds: 0.0 },

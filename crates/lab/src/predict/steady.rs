@@ -97,7 +97,7 @@ impl System {
     fn solved(&self, users: u32, active: f64, Blocks { reads, writes }: Blocks, burden: &Burden) -> (Steady, Burden) {
         let cpu_s = self.cpu_with(reads);
         let users_s = cpu_s * (1.0 - self.beside);
-        let load = (burden.orders_per_s * cpu_s * self.beside).min(self.cores * (1.0 - LEFT_MIN));
+        let load = (self.taken + burden.orders_per_s * cpu_s * self.beside).min(self.cores * (1.0 - LEFT_MIN));
         let processors = Shared { cores: self.cores, load };
         let alone = self.storage_alone(users, reads, burden.stretch);
         let slots = self.slots.map_or(f64::INFINITY, |slots| {
@@ -121,7 +121,7 @@ impl System {
         let reads_served = served(&alone, orders_per_s).min(slots).min(customers(1));
         let waited = if slots.is_finite() { customers(1) - reads_served } else { 0.0 };
         let reads_per_s = orders_per_s * reads;
-        let stretch = processors.met(customers(0)).stretch;
+        let stretch = 1.0 + self.queueing * (processors.met(customers(0)).stretch - 1.0);
         let steady = Steady {
             orders_per_s,
             at_processors: customers(0),

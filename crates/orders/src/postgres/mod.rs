@@ -5,6 +5,7 @@
 //! order (stock and customers, then districts, then warehouses), so that the transactions of this
 //! load cannot deadlock each other.
 
+mod arrays;
 mod check_sql;
 mod copy;
 mod dialect;

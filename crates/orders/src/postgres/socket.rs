@@ -16,6 +16,9 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio_postgres::config::{Host, TargetSessionAttrs};
 use tokio_postgres::{Client, Config, Error, NoTls};
 
+/// Bytes read at once: the answer of the largest order, and another.
+const READ_BYTES: usize = 4096;
+
 /// Connects; the socket is driven by a task of the current runtime.
 ///
 /// Only where the one host is a directory of Unix sockets the connection is one of this module; all
@@ -76,8 +79,9 @@ impl AsyncRead for Socket {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         loop {
             let mut guard = ready!(self.stream.poll_read_ready(cx))?;
-            let room = buf.initialize_unfilled();
-            let wanted = room.len();
+            // Room is cleared before it is read into: no more of it than most answers take.
+            let wanted = buf.remaining().min(READ_BYTES);
+            let room = buf.initialize_unfilled_to(wanted);
             match guard.try_io(|stream| stream.get_ref().read(room)) {
                 Ok(Ok(count)) => {
                     // A short read took everything there was: the next one need not try first.

@@ -14,6 +14,7 @@ use crate::isolation::Stepwise;
 use crate::money::order_total_cents;
 use crate::random::{DISTRICTS, last_name};
 
+use super::arrays::{Count, Sum};
 use super::{Session, functions, statements};
 
 const NEW_ORDER: &str = "New-Order";
@@ -76,13 +77,7 @@ impl PostgresTerminal {
 
     /// Runs a statement that answers with exactly one row.
     async fn one(&self, what: &'static str, statement: &Statement, params: &[&(dyn ToSql + Sync)]) -> Result<Row, Failure> {
-        let rows = self.session.client.query(statement, params).await;
-        let mut rows = rows.map_err(|error| self.failure(what, error))?;
-        match rows.pop() {
-            Some(row) if rows.is_empty() => Ok(row),
-            Some(_) => Err(unexpected(what, format!("{} rows instead of 1", rows.len() + 1))),
-            None => Err(unexpected(what, "no row".to_owned())),
-        }
+        self.session.client.query_one(statement, params).await.map_err(|error| self.failure(what, error))
     }
 
     async fn block(&self, what: &'static str, text: &'static str) -> Result<(), Failure> {
@@ -262,9 +257,9 @@ impl Terminal for PostgresTerminal {
         };
         let row = self.one(WHAT, statement, &[&warehouse, &district, customer]).await?;
         let promised: i32 = read(WHAT, &row, 8)?;
-        let amounts: Vec<i64> = read(WHAT, &row, 12)?;
-        if i32::try_from(amounts.len()) != Ok(promised) {
-            let detail = format!("an order of {promised} lines has {}", amounts.len());
+        let Count(lines) = read(WHAT, &row, 12)?;
+        if i32::try_from(lines) != Ok(promised) {
+            let detail = format!("an order of {promised} lines has {lines}");
             return Err(unexpected(WHAT, detail));
         }
         Ok(())
@@ -374,6 +369,11 @@ struct Lines {
 }
 
 impl Lines {
+    fn with_room(lines: usize) -> Self {
+        let room = || Vec::with_capacity(lines);
+        Self { numbers: room(), items: room(), supplies: room(), quantities: room() }
+    }
+
     fn then(mut self, more: Self) -> Self {
         self.numbers.extend(more.numbers);
         self.items.extend(more.items);
@@ -386,7 +386,7 @@ impl Lines {
 /// Splits sorted lines so that no round holds a (warehouse, item) twice: a set-based UPDATE
 /// changes each row once. Nearly every order is one round.
 fn rounds(lines: &[LineInput]) -> Vec<Lines> {
-    let mut rounds = vec![Lines::default()];
+    let mut rounds = vec![Lines::with_room(lines.len())];
     let mut round = 0;
     let mut before: Option<&LineInput> = None;
     for line in lines {
@@ -415,16 +415,13 @@ struct Shown {
 impl Shown {
     /// Adds the six arrays that begin at `column`; NULL arrays mean that no line was taken.
     fn add(&mut self, what: &'static str, row: &Row, column: usize) -> Result<(), Failure> {
-        let names: Option<Vec<&str>> = read(what, row, column + 1)?;
-        let quantities: Option<Vec<i32>> = read(what, row, column + 2)?;
-        let amounts: Option<Vec<i64>> = read(what, row, column + 5)?;
-        let amounts = amounts.unwrap_or_default();
-        let counts = [names.map_or(0, |n| n.len()), quantities.map_or(0, |q| q.len())];
-        if counts != [amounts.len(); 2] {
-            return Err(unexpected(what, format!("{counts:?} fields of {} lines", amounts.len())));
+        let (Count(names), Count(quantities)) = (read(what, row, column + 1)?, read(what, row, column + 2)?);
+        let Sum { count, sum } = read(what, row, column + 5)?;
+        if [names, quantities] != [count; 2] {
+            return Err(unexpected(what, format!("{names} names and {quantities} quantities of {count} lines")));
         }
-        self.lines += amounts.len();
-        self.amount_cents += amounts.iter().sum::<i64>();
+        self.lines += count;
+        self.amount_cents += sum;
         Ok(())
     }
 }

@@ -1,0 +1,117 @@
+//! Arrays of an answer, read where they lie.
+//!
+//! A New-Order's answer holds six arrays. The driver needs how many lines came back and what they
+//! cost, and makes no vector or text of the rest.
+
+use std::error::Error;
+
+use tokio_postgres::types::{FromSql, Kind, Type};
+
+/// How many elements an array has; none where it is NULL.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Count(pub(super) usize);
+
+/// Elements of an array of `int8`, how many and their sum; none where it is NULL.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sum {
+    pub(super) count: usize,
+    pub(super) sum: i64,
+}
+
+/// Bytes of the head of an array of one dimension: dimensions, whether there are NULLs, type of the elements,
+/// elements, index of the first.
+const HEAD: usize = 20;
+
+fn number(raw: &[u8], at: usize) -> Result<i32, Box<dyn Error + Sync + Send>> {
+    let bytes = raw.get(at..).and_then(<[u8]>::first_chunk).ok_or("an array is cut short")?;
+    Ok(i32::from_be_bytes(*bytes))
+}
+
+fn count(raw: &[u8]) -> Result<usize, Box<dyn Error + Sync + Send>> {
+    match number(raw, 0)? {
+        0 => Ok(0),
+        1 => Ok(usize::try_from(number(raw, 12)?)?),
+        dimensions => Err(format!("an array has {dimensions} dimensions").into()),
+    }
+}
+
+impl<'a> FromSql<'a> for Count {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
+        count(raw).map(Self)
+    }
+
+    fn from_sql_null(_: &Type) -> Result<Self, Box<dyn Error + Sync + Send>> {
+        Ok(Self::default())
+    }
+
+    fn accepts(of: &Type) -> bool {
+        matches!(of.kind(), Kind::Array(_))
+    }
+}
+
+impl<'a> FromSql<'a> for Sum {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
+        let count = count(raw)?;
+        let elements = raw.get(HEAD..).unwrap_or_default();
+        let mut sum = 0;
+        for element in elements.chunks(12) {
+            match element.first_chunk().map(|length| i32::from_be_bytes(*length)) {
+                Some(8) if element.len() == 12 => {
+                    let value = element[4..].first_chunk().map_or(0, |value| i64::from_be_bytes(*value));
+                    sum += value;
+                }
+                _ => return Err("an element is no int8".into()),
+            }
+        }
+        if elements.len() != 12 * count {
+            return Err(format!("{count} elements in {} bytes", elements.len()).into());
+        }
+        Ok(Self { count, sum })
+    }
+
+    fn from_sql_null(_: &Type) -> Result<Self, Box<dyn Error + Sync + Send>> {
+        Ok(Self::default())
+    }
+
+    fn accepts(of: &Type) -> bool {
+        *of == Type::INT8_ARRAY
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+    use tokio_postgres::types::{IsNull, ToSql};
+
+    use super::*;
+
+    fn written<T: ToSql>(value: &T, of: &Type) -> BytesMut {
+        let mut raw = BytesMut::new();
+        assert!(matches!(value.to_sql(of, &mut raw), Ok(IsNull::No)));
+        raw
+    }
+
+    #[test]
+    fn arrays_are_counted_and_added_up_as_they_were_written() {
+        let amounts = vec![5_i64, -7, i64::from(i32::MAX) + 1];
+        let raw = written(&amounts, &Type::INT8_ARRAY);
+        assert_eq!(Sum::from_sql(&Type::INT8_ARRAY, &raw).unwrap(), Sum { count: 3, sum: amounts.iter().sum() });
+        assert_eq!(Count::from_sql(&Type::INT8_ARRAY, &raw).unwrap(), Count(3));
+        let names = written(&vec!["a", "", "bcd"], &Type::VARCHAR_ARRAY);
+        assert_eq!(Count::from_sql(&Type::VARCHAR_ARRAY, &names).unwrap(), Count(3));
+        let empty = written(&Vec::<i64>::new(), &Type::INT8_ARRAY);
+        assert_eq!(Sum::from_sql(&Type::INT8_ARRAY, &empty).unwrap(), Sum::default());
+        assert_eq!(Sum::from_sql_null(&Type::INT8_ARRAY).unwrap(), Sum::default());
+    }
+
+    #[test]
+    fn what_is_no_such_array_is_an_error_and_not_a_number() {
+        let raw = written(&vec![1_i64, 2], &Type::INT8_ARRAY);
+        for end in [0, 3, 15, 19, 25, raw.len() - 1] {
+            assert!(Sum::from_sql(&Type::INT8_ARRAY, &raw[..end]).is_err(), "{end} bytes");
+        }
+        let with_null = written(&vec![Some(1_i64), None], &Type::INT8_ARRAY);
+        assert!(Sum::from_sql(&Type::INT8_ARRAY, &with_null).is_err());
+        assert!(!Sum::accepts(&Type::INT4_ARRAY) && !Count::accepts(&Type::INT8));
+    }
+}

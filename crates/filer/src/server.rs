@@ -30,6 +30,8 @@ pub struct Server {
 struct Connections {
     open: HashMap<u64, Arc<Connection>>,
     next: u64,
+    /// In the middle of a power cut: nobody is let in.
+    powerless: bool,
 }
 
 /// How long accepting pauses when the process has no descriptor or thread left.
@@ -103,15 +105,27 @@ impl Server {
         sys::stop_listening(&self.listener);
     }
 
-    /// Takes back everything that was not promised stable, as a power cut would, and drops all connections.
+    /// Takes back everything that was not promised stable, as a power cut would.
+    ///
+    /// As with a real one, no call and no answer crosses it: connections are dropped and calls under way have ended before
+    /// anything is taken back, and nobody is let in until all of it is. Clients tell by their connections that there was one.
     ///
     /// # Errors
-    /// `NotSupported` without the loss layer; else what kept the volume from going back.
+    /// `NotSupported` without the loss layer, `Busy` when calls do not end or another cut is under way; else what kept the
+    /// volume from going back.
     pub fn power_cut(&self) -> Result<CutReport, volume::Error> {
-        let report = self.filer.volume().power_cut()?;
+        let deadline = Instant::now() + STOP_TIMEOUT;
+        let mut connections = self.connections();
+        if connections.powerless {
+            return Err(volume::Error::Busy);
+        }
+        connections.powerless = true;
+        connections.open.values().for_each(|connection| connection.drop_now());
+        let ended = self.wait_until_closed(connections, deadline).open.is_empty() && self.workers.wait_until_idle(deadline);
+        let report = if ended { self.filer.volume().power_cut() } else { Err(volume::Error::Busy) };
         self.filer.forget();
-        let open: Vec<_> = self.connections().open.values().cloned().collect();
-        open.iter().for_each(|connection| connection.drop_now());
+        self.connections().powerless = false;
+        let report = report?;
         tracing::warn!(undone_writes = report.undone_writes, undone_names = report.undone_names, "power cut");
         Ok(report)
     }
@@ -128,7 +142,7 @@ impl Server {
                 return;
             }
         };
-        let id = self.remember(&connection);
+        let Some(id) = self.remember(&connection) else { return };
         let server = Arc::clone(self);
         let serve = move || {
             let ended = connection::run(&connection, &server.filer, &server.workers);
@@ -142,13 +156,17 @@ impl Server {
         }
     }
 
-    fn remember(&self, connection: &Arc<Connection>) -> u64 {
+    /// None while there is no power.
+    fn remember(&self, connection: &Arc<Connection>) -> Option<u64> {
         let mut connections = self.connections();
+        if connections.powerless {
+            return None;
+        }
         let id = connections.next;
         connections.next += 1;
         connections.open.insert(id, Arc::clone(connection));
         tracing::debug!(peer = %connection.peer, connections = connections.open.len(), "connected");
-        id
+        Some(id)
     }
 
     fn forget(&self, id: u64) {
@@ -156,19 +174,31 @@ impl Server {
         self.closed.notify_all();
     }
 
-    /// Lets running calls end and their replies leave.
-    fn drain(&self) {
-        let deadline = Instant::now() + STOP_TIMEOUT;
-        let mut connections = self.connections();
-        connections.open.values().for_each(|connection| connection.finish());
+    /// Waits until no connection is open, or the time has come.
+    fn wait_until_closed<'s>(
+        &'s self,
+        mut connections: MutexGuard<'s, Connections>,
+        deadline: Instant,
+    ) -> MutexGuard<'s, Connections> {
         while !connections.open.is_empty() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                tracing::warn!(connections = connections.open.len(), "calls still running at the end of the stop time");
-                connections.open.values().for_each(|connection| connection.drop_now());
                 break;
             }
             connections = self.closed.wait_timeout(connections, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        connections
+    }
+
+    /// Lets running calls end and their replies leave.
+    fn drain(&self) {
+        let deadline = Instant::now() + STOP_TIMEOUT;
+        let connections = self.connections();
+        connections.open.values().for_each(|connection| connection.finish());
+        let connections = self.wait_until_closed(connections, deadline);
+        if !connections.open.is_empty() {
+            tracing::warn!(connections = connections.open.len(), "calls still running at the end of the stop time");
+            connections.open.values().for_each(|connection| connection.drop_now());
         }
         drop(connections);
         if !self.workers.finish(deadline.saturating_duration_since(Instant::now())) {

@@ -83,9 +83,14 @@ impl Workers {
     /// Takes no more jobs and waits for those it has and for held replies; false when they do not end within `limit`.
     pub(crate) fn finish(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
-        let mut queue = self.shared.queue();
-        queue.closed = true;
+        self.shared.queue().closed = true;
         self.shared.job.notify_all();
+        self.wait_until_idle(deadline) && self.shared.held.finish(deadline.saturating_duration_since(Instant::now()))
+    }
+
+    /// Waits until no job waits or runs; false when that is not so by the deadline.
+    pub(crate) fn wait_until_idle(&self, deadline: Instant) -> bool {
+        let mut queue = self.shared.queue();
         while queue.bytes > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -93,8 +98,7 @@ impl Workers {
             }
             queue = self.shared.idle.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        drop(queue);
-        self.shared.held.finish(deadline.saturating_duration_since(Instant::now()))
+        true
     }
 }
 

@@ -73,6 +73,43 @@ fn a_power_cut_takes_back_unstable_data_and_changes_the_verifier() {
 }
 
 #[test]
+fn no_answer_from_after_a_power_cut_comes_by_a_connection_from_before() {
+    let scratch = Scratch::new("cut-sever");
+    let filer = Filer::start(&scratch, &["--loss-layer"]);
+    let mut wire = Wire::connect(filer.port);
+    let root = wire.root();
+    let file = wire.create(root, "f");
+    for round in 1..=12_u8 {
+        let mut wire = Wire::connect(filer.port);
+        wire.write(file, 0, &[0; 8192], StableHow::FileSync);
+        // Much to take back, so that the cut takes its time.
+        for block in 0..400 {
+            wire.write(file, block * 8192, &[round; 8192], StableHow::Unstable);
+        }
+        let readers: Vec<_> = (0..6)
+            .map(|_| {
+                let mut wire = Wire::connect(filer.port);
+                std::thread::spawn(move || {
+                    let args = ReadArgs { file, offset: 0, count: 16 };
+                    loop {
+                        let record = wire.nfs_record(Procedure::Read, &args);
+                        let sent = std::io::Write::write_all(&mut wire.stream, &record);
+                        let Ok(reply) = sent.and_then(|()| wire.try_receive()) else { return };
+                        let found = reply.results::<ReadResult<'_>>().unwrap().data.0[0];
+                        assert_eq!(found, round, "what was taken back, by a connection that saw it written");
+                    }
+                })
+            })
+            .collect();
+        std::thread::sleep(Duration::from_millis(5));
+        assert_eq!(filer.admin(r#"{"op":"power-cut"}"#)["ok"], true);
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+        let mut wire = Wire::connect(filer.port);
+        assert_eq!(read(&mut wire, file, 0, 1), [0]);
+    }
+}
+
+#[test]
 fn a_power_cut_after_the_answer_keeps_names_attributes_and_sizes() {
     let scratch = Scratch::new("cut-names");
     let filer = Filer::start(&scratch, &["--loss-layer"]);

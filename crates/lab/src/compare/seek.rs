@@ -10,7 +10,7 @@ use super::Lane;
 use super::conclude::Done;
 use crate::driver::{Mark, Orders, RunOrder};
 use crate::error::LabError;
-use crate::ground::{DATA, Ground};
+use crate::ground::Ground;
 use crate::limits::{PROBE_SECONDS, PROBE_SEQUENCE, PROBE_WARMUP_SECONDS, SEARCH_USERS_MAX};
 use crate::plan::{Arm, Level, wrong};
 use crate::procfs;
@@ -116,7 +116,7 @@ fn hold_one_sweep(sought: &mut Sought, lanes: &[Lane<'_>]) {
 fn on_lane(bench: &Bench<'_>, level: &Level, lane: &mut Lane<'_>, progress: &mut Progress<'_>) -> Result<Found, LabError> {
     let arm = lane.arm;
     progress.step(&format!("{}: restoring the loaded state to search the load {level}", arm.id));
-    lane.ground.restore(&bench.work.path("master").join(DATA), bench.method, &bench.place.user, &mut |bytes| {
+    lane.ground.restore(&bench.work.path("master"), bench.method, &bench.place.user, &mut |bytes| {
         progress.bytes(bytes);
     })?;
     let mut prober = Prober::start(bench, arm, &lane.ground)?;

@@ -7,6 +7,7 @@ mod support;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use results::histogram::ResponseTimes;
 use results::orders_run::{OrdersRun, TransactionRecord};
@@ -15,7 +16,7 @@ use support::{Scratch, millrace, skip, succeed, text};
 
 /// Longer than any transaction waits without the stall, shorter than the stall.
 const SLOW_US: u64 = 1_000_000;
-const STALL_S: u32 = 2;
+const STALL: Duration = Duration::from_secs(2);
 
 fn loaded(label: &str, warehouses: &str) -> Option<(Scratch, Cluster)> {
     let scratch = Scratch::new(label);
@@ -93,17 +94,6 @@ fn nothing_due_is_lost(run: &OrdersRun) {
     assert!(offered.due > 0);
 }
 
-/// Nothing moves in the database for [`STALL_S`] seconds.
-fn stall(cluster: &Cluster) {
-    cluster.sql(&format!(
-        "SET search_path = millrace_orders;
-         BEGIN;
-         LOCK TABLE warehouse, district, customer, orders, stock, new_order, delivered IN ACCESS EXCLUSIVE MODE;
-         SELECT pg_sleep({STALL_S});
-         COMMIT"
-    ));
-}
-
 #[test]
 fn a_stall_shows_in_open_and_paced_percentiles_and_hides_in_closed_ones() {
     let Some((scratch, cluster)) = loaded("models-stall", "1") else { return };
@@ -117,7 +107,7 @@ fn a_stall_shows_in_open_and_paced_percentiles_and_hides_in_closed_ones() {
     for run in [&mut open, &mut paced, &mut closed] {
         run.await_measuring();
     }
-    stall(&cluster);
+    cluster.pause(STALL);
     let [open, paced, closed] = [open, paced, closed].map(Run::finish);
     let slow = |run: &OrdersRun| responses(run).count_from(SLOW_US);
 

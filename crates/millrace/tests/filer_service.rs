@@ -139,8 +139,11 @@ fn a_power_cut_after_the_answer_keeps_names_attributes_and_sizes() {
 fn a_power_cut_without_the_loss_layer_is_refused() {
     let scratch = Scratch::new("cut-refused");
     let filer = Filer::start(&scratch, &[]);
+    let mut wire = Wire::connect(filer.port);
+    let root = wire.root();
     let reply = filer.admin(r#"{"op":"power-cut"}"#);
     assert_eq!(reply["ok"], false);
+    assert!(wire.getattr(root).is_ok(), "what is refused disturbs nobody");
     assert!(reply["error"].as_str().unwrap().contains("--loss-layer"), "{reply}");
     assert_eq!(filer.admin(r#"{"op":"dance"}"#)["ok"], false);
     assert_eq!(filer.admin("no json")["ok"], false);

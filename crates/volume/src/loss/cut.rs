@@ -11,6 +11,12 @@ use crate::types::CutReport;
 use crate::volume::Volume;
 
 impl Volume {
+    /// Whether the volume was opened with the loss layer: only then can it be cut.
+    #[must_use]
+    pub fn can_lose(&self) -> bool {
+        self.0.loss.is_some()
+    }
+
     /// Leaves the directory as a power cut would: everything not promised stable is taken back (with a
     /// seed: some of it survives), the loss epoch moves, all descriptors are forgotten. Waits for running
     /// operations. May be called again and again.

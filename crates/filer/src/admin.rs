@@ -164,6 +164,7 @@ fn stats(server: &Server) -> FilerStats {
         verifier: format!("{:016x}", u64::from_be_bytes(volume.verifier())),
         loss_epoch: volume.loss_epoch(),
         procedures: server.filer().stats().procedures(),
+        cold_reads: server.filer().stats().cold_reads(),
         flushes: volume.flushes(),
         medium: server.filer().medium().map(|medium| medium_stats(medium, server.held_counts())),
     }

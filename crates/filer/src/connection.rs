@@ -5,12 +5,13 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use crate::dispatch::{self, Call, Served};
 use crate::filer::Filer;
 use crate::limits::{
-    BUFFER_BYTES_KEPT, BUFFER_IDLE, KEEPALIVE_IDLE, REPLY_BYTES_GATHERED, REPLY_BYTES_QUIET, SEND_TIMEOUT,
-    SLOW_CALLS_PER_CONNECTION_MAX, SMALL_TURNS,
+    BUFFER_BYTES_KEPT, BUFFER_IDLE, KEEPALIVE_IDLE, LONE_TURNS, REPLY_BYTES_GATHERED, REPLY_BYTES_QUIET, SEND_TIMEOUT,
+    SLOW_BYTES_MAX, SLOW_BYTES_PER_CONNECTION_MAX, SLOW_CALLS_PER_CONNECTION_MAX, SMALL_TURNS,
 };
 use crate::session::Session;
 use crate::sys;
@@ -22,15 +23,44 @@ pub(crate) struct Connection {
     stream: TcpStream,
     outbox: Mutex<Outbox>,
     sent: Condvar,
-    slow_calls: AtomicUsize, // waiting for or running on a worker
+    slow_calls: AtomicUsize, // waiting for or running on a worker, or their replies wait for the peer
+    slow_bytes: AtomicUsize, // of these calls and replies
+}
+
+/// What a slow call takes of the room there is, from being handed over until its reply has left.
+pub(crate) struct Charge {
+    connection: Arc<Connection>,
+    all: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+impl Charge {
+    /// None when the connection, or all together, keep as much as they may.
+    pub(crate) fn take(connection: &Arc<Connection>, all: &Arc<AtomicUsize>, bytes: usize) -> Option<Self> {
+        let calls = connection.slow_calls.fetch_add(1, Ordering::AcqRel) + 1;
+        let own = connection.slow_bytes.fetch_add(bytes, Ordering::AcqRel) + bytes;
+        let total = all.fetch_add(bytes, Ordering::AcqRel) + bytes;
+        let charge = Self { connection: Arc::clone(connection), all: Arc::clone(all), bytes };
+        let fits = calls <= SLOW_CALLS_PER_CONNECTION_MAX && own <= SLOW_BYTES_PER_CONNECTION_MAX && total <= SLOW_BYTES_MAX;
+        fits.then_some(charge)
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes, Ordering::AcqRel);
+        self.connection.slow_bytes.fetch_sub(self.bytes, Ordering::AcqRel);
+        self.connection.slow_calls.fetch_sub(1, Ordering::Release);
+    }
 }
 
 #[derive(Default)]
 struct Outbox {
-    pending: Vec<u8>, // replies of workers, while another thread sends
-    sending: bool,    // a thread owns the sending side of the socket
-    waiting: bool,    // the connection's own thread wants it next
-    broken: bool,     // a send failed: the connection is of no use any more
+    pending: Vec<u8>,     // replies of workers, while another thread sends
+    charges: Vec<Charge>, // theirs
+    sending: bool,        // a thread owns the sending side of the socket
+    waiting: bool,        // the connection's own thread wants it next
+    broken: bool,         // a send failed: the connection is of no use any more
 }
 
 impl Connection {
@@ -42,7 +72,8 @@ impl Connection {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(SEND_TIMEOUT))?;
         sys::keep_alive(&stream, KEEPALIVE_IDLE)?;
-        Ok(Self { peer, stream, outbox: Mutex::default(), sent: Condvar::new(), slow_calls: AtomicUsize::new(0) })
+        let (slow_calls, slow_bytes) = Default::default();
+        Ok(Self { peer, stream, outbox: Mutex::default(), sent: Condvar::new(), slow_calls, slow_bytes })
     }
 
     /// Address of the client, without port; an IPv4 address in IPv6 clothes is the same client.
@@ -73,18 +104,20 @@ impl Connection {
         }
         outbox.sending = true;
         drop(outbox);
-        let result = (&self.stream).write_all(bytes);
+        let result = self.send_all(bytes);
         self.send_pending(result)
     }
 
-    /// Sends from a worker, which never waits for a peer: what the socket does not take is left to a thread of its own.
-    pub(crate) fn queue(self: &Arc<Self>, bytes: &[u8]) {
+    /// Sends from a worker, which never waits for a peer: what the socket does not take is left to a thread of its own. The
+    /// charge is given back when the bytes have left.
+    pub(crate) fn queue(self: &Arc<Self>, bytes: &[u8], charge: Option<Charge>) {
         let mut outbox = self.outbox();
         if outbox.broken {
             return;
         }
         if outbox.sending {
             outbox.pending.extend_from_slice(bytes);
+            outbox.charges.extend(charge);
             return;
         }
         outbox.sending = true;
@@ -104,7 +137,8 @@ impl Connection {
         }
         let (connection, rest) = (Arc::clone(self), left.to_vec());
         let flush = move || {
-            let result = (&connection.stream).write_all(&rest);
+            let result = connection.send_all(&rest);
+            drop(charge);
             let _ = connection.send_pending(result);
         };
         if std::thread::Builder::new().name("flush".into()).stack_size(crate::limits::STACK_BYTES).spawn(flush).is_err() {
@@ -119,6 +153,7 @@ impl Connection {
             if result.is_err() {
                 outbox.broken = true;
                 outbox.pending = Vec::new();
+                outbox.charges = Vec::new();
                 self.drop_now();
             }
             if outbox.pending.is_empty() {
@@ -132,18 +167,43 @@ impl Connection {
                 return result;
             }
             let pending = std::mem::take(&mut outbox.pending);
+            let charges = std::mem::take(&mut outbox.charges);
             drop(outbox);
-            result = (&self.stream).write_all(&pending);
+            result = self.send_all(&pending);
+            drop(charges);
         }
+    }
+
+    /// Sends all of it, or fails when the peer takes less than a MiB in [`SEND_TIMEOUT`]: one that takes a byte now and then
+    /// would hold a thread and its replies as one that takes none.
+    fn send_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+        let mut until = None;
+        while !bytes.is_empty() {
+            match (&self.stream).write(bytes) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(sent) => bytes = bytes.get(sent..).unwrap_or_default(),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+            // The clock is only looked at when a send did not take all: then the socket's own time limit has ended it.
+            if !bytes.is_empty() {
+                let now = Instant::now();
+                let allowed = SEND_TIMEOUT.saturating_mul(u32::try_from(bytes.len().div_ceil(1 << 20)).unwrap_or(u32::MAX));
+                if now >= *until.get_or_insert(now + allowed) {
+                    return Err(ErrorKind::TimedOut.into());
+                }
+            }
+        }
+        Ok(())
     }
 
     fn outbox(&self) -> MutexGuard<'_, Outbox> {
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A worker has answered a slow call.
-    pub(crate) fn slow_call_done(&self) {
-        self.slow_calls.fetch_sub(1, Ordering::Release);
+    /// Slow calls that are not answered yet.
+    fn slow_calls(&self) -> usize {
+        self.slow_calls.load(Ordering::Acquire)
     }
 }
 
@@ -182,6 +242,7 @@ pub(crate) fn run(connection: &Arc<Connection>, filer: &Arc<Filer>, workers: &Wo
 
 fn drive(connection: &Arc<Connection>, filer: &Arc<Filer>, workers: &Workers) -> Result<(), Ended> {
     let mut buffers = Buffers { filer, session: Session::default(), out: Vec::new(), small_turns: 0, counted: 0 };
+    let mut lone_turns = 0;
     loop {
         if buffers.spare() && !sys::readable_within(&connection.stream, BUFFER_IDLE) {
             buffers.shrink();
@@ -194,8 +255,10 @@ fn drive(connection: &Arc<Connection>, filer: &Arc<Filer>, workers: &Workers) ->
         };
         buffers.session.received(received);
         let Buffers { session, out, .. } = &mut buffers;
-        let served = catch_unwind(AssertUnwindSafe(|| serve_received(connection, filer, workers, session, out)));
-        served.map_err(|_| Ended::Panic)??;
+        let lone = lone_turns >= LONE_TURNS;
+        let served = catch_unwind(AssertUnwindSafe(|| serve_received(connection, filer, workers, session, out, lone)));
+        let overlapped = served.map_err(|_| Ended::Panic)??;
+        lone_turns = if overlapped { 0 } else { (lone_turns + 1).min(LONE_TURNS) };
         buffers.turn_over();
     }
 }
@@ -253,61 +316,71 @@ impl Drop for Buffers<'_> {
     }
 }
 
-/// Serves every whole call in the buffer and sends the replies together.
+/// Serves every whole call in the buffer and sends the replies together. True when calls overlapped: one came behind another,
+/// or while a slow one ran. `lone`: none of this connection have for long.
 fn serve_received(
     connection: &Arc<Connection>,
     filer: &Arc<Filer>,
     workers: &Workers,
     session: &mut Session,
     out: &mut Vec<u8>,
-) -> Result<(), Ended> {
+    lone: bool,
+) -> Result<bool, Ended> {
     let client = connection.client();
+    let mut overlapped = false;
     out.clear();
     while let Some(record) = session.next_record()? {
         let call = Call::parse(record.bytes).ok_or(Ended::NotACall)?;
-        if !(call.is_slow() && handed_over(connection, workers, record.bytes, record.more)) {
-            // What is ready goes out before a call that waits for the medium.
-            if !out.is_empty() && call.is_slow() {
-                connection.send(out)?;
-                out.clear();
+        let overlaps = record.more || connection.slow_calls() > 0;
+        overlapped |= overlaps;
+        let slow = call.is_slow();
+        // A lone slow call is quicker on the thread that has it; a read that turns out cold, if its client waits for each.
+        if slow && overlaps && handed_over(connection, workers, &call) {
+            continue;
+        }
+        if slow {
+            send_ready(connection, out)?;
+        }
+        let mut before = out.len();
+        let mut served = dispatch::serve_call(filer, client, &call.without_waiting(), out);
+        if served == Served::Cold {
+            if (overlaps || !lone) && handed_over(connection, workers, &call) {
+                continue;
             }
-            let before = out.len();
-            match dispatch::serve_call(filer, client, &call, out) {
-                Served::Answered => {}
-                Served::Due(due) => {
-                    let held = out.split_off(before);
-                    // Holding may wait for room: what is ready does not.
-                    if !out.is_empty() {
-                        connection.send(out)?;
-                        out.clear();
-                    }
-                    workers.hold(connection, due, held);
-                }
-                Served::Close => return Err(Ended::NotACall),
+            send_ready(connection, out)?;
+            before = 0;
+            served = dispatch::serve_call(filer, client, &call, out);
+        }
+        match served {
+            Served::Answered | Served::Cold => {}
+            Served::Due(due) => {
+                let held = out.split_off(before);
+                // Holding may wait for room: what is ready does not.
+                send_ready(connection, out)?;
+                workers.hold(connection, due, held);
             }
+            Served::Close => return Err(Ended::NotACall),
         }
         if out.len() >= REPLY_BYTES_GATHERED {
-            connection.send(out)?;
-            out.clear();
+            send_ready(connection, out)?;
         }
     }
+    send_ready(connection, out)?;
+    Ok(overlapped)
+}
+
+/// What is ready goes out: before a call that waits for the medium, and at the end of a turn.
+fn send_ready(connection: &Connection, out: &mut Vec<u8>) -> Result<(), Ended> {
     if !out.is_empty() {
         connection.send(out)?;
+        out.clear();
     }
     Ok(())
 }
 
-/// Gives a slow call to a worker if there is anything to overlap it with: a call behind it, or one already with a worker.
-/// A lone call is quicker on the thread that has it.
-fn handed_over(connection: &Arc<Connection>, workers: &Workers, record: &[u8], more: bool) -> bool {
-    let under_way = connection.slow_calls.load(Ordering::Acquire);
-    if (!more && under_way == 0) || under_way >= SLOW_CALLS_PER_CONNECTION_MAX {
-        return false;
-    }
-    connection.slow_calls.fetch_add(1, Ordering::Relaxed);
-    let taken = workers.submit(Job { connection: Arc::clone(connection), record: record.to_vec() });
-    if !taken {
-        connection.slow_call_done();
-    }
-    taken
+/// Gives a slow call to a worker, if there is room.
+fn handed_over(connection: &Arc<Connection>, workers: &Workers, call: &Call<'_>) -> bool {
+    let record = call.record();
+    let Some(charge) = workers.charge(connection, record.len() + call.reply_bytes_max()) else { return false };
+    workers.submit(Job { connection: Arc::clone(connection), record: record.to_vec(), charge })
 }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Instant;
 
-use nfs_proto::nfs3::{self, Procedure, StableHow, WriteArgs};
+use nfs_proto::nfs3::{self, Procedure, ReadArgs, StableHow, WriteArgs};
 use nfs_proto::record;
 use nfs_proto::rpc::{
     AUTH_NONE, AUTH_SYS, AuthStat, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION, ReplyHeader, ReplyStatus, Xid,
@@ -15,6 +15,7 @@ use volume::medium::{Kind, Operation};
 use crate::access::Caller;
 use crate::filer::Filer;
 use crate::handlers;
+use crate::limits::TRANSFER_MAX;
 use crate::reply_cache::{CallKey, Turn};
 
 /// What the driver has to do after a call.
@@ -25,16 +26,20 @@ pub enum Served {
     Answered,
     /// A reply record was appended that must not leave before this time: the modelled medium is not done.
     Due(Instant),
+    /// Nothing was done nor appended: a READ that would have to wait for the store, of a call that may not. To be served
+    /// again [`Call::waiting`].
+    Cold,
     /// The bytes were no call: close the connection.
     Close,
 }
 
 /// A call whose header was read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
     header: CallHeader<'a>,
     arguments: &'a [u8],
     record: &'a [u8],
+    may_wait: bool,
 }
 
 impl<'a> Call<'a> {
@@ -43,7 +48,39 @@ impl<'a> Call<'a> {
     pub fn parse(record: &'a [u8]) -> Option<Self> {
         let mut input = Reader::new(record);
         let header = CallHeader::decode(&mut input).ok()?;
-        Some(Self { header, arguments: input.rest(), record })
+        Some(Self { header, arguments: input.rest(), record, may_wait: true })
+    }
+
+    /// The whole record.
+    #[must_use]
+    pub const fn record(&self) -> &'a [u8] {
+        self.record
+    }
+
+    /// The same call, of which a READ is left undone when it would have to wait for the store: see [`Served::Cold`].
+    #[must_use]
+    pub const fn without_waiting(mut self) -> Self {
+        self.may_wait = false;
+        self
+    }
+
+    /// The same call, to be done however long it takes.
+    #[must_use]
+    pub const fn waiting(mut self) -> Self {
+        self.may_wait = true;
+        self
+    }
+
+    /// Most bytes its reply can have, headers not counted: what a READ asks for, next to nothing for others that are handed
+    /// to a worker.
+    #[must_use]
+    pub fn reply_bytes_max(&self) -> usize {
+        match Procedure::from_number(self.header.procedure) {
+            Some(Procedure::Read) if self.header.program == nfs3::PROGRAM => {
+                decode_all::<ReadArgs>(self.arguments).map_or(0, |args| args.count.min(TRANSFER_MAX) as usize)
+            }
+            _ => 0,
+        }
     }
 
     /// Whether the call will wait for the medium: stable writes, commits and changes of names and attributes.
@@ -163,8 +200,13 @@ fn serve_nfs(filer: &Filer, client: IpAddr, caller: Caller, call: &Call<'_>, out
         }
     }
     let reply = Reply::begin(xid, out);
-    let context = handlers::Context { filer, caller };
+    let context = handlers::Context { filer, caller, may_wait: call.may_wait };
     let done = handlers::serve(&context, procedure, call.arguments, out);
+    if done.as_ref().is_ok_and(|done| done.cold) {
+        out.truncate(reply.mark);
+        filer.stats.count_cold_read();
+        return Served::Cold;
+    }
     let (ok, again, bytes) = done.as_ref().map_or((false, false, 0), |done| (done.ok, done.again, done.bytes));
     filer.stats.count(procedure, ok, bytes);
     let touched = done.as_ref().ok().and_then(|done| touched(procedure, done));

@@ -29,13 +29,20 @@ pub const REPLY_BYTES_QUIET: usize = 64 * 1024;
 /// own back at the end of a turn. Keeps 64 connections below 64 MiB however large their transfers.
 pub const BUFFER_BYTES_KEPT: usize = 24 << 20;
 
-/// Threads that run slow calls (stable writes, commits, changes of names) beside their connection: the flushes of that
+/// Threads that run slow calls (stable writes, commits, changes of names, reads of what is not in memory) beside their connection: the flushes of that
 /// many calls overlap. Depth 32 is what the speed goals are measured at.
 pub const WORKERS_MAX: usize = 32;
-/// Slow calls of one connection that wait or run beside it; the next one is run by the connection itself.
+/// Slow calls of one connection that wait or run beside it, or whose replies wait for the peer; the next one is run by the
+/// connection itself.
 pub const SLOW_CALLS_PER_CONNECTION_MAX: usize = 64;
-/// Bytes of slow calls that wait or run, over all connections; beyond it connections run theirs themselves.
+/// Bytes of slow calls and of their replies until these have left, over all connections; beyond it connections run theirs
+/// themselves.
 pub const SLOW_BYTES_MAX: usize = 16 << 20;
+/// The same of one connection: four of the largest transfers, so that a peer that takes no replies leaves room for others.
+pub const SLOW_BYTES_PER_CONNECTION_MAX: usize = 4 << 20;
+/// Turns in a row in which a connection brought one call at a time, after which its cold reads are done where they are: the
+/// client waits for each answer anyway, and two wake-ups are saved.
+pub const LONE_TURNS: u32 = 16;
 
 /// Replies that wait for a modelled medium, in bytes: 8,000 block reads, more than any client has under way. Beyond it,
 /// connections wait with their next reply, and TCP holds their clients back.
@@ -87,7 +94,8 @@ pub const ADMIN_LINE_BYTES_MAX: u64 = 64 * 1024;
 
 const _: () = assert!(RECEIVE_BYTES_START < RECEIVE_BYTES_BUSY && RECEIVE_BYTES_BUSY < RECEIVE_BYTES_MAX);
 const _: () = assert!(RECEIVE_BYTES_MAX >= RECORD_BYTES_MAX + 4);
-const _: () = assert!(SLOW_BYTES_MAX >= RECORD_BYTES_MAX && SLOW_CALLS_PER_CONNECTION_MAX >= WORKERS_MAX);
+const _: () = assert!(SLOW_BYTES_PER_CONNECTION_MAX >= RECORD_BYTES_MAX + TRANSFER_BYTES_MAX as usize);
+const _: () = assert!(SLOW_BYTES_MAX >= SLOW_BYTES_PER_CONNECTION_MAX && SLOW_CALLS_PER_CONNECTION_MAX >= WORKERS_MAX);
 const _: () = assert!(HELD_BYTES_MAX >= 16 * RECORD_BYTES_MAX);
 const _: () = assert!(REPEAT_WAIT.as_secs() < REPLY_AGE_MAX.as_secs());
 const _: () = assert!(LISTING_BYTES_MAX <= TRANSFER_MAX);

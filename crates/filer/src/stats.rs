@@ -14,6 +14,7 @@ const MOUNT_ROW: usize = ROWS - 1;
 #[derive(Debug, Default)]
 pub struct Stats {
     rows: [Row; ROWS],
+    cold_reads: AtomicU64,
 }
 
 /// A row on a cache line of its own, so that readers and writers on two cores do not share one.
@@ -34,6 +35,17 @@ impl Stats {
     /// Counts an answered MOUNT call.
     pub(crate) fn count_mount(&self, ok: bool) {
         self.add(MOUNT_ROW, ok, 0);
+    }
+
+    /// Counts a READ that the page cache could not answer.
+    pub(crate) fn count_cold_read(&self) {
+        self.cold_reads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// READs that the page cache could not answer.
+    #[must_use]
+    pub fn cold_reads(&self) -> u64 {
+        self.cold_reads.load(Ordering::Relaxed)
     }
 
     fn add(&self, row: usize, ok: bool, bytes: u64) {

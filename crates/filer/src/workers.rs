@@ -2,19 +2,21 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::connection::Connection;
+use crate::connection::{Charge, Connection};
 use crate::dispatch::{self, Served};
 use crate::filer::Filer;
 use crate::held::Held;
-use crate::limits::{SLOW_BYTES_MAX, STACK_BYTES, WORKERS_MAX};
+use crate::limits::{REPLY_BYTES_QUIET, STACK_BYTES, WORKERS_MAX};
 
 /// A call for a worker.
 pub(crate) struct Job {
     pub(crate) connection: Arc<Connection>,
     pub(crate) record: Vec<u8>,
+    pub(crate) charge: Charge,
 }
 
 /// The pool; threads are started as they are needed and stay.
@@ -25,6 +27,7 @@ pub(crate) struct Workers {
 struct Shared {
     filer: Arc<Filer>,
     held: Held,
+    charged: Arc<AtomicUsize>, // bytes of slow calls until their replies have left
     queue: Mutex<Queue>,
     job: Condvar,
     idle: Condvar,
@@ -33,7 +36,7 @@ struct Shared {
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
-    bytes: usize, // of jobs waiting and running
+    running: usize,
     threads: usize,
     waiting: usize, // threads without a job
     closed: bool,
@@ -41,14 +44,20 @@ struct Queue {
 
 impl Workers {
     pub(crate) fn new(filer: Arc<Filer>) -> Self {
-        let shared = Shared { filer, held: Held::new(), queue: Mutex::default(), job: Condvar::new(), idle: Condvar::new() };
+        let (queue, charged) = Default::default();
+        let shared = Shared { filer, held: Held::new(), charged, queue, job: Condvar::new(), idle: Condvar::new() };
         Self { shared: Arc::new(shared) }
     }
 
-    /// Hands a job over; false when the pool has all it may hold, and the caller has to do it.
+    /// Room for a slow call of so many bytes, its reply counted; none when there is none.
+    pub(crate) fn charge(&self, connection: &Arc<Connection>, bytes: usize) -> Option<Charge> {
+        Charge::take(connection, &self.shared.charged, bytes)
+    }
+
+    /// Hands a job over; false when the pool takes none, and the caller has to do it.
     pub(crate) fn submit(&self, job: Job) -> bool {
         let mut queue = self.shared.queue();
-        if queue.closed || queue.bytes + job.record.len() > SLOW_BYTES_MAX {
+        if queue.closed {
             return false;
         }
         if queue.waiting <= queue.jobs.len() && queue.threads < WORKERS_MAX {
@@ -60,7 +69,6 @@ impl Workers {
                 Err(_) => {}
             }
         }
-        queue.bytes += job.record.len();
         queue.jobs.push_back(job);
         let wake = queue.waiting > 0;
         drop(queue);
@@ -91,7 +99,7 @@ impl Workers {
     /// Waits until no job waits or runs; false when that is not so by the deadline.
     pub(crate) fn wait_until_idle(&self, deadline: Instant) -> bool {
         let mut queue = self.shared.queue();
-        while queue.bytes > 0 {
+        while queue.running > 0 || !queue.jobs.is_empty() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
@@ -108,12 +116,15 @@ impl Shared {
         let mut queue = self.queue();
         loop {
             if let Some(job) = queue.jobs.pop_front() {
+                queue.running += 1;
                 drop(queue);
-                let bytes = job.record.len();
                 self.run(job, &mut out);
+                if out.capacity() > REPLY_BYTES_QUIET {
+                    out = Vec::new();
+                }
                 queue = self.queue();
-                queue.bytes -= bytes;
-                if queue.bytes == 0 {
+                queue.running -= 1;
+                if queue.running == 0 && queue.jobs.is_empty() {
                     self.idle.notify_all();
                 }
             } else if queue.closed {
@@ -128,13 +139,14 @@ impl Shared {
     }
 
     fn run(&self, job: Job, out: &mut Vec<u8>) {
-        let Job { connection, record } = job;
+        let Job { connection, record, charge } = job;
         out.clear();
         let served = catch_unwind(AssertUnwindSafe(|| dispatch::serve(&self.filer, connection.client(), &record, out)));
         match served {
-            Ok(Served::Answered) => {
+            Ok(Served::Answered | Served::Cold) => {
+                drop(record);
                 if !out.is_empty() {
-                    connection.queue(out);
+                    connection.queue(out, Some(charge));
                 }
             }
             Ok(Served::Due(due)) => self.held.hold(&connection, due, std::mem::take(out)),
@@ -144,7 +156,6 @@ impl Shared {
                 connection.drop_now();
             }
         }
-        connection.slow_call_done();
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {

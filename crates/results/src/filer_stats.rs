@@ -19,6 +19,10 @@ pub struct FilerStats {
     pub loss_epoch: u64,
     /// By procedure of NFS version 3 (`READ`, `WRITE`, …, all 22) and `MOUNT` for all of MOUNT version 3.
     pub procedures: BTreeMap<String, ProcedureStats>,
+    /// READs that had to wait for the store: the page cache did not have what they asked for. 0 where the served file system
+    /// does not tell.
+    #[serde(default)]
+    pub cold_reads: u64,
     /// Flushes to the store that the volume carried out.
     pub flushes: u64,
     /// The modelled medium, if the filer has one.

@@ -1,5 +1,7 @@
 //! File content: reads, writes, commits.
 
+use std::sync::atomic::Ordering;
+
 use crate::error::Error;
 use crate::limits::OFFSET_MAX;
 use crate::node::{Descriptor, Node};
@@ -29,6 +31,36 @@ impl Volume {
         let attr = self.0.attr_of(node, &descriptor)?;
         let eof = bytes < buf.len() || offset.saturating_add(bytes as u64) >= attr.size;
         Ok((bytes, eof, attr))
+    }
+
+    /// The same without waiting for the store: `None` when that would be needed, with some or all of `buf` void. The
+    /// host then has begun to fetch what is missing. Where a file system cannot tell, this waits.
+    pub fn read_with_attr_now(&self, node: &Node, offset: u64, buf: &mut [u8]) -> Result<Option<(usize, bool, Attr)>, Error> {
+        if !self.0.tells_cold_reads.load(Ordering::Relaxed) {
+            return self.read_with_attr(node, offset, buf).map(Some);
+        }
+        let _gate = self.0.read_gate();
+        let descriptor = self.0.file(node)?;
+        let bytes = match read_bounds(&descriptor, offset, buf.len())? {
+            0 => 0,
+            wanted => match sys::pread_now(&*descriptor, &mut buf[..wanted], offset) {
+                Ok(bytes) => bytes,
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EAGAIN) => return Ok(None),
+                    Some(libc::EOPNOTSUPP | libc::ENOSYS) => {
+                        self.0.tells_cold_reads.store(false, Ordering::Relaxed);
+                        read_fully(&descriptor, offset, buf)?
+                    }
+                    _ => return Err(error.into()),
+                },
+            },
+        };
+        let attr = self.0.attr_of(node, &descriptor)?;
+        let end = offset.saturating_add(bytes as u64);
+        if bytes < buf.len() && end < attr.size {
+            return Ok(None);
+        }
+        Ok(Some((bytes, end >= attr.size, attr)))
     }
 
     /// Writes; fewer bytes than given only when the store ran full on the way.
@@ -103,7 +135,7 @@ impl VolumeInner {
 
     fn write_durably(&self, node: &Node, descriptor: &Descriptor, offset: u64, data: &[u8], whole: bool) -> Result<usize, Error> {
         let written = write_fully(data, |done| {
-            self.flushes.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            self.flushes.fetch_add(1, Ordering::Relaxed);
             let result = sys::pwrite_sync(descriptor, &data[done..], offset + done as u64, whole);
             if let Err(error) = &result {
                 self.durable_write_failed(node, error.raw_os_error().unwrap_or(libc::EIO));
@@ -124,13 +156,17 @@ impl VolumeInner {
     }
 }
 
-fn read_fully(descriptor: &Descriptor, offset: u64, buf: &mut [u8]) -> Result<usize, Error> {
+/// How many of the bytes wanted from `offset` can be asked of the host: all, or none behind the largest offset.
+fn read_bounds(descriptor: &Descriptor, offset: u64, wanted: usize) -> Result<usize, Error> {
     if descriptor.access == crate::node::Access::Path {
         return Err(Error::Access);
     }
-    if offset > OFFSET_MAX - buf.len() as u64 {
-        return Ok(0);
-    }
+    Ok(if offset > OFFSET_MAX - wanted as u64 { 0 } else { wanted })
+}
+
+fn read_fully(descriptor: &Descriptor, offset: u64, buf: &mut [u8]) -> Result<usize, Error> {
+    let wanted = read_bounds(descriptor, offset, buf.len())?;
+    let buf = &mut buf[..wanted];
     let mut done = 0;
     while done < buf.len() {
         match sys::pread(descriptor, &mut buf[done..], offset + done as u64)? {

@@ -61,6 +61,8 @@ pub(crate) struct VolumeInner {
     pub(crate) flushes: AtomicU64,
     /// Cleared when the host turns out to have no unnamed files.
     pub(crate) unnamed_files: AtomicBool,
+    /// Cleared when the host turns out not to tell what it would have to wait for.
+    pub(crate) tells_cold_reads: AtomicBool,
     pub(crate) loss: Option<Gate>,
 }
 
@@ -112,6 +114,7 @@ impl Volume {
             search: Search::default(),
             flushes: AtomicU64::new(0),
             unnamed_files: AtomicBool::new(true),
+            tells_cold_reads: AtomicBool::new(true),
             loss,
         })))
     }

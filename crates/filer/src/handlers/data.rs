@@ -31,7 +31,18 @@ pub(super) fn read(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Re
     out.resize(payload + wanted, 0);
     let result = {
         let buffer = out.get_mut(payload..).unwrap_or_default();
-        context.filer.volume.read_with_attr(&node, args.offset, buffer)
+        let volume = &context.filer.volume;
+        if context.may_wait {
+            volume.read_with_attr(&node, args.offset, buffer)
+        } else {
+            match volume.read_with_attr_now(&node, args.offset, buffer).transpose() {
+                Some(result) => result,
+                None => {
+                    out.truncate(start);
+                    return Ok(Done { cold: true, ..Done::default() });
+                }
+            }
+        }
     };
     // Access is judged by the attributes that come with the read, before any byte leaves.
     let failure = match &result {

@@ -27,6 +27,8 @@ use crate::filer::Filer;
 pub(crate) struct Context<'a> {
     pub(crate) filer: &'a Filer,
     pub(crate) caller: Caller,
+    /// Whether the call may wait for the store here; if not, a READ that would have to is left to somebody else.
+    pub(crate) may_wait: bool,
 }
 
 /// How an answered call ended.
@@ -36,6 +38,8 @@ pub(crate) struct Done {
     pub(crate) ok: bool,
     /// The status was "try again later": nothing was done.
     pub(crate) again: bool,
+    /// Nothing was done nor appended: the call would have to wait for the store, and must not.
+    pub(crate) cold: bool,
     /// Payload of READ and WRITE, in bytes.
     pub(crate) bytes: u64,
     /// What READ, WRITE and COMMIT asked of the modelled medium; none without one.
@@ -43,7 +47,7 @@ pub(crate) struct Done {
 }
 
 impl Done {
-    pub(crate) const OK: Self = Self { ok: true, again: false, bytes: 0, touched: None };
+    pub(crate) const OK: Self = Self { ok: true, again: false, cold: false, bytes: 0, touched: None };
 
     pub(crate) fn of(status: NfsStatus) -> Self {
         Self { ok: status == NfsStatus::Ok, again: status == NfsStatus::JukeBox, ..Self::default() }

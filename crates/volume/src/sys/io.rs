@@ -90,6 +90,17 @@ pub(crate) fn pread(fd: impl AsFd, buf: &mut [u8], offset: u64) -> io::Result<us
     })
 }
 
+/// One preadv2 that brings what the host has in memory and waits for nothing: `WouldBlock` when that is not a byte of it,
+/// EOPNOTSUPP where the file system cannot tell.
+pub(crate) fn pread_now(fd: impl AsFd, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+    let offset = i64::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+    let piece = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
+    again(|| {
+        // SAFETY: one iovec over a buffer writable for its length; the descriptor is borrowed open.
+        unsafe { libc::preadv2(fd.as_fd().as_raw_fd(), &raw const piece, 1, offset, libc::RWF_NOWAIT) }
+    })
+}
+
 /// One pwrite; interrupted calls are made again.
 pub(crate) fn pwrite(fd: impl AsFd, data: &[u8], offset: u64) -> io::Result<usize> {
     let offset = i64::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;

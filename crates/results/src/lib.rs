@@ -6,6 +6,7 @@
 pub mod compare;
 pub mod curves;
 pub mod environment;
+pub mod faults;
 pub mod filer_stats;
 pub mod histogram;
 pub mod judgement;

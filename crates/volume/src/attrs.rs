@@ -23,7 +23,7 @@ impl Volume {
     /// **Durability**: durable when it returns. **Errors**: [`Error::NotSync`] when the guard does not
     /// match; on other errors a part may have been set.
     pub fn set_attr(&self, node: &Node, set: &SetAttr, guard_ctime: Option<Time>) -> Result<Attr, Error> {
-        self.0.alive()?;
+        self.0.may_change(&[node])?;
         let mut loss = self.0.write_gate();
         let descriptor = self.0.descriptor(node)?;
         let _change = locked(&node.0.change);

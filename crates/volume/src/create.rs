@@ -31,7 +31,7 @@ impl Volume {
     /// **Durability**: name, attributes and verifier are durable when it returns.
     pub fn create(&self, dir: &Node, name: &[u8], how: CreateHow, owner: Owner) -> Result<(Node, Attr), Error> {
         let volume = &*self.0;
-        volume.alive()?;
+        volume.may_change(&[dir])?;
         let mut loss = volume.write_gate();
         let descriptor = volume.directory(dir)?;
         check_new_name(volume, dir, name)?;
@@ -104,7 +104,7 @@ impl Volume {
         make: impl FnOnce(&Descriptor) -> std::io::Result<()>,
     ) -> Result<(Node, Attr), Error> {
         let volume = &*self.0;
-        volume.alive()?;
+        volume.may_change(&[dir])?;
         let mut loss = volume.write_gate();
         let descriptor = volume.directory(dir)?;
         check_new_name(volume, dir, name)?;

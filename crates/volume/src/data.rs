@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::error::Error;
+use crate::faults::Torn;
 use crate::limits::OFFSET_MAX;
 use crate::node::{Descriptor, Node};
 use crate::sys;
@@ -14,7 +15,7 @@ impl Volume {
     pub fn read(&self, node: &Node, offset: u64, buf: &mut [u8]) -> Result<(usize, bool), Error> {
         let _gate = self.0.read_gate();
         let descriptor = self.0.file(node)?;
-        let bytes = read_fully(&descriptor, offset, buf)?;
+        let bytes = self.0.read_checked(node, &descriptor, offset, buf)?;
         if bytes < buf.len() {
             return Ok((bytes, true));
         }
@@ -27,7 +28,7 @@ impl Volume {
     pub fn read_with_attr(&self, node: &Node, offset: u64, buf: &mut [u8]) -> Result<(usize, bool, Attr), Error> {
         let _gate = self.0.read_gate();
         let descriptor = self.0.file(node)?;
-        let bytes = read_fully(&descriptor, offset, buf)?;
+        let bytes = self.0.read_checked(node, &descriptor, offset, buf)?;
         let attr = self.0.attr_of(node, &descriptor)?;
         let eof = bytes < buf.len() || offset.saturating_add(bytes as u64) >= attr.size;
         Ok((bytes, eof, attr))
@@ -36,7 +37,7 @@ impl Volume {
     /// The same without waiting for the store: `None` when that would be needed, with some or all of `buf` void. The
     /// host then has begun to fetch what is missing. Where a file system cannot tell, this waits.
     pub fn read_with_attr_now(&self, node: &Node, offset: u64, buf: &mut [u8]) -> Result<Option<(usize, bool, Attr)>, Error> {
-        if !self.0.tells_cold_reads.load(Ordering::Relaxed) {
+        if !self.0.tells_cold_reads.load(Ordering::Relaxed) || self.0.spoils_reads() {
             return self.read_with_attr(node, offset, buf).map(Some);
         }
         let _gate = self.0.read_gate();
@@ -78,6 +79,9 @@ impl Volume {
         let descriptor = self.0.writable(node, descriptor)?;
         if let Some(loss) = &mut loss {
             loss.before_write(&node.0.identity, &*descriptor, offset, data.len())?;
+        }
+        if let Some(torn) = self.0.write_fault(node, offset, data)? {
+            return self.0.write_torn(node, &descriptor, offset, data, &torn);
         }
         let written = match stable {
             Stability::Unstable => {
@@ -133,10 +137,34 @@ impl VolumeInner {
         }
     }
 
+    fn read_checked(&self, node: &Node, descriptor: &Descriptor, offset: u64, buf: &mut [u8]) -> Result<usize, Error> {
+        self.read_fault(node, offset, buf.len())?;
+        let bytes = read_fully(descriptor, offset, buf)?;
+        self.spoil_read(node, offset, buf.get_mut(..bytes).unwrap_or_default());
+        Ok(bytes)
+    }
+
+    /// What a fault leaves of a write. It has no say on durability: a torn write that lies is not flushed either.
+    fn write_torn(&self, node: &Node, descriptor: &Descriptor, offset: u64, data: &[u8], torn: &Torn) -> Result<usize, Error> {
+        let (Torn::Fails(pieces) | Torn::Lies(pieces)) = torn;
+        node.0.mark_change();
+        let arrived = pieces.iter().try_for_each(|piece| {
+            let (data, at) = (data.get(piece.clone()).unwrap_or_default(), offset + piece.start as u64);
+            write_fully(data, |done| sys::pwrite(descriptor, &data[done..], at + done as u64)).map(drop)
+        });
+        node.0.mark_change();
+        arrived?;
+        match torn {
+            Torn::Fails(_) => Err(Error::Io(libc::EIO)),
+            Torn::Lies(_) => Ok(data.len()),
+        }
+    }
+
     fn write_durably(&self, node: &Node, descriptor: &Descriptor, offset: u64, data: &[u8], whole: bool) -> Result<usize, Error> {
         let written = write_fully(data, |done| {
             self.flushes.fetch_add(1, Ordering::Relaxed);
-            let result = sys::pwrite_sync(descriptor, &data[done..], offset + done as u64, whole);
+            let result = self.flush_fault(Some(node.0.fileid));
+            let result = result.and_then(|()| sys::pwrite_sync(descriptor, &data[done..], offset + done as u64, whole));
             if let Err(error) = &result {
                 self.durable_write_failed(node, error.raw_os_error().unwrap_or(libc::EIO));
             }

@@ -47,3 +47,10 @@ pub(crate) const LOSS_BYTES_MAX: usize = 256 << 20;
 pub(crate) const LOSS_FILES_MAX: usize = 2048;
 /// Directories an unprivileged volume remembers the place of: about 100 MiB at the most.
 pub(crate) const DIRECTORIES_MAX: usize = 1 << 20;
+
+/// Faults set at once: more than a test tells apart, and each costs a look per operation while any is set.
+pub(crate) const FAULTS_MAX: usize = 64;
+/// Latest strikes of faults that are remembered: about 150 bytes each.
+pub(crate) const FAULT_STRIKES_KEPT: usize = 1024;
+/// The unit a disk writes whole: what a torn write is torn at.
+pub(crate) const SECTOR_BYTES: u64 = 512;

@@ -21,7 +21,7 @@ impl Volume {
 
     fn take_away(&self, dir: &Node, name: &[u8], directory: bool) -> Result<(), Error> {
         let volume = &*self.0;
-        volume.alive()?;
+        volume.may_change(&[dir])?;
         let mut loss = volume.write_gate();
         let descriptor = volume.directory(dir)?;
         check_old_name(volume, dir, name)?;
@@ -54,7 +54,7 @@ impl Volume {
     /// **Durability**: durable when it returns; at no moment is the object without a durable name.
     pub fn rename(&self, from_dir: &Node, from: &[u8], to_dir: &Node, to: &[u8]) -> Result<(), Error> {
         let volume = &*self.0;
-        volume.alive()?;
+        volume.may_change(&[from_dir, to_dir])?;
         let mut loss = volume.write_gate();
         let from_at = volume.directory(from_dir)?;
         let to_at = volume.directory(to_dir)?;
@@ -104,7 +104,7 @@ impl Volume {
     /// Gives a file one more name. **Durability**: durable when it returns.
     pub fn link(&self, node: &Node, dir: &Node, name: &[u8]) -> Result<Attr, Error> {
         let volume = &*self.0;
-        volume.alive()?;
+        volume.may_change(&[node, dir])?;
         let mut loss = volume.write_gate();
         if node.kind() == Kind::Directory {
             return Err(Error::IsDirectory);

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use crate::descriptors::DescriptorCache;
 use crate::error::{Error, OpenError};
+use crate::faults::Faults;
 use crate::handle::{Handle, HandleKey, Named};
 use crate::identity::{self, Identify};
 use crate::loss::{Gate, Guard, Loss};
@@ -64,6 +65,7 @@ pub(crate) struct VolumeInner {
     /// Cleared when the host turns out not to tell what it would have to wait for.
     pub(crate) tells_cold_reads: AtomicBool,
     pub(crate) loss: Option<Gate>,
+    pub(crate) faults: Faults,
 }
 
 impl Volume {
@@ -116,6 +118,7 @@ impl Volume {
             unnamed_files: AtomicBool::new(true),
             tells_cold_reads: AtomicBool::new(true),
             loss,
+            faults: Faults::default(),
         })))
     }
 
@@ -269,12 +272,12 @@ impl VolumeInner {
         let result = node.0.turns.flush(whole, |whole| {
             let mark = node.0.change_mark();
             self.flushes.fetch_add(1, Ordering::Relaxed);
-            let flushed = match (descriptor.access, whole) {
+            let flushed = self.flush_fault(Some(node.0.fileid)).and_then(|()| match (descriptor.access, whole) {
                 // An O_PATH descriptor can't be flushed by itself.
                 (Access::Path, _) => sys::sync_file_system(&self.root_fd),
                 (_, true) => sys::fsync(&*descriptor),
                 (_, false) => sys::fdatasync(&*descriptor),
-            };
+            });
             match &flushed {
                 Ok(()) => node.0.mark_flushed(mark),
                 Err(error) => drop(self.flush_failed(error.raw_os_error().unwrap_or(libc::EIO))),
@@ -310,7 +313,8 @@ impl VolumeInner {
             }
         });
         self.flushes.fetch_add(1, Ordering::Relaxed);
-        sys::sync_file_system(&self.root_fd).map_err(|error| self.flush_failed(error.raw_os_error().unwrap_or(libc::EIO)))?;
+        let flushed = self.flush_fault(None).and_then(|()| sys::sync_file_system(&self.root_fd));
+        flushed.map_err(|error| self.flush_failed(error.raw_os_error().unwrap_or(libc::EIO)))?;
         for (node, mark) in marks {
             // syncfs may not report a file's own write-back error; its own flush does, and is cheap now.
             self.flush_node(&Node(node.clone()), true)?;

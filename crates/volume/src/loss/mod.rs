@@ -15,6 +15,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use crate::dice::Dice;
 use crate::sys::{self, KernelHandle, Listing};
 use crate::volume::LossConfig;
 use names::NameChange;
@@ -65,7 +66,7 @@ impl Loss {
         empty_directory(&limbo)?;
         sys::fsync(&root)?;
         Ok(Self {
-            chance: Chance { state: config.seed, partial: config.seed != 0 },
+            chance: Chance { dice: (config.seed != 0).then(|| Dice::new(config.seed)) },
             answer_early: false,
             root: root.as_fd().try_clone_to_owned()?,
             limbo,
@@ -108,31 +109,22 @@ impl Drop for Loss {
     }
 }
 
-/// The dice of partial loss: SplitMix64, so that a seed tells the whole story.
-#[derive(Debug)]
+/// What survives of what was not promised.
+#[derive(Debug, Clone)]
 struct Chance {
-    state: u64,
-    /// False: everything is lost, no dice.
-    partial: bool,
+    /// None: everything is lost.
+    dice: Option<Dice>,
 }
 
 impl Chance {
-    fn draw(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
     /// Whether something that was not promised survives.
     fn survives(&mut self) -> bool {
-        self.partial && self.draw() & 1 == 1
+        self.dice.as_mut().is_some_and(|dice| dice.draw() & 1 == 1)
     }
 
     /// A number up to and including `most`; 0 when everything is lost.
     fn up_to(&mut self, most: u64) -> u64 {
-        if self.partial { self.draw() % most.saturating_add(1).max(1) } else { 0 }
+        self.dice.as_mut().map_or(0, |dice| dice.below(most.saturating_add(1)))
     }
 }
 

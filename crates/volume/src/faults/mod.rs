@@ -1,0 +1,323 @@
+//! Faults on demand: which are set, what they strike, what they struck. Without any, an operation pays one relaxed load.
+//!
+//! One list holds all faults of a volume, those of its data and flushes ([`data`](self), carried out here) and those of
+//! the wire, which the filer carries out: it asks with [`Faults::strike`] like everybody else. Faults are tried in the
+//! order in which they were set; the first of the wanted kinds that strikes is the one. Chance follows from a fault's seed
+//! and the order of the operations it matches.
+
+mod data;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+pub use results::faults::{FaultError, FaultKind, FaultReport, FaultSpec, FaultStatus, FaultStrike};
+
+pub(crate) use data::Torn;
+
+use crate::dice::Dice;
+use crate::limits::{FAULT_STRIKES_KEPT, FAULTS_MAX};
+
+/// All faults of a volume.
+#[derive(Debug, Default)]
+pub struct Faults {
+    /// One bit for each kind that is set.
+    kinds: AtomicU32,
+    list: Mutex<List>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct List {
+    set: Vec<Armed>,
+    last_id: u64,
+    struck: u64,
+    strikes: VecDeque<FaultStrike>,
+}
+
+#[derive(Debug)]
+struct Armed {
+    status: FaultStatus,
+    dice: Dice,
+}
+
+/// An operation that a fault may strike.
+#[derive(Debug, Clone, Copy)]
+pub struct Probe<'a> {
+    /// `read`, `write`, `flush`, `change`, or the name of a procedure.
+    pub on: &'a str,
+    /// File ids it is about; none for calls.
+    pub files: &'a [u64],
+    /// Its bytes, for reads and writes.
+    pub range: Option<(u64, u64)>,
+}
+
+/// A fault that struck: to be carried out.
+#[derive(Debug)]
+pub struct Strike {
+    /// What is to go wrong.
+    pub kind: FaultKind,
+    /// For how long, where the kind waits.
+    pub delay: Duration,
+    /// A torn write claims success.
+    pub silent: bool,
+    nth: u64,
+    id: u64,
+    dice: Dice,
+}
+
+/// Why a fault could not be set.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SetError {
+    /// It makes no sense.
+    #[error(transparent)]
+    Spec(#[from] FaultError),
+    /// There are as many as there may be.
+    #[error("{FAULTS_MAX} faults are set, no more are kept; clear some")]
+    Full,
+    /// Its path does not lead to anything.
+    #[error("path {path:?}: {source}")]
+    Path {
+        /// The path as given.
+        path: String,
+        /// What the volume says.
+        source: crate::Error,
+    },
+}
+
+impl Faults {
+    /// Sets a fault and gives its number. A path must have been resolved to a file id.
+    ///
+    /// # Errors
+    /// [`SetError::Spec`] when it makes no sense, [`SetError::Full`].
+    pub fn set(&self, fault: FaultSpec) -> Result<u64, SetError> {
+        fault.check()?;
+        let mut list = self.list();
+        if list.set.len() == FAULTS_MAX {
+            return Err(SetError::Full);
+        }
+        list.last_id += 1;
+        let id = list.last_id;
+        let dice = Dice::new(fault.seed);
+        list.set.push(Armed { status: FaultStatus { id, fault, matched: 0, struck: 0 }, dice });
+        self.arm(&list);
+        Ok(id)
+    }
+
+    /// Clears the fault of that number, or all; how many there were. What waits by one goes on.
+    pub fn clear(&self, id: Option<u64>) -> usize {
+        let mut list = self.list();
+        let before = list.set.len();
+        list.set.retain(|armed| id.is_some_and(|id| armed.status.id != id));
+        self.arm(&list);
+        let cleared = before - list.set.len();
+        drop(list);
+        self.changed.notify_all();
+        cleared
+    }
+
+    /// What is set, and what it struck.
+    #[must_use]
+    pub fn report(&self) -> FaultReport {
+        let list = self.list();
+        FaultReport {
+            faults: list.set.iter().map(|armed| armed.status.clone()).collect(),
+            struck: list.struck,
+            strikes: list.strikes.iter().cloned().collect(),
+        }
+    }
+
+    /// Whether a fault of one of these kinds is set: one relaxed load.
+    #[must_use]
+    pub fn any(&self, kinds: Kinds) -> bool {
+        self.kinds.load(Ordering::Relaxed) & kinds.0 != 0
+    }
+
+    /// Asks the faults of these kinds whether one strikes the operation; counts and records it.
+    pub fn strike(&self, kinds: Kinds, probe: &Probe<'_>) -> Option<Strike> {
+        if !self.any(kinds) {
+            return None;
+        }
+        let mut list = self.list();
+        let strike =
+            list.set.iter_mut().filter(|armed| kinds.has(armed.status.fault.kind)).find_map(|armed| armed.try_on(probe))?;
+        list.struck += 1;
+        if list.strikes.len() == FAULT_STRIKES_KEPT {
+            list.strikes.pop_front();
+        }
+        list.strikes.push_back(FaultStrike {
+            id: strike.id,
+            kind: strike.kind,
+            nth: strike.nth,
+            on: probe.on.to_owned(),
+            file: probe.files.first().copied(),
+            offset: probe.range.map(|(offset, _)| offset),
+            length: probe.range.map(|(_, length)| length),
+            detail: String::new(),
+        });
+        Some(strike)
+    }
+
+    /// Adds to the record of a strike what exactly it did.
+    fn tell(&self, strike: &Strike, detail: String) {
+        let mut list = self.list();
+        if let Some(told) = list.strikes.iter_mut().rev().find(|told| (told.id, told.nth) == (strike.id, strike.nth)) {
+            told.detail = detail;
+        }
+    }
+
+    /// Waits for as long as a strike says, or until its fault is cleared.
+    pub fn wait(&self, strike: &Strike) {
+        let set = |list: &mut List| list.set.iter().any(|armed| armed.status.id == strike.id);
+        // Whether it timed out does not matter.
+        drop(self.changed.wait_timeout_while(self.list(), strike.delay, set).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn arm(&self, list: &List) {
+        let kinds = list.set.iter().fold(0, |kinds, armed| kinds | Kinds::of(&[armed.status.fault.kind]).0);
+        self.kinds.store(kinds, Ordering::SeqCst);
+    }
+
+    fn list(&self) -> MutexGuard<'_, List> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Armed {
+    fn try_on(&mut self, probe: &Probe<'_>) -> Option<Strike> {
+        let FaultStatus { id, fault, matched, struck } = &mut self.status;
+        if !matches(fault, probe) {
+            return None;
+        }
+        *matched += 1;
+        let drawn = self.dice.chance(fault.rate);
+        let dice = self.dice.fork();
+        if !drawn || *matched <= fault.after || fault.times.is_some_and(|times| *struck >= times) {
+            return None;
+        }
+        *struck += 1;
+        let delay = Duration::from_secs_f64(fault.delay_ms.unwrap_or(0.0) / 1000.0);
+        Some(Strike { kind: fault.kind, delay, silent: fault.silent, nth: *matched, id: *id, dice })
+    }
+}
+
+fn matches(fault: &FaultSpec, probe: &Probe<'_>) -> bool {
+    let on = if fault.on.is_empty() {
+        fault.kind.is_of_the_wire() || fault.kind.strikes().contains(&probe.on)
+    } else {
+        fault.on.iter().any(|on| on == probe.on)
+    };
+    let file = fault.file.is_none_or(|file| probe.files.contains(&file));
+    let range = probe.range.is_none_or(|(offset, length)| {
+        let end = fault.length.map_or(u64::MAX, |length| fault.offset.saturating_add(length));
+        offset < end && offset.saturating_add(length) > fault.offset
+    });
+    on && file && range
+}
+
+/// A set of kinds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kinds(u32);
+
+impl Kinds {
+    /// These.
+    #[must_use]
+    pub const fn of(kinds: &[FaultKind]) -> Self {
+        let mut bits = 0;
+        let mut at = 0;
+        while at < kinds.len() {
+            bits |= 1 << kinds[at] as u32;
+            at += 1;
+        }
+        Self(bits)
+    }
+
+    const fn has(self, kind: FaultKind) -> bool {
+        self.0 & (1 << kind as u32) != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EIO: Kinds = Kinds::of(&[FaultKind::Eio]);
+
+    fn strikes(faults: &Faults, probe: &Probe<'_>, count: usize) -> Vec<usize> {
+        (1..=count).filter(|_| faults.strike(EIO, probe).is_some()).collect()
+    }
+
+    fn set(faults: &Faults, text: &str) -> u64 {
+        faults.set(FaultSpec::parse(text).unwrap()).unwrap()
+    }
+
+    fn nth(faults: &Faults) -> Vec<u64> {
+        faults.report().strikes.iter().map(|strike| strike.nth).collect()
+    }
+
+    #[test]
+    fn after_and_times_bound_what_is_struck_and_all_is_counted() {
+        let faults = Faults::default();
+        let id = set(&faults, "eio,on=write,after=3,times=2");
+        let probe = Probe { on: "write", files: &[7], range: Some((0, 8192)) };
+        assert_eq!(strikes(&faults, &probe, 10).len(), 2);
+        let report = faults.report();
+        assert_eq!((report.faults[0].id, report.faults[0].matched, report.faults[0].struck), (id, 10, 2));
+        assert_eq!(nth(&faults), [4, 5]);
+        let first = &report.strikes[0];
+        assert_eq!((first.on.as_str(), first.file, first.offset, first.length), ("write", Some(7), Some(0), Some(8192)));
+    }
+
+    #[test]
+    fn only_what_matches_is_struck() {
+        let faults = Faults::default();
+        set(&faults, "eio,on=write,file=7,offset=4096,length=4096");
+        let of = |on, files: &[u64], range| faults.strike(EIO, &Probe { on, files, range }).is_some();
+        assert!(of("write", &[7], Some((0, 4097))) && of("write", &[7], Some((8191, 1))));
+        assert!(!of("write", &[7], Some((0, 4096))) && !of("write", &[7], Some((8192, 1))));
+        assert!(!of("write", &[8], Some((4096, 1))) && !of("read", &[7], Some((4096, 1))));
+        assert_eq!(faults.report().faults[0].matched, 2);
+    }
+
+    #[test]
+    fn the_same_seed_strikes_the_same_operations() {
+        let struck = |seed: u64| {
+            let faults = Faults::default();
+            set(&faults, &format!("eio,rate=0.2,seed={seed}"));
+            strikes(&faults, &Probe { on: "read", files: &[1], range: None }, 500);
+            nth(&faults)
+        };
+        assert_eq!(struck(5), struck(5));
+        assert_ne!(struck(5), struck(6));
+        assert!((60..140).contains(&struck(5).len()), "{}", struck(5).len());
+    }
+
+    #[test]
+    fn a_cleared_fault_strikes_no_more_and_lets_go_of_who_waits() {
+        let faults = Faults::default();
+        let (one, two) = (set(&faults, "slow,delay_ms=60000"), set(&faults, "eio"));
+        let slow = Kinds::of(&[FaultKind::Slow]);
+        let probe = Probe { on: "READ", files: &[], range: None };
+        let strike = faults.strike(slow, &probe).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| faults.wait(&strike));
+            assert_eq!(faults.clear(Some(one)), 1);
+        });
+        assert!(!faults.any(slow) && faults.any(EIO));
+        assert_eq!((faults.clear(None), faults.clear(Some(two))), (1, 0));
+        assert!(faults.strike(EIO, &probe).is_none());
+        assert_eq!(faults.report().struck, 1, "what was struck stays on record");
+    }
+
+    #[test]
+    fn faults_and_their_record_are_bounded() {
+        let faults = Faults::default();
+        (0..FAULTS_MAX).for_each(|_| assert!(set(&faults, "eio") > 0));
+        assert_eq!(faults.set(FaultSpec::new(FaultKind::Eio)), Err(SetError::Full));
+        let probe = Probe { on: "flush", files: &[], range: None };
+        assert_eq!(strikes(&faults, &probe, FAULT_STRIKES_KEPT + 5).len(), FAULT_STRIKES_KEPT + 5);
+        let report = faults.report();
+        assert_eq!((report.strikes.len(), report.struck), (FAULT_STRIKES_KEPT, FAULT_STRIKES_KEPT as u64 + 5));
+    }
+}

@@ -1,4 +1,4 @@
-//! ONC RPC version 2, RFC 5531: calls, replies, AUTH_NONE and AUTH_SYS.
+//! ONC RPC version 2, RFC 5531: calls, replies, AUTH_NONE and AUTH_SYS; the question for TLS, RFC 9289.
 
 use crate::limits::{AUTH_BYTES_MAX, GROUPS_MAX, MACHINE_NAME_BYTES_MAX};
 use crate::record;
@@ -10,6 +10,10 @@ pub const RPC_VERSION: u32 = 2;
 pub const AUTH_NONE: u32 = 0;
 /// Flavor of a call with UNIX ids (RFC 5531 appendix A).
 pub const AUTH_SYS: u32 = 1;
+/// Flavor of the one call that asks for TLS: NULL, in the clear (RFC 9289 4.1).
+pub const AUTH_TLS: u32 = 7;
+/// What stands in the verifier of its reply when the server has TLS (RFC 9289 4.1).
+pub const STARTTLS: &[u8; 8] = b"STARTTLS";
 
 const CALL: u32 = 0;
 const REPLY: u32 = 1;
@@ -38,6 +42,8 @@ xdr_struct! {
 impl OpaqueAuth<'_> {
     /// The empty authentication.
     pub const NONE: OpaqueAuth<'static> = OpaqueAuth { flavor: AUTH_NONE, body: AuthBody(&[]) };
+    /// The credential that asks for TLS: it has no body.
+    pub const TLS: OpaqueAuth<'static> = OpaqueAuth { flavor: AUTH_TLS, body: AuthBody(&[]) };
 }
 
 xdr_bytes! {
@@ -212,7 +218,8 @@ pub enum ReplyStatus {
     AuthError(AuthStat),
 }
 
-/// The head of a reply. The verifier of our own replies is always AUTH_NONE; a peer's is checked for form and dropped.
+/// The head of a reply. The verifier of our own replies is AUTH_NONE, and empty but in [`encode_starttls`]; a peer's is
+/// checked for form and dropped, but in [`offers_tls`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyHeader {
     /// The call that is answered.
@@ -277,6 +284,36 @@ pub fn encode_reply<T: Encode + ?Sized>(header: &ReplyHeader, results: &T, out: 
     encode_record(header, results, out);
 }
 
+/// Appends the reply that offers TLS: the verifier has no flavor but a body (RFC 9289 4.1).
+pub fn encode_starttls(xid: Xid, out: &mut Vec<u8>) {
+    struct Offer(Xid);
+    impl Encode for Offer {
+        fn encode(&self, out: &mut Writer<'_>) {
+            [self.0.0, REPLY, MSG_ACCEPTED].iter().for_each(|word| word.encode(out));
+            OpaqueAuth { flavor: AUTH_NONE, body: AuthBody(STARTTLS) }.encode(out);
+            0u32.encode(out);
+        }
+    }
+    encode_record(&Offer(xid), &(), out);
+}
+
+/// Whether a reply, without its mark, offers TLS. Any other reply, a refusal too, is a no.
+///
+/// # Errors
+/// When the bytes are no reply.
+pub fn offers_tls(reply: &[u8]) -> Result<(Xid, bool), DecodeError> {
+    let header = ReplyHeader::decode(&mut Reader::new(reply))?;
+    if header.status != ReplyStatus::Success {
+        return Ok((header.xid, false));
+    }
+    let mut input = Reader::new(reply);
+    for _ in 0..3 {
+        u32::decode(&mut input)?;
+    }
+    let verifier = OpaqueAuth::decode(&mut input)?;
+    Ok((header.xid, verifier.flavor == AUTH_NONE && verifier.body.0 == STARTTLS))
+}
+
 fn encode_record<H: Encode, T: Encode + ?Sized>(header: &H, body: &T, out: &mut Vec<u8>) {
     let mark = out.len();
     let mut writer = Writer::new(out);
@@ -338,6 +375,23 @@ mod tests {
         bytes.resize(4 + 17 * 4, 0);
         assert!(decode_all::<Groups>(&bytes).is_err());
         assert_eq!(Groups::new(&[7; 20]).as_slice(), &[7; 16]);
+    }
+
+    #[test]
+    fn the_offer_of_tls_is_told_from_every_other_reply() {
+        let mut offer = Vec::new();
+        encode_starttls(Xid(5), &mut offer);
+        let words = [0x8000_0020u32, 5, 1, 0, 0, 8, 0x5354_4152, 0x5454_4c53, 0]; // RFC 9289 4.1
+        assert_eq!(offer, words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>());
+        assert_eq!(offers_tls(&offer[record::MARK_BYTES..]), Ok((Xid(5), true)));
+        for status in [ReplyStatus::Success, ReplyStatus::AuthError(AuthStat::BadCred), ReplyStatus::ProgramUnavailable] {
+            let mut bytes = Vec::new();
+            encode_to(&ReplyHeader { xid: Xid(6), status }, &mut bytes);
+            assert_eq!(offers_tls(&bytes), Ok((Xid(6), false)));
+        }
+        for end in record::MARK_BYTES..offer.len() {
+            assert!(offers_tls(&offer[record::MARK_BYTES..end]).is_err(), "cut at {end}");
+        }
     }
 
     #[test]

@@ -19,26 +19,40 @@ const WORKER: &str = concat!("#[ig", "nore = \"a worker of another test\"]");
 /// line of code in one finds its place drawn.
 const ARROWS: &[(&str, &[&str])] = &[
     ("nfs-proto", &[]),
+    ("rpc-tls", &[]),
     ("iscsi-proto", &[]),
     ("results", &[]),
     ("media", &[]),
     ("volume", &["media", "results"]),
-    ("dnfs", &["nfs-proto", "results"]),
+    ("dnfs", &["nfs-proto", "rpc-tls", "results"]),
     ("initiator", &["iscsi-proto", "results"]),
     ("preload", &["dnfs", "media"]),
-    ("filer", &["nfs-proto", "iscsi-proto", "volume", "results"]),
+    ("filer", &["nfs-proto", "rpc-tls", "iscsi-proto", "volume", "results"]),
     ("orders", &["results"]),
     ("tune", &["results"]),
     ("lab", &["results", "media", "tune", "orders", "dnfs", "initiator"]),
     (
         "millrace",
-        &["nfs-proto", "iscsi-proto", "results", "media", "volume", "dnfs", "initiator", "filer", "orders", "tune", "lab"],
+        &[
+            "nfs-proto",
+            "rpc-tls",
+            "iscsi-proto",
+            "results",
+            "media",
+            "volume",
+            "dnfs",
+            "initiator",
+            "filer",
+            "orders",
+            "tune",
+            "lab",
+        ],
     ),
     ("sim", &[]),
 ];
 
 /// Bytes and records: no sockets, files, clocks or threads.
-const FLOOR_0: &[&str] = &["nfs-proto", "iscsi-proto", "results", "media"];
+const FLOOR_0: &[&str] = &["nfs-proto", "rpc-tls", "iscsi-proto", "results", "media"];
 
 /// Rooms with exactly one `sys` module that may hold unsafe code; their tests may call the system as well.
 const ROOMS_WITH_SYS: &[&str] = &["dnfs", "initiator", "volume", "filer", "lab"];

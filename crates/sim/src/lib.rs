@@ -1,8 +1,10 @@
-//! Seeded randomness for tests: the same seed, the same run, on every machine. Never shipped.
+//! Seeded randomness for tests: the same seed, the same run, on every machine; and certificates of a test's own. Never shipped.
 //!
 //! A sweep prints the seed it failed at; `MILLRACE_SEED=N cargo test …` runs that one alone,
 //! `MILLRACE_SEEDS=N` sets how many a sweep tries.
 #![forbid(unsafe_code)]
+
+pub mod authority;
 
 /// Environment variable that replays one seed.
 pub const SEED_VARIABLE: &str = "MILLRACE_SEED";

@@ -1,0 +1,162 @@
+//! What can go wrong: files that are no certificates, peers that are not who they should be, records that are none.
+
+use std::io;
+
+/// Why certificates and keys cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SetupError {
+    /// The file holds no certificate.
+    #[error("{path} holds no certificate")]
+    NoCertificate {
+        /// The file.
+        path: String,
+    },
+    /// The file holds no private key.
+    #[error("{path} holds no private key")]
+    NoKey {
+        /// The file.
+        path: String,
+    },
+    /// The file is not PEM.
+    #[error("{path} is not PEM: {reason}")]
+    Pem {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// What the file holds cannot be used.
+    #[error("{path} cannot be used: {reason}")]
+    Unusable {
+        /// The file.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+    /// Certificate and key are not a pair.
+    #[error("the key in {key} is not that of the first certificate in {certificate}")]
+    NotAPair {
+        /// File of the certificate.
+        certificate: String,
+        /// File of the key.
+        key: String,
+    },
+    /// A name that can be no server's.
+    #[error("{name} is neither a host name nor an address")]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// Our own choice of versions and ciphers is impossible.
+    #[error("TLS 1.3 cannot be had: {reason}")]
+    Unsupported {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl SetupError {
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::NoCertificate { .. } => {
+                "the file must have a block -----BEGIN CERTIFICATE-----, the server's or client's own first"
+            }
+            Self::NoKey { .. } => {
+                "the file must have an unencrypted block -----BEGIN PRIVATE KEY----- (PKCS #8), RSA or EC PRIVATE KEY"
+            }
+            Self::Pem { .. } => "convert it: openssl x509 -in FILE -out FILE.pem, or openssl pkey -in FILE -out FILE.pem",
+            Self::Unusable { .. } => {
+                "keys may be RSA of 2048 to 4096 bits, ECDSA P-256 or P-384, or Ed25519; certificates X.509 version 3"
+            }
+            Self::NotAPair { .. } => "compare openssl x509 -pubkey -noout -in CERT with openssl pkey -pubout -in KEY",
+            Self::Name { .. } => "write the host as it stands in the server's certificate",
+            Self::Unsupported { .. } => return None,
+        })
+    }
+}
+
+/// Why a handshake or a record failed; the connection is of no use any more.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsFault {
+    /// The connection broke, was closed, or was silent for too long.
+    #[error("the connection ended in the middle of the TLS handshake")]
+    Wire(#[source] io::Error),
+    /// The peers do not agree, or one does not believe the other.
+    #[error("TLS handshake failed: {0}")]
+    Handshake(#[source] rustls::Error),
+    /// Bytes that belong to no TLS handshake.
+    #[error("TLS handshake failed: {0}")]
+    Unexpected(&'static str),
+    /// A record that cannot be opened.
+    #[error(transparent)]
+    Record(#[from] RecordFault),
+}
+
+/// What is wrong with a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecordFault {
+    /// Not a record of TLS 1.3 with data: plain text, most likely.
+    #[error("bytes that are no TLS record (first byte {0:#04x})")]
+    NotTls(u8),
+    /// A record over the limit.
+    #[error("TLS record of {0} bytes")]
+    TooLong(usize),
+    /// Changed on the way, or sealed with another key.
+    #[error("TLS record that was changed on the way")]
+    Forged,
+    /// A record that has no type, or one that has no place behind a handshake.
+    #[error("TLS record of unexpected content")]
+    Unexpected,
+    /// The peer ends the connection, and says why (RFC 8446 6).
+    #[error("the peer ended TLS: {}", alert_text(*.0))]
+    Alert(u8),
+    /// The next key cannot be had.
+    #[error("no further TLS key")]
+    NoKey,
+}
+
+impl TlsFault {
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        use rustls::CertificateError as Bad;
+        let certificate = |text: &str| Some(text.to_owned());
+        match self {
+            Self::Handshake(rustls::Error::InvalidCertificate(bad)) => match bad {
+                Bad::UnknownIssuer | Bad::BadSignature => {
+                    certificate("the peer's certificate was signed by nobody in the file of trusted certificates")
+                }
+                Bad::Expired | Bad::ExpiredContext { .. } => {
+                    certificate("the peer's certificate has expired: have it renewed, or set the clock of this host")
+                }
+                Bad::NotValidYet | Bad::NotValidYetContext { .. } => {
+                    certificate("the peer's certificate is not valid yet: check the clocks of both hosts")
+                }
+                Bad::NotValidForName | Bad::NotValidForNameContext { .. } => {
+                    certificate("use a host name or address that stands in the server's certificate (subjectAltName)")
+                }
+                _ => None,
+            },
+            Self::Handshake(rustls::Error::AlertReceived(alert)) => alert_hint(u8::from(*alert)),
+            Self::Record(RecordFault::Alert(alert)) => alert_hint(*alert),
+            _ => None,
+        }
+    }
+}
+
+/// RFC 8446 6: the alerts of a peer that does not want us.
+fn alert_hint(alert: u8) -> Option<String> {
+    Some(match alert {
+        42..=46 | 48 => "the peer does not believe our certificate: is it signed by one it trusts, and still valid?".into(),
+        116 => "the peer wants a certificate of ours: use xprtsec=mtls with cert and key".into(),
+        40 | 70 | 71 => "the peer has no TLS 1.3, or no cipher in common".into(),
+        120 => "the peer does not speak RPC (sunrpc) under TLS on this port".into(),
+        _ => return None,
+    })
+}
+
+fn alert_text(alert: u8) -> String {
+    format!("{:?} ({alert})", rustls::AlertDescription::from(alert))
+}

@@ -1,0 +1,57 @@
+//! Files as they were read, with their names for messages.
+
+use rustls::RootCertStore;
+use rustls::pki_types::pem::{Error, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::error::SetupError;
+
+/// The content of a PEM file.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Pem {
+    /// What to call it in messages: its path.
+    pub path: String,
+    /// What it holds; may be a private key.
+    pub bytes: Vec<u8>,
+}
+
+impl std::fmt::Debug for Pem {
+    /// The name only: the content may be secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pem").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Pem {
+    /// Its certificates, in the order of the file.
+    pub(crate) fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, SetupError> {
+        let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&self.bytes).collect();
+        let all = all.map_err(|error| self.malformed(&error))?;
+        if all.is_empty() { Err(SetupError::NoCertificate { path: self.path.clone() }) } else { Ok(all) }
+    }
+
+    /// Its private key, the first if there are several.
+    pub(crate) fn key(&self) -> Result<PrivateKeyDer<'static>, SetupError> {
+        PrivateKeyDer::from_pem_slice(&self.bytes).map_err(|error| match error {
+            Error::NoItemsFound => SetupError::NoKey { path: self.path.clone() },
+            other => self.malformed(&other),
+        })
+    }
+
+    /// Its certificates as those by which others are believed.
+    pub(crate) fn roots(&self) -> Result<RootCertStore, SetupError> {
+        let mut roots = RootCertStore::empty();
+        for certificate in self.certificates()? {
+            roots.add(certificate).map_err(|error| self.unusable(&error))?;
+        }
+        Ok(roots)
+    }
+
+    pub(crate) fn unusable(&self, error: &dyn std::fmt::Display) -> SetupError {
+        SetupError::Unusable { path: self.path.clone(), reason: error.to_string() }
+    }
+
+    fn malformed(&self, error: &Error) -> SetupError {
+        SetupError::Pem { path: self.path.clone(), reason: error.to_string() }
+    }
+}

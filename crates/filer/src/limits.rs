@@ -60,11 +60,13 @@ pub const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 /// How long a clean stop waits for calls under way.
 pub const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Replies kept for repeated calls; each is some 300 bytes, so about 2 MiB. A client resends within minutes, and
+/// Replies kept for repeated calls; each is some 300 bytes. A client resends within minutes, and
 /// only calls that change names or attributes are kept.
 pub const REPLIES_KEPT: usize = 4096;
 /// Largest reply that is kept, in bytes: CREATE with a handle and two sets of attributes is below 400.
 pub const REPLY_KEPT_BYTES_MAX: usize = 1024;
+/// Bytes of all kept replies: 4096 of 512 bytes.
+pub const REPLY_BYTES_KEPT: usize = 2 << 20;
 /// Age up to which a stored reply is taken for that of a repeated call: a client that was away for longer may have begun
 /// its xids anew.
 pub const REPLY_AGE_MAX: Duration = Duration::from_secs(600);

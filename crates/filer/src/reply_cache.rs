@@ -14,7 +14,7 @@ use std::time::Instant;
 use nfs_proto::rpc::Xid;
 use siphasher::sip::SipHasher13;
 
-use crate::limits::{REPEAT_WAIT, REPLIES_KEPT, REPLY_AGE_MAX, REPLY_KEPT_BYTES_MAX};
+use crate::limits::{REPEAT_WAIT, REPLIES_KEPT, REPLY_AGE_MAX, REPLY_BYTES_KEPT, REPLY_KEPT_BYTES_MAX};
 
 /// What tells one call from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,7 +35,7 @@ impl CallKey {
 
 enum Entry {
     Running,
-    Done(Arc<[u8]>, Instant),
+    Done { reply: Arc<[u8]>, at: Instant, number: u64 },
 }
 
 /// What is to be done with a call.
@@ -58,7 +58,30 @@ pub(crate) struct ReplyCache {
 #[derive(Default)]
 struct State {
     entries: HashMap<CallKey, Entry>,
-    done: VecDeque<CallKey>, // oldest first, at most REPLIES_KEPT
+    done: VecDeque<(CallKey, u64)>, // oldest first; the number tells whether the entry still is the one meant
+    bytes: usize,                   // of the replies
+    stored: u64,
+}
+
+impl State {
+    /// Forgets the stored reply of a call; a place in the queue may be left behind.
+    fn forget(&mut self, key: &CallKey) {
+        if let Some(Entry::Done { reply, .. }) = self.entries.remove(key) {
+            self.bytes -= reply.len();
+        }
+    }
+
+    /// Makes room for one more reply of so many bytes: the oldest go.
+    fn make_room(&mut self, bytes: usize) {
+        while self.done.len() >= REPLIES_KEPT || self.bytes + bytes > REPLY_BYTES_KEPT {
+            let Some((oldest, number)) = self.done.pop_front() else { return };
+            // A call that was carried out again after its reply had become too old has another place further back, or is
+            // running at this moment: neither may be forgotten with the place of the first time.
+            if matches!(self.entries.get(&oldest), Some(Entry::Done { number: now, .. }) if *now == number) {
+                self.forget(&oldest);
+            }
+        }
+    }
 }
 
 impl ReplyCache {
@@ -72,10 +95,11 @@ impl ReplyCache {
         let mut state = self.lock();
         loop {
             match state.entries.get(&key) {
-                Some(Entry::Done(reply, at)) if now.saturating_duration_since(*at) < REPLY_AGE_MAX => {
+                Some(Entry::Done { reply, at, .. }) if now.saturating_duration_since(*at) < REPLY_AGE_MAX => {
                     return Turn::Repeat(Arc::clone(reply));
                 }
-                None | Some(Entry::Done(..)) => {
+                None | Some(Entry::Done { .. }) => {
+                    state.forget(&key);
                     state.entries.insert(key, Entry::Running);
                     return Turn::First(Running { cache: self, key });
                 }
@@ -94,6 +118,7 @@ impl ReplyCache {
     pub(crate) fn clear(&self) {
         let mut state = self.lock();
         state.done.clear();
+        state.bytes = 0;
         state.entries.retain(|_, entry| matches!(entry, Entry::Running));
     }
 
@@ -115,13 +140,12 @@ impl Running<'_> {
             return;
         }
         let mut state = self.cache.lock();
-        if state.done.len() == REPLIES_KEPT
-            && let Some(oldest) = state.done.pop_front()
-        {
-            state.entries.remove(&oldest);
-        }
-        state.entries.insert(self.key, Entry::Done(reply.into(), Instant::now()));
-        state.done.push_back(self.key);
+        state.make_room(reply.len());
+        state.stored += 1;
+        state.bytes += reply.len();
+        let number = state.stored;
+        state.entries.insert(self.key, Entry::Done { reply: reply.into(), at: Instant::now(), number });
+        state.done.push_back((self.key, number));
     }
 }
 
@@ -207,5 +231,37 @@ mod tests {
         drop(first(&cache, key(0)));
         assert!(matches!(cache.claim(key(1)), Turn::Repeat(_)));
         assert!(cache.lock().entries.len() <= REPLIES_KEPT);
+    }
+
+    #[test]
+    fn a_call_done_again_after_its_reply_was_too_old_keeps_its_place_among_the_newest() {
+        let cache = ReplyCache::default();
+        first(&cache, key(0)).done(b"old");
+        let Turn::First(again) = cache.claim_at(key(0), Instant::now() + REPLY_AGE_MAX) else { panic!("too old") };
+        for number in 1..=REPLIES_KEPT as u32 {
+            first(&cache, key(number)).done(b"reply");
+        }
+        // While it runs, the place of the first time was given up: a copy must not become a second one.
+        assert!(matches!(cache.lock().entries.get(&key(0)), Some(Entry::Running)));
+        again.done(b"new");
+        let Turn::Repeat(reply) = cache.claim(key(0)) else { panic!("forgotten") };
+        assert_eq!(&*reply, b"new");
+        assert!(cache.lock().entries.len() <= REPLIES_KEPT);
+    }
+
+    #[test]
+    fn replies_are_bounded_by_their_bytes_too() {
+        let cache = ReplyCache::default();
+        let large = [7; REPLY_KEPT_BYTES_MAX];
+        for number in 0..REPLIES_KEPT as u32 {
+            first(&cache, key(number)).done(&large);
+        }
+        let state = cache.lock();
+        assert!(state.bytes <= REPLY_BYTES_KEPT && state.bytes > REPLY_BYTES_KEPT - 2 * REPLY_KEPT_BYTES_MAX);
+        assert_eq!(state.entries.len() * REPLY_KEPT_BYTES_MAX, state.bytes);
+        drop(state);
+        cache.clear();
+        assert_eq!(cache.lock().bytes, 0);
+        drop(first(&cache, key(REPLIES_KEPT as u32 - 1)));
     }
 }

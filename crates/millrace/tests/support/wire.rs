@@ -56,10 +56,27 @@ impl Reply {
 
 impl Wire {
     pub fn connect(port: u16) -> Self {
-        let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        Self::over(TcpStream::connect(("127.0.0.1", port)).unwrap())
+    }
+
+    fn over(stream: TcpStream) -> Self {
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         Self { stream, xid: 1000, uid: 0, gid: 0, groups: Vec::new() }
+    }
+
+    /// From this port (0: any), by a connection that is reset when dropped, so that the port is free at once.
+    pub fn connect_from(port: u16, local_port: u16) -> Self {
+        let stream = super::block_on(async {
+            let socket = tokio::net::TcpSocket::new_v4()?;
+            socket.set_reuseaddr(true)?;
+            socket.set_zero_linger()?;
+            socket.bind((std::net::Ipv4Addr::LOCALHOST, local_port).into())?;
+            socket.connect((std::net::Ipv4Addr::LOCALHOST, port).into()).await?.into_std()
+        });
+        let stream = stream.unwrap();
+        stream.set_nonblocking(false).unwrap();
+        Self::over(stream)
     }
 
     pub fn as_user(port: u16, uid: u32, gid: u32) -> Self {

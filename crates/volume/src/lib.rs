@@ -35,6 +35,7 @@ mod volume;
 
 pub use error::{Error, OpenError};
 pub use handle::Handle;
+pub use loss::copy::{CopyError, CopyReport};
 pub use node::Node;
 pub use types::{Attr, CreateHow, CutReport, DirEntry, FsStat, Kind, NodeKind, Owner, SetAttr, SetTime, Stability, Time};
 pub use volume::{Config, LossConfig, Volume};

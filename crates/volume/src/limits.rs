@@ -54,3 +54,5 @@ pub(crate) const FAULTS_MAX: usize = 64;
 pub(crate) const FAULT_STRIKES_KEPT: usize = 1024;
 /// The unit a disk writes whole: what a torn write is torn at.
 pub(crate) const SECTOR_BYTES: u64 = 512;
+/// Bytes copied at a time where the host cannot share blocks between files.
+pub(crate) const COPY_BYTES: usize = 1 << 20;

@@ -8,9 +8,9 @@ mod model;
 use std::collections::BTreeMap;
 
 use common::{Scratch, content, make_dir, make_file, names, owner, patient};
-use model::{FileModel, Object, assert_same, picture};
+use model::{FileModel, Object, Picture, assert_same, picture};
 use sim::Rng;
-use volume::{CreateHow, Error, Handle, Node, SetAttr, SetTime, Stability, Time, Volume};
+use volume::{CopyError, CreateHow, Error, Handle, Node, SetAttr, SetTime, Stability, Time, Volume};
 
 #[test]
 fn unstable_write_is_taken_back_and_committed_one_stays() {
@@ -63,6 +63,25 @@ fn answered_changes_of_names_and_attributes_survive() {
 }
 
 #[test]
+fn a_copy_goes_to_an_empty_place_outside_and_needs_the_layer() {
+    let scratch = Scratch::new();
+    let to = scratch.base.path().join("copy");
+    assert!(matches!(scratch.open().power_cut_copy(&to), Err(CopyError::NotSupported)));
+    let volume = scratch.open_lossy(0);
+    let inside = volume.power_cut_copy(&scratch.dir().join("a/b"));
+    assert!(matches!(inside, Err(CopyError::Inside { .. })), "{inside:?}");
+    assert_eq!(std::fs::read_dir(scratch.dir()).unwrap().count(), 1, "only the layer's own directory");
+    let node = make_file(&volume, &volume.root(), "f", b"kept");
+    volume.write(&node, 1 << 30, b"far", Stability::Unstable).unwrap();
+    volume.commit(&node).unwrap();
+    let copied = volume.power_cut_copy(&to).unwrap();
+    assert_eq!((copied.objects, copied.bytes), (1, (1 << 30) + 3));
+    let blocks = std::os::unix::fs::MetadataExt::blocks(&std::fs::metadata(to.join("f")).unwrap());
+    assert!(blocks < 2048, "holes stay holes: {blocks} blocks");
+    assert!(matches!(volume.power_cut_copy(&to), Err(CopyError::NotEmpty { .. })));
+}
+
+#[test]
 fn layer_hides_its_directory_and_leaves_nothing() {
     let scratch = Scratch::new();
     {
@@ -98,7 +117,7 @@ fn too_early_answers_are_taken_back_whole() {
             for _ in 0..25 {
                 early.step(&mut rng);
             }
-            volume.power_cut().unwrap();
+            cut_as_the_copy_said(&scratch, &volume);
             volume.set_answer_early(false);
             assert_same(&picture(&scratch.dir()), &before);
             run.files.iter_mut().for_each(FileModel::flush);
@@ -149,7 +168,7 @@ fn check_promises(scratch: &Scratch, loss_seed: u64, mut rng: Rng) {
         for _ in 0..40 {
             run.step(&mut rng);
         }
-        volume.power_cut().unwrap();
+        cut_as_the_copy_said(scratch, &volume);
         run.compare(scratch, loss_seed == 0);
         if round == 1 {
             let Run { files, tree, handles, volume: last, .. } = run;
@@ -159,6 +178,26 @@ fn check_promises(scratch: &Scratch, loss_seed: u64, mut rng: Rng) {
             run = Run { files, tree, handles, ..Run::new(&volume) };
         }
     }
+}
+
+/// Cuts the power. A copy made before leaves the volume as it is and shows, byte for byte, what the cut then leaves.
+fn cut_as_the_copy_said(scratch: &Scratch, volume: &Volume) {
+    let to = scratch.base.path().join("copy");
+    let before = picture(&scratch.dir());
+    let copied = volume.power_cut_copy(&to).unwrap();
+    assert_same(&picture(&scratch.dir()), &before);
+    assert_eq!(volume.power_cut().unwrap(), copied.cut);
+    assert_same(&without_inodes(picture(&to)), &without_inodes(picture(&scratch.dir())));
+    std::fs::remove_dir_all(to).unwrap();
+}
+
+/// In the place of inode numbers, which path was the first of the inode.
+fn without_inodes(mut picture: Picture) -> Picture {
+    let mut first = BTreeMap::new();
+    for (nth, (_, inode, _)) in picture.values_mut().enumerate() {
+        *inode = *first.entry(*inode).or_insert(nth as u64);
+    }
+    picture
 }
 
 /// A model of the tree and the operations that move it and the volume together.

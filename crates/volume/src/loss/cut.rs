@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::io;
 
-use super::{Loss, empty_directory};
+use super::names::{NameChange, NamePart};
+use super::pages::{FileLoss, Undo};
+use super::{Chance, Loss, empty_directory};
 use crate::error::Error;
 use crate::node::Node;
 use crate::sys::{self, KernelHandle};
@@ -45,33 +47,49 @@ impl Volume {
     }
 }
 
+/// What a cut takes back, decided by the dice.
+pub(super) struct Plan<'a> {
+    pub(super) files: Vec<(KernelHandle, &'a FileLoss, Undo<'a>)>,
+    /// The changes of names that survive are those before this one.
+    pub(super) survived: usize,
+    pub(super) report: CutReport,
+}
+
 impl Loss {
+    /// What a cut now takes back, if these are the dice.
+    pub(super) fn plan(&self, chance: &mut Chance) -> io::Result<Plan<'_>> {
+        let mut report = CutReport::default();
+        let mut lossy: Vec<_> = self.files.iter().collect();
+        // The order of a hash map is not the seed's to tell.
+        lossy.sort_by_key(|(identity, _)| (identity.kind, identity.bytes));
+        let mut files = Vec::with_capacity(lossy.len());
+        for (identity, file) in lossy {
+            let undo = file.plan(chance)?;
+            let (writes, attrs) = undo.counts();
+            report.undone_writes += writes;
+            report.undone_names += attrs;
+            files.push((*identity, file, undo));
+        }
+        let survived = usize::try_from(chance.up_to(self.names.len() as u64)).unwrap_or(0);
+        report.undone_names += (self.names.len() - survived) as u64;
+        Ok(Plan { files, survived, report })
+    }
+
     fn cut(
         &mut self,
         identify: impl Fn(&std::os::fd::OwnedFd, &sys::RawStat) -> io::Result<KernelHandle>,
     ) -> io::Result<CutReport> {
-        let mut report = CutReport::default();
-        let mut files: Vec<_> = std::mem::take(&mut self.files).into_iter().collect();
-        // The order of a hash map is not the seed's to tell.
-        files.sort_by_key(|(identity, _)| (identity.kind, identity.bytes));
-        for (_, mut file) in files {
-            let (writes, attrs) = file.undo(&mut self.chance)?;
-            report.undone_writes += writes;
-            report.undone_names += attrs;
+        let mut chance = self.chance.clone();
+        let plan = self.plan(&mut chance)?;
+        for (_, file, undo) in &plan.files {
+            undo.apply(file.fd())?;
         }
-        let survived = self.chance.up_to(self.names.len() as u64);
-        let mut lost = std::mem::take(&mut self.names);
-        let survivors = lost.drain(..usize::try_from(survived).unwrap_or(0)).collect::<Vec<_>>();
-        report.undone_names += lost.len() as u64;
-        let mut limbo: HashMap<KernelHandle, Vec<u8>> =
-            lost.iter().chain(&survivors).filter_map(|change| change.limbo.clone()).collect();
-        // What each name led to before the first change that is lost.
-        let mut spots = Vec::new();
-        for part in lost.iter().flat_map(|change| &change.parts) {
-            if !spots.iter().any(|seen: &&super::names::NamePart| seen.dir == part.dir && seen.name == part.name) {
-                spots.push(part);
-            }
-        }
+        let (survived, report) = (plan.survived, plan.report);
+        self.chance = chance;
+        self.files.clear();
+        let names = std::mem::take(&mut self.names);
+        let mut limbo: HashMap<KernelHandle, Vec<u8>> = names.iter().filter_map(|change| change.limbo.clone()).collect();
+        let spots = lost_names(names.get(survived..).unwrap_or_default());
         for part in &spots {
             let fd = match sys::open_at(&part.at, &part.name, libc::O_PATH, 0) {
                 Ok(fd) => fd,
@@ -95,4 +113,15 @@ impl Loss {
         empty_directory(&self.limbo)?;
         Ok(report)
     }
+}
+
+/// What each name led to before the first of these changes.
+pub(super) fn lost_names(lost: &[NameChange]) -> Vec<&NamePart> {
+    let mut spots: Vec<&NamePart> = Vec::new();
+    for part in lost.iter().flat_map(|change| &change.parts) {
+        if !spots.iter().any(|seen| seen.dir == part.dir && seen.name == part.name) {
+            spots.push(part);
+        }
+    }
+    spots
 }

@@ -6,6 +6,7 @@
 //! one at a time while the layer is on. Removed objects stay in a hidden directory of the root
 //! ([`LIMBO`]) until their removal is durable, so that they come back as the same objects.
 
+pub(crate) mod copy;
 mod cut;
 mod names;
 mod pages;

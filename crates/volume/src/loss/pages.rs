@@ -128,28 +128,75 @@ impl FileLoss {
         self.data.as_ref().map_or(0, |data| data.pages.len() * (LOSS_PAGE_BYTES as usize + 64))
     }
 
-    /// Takes back what the dice do not let survive: changes of data and of attributes that were lost.
-    pub(super) fn undo(&mut self, chance: &mut Chance) -> io::Result<(u64, u64)> {
-        let (mut writes, mut names) = (0, 0);
-        if let Some(data) = self.data.take()
-            && data.undo(&self.fd, chance)?
-        {
-            writes = data.changes;
+    /// What the dice do not let survive, without taking it back yet.
+    pub(super) fn plan(&self, chance: &mut Chance) -> io::Result<Undo<'_>> {
+        let data = self.data.as_ref().map(|data| data.plan(&self.fd, chance)).transpose()?.flatten();
+        let attr = self.attr.as_ref().filter(|_| !chance.survives());
+        Ok(Undo { data, attr })
+    }
+
+    /// The object itself.
+    pub(super) fn fd(&self) -> &OwnedFd {
+        &self.fd
+    }
+}
+
+/// How one object is to be taken back.
+#[derive(Debug)]
+pub(super) struct Undo<'a> {
+    data: Option<DataUndo<'a>>,
+    attr: Option<&'a RawStat>,
+}
+
+#[derive(Debug)]
+struct DataUndo<'a> {
+    size: Option<u64>,
+    pages: Vec<(u64, &'a Option<Box<[u8]>>)>,
+    data: &'a DataLoss,
+}
+
+impl Undo<'_> {
+    /// Takes back, on the object or on a copy of it.
+    pub(super) fn apply(&self, fd: impl AsFd) -> io::Result<()> {
+        if let Some(data) = &self.data {
+            data.apply(&fd)?;
         }
-        if let Some(attr) = self.attr.take()
-            && !chance.survives()
-        {
-            let now = sys::stat(&self.fd)?;
-            if (now.uid, now.gid) != (attr.uid, attr.gid) {
-                sys::chown(&self.fd, Some(attr.uid), Some(attr.gid))?;
-            }
-            if sys::stat(&self.fd)?.mode != attr.mode && attr.mode & libc::S_IFMT != libc::S_IFLNK {
-                sys::proc_chmod(&self.fd, attr.mode & 0o7777)?;
-            }
-            restore_times(&self.fd, &attr)?;
-            names = 1;
+        let Some(attr) = self.attr else { return Ok(()) };
+        let now = sys::stat(&fd)?;
+        if (now.uid, now.gid) != (attr.uid, attr.gid) {
+            sys::chown(&fd, Some(attr.uid), Some(attr.gid))?;
         }
-        Ok((writes, names))
+        if sys::stat(&fd)?.mode != attr.mode && attr.mode & libc::S_IFMT != libc::S_IFLNK {
+            sys::proc_chmod(&fd, attr.mode & 0o7777)?;
+        }
+        restore_times(&fd, attr)
+    }
+
+    /// Changes of data and of attributes that are lost.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        (self.data.as_ref().map_or(0, |undo| undo.data.changes), u64::from(self.attr.is_some()))
+    }
+}
+
+impl DataUndo<'_> {
+    fn apply(&self, fd: impl AsFd) -> io::Result<()> {
+        if let Some(size) = self.size {
+            sys::truncate(&fd, size)?;
+        }
+        let size = sys::stat(&fd)?.size;
+        for (page, image) in &self.pages {
+            let at = page * LOSS_PAGE_BYTES;
+            let mut bytes = vec![0; usize::try_from((size - at).min(LOSS_PAGE_BYTES)).unwrap_or(0)];
+            if let Some(image) = image {
+                let len = image.len().min(bytes.len());
+                bytes[..len].copy_from_slice(&image[..len]);
+            }
+            let mut done = 0;
+            while done < bytes.len() {
+                done += sys::pwrite(&fd, &bytes[done..], at + done as u64)?;
+            }
+        }
+        restore_times(&fd, &self.data.before)
     }
 }
 
@@ -178,12 +225,12 @@ impl DataLoss {
         Ok(())
     }
 
-    /// Puts the durable content back where the dice say so; whether anything was lost.
-    fn undo(&self, fd: impl AsFd, chance: &mut Chance) -> io::Result<bool> {
+    /// What durable content is to be put back, as the dice say; none if all survives.
+    fn plan(&self, fd: impl AsFd, chance: &mut Chance) -> io::Result<Option<DataUndo<'_>>> {
         let now = sys::stat(&fd)?.size;
         let shortened = now < self.size;
         if shortened && chance.survives() {
-            return Ok(false);
+            return Ok(None);
         }
         // Growth survives up to any page.
         let grown = now.saturating_sub(self.size);
@@ -191,30 +238,11 @@ impl DataLoss {
             0 => self.size,
             pages => (self.size / LOSS_PAGE_BYTES + pages).saturating_mul(LOSS_PAGE_BYTES).clamp(self.size, now),
         };
-        let mut lost = size != now;
-        if size != now {
-            sys::truncate(&fd, size)?;
-        }
-        for (page, image) in &self.pages {
-            let at = page * LOSS_PAGE_BYTES;
-            if at >= size || (!shortened && chance.survives()) {
-                continue;
-            }
-            lost = true;
-            let mut bytes = vec![0; usize::try_from((size - at).min(LOSS_PAGE_BYTES)).unwrap_or(0)];
-            if let Some(image) = image {
-                let len = image.len().min(bytes.len());
-                bytes[..len].copy_from_slice(&image[..len]);
-            }
-            let mut done = 0;
-            while done < bytes.len() {
-                done += sys::pwrite(&fd, &bytes[done..], at + done as u64)?;
-            }
-        }
-        if lost {
-            restore_times(&fd, &self.before)?;
-        }
-        Ok(lost)
+        let gone = |page: u64, chance: &mut Chance| page * LOSS_PAGE_BYTES < size && (shortened || !chance.survives());
+        let pages: Vec<_> =
+            self.pages.iter().filter(|(page, _)| gone(**page, chance)).map(|(page, image)| (*page, image)).collect();
+        let size = (size != now).then_some(size);
+        Ok((size.is_some() || !pages.is_empty()).then_some(DataUndo { size, pages, data: self }))
     }
 }
 

@@ -151,6 +151,27 @@ pub(crate) fn sync_file_system(fd: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
+/// Gives an empty file the content of another by sharing its blocks; false where the host cannot.
+pub(crate) fn clone_content(from: impl AsFd, to: impl AsFd) -> bool {
+    // SAFETY: FICLONE takes a descriptor number; both are borrowed open.
+    unsafe { libc::ioctl(to.as_fd().as_raw_fd(), libc::FICLONE, from.as_fd().as_raw_fd()) == 0 }
+}
+
+/// The next stretch of a file, from `offset`, that is no hole; none behind the last. Moves the descriptor's own offset.
+pub(crate) fn next_data(fd: impl AsFd, offset: u64) -> io::Result<Option<(u64, u64)>> {
+    let seek = |from: u64, whence| {
+        let from = i64::try_from(from).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+        // SAFETY: a plain call on a borrowed open descriptor.
+        let at = unsafe { libc::lseek64(fd.as_fd().as_raw_fd(), from, whence) };
+        u64::try_from(at).map_err(|_| io::Error::last_os_error())
+    };
+    match seek(offset, libc::SEEK_DATA) {
+        Ok(begin) => Ok(Some((begin, seek(begin, libc::SEEK_HOLE)?))),
+        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Room in the file system `fd` is on.
 pub(crate) fn fs_stat(fd: impl AsFd) -> io::Result<libc::statvfs64> {
     let mut out = MaybeUninit::<libc::statvfs64>::zeroed();

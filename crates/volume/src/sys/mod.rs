@@ -15,8 +15,8 @@ pub(crate) use at::{
 pub(crate) use dir::{Listing, RawEntry};
 pub(crate) use handle::{KernelHandle, handle_of, handle_of_name, open_handle};
 pub(crate) use io::{
-    RawStat, RawTime, descriptor_limit, effective_uid, fdatasync, fs_stat, fsync, lock_exclusively, pread, pread_now, pwrite,
-    pwrite_sync, stat, stat_name, sync_file_system,
+    RawStat, RawTime, clone_content, descriptor_limit, effective_uid, fdatasync, fs_stat, fsync, lock_exclusively, next_data,
+    pread, pread_now, pwrite, pwrite_sync, stat, stat_name, sync_file_system,
 };
 
 use std::ffi::CString;

@@ -10,14 +10,16 @@
 mod every;
 
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use filer::dispatch::{Call, Served, serve_call};
+use filer::exports::{Exports, View};
+use filer::policy::{Peer, Policy, Rights};
 use filer::session::Session;
-use filer::{Config, Filer};
+use filer::{Config, Export, Filer};
 use libfuzzer_sys::fuzz_target;
 use nfs_proto::nfs3::{self, FileHandle};
 use nfs_proto::record::{self, Framed};
@@ -31,7 +33,9 @@ const CALLS_MAX: usize = 32;
 
 struct Stage {
     export: PathBuf,
+    volume: Volume,
     filer: Filer,
+    view: Arc<View>,
 }
 
 fuzz_target!(|input: &[u8]| {
@@ -52,8 +56,10 @@ impl Stage {
         }
         fs::set_permissions(&export, fs::Permissions::from_mode(0o777)).expect("open it to everybody");
         let volume = Volume::open(volume::Config { dir: export.clone(), state_dir: state, loss: None }).expect("open the volume");
-        let config = Config { volume, export: "/vol".into(), root_squash: true, only: None, port: 2049 };
-        Self { export, filer: Filer::new(config) }
+        let exports = Exports::one(Export::new("vol", "/vol", volume.clone()), Policy::open(Rights::default()));
+        let filer = Filer::new(Config { exports, only: None, port: 2049 });
+        let view = filer.view(Peer::at(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 700)));
+        Self { export, volume, filer, view }
     }
 
     /// Takes back what the input before did.
@@ -73,7 +79,7 @@ impl Stage {
 
     /// Handle of the folder itself or of one of the objects.
     fn handle(&self, which: u8) -> FileHandle {
-        let volume = self.filer.volume();
+        let volume = &self.volume;
         let root = volume.root();
         let name = OBJECTS.get(usize::from(which % 4).wrapping_sub(1));
         let node = name.map_or(Ok(root.clone()), |name| volume.lookup(&root, name.as_bytes()).map(|(node, _)| node));
@@ -124,7 +130,7 @@ impl Stage {
                 let Some(record) = next else { break };
                 let Some(call) = Call::parse(record.bytes) else { return };
                 let mut out = Vec::new();
-                if serve_call(&self.filer, IpAddr::V4(Ipv4Addr::LOCALHOST), &call, &mut out) == Served::Close {
+                if serve_call(&self.filer, &self.view, &call, &mut out) == Served::Close {
                     return;
                 }
                 check_reply(record.bytes, &mut out);

@@ -8,6 +8,8 @@ use nfs_proto::nfs3::{ACCESS_DELETE, ACCESS_EXECUTE, ACCESS_EXTEND, ACCESS_LOOKU
 use nfs_proto::rpc::{AuthSys, Groups};
 use volume::{Attr, Kind, SetAttr, SetTime};
 
+use crate::policy::{Rights, Squash};
+
 /// The user that a squashed or anonymous caller becomes.
 pub const NOBODY: u32 = 65_534;
 
@@ -31,26 +33,28 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// The caller of a call without identity.
+    /// As whom a call is carried out: what it says of itself, as far as the rights of its client go.
     #[must_use]
-    pub fn anonymous() -> Self {
-        Self { uid: NOBODY, gid: NOBODY, groups: Groups::default() }
-    }
-
-    /// The caller of an AUTH_SYS call; with `root_squash`, uid 0 and gid 0 become nobody.
-    #[must_use]
-    pub fn of(credential: &AuthSys<'_>, root_squash: bool) -> Self {
-        let Self { uid, gid, groups } = Self { uid: credential.uid, gid: credential.gid, groups: credential.gids };
-        if !root_squash {
+    pub fn of(identity: Option<&AuthSys<'_>>, rights: &Rights) -> Self {
+        let (anonymous_uid, anonymous_gid) = (rights.anonymous_uid, rights.anonymous_gid);
+        let AuthSys { uid, gid, gids: groups, .. } = match identity {
+            Some(identity) if rights.squash != Squash::All => *identity,
+            _ => return Self { uid: anonymous_uid, gid: anonymous_gid, groups: Groups::default() },
+        };
+        if rights.squash == Squash::None {
             return Self { uid, gid, groups };
         }
-        let squash = |id: u32| if id == 0 { NOBODY } else { id };
+        let squash = |id: u32, anonymous| if id == 0 { anonymous } else { id };
         let mut squashed = [0; nfs_proto::limits::GROUPS_MAX];
         let count = groups.as_slice().len();
         for (slot, group) in squashed.iter_mut().zip(groups.as_slice()) {
-            *slot = squash(*group);
+            *slot = squash(*group, anonymous_gid);
         }
-        Self { uid: squash(uid), gid: squash(gid), groups: Groups::new(squashed.get(..count).unwrap_or_default()) }
+        Self {
+            uid: squash(uid, anonymous_uid),
+            gid: squash(gid, anonymous_gid),
+            groups: Groups::new(squashed.get(..count).unwrap_or_default()),
+        }
     }
 
     /// Whether the caller is in this group.
@@ -223,7 +227,7 @@ mod tests {
             (user(2, 5, &[]), 3),
             (user(2, 9, &[7, 5]), 3),
             (user(2, 9, &[]), 0),
-            (Caller::anonymous(), 0),
+            (Caller::of(None, &Rights::default()), 0),
         ];
         for (caller, shift) in callers {
             for mode in 0..0o1000 {
@@ -254,10 +258,26 @@ mod tests {
     }
 
     #[test]
-    fn root_and_its_group_become_nobody_when_squashed() {
-        let credential = AuthSys { stamp: 0, machine_name: MachineName(b"c"), uid: 0, gid: 0, gids: Groups::new(&[0, 7]) };
-        assert_eq!(Caller::of(&credential, true), user(NOBODY, NOBODY, &[NOBODY, 7]));
-        assert_eq!(Caller::of(&credential, false), user(0, 0, &[0, 7]));
+    fn squashing_takes_away_roots_identity_or_everybodys_or_nobodys() {
+        let of = |uid, gids: &[u32], squash| {
+            let name = MachineName(b"c");
+            let identity = AuthSys { stamp: 0, machine_name: name, uid, gid: uid, gids: Groups::new(gids) };
+            let rights = Rights { squash, anonymous_uid: 70, anonymous_gid: 71, ..Rights::default() };
+            Caller::of(Some(&identity), &rights)
+        };
+        assert_eq!(of(0, &[0, 7], Squash::Root), user(70, 71, &[71, 7]));
+        assert_eq!(of(5, &[0, 7], Squash::Root), user(5, 5, &[71, 7]));
+        assert_eq!(of(0, &[0, 7], Squash::None), user(0, 0, &[0, 7]));
+        assert_eq!(of(5, &[0, 7], Squash::All), user(70, 71, &[]));
+    }
+
+    #[test]
+    fn who_does_not_say_who_he_is_is_anonymous_whatever_is_squashed() {
+        for squash in [Squash::Root, Squash::All, Squash::None] {
+            let rights = Rights { squash, anonymous_uid: 70, anonymous_gid: 71, ..Rights::default() };
+            assert_eq!(Caller::of(None, &rights), user(70, 71, &[]));
+        }
+        assert_eq!(Caller::of(None, &Rights::default()), user(NOBODY, NOBODY, &[]));
     }
 
     #[test]

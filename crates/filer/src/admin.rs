@@ -142,7 +142,8 @@ fn answer(line: &[u8], server: &Server) -> (Value, bool) {
         },
         "power-cut" => match server.power_cut() {
             Ok(report) => {
-                let epoch = server.filer().volume().loss_epoch();
+                let exports = server.filer().exports();
+                let epoch = exports.entries().iter().map(|entry| entry.export.volume().loss_epoch()).max();
                 let (writes, names) = (report.undone_writes, report.undone_names);
                 (json!({"ok": true, "undone_writes": writes, "undone_names": names, "loss_epoch": epoch}), false)
             }
@@ -154,19 +155,21 @@ fn answer(line: &[u8], server: &Server) -> (Value, bool) {
     }
 }
 
-/// The counters now.
+/// The counters now: of all volumes together, and the verifier and loss epoch of the first.
 fn stats(server: &Server) -> FilerStats {
-    let volume = server.filer().volume();
+    let exports = server.filer().exports();
+    let volumes = || exports.entries().iter().map(|entry| entry.export.volume());
+    let medium = exports.entries().iter().find_map(|entry| entry.export.medium());
     FilerStats {
         pid: std::process::id(),
         uptime_s: server.uptime().as_secs_f64(),
         connections: server.connection_count() as u64,
-        verifier: format!("{:016x}", u64::from_be_bytes(volume.verifier())),
-        loss_epoch: volume.loss_epoch(),
-        procedures: server.filer().stats().procedures(),
-        cold_reads: server.filer().stats().cold_reads(),
-        flushes: volume.flushes(),
-        medium: server.filer().medium().map(|medium| medium_stats(medium, server.held_counts())),
+        verifier: volumes().next().map_or_else(String::new, |volume| format!("{:016x}", u64::from_be_bytes(volume.verifier()))),
+        loss_epoch: volumes().next().map_or(0, volume::Volume::loss_epoch),
+        procedures: server.filer().procedures(),
+        cold_reads: exports.entries().iter().map(|entry| entry.export.stats().cold_reads()).sum(),
+        flushes: volumes().map(volume::Volume::flushes).sum(),
+        medium: medium.map(|medium| medium_stats(medium, server.held_counts())),
     }
 }
 

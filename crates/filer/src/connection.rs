@@ -1,18 +1,20 @@
 //! One connection: receives, serves what is quick, hands what is slow to the workers, sends replies.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::dispatch::{self, Call, Served};
+use crate::exports::View;
 use crate::filer::Filer;
 use crate::limits::{
     BUFFER_BYTES_KEPT, BUFFER_IDLE, KEEPALIVE_IDLE, LONE_TURNS, REPLY_BYTES_GATHERED, REPLY_BYTES_QUIET, SEND_TIMEOUT,
     SLOW_BYTES_MAX, SLOW_BYTES_PER_CONNECTION_MAX, SLOW_CALLS_PER_CONNECTION_MAX, SMALL_TURNS,
 };
+use crate::policy::Peer;
 use crate::session::Session;
 use crate::sys;
 use crate::workers::{Job, Workers};
@@ -74,11 +76,6 @@ impl Connection {
         sys::keep_alive(&stream, KEEPALIVE_IDLE)?;
         let (slow_calls, slow_bytes) = Default::default();
         Ok(Self { peer, stream, outbox: Mutex::default(), sent: Condvar::new(), slow_calls, slow_bytes })
-    }
-
-    /// Address of the client, without port; an IPv4 address in IPv6 clothes is the same client.
-    pub(crate) fn client(&self) -> IpAddr {
-        self.peer.ip().to_canonical()
     }
 
     /// Ends it now, replies under way included.
@@ -241,6 +238,7 @@ pub(crate) fn run(connection: &Arc<Connection>, filer: &Arc<Filer>, workers: &Wo
 }
 
 fn drive(connection: &Arc<Connection>, filer: &Arc<Filer>, workers: &Workers) -> Result<(), Ended> {
+    let mut view = filer.view(Peer::at(connection.peer));
     let mut buffers = Buffers { filer, session: Session::default(), out: Vec::new(), small_turns: 0, counted: 0 };
     let mut lone_turns = 0;
     loop {
@@ -254,9 +252,10 @@ fn drive(connection: &Arc<Connection>, filer: &Arc<Filer>, workers: &Workers) ->
             Err(error) => return Err(error.into()),
         };
         buffers.session.received(received);
+        filer.renew(&mut view);
         let Buffers { session, out, .. } = &mut buffers;
         let lone = lone_turns >= LONE_TURNS;
-        let served = catch_unwind(AssertUnwindSafe(|| serve_received(connection, filer, workers, session, out, lone)));
+        let served = catch_unwind(AssertUnwindSafe(|| serve_received(connection, filer, &view, workers, session, out, lone)));
         let overlapped = served.map_err(|_| Ended::Panic)??;
         lone_turns = if overlapped { 0 } else { (lone_turns + 1).min(LONE_TURNS) };
         buffers.turn_over();
@@ -320,13 +319,13 @@ impl Drop for Buffers<'_> {
 /// or while a slow one ran. `lone`: none of this connection have for long.
 fn serve_received(
     connection: &Arc<Connection>,
-    filer: &Arc<Filer>,
+    filer: &Filer,
+    view: &Arc<View>,
     workers: &Workers,
     session: &mut Session,
     out: &mut Vec<u8>,
     lone: bool,
 ) -> Result<bool, Ended> {
-    let client = connection.client();
     let mut overlapped = false;
     out.clear();
     while let Some(record) = session.next_record()? {
@@ -335,21 +334,21 @@ fn serve_received(
         overlapped |= overlaps;
         let slow = call.is_slow();
         // A lone slow call is quicker on the thread that has it; a read that turns out cold, if its client waits for each.
-        if slow && overlaps && handed_over(connection, workers, &call) {
+        if slow && overlaps && handed_over(connection, view, workers, &call) {
             continue;
         }
         if slow {
             send_ready(connection, out)?;
         }
         let mut before = out.len();
-        let mut served = dispatch::serve_call(filer, client, &call.without_waiting(), out);
+        let mut served = dispatch::serve_call(filer, view, &call.without_waiting(), out);
         if served == Served::Cold {
-            if (overlaps || !lone) && handed_over(connection, workers, &call) {
+            if (overlaps || !lone) && handed_over(connection, view, workers, &call) {
                 continue;
             }
             send_ready(connection, out)?;
             before = 0;
-            served = dispatch::serve_call(filer, client, &call, out);
+            served = dispatch::serve_call(filer, view, &call, out);
         }
         match served {
             Served::Answered | Served::Cold => {}
@@ -379,8 +378,8 @@ fn send_ready(connection: &Connection, out: &mut Vec<u8>) -> Result<(), Ended> {
 }
 
 /// Gives a slow call to a worker, if there is room.
-fn handed_over(connection: &Arc<Connection>, workers: &Workers, call: &Call<'_>) -> bool {
+fn handed_over(connection: &Arc<Connection>, view: &Arc<View>, workers: &Workers, call: &Call<'_>) -> bool {
     let record = call.record();
     let Some(charge) = workers.charge(connection, record.len() + call.reply_bytes_max()) else { return false };
-    workers.submit(Job { connection: Arc::clone(connection), record: record.to_vec(), charge })
+    workers.submit(Job { connection: Arc::clone(connection), view: Arc::clone(view), record: record.to_vec(), charge })
 }

@@ -1,9 +1,8 @@
 //! From the bytes of one call to the bytes of its reply.
 
-use std::net::IpAddr;
 use std::time::Instant;
 
-use nfs_proto::nfs3::{self, Procedure, ReadArgs, StableHow, WriteArgs};
+use nfs_proto::nfs3::{self, NfsStatus, Procedure, ReadArgs, StableHow, WriteArgs};
 use nfs_proto::record;
 use nfs_proto::rpc::{
     AUTH_NONE, AUTH_SYS, AuthStat, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION, ReplyHeader, ReplyStatus, Xid,
@@ -13,9 +12,11 @@ use nfs_proto::{mount3, portmap2};
 use volume::medium::{Kind, Operation};
 
 use crate::access::Caller;
+use crate::exports::View;
 use crate::filer::Filer;
 use crate::handlers;
 use crate::limits::TRANSFER_MAX;
+use crate::policy::Rights;
 use crate::reply_cache::{CallKey, Turn};
 
 /// What the driver has to do after a call.
@@ -116,17 +117,17 @@ const fn is_repeatable_only_once(procedure: Procedure) -> bool {
 }
 
 /// Serves one call record: appends its reply record, mark included, to `out`.
-pub fn serve(filer: &Filer, client: IpAddr, record: &[u8], out: &mut Vec<u8>) -> Served {
+pub fn serve(filer: &Filer, view: &View, record: &[u8], out: &mut Vec<u8>) -> Served {
     let Some(call) = Call::parse(record) else { return Served::Close };
-    serve_call(filer, client, &call, out)
+    serve_call(filer, view, &call, out)
 }
 
 /// Serves one parsed call; see [`serve`].
-pub fn serve_call(filer: &Filer, client: IpAddr, call: &Call<'_>, out: &mut Vec<u8>) -> Served {
+pub fn serve_call(filer: &Filer, view: &View, call: &Call<'_>, out: &mut Vec<u8>) -> Served {
     let xid = call.header.xid;
     let refusal = if call.header.rpc_version == RPC_VERSION {
-        match caller(filer, &call.header.credential) {
-            Ok(caller) => return serve_program(filer, client, caller, call, out),
+        match identity(&call.header.credential) {
+            Ok(identity) => return serve_program(filer, view, identity.as_ref(), call, out),
             Err(stat) => ReplyStatus::AuthError(stat),
         }
     } else {
@@ -136,19 +137,16 @@ pub fn serve_call(filer: &Filer, client: IpAddr, call: &Call<'_>, out: &mut Vec<
     Served::Answered
 }
 
-/// Who calls; RFC 5531 8.2 and appendix A.
-fn caller(filer: &Filer, credential: &OpaqueAuth<'_>) -> Result<Caller, AuthStat> {
+/// Who the call says it is from; none if it does not say. RFC 5531 8.2 and appendix A.
+fn identity<'a>(credential: &OpaqueAuth<'a>) -> Result<Option<AuthSys<'a>>, AuthStat> {
     match credential.flavor {
-        AUTH_NONE => Ok(Caller::anonymous()),
-        AUTH_SYS => {
-            let sys = decode_all::<AuthSys<'_>>(credential.body.0).map_err(|_| AuthStat::BadCred)?;
-            Ok(Caller::of(&sys, filer.root_squash))
-        }
+        AUTH_NONE => Ok(None),
+        AUTH_SYS => decode_all(credential.body.0).map(Some).map_err(|_| AuthStat::BadCred),
         _ => Err(AuthStat::BadCred),
     }
 }
 
-fn serve_program(filer: &Filer, client: IpAddr, caller: Caller, call: &Call<'_>, out: &mut Vec<u8>) -> Served {
+fn serve_program(filer: &Filer, view: &View, identity: Option<&AuthSys<'_>>, call: &Call<'_>, out: &mut Vec<u8>) -> Served {
     let CallHeader { xid, program, version, procedure, .. } = call.header;
     let served_version = match program {
         nfs3::PROGRAM => nfs3::VERSION,
@@ -164,10 +162,10 @@ fn serve_program(filer: &Filer, client: IpAddr, caller: Caller, call: &Call<'_>,
         return Served::Answered;
     }
     match program {
-        nfs3::PROGRAM => return serve_nfs(filer, client, caller, call, out),
+        nfs3::PROGRAM => return serve_nfs(filer, view, identity, call, out),
         mount3::PROGRAM => {
             let reply = Reply::begin(xid, out);
-            let done = handlers::mount::serve(filer, client, procedure, call.arguments, out);
+            let done = handlers::mount::serve(filer, view, procedure, call.arguments, out);
             filer.stats.count_mount(done.is_ok_and(|ok| ok));
             reply.end(done.map(|_| ()), out);
         }
@@ -180,35 +178,49 @@ fn serve_program(filer: &Filer, client: IpAddr, caller: Caller, call: &Call<'_>,
     Served::Answered
 }
 
-fn serve_nfs(filer: &Filer, client: IpAddr, caller: Caller, call: &Call<'_>, out: &mut Vec<u8>) -> Served {
+fn serve_nfs(filer: &Filer, view: &View, identity: Option<&AuthSys<'_>>, call: &Call<'_>, out: &mut Vec<u8>) -> Served {
     let xid = call.header.xid;
     let Some(procedure) = Procedure::from_number(call.header.procedure) else {
         refuse(xid, ReplyStatus::ProcedureUnavailable, out);
         return Served::Answered;
     };
-    let came = filer.medium().map(|_| Instant::now());
+    if procedure == Procedure::Null {
+        Reply::begin(xid, out).end(Ok(()), out);
+        filer.stats.count(procedure, true, 0);
+        return Served::Answered;
+    }
+    // The arguments of all others begin with the handle of what they are about.
+    let Ok(handle) = Reader::new(call.arguments).opaque(nfs_proto::limits::HANDLE_BYTES_MAX) else {
+        refuse(xid, ReplyStatus::GarbageArguments, out);
+        filer.stats.count(procedure, false, 0);
+        return Served::Answered;
+    };
+    let context = handlers::Context { may_wait: call.may_wait, ..context(filer, view, identity, procedure, handle) };
+    let export = context.export;
+    let stats = if context.verdict == Err(NfsStatus::BadHandle) { &filer.stats } else { &export.stats };
+    let came = export.medium().map(|_| Instant::now());
     let mut claim = None;
-    if is_repeatable_only_once(procedure) {
-        match filer.replies.claim(CallKey::new(client, xid, call.record)) {
+    // What is refused is not carried out, so it takes no place among the stored replies.
+    if is_repeatable_only_once(procedure) && context.verdict.is_ok() {
+        match filer.replies.claim(CallKey::new(view.peer.address, xid, call.record)) {
             Turn::First(running) => claim = Some(running),
             Turn::Repeat(reply) => {
                 out.extend_from_slice(&reply);
-                filer.stats.count(procedure, true, 0);
+                stats.count(procedure, true, 0);
                 return Served::Answered;
             }
             Turn::Drop => return Served::Answered,
         }
     }
     let reply = Reply::begin(xid, out);
-    let context = handlers::Context { filer, caller, may_wait: call.may_wait };
     let done = handlers::serve(&context, procedure, call.arguments, out);
     if done.as_ref().is_ok_and(|done| done.cold) {
         out.truncate(reply.mark);
-        filer.stats.count_cold_read();
+        stats.count_cold_read();
         return Served::Cold;
     }
     let (ok, again, bytes) = done.as_ref().map_or((false, false, 0), |done| (done.ok, done.again, done.bytes));
-    filer.stats.count(procedure, ok, bytes);
+    stats.count(procedure, ok, bytes);
     let touched = done.as_ref().ok().and_then(|done| touched(procedure, done));
     let mark = reply.mark;
     let understood = done.is_ok();
@@ -217,8 +229,35 @@ fn serve_nfs(filer: &Filer, client: IpAddr, caller: Caller, call: &Call<'_>, out
     if let (Some(running), true, false, Some(record)) = (claim, understood, again, out.get(mark..)) {
         running.done(record);
     }
-    let due = came.zip(touched).and_then(|(came, operation)| filer.due(came, operation).filter(|due| *due > came));
+    let due = came.zip(touched).and_then(|(came, operation)| export.due(came, operation).filter(|due| *due > came));
     due.map_or(Served::Answered, Served::Due)
+}
+
+/// The export a call is about, as whom it is carried out there, and whether it may be at all.
+fn context<'a>(
+    filer: &'a Filer,
+    view: &'a View,
+    identity: Option<&AuthSys<'_>>,
+    procedure: Procedure,
+    handle: &[u8],
+) -> handlers::Context<'a> {
+    let found = view.exports().of_handle(handle);
+    let index = found.unwrap_or(0);
+    let (export, verdict) = view.at(index);
+    let rights = verdict.unwrap_or_default();
+    let verdict = match (found, verdict) {
+        (None, _) => Err(NfsStatus::BadHandle),
+        (_, Err(refusal)) => Err(refusal.nfs_status()),
+        (_, Ok(Rights { read_only: true, .. })) if changes(procedure) => Err(NfsStatus::RoFs),
+        (_, Ok(_)) => Ok(()),
+    };
+    let caller = Caller::of(identity, &rights);
+    handlers::Context { filer, view, index, export, caller, verdict, read_only: rights.read_only, may_wait: true }
+}
+
+/// Calls that a read-only export refuses.
+const fn changes(procedure: Procedure) -> bool {
+    is_repeatable_only_once(procedure) || matches!(procedure, Procedure::Write | Procedure::Commit)
 }
 
 /// What an answered call asked of the medium.

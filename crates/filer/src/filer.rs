@@ -1,45 +1,40 @@
-//! The state all connections share: the volume behind one export, who may use it, what was counted and answered.
+//! The state all connections share: the exports, what was counted and answered.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::net::IpAddr;
-use std::sync::atomic::AtomicUsize;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use volume::Volume;
-use volume::medium::{Medium, Operation};
+use results::filer_stats::ProcedureStats;
 
+use crate::exports::{Exports, View};
 use crate::limits::{MOUNTS_MAX, REFUSED_UIDS_LOGGED_MAX};
+use crate::policy::Peer;
 use crate::reply_cache::ReplyCache;
 use crate::stats::Stats;
 
 /// What is served, and to whom.
 pub struct Config {
-    /// The volume.
-    pub volume: Volume,
-    /// Path of the export, `/vol`.
-    pub export: String,
-    /// Uid 0 becomes nobody.
-    pub root_squash: bool,
+    /// The exports with their rules.
+    pub exports: Exports,
     /// Uid and gid of an unprivileged filer: only this user is served. None: the process can act for everybody.
     pub only: Option<(u32, u32)>,
     /// Port that portmap answers with.
     pub port: u16,
 }
 
-/// One served volume. Shared by all connections; every field is safe for that by itself.
+/// A filer. Shared by all connections; every field is safe for that by itself.
 pub struct Filer {
-    pub(crate) volume: Volume,
-    pub(crate) export: String,
-    pub(crate) root_squash: bool,
     pub(crate) only: Option<(u32, u32)>,
     pub(crate) port: u16,
+    /// Calls that belong to no export: MOUNT, NULL, handles that nobody made.
     pub(crate) stats: Stats,
     pub(crate) replies: ReplyCache,
     /// Sizes of the buffers of all connections, in bytes.
     pub(crate) buffer_bytes: AtomicUsize,
-    medium: Option<Medium>,
-    started: Instant,
+    /// Taken when a connection begins or rules change, not by calls.
+    exports: Mutex<Arc<Exports>>,
+    generation: AtomicU64, // of `exports`
     mounts: Mutex<VecDeque<Mount>>,
     refused: Mutex<HashSet<u32>>,
 }
@@ -55,52 +50,53 @@ impl Filer {
     /// A filer that has served nothing yet.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        let Config { volume, export, root_squash, only, port } = config;
+        let Config { exports, only, port } = config;
+        let generation = AtomicU64::new(exports.generation);
         Self {
-            volume,
-            export,
-            root_squash,
             only,
             port,
             stats: Stats::default(),
             replies: ReplyCache::default(),
             buffer_bytes: AtomicUsize::new(0),
-            medium: None,
-            started: Instant::now(),
+            exports: Mutex::new(Arc::new(exports)),
+            generation,
             mounts: Mutex::default(),
             refused: Mutex::default(),
         }
     }
 
-    /// The same on a modelled medium: replies wait until it would have been done.
+    /// What is served now.
     #[must_use]
-    pub fn on_medium(self, medium: Medium) -> Self {
-        Self { medium: Some(medium), ..self }
+    pub fn exports(&self) -> Arc<Exports> {
+        Arc::clone(&self.exports.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The modelled medium, if there is one.
+    /// The exports as a client sees them now.
     #[must_use]
-    pub const fn medium(&self) -> Option<&Medium> {
-        self.medium.as_ref()
+    pub fn view(&self, peer: Peer) -> Arc<View> {
+        Arc::new(View::new(self.exports(), peer))
     }
 
-    /// When the medium will be done with an operation that came at `came`.
-    pub(crate) fn due(&self, came: Instant, operation: Operation) -> Option<Instant> {
-        let came_ns = u64::try_from(came.saturating_duration_since(self.started).as_nanos()).unwrap_or(u64::MAX / 4);
-        let took = self.medium.as_ref()?.submit(came_ns, operation).saturating_sub(came_ns);
-        Some(came + Duration::from_nanos(took))
+    /// Replaces a view whose rules are no longer those that count.
+    pub(crate) fn renew(&self, view: &mut Arc<View>) {
+        if view.exports().generation != self.generation.load(Ordering::Acquire) {
+            *view = self.view(view.peer);
+        }
     }
 
-    /// The served volume.
+    /// The counters since the start by procedure, of all exports together.
     #[must_use]
-    pub const fn volume(&self) -> &Volume {
-        &self.volume
-    }
-
-    /// The counters since the start.
-    #[must_use]
-    pub const fn stats(&self) -> &Stats {
-        &self.stats
+    pub fn procedures(&self) -> BTreeMap<String, ProcedureStats> {
+        let mut sums = self.stats.procedures();
+        for entry in self.exports().entries() {
+            for (name, more) in entry.export.stats.procedures() {
+                let sum = sums.entry(name).or_default();
+                sum.calls += more.calls;
+                sum.errors += more.errors;
+                sum.bytes += more.bytes;
+            }
+        }
+        sums
     }
 
     /// Forgets what a reboot would forget: stored replies and the list of mounts.

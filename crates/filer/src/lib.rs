@@ -1,7 +1,7 @@
-//! The filer: serves one volume over NFS version 3, MOUNT and portmap, all on one TCP port.
+//! The filer: serves volumes over NFS version 3, MOUNT and portmap, all on one TCP port.
 //!
 //! Bytes flow through three layers. [`session`] turns what was received into call records, [`dispatch`] turns one record
-//! into its reply; both know no socket. [`server`] drives them: a thread per connection, a few workers for calls that wait
+//! into its reply; both know no socket. [`exports`] says what is served and to whom. [`server`] drives them: a thread per connection, a few workers for calls that wait
 //! for the medium. [`admin`] answers questions over a local socket. Nothing a peer sends makes the filer panic or grow
 //! past the bounds of [`limits`]; a panic all the same costs its connection, not the process.
 #![deny(unsafe_code)]
@@ -11,10 +11,13 @@ pub mod admin;
 mod connection;
 mod convert;
 pub mod dispatch;
+mod export;
+pub mod exports;
 mod filer;
 mod handlers;
 mod held;
 pub mod limits;
+pub mod policy;
 mod reply_cache;
 pub mod server;
 pub mod session;
@@ -23,4 +26,5 @@ pub mod stats;
 pub mod sys;
 mod workers;
 
+pub use export::Export;
 pub use filer::{Config, Filer};

@@ -10,6 +10,9 @@ pub const CONNECTIONS_MAX: usize = 1024;
 /// Stack of a connection or worker thread, in bytes; no handler recurses or keeps large arrays.
 pub const STACK_BYTES: usize = 256 * 1024;
 
+/// Exports of a filer: a byte in a handle tells them apart, a host has fewer arrays.
+pub const EXPORTS_MAX: usize = 256;
+
 /// Receive buffer of a quiet connection, in bytes: some 400 read calls, or seven 8 KiB writes.
 pub const RECEIVE_BYTES_START: usize = 64 * 1024;
 /// Receive buffer of a connection whose socket is never empty, in bytes: one system call then brings 32 writes of 8 KiB.

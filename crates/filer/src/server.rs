@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use volume::CutReport;
 
 use crate::connection::{self, Connection, Ended};
+use crate::exports::Exports;
 use crate::filer::Filer;
 use crate::limits::{CONNECTIONS_MAX, STACK_BYTES, STOP_TIMEOUT};
 use crate::sys;
@@ -96,7 +97,10 @@ impl Server {
             }
         }
         self.drain();
-        self.filer.volume().flush_all()
+        let exports = self.filer.exports();
+        // Each is flushed, also behind one that fails.
+        let flushed: Vec<_> = exports.entries().iter().map(|entry| entry.export.volume.flush_all()).collect();
+        flushed.into_iter().collect()
     }
 
     /// Makes [`Server::run`] return.
@@ -111,10 +115,11 @@ impl Server {
     /// anything is taken back, and nobody is let in until all of it is. Clients tell by their connections that there was one.
     ///
     /// # Errors
-    /// `NotSupported` without the loss layer, `Busy` when calls do not end or another cut is under way; else what kept the
+    /// `NotSupported` when a volume has no loss layer, `Busy` when calls do not end or another cut is under way; else what kept a
     /// volume from going back.
     pub fn power_cut(&self) -> Result<CutReport, volume::Error> {
-        if !self.filer.volume().can_lose() {
+        let exports = self.filer.exports();
+        if !exports.entries().iter().all(|entry| entry.export.volume.can_lose()) {
             return Err(volume::Error::NotSupported);
         }
         let deadline = Instant::now() + STOP_TIMEOUT;
@@ -125,7 +130,7 @@ impl Server {
         connections.powerless = true;
         connections.open.values().for_each(|connection| connection.drop_now());
         let ended = self.wait_until_closed(connections, deadline).open.is_empty() && self.workers.wait_until_idle(deadline);
-        let report = if ended { self.filer.volume().power_cut() } else { Err(volume::Error::Busy) };
+        let report = if ended { cut(&exports) } else { Err(volume::Error::Busy) };
         self.filer.forget();
         self.connections().powerless = false;
         let report = report?;
@@ -212,6 +217,17 @@ impl Server {
     fn connections(&self) -> MutexGuard<'_, Connections> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Takes back what each volume did not promise.
+fn cut(exports: &Exports) -> Result<CutReport, volume::Error> {
+    let mut all = CutReport::default();
+    for entry in exports.entries() {
+        let report = entry.export.volume.power_cut()?;
+        all.undone_writes += report.undone_writes;
+        all.undone_names += report.undone_names;
+    }
+    Ok(all)
 }
 
 fn log_end(peer: SocketAddr, ended: &Ended) {

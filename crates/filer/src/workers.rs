@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::connection::{Charge, Connection};
 use crate::dispatch::{self, Served};
+use crate::exports::View;
 use crate::filer::Filer;
 use crate::held::Held;
 use crate::limits::{REPLY_BYTES_QUIET, STACK_BYTES, WORKERS_MAX};
@@ -15,6 +16,8 @@ use crate::limits::{REPLY_BYTES_QUIET, STACK_BYTES, WORKERS_MAX};
 /// A call for a worker.
 pub(crate) struct Job {
     pub(crate) connection: Arc<Connection>,
+    /// As the client stood when the call came; looked at again when it is carried out.
+    pub(crate) view: Arc<View>,
     pub(crate) record: Vec<u8>,
     pub(crate) charge: Charge,
 }
@@ -139,9 +142,10 @@ impl Shared {
     }
 
     fn run(&self, job: Job, out: &mut Vec<u8>) {
-        let Job { connection, record, charge } = job;
+        let Job { connection, mut view, record, charge } = job;
         out.clear();
-        let served = catch_unwind(AssertUnwindSafe(|| dispatch::serve(&self.filer, connection.client(), &record, out)));
+        self.filer.renew(&mut view);
+        let served = catch_unwind(AssertUnwindSafe(|| dispatch::serve(&self.filer, &view, &record, out)));
         match served {
             Ok(Served::Answered | Served::Cold) => {
                 drop(record);

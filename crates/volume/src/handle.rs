@@ -1,9 +1,12 @@
 //! File handles: what a client holds, with a MAC so that it can't be forged.
 //!
 //! ```text
-//! byte 0        1            2             3      4..12    12..20        20..20+n      last 8
-//! version (1)   kernel type  kernel len n  kind   file id  parent hint   kernel bytes  MAC
+//! byte 0        1            2                      3     4..12    12..20        20..20+n      last 8
+//! version (2)   kernel type  kind * 32 + kernel n   tag   file id  parent hint   kernel bytes  MAC
 //! ```
+//! The tag is the same in all handles of a volume and tells a server of several where to look first; it decides
+//! nothing. Handles of version 1 (kernel length n in byte 2, kind in byte 3, no tag) are still read, not made.
+//!
 //! Numbers are little endian. The MAC is SipHash-2-4 under the volume's key over all bytes before it.
 //! The parent hint (inode number of a directory the object was found in) is zero where the host opens
 //! objects by identity, so that there an object has one handle for life.
@@ -16,7 +19,11 @@ use crate::limits::{HANDLE_BYTES_MAX, HANDLE_FRAME_BYTES, KERNEL_HANDLE_BYTES_MA
 use crate::sys::KernelHandle;
 use crate::types::Kind;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+const VERSION_UNTAGGED: u8 = 1;
+/// Where the kind begins in byte 2: below it is room for a length up to 31.
+const KIND_SHIFT: u32 = 5;
+const _: () = assert!(KERNEL_HANDLE_BYTES_MAX < 1 << KIND_SHIFT && (Kind::Fifo as u8) < 8);
 const HEAD: usize = 20;
 const MAC: usize = 8;
 const _: () = assert!(HEAD + MAC == HANDLE_FRAME_BYTES);
@@ -51,17 +58,49 @@ pub(crate) struct Named {
     pub(crate) parent_hint: u64,
 }
 
-/// Key of the handle MAC.
+/// The volume's tag in a handle, as it stands there: whether the handle is genuine is another question. None in
+/// handles that have no tag.
+#[must_use]
+pub fn handle_tag(handle: &[u8]) -> Option<u8> {
+    match handle {
+        [VERSION, _, _, tag, ..] => Some(*tag),
+        _ => None,
+    }
+}
+
+/// Key of the handle MAC, and the volume's tag.
 #[derive(Clone)]
-pub(crate) struct HandleKey(SipHasher24);
+pub(crate) struct HandleKey {
+    mac: SipHasher24,
+    tag: u8,
+}
 
 impl HandleKey {
     pub(crate) fn new(key: &[u8; 16]) -> Self {
-        Self(SipHasher24::new_with_key(key))
+        Self { mac: SipHasher24::new_with_key(key), tag: keyed_hash(key, &[b"tag"]) as u8 }
     }
 
     fn mac(&self, bytes: &[u8]) -> u64 {
-        self.0.hash(bytes)
+        self.mac.hash(bytes)
+    }
+
+    /// What all handles made with this key carry.
+    pub(crate) const fn tag(&self) -> u8 {
+        self.tag
+    }
+
+    /// The signed part of a handle; `None` when its length or its MAC is wrong.
+    fn signed<'a>(&self, handle: &'a [u8]) -> Option<&'a [u8]> {
+        if handle.len() > HANDLE_BYTES_MAX || handle.len() < HEAD + MAC {
+            return None;
+        }
+        let (body, mac) = handle.split_at(handle.len() - MAC);
+        (self.mac(body) == u64::from_le_bytes(mac.try_into().ok()?)).then_some(body)
+    }
+
+    /// Whether the handle was made with this key.
+    pub(crate) fn made(&self, handle: &[u8]) -> bool {
+        self.signed(handle).is_some()
     }
 
     pub(crate) fn encode(&self, named: &Named) -> Handle {
@@ -69,8 +108,8 @@ impl HandleKey {
         let mut bytes = [0; HANDLE_BYTES_MAX];
         bytes[0] = VERSION;
         bytes[1] = named.identity.kind;
-        bytes[2] = named.identity.len;
-        bytes[3] = named.kind as u8;
+        bytes[2] = ((named.kind as u8) << KIND_SHIFT) | named.identity.len;
+        bytes[3] = self.tag;
         bytes[4..12].copy_from_slice(&named.fileid.to_le_bytes());
         bytes[12..20].copy_from_slice(&named.parent_hint.to_le_bytes());
         bytes[HEAD..HEAD + len].copy_from_slice(&named.identity.bytes[..len]);
@@ -81,22 +120,21 @@ impl HandleKey {
 
     /// Reads a handle; `None` when its form or its MAC is wrong.
     pub(crate) fn decode(&self, bytes: &[u8]) -> Option<Named> {
-        if bytes.len() > HANDLE_BYTES_MAX || bytes.len() < HEAD + MAC {
-            return None;
-        }
-        let (body, mac) = bytes.split_at(bytes.len() - MAC);
-        if self.mac(body) != u64::from_le_bytes(mac.try_into().ok()?) {
-            return None;
-        }
+        let body = self.signed(bytes)?;
         let kernel = body.get(HEAD..)?;
-        if body[0] != VERSION || usize::from(body[2]) != kernel.len() || kernel.len() > KERNEL_HANDLE_BYTES_MAX {
+        let (kind, length) = match body[0] {
+            VERSION => (body[2] >> KIND_SHIFT, body[2] & ((1 << KIND_SHIFT) - 1)),
+            VERSION_UNTAGGED => (body[3], body[2]),
+            _ => return None,
+        };
+        if usize::from(length) != kernel.len() || kernel.len() > KERNEL_HANDLE_BYTES_MAX {
             return None;
         }
-        let mut identity = KernelHandle { kind: body[1], len: body[2], bytes: [0; KERNEL_HANDLE_BYTES_MAX] };
+        let mut identity = KernelHandle { kind: body[1], len: length, bytes: [0; KERNEL_HANDLE_BYTES_MAX] };
         identity.bytes[..kernel.len()].copy_from_slice(kernel);
         Some(Named {
             identity,
-            kind: Kind::of_number(body[3])?,
+            kind: Kind::of_number(kind)?,
             fileid: u64::from_le_bytes(body[4..12].try_into().ok()?),
             parent_hint: u64::from_le_bytes(body[12..20].try_into().ok()?),
         })
@@ -127,6 +165,36 @@ mod tests {
     fn handle_round_trips() {
         let key = HandleKey::new(&[3; 16]);
         assert_eq!(key.decode(key.encode(&named()).as_bytes()), Some(named()));
+    }
+
+    /// As version 1 wrote it.
+    fn untagged(key: &HandleKey, named: &Named) -> Vec<u8> {
+        let kernel = &named.identity.bytes[..usize::from(named.identity.len)];
+        let head = [VERSION_UNTAGGED, named.identity.kind, named.identity.len, named.kind as u8];
+        let mut bytes = [&head[..], &named.fileid.to_le_bytes(), &named.parent_hint.to_le_bytes(), kernel].concat();
+        bytes.extend_from_slice(&key.mac(&bytes).to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn a_handle_of_version_1_is_still_read() {
+        let key = HandleKey::new(&[3; 16]);
+        let old = untagged(&key, &named());
+        assert_eq!(key.decode(&old), Some(named()));
+        assert_eq!(handle_tag(&old), None);
+        assert!(key.made(&old) && !HandleKey::new(&[4; 16]).made(&old));
+    }
+
+    #[test]
+    fn all_handles_of_a_volume_carry_its_tag() {
+        let (one, other) = (HandleKey::new(&[3; 16]), HandleKey::new(&[4; 16]));
+        assert_ne!(one.tag(), other.tag(), "these two keys differ in it");
+        for kind in [Kind::File, Kind::Directory, Kind::Fifo] {
+            let handle = one.encode(&Named { kind, ..named() });
+            assert_eq!(handle_tag(handle.as_bytes()), Some(one.tag()));
+            assert_eq!(one.decode(handle.as_bytes()), Some(Named { kind, ..named() }));
+        }
+        assert_eq!(handle_tag(&[]), None);
     }
 
     #[test]

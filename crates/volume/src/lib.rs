@@ -34,7 +34,7 @@ mod types;
 mod volume;
 
 pub use error::{Error, OpenError};
-pub use handle::Handle;
+pub use handle::{Handle, handle_tag};
 pub use loss::copy::{CopyError, CopyReport};
 pub use node::Node;
 pub use types::{Attr, CreateHow, CutReport, DirEntry, FsStat, Kind, NodeKind, Owner, SetAttr, SetTime, Stability, Time};

@@ -154,6 +154,16 @@ impl Volume {
         self.0.recall(&named)
     }
 
+    /// The byte that all handles of this volume carry (see [`crate::handle_tag`]). Other volumes may have the same.
+    pub fn tag(&self) -> u8 {
+        self.0.handle_key.tag()
+    }
+
+    /// Whether this volume made the handle; what it names may be gone.
+    pub fn made(&self, handle: &[u8]) -> bool {
+        self.0.handle_key.made(handle)
+    }
+
     /// The write verifier (RFC 1813 3.3.7): changes exactly when unstable data may have been lost.
     ///
     /// A server reads it *before* an unstable write and *after* a commit: a loss in between then shows as

@@ -1,7 +1,8 @@
 //! GETATTR, SETATTR, ACCESS (RFC 1813 3.3.1, 3.3.2, 3.3.4).
 
 use nfs_proto::nfs3::{
-    AccessArgs, AccessOk, AccessResult, GetAttrOk, GetAttrResult, NfsStatus, ObjectArgs, SetAttrArgs, WccData, WccResult,
+    ACCESS_DELETE, ACCESS_EXTEND, ACCESS_MODIFY, AccessArgs, AccessOk, AccessResult, GetAttrOk, GetAttrResult, NfsStatus,
+    ObjectArgs, SetAttrArgs, WccData, WccResult,
 };
 use volume::{Kind, Node};
 
@@ -45,7 +46,7 @@ fn set(context: &Context<'_>, node: &Node, args: &SetAttrArgs) -> Result<WccData
     if effective.size.is_some() && effective.mode.is_none() {
         effective.mode = context.caller.mode_after_write(&attr);
     }
-    let after = context.filer.volume.set_attr(node, &effective, args.guard.map(convert::time)).map_err(status)?;
+    let after = context.export.volume.set_attr(node, &effective, args.guard.map(convert::time)).map_err(status)?;
     Ok(WccData { before: None, after: Some(convert::fattr(&after)) })
 }
 
@@ -55,6 +56,9 @@ pub(super) fn access(context: &Context<'_>, args: &AccessArgs) -> AccessResult {
         Err(status) => return refused(status, None),
     };
     // Who is not served at all is told so here: no right, rather than an error that a mount stumbles over.
-    let access = if context.admitted().is_ok() { context.caller.granted(&attr, args.access) } else { 0 };
+    let mut access = if context.admitted().is_ok() { context.caller.granted(&attr, args.access) } else { 0 };
+    if context.read_only {
+        access &= !(ACCESS_MODIFY | ACCESS_EXTEND | ACCESS_DELETE);
+    }
     Ok(AccessOk { attributes: Some(convert::fattr(&attr)), access })
 }

@@ -16,7 +16,7 @@ const SET_GID: u32 = 0o2000;
 
 pub(super) fn create(context: &Context<'_>, args: &CreateArgs<'_>) -> CreateResult {
     let name = args.place.name.0;
-    let volume = &context.filer.volume;
+    let volume = &context.export.volume;
     in_directory(context, &args.place, |dir, dir_attr| {
         let may_add = || if context.caller.may_add(dir_attr) { Ok(()) } else { Err(NfsStatus::Acces) };
         let how = match &args.how {
@@ -55,7 +55,7 @@ pub(super) fn mkdir(context: &Context<'_>, args: &MkDirArgs<'_>) -> CreateResult
         if dir_attr.mode & SET_GID != 0 {
             set.mode = Some(set.mode.unwrap_or(0o755) | SET_GID);
         }
-        context.filer.volume.mkdir(dir, args.place.name.0, &set, owner(context, dir_attr)).map_err(status)
+        context.export.volume.mkdir(dir, args.place.name.0, &set, owner(context, dir_attr)).map_err(status)
     })
 }
 
@@ -64,7 +64,7 @@ pub(super) fn symlink(context: &Context<'_>, args: &SymLinkArgs<'_>) -> CreateRe
         let set = addable(context, dir_attr, &args.attributes)?;
         // The host gives every link the same mode and no size of its own.
         let set = SetAttr { mode: None, size: None, ..set };
-        context.filer.volume.symlink(dir, args.place.name.0, args.target.0, &set, owner(context, dir_attr)).map_err(status)
+        context.export.volume.symlink(dir, args.place.name.0, args.target.0, &set, owner(context, dir_attr)).map_err(status)
     })
 }
 
@@ -87,7 +87,7 @@ pub(super) fn mknod(context: &Context<'_>, args: &MkNodArgs<'_>) -> CreateResult
         if matches!(kind, NodeKind::Block | NodeKind::Character) && context.caller.uid != 0 {
             return Err(NfsStatus::Perm);
         }
-        context.filer.volume.mknod(dir, args.place.name.0, kind, rdev, &set, owner(context, dir_attr)).map_err(status)
+        context.export.volume.mknod(dir, args.place.name.0, kind, rdev, &set, owner(context, dir_attr)).map_err(status)
     })
 }
 

@@ -31,7 +31,7 @@ pub(super) fn read(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Re
     out.resize(payload + wanted, 0);
     let result = {
         let buffer = out.get_mut(payload..).unwrap_or_default();
-        let volume = &context.filer.volume;
+        let volume = &context.export.volume;
         if context.may_wait {
             volume.read_with_attr(&node, args.offset, buffer)
         } else {
@@ -118,7 +118,7 @@ fn write_data(context: &Context<'_>, args: &WriteArgs<'_>, data: &[u8]) -> Write
         Ok(node) => node,
         Err(status) => return refused(status, WccData::default()),
     };
-    let volume = &context.filer.volume;
+    let volume = &context.export.volume;
     // Taken before the write: if unstable data is lost between the two, the client sees an old verifier and resends.
     let verifier = WriteVerifier(volume.verifier());
     let written = (|| {
@@ -172,12 +172,12 @@ fn commit(context: &Context<'_>, args: &CommitArgs) -> CommitResult {
         if !context.caller.may_write(&attr) {
             return Err(NfsStatus::Acces);
         }
-        context.filer.volume.commit(&node).map_err(status)
+        context.export.volume.commit(&node).map_err(status)
     })();
     let wcc = context.wcc(&node);
     match committed {
         // Taken after the flush: if data was lost before it, the client sees the new verifier and resends.
-        Ok(()) => Ok(CommitOk { wcc, verifier: WriteVerifier(context.filer.volume.verifier()) }),
+        Ok(()) => Ok(CommitOk { wcc, verifier: WriteVerifier(context.export.volume.verifier()) }),
         Err(status) => refused(status, wcc),
     }
 }

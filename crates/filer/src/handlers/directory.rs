@@ -36,7 +36,7 @@ pub(super) fn read_dir(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) -
     let start = out.len();
     let result_start = begin(&attr, out);
     let mut entries = EntriesWriter::new(result_start, args.count.min(LISTING_BYTES_MAX), u32::MAX);
-    let listed = context.filer.volume.read_dir(&dir, args.cookie, &mut |entry| {
+    let listed = context.export.volume.read_dir(&dir, args.cookie, &mut |entry| {
         let name = entry.name;
         entries.push(&Entry { fileid: entry.fileid, name: Name(name), cookie: entry.cookie }, name, out)
     });
@@ -60,7 +60,7 @@ pub(super) fn read_dir_plus(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u
     let mut names = Vec::new();
     let mut listing: Vec<Listed> = Vec::new();
     let mut estimate = 0;
-    let listed = context.filer.volume.read_dir(&dir, args.cookie, &mut |entry| {
+    let listed = context.export.volume.read_dir(&dir, args.cookie, &mut |entry| {
         let name = names.len()..names.len() + entry.name.len();
         estimate += PLUS_BYTES_USUAL + entry.name.len().next_multiple_of(4);
         if estimate > bytes_max as usize && !listing.is_empty() {
@@ -90,7 +90,7 @@ pub(super) fn read_dir_plus(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u
 
 /// Attributes and handle of an entry, where they can be had: they are optional.
 fn look(context: &Context<'_>, dir: &Node, name: &[u8]) -> (PostOpAttr, Option<FileHandle>) {
-    match context.filer.volume.lookup(dir, name) {
+    match context.export.volume.lookup(dir, name) {
         Ok((node, attr)) => (Some(convert::fattr(&attr)), context.handle(&node)),
         Err(_) => (None, None),
     }

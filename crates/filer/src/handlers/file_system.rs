@@ -17,7 +17,7 @@ pub(super) fn fs_stat(context: &Context<'_>, args: &ObjectArgs) -> FsStatResult 
         Err(status) => return refused(status, None),
     };
     let attributes = context.post(&node);
-    match context.filer.volume.fs_stat() {
+    match context.export.volume.fs_stat() {
         Ok(room) => Ok(FsStatOk {
             attributes,
             total_bytes: room.total_bytes,
@@ -58,7 +58,7 @@ pub(super) fn path_conf(context: &Context<'_>, args: &ObjectArgs) -> PathConfRes
         Err(status) => return refused(status, None),
     };
     let attributes = context.post(&node);
-    match context.filer.volume.fs_stat() {
+    match context.export.volume.fs_stat() {
         Ok(room) => Ok(PathConfOk {
             attributes,
             link_max: room.links_max,

@@ -21,14 +21,24 @@ use volume::{Attr, Error, Node};
 
 use crate::access::Caller;
 use crate::convert;
+use crate::export::Export;
+use crate::exports::View;
 use crate::filer::Filer;
 
 /// What one call needs beside its arguments.
 pub(crate) struct Context<'a> {
     pub(crate) filer: &'a Filer,
+    pub(crate) view: &'a View,
+    /// Place of the export in the table.
+    pub(crate) index: usize,
+    /// The export whose volume made the handle of the call.
+    pub(crate) export: &'a Export,
     pub(crate) caller: Caller,
     /// Whether the call may wait for the store here; if not, a READ that would have to is left to somebody else.
     pub(crate) may_wait: bool,
+    /// Whether the rules of the export let the call be carried out; if not, the status of its reply.
+    pub(crate) verdict: Result<(), NfsStatus>,
+    pub(crate) read_only: bool,
 }
 
 /// How an answered call ended.
@@ -130,10 +140,19 @@ impl Context<'_> {
         self.any_node(handle)
     }
 
-    /// The object of a handle, for any caller: what is told of it is no secret (RFC 1813 3.3.1, 3.3.18 to 3.3.20), and
+    /// The object of the second handle of a call, which has to be of the same export.
+    fn second_node(&self, handle: &FileHandle) -> Result<Node, NfsStatus> {
+        match self.view.exports().of_handle(handle.as_bytes()) {
+            Some(index) if index != self.index => Err(NfsStatus::XDev),
+            _ => self.node(handle),
+        }
+    }
+
+    /// The object of a handle, for any caller that the rules let in: what is told of it is no secret (RFC 1813 3.3.1, 3.3.18 to 3.3.20), and
     /// a client's mount asks for it as root.
     fn any_node(&self, handle: &FileHandle) -> Result<Node, NfsStatus> {
-        self.filer.volume.resolve(handle.as_bytes()).map_err(status)
+        self.verdict?;
+        self.export.volume.resolve(handle.as_bytes()).map_err(status)
     }
 
     /// An unprivileged filer acts with its own rights: for others it could neither create nor refuse rightly.
@@ -148,12 +167,12 @@ impl Context<'_> {
     }
 
     fn attr(&self, node: &Node) -> Result<Attr, NfsStatus> {
-        self.filer.volume.attr(node).map_err(status)
+        self.export.volume.attr(node).map_err(status)
     }
 
     /// Attributes after the operation, if they can be had.
     fn post(&self, node: &Node) -> PostOpAttr {
-        self.filer.volume.attr(node).ok().map(|attr| convert::fattr(&attr))
+        self.export.volume.attr(node).ok().map(|attr| convert::fattr(&attr))
     }
 
     /// The same as `wcc_data`. Attributes from before are never sent: none are taken under the lock of the change.
@@ -163,12 +182,12 @@ impl Context<'_> {
 
     /// What a call on a file asks of the modelled medium, if there is one.
     fn touch(&self, kind: Kind, file: &FileHandle, offset: u64, bytes: u64) -> Option<Operation> {
-        self.filer.medium()?;
-        let node = self.filer.volume.resolve(file.as_bytes()).ok()?;
+        self.export.medium()?;
+        let node = self.export.volume.resolve(file.as_bytes()).ok()?;
         Some(Operation { kind, file: node.fileid(), offset, bytes })
     }
 
     fn handle(&self, node: &Node) -> Option<FileHandle> {
-        convert::handle(&self.filer.volume.handle(node))
+        convert::handle(&self.export.volume.handle(node))
     }
 }

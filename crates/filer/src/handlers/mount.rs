@@ -1,7 +1,5 @@
 //! MOUNT version 3 (RFC 1813 appendix I), on the same port.
 
-use std::net::IpAddr;
-
 use nfs_proto::mount3::{self, DirPath, Flavors, HostName, MountArgs, MountOk, MountResult, MountStatus, Procedure};
 use nfs_proto::rpc::{AUTH_SYS, ReplyStatus};
 use nfs_proto::xdr::{Writer, encode_to};
@@ -9,19 +7,22 @@ use volume::Kind;
 
 use super::arguments;
 use crate::convert;
+use crate::exports::{Entry, View};
 use crate::filer::{Filer, Mount};
 use crate::limits::MOUNT_DEPTH_MAX;
+use crate::policy::Refusal;
 
 /// Serves one call; whether it was granted.
 ///
 /// # Errors
 /// The status of the reply when there is no such procedure or its arguments could not be read.
-pub(crate) fn serve(filer: &Filer, client: IpAddr, procedure: u32, bytes: &[u8], out: &mut Vec<u8>) -> Result<bool, ReplyStatus> {
+pub(crate) fn serve(filer: &Filer, view: &View, procedure: u32, bytes: &[u8], out: &mut Vec<u8>) -> Result<bool, ReplyStatus> {
+    let client = view.peer.address;
     match Procedure::from_number(procedure).ok_or(ReplyStatus::ProcedureUnavailable)? {
         Procedure::Null => {}
         Procedure::Mnt => {
             let args: MountArgs<'_> = arguments(bytes)?;
-            let result = mount(filer, args.path.0);
+            let result = mount(view, args.path.0);
             if let Err(status) = &result {
                 let path = String::from_utf8_lossy(args.path.0);
                 tracing::info!(%client, %path, ?status, "mount refused");
@@ -44,22 +45,28 @@ pub(crate) fn serve(filer: &Filer, client: IpAddr, procedure: u32, bytes: &[u8],
         }
         Procedure::UmntAll => filer.mounts().retain(|mount| mount.client != client),
         Procedure::Export => {
-            mount3::encode_exports(&[(DirPath(filer.export.as_bytes()), Vec::new())], &mut Writer::new(out));
+            let exports: Vec<_> = view.exports().entries().iter().map(listed).collect();
+            mount3::encode_exports(&exports, &mut Writer::new(out));
         }
     }
     Ok(true)
 }
 
-/// The handle of the export, or of a directory below it. Symbolic links are not followed: their targets are the client's.
-fn mount(filer: &Filer, path: &[u8]) -> MountResult {
-    let names =
-        |path: &[u8]| path.split(|&byte| byte == b'/').filter(|name| !name.is_empty()).map(<[u8]>::to_vec).collect::<Vec<_>>();
-    let (wanted, export) = (names(path), names(filer.export.as_bytes()));
-    let Some(below) = wanted.strip_prefix(export.as_slice()) else { return Err(MountStatus::NoEnt) };
+/// A line of EXPORT: the path, and the clients as the rules name them.
+fn listed(entry: &Entry) -> mount3::Export<'_> {
+    let groups = entry.policy.written().map(|client| HostName(client.as_bytes())).collect();
+    (DirPath(entry.export.path().as_bytes()), groups)
+}
+
+/// The handle of an export, or of a directory below it. Symbolic links are not followed: their targets are the client's.
+fn mount(view: &View, path: &[u8]) -> MountResult {
+    let (index, below) = view.exports().of_path(path).ok_or(MountStatus::NoEnt)?;
+    let (export, verdict) = view.at(index);
+    verdict.map_err(Refusal::mount_status)?;
     if below.len() > MOUNT_DEPTH_MAX {
         return Err(MountStatus::NameTooLong);
     }
-    let volume = &filer.volume;
+    let volume = &export.volume;
     let mut node = volume.root();
     for name in below {
         if name == b".." {

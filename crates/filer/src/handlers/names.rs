@@ -24,7 +24,7 @@ pub(super) fn lookup(context: &Context<'_>, args: &DirOpArgs<'_>) -> LookupResul
         if !context.caller.may_search(&attr) {
             return Err(NfsStatus::Acces);
         }
-        let (node, attr) = context.filer.volume.lookup(&dir, args.name.0).map_err(|error| match error {
+        let (node, attr) = context.export.volume.lookup(&dir, args.name.0).map_err(|error| match error {
             // LOOKUP has no word for another device (RFC 1813 3.3.3); what is mounted inside is not exported.
             Error::CrossDevice => NfsStatus::Acces,
             other => status(other),
@@ -47,7 +47,7 @@ pub(super) fn read_link(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) 
         Err(status) => return Ok(fail(status, &PostOpAttr::None, out)),
     };
     let attributes = context.post(&node);
-    match context.filer.volume.read_link(&node) {
+    match context.export.volume.read_link(&node) {
         Ok(target) => {
             let ok = ReadLinkOk { attributes, target: Path(&target) };
             encode_to(&Outcome::<_, PostOpAttr>::Ok(ok), out);
@@ -64,7 +64,7 @@ pub(super) fn remove(context: &Context<'_>, args: &DirOpArgs<'_>, directory: boo
         Err(status) => return refused(status, WccData::default()),
     };
     let name = args.name.0;
-    let volume = &context.filer.volume;
+    let volume = &context.export.volume;
     let removed = (|| {
         if directory && name == b"." {
             return Err(NfsStatus::Inval);
@@ -90,7 +90,7 @@ fn may_remove(context: &Context<'_>, dir: &Node, name: &[u8]) -> Result<(Node, v
     if !context.caller.may_search(&dir_attr) {
         return Err(NfsStatus::Acces);
     }
-    let (victim, attr) = context.filer.volume.lookup(dir, name).map_err(status)?;
+    let (victim, attr) = context.export.volume.lookup(dir, name).map_err(status)?;
     if !context.caller.may_remove(&dir_attr, &attr) {
         return Err(NfsStatus::Acces);
     }
@@ -99,12 +99,12 @@ fn may_remove(context: &Context<'_>, dir: &Node, name: &[u8]) -> Result<(Node, v
 
 /// **Durability**: the new name, and only it, survives when this returns.
 pub(super) fn rename(context: &Context<'_>, args: &RenameArgs<'_>) -> RenameResult {
-    let (from_dir, to_dir) = match (context.node(&args.from.dir), context.node(&args.to.dir)) {
+    let (from_dir, to_dir) = match (context.node(&args.from.dir), context.second_node(&args.to.dir)) {
         (Ok(from_dir), Ok(to_dir)) => (from_dir, to_dir),
         (Err(status), _) | (_, Err(status)) => return refused(status, RenameWcc::default()),
     };
     let (from, to) = (args.from.name.0, args.to.name.0);
-    let volume = &context.filer.volume;
+    let volume = &context.export.volume;
     let renamed = (|| {
         if [from, to].iter().any(|name| [&b"."[..], b".."].contains(name)) {
             return Err(NfsStatus::Inval);
@@ -132,7 +132,7 @@ pub(super) fn rename(context: &Context<'_>, args: &RenameArgs<'_>) -> RenameResu
 
 /// **Durability**: the further name is durable when this returns.
 pub(super) fn link(context: &Context<'_>, args: &LinkArgs<'_>) -> LinkResult {
-    let (node, dir) = match (context.node(&args.file), context.node(&args.link.dir)) {
+    let (node, dir) = match (context.node(&args.file), context.second_node(&args.link.dir)) {
         (Ok(node), Ok(dir)) => (node, dir),
         (Err(status), _) | (_, Err(status)) => return refused(status, LinkWcc::default()),
     };
@@ -144,7 +144,7 @@ pub(super) fn link(context: &Context<'_>, args: &LinkArgs<'_>) -> LinkResult {
         if !context.caller.may_add(&dir_attr) {
             return Err(NfsStatus::Acces);
         }
-        context.filer.volume.link(&node, &dir, args.link.name.0).map_err(status)
+        context.export.volume.link(&node, &dir, args.link.name.0).map_err(status)
     })();
     let wcc = LinkWcc { attributes: context.post(&node), link_dir: context.wcc(&dir) };
     match linked {

@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use filer::admin::AdminSocket;
+use filer::exports::Exports;
+use filer::policy::{Policy, Rights, Squash};
 use filer::server::Server;
-use filer::{Filer, sys};
+use filer::{Export, Filer, sys};
 use volume::medium::{Medium, Profile};
 use volume::{LossConfig, OpenError, Volume};
 
@@ -107,21 +109,15 @@ fn start(args: &Args) -> anyhow::Result<(Arc<Server>, AdminSocket)> {
     let address = listener.local_addr().context("cannot learn the address listened on")?;
     let admin_path = args.admin.clone().unwrap_or_else(|| state_dir.join("admin.sock"));
     let admin = AdminSocket::bind(&admin_path).map_err(|error| cannot_bind_admin(&admin_path, &error))?;
-    let filer = Filer::new(filer::Config {
-        volume,
-        export: EXPORT.into(),
-        root_squash: !args.no_root_squash,
-        only: (uid != 0).then_some((uid, gid)),
-        port: address.port(),
-    });
-    let filer = match medium {
+    let export = Export::new(EXPORT.trim_start_matches('/'), EXPORT, volume);
+    let export = match medium {
         Some(medium) => {
             tracing::info!(medium = %medium.profile(), "answers wait for a modelled medium");
-            filer.on_medium(medium)
+            export.on_medium(medium)
         }
-        None => filer,
+        None => export,
     };
-    let verifier = format_args!("{:016x}", u64::from_be_bytes(filer.volume().verifier())).to_string();
+    let verifier = format_args!("{:016x}", u64::from_be_bytes(export.volume().verifier())).to_string();
     tracing::info!(dir = %dir.display(), %address, state = %state_dir.display(), %verifier, "serving {EXPORT}");
     if uid != 0 {
         tracing::info!(uid, "not root: requests of this uid only");
@@ -129,6 +125,10 @@ fn start(args: &Args) -> anyhow::Result<(Arc<Server>, AdminSocket)> {
     if args.loss_layer {
         tracing::warn!(seed = args.loss_seed, "loss layer on: for tests, not for service");
     }
+    let squash = if args.no_root_squash { Squash::None } else { Squash::Root };
+    let policy = Policy::open(Rights { squash, ..Rights::default() });
+    let only = (uid != 0).then_some((uid, gid));
+    let filer = Filer::new(filer::Config { exports: Exports::one(export, policy), only, port: address.port() });
     let server = Server::new(filer, listener);
     say_ready(args, address, &dir, &admin_path)?;
     Ok((server, admin))

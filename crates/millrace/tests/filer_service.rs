@@ -89,6 +89,8 @@ fn no_answer_from_after_a_power_cut_comes_by_a_connection_from_before() {
         let readers: Vec<_> = (0..6)
             .map(|_| {
                 let mut wire = Wire::connect(filer.port);
+                // The kernel connects before the filer accepts: only an answer shows that this one is from before the cut.
+                assert_eq!(read(&mut wire, file, 0, 1), [round]);
                 std::thread::spawn(move || {
                     let args = ReadArgs { file, offset: 0, count: 16 };
                     loop {

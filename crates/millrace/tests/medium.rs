@@ -172,7 +172,8 @@ fn hundreds_wait_on_one_connection_at_little_cost() {
     let most = f64::from(DEPTH) / 0.250;
     println!("depth {DEPTH} at 250 ms: {iops:.0} of {most:.0} IOPS, p50 {} us", printed["p50_us"]);
     assert!(iops <= most * 1.01, "{iops} reads a second are more than {DEPTH} at once can be");
-    assert!(iops >= most * 0.5, "{iops} reads a second: they did not wait side by side");
+    // One after the other they would be 1/200 of it. How near they come to all of it is the host's affair: bench/medium.py.
+    assert!(iops >= most * 0.1, "{iops} reads a second: they did not wait side by side");
     assert!(printed["p50_us"].as_f64().unwrap() >= 249_000.0);
     let (cpu_ms, threads) = cpu_of_threads(filer.pid(), "medium");
     let replies = filer.calls("READ") as f64;

@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 
 use filer::dispatch::{Call, Served, serve_call};
 use filer::exports::{Exports, View};
-use filer::policy::{Peer, Policy, Rights};
+use filer::policy::{Door, Peer, Policy, Rights};
 use filer::session::Session;
 use filer::{Config, Export, Filer};
 use libfuzzer_sys::fuzz_target;
@@ -58,7 +58,7 @@ impl Stage {
         let volume = Volume::open(volume::Config { dir: export.clone(), state_dir: state, loss: None }).expect("open the volume");
         let exports = Exports::one(Export::new("vol", "/vol", volume.clone()), Policy::open(Rights::default()));
         let filer = Filer::new(Config { exports, only: None, port: 2049 });
-        let view = filer.view(Peer::at(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 700)));
+        let view = filer.view(Peer::at(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 700), Door::Nfs));
         Self { export, volume, filer, view }
     }
 

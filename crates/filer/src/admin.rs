@@ -14,6 +14,7 @@ use volume::Error;
 
 use crate::limits::{ADMIN_CLIENTS_MAX, ADMIN_LINE_BYTES_MAX, STACK_BYTES};
 use crate::server::Server;
+use crate::setup::Reloaded;
 
 /// The bound socket; its file is removed when this is dropped.
 #[derive(Debug)]
@@ -150,8 +151,17 @@ fn answer(line: &[u8], server: &Server) -> (Value, bool) {
             Err(Error::NotSupported) => failed("cut the power: start the filer with --loss-layer first".into()),
             Err(error) => failed(format!("cut the power: {error}")),
         },
+        "reload" => match server.reload() {
+            Some(Ok(done)) => {
+                let Reloaded { added, removed, changed, at_next_start } = done;
+                let (ok, names) = (true, json!({"added": added, "removed": removed, "changed": changed}));
+                (json!({"ok": ok, "volumes": names, "at_next_start": at_next_start}), false)
+            }
+            Some(Err(error)) => failed(error.to_string()),
+            None => failed("reload: the filer was started without --config FILE".into()),
+        },
         "shutdown" => (json!({"ok": true}), true),
-        other => failed(format!("unknown op {other:?}: known are stats, power-cut, shutdown")),
+        other => failed(format!("unknown op {other:?}: known are stats, reload, power-cut, shutdown")),
     }
 }
 

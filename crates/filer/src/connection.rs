@@ -14,7 +14,7 @@ use crate::limits::{
     BUFFER_BYTES_KEPT, BUFFER_IDLE, KEEPALIVE_IDLE, LONE_TURNS, REPLY_BYTES_GATHERED, REPLY_BYTES_QUIET, SEND_TIMEOUT,
     SLOW_BYTES_MAX, SLOW_BYTES_PER_CONNECTION_MAX, SLOW_CALLS_PER_CONNECTION_MAX, SMALL_TURNS,
 };
-use crate::policy::Peer;
+use crate::policy::{Door, Peer};
 use crate::session::Session;
 use crate::sys;
 use crate::workers::{Job, Workers};
@@ -22,6 +22,7 @@ use crate::workers::{Job, Workers};
 /// What the thread of a connection and the workers share.
 pub(crate) struct Connection {
     pub(crate) peer: SocketAddr,
+    door: Door,
     stream: TcpStream,
     outbox: Mutex<Outbox>,
     sent: Condvar,
@@ -70,12 +71,12 @@ impl Connection {
     ///
     /// # Errors
     /// The socket's, when the peer is gone already.
-    pub(crate) fn new(stream: TcpStream, peer: SocketAddr) -> io::Result<Self> {
+    pub(crate) fn new(stream: TcpStream, peer: SocketAddr, door: Door) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(SEND_TIMEOUT))?;
         sys::keep_alive(&stream, KEEPALIVE_IDLE)?;
         let (slow_calls, slow_bytes) = Default::default();
-        Ok(Self { peer, stream, outbox: Mutex::default(), sent: Condvar::new(), slow_calls, slow_bytes })
+        Ok(Self { peer, door, stream, outbox: Mutex::default(), sent: Condvar::new(), slow_calls, slow_bytes })
     }
 
     /// Ends it now, replies under way included.
@@ -238,7 +239,7 @@ pub(crate) fn run(connection: &Arc<Connection>, filer: &Arc<Filer>, workers: &Wo
 }
 
 fn drive(connection: &Arc<Connection>, filer: &Arc<Filer>, workers: &Workers) -> Result<(), Ended> {
-    let mut view = filer.view(Peer::at(connection.peer));
+    let mut view = filer.view(Peer::at(connection.peer, connection.door));
     let mut buffers = Buffers { filer, session: Session::default(), out: Vec::new(), small_turns: 0, counted: 0 };
     let mut lone_turns = 0;
     loop {

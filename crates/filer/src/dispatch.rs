@@ -16,7 +16,7 @@ use crate::exports::View;
 use crate::filer::Filer;
 use crate::handlers;
 use crate::limits::TRANSFER_MAX;
-use crate::policy::Rights;
+use crate::policy::{Door, Rights};
 use crate::reply_cache::{CallKey, Turn};
 
 /// What the driver has to do after a call.
@@ -149,8 +149,8 @@ fn identity<'a>(credential: &OpaqueAuth<'a>) -> Result<Option<AuthSys<'a>>, Auth
 fn serve_program(filer: &Filer, view: &View, identity: Option<&AuthSys<'_>>, call: &Call<'_>, out: &mut Vec<u8>) -> Served {
     let CallHeader { xid, program, version, procedure, .. } = call.header;
     let served_version = match program {
-        nfs3::PROGRAM => nfs3::VERSION,
-        mount3::PROGRAM => mount3::VERSION,
+        nfs3::PROGRAM if view.peer.door == Door::Nfs => nfs3::VERSION,
+        mount3::PROGRAM if view.peer.door == Door::Nfs => mount3::VERSION,
         portmap2::PROGRAM => portmap2::VERSION,
         _ => {
             refuse(xid, ReplyStatus::ProgramUnavailable, out);

@@ -71,6 +71,15 @@ impl Filer {
         Arc::clone(&self.exports.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Serves by another table from now on: connections judge their clients anew with their next call.
+    pub(crate) fn replace_exports(&self, mut exports: Exports) {
+        let mut current = self.exports.lock().unwrap_or_else(PoisonError::into_inner);
+        exports.generation = current.generation + 1;
+        let generation = exports.generation;
+        *current = Arc::new(exports);
+        self.generation.store(generation, Ordering::Release);
+    }
+
     /// The exports as a client sees them now.
     #[must_use]
     pub fn view(&self, peer: Peer) -> Arc<View> {

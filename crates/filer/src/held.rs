@@ -201,7 +201,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (stream, address) = listener.accept().unwrap();
-        (Arc::new(Connection::new(stream, address).unwrap()), peer)
+        (Arc::new(Connection::new(stream, address, crate::policy::Door::Nfs).unwrap()), peer)
     }
 
     #[test]

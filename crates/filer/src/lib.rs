@@ -8,6 +8,7 @@
 
 pub mod access;
 pub mod admin;
+pub mod config;
 mod connection;
 mod convert;
 pub mod dispatch;
@@ -21,6 +22,7 @@ pub mod policy;
 mod reply_cache;
 pub mod server;
 pub mod session;
+pub mod setup;
 pub mod stats;
 #[expect(unsafe_code, reason = "socket options and signals that the standard library has no call for")]
 pub mod sys;

@@ -12,6 +12,10 @@ pub const STACK_BYTES: usize = 256 * 1024;
 
 /// Exports of a filer: a byte in a handle tells them apart, a host has fewer arrays.
 pub const EXPORTS_MAX: usize = 256;
+/// Longest name of a volume, in bytes: it is part of a path in the state directory and of tables on a screen.
+pub const VOLUME_NAME_BYTES_MAX: usize = 64;
+/// Longest name of a host, in bytes (RFC 1035 2.3.4).
+pub const HOST_NAME_BYTES_MAX: usize = 255;
 
 /// Receive buffer of a quiet connection, in bytes: some 400 read calls, or seven 8 KiB writes.
 pub const RECEIVE_BYTES_START: usize = 64 * 1024;

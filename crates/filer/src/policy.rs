@@ -12,6 +12,15 @@ use crate::access::NOBODY;
 /// Ports from here on may be taken by anybody on a client; those below by its root only.
 const UNPRIVILEGED_PORT_MIN: u16 = 1024;
 
+/// By which address of the filer a connection came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// One where everything is served.
+    Nfs,
+    /// One where only portmap is.
+    Portmap,
+}
+
 /// Who is at the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
@@ -19,13 +28,15 @@ pub struct Peer {
     pub address: IpAddr,
     /// Port.
     pub port: u16,
+    /// Where it came in.
+    pub door: Door,
 }
 
 impl Peer {
     /// The peer at this end of a socket; an IPv4 address in IPv6 clothes is the same client.
     #[must_use]
-    pub fn at(address: SocketAddr) -> Self {
-        Self { address: address.ip().to_canonical(), port: address.port() }
+    pub fn at(address: SocketAddr, door: Door) -> Self {
+        Self { address: address.ip().to_canonical(), port: address.port(), door }
     }
 }
 
@@ -104,7 +115,8 @@ impl Client {
 }
 
 /// Whose identity is taken away.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Squash {
     /// Uid 0 and gid 0 become anonymous.
     #[default]
@@ -221,7 +233,7 @@ mod tests {
     use super::*;
 
     fn peer(address: &str, port: u16) -> Peer {
-        Peer { address: address.parse().unwrap(), port }
+        Peer { address: address.parse().unwrap(), port, door: Door::Nfs }
     }
 
     fn network(address: &str, prefix: u8) -> Option<Network> {
@@ -278,6 +290,6 @@ mod tests {
     #[test]
     fn an_ipv4_client_on_an_ipv6_socket_is_the_same_client() {
         let socket = SocketAddr::new("::ffff:10.1.0.9".parse().unwrap(), 9);
-        assert_eq!(Peer::at(socket), peer("10.1.0.9", 9));
+        assert_eq!(Peer::at(socket, Door::Nfs), peer("10.1.0.9", 9));
     }
 }

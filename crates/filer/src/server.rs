@@ -9,17 +9,29 @@ use std::time::{Duration, Instant};
 
 use volume::CutReport;
 
+use crate::config::ConfigError;
 use crate::connection::{self, Connection, Ended};
 use crate::exports::Exports;
 use crate::filer::Filer;
 use crate::limits::{CONNECTIONS_MAX, STACK_BYTES, STOP_TIMEOUT};
+use crate::policy::Door;
+use crate::setup::{Reloaded, Setup};
 use crate::sys;
 use crate::workers::Workers;
+
+/// An address that is listened on.
+pub struct Listener {
+    /// The bound socket.
+    pub socket: TcpListener,
+    /// What is served to those who come here.
+    pub door: Door,
+}
 
 /// A running filer.
 pub struct Server {
     filer: Arc<Filer>,
-    listener: TcpListener,
+    listeners: Vec<Listener>,
+    setup: Mutex<Option<Setup>>, // taken for the time of a reload
     workers: Workers,
     connections: Mutex<Connections>,
     closed: Condvar,
@@ -39,14 +51,15 @@ struct Connections {
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 
 impl Server {
-    /// A server that is ready to [`Server::run`]; the listener is bound already.
+    /// A server that is ready to [`Server::run`]. `setup` is the configuration it was made from, if there is one.
     #[must_use]
-    pub fn new(filer: Filer, listener: TcpListener) -> Arc<Self> {
+    pub fn new(filer: Filer, listeners: Vec<Listener>, setup: Option<Setup>) -> Arc<Self> {
         let filer = Arc::new(filer);
         Arc::new(Self {
             workers: Workers::new(Arc::clone(&filer)),
             filer,
-            listener,
+            listeners,
+            setup: Mutex::new(setup),
             connections: Mutex::default(),
             closed: Condvar::new(),
             stopping: AtomicBool::new(false),
@@ -85,9 +98,25 @@ impl Server {
     /// # Errors
     /// The last flush failed.
     pub fn run(self: &Arc<Self>) -> Result<(), volume::Error> {
+        std::thread::scope(|scope| {
+            for listener in &self.listeners {
+                let thread = std::thread::Builder::new().name("accept".into()).stack_size(STACK_BYTES);
+                if let Err(error) = thread.spawn_scoped(scope, || self.accept(listener)) {
+                    tracing::error!(%error, "an address is not served: no thread");
+                }
+            }
+        });
+        self.drain();
+        let exports = self.filer.exports();
+        // Each is flushed, also behind one that fails.
+        let flushed: Vec<_> = exports.entries().iter().map(|entry| entry.export.volume.flush_all()).collect();
+        flushed.into_iter().collect()
+    }
+
+    fn accept(self: &Arc<Self>, listener: &Listener) {
         while !self.stopping.load(Ordering::SeqCst) {
-            match self.listener.accept() {
-                Ok((stream, peer)) => self.admit(stream, peer),
+            match listener.socket.accept() {
+                Ok((stream, peer)) => self.admit(stream, peer, listener.door),
                 Err(_) if self.stopping.load(Ordering::SeqCst) => {}
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
@@ -96,17 +125,21 @@ impl Server {
                 }
             }
         }
-        self.drain();
-        let exports = self.filer.exports();
-        // Each is flushed, also behind one that fails.
-        let flushed: Vec<_> = exports.entries().iter().map(|entry| entry.export.volume.flush_all()).collect();
-        flushed.into_iter().collect()
     }
 
     /// Makes [`Server::run`] return.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
-        sys::stop_listening(&self.listener);
+        self.listeners.iter().for_each(|listener| sys::stop_listening(&listener.socket));
+    }
+
+    /// Reads the configuration again and serves by it; connections stay. None: there is none.
+    ///
+    /// # Errors
+    /// What is wrong with it; then nothing has changed.
+    pub fn reload(&self) -> Option<Result<Reloaded, ConfigError>> {
+        let mut setup = self.setup.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(setup.as_mut()?.reload(&self.filer))
     }
 
     /// Takes back everything that was not promised stable, as a power cut would.
@@ -138,12 +171,12 @@ impl Server {
         Ok(report)
     }
 
-    fn admit(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr) {
+    fn admit(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr, door: Door) {
         if self.connection_count() >= CONNECTIONS_MAX {
             tracing::warn!(%peer, limit = CONNECTIONS_MAX, "connection refused: too many");
             return;
         }
-        let connection = match Connection::new(stream, peer) {
+        let connection = match Connection::new(stream, peer, door) {
             Ok(connection) => Arc::new(connection),
             Err(error) => {
                 tracing::debug!(%peer, %error, "connection gone at once");

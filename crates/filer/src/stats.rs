@@ -59,6 +59,17 @@ impl Stats {
         }
     }
 
+    /// Adds what others counted.
+    pub(crate) fn add_all(&self, others: &Self) {
+        let add = |to: &AtomicU64, from: &AtomicU64| to.fetch_add(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        for (row, more) in self.rows.iter().zip(&others.rows) {
+            add(&row.calls, &more.calls);
+            add(&row.errors, &more.errors);
+            add(&row.bytes, &more.bytes);
+        }
+        add(&self.cold_reads, &others.cold_reads);
+    }
+
     /// The counters by name.
     #[must_use]
     pub fn procedures(&self) -> BTreeMap<String, ProcedureStats> {

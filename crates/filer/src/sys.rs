@@ -54,19 +54,29 @@ pub fn effective_ids() -> (u32, u32) {
     (uid, gid)
 }
 
-/// SIGTERM and SIGINT, to be awaited rather than to interrupt.
-#[derive(Debug)]
-pub struct StopSignals(libc::sigset_t);
+/// What a signal asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// To stop; SIGTERM or SIGINT, by its number.
+    Stop(i32),
+    /// To read the configuration again: SIGHUP.
+    Reload,
+}
 
-impl StopSignals {
-    /// Blocks both signals in this thread and those it starts later: call before any is started.
+/// SIGTERM, SIGINT and perhaps SIGHUP, to be awaited rather than to interrupt.
+#[derive(Debug)]
+pub struct Signals(libc::sigset_t);
+
+impl Signals {
+    /// Blocks the signals in this thread and those it starts later: call before any is started. Without `reload`, SIGHUP
+    /// does what it always does: a filer in a terminal ends with it.
     #[must_use]
-    pub fn block() -> Self {
+    pub fn block(reload: bool) -> Self {
         // SAFETY: a sigset_t is plain data, for which all zeros is a value; it is emptied by sigemptyset next.
         let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
         // SAFETY: `set` is a live sigset_t.
         unsafe { libc::sigemptyset(&raw mut set) };
-        for signal in [libc::SIGTERM, libc::SIGINT] {
+        for signal in [libc::SIGTERM, libc::SIGINT].into_iter().chain(reload.then_some(libc::SIGHUP)) {
             // SAFETY: `set` is a live, initialised sigset_t and the signal numbers exist.
             unsafe { libc::sigaddset(&raw mut set, signal) };
         }
@@ -75,13 +85,13 @@ impl StopSignals {
         Self(set)
     }
 
-    /// Waits for one of them; its number.
+    /// Waits for one of them.
     #[must_use]
-    pub fn wait(&self) -> i32 {
+    pub fn wait(&self) -> Signal {
         let mut signal = 0;
         // SAFETY: the set is initialised and blocked, `signal` is a live c_int.
         unsafe { libc::sigwait(&raw const self.0, &raw mut signal) };
-        signal
+        if signal == libc::SIGHUP { Signal::Reload } else { Signal::Stop(signal) }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::sys;
 use crate::types::Kind;
 
 /// What to serve, and how.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// The served directory. Mount points inside it are not entered.
     pub dir: PathBuf,

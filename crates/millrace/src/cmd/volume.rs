@@ -29,6 +29,8 @@ pub(crate) struct Args {
 enum Operation {
     /// Calls, bytes and flushes since the start
     Stats,
+    /// Read the configuration file again; connections stay (needs serve --config)
+    Reload,
     /// Take back everything not promised stable and drop all connections (needs serve --loss-layer)
     PowerCut,
     /// Stop cleanly
@@ -38,6 +40,7 @@ enum Operation {
 const AFTER_HELP: &str = "\
 Examples:
   millrace volume stats --admin /run/filer.sock
+  millrace volume reload --admin /run/filer.sock
   millrace volume power-cut --admin /run/filer.sock --json
   MILLRACE_ADMIN=/run/filer.sock millrace volume shutdown
 
@@ -46,6 +49,7 @@ Exit codes: 0 done; 1 the filer refused; 2 no filer answers there.";
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let op = match args.operation {
         Operation::Stats => "stats",
+        Operation::Reload => "reload",
         Operation::PowerCut => "power-cut",
         Operation::Shutdown => "shutdown",
     };
@@ -70,6 +74,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
                 "power cut: {} writes and {} changes of names or attributes taken back; loss epoch {}",
                 reply["undone_writes"], reply["undone_names"], reply["loss_epoch"]
             ),
+            Operation::Reload => print_reloaded(&reply),
             Operation::Shutdown => println!("stopping"),
         }
     }
@@ -91,6 +96,27 @@ fn ask(admin: &Path, op: &str) -> anyhow::Result<String> {
         return Err(anyhow!("the filer hung up without an answer")).with_context(talked);
     }
     Ok(line)
+}
+
+fn print_reloaded(reply: &Value) {
+    let names = |list: &Value| -> Vec<String> {
+        list.as_array().into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned)).collect()
+    };
+    let mut said = false;
+    for what in ["added", "removed", "changed"] {
+        let volumes = names(&reply["volumes"][what]);
+        if !volumes.is_empty() {
+            println!("{what}: {}", volumes.join(", "));
+            said = true;
+        }
+    }
+    for change in names(&reply["at_next_start"]) {
+        println!("counts from the next start: {change}");
+        said = true;
+    }
+    if !said {
+        println!("nothing has changed");
+    }
 }
 
 fn print_stats(stats: &FilerStats) {

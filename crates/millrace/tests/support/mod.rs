@@ -11,6 +11,7 @@
 
 pub mod browser;
 pub mod compare;
+pub mod configured;
 pub mod filer;
 pub mod ganesha;
 pub mod mariadb;

@@ -1,0 +1,44 @@
+//! Clients as a rule names them: everybody, a network, an address, a host.
+
+use std::net::IpAddr;
+
+use super::Resolve;
+use crate::limits::HOST_NAME_BYTES_MAX;
+use crate::policy::{Client, Network};
+
+/// Reads one. A host name is looked up now and not again before the next reload: a call never waits for a name server.
+pub(super) fn client(written: &str, resolve: Resolve<'_>) -> Result<Client, String> {
+    let networks = if written == "*" {
+        Network::ALL.to_vec()
+    } else if let Some((address, prefix)) = written.split_once('/') {
+        vec![network(written, address, prefix)?]
+    } else if let Ok(address) = written.parse() {
+        vec![Network::of(address)]
+    } else {
+        host(written, resolve)?
+    };
+    Ok(Client { written: written.to_owned(), networks })
+}
+
+fn network(written: &str, address: &str, prefix: &str) -> Result<Network, String> {
+    let shape = || format!("{written:?} is no network: write an address and how many of its first bits count, 10.1.0.0/16");
+    let address: IpAddr = address.parse().map_err(|_| shape())?;
+    let prefix: u8 = prefix.parse().map_err(|_| shape())?;
+    let bits = if address.is_ipv4() { 32 } else { 128 };
+    if prefix > bits {
+        return Err(format!("{written:?} is no network: an address has {bits} bits"));
+    }
+    Network::new(address, prefix).ok_or_else(|| format!("{written:?} is no network: bits behind the first {prefix} are set"))
+}
+
+fn host(written: &str, resolve: Resolve<'_>) -> Result<Vec<Network>, String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    if written.is_empty() || written.len() > HOST_NAME_BYTES_MAX || !written.bytes().all(plain) {
+        return Err(format!("{written:?} is no client: write *, an address, a network (10.1.0.0/16) or the name of a host"));
+    }
+    match resolve(written) {
+        Ok(addresses) if !addresses.is_empty() => Ok(addresses.into_iter().map(Network::of).collect()),
+        Ok(_) => Err(format!("client {written:?} has no address")),
+        Err(error) => Err(format!("client {written:?}: its address is not to be found: {error}")),
+    }
+}

@@ -1,0 +1,44 @@
+//! What can be wrong with a configuration.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::exports::Clash;
+
+/// Why a configuration does not count.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("read {file}: {source}")]
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// The host's reason.
+        source: io::Error,
+    },
+    /// Something in it is wrong.
+    #[error("understand {file}, line {line}: {reason}")]
+    Line {
+        /// The file.
+        file: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong there, and what would be right.
+        reason: String,
+    },
+    /// A volume of it cannot be opened.
+    #[error("serve volume {name:?} ({file}, line {line}): {reason}")]
+    Volume {
+        /// Its name.
+        name: String,
+        /// The file.
+        file: PathBuf,
+        /// The line it begins on.
+        line: usize,
+        /// Why not.
+        reason: String,
+    },
+    /// The volumes cannot stand side by side.
+    #[error(transparent)]
+    Clash(#[from] Clash),
+}

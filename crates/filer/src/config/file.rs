@@ -1,0 +1,99 @@
+//! The tables and keys of the file, as they are written.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::policy::Squash;
+
+/// The whole file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    pub(super) filer: Option<FilerTable>,
+    #[serde(default)]
+    pub(super) volume: Vec<Spanned<VolumeTable>>,
+}
+
+/// `[filer]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FilerTable {
+    pub(super) listen: Option<Vec<SocketAddr>>,
+    pub(super) portmap: Option<Vec<SocketAddr>>,
+    pub(super) state: Option<Spanned<PathBuf>>,
+    pub(super) admin: Option<Spanned<PathBuf>>,
+}
+
+/// `[[volume]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct VolumeTable {
+    pub(super) name: Spanned<String>,
+    pub(super) path: Option<Spanned<String>>,
+    pub(super) dir: Spanned<PathBuf>,
+    pub(super) state: Option<Spanned<PathBuf>>,
+    pub(super) clients: Spanned<Vec<Spanned<String>>>,
+    access: Option<Access>,
+    squash: Option<Squash>,
+    anonymous_uid: Option<Spanned<u32>>,
+    anonymous_gid: Option<Spanned<u32>>,
+    privileged_ports: Option<bool>,
+    #[serde(default)]
+    pub(super) rule: Vec<RuleTable>,
+    pub(super) medium: Option<Spanned<String>>,
+    #[serde(default)]
+    pub(super) loss_layer: bool,
+    pub(super) loss_seed: Option<u64>,
+}
+
+/// `[[volume.rule]]`: other rights for some clients.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RuleTable {
+    pub(super) clients: Spanned<Vec<Spanned<String>>>,
+    access: Option<Access>,
+    squash: Option<Squash>,
+    anonymous_uid: Option<Spanned<u32>>,
+    anonymous_gid: Option<Spanned<u32>>,
+    privileged_ports: Option<bool>,
+}
+
+/// What may be done.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Access {
+    Ro,
+    Rw,
+}
+
+/// The keys that a volume and a rule share.
+pub(super) struct RightsKeys<'k> {
+    pub(super) access: Option<Access>,
+    pub(super) squash: Option<Squash>,
+    pub(super) anonymous_uid: &'k Option<Spanned<u32>>,
+    pub(super) anonymous_gid: &'k Option<Spanned<u32>>,
+    pub(super) privileged_ports: Option<bool>,
+}
+
+macro_rules! rights_keys {
+    ($table:ty) => {
+        impl $table {
+            pub(super) const fn rights(&self) -> RightsKeys<'_> {
+                RightsKeys {
+                    access: self.access,
+                    squash: self.squash,
+                    anonymous_uid: &self.anonymous_uid,
+                    anonymous_gid: &self.anonymous_gid,
+                    privileged_ports: self.privileged_ports,
+                }
+            }
+        }
+    };
+}
+
+// serde cannot refuse unknown keys of a table that is flattened into another.
+rights_keys!(VolumeTable);
+rights_keys!(RuleTable);

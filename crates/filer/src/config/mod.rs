@@ -1,0 +1,228 @@
+//! `filer.toml`: what a filer serves and to whom, read and checked whole before any of it counts.
+
+mod clients;
+mod error;
+mod file;
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+
+use toml::Spanned;
+use volume::LossConfig;
+
+pub use error::ConfigError;
+
+use crate::limits::{EXPORTS_MAX, VOLUME_NAME_BYTES_MAX};
+use crate::policy::{Policy, Rights, Rule};
+use file::{File, RightsKeys, VolumeTable};
+
+/// Port of NFS.
+const NFS_PORT: u16 = 2049;
+
+/// A file that was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// The file.
+    pub file: PathBuf,
+    /// Where clients connect.
+    pub listen: Vec<SocketAddr>,
+    /// Where portmap is asked, beside the addresses of `listen`.
+    pub portmap: Vec<SocketAddr>,
+    /// Where the filer keeps the records of its volumes.
+    pub state: PathBuf,
+    /// The admin socket.
+    pub admin: PathBuf,
+    /// The volumes in their order.
+    pub volumes: Vec<VolumeSettings>,
+}
+
+/// One volume.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VolumeSettings {
+    /// Its name.
+    pub name: String,
+    /// The path clients mount.
+    pub path: String,
+    /// Who may use it: all that can change while clients are connected.
+    pub policy: Policy,
+    /// How it is opened.
+    pub volume: volume::Config,
+    /// The medium it is answered as, as written.
+    pub medium: Option<String>,
+    /// Line of the file that it begins on.
+    pub line: usize,
+}
+
+/// Finds the addresses of a host name.
+pub type Resolve<'r> = &'r dyn Fn(&str) -> std::io::Result<Vec<IpAddr>>;
+
+/// As the host does it: `/etc/hosts`, then DNS.
+///
+/// # Errors
+/// The host's.
+pub fn resolve(name: &str) -> std::io::Result<Vec<IpAddr>> {
+    Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect())
+}
+
+impl Settings {
+    /// Reads and checks a file; `state` is where the records go if it does not say.
+    ///
+    /// # Errors
+    /// What is wrong, with the line.
+    pub fn read(file: &Path, state: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(file).map_err(|source| ConfigError::Read { file: file.to_path_buf(), source })?;
+        Self::parse(&text, file, state, &resolve)
+    }
+
+    /// The same from its text.
+    ///
+    /// # Errors
+    /// As [`Settings::read`].
+    pub fn parse(text: &str, file: &Path, state: &Path, resolve: Resolve<'_>) -> Result<Self, ConfigError> {
+        let reader = Reader { text, file, resolve };
+        let parsed: File = toml::from_str(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            reader.wrong(at, error.message().replace('\n', ", "))
+        })?;
+        let filer = parsed.filer.unwrap_or_default();
+        let state = match &filer.state {
+            Some(state) => reader.absolute(state)?,
+            None => state.to_path_buf(),
+        };
+        let admin = filer.admin.as_ref().map(|path| reader.absolute(path)).transpose()?;
+        if parsed.volume.is_empty() {
+            return Err(reader.wrong(text.len(), "no [[volume]]: a filer serves one at least".into()));
+        }
+        if let Some(further) = parsed.volume.get(EXPORTS_MAX) {
+            return Err(reader.wrong(further.span().start, format!("a filer serves {EXPORTS_MAX} volumes at most")));
+        }
+        let volumes: Vec<_> = parsed.volume.iter().map(|table| reader.volume(table, &state)).collect::<Result<_, _>>()?;
+        reader.no_twins(&parsed.volume, &volumes)?;
+        let default_listen = || vec![SocketAddr::new(Ipv4Addr::LOCALHOST.into(), NFS_PORT)];
+        Ok(Self {
+            file: file.to_path_buf(),
+            listen: filer.listen.unwrap_or_else(default_listen),
+            portmap: filer.portmap.unwrap_or_default(),
+            admin: admin.unwrap_or_else(|| state.join("admin.sock")),
+            state,
+            volumes,
+        })
+    }
+}
+
+/// What turns tables into settings.
+struct Reader<'r> {
+    text: &'r str,
+    file: &'r Path,
+    resolve: Resolve<'r>,
+}
+
+impl Reader<'_> {
+    /// An error at a place of the text.
+    fn wrong(&self, at: usize, reason: String) -> ConfigError {
+        ConfigError::Line { file: self.file.to_path_buf(), line: self.line(at), reason }
+    }
+
+    fn line(&self, at: usize) -> usize {
+        1 + self.text.bytes().take(at).filter(|&byte| byte == b'\n').count()
+    }
+
+    fn absolute(&self, path: &Spanned<PathBuf>) -> Result<PathBuf, ConfigError> {
+        if path.get_ref().is_absolute() {
+            return Ok(path.get_ref().clone());
+        }
+        Err(self.wrong(path.span().start, format!("{} is no absolute path: begin it with /", path.get_ref().display())))
+    }
+
+    fn volume(&self, spanned: &Spanned<VolumeTable>, state: &Path) -> Result<VolumeSettings, ConfigError> {
+        let table = spanned.get_ref();
+        let name = table.name.get_ref().clone();
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        if name.is_empty() || name.len() > VOLUME_NAME_BYTES_MAX || name.starts_with('.') || !name.bytes().all(plain) {
+            let reason = format!("{name:?} is no name of a volume: up to {VOLUME_NAME_BYTES_MAX} letters, digits, . _ and -");
+            return Err(self.wrong(table.name.span().start, reason));
+        }
+        let path = match &table.path {
+            None => format!("/{name}"),
+            Some(path) if path.get_ref().starts_with('/') && !path.get_ref().split('/').any(|part| part == "..") => {
+                path.get_ref().clone()
+            }
+            Some(path) => {
+                let reason = format!("{:?} is no path to mount: begin it with /, leave out ..", path.get_ref());
+                return Err(self.wrong(path.span().start, reason));
+            }
+        };
+        if table.loss_seed.is_some() && !table.loss_layer {
+            return Err(self.wrong(spanned.span().start, format!("volume {name:?}: loss_seed without loss_layer = true")));
+        }
+        let rights = self.rights(&table.rights(), Rights::default())?;
+        let mut rules = Vec::new();
+        for rule in &table.rule {
+            rules.push(self.rule(&rule.clients, self.rights(&rule.rights(), rights)?)?);
+        }
+        rules.push(self.rule(&table.clients, rights)?);
+        let state_dir = table.state.as_ref().map(|path| self.absolute(path)).transpose()?;
+        let volume = volume::Config {
+            dir: self.absolute(&table.dir)?,
+            state_dir: state_dir.unwrap_or_else(|| state.join(&name)),
+            loss: table.loss_layer.then(|| LossConfig { seed: table.loss_seed.unwrap_or(0) }),
+        };
+        let medium = table.medium.as_ref().map(|medium| self.medium(medium)).transpose()?;
+        Ok(VolumeSettings { name, path, policy: Policy { rules }, volume, medium, line: self.line(spanned.span().start) })
+    }
+
+    fn rule(&self, clients: &Spanned<Vec<Spanned<String>>>, rights: Rights) -> Result<Rule, ConfigError> {
+        if clients.get_ref().is_empty() {
+            let reason = "clients names nobody: [\"10.0.0.0/8\", \"host.example\"], or [\"*\"] for everybody";
+            return Err(self.wrong(clients.span().start, reason.into()));
+        }
+        let client = |written: &Spanned<String>| {
+            clients::client(written.get_ref(), self.resolve).map_err(|reason| self.wrong(written.span().start, reason))
+        };
+        Ok(Rule { clients: clients.get_ref().iter().map(client).collect::<Result<_, _>>()?, rights })
+    }
+
+    /// The rights that these keys make of others.
+    fn rights(&self, keys: &RightsKeys<'_>, others: Rights) -> Result<Rights, ConfigError> {
+        let id = |key: &Option<Spanned<u32>>, other| match key {
+            // The wire and the host take it for "leave as it is".
+            Some(id) if *id.get_ref() == u32::MAX => Err(self.wrong(id.span().start, format!("{} is nobody's id", u32::MAX))),
+            Some(id) => Ok(*id.get_ref()),
+            None => Ok(other),
+        };
+        Ok(Rights {
+            read_only: keys.access.map_or(others.read_only, |access| access == file::Access::Ro),
+            squash: keys.squash.unwrap_or(others.squash),
+            anonymous_uid: id(keys.anonymous_uid, others.anonymous_uid)?,
+            anonymous_gid: id(keys.anonymous_gid, others.anonymous_gid)?,
+            privileged_ports: keys.privileged_ports.unwrap_or(others.privileged_ports),
+        })
+    }
+
+    fn medium(&self, written: &Spanned<String>) -> Result<String, ConfigError> {
+        match volume::medium::Profile::parse(written.get_ref()) {
+            Ok(_) => Ok(written.get_ref().clone()),
+            Err(error) => Err(self.wrong(written.span().start, format!("medium {:?}: {error}", written.get_ref()))),
+        }
+    }
+
+    /// Two volumes of one name, path or directory, or one inside the other, would give one file two sets of rules.
+    fn no_twins(&self, tables: &[Spanned<VolumeTable>], volumes: &[VolumeSettings]) -> Result<(), ConfigError> {
+        let mut names: HashMap<&str, usize> = HashMap::new();
+        for (table, volume) in tables.iter().zip(volumes) {
+            let at = table.span().start;
+            if let Some(line) = names.insert(&volume.name, volume.line) {
+                return Err(self.wrong(at, format!("volume {:?} stands on line {line} already", volume.name)));
+            }
+            let others = || volumes.iter().filter(|other| other.line < volume.line);
+            if let Some(other) = others().find(|other| other.path.trim_end_matches('/') == volume.path.trim_end_matches('/')) {
+                return Err(self.wrong(at, format!("path {:?} is that of volume {:?}", volume.path, other.name)));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

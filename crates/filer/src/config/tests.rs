@@ -1,0 +1,145 @@
+use super::*;
+use crate::policy::{Door, Network, Peer, Refusal, Squash};
+use std::io::ErrorKind;
+
+fn names(name: &str) -> std::io::Result<Vec<IpAddr>> {
+    match name {
+        "db.example" => Ok(vec!["10.9.0.1".parse().unwrap(), "fd00::9".parse().unwrap()]),
+        _ => Err(ErrorKind::NotFound.into()),
+    }
+}
+
+fn parse(text: &str) -> Result<Settings, ConfigError> {
+    Settings::parse(text, Path::new("/etc/filer.toml"), Path::new("/var/lib/millrace"), &names)
+}
+
+/// The line and reason of the error.
+fn wrong(text: &str) -> (usize, String) {
+    match parse(text) {
+        Err(ConfigError::Line { line, reason, .. }) => (line, reason),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn rights(volume: &VolumeSettings, address: &str) -> Result<Rights, Refusal> {
+    volume.policy.judge(&Peer::at(SocketAddr::new(address.parse().unwrap(), 700), Door::Nfs))
+}
+
+const LEAST: &str = "[[volume]]\nname = \"data\"\ndir = \"/srv/data\"\nclients = [\"*\"]\n";
+
+#[test]
+fn the_least_file_says_a_name_a_directory_and_who_may_use_it() {
+    let settings = parse(LEAST).unwrap();
+    assert_eq!(settings.listen, ["127.0.0.1:2049".parse().unwrap()]);
+    assert_eq!((settings.state.as_path(), settings.portmap.len()), (Path::new("/var/lib/millrace"), 0));
+    assert_eq!(settings.admin, Path::new("/var/lib/millrace/admin.sock"));
+    let [volume] = &settings.volumes[..] else { panic!("{settings:?}") };
+    assert_eq!((volume.path.as_str(), volume.volume.dir.as_path()), ("/data", Path::new("/srv/data")));
+    assert_eq!(volume.volume.state_dir, Path::new("/var/lib/millrace/data"));
+    assert_eq!(volume.policy, Policy::open(Rights::default()));
+}
+
+#[test]
+fn every_key_is_taken() {
+    let settings = parse(
+        r#"
+        [filer]
+        listen = ["10.1.0.5:2049", "[fd00::5]:2049"]
+        portmap = ["10.1.0.5:111"]
+        state = "/srv/state"
+        admin = "/run/filer.sock"
+        [[volume]]
+        name = "data"
+        path = "/db/data"
+        dir = "/srv/data"
+        state = "/srv/elsewhere"
+        clients = ["10.1.0.0/16", "db.example"]
+        access = "rw"
+        squash = "all"
+        anonymous_uid = 70
+        anonymous_gid = 71
+        privileged_ports = true
+        medium = "nvme"
+        loss_layer = true
+        loss_seed = 7
+        [[volume.rule]]
+        clients = ["10.1.9.0/24"]
+        access = "ro"
+        squash = "none"
+        privileged_ports = false
+        [[volume]]
+        name = "other"
+        dir = "/srv/other"
+        clients = ["::1"]
+        "#,
+    )
+    .unwrap();
+    assert_eq!(settings.listen.len(), 2);
+    assert!(settings.listen[1].is_ipv6() && settings.portmap[0].port() == 111);
+    let volume = &settings.volumes[0];
+    assert_eq!((volume.volume.loss, volume.medium.as_deref()), (Some(LossConfig { seed: 7 }), Some("nvme")));
+    assert_eq!((volume.volume.state_dir.as_path(), volume.path.as_str()), (Path::new("/srv/elsewhere"), "/db/data"));
+    let all = Rights { squash: Squash::All, anonymous_uid: 70, anonymous_gid: 71, privileged_ports: true, read_only: false };
+    assert_eq!(rights(volume, "10.1.1.1"), Ok(all));
+    assert_eq!(rights(volume, "10.9.0.1"), Ok(all), "a host by its first address");
+    assert_eq!(rights(volume, "fd00::9"), Ok(all), "and by its second");
+    let ro = Rights { squash: Squash::None, read_only: true, privileged_ports: false, ..all };
+    assert_eq!(rights(volume, "10.1.9.1"), Ok(ro), "a rule goes before the volume's own clients, and takes the rest from it");
+    assert_eq!(rights(volume, "10.2.0.1"), Err(Refusal::NoClient));
+    assert_eq!(settings.volumes[1].policy.rules[0].clients[0].networks, [Network::of("::1".parse().unwrap())]);
+}
+
+#[test]
+fn an_unknown_key_is_an_error_that_names_its_line_and_the_keys_there_are() {
+    for (text, line, key, known) in [
+        (format!("{LEAST}acess = \"ro\"\n"), 5, "acess", "`access`"),
+        (format!("[filer]\nlisten_on = []\n{LEAST}"), 2, "listen_on", "`listen`"),
+        (format!("{LEAST}\n[[volume.rule]]\nclients = [\"*\"]\ndir = \"/x\"\n"), 8, "dir", "`squash`"),
+        (format!("{LEAST}[[volumes]]\nname = \"x\"\n"), 5, "volumes", "`volume`"),
+    ] {
+        let (at, reason) = wrong(&text);
+        assert!(at == line && reason.contains(&format!("unknown field `{key}`")) && reason.contains(known), "{at}: {reason}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_its_line() {
+    let with = |key: &str| format!("{LEAST}{key}\n");
+    let clients = |clients: &str| LEAST.replace("[\"*\"]", clients);
+    for (text, line, said) in [
+        (String::new(), 1, "no [[volume]]"),
+        ("[filer]\nlisten = [\"2049\"]\n".into(), 2, "socket address"),
+        (with("access = \"w\""), 5, "`ro` or `rw`"),
+        (with("squash = \"some\""), 5, "`root`"),
+        (with("anonymous_uid = 4294967295"), 5, "nobody's id"),
+        (with("anonymous_gid = -1"), 5, "invalid value"),
+        (with("path = \"data\""), 5, "begin it with /"),
+        (with("path = \"/a/../b\""), 5, "leave out .."),
+        (with("state = \"state\""), 5, "absolute"),
+        (with("medium = \"floppy\""), 5, "floppy"),
+        (with("loss_seed = 3"), 1, "loss_layer"),
+        (with("name = \"twice\""), 5, "duplicate key"),
+        (LEAST.replace("/srv/data", "srv/data"), 3, "absolute"),
+        (LEAST.replace("\"data\"", "\"../data\""), 2, "no name of a volume"),
+        (LEAST.replace("name = \"data\"\n", ""), 1, "missing field `name`"),
+        (LEAST.replace("clients = [\"*\"]\n", ""), 1, "missing field `clients`"),
+        (clients("[]"), 4, "names nobody"),
+        (clients("[\"*\",\n\"10.1.0.0/33\"]"), 5, "32 bits"),
+        (clients("[\"10.1.0.1/16\"]"), 4, "behind the first 16"),
+        (clients("[\"10.1.0/16\"]"), 4, "no network"),
+        (clients("[\"10.0.0.*\"]"), 4, "no client"),
+        (clients("[\"gone.example\"]"), 4, "not to be found"),
+        (format!("{LEAST}{LEAST}"), 5, "stands on line 1 already"),
+        (format!("{LEAST}{}", LEAST.replace("\"data\"", "\"x\"\npath = \"/data/\"")), 5, "is that of volume \"data\""),
+    ] {
+        let (at, reason) = wrong(&text);
+        assert!(at == line && reason.contains(said), "line {at}: {reason}\nof\n{text}");
+    }
+}
+
+#[test]
+fn the_example_is_a_configuration() {
+    let settings = parse(include_str!("../../../../dist/filer.toml")).unwrap();
+    assert_eq!(settings.volumes.len(), 1);
+    assert!(rights(&settings.volumes[0], "10.1.9.3").unwrap().read_only);
+}

@@ -1,0 +1,200 @@
+//! From a configuration to what is served: at the start, and again while clients are connected.
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+
+use volume::Volume;
+use volume::medium::{Medium, Profile};
+
+use crate::config::{ConfigError, Settings, VolumeSettings};
+use crate::export::Export;
+use crate::exports::{Entry, Exports};
+use crate::filer::Filer;
+
+/// A configuration as it is in force.
+pub struct Setup {
+    settings: Settings,
+    default_state: PathBuf,
+    /// Volumes taken out of service: a quiet connection may still hold one open.
+    retired: Vec<(volume::Config, Weak<Export>)>,
+}
+
+/// What a reload did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Reloaded {
+    /// Volumes that came, by name.
+    pub added: Vec<String>,
+    /// Volumes that went.
+    pub removed: Vec<String>,
+    /// Volumes with other rules.
+    pub changed: Vec<String>,
+    /// What was changed in the file and counts from the next start only.
+    pub at_next_start: Vec<String>,
+}
+
+impl Setup {
+    /// Opens the volumes of a configuration. `default_state` is where records go if the file does not say.
+    ///
+    /// # Errors
+    /// Which volume cannot be served, and why.
+    pub fn open(settings: Settings, default_state: PathBuf) -> Result<(Self, Exports), ConfigError> {
+        check_apart(&settings)?;
+        let entries = settings.volumes.iter().map(|volume| open(&settings, volume, None)).collect::<Result<_, _>>()?;
+        Ok((Self { settings, default_state, retired: Vec::new() }, Exports::new(entries)?))
+    }
+
+    /// The configuration in force.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Reads the file again and has the filer serve by it. Connections stay.
+    ///
+    /// # Errors
+    /// What is wrong with the file, or which volume cannot be served; then nothing has changed.
+    pub(crate) fn reload(&mut self, filer: &Filer) -> Result<Reloaded, ConfigError> {
+        let new = Settings::read(&self.settings.file, &self.default_state)?;
+        self.apply(new, filer)
+    }
+
+    fn apply(&mut self, mut new: Settings, filer: &Filer) -> Result<Reloaded, ConfigError> {
+        check_apart(&new)?;
+        let mut done = Reloaded { at_next_start: self.keep_fixed(&mut new), ..Reloaded::default() };
+        let current = filer.exports();
+        let mut entries = Vec::new();
+        for volume in &mut new.volumes {
+            let before = self.settings.volumes.iter().find(|before| before.name == volume.name);
+            let (Some(before), Some(entry)) = (before, current.named(&volume.name)) else {
+                done.added.push(volume.name.clone());
+                entries.push(open(&self.settings, volume, self.retired(volume))?);
+                continue;
+            };
+            if keep_opened(volume, before) {
+                done.at_next_start.push(format!("path, dir, state, medium or loss layer of volume {:?}", volume.name));
+            }
+            if entry.policy != volume.policy {
+                done.changed.push(volume.name.clone());
+            }
+            entries.push(Entry { export: Arc::clone(&entry.export), policy: volume.policy.clone() });
+        }
+        let gone = |entry: &&Entry| !new.volumes.iter().any(|volume| volume.name == entry.export.name());
+        let removed: Vec<&Entry> = current.entries().iter().filter(gone).collect();
+        filer.replace_exports(Exports::new(entries)?);
+        self.retired.retain(|(_, export)| export.strong_count() > 0);
+        for entry in removed {
+            done.removed.push(entry.export.name().to_owned());
+            self.retire(filer, &entry.export);
+        }
+        self.settings = new;
+        tracing::info!(added = ?done.added, removed = ?done.removed, changed = ?done.changed, "configuration read");
+        if !done.at_next_start.is_empty() {
+            tracing::warn!(changes = ?done.at_next_start, "changes that count from the next start only");
+        }
+        Ok(done)
+    }
+
+    /// Keeps what cannot change while the filer runs; what of it the file has otherwise now.
+    fn keep_fixed(&self, new: &mut Settings) -> Vec<String> {
+        let old = &self.settings;
+        let mut other = Vec::new();
+        for (key, differs) in [
+            ("listen", new.listen != old.listen),
+            ("portmap", new.portmap != old.portmap),
+            ("state", new.state != old.state),
+            ("admin", new.admin != old.admin),
+        ] {
+            if differs {
+                other.push(format!("{key} of [filer]"));
+            }
+        }
+        (new.listen, new.portmap) = (old.listen.clone(), old.portmap.clone());
+        (new.state, new.admin) = (old.state.clone(), old.admin.clone());
+        other
+    }
+
+    /// Ends the service of a volume: what was written is flushed, what was counted stays in the sums.
+    fn retire(&mut self, filer: &Filer, export: &Arc<Export>) {
+        filer.stats.add_all(&export.stats);
+        if let Err(error) = export.volume.flush_all() {
+            tracing::error!(volume = export.name(), %error, "a volume that is no longer served could not be flushed");
+        }
+        if let Some(volume) = self.settings.volumes.iter().find(|volume| volume.name == export.name()) {
+            self.retired.push((volume.volume.clone(), Arc::downgrade(export)));
+        }
+    }
+
+    /// The volume of a configuration, if it was served before and is still open.
+    fn retired(&self, wanted: &VolumeSettings) -> Option<Volume> {
+        let found = self.retired.iter().find(|(config, export)| *config == wanted.volume && export.strong_count() > 0)?;
+        Some(found.1.upgrade()?.volume.clone())
+    }
+}
+
+/// Keeps how a volume was opened; whether the file has it otherwise now.
+fn keep_opened(new: &mut VolumeSettings, before: &VolumeSettings) -> bool {
+    let differs = (&new.volume, &new.medium, &new.path) != (&before.volume, &before.medium, &before.path);
+    new.volume = before.volume.clone();
+    new.medium.clone_from(&before.medium);
+    new.path.clone_from(&before.path);
+    differs
+}
+
+/// Opens a volume, unless it is open already.
+fn open(settings: &Settings, wanted: &VolumeSettings, opened: Option<Volume>) -> Result<Entry, ConfigError> {
+    let refused = |reason| refused(settings, wanted, reason);
+    let volume = match opened {
+        Some(volume) => volume,
+        None => Volume::open(wanted.volume.clone()).map_err(|error| refused(with_causes(&error)))?,
+    };
+    let export = Export::new(&wanted.name, &wanted.path, volume);
+    let export = match &wanted.medium {
+        Some(medium) => {
+            let profile = Profile::parse(medium).map_err(|error| refused(error.to_string()))?;
+            export.on_medium(Medium::new(profile))
+        }
+        None => export,
+    };
+    let verifier = format!("{:016x}", u64::from_be_bytes(export.volume.verifier()));
+    let (name, path) = (export.name(), export.path());
+    tracing::info!(dir = %wanted.volume.dir.display(), volume = name, path, %verifier, "serving a volume");
+    Ok(Entry { export: Arc::new(export), policy: wanted.policy.clone() })
+}
+
+fn refused(settings: &Settings, volume: &VolumeSettings, reason: String) -> ConfigError {
+    ConfigError::Volume { name: volume.name.clone(), file: settings.file.clone(), line: volume.line, reason }
+}
+
+/// An error with its causes in one line.
+fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// Directories must not lie in each other, nor the records in one: one file would have two sets of rules, or the keys of
+/// handles would be served.
+fn check_apart(settings: &Settings) -> Result<(), ConfigError> {
+    let mut dirs: Vec<PathBuf> = Vec::new();
+    for volume in &settings.volumes {
+        let dir = volume.volume.dir.canonicalize();
+        let dir = dir.map_err(|error| refused(settings, volume, format!("{}: {error}", volume.volume.dir.display())))?;
+        let inside = |dir: &PathBuf, other: &PathBuf| dir.starts_with(other) || other.starts_with(dir);
+        if let Some((at, _)) = dirs.iter().enumerate().find(|(_, other)| inside(&dir, other)) {
+            let other = settings.volumes.get(at).map_or("", |other| other.name.as_str());
+            let reason = format!("{} and the directory of volume {other:?} are one, or one lies in the other", dir.display());
+            return Err(refused(settings, volume, reason));
+        }
+        if std::path::absolute(&settings.state).is_ok_and(|state| state.starts_with(&dir)) {
+            let reason = format!("the filer's records in {} lie in {}", settings.state.display(), dir.display());
+            return Err(refused(settings, volume, reason));
+        }
+        dirs.push(dir);
+    }
+    Ok(())
+}

@@ -1,0 +1,55 @@
+//! The sockets of a filer.
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+
+use anyhow::{Context, anyhow};
+use filer::policy::Door;
+use filer::server::Listener;
+
+use crate::complain::refusal;
+
+/// Binds all addresses.
+pub(super) fn bind(nfs: &[SocketAddr], portmap: &[SocketAddr]) -> anyhow::Result<Vec<Listener>> {
+    let doors = nfs.iter().map(|address| (address, Door::Nfs)).chain(portmap.iter().map(|address| (address, Door::Portmap)));
+    let bound = |(address, door): (&SocketAddr, Door)| {
+        let socket = TcpListener::bind(address).map_err(|error| cannot_listen(*address, &error))?;
+        Ok(Listener { socket, door })
+    };
+    doors.map(bound).collect()
+}
+
+/// The addresses of one door.
+pub(super) fn addresses(listeners: &[Listener], door: Door) -> anyhow::Result<Vec<SocketAddr>> {
+    let those = listeners.iter().filter(|listener| listener.door == door);
+    those.map(|listener| listener.socket.local_addr().context("cannot learn the address listened on")).collect()
+}
+
+fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> anyhow::Error {
+    match error.kind() {
+        ErrorKind::AddrInUse => refusal(
+            format!("cannot listen on {address}: the port is in use"),
+            format!("choose another, or any free one: --listen {}:0; [::] takes the port for IPv4 too", address.ip()),
+        ),
+        ErrorKind::PermissionDenied => refusal(
+            format!("cannot listen on {address}: ports below 1024 need root"),
+            "choose a port from 1024, give the program CAP_NET_BIND_SERVICE, or lower net.ipv4.ip_unprivileged_port_start",
+        ),
+        ErrorKind::AddrNotAvailable => {
+            refusal(format!("cannot listen on {address}: not an address of this machine"), "see `ip address` for those it has")
+        }
+        _ => anyhow!("cannot listen on {address}: {error}"),
+    }
+}
+
+pub(super) fn cannot_bind_admin(path: &Path, error: &std::io::Error) -> anyhow::Error {
+    let shown = path.display();
+    let hint = match error.kind() {
+        ErrorKind::AddrInUse => "a filer answers there, or a file stands there: name another path with --admin PATH",
+        ErrorKind::InvalidInput => "a socket path has to be shorter than 108 bytes: name another with --admin PATH",
+        ErrorKind::NotFound => "its directory does not exist: make it, or name another path with --admin PATH",
+        _ => "name another path with --admin PATH",
+    };
+    refusal(format!("cannot make the admin socket {shown}: {error}"), hint)
+}

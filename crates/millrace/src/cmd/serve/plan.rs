@@ -1,0 +1,147 @@
+//! What is to be served: from the arguments, or from a file.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::anyhow;
+use filer::Export;
+use filer::config::{ConfigError, Settings};
+use filer::exports::Exports;
+use filer::policy::{Policy, Rights, Squash};
+use filer::setup::Setup;
+use volume::medium::{Medium, Profile};
+use volume::{LossConfig, OpenError, Volume};
+
+use super::Args;
+use crate::complain::{hinted, refusal};
+
+/// The path a filer serves its directory under when nobody names another.
+const EXPORT: &str = "/vol";
+
+/// What a filer needs to start.
+pub(super) struct Plan {
+    pub(super) exports: Exports,
+    pub(super) listen: Vec<SocketAddr>,
+    pub(super) portmap: Vec<SocketAddr>,
+    pub(super) admin: PathBuf,
+    /// The file it is from.
+    pub(super) setup: Option<Setup>,
+}
+
+/// One directory, open to everybody who reaches the port.
+pub(super) fn from_arguments(args: &Args, uid: u32) -> anyhow::Result<Plan> {
+    let dir = directory(&args.dir)?;
+    let medium = args.medium.as_deref().map(medium).transpose()?;
+    let state_dir = match &args.state {
+        Some(state) => state.clone(),
+        None => state_base(uid)?.join(state_name(&dir)),
+    };
+    let loss = args.loss_layer.then_some(LossConfig { seed: args.loss_seed });
+    let config = volume::Config { dir: dir.clone(), state_dir: state_dir.clone(), loss };
+    let volume = Volume::open(config).map_err(|error| cannot_open(&dir, error))?;
+    let export = Export::new(EXPORT.trim_start_matches('/'), EXPORT, volume);
+    let export = match medium {
+        Some(medium) => {
+            tracing::info!(medium = %medium.profile(), "answers wait for a modelled medium");
+            export.on_medium(medium)
+        }
+        None => export,
+    };
+    let verifier = format!("{:016x}", u64::from_be_bytes(export.volume().verifier()));
+    tracing::info!(dir = %dir.display(), state = %state_dir.display(), %verifier, "serving {EXPORT}");
+    if args.loss_layer {
+        tracing::warn!(seed = args.loss_seed, "loss layer on: for tests, not for service");
+    }
+    let squash = if args.no_root_squash { Squash::None } else { Squash::Root };
+    let policy = Policy::open(Rights { squash, ..Rights::default() });
+    Ok(Plan {
+        exports: Exports::one(export, policy),
+        listen: vec![args.listen],
+        portmap: Vec::new(),
+        admin: args.admin.clone().unwrap_or_else(|| state_dir.join("admin.sock")),
+        setup: None,
+    })
+}
+
+/// What the file says.
+pub(super) fn from_file(file: &Path, uid: u32) -> anyhow::Result<Plan> {
+    let file = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
+    let state = state_base(uid)?;
+    let opened = Settings::read(&file, &state).and_then(|settings| Setup::open(settings, state));
+    let (setup, exports) = opened.map_err(|error| {
+        let hint = match &error {
+            ConfigError::Read { .. } => "name the file with --config FILE; docs/filer.md says what stands in it",
+            _ => "",
+        };
+        hinted(anyhow!(error), hint)
+    })?;
+    let settings = setup.settings();
+    let (listen, portmap, admin) = (settings.listen.clone(), settings.portmap.clone(), settings.admin.clone());
+    Ok(Plan { exports, listen, portmap, admin, setup: Some(setup) })
+}
+
+/// The medium of that text, or what is wrong with it.
+fn medium(text: &str) -> anyhow::Result<Medium> {
+    let profile = Profile::parse(text).map_err(|error| {
+        let hint = error.hint();
+        hinted(anyhow!(error).context(format!("cannot use --medium {text}")), hint)
+    })?;
+    Ok(Medium::new(profile))
+}
+
+/// The served directory, or what is wrong with it.
+fn directory(dir: &Path) -> anyhow::Result<PathBuf> {
+    let shown = dir.display();
+    let path = dir.canonicalize().map_err(|error| match error.kind() {
+        ErrorKind::NotFound => refusal(format!("cannot serve {shown}: no such directory"), format!("mkdir -p {shown}")),
+        ErrorKind::PermissionDenied => {
+            refusal(format!("cannot serve {shown}: permission denied"), "run as a user who may enter it, or as root")
+        }
+        _ => anyhow!(error).context(format!("cannot serve {shown}")),
+    })?;
+    if !path.is_dir() {
+        return Err(refusal(format!("cannot serve {shown}: not a directory"), "name the directory the file is in"));
+    }
+    Ok(path)
+}
+
+/// Where the records of all filers of this user are: /var/lib/millrace for root, else $XDG_STATE_HOME/millrace.
+fn state_base(uid: u32) -> anyhow::Result<PathBuf> {
+    if uid == 0 {
+        return Ok("/var/lib/millrace".into());
+    }
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
+    let missing = || refusal("cannot choose a state directory: neither XDG_STATE_HOME nor HOME is set", "name one with --state DIR");
+    Ok(base.ok_or_else(missing)?.join("millrace"))
+}
+
+/// A folder named after the directory, told from others of that name by a hash of the whole path.
+fn state_name(dir: &Path) -> String {
+    // FNV-1a: the name must be the same in every later version.
+    let hash = dir
+        .as_os_str()
+        .as_encoded_bytes()
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+    let name = dir.file_name().map_or_else(|| "root".into(), |name| name.to_string_lossy().into_owned());
+    format!("{name}-{hash:016x}")
+}
+
+fn cannot_open(dir: &Path, error: OpenError) -> anyhow::Error {
+    let hint = match &error {
+        OpenError::Directory { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
+            "run as a user who may read it, or as root".to_owned()
+        }
+        OpenError::StateInside { .. } => "name a directory elsewhere with --state DIR".to_owned(),
+        OpenError::State { path, source } if source.kind() == ErrorKind::PermissionDenied => {
+            format!("make {} writable for this user, or name another with --state DIR", path.display())
+        }
+        OpenError::InUse { .. } => "stop that filer first, or serve another directory with another --state DIR".to_owned(),
+        _ => String::new(),
+    };
+    let error = anyhow!(error).context(format!("cannot serve {}", dir.display()));
+    hinted(error, hint)
+}
+

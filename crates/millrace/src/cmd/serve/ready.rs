@@ -1,0 +1,70 @@
+//! Saying that the filer is ready: a line on stdout, a word to the service manager.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr as UnixAddr, UnixDatagram};
+use std::path::Path;
+
+use anyhow::Context;
+use filer::exports::Exports;
+use serde_json::{Map, Value, json};
+
+/// Says where it is.
+pub(super) struct Ready<'a> {
+    pub(super) json: bool,
+    /// The directory, when there is one only and no file.
+    pub(super) dir: Option<&'a Path>,
+    pub(super) listen: &'a [SocketAddr],
+    pub(super) portmap: &'a [SocketAddr],
+    pub(super) admin: &'a Path,
+}
+
+impl Ready<'_> {
+    /// One line of JSON, or a line for each volume.
+    pub(super) fn say(&self, exports: &Exports) -> anyhow::Result<()> {
+        let urls: Vec<(&str, String)> =
+            exports.entries().iter().map(|entry| (entry.export.name(), self.url(entry.export.path()))).collect();
+        let mut out = std::io::stdout().lock();
+        let said = if self.json {
+            let admin = std::path::absolute(self.admin).unwrap_or_else(|_| self.admin.to_path_buf());
+            let volumes: Map<String, Value> = urls.iter().map(|(name, url)| ((*name).to_owned(), json!(url))).collect();
+            let url = urls.first().map(|(_, url)| url);
+            let pid = std::process::id();
+            let line = json!({"nfs": url, "volumes": volumes, "listen": self.listen, "portmap": self.portmap, "admin": admin, "pid": pid});
+            writeln!(out, "{line}")
+        } else {
+            urls.iter().try_for_each(|(name, url)| match self.dir {
+                Some(dir) => writeln!(out, "serving {} as {url}", dir.display()),
+                None => writeln!(out, "serving volume {name} as {url}"),
+            })
+        };
+        said.and_then(|()| out.flush()).context("cannot write to stdout")
+    }
+
+    fn url(&self, path: &str) -> String {
+        // A wildcard address is nobody's: on this host, loopback reaches it.
+        let (host, port) = match self.listen.first() {
+            Some(SocketAddr::V4(v4)) if v4.ip().is_unspecified() => ("127.0.0.1".to_owned(), v4.port()),
+            Some(SocketAddr::V6(v6)) if v6.ip().is_unspecified() => ("[::1]".to_owned(), v6.port()),
+            Some(SocketAddr::V4(v4)) => (v4.ip().to_string(), v4.port()),
+            Some(SocketAddr::V6(v6)) => (format!("[{}]", v6.ip()), v6.port()),
+            None => (String::new(), 0),
+        };
+        format!("nfs://{host}:{port}{path}?nfsport={port}&mountport={port}")
+    }
+}
+
+/// Tells the service manager, if one asked to be told: sd_notify(3), a datagram to the socket that NOTIFY_SOCKET names.
+pub(super) fn notify(state: &str) {
+    let Some(place) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    let address = match place.as_bytes() {
+        [b'@', name @ ..] => UnixAddr::from_abstract_name(name),
+        path => UnixAddr::from_pathname(Path::new(std::ffi::OsStr::from_bytes(path))),
+    };
+    let told = address.and_then(|address| UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address));
+    if let Err(error) = told {
+        tracing::warn!(%error, state, "the service manager could not be told");
+    }
+}

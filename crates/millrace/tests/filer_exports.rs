@@ -1,0 +1,292 @@
+//! Several volumes with rules of their own from one file: who gets what, and what a reload changes while clients are there.
+
+#![allow(clippy::unwrap_used, clippy::result_large_err, reason = "a panic is a test's verdict; results are those of the wire")]
+
+mod support;
+
+use std::net::TcpStream;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixDatagram;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use nfs_proto::mount3::{self, MountStatus};
+use nfs_proto::nfs3::{self, NfsStatus, StableHow};
+use nfs_proto::portmap2::{self, IPPROTO_TCP, Mapping};
+use nfs_proto::rpc::ReplyStatus;
+use support::configured::{Configured, serve, write};
+use support::wire::Wire;
+use support::{Scratch, await_until, find_program, millrace, skip, text};
+
+/// Two volumes: `open` for both loopbacks, `closed` for IPv4 only.
+const TWO: &str = r#"
+[[volume]]
+name = "open"
+dir = "DIR/open"
+clients = ["127.0.0.0/8", "::1"]
+squash = "none"
+
+[[volume]]
+name = "closed"
+path = "/db/closed"
+dir = "DIR/closed"
+clients = ["127.0.0.1"]
+squash = "none"
+"#;
+
+fn scratch(label: &str, folders: &[&str]) -> Scratch {
+    let scratch = Scratch::new(label);
+    for folder in folders {
+        scratch.folder(folder);
+    }
+    scratch
+}
+
+fn connect(address: &str, port: u16) -> Wire {
+    let stream = TcpStream::connect((address, port)).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    Wire { stream, xid: 1, uid: 0, gid: 0, groups: Vec::new() }
+}
+
+fn v4(filer: &Configured) -> Wire {
+    connect("127.0.0.1", filer.port(0))
+}
+
+fn v6(filer: &Configured) -> Wire {
+    connect("::1", filer.port(1))
+}
+
+fn as_root() -> bool {
+    std::fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+/// libnfs' tool on a path of the filer; none if it is not installed.
+fn libnfs(tool: &str, filer: &Configured, before: &[&str], path: &str) -> Option<Output> {
+    if find_program(tool).is_none() {
+        skip("libnfs tools are not installed (libnfs-utils)");
+        return None;
+    }
+    let port = filer.port(0);
+    let url = format!("nfs://127.0.0.1{path}?version=3&nfsport={port}&mountport={port}");
+    Some(Command::new(tool).args(before).arg(url).output().unwrap())
+}
+
+/// The same of our own client, over IPv6.
+fn ours(filer: &Configured, action: &str, path: &str) -> Output {
+    let port = filer.port(1);
+    let url = format!("nfs://[::1]:{port}{path}?nfsport={port}&mountport={port}");
+    millrace().args(["nfs", action, &url]).output().unwrap()
+}
+
+#[test]
+fn a_client_that_no_rule_names_gets_neither_mount_nor_file_nor_the_use_of_a_handle() {
+    let scratch = scratch("outside", &["open", "closed"]);
+    let filer = Configured::start(&scratch, TWO);
+    let (mut inside, mut outside) = (v4(&filer), v6(&filer));
+    let dir = inside.mount("/db/closed").unwrap();
+    let file = inside.create(dir, "file");
+    assert_eq!(outside.mount("/db/closed"), Err(MountStatus::Acces));
+    assert_eq!(outside.getattr(file).unwrap_err().status, NfsStatus::Acces);
+    assert_eq!(outside.lookup(dir, "file").unwrap_err().status, NfsStatus::Acces);
+    assert_eq!(outside.try_write(file, 0, b"x", StableHow::FileSync).unwrap_err().status, NfsStatus::Acces);
+    let open = outside.mount("/open").unwrap();
+    outside.create(open, "file");
+    assert!(scratch.path().join("open/file").exists() && scratch.path().join("closed/file").exists());
+    let (refused, served) = (ours(&filer, "ls", "/db/closed"), ours(&filer, "ls", "/open"));
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
+    assert!(served.status.success() && text(&served).contains("file"), "{}", text(&served));
+}
+
+#[test]
+fn libnfs_gets_what_the_rules_of_each_export_say() {
+    let volumes = ["root", "none", "all", "ro", "closed", "privileged"];
+    let scratch = scratch("rules", &volumes);
+    let rest: String = [
+        "squash = \"root\"\nanonymous_uid = 7001\nanonymous_gid = 7002",
+        "squash = \"none\"",
+        "squash = \"all\"\nanonymous_uid = 7003\nanonymous_gid = 7004",
+        "access = \"ro\"\nsquash = \"none\"",
+        "squash = \"none\"",
+        "squash = \"none\"\nprivileged_ports = true",
+    ]
+    .iter()
+    .zip(volumes)
+    .map(|(rules, name)| {
+        let clients = if name == "closed" { "::1" } else { "127.0.0.1" };
+        format!("[[volume]]\nname = \"{name}\"\ndir = \"DIR/{name}\"\nclients = [\"{clients}\"]\n{rules}\n")
+    })
+    .collect();
+    for name in volumes {
+        std::fs::set_permissions(scratch.path().join(name), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        std::fs::write(scratch.path().join(name).join("there"), b"there\n").unwrap();
+    }
+    let filer = Configured::start(&scratch, &rest);
+    let source = scratch.path().join("source");
+    std::fs::write(&source, b"copied\n").unwrap();
+    let copy = |name: &str| libnfs("nfs-cp", &filer, &[source.to_str().unwrap()], &format!("/{name}/copy"));
+    let read = |name: &str| libnfs("nfs-cat", &filer, &[], &format!("/{name}/there"));
+    let (Some(open), Some(closed), Some(ro)) = (read("none"), read("closed"), read("ro")) else { return };
+    assert!(open.status.success() && open.stdout == b"there\n", "{}", text(&open));
+    assert!(!closed.status.success() && closed.stdout.is_empty(), "a client outside the rules: {}", text(&closed));
+    assert!(ro.status.success() && ro.stdout == b"there\n", "{}", text(&ro));
+    let refused = copy("ro").unwrap();
+    assert!(!refused.status.success() && !scratch.path().join("ro/copy").exists(), "{}", text(&refused));
+    if !as_root() {
+        skip("owners of others and ports below 1024 are root's");
+        return;
+    }
+    for (name, owner) in [("root", (7001, 7002)), ("none", (0, 0)), ("all", (7003, 7004))] {
+        let copied = copy(name).unwrap();
+        assert!(copied.status.success(), "{name}: {}", text(&copied));
+        let made = std::fs::metadata(scratch.path().join(name).join("copy")).unwrap();
+        assert_eq!((made.uid(), made.gid()), owner, "{name}");
+    }
+    // libnfs takes a port below 1024 as root, these calls do not.
+    assert!(read("privileged").unwrap().status.success());
+    assert_eq!(v4(&filer).mount("/privileged"), Err(MountStatus::Perm));
+}
+
+#[test]
+fn a_reload_changes_the_rules_of_a_connection_that_is_there() {
+    let scratch = scratch("reload", &["open", "closed", "third"]);
+    let filer = Configured::start(&scratch, TWO);
+    let mut wire = v4(&filer);
+    let dir = wire.mount("/open").unwrap();
+    let file = wire.create(dir, "file");
+    wire.write(file, 0, b"one", StableHow::FileSync);
+    filer.edit(|text| text.replacen("squash = \"none\"", "squash = \"none\"\naccess = \"ro\"", 1));
+    assert_eq!(filer.order(&["reload"]), "changed: open\n");
+    assert_eq!(wire.try_write(file, 0, b"two", StableHow::FileSync).unwrap_err().status, NfsStatus::RoFs);
+    assert!(wire.getattr(file).is_ok());
+    let closed = wire.mount("/db/closed").unwrap();
+    assert!(wire.getattr(closed).is_ok(), "the other volume is as it was");
+    filer.edit(|text| text.replacen("access = \"ro\"", "access = \"rw\"", 1));
+    filer.signal("HUP");
+    await_until("the rules of before", Duration::from_secs(10), || wire.try_write(file, 0, b"two", StableHow::FileSync).ok());
+    let here = scratch.path().to_str().unwrap().to_owned();
+    filer.edit(|text| format!("{text}\n[[volume]]\nname = \"third\"\ndir = \"{here}/third\"\nclients = [\"*\"]\n"));
+    assert_eq!(filer.order(&["reload"]), "added: third\n");
+    assert!(wire.mount("/third").is_ok());
+    assert!(wire.getattr(file).is_ok(), "the connection and its handles are those of the start");
+    filer.edit(|text| text.replacen("127.0.0.1:0", "127.0.0.1:1", 1));
+    assert_eq!(filer.order(&["reload"]), "counts from the next start: listen of [filer]\n");
+    filer.edit(|text| text.replacen("127.0.0.1:1", "127.0.0.1:0", 1));
+    assert_eq!(filer.order(&["reload"]), "nothing has changed\n");
+}
+
+#[test]
+fn a_volume_taken_out_is_served_no_more_and_can_come_back_with_its_handles() {
+    let scratch = scratch("out", &["open", "closed"]);
+    let filer = Configured::start(&scratch, TWO);
+    let (mut wire, mut idle) = (v4(&filer), v4(&filer));
+    let dir = wire.mount("/db/closed").unwrap();
+    let file = wire.create(dir, "file");
+    assert!(idle.mount("/db/closed").is_ok());
+    let mut whole = String::new();
+    filer.edit(|text| {
+        whole.clone_from(&text);
+        text[..text.rfind("[[volume]]").unwrap()].to_owned()
+    });
+    assert_eq!(filer.order(&["reload"]), "removed: closed\n");
+    assert_eq!(wire.mount("/db/closed"), Err(MountStatus::NoEnt));
+    assert_eq!(wire.getattr(file).unwrap_err().status, NfsStatus::BadHandle);
+    let open = wire.mount("/open").unwrap();
+    assert!(wire.getattr(open).is_ok());
+    // One connection has not called since and holds the old table: the volume comes back all the same.
+    filer.edit(|_| whole);
+    assert_eq!(filer.order(&["reload"]), "added: closed\n");
+    assert!(wire.getattr(file).is_ok() && idle.getattr(file).is_ok());
+}
+
+#[test]
+fn a_broken_file_changes_nothing_and_says_what_is_wrong_where() {
+    let scratch = scratch("broken", &["open", "closed"]);
+    let filer = Configured::start(&scratch, TWO);
+    let mut wire = v4(&filer);
+    let dir = wire.mount("/open").unwrap();
+    let good = std::fs::read_to_string(scratch.path().join("filer.toml")).unwrap();
+    for (from, to, said) in [
+        ("squash = \"none\"", "squahs = \"none\"", "line 10: unknown field `squahs`"),
+        ("squash = \"none\"", "squahs = \"none\"", "`squash`"),
+        ("\"::1\"", "\"::1/200\"", "line 9: \"::1/200\" is no network: an address has 128 bits"),
+        ("name = \"closed\"", "name = \"open\"", "line 12: volume \"open\" stands on line 6 already"),
+        ("DIR/closed", "DIR/missing", "volume \"closed\""),
+        ("DIR/closed", "DIR/open", "are one, or one lies in the other"),
+        ("squash", "[squash", "line 10"),
+    ] {
+        let here = scratch.path().to_str().unwrap();
+        filer.edit(|_| {
+            good.replacen(&from.replace("DIR", here), &to.replace("DIR", here), 1).replace("127.0.0.0/8", "10.0.0.0/8")
+        });
+        let output = filer.volume(&["reload"]);
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+        assert!(text(&output).contains(said), "{said}: {}", text(&output));
+        assert!(wire.getattr(dir).is_ok(), "the rules of before count");
+        let output = serve(&scratch.path().join("filer.toml")).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "it does not start either: {}", text(&output));
+        assert!(text(&output).contains(said), "{}", text(&output));
+    }
+    std::fs::remove_file(scratch.path().join("filer.toml")).unwrap();
+    assert_eq!(filer.volume(&["reload"]).status.code(), Some(1));
+    filer.signal("HUP");
+    assert!(wire.getattr(dir).is_ok());
+    let other = Scratch::new("no-file");
+    let one = support::filer::Filer::start(&other, &[]);
+    let output = millrace().args(["volume", "reload", "--admin"]).arg(&one.admin).output().unwrap();
+    assert!(output.status.code() == Some(1) && text(&output).contains("--config"), "{}", text(&output));
+}
+
+#[test]
+fn handles_of_several_volumes_outlive_the_filer() {
+    let scratch = scratch("outlive", &["open", "closed"]);
+    let filer = Configured::start(&scratch, TWO);
+    let mut wire = v4(&filer);
+    let handles = ["/open", "/db/closed"].map(|path| {
+        let dir = wire.mount(path).unwrap();
+        wire.create(dir, &format!("in{}", path.replace('/', "-")))
+    });
+    let before = handles.map(|handle| wire.getattr(handle).unwrap().attributes);
+    drop(filer);
+    let filer = Configured::start(&scratch, TWO);
+    let mut wire = v4(&filer);
+    let after = handles.map(|handle| wire.getattr(handle).unwrap().attributes);
+    assert_eq!(before.map(|attr| (attr.fsid, attr.fileid)), after.map(|attr| (attr.fsid, attr.fileid)));
+    assert_ne!(before[0].fsid, before[1].fsid);
+}
+
+#[test]
+fn the_port_of_portmap_tells_where_nfs_is_and_serves_nothing_else() {
+    let scratch = scratch("portmap", &["open", "closed"]);
+    let filer = Configured::start(&scratch, TWO);
+    let mut wire = connect("127.0.0.1", filer.portmap());
+    for (program, version) in [(nfs3::PROGRAM, nfs3::VERSION), (mount3::PROGRAM, mount3::VERSION)] {
+        let asked = Mapping { program, version, protocol: IPPROTO_TCP, port: 0 };
+        let number = portmap2::Procedure::GetPort.number();
+        let reply = wire.raw(portmap2::PROGRAM, portmap2::VERSION, number, &asked);
+        assert_eq!(reply.results::<u32>(), u32::from(filer.port(0)));
+        assert_eq!(wire.raw(program, version, 0, &()).status(), ReplyStatus::ProgramUnavailable);
+    }
+}
+
+#[test]
+fn the_service_manager_is_told_when_it_serves_and_when_it_stops() {
+    let scratch = scratch("notify", &["open", "closed"]);
+    let place = scratch.path().join("notify");
+    let socket = UnixDatagram::bind(&place).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let file = write(&scratch, TWO);
+    let mut command = serve(&file);
+    command.env("NOTIFY_SOCKET", &place);
+    let mut filer = Configured::spawn(file, command);
+    let heard = || {
+        let mut word = [0; 64];
+        let bytes = socket.recv(&mut word).unwrap();
+        String::from_utf8_lossy(&word[..bytes]).into_owned()
+    };
+    assert_eq!(heard(), "READY=1");
+    assert!(v6(&filer).mount("/open").is_ok());
+    filer.signal("TERM");
+    assert_eq!(heard(), "STOPPING=1");
+    assert_eq!(filer.ended(), Some(0));
+}

@@ -1,23 +1,25 @@
 //! One TCP connection: made again from the same port, ended before anything is sent a second time, never shared with
 //! the parent of a fork.
 
+use crate::fence::Mark;
 use crate::link::{Fault, Link};
 use crate::sys::socket::{self, Connect, Socket};
 use std::io;
 use std::sync::atomic::Ordering;
 
 /// A connection that is made when it is needed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Connection {
     socket: Option<Socket>,
     fork_generation: u32,
     local_port: Option<u16>, // of the last socket: servers tell resent calls by it
     connected_before: bool,
+    mark: Mark,
 }
 
 impl Connection {
     pub(crate) fn new() -> Self {
-        Self::default()
+        Self { socket: None, fork_generation: 0, local_port: None, connected_before: false, mark: Mark::new() }
     }
 
     /// Connects unless connected; true when the connection is new.
@@ -34,6 +36,12 @@ impl Connection {
         };
         let socket = Socket::connect(&how).map_err(Fault::Connect)?;
         self.local_port = socket.local_port();
+        if link.attaches()
+            && let Err(fault) = self.mark.attach(&socket, link)
+        {
+            socket.abort();
+            return Err(fault);
+        }
         self.socket = Some(socket);
         link.connections.fetch_add(1, Ordering::Release);
         if self.connected_before {
@@ -58,7 +66,8 @@ impl Connection {
         let forked = self.fork_generation != generation;
         if forked {
             self.disconnect();
-            *self = Self { fork_generation: generation, ..Self::default() };
+            (self.fork_generation, self.local_port, self.connected_before) = (generation, None, false);
+            self.mark.renew();
         }
         forked
     }

@@ -22,6 +22,7 @@ mod connection;
 mod credentials;
 mod error;
 mod export;
+mod fence;
 mod gate;
 mod heal;
 mod link;

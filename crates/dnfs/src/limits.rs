@@ -42,6 +42,12 @@ pub const DIRECTORY_BYTES: u32 = 64 * 1024;
 pub const PROTOCOL_ERRORS_MAX: u32 = 8;
 /// Replies with an unknown xid skipped on one connection while waiting for one answer.
 pub const STRAY_REPLIES_MAX: u32 = 64;
+/// Largest call and reply of the program CHANNEL, in bytes: head with credential, 28 bytes of arguments; some 50 of results.
+pub const ATTACH_BYTES_MAX: usize = 4 + 24 + 8 + AUTH_BYTES_MAX + 8 + 28;
+/// Times in a row that a new connection asks for its channel: another run of the server, calls of the old one that still run.
+pub const ATTACH_ROUNDS_MAX: u32 = 4;
+/// First attempts to attach a channel that may end without an answer before the server is taken not to know the program.
+pub const ATTACH_TROUBLES_MAX: u32 = 3;
 /// Addresses kept of one host name.
 pub const ADDRESSES_MAX: usize = 8;
 /// Longest wait for one connection attempt once mounted, in ms; then a fresh one begins.

@@ -2,6 +2,7 @@
 
 use crate::credentials::Credentials;
 use crate::error::{Error, ProtocolError};
+use crate::fence::Service;
 use crate::limits::{CONNECT_ATTEMPT_MS, MOUNT_CONNECT_MS, SILENCE_MS};
 use nfs_proto::rpc::RPC_VERSION;
 use nfs_proto::xdr::{Encode, Writer};
@@ -11,8 +12,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Where the xid and the procedure stand in a prepared head, behind the record mark (RFC 5531 9).
+/// Where xid, program and procedure stand in a prepared head, the record mark in front of it (RFC 5531 9).
 const XID_AT: usize = 4;
+const PROGRAM_AT: usize = 16;
 const PROCEDURE_AT: usize = 24;
 
 /// A change in the state of a server, for whoever keeps the log.
@@ -74,6 +76,7 @@ pub(crate) struct Link {
     pub(crate) resends: AtomicU64,
     pub(crate) reconnects: AtomicU64,
     pub(crate) connections: AtomicU64, // all that were made, the first ones too
+    pub(crate) channels: Service,
 }
 
 impl Link {
@@ -94,6 +97,7 @@ impl Link {
             resends: AtomicU64::new(0),
             reconnects: AtomicU64::new(0),
             connections: AtomicU64::new(0),
+            channels: Service::default(),
         }
     }
 
@@ -104,6 +108,20 @@ impl Link {
         let mut writer = Writer::new(out);
         writer.patch_u32(start + XID_AT, xid);
         writer.patch_u32(start + PROCEDURE_AT, procedure);
+    }
+
+    /// The same for another program of this server.
+    pub(crate) fn append_head_of(&self, program: u32, version: u32, xid: u32, procedure: u32, out: &mut Vec<u8>) {
+        let start = out.len();
+        self.append_head(xid, procedure, out);
+        let mut writer = Writer::new(out);
+        writer.patch_u32(start + PROGRAM_AT, program);
+        writer.patch_u32(start + PROGRAM_AT + 4, version);
+    }
+
+    /// Whether connections tell the server which channel they carry: those of NFS, unless it is known not to understand.
+    pub(crate) fn attaches(&self) -> bool {
+        self.program.number == NFS.number && self.patience != Patience::Mounting && self.channels.may_be_there()
     }
 
     /// How long one attempt to connect may take.

@@ -3,10 +3,13 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
+use nfs_proto::channel1;
+
+use crate::channels::{self, Carried};
 use crate::dispatch::{self, Call, Served};
 use crate::exports::View;
 use crate::filer::Filer;
@@ -28,6 +31,8 @@ pub(crate) struct Connection {
     sent: Condvar,
     slow_calls: AtomicUsize, // waiting for or running on a worker, or their replies wait for the peer
     slow_bytes: AtomicUsize, // of these calls and replies
+    carried: OnceLock<Carried>,
+    fenced: AtomicBool, // its client has ended it for good: no further call of it is carried out
 }
 
 /// What a slow call takes of the room there is, from being handed over until its reply has left.
@@ -75,13 +80,35 @@ impl Connection {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(SEND_TIMEOUT))?;
         sys::keep_alive(&stream, KEEPALIVE_IDLE)?;
-        let (slow_calls, slow_bytes) = Default::default();
-        Ok(Self { peer, door, stream, outbox: Mutex::default(), sent: Condvar::new(), slow_calls, slow_bytes })
+        let (slow_calls, slow_bytes, carried, fenced) = Default::default();
+        let (outbox, sent) = Default::default();
+        Ok(Self { peer, door, stream, outbox, sent, slow_calls, slow_bytes, carried, fenced })
     }
 
     /// Ends it now, replies under way included.
     pub(crate) fn drop_now(&self) {
         let _ = self.stream.shutdown(Shutdown::Both);
+    }
+
+    /// Carries a channel from now on; false when it does already.
+    pub(crate) fn carry(&self, carried: Carried) -> bool {
+        self.carried.set(carried).is_ok()
+    }
+
+    /// Whether it carries this channel, in this generation.
+    pub(crate) fn carries(&self, process: u64, channel: u64, generation: u32) -> bool {
+        self.carried.get().is_some_and(|carried| carried.is(process, channel, generation))
+    }
+
+    /// Ends it for good: calls that have not begun are not carried out. Those that have go on, and hold it.
+    pub(crate) fn fence(&self) {
+        self.fenced.store(true, Ordering::SeqCst);
+        self.drop_now();
+    }
+
+    /// Whether calls of it may not be begun any more.
+    pub(crate) fn is_fenced(&self) -> bool {
+        self.fenced.load(Ordering::SeqCst)
     }
 
     /// Takes no further calls; those under way are still answered.
@@ -220,6 +247,9 @@ pub(crate) enum Ended {
     /// A record that is no call.
     #[error("read a call: the record is none")]
     NotACall,
+    /// Its client has ended it.
+    #[error("fenced by its client")]
+    Fenced,
     /// A handler panicked: our fault.
     #[error("serve a call: panic")]
     Panic,
@@ -330,7 +360,19 @@ fn serve_received(
     let mut overlapped = false;
     out.clear();
     while let Some(record) = session.next_record()? {
+        if connection.is_fenced() {
+            return Err(Ended::Fenced);
+        }
         let call = Call::parse(record.bytes).ok_or(Ended::NotACall)?;
+        if let Some((head, arguments)) = call.of_program(channel1::PROGRAM) {
+            send_ready(connection, out)?;
+            let served = filer.channels.serve(connection, head, arguments, out);
+            send_ready(connection, out)?;
+            if served == channels::Served::Last {
+                return Err(Ended::Fenced);
+            }
+            continue;
+        }
         let overlaps = record.more || connection.slow_calls() > 0;
         overlapped |= overlaps;
         let slow = call.is_slow();

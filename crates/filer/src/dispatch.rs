@@ -52,6 +52,13 @@ impl<'a> Call<'a> {
         Some(Self { header, arguments: input.rest(), record, may_wait: true })
     }
 
+    /// Header and arguments of a call of this program that may be carried out; none of others.
+    #[must_use]
+    pub fn of_program(&self, program: u32) -> Option<(&CallHeader<'a>, &'a [u8])> {
+        let is_it = self.header.program == program && self.header.rpc_version == RPC_VERSION;
+        is_it.then_some((&self.header, self.arguments))
+    }
+
     /// The whole record.
     #[must_use]
     pub const fn record(&self) -> &'a [u8] {

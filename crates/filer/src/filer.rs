@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use results::filer_stats::ProcedureStats;
 
+use crate::channels::Channels;
 use crate::exports::{Exports, View};
 use crate::limits::{MOUNTS_MAX, REFUSED_UIDS_LOGGED_MAX};
 use crate::policy::Peer;
@@ -30,6 +31,7 @@ pub struct Filer {
     /// Calls that belong to no export: MOUNT, NULL, handles that nobody made.
     pub(crate) stats: Stats,
     pub(crate) replies: ReplyCache,
+    pub(crate) channels: Channels,
     /// Sizes of the buffers of all connections, in bytes.
     pub(crate) buffer_bytes: AtomicUsize,
     /// Taken when a connection begins or rules change, not by calls.
@@ -57,6 +59,7 @@ impl Filer {
             port,
             stats: Stats::default(),
             replies: ReplyCache::default(),
+            channels: Channels::default(),
             buffer_bytes: AtomicUsize::new(0),
             exports: Mutex::new(Arc::new(exports)),
             generation,

@@ -8,6 +8,7 @@
 
 pub mod access;
 pub mod admin;
+mod channels;
 pub mod config;
 mod connection;
 mod convert;

@@ -80,6 +80,15 @@ pub const REPLY_AGE_MAX: Duration = Duration::from_secs(600);
 /// How long a repeated call waits for the first one to end.
 pub const REPEAT_WAIT: Duration = Duration::from_secs(30);
 
+/// Channels and dead processes remembered by the program CHANNEL, each some 100 bytes; beyond it the ended ones that had one
+/// connection go first, then those older than [`FENCE_AGE_MAX`]. A database has a channel or two for each backend.
+pub const FENCES_MAX: usize = 16_384;
+/// How long a fence is remembered at least: no network and no middlebox keeps the bytes of a dead connection for so long.
+pub const FENCE_AGE_MAX: Duration = Duration::from_secs(3600);
+/// How long a fence waits for calls under way; then its client asks again. Within what clients wait before they ask again by
+/// themselves.
+pub const FENCE_WAIT: Duration = Duration::from_secs(5);
+
 /// Mounts remembered for MOUNT DUMP; advisory (RFC 1813 5.2.2), so the oldest is forgotten.
 pub const MOUNTS_MAX: usize = 1024;
 /// Uids named in the log as refused; beyond it further ones are refused without a line.

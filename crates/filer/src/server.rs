@@ -269,6 +269,7 @@ fn log_end(peer: SocketAddr, ended: &Ended) {
         Ended::Socket(error) if error.kind() == io::ErrorKind::ConnectionReset => tracing::debug!(%peer, "reset by the client"),
         Ended::Panic => tracing::error!(%peer, "a handler panicked: connection closed"),
         Ended::Socket(error) => tracing::info!(%peer, %error, "connection failed"),
+        Ended::Fenced => tracing::info!(%peer, "connection fenced by its client"),
         Ended::Framing(_) | Ended::NotACall => tracing::info!(%peer, error = %ended, "connection closed"),
     }
 }

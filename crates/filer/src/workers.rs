@@ -144,6 +144,9 @@ impl Shared {
     fn run(&self, job: Job, out: &mut Vec<u8>) {
         let Job { connection, mut view, record, charge } = job;
         out.clear();
+        if connection.is_fenced() {
+            return;
+        }
         self.filer.renew(&mut view);
         let served = catch_unwind(AssertUnwindSafe(|| dispatch::serve(&self.filer, &view, &record, out)));
         match served {

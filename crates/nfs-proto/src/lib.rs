@@ -5,6 +5,7 @@
 //! the received record; encoding appends to a buffer the caller keeps, so a small call allocates nothing.
 #![forbid(unsafe_code)]
 
+pub mod channel1;
 pub mod limits;
 pub mod mount3;
 pub mod nfs3;

@@ -21,6 +21,9 @@ const MARKED_DESCRIPTORS: usize = 1 << 16;
 static INTERNAL: [AtomicU64; MARKED_DESCRIPTORS / 64] = [const { AtomicU64::new(0) }; MARKED_DESCRIPTORS / 64];
 static FORK_GENERATION: AtomicU32 = AtomicU32::new(0);
 static FORK_HANDLER: Once = Once::new();
+/// What a server knows this process by; 0 until it is asked for, and again after a fork.
+static PROCESS: AtomicU64 = AtomicU64::new(0);
+static CHANNELS: AtomicU64 = AtomicU64::new(0);
 
 /// True when `fd` is a socket of this crate: a program that closes every descriptor must not close it.
 #[must_use]
@@ -73,6 +76,28 @@ pub(crate) fn fork_generation() -> u32 {
 /// To be called in a child after fork; also runs by itself once [`watch_forks`] was called.
 pub(crate) extern "C" fn forked() {
     FORK_GENERATION.fetch_add(1, Ordering::Relaxed);
+    PROCESS.store(0, Ordering::Relaxed);
+}
+
+/// A number for this process that no other has and nobody guesses.
+pub(crate) fn process_number() -> u64 {
+    match PROCESS.load(Ordering::Relaxed) {
+        0 => {
+            let drawn = random_u64().max(1);
+            PROCESS.compare_exchange(0, drawn, Ordering::Relaxed, Ordering::Relaxed).map_or_else(|now| now, |_| drawn)
+        }
+        number => number,
+    }
+}
+
+/// Gives up the number `old`: the next one that is asked for is another.
+pub(crate) fn renew_process_number(old: u64) {
+    let _ = PROCESS.compare_exchange(old, 0, Ordering::Relaxed, Ordering::Relaxed);
+}
+
+/// A number for a channel, unlike all others of this process.
+pub(crate) fn next_channel() -> u64 {
+    CHANNELS.fetch_add(1, Ordering::Relaxed) + 1
 }
 
 /// Has [`forked`] run in every child of this process.

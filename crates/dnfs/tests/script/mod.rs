@@ -169,6 +169,11 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>, mut rng: Rng) {
 fn answer(stream: &mut TcpStream, state: &Mutex<State>, call: &[u8]) -> bool {
     let mut input = Reader::new(call);
     let header = CallHeader::decode(&mut input).unwrap();
+    if header.program != PROGRAM {
+        let mut refusal = Vec::new();
+        encode_reply(&ReplyHeader { xid: header.xid, status: ReplyStatus::ProgramUnavailable }, &(), &mut refusal);
+        return stream.write_all(&refusal).is_ok();
+    }
     let procedure = Procedure::from_number(header.procedure).unwrap();
     let (fault, mut reply) = {
         let mut state = state.lock().unwrap();

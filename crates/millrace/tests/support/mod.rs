@@ -17,6 +17,7 @@ pub mod ganesha;
 pub mod mariadb;
 pub mod orders;
 pub mod postgres;
+pub mod proxy;
 pub mod remote;
 pub mod wire;
 

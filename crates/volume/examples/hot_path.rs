@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use volume::{Config, CreateHow, Error, Owner, SetAttr, Stability, Volume};
+use volume::{Config, CreateHow, Error, Options, Owner, SetAttr, Stability, Volume};
 
 const CALLS: u32 = 200_000;
 const BLOCKS: u64 = 1024;
@@ -23,7 +23,8 @@ fn measure(base: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
     use std::os::unix::fs::MetadataExt;
     let own = std::fs::metadata("/proc/self")?;
     let owner = Owner { uid: own.uid(), gid: own.gid() };
-    let volume = Volume::open(Config { dir: base.join("dir"), state_dir: base.join("state"), loss: None })?;
+    let volume =
+        Volume::open(Config { dir: base.join("dir"), state_dir: base.join("state"), loss: None, options: Options::default() })?;
     let root = volume.root();
     let (node, _) = volume.create(&root, b"file", CreateHow::Guarded(SetAttr::default()), owner)?;
     let mut block = vec![7; BLOCK_BYTES];

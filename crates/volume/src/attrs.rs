@@ -18,6 +18,26 @@ impl Volume {
         self.0.attr_of(node, &descriptor)
     }
 
+    /// The same without the times, which come out as zero: a look at those makes the next stable write dearer on some hosts.
+    pub fn attr_untimed(&self, node: &Node) -> Result<Attr, Error> {
+        let _gate = self.0.read_gate();
+        let descriptor = self.0.descriptor(node)?;
+        self.0.attr_from(node, &sys::stat_untimed(&*descriptor)?)
+    }
+
+    /// Attributes for the answer to a durable write; `None` while they would cost and nobody seems to want them.
+    pub fn attr_after_stable_write(&self, node: &Node) -> Option<Attr> {
+        if self.0.looking_costs && !node.0.times.tell() {
+            return None;
+        }
+        self.attr(node).ok()
+    }
+
+    /// To be told when a client asks for attributes of a file and nothing else.
+    pub fn attr_asked(&self, node: &Node) {
+        node.0.times.asked();
+    }
+
     /// Sets attributes. With a guard: only when the change time is that one (RFC 1813 3.3.2).
     ///
     /// **Durability**: durable when it returns. **Errors**: [`Error::NotSync`] when the guard does not
@@ -39,6 +59,8 @@ impl Volume {
             loss.before_attr(&node.0.identity, &*descriptor, set.size)?;
         }
         node.0.mark_change();
+        // Cutting a page in two makes it dirty.
+        let _turn = if set.size.is_some() { self.0.buffered_turn(node) } else { None };
         let descriptor = if set.size.is_some() { self.0.writable(node, descriptor)? } else { descriptor };
         let result = apply(&*descriptor, node.kind(), descriptor.access, set);
         node.0.mark_change();
@@ -70,12 +92,15 @@ impl Volume {
 impl VolumeInner {
     /// Attributes by an open descriptor. An object without a name left is gone.
     pub(crate) fn attr_of(&self, node: &Node, descriptor: &Descriptor) -> Result<Attr, Error> {
-        let stat = sys::stat(descriptor)?;
+        self.attr_from(node, &sys::stat(descriptor)?)
+    }
+
+    fn attr_from(&self, node: &Node, stat: &RawStat) -> Result<Attr, Error> {
         if stat.nlink == 0 {
             node.0.forget();
             return Err(Error::Stale);
         }
-        self.to_attr(&stat)
+        self.to_attr(stat)
     }
 
     /// Host attributes in the volume's terms.

@@ -186,12 +186,13 @@ impl VolumeInner {
             loss.before_attr(&node.0.identity, &*descriptor, Some(*size))?;
         }
         let descriptor = self.writable(&node, descriptor)?;
+        let turn = self.buffered_turn(&node);
         node.0.mark_change();
         sys::truncate(&*descriptor, *size)?;
         node.0.mark_change();
         self.flush(&node, true, loss)?;
         let attr = self.attr_of(&node, &descriptor)?;
-        drop(change);
+        drop((change, turn));
         Ok((node, attr))
     }
 

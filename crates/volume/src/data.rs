@@ -1,14 +1,16 @@
 //! File content: reads, writes, commits.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::durable::write_fully;
 use crate::error::Error;
 use crate::faults::Torn;
 use crate::limits::OFFSET_MAX;
-use crate::node::{Descriptor, Node};
+use crate::node::{Access, Descriptor, Node};
 use crate::sys;
 use crate::types::{Attr, Kind, Stability};
-use crate::volume::{Volume, VolumeInner};
+use crate::volume::{Counted, Volume, VolumeInner};
 
 impl Volume {
     /// Reads into `buf`: bytes read and whether they end the file. No allocation, one pread.
@@ -19,7 +21,7 @@ impl Volume {
         if bytes < buf.len() {
             return Ok((bytes, true));
         }
-        let size = sys::stat(&*descriptor)?.size;
+        let size = sys::stat_untimed(&*descriptor)?.size;
         Ok((bytes, offset.saturating_add(bytes as u64) >= size))
     }
 
@@ -44,16 +46,10 @@ impl Volume {
         let descriptor = self.0.file(node)?;
         let bytes = match read_bounds(&descriptor, offset, buf.len())? {
             0 => 0,
-            wanted => match sys::pread_now(&*descriptor, &mut buf[..wanted], offset) {
-                Ok(bytes) => bytes,
-                Err(error) => match error.raw_os_error() {
-                    Some(libc::EAGAIN) => return Ok(None),
-                    Some(libc::EOPNOTSUPP | libc::ENOSYS) => {
-                        self.0.tells_cold_reads.store(false, Ordering::Relaxed);
-                        read_fully(&descriptor, offset, buf)?
-                    }
-                    _ => return Err(error.into()),
-                },
+            wanted if self.0.reads_direct(node, &descriptor, offset, wanted) => return Ok(None),
+            wanted => match self.0.read_now(&descriptor, offset, &mut buf[..wanted])? {
+                Some(bytes) => bytes,
+                None => return Ok(None),
             },
         };
         let attr = self.0.attr_of(node, &descriptor)?;
@@ -70,13 +66,8 @@ impl Volume {
     /// **Errors**: a failed durable write moves the loss epoch and poisons the volume, except that a full
     /// store or quota is only reported (the epoch moves when older uncommitted data could be concerned).
     pub fn write(&self, node: &Node, offset: u64, data: &[u8], stable: Stability) -> Result<usize, Error> {
-        self.0.alive()?;
-        if offset.checked_add(data.len() as u64).is_none_or(|end| end > OFFSET_MAX) {
-            return Err(Error::TooBig);
-        }
         let mut loss = self.0.write_gate();
-        let descriptor = self.0.file(node)?;
-        let descriptor = self.0.writable(node, descriptor)?;
+        let descriptor = self.0.to_write(node, offset, data.len())?;
         if let Some(loss) = &mut loss {
             loss.before_write(&node.0.identity, &*descriptor, offset, data.len())?;
         }
@@ -84,14 +75,7 @@ impl Volume {
             return self.0.write_torn(node, &descriptor, offset, data, &torn);
         }
         let written = match stable {
-            Stability::Unstable => {
-                // Marked before, so that the descriptor stays, and after, so that a flush that began
-                // in between does not count as covering it.
-                node.0.mark_change();
-                let written = write_fully(data, |done| sys::pwrite(&*descriptor, &data[done..], offset + done as u64));
-                node.0.mark_change();
-                written.map_err(Error::from)?
-            }
+            Stability::Unstable => self.0.write_cached(node, &descriptor, offset, data, false)?.0,
             Stability::DataSync | Stability::FileSync => {
                 self.0.write_durably(node, &descriptor, offset, data, stable == Stability::FileSync)?
             }
@@ -123,13 +107,16 @@ impl Volume {
         let descriptor = self.0.descriptor(node)?;
         self.0.attr_of(node, &descriptor)?;
         drop(descriptor);
-        self.0.flush_now(node, whole, &mut loss)
+        if self.0.flush_now(node, whole, &mut loss)? {
+            Counted::add(&self.0.counted.data_flushes);
+        }
+        Ok(())
     }
 }
 
 impl VolumeInner {
     /// A regular file's descriptor; other kinds are refused as RFC 1813 3.3.6 wants.
-    fn file(&self, node: &Node) -> Result<std::sync::Arc<Descriptor>, Error> {
+    fn file(&self, node: &Node) -> Result<Arc<Descriptor>, Error> {
         match node.kind() {
             Kind::File => self.descriptor(node),
             Kind::Directory => Err(Error::IsDirectory),
@@ -137,9 +124,28 @@ impl VolumeInner {
         }
     }
 
+    /// One read without waiting, of a file in the page cache. `None` where it would have to wait, or cannot tell.
+    fn read_now(&self, descriptor: &Descriptor, offset: u64, buf: &mut [u8]) -> Result<Option<usize>, Error> {
+        let flag = self.cache_flag();
+        match sys::pread_with(descriptor, buf, offset, libc::RWF_NOWAIT | flag) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) => match error.raw_os_error() {
+                Some(libc::EAGAIN) => Ok(None),
+                Some(libc::EOPNOTSUPP | libc::ENOSYS) => {
+                    // Whichever of the two flags it was: a read that waits finds out about the other.
+                    if flag == 0 {
+                        self.tells_cold_reads.store(false, Ordering::Relaxed);
+                    }
+                    Ok(None)
+                }
+                _ => Err(error.into()),
+            },
+        }
+    }
+
     fn read_checked(&self, node: &Node, descriptor: &Descriptor, offset: u64, buf: &mut [u8]) -> Result<usize, Error> {
         self.read_fault(node, offset, buf.len())?;
-        let bytes = read_fully(descriptor, offset, buf)?;
+        let bytes = self.read_fully(node, descriptor, offset, buf)?;
         self.spoil_read(node, offset, buf.get_mut(..bytes).unwrap_or_default());
         Ok(bytes)
     }
@@ -147,12 +153,13 @@ impl VolumeInner {
     /// What a fault leaves of a write. It has no say on durability: a torn write that lies is not flushed either.
     fn write_torn(&self, node: &Node, descriptor: &Descriptor, offset: u64, data: &[u8], torn: &Torn) -> Result<usize, Error> {
         let (Torn::Fails(pieces) | Torn::Lies(pieces)) = torn;
+        let _turn = self.buffered_turn(node);
         node.0.mark_change();
         let arrived = pieces.iter().try_for_each(|piece| {
             let (data, at) = (data.get(piece.clone()).unwrap_or_default(), offset + piece.start as u64);
             write_fully(data, |done| sys::pwrite(descriptor, &data[done..], at + done as u64)).map(drop)
         });
-        node.0.mark_change();
+        node.0.mark_cached(false);
         arrived?;
         match torn {
             Torn::Fails(_) => Err(Error::Io(libc::EIO)),
@@ -160,65 +167,44 @@ impl VolumeInner {
         }
     }
 
-    fn write_durably(&self, node: &Node, descriptor: &Descriptor, offset: u64, data: &[u8], whole: bool) -> Result<usize, Error> {
-        let written = write_fully(data, |done| {
-            self.flushes.fetch_add(1, Ordering::Relaxed);
-            let result = self.flush_fault(Some(node.0.fileid));
-            let result = result.and_then(|()| sys::pwrite_sync(descriptor, &data[done..], offset + done as u64, whole));
-            if let Err(error) = &result {
-                self.durable_write_failed(node, error.raw_os_error().unwrap_or(libc::EIO));
-            }
-            result
-        });
-        Ok(written?)
+    /// The descriptor for a write that the volume may still take.
+    pub(crate) fn to_write(&self, node: &Node, offset: u64, len: usize) -> Result<Arc<Descriptor>, Error> {
+        self.alive()?;
+        if offset.checked_add(len as u64).is_none_or(|end| end > OFFSET_MAX) {
+            return Err(Error::TooBig);
+        }
+        let descriptor = self.file(node)?;
+        self.writable(node, descriptor)
     }
 
-    /// The host does not tell whether the write or its flush failed. Refusals of the write itself leave
-    /// nothing in doubt, unless uncommitted data of the file could have met the same fate unseen.
-    fn durable_write_failed(&self, node: &Node, errno: i32) {
-        let refused =
-            matches!(errno, libc::ENOSPC | libc::EDQUOT | libc::EFBIG | libc::EINVAL | libc::EPERM | libc::EROFS | libc::ENOMEM);
-        if !refused || (node.0.is_dirty() && self.move_epoch().is_err()) {
-            self.flush_failed(errno);
+    fn read_fully(&self, node: &Node, descriptor: &Descriptor, offset: u64, buf: &mut [u8]) -> Result<usize, Error> {
+        let wanted = read_bounds(descriptor, offset, buf.len())?;
+        let buf = &mut buf[..wanted];
+        let mut done = 0;
+        while done < buf.len() {
+            let (rest, at) = (&mut buf[done..], offset + done as u64);
+            let read = match self.read_direct(node, descriptor, at, rest) {
+                Some(read) => read,
+                None if self.cache_flag() == 0 => sys::pread(descriptor, rest, at),
+                None => self.through_cache(|flag| sys::pread_with(descriptor, rest, at, flag)),
+            };
+            match read? {
+                0 => break,
+                bytes => done += bytes,
+            }
+            // A short read is the end of the file, but for a signal on a slow store: see which.
+            if done < buf.len() && sys::stat_untimed(descriptor)?.size <= offset + done as u64 {
+                break;
+            }
         }
+        Ok(done)
     }
 }
 
 /// How many of the bytes wanted from `offset` can be asked of the host: all, or none behind the largest offset.
 fn read_bounds(descriptor: &Descriptor, offset: u64, wanted: usize) -> Result<usize, Error> {
-    if descriptor.access == crate::node::Access::Path {
+    if descriptor.access == Access::Path {
         return Err(Error::Access);
     }
     Ok(if offset > OFFSET_MAX - wanted as u64 { 0 } else { wanted })
-}
-
-fn read_fully(descriptor: &Descriptor, offset: u64, buf: &mut [u8]) -> Result<usize, Error> {
-    let wanted = read_bounds(descriptor, offset, buf.len())?;
-    let buf = &mut buf[..wanted];
-    let mut done = 0;
-    while done < buf.len() {
-        match sys::pread(descriptor, &mut buf[done..], offset + done as u64)? {
-            0 => break,
-            bytes => done += bytes,
-        }
-        // A short read is the end of the file, but for a signal on a slow store: see which.
-        if done < buf.len() && sys::stat(descriptor)?.size <= offset + done as u64 {
-            break;
-        }
-    }
-    Ok(done)
-}
-
-/// Writes until all is written; an error after some bytes is left to the next call.
-fn write_fully(data: &[u8], mut write: impl FnMut(usize) -> std::io::Result<usize>) -> std::io::Result<usize> {
-    let mut done = 0;
-    while done < data.len() {
-        match write(done) {
-            Ok(0) => return Err(std::io::Error::from_raw_os_error(libc::EIO)),
-            Ok(bytes) => done += bytes,
-            Err(_) if done > 0 => break,
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(done)
 }

@@ -112,7 +112,7 @@ mod tests {
         let late = opened(&cache, 3);
         late.mark_change();
         let dirty = cache.make_room().expect("one that has to be flushed first");
-        dirty.mark_flushed(dirty.change_mark());
+        dirty.mark_flushed(dirty.change_mark(), true);
         assert!(cache.make_room().is_none());
         assert_eq!(cache.open.load(Ordering::Relaxed), 2, "flushed, then closed");
     }

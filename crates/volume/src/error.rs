@@ -148,6 +148,9 @@ pub enum OpenError {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// A host that keeps everything through a power cut loses nothing that the loss layer could take back.
+    #[error("promise durability by battery and take things back as a power cut would: leave one of the two out")]
+    BatteryLoses,
     /// Another process has the volume open.
     #[error("open volume state {path}: another process serves this volume")]
     InUse {

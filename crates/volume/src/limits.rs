@@ -56,3 +56,13 @@ pub(crate) const FAULT_STRIKES_KEPT: usize = 1024;
 pub(crate) const SECTOR_BYTES: u64 = 512;
 /// Bytes copied at a time where the host cannot share blocks between files.
 pub(crate) const COPY_BYTES: usize = 1 << 20;
+
+/// Alignment of direct reads and writes, in offset, length and memory: the page cache's unit, and no device asks for more.
+pub(crate) const DIRECT_ALIGN_BYTES: usize = 4096;
+/// Largest direct transfer, bytes: the largest the protocol has; each thread that makes one keeps a buffer of that size.
+pub(crate) const DIRECT_BYTES_MAX: usize = 1 << 20;
+/// Times somebody has to ask for attributes behind answers without them before answers carry them: a program looks at a
+/// file now and then, a client that caches does so behind each answer.
+pub(crate) const TIMES_ASKED_MIN: u32 = 4;
+/// Answers with attributes before it is tried again without: the price of finding out is one in a thousand.
+pub(crate) const TIMES_TOLD_MAX: u32 = 4096;

@@ -6,10 +6,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
+use crate::direct::DirectDescriptor;
 use crate::flush::FlushTurns;
 use crate::handle::Handle;
 use crate::limits::{NODE_SHARDS, NODES_MAX};
 use crate::sys::KernelHandle;
+use crate::times::TimesWanted;
+use crate::traffic::Traffic;
 use crate::types::Kind;
 
 /// An object of a volume. Cheap to clone. Keeps no descriptor open by itself.
@@ -56,13 +59,15 @@ pub(crate) enum Access {
 pub(crate) struct Descriptor {
     pub(crate) fd: OwnedFd,
     pub(crate) access: Access,
+    /// A second way to the same file, past the page cache; opened when it is first wanted.
+    pub(crate) direct: DirectDescriptor,
     open: Arc<AtomicUsize>,
 }
 
 impl Descriptor {
     pub(crate) fn new(fd: OwnedFd, access: Access, open: &Arc<AtomicUsize>) -> Self {
         open.fetch_add(1, Ordering::Relaxed);
-        Self { fd, access, open: open.clone() }
+        Self { fd, access, direct: DirectDescriptor::default(), open: open.clone() }
     }
 }
 
@@ -99,13 +104,22 @@ pub(crate) struct NodeInner {
     /// Of a directory: held while something in it has its name but not yet its owner and mode.
     pub(crate) making: RwLock<()>,
     pub(crate) turns: FlushTurns,
+    /// Direct and buffered changes under way, where there are direct ones.
+    pub(crate) traffic: Traffic,
+    /// Whether answers to stable writes tell the times.
+    pub(crate) times: TimesWanted,
     /// Touched since the last eviction pass.
     pub(crate) used: AtomicBool,
     /// Marks of changes: one before and one after each, so that a flush which ran between covers
     /// neither.
     changed: AtomicU64,
-    /// The mark up to which all is flushed.
+    /// The mark up to which all is flushed; and all but attributes is.
+    flushed_whole: AtomicU64,
     flushed: AtomicU64,
+    /// The mark of the last data that went into the page cache and was not durable by itself; and of the last of
+    /// which nobody waits for the flush.
+    cached: AtomicU64,
+    unstable: AtomicU64,
     /// A flush has ended well since this node was made: before, a former process may have left
     /// unflushed data.
     flush_seen: AtomicBool,
@@ -124,9 +138,14 @@ impl NodeInner {
             place: Mutex::new(None),
             change: Mutex::new(()),
             turns: FlushTurns::default(),
+            traffic: Traffic::default(),
+            times: TimesWanted::default(),
             used: AtomicBool::new(true),
             changed: AtomicU64::new(0),
+            flushed_whole: AtomicU64::new(0),
             flushed: AtomicU64::new(0),
+            cached: AtomicU64::new(0),
+            unstable: AtomicU64::new(0),
             flush_seen: AtomicBool::new(false),
         }
     }
@@ -140,8 +159,22 @@ impl NodeInner {
         self.changed.load(Ordering::SeqCst)
     }
 
-    /// All changes up to `mark` are durable.
-    pub(crate) fn mark_flushed(&self, mark: u64) {
+    /// To be called after data went into the page cache, instead of the second [`Self::mark_change`]. `awaited`: somebody
+    /// waits for its flush. The mark that a flush has to reach.
+    pub(crate) fn mark_cached(&self, awaited: bool) -> u64 {
+        let mark = self.changed.fetch_add(1, Ordering::SeqCst) + 1;
+        self.cached.fetch_max(mark, Ordering::SeqCst);
+        if !awaited {
+            self.unstable.fetch_max(mark, Ordering::SeqCst);
+        }
+        mark
+    }
+
+    /// All changes up to `mark` are durable; `whole`: attributes too.
+    pub(crate) fn mark_flushed(&self, mark: u64, whole: bool) {
+        if whole {
+            self.flushed_whole.fetch_max(mark, Ordering::SeqCst);
+        }
         self.flushed.fetch_max(mark, Ordering::SeqCst);
         self.flush_seen.store(true, Ordering::SeqCst);
     }
@@ -149,6 +182,22 @@ impl NodeInner {
     /// Changes of this process wait for a flush: the descriptor must stay, it would report the error.
     pub(crate) fn is_dirty(&self) -> bool {
         self.flushed.load(Ordering::SeqCst) < self.change_mark()
+    }
+
+    /// A flush that covers `mark` has ended well; `whole`: attributes too.
+    pub(crate) fn is_flushed(&self, mark: u64, whole: bool) -> bool {
+        let flushed = if whole { &self.flushed_whole } else { &self.flushed };
+        flushed.load(Ordering::SeqCst) >= mark
+    }
+
+    /// Buffered data of this process waits for a flush.
+    pub(crate) fn has_cached_data(&self) -> bool {
+        !self.is_flushed(self.cached.load(Ordering::SeqCst), false)
+    }
+
+    /// Some of it is data for whose flush nobody waits: possibly much.
+    pub(crate) fn has_unstable_data(&self) -> bool {
+        !self.is_flushed(self.unstable.load(Ordering::SeqCst), false)
     }
 
     /// Nothing can wait for a flush, of former processes neither.
@@ -160,7 +209,9 @@ impl NodeInner {
     pub(crate) fn forget(&self) {
         *locked(&self.descriptor) = None;
         *locked(&self.place) = None;
-        self.flushed.fetch_max(self.change_mark(), Ordering::SeqCst);
+        let mark = self.change_mark();
+        self.flushed_whole.fetch_max(mark, Ordering::SeqCst);
+        self.flushed.fetch_max(mark, Ordering::SeqCst);
         self.flush_seen.store(false, Ordering::SeqCst);
     }
 }

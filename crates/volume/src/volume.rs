@@ -13,9 +13,11 @@ use crate::handle::{Handle, HandleKey, Named};
 use crate::identity::{self, Identify};
 use crate::loss::{Gate, Guard, Loss};
 use crate::node::{Access, Descriptor, Node, NodeInner, NodeTable, locked};
+use crate::options::{CacheMode, Counters, Durability, Options};
 use crate::search::Search;
 use crate::state::{self, Record, Store};
 use crate::sys;
+use crate::times;
 use crate::types::Kind;
 
 /// What to serve, and how.
@@ -27,6 +29,8 @@ pub struct Config {
     pub state_dir: PathBuf,
     /// The loss layer, a test switch; `None` in service.
     pub loss: Option<LossConfig>,
+    /// How data is kept and promised.
+    pub options: Options,
 }
 
 /// How a power cut takes things back.
@@ -59,13 +63,35 @@ pub(crate) struct VolumeInner {
     pub(crate) nodes: NodeTable,
     pub(crate) descriptors: DescriptorCache,
     pub(crate) search: Search,
-    pub(crate) flushes: AtomicU64,
+    pub(crate) options: Options,
+    pub(crate) counted: Counted,
+    /// A look at a file's times makes its next stable write dearer.
+    pub(crate) looking_costs: bool,
+    /// Cleared when the host turns out to have no RWF_DONTCACHE.
+    pub(crate) drops_behind: AtomicBool,
     /// Cleared when the host turns out to have no unnamed files.
     pub(crate) unnamed_files: AtomicBool,
     /// Cleared when the host turns out not to tell what it would have to wait for.
     pub(crate) tells_cold_reads: AtomicBool,
     pub(crate) loss: Option<Gate>,
     pub(crate) faults: Faults,
+}
+
+/// [`Counters`] at work.
+#[derive(Debug, Default)]
+pub(crate) struct Counted {
+    pub(crate) flushes: AtomicU64,
+    pub(crate) data_flushes: AtomicU64,
+    pub(crate) stable_writes: AtomicU64,
+    pub(crate) shared_flushes: AtomicU64,
+    pub(crate) direct_writes: AtomicU64,
+    pub(crate) direct_reads: AtomicU64,
+}
+
+impl Counted {
+    pub(crate) fn add(counter: &AtomicU64) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl Volume {
@@ -77,6 +103,9 @@ impl Volume {
         let dir_failed = |source| OpenError::Directory { path: config.dir.clone(), source };
         let dir = config.dir.canonicalize().map_err(dir_failed)?;
         refuse_state_inside(&config.state_dir, &dir)?;
+        if config.options.durability == Durability::Battery && config.loss.is_some() {
+            return Err(OpenError::BatteryLoses);
+        }
         let root_fd = sys::open_path(&dir, libc::O_RDONLY | libc::O_DIRECTORY, 0).map_err(dir_failed)?;
         let identify = Identify::detect(&root_fd).map_err(dir_failed)?;
         let (store, mut record) = Store::open(&config.state_dir)?;
@@ -94,6 +123,7 @@ impl Volume {
         let stat = sys::stat(&root_fd).map_err(dir_failed)?;
         let root_identity = identify.of(&root_fd, &stat).map_err(dir_failed)?;
         let root = Arc::new(NodeInner::new(root_identity, Kind::Directory, stat.ino, 0));
+        let looking_costs = times::looking_costs(&root_fd);
         let nodes = NodeTable::new();
         let root = nodes.intern(root);
         let loss = config.loss.map(|loss| Loss::start(loss, &root_fd).map(Gate::new)).transpose().map_err(dir_failed)?;
@@ -114,7 +144,10 @@ impl Volume {
             nodes,
             descriptors: DescriptorCache::new(),
             search: Search::default(),
-            flushes: AtomicU64::new(0),
+            options: config.options,
+            counted: Counted::default(),
+            looking_costs,
+            drops_behind: AtomicBool::new(config.options.cache != CacheMode::Cached),
             unnamed_files: AtomicBool::new(true),
             tells_cold_reads: AtomicBool::new(true),
             loss,
@@ -184,7 +217,26 @@ impl Volume {
 
     /// Flushes and durable writes asked of the host so far.
     pub fn flushes(&self) -> u64 {
-        self.0.flushes.load(Ordering::Relaxed)
+        self.0.counted.flushes.load(Ordering::Relaxed)
+    }
+
+    /// How data is kept and promised.
+    pub fn options(&self) -> Options {
+        self.0.options
+    }
+
+    /// What was counted since the volume was opened.
+    pub fn counters(&self) -> Counters {
+        let counted = &self.0.counted;
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counters {
+            flushes: load(&counted.flushes),
+            data_flushes: load(&counted.data_flushes),
+            stable_writes: load(&counted.stable_writes),
+            shared_flushes: load(&counted.shared_flushes),
+            direct_writes: load(&counted.direct_writes),
+            direct_reads: load(&counted.direct_reads),
+        }
     }
 
     /// Nodes in memory (bounded) and open descriptors (bounded).
@@ -274,14 +326,21 @@ impl VolumeInner {
         descriptor
     }
 
-    /// Flushes an object that holds changes, together with all who ask at the same time. `whole`:
-    /// attributes too. The loss layer is not told: see `flush`.
-    fn flush_node(&self, node: &Node, whole: bool) -> Result<(), Error> {
+    /// Flushes an object that holds changes, together with all who ask at the same time; true if this caller made the
+    /// flush. `whole`: attributes too. The loss layer is not told: see `flush`.
+    pub(crate) fn flush_node(&self, node: &Node, whole: bool) -> Result<bool, Error> {
         self.alive()?;
+        if self.options.durability == Durability::Battery {
+            // The host has promised it already.
+            node.0.mark_flushed(node.0.change_mark(), whole);
+            return Ok(false);
+        }
         let descriptor = self.descriptor(node)?;
+        let mut made = false;
         let result = node.0.turns.flush(whole, |whole| {
+            made = true;
             let mark = node.0.change_mark();
-            self.flushes.fetch_add(1, Ordering::Relaxed);
+            Counted::add(&self.counted.flushes);
             let flushed = self.flush_fault(Some(node.0.fileid)).and_then(|()| match (descriptor.access, whole) {
                 // An O_PATH descriptor can't be flushed by itself.
                 (Access::Path, _) => sys::sync_file_system(&self.root_fd),
@@ -289,12 +348,15 @@ impl VolumeInner {
                 (_, false) => sys::fdatasync(&*descriptor),
             });
             match &flushed {
-                Ok(()) => node.0.mark_flushed(mark),
+                Ok(()) => node.0.mark_flushed(mark, whole),
                 Err(error) => drop(self.flush_failed(error.raw_os_error().unwrap_or(libc::EIO))),
             }
             flushed
         });
-        result.map_err(Error::from_errno)
+        if !made {
+            Counted::add(&self.counted.shared_flushes);
+        }
+        result.map(|()| made).map_err(Error::from_errno)
     }
 
     /// Makes the object's changes durable; `whole`: attributes (of a directory: entries) too.
@@ -302,16 +364,16 @@ impl VolumeInner {
         if loss.as_ref().is_some_and(|loss| loss.answers_early()) {
             return Ok(());
         }
-        self.flush_now(node, whole, loss)
+        self.flush_now(node, whole, loss).map(drop)
     }
 
-    /// The same, also when a test lets operations answer early.
-    pub(crate) fn flush_now(&self, node: &Node, whole: bool, loss: &mut Option<Guard<'_>>) -> Result<(), Error> {
-        self.flush_node(node, whole)?;
+    /// The same, also when a test lets operations answer early; true if this caller made the flush.
+    pub(crate) fn flush_now(&self, node: &Node, whole: bool, loss: &mut Option<Guard<'_>>) -> Result<bool, Error> {
+        let made = self.flush_node(node, whole)?;
         if let Some(loss) = loss {
             loss.flushed(&node.0.identity, whole);
         }
-        Ok(())
+        Ok(made)
     }
 
     /// Makes everything durable.
@@ -322,13 +384,13 @@ impl VolumeInner {
                 marks.push((node.clone(), node.change_mark()));
             }
         });
-        self.flushes.fetch_add(1, Ordering::Relaxed);
+        Counted::add(&self.counted.flushes);
         let flushed = self.flush_fault(None).and_then(|()| sys::sync_file_system(&self.root_fd));
         flushed.map_err(|error| self.flush_failed(error.raw_os_error().unwrap_or(libc::EIO)))?;
         for (node, mark) in marks {
             // syncfs may not report a file's own write-back error; its own flush does, and is cheap now.
             self.flush_node(&Node(node.clone()), true)?;
-            node.mark_flushed(mark);
+            node.mark_flushed(mark, true);
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Barrier;
 
 use common::{Scratch, content, make_dir, make_file, owner};
-use volume::{Config, CreateHow, Error, SetAttr, Stability, Volume};
+use volume::{Config, CreateHow, Error, Options, SetAttr, Stability, Volume};
 
 #[test]
 fn each_change_of_names_flushes_before_it_returns() {
@@ -180,7 +180,7 @@ fn failed_flush_is_reported_moves_the_verifier_for_good_and_poisons() {
             return;
         }
     };
-    let config = Config { dir: disk.dir(), state_dir: base.path().join("state"), loss: None };
+    let config = Config { dir: disk.dir(), state_dir: base.path().join("state"), loss: None, options: Options::default() };
     let volume = Volume::open(config.clone()).unwrap();
     let root = volume.root();
     let node = make_file(&volume, &root, "a", b"fine");
@@ -220,7 +220,7 @@ fn full_store_is_reported_and_does_not_poison() {
             return;
         }
     };
-    let config = Config { dir: dir.clone(), state_dir: base.path().join("state"), loss: None };
+    let config = Config { dir: dir.clone(), state_dir: base.path().join("state"), loss: None, options: Options::default() };
     let volume = Volume::open(config).unwrap();
     let node = make_file(&volume, &volume.root(), "a", b"");
     let verifier = volume.verifier();

@@ -44,6 +44,8 @@ pub(super) struct VolumeTable {
     #[serde(default)]
     pub(super) rule: Vec<RuleTable>,
     pub(super) medium: Option<Spanned<String>>,
+    pub(super) durability: Option<Spanned<String>>,
+    pub(super) cache: Option<Spanned<String>>,
     #[serde(default)]
     pub(super) loss_layer: bool,
     pub(super) loss_seed: Option<u64>,

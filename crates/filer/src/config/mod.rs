@@ -167,7 +167,15 @@ impl Reader<'_> {
             dir: self.absolute(&table.dir)?,
             state_dir: state_dir.unwrap_or_else(|| state.join(&name)),
             loss: table.loss_layer.then(|| LossConfig { seed: table.loss_seed.unwrap_or(0) }),
+            options: volume::Options {
+                durability: self.word("durability", table.durability.as_ref())?,
+                cache: self.word("cache", table.cache.as_ref())?,
+            },
         };
+        if volume.loss.is_some() && volume.options.durability == volume::Durability::Battery {
+            let reason = format!("volume {name:?}: durability = \"battery\" loses nothing that loss_layer could take back");
+            return Err(self.wrong(spanned.span().start, reason));
+        }
         let medium = table.medium.as_ref().map(|medium| self.medium(medium)).transpose()?;
         Ok(VolumeSettings { name, path, policy: Policy { rules }, volume, medium, line: self.line(spanned.span().start) })
     }
@@ -198,6 +206,15 @@ impl Reader<'_> {
             anonymous_gid: id(keys.anonymous_gid, others.anonymous_gid)?,
             privileged_ports: keys.privileged_ports.unwrap_or(others.privileged_ports),
         })
+    }
+
+    /// One of a few known words.
+    fn word<W>(&self, key: &str, written: Option<&Spanned<String>>) -> Result<W, ConfigError>
+    where
+        W: std::str::FromStr<Err = volume::UnknownOption> + Default,
+    {
+        let Some(written) = written else { return Ok(W::default()) };
+        written.get_ref().parse().map_err(|error| self.wrong(written.span().start, format!("{key}: {error}")))
     }
 
     fn medium(&self, written: &Spanned<String>) -> Result<String, ConfigError> {

@@ -60,6 +60,8 @@ fn every_key_is_taken() {
         anonymous_gid = 71
         privileged_ports = true
         medium = "nvme"
+        durability = "sync"
+        cache = "dropbehind"
         loss_layer = true
         loss_seed = 7
         [[volume.rule]]
@@ -79,6 +81,7 @@ fn every_key_is_taken() {
     let volume = &settings.volumes[0];
     assert_eq!((volume.volume.loss, volume.medium.as_deref()), (Some(LossConfig { seed: 7 }), Some("nvme")));
     assert_eq!((volume.volume.state_dir.as_path(), volume.path.as_str()), (Path::new("/srv/elsewhere"), "/db/data"));
+    assert_eq!((volume.volume.options.cache, settings.volumes[1].volume.options), (CacheMode::DropBehind, Options::default()));
     let all = Rights { squash: Squash::All, anonymous_uid: 70, anonymous_gid: 71, privileged_ports: true, read_only: false };
     assert_eq!(rights(volume, "10.1.1.1"), Ok(all));
     assert_eq!(rights(volume, "10.9.0.1"), Ok(all), "a host by its first address");
@@ -117,6 +120,9 @@ fn what_cannot_be_is_refused_with_its_line() {
         (with("path = \"/a/../b\""), 5, "leave out .."),
         (with("state = \"state\""), 5, "absolute"),
         (with("medium = \"floppy\""), 5, "floppy"),
+        (with("cache = \"none\""), 5, "cached, direct, dropbehind"),
+        (with("durability = \"none\""), 5, "sync, battery"),
+        (with("durability = \"battery\"\nloss_layer = true"), 1, "loses nothing"),
         (with("loss_seed = 3"), 1, "loss_layer"),
         (with("name = \"twice\""), 5, "duplicate key"),
         (LEAST.replace("/srv/data", "srv/data"), 3, "absolute"),

@@ -48,13 +48,20 @@ pub(crate) struct Args {
     /// Answer as if DIR lay on this medium: a profile (fc15k, fc10k, sata, nvme, nvram-array, cloud), keys, or both
     #[arg(long, value_name = "PROFILE,KEY=VALUE,…")]
     medium: Option<String>,
+    /// Who keeps what is promised stable through a power cut: sync, or battery where the host keeps its memory
+    #[arg(long, value_name = "sync|battery", default_value_t, conflicts_with = "loss_layer")]
+    durability: volume::Durability,
+    /// How data passes the page cache: cached, direct or dropbehind
+    #[arg(long, value_name = "MODE", default_value_t)]
+    cache: volume::CacheMode,
     /// With --loss-layer: the seed by which some of it survives a cut; 0: nothing does
     #[arg(long, value_name = "N", requires = "loss_layer", default_value_t = 0)]
     loss_seed: u64,
 }
 
 /// What is said in the file, if there is one.
-const OF_ONE_DIRECTORY: [&str; 8] = ["dir", "listen", "state", "admin", "no_root_squash", "loss_layer", "medium", "loss_seed"];
+const OF_ONE_DIRECTORY: [&str; 10] =
+    ["dir", "listen", "state", "admin", "no_root_squash", "loss_layer", "medium", "durability", "cache", "loss_seed"];
 
 const AFTER_HELP: &str = "\
 Examples:

@@ -47,16 +47,27 @@ pub(crate) struct RawStat {
 
 /// Attributes of an open object, O_PATH too.
 pub(crate) fn stat(fd: impl AsFd) -> io::Result<RawStat> {
-    statx(fd.as_fd().as_raw_fd(), c"", libc::AT_EMPTY_PATH)
+    statx(fd.as_fd().as_raw_fd(), c"", libc::AT_EMPTY_PATH, ALL)
+}
+
+/// The same without the times, which come out as zero: the host takes no note of a look at them (see `times`).
+pub(crate) fn stat_untimed(fd: impl AsFd) -> io::Result<RawStat> {
+    let times = libc::STATX_ATIME | libc::STATX_MTIME | libc::STATX_CTIME;
+    let mask = (libc::STATX_BASIC_STATS & !times) | libc::STATX_MNT_ID;
+    let stat = statx(fd.as_fd().as_raw_fd(), c"", libc::AT_EMPTY_PATH, mask)?;
+    // A host gives more than it is asked for when that is free; then it would be wrong to use.
+    Ok(RawStat { atime: (0, 0), mtime: (0, 0), ctime: (0, 0), btime: (0, 0), ..stat })
 }
 
 /// Attributes of a name, a link itself and not what it points to.
 pub(crate) fn stat_name(dir: impl AsFd, name: &[u8]) -> io::Result<RawStat> {
-    statx(dir.as_fd().as_raw_fd(), &c_name(name)?, libc::AT_SYMLINK_NOFOLLOW | libc::AT_NO_AUTOMOUNT)
+    statx(dir.as_fd().as_raw_fd(), &c_name(name)?, libc::AT_SYMLINK_NOFOLLOW | libc::AT_NO_AUTOMOUNT, ALL)
 }
 
-fn statx(fd: libc::c_int, path: &std::ffi::CStr, flags: libc::c_int) -> io::Result<RawStat> {
-    let mask = libc::STATX_BASIC_STATS | libc::STATX_BTIME | libc::STATX_MNT_ID;
+/// All fields of statx this room uses.
+const ALL: libc::c_uint = libc::STATX_BASIC_STATS | libc::STATX_BTIME | libc::STATX_MNT_ID;
+
+fn statx(fd: libc::c_int, path: &std::ffi::CStr, flags: libc::c_int, mask: libc::c_uint) -> io::Result<RawStat> {
     let mut out = MaybeUninit::<libc::statx>::zeroed();
     // SAFETY: `path` is NUL-terminated, `out` is writable and large enough for the answer.
     checked(unsafe { libc::statx(fd, path.as_ptr(), flags, mask, out.as_mut_ptr()) })?;
@@ -90,17 +101,6 @@ pub(crate) fn pread(fd: impl AsFd, buf: &mut [u8], offset: u64) -> io::Result<us
     })
 }
 
-/// One preadv2 that brings what the host has in memory and waits for nothing: `WouldBlock` when that is not a byte of it,
-/// EOPNOTSUPP where the file system cannot tell.
-pub(crate) fn pread_now(fd: impl AsFd, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-    let offset = i64::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
-    let piece = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
-    again(|| {
-        // SAFETY: one iovec over a buffer writable for its length; the descriptor is borrowed open.
-        unsafe { libc::preadv2(fd.as_fd().as_raw_fd(), &raw const piece, 1, offset, libc::RWF_NOWAIT) }
-    })
-}
-
 /// One pwrite; interrupted calls are made again.
 pub(crate) fn pwrite(fd: impl AsFd, data: &[u8], offset: u64) -> io::Result<usize> {
     let offset = i64::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
@@ -110,18 +110,7 @@ pub(crate) fn pwrite(fd: impl AsFd, data: &[u8], offset: u64) -> io::Result<usiz
     })
 }
 
-/// One pwritev2 that is durable when it returns: data and size, or with `whole` all attributes too.
-pub(crate) fn pwrite_sync(fd: impl AsFd, data: &[u8], offset: u64, whole: bool) -> io::Result<usize> {
-    let offset = i64::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
-    let flags = if whole { libc::RWF_SYNC } else { libc::RWF_DSYNC };
-    let piece = libc::iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: data.len() };
-    again(|| {
-        // SAFETY: one iovec over a buffer readable for its length (the call only reads it).
-        unsafe { libc::pwritev2(fd.as_fd().as_raw_fd(), &raw const piece, 1, offset, flags) }
-    })
-}
-
-fn again(mut call: impl FnMut() -> libc::ssize_t) -> io::Result<usize> {
+pub(super) fn again(mut call: impl FnMut() -> libc::ssize_t) -> io::Result<usize> {
     loop {
         match checked_len(call()) {
             Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}

@@ -7,6 +7,7 @@ mod at;
 mod dir;
 mod handle;
 mod io;
+mod uncached;
 
 pub(crate) use at::{
     chown, link_at, link_descriptor, mkdir_at, mknod_at, open_at, open_path, proc_chmod, read_link, rename_at, set_mode,
@@ -16,8 +17,9 @@ pub(crate) use dir::{Listing, RawEntry};
 pub(crate) use handle::{KernelHandle, handle_of, handle_of_name, open_handle};
 pub(crate) use io::{
     RawStat, RawTime, clone_content, descriptor_limit, effective_uid, fdatasync, fs_stat, fsync, lock_exclusively, next_data,
-    pread, pread_now, pwrite, pwrite_sync, stat, stat_name, sync_file_system,
+    pread, pwrite, stat, stat_name, stat_untimed, sync_file_system,
 };
+pub(crate) use uncached::{pread_with, pwrite_with, reopen_direct};
 
 use std::ffi::CString;
 use std::io as std_io;

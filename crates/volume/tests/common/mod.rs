@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use tempfile::TempDir;
-use volume::{Config, CreateHow, Error, LossConfig, Node, Owner, SetAttr, Stability, Volume};
+use volume::{Config, CreateHow, Error, LossConfig, Node, Options, Owner, SetAttr, Stability, Volume};
 
 /// The owner of what tests make: whoever runs them.
 pub fn owner() -> Owner {
@@ -39,7 +39,12 @@ impl Scratch {
     }
 
     pub fn config(&self, loss: Option<u64>) -> Config {
-        Config { dir: self.dir(), state_dir: self.base.path().join("state"), loss: loss.map(|seed| LossConfig { seed }) }
+        Config {
+            dir: self.dir(),
+            state_dir: self.base.path().join("state"),
+            loss: loss.map(|seed| LossConfig { seed }),
+            options: Options::default(),
+        }
     }
 
     pub fn open(&self) -> Volume {

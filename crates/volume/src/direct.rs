@@ -1,0 +1,162 @@
+//! Transfers past the page cache: when they may be made, and the aligned memory they need.
+
+use std::cell::RefCell;
+use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::limits::{DIRECT_ALIGN_BYTES, DIRECT_BYTES_MAX};
+use crate::node::{Access, Descriptor, Node};
+use crate::options::CacheMode;
+use crate::sys;
+use crate::traffic::Turn;
+use crate::volume::{Counted, VolumeInner};
+
+/// A file's second descriptor.
+#[derive(Debug, Default)]
+pub(crate) struct DirectDescriptor {
+    /// `None` inside: the host has no direct transfers for the file.
+    opened: OnceLock<Option<OwnedFd>>,
+    /// The host refused a transfer that should have fitted: no further one is tried.
+    refused: AtomicBool,
+}
+
+impl VolumeInner {
+    /// Taken around each change that makes pages of the file dirty, where there are direct writes to keep it apart from.
+    pub(crate) fn buffered_turn<'n>(&self, node: &'n Node) -> Option<Turn<'n>> {
+        (self.options.cache == CacheMode::Direct).then(|| node.0.traffic.buffered())
+    }
+
+    /// Writes past the page cache if that may be: the transfer is aligned, it lies inside the file and no hole is near, nothing
+    /// of the file is dirty, and no buffered change is under way. `None`: it may not, and nothing was done.
+    ///
+    /// **Durability**: by `flags`, RWF_DSYNC or RWF_SYNC.
+    pub(crate) fn write_direct(
+        &self,
+        node: &Node,
+        descriptor: &Descriptor,
+        offset: u64,
+        data: &[u8],
+        flags: libc::c_int,
+    ) -> Option<std::io::Result<usize>> {
+        let fd = self.direct_descriptor(descriptor, offset, data.len())?;
+        let stat = sys::stat_untimed(descriptor).ok()?;
+        let allocated = stat.size.min(stat.blocks.saturating_mul(512));
+        if stat.blocks.saturating_mul(512) < stat.size || offset + data.len() as u64 > allocated {
+            return None;
+        }
+        let _turn = node.0.traffic.direct(|| !node.0.has_cached_data())?;
+        let written = with_aligned(data.len(), |buffer| {
+            buffer.copy_from_slice(data);
+            sys::pwrite_with(fd, buffer, offset, flags)
+        });
+        match written {
+            Err(error) if is_unsupported(&error) => {
+                descriptor.direct.refused.store(true, Ordering::Relaxed);
+                None
+            }
+            other => {
+                Counted::add(&self.counted.direct_writes);
+                Some(other)
+            }
+        }
+    }
+
+    /// Reads past the page cache if that may be: aligned, and nothing of the file is dirty. The host itself keeps such a read
+    /// coherent with what is in the page cache. `None`: it may not, and nothing was done.
+    pub(crate) fn read_direct(
+        &self,
+        node: &Node,
+        descriptor: &Descriptor,
+        offset: u64,
+        buf: &mut [u8],
+    ) -> Option<std::io::Result<usize>> {
+        let fd = self.direct_descriptor(descriptor, offset, buf.len()).filter(|_| !node.0.has_cached_data())?;
+        let read = with_aligned(buf.len(), |buffer| {
+            let bytes = sys::pread_with(fd, buffer, offset, 0)?;
+            buf[..bytes].copy_from_slice(&buffer[..bytes]);
+            Ok(bytes)
+        });
+        match read {
+            Err(error) if is_unsupported(&error) => {
+                descriptor.direct.refused.store(true, Ordering::Relaxed);
+                None
+            }
+            other => {
+                Counted::add(&self.counted.direct_reads);
+                Some(other)
+            }
+        }
+    }
+
+    /// Whether a read would pass the page cache by.
+    pub(crate) fn reads_direct(&self, node: &Node, descriptor: &Descriptor, offset: u64, len: usize) -> bool {
+        self.direct_descriptor(descriptor, offset, len).is_some() && !node.0.has_cached_data()
+    }
+
+    /// The descriptor for a direct transfer of this place; `None` when the volume, the host or the place has none.
+    fn direct_descriptor<'d>(&self, descriptor: &'d Descriptor, offset: u64, len: usize) -> Option<&'d OwnedFd> {
+        let aligned = offset.is_multiple_of(DIRECT_ALIGN_BYTES as u64) && len.is_multiple_of(DIRECT_ALIGN_BYTES);
+        if self.options.cache != CacheMode::Direct || !aligned || len == 0 || len > DIRECT_BYTES_MAX {
+            return None;
+        }
+        if descriptor.access != Access::ReadWrite || descriptor.direct.refused.load(Ordering::Relaxed) {
+            return None;
+        }
+        descriptor.direct.opened.get_or_init(|| sys::reopen_direct(descriptor).ok()).as_ref()
+    }
+
+    /// The flag for transfers through the page cache.
+    pub(crate) fn cache_flag(&self) -> libc::c_int {
+        if self.drops_behind.load(Ordering::Relaxed) { libc::RWF_DONTCACHE } else { 0 }
+    }
+
+    /// Makes a transfer through the page cache; on a host that does not know the flag again without it, and from then on.
+    pub(crate) fn through_cache<T>(&self, mut transfer: impl FnMut(libc::c_int) -> std::io::Result<T>) -> std::io::Result<T> {
+        let flag = self.cache_flag();
+        match transfer(flag) {
+            Err(error) if flag != 0 && is_unsupported(&error) => {
+                let done = transfer(0);
+                if done.is_ok() {
+                    self.drops_behind.store(false, Ordering::Relaxed);
+                }
+                done
+            }
+            other => other,
+        }
+    }
+}
+
+/// What a host says to a flag or an alignment it does not take.
+fn is_unsupported(error: &std::io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EINVAL))
+}
+
+/// Lends aligned memory of this length, kept by the thread.
+fn with_aligned<T>(len: usize, transfer: impl FnOnce(&mut [u8]) -> T) -> T {
+    thread_local! {
+        static MEMORY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    }
+    MEMORY.with_borrow_mut(|memory| {
+        if memory.len() < len + DIRECT_ALIGN_BYTES {
+            *memory = vec![0; len + DIRECT_ALIGN_BYTES];
+        }
+        let start = memory.as_ptr().align_offset(DIRECT_ALIGN_BYTES);
+        transfer(&mut memory[start..start + len])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lent_memory_is_aligned_and_as_long_as_asked() {
+        for len in [4096, 1 << 20, 8192, 0] {
+            with_aligned(len, |buffer| {
+                assert_eq!(buffer.len(), len);
+                assert!((buffer.as_ptr() as usize).is_multiple_of(DIRECT_ALIGN_BYTES));
+            });
+        }
+    }
+}

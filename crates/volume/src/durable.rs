@@ -1,0 +1,164 @@
+//! Durable writes: alone, or with the flush left to the last of several.
+
+use crate::error::Error;
+use crate::node::{Descriptor, Node};
+use crate::options::{CacheMode, Durability};
+use crate::sys;
+use crate::types::Stability;
+use crate::volume::{Counted, Volume, VolumeInner};
+
+/// A write that is in the page cache and was promised to become durable: to be given to [`Volume::settle`].
+#[derive(Debug)]
+#[must_use]
+pub struct Unsettled {
+    node: Node,
+    mark: u64,
+    whole: bool,
+}
+
+impl Volume {
+    /// Begins a durable write whose flush may be shared: `None` beside the count when it is durable already, else what has to
+    /// be [settled](Volume::settle) before it is answered. Where sharing has no sense (direct writes, much
+    /// unstable data in the same file, the loss layer) this is [`Volume::write`].
+    pub fn write_to_settle(
+        &self,
+        node: &Node,
+        offset: u64,
+        data: &[u8],
+        stable: Stability,
+    ) -> Result<(usize, Option<Unsettled>), Error> {
+        let volume = &*self.0;
+        let alone = stable == Stability::Unstable
+            || volume.loss.is_some()
+            || volume.options.durability == Durability::Battery
+            || volume.options.cache == CacheMode::Direct
+            || node.0.has_unstable_data()
+            || volume.spoils_writes();
+        if alone {
+            return self.write(node, offset, data, stable).map(|written| (written, None));
+        }
+        let descriptor = volume.to_write(node, offset, data.len())?;
+        let (written, mark) = volume.write_cached(node, &descriptor, offset, data, true)?;
+        Counted::add(&volume.counted.stable_writes);
+        Ok((written, Some(Unsettled { node: node.clone(), mark, whole: stable == Stability::FileSync })))
+    }
+
+    /// Makes begun writes durable: one flush for each file, or none where somebody else's flush has covered them. The
+    /// results in the same order.
+    ///
+    /// **Durability**: a write whose result is `Ok` is durable, as it asked for. **Errors**: a failed flush moves the loss
+    /// epoch and poisons the volume.
+    pub fn settle(&self, writes: &[Unsettled]) -> Vec<Result<(), Error>> {
+        writes.iter().map(|write| self.0.settle_one(write, writes)).collect()
+    }
+}
+
+impl VolumeInner {
+    fn settle_one(&self, write: &Unsettled, all: &[Unsettled]) -> Result<(), Error> {
+        let Unsettled { node, mark, whole } = write;
+        if node.0.is_flushed(*mark, *whole) {
+            Counted::add(&self.counted.shared_flushes);
+            return Ok(());
+        }
+        // The first of a file flushes for all of them.
+        let whole = all.iter().any(|other| other.whole && other.node == *node);
+        if self.flush_node(node, whole)? {
+            Counted::add(&self.counted.data_flushes);
+        }
+        Ok(())
+    }
+
+    /// Writes into the page cache. The mark that a flush has to reach; `awaited`: somebody will wait for that.
+    pub(crate) fn write_cached(
+        &self,
+        node: &Node,
+        descriptor: &Descriptor,
+        offset: u64,
+        data: &[u8],
+        awaited: bool,
+    ) -> Result<(usize, u64), Error> {
+        let _turn = self.buffered_turn(node);
+        // Marked before, so that the descriptor stays, and after, so that a flush that began
+        // in between does not count as covering it.
+        node.0.mark_change();
+        let written = write_fully(data, |done| {
+            self.through_cache(|flag| sys::pwrite_with(descriptor, &data[done..], offset + done as u64, flag))
+        });
+        let mark = node.0.mark_cached(awaited);
+        Ok((written?, mark))
+    }
+
+    /// One durable write, with a flush of its own.
+    pub(crate) fn write_durably(
+        &self,
+        node: &Node,
+        descriptor: &Descriptor,
+        offset: u64,
+        data: &[u8],
+        whole: bool,
+    ) -> Result<usize, Error> {
+        if self.options.durability == Durability::Battery {
+            let written = self.write_cached(node, descriptor, offset, data, false)?.0;
+            Counted::add(&self.counted.stable_writes);
+            return Ok(written);
+        }
+        let sync = if whole { libc::RWF_SYNC } else { libc::RWF_DSYNC };
+        let written = write_fully(data, |done| {
+            Counted::add(&self.counted.flushes);
+            Counted::add(&self.counted.data_flushes);
+            let (data, at) = (&data[done..], offset + done as u64);
+            let others_wait = node.0.is_dirty();
+            let result = self.flush_fault(Some(node.0.fileid)).and_then(|()| {
+                let direct = self.write_direct(node, descriptor, at, data, sync);
+                direct.unwrap_or_else(|| self.write_buffered_sync(node, descriptor, at, data, sync))
+            });
+            if let Err(error) = &result {
+                self.durable_write_failed(others_wait, error.raw_os_error().unwrap_or(libc::EIO));
+            }
+            result
+        })?;
+        Counted::add(&self.counted.stable_writes);
+        Ok(written)
+    }
+
+    fn write_buffered_sync(
+        &self,
+        node: &Node,
+        descriptor: &Descriptor,
+        offset: u64,
+        data: &[u8],
+        sync: libc::c_int,
+    ) -> std::io::Result<usize> {
+        let _turn = self.buffered_turn(node);
+        let result = self.through_cache(|flag| sys::pwrite_with(descriptor, data, offset, sync | flag));
+        if result.is_err() && self.options.cache == CacheMode::Direct {
+            // Written perhaps, and not flushed: no direct write before that is cleared up.
+            node.0.mark_cached(false);
+        }
+        result
+    }
+
+    /// The host does not tell whether the write or its flush failed. Refusals of the write itself leave
+    /// nothing in doubt, unless uncommitted data of the file could have met the same fate unseen.
+    fn durable_write_failed(&self, others_wait: bool, errno: i32) {
+        let refused =
+            matches!(errno, libc::ENOSPC | libc::EDQUOT | libc::EFBIG | libc::EINVAL | libc::EPERM | libc::EROFS | libc::ENOMEM);
+        if !refused || (others_wait && self.move_epoch().is_err()) {
+            self.flush_failed(errno);
+        }
+    }
+}
+
+/// Writes until all is written; an error after some bytes is left to the next call.
+pub(crate) fn write_fully(data: &[u8], mut write: impl FnMut(usize) -> std::io::Result<usize>) -> std::io::Result<usize> {
+    let mut done = 0;
+    while done < data.len() {
+        match write(done) {
+            Ok(0) => return Err(std::io::Error::from_raw_os_error(libc::EIO)),
+            Ok(bytes) => done += bytes,
+            Err(_) if done > 0 => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}

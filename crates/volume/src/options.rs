@@ -1,0 +1,133 @@
+//! How a volume keeps its promises and uses the host's page cache, and what came of it.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Who makes what is promised stable survive a power cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// The volume: nothing is answered before a flush of the host has ended.
+    #[default]
+    Sync,
+    /// The host, which keeps its memory through a power cut (a battery, a UPS with a clean stop): what was promised
+    /// stable lies in its page cache. An error of its later write-back reaches nobody but the host's log.
+    Battery,
+}
+
+/// How data passes the host's page cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CacheMode {
+    /// Through it, and it stays there.
+    #[default]
+    Cached,
+    /// Past it, where size, alignment and the other traffic on the file allow; else as `DropBehind`.
+    Direct,
+    /// Through it, and out again at once (`RWF_DONTCACHE`); as `Cached` on a host without that.
+    DropBehind,
+}
+
+/// What an operator may choose about a volume's data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Options {
+    /// Who keeps the promises.
+    pub durability: Durability,
+    /// The page cache's part.
+    pub cache: CacheMode,
+}
+
+/// Not a word that names a [`Durability`] or a [`CacheMode`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{given:?} is none of: {known}")]
+pub struct UnknownOption {
+    /// What was given.
+    pub given: String,
+    /// What is known.
+    pub known: &'static str,
+}
+
+impl Durability {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Sync => "sync",
+            Self::Battery => "battery",
+        }
+    }
+}
+
+impl CacheMode {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cached => "cached",
+            Self::Direct => "direct",
+            Self::DropBehind => "dropbehind",
+        }
+    }
+}
+
+impl FromStr for Durability {
+    type Err = UnknownOption;
+
+    fn from_str(text: &str) -> Result<Self, UnknownOption> {
+        let found = [Self::Sync, Self::Battery].into_iter().find(|known| known.as_str() == text);
+        found.ok_or_else(|| UnknownOption { given: text.to_owned(), known: "sync, battery" })
+    }
+}
+
+impl FromStr for CacheMode {
+    type Err = UnknownOption;
+
+    fn from_str(text: &str) -> Result<Self, UnknownOption> {
+        let found = [Self::Cached, Self::Direct, Self::DropBehind].into_iter().find(|known| known.as_str() == text);
+        found.ok_or_else(|| UnknownOption { given: text.to_owned(), known: "cached, direct, dropbehind" })
+    }
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Display for CacheMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What a volume counted since it was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Flushes and durable writes asked of the host.
+    pub flushes: u64,
+    /// Of these, asked for durable writes and commits of files.
+    pub data_flushes: u64,
+    /// Durable writes carried out.
+    pub stable_writes: u64,
+    /// Flushes that were needed and that somebody else's covered.
+    pub shared_flushes: u64,
+    /// Durable writes that went past the page cache.
+    pub direct_writes: u64,
+    /// Reads that went past the page cache.
+    pub direct_reads: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_as_they_are_written_and_others_name_the_known_ones() {
+        for mode in [CacheMode::Cached, CacheMode::Direct, CacheMode::DropBehind] {
+            assert_eq!(mode.to_string().parse(), Ok(mode));
+        }
+        for durability in [Durability::Sync, Durability::Battery] {
+            assert_eq!(durability.to_string().parse(), Ok(durability));
+        }
+        assert!("cache".parse::<CacheMode>().unwrap_err().to_string().contains("cached, direct, dropbehind"));
+        assert!("Sync".parse::<Durability>().unwrap_err().to_string().contains("sync, battery"));
+    }
+}

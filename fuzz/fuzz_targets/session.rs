@@ -55,7 +55,13 @@ impl Stage {
             fs::create_dir_all(folder).expect("make a folder");
         }
         fs::set_permissions(&export, fs::Permissions::from_mode(0o777)).expect("open it to everybody");
-        let volume = Volume::open(volume::Config { dir: export.clone(), state_dir: state, loss: None }).expect("open the volume");
+        let volume = Volume::open(volume::Config {
+            dir: export.clone(),
+            state_dir: state,
+            loss: None,
+            options: volume::Options::default(),
+        })
+        .expect("open the volume");
         let exports = Exports::one(Export::new("vol", "/vol", volume.clone()), Policy::open(Rights::default()));
         let filer = Filer::new(Config { exports, only: None, port: 2049 });
         let view = filer.view(Peer::at(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 700), Door::Nfs));

@@ -170,6 +170,7 @@ fn stats(server: &Server) -> FilerStats {
     let exports = server.filer().exports();
     let volumes = || exports.entries().iter().map(|entry| entry.export.volume());
     let medium = exports.entries().iter().find_map(|entry| entry.export.medium());
+    let sum = |counter: fn(&volume::Counters) -> u64| volumes().map(|volume| counter(&volume.counters())).sum();
     FilerStats {
         pid: std::process::id(),
         uptime_s: server.uptime().as_secs_f64(),
@@ -178,9 +179,22 @@ fn stats(server: &Server) -> FilerStats {
         loss_epoch: volumes().next().map_or(0, volume::Volume::loss_epoch),
         procedures: server.filer().procedures(),
         cold_reads: exports.entries().iter().map(|entry| entry.export.stats().cold_reads()).sum(),
-        flushes: volumes().map(volume::Volume::flushes).sum(),
+        flushes: sum(|counted| counted.flushes),
+        data_flushes: sum(|counted| counted.data_flushes),
+        shared_flushes: sum(|counted| counted.shared_flushes),
+        stable_writes: sum(|counted| counted.stable_writes),
+        direct_writes: sum(|counted| counted.direct_writes),
+        direct_reads: sum(|counted| counted.direct_reads),
+        durability: same(volumes().map(|volume| volume.options().durability.as_str())),
+        cache: same(volumes().map(|volume| volume.options().cache.as_str())),
         medium: medium.map(|medium| medium_stats(medium, server.held_counts())),
     }
+}
+
+/// The one word of all, or that they differ.
+fn same(mut words: impl Iterator<Item = &'static str>) -> String {
+    let first = words.next().unwrap_or_default();
+    if words.all(|word| word == first) { first.to_owned() } else { "mixed".to_owned() }
 }
 
 fn medium_stats(medium: &volume::medium::Medium, (replies_held, waiting_cpu_ns): (u64, u64)) -> MediumStats {

@@ -111,6 +111,12 @@ impl Connection {
         self.fenced.load(Ordering::SeqCst)
     }
 
+    /// Ends it after a handler panicked: our fault.
+    pub(crate) fn drop_after_panic(&self) {
+        tracing::error!(peer = %self.peer, "a handler panicked: connection closed");
+        self.drop_now();
+    }
+
     /// Takes no further calls; those under way are still answered.
     pub(crate) fn finish(&self) {
         let _ = self.stream.shutdown(Shutdown::Read);
@@ -134,15 +140,15 @@ impl Connection {
     }
 
     /// Sends from a worker, which never waits for a peer: what the socket does not take is left to a thread of its own. The
-    /// charge is given back when the bytes have left.
-    pub(crate) fn queue(self: &Arc<Self>, bytes: &[u8], charge: Option<Charge>) {
+    /// charges are given back when the bytes have left.
+    pub(crate) fn queue(self: &Arc<Self>, bytes: &[u8], charges: Vec<Charge>) {
         let mut outbox = self.outbox();
         if outbox.broken {
             return;
         }
         if outbox.sending {
             outbox.pending.extend_from_slice(bytes);
-            outbox.charges.extend(charge);
+            outbox.charges.extend(charges);
             return;
         }
         outbox.sending = true;
@@ -163,7 +169,7 @@ impl Connection {
         let (connection, rest) = (Arc::clone(self), left.to_vec());
         let flush = move || {
             let result = connection.send_all(&rest);
-            drop(charge);
+            drop(charges);
             let _ = connection.send_pending(result);
         };
         if std::thread::Builder::new().name("flush".into()).stack_size(crate::limits::STACK_BYTES).spawn(flush).is_err() {
@@ -424,5 +430,6 @@ fn send_ready(connection: &Connection, out: &mut Vec<u8>) -> Result<(), Ended> {
 fn handed_over(connection: &Arc<Connection>, view: &Arc<View>, workers: &Workers, call: &Call<'_>) -> bool {
     let record = call.record();
     let Some(charge) = workers.charge(connection, record.len() + call.reply_bytes_max()) else { return false };
-    workers.submit(Job { connection: Arc::clone(connection), view: Arc::clone(view), record: record.to_vec(), charge })
+    let (connection, view) = (Arc::clone(connection), Arc::clone(view));
+    workers.submit(Job { file: call.shares_flush(&view), connection, view, record: record.to_vec(), charge })
 }

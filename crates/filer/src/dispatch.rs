@@ -34,6 +34,9 @@ pub enum Served {
     Close,
 }
 
+/// Where a stable write leaves what is still to be [settled](volume::settle) before its reply may leave.
+pub type Later = std::cell::RefCell<Option<volume::Unsettled>>;
+
 /// A call whose header was read.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
@@ -41,6 +44,7 @@ pub struct Call<'a> {
     arguments: &'a [u8],
     record: &'a [u8],
     may_wait: bool,
+    later: Option<&'a Later>,
 }
 
 impl<'a> Call<'a> {
@@ -49,7 +53,7 @@ impl<'a> Call<'a> {
     pub fn parse(record: &'a [u8]) -> Option<Self> {
         let mut input = Reader::new(record);
         let header = CallHeader::decode(&mut input).ok()?;
-        Some(Self { header, arguments: input.rest(), record, may_wait: true })
+        Some(Self { header, arguments: input.rest(), record, may_wait: true, later: None })
     }
 
     /// Header and arguments of a call of this program that may be carried out; none of others.
@@ -77,6 +81,30 @@ impl<'a> Call<'a> {
     pub const fn waiting(mut self) -> Self {
         self.may_wait = true;
         self
+    }
+
+    /// The same call, of which a stable WRITE is answered before its flush: the reply must not leave before what is in `later`
+    /// is settled.
+    #[must_use]
+    pub const fn settled_later(mut self, later: &'a Later) -> Self {
+        self.later = Some(later);
+        self
+    }
+
+    /// Of a stable WRITE, a number that stands for its file, if writes of that file gain from sharing a flush.
+    #[must_use]
+    pub fn shares_flush(&self, view: &View) -> Option<u64> {
+        if self.header.program != nfs3::PROGRAM || self.header.procedure != Procedure::Write.number() {
+            return None;
+        }
+        let args = decode_all::<WriteArgs<'_>>(self.arguments).ok().filter(|args| args.stable != StableHow::Unstable)?;
+        let (export, _) = view.at(view.exports().of_handle(args.file.as_bytes())?);
+        // Two files of one number share a worker, no more.
+        (export.medium().is_none() && export.volume.shares_flushes()).then(|| {
+            let mut hash = std::hash::DefaultHasher::new();
+            std::hash::Hasher::write(&mut hash, args.file.as_bytes());
+            std::hash::Hasher::finish(&hash)
+        })
     }
 
     /// Most bytes its reply can have, headers not counted: what a READ asks for, next to nothing for others that are handed
@@ -127,6 +155,18 @@ const fn is_repeatable_only_once(procedure: Procedure) -> bool {
 pub fn serve(filer: &Filer, view: &View, record: &[u8], out: &mut Vec<u8>) -> Served {
     let Some(call) = Call::parse(record) else { return Served::Close };
     serve_call(filer, view, &call, out)
+}
+
+/// The reply of a stable WRITE whose flush failed, instead of the one that was appended for it.
+pub fn refuse_write(view: &View, call: &Call<'_>, error: &volume::Error, out: &mut Vec<u8>) {
+    if let Ok(handle) = Reader::new(call.arguments).opaque(nfs_proto::limits::HANDLE_BYTES_MAX)
+        && let Some(index) = view.exports().of_handle(handle)
+    {
+        view.at(index).0.stats.count_failed_late(Procedure::Write);
+    }
+    let reply = Reply::begin(call.header.xid, out);
+    handlers::refuse_write(error, out);
+    reply.end(Ok(()), out);
 }
 
 /// Serves one parsed call; see [`serve`].
@@ -202,7 +242,8 @@ fn serve_nfs(filer: &Filer, view: &View, identity: Option<&AuthSys<'_>>, call: &
         filer.stats.count(procedure, false, 0);
         return Served::Answered;
     };
-    let context = handlers::Context { may_wait: call.may_wait, ..context(filer, view, identity, procedure, handle) };
+    let context =
+        handlers::Context { may_wait: call.may_wait, later: call.later, ..context(filer, view, identity, procedure, handle) };
     let export = context.export;
     let stats = if context.verdict == Err(NfsStatus::BadHandle) { &filer.stats } else { &export.stats };
     let came = export.medium().map(|_| Instant::now());
@@ -259,7 +300,7 @@ fn context<'a>(
         (_, Ok(_)) => Ok(()),
     };
     let caller = Caller::of(identity, &rights);
-    handlers::Context { filer, view, index, export, caller, verdict, read_only: rights.read_only, may_wait: true }
+    handlers::Context { filer, view, index, export, caller, verdict, read_only: rights.read_only, may_wait: true, later: None }
 }
 
 /// Calls that a read-only export refuses.

@@ -63,7 +63,7 @@ impl Held {
         if queue.closed || !(queue.running || self.start(&mut queue)) {
             // Late answers are of no more use than early ones: the filer stops, or has no thread to spare.
             drop(queue);
-            connection.queue(&record, None);
+            connection.queue(&record, Vec::new());
             return;
         }
         queue.bytes += record.len();
@@ -160,13 +160,13 @@ fn send(replies: &mut Vec<Reply>) {
             Some((to, bytes)) if Arc::ptr_eq(to, &connection) => bytes.extend_from_slice(&record),
             _ => {
                 if let Some((to, bytes)) = gathered.replace((connection, record)) {
-                    to.queue(&bytes, None);
+                    to.queue(&bytes, Vec::new());
                 }
             }
         }
     }
     if let Some((to, bytes)) = gathered {
-        to.queue(&bytes, None);
+        to.queue(&bytes, Vec::new());
     }
 }
 

@@ -20,6 +20,7 @@ mod handlers;
 mod held;
 pub mod limits;
 pub mod policy;
+mod queue;
 mod reply_cache;
 pub mod server;
 pub mod session;
@@ -28,6 +29,7 @@ pub mod stats;
 #[expect(unsafe_code, reason = "socket options and signals that the standard library has no call for")]
 pub mod sys;
 mod workers;
+mod write_batch;
 
 pub use export::Export;
 pub use filer::{Config, Filer};

@@ -48,6 +48,13 @@ impl Stats {
         self.cold_reads.load(Ordering::Relaxed)
     }
 
+    /// A call that was counted as done failed before its reply left.
+    pub(crate) fn count_failed_late(&self, procedure: Procedure) {
+        if let Some(row) = self.rows.get(procedure.number() as usize) {
+            row.errors.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     fn add(&self, row: usize, ok: bool, bytes: u64) {
         let Some(row) = self.rows.get(row) else { return };
         row.calls.fetch_add(1, Ordering::Relaxed);

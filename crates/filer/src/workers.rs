@@ -1,6 +1,5 @@
 //! The threads beside the connections: they run calls that wait for the medium, so that the waits overlap.
 
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,6 +11,8 @@ use crate::exports::View;
 use crate::filer::Filer;
 use crate::held::Held;
 use crate::limits::{REPLY_BYTES_QUIET, STACK_BYTES, WORKERS_MAX};
+use crate::queue::Queue;
+use crate::write_batch;
 
 /// A call for a worker.
 pub(crate) struct Job {
@@ -20,6 +21,8 @@ pub(crate) struct Job {
     pub(crate) view: Arc<View>,
     pub(crate) record: Vec<u8>,
     pub(crate) charge: Charge,
+    /// Of a stable write that may share its flush: what its file is known by.
+    pub(crate) file: Option<u64>,
 }
 
 /// The pool; threads are started as they are needed and stay.
@@ -34,15 +37,6 @@ struct Shared {
     queue: Mutex<Queue>,
     job: Condvar,
     idle: Condvar,
-}
-
-#[derive(Default)]
-struct Queue {
-    jobs: VecDeque<Job>,
-    running: usize,
-    threads: usize,
-    waiting: usize, // threads without a job
-    closed: bool,
 }
 
 impl Workers {
@@ -63,7 +57,9 @@ impl Workers {
         if queue.closed {
             return false;
         }
-        if queue.waiting <= queue.jobs.len() && queue.threads < WORKERS_MAX {
+        // A write that will be taken along by a worker which is busy or called already calls none.
+        let call = queue.can_begin(job.file);
+        if call && queue.waiting <= queue.called && queue.threads < WORKERS_MAX {
             let shared = Arc::clone(&self.shared);
             let thread = std::thread::Builder::new().name("worker".into()).stack_size(STACK_BYTES);
             match thread.spawn(move || shared.work()) {
@@ -73,7 +69,8 @@ impl Workers {
             }
         }
         queue.jobs.push_back(job);
-        let wake = queue.waiting > 0;
+        let wake = call && queue.waiting > queue.called;
+        queue.called += usize::from(wake);
         drop(queue);
         if wake {
             self.shared.job.notify_one();
@@ -118,15 +115,15 @@ impl Shared {
         let mut out = Vec::new();
         let mut queue = self.queue();
         loop {
-            if let Some(job) = queue.jobs.pop_front() {
-                queue.running += 1;
+            if let Some(batch) = queue.begin() {
                 drop(queue);
-                self.run(job, &mut out);
+                let file = batch.file;
+                self.run(batch.jobs, &mut out);
                 if out.capacity() > REPLY_BYTES_QUIET {
                     out = Vec::new();
                 }
                 queue = self.queue();
-                queue.running -= 1;
+                queue.end(file);
                 if queue.running == 0 && queue.jobs.is_empty() {
                     self.idle.notify_all();
                 }
@@ -137,13 +134,18 @@ impl Shared {
                 queue.waiting += 1;
                 queue = self.job.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 queue.waiting -= 1;
+                queue.called = queue.called.saturating_sub(1);
             }
         }
     }
 
-    fn run(&self, job: Job, out: &mut Vec<u8>) {
-        let Job { connection, mut view, record, charge } = job;
+    fn run(&self, mut jobs: Vec<Job>, out: &mut Vec<u8>) {
         out.clear();
+        if jobs.len() > 1 {
+            write_batch::run(&self.filer, jobs, out);
+            return;
+        }
+        let Some(Job { connection, mut view, record, charge, .. }) = jobs.pop() else { return };
         if connection.is_fenced() {
             return;
         }
@@ -153,15 +155,12 @@ impl Shared {
             Ok(Served::Answered | Served::Cold) => {
                 drop(record);
                 if !out.is_empty() {
-                    connection.queue(out, Some(charge));
+                    connection.queue(out, vec![charge]);
                 }
             }
             Ok(Served::Due(due)) => self.held.hold(&connection, due, std::mem::take(out)),
             Ok(Served::Close) => connection.drop_now(),
-            Err(_) => {
-                tracing::error!(peer = %connection.peer, "a handler panicked: connection closed");
-                connection.drop_now();
-            }
+            Err(_) => connection.drop_after_panic(),
         }
     }
 

@@ -58,7 +58,13 @@ impl Stage {
 fn open(folders: &std::path::Path, name: &str) -> Volume {
     let dir = folders.join(name);
     std::fs::create_dir(&dir).unwrap();
-    Volume::open(volume::Config { dir, state_dir: folders.join(format!("{name}-state")), loss: None }).unwrap()
+    Volume::open(volume::Config {
+        dir,
+        state_dir: folders.join(format!("{name}-state")),
+        loss: None,
+        options: volume::Options::default(),
+    })
+    .unwrap()
 }
 
 impl Caller<'_> {

@@ -25,9 +25,42 @@ pub struct FilerStats {
     pub cold_reads: u64,
     /// Flushes to the store that the volume carried out.
     pub flushes: u64,
+    /// Of these, those asked for durable WRITEs and COMMITs.
+    #[serde(default)]
+    pub data_flushes: u64,
+    /// Flushes that were needed and that somebody else's covered.
+    #[serde(default)]
+    pub shared_flushes: u64,
+    /// Durable WRITEs that the volumes acknowledged.
+    #[serde(default)]
+    pub stable_writes: u64,
+    /// Of these, those that went past the host's page cache.
+    #[serde(default)]
+    pub direct_writes: u64,
+    /// READs that went past the host's page cache.
+    #[serde(default)]
+    pub direct_reads: u64,
+    /// What makes promises survive a power cut: `sync` flushes before each answer, `battery` leaves it to the host's
+    /// memory, `mixed` if volumes differ. Empty: an older filer, which knew `sync` only.
+    #[serde(default)]
+    pub durability: String,
+    /// How data passes the page cache: `cached`, `direct`, `dropbehind`, or `mixed`. Empty: an older filer, `cached`.
+    #[serde(default)]
+    pub cache: String,
     /// The modelled medium, if the filer has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub medium: Option<MediumStats>,
+}
+
+impl FilerStats {
+    /// Flushes for each durable WRITE and COMMIT that was acknowledged; none before the first.
+    #[must_use]
+    pub fn flushes_per_acknowledged_write(&self) -> Option<f64> {
+        let commits = self.procedures.get("COMMIT").map_or(0, |row| row.calls.saturating_sub(row.errors));
+        let acknowledged = self.stable_writes + commits;
+        #[expect(clippy::cast_precision_loss, reason = "counters of calls stay far below 2^52")]
+        (acknowledged > 0).then(|| self.data_flushes as f64 / acknowledged as f64)
+    }
 }
 
 /// What a modelled medium counted: running totals since it began.
@@ -84,6 +117,14 @@ pub struct ProcedureStats {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn flushes_are_told_per_acknowledged_write() {
+        let mut stats = FilerStats { data_flushes: 6, stable_writes: 20, ..FilerStats::default() };
+        stats.procedures.insert("COMMIT".into(), ProcedureStats { calls: 5, errors: 1, bytes: 0 });
+        assert_eq!(stats.flushes_per_acknowledged_write(), Some(0.25));
+        assert_eq!(FilerStats::default().flushes_per_acknowledged_write(), None);
+    }
 
     #[test]
     fn a_record_survives_json_and_further_fields_do_not_hurt() {

@@ -159,7 +159,7 @@ impl VolumeInner {
             let (data, at) = (data.get(piece.clone()).unwrap_or_default(), offset + piece.start as u64);
             write_fully(data, |done| sys::pwrite(descriptor, &data[done..], at + done as u64)).map(drop)
         });
-        node.0.mark_cached(false);
+        node.0.mark_cached(data.len());
         arrived?;
         match torn {
             Torn::Fails(_) => Err(Error::Io(libc::EIO)),

@@ -7,18 +7,33 @@ use crate::sys;
 use crate::types::Stability;
 use crate::volume::{Counted, Volume, VolumeInner};
 
-/// A write that is in the page cache and was promised to become durable: to be given to [`Volume::settle`].
-#[derive(Debug)]
+/// A write that is in the page cache and was promised to become durable: to be given to [`settle`].
 #[must_use]
 pub struct Unsettled {
+    volume: Volume,
     node: Node,
     mark: u64,
     whole: bool,
 }
 
+impl std::fmt::Debug for Unsettled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Unsettled").field("node", &self.node).field("mark", &self.mark).field("whole", &self.whole).finish()
+    }
+}
+
+/// Makes begun writes durable: one flush for each file, or none where somebody else's flush has covered them. The
+/// results in the same order.
+///
+/// **Durability**: a write whose result is `Ok` is durable, as it asked for. **Errors**: a failed flush moves the loss
+/// epoch and poisons the volume.
+pub fn settle(writes: &[Unsettled]) -> Vec<Result<(), Error>> {
+    writes.iter().map(|write| write.volume.0.settle_one(write, writes)).collect()
+}
+
 impl Volume {
     /// Begins a durable write whose flush may be shared: `None` beside the count when it is durable already, else what has to
-    /// be [settled](Volume::settle) before it is answered. Where sharing has no sense (direct writes, much
+    /// be [settled](settle) before it is answered. Where sharing has no sense (direct writes, much
     /// unstable data in the same file, the loss layer) this is [`Volume::write`].
     pub fn write_to_settle(
         &self,
@@ -28,34 +43,30 @@ impl Volume {
         stable: Stability,
     ) -> Result<(usize, Option<Unsettled>), Error> {
         let volume = &*self.0;
-        let alone = stable == Stability::Unstable
-            || volume.loss.is_some()
-            || volume.options.durability == Durability::Battery
-            || volume.options.cache == CacheMode::Direct
-            || node.0.has_unstable_data()
-            || volume.spoils_writes();
+        let alone = stable == Stability::Unstable || !self.shares_flushes() || node.0.has_much_unstable_data();
         if alone {
             return self.write(node, offset, data, stable).map(|written| (written, None));
         }
         let descriptor = volume.to_write(node, offset, data.len())?;
         let (written, mark) = volume.write_cached(node, &descriptor, offset, data, true)?;
         Counted::add(&volume.counted.stable_writes);
-        Ok((written, Some(Unsettled { node: node.clone(), mark, whole: stable == Stability::FileSync })))
+        Ok((written, Some(Unsettled { volume: self.clone(), node: node.clone(), mark, whole: stable == Stability::FileSync })))
     }
 
-    /// Makes begun writes durable: one flush for each file, or none where somebody else's flush has covered them. The
-    /// results in the same order.
-    ///
-    /// **Durability**: a write whose result is `Ok` is durable, as it asked for. **Errors**: a failed flush moves the loss
-    /// epoch and poisons the volume.
-    pub fn settle(&self, writes: &[Unsettled]) -> Vec<Result<(), Error>> {
-        writes.iter().map(|write| self.0.settle_one(write, writes)).collect()
+    /// Whether durable writes of one file gain from being begun together: not where each waits for a transfer of its own,
+    /// nor where nothing is flushed.
+    pub fn shares_flushes(&self) -> bool {
+        let volume = &*self.0;
+        volume.loss.is_none()
+            && volume.options.durability == Durability::Sync
+            && volume.options.cache != CacheMode::Direct
+            && !volume.spoils_writes()
     }
 }
 
 impl VolumeInner {
     fn settle_one(&self, write: &Unsettled, all: &[Unsettled]) -> Result<(), Error> {
-        let Unsettled { node, mark, whole } = write;
+        let Unsettled { node, mark, whole, .. } = write;
         if node.0.is_flushed(*mark, *whole) {
             Counted::add(&self.counted.shared_flushes);
             return Ok(());
@@ -84,7 +95,7 @@ impl VolumeInner {
         let written = write_fully(data, |done| {
             self.through_cache(|flag| sys::pwrite_with(descriptor, &data[done..], offset + done as u64, flag))
         });
-        let mark = node.0.mark_cached(awaited);
+        let mark = node.0.mark_cached(if awaited { 0 } else { data.len() });
         Ok((written?, mark))
     }
 
@@ -133,7 +144,7 @@ impl VolumeInner {
         let result = self.through_cache(|flag| sys::pwrite_with(descriptor, data, offset, sync | flag));
         if result.is_err() && self.options.cache == CacheMode::Direct {
             // Written perhaps, and not flushed: no direct write before that is cleared up.
-            node.0.mark_cached(false);
+            node.0.mark_cached(data.len());
         }
         result
     }

@@ -38,7 +38,7 @@ mod traffic;
 mod types;
 mod volume;
 
-pub use durable::Unsettled;
+pub use durable::{Unsettled, settle};
 pub use error::{Error, OpenError};
 pub use handle::{Handle, handle_tag};
 pub use loss::copy::{CopyError, CopyReport};

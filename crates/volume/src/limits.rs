@@ -66,3 +66,6 @@ pub(crate) const DIRECT_BYTES_MAX: usize = 1 << 20;
 pub(crate) const TIMES_ASKED_MIN: u32 = 4;
 /// Answers with attributes before it is tried again without: the price of finding out is one in a thousand.
 pub(crate) const TIMES_TOLD_MAX: u32 = 4096;
+/// Bytes of unstable data that a shared flush may write along: some milliseconds of a disk. With more, a durable write is
+/// flushed by itself.
+pub(crate) const UNSTABLE_DRAGGED_BYTES_MAX: u64 = 1 << 20;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use crate::direct::DirectDescriptor;
 use crate::flush::FlushTurns;
 use crate::handle::Handle;
-use crate::limits::{NODE_SHARDS, NODES_MAX};
+use crate::limits::{NODE_SHARDS, NODES_MAX, UNSTABLE_DRAGGED_BYTES_MAX};
 use crate::sys::KernelHandle;
 use crate::times::TimesWanted;
 use crate::traffic::Traffic;
@@ -116,10 +116,10 @@ pub(crate) struct NodeInner {
     /// The mark up to which all is flushed; and all but attributes is.
     flushed_whole: AtomicU64,
     flushed: AtomicU64,
-    /// The mark of the last data that went into the page cache and was not durable by itself; and of the last of
-    /// which nobody waits for the flush.
+    /// The mark of the last data that went into the page cache and was not durable by itself.
     cached: AtomicU64,
-    unstable: AtomicU64,
+    /// Bytes of it, since the last flush, for whose flush nobody waits; about, for it is read and set by several.
+    unstable_bytes: AtomicU64,
     /// A flush has ended well since this node was made: before, a former process may have left
     /// unflushed data.
     flush_seen: AtomicBool,
@@ -145,7 +145,7 @@ impl NodeInner {
             flushed_whole: AtomicU64::new(0),
             flushed: AtomicU64::new(0),
             cached: AtomicU64::new(0),
-            unstable: AtomicU64::new(0),
+            unstable_bytes: AtomicU64::new(0),
             flush_seen: AtomicBool::new(false),
         }
     }
@@ -159,13 +159,13 @@ impl NodeInner {
         self.changed.load(Ordering::SeqCst)
     }
 
-    /// To be called after data went into the page cache, instead of the second [`Self::mark_change`]. `awaited`: somebody
-    /// waits for its flush. The mark that a flush has to reach.
-    pub(crate) fn mark_cached(&self, awaited: bool) -> u64 {
+    /// To be called after data went into the page cache, instead of the second [`Self::mark_change`]; of `unstable_bytes`
+    /// nobody waits for the flush. The mark that a flush has to reach.
+    pub(crate) fn mark_cached(&self, unstable_bytes: usize) -> u64 {
         let mark = self.changed.fetch_add(1, Ordering::SeqCst) + 1;
         self.cached.fetch_max(mark, Ordering::SeqCst);
-        if !awaited {
-            self.unstable.fetch_max(mark, Ordering::SeqCst);
+        if unstable_bytes > 0 {
+            self.unstable_bytes.fetch_add(unstable_bytes as u64, Ordering::Relaxed);
         }
         mark
     }
@@ -176,6 +176,7 @@ impl NodeInner {
             self.flushed_whole.fetch_max(mark, Ordering::SeqCst);
         }
         self.flushed.fetch_max(mark, Ordering::SeqCst);
+        self.unstable_bytes.store(0, Ordering::Relaxed);
         self.flush_seen.store(true, Ordering::SeqCst);
     }
 
@@ -195,9 +196,9 @@ impl NodeInner {
         !self.is_flushed(self.cached.load(Ordering::SeqCst), false)
     }
 
-    /// Some of it is data for whose flush nobody waits: possibly much.
-    pub(crate) fn has_unstable_data(&self) -> bool {
-        !self.is_flushed(self.unstable.load(Ordering::SeqCst), false)
+    /// A flush of the file would write so much that nobody waits for that one write should not wait for it.
+    pub(crate) fn has_much_unstable_data(&self) -> bool {
+        self.unstable_bytes.load(Ordering::Relaxed) > UNSTABLE_DRAGGED_BYTES_MAX
     }
 
     /// Nothing can wait for a flush, of former processes neither.

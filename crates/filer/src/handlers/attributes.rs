@@ -11,7 +11,11 @@ use crate::convert;
 use crate::limits::FILE_BYTES_MAX;
 
 pub(super) fn get_attr(context: &Context<'_>, args: &ObjectArgs) -> GetAttrResult {
-    match context.any_node(&args.object).and_then(|node| context.attr(&node)) {
+    let attr = context.any_node(&args.object).and_then(|node| {
+        context.export.volume.attr_asked(&node);
+        context.attr(&node)
+    });
+    match attr {
         Ok(attr) => Ok(GetAttrOk { attributes: convert::fattr(&attr) }),
         Err(status) => refused(status, ()),
     }

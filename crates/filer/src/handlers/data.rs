@@ -121,8 +121,9 @@ fn write_data(context: &Context<'_>, args: &WriteArgs<'_>, data: &[u8]) -> Write
     let volume = &context.export.volume;
     // Taken before the write: if unstable data is lost between the two, the client sees an old verifier and resends.
     let verifier = WriteVerifier(volume.verifier());
+    let stable = args.stable != StableHow::Unstable;
     let written = (|| {
-        let attr = context.attr(&node)?;
+        let attr = volume.attr_untimed(&node).map_err(status)?;
         match attr.kind {
             Kind::File => {}
             Kind::Directory => return Err(NfsStatus::IsDir),
@@ -141,10 +142,16 @@ fn write_data(context: &Context<'_>, args: &WriteArgs<'_>, data: &[u8]) -> Write
             let set = SetAttr { mode: Some(mode), ..SetAttr::default() };
             volume.set_attr(&node, &set, None).map_err(status)?;
         }
-        volume.write(&node, args.offset, data, convert::stability(args.stable)).map_err(status)
+        let stability = convert::stability(args.stable);
+        let Some(later) = context.later else { return volume.write(&node, args.offset, data, stability).map_err(status) };
+        let (count, unsettled) = volume.write_to_settle(&node, args.offset, data, stability).map_err(status)?;
+        later.replace(unsettled);
+        Ok(count)
     })();
     match written {
-        Ok(count) => Ok(WriteOk { wcc: context.wcc(&node), count: count as u32, committed: args.stable, verifier }),
+        Ok(count) => {
+            Ok(WriteOk { wcc: context.wcc_after_write(&node, stable), count: count as u32, committed: args.stable, verifier })
+        }
         Err(status) => refused(status, context.wcc(&node)),
     }
 }

@@ -21,6 +21,7 @@ use volume::{Attr, Error, Node};
 
 use crate::access::Caller;
 use crate::convert;
+use crate::dispatch::Later;
 use crate::export::Export;
 use crate::exports::View;
 use crate::filer::Filer;
@@ -36,6 +37,8 @@ pub(crate) struct Context<'a> {
     pub(crate) caller: Caller,
     /// Whether the call may wait for the store here; if not, a READ that would have to is left to somebody else.
     pub(crate) may_wait: bool,
+    /// Where a stable WRITE may leave its flush to somebody else.
+    pub(crate) later: Option<&'a Later>,
     /// Whether the rules of the export let the call be carried out; if not, the status of its reply.
     pub(crate) verdict: Result<(), NfsStatus>,
     pub(crate) read_only: bool,
@@ -98,6 +101,11 @@ pub(crate) fn serve(
         Procedure::FsInfo => answer(arguments, out, |args| file_system::fs_info(context, &args)),
         Procedure::PathConf => answer(arguments, out, |args| file_system::path_conf(context, &args)),
     }
+}
+
+/// Appends the results of a WRITE whose flush failed.
+pub(crate) fn refuse_write(error: &Error, out: &mut Vec<u8>) {
+    fail(convert::status(error), &WccData::default(), out);
 }
 
 /// Reads the arguments, which must fill the call to its end.
@@ -178,6 +186,15 @@ impl Context<'_> {
     /// The same as `wcc_data`. Attributes from before are never sent: none are taken under the lock of the change.
     fn wcc(&self, node: &Node) -> WccData {
         WccData { before: None, after: self.post(node) }
+    }
+
+    /// The same after a write. After a stable one they are left out while they would cost and nobody asks for them.
+    fn wcc_after_write(&self, node: &Node, stable: bool) -> WccData {
+        if !stable {
+            return self.wcc(node);
+        }
+        let after = self.export.volume.attr_after_stable_write(node);
+        WccData { before: None, after: after.map(|attr| convert::fattr(&attr)) }
     }
 
     /// What a call on a file asks of the modelled medium, if there is one.

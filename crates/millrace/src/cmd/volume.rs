@@ -121,6 +121,13 @@ fn print_reloaded(reply: &Value) {
 
 fn print_stats(stats: &FilerStats) {
     println!("pid {}, up {:.0} s, {} connections, {} flushes", stats.pid, stats.uptime_s, stats.connections, stats.flushes);
+    println!("durability {}, cache {}", stats.durability, stats.cache);
+    if let Some(flushes) = stats.flushes_per_acknowledged_write() {
+        println!(
+            "{} durable writes, {} of them direct; {flushes:.3} flushes per write or commit acknowledged, {} shared",
+            stats.stable_writes, stats.direct_writes, stats.shared_flushes
+        );
+    }
     println!("verifier {}, loss epoch {}", stats.verifier, stats.loss_epoch);
     println!("{:<12} {:>12} {:>8} {:>16}", "procedure", "calls", "errors", "bytes");
     for (name, row) in stats.procedures.iter().filter(|(_, row)| row.calls > 0) {

@@ -1,0 +1,88 @@
+//! Several stable writes of one file under one flush.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use crate::connection::{Charge, Connection};
+use crate::dispatch::{self, Call, Later, Served};
+use crate::exports::View;
+use crate::filer::Filer;
+use crate::workers::Job;
+
+/// A write that is carried out but for its flush.
+struct Begun {
+    connection: Arc<Connection>,
+    view: Arc<View>,
+    record: Vec<u8>,
+    charge: Charge,
+    reply: std::ops::Range<usize>,        // in the buffer of all replies
+    unsettled: Option<volume::Unsettled>, // none: durable already, or refused
+}
+
+/// Writes all, flushes once, answers all. `out` holds the replies meanwhile.
+///
+/// **Durability**: as each call asks; no reply leaves before its flush.
+pub(crate) fn run(filer: &Filer, jobs: Vec<Job>, out: &mut Vec<u8>) {
+    let mut begun: Vec<Begun> = jobs.into_iter().filter_map(|job| begin(filer, job, out)).collect();
+    let (owners, unsettled): (Vec<usize>, Vec<_>) =
+        begun.iter_mut().enumerate().filter_map(|(n, write)| Some((n, write.unsettled.take()?))).unzip();
+    let settled = catch_unwind(AssertUnwindSafe(|| volume::settle(&unsettled)));
+    let Ok(settled) = settled else {
+        begun.iter().for_each(|write| write.connection.drop_after_panic());
+        return;
+    };
+    for (owner, error) in owners.into_iter().zip(settled).filter_map(|(owner, result)| Some((owner, result.err()?))) {
+        let Some(write) = begun.get_mut(owner) else { continue };
+        let start = out.len();
+        if let Some(call) = Call::parse(&write.record) {
+            dispatch::refuse_write(&write.view, &call, &error, out);
+        }
+        write.reply = start..out.len();
+    }
+    answer(begun, out);
+}
+
+/// Carries one write out as far as to its flush; none if there is nothing to answer.
+fn begin(filer: &Filer, job: Job, out: &mut Vec<u8>) -> Option<Begun> {
+    let Job { connection, mut view, record, charge, .. } = job;
+    if connection.is_fenced() {
+        return None;
+    }
+    filer.renew(&mut view);
+    let start = out.len();
+    let later = Later::default();
+    let served = catch_unwind(AssertUnwindSafe(|| {
+        Call::parse(&record).map_or(Served::Close, |call| dispatch::serve_call(filer, &view, &call.settled_later(&later), out))
+    }));
+    match served {
+        Ok(Served::Answered | Served::Due(_) | Served::Cold) => {
+            let (reply, unsettled) = (start..out.len(), later.into_inner());
+            Some(Begun { connection, view, record, charge, reply, unsettled })
+        }
+        Ok(Served::Close) => {
+            connection.drop_now();
+            None
+        }
+        Err(_) => {
+            out.truncate(start);
+            connection.drop_after_panic();
+            None
+        }
+    }
+}
+
+/// Sends the replies, those of one connection together where they stand side by side.
+fn answer(begun: Vec<Begun>, out: &[u8]) {
+    let mut begun = begun.into_iter().peekable();
+    let mut bytes = Vec::new();
+    while let Some(first) = begun.next() {
+        bytes.clear();
+        bytes.extend_from_slice(out.get(first.reply).unwrap_or_default());
+        let mut charges = vec![first.charge];
+        while let Some(next) = begun.next_if(|next| Arc::ptr_eq(&next.connection, &first.connection)) {
+            bytes.extend_from_slice(out.get(next.reply).unwrap_or_default());
+            charges.push(next.charge);
+        }
+        first.connection.queue(&bytes, charges);
+    }
+}

@@ -21,6 +21,12 @@ impl Export {
     /// The volume under this name (for commands and logs) and path (for mounts).
     #[must_use]
     pub fn new(name: &str, path: &str, volume: Volume) -> Self {
+        if volume.options().durability == volume::Durability::Battery {
+            tracing::warn!(
+                volume = name,
+                "durability by battery: nothing is flushed, a power cut must not reach this host's memory"
+            );
+        }
         let (name, path, started) = (name.to_owned(), path.to_owned(), Instant::now());
         Self { volume, stats: Stats::default(), name, path, medium: None, started }
     }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::policy::{Door, Network, Peer, Refusal, Squash};
 use std::io::ErrorKind;
+use volume::{CacheMode, Options};
 
 fn names(name: &str) -> std::io::Result<Vec<IpAddr>> {
     match name {

@@ -1,11 +1,11 @@
 //! One connection: receives, serves what is quick, hands what is slow to the workers, sends replies.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nfs_proto::channel1;
 
@@ -14,10 +14,11 @@ use crate::dispatch::{self, Call, Served};
 use crate::exports::View;
 use crate::filer::Filer;
 use crate::limits::{
-    BUFFER_BYTES_KEPT, BUFFER_IDLE, KEEPALIVE_IDLE, LONE_TURNS, REPLY_BYTES_GATHERED, REPLY_BYTES_QUIET, SEND_TIMEOUT,
-    SLOW_BYTES_MAX, SLOW_BYTES_PER_CONNECTION_MAX, SLOW_CALLS_PER_CONNECTION_MAX, SMALL_TURNS,
+    BUFFER_BYTES_KEPT, BUFFER_BYTES_MAX, BUFFER_IDLE, KEEPALIVE_IDLE, LONE_TURNS, REPLY_BYTES_GATHERED, REPLY_BYTES_QUIET,
+    SEND_TIMEOUT, SLOW_BYTES_MAX, SLOW_BYTES_PER_CONNECTION_MAX, SLOW_CALLS_PER_CONNECTION_MAX, SMALL_TURNS,
 };
 use crate::policy::{Door, Peer};
+use crate::progress::Progress;
 use crate::session::Session;
 use crate::sys;
 use crate::workers::{Job, Workers};
@@ -31,6 +32,7 @@ pub(crate) struct Connection {
     sent: Condvar,
     slow_calls: AtomicUsize, // waiting for or running on a worker, or their replies wait for the peer
     slow_bytes: AtomicUsize, // of these calls and replies
+    active_s: AtomicU32,     // second of the last turn with a call, 0 when there was none
     carried: OnceLock<Carried>,
     fenced: AtomicBool, // its client has ended it for good: no further call of it is carried out
 }
@@ -81,8 +83,8 @@ impl Connection {
         stream.set_write_timeout(Some(SEND_TIMEOUT))?;
         sys::keep_alive(&stream, KEEPALIVE_IDLE)?;
         let (slow_calls, slow_bytes, carried, fenced) = Default::default();
-        let (outbox, sent) = Default::default();
-        Ok(Self { peer, door, stream, outbox, sent, slow_calls, slow_bytes, carried, fenced })
+        let (outbox, sent, active_s) = Default::default();
+        Ok(Self { peer, door, stream, outbox, sent, slow_calls, slow_bytes, active_s, carried, fenced })
     }
 
     /// Ends it now, replies under way included.
@@ -115,6 +117,11 @@ impl Connection {
     pub(crate) fn drop_after_panic(&self) {
         tracing::error!(peer = %self.peer, "a handler panicked: connection closed");
         self.drop_now();
+    }
+
+    /// Has receives end with `WouldBlock` after so much silence, or never; whether they do now.
+    fn come_back_after(&self, limit: Option<Duration>) -> bool {
+        self.stream.set_read_timeout(limit).is_ok() && limit.is_some()
     }
 
     /// Takes no further calls; those under way are still answered.
@@ -232,6 +239,21 @@ impl Connection {
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Address of the client, without port.
+    pub(crate) fn client(&self) -> IpAddr {
+        self.peer.ip().to_canonical()
+    }
+
+    /// Second of its last call; 0 when there was none.
+    pub(crate) fn active_s(&self) -> u32 {
+        self.active_s.load(Ordering::Relaxed)
+    }
+
+    /// Whether calls of it are under way beside it.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.slow_calls() > 0
+    }
+
     /// Slow calls that are not answered yet.
     fn slow_calls(&self) -> usize {
         self.slow_calls.load(Ordering::Acquire)
@@ -253,6 +275,12 @@ pub(crate) enum Ended {
     /// A record that is no call.
     #[error("read a call: the record is none")]
     NotACall,
+    /// A record was begun and does not come on.
+    #[error("read a call: nothing more of the one that was begun")]
+    Stalled,
+    /// All connections together hold as much as they may.
+    #[error("read a call: no memory to spare for one so large")]
+    Crowded,
     /// Its client has ended it.
     #[error("fenced by its client")]
     Fenced,
@@ -277,15 +305,27 @@ pub(crate) fn run(connection: &Arc<Connection>, filer: &Arc<Filer>, workers: &Wo
 fn drive(connection: &Arc<Connection>, filer: &Arc<Filer>, workers: &Workers) -> Result<(), Ended> {
     let mut view = filer.view(Peer::at(connection.peer, connection.door));
     let mut buffers = Buffers { filer, session: Session::default(), out: Vec::new(), small_turns: 0, counted: 0 };
-    let mut lone_turns = 0;
+    let (mut lone_turns, mut watched, mut progress) = (0, false, Progress::default());
     loop {
-        if buffers.spare() && !sys::readable_within(&connection.stream, BUFFER_IDLE) {
-            buffers.shrink();
+        let partial = buffers.session.partial();
+        if !progress.comes_on(partial, Instant::now) {
+            return Err(Ended::Stalled);
         }
-        let received = match (&connection.stream).read(buffers.session.room()) {
+        // A receive that is watched comes back after a while of silence: whoever has something to give back, or waits for
+        // the rest of a record, does not sleep for ever. One that is not costs no timer.
+        if !watched && (partial.is_some() || buffers.spare()) {
+            watched = connection.come_back_after(Some(BUFFER_IDLE));
+        }
+        let room = buffers.session.room();
+        let received = match (&connection.stream).read(room) {
             Ok(0) => return Ok(()),
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                buffers.rest();
+                watched = partial.is_some() || connection.come_back_after(None);
+                continue;
+            }
             Err(error) => return Err(error.into()),
         };
         buffers.session.received(received);
@@ -295,7 +335,9 @@ fn drive(connection: &Arc<Connection>, filer: &Arc<Filer>, workers: &Workers) ->
         let served = catch_unwind(AssertUnwindSafe(|| serve_received(connection, filer, &view, workers, session, out, lone)));
         let overlapped = served.map_err(|_| Ended::Panic)??;
         lone_turns = if overlapped { 0 } else { (lone_turns + 1).min(LONE_TURNS) };
-        buffers.turn_over();
+        if buffers.turn_over() > BUFFER_BYTES_MAX && buffers.spare() {
+            return Err(Ended::Crowded);
+        }
     }
 }
 
@@ -314,14 +356,16 @@ impl Buffers<'_> {
         self.session.holds_spare() || self.out.capacity() > REPLY_BYTES_QUIET
     }
 
-    fn shrink(&mut self) {
-        self.session.shrink();
+    /// After a silence.
+    fn rest(&mut self) {
+        self.session.rest();
         self.out = Vec::new();
         self.count(self.session.size());
     }
 
-    /// After a turn: gives back what was not needed for long, or at once when all connections together hold much.
-    fn turn_over(&mut self) {
+    /// After a turn: gives back what was not needed for long, or at once when all connections together hold much. The bytes
+    /// that all hold.
+    fn turn_over(&mut self) -> usize {
         self.small_turns = if self.out.len() > REPLY_BYTES_QUIET { 0 } else { self.small_turns.saturating_add(1) };
         let total = self.count(self.session.size() + self.out.capacity());
         let crowded = total > BUFFER_BYTES_KEPT;
@@ -331,7 +375,7 @@ impl Buffers<'_> {
         if self.out.capacity() > REPLY_BYTES_QUIET && (crowded || self.small_turns >= SMALL_TURNS) {
             self.out = Vec::new();
         }
-        self.count(self.session.size() + self.out.capacity());
+        self.count(self.session.size() + self.out.capacity())
     }
 
     /// Counts ours as `bytes`; the bytes of all.
@@ -363,9 +407,12 @@ fn serve_received(
     out: &mut Vec<u8>,
     lone: bool,
 ) -> Result<bool, Ended> {
-    let mut overlapped = false;
+    let (mut overlapped, mut first) = (false, true);
     out.clear();
     while let Some(record) = session.next_record()? {
+        if std::mem::take(&mut first) {
+            connection.active_s.store(sys::coarse_seconds(), Ordering::Relaxed);
+        }
         if connection.is_fenced() {
             return Err(Ended::Fenced);
         }

@@ -8,6 +8,7 @@
 
 pub mod access;
 pub mod admin;
+mod admission;
 mod channels;
 pub mod config;
 mod connection;
@@ -20,6 +21,7 @@ mod handlers;
 mod held;
 pub mod limits;
 pub mod policy;
+mod progress;
 mod queue;
 mod reply_cache;
 pub mod server;

@@ -7,6 +7,14 @@ use nfs_proto::limits::{RECORD_BYTES_MAX, TRANSFER_BYTES_MAX};
 /// Connections served at once. A thread each: 1024 stacks of [`STACK_BYTES`] are 256 MiB of address space, of which a
 /// served connection touches some 20 KiB. A database opens one per backend.
 pub const CONNECTIONS_MAX: usize = 1024;
+/// Seconds of silence up to which a connection that has brought calls does not have to leave for another one.
+pub const SILENCE_SPARED_S: u32 = 30;
+/// Descriptors asked of the host at the start: connections, the volumes' files, and as many again.
+pub const DESCRIPTORS_WANTED: u64 = 65_536;
+/// How long the arrival of a new connection waits for the one that had to leave.
+pub const LEAVING_WAIT: Duration = Duration::from_secs(1);
+/// Connections that the kernel keeps until they are accepted: a crowd that comes at once.
+pub const BACKLOG: i32 = 4096;
 /// Stack of a connection or worker thread, in bytes; no handler recurses or keeps large arrays.
 pub const STACK_BYTES: usize = 256 * 1024;
 
@@ -17,24 +25,32 @@ pub const VOLUME_NAME_BYTES_MAX: usize = 64;
 /// Longest name of a host, in bytes (RFC 1035 2.3.4).
 pub const HOST_NAME_BYTES_MAX: usize = 255;
 
-/// Receive buffer of a quiet connection, in bytes: some 400 read calls, or seven 8 KiB writes.
-pub const RECEIVE_BYTES_START: usize = 64 * 1024;
+/// Receive buffer of a quiet connection, in bytes: a write of a page of 16 KiB, or a hundred read calls.
+pub const RECEIVE_BYTES_START: usize = 20 * 1024;
+/// The same after a silence, in bytes: 25 calls; it grows again with what comes.
+pub const RECEIVE_BYTES_RESTING: usize = 4096;
 /// Receive buffer of a connection whose socket is never empty, in bytes: one system call then brings 32 writes of 8 KiB.
 pub const RECEIVE_BYTES_BUSY: usize = 288 * 1024;
 /// Largest receive buffer, in bytes: one record of the largest transfer.
 pub const RECEIVE_BYTES_MAX: usize = RECORD_BYTES_MAX + 4096;
 /// Turns in a row that a large buffer was not needed before it is given back.
 pub const SMALL_TURNS: u32 = 64;
+/// A record that was begun has to come on by a MiB in such a time: one that never ends would hold its buffer for ever.
+pub const RECORD_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a quiet connection keeps a large buffer.
 pub const BUFFER_IDLE: Duration = Duration::from_millis(500);
 /// Replies gathered before they are sent, in bytes: enough to make the cost of a send small, little enough that the
 /// client's work starts while ours goes on.
 pub const REPLY_BYTES_GATHERED: usize = 128 * 1024;
 /// Reply buffer of a quiet connection, in bytes.
-pub const REPLY_BYTES_QUIET: usize = 64 * 1024;
+pub const REPLY_BYTES_QUIET: usize = 20 * 1024;
 /// Buffers of all connections together, in bytes, up to which they keep large ones between turns; beyond it each gives its
 /// own back at the end of a turn. Keeps 64 connections below 64 MiB however large their transfers.
 pub const BUFFER_BYTES_KEPT: usize = 24 << 20;
+
+/// Buffers of all connections together, in bytes, beyond which one that asks for more than the usual is closed: 500 that each move a
+/// MiB at one moment are no database.
+pub const BUFFER_BYTES_MAX: usize = 512 << 20;
 
 /// Threads that run slow calls (stable writes, commits, changes of names, reads of what is not in memory) beside their connection: the flushes of that
 /// many calls overlap. Depth 32 is what the speed goals are measured at.
@@ -115,7 +131,11 @@ pub const ADMIN_CLIENTS_MAX: usize = 16;
 /// Longest request on the admin socket, in bytes.
 pub const ADMIN_LINE_BYTES_MAX: u64 = 64 * 1024;
 
-const _: () = assert!(RECEIVE_BYTES_START < RECEIVE_BYTES_BUSY && RECEIVE_BYTES_BUSY < RECEIVE_BYTES_MAX);
+const _: () = assert!(
+    RECEIVE_BYTES_RESTING < RECEIVE_BYTES_START
+        && RECEIVE_BYTES_START < RECEIVE_BYTES_BUSY
+        && RECEIVE_BYTES_BUSY < RECEIVE_BYTES_MAX
+);
 const _: () = assert!(RECEIVE_BYTES_MAX >= RECORD_BYTES_MAX + 4);
 const _: () = assert!(SLOW_BYTES_PER_CONNECTION_MAX >= RECORD_BYTES_MAX + TRANSFER_BYTES_MAX as usize);
 const _: () = assert!(SLOW_BYTES_MAX >= SLOW_BYTES_PER_CONNECTION_MAX && SLOW_CALLS_PER_CONNECTION_MAX >= WORKERS_MAX);

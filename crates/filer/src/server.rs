@@ -1,6 +1,5 @@
 //! Sockets and threads: accepts connections, knows all of them, stops cleanly.
 
-use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,11 +8,12 @@ use std::time::{Duration, Instant};
 
 use volume::CutReport;
 
+use crate::admission::Connections;
 use crate::config::ConfigError;
 use crate::connection::{self, Connection, Ended};
 use crate::exports::Exports;
 use crate::filer::Filer;
-use crate::limits::{CONNECTIONS_MAX, STACK_BYTES, STOP_TIMEOUT};
+use crate::limits::{BACKLOG, CONNECTIONS_MAX, LEAVING_WAIT, STACK_BYTES, STOP_TIMEOUT};
 use crate::policy::Door;
 use crate::setup::{Reloaded, Setup};
 use crate::sys;
@@ -37,14 +37,6 @@ pub struct Server {
     closed: Condvar,
     stopping: AtomicBool,
     started: Instant,
-}
-
-#[derive(Default)]
-struct Connections {
-    open: HashMap<u64, Arc<Connection>>,
-    next: u64,
-    /// In the middle of a power cut: nobody is let in.
-    powerless: bool,
 }
 
 /// How long accepting pauses when the process has no descriptor or thread left.
@@ -114,6 +106,7 @@ impl Server {
     }
 
     fn accept(self: &Arc<Self>, listener: &Listener) {
+        sys::listen_for_more(&listener.socket, BACKLOG);
         while !self.stopping.load(Ordering::SeqCst) {
             match listener.socket.accept() {
                 Ok((stream, peer)) => self.admit(stream, peer, listener.door),
@@ -121,7 +114,10 @@ impl Server {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
                     tracing::warn!(%error, "no connection accepted");
-                    std::thread::sleep(EXHAUSTED_PAUSE);
+                    // Short of descriptors: one that nobody uses may be given up for it.
+                    if !self.make_room(self.connection_count()) {
+                        std::thread::sleep(EXHAUSTED_PAUSE);
+                    }
                 }
             }
         }
@@ -172,7 +168,7 @@ impl Server {
     }
 
     fn admit(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr, door: Door) {
-        if self.connection_count() >= CONNECTIONS_MAX {
+        if !self.make_room(CONNECTIONS_MAX) {
             tracing::warn!(%peer, limit = CONNECTIONS_MAX, "connection refused: too many");
             return;
         }
@@ -195,6 +191,27 @@ impl Server {
             tracing::warn!(%peer, %error, "connection refused: no thread");
             self.forget(id);
         }
+    }
+
+    /// Has connections leave until there are fewer than `limit`; false when all have a right to stay.
+    fn make_room(&self, limit: usize) -> bool {
+        let deadline = Instant::now() + LEAVING_WAIT;
+        let mut connections = self.connections();
+        while connections.open.len() >= limit {
+            let Some(leaving) = connections.one_to_leave(sys::coarse_seconds()) else { return false };
+            tracing::debug!(peer = %leaving.peer, "connection closed to make room");
+            leaving.drop_now();
+            drop(leaving);
+            let before = connections.open.len();
+            while connections.open.len() >= before {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return false;
+                }
+                connections = self.closed.wait_timeout(connections, left).unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+        true
     }
 
     /// None while there is no power.
@@ -270,6 +287,7 @@ fn log_end(peer: SocketAddr, ended: &Ended) {
         Ended::Panic => tracing::error!(%peer, "a handler panicked: connection closed"),
         Ended::Socket(error) => tracing::info!(%peer, %error, "connection failed"),
         Ended::Fenced => tracing::info!(%peer, "connection fenced by its client"),
+        Ended::Stalled | Ended::Crowded => tracing::warn!(%peer, error = %ended, "connection closed"),
         Ended::Framing(_) | Ended::NotACall => tracing::info!(%peer, error = %ended, "connection closed"),
     }
 }

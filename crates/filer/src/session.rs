@@ -3,7 +3,7 @@
 use nfs_proto::limits::RECORD_BYTES_MAX;
 use nfs_proto::record::{self, Framed, RecordError};
 
-use crate::limits::{RECEIVE_BYTES_BUSY, RECEIVE_BYTES_MAX, RECEIVE_BYTES_START};
+use crate::limits::{RECEIVE_BYTES_BUSY, RECEIVE_BYTES_MAX, RECEIVE_BYTES_RESTING, RECEIVE_BYTES_START};
 
 /// The receive side of a connection: one buffer, in which calls are parsed in place.
 ///
@@ -17,6 +17,16 @@ pub struct Session {
     needed: usize,   // bytes from `start` that the record under way takes, as far as known
     wanted: usize,   // size the buffer should have, because the socket filled it
     small_turns: u32,
+    records: u64, // taken so far
+}
+
+/// A record of which a part has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Partial {
+    /// Which one of the connection it is.
+    pub number: u64,
+    /// Bytes it takes, as far as is known.
+    pub bytes: usize,
 }
 
 /// A received call.
@@ -30,7 +40,7 @@ pub struct Record<'a> {
 
 impl Default for Session {
     fn default() -> Self {
-        Self { buffer: vec![0; RECEIVE_BYTES_START], start: 0, end: 0, needed: 0, wanted: 0, small_turns: 0 }
+        Self { buffer: vec![0; RECEIVE_BYTES_START], start: 0, end: 0, needed: 0, wanted: 0, small_turns: 0, records: 0 }
     }
 }
 
@@ -74,10 +84,17 @@ impl Session {
                 let to = self.start + body.end;
                 self.start += consumed;
                 self.needed = 0;
+                self.records += 1;
                 let bytes = self.buffer.get(from..to).unwrap_or_default();
                 Ok(Some(Record { bytes, more: unread_bytes > consumed }))
             }
         }
+    }
+
+    /// The record under way: begun, not whole.
+    #[must_use]
+    pub fn partial(&self) -> Option<Partial> {
+        (self.start != self.end).then_some(Partial { number: self.records, bytes: self.needed })
     }
 
     /// Turns in a row that a small buffer would have done.
@@ -101,12 +118,20 @@ impl Session {
     /// Gives a large buffer back.
     pub fn shrink(&mut self) {
         if self.holds_spare() {
-            self.start = 0;
-            self.end = 0;
-            self.needed = 0;
-            self.wanted = 0;
-            self.resize(RECEIVE_BYTES_START);
+            self.make_empty(RECEIVE_BYTES_START);
         }
+    }
+
+    /// After a silence: keeps room for a call or two only.
+    pub fn rest(&mut self) {
+        if self.buffer.len() > RECEIVE_BYTES_RESTING && self.start == self.end {
+            self.make_empty(RECEIVE_BYTES_RESTING);
+        }
+    }
+
+    fn make_empty(&mut self, size: usize) {
+        (self.start, self.end, self.needed, self.wanted) = (0, 0, 0, 0);
+        self.resize(size);
     }
 
     fn resize(&mut self, size: usize) {

@@ -29,13 +29,30 @@ fn set_option(stream: &TcpStream, level: libc::c_int, name: libc::c_int, value: 
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Waits until the socket has something to receive or `limit` has passed; true if there is something.
-pub(crate) fn readable_within(stream: &TcpStream, limit: Duration) -> bool {
-    let mut wanted = libc::pollfd { fd: stream.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    let limit_ms = libc::c_int::try_from(limit.as_millis()).unwrap_or(libc::c_int::MAX);
-    // SAFETY: one live pollfd, and the count says one.
-    let ready = unsafe { libc::poll(&raw mut wanted, 1, limit_ms) };
-    ready != 0
+/// Has the kernel keep more connections until they are accepted than the standard library asks for.
+pub(crate) fn listen_for_more(listener: &TcpListener, backlog: i32) {
+    // SAFETY: the descriptor is open while `listener` is borrowed; the call takes no pointers. A refusal leaves the old number.
+    let _ = unsafe { libc::listen(listener.as_raw_fd(), backlog) };
+}
+
+/// Seconds of the monotonic clock, read for next to nothing; never 0.
+pub(crate) fn coarse_seconds() -> u32 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a live timespec, and Linux has this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
+    u32::try_from(time.tv_sec).unwrap_or(u32::MAX).max(1)
+}
+
+/// Asks for as many descriptors as the host lets this process have, up to `wanted`: a service is given few to begin with.
+pub fn raise_descriptor_limit(wanted: u64) {
+    let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a live rlimit64.
+    if unsafe { libc::getrlimit64(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 || limit.rlim_cur >= wanted {
+        return;
+    }
+    limit.rlim_cur = wanted.min(limit.rlim_max);
+    // SAFETY: as above; a refusal leaves the limit as it was.
+    let _ = unsafe { libc::setrlimit64(libc::RLIMIT_NOFILE, &raw const limit) };
 }
 
 /// Ends every `accept` on a listener: they return an error.

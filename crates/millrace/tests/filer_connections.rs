@@ -4,12 +4,16 @@
 
 mod support;
 
-use nfs_proto::nfs3::{FileHandle, ObjectArgs, Procedure, ReadArgs, ReadResult};
+use nfs_proto::nfs3::{FileHandle, ObjectArgs, Procedure, ReadArgs, ReadResult, StableHow};
+use nfs_proto::record::LAST_FRAGMENT;
+use std::io::Write;
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 use support::filer::Filer;
 use support::wire::Wire;
-use support::{Scratch, succeed};
+use support::{Scratch, await_until, succeed};
 
 /// Has the kernel forget the content of a file; false where it has nowhere else to keep it.
 fn drop_from_memory(path: &Path) -> bool {
@@ -67,4 +71,135 @@ fn a_read_that_waits_for_the_store_does_not_hold_up_the_calls_behind_it() {
         }
     }
     panic!("the call behind the reads always waited for them");
+}
+
+/// This process may open as many descriptors as the host lets it; false when that is not enough.
+fn may_open(descriptors: u64) -> bool {
+    let pid = std::process::id().to_string();
+    let hard = succeed(Command::new("prlimit").args(["--pid", &pid, "--nofile", "--noheadings", "--output", "HARD"]));
+    let hard: u64 = hard.trim().parse().unwrap_or(u64::MAX);
+    if hard < descriptors {
+        println!("SKIP: {descriptors} descriptors are needed, the host gives {hard}");
+        return false;
+    }
+    succeed(Command::new("prlimit").args(["--pid", &pid, &format!("--nofile={descriptors}:{hard}")]));
+    true
+}
+
+fn resident(filer: &Filer) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", filer.pid())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+}
+
+/// A million bytes went over each of some of them; all have mounted, written and read a page, and now they rest.
+#[test]
+fn a_thousand_idle_connections_stay_below_64_mebibytes() {
+    if !may_open(4096) {
+        return;
+    }
+    let scratch = Scratch::new("idle");
+    let filer = Filer::start(&scratch, &[]);
+    let mut first = Wire::connect(filer.port);
+    let root = first.root();
+    let file = first.create(root, "f");
+    let mut wires: Vec<Wire> = (0..1000).map(|_| Wire::connect(filer.port)).collect();
+    for (nth, wire) in wires.iter_mut().enumerate() {
+        assert_eq!(wire.root(), root);
+        let bytes = if nth % 10 == 0 { 1 << 20 } else { 8192 };
+        wire.write(file, 0, &vec![1; bytes], StableHow::Unstable);
+        let read = read_call(wire, file, 0, bytes as u32);
+        wire.send(&read.repeat(4));
+        for _ in 0..4 {
+            assert_eq!(wire.receive().results::<ReadResult<'_>>().unwrap().data.0.len(), bytes);
+        }
+    }
+    let quiet = await_until("1,000 quiet connections below 64 MiB", Duration::from_secs(10), || {
+        Some(resident(&filer)).filter(|bytes| *bytes < 64 << 20)
+    });
+    println!("1,000 idle connections: {} MiB resident", quiet >> 20);
+    assert_eq!(filer.admin(r#"{"op":"stats"}"#)["connections"], 1001);
+    for wire in wires.iter_mut().step_by(100) {
+        assert!(wire.getattr(root).is_ok(), "an idle connection is served when it calls");
+    }
+}
+
+#[test]
+fn ten_thousand_connections_that_never_bring_a_call_leave_it_serving() {
+    const CROWD: usize = 10_000;
+    if !may_open(16_384) {
+        return;
+    }
+    let scratch = Scratch::new("crowd");
+    let filer = Filer::start(&scratch, &[]);
+    let mut early = Wire::connect(filer.port);
+    let root = early.root();
+    let file = early.create(root, "f");
+    let announced = ((1_u32 << 20) | LAST_FRAGMENT).to_be_bytes();
+    let mut crowd = Vec::with_capacity(CROWD);
+    for nth in 0..CROWD {
+        let mut stream = TcpStream::connect(("127.0.0.1", filer.port)).unwrap();
+        // Nothing; half a mark; a mark without its record; a part of the record.
+        let sent = match nth % 4 {
+            0 => Ok(()),
+            1 => stream.write_all(&announced[..2]),
+            2 => stream.write_all(&announced),
+            _ => stream.write_all(&announced).and_then(|()| stream.write_all(&[7; 1000])),
+        };
+        drop(sent); // it may have had to leave already
+        crowd.push(stream);
+        if nth % 1000 == 999 {
+            let begun = Instant::now();
+            let mut late = Wire::connect(filer.port);
+            assert_eq!(late.root(), root);
+            late.write(file, 0, &[nth as u8; 8192], StableHow::FileSync);
+            assert!(early.getattr(file).is_ok(), "one that has brought calls stays");
+            assert!(begun.elapsed() < Duration::from_secs(5), "a call among {nth} took {:?}", begun.elapsed());
+        }
+    }
+    let bytes = resident(&filer);
+    println!("{CROWD} connections without a call: {} MiB resident", bytes >> 20);
+    assert!(bytes < 96 << 20, "{bytes} bytes resident");
+    drop(crowd);
+    await_until("the crowd to be gone", Duration::from_secs(20), || {
+        (filer.admin(r#"{"op":"stats"}"#)["connections"].as_u64()? < 20).then_some(())
+    });
+    assert!(early.getattr(file).is_ok());
+}
+
+/// Each asks for much, by calls that wait for the store and such that do not, and takes nothing.
+#[test]
+fn peers_that_take_no_replies_share_a_bounded_memory() {
+    let scratch = Scratch::new("takers");
+    let filer = Filer::start(&scratch, &[]);
+    let path = filer.export().join("f");
+    std::fs::write(&path, vec![1; 64 << 20]).unwrap();
+    let mut other = Wire::connect(filer.port);
+    let root = other.root();
+    let file = other.lookup(root, "f").unwrap().object;
+    drop_from_memory(&path);
+    let wires: Vec<Wire> = (0..24)
+        .map(|nth| {
+            let mut wire = Wire::connect(filer.port);
+            let calls: Vec<u8> =
+                (0..64).flat_map(|part| read_call(&mut wire, file, ((part + nth) % 64) << 20, 1 << 20)).collect();
+            wire.send(&calls);
+            wire
+        })
+        .collect();
+    // Until all have what their sockets hold: from then on nothing moves.
+    let reads = || filer.calls("READ");
+    let mut before = reads();
+    await_until("the filer to wait for its peers", Duration::from_secs(60), || {
+        std::thread::sleep(Duration::from_millis(300));
+        (std::mem::replace(&mut before, reads()) == before).then_some(())
+    });
+    let bytes = resident(&filer);
+    println!("24 peers that take nothing: {} MiB resident", bytes >> 20);
+    assert!(bytes < 128 << 20, "{bytes} bytes resident");
+    other.write(file, 0, b"served", StableHow::FileSync);
+    drop(wires);
+    await_until("their connections to end", Duration::from_secs(20), || {
+        (filer.admin(r#"{"op":"stats"}"#)["connections"] == 1).then_some(())
+    });
 }

@@ -83,6 +83,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     // Before any thread is started, so that none of them is hit.
     let signals = sys::Signals::block(args.config.is_some());
     sys::ignore_file_size_signal();
+    sys::raise_descriptor_limit(filer::limits::DESCRIPTORS_WANTED);
     sys::keep_memory_small();
     let (server, admin) = start(&args)?;
     admin.serve(&server).context("cannot start a thread for the admin socket")?;

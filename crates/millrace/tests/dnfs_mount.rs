@@ -115,6 +115,45 @@ fn power_cut_between_a_write_and_the_sync_of_another_process_is_told_once_to_eac
 }
 
 #[test]
+fn a_file_made_shorter_by_a_power_cut_tells_its_size_to_no_writer_before_the_loss() {
+    let mounted = Mounted::new("shorter", &["--loss-layer"]);
+    let mount = &mounted.mount;
+    let (one, two) = (open(mount, "data", &MAKE), open(mount, "data", &READ_WRITE));
+    one.write(0, &[1; 8192]);
+    two.sync().unwrap();
+    mounted.worker("worker_extends", "data").finish();
+    let extended = mount.size(one.file);
+    assert!(extended > 8192);
+    assert_eq!(mounted.filer.admin(r#"{"op":"power-cut"}"#)["ok"], true);
+    // The first who notices makes the size smaller for all: its own sync asks the server, another's reading would.
+    assert!(is_lost(one.sync()));
+    assert_eq!(mount.size(one.file), 8192);
+    assert_eq!(mount.size_to_change(one.file, &one.cursor).unwrap(), 8192);
+    for _ in 0..2 {
+        assert!(is_lost(mount.size_to_change(two.file, &two.cursor).map(|_| ())));
+        assert!(is_lost(mount.attr_to_change(two.file, &two.cursor).map(|_| ())));
+    }
+    assert!(is_lost(two.sync()));
+    assert_eq!(mount.size_to_change(two.file, &two.cursor).unwrap(), 8192);
+    assert_eq!(mount.attr_to_change(two.file, &two.cursor).unwrap().size, 8192);
+}
+
+#[test]
+fn a_loss_that_a_write_notices_leaves_the_size_that_the_server_has() {
+    let mounted = Mounted::new("noticed", &["--loss-layer"]);
+    let mount = &mounted.mount;
+    let one = open(mount, "data", &MAKE);
+    one.write(0, &[1; 100]);
+    one.sync().unwrap();
+    one.write(5000, &[2; 100]);
+    assert_eq!(mounted.filer.admin(r#"{"op":"power-cut"}"#)["ok"], true);
+    one.write(200, &[3; 100]);
+    assert!(is_lost(mount.size_to_change(one.file, &one.cursor).map(|_| ())));
+    assert!(is_lost(one.sync()));
+    assert_eq!(mount.size_to_change(one.file, &one.cursor).unwrap(), 300);
+}
+
+#[test]
 fn loss_that_nobody_saw_waits_for_the_next_opener() {
     let mounted = Mounted::new("unseen", &["--loss-layer"]);
     let writer = open(&mounted.mount, "data", &MAKE);

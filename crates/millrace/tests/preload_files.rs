@@ -18,8 +18,13 @@ struct World {
 
 impl World {
     fn new(label: &str) -> Self {
+        Self::served(label, &[])
+    }
+
+    /// With more options of the filer.
+    fn served(label: &str, options: &[&str]) -> Self {
         let scratch = Scratch::new(label);
-        Self { filer: Filer::start(&scratch, &[]), scratch }
+        Self { filer: Filer::start(&scratch, options), scratch }
     }
 
     /// `millrace exec --mount /db=… -- program`.
@@ -234,6 +239,35 @@ print(one("select count(*) from t where b = 'y'"), one("pragma integrity_check")
     let out = succeed(world.exec(python.to_str().unwrap()).args(["-c", script]));
     assert_eq!(out, "20000 ok\nexclusive wal\n99 ok\n");
     world.nothing_left_behind();
+}
+
+#[test]
+fn after_a_power_cut_no_writer_is_told_the_end_of_a_file_before_the_loss() {
+    let Some(python) = find_program("python3") else { return skip("no python3") };
+    let world = World::served("shorter", &["--loss-layer"]);
+    // The first descriptor is told by its fsync and makes the size smaller for all; the second learns of it by EIO
+    // wherever it asks for the end, until its own fsync has told it. Who may only read is no danger.
+    let script = r#"
+import os, socket, sys
+f = os.open("/db/f", os.O_RDWR | os.O_CREAT); g = os.open("/db/f", os.O_RDWR); reader = os.open("/db/f", os.O_RDONLY)
+os.write(f, b"x" * 8192); os.fsync(f); os.fsync(g)
+os.write(f, b"y" * 8192)
+admin = socket.socket(socket.AF_UNIX); admin.connect(sys.argv[1]); admin.sendall(b'{"op":"power-cut"}\n')
+assert b'"ok":true' in admin.recv(4096)
+def ask(call):
+    try: return call()
+    except OSError as error: return os.strerror(error.errno)
+def sizes(fd): return [ask(lambda: os.lseek(fd, 0, os.SEEK_END)), ask(lambda: os.fstat(fd).st_size)]
+print(ask(lambda: os.fsync(f)), *sizes(f), sep=", ")
+print(*sizes(g), *sizes(g), ask(lambda: os.pread(g, 1, 0)), sep=", ")
+print(*sizes(reader), sep=", ")
+print(ask(lambda: os.fsync(g)), *sizes(g), os.pread(g, 1, 0), sep=", ")
+"#;
+    let admin = world.filer.admin.to_str().unwrap();
+    let out = succeed(world.exec(python.to_str().unwrap()).args(["-c", script]).arg(admin));
+    let eio = "Input/output error";
+    let told = format!("{eio}, 8192, 8192");
+    assert_eq!(out, format!("{told}\n{eio}, {eio}, {eio}, {eio}, {eio}\n8192, 8192\n{told}, b'x'\n"));
 }
 
 #[test]

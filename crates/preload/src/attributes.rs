@@ -21,7 +21,7 @@ const EMPTY: c_int = libc::AT_EMPTY_PATH;
 /// Attributes of whatever `fd` is.
 pub(crate) fn of_descriptor(fd: c_int) -> Result<(&'static Mounted, Fattr), Out> {
     match table::find(fd)? {
-        Found::File(file) => Ok((file.mounted, file.mount.attr(file.file)?)),
+        Found::File(file) => Ok((file.mounted, file.attr()?)),
         Found::Directory(mounted, below) => {
             let (mount, entry) = directory_entry(mounted, &below)?;
             Ok((mounted, of_entry(mount, &entry)?))

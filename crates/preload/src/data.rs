@@ -9,6 +9,7 @@ use crate::medium::{self, Ask};
 use crate::raw;
 use crate::table::{self, Open};
 use dnfs::mount::Durability;
+use dnfs::nfs3::Fattr;
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 use std::io::{IoSlice, IoSliceMut};
 
@@ -41,6 +42,22 @@ impl Open {
         Ok(match self.flags & libc::O_ACCMODE {
             libc::O_RDONLY => self.mount.read(self.file, offset, buffers)?,
             _ => self.mount.read_to_change(self.file, self.cursor, offset, buffers)?,
+        })
+    }
+
+    /// Nor is a size that became smaller because of it.
+    pub(crate) fn size(&self) -> Result<u64, Out> {
+        Ok(match self.flags & libc::O_ACCMODE {
+            libc::O_RDONLY => self.mount.size(self.file),
+            _ => self.mount.size_to_change(self.file, self.cursor)?,
+        })
+    }
+
+    /// Attributes, the size among them.
+    pub(crate) fn attr(&self) -> Result<Fattr, Out> {
+        Ok(match self.flags & libc::O_ACCMODE {
+            libc::O_RDONLY => self.mount.attr(self.file)?,
+            _ => self.mount.attr_to_change(self.file, self.cursor)?,
         })
     }
 
@@ -267,12 +284,12 @@ fn pwritev_at(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> R
 
 fn seek(fd: c_int, offset: off_t, whence: c_int) -> Result<off_t, Out> {
     let file = table::file(fd).map_err(|out| if out == Out::Errno(libc::EISDIR) { Out::Pass } else { out })?;
-    let size = || file.mount.size(file.file) as off_t;
+    let size = || file.size().map(|size| size as off_t);
     let to = match whence {
-        libc::SEEK_END => size().checked_add(offset).ok_or(Out::Errno(libc::EOVERFLOW))?,
-        libc::SEEK_DATA | libc::SEEK_HOLE if offset < 0 || offset >= size() => return Err(Out::Errno(libc::ENXIO)),
+        libc::SEEK_END => size()?.checked_add(offset).ok_or(Out::Errno(libc::EOVERFLOW))?,
+        libc::SEEK_DATA | libc::SEEK_HOLE if offset < 0 || offset >= size()? => return Err(Out::Errno(libc::ENXIO)),
         libc::SEEK_DATA => offset,
-        libc::SEEK_HOLE => size(),
+        libc::SEEK_HOLE => size()?,
         _ => return Err(Out::Pass),
     };
     Ok(raw::lseek(fd, to, libc::SEEK_SET)?)

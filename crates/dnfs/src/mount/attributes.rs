@@ -7,7 +7,8 @@ use super::{Entry, FileRef, Mount, Target, handle_of};
 use crate::error::Error;
 use crate::limits::SIZE_ROUNDS_MAX;
 use crate::segment::layout::{FLAG_UNLINKED, Slot};
-use crate::segment::{AttrMoment, AttrRecord, NewFile};
+use crate::segment::{AttrMoment, AttrRecord, NewFile, SegmentError};
+use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 impl Mount {
@@ -33,6 +34,31 @@ impl Mount {
             Some(size) if !self.shared_use => size,
             _ => self.fetch(file, slot).map_or_else(|_| slot.size.load(Acquire), |attr| attr.size),
         }
+    }
+
+    /// Size as [`Self::size`], for an open description that may write too and whose place among the errors is `cursor`.
+    ///
+    /// # Errors
+    /// [`SegmentError::WritesLost`] while a loss stands that a [`Self::sync`] with this cursor has not told yet: the file may
+    /// have become shorter, and who wrote at its end would write over data that others wrote and that can be had back.
+    pub fn size_to_change(&self, file: FileRef, cursor: &AtomicU32) -> Result<u64, Error> {
+        let size = self.size(file);
+        self.told_of_losses(file, cursor).map(|()| size)
+    }
+
+    /// Attributes as [`Self::attr`], for an open description as in [`Self::size_to_change`].
+    ///
+    /// # Errors
+    /// As both.
+    pub fn attr_to_change(&self, file: FileRef, cursor: &AtomicU32) -> Result<Fattr, Error> {
+        let attr = self.attr(file)?;
+        self.told_of_losses(file, cursor).map(|()| attr)
+    }
+
+    /// To be called behind what is told: whoever makes a size smaller because of a loss has noted the loss before.
+    pub(super) fn told_of_losses(&self, file: FileRef, cursor: &AtomicU32) -> Result<(), Error> {
+        let lost = self.live(file)?.lost_unknown_to(cursor.load(Relaxed));
+        if lost { Err(SegmentError::WritesLost.into()) } else { Ok(()) }
     }
 
     /// Kind of an open file.
@@ -109,6 +135,7 @@ impl Mount {
         let (moment, size_moment) = (slot.attr_moment(), slot.size_moment());
         let attr = self.client.getattr(&handle)?;
         slot.attr_apply(file.generation, record_of(&attr), moment);
+        self.notice_shorter(slot, attr.size)?;
         let size = match slot.size_known() {
             // Somebody is setting it: the server's word is the newest there is, and for this caller only.
             None => attr.size,
@@ -127,11 +154,21 @@ impl Mount {
             let (moment, size_moment) = (slot.attr_moment(), slot.size_moment());
             let Ok(attr) = handle_of(slot).and_then(|handle| self.client.getattr(&handle)) else { break };
             slot.attr_apply(file.generation, record_of(&attr), moment);
+            if self.notice_shorter(slot, attr.size).is_err() {
+                break;
+            }
             if slot.size_fetched(attr.size, size_moment) {
                 return attr.size;
             }
         }
         slot.size.load(Acquire)
+    }
+
+    /// A file may be shorter because the server lost writes: that is noted before the size is told to anybody, so that
+    /// nobody who may write takes it for the end.
+    fn notice_shorter(&self, slot: &Slot, size: u64) -> Result<(), Error> {
+        let shorter = slot.size_known().is_none_or(|known| size < known);
+        if shorter { self.notice_loss(slot).map(|_| ()) } else { Ok(()) }
     }
 
     /// Attributes from the server, with what this host knows better: the size, and changes newer than the reply.

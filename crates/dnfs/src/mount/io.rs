@@ -4,7 +4,6 @@ use std::io::{IoSlice, IoSliceMut};
 use std::time::Instant;
 
 use core::sync::atomic::AtomicU32;
-use core::sync::atomic::Ordering::Relaxed;
 
 use nfs_proto::nfs3::{FileHandle, FileType, NfsStatus, StableHow, WriteVerifier};
 
@@ -51,7 +50,7 @@ impl Mount {
         let slot = self.live(file)?;
         // Looked at after the reply: whatever server sent it, no older one can be behind a connection any more.
         self.witness(file, slot)?;
-        if slot.lost_unknown_to(cursor.load(Relaxed)) { Err(SegmentError::WritesLost.into()) } else { Ok(bytes) }
+        self.told_of_losses(file, cursor).map(|()| bytes)
     }
 
     /// Writes `bufs` at `offset`: bytes written, fewer than given only when the server refused the rest.
@@ -127,6 +126,9 @@ impl Mount {
         }
         let refused = self.settle(file, slot).err();
         let told = slot.error_check(cursor);
+        if told {
+            self.refresh_size(file, slot); // a WRITE may have noticed the loss, which asks for no size
+        }
         match (refused, told) {
             (Some(error), _) => Err(error),
             (None, true) => Err(SegmentError::WritesLost.into()),
@@ -179,18 +181,23 @@ impl Mount {
 
     /// Notices that the server was restarted and lost unsettled writes of this file, before anything read is believed.
     fn witness(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
+        if self.notice_loss(slot)? {
+            self.refresh_size(file, slot); // the file may have become shorter
+        }
+        Ok(())
+    }
+
+    /// The part of [`Self::witness`] that asks the server's verifier, if a connection was made since; true when a loss is news.
+    pub(super) fn notice_loss(&self, slot: &Slot) -> Result<bool, Error> {
         if !slot.has_unsettled() {
-            return Ok(());
+            return Ok(false);
         }
         let verifiers = self.segment.verifiers();
         let sent = verifiers.newest();
         if let Some(verifier) = self.client.verifier_after_connect(&handle_of(slot)?)? {
             verifiers.epoch_of(number(verifier), sent).map_err(full)?;
         }
-        if slot.server_moved_on(verifiers.newest()) {
-            self.refresh_size(file, slot); // the file may have become shorter
-        }
-        Ok(())
+        Ok(slot.server_moved_on(verifiers.newest()))
     }
 
     /// Writes until all parts were answered under one verifier, and the server holds what was asked.

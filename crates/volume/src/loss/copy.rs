@@ -3,6 +3,7 @@
 //! The same plan and the same dice as the cut itself, carried out on a copy: the tree as the host shows it, the lost
 //! changes of names taken back in that picture, and what is left of it made anew elsewhere.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -121,9 +122,8 @@ impl Picture {
                 }
                 let identity = volume.identify.of(&object, &stat)?;
                 names.insert(entry.name.into(), identity);
-                if !picture.places.contains_key(&identity) {
-                    let place = steps.iter().cloned().chain([entry.name.into()]).collect();
-                    picture.places.insert(identity, place);
+                if let Entry::Vacant(place) = picture.places.entry(identity) {
+                    place.insert(steps.iter().cloned().chain([entry.name.into()]).collect());
                     if stat.mode & libc::S_IFMT == libc::S_IFDIR {
                         todo.push(identity);
                     }

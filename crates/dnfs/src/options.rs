@@ -2,6 +2,7 @@
 
 use crate::limits::{CALL_SLOTS_MAX, CHANNELS_MAX, IO_BYTES_MAX};
 use crate::url::UrlError;
+use results::sizes::parse_bytes;
 use std::time::Duration;
 
 /// How writes that are not asked to be stable are sent (design: "writes are honest").
@@ -199,22 +200,6 @@ impl Options {
     }
 }
 
-/// Reads `4096`, `64k`, `64KiB`, `1MiB`, `2G`: powers of 1024.
-#[must_use]
-pub fn parse_bytes(text: &str) -> Option<u64> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let shift = match unit.to_ascii_lowercase().as_str() {
-        "" | "b" => 0,
-        "k" | "kib" | "kb" => 10,
-        "m" | "mib" | "mb" => 20,
-        "g" | "gib" | "gb" => 30,
-        "t" | "tib" | "tb" => 40,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(1 << shift)
-}
-
 /// The key with the fewest edits, when it is near enough to be meant.
 fn nearest(key: &str) -> Option<&'static str> {
     KEYS.iter()
@@ -246,16 +231,6 @@ fn distance(from: &str, to: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_have_units_of_1024() {
-        assert_eq!(parse_bytes("8k"), Some(8192));
-        assert_eq!(parse_bytes("1MiB"), Some(1 << 20));
-        assert_eq!(parse_bytes("12"), Some(12));
-        assert_eq!(parse_bytes("k"), None);
-        assert_eq!(parse_bytes("12 k"), None);
-        assert_eq!(parse_bytes("99999999999999999999"), None);
-    }
 
     #[test]
     fn a_misspelled_key_names_the_nearest() {

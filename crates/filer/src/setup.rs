@@ -79,9 +79,15 @@ impl Setup {
             }
             entries.push(Entry { export: Arc::clone(&entry.export), policy: volume.policy.clone() });
         }
+        let exports = Exports::new(entries)?;
+        for name in self.set_quotas(&new, &exports)? {
+            if !done.changed.contains(&name) {
+                done.changed.push(name);
+            }
+        }
         let gone = |entry: &&Entry| !new.volumes.iter().any(|volume| volume.name == entry.export.name());
         let removed: Vec<&Entry> = current.entries().iter().filter(gone).collect();
-        filer.replace_exports(Exports::new(entries)?);
+        filer.replace_exports(exports);
         self.retired.retain(|(_, export)| export.strong_count() > 0);
         for entry in removed {
             done.removed.push(entry.export.name().to_owned());
@@ -93,6 +99,23 @@ impl Setup {
             tracing::warn!(changes = ?done.at_next_start, "changes that count from the next start only");
         }
         Ok(done)
+    }
+
+    /// Sets the quotas that are others than before; the names of those volumes. When one cannot be set, none is.
+    fn set_quotas(&self, new: &Settings, exports: &Exports) -> Result<Vec<String>, ConfigError> {
+        let mut set: Vec<(&VolumeSettings, Option<u64>)> = Vec::new();
+        for volume in &new.volumes {
+            let Some(before) = self.settings.volumes.iter().find(|before| before.name == volume.name) else { continue };
+            let Some(entry) = exports.named(&volume.name).filter(|_| before.quota != volume.quota) else { continue };
+            if let Err(error) = entry.export.volume.set_quota(volume.quota) {
+                for (volume, before) in set {
+                    let _ = exports.named(&volume.name).map(|entry| entry.export.volume.set_quota(before));
+                }
+                return Err(refused(new, volume, format!("its files cannot be counted for the quota: {error}")));
+            }
+            set.push((volume, before.quota));
+        }
+        Ok(set.into_iter().map(|(volume, _)| volume.name.clone()).collect())
     }
 
     /// Keeps what cannot change while the filer runs; what of it the file has otherwise now.
@@ -148,6 +171,8 @@ fn open(settings: &Settings, wanted: &VolumeSettings, opened: Option<Volume>) ->
         Some(volume) => volume,
         None => Volume::open(wanted.volume.clone()).map_err(|error| refused(with_causes(&error)))?,
     };
+    let counted = volume.set_quota(wanted.quota);
+    counted.map_err(|error| refused(format!("its files cannot be counted for the quota: {error}")))?;
     let export = Export::new(&wanted.name, &wanted.path, volume);
     let export = match &wanted.medium {
         Some(medium) => {

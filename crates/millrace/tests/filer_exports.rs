@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use nfs_proto::mount3::{self, MountStatus};
-use nfs_proto::nfs3::{self, NfsStatus, StableHow};
+use nfs_proto::nfs3::{self, FsStatResult, NfsStatus, ObjectArgs, Procedure, StableHow};
 use nfs_proto::portmap2::{self, IPPROTO_TCP, Mapping};
 use nfs_proto::rpc::ReplyStatus;
 use support::configured::{Configured, serve, write};
@@ -235,6 +235,31 @@ fn a_broken_file_changes_nothing_and_says_what_is_wrong_where() {
     let one = support::filer::Filer::start(&other, &[]);
     let output = millrace().args(["volume", "reload", "--admin"]).arg(&one.admin).output().unwrap();
     assert!(output.status.code() == Some(1) && text(&output).contains("--config"), "{}", text(&output));
+}
+
+#[test]
+fn a_quota_stops_growth_before_anything_is_written_and_fsstat_shows_it() {
+    let scratch = scratch("quota", &["open", "closed"]);
+    std::fs::write(scratch.path().join("open/before"), [1; 3000]).unwrap();
+    let filer = Configured::start(&scratch, &TWO.replacen("squash", "quota = \"10k\"\nsquash", 1));
+    let mut wire = v4(&filer);
+    let dir = wire.mount("/open").unwrap();
+    let file = wire.create(dir, "file");
+    let room = |wire: &mut Wire| {
+        let reply = wire.nfs(Procedure::FsStat, &ObjectArgs { object: dir });
+        let room = reply.results::<FsStatResult>().unwrap();
+        (room.total_bytes, room.available_bytes)
+    };
+    assert_eq!(room(&mut wire), (10_240, 7240));
+    assert_eq!(wire.try_write(file, 0, &[7; 7241], StableHow::Unstable).unwrap_err().status, NfsStatus::NoSpc);
+    assert_eq!(wire.getattr(file).unwrap().attributes.size, 0);
+    wire.write(file, 0, &[7; 7240], StableHow::FileSync);
+    assert_eq!(room(&mut wire), (10_240, 0));
+    wire.write(file, 0, &[8; 7240], StableHow::FileSync);
+    filer.edit(|text| text.replacen("10k", "1M", 1));
+    assert_eq!(filer.order(&["reload"]), "changed: open\n");
+    wire.write(file, 7240, &[7; 100_000], StableHow::FileSync);
+    assert_eq!(room(&mut wire), (1 << 20, (1 << 20) - 110_240));
 }
 
 #[test]

@@ -11,4 +11,5 @@ pub mod filer_stats;
 pub mod histogram;
 pub mod judgement;
 pub mod orders_run;
+pub mod sizes;
 pub mod statistics;

@@ -55,6 +55,10 @@ impl Volume {
             return Ok(now);
         }
         check_size(node.kind(), set)?;
+        let sizing = match set.size {
+            Some(size) => self.0.resize(node, &descriptor, size)?,
+            None => None,
+        };
         if let Some(loss) = &mut loss {
             loss.before_attr(&node.0.identity, &*descriptor, set.size)?;
         }
@@ -64,6 +68,7 @@ impl Volume {
         let descriptor = if set.size.is_some() { self.0.writable(node, descriptor)? } else { descriptor };
         let result = apply(&*descriptor, node.kind(), descriptor.access, set);
         node.0.mark_change();
+        drop(sizing);
         // What was set before a failure must not be less durable than what the client can see.
         self.0.flush(node, true, &mut loss)?;
         result?;
@@ -74,7 +79,7 @@ impl Volume {
     pub fn fs_stat(&self) -> Result<FsStat, Error> {
         let s = sys::fs_stat(&self.0.root_fd)?;
         let unit = s.f_frsize;
-        Ok(FsStat {
+        Ok(self.0.within_quota(FsStat {
             total_bytes: s.f_blocks.saturating_mul(unit),
             free_bytes: s.f_bfree.saturating_mul(unit),
             available_bytes: s.f_bavail.saturating_mul(unit),
@@ -85,7 +90,7 @@ impl Volume {
             // ext4 holds 65,000; xfs and btrfs more. The smallest is promised.
             links_max: 65_000,
             read_only: s.f_flag & libc::ST_RDONLY != 0,
-        })
+        }))
     }
 }
 

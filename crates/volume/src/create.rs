@@ -182,14 +182,17 @@ impl VolumeInner {
         };
         let descriptor = self.descriptor(&node)?;
         let change = locked(&node.0.change);
+        let sizing = self.resize(&node, &descriptor, *size)?;
         if let Some(loss) = loss {
             loss.before_attr(&node.0.identity, &*descriptor, Some(*size))?;
         }
         let descriptor = self.writable(&node, descriptor)?;
         let turn = self.buffered_turn(&node);
         node.0.mark_change();
-        sys::truncate(&*descriptor, *size)?;
+        let cut = sys::truncate(&*descriptor, *size);
         node.0.mark_change();
+        drop(sizing);
+        cut?;
         self.flush(&node, true, loss)?;
         let attr = self.attr_of(&node, &descriptor)?;
         drop((change, turn));
@@ -205,6 +208,7 @@ impl VolumeInner {
         owner: Owner,
         loss: &mut Option<Guard<'_>>,
     ) -> Result<(Node, Attr), Error> {
+        let room = self.reserve(set.size)?;
         let set = self.owned(at, *set, owner)?;
         let dressed = |fd: &OwnedFd| -> Result<(), Error> {
             apply(fd, Kind::File, Access::ReadWrite, &set)?;
@@ -227,6 +231,7 @@ impl VolumeInner {
                 fd
             }
         };
+        room.keep();
         let stat = sys::stat(&fd)?;
         let node = self.node_of(&fd, &stat, Some((dir, name)))?;
         // Marked before the directory's second mark: whoever finds the name clean in a flushed

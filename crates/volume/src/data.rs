@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::faults::Torn;
 use crate::limits::OFFSET_MAX;
 use crate::node::{Access, Descriptor, Node};
+use crate::quota::Growth;
 use crate::sys;
 use crate::types::{Attr, Kind, Stability};
 use crate::volume::{Counted, Volume, VolumeInner};
@@ -67,7 +68,7 @@ impl Volume {
     /// store or quota is only reported (the epoch moves when older uncommitted data could be concerned).
     pub fn write(&self, node: &Node, offset: u64, data: &[u8], stable: Stability) -> Result<usize, Error> {
         let mut loss = self.0.write_gate();
-        let descriptor = self.0.to_write(node, offset, data.len())?;
+        let (descriptor, growth) = self.0.to_write(node, offset, data.len())?;
         if let Some(loss) = &mut loss {
             loss.before_write(&node.0.identity, &*descriptor, offset, data.len())?;
         }
@@ -84,6 +85,9 @@ impl Volume {
             && stable != Stability::Unstable
         {
             loss.written_durably(&node.0.identity, offset, written);
+        }
+        if written == data.len() {
+            growth.arrived();
         }
         Ok(written)
     }
@@ -167,14 +171,20 @@ impl VolumeInner {
         }
     }
 
-    /// The descriptor for a write that the volume may still take.
-    pub(crate) fn to_write(&self, node: &Node, offset: u64, len: usize) -> Result<Arc<Descriptor>, Error> {
+    /// The descriptor for a write that the volume may still take, and the charge for it.
+    pub(crate) fn to_write<'n>(
+        &'n self,
+        node: &'n Node,
+        offset: u64,
+        len: usize,
+    ) -> Result<(Arc<Descriptor>, Growth<'n>), Error> {
         self.alive()?;
         if offset.checked_add(len as u64).is_none_or(|end| end > OFFSET_MAX) {
             return Err(Error::TooBig);
         }
-        let descriptor = self.file(node)?;
-        self.writable(node, descriptor)
+        let descriptor = self.writable(node, self.file(node)?)?;
+        let growth = self.grow(node, &descriptor, offset, len)?;
+        Ok((descriptor, growth))
     }
 
     fn read_fully(&self, node: &Node, descriptor: &Descriptor, offset: u64, buf: &mut [u8]) -> Result<usize, Error> {

@@ -47,8 +47,11 @@ impl Volume {
         if alone {
             return self.write(node, offset, data, stable).map(|written| (written, None));
         }
-        let descriptor = volume.to_write(node, offset, data.len())?;
+        let (descriptor, growth) = volume.to_write(node, offset, data.len())?;
         let (written, mark) = volume.write_cached(node, &descriptor, offset, data, true)?;
+        if written == data.len() {
+            growth.arrived();
+        }
         Counted::add(&volume.counted.stable_writes);
         Ok((written, Some(Unsettled { volume: self.clone(), node: node.clone(), mark, whole: stable == Stability::FileSync })))
     }

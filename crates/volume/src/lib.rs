@@ -29,6 +29,7 @@ mod moves;
 mod names;
 mod node;
 mod options;
+mod quota;
 mod search;
 mod state;
 #[allow(unsafe_code, reason = "host calls on descriptors, kernel file handles, listings")]
@@ -44,5 +45,6 @@ pub use handle::{Handle, handle_tag};
 pub use loss::copy::{CopyError, CopyReport};
 pub use node::Node;
 pub use options::{CacheMode, Counters, Durability, Options, UnknownOption};
+pub use quota::QuotaUse;
 pub use types::{Attr, CreateHow, CutReport, DirEntry, FsStat, Kind, NodeKind, Owner, SetAttr, SetTime, Stability, Time};
 pub use volume::{Config, LossConfig, Volume};

@@ -26,6 +26,7 @@ impl Volume {
         let descriptor = volume.directory(dir)?;
         check_old_name(volume, dir, name)?;
         let victim = volume.identity_at(&descriptor, name);
+        let leaving = volume.leaving(dir, name);
         dir.0.mark_change();
         let removed = match (&mut loss, victim) {
             (Some(loss), Some(victim)) => {
@@ -44,6 +45,7 @@ impl Volume {
             }
             return Err(error.into());
         }
+        volume.left(leaving);
         let flushed = volume.flush(dir, true, &mut loss);
         volume.name_gone(victim);
         flushed
@@ -62,6 +64,7 @@ impl Volume {
         check_old_name(volume, to_dir, to)?;
         let moved = volume.identity_at(&from_at, from);
         let victim = volume.identity_at(&to_at, to);
+        let leaving = if victim == moved { None } else { volume.leaving(to_dir, to) };
         from_dir.0.mark_change();
         to_dir.0.mark_change();
         let renamed = match (&mut loss, moved) {
@@ -84,6 +87,7 @@ impl Volume {
             Some(libc::EEXIST) => Error::NotEmpty,
             _ => Error::from(error),
         })?;
+        volume.left(leaving);
         if victim != moved
             && let Some(node) = moved.and_then(|moved| volume.nodes.find(&moved))
         {

@@ -10,6 +10,7 @@ use crate::direct::DirectDescriptor;
 use crate::flush::FlushTurns;
 use crate::handle::Handle;
 use crate::limits::{NODE_SHARDS, NODES_MAX, UNSTABLE_DRAGGED_BYTES_MAX};
+use crate::quota::Charged;
 use crate::sys::KernelHandle;
 use crate::times::TimesWanted;
 use crate::traffic::Traffic;
@@ -108,6 +109,8 @@ pub(crate) struct NodeInner {
     pub(crate) traffic: Traffic,
     /// Whether answers to stable writes tell the times.
     pub(crate) times: TimesWanted,
+    /// The size that the quota has the file charged for.
+    pub(crate) charged: Charged,
     /// Touched since the last eviction pass.
     pub(crate) used: AtomicBool,
     /// Marks of changes: one before and one after each, so that a flush which ran between covers
@@ -140,6 +143,7 @@ impl NodeInner {
             turns: FlushTurns::default(),
             traffic: Traffic::default(),
             times: TimesWanted::default(),
+            charged: Charged::default(),
             used: AtomicBool::new(true),
             changed: AtomicU64::new(0),
             flushed_whole: AtomicU64::new(0),

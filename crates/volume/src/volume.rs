@@ -14,6 +14,7 @@ use crate::identity::{self, Identify};
 use crate::loss::{Gate, Guard, Loss};
 use crate::node::{Access, Descriptor, Node, NodeInner, NodeTable, locked};
 use crate::options::{CacheMode, Counters, Durability, Options};
+use crate::quota::Quota;
 use crate::search::Search;
 use crate::state::{self, Record, Store};
 use crate::sys;
@@ -69,6 +70,7 @@ pub(crate) struct VolumeInner {
     pub(crate) looking_costs: bool,
     /// Cleared when the host turns out to have no RWF_DONTCACHE.
     pub(crate) drops_behind: AtomicBool,
+    pub(crate) quota: Quota,
     /// Cleared when the host turns out to have no unnamed files.
     pub(crate) unnamed_files: AtomicBool,
     /// Cleared when the host turns out not to tell what it would have to wait for.
@@ -148,6 +150,7 @@ impl Volume {
             counted: Counted::default(),
             looking_costs,
             drops_behind: AtomicBool::new(config.options.cache != CacheMode::Cached),
+            quota: Quota::default(),
             unnamed_files: AtomicBool::new(true),
             tells_cold_reads: AtomicBool::new(true),
             loss,

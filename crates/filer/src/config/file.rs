@@ -43,6 +43,7 @@ pub(super) struct VolumeTable {
     privileged_ports: Option<bool>,
     #[serde(default)]
     pub(super) rule: Vec<RuleTable>,
+    pub(super) quota: Option<Spanned<String>>,
     pub(super) medium: Option<Spanned<String>>,
     pub(super) durability: Option<Spanned<String>>,
     pub(super) cache: Option<Spanned<String>>,

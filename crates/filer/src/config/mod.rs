@@ -44,8 +44,10 @@ pub struct VolumeSettings {
     pub name: String,
     /// The path clients mount.
     pub path: String,
-    /// Who may use it: all that can change while clients are connected.
+    /// Who may use it: this and the quota can change while clients are connected.
     pub policy: Policy,
+    /// How large its files may be together, in bytes.
+    pub quota: Option<u64>,
     /// How it is opened.
     pub volume: volume::Config,
     /// The medium it is answered as, as written.
@@ -176,8 +178,10 @@ impl Reader<'_> {
             let reason = format!("volume {name:?}: durability = \"battery\" loses nothing that loss_layer could take back");
             return Err(self.wrong(spanned.span().start, reason));
         }
+        let quota = table.quota.as_ref().map(|quota| self.quota(quota)).transpose()?;
         let medium = table.medium.as_ref().map(|medium| self.medium(medium)).transpose()?;
-        Ok(VolumeSettings { name, path, policy: Policy { rules }, volume, medium, line: self.line(spanned.span().start) })
+        let line = self.line(spanned.span().start);
+        Ok(VolumeSettings { name, path, policy: Policy { rules }, quota, volume, medium, line })
     }
 
     fn rule(&self, clients: &Spanned<Vec<Spanned<String>>>, rights: Rights) -> Result<Rule, ConfigError> {
@@ -215,6 +219,12 @@ impl Reader<'_> {
     {
         let Some(written) = written else { return Ok(W::default()) };
         written.get_ref().parse().map_err(|error| self.wrong(written.span().start, format!("{key}: {error}")))
+    }
+
+    fn quota(&self, written: &Spanned<String>) -> Result<u64, ConfigError> {
+        let size = written.get_ref();
+        let reason = || format!("quota {size:?} is no size: write one as 500GiB or 2TiB");
+        results::sizes::parse_bytes(size).ok_or_else(|| self.wrong(written.span().start, reason()))
     }
 
     fn medium(&self, written: &Spanned<String>) -> Result<String, ConfigError> {

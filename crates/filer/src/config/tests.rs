@@ -60,6 +60,7 @@ fn every_key_is_taken() {
         anonymous_uid = 70
         anonymous_gid = 71
         privileged_ports = true
+        quota = "500GiB"
         medium = "nvme"
         durability = "sync"
         cache = "dropbehind"
@@ -83,6 +84,7 @@ fn every_key_is_taken() {
     assert_eq!((volume.volume.loss, volume.medium.as_deref()), (Some(LossConfig { seed: 7 }), Some("nvme")));
     assert_eq!((volume.volume.state_dir.as_path(), volume.path.as_str()), (Path::new("/srv/elsewhere"), "/db/data"));
     assert_eq!((volume.volume.options.cache, settings.volumes[1].volume.options), (CacheMode::DropBehind, Options::default()));
+    assert_eq!((volume.quota, settings.volumes[1].quota), (Some(500 << 30), None));
     let all = Rights { squash: Squash::All, anonymous_uid: 70, anonymous_gid: 71, privileged_ports: true, read_only: false };
     assert_eq!(rights(volume, "10.1.1.1"), Ok(all));
     assert_eq!(rights(volume, "10.9.0.1"), Ok(all), "a host by its first address");
@@ -124,6 +126,8 @@ fn what_cannot_be_is_refused_with_its_line() {
         (with("cache = \"none\""), 5, "cached, direct, dropbehind"),
         (with("durability = \"none\""), 5, "sync, battery"),
         (with("durability = \"battery\"\nloss_layer = true"), 1, "loses nothing"),
+        (with("quota = \"ten\""), 5, "500GiB"),
+        (with("quota = 10"), 5, "expected a string"),
         (with("loss_seed = 3"), 1, "loss_layer"),
         (with("name = \"twice\""), 5, "duplicate key"),
         (LEAST.replace("/srv/data", "srv/data"), 3, "absolute"),

@@ -35,6 +35,7 @@ impl Volume {
             }
         });
         self.0.search.forget();
+        self.0.recount();
         Ok(report)
     }
 

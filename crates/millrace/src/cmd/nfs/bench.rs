@@ -299,7 +299,7 @@ impl Offsets {
 }
 
 fn bytes(text: &str) -> Result<u64, String> {
-    dnfs::options::parse_bytes(text).ok_or_else(|| format!("{text} is no size such as 8k or 1GiB"))
+    results::sizes::parse_bytes(text).ok_or_else(|| format!("{text} is no size such as 8k or 1GiB"))
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

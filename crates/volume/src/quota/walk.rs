@@ -1,0 +1,46 @@
+//! How large the files of a volume are together, by a look at each.
+
+use std::collections::HashSet;
+use std::os::fd::OwnedFd;
+
+use crate::error::Error;
+use crate::limits::DEPTH_MAX;
+use crate::sys::{self, Listing};
+use crate::volume::VolumeInner;
+
+impl VolumeInner {
+    /// Sizes of all files below the root, each once. Depth first: as many descriptors as the tree is deep.
+    pub(super) fn sizes_in_tree(&self) -> Result<u64, Error> {
+        let open = |at: &OwnedFd, name: &[u8]| sys::open_at(at, name, libc::O_RDONLY | libc::O_DIRECTORY, 0);
+        let mut seen: HashSet<u64> = HashSet::new();
+        let mut sum: u64 = 0;
+        let top = open(&self.root_fd, b".")?;
+        let mut path = vec![(open(&top, b".")?, Listing::new(top, 0)?)];
+        loop {
+            let depth = path.len();
+            let Some((at, listing)) = path.last_mut() else { return Ok(sum) };
+            let Some(entry) = listing.next_entry()? else {
+                path.pop();
+                continue;
+            };
+            if (depth == 1 && self.is_hidden(entry.name)) || entry.name == b"." || entry.name == b".." {
+                continue;
+            }
+            // What vanishes meanwhile is not there; what is mounted here is another's.
+            let Ok(stat) = sys::stat_name(&*at, entry.name) else { continue };
+            if stat.mount != self.root_stat.mount {
+                continue;
+            }
+            match stat.mode & libc::S_IFMT {
+                libc::S_IFREG if stat.nlink == 1 || seen.insert(stat.ino) => sum = sum.saturating_add(stat.size),
+                libc::S_IFDIR => match open(at, entry.name) {
+                    Ok(_) if depth > DEPTH_MAX => return Err(Error::NameTooLong),
+                    Ok(below) => path.push((open(&below, b".")?, Listing::new(below, 0)?)),
+                    Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
+                    Err(error) => return Err(error.into()),
+                },
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,33 +1,36 @@
 //! One connection: receives, serves what is quick, hands what is slow to the workers, sends replies.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nfs_proto::channel1;
+use nfs_proto::rpc::encode_starttls;
+use rpc_tls::{RecordFault, TlsFault};
 
 use crate::channels::{self, Carried};
 use crate::dispatch::{self, Call, Served};
 use crate::exports::View;
 use crate::filer::Filer;
 use crate::limits::{
-    BUFFER_BYTES_KEPT, BUFFER_BYTES_MAX, BUFFER_IDLE, KEEPALIVE_IDLE, LONE_TURNS, REPLY_BYTES_GATHERED, REPLY_BYTES_QUIET,
-    SEND_TIMEOUT, SLOW_BYTES_MAX, SLOW_BYTES_PER_CONNECTION_MAX, SLOW_CALLS_PER_CONNECTION_MAX, SMALL_TURNS,
+    BUFFER_BYTES_KEPT, BUFFER_BYTES_MAX, BUFFER_IDLE, LONE_TURNS, REPLY_BYTES_GATHERED, REPLY_BYTES_QUIET, SLOW_BYTES_MAX,
+    SLOW_BYTES_PER_CONNECTION_MAX, SLOW_CALLS_PER_CONNECTION_MAX, SMALL_TURNS,
 };
-use crate::policy::{Door, Peer};
+use crate::policy::{Door, Peer, Security};
 use crate::progress::Progress;
 use crate::session::Session;
 use crate::sys;
+use crate::transport::{ReceiveFault, Receiver, Transport};
 use crate::workers::{Job, Workers};
 
 /// What the thread of a connection and the workers share.
 pub(crate) struct Connection {
     pub(crate) peer: SocketAddr,
     door: Door,
-    stream: TcpStream,
+    transport: Transport,
     outbox: Mutex<Outbox>,
     sent: Condvar,
     slow_calls: AtomicUsize, // waiting for or running on a worker, or their replies wait for the peer
@@ -79,17 +82,15 @@ impl Connection {
     /// # Errors
     /// The socket's, when the peer is gone already.
     pub(crate) fn new(stream: TcpStream, peer: SocketAddr, door: Door) -> io::Result<Self> {
-        stream.set_nodelay(true)?;
-        stream.set_write_timeout(Some(SEND_TIMEOUT))?;
-        sys::keep_alive(&stream, KEEPALIVE_IDLE)?;
+        let transport = Transport::new(stream)?;
         let (slow_calls, slow_bytes, carried, fenced) = Default::default();
         let (outbox, sent, active_s) = Default::default();
-        Ok(Self { peer, door, stream, outbox, sent, slow_calls, slow_bytes, active_s, carried, fenced })
+        Ok(Self { peer, door, transport, outbox, sent, slow_calls, slow_bytes, active_s, carried, fenced })
     }
 
     /// Ends it now, replies under way included.
     pub(crate) fn drop_now(&self) {
-        let _ = self.stream.shutdown(Shutdown::Both);
+        self.transport.shutdown(Shutdown::Both);
     }
 
     /// Carries a channel from now on; false when it does already.
@@ -119,14 +120,9 @@ impl Connection {
         self.drop_now();
     }
 
-    /// Has receives end with `WouldBlock` after so much silence, or never; whether they do now.
-    fn come_back_after(&self, limit: Option<Duration>) -> bool {
-        self.stream.set_read_timeout(limit).is_ok() && limit.is_some()
-    }
-
     /// Takes no further calls; those under way are still answered.
     pub(crate) fn finish(&self) {
-        let _ = self.stream.shutdown(Shutdown::Read);
+        self.transport.shutdown(Shutdown::Read);
     }
 
     /// Sends from the connection's own thread, which may wait for the peer.
@@ -142,7 +138,7 @@ impl Connection {
         }
         outbox.sending = true;
         drop(outbox);
-        let result = self.send_all(bytes);
+        let result = self.transport.send_all(bytes);
         self.send_pending(result)
     }
 
@@ -160,22 +156,21 @@ impl Connection {
         }
         outbox.sending = true;
         drop(outbox);
-        let left = match sys::send_now(&self.stream, bytes) {
-            Ok(sent) => bytes.get(sent..).unwrap_or_default(),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => bytes,
+        let rest = match self.transport.send_now(bytes) {
+            Ok(rest) => rest,
             Err(error) => {
                 let _ = self.send_pending(Err(error));
                 return;
             }
         };
-        if left.is_empty() {
+        if rest.is_empty() {
             // What others queued meanwhile is a few small replies; the socket had room a moment ago.
             let _ = self.send_pending(Ok(()));
             return;
         }
-        let (connection, rest) = (Arc::clone(self), left.to_vec());
+        let connection = Arc::clone(self);
         let flush = move || {
-            let result = connection.send_all(&rest);
+            let result = connection.transport.send_rest(&rest);
             drop(charges);
             let _ = connection.send_pending(result);
         };
@@ -207,32 +202,9 @@ impl Connection {
             let pending = std::mem::take(&mut outbox.pending);
             let charges = std::mem::take(&mut outbox.charges);
             drop(outbox);
-            result = self.send_all(&pending);
+            result = self.transport.send_all(&pending);
             drop(charges);
         }
-    }
-
-    /// Sends all of it, or fails when the peer takes less than a MiB in [`SEND_TIMEOUT`]: one that takes a byte now and then
-    /// would hold a thread and its replies as one that takes none.
-    fn send_all(&self, mut bytes: &[u8]) -> io::Result<()> {
-        let mut until = None;
-        while !bytes.is_empty() {
-            match (&self.stream).write(bytes) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(sent) => bytes = bytes.get(sent..).unwrap_or_default(),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-            // The clock is only looked at when a send did not take all: then the socket's own time limit has ended it.
-            if !bytes.is_empty() {
-                let now = Instant::now();
-                let allowed = SEND_TIMEOUT.saturating_mul(u32::try_from(bytes.len().div_ceil(1 << 20)).unwrap_or(u32::MAX));
-                if now >= *until.get_or_insert(now + allowed) {
-                    return Err(ErrorKind::TimedOut.into());
-                }
-            }
-        }
-        Ok(())
     }
 
     fn outbox(&self) -> MutexGuard<'_, Outbox> {
@@ -287,6 +259,24 @@ pub(crate) enum Ended {
     /// A handler panicked: our fault.
     #[error("serve a call: panic")]
     Panic,
+    /// Bytes in the clear behind the question for TLS: they could be anybody's.
+    #[error("start TLS: bytes in the clear behind the question for it")]
+    Injected,
+    /// Hands were not shaken.
+    #[error("start TLS: {0}")]
+    Tls(#[from] TlsFault),
+    /// What came under TLS cannot be opened.
+    #[error("receive under TLS: {0}")]
+    Record(#[from] RecordFault),
+}
+
+impl From<ReceiveFault> for Ended {
+    fn from(fault: ReceiveFault) -> Self {
+        match fault {
+            ReceiveFault::Socket(error) => Self::Socket(error),
+            ReceiveFault::Record(fault) => Self::Record(fault),
+        }
+    }
 }
 
 /// Serves a connection until it ends.
@@ -304,8 +294,11 @@ pub(crate) fn run(connection: &Arc<Connection>, filer: &Arc<Filer>, workers: &Wo
 
 fn drive(connection: &Arc<Connection>, filer: &Arc<Filer>, workers: &Workers) -> Result<(), Ended> {
     let mut view = filer.view(Peer::at(connection.peer, connection.door));
-    let mut buffers = Buffers { filer, session: Session::default(), out: Vec::new(), small_turns: 0, counted: 0 };
-    let (mut lone_turns, mut watched, mut progress) = (0, false, Progress::default());
+    let (session, receiver, transport) = (Session::default(), Receiver::default(), &connection.transport);
+    let mut buffers = Buffers { filer, session, receiver, out: Vec::new(), small_turns: 0, counted: 0 };
+    let upgrade = if connection.door == Door::Nfs && filer.tls().is_some() { Upgrade::Possible } else { Upgrade::Over };
+    let mut course = Course { lone_turns: 0, upgrade };
+    let (mut watched, mut progress) = (false, Progress::default());
     loop {
         let partial = buffers.session.partial();
         if !progress.comes_on(partial, Instant::now) {
@@ -314,37 +307,75 @@ fn drive(connection: &Arc<Connection>, filer: &Arc<Filer>, workers: &Workers) ->
         // A receive that is watched comes back after a while of silence: whoever has something to give back, or waits for
         // the rest of a record, does not sleep for ever. One that is not costs no timer.
         if !watched && (partial.is_some() || buffers.spare()) {
-            watched = connection.come_back_after(Some(BUFFER_IDLE));
+            watched = transport.come_back_after(Some(BUFFER_IDLE));
         }
-        let room = buffers.session.room();
-        let received = match (&connection.stream).read(room) {
-            Ok(0) => return Ok(()),
+        let received = match buffers.receiver.receive(transport, buffers.session.room()) {
+            Ok(0) => break,
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+            Err(ReceiveFault::Socket(error)) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(ReceiveFault::Socket(error)) if error.kind() == ErrorKind::WouldBlock => {
                 buffers.rest();
-                watched = partial.is_some() || connection.come_back_after(None);
+                transport.rest();
+                watched = partial.is_some() || transport.come_back_after(None);
                 continue;
             }
-            Err(error) => return Err(error.into()),
+            Err(fault) => return Err(fault.into()),
         };
         buffers.session.received(received);
         filer.renew(&mut view);
         let Buffers { session, out, .. } = &mut buffers;
-        let lone = lone_turns >= LONE_TURNS;
-        let served = catch_unwind(AssertUnwindSafe(|| serve_received(connection, filer, &view, workers, session, out, lone)));
+        let served =
+            catch_unwind(AssertUnwindSafe(|| serve_received(connection, filer, &view, workers, session, out, &mut course)));
         let overlapped = served.map_err(|_| Ended::Panic)??;
-        lone_turns = if overlapped { 0 } else { (lone_turns + 1).min(LONE_TURNS) };
+        course.lone_turns = if overlapped { 0 } else { (course.lone_turns + 1).min(LONE_TURNS) };
+        if course.upgrade == Upgrade::Asked {
+            course.upgrade = Upgrade::Over;
+            let shaken = catch_unwind(AssertUnwindSafe(|| shake_hands(connection, filer, &mut buffers.receiver)));
+            view = filer.view(shaken.map_err(|_| Ended::Panic)??);
+            watched = transport.come_back_after(None);
+        }
         if buffers.turn_over() > BUFFER_BYTES_MAX && buffers.spare() {
             return Err(Ended::Crowded);
         }
     }
+    // A reply still to come is worth more than the form.
+    if buffers.receiver.is_closed() && connection.slow_calls() == 0 {
+        transport.say_goodbye();
+    }
+    Ok(())
+}
+
+/// Goes over to TLS: the peer, as it is known then.
+fn shake_hands(connection: &Connection, filer: &Filer, receiver: &mut Receiver) -> Result<Peer, Ended> {
+    let Some(tls) = filer.tls() else { return Err(Ended::NotACall) };
+    let certified = connection.transport.shake_hands(&tls, receiver)?;
+    tracing::debug!(peer = %connection.peer, certified, "TLS");
+    let security = if certified { Security::Certified } else { Security::Tls };
+    Ok(Peer { security, ..Peer::at(connection.peer, connection.door) })
+}
+
+/// How a connection went so far.
+struct Course {
+    lone_turns: u32, // in a row without calls that overlap, up to LONE_TURNS
+    upgrade: Upgrade,
+}
+
+/// Where a connection stands on its way to TLS (RFC 9289 4.1).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Upgrade {
+    /// Nothing but NULL was called: no reply in the clear can fall into a handshake.
+    Possible,
+    /// It was asked for, and the answer is that there is TLS.
+    Asked,
+    /// Not any more.
+    Over,
 }
 
 /// The two buffers of a connection, counted into those of all.
 struct Buffers<'a> {
     filer: &'a Filer,
     session: Session,
+    receiver: Receiver,
     out: Vec<u8>,
     small_turns: u32, // in a row that a small reply buffer would have done
     counted: usize,   // bytes of ours in `Filer::buffer_bytes`
@@ -353,29 +384,35 @@ struct Buffers<'a> {
 impl Buffers<'_> {
     /// Whether there is anything to give back.
     fn spare(&self) -> bool {
-        self.session.holds_spare() || self.out.capacity() > REPLY_BYTES_QUIET
+        self.session.holds_spare() || self.receiver.holds_spare() || self.out.capacity() > REPLY_BYTES_QUIET
     }
 
     /// After a silence.
     fn rest(&mut self) {
         self.session.rest();
+        self.receiver.shrink();
         self.out = Vec::new();
-        self.count(self.session.size());
+        self.count(self.size());
     }
 
     /// After a turn: gives back what was not needed for long, or at once when all connections together hold much. The bytes
     /// that all hold.
     fn turn_over(&mut self) -> usize {
         self.small_turns = if self.out.len() > REPLY_BYTES_QUIET { 0 } else { self.small_turns.saturating_add(1) };
-        let total = self.count(self.session.size() + self.out.capacity());
+        let total = self.count(self.size());
         let crowded = total > BUFFER_BYTES_KEPT;
         if self.session.holds_spare() && (crowded || self.session.small_turns() >= SMALL_TURNS) {
             self.session.shrink();
+            self.receiver.shrink();
         }
         if self.out.capacity() > REPLY_BYTES_QUIET && (crowded || self.small_turns >= SMALL_TURNS) {
             self.out = Vec::new();
         }
-        self.count(self.session.size() + self.out.capacity())
+        self.count(self.size())
+    }
+
+    fn size(&self) -> usize {
+        self.session.size() + self.receiver.size() + self.out.capacity()
     }
 
     /// Counts ours as `bytes`; the bytes of all.
@@ -397,7 +434,7 @@ impl Drop for Buffers<'_> {
 }
 
 /// Serves every whole call in the buffer and sends the replies together. True when calls overlapped: one came behind another,
-/// or while a slow one ran. `lone`: none of this connection have for long.
+/// or while a slow one ran.
 fn serve_received(
     connection: &Arc<Connection>,
     filer: &Filer,
@@ -405,18 +442,32 @@ fn serve_received(
     workers: &Workers,
     session: &mut Session,
     out: &mut Vec<u8>,
-    lone: bool,
+    course: &mut Course,
 ) -> Result<bool, Ended> {
+    let lone = course.lone_turns >= LONE_TURNS; // no calls of this connection have overlapped for long
     let (mut overlapped, mut first) = (false, true);
     out.clear();
     while let Some(record) = session.next_record()? {
-        if std::mem::take(&mut first) {
-            connection.active_s.store(sys::coarse_seconds(), Ordering::Relaxed);
-        }
         if connection.is_fenced() {
             return Err(Ended::Fenced);
         }
         let call = Call::parse(record.bytes).ok_or(Ended::NotACall)?;
+        if course.upgrade == Upgrade::Possible {
+            if call.asks_for_tls() {
+                if record.more {
+                    return Err(Ended::Injected);
+                }
+                encode_starttls(call.xid(), out);
+                course.upgrade = Upgrade::Asked;
+                break;
+            }
+            if !call.is_null() {
+                course.upgrade = Upgrade::Over;
+            }
+        }
+        if std::mem::take(&mut first) {
+            connection.active_s.store(sys::coarse_seconds(), Ordering::Relaxed);
+        }
         if let Some((head, arguments)) = call.of_program(channel1::PROGRAM) {
             send_ready(connection, out)?;
             let served = filer.channels.serve(connection, head, arguments, out);

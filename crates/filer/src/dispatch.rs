@@ -5,7 +5,7 @@ use std::time::Instant;
 use nfs_proto::nfs3::{self, NfsStatus, Procedure, ReadArgs, StableHow, WriteArgs};
 use nfs_proto::record;
 use nfs_proto::rpc::{
-    AUTH_NONE, AUTH_SYS, AuthStat, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION, ReplyHeader, ReplyStatus, Xid,
+    AUTH_NONE, AUTH_SYS, AUTH_TLS, AuthStat, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION, ReplyHeader, ReplyStatus, Xid,
 };
 use nfs_proto::xdr::{Decode, Reader, Writer, decode_all, encode_to};
 use nfs_proto::{mount3, portmap2};
@@ -16,7 +16,7 @@ use crate::exports::View;
 use crate::filer::Filer;
 use crate::handlers;
 use crate::limits::TRANSFER_MAX;
-use crate::policy::{Door, Rights};
+use crate::policy::{Door, Refusal, Rights};
 use crate::reply_cache::{CallKey, Turn};
 
 /// What the driver has to do after a call.
@@ -117,6 +117,30 @@ impl<'a> Call<'a> {
             }
             _ => 0,
         }
+    }
+
+    /// Pairs the reply with the call.
+    #[must_use]
+    pub const fn xid(&self) -> Xid {
+        self.header.xid
+    }
+
+    /// Whether the call does nothing: procedure 0 of any program.
+    #[must_use]
+    pub const fn is_null(&self) -> bool {
+        self.header.procedure == 0
+    }
+
+    /// Whether the call is the question for TLS (RFC 9289 4.1).
+    #[must_use]
+    pub fn asks_for_tls(&self) -> bool {
+        let CallHeader { rpc_version, program, credential, verifier, .. } = self.header;
+        self.is_null()
+            && credential.flavor == AUTH_TLS
+            && credential.body.0.is_empty()
+            && verifier == OpaqueAuth::NONE
+            && rpc_version == RPC_VERSION
+            && matches!(program, nfs3::PROGRAM | mount3::PROGRAM | portmap2::PROGRAM)
     }
 
     /// Whether the call will wait for the medium: stable writes, commits and changes of names and attributes.
@@ -242,8 +266,14 @@ fn serve_nfs(filer: &Filer, view: &View, identity: Option<&AuthSys<'_>>, call: &
         filer.stats.count(procedure, false, 0);
         return Served::Answered;
     };
-    let context =
-        handlers::Context { may_wait: call.may_wait, later: call.later, ..context(filer, view, identity, procedure, handle) };
+    let context = match context(filer, view, identity, procedure, handle) {
+        Ok(context) => handlers::Context { may_wait: call.may_wait, later: call.later, ..context },
+        Err(stat) => {
+            refuse(xid, ReplyStatus::AuthError(stat), out);
+            filer.stats.count(procedure, false, 0);
+            return Served::Answered;
+        }
+    };
     let export = context.export;
     let stats = if context.verdict == Err(NfsStatus::BadHandle) { &filer.stats } else { &export.stats };
     let came = export.medium().map(|_| Instant::now());
@@ -281,18 +311,23 @@ fn serve_nfs(filer: &Filer, view: &View, identity: Option<&AuthSys<'_>>, call: &
     due.map_or(Served::Answered, Served::Due)
 }
 
-/// The export a call is about, as whom it is carried out there, and whether it may be at all.
+/// The export a call is about, as whom it is carried out there, and whether it may be at all. An error where the connection
+/// is too weak for the export.
 fn context<'a>(
     filer: &'a Filer,
     view: &'a View,
     identity: Option<&AuthSys<'_>>,
     procedure: Procedure,
     handle: &[u8],
-) -> handlers::Context<'a> {
+) -> Result<handlers::Context<'a>, AuthStat> {
     let found = view.exports().of_handle(handle);
     let index = found.unwrap_or(0);
     let (export, verdict) = view.at(index);
     let rights = verdict.unwrap_or_default();
+    let too_weak = verdict.err().filter(|_| found.is_some()).and_then(Refusal::auth_stat);
+    if let Some(stat) = too_weak {
+        return Err(stat);
+    }
     let verdict = match (found, verdict) {
         (None, _) => Err(NfsStatus::BadHandle),
         (_, Err(refusal)) => Err(refusal.nfs_status()),
@@ -300,7 +335,17 @@ fn context<'a>(
         (_, Ok(_)) => Ok(()),
     };
     let caller = Caller::of(identity, &rights);
-    handlers::Context { filer, view, index, export, caller, verdict, read_only: rights.read_only, may_wait: true, later: None }
+    Ok(handlers::Context {
+        filer,
+        view,
+        index,
+        export,
+        caller,
+        verdict,
+        read_only: rights.read_only,
+        may_wait: true,
+        later: None,
+    })
 }
 
 /// Calls that a read-only export refuses.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use results::filer_stats::ProcedureStats;
+use rpc_tls::ServerTls;
 
 use crate::channels::Channels;
 use crate::exports::{Exports, View};
@@ -37,6 +38,8 @@ pub struct Filer {
     /// Taken when a connection begins or rules change, not by calls.
     exports: Mutex<Arc<Exports>>,
     generation: AtomicU64, // of `exports`
+    /// Taken when a connection begins, or asks for TLS.
+    tls: Mutex<Option<ServerTls>>,
     mounts: Mutex<VecDeque<Mount>>,
     refused: Mutex<HashSet<u32>>,
 }
@@ -63,6 +66,7 @@ impl Filer {
             buffer_bytes: AtomicUsize::new(0),
             exports: Mutex::new(Arc::new(exports)),
             generation,
+            tls: Mutex::default(),
             mounts: Mutex::default(),
             refused: Mutex::default(),
         }
@@ -81,6 +85,17 @@ impl Filer {
         let generation = exports.generation;
         *current = Arc::new(exports);
         self.generation.store(generation, Ordering::Release);
+    }
+
+    /// How hands are shaken with clients that ask for TLS; none: there is no TLS.
+    #[must_use]
+    pub fn tls(&self) -> Option<ServerTls> {
+        self.tls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Shakes hands so from now on; connections keep what they have.
+    pub fn set_tls(&self, tls: Option<ServerTls>) {
+        *self.tls.lock().unwrap_or_else(PoisonError::into_inner) = tls;
     }
 
     /// The exports as a client sees them now.

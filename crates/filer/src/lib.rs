@@ -30,6 +30,8 @@ pub mod setup;
 pub mod stats;
 #[expect(unsafe_code, reason = "socket options and signals that the standard library has no call for")]
 pub mod sys;
+pub mod tls;
+mod transport;
 mod workers;
 mod write_batch;
 

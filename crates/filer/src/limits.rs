@@ -83,6 +83,14 @@ pub const HELD_LEAD_SHARE: u32 = 160;
 
 /// A peer that takes no byte of its replies for so long is dropped: it would hold a thread and its replies for ever.
 pub const SEND_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a TLS handshake may take: two round trips, also to a far client, and no thread for one that only begins them.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Largest file of certificates or keys, in bytes: the bundle of a distribution is a quarter of it.
+pub const PEM_BYTES_MAX: u64 = 1 << 20;
+/// Receive buffer under TLS of a quiet connection, in bytes: the longest record.
+pub const TLS_BYTES_QUIET: usize = rpc_tls::limits::RECORD_BYTES_MAX;
+/// Bytes of replies sealed and sent at one go, where the peer is waited for: four records, which stay in the cache of the core.
+pub const SEAL_BYTES: usize = 4 * rpc_tls::limits::PLAIN_BYTES_MAX;
 /// Silence after which the kernel starts to ask whether the peer is still there.
 pub const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 /// How long a clean stop waits for calls under way.

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use nfs_proto::mount3::MountStatus;
 use nfs_proto::nfs3::NfsStatus;
+use nfs_proto::rpc::AuthStat;
 
 use crate::access::NOBODY;
 
@@ -30,13 +31,26 @@ pub struct Peer {
     pub port: u16,
     /// Where it came in.
     pub door: Door,
+    /// What the connection is.
+    pub security: Security,
+}
+
+/// How far a connection is to be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Security {
+    /// In the clear: anybody on the way reads and writes.
+    Plain,
+    /// Under TLS.
+    Tls,
+    /// Under TLS, and the client showed a certificate that is believed.
+    Certified,
 }
 
 impl Peer {
-    /// The peer at this end of a socket; an IPv4 address in IPv6 clothes is the same client.
+    /// The peer at this end of a socket, in the clear; an IPv4 address in IPv6 clothes is the same client.
     #[must_use]
     pub fn at(address: SocketAddr, door: Door) -> Self {
-        Self { address: address.ip().to_canonical(), port: address.port(), door }
+        Self { address: address.ip().to_canonical(), port: address.port(), door, security: Security::Plain }
     }
 }
 
@@ -127,6 +141,42 @@ pub enum Squash {
     None,
 }
 
+/// What TLS a client must have (RFC 9289).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TlsRule {
+    /// None: calls under TLS are refused.
+    Off,
+    /// As it likes.
+    #[default]
+    Allowed,
+    /// Calls in the clear are refused.
+    Required,
+    /// Calls of a client that shows no certificate are refused.
+    Mutual,
+}
+
+impl TlsRule {
+    /// The words of settings, in the order of the rules.
+    pub const WORDS: [&'static str; 4] = ["off", "allowed", "required", "mutual"];
+
+    /// The rule of a word; none if it is none of [`Self::WORDS`].
+    #[must_use]
+    pub fn of_word(word: &str) -> Option<Self> {
+        let rules = [Self::Off, Self::Allowed, Self::Required, Self::Mutual];
+        Self::WORDS.iter().zip(rules).find_map(|(known, rule)| (*known == word).then_some(rule))
+    }
+
+    const fn judge(self, security: Security) -> Result<(), Refusal> {
+        match (self, security) {
+            (Self::Off, Security::Tls | Security::Certified) => Err(Refusal::Tls),
+            (Self::Required | Self::Mutual, Security::Plain) => Err(Refusal::Plain),
+            (Self::Mutual, Security::Tls) => Err(Refusal::NoCertificate),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// What a client may do, and as whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rights {
@@ -140,11 +190,20 @@ pub struct Rights {
     pub anonymous_gid: u32,
     /// Only ports below 1024 are served.
     pub privileged_ports: bool,
+    /// What TLS it must have.
+    pub tls: TlsRule,
 }
 
 impl Default for Rights {
     fn default() -> Self {
-        Self { read_only: false, squash: Squash::Root, anonymous_uid: NOBODY, anonymous_gid: NOBODY, privileged_ports: false }
+        Self {
+            read_only: false,
+            squash: Squash::Root,
+            anonymous_uid: NOBODY,
+            anonymous_gid: NOBODY,
+            privileged_ports: false,
+            tls: TlsRule::Allowed,
+        }
     }
 }
 
@@ -181,6 +240,7 @@ impl Policy {
         if rights.privileged_ports && peer.port >= UNPRIVILEGED_PORT_MIN {
             return Err(Refusal::Port);
         }
+        rights.tls.judge(peer.security)?;
         Ok(rights)
     }
 
@@ -199,22 +259,36 @@ pub enum Refusal {
     NoClient,
     /// It calls from a port that needs no privilege.
     Port,
+    /// It calls in the clear.
+    Plain,
+    /// It showed no certificate.
+    NoCertificate,
+    /// It calls under TLS.
+    Tls,
 }
 
 impl Refusal {
     /// What a call of NFS is answered with.
     pub(crate) const fn nfs_status(self) -> NfsStatus {
         match self {
-            Self::NoClient => NfsStatus::Acces,
             Self::Port => NfsStatus::Perm,
+            _ => NfsStatus::Acces,
+        }
+    }
+
+    /// What RPC answers with instead, where the matter is not who calls but how (RFC 9289 4.2, RFC 5531 9).
+    pub(crate) const fn auth_stat(self) -> Option<AuthStat> {
+        match self {
+            Self::Plain | Self::NoCertificate => Some(AuthStat::TooWeak),
+            _ => None,
         }
     }
 
     /// What a mount is answered with.
     pub(crate) const fn mount_status(self) -> MountStatus {
         match self {
-            Self::NoClient => MountStatus::Acces,
             Self::Port => MountStatus::Perm,
+            _ => MountStatus::Acces,
         }
     }
 }
@@ -224,6 +298,9 @@ impl fmt::Display for Refusal {
         f.write_str(match self {
             Self::NoClient => "no rule of the export names this client",
             Self::Port => "the export serves ports below 1024 only",
+            Self::Plain => "the export serves under TLS only",
+            Self::NoCertificate => "the export serves clients with a certificate only",
+            Self::Tls => "the export does not serve under TLS",
         })
     }
 }
@@ -233,7 +310,7 @@ mod tests {
     use super::*;
 
     fn peer(address: &str, port: u16) -> Peer {
-        Peer { address: address.parse().unwrap(), port, door: Door::Nfs }
+        Peer { address: address.parse().unwrap(), port, door: Door::Nfs, security: Security::Plain }
     }
 
     fn network(address: &str, prefix: u8) -> Option<Network> {
@@ -285,6 +362,24 @@ mod tests {
         let policy = Policy::open(Rights { privileged_ports: true, ..Rights::default() });
         assert!(policy.judge(&peer("10.1.0.9", 1023)).is_ok());
         assert_eq!(policy.judge(&peer("10.1.0.9", 1024)), Err(Refusal::Port));
+    }
+
+    #[test]
+    fn each_rule_of_tls_lets_the_connections_in_that_it_says() {
+        use Security::{Certified, Plain, Tls};
+        for (word, allowed) in [
+            ("off", &[Plain][..]),
+            ("allowed", &[Plain, Tls, Certified]),
+            ("required", &[Tls, Certified]),
+            ("mutual", &[Certified]),
+        ] {
+            let policy = Policy::open(Rights { tls: TlsRule::of_word(word).unwrap(), ..Rights::default() });
+            for security in [Plain, Tls, Certified] {
+                let verdict = policy.judge(&Peer { security, ..peer("10.1.0.9", 700) });
+                assert_eq!(verdict.is_ok(), allowed.contains(&security), "{word} {security:?}");
+            }
+        }
+        assert_eq!(TlsRule::of_word("on"), None);
     }
 
     #[test]

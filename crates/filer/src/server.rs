@@ -288,6 +288,8 @@ fn log_end(peer: SocketAddr, ended: &Ended) {
         Ended::Socket(error) => tracing::info!(%peer, %error, "connection failed"),
         Ended::Fenced => tracing::info!(%peer, "connection fenced by its client"),
         Ended::Stalled | Ended::Crowded => tracing::warn!(%peer, error = %ended, "connection closed"),
-        Ended::Framing(_) | Ended::NotACall => tracing::info!(%peer, error = %ended, "connection closed"),
+        Ended::Framing(_) | Ended::NotACall | Ended::Injected | Ended::Tls(_) | Ended::Record(_) => {
+            tracing::info!(%peer, error = %ended, "connection closed")
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
+use rpc_tls::ServerTls;
 use volume::Volume;
 use volume::medium::{Medium, Profile};
 
@@ -11,11 +12,13 @@ use crate::config::{ConfigError, Settings, VolumeSettings};
 use crate::export::Export;
 use crate::exports::{Entry, Exports};
 use crate::filer::Filer;
+use crate::tls::TlsFiles;
 
 /// A configuration as it is in force.
 pub struct Setup {
     settings: Settings,
     default_state: PathBuf,
+    tls: Option<ServerTls>,
     /// Volumes taken out of service: a quiet connection may still hold one open.
     retired: Vec<(volume::Config, Weak<Export>)>,
 }
@@ -40,14 +43,21 @@ impl Setup {
     /// Which volume cannot be served, and why.
     pub fn open(settings: Settings, default_state: PathBuf) -> Result<(Self, Exports), ConfigError> {
         check_apart(&settings)?;
+        let tls = load_tls(&settings)?;
         let entries = settings.volumes.iter().map(|volume| open(&settings, volume, None)).collect::<Result<_, _>>()?;
-        Ok((Self { settings, default_state, retired: Vec::new() }, Exports::new(entries)?))
+        Ok((Self { settings, default_state, tls, retired: Vec::new() }, Exports::new(entries)?))
     }
 
     /// The configuration in force.
     #[must_use]
     pub const fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// How hands are shaken, if there is TLS.
+    #[must_use]
+    pub fn tls(&self) -> Option<ServerTls> {
+        self.tls.clone()
     }
 
     /// Reads the file again and has the filer serve by it. Connections stay.
@@ -61,6 +71,7 @@ impl Setup {
 
     fn apply(&mut self, mut new: Settings, filer: &Filer) -> Result<Reloaded, ConfigError> {
         check_apart(&new)?;
+        let tls = load_tls(&new)?;
         let mut done = Reloaded { at_next_start: self.keep_fixed(&mut new), ..Reloaded::default() };
         let current = filer.exports();
         let mut entries = Vec::new();
@@ -87,6 +98,8 @@ impl Setup {
         }
         let gone = |entry: &&Entry| !new.volumes.iter().any(|volume| volume.name == entry.export.name());
         let removed: Vec<&Entry> = current.entries().iter().filter(gone).collect();
+        filer.set_tls(tls.clone());
+        self.tls = tls;
         filer.replace_exports(exports);
         self.retired.retain(|(_, export)| export.strong_count() > 0);
         for entry in removed {
@@ -153,6 +166,15 @@ impl Setup {
         let found = self.retired.iter().find(|(config, export)| *config == wanted.volume && export.strong_count() > 0)?;
         Some(found.1.upgrade()?.volume.clone())
     }
+}
+
+/// Reads the certificates and keys as they are now, also those that were renewed under the same name.
+fn load_tls(settings: &Settings) -> Result<Option<ServerTls>, ConfigError> {
+    let loaded = settings.tls.as_ref().map(TlsFiles::load).transpose();
+    loaded.map_err(|error| {
+        let hint = error.hint().map_or_else(String::new, |hint| format!(" ({hint})"));
+        ConfigError::Tls { file: settings.file.clone(), reason: with_causes(&error) + &hint }
+    })
 }
 
 /// Keeps how a volume was opened; whether the file has it otherwise now.

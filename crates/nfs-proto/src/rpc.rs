@@ -301,17 +301,17 @@ pub fn encode_starttls(xid: Xid, out: &mut Vec<u8>) {
 ///
 /// # Errors
 /// When the bytes are no reply.
-pub fn offers_tls(reply: &[u8]) -> Result<(Xid, bool), DecodeError> {
+pub fn offers_tls(reply: &[u8]) -> Result<(ReplyHeader, bool), DecodeError> {
     let header = ReplyHeader::decode(&mut Reader::new(reply))?;
     if header.status != ReplyStatus::Success {
-        return Ok((header.xid, false));
+        return Ok((header, false));
     }
     let mut input = Reader::new(reply);
     for _ in 0..3 {
         u32::decode(&mut input)?;
     }
     let verifier = OpaqueAuth::decode(&mut input)?;
-    Ok((header.xid, verifier.flavor == AUTH_NONE && verifier.body.0 == STARTTLS))
+    Ok((header, verifier.flavor == AUTH_NONE && verifier.body.0 == STARTTLS))
 }
 
 fn encode_record<H: Encode, T: Encode + ?Sized>(header: &H, body: &T, out: &mut Vec<u8>) {
@@ -383,11 +383,13 @@ mod tests {
         encode_starttls(Xid(5), &mut offer);
         let words = [0x8000_0020u32, 5, 1, 0, 0, 8, 0x5354_4152, 0x5454_4c53, 0]; // RFC 9289 4.1
         assert_eq!(offer, words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>());
-        assert_eq!(offers_tls(&offer[record::MARK_BYTES..]), Ok((Xid(5), true)));
+        let header = ReplyHeader { xid: Xid(5), status: ReplyStatus::Success };
+        assert_eq!(offers_tls(&offer[record::MARK_BYTES..]), Ok((header, true)));
         for status in [ReplyStatus::Success, ReplyStatus::AuthError(AuthStat::BadCred), ReplyStatus::ProgramUnavailable] {
             let mut bytes = Vec::new();
-            encode_to(&ReplyHeader { xid: Xid(6), status }, &mut bytes);
-            assert_eq!(offers_tls(&bytes), Ok((Xid(6), false)));
+            let header = ReplyHeader { xid: Xid(6), status };
+            encode_to(&header, &mut bytes);
+            assert_eq!(offers_tls(&bytes), Ok((header, false)));
         }
         for end in record::MARK_BYTES..offer.len() {
             assert!(offers_tls(&offer[record::MARK_BYTES..end]).is_err(), "cut at {end}");

@@ -149,7 +149,7 @@ impl TlsFault {
 /// RFC 8446 6: the alerts of a peer that does not want us.
 fn alert_hint(alert: u8) -> Option<String> {
     Some(match alert {
-        42..=46 | 48 => "the peer does not believe our certificate: is it signed by one it trusts, and still valid?".into(),
+        42..=46 | 48 | 51 => "the peer does not believe our certificate: is it signed by one it trusts, and still valid?".into(),
         116 => "the peer wants a certificate of ours: use xprtsec=mtls with cert and key".into(),
         40 | 70 | 71 => "the peer has no TLS 1.3, or no cipher in common".into(),
         120 => "the peer does not speak RPC (sunrpc) under TLS on this port".into(),

@@ -93,6 +93,12 @@ impl<B: DerefMut<Target = [u8]>> Incoming<B> {
         self.plain.is_empty() && self.start == self.end
     }
 
+    /// Whether the peer has sent its last, and said so.
+    #[must_use]
+    pub const fn is_closed(&self) -> bool {
+        self.closed
+    }
+
     const fn outcome(&self, done: usize) -> Taken {
         match done {
             0 if self.closed => Taken::Closed,

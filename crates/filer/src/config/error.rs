@@ -26,6 +26,14 @@ pub enum ConfigError {
         /// What is wrong there, and what would be right.
         reason: String,
     },
+    /// Its files of certificates and keys cannot be used.
+    #[error("serve under TLS ({file}): {reason}")]
+    Tls {
+        /// The file.
+        file: PathBuf,
+        /// Which of them, and why.
+        reason: String,
+    },
     /// A volume of it cannot be opened.
     #[error("serve volume {name:?} ({file}, line {line}): {reason}")]
     Volume {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::policy::Squash;
+use crate::policy::{Squash, TlsRule};
 
 /// The whole file.
 #[derive(Debug, Deserialize)]
@@ -25,6 +25,9 @@ pub(super) struct FilerTable {
     pub(super) portmap: Option<Vec<SocketAddr>>,
     pub(super) state: Option<Spanned<PathBuf>>,
     pub(super) admin: Option<Spanned<PathBuf>>,
+    pub(super) tls_cert: Option<Spanned<PathBuf>>,
+    pub(super) tls_key: Option<Spanned<PathBuf>>,
+    pub(super) tls_client_ca: Option<Spanned<PathBuf>>,
 }
 
 /// `[[volume]]`
@@ -41,6 +44,7 @@ pub(super) struct VolumeTable {
     anonymous_uid: Option<Spanned<u32>>,
     anonymous_gid: Option<Spanned<u32>>,
     privileged_ports: Option<bool>,
+    tls: Option<Spanned<TlsRule>>,
     #[serde(default)]
     pub(super) rule: Vec<RuleTable>,
     pub(super) quota: Option<Spanned<String>>,
@@ -62,6 +66,7 @@ pub(super) struct RuleTable {
     anonymous_uid: Option<Spanned<u32>>,
     anonymous_gid: Option<Spanned<u32>>,
     privileged_ports: Option<bool>,
+    tls: Option<Spanned<TlsRule>>,
 }
 
 /// What may be done.
@@ -79,6 +84,7 @@ pub(super) struct RightsKeys<'k> {
     pub(super) anonymous_uid: &'k Option<Spanned<u32>>,
     pub(super) anonymous_gid: &'k Option<Spanned<u32>>,
     pub(super) privileged_ports: Option<bool>,
+    pub(super) tls: &'k Option<Spanned<TlsRule>>,
 }
 
 macro_rules! rights_keys {
@@ -91,6 +97,7 @@ macro_rules! rights_keys {
                     anonymous_uid: &self.anonymous_uid,
                     anonymous_gid: &self.anonymous_gid,
                     privileged_ports: self.privileged_ports,
+                    tls: &self.tls,
                 }
             }
         }

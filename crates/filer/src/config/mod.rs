@@ -14,8 +14,9 @@ use volume::LossConfig;
 pub use error::ConfigError;
 
 use crate::limits::{EXPORTS_MAX, VOLUME_NAME_BYTES_MAX};
-use crate::policy::{Policy, Rights, Rule};
-use file::{File, RightsKeys, VolumeTable};
+use crate::policy::{Policy, Rights, Rule, TlsRule};
+use crate::tls::TlsFiles;
+use file::{File, FilerTable, RightsKeys, VolumeTable};
 
 /// Port of NFS.
 const NFS_PORT: u16 = 2049;
@@ -33,6 +34,8 @@ pub struct Settings {
     pub state: PathBuf,
     /// The admin socket.
     pub admin: PathBuf,
+    /// By which files the filer shakes hands under TLS; none: there is no TLS.
+    pub tls: Option<TlsFiles>,
     /// The volumes in their order.
     pub volumes: Vec<VolumeSettings>,
 }
@@ -82,7 +85,7 @@ impl Settings {
     /// # Errors
     /// As [`Settings::read`].
     pub fn parse(text: &str, file: &Path, state: &Path, resolve: Resolve<'_>) -> Result<Self, ConfigError> {
-        let reader = Reader { text, file, resolve };
+        let mut reader = Reader { text, file, resolve, tls: None };
         let parsed: File = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
             reader.wrong(at, error.message().replace('\n', ", "))
@@ -92,6 +95,7 @@ impl Settings {
             Some(state) => reader.absolute(state)?,
             None => state.to_path_buf(),
         };
+        reader.tls = reader.tls_files(&filer)?;
         let admin = filer.admin.as_ref().map(|path| reader.absolute(path)).transpose()?;
         if parsed.volume.is_empty() {
             return Err(reader.wrong(text.len(), "no [[volume]]: a filer serves one at least".into()));
@@ -108,6 +112,7 @@ impl Settings {
             portmap: filer.portmap.unwrap_or_default(),
             admin: admin.unwrap_or_else(|| state.join("admin.sock")),
             state,
+            tls: reader.tls,
             volumes,
         })
     }
@@ -118,6 +123,7 @@ struct Reader<'r> {
     text: &'r str,
     file: &'r Path,
     resolve: Resolve<'r>,
+    tls: Option<TlsFiles>,
 }
 
 impl Reader<'_> {
@@ -135,6 +141,31 @@ impl Reader<'_> {
             return Ok(path.get_ref().clone());
         }
         Err(self.wrong(path.span().start, format!("{} is no absolute path: begin it with /", path.get_ref().display())))
+    }
+
+    fn tls_files(&self, table: &FilerTable) -> Result<Option<TlsFiles>, ConfigError> {
+        let path = |key: &Option<Spanned<PathBuf>>| key.as_ref().map(|path| self.absolute(path)).transpose();
+        let (certificate, key, client_ca) = (path(&table.tls_cert)?, path(&table.tls_key)?, path(&table.tls_client_ca)?);
+        match (certificate, key) {
+            (Some(certificate), Some(key)) => Ok(Some(TlsFiles { certificate, key, client_ca })),
+            (None, None) if client_ca.is_none() => Ok(None),
+            _ => {
+                let given = [&table.tls_cert, &table.tls_key, &table.tls_client_ca].into_iter().flatten().next();
+                let at = given.map_or(0, |key| key.span().start);
+                Err(self.wrong(at, "TLS takes tls_cert and tls_key together, and tls_client_ca beside them".into()))
+            }
+        }
+    }
+
+    /// A rule of TLS that can be kept.
+    fn tls_rule(&self, key: &Option<Spanned<TlsRule>>, other: TlsRule) -> Result<TlsRule, ConfigError> {
+        let Some(key) = key else { return Ok(other) };
+        let missing = match key.get_ref() {
+            TlsRule::Required | TlsRule::Mutual if self.tls.is_none() => "tls_cert and tls_key",
+            TlsRule::Mutual if self.tls.as_ref().is_some_and(|files| files.client_ca.is_none()) => "tls_client_ca",
+            rule => return Ok(*rule),
+        };
+        Err(self.wrong(key.span().start, format!("this needs {missing} in [filer]")))
     }
 
     fn volume(&self, spanned: &Spanned<VolumeTable>, state: &Path) -> Result<VolumeSettings, ConfigError> {
@@ -209,6 +240,7 @@ impl Reader<'_> {
             anonymous_uid: id(keys.anonymous_uid, others.anonymous_uid)?,
             anonymous_gid: id(keys.anonymous_gid, others.anonymous_gid)?,
             privileged_ports: keys.privileged_ports.unwrap_or(others.privileged_ports),
+            tls: self.tls_rule(keys.tls, others.tls)?,
         })
     }
 

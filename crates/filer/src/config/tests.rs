@@ -1,5 +1,5 @@
 use super::*;
-use crate::policy::{Door, Network, Peer, Refusal, Squash};
+use crate::policy::{Door, Network, Peer, Refusal, Security, Squash};
 use std::io::ErrorKind;
 use volume::{CacheMode, Options};
 
@@ -23,10 +23,14 @@ fn wrong(text: &str) -> (usize, String) {
 }
 
 fn rights(volume: &VolumeSettings, address: &str) -> Result<Rights, Refusal> {
-    volume.policy.judge(&Peer::at(SocketAddr::new(address.parse().unwrap(), 700), Door::Nfs))
+    let peer = Peer::at(SocketAddr::new(address.parse().unwrap(), 700), Door::Nfs);
+    // In the clear, or with a certificate where that is asked for.
+    volume.policy.judge(&peer).or_else(|_| volume.policy.judge(&Peer { security: Security::Certified, ..peer }))
 }
 
 const LEAST: &str = "[[volume]]\nname = \"data\"\ndir = \"/srv/data\"\nclients = [\"*\"]\n";
+
+const UNDER_TLS: &str = "[filer]\ntls_cert = \"/x\"\ntls_key = \"/x\"\n";
 
 #[test]
 fn the_least_file_says_a_name_a_directory_and_who_may_use_it() {
@@ -49,6 +53,9 @@ fn every_key_is_taken() {
         portmap = ["10.1.0.5:111"]
         state = "/srv/state"
         admin = "/run/filer.sock"
+        tls_cert = "/etc/filer.pem"
+        tls_key = "/etc/filer.key"
+        tls_client_ca = "/etc/ca.pem"
         [[volume]]
         name = "data"
         path = "/db/data"
@@ -61,6 +68,7 @@ fn every_key_is_taken() {
         anonymous_gid = 71
         privileged_ports = true
         quota = "500GiB"
+        tls = "mutual"
         medium = "nvme"
         durability = "sync"
         cache = "dropbehind"
@@ -71,6 +79,7 @@ fn every_key_is_taken() {
         access = "ro"
         squash = "none"
         privileged_ports = false
+        tls = "off"
         [[volume]]
         name = "other"
         dir = "/srv/other"
@@ -85,11 +94,18 @@ fn every_key_is_taken() {
     assert_eq!((volume.volume.state_dir.as_path(), volume.path.as_str()), (Path::new("/srv/elsewhere"), "/db/data"));
     assert_eq!((volume.volume.options.cache, settings.volumes[1].volume.options), (CacheMode::DropBehind, Options::default()));
     assert_eq!((volume.quota, settings.volumes[1].quota), (Some(500 << 30), None));
-    let all = Rights { squash: Squash::All, anonymous_uid: 70, anonymous_gid: 71, privileged_ports: true, read_only: false };
+    let all = Rights {
+        squash: Squash::All,
+        anonymous_uid: 70,
+        anonymous_gid: 71,
+        privileged_ports: true,
+        read_only: false,
+        tls: TlsRule::Mutual,
+    };
     assert_eq!(rights(volume, "10.1.1.1"), Ok(all));
     assert_eq!(rights(volume, "10.9.0.1"), Ok(all), "a host by its first address");
     assert_eq!(rights(volume, "fd00::9"), Ok(all), "and by its second");
-    let ro = Rights { squash: Squash::None, read_only: true, privileged_ports: false, ..all };
+    let ro = Rights { squash: Squash::None, read_only: true, privileged_ports: false, tls: TlsRule::Off, ..all };
     assert_eq!(rights(volume, "10.1.9.1"), Ok(ro), "a rule goes before the volume's own clients, and takes the rest from it");
     assert_eq!(rights(volume, "10.2.0.1"), Err(Refusal::NoClient));
     assert_eq!(settings.volumes[1].policy.rules[0].clients[0].networks, [Network::of("::1".parse().unwrap())]);
@@ -117,6 +133,10 @@ fn what_cannot_be_is_refused_with_its_line() {
         ("[filer]\nlisten = [\"2049\"]\n".into(), 2, "socket address"),
         (with("access = \"w\""), 5, "`ro` or `rw`"),
         (with("squash = \"some\""), 5, "`root`"),
+        (with("tls = \"on\""), 5, "`off`"),
+        (with("tls = \"required\""), 5, "tls_cert and tls_key"),
+        (format!("{UNDER_TLS}{LEAST}tls = \"mutual\"\n"), 8, "tls_client_ca"),
+        (format!("[filer]\ntls_key = \"/x\"\n{LEAST}"), 2, "together"),
         (with("anonymous_uid = 4294967295"), 5, "nobody's id"),
         (with("anonymous_gid = -1"), 5, "invalid value"),
         (with("path = \"data\""), 5, "begin it with /"),

@@ -3,6 +3,7 @@
 mod listen;
 mod plan;
 mod ready;
+mod tls;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -57,11 +58,27 @@ pub(crate) struct Args {
     /// With --loss-layer: the seed by which some of it survives a cut; 0: nothing does
     #[arg(long, value_name = "N", requires = "loss_layer", default_value_t = 0)]
     loss_seed: u64,
+    #[command(flatten)]
+    under: tls::TlsArgs,
 }
 
 /// What is said in the file, if there is one.
-const OF_ONE_DIRECTORY: [&str; 10] =
-    ["dir", "listen", "state", "admin", "no_root_squash", "loss_layer", "medium", "durability", "cache", "loss_seed"];
+const OF_ONE_DIRECTORY: [&str; 14] = [
+    "dir",
+    "listen",
+    "state",
+    "admin",
+    "no_root_squash",
+    "loss_layer",
+    "medium",
+    "durability",
+    "cache",
+    "loss_seed",
+    "tls",
+    "tls_cert",
+    "tls_key",
+    "tls_client_ca",
+];
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -70,10 +87,12 @@ Examples:
   millrace serve . --listen 127.0.0.1:0 --json          any free port, said on stdout
   millrace serve . --medium spindles=80,service_ms=8    answer as slowly as 80 disks would (docs/media.md)
   millrace serve --config /etc/millrace/filer.toml      several volumes, each with its own rules (docs/filer.md)
+  millrace serve . --tls required --tls-cert filer.pem --tls-key filer.key    no byte in the clear
   mount -t nfs -o vers=3,nolock,port=2049,mountport=2049,tcp 127.0.0.1:/vol /mnt
 
 As root the filer serves every user and checks their rights itself; as another user it serves only that one.
-Anyone who reaches the port can claim any uid (AUTH_SYS): listen where only trusted machines reach.
+Anyone who reaches the port can claim any uid (AUTH_SYS): listen where only trusted machines reach, or serve under
+TLS only those with a certificate (--tls mutual).
 SIGTERM or SIGINT ends it cleanly; with --config, SIGHUP or `millrace volume reload` reads the file again. The log goes to stderr; MILLRACE_LOG=debug says more.
 
 Exit codes: 0 stopped when asked to, everything flushed; 1 the last flush failed; 2 could not start.";
@@ -128,7 +147,7 @@ fn start(args: &Args) -> anyhow::Result<(Arc<Server>, AdminSocket)> {
         Some(file) => plan::from_file(file, uid)?,
         None => plan::from_arguments(args, uid)?,
     };
-    let Plan { exports, listen, portmap, admin: admin_path, setup } = plan;
+    let Plan { exports, listen, portmap, admin: admin_path, tls, setup } = plan;
     let listeners = listen::bind(&listen, &portmap)?;
     let (listen, portmap) = (listen::addresses(&listeners, Door::Nfs)?, listen::addresses(&listeners, Door::Portmap)?);
     let admin = AdminSocket::bind(&admin_path).map_err(|error| listen::cannot_bind_admin(&admin_path, &error))?;
@@ -138,6 +157,7 @@ fn start(args: &Args) -> anyhow::Result<(Arc<Server>, AdminSocket)> {
     }
     let port = listen.first().map_or(0, SocketAddr::port);
     let filer = Filer::new(filer::Config { exports, only: (uid != 0).then_some((uid, gid)), port });
+    filer.set_tls(tls);
     let server = Server::new(filer, listeners, setup);
     let dir = args.config.is_none().then(|| args.dir.canonicalize().unwrap_or_else(|_| args.dir.clone()));
     let ready = Ready { json: args.json, dir: dir.as_deref(), listen: &listen, portmap: &portmap, admin: &admin_path };

@@ -10,6 +10,7 @@ use filer::config::{ConfigError, Settings};
 use filer::exports::Exports;
 use filer::policy::{Policy, Rights, Squash};
 use filer::setup::Setup;
+use rpc_tls::ServerTls;
 use volume::medium::{Medium, Profile};
 use volume::{LossConfig, OpenError, Volume};
 
@@ -25,6 +26,8 @@ pub(super) struct Plan {
     pub(super) listen: Vec<SocketAddr>,
     pub(super) portmap: Vec<SocketAddr>,
     pub(super) admin: PathBuf,
+    /// How hands are shaken, where there is TLS.
+    pub(super) tls: Option<ServerTls>,
     /// The file it is from.
     pub(super) setup: Option<Setup>,
 }
@@ -33,6 +36,7 @@ pub(super) struct Plan {
 pub(super) fn from_arguments(args: &Args, uid: u32) -> anyhow::Result<Plan> {
     let dir = directory(&args.dir)?;
     let medium = args.medium.as_deref().map(medium).transpose()?;
+    let (tls_rule, tls) = args.under.load()?;
     let state_dir = match &args.state {
         Some(state) => state.clone(),
         None => state_base(uid)?.join(state_name(&dir)),
@@ -55,12 +59,13 @@ pub(super) fn from_arguments(args: &Args, uid: u32) -> anyhow::Result<Plan> {
         tracing::warn!(seed = args.loss_seed, "loss layer on: for tests, not for service");
     }
     let squash = if args.no_root_squash { Squash::None } else { Squash::Root };
-    let policy = Policy::open(Rights { squash, ..Rights::default() });
+    let policy = Policy::open(Rights { squash, tls: tls_rule, ..Rights::default() });
     Ok(Plan {
         exports: Exports::one(export, policy),
         listen: vec![args.listen],
         portmap: Vec::new(),
         admin: args.admin.clone().unwrap_or_else(|| state_dir.join("admin.sock")),
+        tls,
         setup: None,
     })
 }
@@ -79,7 +84,7 @@ pub(super) fn from_file(file: &Path, uid: u32) -> anyhow::Result<Plan> {
     })?;
     let settings = setup.settings();
     let (listen, portmap, admin) = (settings.listen.clone(), settings.portmap.clone(), settings.admin.clone());
-    Ok(Plan { exports, listen, portmap, admin, setup: Some(setup) })
+    Ok(Plan { exports, listen, portmap, admin, tls: setup.tls(), setup: Some(setup) })
 }
 
 /// The medium of that text, or what is wrong with it.

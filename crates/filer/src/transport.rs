@@ -1,0 +1,245 @@
+//! The socket of a connection and, once hands were shaken, TLS over it.
+//!
+//! Receiving belongs to the connection's own thread ([`Receiver`]), sending to whoever holds the sending side: records are
+//! sealed by him, in the order in which they leave.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use rpc_tls::{Incoming, RecordFault, Sealer, ServerTls, Taken, TlsFault, Wire};
+
+use crate::limits::{HANDSHAKE_TIMEOUT, KEEPALIVE_IDLE, RECEIVE_BYTES_BUSY, SEAL_BYTES, SEND_TIMEOUT, TLS_BYTES_QUIET};
+use crate::sys;
+
+/// The sending half, and what ends a connection.
+pub(crate) struct Transport {
+    stream: TcpStream,
+    sealing: OnceLock<Mutex<Sealing>>, // locked by the holder of the sending side only
+}
+
+struct Sealing {
+    sealer: Sealer,
+    sealed: Vec<u8>, // records on their way
+}
+
+/// The receiving half.
+#[derive(Default)]
+pub(crate) struct Receiver(Option<Box<Incoming<Vec<u8>>>>);
+
+impl Transport {
+    /// Sets the socket up.
+    ///
+    /// # Errors
+    /// The socket's, when the peer is gone already.
+    pub(crate) fn new(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        stream.set_write_timeout(Some(SEND_TIMEOUT))?;
+        sys::keep_alive(&stream, KEEPALIVE_IDLE)?;
+        Ok(Self { stream, sealing: OnceLock::new() })
+    }
+
+    /// Ends sending, receiving, or both.
+    pub(crate) fn shutdown(&self, how: Shutdown) {
+        let _ = self.stream.shutdown(how);
+    }
+
+    /// Has receives end with `WouldBlock` after so much silence, or never; whether they do now.
+    pub(crate) fn come_back_after(&self, limit: Option<Duration>) -> bool {
+        self.stream.set_read_timeout(limit).is_ok() && limit.is_some()
+    }
+
+    /// Gives back what it sealed in, unless that is in use.
+    pub(crate) fn rest(&self) {
+        if let Some(Ok(mut sealing)) = self.sealing.get().map(Mutex::try_lock) {
+            sealing.sealed = Vec::new();
+        }
+    }
+
+    /// Shakes hands as the server; whether the client showed a certificate that is believed. Nobody else may send meanwhile.
+    /// Leaves a time limit on receives.
+    ///
+    /// # Errors
+    /// [`TlsFault`]: the connection is of no use any more.
+    pub(crate) fn shake_hands(&self, tls: &ServerTls, receiver: &mut Receiver) -> Result<bool, TlsFault> {
+        let session = tls.handshake(&mut Hands { stream: &self.stream, until: Instant::now() + HANDSHAKE_TIMEOUT })?;
+        let memory = vec![0; TLS_BYTES_QUIET.max(session.early.len())];
+        receiver.0 = Some(Box::new(Incoming::new(session.opener, memory, &session.early)));
+        let sealing = Sealing { sealer: session.sealer, sealed: Vec::new() };
+        if self.sealing.set(Mutex::new(sealing)).is_err() {
+            return Err(TlsFault::Unexpected("TLS within TLS"));
+        }
+        Ok(session.certified)
+    }
+
+    /// Sends all of it, or fails when the peer takes less than a MiB in [`SEND_TIMEOUT`]: one that takes a byte now and then
+    /// would hold a thread and its replies as one that takes none.
+    pub(crate) fn send_all(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut pace = Pace::of(bytes.len());
+        let Some(mut sealing) = self.sealing() else { return self.send_raw(bytes, &mut pace) };
+        for part in bytes.chunks(SEAL_BYTES) {
+            self.send_raw(sealing.seal(part)?, &mut pace)?;
+        }
+        Ok(())
+    }
+
+    /// Sends what the socket takes without waiting; what it did not take comes back as it is to be sent, sealed already.
+    pub(crate) fn send_now(&self, bytes: &[u8]) -> io::Result<Vec<u8>> {
+        let mut sealing = self.sealing();
+        let bytes = match &mut sealing {
+            Some(sealing) => sealing.seal(bytes)?,
+            None => bytes,
+        };
+        match sys::send_now(&self.stream, bytes) {
+            Ok(sent) => Ok(bytes.get(sent..).unwrap_or_default().to_vec()),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(bytes.to_vec()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends what [`Self::send_now`] left.
+    pub(crate) fn send_rest(&self, rest: &[u8]) -> io::Result<()> {
+        self.send_raw(rest, &mut Pace::of(rest.len()))
+    }
+
+    /// Answers a client that ended its TLS. Of no consequence when it does not arrive.
+    pub(crate) fn say_goodbye(&self) {
+        if let Some(mut sealing) = self.sealing()
+            && let Ok(goodbye) = sealing.sealer.close()
+        {
+            let _ = sys::send_now(&self.stream, &goodbye);
+        }
+    }
+
+    fn send_raw(&self, mut bytes: &[u8], pace: &mut Pace) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match (&self.stream).write(bytes) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(sent) => bytes = bytes.get(sent..).unwrap_or_default(),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+            // The clock is only looked at when a send did not take all: then the socket's own time limit has ended it.
+            if !bytes.is_empty() {
+                pace.look()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn sealing(&self) -> Option<MutexGuard<'_, Sealing>> {
+        self.sealing.get().map(|sealing| sealing.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Sealing {
+    /// Seals all of it; the records stand in memory that is used again.
+    fn seal(&mut self, bytes: &[u8]) -> io::Result<&[u8]> {
+        let room = Sealer::room_for(bytes.len());
+        if self.sealed.len() < room || self.sealed.len() > room.max(Sealer::room_for(SEAL_BYTES)) {
+            self.sealed = vec![0; room];
+        }
+        let done = self.sealer.seal(&[bytes], &mut self.sealed).map_err(io::Error::other)?;
+        debug_assert_eq!(done.plain, bytes.len(), "room for all of it");
+        Ok(self.sealed.get(..done.sealed).unwrap_or_default())
+    }
+}
+
+impl Receiver {
+    /// Receives data, waiting for it; 0 is the end.
+    ///
+    /// # Errors
+    /// The socket's; a peer's that sends what is no record of this connection.
+    pub(crate) fn receive(&mut self, transport: &Transport, room: &mut [u8]) -> Result<usize, ReceiveFault> {
+        let mut stream = &transport.stream;
+        let Some(incoming) = &mut self.0 else { return Ok(stream.read(room)?) };
+        loop {
+            match incoming.take(room)? {
+                Taken::Bytes(bytes) => return Ok(bytes),
+                Taken::Closed => return Ok(0),
+                Taken::None => {}
+            }
+            if incoming.is_full() && incoming.size() < RECEIVE_BYTES_BUSY {
+                incoming.resize((incoming.size() * 2).min(RECEIVE_BYTES_BUSY));
+            }
+            match stream.read(incoming.room())? {
+                0 => return Ok(0),
+                bytes => incoming.received(bytes),
+            }
+        }
+    }
+
+    /// Memory it holds, in bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.0.as_ref().map_or(0, |incoming| incoming.size())
+    }
+
+    /// Whether it holds more than a quiet connection needs.
+    pub(crate) fn holds_spare(&self) -> bool {
+        self.size() > TLS_BYTES_QUIET
+    }
+
+    /// Gives back what a quiet connection does not need.
+    pub(crate) fn shrink(&mut self) {
+        if let Some(incoming) = &mut self.0 {
+            incoming.resize(TLS_BYTES_QUIET);
+        }
+    }
+
+    /// The client has ended its TLS in form.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.as_ref().is_some_and(|incoming| incoming.is_closed())
+    }
+}
+
+/// Why nothing was received.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReceiveFault {
+    /// The socket failed.
+    #[error(transparent)]
+    Socket(#[from] io::Error),
+    /// What came cannot be opened.
+    #[error(transparent)]
+    Record(#[from] RecordFault),
+}
+
+/// How long a peer may take over its replies.
+struct Pace {
+    allowed: Duration,
+    until: Option<Instant>, // once it did not take all at a time
+}
+
+impl Pace {
+    fn of(bytes: usize) -> Self {
+        let megabytes = u32::try_from(bytes.div_ceil(1 << 20)).unwrap_or(u32::MAX);
+        Self { allowed: SEND_TIMEOUT.saturating_mul(megabytes), until: None }
+    }
+
+    fn look(&mut self) -> io::Result<()> {
+        let now = Instant::now();
+        if now >= *self.until.get_or_insert(now + self.allowed) { Err(ErrorKind::TimedOut.into()) } else { Ok(()) }
+    }
+}
+
+/// What a handshake goes over, with an end to its time.
+struct Hands<'s> {
+    stream: &'s TcpStream,
+    until: Instant,
+}
+
+impl Wire for Hands<'_> {
+    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        // Some KiB, into a socket that is empty.
+        (&mut &*self.stream).write_all(bytes)
+    }
+
+    fn receive(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        (&mut &*self.stream).read(room)
+    }
+}

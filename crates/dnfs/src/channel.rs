@@ -3,7 +3,7 @@
 //! A single call costs one send and one receive. When the connection breaks it is closed first, then made again, and
 //! every call not yet answered is sent again with the same xid.
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Stream};
 use crate::error::{Error, ProtocolError};
 use crate::limits::{RECEIVE_BYTES_MAX, SEND_BYTES_MAX, SLOTS_MAX, STRAY_REPLIES_MAX};
 use crate::link::{Fault, Link, Silence};
@@ -243,22 +243,23 @@ impl Channel {
     }
 
     fn send_all(
-        &self,
+        &mut self,
         link: &Link,
         heads: Range<usize>,
         payload: &[IoSlice<'_>],
         range: Range<usize>,
         silence: &mut Silence,
     ) -> Result<(), Fault> {
-        let heads = self.send.get(heads).unwrap_or_default();
+        let Self { connection, send, .. } = self;
+        let heads = send.get(heads).unwrap_or_default();
         let pad = &[0u8; 3][..padding(range.len())];
         let end = heads.len() + range.len() + pad.len();
         let mut position = 0;
         while position < end {
             let sent = if payload.len() + 2 <= SHORT {
-                self.send_once::<SHORT>(heads, payload, &range, pad, position)?
+                send_once::<SHORT>(&mut connection.stream()?, heads, payload, &range, pad, position)
             } else {
-                self.send_once::<LONG>(heads, payload, &range, pad, position)?
+                send_once::<LONG>(&mut connection.stream()?, heads, payload, &range, pad, position)
             };
             match sent {
                 Ok(0) => return Err(Fault::Broken(io::ErrorKind::WriteZero.into())),
@@ -271,22 +272,22 @@ impl Channel {
         }
         Ok(())
     }
+}
 
-    /// One send of what lies behind `position` of heads, payload and padding.
-    fn send_once<const N: usize>(
-        &self,
-        heads: &[u8],
-        payload: &[IoSlice<'_>],
-        range: &Range<usize>,
-        pad: &[u8],
-        position: usize,
-    ) -> Result<io::Result<usize>, Fault> {
-        let mut list = SendList::<N>::new();
-        list.push(heads.get(position..).unwrap_or_default());
-        let payload_from = (range.start + position.saturating_sub(heads.len())).min(range.end);
-        if list.push_range(payload, payload_from..range.end) {
-            list.push(pad.get(position.saturating_sub(heads.len() + range.len())..).unwrap_or_default());
-        }
-        Ok(self.connection.socket()?.send(list.as_slice()))
+/// One send of what lies behind `position` of heads, payload and padding.
+fn send_once<const N: usize>(
+    stream: &mut Stream<'_>,
+    heads: &[u8],
+    payload: &[IoSlice<'_>],
+    range: &Range<usize>,
+    pad: &[u8],
+    position: usize,
+) -> io::Result<usize> {
+    let mut list = SendList::<N>::new();
+    list.push(heads.get(position..).unwrap_or_default());
+    let payload_from = (range.start + position.saturating_sub(heads.len())).min(range.end);
+    if list.push_range(payload, payload_from..range.end) {
+        list.push(pad.get(position.saturating_sub(heads.len() + range.len())..).unwrap_or_default());
     }
+    stream.send(list.as_slice())
 }

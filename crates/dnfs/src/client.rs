@@ -10,6 +10,7 @@ use crate::limits::{DIRECTORY_BYTES, IO_BYTES_MAX, JUKEBOX_MS_MAX, JUKEBOX_MS_MI
 use crate::link::{Fault, Link, NFS, Patience};
 use crate::pool::Pool;
 use crate::sys::socket;
+use crate::tls::Secrecy;
 use crate::url::NfsUrl;
 use nfs_proto::nfs3::{FileHandle, FsInfoOk, NfsStatus, Outcome, Procedure};
 use nfs_proto::xdr::{Decode, Encode, Reader};
@@ -32,6 +33,8 @@ pub struct MountParts {
     pub dtpref: u32,
     /// File system of the root; 0 when the server did not say.
     pub fsid: u64,
+    /// Which of the URL's hosts the server is: under TLS its certificate must have that name.
+    pub host: u32,
 }
 
 /// How often what was called in this process, and what it took. Bytes are payload.
@@ -111,8 +114,9 @@ impl Client {
             wtmax: IO_BYTES_MAX,
             dtpref: DIRECTORY_BYTES,
             fsid: 0,
+            host: mounted.host,
         };
-        let probe = Self::with_patience(parts, url, &who, Patience::Mounting);
+        let probe = Self::with_patience(parts, url, &who, Patience::Mounting)?;
         let info = probe.fsinfo(&parts.root).map_err(export::name_version)?;
         parts.rtmax = transfer_bytes(info.read_max, parts.rtmax);
         parts.wtmax = transfer_bytes(info.write_max, parts.wtmax);
@@ -120,12 +124,14 @@ impl Client {
             Some(attributes) => attributes.fsid,
             None => probe.getattr(&parts.root)?.fsid,
         };
-        Ok((Self::from_parts(parts, url, &who), mounted.rest))
+        Ok((Self::from_parts(parts, url, &who)?, mounted.rest))
     }
 
     /// The client of an export that was mounted before, perhaps by another process. Nothing is asked of the server.
-    #[must_use]
-    pub fn from_parts(parts: MountParts, url: &NfsUrl, who: &Credentials) -> Self {
+    ///
+    /// # Errors
+    /// Under TLS, certificates that cannot be read or used.
+    pub fn from_parts(parts: MountParts, url: &NfsUrl, who: &Credentials) -> Result<Self, Error> {
         let patience =
             if url.options.soft { Patience::Soft(url.options.resend_after * (url.options.retries + 1)) } else { Patience::Hard };
         Self::with_patience(parts, url, &who.for_url(url), patience)
@@ -168,10 +174,11 @@ impl Client {
         }
     }
 
-    fn with_patience(parts: MountParts, url: &NfsUrl, who: &Credentials, patience: Patience) -> Self {
+    fn with_patience(parts: MountParts, url: &NfsUrl, who: &Credentials, patience: Patience) -> Result<Self, Error> {
         let mut link = Link::new(parts.server, NFS, who, patience);
         link.resend_after = url.options.resend_after;
         link.privileged_port = url.options.privileged_port;
+        link.secrecy = Secrecy::of(url, url.servers.get(parts.host as usize).map_or(url.server(), String::as_str))?;
         if patience == Patience::Mounting {
             link.resend_after = link.resend_after.min(export::MOUNT_ANSWER);
         }
@@ -182,7 +189,7 @@ impl Client {
             wtmax: parts.wtmax.min(url.options.write_bytes_max()),
             ..parts
         };
-        Self {
+        Ok(Self {
             link,
             pool: Pool::new(url.options.channel_count),
             parts,
@@ -191,7 +198,7 @@ impl Client {
             always_stable,
             tally: Tally::default(),
             proven: AtomicU64::new(0),
-        }
+        })
     }
 
     /// The same client rooted at a directory below.

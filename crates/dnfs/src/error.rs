@@ -4,7 +4,7 @@ use crate::segment::SegmentError;
 use crate::url::UrlError;
 use nfs_proto::mount3::MountStatus;
 use nfs_proto::nfs3::NfsStatus;
-use nfs_proto::rpc::ReplyStatus;
+use nfs_proto::rpc::{AuthStat, ReplyStatus};
 use nfs_proto::xdr::DecodeError;
 use std::io;
 use std::net::SocketAddr;
@@ -102,6 +102,35 @@ pub enum Error {
         /// What it takes.
         flavors: Vec<u32>,
     },
+    /// The server has no TLS, and the URL asks for it.
+    #[error("{service} at {server} offers no TLS")]
+    NoTls {
+        /// `NFS` or `MOUNT`.
+        service: &'static str,
+        /// Where.
+        server: SocketAddr,
+    },
+    /// Hands were not shaken, or the peer ended TLS.
+    #[error("no TLS with {server}")]
+    Tls {
+        /// Who.
+        server: SocketAddr,
+        /// Why.
+        #[source]
+        source: rpc_tls::TlsFault,
+    },
+    /// A file of certificates or keys that cannot be read.
+    #[error("cannot read {path}")]
+    TlsFile {
+        /// The file.
+        path: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Certificates or keys that cannot be used.
+    #[error(transparent)]
+    Certificates(#[from] rpc_tls::SetupError),
     /// The URL cannot be used.
     #[error(transparent)]
     Url(#[from] UrlError),
@@ -162,10 +191,15 @@ impl Error {
     pub fn hints(&self) -> Vec<String> {
         match self {
             Self::Status(NfsStatus::Acces | NfsStatus::Perm) => privileged_port_hints(),
+            // For some servers a matter of TLS, for others of ports.
+            Self::Refused { status: ReplyStatus::AuthError(AuthStat::TooWeak), .. } => {
+                [TLS_HINT.to_owned()].into_iter().chain(privileged_port_hints()).collect()
+            }
             Self::Refused { status: ReplyStatus::AuthError(_), .. } => privileged_port_hints(),
             Self::Mount { status: MountStatus::Acces | MountStatus::Perm, exports, .. } => {
                 let mut hints = exports_hint(exports);
                 hints.push("the export may be closed to this host: see /etc/exports, or the export policy of the filer".into());
+                hints.push(TLS_HINT.into());
                 hints.extend(privileged_port_hints());
                 hints
             }
@@ -186,6 +220,12 @@ impl Error {
                 "start rpcbind and mountd on the server, or name the port: add mountport=N to the URL".into(),
                 "a server that only speaks NFS version 4 has no MOUNT service: switch version 3 on".into(),
             ],
+            Self::NoTls { .. } => vec![
+                "give the server a certificate (millrace serve --tls-cert and --tls-key; knfsd: tlshd), or mount without xprtsec".into(),
+            ],
+            Self::Tls { source, .. } => source.hint().into_iter().collect(),
+            Self::TlsFile { .. } => vec!["cacert, cert and key are read by the program that mounts: check the path and its mode".into()],
+            Self::Certificates(error) => error.hint().map(Into::into).into_iter().collect(),
             Self::Flavors { .. } => vec!["allow sec=sys on the export".into()],
             Self::Url(error) => error.hint().into_iter().collect(),
             Self::Segment(SegmentError::Version { .. }) => vec![
@@ -197,6 +237,10 @@ impl Error {
         }
     }
 }
+
+/// The export may ask for TLS; that is no matter of ports.
+const TLS_HINT: &str =
+    "the export may serve under TLS only: add xprtsec=tls&cacert=FILE to the URL, or xprtsec=mtls with cert and key";
 
 fn exports_hint(exports: &[String]) -> Vec<String> {
     if exports.is_empty() { vec![] } else { vec![format!("the server exports: {}", exports.join(", "))] }

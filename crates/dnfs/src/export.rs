@@ -5,6 +5,7 @@ use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::limits::ADDRESSES_MAX;
 use crate::link::{Link, MOUNT, NFS, PORTMAP, Patience, Program};
+use crate::tls::Secrecy;
 use crate::url::NfsUrl;
 use nfs_proto::mount3::{self, DirPath, MountArgs, MountResult, MountStatus};
 use nfs_proto::nfs3::FileHandle;
@@ -27,6 +28,8 @@ pub(crate) struct Mounted {
     pub(crate) root: FileHandle,
     /// Components of the path behind it.
     pub(crate) rest: Vec<Vec<u8>>,
+    /// Which of the URL's hosts it is.
+    pub(crate) host: u32,
 }
 
 /// What a server exports: paths, as it names them.
@@ -35,18 +38,18 @@ pub(crate) struct Mounted {
 /// As for mounting.
 pub fn exports(url: &NfsUrl, who: &Credentials) -> Result<Vec<String>, Error> {
     let who = who.for_url(url);
-    on_any_address(url, |server| {
-        let places = Places::find(url, server, &who)?;
+    on_any_address(url, |server, _, secrecy| {
+        let places = Places::find(url, server, &who, secrecy)?;
         list_exports(&places.mount)
     })
 }
 
 /// Mounts the longest part of the URL's path that can be mounted, on the first address that lets it.
 pub(crate) fn mount(url: &NfsUrl, who: &Credentials) -> Result<Mounted, Error> {
-    on_any_address(url, |server| {
-        let places = Places::find(url, server, who)?;
+    on_any_address(url, |server, host, secrecy| {
+        let places = Places::find(url, server, who, secrecy)?;
         let (root, rest) = mount_longest(&places.mount, &url.export_path)?;
-        Ok(Mounted { nfs: places.nfs, root, rest })
+        Ok(Mounted { nfs: places.nfs, root, rest, host })
     })
 }
 
@@ -58,10 +61,14 @@ pub(crate) fn name_version(error: Error) -> Error {
     }
 }
 
-/// Tries each address of each server in turn; the error of the first counts.
-fn on_any_address<T>(url: &NfsUrl, mut attempt: impl FnMut(SocketAddr) -> Result<T, Error>) -> Result<T, Error> {
+/// Tries each address of each server in turn, which host it is and its TLS beside it; the error of the first counts.
+fn on_any_address<T>(
+    url: &NfsUrl,
+    mut attempt: impl FnMut(SocketAddr, u32, Option<&Secrecy>) -> Result<T, Error>,
+) -> Result<T, Error> {
     let mut first_error = None;
-    for host in &url.servers {
+    for (index, host) in url.servers.iter().enumerate() {
+        let secrecy = Secrecy::of(url, host)?;
         let addresses = match resolve(host, url.nfs_port()) {
             Ok(addresses) => addresses,
             Err(error) => {
@@ -70,7 +77,7 @@ fn on_any_address<T>(url: &NfsUrl, mut attempt: impl FnMut(SocketAddr) -> Result
             }
         };
         for address in addresses {
-            match attempt(address) {
+            match attempt(address, index as u32, secrecy.as_ref()) {
                 Ok(done) => return Ok(done),
                 Err(error) => first_error = first_error.or(Some(error)),
             }
@@ -99,12 +106,14 @@ struct Places {
 
 impl Places {
     /// A given port is taken; else MOUNT is looked for on the NFS port; else, with no port given at all, portmap is asked.
-    fn find(url: &NfsUrl, server: SocketAddr, who: &Credentials) -> Result<Self, Error> {
+    fn find(url: &NfsUrl, server: SocketAddr, who: &Credentials, secrecy: Option<&Secrecy>) -> Result<Self, Error> {
         let options = &url.options;
         let link = |program: Program, port: u16| {
             let mut link = Link::new(SocketAddr::new(server.ip(), port), program, who, Patience::Mounting);
             link.resend_after = options.resend_after.min(MOUNT_ANSWER);
             link.privileged_port = options.privileged_port;
+            // Portmap speaks in the clear: a port it lies about is one where the handshake fails.
+            link.secrecy = secrecy.filter(|_| program.number != PORTMAP.number).cloned();
             link
         };
         if let Some(port) = options.mount_port {

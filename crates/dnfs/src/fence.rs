@@ -1,11 +1,12 @@
 //! Telling a server whose connection this is, so that what an earlier one still brings is never carried out
 //! (`nfs_proto::channel1`). A server that does not know the program is asked once and then left alone.
 
+use crate::connection::Stream;
 use crate::error::ProtocolError;
 use crate::limits::{ATTACH_BYTES_MAX, ATTACH_ROUNDS_MAX, ATTACH_TROUBLES_MAX};
 use crate::link::{Fault, Link, Silence};
 use crate::receive::receive;
-use crate::sys::socket::{self, Socket};
+use crate::sys::socket;
 use nfs_proto::channel1::{self, AttachArgs, ChannelResult, ChannelStatus, Procedure};
 use nfs_proto::record::{self, Framed};
 use nfs_proto::rpc::{ReplyHeader, ReplyStatus};
@@ -72,7 +73,7 @@ impl Mark {
 
     /// The first call on a new connection. When it returns, calls of this channel's earlier connections have ended and no
     /// more will be carried out, where the server has the program.
-    pub(crate) fn attach(&mut self, socket: &Socket, link: &Link) -> Result<(), Fault> {
+    pub(crate) fn attach(&mut self, stream: &mut Stream<'_>, link: &Link) -> Result<(), Fault> {
         let service = &link.channels;
         if self.channel == 0 {
             self.channel = socket::next_channel();
@@ -82,7 +83,7 @@ impl Mark {
         for _ in 0..ATTACH_ROUNDS_MAX {
             let (instance, process) = (service.instance.load(Acquire), socket::process_number());
             let args = AttachArgs { instance, process, channel: self.channel, generation: self.generation };
-            let Some(status) = ask(socket, link, Procedure::Attach, &args, &mut self.call)? else { return Ok(()) };
+            let Some(status) = ask(stream, link, Procedure::Attach, &args, &mut self.call)? else { return Ok(()) };
             match status {
                 ChannelStatus::Ok | ChannelStatus::Full => return Ok(()),
                 ChannelStatus::OtherInstance | ChannelStatus::Busy => {}
@@ -100,13 +101,13 @@ impl Mark {
 
 /// One call of the program and its answer; none when the server does not have it.
 fn ask(
-    socket: &Socket,
+    stream: &mut Stream<'_>,
     link: &Link,
     procedure: Procedure,
     arguments: &impl Encode,
     call: &mut Vec<u8>,
 ) -> Result<Option<ChannelStatus>, Fault> {
-    let answered = exchange(socket, link, procedure, arguments, call);
+    let answered = exchange(stream, link, procedure, arguments, call);
     match &answered {
         Ok(Some(result)) => link.channels.is_run(result.instance),
         Ok(None) => link.channels.is_absent(),
@@ -116,7 +117,7 @@ fn ask(
 }
 
 fn exchange(
-    socket: &Socket,
+    stream: &mut Stream<'_>,
     link: &Link,
     procedure: Procedure,
     arguments: &impl Encode,
@@ -131,7 +132,7 @@ fn exchange(
     let mut silence = Silence::default();
     let mut sent = 0;
     while sent < call.len() {
-        match socket.send(&[io::IoSlice::new(call.get(sent..).unwrap_or_default())]) {
+        match stream.send(&[io::IoSlice::new(call.get(sent..).unwrap_or_default())]) {
             Ok(bytes) => sent += bytes,
             Err(error) => silence.goes_on(error, link)?,
         }
@@ -150,7 +151,7 @@ fn exchange(
             return read_answer(xid, buffer.get(body).unwrap_or_default());
         }
         let room = buffer.get_mut(end..).filter(|room| !room.is_empty()).ok_or(ProtocolError::Stray)?;
-        end += receive(socket.receive(room), link, &mut silence)?.unwrap_or(0);
+        end += receive(stream.receive(room), link, &mut silence)?.unwrap_or(0);
     }
 }
 

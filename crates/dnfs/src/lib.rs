@@ -34,6 +34,7 @@ mod scatter;
 mod segment;
 #[allow(unsafe_code, reason = "system calls without libc's symbols: one quarantined module")]
 mod sys;
+mod tls;
 mod trouble;
 
 pub use client::{Client, Counters, MountParts};
@@ -43,7 +44,7 @@ pub use credentials::Credentials;
 pub use error::{Error, ProtocolError};
 pub use export::exports;
 pub use link::{Event, report_to};
-pub use options::{Options, StablePolicy};
+pub use options::{Options, StablePolicy, TransportSecurity};
 pub use pipeline::{Answer, Pipeline, Work};
 pub use sys::socket::{cpu_time, is_internal_fd};
 pub use url::{NfsUrl, UrlError};

@@ -54,6 +54,14 @@ pub const ADDRESSES_MAX: usize = 8;
 pub const CONNECT_ATTEMPT_MS: u64 = 1000;
 /// Longest wait for the connection of a mount, in ms.
 pub const MOUNT_CONNECT_MS: u64 = 5000;
+/// Longest time for the question for TLS and the handshake, in ms; then a fresh connection is made.
+pub const HANDSHAKE_MS: u64 = 5000;
+/// Longest answer to the question for TLS, in bytes: a reply without results, whatever its verifier holds.
+pub const PROBE_REPLY_BYTES_MAX: usize = 64 + AUTH_BYTES_MAX;
+/// Largest file of certificates or keys, in bytes: the bundle of a distribution is a quarter of it.
+pub const PEM_BYTES_MAX: usize = 1 << 20;
+/// Records sealed for one send, in bytes: seven pages of 8 KiB and their calls, or four full records.
+pub const SEALED_BYTES: usize = 68 * 1024;
 /// First pause between connection attempts, in ms; doubled up to [`BACKOFF_MS_MAX`].
 pub const BACKOFF_MS_MIN: u64 = 10;
 /// Longest pause between connection attempts, in ms: a server that came back is found within half a second.
@@ -94,6 +102,8 @@ pub const LOOKUP_ROUNDS_MAX: u32 = 4;
 /// Times a listing begins anew because the directory changed under it.
 pub const LISTING_ROUNDS_MAX: u32 = 8;
 
+const _: () = assert!(RECEIVE_BYTES_MAX >= rpc_tls::limits::HANDSHAKE_BYTES_MAX);
+const _: () = assert!(SEALED_BYTES > 4 * rpc_tls::limits::RECORD_BYTES_MAX);
 const _: () = assert!(512 << (SIZE_COUNT - 1) == IO_BYTES_MAX as usize);
 const _: () = assert!(SLOTS_MAX * IO_HEAD_BYTES_MAX <= SEND_BYTES_MAX);
 const _: () = assert!(IO_HEAD_BYTES_MAX + 2 * NAME_BYTES_MAX + PATH_BYTES_MAX + 128 <= SEND_BYTES_MAX);

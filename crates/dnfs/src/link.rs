@@ -4,8 +4,10 @@ use crate::credentials::Credentials;
 use crate::error::{Error, ProtocolError};
 use crate::fence::Service;
 use crate::limits::{CONNECT_ATTEMPT_MS, MOUNT_CONNECT_MS, SILENCE_MS};
+use crate::tls::Secrecy;
 use nfs_proto::rpc::RPC_VERSION;
 use nfs_proto::xdr::{Encode, Writer};
+use rpc_tls::{RecordFault, TlsFault};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::OnceLock;
@@ -71,6 +73,7 @@ pub(crate) struct Link {
     pub(crate) patience: Patience,
     pub(crate) resend_after: Duration,
     pub(crate) privileged_port: bool,
+    pub(crate) secrecy: Option<Secrecy>,
     head: Vec<u8>, // mark, call header, credential, verifier; xid and procedure to be filled in
     silent: AtomicBool,
     pub(crate) resends: AtomicU64,
@@ -92,6 +95,7 @@ impl Link {
             patience,
             resend_after: Duration::from_secs(60),
             privileged_port: false,
+            secrecy: None,
             head,
             silent: AtomicBool::new(false),
             resends: AtomicU64::new(0),
@@ -162,12 +166,26 @@ pub(crate) enum Fault {
     Broken(io::Error),
     /// Nothing came for the resend time.
     Silent,
+    /// The server has no TLS.
+    NoTls,
+    /// Hands were not shaken, or what came cannot be opened.
+    Tls(TlsFault),
     /// The process forked in the middle: the connection belongs to the parent.
     Forked,
     /// What came is not what was expected.
     Garbage(ProtocolError),
     /// Not worth another attempt.
     Fatal(Error),
+}
+
+impl Fault {
+    /// A connection that failed: its TLS, or itself.
+    fn of(error: io::Error) -> Self {
+        match error.get_ref().and_then(|inner| inner.downcast_ref::<RecordFault>()) {
+            Some(fault) => Self::Tls((*fault).into()),
+            None => Self::Broken(error),
+        }
+    }
 }
 
 impl From<ProtocolError> for Fault {
@@ -199,7 +217,7 @@ impl Silence {
         let ticked = match error.kind() {
             io::ErrorKind::WouldBlock => Duration::from_secs(1),
             io::ErrorKind::Interrupted => Duration::ZERO,
-            _ => return Err(Fault::Broken(error)),
+            _ => return Err(Fault::of(error)),
         };
         let now = Instant::now();
         let since = *self.since.get_or_insert_with(|| now.checked_sub(ticked).unwrap_or(now));

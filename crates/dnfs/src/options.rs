@@ -1,7 +1,7 @@
 //! Options of a mount: the query of an NFS URL, in the spelling of libnfs where it has one.
 
 use crate::limits::{CALL_SLOTS_MAX, CHANNELS_MAX, IO_BYTES_MAX};
-use crate::url::UrlError;
+use crate::url::{UrlError, unescape};
 use results::sizes::parse_bytes;
 use std::time::Duration;
 
@@ -15,6 +15,18 @@ pub enum StablePolicy {
     Always,
     /// UNSTABLE whenever the caller allows it.
     Unstable,
+}
+
+/// Whether the connections are secret (RFC 9289).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TransportSecurity {
+    /// Everything in the clear.
+    #[default]
+    None,
+    /// TLS; the server proves who it is.
+    Tls,
+    /// TLS; both do.
+    Mutual,
 }
 
 /// What a URL may ask for. Every field has the default a plain `nfs://host/export` gets.
@@ -52,6 +64,14 @@ pub struct Options {
     pub privileged_port: bool,
     /// Several hosts write to this export: keep no attributes.
     pub no_attribute_cache: bool,
+    /// Whether the connections are secret.
+    pub security: TransportSecurity,
+    /// File of the certificates by which a server is believed.
+    pub trusted: Option<String>,
+    /// File of the client's certificate.
+    pub certificate: Option<String>,
+    /// File of its key.
+    pub key: Option<String>,
 }
 
 impl Default for Options {
@@ -73,6 +93,10 @@ impl Default for Options {
             retries: 2,
             privileged_port: false,
             no_attribute_cache: false,
+            security: TransportSecurity::None,
+            trusted: None,
+            certificate: None,
+            key: None,
         }
     }
 }
@@ -102,6 +126,10 @@ const KEYS: &[&str] = &[
     "vers",
     "nfsvers",
     "sec",
+    "xprtsec",
+    "cacert",
+    "cert",
+    "key",
     "proto",
     "tcp",
     "auto-traverse-mounts",
@@ -194,9 +222,60 @@ impl Options {
             | "readdir-buffer"
             | "tcp-syncnt"
             | "nolock" => {}
+            _ if self.set_security(key, value)? => {}
             _ => return Err(UrlError::Key { key: key.into(), nearest: nearest(key) }),
         }
         Ok(())
+    }
+
+    /// The same for the keys of TLS; false when it is none of them.
+    fn set_security(&mut self, key: &str, value: Option<&str>) -> Result<bool, UrlError> {
+        let bad = |expected| UrlError::Value { key: key.into(), value: value.unwrap_or_default().into(), expected };
+        let file = || value.filter(|path| path.starts_with('/')).ok_or_else(|| bad("an absolute path")).and_then(unescape);
+        match key {
+            "xprtsec" => {
+                self.security = match value {
+                    Some("none") => TransportSecurity::None,
+                    Some("tls") => TransportSecurity::Tls,
+                    Some("mtls") => TransportSecurity::Mutual,
+                    _ => return Err(bad("none, tls or mtls")),
+                }
+            }
+            "cacert" => self.trusted = Some(file()?),
+            "cert" => self.certificate = Some(file()?),
+            "key" => self.key = Some(file()?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+impl Options {
+    /// Whether what was asked for goes together.
+    ///
+    /// # Errors
+    /// [`UrlError::Together`] naming what is missing or too much.
+    pub(crate) fn check(&self) -> Result<(), UrlError> {
+        let identity = (self.certificate.is_some(), self.key.is_some());
+        let wrong = |problem, remedy| Err(UrlError::Together { problem, remedy });
+        match self.security {
+            TransportSecurity::None if self.trusted.is_some() || identity != (false, false) => {
+                wrong("cacert, cert or key without TLS", "add xprtsec=tls or xprtsec=mtls")
+            }
+            TransportSecurity::None => Ok(()),
+            _ if self.trusted.is_none() => wrong(
+                "xprtsec without cacert",
+                "name the certificates by which the server is believed: cacert=/PATH, its own if it signed itself, or \
+                 /etc/ssl/certs/ca-certificates.crt",
+            ),
+            TransportSecurity::Tls if identity != (false, false) => {
+                wrong("cert or key with xprtsec=tls", "write xprtsec=mtls to show them")
+            }
+            TransportSecurity::Mutual if identity != (true, true) => {
+                wrong("xprtsec=mtls without cert and key", "name the client's certificate and key: cert=/PATH&key=/PATH")
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -261,7 +261,7 @@ impl Pipeline<'_> {
                     call += 1;
                 }
             }
-            match self.connection.socket()?.send(list.as_slice()) {
+            match self.connection.stream()?.send(list.as_slice()) {
                 Ok(bytes) => {
                     position += bytes;
                     silence.over();
@@ -280,7 +280,7 @@ impl Pipeline<'_> {
         }
         let room = self.received.get_mut(self.pending.end..).unwrap_or_default();
         loop {
-            if let Some(bytes) = receive(self.connection.socket()?.receive(room), &self.client.link, silence)? {
+            if let Some(bytes) = receive(self.connection.stream()?.receive(room), &self.client.link, silence)? {
                 self.pending.end += bytes;
                 return Ok(());
             }

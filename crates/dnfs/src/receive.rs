@@ -1,11 +1,11 @@
 //! Replies: whole records in the channel's memory, or the data of a READ straight into the caller's buffers.
 
 use crate::channel::{Channel, Exchange};
+use crate::connection::Stream;
 use crate::error::{Error, ProtocolError};
 use crate::limits::RECEIVE_BYTES_MAX;
 use crate::link::{Fault, Link, Silence};
 use crate::scatter::{LONG, ReceiveList, SHORT};
-use crate::sys::socket::Socket;
 use nfs_proto::limits::RECORD_BYTES_MAX;
 use nfs_proto::nfs3::{ReadHeadResult, ReadOkHead};
 use nfs_proto::record::{self, Framed, LAST_FRAGMENT};
@@ -62,14 +62,14 @@ impl Channel {
         exchange: &mut E,
         silence: &mut Silence,
     ) -> Result<bool, Fault> {
-        let socket = self.connection.socket()?;
+        let mut stream = self.connection.stream()?;
         let (Some(memory), Some(target_bytes)) = (self.memory.as_mut(), exchange.target_bytes(call)) else { return Ok(false) };
         let Some((head, spill)) = memory.split_at_mut_checked(READ_HEAD_BYTES) else { return Ok(false) };
         let received = loop {
             let received = if exchange.target_segments() + 2 <= SHORT {
-                receive_around::<E, SHORT>(socket, head, exchange, call, target_bytes, spill)
+                receive_around::<E, SHORT>(&mut stream, head, exchange, call, target_bytes, spill)
             } else {
-                receive_around::<E, LONG>(socket, head, exchange, call, target_bytes, spill)
+                receive_around::<E, LONG>(&mut stream, head, exchange, call, target_bytes, spill)
             };
             if let Some(bytes) = receive(received, link, silence)? {
                 break bytes;
@@ -96,10 +96,10 @@ impl Channel {
 
     /// The head of one of several open READs, then its data. False as above.
     fn receive_head<E: Exchange>(&mut self, link: &Link, exchange: &mut E, silence: &mut Silence) -> Result<bool, Fault> {
-        let socket = self.connection.socket()?;
+        let mut stream = self.connection.stream()?;
         let Some(head) = self.memory.as_mut().and_then(|memory| memory.get_mut(..READ_HEAD_BYTES)) else { return Ok(false) };
         let received = loop {
-            if let Some(bytes) = receive(socket.receive(head), link, silence)? {
+            if let Some(bytes) = receive(stream.receive(head), link, silence)? {
                 break bytes;
             }
         };
@@ -128,13 +128,13 @@ impl Channel {
         let data = direct.head.data_bytes as usize;
         while have < direct.rest_bytes {
             let mut pad = [0; 4];
-            let socket = self.connection.socket()?;
+            let mut stream = self.connection.stream()?;
             let mut list = ReceiveList::<LONG>::new();
             if exchange.push_target(call, have.min(data)..data, &mut list) {
                 let pad_bytes = direct.rest_bytes - have.max(data);
                 list.push(pad.get_mut(..pad_bytes).unwrap_or_default());
             }
-            have += receive(socket.receive_scattered(list.as_mut_slice()), link, silence)?.unwrap_or(0);
+            have += receive(stream.receive_scattered(list.as_mut_slice()), link, silence)?.unwrap_or(0);
         }
         exchange.received(call, &direct.head);
         self.answered(call);
@@ -187,9 +187,9 @@ impl Channel {
                 memory.copy_within(self.pending.clone(), 0);
                 self.pending = 0..self.pending.len();
             }
-            let socket = self.connection.socket()?;
+            let mut stream = self.connection.stream()?;
             let room = memory.get_mut(self.pending.end..).unwrap_or_default();
-            if let Some(bytes) = receive(socket.receive(room), link, silence)? {
+            if let Some(bytes) = receive(stream.receive(room), link, silence)? {
                 self.pending.end += bytes;
             }
         }
@@ -198,7 +198,7 @@ impl Channel {
 
 /// One receive into head, target and spill.
 fn receive_around<E: Exchange, const N: usize>(
-    socket: &Socket,
+    stream: &mut Stream<'_>,
     head: &mut [u8],
     exchange: &mut E,
     call: usize,
@@ -212,7 +212,7 @@ fn receive_around<E: Exchange, const N: usize>(
     if whole && let Some(spill) = spill.get_mut(..SPILL_BYTES) {
         list.push(spill);
     }
-    socket.receive_scattered(list.as_mut_slice())
+    stream.receive_scattered(list.as_mut_slice())
 }
 
 /// The outcome of one receive: bytes, none yet, or a fault.

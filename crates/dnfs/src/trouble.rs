@@ -35,8 +35,13 @@ impl Trouble {
                 return Err(Error::Connect { service: link.program.name, server: link.server, source });
             }
             (Fault::Silent, Patience::Mounting) => return Err(timed_out(link, since.elapsed().max(link.resend_after))),
+            (Fault::NoTls, Patience::Mounting) => {
+                return Err(Error::NoTls { service: link.program.name, server: link.server });
+            }
+            (Fault::Tls(source), Patience::Mounting) => return Err(Error::Tls { server: link.server, source }),
             (Fault::Broken(source), _) => self.broken(source, link)?,
-            (Fault::Connect(_) | Fault::Silent, _) => self.broken_count = 2,
+            // Never in the clear instead: it is waited for, as a server that is away.
+            (Fault::Connect(_) | Fault::Silent | Fault::NoTls | Fault::Tls(_), _) => self.broken_count = 2,
         }
         if let Patience::Soft(limit) = link.patience
             && since.elapsed() >= limit

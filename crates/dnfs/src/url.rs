@@ -86,6 +86,14 @@ pub enum UrlError {
         /// What would fit.
         expected: &'static str,
     },
+    /// Options that do not go together.
+    #[error("{problem} in the URL")]
+    Together {
+        /// What is wrong.
+        problem: &'static str,
+        /// What to write instead.
+        remedy: &'static str,
+    },
 }
 
 impl UrlError {
@@ -99,9 +107,10 @@ impl UrlError {
             Self::Key { nearest: Some(nearest), .. } => Some(format!("did you mean {nearest}?")),
             Self::Key { .. } => Some(
                 "options are rsize, wsize, split, slots, channels, writers, stable, uid, gid, nfsport, mountport, timeo, retrans, soft, \
-                 resvport, noac"
+                 resvport, noac, xprtsec, cacert, cert, key"
                     .into(),
             ),
+            Self::Together { remedy, .. } => Some((*remedy).into()),
             _ => None,
         }
     }
@@ -132,6 +141,7 @@ impl FromStr for NfsUrl {
             let (key, value) = item.split_once('=').map_or((item, None), |(key, value)| (key, Some(value)));
             options.set(key, value)?;
         }
+        options.check()?;
         let trimmed = path.trim_end_matches('/');
         let export_path = unescape(if trimmed.is_empty() { "/" } else { trimmed })?;
         Ok(Self { servers, export_path, options })
@@ -176,7 +186,7 @@ fn split_port(host: &str) -> Result<(&str, Option<u16>), UrlError> {
     }
 }
 
-fn unescape(path: &str) -> Result<String, UrlError> {
+pub(crate) fn unescape(path: &str) -> Result<String, UrlError> {
     let bad = || UrlError::Escape { path: path.to_owned() };
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();

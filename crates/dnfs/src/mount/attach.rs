@@ -68,7 +68,7 @@ fn attach_existing(
     let Some(parts) = segment.parts().and_then(|stored| parts_of(&stored)) else {
         return Err(SegmentError::Foreign("a segment without a server").into());
     };
-    let client = Client::from_parts(parts, &spec.url, who);
+    let client = Client::from_parts(parts, &spec.url, who)?;
     match client.getattr(&parts.root) {
         Ok(_) => Ok(Some((segment, client))),
         Err(Error::Status(NfsStatus::Stale | NfsStatus::BadHandle)) => Ok(None),
@@ -116,16 +116,16 @@ fn stored_of(parts: &MountParts) -> StoredParts {
         server: parts.server,
         root,
         root_length: bytes.len(),
-        limits: [parts.rtmax, parts.wtmax, parts.dtpref, 0, 0, 0, 0, 0],
+        limits: [parts.rtmax, parts.wtmax, parts.dtpref, parts.host, 0, 0, 0, 0],
         limits_wide: [parts.fsid, 0, 0, 0],
     }
 }
 
 fn parts_of(stored: &StoredParts) -> Option<MountParts> {
     let root = FileHandle::new(stored.root.get(..stored.root_length)?)?;
-    let [rtmax, wtmax, dtpref, ..] = stored.limits;
+    let [rtmax, wtmax, dtpref, host, ..] = stored.limits;
     let [fsid, ..] = stored.limits_wide;
-    Some(MountParts { server: stored.server, root, rtmax, wtmax, dtpref, fsid })
+    Some(MountParts { server: stored.server, root, rtmax, wtmax, dtpref, fsid, host })
 }
 
 #[cfg(test)]
@@ -136,7 +136,7 @@ mod tests {
     fn parts_come_back_from_the_segment_as_they_went_in() {
         let root = FileHandle::new(&[3; 28]).unwrap();
         let server = "[::1]:2049".parse().unwrap();
-        let parts = MountParts { server, root, rtmax: 1 << 20, wtmax: 1 << 19, dtpref: 65536, fsid: 99 };
+        let parts = MountParts { server, root, rtmax: 1 << 20, wtmax: 1 << 19, dtpref: 65536, fsid: 99, host: 1 };
         assert_eq!(parts_of(&stored_of(&parts)), Some(parts));
     }
 

@@ -1,6 +1,7 @@
 //! The quarantine: system calls behind safe functions. The only unsafe code of this crate.
 
 pub(crate) mod alive;
+pub(crate) mod files;
 pub(crate) mod futex;
 pub(crate) mod raw;
 pub(crate) mod shm;

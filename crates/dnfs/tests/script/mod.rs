@@ -117,9 +117,10 @@ impl Server {
             wtmax: url.options.write_bytes_max,
             dtpref: 65536,
             fsid: 1,
+            host: 0,
         };
         let who = Credentials { uid: 1, gid: 1, groups: Groups::default(), machine: b"test".to_vec() };
-        Client::from_parts(parts, &url, &who)
+        Client::from_parts(parts, &url, &who).unwrap()
     }
 
     pub fn plan(&self, plan: Plan) {

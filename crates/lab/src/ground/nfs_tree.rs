@@ -245,7 +245,8 @@ impl NfsTree {
 
     /// Copies files until none waits, on connections of its own.
     fn copier(&self, waiting: &Mutex<VecDeque<Waiting>>, bytes: &AtomicU64) -> Result<(), LabError> {
-        let client = Client::from_parts(self.client.parts(), &self.url, &Credentials::of_process());
+        let client = Client::from_parts(self.client.parts(), &self.url, &Credentials::of_process())
+            .map_err(LabError::nfs("use", &self.name))?;
         let mut buffer = vec![0; COPY_CHUNK_BYTES];
         loop {
             interrupt::check()?;

@@ -19,6 +19,7 @@ pub mod orders;
 pub mod postgres;
 pub mod proxy;
 pub mod remote;
+pub mod tls;
 pub mod wire;
 
 use std::os::unix::fs::PermissionsExt;

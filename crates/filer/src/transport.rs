@@ -86,16 +86,10 @@ impl Transport {
 
     /// Sends what the socket takes without waiting; what it did not take comes back as it is to be sent, sealed already.
     pub(crate) fn send_now(&self, bytes: &[u8]) -> io::Result<Vec<u8>> {
-        let mut sealing = self.sealing();
-        let bytes = match &mut sealing {
-            Some(sealing) => sealing.seal(bytes)?,
-            None => bytes,
-        };
-        match sys::send_now(&self.stream, bytes) {
-            Ok(sent) => Ok(bytes.get(sent..).unwrap_or_default().to_vec()),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(bytes.to_vec()),
-            Err(error) => Err(error),
-        }
+        let Some(mut sealing) = self.sealing() else { return self.send_raw_now(bytes) };
+        let rest = self.send_raw_now(sealing.seal(bytes)?);
+        sealing.shrink();
+        rest
     }
 
     /// Sends what [`Self::send_now`] left.
@@ -128,6 +122,14 @@ impl Transport {
         Ok(())
     }
 
+    fn send_raw_now(&self, bytes: &[u8]) -> io::Result<Vec<u8>> {
+        match sys::send_now(&self.stream, bytes) {
+            Ok(sent) => Ok(bytes.get(sent..).unwrap_or_default().to_vec()),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(bytes.to_vec()),
+            Err(error) => Err(error),
+        }
+    }
+
     fn sealing(&self) -> Option<MutexGuard<'_, Sealing>> {
         self.sealing.get().map(|sealing| sealing.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -137,12 +139,19 @@ impl Sealing {
     /// Seals all of it; the records stand in memory that is used again.
     fn seal(&mut self, bytes: &[u8]) -> io::Result<&[u8]> {
         let room = Sealer::room_for(bytes.len());
-        if self.sealed.len() < room || self.sealed.len() > room.max(Sealer::room_for(SEAL_BYTES)) {
+        if self.sealed.len() < room {
             self.sealed = vec![0; room];
         }
         let done = self.sealer.seal(&[bytes], &mut self.sealed).map_err(io::Error::other)?;
         debug_assert_eq!(done.plain, bytes.len(), "room for all of it");
         Ok(self.sealed.get(..done.sealed).unwrap_or_default())
+    }
+
+    /// Gives back the memory of a large reply that a worker sent.
+    fn shrink(&mut self) {
+        if self.sealed.len() > Sealer::room_for(SEAL_BYTES) {
+            self.sealed = Vec::new();
+        }
     }
 }
 

@@ -43,7 +43,7 @@ pub use client_names::Created;
 pub use credentials::Credentials;
 pub use error::{Error, ProtocolError};
 pub use export::exports;
-pub use link::{Event, report_to};
+pub use link::{Cause, Event, report_to};
 pub use options::{Options, StablePolicy, TransportSecurity};
 pub use pipeline::{Answer, Pipeline, Work};
 pub use sys::socket::{cpu_time, is_internal_fd};

@@ -22,10 +22,31 @@ const PROCEDURE_AT: usize = 24;
 /// A change in the state of a server, for whoever keeps the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The server was asked and does not answer; callers wait.
-    NotResponding(SocketAddr),
+    /// The server was asked and does not answer, for this reason; callers wait.
+    NotResponding(SocketAddr, Cause),
     /// It answers again.
     Answers(SocketAddr),
+}
+
+/// Why callers wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// There is no connection, or no word on it.
+    Away,
+    /// It is there, but offers no TLS any more.
+    NoTls,
+    /// It is there, but TLS with it fails: most likely somebody's certificate.
+    TlsFails,
+}
+
+impl std::fmt::Display for Cause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Away => "does not answer",
+            Self::NoTls => "offers no TLS any more, and the mount asks for it",
+            Self::TlsFails => "cannot be reached under TLS (certificates? `millrace nfs ls URL` says more)",
+        })
+    }
 }
 
 static REPORTER: OnceLock<fn(Event)> = OnceLock::new();
@@ -137,9 +158,9 @@ impl Link {
     }
 
     /// Says once that the server is silent.
-    pub(crate) fn is_silent(&self) {
+    pub(crate) fn is_silent(&self, cause: Cause) {
         if self.patience != Patience::Mounting && !self.silent.swap(true, Ordering::Relaxed) {
-            report(Event::NotResponding(self.server));
+            report(Event::NotResponding(self.server, cause));
         }
     }
 
@@ -179,6 +200,15 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
+    /// What to say about a server that is waited for because of it.
+    pub(crate) const fn cause(&self) -> Cause {
+        match self {
+            Self::NoTls => Cause::NoTls,
+            Self::Tls(_) => Cause::TlsFails,
+            _ => Cause::Away,
+        }
+    }
+
     /// A connection that failed: its TLS, or itself.
     fn of(error: io::Error) -> Self {
         match error.get_ref().and_then(|inner| inner.downcast_ref::<RecordFault>()) {
@@ -223,7 +253,7 @@ impl Silence {
         let since = *self.since.get_or_insert_with(|| now.checked_sub(ticked).unwrap_or(now));
         let silent = now.saturating_duration_since(since);
         if silent >= Duration::from_millis(SILENCE_MS) {
-            link.is_silent();
+            link.is_silent(Cause::Away);
         }
         if silent >= link.resend_after { Err(Fault::Silent) } else { Ok(()) }
     }

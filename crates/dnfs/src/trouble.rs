@@ -27,6 +27,7 @@ impl Trouble {
     /// When patience is at its end: the fault as the caller is to see it.
     pub(crate) fn endure(&mut self, fault: Fault, link: &Link) -> Result<(), Error> {
         let since = *self.since.get_or_insert_with(Instant::now);
+        let cause = fault.cause();
         match (fault, link.patience) {
             (Fault::Fatal(error), _) => return Err(error),
             (Fault::Forked, _) => return Ok(()),
@@ -54,7 +55,7 @@ impl Trouble {
             self.pause = (self.pause * 2).min(Duration::from_millis(BACKOFF_MS_MAX));
         }
         if since.elapsed() >= Duration::from_millis(SILENCE_MS) {
-            link.is_silent();
+            link.is_silent(cause);
         }
         Ok(())
     }

@@ -80,7 +80,7 @@ pub(crate) fn parse(value: &[u8]) {
         let _ = ROOT.set(dnfs::mount::runtime_root().into_os_string().as_encoded_bytes().to_vec());
         learn_root_device();
         dnfs::report_to(|event| match event {
-            dnfs::Event::NotResponding(server) => say_aside(format_args!("server {server} does not answer; waiting")),
+            dnfs::Event::NotResponding(server, cause) => say_aside(format_args!("server {server} {cause}; waiting")),
             dnfs::Event::Answers(server) => say_aside(format_args!("server {server} answers again")),
         });
         ANY.store(true, Ordering::Release);

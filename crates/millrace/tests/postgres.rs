@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use support::filer::Filer;
-use support::postgres::{as_database_user, server_programs};
+use support::postgres::{as_database_user, give_to_database_user, server_programs};
 use support::remote::{MOUNT, RemoteCluster};
+use support::tls::Pki;
 use support::{Scratch, await_until, find_program, skip, succeed, text};
 
 /// Small buffers and checkpoints often: pages are written and read back over the wire.
@@ -34,6 +35,21 @@ impl World {
         let scratch = Scratch::new(label);
         let filer = Filer::start(&scratch, &[]);
         let cluster = RemoteCluster::create(&scratch, &filer, &programs, SETTINGS);
+        Some(Self { cluster, filer, programs, _scratch: scratch })
+    }
+
+    /// The same with every byte under TLS, and a certificate on either side.
+    fn build_under_tls(label: &str) -> Option<Self> {
+        let Some(programs) = server_programs() else {
+            skip("PostgreSQL server programs are not installed");
+            return None;
+        };
+        let scratch = Scratch::new(label);
+        let pki = Pki::new(&scratch);
+        give_to_database_user(Path::new(&pki.path("client.key")));
+        let filer = pki.filer(&scratch, "mutual");
+        let url = filer.url.clone() + &pki.mutual();
+        let cluster = RemoteCluster::create_by(&url, &scratch, &filer, &programs, SETTINGS);
         Some(Self { cluster, filer, programs, _scratch: scratch })
     }
 
@@ -144,6 +160,26 @@ fn cluster_lives_on_a_mount_from_initdb_to_checksums() {
     for trouble in ["PANIC", "could not fsync", "could not write", "could not read", "Input/output error"] {
         assert!(!world.log().contains(trouble), "{trouble}: {}", world.log());
     }
+}
+
+#[test]
+fn cluster_under_mutual_tls_outlives_its_filer_and_its_own_end() {
+    let Some(mut world) = World::build_under_tls("pg-tls") else { return };
+    world.cluster.start();
+    succeed(&mut world.pgbench(&["-i", "-q", "-s", "1"]));
+    let (before, mut load) =
+        (world.filer.calls("WRITE"), world.pgbench(&["-n", "-c", "4", "-j", "2", "-t", "150"]).spawn().unwrap());
+    await_until("the load to write", Duration::from_secs(20), || (world.filer.calls("WRITE") > before).then_some(()));
+    // Every process of the database shakes hands anew, in the middle of its calls.
+    world.filer.kill();
+    world.filer.restart();
+    assert!(load.wait().unwrap().success());
+    assert_eq!(world.cluster.sql("select count(*) from pgbench_history").trim(), "600");
+    world.check_balance();
+    world.cluster.stop("immediate");
+    world.cluster.start();
+    world.check_balance();
+    world.unharmed();
 }
 
 #[test]

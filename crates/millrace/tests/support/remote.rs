@@ -27,6 +27,11 @@ pub struct RemoteCluster {
 impl RemoteCluster {
     /// initdb over the wire; not started. `settings` are further `-c name=value` words for the server.
     pub fn create(scratch: &Scratch, filer: &Filer, programs: &Path, settings: &str) -> Self {
+        Self::create_by(&filer.url, scratch, filer, programs, settings)
+    }
+
+    /// The same, mounted by this URL.
+    pub fn create_by(url: &str, scratch: &Scratch, filer: &Filer, programs: &Path, settings: &str) -> Self {
         let folder = scratch.folder("bin");
         for program in [PathBuf::from(env!("CARGO_BIN_EXE_millrace")), preload_library()] {
             std::fs::copy(&program, folder.join(program.file_name().unwrap())).unwrap();
@@ -40,7 +45,7 @@ impl RemoteCluster {
         let cluster = Self {
             programs: programs.to_owned(),
             millrace: folder.join("millrace"),
-            url: filer.url.clone(),
+            url: url.to_owned(),
             runtime,
             sockets,
             settings: settings.to_owned(),

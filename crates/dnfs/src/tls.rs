@@ -34,9 +34,13 @@ impl Secrecy {
     pub(crate) fn of(url: &NfsUrl, host: &str) -> Result<Option<Self>, Error> {
         let options = &url.options;
         let (Some(trusted), true) = (&options.trusted, options.security != TransportSecurity::None) else { return Ok(None) };
-        let trusted = read(trusted)?;
+        let certificates = |path: &String| read(path).map(|(bytes, _)| Pem { path: path.clone(), bytes });
+        let trusted = certificates(trusted)?;
         let identity = match (&options.certificate, &options.key) {
-            (Some(certificate), Some(key)) => Some(Identity { certificate: read(certificate)?, key: read(key)? }),
+            (Some(certificate), Some(path)) => {
+                let (bytes, mode) = read(path)?;
+                Some(Identity { certificate: certificates(certificate)?, key: Pem::secret(path.clone(), bytes, mode)? })
+            }
             _ => None,
         };
         let tls = ClientTls::new(&trusted, identity.as_ref(), now)?;
@@ -44,9 +48,8 @@ impl Secrecy {
     }
 }
 
-fn read(path: &str) -> Result<Pem, Error> {
-    let bytes = files::read(path, PEM_BYTES_MAX).map_err(|source| Error::TlsFile { path: path.to_owned(), source })?;
-    Ok(Pem { path: path.to_owned(), bytes })
+fn read(path: &str) -> Result<(Vec<u8>, u32), Error> {
+    files::read(path, PEM_BYTES_MAX).map_err(|source| Error::TlsFile { path: path.to_owned(), source })
 }
 
 fn now() -> Option<Duration> {
@@ -173,18 +176,16 @@ impl Hands<'_> {
         Ok(())
     }
 
-    /// The socket's calls come back after a second at most, and after a signal.
+    /// The socket's calls come back after a second at most, and after a signal. A peer that sends a byte now and then gets no
+    /// more time by it.
     fn insist(&self, mut attempt: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
-        loop {
+        while Instant::now() < self.until {
             match attempt() {
-                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
-                    if Instant::now() >= self.until {
-                        return Err(io::ErrorKind::TimedOut.into());
-                    }
-                }
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
                 other => return other,
             }
         }
+        Err(io::ErrorKind::TimedOut.into())
     }
 }
 

@@ -1,6 +1,8 @@
 //! The files by which the filer proves who it is, and believes its clients.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -53,22 +55,27 @@ impl TlsFiles {
     /// # Errors
     /// [`TlsError`] naming the file.
     pub fn load(&self) -> Result<ServerTls, TlsError> {
-        let identity = Identity { certificate: read(&self.certificate)?, key: read(&self.key)? };
-        let trusted = self.client_ca.as_deref().map(read).transpose()?;
+        let certificates = |path: &Path| read(path).map(|(pem, _)| pem);
+        let (key, mode) = read(&self.key)?;
+        let key = Pem::secret(key.path, key.bytes, mode)?;
+        let identity = Identity { certificate: certificates(&self.certificate)?, key };
+        let trusted = self.client_ca.as_deref().map(certificates).transpose()?;
         Ok(ServerTls::new(&identity, trusted.as_ref(), now)?)
     }
 }
 
-fn read(path: &Path) -> Result<Pem, TlsError> {
-    use std::io::Read;
+/// The file, and its permission bits.
+fn read(path: &Path) -> Result<(Pem, u32), TlsError> {
     let shown = path.display().to_string();
     let read = || {
+        let file = File::open(path)?;
+        let mode = file.metadata()?.mode();
         let mut bytes = Vec::new();
-        std::fs::File::open(path)?.take(PEM_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > PEM_BYTES_MAX { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
+        file.take(PEM_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > PEM_BYTES_MAX { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok((bytes, mode)) }
     };
     match read() {
-        Ok(bytes) => Ok(Pem { path: shown, bytes }),
+        Ok((bytes, mode)) => Ok((Pem { path: shown, bytes }, mode)),
         Err(source) => Err(TlsError::File { path: shown, source }),
     }
 }

@@ -164,6 +164,15 @@ fn files_and_options_that_cannot_be_used_are_named_with_the_remedy() {
     assert!(serve(&["--tls", "mutual", "--tls-cert", &certificate, "--tls-key", &key]).contains("--tls-client-ca FILE"));
     assert!(serve(&["--tls-cert", &certificate, "--tls-key", &pki.path("client.key")]).contains("not that of the first"));
     assert!(serve(&["--tls-cert", "/none.pem", "--tls-key", &key]).contains("cannot read /none.pem"));
+    for name in ["client", "filer"] {
+        pki.open_key(name, 0o644);
+    }
+    let said = ls(&filer, &pki.mutual()).unwrap_err();
+    assert!(
+        said.contains("client.key is open to every user") && said.contains("(mode 0644)") && said.contains("chmod o-rwx"),
+        "{said}"
+    );
+    assert!(serve(&["--tls-cert", &certificate, "--tls-key", &key]).contains("filer.key is open to every user"));
     assert!(serve(&["--tls", "on"]).contains("off, allowed, required, mutual"));
 }
 

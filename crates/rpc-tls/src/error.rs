@@ -41,6 +41,14 @@ pub enum SetupError {
         /// File of the key.
         key: String,
     },
+    /// A private key that is no secret.
+    #[error("the private key {path} is open to every user of this host (mode {mode:04o})")]
+    Exposed {
+        /// The file.
+        path: String,
+        /// Its permission bits.
+        mode: u32,
+    },
     /// A name that can be no server's.
     #[error("{name} is neither a host name nor an address")]
     Name {
@@ -71,6 +79,7 @@ impl SetupError {
                 "keys may be RSA of 2048 to 4096 bits, ECDSA P-256 or P-384, or Ed25519; certificates X.509 version 3"
             }
             Self::NotAPair { .. } => "compare openssl x509 -pubkey -noout -in CERT with openssl pkey -pubout -in KEY",
+            Self::Exposed { .. } => "take it from the others with chmod o-rwx; its group may read it",
             Self::Name { .. } => "write the host as it stands in the server's certificate",
             Self::Unsupported { .. } => return None,
         })

@@ -22,7 +22,18 @@ impl std::fmt::Debug for Pem {
     }
 }
 
+/// Permission bits of those who are neither owner nor in the group of a file: to read, to write.
+const OTHERS: u32 = 0o006;
+
 impl Pem {
+    /// The file of a private key, of these permission bits (`st_mode`).
+    ///
+    /// # Errors
+    /// [`SetupError::Exposed`] when every user of the host may read or replace it: who has the key is who it says.
+    pub fn secret(path: String, bytes: Vec<u8>, mode: u32) -> Result<Self, SetupError> {
+        if mode & OTHERS == 0 { Ok(Self { path, bytes }) } else { Err(SetupError::Exposed { path, mode: mode & 0o7777 }) }
+    }
+
     /// Its certificates, in the order of the file.
     pub(crate) fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, SetupError> {
         let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&self.bytes).collect();

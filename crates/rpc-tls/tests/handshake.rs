@@ -293,6 +293,11 @@ fn files_that_cannot_be_used_are_named_with_the_remedy() {
     assert_eq!(with(&one.certificate, &two.key), SetupError::NotAPair { certificate: "cert.pem".into(), key: "key.pem".into() });
     let broken = one.certificate.replace('M', "*");
     assert!(matches!(with(&broken, &one.key), SetupError::Pem { path, .. } if path == "cert.pem"));
+    for (mode, kept) in [(0o100600, true), (0o100640, true), (0o100644, false), (0o100602, false)] {
+        let secret = Pem::secret("key.pem".into(), one.key.clone().into(), mode);
+        assert_eq!(secret.is_ok(), kept, "{mode:o}");
+        assert!(secret.is_ok_and(|pem| !format!("{pem:?}").contains("PRIVATE")) == kept, "{mode:o}");
+    }
     let nobody = ClientTls::new(&pem("ca.pem", ""), None, now).unwrap_err();
     assert!(nobody.to_string().contains("ca.pem") && nobody.hint().is_some());
     assert!(matches!(PeerName::new("no host"), Err(SetupError::Name { .. })));

@@ -1,54 +1,37 @@
 //! Small files of the user's, read whole.
 
-use std::ffi::CString;
 use std::io;
 
-use super::raw::call;
-use super::shm::{Errno, check};
+use super::shm::{self, CPath, Errno};
 
-/// Reads a file of at most `bytes_max` bytes; symbolic links are followed.
+/// Reads a file of at most `bytes_max` bytes, and its mode (`st_mode`); symbolic links are followed.
 ///
 /// # Errors
 /// The kernel's; `EFBIG` when there is more.
-pub(crate) fn read(path: &str, bytes_max: usize) -> io::Result<Vec<u8>> {
-    let path = CString::new(path)?;
-    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
-    let arguments = [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags as usize, 0, 0, 0];
-    // SAFETY: a CString ends with NUL and outlives the call.
-    let fd = through_signals(|| check(unsafe { call(libc::SYS_openat, arguments) })).map_err(to_io)?;
+pub(crate) fn read(path: &str, bytes_max: usize) -> io::Result<(Vec<u8>, u32)> {
+    read_whole(path, bytes_max).map_err(|errno| io::Error::from_raw_os_error(errno.0))
+}
+
+fn read_whole(path: &str, bytes_max: usize) -> Result<(Vec<u8>, u32), Errno> {
+    if path.contains('\0') {
+        return Err(Errno(libc::EINVAL));
+    }
+    let fd = shm::open_followed(&CPath::new(path.as_bytes()), libc::O_RDONLY, 0)?;
+    let mode = shm::stat(&fd)?.mode;
     let mut bytes = vec![0; bytes_max + 1];
     let mut end = 0;
-    let outcome = loop {
+    loop {
         let room = bytes.get_mut(end..).unwrap_or_default();
         if room.is_empty() {
-            break Err(Errno(libc::EFBIG));
+            return Err(Errno(libc::EFBIG));
         }
-        let arguments = [fd, room.as_mut_ptr() as usize, room.len(), 0, 0, 0];
-        // SAFETY: the buffer outlives the call, its size is told.
-        match through_signals(|| check(unsafe { call(libc::SYS_read, arguments) })) {
-            Ok(0) => break Ok(()),
-            Ok(count) => end += count,
-            Err(errno) => break Err(errno),
-        }
-    };
-    // SAFETY: closes the descriptor opened above.
-    unsafe { call(libc::SYS_close, [fd, 0, 0, 0, 0, 0]) };
-    outcome.map_err(to_io)?;
-    bytes.truncate(end);
-    Ok(bytes)
-}
-
-fn through_signals(mut attempt: impl FnMut() -> Result<usize, Errno>) -> Result<usize, Errno> {
-    loop {
-        match attempt() {
-            Err(Errno(libc::EINTR)) => {}
-            other => return other,
+        match shm::read(&fd, room)? {
+            0 => break,
+            count => end += count,
         }
     }
-}
-
-fn to_io(errno: Errno) -> io::Error {
-    io::Error::from_raw_os_error(errno.0)
+    bytes.truncate(end);
+    Ok((bytes, mode))
 }
 
 #[cfg(test)]
@@ -56,9 +39,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_read_whole_or_refused_by_its_size() {
-        let whole = read("/proc/self/cmdline", 1 << 16).unwrap();
+    fn a_file_is_read_whole_with_its_mode_or_refused_by_its_size() {
+        let (whole, mode) = read("/proc/self/cmdline", 1 << 16).unwrap();
         assert_eq!(whole, std::fs::read("/proc/self/cmdline").unwrap());
+        assert_eq!(mode, libc::S_IFREG | 0o444);
         assert_eq!(read("/proc/self/cmdline", whole.len() - 1).unwrap_err().raw_os_error(), Some(libc::EFBIG));
         assert_eq!(read("/no/such/file", 10).unwrap_err().raw_os_error(), Some(libc::ENOENT));
         assert_eq!(read("/proc", 10).unwrap_err().raw_os_error(), Some(libc::EISDIR));

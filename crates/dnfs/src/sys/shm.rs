@@ -62,13 +62,30 @@ impl Drop for Fd {
 
 /// Opens `path`; `flags` of open(2), close-on-exec and no-follow are added.
 pub(crate) fn open(path: &CPath, flags: i32, mode: u32) -> Result<Fd> {
-    let flags = flags | libc::O_CLOEXEC | libc::O_NOFOLLOW;
+    open_followed(path, flags | libc::O_NOFOLLOW, mode)
+}
+
+/// The same where a symbolic link is as good as what it names.
+pub(crate) fn open_followed(path: &CPath, flags: i32, mode: u32) -> Result<Fd> {
+    let flags = flags | libc::O_CLOEXEC;
     let arguments = [libc::AT_FDCWD as usize, path.as_argument(), flags as usize, mode as usize, 0, 0];
     loop {
         // SAFETY: the path is NUL-terminated and outlives the call.
         match check(unsafe { call(libc::SYS_openat, arguments) }) {
             Err(Errno(libc::EINTR)) => {}
             other => return other.map(|fd| Fd(fd as i32)),
+        }
+    }
+}
+
+/// `read(2)`, again after signals; 0 is the end.
+pub(crate) fn read(fd: &Fd, room: &mut [u8]) -> Result<usize> {
+    loop {
+        let arguments = [fd.0 as usize, room.as_mut_ptr() as usize, room.len(), 0, 0, 0];
+        // SAFETY: the buffer outlives the call, its size is told.
+        match check(unsafe { call(libc::SYS_read, arguments) }) {
+            Err(Errno(libc::EINTR)) => {}
+            other => return other,
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::Scratch;
 use super::filer::Filer;
 use sim::authority::{Authority, Issued, Valid};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 /// An authority with what it signed, in `SCRATCH/pki`.
@@ -30,6 +31,12 @@ impl Pki {
         let Issued { certificate, key } = self.authority.issue(hosts, valid);
         std::fs::write(self.path(&format!("{name}.pem")), certificate).unwrap();
         std::fs::write(self.path(&format!("{name}.key")), key).unwrap();
+        self.open_key(name, 0o600);
+    }
+
+    /// Who may read the key of `name`.
+    pub fn open_key(&self, name: &str, mode: u32) {
+        std::fs::set_permissions(self.path(&format!("{name}.key")), std::fs::Permissions::from_mode(mode)).unwrap();
     }
 
     pub fn path(&self, file: &str) -> String {

@@ -159,24 +159,22 @@ impl Receiver {
     /// Receives data, waiting for it; 0 is the end.
     ///
     /// # Errors
-    /// The socket's; a peer's that sends what is no record of this connection.
+    /// The socket's; `Interrupted` also when what came has no data yet; a peer's that sends what is no record of this connection.
     pub(crate) fn receive(&mut self, transport: &Transport, room: &mut [u8]) -> Result<usize, ReceiveFault> {
         let mut stream = &transport.stream;
         let Some(incoming) = &mut self.0 else { return Ok(stream.read(room)?) };
-        loop {
-            match incoming.take(room)? {
-                Taken::Bytes(bytes) => return Ok(bytes),
-                Taken::Closed => return Ok(0),
-                Taken::None => {}
-            }
-            if incoming.is_full() && incoming.size() < RECEIVE_BYTES_BUSY {
-                incoming.resize((incoming.size() * 2).min(RECEIVE_BYTES_BUSY));
-            }
-            match stream.read(incoming.room())? {
-                0 => return Ok(0),
-                bytes => incoming.received(bytes),
-            }
+        if let Some(bytes) = taken(incoming, room)? {
+            return Ok(bytes);
         }
+        if incoming.is_full() && incoming.size() < RECEIVE_BYTES_BUSY {
+            incoming.resize((incoming.size() * 2).min(RECEIVE_BYTES_BUSY));
+        }
+        match stream.read(incoming.room())? {
+            0 => return Ok(0),
+            bytes => incoming.received(bytes),
+        }
+        // Records without data may come for ever: the caller looks at the time in between.
+        taken(incoming, room)?.ok_or_else(|| io::Error::from(ErrorKind::Interrupted).into())
     }
 
     /// Memory it holds, in bytes.
@@ -200,6 +198,15 @@ impl Receiver {
     pub(crate) fn is_closed(&self) -> bool {
         self.0.as_ref().is_some_and(|incoming| incoming.is_closed())
     }
+}
+
+/// Data of records that are there, 0 behind the last; none before more is received.
+fn taken(incoming: &mut Incoming<Vec<u8>>, room: &mut [u8]) -> Result<Option<usize>, RecordFault> {
+    Ok(match incoming.take(room)? {
+        Taken::Bytes(bytes) => Some(bytes),
+        Taken::Closed => Some(0),
+        Taken::None => None,
+    })
 }
 
 /// Why nothing was received.

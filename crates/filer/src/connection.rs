@@ -11,13 +11,14 @@ use nfs_proto::channel1;
 use nfs_proto::rpc::encode_starttls;
 use rpc_tls::{RecordFault, TlsFault};
 
+use crate::buffers::Buffers;
 use crate::channels::{self, Carried};
 use crate::dispatch::{self, Call, Served};
 use crate::exports::View;
 use crate::filer::Filer;
 use crate::limits::{
-    BUFFER_BYTES_KEPT, BUFFER_BYTES_MAX, BUFFER_IDLE, LONE_TURNS, REPLY_BYTES_GATHERED, REPLY_BYTES_QUIET, SLOW_BYTES_MAX,
-    SLOW_BYTES_PER_CONNECTION_MAX, SLOW_CALLS_PER_CONNECTION_MAX, SMALL_TURNS,
+    BUFFER_BYTES_MAX, BUFFER_IDLE, LONE_TURNS, REPLY_BYTES_GATHERED, SLOW_BYTES_MAX, SLOW_BYTES_PER_CONNECTION_MAX,
+    SLOW_CALLS_PER_CONNECTION_MAX,
 };
 use crate::policy::{Door, Peer, Security};
 use crate::progress::Progress;
@@ -294,8 +295,8 @@ pub(crate) fn run(connection: &Arc<Connection>, filer: &Arc<Filer>, workers: &Wo
 
 fn drive(connection: &Arc<Connection>, filer: &Arc<Filer>, workers: &Workers) -> Result<(), Ended> {
     let mut view = filer.view(Peer::at(connection.peer, connection.door));
-    let (session, receiver, transport) = (Session::default(), Receiver::default(), &connection.transport);
-    let mut buffers = Buffers { filer, session, receiver, out: Vec::new(), small_turns: 0, counted: 0 };
+    let transport = &connection.transport;
+    let mut buffers = Buffers::new(filer);
     let upgrade = if connection.door == Door::Nfs && filer.tls().is_some() { Upgrade::Possible } else { Upgrade::Over };
     let mut course = Course { lone_turns: 0, upgrade };
     let (mut watched, mut progress) = (false, Progress::default());
@@ -369,68 +370,6 @@ enum Upgrade {
     Asked,
     /// Not any more.
     Over,
-}
-
-/// The two buffers of a connection, counted into those of all.
-struct Buffers<'a> {
-    filer: &'a Filer,
-    session: Session,
-    receiver: Receiver,
-    out: Vec<u8>,
-    small_turns: u32, // in a row that a small reply buffer would have done
-    counted: usize,   // bytes of ours in `Filer::buffer_bytes`
-}
-
-impl Buffers<'_> {
-    /// Whether there is anything to give back.
-    fn spare(&self) -> bool {
-        self.session.holds_spare() || self.receiver.holds_spare() || self.out.capacity() > REPLY_BYTES_QUIET
-    }
-
-    /// After a silence.
-    fn rest(&mut self) {
-        self.session.rest();
-        self.receiver.shrink();
-        self.out = Vec::new();
-        self.count(self.size());
-    }
-
-    /// After a turn: gives back what was not needed for long, or at once when all connections together hold much. The bytes
-    /// that all hold.
-    fn turn_over(&mut self) -> usize {
-        self.small_turns = if self.out.len() > REPLY_BYTES_QUIET { 0 } else { self.small_turns.saturating_add(1) };
-        let total = self.count(self.size());
-        let crowded = total > BUFFER_BYTES_KEPT;
-        if self.session.holds_spare() && (crowded || self.session.small_turns() >= SMALL_TURNS) {
-            self.session.shrink();
-            self.receiver.shrink();
-        }
-        if self.out.capacity() > REPLY_BYTES_QUIET && (crowded || self.small_turns >= SMALL_TURNS) {
-            self.out = Vec::new();
-        }
-        self.count(self.size())
-    }
-
-    fn size(&self) -> usize {
-        self.session.size() + self.receiver.size() + self.out.capacity()
-    }
-
-    /// Counts ours as `bytes`; the bytes of all.
-    fn count(&mut self, bytes: usize) -> usize {
-        let all = &self.filer.buffer_bytes;
-        if bytes != self.counted {
-            all.fetch_add(bytes, Ordering::Relaxed);
-            all.fetch_sub(self.counted, Ordering::Relaxed);
-            self.counted = bytes;
-        }
-        all.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for Buffers<'_> {
-    fn drop(&mut self) {
-        self.count(0);
-    }
 }
 
 /// Serves every whole call in the buffer and sends the replies together. True when calls overlapped: one came behind another,

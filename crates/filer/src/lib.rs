@@ -9,6 +9,7 @@
 pub mod access;
 pub mod admin;
 mod admission;
+mod buffers;
 mod channels;
 pub mod config;
 mod connection;

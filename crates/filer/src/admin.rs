@@ -160,7 +160,10 @@ fn answer(line: &[u8], server: &Server) -> (Value, bool) {
             Some(Err(error)) => failed(error.to_string()),
             None => failed("reload: the filer was started without --config FILE".into()),
         },
-        "shutdown" => (json!({"ok": true}), true),
+        "shutdown" => {
+            tracing::info!("stop asked for over the admin socket");
+            (json!({"ok": true}), true)
+        }
         other => failed(format!("unknown op {other:?}: known are stats, reload, power-cut, shutdown")),
     }
 }

@@ -467,6 +467,7 @@ fn send_ready(connection: &Connection, out: &mut Vec<u8>) -> Result<(), Ended> {
 fn handed_over(connection: &Arc<Connection>, view: &Arc<View>, workers: &Workers, call: &Call<'_>) -> bool {
     let record = call.record();
     let Some(charge) = workers.charge(connection, record.len() + call.reply_bytes_max()) else { return false };
+    let (file, came) = (call.shares_flush(view), Instant::now());
     let (connection, view) = (Arc::clone(connection), Arc::clone(view));
-    workers.submit(Job { file: call.shares_flush(&view), connection, view, record: record.to_vec(), charge })
+    workers.submit(Job { file, connection, view, record: record.to_vec(), charge, came })
 }

@@ -1,6 +1,6 @@
 //! From the bytes of one call to the bytes of its reply.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nfs_proto::nfs3::{self, NfsStatus, Procedure, ReadArgs, StableHow, WriteArgs};
 use nfs_proto::record;
@@ -18,6 +18,7 @@ use crate::handlers;
 use crate::limits::TRANSFER_MAX;
 use crate::policy::{Door, Refusal, Rights};
 use crate::reply_cache::{CallKey, Turn};
+use crate::stats::{Answer, Stats};
 
 /// What the driver has to do after a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +46,7 @@ pub struct Call<'a> {
     record: &'a [u8],
     may_wait: bool,
     later: Option<&'a Later>,
+    came: Option<Instant>,
 }
 
 impl<'a> Call<'a> {
@@ -53,7 +55,7 @@ impl<'a> Call<'a> {
     pub fn parse(record: &'a [u8]) -> Option<Self> {
         let mut input = Reader::new(record);
         let header = CallHeader::decode(&mut input).ok()?;
-        Some(Self { header, arguments: input.rest(), record, may_wait: true, later: None })
+        Some(Self { header, arguments: input.rest(), record, may_wait: true, later: None, came: None })
     }
 
     /// Header and arguments of a call of this program that may be carried out; none of others.
@@ -105,6 +107,13 @@ impl<'a> Call<'a> {
             std::hash::Hasher::write(&mut hash, args.file.as_bytes());
             std::hash::Hasher::finish(&hash)
         })
+    }
+
+    /// The same call, of which this is when it came: its latency counts from there, otherwise from when it is served.
+    #[must_use]
+    pub const fn since(mut self, came: Instant) -> Self {
+        self.came = Some(came);
+        self
     }
 
     /// Most bytes its reply can have, headers not counted: what a READ asks for, next to nothing for others that are handed
@@ -181,16 +190,28 @@ pub fn serve(filer: &Filer, view: &View, record: &[u8], out: &mut Vec<u8>) -> Se
     serve_call(filer, view, &call, out)
 }
 
-/// The reply of a stable WRITE whose flush failed, instead of the one that was appended for it.
-pub fn refuse_write(view: &View, call: &Call<'_>, error: &volume::Error, out: &mut Vec<u8>) {
-    if let Ok(handle) = Reader::new(call.arguments).opaque(nfs_proto::limits::HANDLE_BYTES_MAX)
-        && let Some(index) = view.exports().of_handle(handle)
-    {
-        view.at(index).0.stats.count_failed_late(Procedure::Write);
-    }
-    let reply = Reply::begin(call.header.xid, out);
-    handlers::refuse_write(error, out);
-    reply.end(Ok(()), out);
+/// The same of a call that came at this time and had to wait until now.
+pub(crate) fn serve_since(came: Instant, filer: &Filer, view: &View, record: &[u8], out: &mut Vec<u8>) -> Served {
+    let Some(call) = Call::parse(record) else { return Served::Close };
+    serve_call(filer, view, &call.since(came), out)
+}
+
+/// Counts a WRITE that was left to be [settled later](Call::settled_later) and is now. Of one whose flush failed the reply is
+/// appended that takes the place of the one it had.
+pub(crate) fn settled(view: &View, call: &Call<'_>, came: Instant, result: &Result<(), volume::Error>, out: &mut Vec<u8>) {
+    let answer = match result {
+        Ok(()) => Answer::OK,
+        Err(error) => {
+            let reply = Reply::begin(call.header.xid, out);
+            let status = handlers::refuse_write(error, out);
+            reply.end(Ok(()), out);
+            Answer::Status(status)
+        }
+    };
+    let Ok(args) = decode_all::<WriteArgs<'_>>(call.arguments) else { return };
+    let Some(index) = view.exports().of_handle(args.file.as_bytes()) else { return };
+    let bytes = if answer == Answer::OK { args.count.into() } else { 0 };
+    Watch { view, procedure: Procedure::Write, came }.count(&view.at(index).0.stats, answer, bytes, None);
 }
 
 /// Serves one parsed call; see [`serve`].
@@ -235,9 +256,13 @@ fn serve_program(filer: &Filer, view: &View, identity: Option<&AuthSys<'_>>, cal
     match program {
         nfs3::PROGRAM => return serve_nfs(filer, view, identity, call, out),
         mount3::PROGRAM => {
+            let came = Instant::now();
             let reply = Reply::begin(xid, out);
             let done = handlers::mount::serve(filer, view, procedure, call.arguments, out);
-            filer.stats.count_mount(done.is_ok_and(|ok| ok));
+            let status = done.ok().and_then(|status| NfsStatus::from_number(status.number()));
+            let took = came.elapsed();
+            filer.stats.count_mount(status.map_or(Answer::Refused, Answer::Status), took);
+            view.client.count(0, took);
             reply.end(done.map(|_| ()), out);
         }
         _ => {
@@ -255,28 +280,29 @@ fn serve_nfs(filer: &Filer, view: &View, identity: Option<&AuthSys<'_>>, call: &
         refuse(xid, ReplyStatus::ProcedureUnavailable, out);
         return Served::Answered;
     };
+    let watch = Watch { view, procedure, came: call.came.unwrap_or_else(Instant::now) };
     if procedure == Procedure::Null {
         Reply::begin(xid, out).end(Ok(()), out);
-        filer.stats.count(procedure, true, 0);
+        watch.count(&filer.stats, Answer::OK, 0, None);
         return Served::Answered;
     }
     // The arguments of all others begin with the handle of what they are about.
     let Ok(handle) = Reader::new(call.arguments).opaque(nfs_proto::limits::HANDLE_BYTES_MAX) else {
         refuse(xid, ReplyStatus::GarbageArguments, out);
-        filer.stats.count(procedure, false, 0);
+        watch.count(&filer.stats, Answer::Refused, 0, None);
         return Served::Answered;
     };
     let context = match context(filer, view, identity, procedure, handle) {
         Ok(context) => handlers::Context { may_wait: call.may_wait, later: call.later, ..context },
         Err(stat) => {
             refuse(xid, ReplyStatus::AuthError(stat), out);
-            filer.stats.count(procedure, false, 0);
+            watch.count(&filer.stats, Answer::Refused, 0, None);
             return Served::Answered;
         }
     };
     let export = context.export;
     let stats = if context.verdict == Err(NfsStatus::BadHandle) { &filer.stats } else { &export.stats };
-    let came = export.medium().map(|_| Instant::now());
+    let submitted = export.medium().map(|_| Instant::now());
     let mut claim = None;
     // What is refused is not carried out, so it takes no place among the stored replies.
     if is_repeatable_only_once(procedure) && context.verdict.is_ok() {
@@ -284,7 +310,7 @@ fn serve_nfs(filer: &Filer, view: &View, identity: Option<&AuthSys<'_>>, call: &
             Turn::First(running) => claim = Some(running),
             Turn::Repeat(reply) => {
                 out.extend_from_slice(&reply);
-                stats.count(procedure, true, 0);
+                watch.count(stats, Answer::OK, 0, None);
                 return Served::Answered;
             }
             Turn::Drop => return Served::Answered,
@@ -297,8 +323,8 @@ fn serve_nfs(filer: &Filer, view: &View, identity: Option<&AuthSys<'_>>, call: &
         stats.count_cold_read();
         return Served::Cold;
     }
-    let (ok, again, bytes) = done.as_ref().map_or((false, false, 0), |done| (done.ok, done.again, done.bytes));
-    stats.count(procedure, ok, bytes);
+    let (answer, again, bytes) =
+        done.as_ref().map_or((Answer::Refused, false, 0), |done| (Answer::Status(done.status), done.again, done.bytes));
     let touched = done.as_ref().ok().and_then(|done| touched(procedure, done));
     let mark = reply.mark;
     let understood = done.is_ok();
@@ -307,8 +333,29 @@ fn serve_nfs(filer: &Filer, view: &View, identity: Option<&AuthSys<'_>>, call: &
     if let (Some(running), true, false, Some(record)) = (claim, understood, again, out.get(mark..)) {
         running.done(record);
     }
-    let due = came.zip(touched).and_then(|(came, operation)| export.due(came, operation).filter(|due| *due > came));
+    let due = submitted.zip(touched).and_then(|(at, operation)| export.due(at, operation).filter(|due| *due > at));
+    // What is left to be settled is not answered yet: see `settled`.
+    if call.later.is_none_or(|later| later.borrow().is_none()) {
+        watch.count(stats, answer, bytes, due);
+    }
     due.map_or(Served::Answered, Served::Due)
+}
+
+/// A call being timed.
+struct Watch<'a> {
+    view: &'a View,
+    procedure: Procedure,
+    came: Instant,
+}
+
+impl Watch<'_> {
+    /// Counts the call as answered, by what it is about and by client. On a modelled medium it takes as long as that says,
+    /// unless the host was slower.
+    fn count(&self, stats: &Stats, answer: Answer, bytes: u64, due: Option<Instant>) {
+        let took = self.came.elapsed().max(due.map_or(Duration::ZERO, |due| due.saturating_duration_since(self.came)));
+        stats.count(self.procedure, answer, bytes, took);
+        self.view.client.count(bytes, took);
+    }
 }
 
 /// The export a call is about, as whom it is carried out there, and whether it may be at all. An error where the connection

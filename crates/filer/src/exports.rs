@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use volume::handle_tag;
 
+use crate::clients::Client;
 use crate::export::Export;
 use crate::limits::EXPORTS_MAX;
 use crate::policy::{Peer, Policy, Refusal, Rights};
@@ -141,6 +142,8 @@ fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 pub struct View {
     /// The client.
     pub(crate) peer: Peer,
+    /// Where its calls are counted.
+    pub(crate) client: Arc<Client>,
     exports: Arc<Exports>,
     standings: Vec<Standing>, // one an export, in the order of the table
 }
@@ -152,10 +155,10 @@ struct Standing {
 }
 
 impl View {
-    pub(crate) fn new(exports: Arc<Exports>, peer: Peer) -> Self {
+    pub(crate) fn new(exports: Arc<Exports>, peer: Peer, client: Arc<Client>) -> Self {
         let standing = |entry: &Entry| Standing { verdict: entry.policy.judge(&peer), told: AtomicBool::new(false) };
         let standings = exports.entries.iter().map(standing).collect();
-        Self { peer, exports, standings }
+        Self { peer, client, exports, standings }
     }
 
     pub(crate) fn exports(&self) -> &Exports {

@@ -9,11 +9,12 @@ use results::filer_stats::ProcedureStats;
 use rpc_tls::ServerTls;
 
 use crate::channels::Channels;
+use crate::clients::Clients;
 use crate::exports::{Exports, View};
 use crate::limits::{MOUNTS_MAX, REFUSED_UIDS_LOGGED_MAX};
 use crate::policy::Peer;
 use crate::reply_cache::ReplyCache;
-use crate::stats::Stats;
+use crate::stats::{CountedRow, Stats, row_names};
 
 /// What is served, and to whom.
 pub struct Config {
@@ -30,9 +31,13 @@ pub struct Filer {
     pub(crate) only: Option<(u32, u32)>,
     pub(crate) port: u16,
     /// Calls that belong to no export: MOUNT, NULL, handles that nobody made.
+    /// Calls that belong to no export.
     pub(crate) stats: Stats,
+    /// Calls of exports that are served no more.
+    pub(crate) gone: Stats,
     pub(crate) replies: ReplyCache,
     pub(crate) channels: Channels,
+    pub(crate) clients: Clients,
     /// Sizes of the buffers of all connections, in bytes.
     pub(crate) buffer_bytes: AtomicUsize,
     /// Taken when a connection begins or rules change, not by calls.
@@ -61,8 +66,10 @@ impl Filer {
             only,
             port,
             stats: Stats::default(),
+            gone: Stats::default(),
             replies: ReplyCache::default(),
             channels: Channels::default(),
+            clients: Clients::default(),
             buffer_bytes: AtomicUsize::new(0),
             exports: Mutex::new(Arc::new(exports)),
             generation,
@@ -101,7 +108,7 @@ impl Filer {
     /// The exports as a client sees them now.
     #[must_use]
     pub fn view(&self, peer: Peer) -> Arc<View> {
-        Arc::new(View::new(self.exports(), peer))
+        Arc::new(View::new(self.exports(), peer, self.clients.of(peer.address)))
     }
 
     /// Replaces a view whose rules are no longer those that count.
@@ -114,16 +121,11 @@ impl Filer {
     /// The counters since the start by procedure, of all exports together.
     #[must_use]
     pub fn procedures(&self) -> BTreeMap<String, ProcedureStats> {
-        let mut sums = self.stats.procedures();
-        for entry in self.exports().entries() {
-            for (name, more) in entry.export.stats.procedures() {
-                let sum = sums.entry(name).or_default();
-                sum.calls += more.calls;
-                sum.errors += more.errors;
-                sum.bytes += more.bytes;
-            }
-        }
-        sums
+        let mut sums = self.stats.rows();
+        let mut add = |stats: &Stats| sums.iter_mut().zip(stats.rows()).for_each(|(sum, more)| sum.merge(&more));
+        add(&self.gone);
+        self.exports().entries().iter().for_each(|entry| add(&entry.export.stats));
+        row_names().map(str::to_owned).zip(sums.iter().map(CountedRow::stats)).collect()
     }
 
     /// Forgets what a reboot would forget: stored replies and the list of mounts.

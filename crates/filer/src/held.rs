@@ -54,6 +54,11 @@ impl Held {
         (self.shared.sent.load(Ordering::Relaxed), self.shared.waiting_cpu_ns.load(Ordering::Relaxed))
     }
 
+    /// Replies kept now.
+    pub(crate) fn waiting(&self) -> usize {
+        self.shared.queue().replies.len()
+    }
+
     /// Keeps a reply until it is due. Waits while others fill the room there is.
     pub(crate) fn hold(&self, connection: &Arc<Connection>, due: Instant, record: Vec<u8>) {
         let mut queue = self.shared.queue();
@@ -230,6 +235,7 @@ mod tests {
         let (connection, mut peer) = connected();
         let begin = Instant::now();
         held.hold(&connection, begin + Duration::from_millis(50), vec![1; 100]);
+        assert_eq!(held.waiting(), 1);
         assert!(!held.finish(Duration::from_millis(1)));
         assert!(held.finish(Duration::from_secs(5)));
         assert!(begin.elapsed() >= Duration::from_millis(49));

@@ -2,7 +2,7 @@
 //!
 //! Bytes flow through three layers. [`session`] turns what was received into call records, [`dispatch`] turns one record
 //! into its reply; both know no socket. [`exports`] says what is served and to whom. [`server`] drives them: a thread per connection, a few workers for calls that wait
-//! for the medium. [`admin`] answers questions over a local socket. Nothing a peer sends makes the filer panic or grow
+//! for the medium. [`admin`] answers questions over a local socket, [`metrics`] those of a collector. Nothing a peer sends makes the filer panic or grow
 //! past the bounds of [`limits`]; a panic all the same costs its connection, not the process.
 #![deny(unsafe_code)]
 
@@ -11,6 +11,7 @@ pub mod admin;
 mod admission;
 mod buffers;
 mod channels;
+mod clients;
 pub mod config;
 mod connection;
 mod convert;
@@ -20,7 +21,9 @@ pub mod exports;
 mod filer;
 mod handlers;
 mod held;
+mod latency;
 pub mod limits;
+pub mod metrics;
 pub mod policy;
 mod progress;
 mod queue;
@@ -28,6 +31,7 @@ mod reply_cache;
 pub mod server;
 pub mod session;
 pub mod setup;
+mod spread;
 pub mod stats;
 #[expect(unsafe_code, reason = "socket options and signals that the standard library has no call for")]
 pub mod sys;

@@ -134,6 +134,20 @@ pub const LISTING_BYTES_PREFERRED: u32 = 64 * 1024;
 /// Largest offset behind a byte: a signed 64-bit file offset.
 pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 
+/// Copies of the counters of an export or client that threads are spread over, 20 KiB or 1 KiB each where used: as many cores
+/// then count without waiting for each other's cache lines.
+pub const COUNTER_SETS: usize = 8;
+/// Clients that are counted by address, at most 8 KiB each and 3 KiB of a page; a database has a few hosts. Further ones are
+/// counted together.
+pub const CLIENTS_COUNTED_MAX: usize = 128;
+
+/// Requests for metrics answered at once: a page of 256 busy exports has some MiB, a collector asks every few seconds.
+pub const METRICS_CLIENTS_MAX: usize = 4;
+/// Longest request for metrics, header included, in bytes; Prometheus sends some 400.
+pub const METRICS_REQUEST_BYTES_MAX: usize = 8 * 1024;
+/// Time from the connection for metrics to its end: a collector gives up after 10 s.
+pub const METRICS_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Clients of the admin socket at once.
 pub const ADMIN_CLIENTS_MAX: usize = 16;
 /// Longest request on the admin socket, in bytes.

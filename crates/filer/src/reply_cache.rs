@@ -61,6 +61,15 @@ struct State {
     done: VecDeque<(CallKey, u64)>, // oldest first; the number tells whether the entry still is the one meant
     bytes: usize,                   // of the replies
     stored: u64,
+    hits: u64,
+}
+
+/// What the cache holds, and how often it was of use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Holding {
+    pub(crate) hits: u64,
+    pub(crate) replies: usize,
+    pub(crate) bytes: usize,
 }
 
 impl State {
@@ -96,7 +105,9 @@ impl ReplyCache {
         loop {
             match state.entries.get(&key) {
                 Some(Entry::Done { reply, at, .. }) if now.saturating_duration_since(*at) < REPLY_AGE_MAX => {
-                    return Turn::Repeat(Arc::clone(reply));
+                    let reply = Arc::clone(reply);
+                    state.hits += 1;
+                    return Turn::Repeat(reply);
                 }
                 None | Some(Entry::Done { .. }) => {
                     state.forget(&key);
@@ -112,6 +123,13 @@ impl ReplyCache {
                 }
             }
         }
+    }
+
+    /// What it holds now.
+    pub(crate) fn holding(&self) -> Holding {
+        let state = self.lock();
+        let replies = state.entries.values().filter(|entry| matches!(entry, Entry::Done { .. })).count();
+        Holding { hits: state.hits, replies, bytes: state.bytes }
     }
 
     /// Forgets all stored replies, as a reboot would.
@@ -182,6 +200,7 @@ mod tests {
         first(&cache, key(1)).done(b"reply");
         let Turn::Repeat(reply) = cache.claim(key(1)) else { panic!("forgotten") };
         assert_eq!(&*reply, b"reply");
+        assert_eq!(cache.holding(), Holding { hits: 1, replies: 1, bytes: 5 });
     }
 
     #[test]

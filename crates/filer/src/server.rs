@@ -83,6 +83,16 @@ impl Server {
         self.connections().open.len()
     }
 
+    /// Connections that were begun since the start.
+    pub(crate) fn connections_begun(&self) -> u64 {
+        self.connections().next
+    }
+
+    /// The threads for slow calls.
+    pub(crate) const fn workers(&self) -> &Workers {
+        &self.workers
+    }
+
     /// Accepts and serves until [`Server::stop`], then ends the connections, waits for running calls, and flushes.
     ///
     /// **Durability**: everything written is durable when this returns without an error.
@@ -129,13 +139,17 @@ impl Server {
         self.listeners.iter().for_each(|listener| sys::stop_listening(&listener.socket));
     }
 
-    /// Reads the configuration again and serves by it; connections stay. None: there is none.
+    /// Reads the configuration again and serves by it; connections stay. None: there is none. The log says what was done.
     ///
     /// # Errors
     /// What is wrong with it; then nothing has changed.
     pub fn reload(&self) -> Option<Result<Reloaded, ConfigError>> {
         let mut setup = self.setup.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(setup.as_mut()?.reload(&self.filer))
+        let done = setup.as_mut()?.reload(&self.filer);
+        if let Err(error) = &done {
+            tracing::error!(%error, "the configuration is not taken: the one before stays in force");
+        }
+        Some(done)
     }
 
     /// Takes back everything that was not promised stable, as a power cut would.

@@ -140,11 +140,13 @@ impl Setup {
             ("portmap", new.portmap != old.portmap),
             ("state", new.state != old.state),
             ("admin", new.admin != old.admin),
+            ("metrics", new.metrics != old.metrics),
         ] {
             if differs {
                 other.push(format!("{key} of [filer]"));
             }
         }
+        new.metrics = old.metrics;
         (new.listen, new.portmap) = (old.listen.clone(), old.portmap.clone());
         (new.state, new.admin) = (old.state.clone(), old.admin.clone());
         other
@@ -152,7 +154,7 @@ impl Setup {
 
     /// Ends the service of a volume: what was written is flushed, what was counted stays in the sums.
     fn retire(&mut self, filer: &Filer, export: &Arc<Export>) {
-        filer.stats.add_all(&export.stats);
+        filer.gone.add_all(&export.stats);
         if let Err(error) = export.volume.flush_all() {
             tracing::error!(volume = export.name(), %error, "a volume that is no longer served could not be flushed");
         }

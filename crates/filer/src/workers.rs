@@ -23,6 +23,15 @@ pub(crate) struct Job {
     pub(crate) charge: Charge,
     /// Of a stable write that may share its flush: what its file is known by.
     pub(crate) file: Option<u64>,
+    /// When it was handed over.
+    pub(crate) came: Instant,
+}
+
+/// What the pool does at a moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    pub(crate) busy: usize,
+    pub(crate) queued: usize,
 }
 
 /// The pool; threads are started as they are needed and stay.
@@ -81,6 +90,17 @@ impl Workers {
     /// Keeps a reply until the modelled medium is done with its call.
     pub(crate) fn hold(&self, connection: &Arc<Connection>, due: Instant, record: Vec<u8>) {
         self.shared.held.hold(connection, due, record);
+    }
+
+    /// Workers at work and calls that wait for one.
+    pub(crate) fn load(&self) -> Load {
+        let queue = self.shared.queue();
+        Load { busy: queue.running, queued: queue.jobs.len() }
+    }
+
+    /// Replies held now.
+    pub(crate) fn held_waiting(&self) -> usize {
+        self.shared.held.waiting()
     }
 
     /// Replies held and sent so far, and the CPU that waiting for their time has cost, in nanoseconds.
@@ -145,12 +165,12 @@ impl Shared {
             write_batch::run(&self.filer, jobs, out);
             return;
         }
-        let Some(Job { connection, mut view, record, charge, .. }) = jobs.pop() else { return };
+        let Some(Job { connection, mut view, record, charge, came, .. }) = jobs.pop() else { return };
         if connection.is_fenced() {
             return;
         }
         self.filer.renew(&mut view);
-        let served = catch_unwind(AssertUnwindSafe(|| dispatch::serve(&self.filer, &view, &record, out)));
+        let served = catch_unwind(AssertUnwindSafe(|| dispatch::serve_since(came, &self.filer, &view, &record, out)));
         match served {
             Ok(Served::Answered | Served::Cold) => {
                 drop(record);

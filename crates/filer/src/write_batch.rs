@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::connection::{Charge, Connection};
 use crate::dispatch::{self, Call, Later, Served};
@@ -15,6 +16,7 @@ struct Begun {
     view: Arc<View>,
     record: Vec<u8>,
     charge: Charge,
+    came: Instant,
     reply: std::ops::Range<usize>,        // in the buffer of all replies
     unsettled: Option<volume::Unsettled>, // none: durable already, or refused
 }
@@ -31,20 +33,22 @@ pub(crate) fn run(filer: &Filer, jobs: Vec<Job>, out: &mut Vec<u8>) {
         begun.iter().for_each(|write| write.connection.drop_after_panic());
         return;
     };
-    for (owner, error) in owners.into_iter().zip(settled).filter_map(|(owner, result)| Some((owner, result.err()?))) {
+    for (owner, result) in owners.into_iter().zip(settled) {
         let Some(write) = begun.get_mut(owner) else { continue };
         let start = out.len();
         if let Some(call) = Call::parse(&write.record) {
-            dispatch::refuse_write(&write.view, &call, &error, out);
+            dispatch::settled(&write.view, &call, write.came, &result, out);
         }
-        write.reply = start..out.len();
+        if result.is_err() {
+            write.reply = start..out.len();
+        }
     }
     answer(begun, out);
 }
 
 /// Carries one write out as far as to its flush; none if there is nothing to answer.
 fn begin(filer: &Filer, job: Job, out: &mut Vec<u8>) -> Option<Begun> {
-    let Job { connection, mut view, record, charge, .. } = job;
+    let Job { connection, mut view, record, charge, came, .. } = job;
     if connection.is_fenced() {
         return None;
     }
@@ -52,12 +56,13 @@ fn begin(filer: &Filer, job: Job, out: &mut Vec<u8>) -> Option<Begun> {
     let start = out.len();
     let later = Later::default();
     let served = catch_unwind(AssertUnwindSafe(|| {
-        Call::parse(&record).map_or(Served::Close, |call| dispatch::serve_call(filer, &view, &call.settled_later(&later), out))
+        let Some(call) = Call::parse(&record) else { return Served::Close };
+        dispatch::serve_call(filer, &view, &call.since(came).settled_later(&later), out)
     }));
     match served {
         Ok(Served::Answered | Served::Due(_) | Served::Cold) => {
             let (reply, unsettled) = (start..out.len(), later.into_inner());
-            Some(Begun { connection, view, record, charge, reply, unsettled })
+            Some(Begun { connection, view, record, charge, came, reply, unsettled })
         }
         Ok(Served::Close) => {
             connection.drop_now();

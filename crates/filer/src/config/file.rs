@@ -28,6 +28,7 @@ pub(super) struct FilerTable {
     pub(super) tls_cert: Option<Spanned<PathBuf>>,
     pub(super) tls_key: Option<Spanned<PathBuf>>,
     pub(super) tls_client_ca: Option<Spanned<PathBuf>>,
+    pub(super) metrics: Option<SocketAddr>,
 }
 
 /// `[[volume]]`

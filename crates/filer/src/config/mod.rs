@@ -36,6 +36,8 @@ pub struct Settings {
     pub admin: PathBuf,
     /// By which files the filer shakes hands under TLS; none: there is no TLS.
     pub tls: Option<TlsFiles>,
+    /// Where a collector asks for metrics; none: nowhere.
+    pub metrics: Option<SocketAddr>,
     /// The volumes in their order.
     pub volumes: Vec<VolumeSettings>,
 }
@@ -110,6 +112,7 @@ impl Settings {
             file: file.to_path_buf(),
             listen: filer.listen.unwrap_or_else(default_listen),
             portmap: filer.portmap.unwrap_or_default(),
+            metrics: filer.metrics,
             admin: admin.unwrap_or_else(|| state.join("admin.sock")),
             state,
             tls: reader.tls,

@@ -1,6 +1,7 @@
 use super::*;
 use crate::policy::{Door, Network, Peer, Refusal, Security, Squash};
 use std::io::ErrorKind;
+use std::net::Ipv6Addr;
 use volume::{CacheMode, Options};
 
 fn names(name: &str) -> std::io::Result<Vec<IpAddr>> {
@@ -38,6 +39,7 @@ fn the_least_file_says_a_name_a_directory_and_who_may_use_it() {
     assert_eq!(settings.listen, ["127.0.0.1:2049".parse().unwrap()]);
     assert_eq!((settings.state.as_path(), settings.portmap.len()), (Path::new("/var/lib/millrace"), 0));
     assert_eq!(settings.admin, Path::new("/var/lib/millrace/admin.sock"));
+    assert_eq!(settings.metrics, None);
     let [volume] = &settings.volumes[..] else { panic!("{settings:?}") };
     assert_eq!((volume.path.as_str(), volume.volume.dir.as_path()), ("/data", Path::new("/srv/data")));
     assert_eq!(volume.volume.state_dir, Path::new("/var/lib/millrace/data"));
@@ -56,6 +58,7 @@ fn every_key_is_taken() {
         tls_cert = "/etc/filer.pem"
         tls_key = "/etc/filer.key"
         tls_client_ca = "/etc/ca.pem"
+        metrics = "[::1]:9100"
         [[volume]]
         name = "data"
         path = "/db/data"
@@ -88,6 +91,7 @@ fn every_key_is_taken() {
     )
     .unwrap();
     assert_eq!(settings.listen.len(), 2);
+    assert_eq!(settings.metrics, Some(SocketAddr::from((Ipv6Addr::LOCALHOST, 9100))));
     assert!(settings.listen[1].is_ipv6() && settings.portmap[0].port() == 111);
     let volume = &settings.volumes[0];
     assert_eq!((volume.volume.loss, volume.medium.as_deref()), (Some(LossConfig { seed: 7 }), Some("nvme")));

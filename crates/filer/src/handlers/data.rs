@@ -39,7 +39,7 @@ pub(super) fn read(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Re
                 Some(result) => result,
                 None => {
                     out.truncate(start);
-                    return Ok(Done { cold: true, ..Done::default() });
+                    return Ok(Done { cold: true, ..Done::of(NfsStatus::JukeBox) });
                 }
             }
         }

@@ -45,10 +45,12 @@ pub(crate) struct Context<'a> {
 }
 
 /// How an answered call ended.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Done {
     /// The status was NFS3_OK.
     pub(crate) ok: bool,
+    /// The status.
+    pub(crate) status: NfsStatus,
     /// The status was "try again later": nothing was done.
     pub(crate) again: bool,
     /// Nothing was done nor appended: the call would have to wait for the store, and must not.
@@ -60,10 +62,10 @@ pub(crate) struct Done {
 }
 
 impl Done {
-    pub(crate) const OK: Self = Self { ok: true, again: false, cold: false, bytes: 0, touched: None };
+    pub(crate) const OK: Self = Self { ok: true, status: NfsStatus::Ok, again: false, cold: false, bytes: 0, touched: None };
 
     pub(crate) fn of(status: NfsStatus) -> Self {
-        Self { ok: status == NfsStatus::Ok, again: status == NfsStatus::JukeBox, ..Self::default() }
+        Self { ok: status == NfsStatus::Ok, status, again: status == NfsStatus::JukeBox, ..Self::OK }
     }
 }
 
@@ -104,8 +106,8 @@ pub(crate) fn serve(
 }
 
 /// Appends the results of a WRITE whose flush failed.
-pub(crate) fn refuse_write(error: &Error, out: &mut Vec<u8>) {
-    fail(convert::status(error), &WccData::default(), out);
+pub(crate) fn refuse_write(error: &Error, out: &mut Vec<u8>) -> NfsStatus {
+    fail(convert::status(error), &WccData::default(), out).status
 }
 
 /// Reads the arguments, which must fill the call to its end.

@@ -12,11 +12,17 @@ use crate::filer::{Filer, Mount};
 use crate::limits::MOUNT_DEPTH_MAX;
 use crate::policy::Refusal;
 
-/// Serves one call; whether it was granted.
+/// Serves one call; the status it was answered with.
 ///
 /// # Errors
 /// The status of the reply when there is no such procedure or its arguments could not be read.
-pub(crate) fn serve(filer: &Filer, view: &View, procedure: u32, bytes: &[u8], out: &mut Vec<u8>) -> Result<bool, ReplyStatus> {
+pub(crate) fn serve(
+    filer: &Filer,
+    view: &View,
+    procedure: u32,
+    bytes: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<MountStatus, ReplyStatus> {
     let client = view.peer.address;
     match Procedure::from_number(procedure).ok_or(ReplyStatus::ProcedureUnavailable)? {
         Procedure::Null => {}
@@ -30,7 +36,7 @@ pub(crate) fn serve(filer: &Filer, view: &View, procedure: u32, bytes: &[u8], ou
                 filer.mounted(Mount { client, path: args.path.0.to_vec() });
             }
             encode_to(&result, out);
-            return Ok(result.is_ok());
+            return Ok(result.err().unwrap_or(MountStatus::Ok));
         }
         Procedure::Dump => {
             let mounts = filer.mounts();
@@ -49,7 +55,7 @@ pub(crate) fn serve(filer: &Filer, view: &View, procedure: u32, bytes: &[u8], ou
             mount3::encode_exports(&exports, &mut Writer::new(out));
         }
     }
-    Ok(true)
+    Ok(MountStatus::Ok)
 }
 
 /// A line of EXPORT: the path, and the clients as the rules name them.

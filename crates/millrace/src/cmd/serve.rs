@@ -5,13 +5,14 @@ mod plan;
 mod ready;
 mod tls;
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
 use filer::admin::AdminSocket;
+use filer::metrics::Endpoint;
 use filer::policy::Door;
 use filer::server::Server;
 use filer::{Filer, sys};
@@ -37,6 +38,12 @@ pub(crate) struct Args {
     /// Path of the admin socket [default: admin.sock in the state directory]
     #[arg(long, value_name = "PATH")]
     admin: Option<PathBuf>,
+    /// Tell counters and latencies over HTTP here, at /metrics; a port alone is one of 127.0.0.1, 0 any free one (docs/filer.md)
+    #[arg(long, value_name = "ADDR:PORT", value_parser = address_or_port)]
+    metrics: Option<SocketAddr>,
+    /// How a line of the log is written; with json it is an object
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
     /// Print one JSON line on stdout when ready
     #[arg(long)]
     json: bool,
@@ -63,11 +70,12 @@ pub(crate) struct Args {
 }
 
 /// What is said in the file, if there is one.
-const OF_ONE_DIRECTORY: [&str; 14] = [
+const OF_ONE_DIRECTORY: [&str; 15] = [
     "dir",
     "listen",
     "state",
     "admin",
+    "metrics",
     "no_root_squash",
     "loss_layer",
     "medium",
@@ -80,6 +88,12 @@ const OF_ONE_DIRECTORY: [&str; 14] = [
     "tls_client_ca",
 ];
 
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
+}
+
 const AFTER_HELP: &str = "\
 Examples:
   millrace serve /srv/db                                serve on 127.0.0.1:2049
@@ -88,6 +102,7 @@ Examples:
   millrace serve . --medium spindles=80,service_ms=8    answer as slowly as 80 disks would (docs/media.md)
   millrace serve --config /etc/millrace/filer.toml      several volumes, each with its own rules (docs/filer.md)
   millrace serve . --tls required --tls-cert filer.pem --tls-key filer.key    no byte in the clear
+  millrace serve . --metrics 9100 --log-format json     counters for a collector, a log for a machine
   mount -t nfs -o vers=3,nolock,port=2049,mountport=2049,tcp 127.0.0.1:/vol /mnt
 
 As root the filer serves every user and checks their rights itself; as another user it serves only that one.
@@ -98,14 +113,15 @@ SIGTERM or SIGINT ends it cleanly; with --config, SIGHUP or `millrace volume rel
 Exit codes: 0 stopped when asked to, everything flushed; 1 the last flush failed; 2 could not start.";
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    init_log();
+    init_log(args.log_format);
     // Before any thread is started, so that none of them is hit.
     let signals = sys::Signals::block(args.config.is_some());
     sys::ignore_file_size_signal();
     sys::raise_descriptor_limit(filer::limits::DESCRIPTORS_WANTED);
     sys::keep_memory_small();
-    let (server, admin) = start(&args)?;
+    let (server, admin, metrics) = start(&args)?;
     admin.serve(&server).context("cannot start a thread for the admin socket")?;
+    metrics.map_or(Ok(()), |endpoint| endpoint.serve(&server)).context("cannot start a thread for metrics")?;
     let (ordered, waiting) = (Arc::clone(&server), Arc::clone(&server));
     std::thread::Builder::new()
         .name("signals".into())
@@ -132,25 +148,25 @@ fn obey(signals: &sys::Signals, server: &Arc<Server>) {
                 return server.stop();
             }
             sys::Signal::Reload => {
-                if let Some(Err(error)) = server.reload() {
-                    tracing::error!(%error, "the configuration is not taken: the one before stays in force");
-                }
+                // What went wrong is in the log.
+                let _ = server.reload();
             }
         }
     }
 }
 
 /// Everything up to the line that says ready.
-fn start(args: &Args) -> anyhow::Result<(Arc<Server>, AdminSocket)> {
+fn start(args: &Args) -> anyhow::Result<(Arc<Server>, AdminSocket, Option<Endpoint>)> {
     let (uid, gid) = sys::effective_ids();
     let plan = match &args.config {
         Some(file) => plan::from_file(file, uid)?,
         None => plan::from_arguments(args, uid)?,
     };
-    let Plan { exports, listen, portmap, admin: admin_path, tls, setup } = plan;
+    let Plan { exports, listen, portmap, admin: admin_path, metrics, tls, setup } = plan;
     let listeners = listen::bind(&listen, &portmap)?;
     let (listen, portmap) = (listen::addresses(&listeners, Door::Nfs)?, listen::addresses(&listeners, Door::Portmap)?);
     let admin = AdminSocket::bind(&admin_path).map_err(|error| listen::cannot_bind_admin(&admin_path, &error))?;
+    let metrics = metrics.map(listen::bind_metrics).transpose()?;
     tracing::info!(addresses = ?listen, "listening");
     if uid != 0 {
         tracing::info!(uid, "not root: requests of this uid only");
@@ -160,13 +176,24 @@ fn start(args: &Args) -> anyhow::Result<(Arc<Server>, AdminSocket)> {
     filer.set_tls(tls);
     let server = Server::new(filer, listeners, setup);
     let dir = args.config.is_none().then(|| args.dir.canonicalize().unwrap_or_else(|_| args.dir.clone()));
-    let ready = Ready { json: args.json, dir: dir.as_deref(), listen: &listen, portmap: &portmap, admin: &admin_path };
+    let (listen, portmap, metrics_at) = (&listen, &portmap, metrics.as_ref().map(Endpoint::address));
+    let ready = Ready { json: args.json, dir: dir.as_deref(), listen, portmap, admin: &admin_path, metrics: metrics_at };
     ready.say(&server.filer().exports())?;
-    Ok((server, admin))
+    Ok((server, admin, metrics))
 }
 
-fn init_log() {
+/// An address and port, or a port of this host alone.
+fn address_or_port(text: &str) -> Result<SocketAddr, String> {
+    let port = text.parse().map(|port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    port.or_else(|_| text.parse()).map_err(|_| "give ADDR:PORT or a port, as in 127.0.0.1:9100, [::1]:9100 or 9100".to_owned())
+}
+
+fn init_log(format: LogFormat) {
     let filter = tracing_subscriber::EnvFilter::try_from_env("MILLRACE_LOG").unwrap_or_else(|_| "info".into());
     let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours).init();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => log.with_ansi(colours).init(),
+        LogFormat::Json => log.json().flatten_event(true).init(),
+    }
 }

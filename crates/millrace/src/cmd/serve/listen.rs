@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
+use filer::metrics::Endpoint;
 use filer::policy::Door;
 use filer::server::Listener;
 
@@ -14,10 +15,19 @@ use crate::complain::refusal;
 pub(super) fn bind(nfs: &[SocketAddr], portmap: &[SocketAddr]) -> anyhow::Result<Vec<Listener>> {
     let doors = nfs.iter().map(|address| (address, Door::Nfs)).chain(portmap.iter().map(|address| (address, Door::Portmap)));
     let bound = |(address, door): (&SocketAddr, Door)| {
-        let socket = TcpListener::bind(address).map_err(|error| cannot_listen(*address, &error))?;
+        let socket = TcpListener::bind(address).map_err(|error| cannot_listen(*address, "--listen", &error))?;
         Ok(Listener { socket, door })
     };
     doors.map(bound).collect()
+}
+
+/// Binds the endpoint for metrics.
+pub(super) fn bind_metrics(address: SocketAddr) -> anyhow::Result<Endpoint> {
+    let endpoint = Endpoint::bind(address).map_err(|error| cannot_listen(address, "--metrics", &error))?;
+    if !endpoint.address().ip().is_loopback() {
+        tracing::warn!(address = %endpoint.address(), "whoever reaches this address may read the metrics");
+    }
+    Ok(endpoint)
 }
 
 /// The addresses of one door.
@@ -26,11 +36,11 @@ pub(super) fn addresses(listeners: &[Listener], door: Door) -> anyhow::Result<Ve
     those.map(|listener| listener.socket.local_addr().context("cannot learn the address listened on")).collect()
 }
 
-fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> anyhow::Error {
+fn cannot_listen(address: SocketAddr, option: &str, error: &std::io::Error) -> anyhow::Error {
     match error.kind() {
         ErrorKind::AddrInUse => refusal(
             format!("cannot listen on {address}: the port is in use"),
-            format!("choose another, or any free one: --listen {}:0; [::] takes the port for IPv4 too", address.ip()),
+            format!("choose another, or any free one: {option} {}:0; [::] takes the port for IPv4 too", address.ip()),
         ),
         ErrorKind::PermissionDenied => refusal(
             format!("cannot listen on {address}: ports below 1024 need root"),

@@ -28,6 +28,7 @@ pub(super) struct Plan {
     pub(super) admin: PathBuf,
     /// How hands are shaken, where there is TLS.
     pub(super) tls: Option<ServerTls>,
+    pub(super) metrics: Option<SocketAddr>,
     /// The file it is from.
     pub(super) setup: Option<Setup>,
 }
@@ -66,6 +67,7 @@ pub(super) fn from_arguments(args: &Args, uid: u32) -> anyhow::Result<Plan> {
         portmap: Vec::new(),
         admin: args.admin.clone().unwrap_or_else(|| state_dir.join("admin.sock")),
         tls,
+        metrics: args.metrics,
         setup: None,
     })
 }
@@ -84,7 +86,8 @@ pub(super) fn from_file(file: &Path, uid: u32) -> anyhow::Result<Plan> {
     })?;
     let settings = setup.settings();
     let (listen, portmap, admin) = (settings.listen.clone(), settings.portmap.clone(), settings.admin.clone());
-    Ok(Plan { exports, listen, portmap, admin, tls: setup.tls(), setup: Some(setup) })
+    let metrics = settings.metrics;
+    Ok(Plan { exports, listen, portmap, admin, metrics, tls: setup.tls(), setup: Some(setup) })
 }
 
 /// The medium of that text, or what is wrong with it.

@@ -19,6 +19,8 @@ pub(super) struct Ready<'a> {
     pub(super) listen: &'a [SocketAddr],
     pub(super) portmap: &'a [SocketAddr],
     pub(super) admin: &'a Path,
+    /// Where metrics are told.
+    pub(super) metrics: Option<SocketAddr>,
 }
 
 impl Ready<'_> {
@@ -32,7 +34,9 @@ impl Ready<'_> {
             let volumes: Map<String, Value> = urls.iter().map(|(name, url)| ((*name).to_owned(), json!(url))).collect();
             let url = urls.first().map(|(_, url)| url);
             let pid = std::process::id();
-            let line = json!({"nfs": url, "volumes": volumes, "listen": self.listen, "portmap": self.portmap, "admin": admin, "pid": pid});
+            let metrics = self.metrics.map(|address| format!("http://{address}/metrics"));
+            let line = json!({"nfs": url, "volumes": volumes, "listen": self.listen, "portmap": self.portmap, "admin": admin,
+                "metrics": metrics, "pid": pid});
             writeln!(out, "{line}")
         } else {
             urls.iter().try_for_each(|(name, url)| match self.dir {

@@ -1,0 +1,199 @@
+//! How long calls took: counts on a logarithmic scale, added to without a lock or an allocation.
+//!
+//! The histogram of `results` keeps three digits, grows, and is one thread's. This one has buckets that never change: many
+//! threads add to it, and somebody else may look at any time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use results::filer_stats::LatencySummary;
+
+use crate::spread::add;
+
+/// The first bucket ends here: 2^10 ns, about a microsecond, less than any call takes that looks at a file.
+const FIRST_BIT: u32 = 10;
+/// Behind 2^35 ns, 34 s, comes one bucket for all: a call that waits longer has met a broken disk.
+const LAST_BIT: u32 = 35;
+/// Buckets from one power of two to the next: a quantile is then known to an eighth or so.
+const PARTS: usize = 4;
+const PARTS_BITS: u32 = PARTS.ilog2();
+/// All buckets: the first, those of the powers, and that of everything longer.
+pub(crate) const BUCKETS: usize = (LAST_BIT - FIRST_BIT) as usize * PARTS + 2;
+
+/// Counts by duration, and their sum.
+#[derive(Debug)]
+pub(crate) struct Latencies {
+    sum_ns: AtomicU64, // overflows after 584 years of waiting
+    buckets: [AtomicU64; BUCKETS],
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        Self { sum_ns: AtomicU64::new(0), buckets: [const { AtomicU64::new(0) }; BUCKETS] }
+    }
+}
+
+impl Latencies {
+    /// Adds one: two additions to memory.
+    pub(crate) fn add(&self, took: Duration) {
+        let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        if let Some(bucket) = self.buckets.get(bucket_of(ns)) {
+            bucket.fetch_add(1, Ordering::Relaxed);
+        }
+        self.sum_ns.fetch_add(ns, Ordering::Relaxed);
+    }
+
+    /// Adds what others counted.
+    pub(crate) fn add_all(&self, others: &Self) {
+        add(&self.sum_ns, &others.sum_ns);
+        self.buckets.iter().zip(&others.buckets).for_each(|(sum, more)| add(sum, more));
+    }
+
+    /// Adds what is counted here to `sums`.
+    pub(crate) fn add_to(&self, sums: &mut Counted) {
+        sums.sum_ns = sums.sum_ns.wrapping_add(self.sum_ns.load(Ordering::Relaxed));
+        for (sum, bucket) in sums.buckets.iter_mut().zip(&self.buckets) {
+            *sum += bucket.load(Ordering::Relaxed);
+        }
+    }
+}
+
+/// Index of the bucket of a duration. A duration equal to a bucket's end belongs to it, as Prometheus counts.
+const fn bucket_of(ns: u64) -> usize {
+    let below = ns.saturating_sub(1);
+    if below < 1 << FIRST_BIT {
+        return 0;
+    }
+    let bit = below.ilog2();
+    if bit >= LAST_BIT {
+        return BUCKETS - 1;
+    }
+    let part = (below >> (bit - PARTS_BITS)) as usize % PARTS;
+    1 + (bit - FIRST_BIT) as usize * PARTS + part
+}
+
+/// End of a bucket in nanoseconds; none: that of everything longer has none.
+const fn end_ns(bucket: usize) -> Option<u64> {
+    if bucket + 1 >= BUCKETS {
+        return None;
+    }
+    let octave = 1 << (bucket / PARTS + FIRST_BIT as usize);
+    Some(octave + octave / PARTS as u64 * (bucket % PARTS) as u64)
+}
+
+/// What was counted up to a moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Counted {
+    sum_ns: u64,
+    buckets: [u64; BUCKETS],
+}
+
+impl Default for Counted {
+    fn default() -> Self {
+        Self { sum_ns: 0, buckets: [0; BUCKETS] }
+    }
+}
+
+impl Counted {
+    /// Adds what another counted.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.sum_ns = self.sum_ns.wrapping_add(other.sum_ns);
+        self.buckets.iter_mut().zip(&other.buckets).for_each(|(sum, more)| *sum += more);
+    }
+
+    /// How many.
+    pub(crate) fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+
+    /// Sum of the durations, in seconds.
+    pub(crate) fn sum_s(&self) -> f64 {
+        self.sum_ns as f64 / 1e9
+    }
+
+    /// At each power of two, in seconds, how many took no longer.
+    pub(crate) fn by_octave(&self) -> impl Iterator<Item = (f64, u64)> {
+        let mut so_far = 0;
+        self.buckets.iter().enumerate().filter_map(move |(bucket, count)| {
+            so_far += count;
+            let end_ns = end_ns(bucket).filter(|end_ns| end_ns.is_power_of_two())?;
+            Some((end_ns as f64 / 1e9, so_far))
+        })
+    }
+
+    /// Mean and quantiles; none when nothing was counted.
+    pub(crate) fn summary(&self) -> Option<LatencySummary> {
+        let count = self.count();
+        (count > 0).then(|| LatencySummary {
+            mean_us: self.sum_ns as f64 / count as f64 / 1e3,
+            p50_us: self.quantile_us(0.5, count),
+            p90_us: self.quantile_us(0.9, count),
+            p99_us: self.quantile_us(0.99, count),
+            p999_us: self.quantile_us(0.999, count),
+        })
+    }
+
+    /// A quantile, laid evenly over its bucket.
+    fn quantile_us(&self, quantile: f64, count: u64) -> f64 {
+        let rank = quantile * count as f64;
+        let (mut so_far, mut begin_ns) = (0.0, 0);
+        for (bucket, &here) in self.buckets.iter().enumerate() {
+            let end_ns = end_ns(bucket).unwrap_or(begin_ns);
+            let here = here as f64;
+            if here > 0.0 && so_far + here >= rank {
+                return (begin_ns as f64 + (end_ns - begin_ns) as f64 * ((rank - so_far) / here)) / 1e3;
+            }
+            so_far += here;
+            begin_ns = end_ns;
+        }
+        begin_ns as f64 / 1e3
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(durations_ns: impl IntoIterator<Item = u64>) -> Counted {
+        let latencies = Latencies::default();
+        durations_ns.into_iter().for_each(|ns| latencies.add(Duration::from_nanos(ns)));
+        let mut counted = Counted::default();
+        latencies.add_to(&mut counted);
+        counted
+    }
+
+    #[test]
+    fn each_bucket_ends_where_the_next_begins_and_takes_its_own_end() {
+        for bucket in 0..BUCKETS - 1 {
+            let end = end_ns(bucket).unwrap();
+            assert_eq!((bucket_of(end), bucket_of(end + 1)), (bucket, bucket + 1), "{end} ns");
+        }
+        assert_eq!((bucket_of(0), bucket_of(u64::MAX)), (0, BUCKETS - 1));
+        assert_eq!((end_ns(0), end_ns(BUCKETS - 2), end_ns(BUCKETS - 1)), (Some(1 << 10), Some(1 << 35), None));
+    }
+
+    #[test]
+    fn what_took_no_longer_is_counted_at_each_power_of_two() {
+        let counted = of([0, 1 << 10, (1 << 10) + 1, 1 << 20, u64::MAX]);
+        let by_octave: Vec<(f64, u64)> = counted.by_octave().collect();
+        assert_eq!(by_octave.len(), 26);
+        assert_eq!(by_octave[0], (0.000_001_024, 2));
+        assert_eq!((by_octave[1].1, by_octave[9].1, by_octave[10].1, by_octave[25].1), (3, 3, 4, 4));
+        assert_eq!(counted.count(), 5, "the longest is beyond every bound");
+    }
+
+    #[test]
+    fn quantiles_are_right_to_an_eighth_and_survive_merging() {
+        let mut counted = of((1..=5_000).map(|n| n * 10_000));
+        counted.merge(&of((5_001..=10_000).map(|n| n * 10_000)));
+        let summary = counted.summary().unwrap();
+        let near = |got: f64, want: f64| assert!((got / want - 1.0).abs() < 0.125, "{got} for {want}");
+        assert!((summary.mean_us - 50_005.0).abs() < 1e-6, "{}", summary.mean_us);
+        near(summary.p50_us, 50_000.0);
+        near(summary.p90_us, 90_000.0);
+        near(summary.p99_us, 99_000.0);
+        near(summary.p999_us, 99_900.0);
+        assert_eq!(Counted::default().summary(), None);
+        assert!(of([u64::MAX]).summary().unwrap().p50_us >= 34e6);
+    }
+}

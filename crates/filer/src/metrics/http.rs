@@ -1,0 +1,235 @@
+//! As much of HTTP/1.1 (RFC 9112) as a collector needs: one GET of one path, one answer, the end.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+use crate::limits::METRICS_REQUEST_BYTES_MAX;
+
+const PATH: &str = "/metrics";
+/// What Prometheus calls its text format.
+const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+/// Header lines looked at; the request's size bounds them too.
+const HEADERS_MAX: usize = 100;
+
+/// What a request is answered with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Page,
+    BadRequest,
+    NotFound,
+    MethodNotAllowed,
+    Timeout,
+    TooLarge,
+    VersionNotSupported,
+}
+
+impl Verdict {
+    /// RFC 9110 15.
+    const fn status(self) -> &'static str {
+        match self {
+            Self::Page => "200 OK",
+            Self::BadRequest => "400 Bad Request",
+            Self::NotFound => "404 Not Found",
+            Self::MethodNotAllowed => "405 Method Not Allowed",
+            Self::Timeout => "408 Request Timeout",
+            Self::TooLarge => "431 Request Header Fields Too Large",
+            Self::VersionNotSupported => "505 HTTP Version Not Supported",
+        }
+    }
+}
+
+/// Reads a request, answers it, closes. All of it ends by the deadline.
+///
+/// # Errors
+/// The socket's, `TimedOut` included.
+pub(super) fn answer(stream: &TcpStream, deadline: Instant, page: impl FnOnce() -> String) -> io::Result<()> {
+    let verdict = match request(stream, deadline) {
+        Ok(verdict) => verdict,
+        Err(error) if error.kind() == ErrorKind::TimedOut => Verdict::Timeout,
+        Err(error) => return Err(error),
+    };
+    let body = if verdict == Verdict::Page { page() } else { format!("{}\n", verdict.status()) };
+    let allow = if verdict == Verdict::MethodNotAllowed { "Allow: GET\r\n" } else { "" };
+    let head = format!(
+        "HTTP/1.1 {}\r\n{allow}Content-Type: {CONTENT_TYPE}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        verdict.status(),
+        body.len()
+    );
+    // Somebody whose time is up has this much to take a short answer.
+    let deadline = if verdict == Verdict::Timeout { Instant::now() + Duration::from_millis(100) } else { deadline };
+    send(stream, deadline, head.as_bytes())?;
+    send(stream, deadline, body.as_bytes())?;
+    stream.shutdown(Shutdown::Write)?;
+    drain(stream, deadline);
+    Ok(())
+}
+
+/// Receives until the header of the request has ended.
+fn request(mut stream: &TcpStream, deadline: Instant) -> io::Result<Verdict> {
+    let mut bytes = Vec::new();
+    let mut piece = [0; 1024];
+    loop {
+        stream.set_read_timeout(Some(left(deadline)?))?;
+        let received = match stream.read(&mut piece) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(received) => received,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(timed_out(error)),
+        };
+        // The end may have begun with the last three bytes of what was there.
+        let from = bytes.len().saturating_sub(3);
+        bytes.extend_from_slice(piece.get(..received).unwrap_or_default());
+        let end = bytes.windows(4).skip(from).position(|ahead| ahead == b"\r\n\r\n");
+        if let Some(end) = end {
+            return Ok(bytes.get(..from + end).map_or(Verdict::BadRequest, judge));
+        }
+        if bytes.len() > METRICS_REQUEST_BYTES_MAX {
+            return Ok(Verdict::TooLarge);
+        }
+    }
+}
+
+/// What is due for the header of a request, given without the empty line at its end.
+fn judge(header: &[u8]) -> Verdict {
+    let Ok(header) = std::str::from_utf8(header) else { return Verdict::BadRequest };
+    let mut lines = header.split("\r\n");
+    let words: Vec<&str> = lines.next().unwrap_or_default().splitn(4, ' ').collect();
+    let &[method, target, version] = words.as_slice() else { return Verdict::BadRequest };
+    let fields: Vec<&str> = lines.take(HEADERS_MAX + 1).collect();
+    if method.is_empty() || fields.len() > HEADERS_MAX || fields.iter().any(|line| line.split_once(':').is_none()) {
+        return Verdict::BadRequest;
+    }
+    let hosts =
+        fields.iter().filter_map(|line| line.split_once(':')).filter(|(name, _)| name.eq_ignore_ascii_case("host")).count();
+    match version {
+        "HTTP/1.0" => {}
+        // RFC 9112 3.2: exactly one.
+        "HTTP/1.1" if hosts == 1 => {}
+        "HTTP/1.1" => return Verdict::BadRequest,
+        _ if version.starts_with("HTTP/") => return Verdict::VersionNotSupported,
+        _ => return Verdict::BadRequest,
+    }
+    if target.split('?').next() != Some(PATH) {
+        return Verdict::NotFound;
+    }
+    if method == "GET" { Verdict::Page } else { Verdict::MethodNotAllowed }
+}
+
+/// Sends all of it by the deadline, however slowly the peer takes it.
+fn send(mut stream: &TcpStream, deadline: Instant, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        stream.set_write_timeout(Some(left(deadline)?))?;
+        match stream.write(bytes) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(sent) => bytes = bytes.get(sent..).unwrap_or_default(),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(timed_out(error)),
+        }
+    }
+    Ok(())
+}
+
+/// Takes what the peer still sends, within bounds: closing a socket with bytes unread would throw the answer away.
+fn drain(mut stream: &TcpStream, deadline: Instant) {
+    let mut piece = [0; 1024];
+    for _ in 0..METRICS_REQUEST_BYTES_MAX / piece.len() {
+        let Ok(time) = left(deadline) else { return };
+        if stream.set_read_timeout(Some(time)).is_err() || !matches!(stream.read(&mut piece), Ok(1..)) {
+            return;
+        }
+    }
+}
+
+/// Time until the deadline.
+fn left(deadline: Instant) -> io::Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+/// A socket whose time is up says that it would block.
+fn timed_out(error: io::Error) -> io::Error {
+    if error.kind() == ErrorKind::WouldBlock { ErrorKind::TimedOut.into() } else { error }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn only_a_get_of_the_one_path_gets_the_page() {
+        let host = "Host: here:9100";
+        let judged = |first: &str| judge(format!("{first}\r\n{host}").as_bytes());
+        assert_eq!(judged("GET /metrics HTTP/1.1"), Verdict::Page);
+        assert_eq!(judged("GET /metrics?name=x HTTP/1.0"), Verdict::Page);
+        for target in ["/", "/metrics/", "/metrics2", "/../metrics", "//metrics", "*", ""] {
+            assert_eq!(judged(&format!("GET {target} HTTP/1.1")), Verdict::NotFound, "{target}");
+        }
+        for method in ["POST", "HEAD", "get", "PUT", "DELETE", "OPTIONS", "PRI"] {
+            assert_eq!(judged(&format!("{method} /metrics HTTP/1.1")), Verdict::MethodNotAllowed, "{method}");
+        }
+        assert_eq!(judged("GET /metrics HTTP/2.0"), Verdict::VersionNotSupported);
+    }
+
+    #[test]
+    fn what_is_no_request_is_refused() {
+        let many = format!("GET /metrics HTTP/1.1{}", "\r\na: b".repeat(HEADERS_MAX + 1));
+        for header in [
+            "",
+            " ",
+            "GET",
+            "GET /metrics",
+            "GET /metrics ",
+            "GET /metrics HTTP/1.1",
+            "GET /metrics HTTP/1.1 x\r\nHost: a",
+            "GET /metrics HTTP/1.1\r\nHost: a\r\nhost: b",
+            "GET /metrics HTTP/1.1\r\nHost: a\r\nnonsense",
+            " /metrics HTTP/1.1\r\nHost: a",
+            "GET /metrics FTP/1.1\r\nHost: a",
+            &many,
+        ] {
+            assert_eq!(judge(header.as_bytes()), Verdict::BadRequest, "{header:?}");
+        }
+        assert_eq!(judge(b"GET /metrics HTTP/1.1\r\nHost: \xff"), Verdict::BadRequest);
+    }
+
+    /// What a peer that sends these pieces is answered, within a second.
+    fn exchange(pieces: &[&[u8]], limit: Duration) -> (io::Result<()>, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        pieces.iter().for_each(|piece| peer.write_all(piece).unwrap());
+        let ended = answer(&stream, Instant::now() + limit, || "x 1\n".into());
+        drop(stream);
+        let mut answered = String::new();
+        let _ = peer.read_to_string(&mut answered);
+        (ended, answered)
+    }
+
+    #[test]
+    fn a_request_in_pieces_is_answered_whole() {
+        let (listener, begin) = (TcpListener::bind("127.0.0.1:0").unwrap(), Instant::now());
+        let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        let ended = std::thread::spawn(move || answer(&stream, begin + Duration::from_secs(30), || "x 1\n".into()));
+        for byte in b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n" {
+            peer.write_all(&[*byte]).unwrap();
+        }
+        let mut answered = String::new();
+        peer.read_to_string(&mut answered).unwrap();
+        drop(peer);
+        ended.join().unwrap().unwrap();
+        assert!(answered.starts_with("HTTP/1.1 200 OK\r\n") && answered.contains("\r\nContent-Length: 4\r\n"), "{answered}");
+        assert!(answered.ends_with("\r\n\r\nx 1\n"), "{answered}");
+    }
+
+    #[test]
+    fn a_peer_that_does_not_come_to_an_end_is_sent_away() {
+        let (_, answered) = exchange(&[b"GET /metrics HTTP/1.1\r\n"], Duration::from_millis(50));
+        assert!(answered.starts_with("HTTP/1.1 408 "), "{answered}");
+        let (_, answered) = exchange(&[&[b'a'; METRICS_REQUEST_BYTES_MAX + 1]], Duration::from_millis(500));
+        assert!(answered.starts_with("HTTP/1.1 431 "), "{answered}");
+    }
+}

@@ -1,0 +1,97 @@
+//! The counters for a collector: `/metrics` over HTTP, in the text format of Prometheus.
+//!
+//! Nothing here is on the way of a call: who asks sums what the threads have counted. The endpoint has threads and bounds
+//! of its own, so that nobody who reaches it holds up the filer.
+
+mod http;
+mod page;
+mod text;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::limits::{METRICS_CLIENTS_MAX, METRICS_TIMEOUT, STACK_BYTES};
+use crate::server::Server;
+
+/// How long accepting pauses when the process has no descriptor left.
+const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
+
+/// The bound endpoint.
+#[derive(Debug)]
+pub struct Endpoint {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Endpoint {
+    /// Binds it; port 0 takes any free one.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn bind(address: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        let address = listener.local_addr()?;
+        Ok(Self { listener, address })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers in threads of its own until the process ends.
+    ///
+    /// # Errors
+    /// No thread could be started.
+    pub fn serve(self, server: &Arc<Server>) -> io::Result<()> {
+        let server = Arc::clone(server);
+        std::thread::Builder::new()
+            .name("metrics".into())
+            .stack_size(STACK_BYTES)
+            .spawn(move || accept(&self.listener, &server))?;
+        Ok(())
+    }
+}
+
+fn accept(listener: &TcpListener, server: &Arc<Server>) {
+    let (clients, turn) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(())));
+    for stream in listener.incoming() {
+        let stream = match stream {
+            Ok(stream) => stream,
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+            Err(error) => {
+                tracing::warn!(%error, "no connection for metrics accepted");
+                std::thread::sleep(EXHAUSTED_PAUSE);
+                continue;
+            }
+        };
+        if clients.fetch_add(1, Ordering::Relaxed) >= METRICS_CLIENTS_MAX {
+            clients.fetch_sub(1, Ordering::Relaxed);
+            tracing::debug!(limit = METRICS_CLIENTS_MAX, "connection for metrics refused: too many");
+            continue;
+        }
+        let (server, counted, turn) = (Arc::clone(server), Arc::clone(&clients), Arc::clone(&turn));
+        let answer = move || {
+            if let Err(error) = talk(&stream, &server, &turn) {
+                tracing::debug!(%error, "connection for metrics ended");
+            }
+            drop(stream);
+            counted.fetch_sub(1, Ordering::Relaxed);
+        };
+        if std::thread::Builder::new().name("metrics".into()).stack_size(STACK_BYTES).spawn(answer).is_err() {
+            clients.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// One request, one answer. Pages are written in turn: a crowd of collectors has one core at the most.
+fn talk(stream: &TcpStream, server: &Server, turn: &Mutex<()>) -> io::Result<()> {
+    http::answer(stream, Instant::now() + METRICS_TIMEOUT, || {
+        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+        page::write(server)
+    })
+}

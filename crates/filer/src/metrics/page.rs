@@ -1,0 +1,162 @@
+//! What is told: each name with its help, in the order of docs/filer.md.
+
+use nfs_proto::nfs3::NfsStatus;
+
+use super::text::{Page, Type};
+use crate::export::Export;
+use crate::exports::{Entry, Exports};
+use crate::server::Server;
+use crate::stats::{CountedRow, MOUNT, Stats, row_names, status_name};
+
+/// Stands for the export of calls that belong to none: paths begin with a slash, so no export has it.
+const NO_EXPORT: &str = "none";
+/// Stands for the clients that are not counted by address.
+const OTHER_CLIENTS: &str = "other";
+
+/// The counters now.
+pub(super) fn write(server: &Server) -> String {
+    let mut page = Page::default();
+    process(&mut page, server);
+    let exports = server.filer().exports();
+    calls(&mut page, &server.filer().stats, &exports);
+    volumes(&mut page, &exports);
+    quotas(&mut page, &exports);
+    threads(&mut page, server);
+    clients(&mut page, server);
+    page.into_text()
+}
+
+fn process(page: &mut Page, server: &Server) {
+    let mut build = page.family("millrace_build_info", Type::Gauge, "Always 1; the label says which program this is.");
+    build.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
+    let uptime = server.uptime().as_secs_f64();
+    page.single("millrace_uptime_seconds", Type::Gauge, "Time since the start.", uptime);
+    page.single("millrace_connections", Type::Gauge, "Connections open now.", server.connection_count());
+    let begun = server.connections_begun();
+    page.single("millrace_connections_total", Type::Counter, "Connections begun.", begun);
+    let buffers = server.filer().buffer_bytes.load(std::sync::atomic::Ordering::Relaxed);
+    page.single("millrace_buffer_bytes", Type::Gauge, "Size of the buffers of all connections.", buffers);
+}
+
+/// A procedure of an export that was called.
+struct Called<'e> {
+    export: &'e str,
+    procedure: &'static str,
+    row: CountedRow,
+}
+
+impl Called<'_> {
+    const fn labels(&self) -> [(&'static str, &str); 2] {
+        [("export", self.export), ("procedure", self.procedure)]
+    }
+
+    /// The name of a status: RFC 1813 2.6, and for MOUNT appendix I 5.1.4.
+    fn status(&self, status: Option<NfsStatus>) -> String {
+        let of = if self.procedure == MOUNT { "MNT3ERR" } else { "NFS3ERR" };
+        status.map_or_else(|| "refused".to_owned(), |status| format!("{of}_{}", status_name(status)))
+    }
+}
+
+fn calls(page: &mut Page, of_none: &Stats, exports: &Exports) {
+    let entries = exports.entries().iter().map(|entry| (entry.export.path(), entry.export.stats()));
+    let mut called = Vec::new();
+    for (export, stats) in [(NO_EXPORT, of_none)].into_iter().chain(entries) {
+        let rows = row_names().zip(stats.rows()).filter(|(_, row)| row.latencies.count() > 0);
+        called.extend(rows.map(|(procedure, row)| Called { export, procedure, row }));
+    }
+    let mut counts = page.family("millrace_nfs_calls_total", Type::Counter, "Calls answered, repeated ones included.");
+    for of in &called {
+        counts.sample(&of.labels(), of.row.latencies.count());
+    }
+    let mut errors = page.family("millrace_nfs_errors_total", Type::Counter, "Calls answered with another status than OK.");
+    for of in &called {
+        let [export, procedure] = of.labels();
+        for (status, count) in &of.row.errors {
+            errors.sample(&[export, procedure, ("status", &of.status(*status))], count);
+        }
+    }
+    let mut bytes = page.family("millrace_nfs_bytes_total", Type::Counter, "Payload of READ and WRITE.");
+    for of in called.iter().filter(|of| matches!(of.procedure, "READ" | "WRITE")) {
+        bytes.sample(&of.labels(), of.row.bytes);
+    }
+    let help = "Time from when a call was begun, or handed to a worker, until its reply was ready.";
+    let mut latencies = page.family("millrace_nfs_call_seconds", Type::Histogram, help);
+    for of in &called {
+        let counted = &of.row.latencies;
+        latencies.histogram(&of.labels(), counted.by_octave(), counted.count(), counted.sum_s());
+    }
+}
+
+fn volumes(page: &mut Page, exports: &Exports) {
+    let mut infos = page.family("millrace_volume_info", Type::Gauge, "Always 1; the labels say what the volume is.");
+    for Entry { export, .. } in exports.entries() {
+        let options = export.volume().options();
+        let (durability, cache) = (options.durability.as_str(), options.cache.as_str());
+        let medium = if export.medium().is_some() { "modelled" } else { "none" };
+        let (path, volume) = (export.path(), export.name());
+        infos
+            .sample(&[("export", path), ("volume", volume), ("durability", durability), ("cache", cache), ("medium", medium)], 1);
+    }
+    let mut each = |name, kind, help, value: fn(&Export) -> u64| {
+        let mut family = page.family(name, kind, help);
+        for Entry { export, .. } in exports.entries() {
+            family.sample(&[("export", export.path())], value(export));
+        }
+    };
+    let help = "READs that the page cache could not answer.";
+    each("millrace_cold_reads_total", Type::Counter, help, |export| export.stats().cold_reads());
+    let help = "Flushes and durable writes asked of the store.";
+    each("millrace_flushes_total", Type::Counter, help, |export| export.volume().counters().flushes);
+    let help = "Of the flushes, those for durable WRITEs and COMMITs.";
+    each("millrace_data_flushes_total", Type::Counter, help, |export| export.volume().counters().data_flushes);
+    let help = "Flushes that were needed and that another one covered.";
+    each("millrace_shared_flushes_total", Type::Counter, help, |export| export.volume().counters().shared_flushes);
+    let help = "Durable WRITEs carried out.";
+    each("millrace_stable_writes_total", Type::Counter, help, |export| export.volume().counters().stable_writes);
+    let help = "Of the durable WRITEs, those past the page cache.";
+    each("millrace_direct_writes_total", Type::Counter, help, |export| export.volume().counters().direct_writes);
+    let help = "READs past the page cache.";
+    each("millrace_direct_reads_total", Type::Counter, help, |export| export.volume().counters().direct_reads);
+    let help = "Times that unstable data may have been lost since the volume was made.";
+    each("millrace_loss_epoch", Type::Gauge, help, |export| export.volume().loss_epoch());
+    let help = "1 when a flush failed: nothing is promised any more until the volume is opened anew.";
+    each("millrace_poisoned", Type::Gauge, help, |export| export.volume().is_poisoned().into());
+}
+
+fn quotas(page: &mut Page, exports: &Exports) {
+    let quotas = || exports.entries().iter().filter_map(|Entry { export, .. }| Some((export.path(), export.volume().quota()?)));
+    let mut limits = page.family("millrace_quota_bytes", Type::Gauge, "Quota of the volume, if it has one.");
+    quotas().for_each(|(path, quota)| limits.sample(&[("export", path)], quota.limit_bytes));
+    let mut used = page.family("millrace_quota_used_bytes", Type::Gauge, "What of the quota is used.");
+    quotas().for_each(|(path, quota)| used.sample(&[("export", path)], quota.used_bytes));
+}
+
+fn threads(page: &mut Page, server: &Server) {
+    let (load, (sent, _)) = (server.workers().load(), server.held_counts());
+    page.single("millrace_workers_busy", Type::Gauge, "Workers that carry out a slow call.", load.busy);
+    page.single("millrace_workers_queued", Type::Gauge, "Slow calls that wait for a worker.", load.queued);
+    let held = server.workers().held_waiting();
+    page.single("millrace_held_replies", Type::Gauge, "Replies that wait for the modelled medium.", held);
+    page.single("millrace_held_replies_sent_total", Type::Counter, "Replies that have waited for the modelled medium.", sent);
+    let cache = server.filer().replies.holding();
+    let help = "Repeated calls that were answered with the stored reply.";
+    page.single("millrace_reply_cache_hits_total", Type::Counter, help, cache.hits);
+    page.single("millrace_reply_cache_replies", Type::Gauge, "Stored replies.", cache.replies);
+    page.single("millrace_reply_cache_bytes", Type::Gauge, "Size of the stored replies.", cache.bytes);
+}
+
+fn clients(page: &mut Page, server: &Server) {
+    let (named, others) = server.filer().clients.counted();
+    let mut rows: Vec<_> = named.into_iter().map(|(client, row)| (client.to_string(), row)).collect();
+    rows.push((OTHER_CLIENTS.to_owned(), others));
+    let mut bytes = page.family("millrace_client_bytes_total", Type::Counter, "Payload of READ and WRITE.");
+    for (client, row) in &rows {
+        bytes.sample(&[("client", client)], row.bytes);
+    }
+    let help = "Time of NFS and MOUNT calls as in millrace_nfs_call_seconds, by client address.";
+    let mut latencies = page.family("millrace_client_call_seconds", Type::Histogram, help);
+    for (client, row) in &rows {
+        let counted = &row.latencies;
+        latencies.histogram(&[("client", client)], counted.by_octave(), counted.count(), counted.sum_s());
+    }
+}

@@ -407,7 +407,7 @@ fn serve_received(
         if std::mem::take(&mut first) {
             connection.active_s.store(sys::coarse_seconds(), Ordering::Relaxed);
         }
-        if let Some((head, arguments)) = call.of_program(channel1::PROGRAM) {
+        if let Some((head, arguments)) = call.of_program(channel1::PROGRAM).filter(|_| view.is_of_use()) {
             send_ready(connection, out)?;
             let served = filer.channels.serve(connection, head, arguments, out);
             send_ready(connection, out)?;

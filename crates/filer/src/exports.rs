@@ -11,7 +11,7 @@ use volume::handle_tag;
 use crate::clients::Client;
 use crate::export::Export;
 use crate::limits::EXPORTS_MAX;
-use crate::policy::{Peer, Policy, Refusal, Rights};
+use crate::policy::{Door, Peer, Policy, Refusal, Rights};
 
 /// What is served, and to whom.
 pub struct Exports {
@@ -163,6 +163,12 @@ impl View {
 
     pub(crate) fn exports(&self) -> &Exports {
         &self.exports
+    }
+
+    /// Whether the client may use any export where it came in: to others fences are not served, for what is remembered of them
+    /// is bounded.
+    pub(crate) fn is_of_use(&self) -> bool {
+        self.peer.door == Door::Nfs && self.standings.iter().any(|standing| standing.verdict.is_ok())
     }
 
     /// The export at a place of the table, and what the client may there. A refusal is logged once.

@@ -10,6 +10,7 @@ use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Output};
 use std::time::Duration;
 
+use nfs_proto::channel1::{self, AttachArgs};
 use nfs_proto::mount3::{self, MountStatus};
 use nfs_proto::nfs3::{self, FsStatResult, NfsStatus, ObjectArgs, Procedure, StableHow};
 use nfs_proto::portmap2::{self, IPPROTO_TCP, Mapping};
@@ -96,6 +97,19 @@ fn a_client_that_no_rule_names_gets_neither_mount_nor_file_nor_the_use_of_a_hand
     let (refused, served) = (ours(&filer, "ls", "/db/closed"), ours(&filer, "ls", "/open"));
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
     assert!(served.status.success() && text(&served).contains("file"), "{}", text(&served));
+}
+
+#[test]
+fn fences_are_served_to_those_who_may_use_an_export_and_to_nobody_else() {
+    let scratch = scratch("fences", &["closed"]);
+    let filer = Configured::start(&scratch, TWO.split_once("\n\n").unwrap().1);
+    let attached = |mut wire: Wire| {
+        let args = AttachArgs { instance: 0, process: 1, channel: 1, generation: 1 };
+        wire.raw(channel1::PROGRAM, channel1::VERSION, channel1::Procedure::Attach.number(), &args).status()
+    };
+    assert_eq!(attached(v4(&filer)), ReplyStatus::Success);
+    assert_eq!(attached(v6(&filer)), ReplyStatus::ProgramUnavailable, "what is remembered of fences is not theirs to fill");
+    assert_eq!(attached(connect("127.0.0.1", filer.portmap())), ReplyStatus::ProgramUnavailable);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use std::io::{Read, Write};
 use std::time::Duration;
 use support::filer::Filer;
 use support::wire::{Wire, place, write_args};
-use support::{Scratch, await_until};
+use support::Scratch;
 
 /// A good call of a random kind.
 fn some_call(wire: &mut Wire, rng: &mut Rng) -> Vec<u8> {
@@ -168,12 +168,6 @@ fn a_client_that_takes_no_replies_costs_only_itself() {
     }
     let mut other = Wire::connect(filer.port);
     assert!(other.lookup(root, "f").is_ok());
-    let resident = await_until("memory to be read", Duration::from_secs(5), || resident_bytes(filer.pid()));
+    let resident = filer.resident();
     assert!(resident < 64 << 20, "{resident} bytes resident after {asked} unread replies");
-}
-
-fn resident_bytes(pid: u32) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
-    Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? * 1024)
 }

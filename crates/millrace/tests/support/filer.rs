@@ -44,6 +44,13 @@ impl Filer {
         self.child.id()
     }
 
+    /// Bytes of memory it has.
+    pub fn resident(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+    }
+
     /// The end by SIGKILL.
     pub fn kill(&mut self) {
         let _ = self.child.kill();

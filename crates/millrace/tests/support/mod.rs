@@ -9,6 +9,7 @@
     reason = "each test file uses its part, and a panic is a test's verdict"
 )]
 
+pub mod behaved;
 pub mod browser;
 pub mod compare;
 pub mod configured;
@@ -79,6 +80,15 @@ pub fn succeed(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(output.status.success(), "{command:?}: {}\n{}", output.status, text(&output));
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Lets this process, and those it starts from now on, open so many descriptors, or as many as the host allows; how many.
+pub fn descriptors_up_to(wanted: u64) -> u64 {
+    let pid = std::process::id().to_string();
+    let hard = succeed(Command::new("prlimit").args(["--pid", &pid, "--nofile", "--noheadings", "--output", "HARD"]));
+    let allowed = wanted.min(hard.trim().parse().unwrap_or(u64::MAX));
+    succeed(Command::new("prlimit").args(["--pid", &pid, &format!("--nofile={allowed}:{}", hard.trim())]));
+    allowed
 }
 
 /// Runs to the end what needs a runtime.

@@ -155,7 +155,14 @@ impl VolumeInner {
     }
 
     /// What a fault leaves of a write. It has no say on durability: a torn write that lies is not flushed either.
-    fn write_torn(&self, node: &Node, descriptor: &Descriptor, offset: u64, data: &[u8], torn: &Torn) -> Result<usize, Error> {
+    pub(crate) fn write_torn(
+        &self,
+        node: &Node,
+        descriptor: &Descriptor,
+        offset: u64,
+        data: &[u8],
+        torn: &Torn,
+    ) -> Result<usize, Error> {
         let (Torn::Fails(pieces) | Torn::Lies(pieces)) = torn;
         let _turn = self.buffered_turn(node);
         node.0.mark_change();

@@ -48,6 +48,9 @@ impl Volume {
             return self.write(node, offset, data, stable).map(|written| (written, None));
         }
         let (descriptor, growth) = volume.to_write(node, offset, data.len())?;
+        if let Some(torn) = volume.write_fault(node, offset, data)? {
+            return volume.write_torn(node, &descriptor, offset, data, &torn).map(|written| (written, None));
+        }
         let (written, mark) = volume.write_cached(node, &descriptor, offset, data, true)?;
         if written == data.len() {
             growth.arrived();
@@ -60,10 +63,7 @@ impl Volume {
     /// nor where nothing is flushed.
     pub fn shares_flushes(&self) -> bool {
         let volume = &*self.0;
-        volume.loss.is_none()
-            && volume.options.durability == Durability::Sync
-            && volume.options.cache != CacheMode::Direct
-            && !volume.spoils_writes()
+        volume.loss.is_none() && volume.options.durability == Durability::Sync && volume.options.cache != CacheMode::Direct
     }
 }
 

@@ -52,11 +52,6 @@ impl VolumeInner {
         self.faults.any(READS)
     }
 
-    /// Whether a fault of writes is set.
-    pub(crate) fn spoils_writes(&self) -> bool {
-        self.faults.any(WRITES)
-    }
-
     /// Before a read: fails if a fault says so.
     pub(crate) fn read_fault(&self, node: &Node, offset: u64, bytes: usize) -> Result<(), Error> {
         if self.spoils_reads() { fail(&self.faults, "read", &[node.0.fileid], Some((offset, bytes as u64))) } else { Ok(()) }
@@ -80,7 +75,7 @@ impl VolumeInner {
 
     /// Before a write: fails or tears it if a fault says so.
     pub(crate) fn write_fault(&self, node: &Node, offset: u64, data: &[u8]) -> Result<Option<Torn>, Error> {
-        if !self.spoils_writes() {
+        if !self.faults.any(WRITES) {
             return Ok(None);
         }
         let (files, range) = (&[node.0.fileid], Some((offset, data.len() as u64)));

@@ -1,0 +1,111 @@
+//! Stable writes that wait for each other's flush: they share it, and share its failure.
+
+#![allow(clippy::unwrap_used, clippy::result_large_err, reason = "a panic is a test's verdict; results are those of the wire")]
+
+mod support;
+
+use filer::exports::Exports;
+use filer::policy::{Door, Policy, Rights, Squash};
+use filer::server::{Listener, Server};
+use filer::{Config, Export, Filer};
+use nfs_proto::nfs3::{FileHandle, NfsStatus, Procedure, StableHow, WriteResult};
+use std::collections::BTreeSet;
+use std::net::TcpListener;
+use std::sync::Arc;
+use support::Scratch;
+use support::wire::{Wire, write_args};
+use volume::faults::FaultSpec;
+use volume::{Options, Volume};
+
+const PAGE: usize = 4096;
+const WRITES: u64 = 48;
+
+/// A filer in this process, so that its volume can be asked and spoiled.
+struct Stage {
+    volume: Volume,
+    server: Arc<Server>,
+    thread: Option<std::thread::JoinHandle<Result<(), volume::Error>>>,
+    port: u16,
+    scratch: Scratch,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let scratch = Scratch::new("batches");
+        let (dir, state_dir) = (scratch.folder("export"), scratch.folder("state"));
+        let volume = Volume::open(volume::Config { dir, state_dir, loss: None, options: Options::default() }).unwrap();
+        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = socket.local_addr().unwrap().port();
+        let policy = Policy::open(Rights { squash: Squash::None, ..Rights::default() });
+        let exports = Exports::one(Export::new("vol", "/vol", volume.clone()), policy);
+        let server =
+            Server::new(Filer::new(Config { exports, only: None, port }), vec![Listener { socket, door: Door::Nfs }], None);
+        let running = Arc::clone(&server);
+        let thread = Some(std::thread::spawn(move || running.run()));
+        Self { volume, server, thread, port, scratch }
+    }
+
+    /// Sends that many stable writes of a page each at once, of its number from 1; how each was answered.
+    fn write_at_once(&self, wire: &mut Wire, file: FileHandle) -> Vec<Result<u32, NfsStatus>> {
+        let (mut bytes, mut sent) = (Vec::new(), BTreeSet::new());
+        for n in 0..WRITES {
+            let stable = if n % 3 == 0 { StableHow::FileSync } else { StableHow::DataSync };
+            let page = [n as u8 + 1; PAGE];
+            bytes.extend(wire.nfs_record(Procedure::Write, &write_args(file, n * PAGE as u64, &page, stable)));
+            sent.insert(wire.xid);
+        }
+        wire.send(&bytes);
+        let answer = |_| {
+            let reply = wire.receive();
+            assert!(sent.remove(&reply.header().xid.0), "each call is answered once");
+            reply.results::<WriteResult>().map(|ok| ok.count).map_err(|failure| failure.status)
+        };
+        (0..WRITES).map(answer).collect()
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.server.stop();
+        let ended = self.thread.take().unwrap().join();
+        // A poisoned volume says so at its end; a test says what it expects.
+        assert!(ended.is_ok() || std::thread::panicking());
+    }
+}
+
+#[test]
+fn writes_that_wait_for_a_slow_flush_share_the_next_one() {
+    let stage = Stage::new();
+    let mut wire = Wire::connect(stage.port);
+    let root = wire.root();
+    let file = wire.create(root, "f");
+    stage.volume.set_fault(FaultSpec::parse("slow-flush,delay_ms=50").unwrap()).unwrap();
+    let before = stage.volume.counters();
+    let answers = stage.write_at_once(&mut wire, file);
+    assert!(answers.iter().all(|answer| *answer == Ok(PAGE as u32)), "{answers:?}");
+    let after = stage.volume.counters();
+    assert_eq!(after.stable_writes - before.stable_writes, WRITES);
+    // Two begin at once with what has come by then; what came while they ran shares the next ones.
+    let flushes = after.data_flushes - before.data_flushes;
+    assert!(flushes <= WRITES / 4, "{flushes} flushes for {WRITES} writes");
+    assert_eq!(flushes + after.shared_flushes - before.shared_flushes, WRITES);
+    let expected: Vec<u8> = (1..=WRITES as u8).flat_map(|n| [n; PAGE]).collect();
+    assert!(std::fs::read(stage.scratch.folder("export").join("f")).unwrap() == expected);
+}
+
+#[test]
+fn a_flush_that_fails_fails_every_write_that_waited_for_it() {
+    let stage = Stage::new();
+    let mut wire = Wire::connect(stage.port);
+    let root = wire.root();
+    let file = wire.create(root, "f");
+    let verifier = wire.write(file, 0, &[0; PAGE], StableHow::FileSync).verifier;
+    stage.volume.set_fault(FaultSpec::parse("eio,on=flush").unwrap()).unwrap();
+    let answers = stage.write_at_once(&mut wire, file);
+    assert!(answers.iter().all(|answer| *answer == Err(NfsStatus::Io)), "{answers:?}");
+    assert!(stage.volume.is_poisoned());
+    assert_ne!(stage.volume.verifier(), verifier.0, "who has unstable data there has to know");
+    stage.volume.faults().clear(None);
+    let later = wire.try_write(file, 0, &[9; PAGE], StableHow::FileSync);
+    assert_eq!(later.map_err(|failure| failure.status).map(|ok| ok.count), Err(NfsStatus::Io), "until it is opened anew");
+}

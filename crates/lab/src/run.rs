@@ -184,6 +184,7 @@ impl Bench<'_> {
             conform: (!record.conform.items.is_empty()).then(|| record.conform.clone()),
             database,
             filer: filer::between(&start.filer, &end.filer),
+            durability: end.durability.clone(),
             read_bytes_by_volume: volume_reads(&start, &end),
             connections: start.connections.max(end.connections),
             client: filer::between(&start.client, &end.client),

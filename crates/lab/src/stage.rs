@@ -28,6 +28,8 @@ pub(crate) struct Sample {
     pub(crate) database: DatabaseCounters,
     /// Calls our filers answered, all of them together.
     pub(crate) filer: BTreeMap<String, ProcedureCount>,
+    /// How our filers keep their promises, the first one's word; they share one set of options. None without one.
+    pub(crate) durability: Option<String>,
     /// Connections open to our filers of the data; none without one.
     pub(crate) connections: Option<u64>,
     /// Calls of our own client, all volumes together.
@@ -108,13 +110,14 @@ impl Stage {
         let host = procfs::host_cpu();
         let at = Instant::now();
         let mut filer: BTreeMap<String, ProcedureCount> = BTreeMap::new();
-        let (mut filer_reads, mut connections) = (Vec::new(), None);
+        let (mut filer_reads, mut connections, mut durability) = (Vec::new(), None, None);
         for (part, one) in &self.storage.filers {
             let stats = one.stats()?;
             filer_reads.push((*part, stats.procedures.get("READ").map_or(0, |read| read.bytes)));
             if part.holds_data() {
                 connections = Some(connections.unwrap_or(0) + stats.connections);
             }
+            durability.get_or_insert(stats.durability);
             for (name, count) in stats.procedures {
                 add(&mut filer, &name, &ProcedureCount { calls: count.calls, bytes: count.bytes });
             }
@@ -133,7 +136,21 @@ impl Stage {
         let medium = self.storage.medium_counters()?;
         let database = self.server.session().counters()?;
         let activity = self.activity();
-        Ok(Sample { at, database, filer, connections, client, cpu, host, activity, pulse, medium, volume_reads, path_read_bytes })
+        Ok(Sample {
+            at,
+            database,
+            filer,
+            durability,
+            connections,
+            client,
+            cpu,
+            host,
+            activity,
+            pulse,
+            medium,
+            volume_reads,
+            path_read_bytes,
+        })
     }
 
     fn activity(&self) -> Vec<Activity> {

@@ -432,6 +432,9 @@ pub struct Run {
     pub database: DatabaseCounters,
     /// Filer counters over the interval; empty on a path without our filer.
     pub filer: BTreeMap<String, ProcedureCount>,
+    /// What made our filers' promises survive a power cut: `sync`, `battery` or `mixed`; absent on a path without them.
+    #[serde(default)]
+    pub durability: Option<String>,
     /// The paced read probe, in the first run of an arm on a modelled medium.
     #[serde(default)]
     pub probe: Option<ReadProbe>,

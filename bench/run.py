@@ -16,6 +16,8 @@ import sys
 import time
 from pathlib import Path
 
+import writes
+
 BLOCK_BYTES = 8192
 FILE_BYTES = 256 << 20
 MEMORY_CONNECTIONS = 64
@@ -34,7 +36,8 @@ def main():
         servers = start_servers(stack, arguments, export)
         series = measure(arguments, servers)
         memory = measure_memory(arguments, servers)
-    lines = judge(series, memory)
+        flushes = writes.count_flushes(arguments, servers, FILE_BYTES) if not arguments.only else {}
+    lines = judge(series, memory, flushes)
     record = {
         "schema": 1,
         "environment": environment(),
@@ -44,6 +47,7 @@ def main():
         "unavailable": {name: server.why for name, server in servers.items() if server.why},
         "series": series,
         "memory": memory,
+        "flush_calls_per_operation": flushes,
         "lines": lines,
     }
     print_report(record)
@@ -59,7 +63,7 @@ def parse_arguments():
     parser.add_argument("--release", type=Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--work", type=Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds (default 5)")
-    parser.add_argument("--seconds", type=float, default=3, help="seconds of each measurement (default 3)")
+    parser.add_argument("--seconds", type=float, default=2, help="seconds of each measurement (default 2)")
     parser.add_argument("--only", default="", help="measurements whose name contains this")
     parser.add_argument("--json", metavar="FILE", help="write every figure there")
     parser.add_argument("--strict", action="store_true", help="exit 1 when a goal is missed")
@@ -70,17 +74,18 @@ def parse_arguments():
 
 
 def make_export(work):
-    """A directory with one file that fits the page cache: the disk is not what is measured."""
+    """A directory with two files that fit the page cache: of reads, the disk is not what is measured."""
     export = work / "export"
     export.mkdir()
     export.chmod(0o777)
-    data = export / "data"
     block = os.urandom(1 << 20)
-    with open(data, "wb") as file:
-        for _ in range(FILE_BYTES >> 20):
-            file.write(block)
-        os.fsync(file.fileno())
-    data.chmod(0o666)
+    for name in ("data", "sequential"):
+        data = export / name
+        with open(data, "wb") as file:
+            for _ in range(FILE_BYTES >> 20):
+                file.write(block)
+            os.fsync(file.fileno())
+        data.chmod(0o666)
     return export
 
 
@@ -98,8 +103,8 @@ def server_cpus():
 class Server:
     """A running server, or the reason why there is none."""
 
-    def __init__(self, process=None, url=None, why=None):
-        self.process, self.url, self.why = process, url, why
+    def __init__(self, process=None, url=None, why=None, admin=None):
+        self.process, self.url, self.why, self.admin = process, url, why, admin
 
     def cpu_s(self):
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
@@ -122,7 +127,7 @@ class Server:
 
 def start_servers(stack, arguments, export):
     servers = {}
-    for name, start in (("millrace", start_millrace), ("ganesha", start_ganesha)):
+    for name, start in (("millrace", start_millrace), ("battery", start_battery), ("ganesha", start_ganesha)):
         try:
             servers[name] = start(stack, arguments, export)
         except (OSError, RuntimeError, ValueError) as error:
@@ -148,18 +153,23 @@ def stop(process):
         process.wait()
 
 
-def start_millrace(stack, arguments, export):
+def start_battery(stack, arguments, export):
+    """Ours without flushes, for what a peer does not flush either."""
+    return start_millrace(stack, arguments, export, "battery")
+
+
+def start_millrace(stack, arguments, export, durability="sync"):
     binary = arguments.release / "millrace"
     if not binary.exists():
         raise RuntimeError(f"{binary} is not built (make build)")
-    log = arguments.work / "millrace.log"
-    command = [binary, "serve", export, "--listen", "127.0.0.1:0", "--state", arguments.work / "state"]
-    command += ["--admin", arguments.work / "admin", "--json", "--no-root-squash"]
+    log, admin = arguments.work / f"millrace-{durability}.log", arguments.work / f"admin-{durability}"
+    command = [binary, "serve", export, "--listen", "127.0.0.1:0", "--state", arguments.work / f"state-{durability}"]
+    command += ["--admin", admin, "--json", "--no-root-squash", "--durability", durability]
     process = start_process(stack, command, log, stdout=subprocess.PIPE, text=True)
     line = process.stdout.readline()
     if not line:
         raise RuntimeError(f"millrace serve said nothing: {log.read_text().strip()[-300:]}")
-    return Server(process, json.loads(line)["nfs"])
+    return Server(process, json.loads(line)["nfs"], admin=admin)
 
 
 def start_ganesha(stack, arguments, export):
@@ -210,19 +220,21 @@ def measurements(arguments, servers):
                     if client == "libnfs":
                         command = [programs / "libnfs_load", place.libnfs_url(), "/data", action]
                         command += [str(depth), seconds, str(FILE_BYTES)]
-                    elif servers["millrace"].why:
-                        continue
+                    elif servers["millrace"].why or (action, server) == ("write", "ganesha"):
+                        continue  # our client's writes to a peer say nothing of our filer
                     else:
                         command = [arguments.release / "millrace", "nfs", "bench", "--rw", f"rand{action}", "--bs", "8k"]
                         command += ["--depth", str(depth), "--seconds", seconds, "--json", place.file_url("data")]
                         command += ["--stable", "file", "--overwrite"] if action == "write" else []
                     yield f"{client} {action} {depth} on {server}", place, command
+    yield from writes.measurements(arguments, servers, FILE_BYTES)
 
 
 def measure(arguments, servers):
     plan = [row for row in measurements(arguments, servers) if arguments.only in row[0]]
     total = arguments.rounds * len(plan)
     series, broken, done, began = {}, {}, 0, time.monotonic()
+    flushes = writes.Flushes(arguments.work)
     for round_number in range(arguments.rounds):
         # Every other round runs backwards, so that a drift of the host hits no series always first.
         for name, server, command in plan if round_number % 2 == 0 else reversed(plan):
@@ -232,7 +244,7 @@ def measure(arguments, servers):
             left_s = (total - done + 1) * arguments.seconds * 1.05
             progress(f"[{done}/{total}] round {round_number + 1}: {name}, about {left_s:.0f} s left")
             try:
-                series.setdefault(name, []).append(run_load(server, command, arguments.seconds))
+                series.setdefault(name, []).append(run_load(server, command, arguments.seconds, flushes))
             except RuntimeError as error:
                 broken[name] = str(error)
                 print(f"bench: {name} is left out: {error}", file=sys.stderr)
@@ -242,15 +254,20 @@ def measure(arguments, servers):
     return series
 
 
-def run_load(server, command, seconds):
-    before_s = server.cpu_s() if server else 0
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=seconds * 4 + 30, check=False)
+def run_load(server, command, seconds, flushes=None):
+    if command[0] == "fio":
+        return writes.run_fio(command)
+    os.sync()  # what the last measurement left unstable is not this one's
+    before_s, flushed = server.cpu_s() if server else 0, flushes.count() if flushes else None
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=seconds * 4 + 120, check=False)
     if ended.returncode != 0:
         said = ended.stderr.strip() or "no message"
         raise RuntimeError(f"exit {ended.returncode}: {said.splitlines()[0][:300]}")
     figures = json.loads(ended.stdout.strip().splitlines()[-1])
     if server:
         operations = figures.get("operations") or figures["iops"] * seconds
+        if flushed is not None:
+            figures["disk_flushes_per_op"] = (flushes.count() - flushed) / operations
         figures["server_cpu_us_per_op"] = (server.cpu_s() - before_s) * 1e6 / operations
     return figures
 
@@ -271,6 +288,8 @@ def measure_memory(arguments, servers):
     if not servers["millrace"].why:
         with contextlib.suppress(RuntimeError):
             memory["preload adds MiB"] = preload_memory_mib(arguments, servers["millrace"])
+        with contextlib.suppress(RuntimeError, OSError):
+            memory["idle MiB"] = writes.idle_memory_mib(servers["millrace"])
     return memory
 
 
@@ -297,7 +316,7 @@ def preload_memory_mib(arguments, server):
     return (statistics.median(preloaded) - statistics.median(plain)) / 1024
 
 
-def judge(series, memory):
+def judge(series, memory, flushes):
     """The lines of the report: a ratio of two series in the same rounds, or a plain figure, and its goal."""
     lines = []
 
@@ -311,6 +330,12 @@ def judge(series, memory):
         detail = f"{median(a, figure):.4g} / {median(b, figure):.4g} {figure}"
         lines.append(line(what, value, goal, over_is, low=values[0], high=values[-1], detail=detail))
 
+    def plain(what, value, goal=None, over_is="at most", **more):
+        if value is None:
+            lines.append(not_measured(what, goal, over_is))
+        else:
+            lines.append(line(what, value, goal, over_is, **more))
+
     dnfs, libnfs = "dnfs {} {} on {}".format, "libnfs {} {} on {}".format
     ratio("dnfs p50 over yardstick, depth 1", dnfs("read", 1, "millrace"), "yardstick 1", "p50_us", 1.3)
     ratio("dnfs client CPU over yardstick, depth 1", dnfs("read", 1, "millrace"), "yardstick 1", "client_cpu_us_per_op")
@@ -320,17 +345,21 @@ def judge(series, memory):
         ratio(f"dnfs IOPS over libnfs, depth 32, {server}", a, b, "iops", 1.0 if goal else None, "at least")
         ratio(f"dnfs client CPU over libnfs, depth 32, {server}", a, b, "client_cpu_us_per_op", 0.5 if goal else None)
     for client in ("dnfs", "libnfs"):
-        a, b = f"{client} read 32 on millrace", f"{client} read 32 on ganesha"
-        ratio(f"filer CPU over Ganesha, read, depth 32, by {client}", a, b, "server_cpu_us_per_op", 0.5)
+        for by in ("", " by 4") if client == "libnfs" else ("",):
+            a, b = f"{client} read 32{by} on millrace", f"{client} read 32{by} on ganesha"
+            who = f"{client}, 4 connections" if by else client
+            # Theirs over ours: reads are the inverse of the CPU of one.
+            ratio(f"reads per server CPU second over Ganesha, depth 32, {who}", b, a, "server_cpu_us_per_op", 4, "at least")
+            plain(f"filer CPU of a read, depth 32, {who} (us)", median(series[a], "server_cpu_us_per_op") if series.get(a) else None, 6)
     for depth in (1, 32):
         a, b = libnfs("read", depth, "millrace"), libnfs("read", depth, "ganesha")
         ratio(f"filer IOPS over Ganesha, read, depth {depth}, by libnfs", a, b, "iops")
-        a, b = libnfs("write", depth, "millrace"), libnfs("write", depth, "ganesha")
-        ratio(f"filer IOPS over Ganesha, stable write, depth {depth}, by libnfs", a, b, "iops")
+    writes.judge(series, ratio, plain, flushes)
     for what, key, goal in (
         (f"filer peak memory, {MEMORY_CONNECTIONS} connections (MiB)", "millrace peak MiB", 64),
         (f"Ganesha peak memory, {MEMORY_CONNECTIONS} connections (MiB)", "ganesha peak MiB", None),
         ("preload adds to a process (MiB)", "preload adds MiB", 8),
+        (f"filer memory, {writes.IDLE_CONNECTIONS} idle connections (MiB)", "idle MiB", 64),
     ):
         if key in memory:
             lines.append(line(what, memory[key], goal, "below"))
@@ -366,12 +395,12 @@ def print_report(record):
     for name, rows in record["series"].items():
         print(f"{name:<34}{median(rows, 'iops'):>10.0f}{median(rows, 'p50_us'):>9.1f}{median(rows, 'p99_us'):>9.1f}"
               f"{median(rows, 'client_cpu_us_per_op'):>14.2f}{median(rows, 'server_cpu_us_per_op'):>14.2f}")
-    print(f"\n{'ratio or figure':<58}{'median':>8}{'range':>15}{'goal':>12}")
+    print(f"\n{'ratio or figure':<66}{'median':>8}{'range':>15}{'goal':>12}")
     for row in record["lines"]:
         value = "-" if row["value"] is None else f"{row['value']:.2f}"
         span = f"{row['low']:.2f}..{row['high']:.2f}" if row.get("low") is not None else ""
         goal = "" if row["goal"] is None else f"{goal_sign(row)} {row['goal']:g}"
-        print(f"{row['what']:<58}{value:>8}{span:>15}{goal:>12}  {row['verdict']}")
+        print(f"{row['what']:<66}{value:>8}{span:>15}{goal:>12}  {row['verdict']}")
     for name, why in record["unavailable"].items():
         print(f"left out: {name}: {why}")
     print("orders per minute over dNFS against local disk: make compare (goal >= 0.6)")

@@ -27,6 +27,9 @@ impl Export {
                 "durability by battery: nothing is flushed, a power cut must not reach this host's memory"
             );
         }
+        if volume.identity() == volume::Identity::BirthTimes {
+            tracing::warn!(volume = name, "no file handles on this store: files are told apart by number and birth time");
+        }
         let (name, path, started) = (name.to_owned(), path.to_owned(), Instant::now());
         Self { volume, stats: Stats::default(), name, path, medium: None, started }
     }

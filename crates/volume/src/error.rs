@@ -124,6 +124,12 @@ pub enum OpenError {
         /// The host's reason.
         source: io::Error,
     },
+    /// Nothing there tells two files that had one inode number apart: a handle could come to name another file.
+    #[error("serve {path}: its file system has neither file handles nor birth times, so that a file could be taken for another")]
+    NoIdentity {
+        /// The directory.
+        path: PathBuf,
+    },
     /// The state directory lies below the served one, where clients could read the MAC key.
     #[error("use state directory {state}: it lies inside the served directory {dir}")]
     StateInside {

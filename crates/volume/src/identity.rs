@@ -26,15 +26,47 @@ pub(crate) enum Identify {
     Birth,
 }
 
+/// How a volume tells its files apart and finds them again: what its store has, and what this process may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Identity {
+    /// By the kernel's file handles, opened by them.
+    Handles,
+    /// By the kernel's file handles, found by name: the process may not open by them.
+    HandlesByName,
+    /// By inode number and birth time, found by name: the store has no handles. A file that gets another's number in the
+    /// same tick of the clock is not told apart from it.
+    BirthTimes,
+}
+
+impl Identity {
+    /// As it is written: `handles`, `handles-by-name`, `birth-times`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Handles => "handles",
+            Self::HandlesByName => "handles-by-name",
+            Self::BirthTimes => "birth-times",
+        }
+    }
+}
+
 impl Identify {
-    /// Tries what the host allows.
-    pub(crate) fn detect(root: impl AsFd) -> io::Result<Self> {
+    /// Tries what the host allows; none: nothing there tells files apart for good.
+    pub(crate) fn detect(root: impl AsFd) -> io::Result<Option<Self>> {
         let Some((handle, mount)) = sys::handle_of_name(&root, b".")? else {
-            return Ok(Self::Birth);
+            return Ok((sys::stat(&root)?.btime != (0, 0)).then_some(Self::Birth));
         };
-        match sys::open_handle(&root, &handle, libc::O_PATH) {
-            Ok(_) => Ok(Self::Kernel { mount }),
-            Err(_) => Ok(Self::Walk),
+        Ok(Some(match sys::open_handle(&root, &handle, libc::O_PATH) {
+            Ok(_) => Self::Kernel { mount },
+            Err(_) => Self::Walk,
+        }))
+    }
+
+    pub(crate) const fn as_identity(self) -> Identity {
+        match self {
+            Self::Kernel { .. } => Identity::Handles,
+            Self::Walk => Identity::HandlesByName,
+            Self::Birth => Identity::BirthTimes,
         }
     }
 

@@ -42,6 +42,7 @@ mod volume;
 pub use durable::{Unsettled, settle};
 pub use error::{Error, OpenError};
 pub use handle::{Handle, handle_tag};
+pub use identity::Identity;
 pub use loss::copy::{CopyError, CopyReport};
 pub use node::Node;
 pub use options::{CacheMode, Counters, Durability, Options, UnknownOption};

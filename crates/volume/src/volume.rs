@@ -10,7 +10,7 @@ use crate::descriptors::DescriptorCache;
 use crate::error::{Error, OpenError};
 use crate::faults::Faults;
 use crate::handle::{Handle, HandleKey, Named};
-use crate::identity::{self, Identify};
+use crate::identity::{self, Identify, Identity};
 use crate::loss::{Gate, Guard, Loss};
 use crate::node::{Access, Descriptor, Node, NodeInner, NodeTable, locked};
 use crate::options::{CacheMode, Counters, Durability, Options};
@@ -51,6 +51,7 @@ pub(crate) struct VolumeInner {
     pub(crate) root_fd: OwnedFd,
     pub(crate) root: Node,
     /// The root as it was opened: its device, mount and inode number never change.
+    pub(crate) dir: PathBuf,
     pub(crate) root_stat: sys::RawStat,
     pub(crate) identify: Identify,
     pub(crate) uid: u32,
@@ -110,6 +111,7 @@ impl Volume {
         }
         let root_fd = sys::open_path(&dir, libc::O_RDONLY | libc::O_DIRECTORY, 0).map_err(dir_failed)?;
         let identify = Identify::detect(&root_fd).map_err(dir_failed)?;
+        let identify = identify.ok_or_else(|| OpenError::NoIdentity { path: dir.clone() })?;
         let (store, mut record) = Store::open(&config.state_dir)?;
         let state_failed = |source| OpenError::State { path: config.state_dir.clone(), source };
         // Without a boot id nobody knows whether the page cache survived: that is doubt.
@@ -133,6 +135,7 @@ impl Volume {
             me: me.clone(),
             root,
             root_stat: stat,
+            dir,
             root_fd,
             identify,
             uid: sys::effective_uid(),
@@ -156,6 +159,21 @@ impl Volume {
             loss,
             faults: Faults::default(),
         })))
+    }
+
+    /// Where the served directory was when the volume was opened.
+    pub fn dir(&self) -> &Path {
+        &self.0.dir
+    }
+
+    /// The file system's number in attributes.
+    pub fn fsid(&self) -> u64 {
+        self.0.fsid
+    }
+
+    /// How files are told apart and found again.
+    pub fn identity(&self) -> Identity {
+        self.0.identify.as_identity()
     }
 
     /// The served directory itself.

@@ -8,24 +8,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use results::filer_stats::{FilerStats, MediumStats};
-use serde::Deserialize;
 use serde_json::{Value, json};
 use volume::Error;
 
 use crate::limits::{ADMIN_CLIENTS_MAX, ADMIN_LINE_BYTES_MAX, STACK_BYTES};
+use crate::manage;
 use crate::server::Server;
-use crate::setup::Reloaded;
 
 /// The bound socket; its file is removed when this is dropped.
 #[derive(Debug)]
 pub struct AdminSocket {
     listener: UnixListener,
     path: PathBuf,
-}
-
-#[derive(Debug, Deserialize)]
-struct Request {
-    op: String,
 }
 
 impl AdminSocket {
@@ -127,11 +121,15 @@ fn talk(stream: &UnixStream, server: &Server) -> io::Result<()> {
 /// The reply, and whether the filer is to stop once it is sent.
 fn answer(line: &[u8], server: &Server) -> (Value, bool) {
     let failed = |error: String| (json!({"ok": false, "error": error}), false);
-    let request: Request = match serde_json::from_slice(line) {
+    let request: Value = match serde_json::from_slice(line) {
         Ok(request) => request,
         Err(error) => return failed(format!("read the request: {error}")),
     };
-    match request.op.as_str() {
+    let Some(op) = request["op"].as_str() else { return failed("read the request: it has no op".into()) };
+    if let Some(answered) = manage::answer(server, op, &request) {
+        return answered.map_or_else(failed, |reply| (reply, false));
+    }
+    match op {
         "stats" => match serde_json::to_value(stats(server)) {
             Ok(mut stats) => {
                 if let Some(fields) = stats.as_object_mut() {
@@ -152,11 +150,7 @@ fn answer(line: &[u8], server: &Server) -> (Value, bool) {
             Err(error) => failed(format!("cut the power: {error}")),
         },
         "reload" => match server.reload() {
-            Some(Ok(done)) => {
-                let Reloaded { added, removed, changed, at_next_start } = done;
-                let (ok, names) = (true, json!({"added": added, "removed": removed, "changed": changed}));
-                (json!({"ok": ok, "volumes": names, "at_next_start": at_next_start}), false)
-            }
+            Some(Ok(done)) => (manage::reloaded(done), false),
             Some(Err(error)) => failed(error.to_string()),
             None => failed("reload: the filer was started without --config FILE".into()),
         },
@@ -164,7 +158,7 @@ fn answer(line: &[u8], server: &Server) -> (Value, bool) {
             tracing::info!("stop asked for over the admin socket");
             (json!({"ok": true}), true)
         }
-        other => failed(format!("unknown op {other:?}: known are stats, reload, power-cut, shutdown")),
+        other => failed(format!("unknown op {other:?}: known are stats, reload, power-cut, shutdown, {}", manage::NAMES)),
     }
 }
 

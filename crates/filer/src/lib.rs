@@ -23,6 +23,7 @@ mod handlers;
 mod held;
 mod latency;
 pub mod limits;
+mod manage;
 pub mod metrics;
 pub mod policy;
 mod progress;

@@ -167,6 +167,12 @@ impl TlsRule {
         Self::WORDS.iter().zip(rules).find_map(|(known, rule)| (*known == word).then_some(rule))
     }
 
+    /// Its word.
+    #[must_use]
+    pub const fn as_word(self) -> &'static str {
+        Self::WORDS[self as usize]
+    }
+
     const fn judge(self, security: Security) -> Result<(), Refusal> {
         match (self, security) {
             (Self::Off, Security::Tls | Security::Certified) => Err(Refusal::Tls),

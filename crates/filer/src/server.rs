@@ -10,12 +10,13 @@ use volume::CutReport;
 
 use crate::admission::Connections;
 use crate::config::ConfigError;
+use crate::config::edit::EditError;
 use crate::connection::{self, Connection, Ended};
 use crate::exports::Exports;
 use crate::filer::Filer;
 use crate::limits::{BACKLOG, CONNECTIONS_MAX, LEAVING_WAIT, STACK_BYTES, STOP_TIMEOUT};
 use crate::policy::Door;
-use crate::setup::{Reloaded, Setup};
+use crate::setup::{ChangeError, Reloaded, Setup};
 use crate::sys;
 use crate::workers::Workers;
 
@@ -150,6 +151,17 @@ impl Server {
             tracing::error!(%error, "the configuration is not taken: the one before stays in force");
         }
         Some(done)
+    }
+
+    /// Changes the file of the configuration and serves by it; `new` is the volume that comes with it, if one does. None:
+    /// there is no file.
+    pub(crate) fn change(
+        &self,
+        new: Option<&str>,
+        change: impl FnOnce(&str) -> Result<String, EditError>,
+    ) -> Option<Result<Reloaded, ChangeError>> {
+        let mut setup = self.setup.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(setup.as_mut()?.edit(&self.filer, new, change))
     }
 
     /// Takes back everything that was not promised stable, as a power cut would.

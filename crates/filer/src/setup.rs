@@ -1,9 +1,12 @@
 //! From a configuration to what is served: at the start, and again while clients are connected.
 
+mod edit;
+
 use std::error::Error;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
+pub(crate) use edit::ChangeError;
 use rpc_tls::ServerTls;
 use volume::Volume;
 use volume::medium::{Medium, Profile};
@@ -207,7 +210,8 @@ fn open(settings: &Settings, wanted: &VolumeSettings, opened: Option<Volume>) ->
     };
     let verifier = format!("{:016x}", u64::from_be_bytes(export.volume.verifier()));
     let (name, path) = (export.name(), export.path());
-    tracing::info!(dir = %wanted.volume.dir.display(), volume = name, path, %verifier, "serving a volume");
+    let identity = export.volume.identity().as_str();
+    tracing::info!(dir = %wanted.volume.dir.display(), volume = name, path, %verifier, identity, "serving a volume");
     Ok(Entry { export: Arc::new(export), policy: wanted.policy.clone() })
 }
 

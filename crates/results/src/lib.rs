@@ -13,3 +13,4 @@ pub mod judgement;
 pub mod orders_run;
 pub mod sizes;
 pub mod statistics;
+pub mod volumes;

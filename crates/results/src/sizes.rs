@@ -24,6 +24,16 @@ pub fn bytes_text(bytes: u64) -> String {
     units.iter().find(|unit| whole(unit)).map_or_else(|| bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
 }
 
+/// About how much, for people: `9.3GiB`.
+#[must_use]
+pub fn about_text(bytes: u64) -> String {
+    let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let Some((shift, unit)) = units.iter().find(|(shift, _)| bytes >> shift > 0) else { return bytes.to_string() };
+    // Tenths, rounded down: no more room than there is.
+    let tenths = (u128::from(bytes) * 10) >> shift;
+    if tenths % 10 == 0 { format!("{}{unit}", tenths / 10) } else { format!("{}.{}{unit}", tenths / 10, tenths % 10) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -36,6 +46,15 @@ mod tests {
         assert_eq!(parse_bytes("k"), None);
         assert_eq!(parse_bytes("12 k"), None);
         assert_eq!(parse_bytes("99999999999999999999"), None);
+    }
+
+    #[test]
+    fn a_size_for_people_has_one_digit_behind_the_point_and_is_never_too_large() {
+        for (bytes, text) in
+            [(0, "0"), (1023, "1023"), (1024, "1KiB"), (1999, "1.9KiB"), (10 << 30, "10GiB"), (u64::MAX, "16777215.9TiB")]
+        {
+            assert_eq!(about_text(bytes), text);
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `filer.toml`: what a filer serves and to whom, read and checked whole before any of it counts.
 
 mod clients;
+pub mod edit;
 mod error;
 mod file;
 

@@ -1,5 +1,7 @@
 //! `millrace volume`: questions and orders to a running filer, over its admin socket.
 
+mod manage;
+
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -14,19 +16,20 @@ use crate::complain::refusal;
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// What to ask or order
-    #[arg(value_enum)]
+    #[command(subcommand)]
     operation: Operation,
     /// The filer's admin socket, named when it starts with --json [default: what MILLRACE_ADMIN says]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", global = true)]
     admin: Option<PathBuf>,
     /// Print the filer's own answer, one JSON object
-    #[arg(long)]
+    #[arg(long, global = true)]
     json: bool,
 }
 
-#[derive(Clone, Copy, clap::ValueEnum)]
+#[derive(clap::Subcommand)]
 enum Operation {
+    #[command(flatten)]
+    Manage(manage::Order),
     /// Calls, bytes and flushes since the start
     Stats,
     /// Read the configuration file again; connections stay (needs serve --config)
@@ -39,25 +42,52 @@ enum Operation {
 
 const AFTER_HELP: &str = "\
 Examples:
+  millrace volume list --admin /run/filer.sock
+  millrace volume show data
+  millrace volume create data --dir /srv/data --clients 10.1.0.0/16,::1 --quota 500GiB squash=none
+  millrace volume resize data 2TiB
+  millrace volume set data access=ro clients=10.1.0.0/16 quota=
   millrace volume stats --admin /run/filer.sock
   millrace volume reload --admin /run/filer.sock
   millrace volume power-cut --admin /run/filer.sock --json
   MILLRACE_ADMIN=/run/filer.sock millrace volume shutdown
 
-Exit codes: 0 done; 1 the filer refused; 2 no filer answers there.";
+Exit codes: 0 done; 1 the filer refused, nothing has changed; 2 no filer answers there, or the command makes no sense.";
+
+impl Operation {
+    /// What is said of it, and the line for the filer.
+    fn request(&self) -> anyhow::Result<(&'static str, Value)> {
+        Ok(match self {
+            Self::Manage(order) => order.request()?,
+            Self::Stats => ("stats", json!({"op": "stats"})),
+            Self::Reload => ("reload", json!({"op": "reload"})),
+            Self::PowerCut => ("power-cut", json!({"op": "power-cut"})),
+            Self::Shutdown => ("shutdown", json!({"op": "shutdown"})),
+        })
+    }
+
+    fn print(&self, reply: Value) -> anyhow::Result<()> {
+        match self {
+            Self::Manage(order) => order.print(reply)?,
+            Self::Stats => print_stats(&serde_json::from_value(reply).context("cannot read the counters")?),
+            Self::PowerCut => println!(
+                "power cut: {} writes and {} changes of names or attributes taken back; loss epoch {}",
+                reply["undone_writes"], reply["undone_names"], reply["loss_epoch"]
+            ),
+            Self::Reload => print_reloaded(&reply),
+            Self::Shutdown => println!("stopping"),
+        }
+        Ok(())
+    }
+}
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let op = match args.operation {
-        Operation::Stats => "stats",
-        Operation::Reload => "reload",
-        Operation::PowerCut => "power-cut",
-        Operation::Shutdown => "shutdown",
-    };
+    let (op, request) = args.operation.request()?;
     let Some(admin) = args.admin.or_else(|| std::env::var_os("MILLRACE_ADMIN").map(PathBuf::from)) else {
         let hint = "name its admin socket with --admin PATH, or in MILLRACE_ADMIN";
         return Err(refusal(format!("cannot {op}: which filer is not said"), hint));
     };
-    let line = ask(&admin, op)?;
+    let line = ask(&admin, &request)?;
     let reply: Value = serde_json::from_str(&line).with_context(|| format!("cannot read the answer {line:?}"))?;
     if args.json {
         println!("{}", line.trim_end());
@@ -68,28 +98,20 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(1));
     }
     if !args.json {
-        match args.operation {
-            Operation::Stats => print_stats(&serde_json::from_value(reply).context("cannot read the counters")?),
-            Operation::PowerCut => println!(
-                "power cut: {} writes and {} changes of names or attributes taken back; loss epoch {}",
-                reply["undone_writes"], reply["undone_names"], reply["loss_epoch"]
-            ),
-            Operation::Reload => print_reloaded(&reply),
-            Operation::Shutdown => println!("stopping"),
-        }
+        args.operation.print(reply)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// One line there, one line back.
-fn ask(admin: &Path, op: &str) -> anyhow::Result<String> {
+fn ask(admin: &Path, request: &Value) -> anyhow::Result<String> {
     let shown = admin.display();
     let mut stream = UnixStream::connect(admin).map_err(|error| {
         let hint = "start `millrace serve` first; with --json its first line names the admin socket";
         refusal(format!("cannot reach a filer at {shown}: {error}"), hint)
     })?;
     let talked = || format!("cannot talk to the filer at {shown}");
-    writeln!(stream, "{}", json!({ "op": op })).with_context(talked)?;
+    writeln!(stream, "{request}").with_context(talked)?;
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line).with_context(talked)?;
     if line.is_empty() {

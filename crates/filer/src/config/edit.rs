@@ -1,0 +1,197 @@
+//! Changes of `filer.toml` by command: the keys of a volume, with everything else in the file left as it was written.
+
+use std::collections::BTreeMap;
+
+use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, Value, value};
+
+/// Keys and their values as a command line has them; none: the key is taken out.
+pub type Keys = BTreeMap<String, Option<String>>;
+
+/// Keys whose value is no text. Which keys there are and what they may be, the reader of the file knows.
+const LISTS: [&str; 2] = ["clients", "faults"];
+const NUMBERS: [&str; 3] = ["anonymous_uid", "anonymous_gid", "loss_seed"];
+const SWITCHES: [&str; 2] = ["privileged_ports", "loss_layer"];
+
+/// Why a file cannot be changed like that.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum EditError {
+    /// The volume is not in the file.
+    #[error("find volume {name:?} in the file: there {}", there(.volumes))]
+    NoVolume {
+        /// The name asked for.
+        name: String,
+        /// Those there are.
+        volumes: Vec<String>,
+    },
+    /// The volume is there already.
+    #[error("make volume {0:?}: there is one of that name")]
+    Exists(String),
+    /// The key is not for commands.
+    #[error("set {key} of a volume: {reason}")]
+    Key {
+        /// The key.
+        key: String,
+        /// Why not.
+        reason: String,
+    },
+    /// The volumes are written in a way that is not changed.
+    #[error("change volumes that are not written as [[volume]] tables: edit the file")]
+    Form,
+    /// It is no TOML.
+    #[error("understand the file: {0}")]
+    Toml(String),
+}
+
+fn there(volumes: &[String]) -> String {
+    if volumes.is_empty() { "is none".into() } else { format!("are {}", volumes.join(", ")) }
+}
+
+/// The text with one volume more, at the end of the volumes.
+///
+/// # Errors
+/// There is one of that name, or a key has no such value.
+pub fn with_volume(text: &str, name: &str, keys: &Keys) -> Result<String, EditError> {
+    let mut document = read(text)?;
+    let tables = tables(&mut document)?;
+    if tables.iter().any(|table| is_named(table, name)) {
+        return Err(EditError::Exists(name.to_owned()));
+    }
+    let mut table = Table::new();
+    table.insert("name", value(name));
+    change(&mut table, keys)?;
+    table.decor_mut().set_prefix("\n");
+    tables.push(table);
+    Ok(document.to_string())
+}
+
+/// The text with other keys of a volume.
+///
+/// # Errors
+/// The volume is not there, or a key has no such value.
+pub fn with_keys(text: &str, name: &str, keys: &Keys) -> Result<String, EditError> {
+    let mut document = read(text)?;
+    let tables = tables(&mut document)?;
+    let names = tables.iter().filter_map(|table| Some(table.get("name")?.as_str()?.to_owned()));
+    let missing = EditError::NoVolume { name: name.to_owned(), volumes: names.collect() };
+    change(tables.iter_mut().find(|table| is_named(table, name)).ok_or(missing)?, keys)?;
+    Ok(document.to_string())
+}
+
+fn read(text: &str) -> Result<DocumentMut, EditError> {
+    text.parse().map_err(|error: toml_edit::TomlError| EditError::Toml(error.message().replace('\n', ", ")))
+}
+
+fn tables(document: &mut DocumentMut) -> Result<&mut ArrayOfTables, EditError> {
+    let volumes = document.entry("volume").or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
+    volumes.as_array_of_tables_mut().ok_or(EditError::Form)
+}
+
+fn is_named(table: &Table, name: &str) -> bool {
+    table.get("name").and_then(Item::as_str) == Some(name)
+}
+
+fn change(table: &mut Table, keys: &Keys) -> Result<(), EditError> {
+    for (key, written) in keys {
+        if key == "name" || key == "rule" {
+            let reason = "this stands in the file only; edit it, then reload".to_owned();
+            return Err(EditError::Key { key: key.clone(), reason });
+        }
+        let Some(written) = written else {
+            table.remove(key);
+            continue;
+        };
+        let mut new = typed(key, written)?;
+        match table.get_mut(key).and_then(Item::as_value_mut) {
+            // What stands behind the value in its line stays.
+            Some(old) => {
+                *new.decor_mut() = old.decor().clone();
+                *old = new;
+            }
+            None => {
+                table.insert(key, Item::Value(new));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The value as the file has it.
+fn typed(key: &str, written: &str) -> Result<Value, EditError> {
+    let wrong = |wanted: &str| EditError::Key { key: key.to_owned(), reason: format!("it takes {wanted}, not {written:?}") };
+    if LISTS.contains(&key) {
+        let array: Array = written.split(',').map(str::trim).filter(|one| !one.is_empty()).collect();
+        return Ok(array.into());
+    }
+    if NUMBERS.contains(&key) {
+        return written.parse::<i64>().map(Value::from).map_err(|_| wrong("a number"));
+    }
+    if SWITCHES.contains(&key) {
+        return written.parse::<bool>().map(Value::from).map_err(|_| wrong("true or false"));
+    }
+    Ok(written.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "\
+# Mine.
+[filer]
+listen = [\"127.0.0.1:0\"] # not outside
+
+[[volume]] # the first
+name = \"data\"
+dir = \"/srv/data\"
+clients = [\"*\"]   # everybody
+squash = \"none\"
+
+[[volume.rule]]
+clients = [\"10.1.9.0/24\"]
+access = \"ro\"
+
+[[volume]]
+name = \"other\"
+dir = \"/srv/other\"
+clients = [\"::1\"]
+";
+
+    fn keys(keys: &[(&str, &str)]) -> Keys {
+        keys.iter().map(|(key, value)| ((*key).to_owned(), (!value.is_empty()).then(|| (*value).to_owned()))).collect()
+    }
+
+    #[test]
+    fn a_key_is_changed_added_and_taken_out_and_all_else_stays_as_written() {
+        let wanted = [("clients", "10.0.0.0/8,::1"), ("quota", "10GiB"), ("squash", ""), ("anonymous_uid", "7")];
+        let changed = with_keys(FILE, "data", &keys(&wanted)).unwrap();
+        let expected = FILE.replacen("[\"*\"]   # everybody", "[\"10.0.0.0/8\", \"::1\"]   # everybody", 1).replacen(
+            "squash = \"none\"\n",
+            "anonymous_uid = 7\nquota = \"10GiB\"\n",
+            1,
+        );
+        assert_eq!(changed, expected);
+        assert_eq!(with_keys(FILE, "data", &Keys::new()).unwrap(), FILE);
+    }
+
+    #[test]
+    fn a_volume_is_added_behind_the_others() {
+        let added = with_volume(FILE, "third", &keys(&[("dir", "/srv/third"), ("clients", "*"), ("privileged_ports", "true")]));
+        let table = "\n[[volume]]\nname = \"third\"\nclients = [\"*\"]\ndir = \"/srv/third\"\nprivileged_ports = true\n";
+        assert_eq!(added.unwrap(), format!("{FILE}{table}"));
+        let first = with_volume("", "first", &keys(&[("dir", "/x")])).unwrap();
+        assert_eq!(first.trim(), "[[volume]]\nname = \"first\"\ndir = \"/x\"");
+    }
+
+    #[test]
+    fn what_cannot_be_changed_is_refused_and_says_why() {
+        let set = |name, list: &[(&str, &str)]| with_keys(FILE, name, &keys(list)).unwrap_err().to_string();
+        assert_eq!(set("date", &[]), "find volume \"date\" in the file: there are data, other");
+        assert_eq!(with_volume(FILE, "data", &Keys::new()).unwrap_err(), EditError::Exists("data".into()));
+        assert!(set("data", &[("name", "x")]).contains("edit it"));
+        assert!(set("data", &[("rule", "x")]).contains("edit it"));
+        assert_eq!(set("data", &[("anonymous_uid", "me")]), "set anonymous_uid of a volume: it takes a number, not \"me\"");
+        assert!(set("data", &[("loss_layer", "on")]).contains("true or false"));
+        assert_eq!(with_keys("volume = []", "x", &Keys::new()).unwrap_err(), EditError::Form);
+        assert!(matches!(with_keys("[", "x", &Keys::new()), Err(EditError::Toml(_))));
+    }
+}

@@ -1,0 +1,145 @@
+//! Changes of the configuration by command: the file is changed, checked whole, put in force and kept, or nothing is.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, fchown};
+use std::path::{Path, PathBuf};
+
+use super::{Reloaded, Setup};
+use crate::config::edit::EditError;
+use crate::config::{ConfigError, Settings};
+use crate::filer::Filer;
+
+/// Why a change was not made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ChangeError {
+    /// The file as it is cannot be used, or not as it would be.
+    #[error("{}", without_line(.0))]
+    Config(#[from] ConfigError),
+    /// The change makes no sense.
+    #[error(transparent)]
+    Edit(#[from] EditError),
+    /// The file cannot be replaced.
+    #[error("write {file}: {source}")]
+    Write {
+        /// The file.
+        file: PathBuf,
+        /// The host's reason.
+        source: io::Error,
+    },
+}
+
+/// Lines of a file that nobody has seen help nobody.
+fn without_line(error: &ConfigError) -> String {
+    match error {
+        ConfigError::Line { reason, .. } => reason.clone(),
+        ConfigError::Volume { name, reason, .. } => format!("serve volume {name:?}: {reason}"),
+        other => other.to_string(),
+    }
+}
+
+impl Setup {
+    /// Changes the text of the file, has the filer serve by it, and keeps it. What else was changed in the file since it
+    /// was read counts from then on too. The directory of the volume `new` is made where it is missing.
+    ///
+    /// # Errors
+    /// Nothing has changed then, neither the file nor what is served.
+    pub(crate) fn edit(
+        &mut self,
+        filer: &Filer,
+        new: Option<&str>,
+        change: impl FnOnce(&str) -> Result<String, EditError>,
+    ) -> Result<Reloaded, ChangeError> {
+        let file = self.settings.file.clone();
+        let read = |source| ConfigError::Read { file: file.clone(), source };
+        let text = fs::read_to_string(&file).map_err(read)?;
+        Settings::parse(&text, &file, &self.default_state, &crate::config::resolve).map_err(|error| self.broken(error))?;
+        let changed = change(&text)?;
+        let settings = Settings::parse(&changed, &file, &self.default_state, &crate::config::resolve)?;
+        let failed = |source| ChangeError::Write { file: file.clone(), source };
+        let beside = Beside::write(&file, &changed).map_err(failed)?;
+        let made = Made::directory(new, &settings);
+        let before = self.settings.clone();
+        let done = self.apply(settings, filer)?;
+        if let Err(source) = beside.replace() {
+            // It was in force a moment ago.
+            if let Err(error) = self.apply(before, filer) {
+                tracing::error!(%error, "the configuration in force is not the one in the file");
+            }
+            return Err(failed(source));
+        }
+        made.keep();
+        Ok(done)
+    }
+
+    /// A mistake that was in the file before: there its line helps.
+    fn broken(&self, error: ConfigError) -> ChangeError {
+        match error {
+            ConfigError::Line { file, line, reason } => {
+                ChangeError::Edit(EditError::Toml(format!("{}, line {line}: {reason}", file.display())))
+            }
+            other => other.into(),
+        }
+    }
+}
+
+/// A directory that was made; taken away again when it is dropped.
+struct Made(Option<PathBuf>);
+
+impl Made {
+    /// The directory of this volume, if it is missing. Why it cannot be made is said when it cannot be opened.
+    fn directory(name: Option<&str>, settings: &Settings) -> Self {
+        let volume = settings.volumes.iter().find(|volume| Some(volume.name.as_str()) == name);
+        let dir = volume.map(|volume| volume.volume.dir.clone());
+        Self(dir.filter(|dir| fs::create_dir(dir).is_ok()))
+    }
+
+    fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        if let Some(dir) = &self.0 {
+            // Only an empty one goes.
+            let _ = fs::remove_dir(dir);
+        }
+    }
+}
+
+/// A new text beside the file, durable; taken away again when it is dropped.
+struct Beside {
+    new: PathBuf,
+    file: PathBuf,
+}
+
+impl Beside {
+    fn write(file: &Path, text: &str) -> io::Result<Self> {
+        // A link to the file stays one.
+        let file = file.canonicalize()?;
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let beside = Self { new: file.with_file_name(format!(".{name}.new")), file };
+        let mut new = File::create(&beside.new)?;
+        let before = fs::metadata(&beside.file)?;
+        new.set_permissions(before.permissions())?;
+        let made = new.metadata()?;
+        if (made.uid(), made.gid()) != (before.uid(), before.gid()) {
+            fchown(&new, Some(before.uid()), Some(before.gid()))?;
+        }
+        new.write_all(text.as_bytes())?;
+        new.sync_all()?;
+        Ok(beside)
+    }
+
+    fn replace(self) -> io::Result<()> {
+        fs::rename(&self.new, &self.file)?;
+        self.file.parent().map_or(Ok(()), |above| File::open(above)?.sync_all())
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.new);
+    }
+}

@@ -1,0 +1,158 @@
+//! `millrace volume list`, `show`, `create`, `resize`, `set`.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use results::sizes::{about_text, bytes_text, parse_bytes};
+use results::volumes::{RuleStatus, VolumeStatus};
+use serde_json::{Map, Value, json};
+
+use super::print_reloaded;
+use crate::complain::refusal;
+
+/// What a quota is set to when there shall be none.
+const NO_QUOTA: &str = "none";
+
+#[derive(clap::Subcommand)]
+pub(super) enum Order {
+    /// All volumes with their size and room
+    List,
+    /// One volume: how it is served, to whom, how it stands
+    Show {
+        /// The volume
+        volume: String,
+    },
+    /// Serve one more directory, and write it into the filer's file (needs serve --config)
+    Create {
+        /// The new volume: letters, digits, . _ -
+        volume: String,
+        /// Its directory; made if only that one is missing
+        #[arg(long)]
+        dir: PathBuf,
+        /// Who may use it: *, addresses, networks, hosts
+        #[arg(long, value_name = "CLIENT,…")]
+        clients: String,
+        /// What clients mount [default: / and the name]
+        #[arg(long)]
+        path: Option<String>,
+        /// How large its files may be together
+        #[arg(long, value_name = "SIZE")]
+        quota: Option<String>,
+        /// Further keys, as in squash=none access=ro (docs/filer.md has them all)
+        #[arg(value_name = "KEY=VALUE")]
+        keys: Vec<String>,
+    },
+    /// Set how large the files of a volume may be together (needs serve --config)
+    Resize {
+        /// The volume
+        volume: String,
+        /// As in 500GiB; none: as large as the store
+        size: String,
+    },
+    /// Set keys of a volume, in the filer's file and at once (needs serve --config)
+    Set {
+        /// The volume
+        volume: String,
+        /// As in access=ro; KEY= goes back to what holds without it
+        #[arg(value_name = "KEY=VALUE", required = true)]
+        keys: Vec<String>,
+    },
+}
+
+impl Order {
+    /// What is said of it, and the line for the filer.
+    pub(super) fn request(&self) -> anyhow::Result<(&'static str, Value)> {
+        let order = |op, volume, keys| json!({"op": op, "volume": volume, "keys": Value::Object(keys)});
+        Ok(match self {
+            Self::List => ("list its volumes", json!({"op": "volume-list"})),
+            Self::Show { volume } => ("show the volume", order("volume-show", volume, Map::new())),
+            Self::Create { volume, dir, clients, path, quota, keys } => {
+                let mut keys = parsed(keys)?;
+                let dir = std::path::absolute(dir).with_context(|| format!("cannot find {}", dir.display()))?;
+                let dir = dir.to_str().with_context(|| format!("cannot write {} into the file: it is no UTF-8", dir.display()))?;
+                let given = [("dir", Some(dir)), ("clients", Some(clients)), ("path", path.as_deref()), ("quota", quota.as_deref())];
+                for (key, value) in given.into_iter().filter_map(|(key, value)| Some((key, value?))) {
+                    if keys.insert(key.to_owned(), value.into()).is_some() {
+                        return Err(refusal(format!("cannot create volume {volume}: {key} is said twice"), ""));
+                    }
+                }
+                ("create the volume", order("volume-create", volume, keys))
+            }
+            Self::Resize { volume, size } => {
+                let quota = match (size.as_str(), parse_bytes(size)) {
+                    (NO_QUOTA, _) => Value::Null,
+                    (_, Some(bytes)) => bytes_text(bytes).into(),
+                    _ => return Err(refusal(format!("cannot resize to {size}: that is no size"), "as in 500GiB, or none")),
+                };
+                ("resize the volume", order("volume-set", volume, Map::from_iter([("quota".to_owned(), quota)])))
+            }
+            Self::Set { volume, keys } => ("set keys of the volume", order("volume-set", volume, parsed(keys)?)),
+        })
+    }
+
+    pub(super) fn print(&self, mut reply: Value) -> anyhow::Result<()> {
+        match self {
+            Self::List => print_list(&serde_json::from_value::<Vec<_>>(reply["volumes"].take()).context("cannot read the list")?),
+            Self::Show { .. } => print_volume(&serde_json::from_value(reply["volume"].take()).context("cannot read the volume")?),
+            _ => print_reloaded(&reply),
+        }
+        Ok(())
+    }
+}
+
+fn parsed(keys: &[String]) -> anyhow::Result<Map<String, Value>> {
+    let mut map = Map::new();
+    for written in keys {
+        let no_key = || refusal(format!("cannot set {written:?}: it is not KEY=VALUE"), "as in access=ro");
+        let (key, value) = written.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or_else(no_key)?;
+        let value = if value.is_empty() { Value::Null } else { value.into() };
+        if map.insert(key.to_owned(), value).is_some() {
+            return Err(refusal(format!("cannot set {key} twice"), ""));
+        }
+    }
+    Ok(map)
+}
+
+fn print_list(volumes: &[VolumeStatus]) {
+    let size = |bytes: Option<u64>| bytes.map_or_else(|| "?".to_owned(), about_text);
+    let wide = |text: fn(&VolumeStatus) -> &str| volumes.iter().map(|volume| text(volume).len()).max().unwrap_or(0).max(6);
+    let (names, paths) = (wide(|volume| &volume.name), wide(|volume| &volume.path));
+    println!("{:names$}  {:paths$}  {:>9}  {:>9}  {:8}  directory", "volume", "path", "size", "free", "state");
+    for volume in volumes {
+        let state = if volume.poisoned { "POISONED" } else { "served" };
+        let (total, free) = (size(volume.total_bytes), size(volume.available_bytes));
+        println!("{:names$}  {:paths$}  {total:>9}  {free:>9}  {state:8}  {}", volume.name, volume.path, volume.dir);
+    }
+}
+
+fn print_volume(volume: &VolumeStatus) {
+    println!("volume {} serves {} as {}", volume.name, volume.dir, volume.path);
+    if volume.poisoned {
+        println!("POISONED: a flush failed, nothing is promised until the filer is started anew");
+    }
+    if let (Some(total), Some(free)) = (volume.total_bytes, volume.available_bytes) {
+        println!("size {}, {} of it free", about_text(total), about_text(free));
+    }
+    match (volume.quota_bytes, volume.used_bytes) {
+        (Some(quota), Some(used)) => println!("quota {}, {} of it used", bytes_text(quota), about_text(used)),
+        _ => println!("no quota"),
+    }
+    let medium = volume.medium.as_deref().map_or_else(String::new, |medium| format!(", medium {medium}"));
+    let loss = if volume.loss_layer { ", loss layer on" } else { "" };
+    println!("durability {}, cache {}, files by {}{medium}{loss}", volume.durability, volume.cache, volume.identity);
+    println!("fsid {}, verifier {}, loss epoch {}", volume.fsid, volume.verifier, volume.loss_epoch);
+    println!("{} calls, {} of them with an error", volume.calls, volume.errors);
+    for rule in &volume.rules {
+        println!("clients {}: {}", rule.clients.join(", "), rights(rule));
+    }
+}
+
+fn rights(rule: &RuleStatus) -> String {
+    let anonymous = format!("{}:{}", rule.anonymous_uid, rule.anonymous_gid);
+    let squash = match rule.squash.as_str() {
+        "none" => format!("nobody squashed (without identity: {anonymous})"),
+        squash => format!("{squash} squashed to {anonymous}"),
+    };
+    let ports = if rule.privileged_ports { ", ports below 1024 only" } else { "" };
+    format!("{}, {squash}{ports}, TLS {}", rule.access, rule.tls)
+}

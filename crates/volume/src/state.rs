@@ -63,7 +63,8 @@ impl Store {
             Err(error) => return Err(failed(&path)(error)),
         };
         let refuge = Record::refuge(&record.id);
-        let left = fs::read_to_string(&refuge).ok().and_then(|text| text.parse::<u64>().ok());
+        // An unreadable number is that of a process killed while it wrote: there was a loss.
+        let left = fs::read_to_string(&refuge).ok().map(|text| text.parse::<u64>().unwrap_or(u64::MAX));
         if left.is_some_and(|left| left > record.loss_epoch) {
             // The number itself is not trusted: one step moves the verifier.
             record.loss_epoch += 1;
@@ -75,15 +76,24 @@ impl Store {
         Ok((store, record))
     }
 
-    /// Replaces the record after a loss. When the state directory can't be written (it may be on the disk
-    /// that just failed) the epoch is left in memory that outlives the process but not the kernel: after
-    /// a reboot the boot id has moved the verifier anyway.
+    /// Replaces the record after a loss. First the epoch is left in memory that outlives the process but not
+    /// the kernel (after a reboot the boot id has moved the verifier anyway): that takes microseconds, in
+    /// which a kill could make the loss unknown, where the flushes of the record take milliseconds. There it
+    /// stays when the state directory can't be written: it may be on the disk that just failed.
     pub(crate) fn write_loss(&self, record: &Record) -> io::Result<()> {
-        let Err(failed) = self.write(record) else { return Ok(()) };
+        let refuge = Record::refuge(&record.id);
         let mut options = fs::OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
-        let left = options.open(Record::refuge(&record.id));
-        left.and_then(|mut file| file.write_all(record.loss_epoch.to_string().as_bytes())).map_err(|_| failed)
+        let left = options.open(&refuge).and_then(|mut file| file.write_all(record.loss_epoch.to_string().as_bytes()));
+        match (self.write(record), left) {
+            (Ok(()), _) => {
+                // What stays is older than the record then, and removed by the next start.
+                let _ = fs::remove_file(refuge);
+                Ok(())
+            }
+            (Err(_), Ok(())) => Ok(()),
+            (Err(failed), Err(_)) => Err(failed),
+        }
     }
 
     /// Replaces the record. **Durability**: on disk when it returns.
@@ -187,6 +197,20 @@ mod tests {
         fs::remove_dir(dir.join(FILE_NEW)).unwrap();
         assert_eq!(Store::open(&dir).unwrap().1.loss_epoch, before + 1);
         assert_eq!(Store::open(&dir).unwrap().1.loss_epoch, before + 1, "once");
+    }
+
+    #[test]
+    fn loss_is_known_though_the_process_was_killed_while_it_left_word() {
+        let base = tempfile::tempdir().unwrap();
+        let dir = base.path().join("state");
+        let (store, mut record) = Store::open(&dir).unwrap();
+        record.loss_epoch += 1;
+        store.write_loss(&record).unwrap();
+        assert!(!Record::refuge(&record.id).exists(), "on record, so the word is taken back");
+        fs::write(Record::refuge(&record.id), "").unwrap();
+        drop(store);
+        assert_eq!(Store::open(&dir).unwrap().1.loss_epoch, record.loss_epoch + 1);
+        assert!(!Record::refuge(&record.id).exists());
     }
 
     #[test]

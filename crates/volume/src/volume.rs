@@ -278,25 +278,33 @@ impl Volume {
 }
 
 impl VolumeInner {
-    /// Fails when a flush failed before.
+    /// Fails when a flush failed before. Nobody hears of that before it is on record: a process killed in between would
+    /// come back with the old verifier.
     pub(crate) fn alive(&self) -> Result<(), Error> {
-        if self.poisoned.load(Ordering::SeqCst) { Err(Error::Poisoned) } else { Ok(()) }
+        if self.poisoned.load(Ordering::SeqCst) {
+            drop(locked(&self.store));
+            return Err(Error::Poisoned);
+        }
+        Ok(())
     }
 
     /// A flush failed with `errno`: the kernel may have dropped the data and marked it clean. The epoch
     /// moves, so that clients send again what they hold, and nothing durable is promised any more.
     pub(crate) fn flush_failed(&self, errno: i32) -> Error {
+        let mut store = locked(&self.store);
         self.poisoned.store(true, Ordering::SeqCst);
         // When even the record can't be written, the verifier has moved in memory and all promises fail.
-        let _ = self.move_epoch();
+        let _ = self.record_loss(&mut store);
         Error::from_errno(errno)
     }
 
     /// Moves the loss epoch and with it the verifier. **Durability**: on disk when it returns `Ok`; in
     /// memory it has moved in any case.
     pub(crate) fn move_epoch(&self) -> io::Result<()> {
-        let mut guard = locked(&self.store);
-        let (store, record) = &mut *guard;
+        self.record_loss(&mut locked(&self.store))
+    }
+
+    fn record_loss(&self, (store, record): &mut (Store, Record)) -> io::Result<()> {
         record.loss_epoch += 1;
         self.epoch.store(record.loss_epoch, Ordering::SeqCst);
         self.verifier.store(u64::from_le_bytes(state::verifier(record, &self.boot_id)), Ordering::SeqCst);

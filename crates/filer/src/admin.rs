@@ -11,6 +11,7 @@ use results::filer_stats::{FilerStats, MediumStats};
 use serde_json::{Value, json};
 use volume::Error;
 
+use crate::faults::orders;
 use crate::limits::{ADMIN_CLIENTS_MAX, ADMIN_LINE_BYTES_MAX, STACK_BYTES};
 use crate::manage;
 use crate::server::Server;
@@ -126,7 +127,8 @@ fn answer(line: &[u8], server: &Server) -> (Value, bool) {
         Err(error) => return failed(format!("read the request: {error}")),
     };
     let Some(op) = request["op"].as_str() else { return failed("read the request: it has no op".into()) };
-    if let Some(answered) = manage::answer(server, op, &request) {
+    let managed = manage::answer(server, op, &request);
+    if let Some(answered) = managed.or_else(|| orders::answer(server.filer(), op, &request)) {
         return answered.map_or_else(failed, |reply| (reply, false));
     }
     match op {
@@ -158,7 +160,10 @@ fn answer(line: &[u8], server: &Server) -> (Value, bool) {
             tracing::info!("stop asked for over the admin socket");
             (json!({"ok": true}), true)
         }
-        other => failed(format!("unknown op {other:?}: known are stats, reload, power-cut, shutdown, {}", manage::NAMES)),
+        other => {
+            let others = format!("{}, {}", manage::NAMES, orders::NAMES);
+            failed(format!("unknown op {other:?}: known are stats, reload, power-cut, shutdown, {others}"))
+        }
     }
 }
 
@@ -184,6 +189,8 @@ fn stats(server: &Server) -> FilerStats {
         direct_reads: sum(|counted| counted.direct_reads),
         durability: same(volumes().map(|volume| volume.options().durability.as_str())),
         cache: same(volumes().map(|volume| volume.options().cache.as_str())),
+        poisoned: volumes().any(volume::Volume::is_poisoned),
+        faults: orders::kinds(server.filer()),
         medium: medium.map(|medium| medium_stats(medium, server.held_counts())),
     }
 }

@@ -121,6 +121,14 @@ impl Connection {
         self.drop_now();
     }
 
+    /// Ends it so that the peer sees a reset, as soon as nobody here works for it any more. No reply leaves from now on.
+    pub(crate) fn reset(&self) {
+        self.outbox().broken = true;
+        self.transport.reset_on_close();
+        // Wakes the thread of the connection and, unlike the end of the sending side, tells the peer nothing.
+        self.transport.shutdown(Shutdown::Read);
+    }
+
     /// Takes no further calls; those under way are still answered.
     pub(crate) fn finish(&self) {
         self.transport.shutdown(Shutdown::Read);
@@ -257,6 +265,9 @@ pub(crate) enum Ended {
     /// Its client has ended it.
     #[error("fenced by its client")]
     Fenced,
+    /// A fault on purpose.
+    #[error("reset: a fault on purpose")]
+    Reset,
     /// A handler panicked: our fault.
     #[error("serve a call: panic")]
     Panic,
@@ -285,7 +296,7 @@ pub(crate) fn run(connection: &Arc<Connection>, filer: &Arc<Filer>, workers: &Wo
     match drive(connection, filer, workers) {
         Ok(()) => Ended::Closed,
         Err(ended) => {
-            if !matches!(ended, Ended::Socket(_)) {
+            if !matches!(ended, Ended::Socket(_) | Ended::Reset) {
                 connection.drop_now();
             }
             ended
@@ -443,6 +454,10 @@ fn serve_received(
                 // Holding may wait for room: what is ready does not.
                 send_ready(connection, out)?;
                 workers.hold(connection, due, held);
+            }
+            Served::Reset => {
+                connection.reset();
+                return Err(Ended::Reset);
             }
             Served::Close => return Err(Ended::NotACall),
         }

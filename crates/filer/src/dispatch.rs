@@ -13,6 +13,7 @@ use volume::medium::{Kind, Operation};
 
 use crate::access::Caller;
 use crate::exports::View;
+use crate::faults;
 use crate::filer::Filer;
 use crate::handlers;
 use crate::limits::TRANSFER_MAX;
@@ -31,6 +32,8 @@ pub enum Served {
     /// Nothing was done nor appended: a READ that would have to wait for the store, of a call that may not. To be served
     /// again [`Call::waiting`].
     Cold,
+    /// A fault wants the connection reset; nothing was appended.
+    Reset,
     /// The bytes were no call: close the connection.
     Close,
 }
@@ -101,8 +104,10 @@ impl<'a> Call<'a> {
         }
         let args = decode_all::<WriteArgs<'_>>(self.arguments).ok().filter(|args| args.stable != StableHow::Unstable)?;
         let (export, _) = view.at(view.exports().of_handle(args.file.as_bytes())?);
+        // Faults strike a call and its answer, not those of a whole batch.
+        let alone = export.medium().is_some() || export.volume.faults().any(faults::WIRE);
         // Two files of one number share a worker, no more.
-        (export.medium().is_none() && export.volume.shares_flushes()).then(|| {
+        (!alone && export.volume.shares_flushes()).then(|| {
             let mut hash = std::hash::DefaultHasher::new();
             std::hash::Hasher::write(&mut hash, args.file.as_bytes());
             std::hash::Hasher::finish(&hash)
@@ -211,7 +216,11 @@ pub(crate) fn settled(view: &View, call: &Call<'_>, came: Instant, result: &Resu
     let Ok(args) = decode_all::<WriteArgs<'_>>(call.arguments) else { return };
     let Some(index) = view.exports().of_handle(args.file.as_bytes()) else { return };
     let bytes = if answer == Answer::OK { args.count.into() } else { 0 };
-    Watch { view, procedure: Procedure::Write, came }.count(&view.at(index).0.stats, answer, bytes, None);
+    let (export, _) = view.at(index);
+    if answer != Answer::OK {
+        export.tell_poison();
+    }
+    Watch { view, procedure: Procedure::Write, came }.count(&export.stats, answer, bytes, None);
 }
 
 /// Serves one parsed call; see [`serve`].
@@ -300,7 +309,20 @@ fn serve_nfs(filer: &Filer, view: &View, identity: Option<&AuthSys<'_>>, call: &
             return Served::Answered;
         }
     };
-    let export = context.export;
+    let set = context.export.volume.faults();
+    if set.any(faults::WIRE) && context.verdict.is_ok() {
+        // Struck once, however long the call then takes.
+        let context = handlers::Context { may_wait: true, later: None, ..context };
+        return faults::around(set, procedure, out, |out| carry_out(&context, &watch, call, out));
+    }
+    carry_out(&context, &watch, call, out)
+}
+
+/// Carries a call out, or repeats its reply.
+fn carry_out(context: &handlers::Context<'_>, watch: &Watch<'_>, call: &Call<'_>, out: &mut Vec<u8>) -> Served {
+    let handlers::Context { filer, view, export, .. } = *context;
+    let procedure = watch.procedure;
+    let xid = call.header.xid;
     let stats = if context.verdict == Err(NfsStatus::BadHandle) { &filer.stats } else { &export.stats };
     let submitted = export.medium().map(|_| Instant::now());
     let mut claim = None;
@@ -317,7 +339,7 @@ fn serve_nfs(filer: &Filer, view: &View, identity: Option<&AuthSys<'_>>, call: &
         }
     }
     let reply = Reply::begin(xid, out);
-    let done = handlers::serve(&context, procedure, call.arguments, out);
+    let done = handlers::serve(context, procedure, call.arguments, out);
     if done.as_ref().is_ok_and(|done| done.cold) {
         out.truncate(reply.mark);
         stats.count_cold_read();
@@ -325,6 +347,9 @@ fn serve_nfs(filer: &Filer, view: &View, identity: Option<&AuthSys<'_>>, call: &
     }
     let (answer, again, bytes) =
         done.as_ref().map_or((Answer::Refused, false, 0), |done| (Answer::Status(done.status), done.again, done.bytes));
+    if answer != Answer::OK {
+        export.tell_poison();
+    }
     let touched = done.as_ref().ok().and_then(|done| touched(procedure, done));
     let mark = reply.mark;
     let understood = done.is_ok();

@@ -1,5 +1,6 @@
 //! One export: a volume under a path, its counters, and the medium it is answered as.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use volume::Volume;
@@ -15,6 +16,7 @@ pub struct Export {
     path: String,
     medium: Option<Medium>,
     started: Instant,
+    poison_told: AtomicBool,
 }
 
 impl Export {
@@ -31,7 +33,7 @@ impl Export {
             tracing::warn!(volume = name, "no file handles on this store: files are told apart by number and birth time");
         }
         let (name, path, started) = (name.to_owned(), path.to_owned(), Instant::now());
-        Self { volume, stats: Stats::default(), name, path, medium: None, started }
+        Self { volume, stats: Stats::default(), name, path, medium: None, started, poison_told: AtomicBool::new(false) }
     }
 
     /// The same on a modelled medium: replies wait until it would have been done.
@@ -68,6 +70,18 @@ impl Export {
     #[must_use]
     pub const fn medium(&self) -> Option<&Medium> {
         self.medium.as_ref()
+    }
+
+    /// Says once, loudly, that a flush failed. Looked at when a call failed, so it costs the others nothing.
+    pub(crate) fn tell_poison(&self) {
+        if self.volume.is_poisoned() && !self.poison_told.swap(true, Ordering::Relaxed) {
+            let epoch = self.volume.loss_epoch();
+            tracing::error!(
+                volume = self.name,
+                epoch,
+                "a flush failed: nothing is promised or changed any more until the filer is started anew"
+            );
+        }
     }
 
     /// When the medium will be done with an operation that came at `came`.

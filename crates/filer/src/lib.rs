@@ -18,6 +18,7 @@ mod convert;
 pub mod dispatch;
 mod export;
 pub mod exports;
+mod faults;
 mod filer;
 mod handlers;
 mod held;

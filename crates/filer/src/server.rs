@@ -184,6 +184,7 @@ impl Server {
         }
         connections.powerless = true;
         connections.open.values().for_each(|connection| connection.drop_now());
+        exports.entries().iter().for_each(|entry| entry.export.volume.faults().hurry());
         let ended = self.wait_until_closed(connections, deadline).open.is_empty() && self.workers.wait_until_idle(deadline);
         let report = if ended { cut(&exports) } else { Err(volume::Error::Busy) };
         self.filer.forget();
@@ -277,8 +278,10 @@ impl Server {
     /// Lets running calls end and their replies leave.
     fn drain(&self) {
         let deadline = Instant::now() + STOP_TIMEOUT;
+        let exports = self.filer.exports();
         let connections = self.connections();
         connections.open.values().for_each(|connection| connection.finish());
+        exports.entries().iter().for_each(|entry| entry.export.volume.faults().hurry());
         let connections = self.wait_until_closed(connections, deadline);
         if !connections.open.is_empty() {
             tracing::warn!(connections = connections.open.len(), "calls still running at the end of the stop time");
@@ -314,6 +317,7 @@ fn log_end(peer: SocketAddr, ended: &Ended) {
         Ended::Socket(error) => tracing::info!(%peer, %error, "connection failed"),
         Ended::Fenced => tracing::info!(%peer, "connection fenced by its client"),
         Ended::Stalled | Ended::Crowded => tracing::warn!(%peer, error = %ended, "connection closed"),
+        Ended::Reset => tracing::info!(%peer, "connection reset: a fault on purpose"),
         Ended::Framing(_) | Ended::NotACall | Ended::Injected | Ended::Tls(_) | Ended::Record(_) => {
             tracing::info!(%peer, error = %ended, "connection closed")
         }

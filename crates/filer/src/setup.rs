@@ -86,7 +86,7 @@ impl Setup {
                 continue;
             };
             if keep_opened(volume, before) {
-                done.at_next_start.push(format!("path, dir, state, medium or loss layer of volume {:?}", volume.name));
+                done.at_next_start.push(format!("path, dir, state, medium, faults or loss layer of volume {:?}", volume.name));
             }
             if entry.policy != volume.policy {
                 done.changed.push(volume.name.clone());
@@ -184,16 +184,21 @@ fn load_tls(settings: &Settings) -> Result<Option<ServerTls>, ConfigError> {
 
 /// Keeps how a volume was opened; whether the file has it otherwise now.
 fn keep_opened(new: &mut VolumeSettings, before: &VolumeSettings) -> bool {
-    let differs = (&new.volume, &new.medium, &new.path) != (&before.volume, &before.medium, &before.path);
+    let fixed =
+        |volume: &VolumeSettings| (volume.volume.clone(), volume.medium.clone(), volume.path.clone(), volume.faults.clone());
+    let differs = fixed(new) != fixed(before);
     new.volume = before.volume.clone();
     new.medium.clone_from(&before.medium);
     new.path.clone_from(&before.path);
+    new.faults.clone_from(&before.faults);
     differs
 }
 
 /// Opens a volume, unless it is open already.
 fn open(settings: &Settings, wanted: &VolumeSettings, opened: Option<Volume>) -> Result<Entry, ConfigError> {
     let refused = |reason| refused(settings, wanted, reason);
+    // One that comes back while it is still open has its faults.
+    let fresh = opened.is_none();
     let volume = match opened {
         Some(volume) => volume,
         None => Volume::open(wanted.volume.clone()).map_err(|error| refused(with_causes(&error)))?,
@@ -208,6 +213,9 @@ fn open(settings: &Settings, wanted: &VolumeSettings, opened: Option<Volume>) ->
         }
         None => export,
     };
+    for fault in wanted.faults.iter().filter(|_| fresh) {
+        export.set_fault(fault.clone()).map_err(|error| refused(format!("fault {fault}: {error}")))?;
+    }
     let verifier = format!("{:016x}", u64::from_be_bytes(export.volume.verifier()));
     let (name, path) = (export.name(), export.path());
     let identity = export.volume.identity().as_str();

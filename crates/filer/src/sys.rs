@@ -22,6 +22,16 @@ pub(crate) fn keep_alive(stream: &TcpStream, idle: Duration) -> io::Result<()> {
     set_option(stream, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 4)
 }
 
+/// Makes the end of a connection a reset: what was not sent is dropped.
+pub(crate) fn reset_on_close(stream: &TcpStream) -> io::Result<()> {
+    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+    let size = size_of::<libc::linger>() as libc::socklen_t;
+    // SAFETY: the value is a live linger of the size given; the descriptor is open while `stream` is borrowed.
+    let done =
+        unsafe { libc::setsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, (&raw const linger).cast(), size) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 fn set_option(stream: &TcpStream, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
     let size = size_of::<libc::c_int>() as libc::socklen_t;
     // SAFETY: the value is a live c_int of the size given; the descriptor is open while `stream` is borrowed.

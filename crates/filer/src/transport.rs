@@ -45,6 +45,11 @@ impl Transport {
         let _ = self.stream.shutdown(how);
     }
 
+    /// Has the peer see a reset when the socket is closed.
+    pub(crate) fn reset_on_close(&self) {
+        let _ = sys::reset_on_close(&self.stream);
+    }
+
     /// Has receives end with `WouldBlock` after so much silence, or never; whether they do now.
     pub(crate) fn come_back_after(&self, limit: Option<Duration>) -> bool {
         self.stream.set_read_timeout(limit).is_ok() && limit.is_some()

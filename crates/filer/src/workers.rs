@@ -179,6 +179,7 @@ impl Shared {
                 }
             }
             Ok(Served::Due(due)) => self.held.hold(&connection, due, std::mem::take(out)),
+            Ok(Served::Reset) => connection.reset(),
             Ok(Served::Close) => connection.drop_now(),
             Err(_) => connection.drop_after_panic(),
         }

@@ -64,6 +64,10 @@ fn begin(filer: &Filer, job: Job, out: &mut Vec<u8>) -> Option<Begun> {
             let (reply, unsettled) = (start..out.len(), later.into_inner());
             Some(Begun { connection, view, record, charge, came, reply, unsettled })
         }
+        Ok(Served::Reset) => {
+            connection.reset();
+            None
+        }
         Ok(Served::Close) => {
             connection.drop_now();
             None

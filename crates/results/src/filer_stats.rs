@@ -47,6 +47,12 @@ pub struct FilerStats {
     /// How data passes the page cache: `cached`, `direct`, `dropbehind`, or `mixed`. Empty: an older filer, `cached`.
     #[serde(default)]
     pub cache: String,
+    /// A flush failed: a volume promises nothing more until it is opened anew.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub poisoned: bool,
+    /// Kinds of the faults that are set on purpose; what was measured meanwhile is not what the storage does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<String>,
     /// The modelled medium, if the filer has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub medium: Option<MediumStats>,

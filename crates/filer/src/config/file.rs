@@ -53,6 +53,8 @@ pub(super) struct VolumeTable {
     pub(super) durability: Option<Spanned<String>>,
     pub(super) cache: Option<Spanned<String>>,
     #[serde(default)]
+    pub(super) faults: Vec<Spanned<String>>,
+    #[serde(default)]
     pub(super) loss_layer: bool,
     pub(super) loss_seed: Option<u64>,
 }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 use volume::LossConfig;
+use volume::faults::FaultSpec;
 
 pub use error::ConfigError;
 
@@ -58,6 +59,8 @@ pub struct VolumeSettings {
     pub volume: volume::Config,
     /// The medium it is answered as, as written.
     pub medium: Option<String>,
+    /// Faults it is served with from the start.
+    pub faults: Vec<FaultSpec>,
     /// Line of the file that it begins on.
     pub line: usize,
 }
@@ -215,8 +218,9 @@ impl Reader<'_> {
         }
         let quota = table.quota.as_ref().map(|quota| self.quota(quota)).transpose()?;
         let medium = table.medium.as_ref().map(|medium| self.medium(medium)).transpose()?;
+        let faults = table.faults.iter().map(|fault| self.fault(fault)).collect::<Result<_, _>>()?;
         let line = self.line(spanned.span().start);
-        Ok(VolumeSettings { name, path, policy: Policy { rules }, quota, volume, medium, line })
+        Ok(VolumeSettings { name, path, policy: Policy { rules }, quota, volume, medium, faults, line })
     }
 
     fn rule(&self, clients: &Spanned<Vec<Spanned<String>>>, rights: Rights) -> Result<Rule, ConfigError> {
@@ -268,6 +272,11 @@ impl Reader<'_> {
             Ok(_) => Ok(written.get_ref().clone()),
             Err(error) => Err(self.wrong(written.span().start, format!("medium {:?}: {error}", written.get_ref()))),
         }
+    }
+
+    fn fault(&self, written: &Spanned<String>) -> Result<FaultSpec, ConfigError> {
+        let wrong = |error| self.wrong(written.span().start, format!("fault {:?}: {error}", written.get_ref()));
+        FaultSpec::parse(written.get_ref()).map_err(wrong)
     }
 
     /// Two volumes of one name, path or directory, or one inside the other, would give one file two sets of rules.

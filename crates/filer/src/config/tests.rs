@@ -75,6 +75,7 @@ fn every_key_is_taken() {
         medium = "nvme"
         durability = "sync"
         cache = "dropbehind"
+        faults = ["slow-flush,delay_ms=5,rate=0.1", "drop-reply,on=READ"]
         loss_layer = true
         loss_seed = 7
         [[volume.rule]]
@@ -95,6 +96,10 @@ fn every_key_is_taken() {
     assert!(settings.listen[1].is_ipv6() && settings.portmap[0].port() == 111);
     let volume = &settings.volumes[0];
     assert_eq!((volume.volume.loss, volume.medium.as_deref()), (Some(LossConfig { seed: 7 }), Some("nvme")));
+    assert_eq!(
+        volume.faults.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["slow-flush,rate=0.1,delay_ms=5", "drop-reply,on=READ"]
+    );
     assert_eq!((volume.volume.state_dir.as_path(), volume.path.as_str()), (Path::new("/srv/elsewhere"), "/db/data"));
     assert_eq!((volume.volume.options.cache, settings.volumes[1].volume.options), (CacheMode::DropBehind, Options::default()));
     assert_eq!((volume.quota, settings.volumes[1].quota), (Some(500 << 30), None));
@@ -113,6 +118,12 @@ fn every_key_is_taken() {
     assert_eq!(rights(volume, "10.1.9.1"), Ok(ro), "a rule goes before the volume's own clients, and takes the rest from it");
     assert_eq!(rights(volume, "10.2.0.1"), Err(Refusal::NoClient));
     assert_eq!(settings.volumes[1].policy.rules[0].clients[0].networks, [Network::of("::1".parse().unwrap())]);
+}
+
+#[test]
+fn a_fault_that_makes_no_sense_is_an_error_of_its_line() {
+    let (line, reason) = wrong(&format!("{LEAST}faults = [\"slow\"]\n"));
+    assert!(line == 5 && reason.contains("slow needs delay_ms"), "{line}: {reason}");
 }
 
 #[test]

@@ -53,6 +53,9 @@ pub(crate) struct Args {
     /// Test switch: remember what is not yet promised stable, so that `millrace volume power-cut` can take it back
     #[arg(long)]
     loss_layer: bool,
+    /// Set a fault from the start: KIND,key=value,… (docs/faults.md); may be given several times
+    #[arg(long, value_name = "FAULT")]
+    fault: Vec<String>,
     /// Answer as if DIR lay on this medium: a profile (fc15k, fc10k, sata, nvme, nvram-array, cloud), keys, or both
     #[arg(long, value_name = "PROFILE,KEY=VALUE,…")]
     medium: Option<String>,
@@ -86,6 +89,7 @@ const OF_ONE_DIRECTORY: [&str; 15] = [
     "tls_cert",
     "tls_key",
     "tls_client_ca",
+    "fault",
 ];
 
 #[derive(Clone, Copy, clap::ValueEnum)]

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
+use results::faults::{FaultReport, FaultSpec, FaultStrike};
 use results::filer_stats::FilerStats;
 use serde_json::{Value, json};
 
@@ -36,8 +37,39 @@ enum Operation {
     Reload,
     /// Take back everything not promised stable and drop all connections (needs serve --loss-layer)
     PowerCut,
+    /// Copy a volume as a power cut now would leave it; the live one goes on (needs serve --loss-layer)
+    PowerCutCopy {
+        /// The volume
+        volume: String,
+        /// Where the copy goes: an empty directory, or one to be made
+        dir: PathBuf,
+    },
+    /// Faults on demand: set, list, clear
+    Fault {
+        #[command(subcommand)]
+        order: FaultOrder,
+        /// The volume [default: the only one]
+        #[arg(long, value_name = "NAME", global = true)]
+        volume: Option<String>,
+    },
     /// Stop cleanly
     Shutdown,
+}
+
+#[derive(clap::Subcommand)]
+enum FaultOrder {
+    /// Set a fault: KIND,key=value,… (docs/faults.md)
+    Add {
+        /// As in eio,on=write,path=base/5/1259,rate=0.01,seed=7
+        fault: String,
+    },
+    /// Those that are set, and what they struck
+    List,
+    /// Clear one, or all
+    Clear {
+        /// Its number
+        id: Option<u64>,
+    },
 }
 
 const AFTER_HELP: &str = "\
@@ -50,6 +82,10 @@ Examples:
   millrace volume stats --admin /run/filer.sock
   millrace volume reload --admin /run/filer.sock
   millrace volume power-cut --admin /run/filer.sock --json
+  millrace volume fault add slow-flush,delay_ms=50,rate=0.1,seed=7
+  millrace volume fault add eio,on=flush,after=100,times=1
+  millrace volume fault list
+  millrace volume power-cut-copy vol /tmp/after-the-cut
   MILLRACE_ADMIN=/run/filer.sock millrace volume shutdown
 
 Exit codes: 0 done; 1 the filer refused, nothing has changed; 2 no filer answers there, or the command makes no sense.";
@@ -81,6 +117,56 @@ impl Operation {
     }
 }
 
+impl Operation {
+    /// What is said of it, and the line for the filer.
+    fn request(&self) -> anyhow::Result<(&'static str, Value)> {
+        Ok(match self {
+            Self::Stats => ("stats", json!({"op": "stats"})),
+            Self::Reload => ("reload", json!({"op": "reload"})),
+            Self::PowerCut => ("power-cut", json!({"op": "power-cut"})),
+            Self::Shutdown => ("shutdown", json!({"op": "shutdown"})),
+            Self::PowerCutCopy { volume, dir } => {
+                let to = std::path::absolute(dir).with_context(|| format!("cannot find {}", dir.display()))?;
+                ("power-cut-copy", json!({"op": "power-cut-copy", "volume": volume, "to": to}))
+            }
+            Self::Fault { order, volume } => {
+                let (op, key, value) = match order {
+                    FaultOrder::Add { fault } => ("fault-add", "fault", json!(parse(fault)?)),
+                    FaultOrder::List => ("fault-list", "id", Value::Null),
+                    FaultOrder::Clear { id } => ("fault-clear", "id", json!(id)),
+                };
+                (op, json!({"op": op, "volume": volume, key: value}))
+            }
+        })
+    }
+
+    fn print(&self, reply: Value) -> anyhow::Result<()> {
+        match self {
+            Self::Stats => print_stats(&serde_json::from_value(reply).context("cannot read the counters")?),
+            Self::PowerCut => println!(
+                "power cut: {} writes and {} changes of names or attributes taken back; loss epoch {}",
+                reply["undone_writes"], reply["undone_names"], reply["loss_epoch"]
+            ),
+            Self::PowerCutCopy { dir, .. } => println!(
+                "copied {} objects, {} bytes, to {}: {} writes and {} changes of names or attributes are missing there",
+                reply["objects"],
+                reply["bytes"],
+                dir.display(),
+                reply["undone_writes"],
+                reply["undone_names"]
+            ),
+            Self::Fault { order: FaultOrder::Add { .. }, .. } => println!("fault {} set", reply["id"]),
+            Self::Fault { order: FaultOrder::Clear { .. }, .. } => println!("{} cleared", reply["cleared"]),
+            Self::Fault { order: FaultOrder::List, .. } => {
+                print_faults(&serde_json::from_value(reply["report"].clone()).context("cannot read the faults")?);
+            }
+            Self::Reload => print_reloaded(&reply),
+            Self::Shutdown => println!("stopping"),
+        }
+        Ok(())
+    }
+}
+
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (op, request) = args.operation.request()?;
     let Some(admin) = args.admin.or_else(|| std::env::var_os("MILLRACE_ADMIN").map(PathBuf::from)) else {
@@ -101,6 +187,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         args.operation.print(reply)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn parse(text: &str) -> anyhow::Result<FaultSpec> {
+    let hint = "as in eio,on=write,path=base/5/1259,rate=0.01,seed=7 (docs/faults.md)";
+    FaultSpec::parse(text).map_err(|error| refusal(format!("cannot set the fault {text}: {error}"), hint))
 }
 
 /// One line there, one line back.
@@ -151,8 +242,26 @@ fn print_stats(stats: &FilerStats) {
         );
     }
     println!("verifier {}, loss epoch {}", stats.verifier, stats.loss_epoch);
+    if stats.poisoned {
+        println!("POISONED: a flush failed, nothing is promised until the filer is started anew");
+    }
+    if !stats.faults.is_empty() {
+        println!("faults on purpose: {}", stats.faults.join(", "));
+    }
     println!("{:<12} {:>12} {:>8} {:>16}", "procedure", "calls", "errors", "bytes");
     for (name, row) in stats.procedures.iter().filter(|(_, row)| row.calls > 0) {
         println!("{name:<12} {:>12} {:>8} {:>16}", row.calls, row.errors, row.bytes);
+    }
+}
+
+fn print_faults(report: &FaultReport) {
+    for set in &report.faults {
+        println!("{:>4}  {}: struck {} of {}", set.id, set.fault, set.struck, set.matched);
+    }
+    println!("{} strikes since the volume was opened; the latest {}:", report.struck, report.strikes.len());
+    for FaultStrike { id, kind, nth, on, file, offset, length, detail } in &report.strikes {
+        let place = |word: &str, value: &Option<u64>| value.map_or_else(String::new, |value| format!(" {word} {value}"));
+        let (file, offset, length) = (place("file", file), place("at", offset), place("bytes", length));
+        println!("{id:>4}  {} of {on} {nth}{file}{offset}{length} {detail}", kind.name());
     }
 }

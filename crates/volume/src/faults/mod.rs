@@ -32,6 +32,7 @@ pub struct Faults {
 struct List {
     set: Vec<Armed>,
     last_id: u64,
+    hurried: u64,
     struck: u64,
     strikes: VecDeque<FaultStrike>,
 }
@@ -167,11 +168,19 @@ impl Faults {
         }
     }
 
-    /// Waits for as long as a strike says, or until its fault is cleared.
+    /// Waits for as long as a strike says, or until its fault is cleared or [`Faults::hurry`] called.
     pub fn wait(&self, strike: &Strike) {
-        let set = |list: &mut List| list.set.iter().any(|armed| armed.status.id == strike.id);
+        let list = self.list();
+        let hurried = list.hurried;
+        let on = |list: &mut List| list.hurried == hurried && list.set.iter().any(|armed| armed.status.id == strike.id);
         // Whether it timed out does not matter.
-        drop(self.changed.wait_timeout_while(self.list(), strike.delay, set).unwrap_or_else(PoisonError::into_inner));
+        drop(self.changed.wait_timeout_while(list, strike.delay, on).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Lets go of all that waits now: the volume is to end, or its power to fail.
+    pub fn hurry(&self) {
+        self.list().hurried += 1;
+        self.changed.notify_all();
     }
 
     fn arm(&self, list: &List) {
@@ -231,6 +240,12 @@ impl Kinds {
             at += 1;
         }
         Self(bits)
+    }
+
+    /// These and those.
+    #[must_use]
+    pub const fn and(self, others: Self) -> Self {
+        Self(self.0 | others.0)
     }
 
     const fn has(self, kind: FaultKind) -> bool {

@@ -11,6 +11,7 @@ use filer::exports::Exports;
 use filer::policy::{Policy, Rights, Squash};
 use filer::setup::Setup;
 use rpc_tls::ServerTls;
+use volume::faults::FaultSpec;
 use volume::medium::{Medium, Profile};
 use volume::{LossConfig, OpenError, Volume};
 
@@ -47,6 +48,9 @@ pub(super) fn from_arguments(args: &Args, uid: u32) -> anyhow::Result<Plan> {
     let config = volume::Config { dir: dir.clone(), state_dir: state_dir.clone(), loss, options };
     let volume = Volume::open(config).map_err(|error| cannot_open(&dir, error))?;
     let export = Export::new(EXPORT.trim_start_matches('/'), EXPORT, volume);
+    for text in &args.fault {
+        set_fault(&export, text)?;
+    }
     let export = match medium {
         Some(medium) => {
             tracing::info!(medium = %medium.profile(), "answers wait for a modelled medium");
@@ -88,6 +92,12 @@ pub(super) fn from_file(file: &Path, uid: u32) -> anyhow::Result<Plan> {
     let (listen, portmap, admin) = (settings.listen.clone(), settings.portmap.clone(), settings.admin.clone());
     let metrics = settings.metrics;
     Ok(Plan { exports, listen, portmap, admin, metrics, tls: setup.tls(), setup: Some(setup) })
+}
+
+fn set_fault(export: &Export, text: &str) -> anyhow::Result<()> {
+    let hint = "as in eio,on=write,path=base/5/1259,rate=0.01,seed=7 (docs/faults.md)";
+    let set = FaultSpec::parse(text).map_err(|error| error.to_string()).and_then(|fault| export.set_fault(fault));
+    set.map(drop).map_err(|error| refusal(format!("cannot set --fault {text}: {error}"), hint))
 }
 
 /// The medium of that text, or what is wrong with it.

@@ -372,6 +372,25 @@ struct Course {
     upgrade: Upgrade,
 }
 
+impl Course {
+    /// Whether this call asks for TLS while it can be had; `more`: something came behind it, which could only be injected.
+    fn goes_over(&mut self, call: &Call<'_>, more: bool) -> Result<bool, Ended> {
+        if self.upgrade != Upgrade::Possible {
+            return Ok(false);
+        }
+        let asked = call.asks_for_tls();
+        if asked && more {
+            return Err(Ended::Injected);
+        }
+        if asked {
+            self.upgrade = Upgrade::Asked;
+        } else if !call.is_null() {
+            self.upgrade = Upgrade::Over;
+        }
+        Ok(asked)
+    }
+}
+
 /// Where a connection stands on its way to TLS (RFC 9289 4.1).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Upgrade {
@@ -402,18 +421,9 @@ fn serve_received(
             return Err(Ended::Fenced);
         }
         let call = Call::parse(record.bytes).ok_or(Ended::NotACall)?;
-        if course.upgrade == Upgrade::Possible {
-            if call.asks_for_tls() {
-                if record.more {
-                    return Err(Ended::Injected);
-                }
-                encode_starttls(call.xid(), out);
-                course.upgrade = Upgrade::Asked;
-                break;
-            }
-            if !call.is_null() {
-                course.upgrade = Upgrade::Over;
-            }
+        if course.goes_over(&call, record.more)? {
+            encode_starttls(call.xid(), out);
+            break;
         }
         if std::mem::take(&mut first) {
             connection.active_s.store(sys::coarse_seconds(), Ordering::Relaxed);

@@ -14,9 +14,9 @@ use nfs_proto::record::LAST_FRAGMENT;
 use sim::{Rng, sweep};
 use std::io::{Read, Write};
 use std::time::Duration;
+use support::Scratch;
 use support::filer::Filer;
 use support::wire::{Wire, place, write_args};
-use support::Scratch;
 
 /// A good call of a random kind.
 fn some_call(wire: &mut Wire, rng: &mut Rng) -> Vec<u8> {

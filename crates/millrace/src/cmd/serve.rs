@@ -73,7 +73,7 @@ pub(crate) struct Args {
 }
 
 /// What is said in the file, if there is one.
-const OF_ONE_DIRECTORY: [&str; 15] = [
+const OF_ONE_DIRECTORY: [&str; 16] = [
     "dir",
     "listen",
     "state",

@@ -99,32 +99,6 @@ impl Operation {
             Self::Reload => ("reload", json!({"op": "reload"})),
             Self::PowerCut => ("power-cut", json!({"op": "power-cut"})),
             Self::Shutdown => ("shutdown", json!({"op": "shutdown"})),
-        })
-    }
-
-    fn print(&self, reply: Value) -> anyhow::Result<()> {
-        match self {
-            Self::Manage(order) => order.print(reply)?,
-            Self::Stats => print_stats(&serde_json::from_value(reply).context("cannot read the counters")?),
-            Self::PowerCut => println!(
-                "power cut: {} writes and {} changes of names or attributes taken back; loss epoch {}",
-                reply["undone_writes"], reply["undone_names"], reply["loss_epoch"]
-            ),
-            Self::Reload => print_reloaded(&reply),
-            Self::Shutdown => println!("stopping"),
-        }
-        Ok(())
-    }
-}
-
-impl Operation {
-    /// What is said of it, and the line for the filer.
-    fn request(&self) -> anyhow::Result<(&'static str, Value)> {
-        Ok(match self {
-            Self::Stats => ("stats", json!({"op": "stats"})),
-            Self::Reload => ("reload", json!({"op": "reload"})),
-            Self::PowerCut => ("power-cut", json!({"op": "power-cut"})),
-            Self::Shutdown => ("shutdown", json!({"op": "shutdown"})),
             Self::PowerCutCopy { volume, dir } => {
                 let to = std::path::absolute(dir).with_context(|| format!("cannot find {}", dir.display()))?;
                 ("power-cut-copy", json!({"op": "power-cut-copy", "volume": volume, "to": to}))
@@ -142,6 +116,7 @@ impl Operation {
 
     fn print(&self, reply: Value) -> anyhow::Result<()> {
         match self {
+            Self::Manage(order) => order.print(reply)?,
             Self::Stats => print_stats(&serde_json::from_value(reply).context("cannot read the counters")?),
             Self::PowerCut => println!(
                 "power cut: {} writes and {} changes of names or attributes taken back; loss epoch {}",

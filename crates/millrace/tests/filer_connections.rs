@@ -96,10 +96,11 @@ fn a_thousand_idle_connections_stay_below_64_mebibytes() {
             assert_eq!(wire.receive().results::<ReadResult<'_>>().unwrap().data.0.len(), bytes);
         }
     }
-    let quiet = await_until("1,000 quiet connections below 64 MiB", Duration::from_secs(10), || {
-        Some(filer.resident()).filter(|bytes| *bytes < 64 << 20)
+    // The program's own pages are some 8 MiB of a release build, whose whole `make bench` holds against 64.
+    let quiet = await_until("1,000 quiet connections below 56 MiB of their own", Duration::from_secs(10), || {
+        Some(filer.anonymous()).filter(|bytes| *bytes < 56 << 20)
     });
-    println!("1,000 idle connections: {} MiB resident", quiet >> 20);
+    println!("1,000 idle connections: {} MiB beside the program", quiet >> 20);
     assert_eq!(filer.admin(r#"{"op":"stats"}"#)["connections"], 1001);
     for wire in wires.iter_mut().step_by(100) {
         assert!(wire.getattr(root).is_ok(), "an idle connection is served when it calls");

@@ -46,8 +46,17 @@ impl Filer {
 
     /// Bytes of memory it has.
     pub fn resident(&self) -> u64 {
+        self.memory("VmRSS:")
+    }
+
+    /// Bytes of it that are no pages of the program and its libraries, of which a debug build has three times as many.
+    pub fn anonymous(&self) -> u64 {
+        self.memory("RssAnon:")
+    }
+
+    fn memory(&self, field: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        let line = status.lines().find(|line| line.starts_with(field)).unwrap();
         line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
     }
 

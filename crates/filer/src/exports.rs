@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nfs_proto::mount3::MountStatus;
 use volume::handle_tag;
 
 use crate::clients::Client;
@@ -146,6 +147,7 @@ pub struct View {
     pub(crate) client: Arc<Client>,
     exports: Arc<Exports>,
     standings: Vec<Standing>, // one an export, in the order of the table
+    mount_told: AtomicBool,   // a refused mount is in the log
 }
 
 /// What a client may in one export.
@@ -158,7 +160,16 @@ impl View {
     pub(crate) fn new(exports: Arc<Exports>, peer: Peer, client: Arc<Client>) -> Self {
         let standing = |entry: &Entry| Standing { verdict: entry.policy.judge(&peer), told: AtomicBool::new(false) };
         let standings = exports.entries.iter().map(standing).collect();
-        Self { peer, client, exports, standings }
+        Self { peer, client, exports, standings, mount_told: AtomicBool::new(false) }
+    }
+
+    /// Logs the first mount that the client was refused on its connection.
+    pub(crate) fn tell_refused_mount(&self, path: &[u8], status: MountStatus) {
+        if !self.mount_told.swap(true, Ordering::Relaxed) {
+            // Anybody may send any path: escaped, it cannot write a line of its own.
+            let path = path.escape_ascii();
+            tracing::info!(client = %self.peer.address, %path, ?status, "mount refused");
+        }
     }
 
     pub(crate) fn exports(&self) -> &Exports {

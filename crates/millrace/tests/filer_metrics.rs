@@ -279,6 +279,10 @@ fn each_line_of_the_json_log_is_an_object_with_the_fields_of_what_happened() {
     }
     let lines = log(&scratch, VOLUMES, |filer| {
         work(filer);
+        let mut wire = Wire::connect(filer.port(0));
+        for path in ["/x\nERROR forged", "/again"] {
+            assert_eq!(wire.mount(path), Err(MountStatus::NoEnt));
+        }
         filer.edit(|text| format!("{text}access = \"ro\"\n"));
         filer.order(&["reload"]);
         filer.edit(|text| format!("{text}nonsense = 1\n"));
@@ -297,7 +301,14 @@ fn each_line_of_the_json_log_is_an_object_with_the_fields_of_what_happened() {
         ["plain", "quick", "closed"]
     );
     assert!(find("listening")[0]["addresses"].as_str().unwrap().contains("127.0.0.1"));
-    assert_eq!(find("mount refused")[0]["path"], "/closed");
+    let paths: Vec<_> = find("mount refused").iter().map(|line| line["path"].as_str().unwrap()).collect();
+    assert_eq!(paths, ["/closed", "/x\\nERROR forged"], "once a connection, and on one line");
+    let refused = find("client refused")[0];
+    assert_eq!((&refused["volume"], &refused["level"]), (&"closed".into(), &"WARN".into()));
+    assert_eq!(
+        find("durability by battery: nothing is flushed, a power cut must not reach this host's memory")[0]["volume"],
+        "quick"
+    );
     assert_eq!(find("configuration read")[0]["changed"], "[\"closed\"]");
     let refused = find("the configuration is not taken: the one before stays in force")[0];
     assert!(refused["level"] == "ERROR" && refused["error"].as_str().unwrap().contains("nonsense"), "{refused}");

@@ -29,11 +29,9 @@ pub(crate) fn serve(
         Procedure::Mnt => {
             let args: MountArgs<'_> = arguments(bytes)?;
             let result = mount(view, args.path.0);
-            if let Err(status) = &result {
-                let path = String::from_utf8_lossy(args.path.0);
-                tracing::info!(%client, %path, ?status, "mount refused");
-            } else {
-                filer.mounted(Mount { client, path: args.path.0.to_vec() });
+            match &result {
+                Ok(_) => filer.mounted(Mount { client, path: args.path.0.to_vec() }),
+                Err(status) => view.tell_refused_mount(args.path.0, *status),
             }
             encode_to(&result, out);
             return Ok(result.err().unwrap_or(MountStatus::Ok));

@@ -119,6 +119,10 @@ fn volumes(page: &mut Page, exports: &Exports) {
     each("millrace_direct_reads_total", Type::Counter, help, |export| export.volume().counters().direct_reads);
     let help = "Times that unstable data may have been lost since the volume was made.";
     each("millrace_loss_epoch", Type::Gauge, help, |export| export.volume().loss_epoch());
+    let help = "Faults on purpose that are set.";
+    each("millrace_faults", Type::Gauge, help, |export| export.volume().faults().report().faults.len() as u64);
+    let help = "Operations and calls that a fault on purpose struck.";
+    each("millrace_fault_strikes_total", Type::Counter, help, |export| export.volume().faults().report().struck);
     let help = "1 when a flush failed: nothing is promised any more until the volume is opened anew.";
     each("millrace_poisoned", Type::Gauge, help, |export| export.volume().is_poisoned().into());
 }

@@ -22,6 +22,7 @@ use crate::limits::{
 };
 use crate::policy::{Door, Peer, Security};
 use crate::progress::Progress;
+use crate::replies::Replies;
 use crate::session::Session;
 use crate::sys;
 use crate::transport::{ReceiveFault, Receiver, Transport};
@@ -335,9 +336,9 @@ fn drive(connection: &Arc<Connection>, filer: &Arc<Filer>, workers: &Workers) ->
         };
         buffers.session.received(received);
         filer.renew(&mut view);
-        let Buffers { session, out, .. } = &mut buffers;
+        let Buffers { session, replies, .. } = &mut buffers;
         let served =
-            catch_unwind(AssertUnwindSafe(|| serve_received(connection, filer, &view, workers, session, out, &mut course)));
+            catch_unwind(AssertUnwindSafe(|| serve_received(connection, filer, &view, workers, session, replies, &mut course)));
         let overlapped = served.map_err(|_| Ended::Panic)??;
         course.lone_turns = if overlapped { 0 } else { (course.lone_turns + 1).min(LONE_TURNS) };
         if course.upgrade == Upgrade::Asked {
@@ -410,28 +411,28 @@ fn serve_received(
     view: &Arc<View>,
     workers: &Workers,
     session: &mut Session,
-    out: &mut Vec<u8>,
+    replies: &mut Replies,
     course: &mut Course,
 ) -> Result<bool, Ended> {
     let lone = course.lone_turns >= LONE_TURNS; // no calls of this connection have overlapped for long
     let (mut overlapped, mut first) = (false, true);
-    out.clear();
+    replies.out.clear();
     while let Some(record) = session.next_record()? {
         if connection.is_fenced() {
             return Err(Ended::Fenced);
         }
         let call = Call::parse(record.bytes).ok_or(Ended::NotACall)?;
         if course.goes_over(&call, record.more)? {
-            encode_starttls(call.xid(), out);
+            encode_starttls(call.xid(), &mut replies.out);
             break;
         }
         if std::mem::take(&mut first) {
             connection.active_s.store(sys::coarse_seconds(), Ordering::Relaxed);
         }
         if let Some((head, arguments)) = call.of_program(channel1::PROGRAM).filter(|_| view.is_of_use()) {
-            send_ready(connection, out)?;
-            let served = filer.channels.serve(connection, head, arguments, out);
-            send_ready(connection, out)?;
+            replies.send(|bytes| connection.send(bytes))?;
+            let served = filer.channels.serve(connection, head, arguments, &mut replies.out);
+            replies.send(|bytes| connection.send(bytes))?;
             if served == channels::Served::Last {
                 return Err(Ended::Fenced);
             }
@@ -445,24 +446,24 @@ fn serve_received(
             continue;
         }
         if slow {
-            send_ready(connection, out)?;
+            replies.send(|bytes| connection.send(bytes))?;
         }
-        let mut before = out.len();
-        let mut served = dispatch::serve_call(filer, view, &call.without_waiting(), out);
+        let mut before = replies.out.len();
+        let mut served = dispatch::serve_call(filer, view, &call.without_waiting(), &mut replies.out);
         if served == Served::Cold {
             if (overlaps || !lone) && handed_over(connection, view, workers, &call) {
                 continue;
             }
-            send_ready(connection, out)?;
+            replies.send(|bytes| connection.send(bytes))?;
             before = 0;
-            served = dispatch::serve_call(filer, view, &call, out);
+            served = dispatch::serve_call(filer, view, &call, &mut replies.out);
         }
         match served {
             Served::Answered | Served::Cold => {}
             Served::Due(due) => {
-                let held = out.split_off(before);
+                let held = replies.out.split_off(before);
                 // Holding may wait for room: what is ready does not.
-                send_ready(connection, out)?;
+                replies.send(|bytes| connection.send(bytes))?;
                 workers.hold(connection, due, held);
             }
             Served::Reset => {
@@ -471,21 +472,12 @@ fn serve_received(
             }
             Served::Close => return Err(Ended::NotACall),
         }
-        if out.len() >= REPLY_BYTES_GATHERED {
-            send_ready(connection, out)?;
+        if replies.out.len() >= REPLY_BYTES_GATHERED {
+            replies.send(|bytes| connection.send(bytes))?;
         }
     }
-    send_ready(connection, out)?;
+    replies.send(|bytes| connection.send(bytes))?;
     Ok(overlapped)
-}
-
-/// What is ready goes out: before a call that waits for the medium, and at the end of a turn.
-fn send_ready(connection: &Connection, out: &mut Vec<u8>) -> Result<(), Ended> {
-    if !out.is_empty() {
-        connection.send(out)?;
-        out.clear();
-    }
-    Ok(())
 }
 
 /// Gives a slow call to a worker, if there is room.

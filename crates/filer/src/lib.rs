@@ -29,6 +29,7 @@ pub mod metrics;
 pub mod policy;
 mod progress;
 mod queue;
+mod replies;
 mod reply_cache;
 pub mod server;
 pub mod session;

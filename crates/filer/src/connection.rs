@@ -484,7 +484,8 @@ fn serve_received(
 fn handed_over(connection: &Arc<Connection>, view: &Arc<View>, workers: &Workers, call: &Call<'_>) -> bool {
     let record = call.record();
     let Some(charge) = workers.charge(connection, record.len() + call.reply_bytes_max()) else { return false };
-    let (file, came) = (call.shares_flush(view), Instant::now());
+    let of_connection = || call.is_brief(view).then(|| Arc::as_ptr(connection).addr() as u64);
+    let (group, came) = (call.shares_flush(view).or_else(of_connection), Instant::now());
     let (connection, view) = (Arc::clone(connection), Arc::clone(view));
-    workers.submit(Job { file, connection, view, record: record.to_vec(), charge, came })
+    workers.submit(Job { group, connection, view, record: record.to_vec(), charge, came })
 }

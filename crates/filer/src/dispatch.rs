@@ -121,6 +121,16 @@ impl<'a> Call<'a> {
         self
     }
 
+    /// Whether the call is slow on other volumes and over soon here, where nothing is flushed: sooner than another thread is
+    /// awake to do it.
+    #[must_use]
+    pub fn is_brief(&self, view: &View) -> bool {
+        let handle = Reader::new(self.arguments).opaque(nfs_proto::limits::HANDLE_BYTES_MAX);
+        let Some(index) = handle.ok().and_then(|handle| view.exports().of_handle(handle)) else { return false };
+        let (export, _) = view.at(index);
+        export.medium().is_none() && export.volume.options().durability == volume::Durability::Battery && self.is_slow()
+    }
+
     /// Most bytes its reply can have, headers not counted: what a READ asks for, next to nothing for others that are handed
     /// to a worker.
     #[must_use]

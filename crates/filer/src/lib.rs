@@ -9,6 +9,7 @@
 pub mod access;
 pub mod admin;
 mod admission;
+mod batch;
 mod buffers;
 mod channels;
 mod clients;
@@ -41,7 +42,6 @@ pub mod sys;
 pub mod tls;
 mod transport;
 mod workers;
-mod write_batch;
 
 pub use export::Export;
 pub use filer::{Config, Filer};

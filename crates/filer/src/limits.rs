@@ -55,11 +55,11 @@ pub const BUFFER_BYTES_MAX: usize = 512 << 20;
 /// Threads that run slow calls (stable writes, commits, changes of names, reads of what is not in memory) beside their connection: the flushes of that
 /// many calls overlap. Depth 32 is what the speed goals are measured at.
 pub const WORKERS_MAX: usize = 32;
-/// Workers that carry out stable writes of one file at once: while one waits for its flush the other's writes gather, and
-/// share the next.
-pub const WRITE_BATCHES_PER_FILE_MAX: usize = 2;
-/// Stable writes that one worker carries out under one flush: what a connection may have under way.
-pub const WRITES_PER_BATCH_MAX: usize = 64;
+/// Workers that carry out calls of one group at once, as stable writes of one file: while one waits for its flush the other's
+/// writes gather, and share the next.
+pub const BATCHES_PER_GROUP_MAX: usize = 2;
+/// Calls that one worker carries out at one go, under one flush: what a connection may have under way.
+pub const CALLS_PER_BATCH_MAX: usize = 64;
 /// Slow calls of one connection that wait or run beside it, or whose replies wait for the peer; the next one is run by the
 /// connection itself.
 pub const SLOW_CALLS_PER_CONNECTION_MAX: usize = 64;

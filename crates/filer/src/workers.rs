@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::batch;
 use crate::connection::{Charge, Connection};
 use crate::dispatch::{self, Served};
 use crate::exports::View;
@@ -12,7 +13,6 @@ use crate::filer::Filer;
 use crate::held::Held;
 use crate::limits::{REPLY_BYTES_QUIET, STACK_BYTES, WORKERS_MAX};
 use crate::queue::Queue;
-use crate::write_batch;
 
 /// A call for a worker.
 pub(crate) struct Job {
@@ -21,8 +21,8 @@ pub(crate) struct Job {
     pub(crate) view: Arc<View>,
     pub(crate) record: Vec<u8>,
     pub(crate) charge: Charge,
-    /// Of a stable write that may share its flush: what its file is known by.
-    pub(crate) file: Option<u64>,
+    /// Jobs of one number are best carried out together.
+    pub(crate) group: Option<u64>,
     /// When it was handed over.
     pub(crate) came: Instant,
 }
@@ -66,8 +66,8 @@ impl Workers {
         if queue.closed {
             return false;
         }
-        // A write that will be taken along by a worker which is busy or called already calls none.
-        let call = queue.can_begin(job.file);
+        // A job that will be taken along by a worker which is busy or called already calls none.
+        let call = queue.can_begin(job.group);
         if call && queue.waiting <= queue.called && queue.threads < WORKERS_MAX {
             let shared = Arc::clone(&self.shared);
             let thread = std::thread::Builder::new().name("worker".into()).stack_size(STACK_BYTES);
@@ -137,13 +137,13 @@ impl Shared {
         loop {
             if let Some(batch) = queue.begin() {
                 drop(queue);
-                let file = batch.file;
+                let group = batch.group;
                 self.run(batch.jobs, &mut out);
                 if out.capacity() > REPLY_BYTES_QUIET {
                     out = Vec::new();
                 }
                 queue = self.queue();
-                queue.end(file);
+                queue.end(group);
                 if queue.running == 0 && queue.jobs.is_empty() {
                     self.idle.notify_all();
                 }
@@ -162,7 +162,7 @@ impl Shared {
     fn run(&self, mut jobs: Vec<Job>, out: &mut Vec<u8>) {
         out.clear();
         if jobs.len() > 1 {
-            write_batch::run(&self.filer, jobs, out);
+            batch::run(&self.filer, jobs, out);
             return;
         }
         let Some(Job { connection, mut view, record, charge, came, .. }) = jobs.pop() else { return };

@@ -1,4 +1,5 @@
-//! Stable writes that wait for each other's flush: they share it, and share its failure.
+//! Calls that a worker carries out together: stable writes that wait for each other's flush share it, and share its failure; where
+//! nothing is flushed, all calls of a connection.
 
 #![allow(clippy::unwrap_used, clippy::result_large_err, reason = "a panic is a test's verdict; results are those of the wire")]
 
@@ -8,14 +9,14 @@ use filer::exports::Exports;
 use filer::policy::{Door, Policy, Rights, Squash};
 use filer::server::{Listener, Server};
 use filer::{Config, Export, Filer};
-use nfs_proto::nfs3::{FileHandle, NfsStatus, Procedure, StableHow, WriteResult};
+use nfs_proto::nfs3::{CreateResult, FileHandle, MkDirArgs, NfsStatus, Procedure, SetAttr, StableHow, WriteResult};
 use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::sync::Arc;
 use support::Scratch;
-use support::wire::{Wire, write_args};
+use support::wire::{Wire, place, write_args};
 use volume::faults::FaultSpec;
-use volume::{Options, Volume};
+use volume::{Durability, Options, Volume};
 
 const PAGE: usize = 4096;
 const WRITES: u64 = 48;
@@ -30,10 +31,10 @@ struct Stage {
 }
 
 impl Stage {
-    fn new() -> Self {
+    fn new(options: Options) -> Self {
         let scratch = Scratch::new("batches");
         let (dir, state_dir) = (scratch.folder("export"), scratch.folder("state"));
-        let volume = Volume::open(volume::Config { dir, state_dir, loss: None, options: Options::default() }).unwrap();
+        let volume = Volume::open(volume::Config { dir, state_dir, loss: None, options }).unwrap();
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = socket.local_addr().unwrap().port();
         let policy = Policy::open(Rights { squash: Squash::None, ..Rights::default() });
@@ -75,7 +76,7 @@ impl Drop for Stage {
 
 #[test]
 fn writes_that_wait_for_a_slow_flush_share_the_next_one() {
-    let stage = Stage::new();
+    let stage = Stage::new(Options::default());
     let mut wire = Wire::connect(stage.port);
     let root = wire.root();
     let file = wire.create(root, "f");
@@ -95,7 +96,7 @@ fn writes_that_wait_for_a_slow_flush_share_the_next_one() {
 
 #[test]
 fn a_flush_that_fails_fails_every_write_that_waited_for_it() {
-    let stage = Stage::new();
+    let stage = Stage::new(Options::default());
     let mut wire = Wire::connect(stage.port);
     let root = wire.root();
     let file = wire.create(root, "f");
@@ -108,4 +109,31 @@ fn a_flush_that_fails_fails_every_write_that_waited_for_it() {
     stage.volume.faults().clear(None);
     let later = wire.try_write(file, 0, &[9; PAGE], StableHow::FileSync);
     assert_eq!(later.map_err(|failure| failure.status).map(|ok| ok.count), Err(NfsStatus::Io), "until it is opened anew");
+}
+
+#[test]
+fn by_battery_calls_that_come_together_are_each_answered_once_and_flush_nothing() {
+    let stage = Stage::new(Options { durability: Durability::Battery, ..Options::default() });
+    let mut wire = Wire::connect(stage.port);
+    let root = wire.root();
+    let file = wire.create(root, "f");
+    let answers = stage.write_at_once(&mut wire, file);
+    assert!(answers.iter().all(|answer| *answer == Ok(PAGE as u32)), "{answers:?}");
+    let names: Vec<String> = (0..WRITES).map(|n| format!("n{n}")).collect();
+    let (mut bytes, mut sent) = (Vec::new(), BTreeSet::new());
+    for name in &names {
+        let what = MkDirArgs { place: place(root, name), attributes: SetAttr::default() };
+        bytes.extend(wire.nfs_record(Procedure::MkDir, &what));
+        sent.insert(wire.xid);
+    }
+    wire.send(&bytes);
+    for _ in &names {
+        let reply = wire.receive();
+        assert!(sent.remove(&reply.header().xid.0), "each call is answered once");
+        assert!(reply.results::<CreateResult>().is_ok());
+    }
+    let export = stage.scratch.folder("export");
+    assert!(names.iter().all(|name| export.join(name).is_dir()));
+    let counted = stage.volume.counters();
+    assert_eq!((counted.flushes, counted.stable_writes), (0, WRITES));
 }

@@ -1,4 +1,5 @@
-//! Several stable writes of one file under one flush.
+//! Several calls that a worker carries out one after the other and answers together: stable writes of one file, which share
+//! a flush, or calls of one connection that flush nothing.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use crate::exports::View;
 use crate::filer::Filer;
 use crate::workers::Job;
 
-/// A write that is carried out but for its flush.
+/// A call that is carried out, a stable write but for its flush.
 struct Begun {
     connection: Arc<Connection>,
     view: Arc<View>,
@@ -18,10 +19,10 @@ struct Begun {
     charge: Charge,
     came: Instant,
     reply: std::ops::Range<usize>,        // in the buffer of all replies
-    unsettled: Option<volume::Unsettled>, // none: durable already, or refused
+    unsettled: Option<volume::Unsettled>, // none: durable already, refused, or no write
 }
 
-/// Writes all, flushes once, answers all. `out` holds the replies meanwhile.
+/// Carries all out, flushes once, answers all. `out` holds the replies meanwhile.
 ///
 /// **Durability**: as each call asks; no reply leaves before its flush.
 pub(crate) fn run(filer: &Filer, jobs: Vec<Job>, out: &mut Vec<u8>) {
@@ -46,7 +47,7 @@ pub(crate) fn run(filer: &Filer, jobs: Vec<Job>, out: &mut Vec<u8>) {
     answer(begun, out);
 }
 
-/// Carries one write out as far as to its flush; none if there is nothing to answer.
+/// Carries one call out, a write as far as to its flush; none if there is nothing to answer.
 fn begin(filer: &Filer, job: Job, out: &mut Vec<u8>) -> Option<Begun> {
     let Job { connection, mut view, record, charge, came, .. } = job;
     if connection.is_fenced() {

@@ -8,6 +8,9 @@ use std::process::Command;
 
 use common::{Scratch, make_file};
 
+/// How often the host is told to forget a file before it has to have done so.
+const FORGETTING_TRIES: usize = 100;
+
 /// Has the host forget the content of a file; false where it has nowhere else to keep it.
 fn drop_from_memory(path: &Path) -> bool {
     let kind = Command::new("stat").args(["-f", "-c", "%T"]).arg(path).output().unwrap().stdout;
@@ -37,11 +40,19 @@ fn a_read_that_must_not_wait_brings_what_is_in_memory_and_refuses_the_rest() {
     assert_eq!(volume.read_with_attr_now(&file, 1 << 21, &mut buffer).unwrap().map(|read| (read.0, read.1)), Some((0, true)));
     assert_eq!(volume.read_with_attr_now(&file, u64::MAX, &mut buffer).unwrap().map(|read| (read.0, read.1)), Some((0, true)));
 
-    if !drop_from_memory(&scratch.dir().join("f")) {
-        println!("SKIP: the scratch directory is in memory, where nothing is cold");
-        return;
+    // The kernel forgets what nobody is about to use: another processor may still have a page in hand.
+    let mut refused = false;
+    for _ in 0..FORGETTING_TRIES {
+        if !drop_from_memory(&scratch.dir().join("f")) {
+            println!("SKIP: the scratch directory is in memory, where nothing is cold");
+            return;
+        }
+        refused = volume.read_with_attr_now(&file, 524_288, &mut buffer).unwrap().is_none();
+        if refused {
+            break;
+        }
     }
-    assert!(volume.read_with_attr_now(&file, 524_288, &mut buffer).unwrap().is_none(), "it would have had to wait");
+    assert!(refused, "it would have had to wait");
     let (bytes, _, _) = volume.read_with_attr(&file, 524_288, &mut buffer).unwrap();
     assert_eq!((bytes, &buffer[..]), (8192, &content[524_288..532_480]));
     let again = volume.read_with_attr_now(&file, 524_288, &mut buffer).unwrap();

@@ -12,9 +12,7 @@ use rustls::{ClientConfig, ExtractedSecrets, ServerConfig};
 
 use crate::error::{RecordFault, TlsFault};
 use crate::keys::{Chain, Shared, TrafficKey};
-use crate::limits::{
-    BODY_BYTES_MAX, HANDSHAKE_BYTES_MAX, HANDSHAKE_RECORDS_MAX, LAST_WORDS_MAX, RECORD_BYTES_MAX, RECORD_HEAD_BYTES,
-};
+use crate::limits::{BODY_BYTES_MAX, HANDSHAKE_BYTES_MAX, HANDSHAKE_RECORDS_MAX, RECORD_BYTES_MAX, RECORD_HEAD_BYTES};
 use crate::open::Opener;
 use crate::seal::Sealer;
 
@@ -167,6 +165,9 @@ fn encode<D>(mut data: EncodeTlsData<'_, D>, outgoing: &mut Vec<u8>) -> Result<(
 }
 
 /// Tells the peer by an alert why it is not wanted; that it arrives matters to nobody but its user.
+///
+/// One step and no more: behind the alert rustls would read on in what it could not read, and panics there (its assertion
+/// that no second alert is sent).
 fn say_why<D>(
     connection: &mut UnbufferedConnectionCommon<D>,
     step: Step<D>,
@@ -174,15 +175,9 @@ fn say_why<D>(
     wire: &mut impl Wire,
     mut outgoing: Vec<u8>,
 ) {
-    for _ in 0..LAST_WORDS_MAX {
-        let UnbufferedStatus { discard: 0, state: Ok(ConnectionState::EncodeTlsData(data)) } = step(connection, received) else {
-            break;
-        };
-        if encode(data, &mut outgoing).is_err() {
-            break;
-        }
-    }
-    if !outgoing.is_empty() {
+    if let UnbufferedStatus { state: Ok(ConnectionState::EncodeTlsData(data)), .. } = step(connection, received)
+        && encode(data, &mut outgoing).is_ok()
+    {
         let _ = wire.send(&outgoing);
     }
 }

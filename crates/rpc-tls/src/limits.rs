@@ -23,7 +23,5 @@ pub const RECORDS_PER_KEY: u64 = 1 << 23;
 pub const HANDSHAKE_BYTES_MAX: usize = 128 * 1024;
 /// Records of one handshake. With a certificate cut small it takes some twenty.
 pub const HANDSHAKE_RECORDS_MAX: usize = 256;
-/// Alerts encoded after a failed handshake: there is one.
-pub const LAST_WORDS_MAX: usize = 4;
 
 const _: () = assert!(HANDSHAKE_BYTES_MAX > 2 * RECORD_BYTES_MAX);

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, SystemTime};
 
 use rpc_tls::limits::{PLAIN_BYTES_MAX, RECORD_BYTES_MAX, SEAL_BYTES_MIN};
@@ -17,16 +17,40 @@ struct End {
     from: Receiver<Vec<u8>>,
     rest: Vec<u8>,
     piece: usize,
+    damage: Damage,
+    sent: usize,
+    patience: Duration,
+}
+
+/// What somebody on the way does to the bytes of one end.
+#[derive(Clone, Debug)]
+enum Damage {
+    None,
+    /// Changes the byte at this place by that.
+    Change(usize, u8),
+    /// Puts a record of his own in front of what begins at this place or behind it.
+    Insert(usize, Vec<u8>),
 }
 
 impl Wire for End {
     fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.to.send(bytes.to_vec()).map_err(|_| io::ErrorKind::BrokenPipe.into())
+        let (mut bytes, start) = (bytes.to_vec(), self.sent);
+        self.sent += bytes.len();
+        match &mut self.damage {
+            Damage::Change(at, by) if (start..self.sent).contains(at) => bytes[*at - start] ^= *by,
+            Damage::Insert(at, record) if start >= *at => bytes = [std::mem::take(record), bytes].concat(),
+            _ => {}
+        }
+        self.to.send(bytes).map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 
     fn receive(&mut self, room: &mut [u8]) -> io::Result<usize> {
         if self.rest.is_empty() {
-            self.rest = self.from.recv().unwrap_or_default();
+            // A length that somebody changed has one end wait for what the other never sends.
+            let silent =
+                |error| if error == RecvTimeoutError::Timeout { Err(io::ErrorKind::TimedOut.into()) } else { Ok(Vec::new()) };
+            let came: io::Result<_> = self.from.recv_timeout(self.patience).or_else(silent);
+            self.rest = came?;
         }
         let count = self.rest.len().min(room.len()).min(self.piece);
         room[..count].copy_from_slice(&self.rest[..count]);
@@ -37,7 +61,9 @@ impl Wire for End {
 
 fn pipe(piece: usize) -> (End, End) {
     let ((a, from_a), (b, from_b)) = (channel(), channel());
-    (End { to: a, from: from_b, rest: Vec::new(), piece }, End { to: b, from: from_a, rest: Vec::new(), piece })
+    let end =
+        |to, from| End { to, from, rest: Vec::new(), piece, damage: Damage::None, sent: 0, patience: Duration::from_secs(30) };
+    (end(a, from_b), end(b, from_a))
 }
 
 fn now() -> Option<Duration> {
@@ -59,7 +85,15 @@ fn shake(
     server: &ServerTls,
     piece: usize,
 ) -> (Result<Session, TlsFault>, Result<Session, TlsFault>) {
-    let (mut here, mut there) = pipe(piece);
+    shake_by(client, name, server, pipe(piece))
+}
+
+fn shake_by(
+    client: &ClientTls,
+    name: &str,
+    server: &ServerTls,
+    (mut here, mut there): (End, End),
+) -> (Result<Session, TlsFault>, Result<Session, TlsFault>) {
     let (server, name) = (server.clone(), PeerName::new(name).unwrap());
     let accepting = std::thread::spawn(move || server.handshake(&mut there));
     let connected = client.handshake(&name, &mut here);
@@ -185,6 +219,41 @@ fn a_handshake_cut_off_or_in_the_clear_ends_with_an_error() {
     let (mut here, mut there) = pipe(usize::MAX);
     here.send(&[22, 3, 1, 0xff, 0xff]).unwrap();
     assert!(matches!(server.handshake(&mut there), Err(TlsFault::Record(RecordFault::TooLong(_)))));
+}
+
+#[test]
+fn a_handshake_that_somebody_meddles_with_carries_nothing_but_what_was_said() {
+    let authority = Authority::new();
+    let (one, two) = (authority.issue(&["filer"], Valid::Now), authority.issue(&["client"], Valid::Now));
+    let trusted = pem("ca.pem", &authority.certificate());
+    let server = ServerTls::new(&identity(&one), Some(&trusted), now).unwrap();
+    let client = ClientTls::new(&trusted, Some(&identity(&two)), now).unwrap();
+    let (mut refused, mut tried) = (0, 0);
+    sim::sweep(200, |seed, mut random| {
+        tried += 1;
+        let (mut here, mut there) = pipe(random.index(3000) + 1);
+        (here.patience, there.patience) = (Duration::from_millis(500), Duration::from_millis(500));
+        let damage = match random.index(3) {
+            0 => {
+                let bytes = random.index(40);
+                let head = [20 + random.index(4) as u8, 3, 3, 0, bytes as u8];
+                Damage::Insert(random.index(1000), [&head[..], &random.bytes(bytes)].concat())
+            }
+            _ => Damage::Change(random.index(1400), random.index(255) as u8 + 1),
+        };
+        let end = if random.chance(1, 2) { &mut here } else { &mut there };
+        end.damage = damage.clone();
+        let (Ok(mut client), Ok(server)) = shake_by(&client, "filer", &server, (here, there)) else {
+            refused += 1;
+            return;
+        };
+        // Some bytes say nothing: the version outside of a record is one that nobody reads (RFC 8446 5.1).
+        let bytes = sealed(&mut client.sealer, b"a call");
+        if let Ok(data) = opened(&mut incoming(server), &bytes, 100) {
+            assert_eq!(data, b"a call", "seed {seed}: {damage:?}");
+        }
+    });
+    assert!(tried < 100 || refused > tried / 5, "{refused} of {tried} were noticed");
 }
 
 #[test]

@@ -11,10 +11,10 @@ use nfs_proto::rpc::{
 };
 use nfs_proto::xdr::{Decode, Reader};
 use sim::authority::Valid;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::configured::Configured;
 use support::filer::Filer;
 use support::tls::Pki;
@@ -318,6 +318,35 @@ fn plain_text_after_starttls_and_handshakes_cut_off_end_the_connection_and_nothi
         }
     }
     assert!(ls(&filer, &pki.tls()).is_ok() && ls(&filer, "").is_ok());
+}
+
+#[test]
+fn a_handshake_that_does_not_come_on_is_ended_also_byte_by_byte_and_holds_up_nobody() {
+    let scratch = Scratch::new("tls-slow");
+    let pki = Pki::new(&scratch);
+    let filer = pki.filer(&scratch, "allowed");
+    let begun = Instant::now();
+    let peers = [&[][..], &[22, 3, 1, 1, 252, 1, 0, 1, 248, 3, 3]].map(|hello: &'static [u8]| {
+        let mut wire = Wire::connect(filer.port);
+        wire.send(&probe(0));
+        assert!(offers_tls(&wire.receive().0).unwrap().1);
+        std::thread::spawn(move || {
+            let stream = &mut wire.stream;
+            stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+            let mut left = hello.iter().chain(std::iter::repeat(&0));
+            while matches!(stream.read(&mut [0; 64]), Err(error) if error.kind() == ErrorKind::WouldBlock) {
+                assert!(begun.elapsed() < Duration::from_secs(60), "still there");
+                if !hello.is_empty() {
+                    let _ = stream.write_all(&[*left.next().unwrap()]);
+                }
+            }
+        })
+    });
+    assert!(ls(&filer, &pki.tls()).is_ok() && ls(&filer, "").is_ok());
+    for peer in peers {
+        peer.join().unwrap();
+    }
+    assert!(begun.elapsed() > Duration::from_secs(5), "time enough for a far peer");
 }
 
 /// What a server does behind its offer of TLS.

@@ -4,12 +4,13 @@
 
 mod support;
 
-use dnfs::{Client, Credentials, Error, NfsUrl};
+use dnfs::{Cause, Client, Credentials, Error, Event, NfsUrl};
 use nfs_proto::nfs3::{self, StableHow};
 use nfs_proto::rpc::{CallHeader, OpaqueAuth, RPC_VERSION, Xid, encode_call, encode_starttls, offers_tls};
 use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::time::Duration;
 use support::filer::Filer;
 use support::tls::Pki;
@@ -183,14 +184,17 @@ fn a_mount_under_tls_outlives_the_filer_and_never_falls_back_to_plain() {
     std::fs::write(filer.export().join("data"), "afterwards").unwrap();
     assert_eq!(size(&client).unwrap(), 10);
     assert!(client.counters().reconnects >= 1);
-    // The same port without TLS: waited for, not used.
-    let soft: NfsUrl = (filer.url.clone() + &pki.tls() + "&soft&timeo=10&retrans=0").parse().unwrap();
+    // The same port without TLS: waited for, not used, and said so.
+    static EVENTS: Mutex<Vec<Event>> = Mutex::new(Vec::new());
+    dnfs::report_to(|event| EVENTS.lock().unwrap().push(event));
+    let soft: NfsUrl = (filer.url.clone() + &pki.tls() + "&soft&timeo=60&retrans=0").parse().unwrap();
     let soft = Client::from_parts(client.parts(), &soft, &Credentials::of_process()).unwrap();
     assert_eq!(size(&soft).unwrap(), 10);
     filer.kill();
     let plain = Filer::start_on(&scratch, filer.port, &[]);
     assert!(matches!(size(&soft), Err(Error::TimedOut { .. })));
     assert_eq!(plain.calls("LOOKUP"), 0);
+    assert_eq!(*EVENTS.lock().unwrap(), [Event::NotResponding(soft.parts().server, Cause::NoTls)]);
 }
 
 #[test]

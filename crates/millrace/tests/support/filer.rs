@@ -73,6 +73,12 @@ impl Filer {
         self.child = child;
     }
 
+    /// The same with other options.
+    pub fn restart_with(&mut self, options: &[&str]) {
+        self.options = [&["--no-root-squash"][..], options].concat().into_iter().map(str::to_owned).collect();
+        self.restart();
+    }
+
     /// SIGTERM, and the exit code.
     pub fn stop(&mut self) -> Option<i32> {
         let pid = self.pid().to_string();

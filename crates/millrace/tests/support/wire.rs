@@ -59,6 +59,10 @@ impl Wire {
         Self::over(TcpStream::connect(("127.0.0.1", port)).unwrap())
     }
 
+    pub fn try_connect(port: u16) -> std::io::Result<Self> {
+        TcpStream::connect(("127.0.0.1", port)).map(Self::over)
+    }
+
     fn over(stream: TcpStream) -> Self {
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();

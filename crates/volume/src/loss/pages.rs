@@ -191,6 +191,10 @@ impl DataUndo<'_> {
                 let len = image.len().min(bytes.len());
                 bytes[..len].copy_from_slice(&image[..len]);
             }
+            // A write that was refused left a hole there, and a full store has no block to fill it.
+            if read_page(&fd, at, bytes.len())? == bytes {
+                continue;
+            }
             let mut done = 0;
             while done < bytes.len() {
                 done += sys::pwrite(&fd, &bytes[done..], at + done as u64)?;
@@ -210,15 +214,8 @@ impl DataLoss {
             let at = page * LOSS_PAGE_BYTES;
             let mut image = None;
             if at < self.size {
-                let mut bytes = vec![0; usize::try_from((self.size - at).min(LOSS_PAGE_BYTES)).unwrap_or(0)];
-                let mut got = 0;
-                while got < bytes.len() {
-                    match sys::pread(&fd, &mut bytes[got..], at + got as u64)? {
-                        0 => break,
-                        n => got += n,
-                    }
-                }
-                image = Some(bytes.into_boxed_slice());
+                let bytes = usize::try_from((self.size - at).min(LOSS_PAGE_BYTES)).unwrap_or(0);
+                image = Some(read_page(&fd, at, bytes)?.into_boxed_slice());
             }
             self.pages.insert(page, image);
         }
@@ -244,6 +241,19 @@ impl DataLoss {
         let size = (size != now).then_some(size);
         Ok((size.is_some() || !pages.is_empty()).then_some(DataUndo { size, pages, data: self }))
     }
+}
+
+/// So many bytes from there; zeros behind the end of the file.
+fn read_page(fd: impl AsFd, at: u64, len: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; len];
+    let mut got = 0;
+    while got < len {
+        match sys::pread(&fd, &mut bytes[got..], at + got as u64)? {
+            0 => break,
+            n => got += n,
+        }
+    }
+    Ok(bytes)
 }
 
 fn restore_times(fd: impl AsFd, stat: &RawStat) -> io::Result<()> {

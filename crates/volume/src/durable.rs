@@ -131,6 +131,8 @@ impl VolumeInner {
             }
             result
         })?;
+        // The kernel tells of lost pages once: another's flush may have been told of ours.
+        self.alive()?;
         Counted::add(&self.counted.stable_writes);
         Ok(written)
     }
@@ -175,4 +177,43 @@ pub(crate) fn write_fully(data: &[u8], mut write: impl FnMut(usize) -> std::io::
         }
     }
     Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+    use crate::faults::FaultSpec;
+    use crate::{Config, CreateHow, Owner, SetAttr};
+
+    #[test]
+    fn who_waits_behind_a_flush_that_fails_is_not_told_that_his_own_ended_well() {
+        let base = tempfile::tempdir().unwrap();
+        let (dir, state_dir) = (base.path().join("dir"), base.path().join("state"));
+        std::fs::create_dir(&dir).unwrap();
+        let volume =
+            Volume::open(Config { dir: dir.clone(), state_dir, loss: None, options: crate::Options::default() }).unwrap();
+        let own = std::fs::metadata(&dir).unwrap();
+        let owner = Owner { uid: own.uid(), gid: own.gid() };
+        let (node, _) = volume.create(&volume.root(), b"f", CreateHow::Unchecked(SetAttr::default()), owner).unwrap();
+        let (_, unsettled) = volume.write_to_settle(&node, 0, b"promised", Stability::FileSync).unwrap();
+        let unsettled = unsettled.expect("a flush to share");
+        let set = |fault: &str| volume.set_fault(FaultSpec::parse(fault).unwrap()).unwrap();
+        let (slow, _) = (set("slow-flush,delay_ms=60000,times=1"), set("eio,on=flush,times=1"));
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| volume.commit(&node));
+            while volume.faults().report().struck == 0 {
+                std::thread::yield_now();
+            }
+            let second = scope.spawn(move || settle(&[unsettled]).remove(0));
+            while node.0.turns.waiting() == 0 {
+                std::thread::yield_now();
+            }
+            volume.faults().clear(Some(slow));
+            assert_eq!(first.join().unwrap(), Err(Error::Io(libc::EIO)));
+            // The host would have said yes: it has told of its loss already.
+            assert_eq!(second.join().unwrap(), Err(Error::Io(libc::EIO)));
+        });
+    }
 }

@@ -72,6 +72,12 @@ impl FlushTurns {
             self.ended.notify_all();
         }
     }
+
+    /// Callers who wait for the flush of another.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).waiting
+    }
 }
 
 #[cfg(test)]

@@ -376,9 +376,13 @@ impl VolumeInner {
                 (_, true) => sys::fsync(&*descriptor),
                 (_, false) => sys::fdatasync(&*descriptor),
             });
-            match &flushed {
-                Ok(()) => node.0.mark_flushed(mark, whole),
-                Err(error) => drop(self.flush_failed(error.raw_os_error().unwrap_or(libc::EIO))),
+            if let Err(error) = &flushed {
+                self.flush_failed(error.raw_os_error().unwrap_or(libc::EIO));
+            }
+            // The kernel tells of lost pages once: this flush may have ended well because the one before it did not.
+            let flushed = flushed.and_then(|()| self.alive().map_err(|_| io::Error::from_raw_os_error(libc::EIO)));
+            if flushed.is_ok() {
+                node.0.mark_flushed(mark, whole);
             }
             flushed
         });

@@ -5,35 +5,8 @@ mod common;
 
 use std::os::unix::fs::MetadataExt;
 
-use common::{Scratch, content, owner, patient};
+use common::{USER, content, owner, patient, without_privilege};
 use volume::{CreateHow, Error, SetAttr, Stability, Volume};
-
-const USER: u32 = 65_534;
-
-/// Runs a test as a user without capabilities, on a thread of its own: the raw call changes the
-/// identity of that thread alone, and the threads it starts inherit it.
-fn without_privilege(test: impl FnOnce(&Scratch) + Send + 'static) {
-    let scratch = Scratch::new();
-    if owner().uid == 0 {
-        for path in [scratch.base.path().to_path_buf(), scratch.dir()] {
-            std::os::unix::fs::chown(&path, Some(USER), Some(USER)).unwrap();
-        }
-    }
-    let outcome = std::thread::spawn(move || {
-        // SAFETY: plain system calls that change the identity of the calling thread.
-        unsafe {
-            if libc::geteuid() == 0 {
-                assert_eq!(libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<u32>()), 0);
-                assert_eq!(libc::syscall(libc::SYS_setresgid, USER, USER, USER), 0);
-                assert_eq!(libc::syscall(libc::SYS_setresuid, USER, USER, USER), 0);
-            }
-        }
-        test(&scratch);
-        scratch
-    })
-    .join();
-    drop(outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-}
 
 fn me() -> volume::Owner {
     let uid = if owner().uid == 0 { USER } else { owner().uid };

@@ -56,6 +56,38 @@ impl Scratch {
     }
 }
 
+/// Whom tests run as that shall be nobody special.
+pub const USER: u32 = 65_534;
+
+/// Runs a test as a user without capabilities, on a thread of its own: the raw call changes the
+/// identity of that thread alone, and the threads it starts inherit it.
+pub fn without_privilege(test: impl FnOnce(&Scratch) + Send + 'static) {
+    without_privilege_in(Scratch::new(), test);
+}
+
+/// The same in a given place.
+pub fn without_privilege_in(scratch: Scratch, test: impl FnOnce(&Scratch) + Send + 'static) {
+    if owner().uid == 0 {
+        for path in [scratch.base.path().to_path_buf(), scratch.dir()] {
+            std::os::unix::fs::chown(&path, Some(USER), Some(USER)).unwrap();
+        }
+    }
+    let outcome = std::thread::spawn(move || {
+        // SAFETY: plain system calls that change the identity of the calling thread.
+        unsafe {
+            if libc::geteuid() == 0 {
+                assert_eq!(libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<u32>()), 0);
+                assert_eq!(libc::syscall(libc::SYS_setresgid, USER, USER, USER), 0);
+                assert_eq!(libc::syscall(libc::SYS_setresuid, USER, USER, USER), 0);
+            }
+        }
+        test(&scratch);
+        scratch
+    })
+    .join();
+    drop(outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+}
+
 pub fn make_file(volume: &Volume, dir: &Node, name: &str, content: &[u8]) -> Node {
     let (node, _) = volume
         .create(dir, name.as_bytes(), CreateHow::Guarded(SetAttr::default()), owner())

@@ -62,15 +62,54 @@ fn as_root() -> bool {
     std::fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
-/// libnfs' tool on a path of the filer; none if it is not installed.
-fn libnfs(tool: &str, filer: &Configured, before: &[&str], path: &str) -> Option<Output> {
-    if find_program(tool).is_none() {
-        skip("libnfs tools are not installed (libnfs-utils)");
-        return None;
+/// A client that reads and copies files of the filer over IPv4.
+#[derive(Clone, Copy, Debug)]
+enum Client {
+    Ours,
+    Libnfs,
+    /// libnfs run by a user who gets no port below 1024.
+    LibnfsOfNobody,
+}
+
+impl Client {
+    /// Why it cannot be tried here.
+    fn missing(self) -> Option<&'static str> {
+        let lacks = |programs: &[&str]| programs.iter().any(|program| find_program(program).is_none());
+        match self {
+            Self::Ours => None,
+            Self::Libnfs | Self::LibnfsOfNobody if lacks(&["nfs-cat", "nfs-cp"]) => {
+                Some("libnfs tools are not installed (libnfs-utils)")
+            }
+            Self::LibnfsOfNobody if !as_root() || lacks(&["setpriv"]) => Some("only root can become nobody, by setpriv"),
+            _ => None,
+        }
     }
-    let port = filer.port(0);
-    let url = format!("nfs://127.0.0.1{path}?version=3&nfsport={port}&mountport={port}");
-    Some(Command::new(tool).args(before).arg(url).output().unwrap())
+
+    /// Runs `cat` or `cp` with these arguments and a path of the filer.
+    fn run(self, action: &str, before: &[&str], filer: &Configured, path: &str) -> Output {
+        let port = filer.port(0);
+        let url = format!("nfs://127.0.0.1{path}?version=3&nfsport={port}&mountport={port}");
+        let tool = format!("nfs-{action}");
+        let mut command = match self {
+            Self::Ours => millrace(),
+            Self::Libnfs => Command::new(&tool),
+            Self::LibnfsOfNobody => Command::new("setpriv"),
+        };
+        match self {
+            Self::Ours => command.args(["nfs", action]),
+            Self::Libnfs => &mut command,
+            Self::LibnfsOfNobody => command.args(["--reuid=65534", "--regid=65534", "--clear-groups", tool.as_str()]),
+        };
+        command.args(before).arg(url).output().unwrap()
+    }
+
+    fn read(self, filer: &Configured, volume: &str) -> Output {
+        self.run("cat", &[], filer, &format!("/{volume}/there"))
+    }
+
+    fn copy(self, filer: &Configured, source: &str, volume: &str) -> Output {
+        self.run("cp", &[source], filer, &format!("/{volume}/by-{self:?}"))
+    }
 }
 
 /// The same of our own client, over IPv6.
@@ -112,53 +151,92 @@ fn fences_are_served_to_those_who_may_use_an_export_and_to_nobody_else() {
     assert_eq!(attached(connect("127.0.0.1", filer.portmap())), ReplyStatus::ProgramUnavailable);
 }
 
+/// A volume for each rule; everybody of the host may write to its directory, in which a file is.
+fn one_volume_a_rule(scratch: &Scratch) -> String {
+    let rules = [
+        ("root", "127.0.0.1", "squash = \"root\"\nanonymous_uid = 7001\nanonymous_gid = 7002"),
+        ("none", "127.0.0.1", "squash = \"none\""),
+        ("all", "127.0.0.0/8", "squash = \"all\"\nanonymous_uid = 7003\nanonymous_gid = 7004"),
+        ("ro", "127.0.0.1", "access = \"ro\"\nsquash = \"none\""),
+        ("outside", "127.0.0.2/31", "squash = \"none\""),
+        ("family", "::1", "squash = \"none\""),
+        ("privileged", "127.0.0.1", "squash = \"none\"\nprivileged_ports = true"),
+    ];
+    let mut text = String::new();
+    for (name, clients, rest) in rules {
+        let dir = scratch.folder(name);
+        std::fs::set_permissions(&dir, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        std::fs::write(dir.join("there"), b"there\n").unwrap();
+        text += &format!("[[volume]]\nname = \"{name}\"\ndir = \"DIR/{name}\"\nclients = [\"{clients}\"]\n{rest}\n");
+    }
+    text
+}
+
+/// Reads and copies, as the rules of each volume let this client.
+fn gets_what_the_rules_say(client: Client) {
+    if let Some(reason) = client.missing() {
+        return skip(reason);
+    }
+    let scratch = Scratch::new("rules");
+    let filer = Configured::start(&scratch, &one_volume_a_rule(&scratch));
+    let place = scratch.path().join("source");
+    std::fs::write(&place, b"copied\n").unwrap();
+    let source = place.to_str().unwrap();
+    let is_nobody = matches!(client, Client::LibnfsOfNobody);
+    let own = if is_nobody { (65_534, 65_534) } else { (0, 0) };
+    for (name, owner) in [("root", (7001, 7002)), ("none", own), ("all", (7003, 7004))] {
+        let owner = if name == "root" && is_nobody { own } else { owner };
+        let (read, copied) = (client.read(&filer, name), client.copy(&filer, source, name));
+        assert!(read.status.success() && read.stdout == b"there\n", "{client:?} {name}: {}", text(&read));
+        assert!(copied.status.success(), "{client:?} {name}: {}", text(&copied));
+        let made = std::fs::metadata(scratch.path().join(name).join(format!("by-{client:?}"))).unwrap();
+        // A filer that is not root serves its own user only, as whom everything is made.
+        assert!(!as_root() || (made.uid(), made.gid()) == owner, "{client:?} {name}: {}:{}", made.uid(), made.gid());
+    }
+    let read = client.read(&filer, "ro");
+    assert!(read.status.success() && read.stdout == b"there\n", "{client:?}: {}", text(&read));
+    // libnfs takes a port below 1024 where it may, our client never does.
+    let privileged = matches!(client, Client::Libnfs) && as_root();
+    assert_eq!(client.read(&filer, "privileged").status.success(), privileged, "{client:?}");
+    let refused: &[&str] = if privileged { &["outside", "family"] } else { &["outside", "family", "privileged"] };
+    for name in refused {
+        let read = client.read(&filer, name);
+        assert!(!read.status.success() && read.stdout.is_empty(), "{client:?} {name}: {}", text(&read));
+    }
+    for name in refused.iter().chain(&["ro"]) {
+        let copied = client.copy(&filer, source, name);
+        let there = scratch.path().join(name).join(format!("by-{client:?}"));
+        assert!(!copied.status.success() && !there.exists(), "{client:?} {name}: {}", text(&copied));
+    }
+}
+
+#[test]
+fn our_client_gets_what_the_rules_of_each_export_say() {
+    gets_what_the_rules_say(Client::Ours);
+}
+
 #[test]
 fn libnfs_gets_what_the_rules_of_each_export_say() {
-    let volumes = ["root", "none", "all", "ro", "closed", "privileged"];
-    let scratch = scratch("rules", &volumes);
-    let rest: String = [
-        "squash = \"root\"\nanonymous_uid = 7001\nanonymous_gid = 7002",
-        "squash = \"none\"",
-        "squash = \"all\"\nanonymous_uid = 7003\nanonymous_gid = 7004",
-        "access = \"ro\"\nsquash = \"none\"",
-        "squash = \"none\"",
-        "squash = \"none\"\nprivileged_ports = true",
-    ]
-    .iter()
-    .zip(volumes)
-    .map(|(rules, name)| {
-        let clients = if name == "closed" { "::1" } else { "127.0.0.1" };
-        format!("[[volume]]\nname = \"{name}\"\ndir = \"DIR/{name}\"\nclients = [\"{clients}\"]\n{rules}\n")
-    })
-    .collect();
-    for name in volumes {
-        std::fs::set_permissions(scratch.path().join(name), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
-        std::fs::write(scratch.path().join(name).join("there"), b"there\n").unwrap();
-    }
-    let filer = Configured::start(&scratch, &rest);
-    let source = scratch.path().join("source");
-    std::fs::write(&source, b"copied\n").unwrap();
-    let copy = |name: &str| libnfs("nfs-cp", &filer, &[source.to_str().unwrap()], &format!("/{name}/copy"));
-    let read = |name: &str| libnfs("nfs-cat", &filer, &[], &format!("/{name}/there"));
-    let (Some(open), Some(closed), Some(ro)) = (read("none"), read("closed"), read("ro")) else { return };
-    assert!(open.status.success() && open.stdout == b"there\n", "{}", text(&open));
-    assert!(!closed.status.success() && closed.stdout.is_empty(), "a client outside the rules: {}", text(&closed));
-    assert!(ro.status.success() && ro.stdout == b"there\n", "{}", text(&ro));
-    let refused = copy("ro").unwrap();
-    assert!(!refused.status.success() && !scratch.path().join("ro/copy").exists(), "{}", text(&refused));
-    if !as_root() {
-        skip("owners of others and ports below 1024 are root's");
-        return;
-    }
-    for (name, owner) in [("root", (7001, 7002)), ("none", (0, 0)), ("all", (7003, 7004))] {
-        let copied = copy(name).unwrap();
-        assert!(copied.status.success(), "{name}: {}", text(&copied));
-        let made = std::fs::metadata(scratch.path().join(name).join("copy")).unwrap();
-        assert_eq!((made.uid(), made.gid()), owner, "{name}");
-    }
-    // libnfs takes a port below 1024 as root, these calls do not.
-    assert!(read("privileged").unwrap().status.success());
-    assert_eq!(v4(&filer).mount("/privileged"), Err(MountStatus::Perm));
+    gets_what_the_rules_say(Client::Libnfs);
+}
+
+#[test]
+fn libnfs_of_a_user_without_privilege_gets_what_the_rules_of_each_export_say() {
+    gets_what_the_rules_say(Client::LibnfsOfNobody);
+}
+
+#[test]
+fn a_port_that_needs_no_privilege_is_refused_at_the_mount_and_at_every_call() {
+    let scratch = Scratch::new("port");
+    let filer = Configured::start(&scratch, &one_volume_a_rule(&scratch));
+    let mut wire = v4(&filer);
+    assert_eq!(wire.mount("/privileged"), Err(MountStatus::Perm));
+    let dir = wire.mount("/none").unwrap();
+    let file = wire.create(dir, "file");
+    filer.edit(|text| text.replacen("squash = \"none\"\n", "squash = \"none\"\nprivileged_ports = true\n", 1));
+    assert_eq!(filer.order(&["reload"]), "changed: none\n");
+    assert_eq!(wire.getattr(file).unwrap_err().status, NfsStatus::Perm, "a handle got before does not help");
+    assert_eq!(wire.try_write(file, 0, b"x", StableHow::FileSync).unwrap_err().status, NfsStatus::Perm);
 }
 
 #[test]

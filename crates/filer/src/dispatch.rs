@@ -12,6 +12,7 @@ use nfs_proto::{mount3, portmap2};
 use volume::medium::{Kind, Operation};
 
 use crate::access::Caller;
+use crate::export::Export;
 use crate::exports::View;
 use crate::faults;
 use crate::filer::Filer;
@@ -104,10 +105,8 @@ impl<'a> Call<'a> {
         }
         let args = decode_all::<WriteArgs<'_>>(self.arguments).ok().filter(|args| args.stable != StableHow::Unstable)?;
         let (export, _) = view.at(view.exports().of_handle(args.file.as_bytes())?);
-        // Faults strike a call and its answer, not those of a whole batch.
-        let alone = export.medium().is_some() || export.volume.faults().any(faults::WIRE);
         // Two files of one number share a worker, no more.
-        (!alone && export.volume.shares_flushes()).then(|| {
+        (goes_in_batches(export) && export.volume.shares_flushes()).then(|| {
             let mut hash = std::hash::DefaultHasher::new();
             std::hash::Hasher::write(&mut hash, args.file.as_bytes());
             std::hash::Hasher::finish(&hash)
@@ -128,7 +127,7 @@ impl<'a> Call<'a> {
         let handle = Reader::new(self.arguments).opaque(nfs_proto::limits::HANDLE_BYTES_MAX);
         let Some(index) = handle.ok().and_then(|handle| view.exports().of_handle(handle)) else { return false };
         let (export, _) = view.at(index);
-        export.medium().is_none() && export.volume.options().durability == volume::Durability::Battery && self.is_slow()
+        goes_in_batches(export) && export.volume.options().durability == volume::Durability::Battery && self.is_slow()
     }
 
     /// Most bytes its reply can have, headers not counted: what a READ asks for, next to nothing for others that are handed
@@ -181,6 +180,12 @@ impl<'a> Call<'a> {
             None => false,
         }
     }
+}
+
+/// Whether several calls of an export may be carried out and answered together: a modelled medium holds each reply for its own
+/// time, and faults strike a call and its answer, not those of a whole batch.
+fn goes_in_batches(export: &Export) -> bool {
+    export.medium().is_none() && !export.volume.faults().any(faults::WIRE)
 }
 
 /// Calls that give another answer when they are carried out twice (RFC 1813 4.4): their replies are stored.

@@ -13,6 +13,7 @@ use nfs_proto::nfs3::{CreateResult, FileHandle, MkDirArgs, NfsStatus, Procedure,
 use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use support::Scratch;
 use support::wire::{Wire, place, write_args};
 use volume::faults::FaultSpec;
@@ -136,4 +137,18 @@ fn by_battery_calls_that_come_together_are_each_answered_once_and_flush_nothing(
     assert!(names.iter().all(|name| export.join(name).is_dir()));
     let counted = stage.volume.counters();
     assert_eq!((counted.flushes, counted.stable_writes), (0, WRITES));
+}
+
+#[test]
+fn by_battery_a_delayed_reply_is_late_though_its_call_came_with_others() {
+    let stage = Stage::new(Options { durability: Durability::Battery, ..Options::default() });
+    let mut wire = Wire::connect(stage.port);
+    let root = wire.root();
+    let file = wire.create(root, "f");
+    let delay = Duration::from_millis(100);
+    stage.volume.set_fault(FaultSpec::parse("delay-reply,delay_ms=100").unwrap()).unwrap();
+    let began = Instant::now();
+    let answers = stage.write_at_once(&mut wire, file);
+    assert!(answers.iter().all(|answer| *answer == Ok(PAGE as u32)), "{answers:?}");
+    assert!(began.elapsed() >= delay, "{:?}", began.elapsed());
 }

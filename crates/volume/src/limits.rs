@@ -69,3 +69,6 @@ pub(crate) const TIMES_TOLD_MAX: u32 = 4096;
 /// Bytes of unstable data that a shared flush may write along: some milliseconds of a disk. With more, a durable write is
 /// flushed by itself.
 pub(crate) const UNSTABLE_DRAGGED_BYTES_MAX: u64 = 1 << 20;
+/// Times a kernel handle is tried while its inode number is being given to a new file: that takes microseconds, or a turn of the
+/// processor on a busy host.
+pub(crate) const HANDLE_OPENS_MAX: u32 = 100;

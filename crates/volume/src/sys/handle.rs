@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use super::{c_name, checked};
-use crate::limits::KERNEL_HANDLE_BYTES_MAX;
+use crate::limits::{HANDLE_OPENS_MAX, KERNEL_HANDLE_BYTES_MAX};
 
 /// A kernel file handle: type and bytes, opaque.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,8 +79,21 @@ pub(crate) fn open_handle(mount: impl AsFd, handle: &KernelHandle, flags: libc::
     let mut raw =
         Raw { handle_bytes: libc::c_uint::from(handle.len), handle_type: libc::c_int::from(handle.kind), bytes: handle.bytes };
     let flags = flags | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    // SAFETY: `raw` has the layout of struct file_handle and holds `handle_bytes` bytes.
-    let fd = checked(unsafe { libc::open_by_handle_at(mount.as_fd().as_raw_fd(), (&raw mut raw).cast(), flags) })?;
+    let mut open = || {
+        // SAFETY: `raw` has the layout of struct file_handle and holds `handle_bytes` bytes.
+        checked(unsafe { libc::open_by_handle_at(mount.as_fd().as_raw_fd(), (&raw mut raw).cast(), flags) })
+    };
+    // ENOMEM is also what the kernel says while the inode's number is being given to a new file: a moment later it is ESTALE.
+    let busy = |error: &io::Error| error.raw_os_error() == Some(libc::ENOMEM);
+    let mut opened = open();
+    for _ in 1..HANDLE_OPENS_MAX {
+        if !opened.as_ref().is_err_and(busy) {
+            break;
+        }
+        std::thread::yield_now();
+        opened = open();
+    }
+    let fd = opened?;
     // SAFETY: the kernel just gave us `fd`; nobody else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

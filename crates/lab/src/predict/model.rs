@@ -206,11 +206,12 @@ fn round_ms(users: u32, orders_per_s: f64) -> f64 {
     if orders_per_s > 0.0 { f64::from(users) / orders_per_s * 1e3 } else { 0.0 }
 }
 
-/// The value at `at` on straight lines through points that rise; the last line goes on.
+/// The value at `at` on straight lines through points that rise; the last line goes on. Never falling: the points come from
+/// a search that ends near the balance, and reads take time.
 fn on_line(points: &[(f64, f64); 3], at: f64) -> f64 {
     let [first, middle, last] = *points;
     let (low, high) = if at <= middle.0 { (first, middle) } else { (middle, last) };
-    let slope = if high.0 > low.0 { (high.1 - low.1) / (high.0 - low.0) } else { 0.0 };
+    let slope = if high.0 > low.0 { ((high.1 - low.1) / (high.0 - low.0)).max(0.0) } else { 0.0 };
     low.1 + slope * (at - low.0)
 }
 

@@ -21,7 +21,7 @@ pub enum Station {
 /// What the network does with a number of customers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Solution {
-    /// Rounds per second of all customers together.
+    /// Rounds per second of all customers together; infinite when no station takes any time.
     pub throughput: f64,
     /// Mean number of customers at each station, in the order given.
     pub customers: Vec<f64>,
@@ -67,6 +67,9 @@ pub fn solve(stations: &[Station], customers: usize) -> Solution {
     let factors: Vec<Vec<f64>> = stations.iter().map(|station| station.factors(customers)).collect();
     let whole = factors.iter().fold(empty(customers), |sums, factor| convolve(&sums, factor));
     let at = |sums: &[f64], place: usize| sums.get(place).copied().unwrap_or(f64::NEG_INFINITY);
+    if at(&whole, customers) == f64::NEG_INFINITY {
+        return Solution { throughput: f64::INFINITY, customers: vec![0.0; stations.len()] };
+    }
     let throughput = (at(&whole, customers - 1) - at(&whole, customers)).exp();
     let present = |station: usize| {
         let others = factors.iter().enumerate().filter(|(place, _)| *place != station);
@@ -152,6 +155,16 @@ mod tests {
         // M/M/1 at load 0.8: 4 customers at the server.
         let found = solve(&[Station::Delay(1000.0), Station::Servers(0.8, 1.0)], 1000);
         assert!((found.customers[1] - 4.0).abs() < 0.2, "{found:?}");
+    }
+
+    #[test]
+    fn stations_that_take_no_time_are_no_bound_and_hold_nobody() {
+        let timeless = [Station::Delay(0.0), Station::Rates(vec![f64::INFINITY; 4])];
+        let found = solve(&timeless, 4);
+        assert!(found.throughput.is_infinite() && found.customers == [0.0, 0.0], "{found:?}");
+        let one = [Station::Delay(0.0), Station::Delay(0.5), Station::Rates(vec![f64::INFINITY; 4])];
+        near(solve(&one, 4).throughput, 8.0);
+        near(solve(&one, 4).customers[1], 4.0);
     }
 
     #[test]

@@ -183,7 +183,8 @@ fn interpolated(stations: &[Station], customers: f64) -> (f64, Vec<f64>) {
         (solution.throughput, solution.customers)
     };
     let low = at(below);
-    if part < 1e-9 {
+    // Where nothing takes time there is nothing between, either.
+    if part < 1e-9 || low.0.is_infinite() {
         return low;
     }
     let high = at(below + 1.0);

@@ -1,12 +1,12 @@
 //! Charging a file for the size it gets, before it has it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::Quota;
 use crate::error::Error;
 use crate::limits::OFFSET_MAX;
-use crate::node::{Descriptor, Node};
+use crate::node::{Descriptor, Node, locked};
 use crate::sys;
 use crate::volume::VolumeInner;
 
@@ -21,11 +21,13 @@ pub(crate) struct Charged {
     size: AtomicU64,
     /// Shared by writers, exclusive for who makes the charge agree with the size.
     turns: RwLock<()>,
+    /// One at a time takes room for this file: two at once would take the same room twice, and near the limit be refused.
+    growing: Mutex<()>,
 }
 
 impl Default for Charged {
     fn default() -> Self {
-        Self { size: AtomicU64::new(UNKNOWN), turns: RwLock::default() }
+        Self { size: AtomicU64::new(UNKNOWN), turns: RwLock::default(), growing: Mutex::default() }
     }
 }
 
@@ -55,6 +57,11 @@ impl Charged {
             let there = sys::stat_untimed(descriptor)?.size;
             now = self.exchange(UNKNOWN, there).map_or_else(|now| now, |_| there);
         }
+        if size <= now {
+            return Ok(false);
+        }
+        let _one = locked(&self.growing);
+        now = self.size.load(Ordering::SeqCst);
         while size > now {
             quota.take(size - now)?;
             match self.exchange(now, size) {

@@ -5,5 +5,7 @@
 //! sentence it prints stands in a rule with a source. What is not known is reported, never passed.
 #![forbid(unsafe_code)]
 
+pub mod expression;
 pub mod facts;
+pub mod limits;
 pub mod rule;

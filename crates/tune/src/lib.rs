@@ -8,4 +8,8 @@
 pub mod expression;
 pub mod facts;
 pub mod limits;
+pub mod reference;
 pub mod rule;
+pub mod rules;
+mod shipped;
+pub mod words;

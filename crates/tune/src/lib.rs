@@ -5,8 +5,10 @@
 //! sentence it prints stands in a rule with a source. What is not known is reported, never passed.
 #![forbid(unsafe_code)]
 
+pub mod case;
 pub mod expression;
 pub mod facts;
+pub mod judge;
 pub mod limits;
 pub mod reference;
 pub mod rule;

@@ -5,6 +5,7 @@
 //! sentence it prints stands in a rule with a source. What is not known is reported, never passed.
 #![forbid(unsafe_code)]
 
+pub mod book;
 pub mod case;
 pub mod expression;
 pub mod facts;

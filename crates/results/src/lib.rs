@@ -3,6 +3,7 @@
 //! This room holds bytes and records only: no sockets, no files, no clocks, no threads.
 #![forbid(unsafe_code)]
 
+pub mod audit;
 pub mod compare;
 pub mod curves;
 pub mod environment;

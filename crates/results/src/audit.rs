@@ -1,0 +1,144 @@
+//! What an audit is stored as.
+
+use serde::{Deserialize, Serialize};
+
+/// Version of the stored form; fields are added, never renamed.
+pub const SCHEMA: u32 = 1;
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Severity {
+    /// Good to know; never counts as a finding in exit codes.
+    Info,
+    /// Little is lost.
+    Low,
+    /// Throughput or latency is lost.
+    Medium,
+    /// Much is lost: a bound that more users do not lift.
+    High,
+    /// Data or the service are at risk.
+    Critical,
+}
+
+/// What holds of a rule today.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// As its source says.
+    Valid,
+    /// The same rule with another value.
+    ValueChanged,
+    /// Another rule stands in its place.
+    Superseded,
+    /// The opposite is advised now: the rule asks for today's side and names the old one.
+    Reversed,
+    /// Sources of today contradict each other.
+    Contested,
+    /// The platform is gone; holds where it still runs.
+    Obsolete,
+    /// Holds for the versions it names.
+    Dated,
+}
+
+/// What a change takes to be in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Activation {
+    /// At once.
+    Live,
+    /// The database reads its settings anew.
+    Reload,
+    /// The database starts anew.
+    DbRestart,
+    /// The file system is mounted anew.
+    Remount,
+    /// The network interface goes down and up.
+    NicRestart,
+    /// The host starts anew.
+    Reboot,
+}
+
+/// How a rule came out for the host or for one thing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The test says no.
+    Finding,
+    /// A fact that the test needs is not known.
+    Unknown,
+    /// A finding that a waiver covers.
+    Waived,
+    /// The test says yes.
+    Passed,
+}
+
+/// One judgement.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Identity of the rule.
+    pub rule: String,
+    /// Layer of the rule.
+    pub layer: String,
+    /// The thing judged, `mount /u02`; absent for the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// How it came out.
+    pub verdict: Verdict,
+    /// How bad it is.
+    pub severity: Severity,
+    /// The rule's title.
+    pub title: String,
+    /// What was found: `sysctl.vm.swappiness is 60`, a line for each fact the test looked at.
+    pub found: Vec<String>,
+    /// Facts that are missing, for [`Verdict::Unknown`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+    /// Why the rule stands.
+    pub reason: String,
+    /// What it brings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effect: Option<String>,
+    /// Sources with their sections.
+    pub sources: Vec<String>,
+    /// What holds today.
+    pub status: Status,
+    /// Who says otherwise, one line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub standing: Vec<String>,
+    /// How it is set right, one line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fix: Vec<String>,
+    /// What that takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub activation: Option<Activation>,
+    /// Reason and expiry of the waiver, for [`Verdict::Waived`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiver: Option<String>,
+}
+
+/// One audit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Audit {
+    /// Version of this form.
+    pub schema: u32,
+    /// Version and commit of the program.
+    pub program: String,
+    /// Name of the host.
+    pub host: String,
+    /// Its operating system in words.
+    pub system: String,
+    /// When the facts were taken, RFC 3339, UTC.
+    pub taken: String,
+    /// Where they come from: `live`, or the capture's path.
+    pub from: String,
+    /// All judgements but those passed, worst first; passed ones too when asked for.
+    pub findings: Vec<Finding>,
+    /// Judgements that passed.
+    pub passed: usize,
+    /// Rules that do not apply here.
+    pub not_applicable: usize,
+    /// What was odd about the facts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
+}

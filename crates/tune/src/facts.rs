@@ -1,0 +1,107 @@
+//! What is known of a host: named values with where they come from.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// A value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// Yes or no.
+    Bool(bool),
+    /// A whole number; sizes are bytes, times the unit that the name ends with. Beyond the range: its end.
+    Int(i64),
+    /// Text.
+    Text(String),
+    /// Several of them, in the order found.
+    List(Vec<Value>),
+}
+
+/// A value with its origin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fact {
+    /// The value.
+    pub value: Value,
+    /// The command or the file it was read from, with a line where that helps: `sysctl -a`, `/etc/fstab:12`.
+    pub origin: String,
+}
+
+/// Attributes of one thing: a mount, a network interface, a LUN.
+pub type Attributes = BTreeMap<String, Fact>;
+
+/// All that is known.
+///
+/// A name is dotted: `sysctl.vm.swappiness`. Of things of which there are several, each has a kind and a name of its own:
+/// kind `mount`, name `/u02`, attribute `rsize`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Facts of the host, by name.
+    pub host: BTreeMap<String, Fact>,
+    /// Things, by kind and by name.
+    pub things: BTreeMap<String, BTreeMap<String, Attributes>>,
+    /// What could not be read, by the name or by a prefix of it (`sysctl.` is all of them), with the reason.
+    pub unknown: BTreeMap<String, String>,
+    /// What was odd on the way, a line each: contradictory values, files that are no text, entries that were skipped.
+    pub remarks: Vec<String>,
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(value: &str) -> Self {
+        Self::Text(value.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(value: String) -> Self {
+        Self::Text(value)
+    }
+}
+
+impl Facts {
+    /// Notes a fact of the host. A second value that differs is a remark; the first one stays.
+    pub fn put(&mut self, name: &str, value: impl Into<Value>, origin: &str) {
+        let fact = Fact { value: value.into(), origin: origin.to_owned() };
+        Self::note(&mut self.host, &mut self.remarks, name, name.to_owned(), fact);
+    }
+
+    /// Notes an attribute of a thing, which is there from then on.
+    pub fn put_of(&mut self, kind: &str, name: &str, attribute: &str, value: impl Into<Value>, origin: &str) {
+        let fact = Fact { value: value.into(), origin: origin.to_owned() };
+        let thing = self.things.entry(kind.to_owned()).or_default().entry(name.to_owned()).or_default();
+        Self::note(thing, &mut self.remarks, attribute, format!("{kind} {name}: {attribute}"), fact);
+    }
+
+    /// Notes that things of this kind were looked for: where none is found, there is none. Without it they are not known.
+    pub fn looked_for(&mut self, kind: &str) {
+        self.things.entry(kind.to_owned()).or_default();
+    }
+
+    /// Notes that what has this name, or begins with it, could not be read.
+    pub fn put_unknown(&mut self, prefix: &str, reason: &str) {
+        self.unknown.entry(prefix.to_owned()).or_insert_with(|| reason.to_owned());
+    }
+
+    fn note(facts: &mut Attributes, remarks: &mut Vec<String>, name: &str, called: String, fact: Fact) {
+        match facts.get(name) {
+            Some(there) if there.value != fact.value => remarks.push(format!(
+                "{called} is {:?} by {} and {:?} by {}: the first is taken",
+                there.value, there.origin, fact.value, fact.origin
+            )),
+            Some(_) => {}
+            None => drop(facts.insert(name.to_owned(), fact)),
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The tuner: what is set between a database and its disk, what should be, why, and how it is changed and changed back.
+//!
+//! Doors: [`facts::Facts`] (what is known of a host, live or from captures), [`rule::Rule`] (data, `rules/*.toml`), and
+//! [`results::audit`] (what a judgement is stored as). This room never decides by itself that a setting is good: every
+//! sentence it prints stands in a rule with a source. What is not known is reported, never passed.
+#![forbid(unsafe_code)]
+
+pub mod book;
+pub mod case;
+pub mod expression;
+pub mod facts;
+pub mod judge;
+pub mod limits;
+pub mod reference;
+pub mod rule;
+pub mod rules;
+mod shipped;
+pub mod words;

@@ -5,5 +5,11 @@
 //! sentence it prints stands in a rule with a source. What is not known is reported, never passed.
 #![forbid(unsafe_code)]
 
+pub mod baseline;
+pub mod difference;
 pub mod facts;
+pub mod nearest;
+pub mod report;
 pub mod rule;
+pub mod stored;
+pub mod waivers;

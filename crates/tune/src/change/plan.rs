@@ -9,8 +9,10 @@ use super::diff::unified;
 use super::edit::Edit;
 use super::root::Root;
 use super::target::{Part, Resolved, family, now, parts, written};
+use crate::expression::{Outcome, parse};
 use crate::facts::{Facts, Value};
 use crate::rule::{Rule, Setting, SettingKind, StandingKind};
+use crate::rules::RuleSet;
 
 /// What a plan asks of the rules and their expressions.
 pub trait Rulebook {
@@ -427,4 +429,18 @@ fn paths_of(changes: &[Change], facts: &Facts) -> Vec<String> {
     paths.sort();
     paths.dedup();
     paths
+}
+
+impl Rulebook for RuleSet {
+    fn rule(&self, id: &str) -> Option<&Rule> {
+        self.find(id).map(|loaded| &loaded.rule)
+    }
+
+    fn value(&self, expression: &str, facts: &Facts, thing: Option<(&str, &str)>) -> Result<Value, String> {
+        match parse(expression).map_err(|error| error.to_string())?.value(facts, thing) {
+            Outcome::Known(value) => Ok(value),
+            Outcome::Unknown(missing) if missing.is_empty() => Err("it comes to nothing".to_owned()),
+            Outcome::Unknown(missing) => Err(format!("{} not known", missing.join(", "))),
+        }
+    }
 }

@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use super::plan::{Apart, Change, Plan};
 use super::text::change_text;
-use crate::rule::{Rule, Source, Standing, StandingKind};
+use crate::rule::Rule;
+use crate::words;
 
 /// A rule in full.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -76,8 +77,8 @@ pub fn explain(rule: &Rule, layer: &str, findings: &[Finding], plan: &Plan) -> E
         test: rule.test.clone(),
         reason: rule.reason.clone(),
         effect: rule.effect.clone(),
-        sources: rule.sources.iter().map(source).collect(),
-        standing: rule.standing.iter().map(standing).collect(),
+        sources: rule.sources.iter().map(words::source).collect(),
+        standing: rule.standing.iter().map(words::standing).collect(),
         covers: rule.covers.clone(),
         here: findings.iter().filter(of_rule).map(came_out).collect(),
         activation: rule.fix.as_ref().map(|fix| fix.activation),
@@ -97,8 +98,8 @@ impl Explanation {
             }
         };
         line("layer", &self.layer);
-        line("severity", &word(&self.severity));
-        line("today", status(self.status));
+        line("severity", words::severity(self.severity));
+        line("today", words::status(self.status));
         line("applies to", &applies(self));
         line("holds when", &self.test);
         line("because", &self.reason);
@@ -116,7 +117,7 @@ impl Explanation {
         for fix in &self.fix {
             line("set right by", fix);
         }
-        line("in force", self.activation.map_or("", activation_words));
+        line("in force", self.activation.map_or("", words::activation));
         for here in &self.here {
             line("here", here);
         }
@@ -135,21 +136,6 @@ fn applies(of: &Explanation) -> String {
     format!("{platforms}{roles}{each}{when}")
 }
 
-fn source(source: &Source) -> String {
-    let section = source.section.as_ref().map_or_else(String::new, |section| format!(", {section}"));
-    let year = source.year.map_or_else(String::new, |year| format!(" ({year})"));
-    format!("{}{section}{year}", source.name)
-}
-
-fn standing(standing: &Standing) -> String {
-    let kind = match standing.kind {
-        StandingKind::SupersededBy => "superseded by",
-        StandingKind::ReversedBy => "reversed by",
-        StandingKind::ContestedBy => "contested by",
-    };
-    format!("{kind} {}: {}", standing.by, standing.says)
-}
-
 fn came_out(finding: &Finding) -> String {
     let verdict = match finding.verdict {
         Verdict::Finding => "does not hold",
@@ -166,36 +152,15 @@ fn came_out(finding: &Finding) -> String {
 
 fn fix(rule: &Rule) -> Vec<String> {
     let Some(fix) = &rule.fix else { return vec!["nothing that a setting could do".to_owned()] };
+    let platform = rule.platforms.first().map(String::as_str);
     let mut lines: Vec<String> = fix.needs.iter().map(|need| format!("first: {need}")).collect();
     for setting in &fix.settings {
-        let kind = word(&KindName(setting.kind));
-        let value = match (&setting.value, &setting.value_of) {
-            (Some(value), _) if value == "-" => ", taken away".to_owned(),
-            (Some(value), _) => format!(" = {value}"),
-            (None, Some(expression)) => format!(" = what {expression} gives"),
-            (None, None) => String::new(),
-        };
-        lines.push(format!("{kind}: {}{value}", setting.key));
+        let worked_out = setting.value_of.as_ref().map(|expression| format!("<{expression}>"));
+        let value = setting.value.as_deref().or(worked_out.as_deref());
+        lines.push(words::setting(setting, value, None, platform));
     }
     lines.extend(fix.by_hand.iter().map(|text| format!("by hand: {text}")));
     lines
-}
-
-/// The name of a kind of setting, as rule files have it.
-struct KindName(crate::rule::SettingKind);
-
-impl Serialize for KindName {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // `AixChdev` is `aix-chdev`.
-        let mut name = String::new();
-        for sign in format!("{:?}", self.0).chars() {
-            if sign.is_ascii_uppercase() && !name.is_empty() {
-                name.push('-');
-            }
-            name.push(sign.to_ascii_lowercase());
-        }
-        serializer.serialize_str(&name)
-    }
 }
 
 /// A value's own word, as it is stored.
@@ -203,29 +168,5 @@ pub(super) fn word(value: &impl Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(word)) => word,
         _ => String::new(),
-    }
-}
-
-fn status(status: Status) -> &'static str {
-    match status {
-        Status::Valid => "holds as its source says",
-        Status::ValueChanged => "holds with another value than its source had",
-        Status::Superseded => "another rule stands in its place",
-        Status::Reversed => "the opposite of what the old source said",
-        Status::Contested => "contested: sources of today contradict each other",
-        Status::Obsolete => "the platform is gone; holds where it still runs",
-        Status::Dated => "holds for the versions it names",
-    }
-}
-
-/// What a change takes, in words.
-pub(super) fn activation_words(activation: Activation) -> &'static str {
-    match activation {
-        Activation::Live => "at once",
-        Activation::Reload => "when the database reads its settings anew",
-        Activation::DbRestart => "when the database starts anew",
-        Activation::Remount => "when the file system is mounted anew",
-        Activation::NicRestart => "when the network interface goes down and up",
-        Activation::Reboot => "when the host starts anew",
     }
 }

@@ -99,6 +99,8 @@ fn place(wanted: &Wanted<'_>) -> &'static str {
 /// A volume's option, an interface's, or one of the whole system.
 fn ontap7(key: &str, value: &str, thing: Option<(&str, &str)>) -> Vec<String> {
     match thing {
+        // The key is a command of its own.
+        _ if key.contains(' ') => vec![ontap9(key, value, thing.map_or("NAME", |(_, name)| name))],
         Some(("ontap_volume", name)) => vec![format!("vol options {name} {key} {value}")],
         Some(("ontap_if", name)) => {
             let word = if key == "mtu" || key == "persistent_mtu" { "mtusize" } else { key };

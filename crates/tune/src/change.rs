@@ -46,7 +46,7 @@ pub use users::User;
 #[non_exhaustive]
 pub enum ChangeError {
     /// The step counter ended it. Only tests see this.
-    #[error("go on after step {step}, where a test ends it")]
+    #[error("ended after step {step}, as a test asked")]
     Interrupted {
         /// Steps done before.
         step: u64,
@@ -62,19 +62,19 @@ pub enum ChangeError {
         source: std::io::Error,
     },
     /// An apply before this one ended on the way.
-    #[error("begin: the apply of journal {journal} ended on its way and is not taken back")]
+    #[error("an apply before this one ended on its way and is not taken back: journal {journal}")]
     OpenJournal {
         /// Its folder.
         journal: PathBuf,
     },
     /// Another apply or revert is running.
-    #[error("begin: another apply or revert holds {lock}")]
+    #[error("another apply or revert is running and holds {lock}")]
     Busy {
         /// The lock.
         lock: PathBuf,
     },
     /// A journal that makes no sense.
-    #[error("read the journal {path}: {reason}")]
+    #[error("the journal {path} makes no sense: {reason}")]
     Journal {
         /// Its file.
         path: PathBuf,
@@ -82,7 +82,7 @@ pub enum ChangeError {
         reason: String,
     },
     /// The journal is of another tree.
-    #[error("take back the journal {journal}: it is of the tree {root}")]
+    #[error("the journal {journal} is of another tree, {root}")]
     OtherRoot {
         /// Its folder.
         journal: PathBuf,
@@ -90,7 +90,7 @@ pub enum ChangeError {
         root: PathBuf,
     },
     /// Somebody changed what an apply had written.
-    #[error("take back journal {journal}: changed by somebody else since: {}", paths.join(", "))]
+    #[error("changed by somebody else since: {} (journal {journal}); nothing is taken back", paths.join(", "))]
     ChangedSince {
         /// Its folder.
         journal: PathBuf,
@@ -98,7 +98,7 @@ pub enum ChangeError {
         paths: Vec<String>,
     },
     /// A file is no longer as it was shown.
-    #[error("change {path}: it is not as it was when the change was shown")]
+    #[error("{path} is not as it was when the change was shown")]
     ChangedMeanwhile {
         /// The file.
         path: String,
@@ -112,7 +112,7 @@ pub enum ChangeError {
         reason: String,
     },
     /// The plan is of a system of another kind.
-    #[error("apply a plan for {system} on this host")]
+    #[error("the plan is for {}, and only Linux is changed from here", if system.is_empty() { "a system that is not known" } else { system })]
     Foreign {
         /// That system.
         system: String,
@@ -120,6 +120,14 @@ pub enum ChangeError {
 }
 
 impl ChangeError {
+    /// Whether it was refused for good reason, with nothing begun.
+    pub fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::OpenJournal { .. } | Self::Busy { .. } | Self::OtherRoot { .. } | Self::ChangedSince { .. } | Self::Foreign { .. }
+        )
+    }
+
     /// What helps.
     pub fn hint(&self) -> Option<String> {
         Some(match self {

@@ -28,7 +28,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-pub use apply::{Applied, Outcome, Watch, apply};
+pub use apply::{Applied, Ended, Outcome, Watch, apply};
 pub use diff::unified;
 pub use edit::{Edit, Style};
 pub use explain::{Explanation, explain};

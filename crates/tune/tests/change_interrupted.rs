@@ -1,5 +1,7 @@
 //! An apply that ends at any point, and a revert that does, leave what another revert brings back byte for byte.
 
+#![allow(clippy::unwrap_used, reason = "a panic is a test's verdict")]
+
 mod change;
 
 use change::{World, YesToAll, tree};

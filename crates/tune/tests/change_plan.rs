@@ -1,5 +1,7 @@
 //! What findings come to: where each kind of setting goes, what contradicts, and what is only ever text.
 
+#![allow(clippy::unwrap_used, reason = "a panic is a test's verdict")]
+
 mod change;
 
 use std::os::unix::fs::symlink;

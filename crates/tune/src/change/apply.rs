@@ -23,9 +23,18 @@ pub trait Watch {
     fn begins(&mut self, made: usize, all: usize, what: &str);
 }
 
+/// A group and what became of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Ended {
+    /// What the group takes.
+    pub activation: Activation,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
 /// What became of a group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(tag = "outcome", rename_all = "kebab-case")]
+#[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Outcome {
     /// Its files are written and its running values set.
     Done {
@@ -57,8 +66,8 @@ pub enum Outcome {
 /// What an apply did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Applied {
-    /// Each group and its outcome.
-    pub groups: Vec<(Activation, Outcome)>,
+    /// Each group of the plan.
+    pub groups: Vec<Ended>,
     /// The journal, when anything was changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<PathBuf>,
@@ -67,7 +76,7 @@ pub struct Applied {
 impl Applied {
     /// Whether something remains to be done or was refused.
     pub fn is_left(&self) -> bool {
-        self.groups.iter().any(|(_, outcome)| match outcome {
+        self.groups.iter().any(|ended| match &ended.outcome {
             Outcome::Done { remain, .. } => *remain > 0,
             Outcome::Nothing => false,
             Outcome::ByHand { .. } | Outcome::Declined | Outcome::InUse { .. } => true,
@@ -85,10 +94,10 @@ impl Applied {
 /// done before the error stays in an open journal.
 pub fn apply(plan: &Plan, state: &State, now: &str, watch: &mut dyn Watch, steps: &mut Steps) -> Result<Applied, ChangeError> {
     let ours = plan.groups.iter().flat_map(|group| &group.changes).any(super::Change::is_ours);
-    let mut doing = Doing { root: plan.root(), state, now, journal: None, steps };
+    let mut doing = Doing { root: plan.root(), known: &plan.left, state, now, journal: None, steps };
     let mut applied = Applied { groups: Vec::new(), journal: None };
     if !ours {
-        applied.groups = plan.groups.iter().map(|group| (group.activation, by_hand(group))).collect();
+        applied.groups = plan.groups.iter().map(|group| Ended { activation: group.activation, outcome: by_hand(group) }).collect();
         return Ok(applied);
     }
     if plan.system != "linux" {
@@ -100,7 +109,7 @@ pub fn apply(plan: &Plan, state: &State, now: &str, watch: &mut dyn Watch, steps
     }
     for group in &plan.groups {
         let outcome = doing.group(group, watch)?;
-        applied.groups.push((group.activation, outcome));
+        applied.groups.push(Ended { activation: group.activation, outcome });
     }
     if let Some(journal) = &mut doing.journal {
         journal.note(&Entry::Complete, doing.steps)?;
@@ -121,6 +130,8 @@ fn remaining(group: &Group) -> usize {
 
 struct Doing<'a> {
     root: &'a Root,
+    /// What the plan says cannot be done.
+    known: &'a [String],
     state: &'a State,
     now: &'a str,
     journal: Option<Journal>,
@@ -143,9 +154,8 @@ impl Doing<'_> {
         }
         // Groups before this one may have been declined: what is shown is what is done.
         let (files, faults) = files_of(&group.changes, self.root, &mut BTreeMap::new());
-        if let Some(fault) = faults.first() {
-            let (path, reason) = fault.split_once(": ").unwrap_or((fault, ""));
-            return Err(ChangeError::Edit { path: path.to_owned(), reason: reason.to_owned() });
+        if let Some(fault) = faults.into_iter().find(|fault| !self.known.contains(&fault.to_string())) {
+            return Err(ChangeError::Edit { path: fault.path, reason: fault.reason });
         }
         let running = self.running(group)?;
         let remain = remaining(group);

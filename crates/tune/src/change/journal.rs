@@ -128,7 +128,14 @@ impl State {
     /// Makes sure that nobody else changes or takes back at the same time. The kernel gives the lock up with its holder.
     pub(super) fn hold(&self) -> Result<Held, ChangeError> {
         let failed = |error| ChangeError::io("make the state directory", &self.folder, error);
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(self.folder.join("journals")).map_err(failed)?;
+        let journals = self.folder.join("journals");
+        let new: Vec<&Path> = journals.ancestors().take_while(|folder| !folder.exists()).collect();
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&journals).map_err(failed)?;
+        // A record is worth what its folders are: each new one is durable before anything changes.
+        for parent in new.iter().filter_map(|folder| folder.parent()) {
+            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+            File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed)?;
+        }
         let lock = self.folder.join("lock");
         let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&lock);
         let file = file.map_err(|error| ChangeError::io("open", &lock, error))?;

@@ -1,6 +1,7 @@
 //! From findings to exact changes.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use results::audit::{Activation, Finding, Severity, Status, Verdict};
 use serde::Serialize;
@@ -341,7 +342,7 @@ fn grouped(changes: Vec<Change>, facts: &Facts, root: &Root, left: &mut Vec<Stri
             }
         }
         let (files, faults) = files_of(&changes, root, &mut seen);
-        left.extend(faults);
+        left.extend(faults.iter().map(Fault::to_string));
         let paths = if activation >= Activation::Remount { paths_of(&changes, facts) } else { Vec::new() };
         groups.push(Group { activation, needs, changes, files, paths });
     }
@@ -353,13 +354,13 @@ pub(super) fn files_of(
     changes: &[Change],
     root: &Root,
     seen: &mut BTreeMap<String, String>,
-) -> (Vec<FileChange>, Vec<String>) {
+) -> (Vec<FileChange>, Vec<Fault>) {
     let mut files: Vec<FileChange> = Vec::new();
     let mut faults = Vec::new();
     for change in changes {
         for (path, edit) in change.parts.iter().filter_map(file_part) {
             if let Err(reason) = fold(&mut files, path, edit, &change.rule, root, seen) {
-                faults.push(format!("{}: {path}: {reason}", change.rule));
+                faults.push(Fault { rule: change.rule.clone(), path: path.clone(), reason });
             }
         }
     }
@@ -369,6 +370,20 @@ pub(super) fn files_of(
         seen.insert(file.real.clone(), file.after.clone());
     }
     (files, faults)
+}
+
+/// An edit that its file does not allow.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub(super) rule: String,
+    pub(super) path: String,
+    pub(super) reason: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.rule, self.path, self.reason)
+    }
 }
 
 fn file_part(part: &Part) -> Option<(&String, &Edit)> {

@@ -1,5 +1,5 @@
 //! What tests of changes share: rules at hand, a tree that stands for a host, and its contents.
-#![allow(dead_code, reason = "each test takes what it needs")]
+#![allow(dead_code, unreachable_pub, missing_docs, clippy::unwrap_used, reason = "each test takes what it needs, and may panic")]
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -99,9 +99,9 @@ impl Watch for Ask {
 }
 
 fn say(plan: &Plan, applied: &Applied) {
-    for (group, (_, outcome)) in plan.groups.iter().zip(&applied.groups) {
+    for (group, ended) in plan.groups.iter().zip(&applied.groups) {
         let name = tune::words::activation(group.activation);
-        match outcome {
+        match &ended.outcome {
             Outcome::Done { files, running, remain } => {
                 println!("done: {files} files written, {running} running values set; in force {name}");
                 left(*remain);

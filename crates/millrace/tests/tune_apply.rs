@@ -198,7 +198,10 @@ fn what_a_process_uses_and_what_somebody_changed_is_refused_with_code_1() {
     let reverted = host.tune("revert", &[]);
     assert_eq!(reverted.status.code(), Some(1));
     let said = err(&reverted);
-    assert!(said.contains("changed by somebody else since: /etc/sysctl.d/60-millrace.conf") && said.contains("--force"), "{said}");
+    assert!(
+        said.contains("changed by somebody else since: /etc/sysctl.d/60-millrace.conf") && said.contains("--force"),
+        "{said}"
+    );
     assert_eq!(host.tune("revert", &["--force"]).status.code(), Some(0));
     assert!(!host.path("root/etc/sysctl.d").exists());
 }
@@ -235,7 +238,9 @@ fn explain_says_what_the_rule_says_and_what_it_means_here() {
     let output = host.tune("explain", &["linux-test-hard"]);
     let text = out(&output);
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));
-    for line in ["Mounts are hard", "a test", "mount /redo: does not hold", "first: stop the databases on it", "writes /etc/fstab"] {
+    for line in
+        ["Mounts are hard", "a test", "mount /redo: does not hold", "first: stop the databases on it", "writes /etc/fstab"]
+    {
         assert!(text.contains(line), "{line} is missing in\n{text}");
     }
 }

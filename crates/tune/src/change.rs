@@ -38,7 +38,7 @@ pub use revert::{Reverted, revert};
 pub use root::Root;
 pub use steps::Steps;
 pub use target::{Part, Run};
-pub use text::{render, render_group};
+pub use text::{render, render_group, render_rest};
 pub use users::User;
 
 /// Why a change, or taking one back, ended.
@@ -124,7 +124,11 @@ impl ChangeError {
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,
-            Self::OpenJournal { .. } | Self::Busy { .. } | Self::OtherRoot { .. } | Self::ChangedSince { .. } | Self::Foreign { .. }
+            Self::OpenJournal { .. }
+                | Self::Busy { .. }
+                | Self::OtherRoot { .. }
+                | Self::ChangedSince { .. }
+                | Self::Foreign { .. }
         )
     }
 
@@ -138,9 +142,7 @@ impl ChangeError {
             Self::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
                 "run it as root; what was done so far is taken back with `millrace tune revert`".to_owned()
             }
-            Self::Io { .. } | Self::Edit { .. } => {
-                "what was done so far is taken back with `millrace tune revert`".to_owned()
-            }
+            Self::Io { .. } | Self::Edit { .. } => "what was done so far is taken back with `millrace tune revert`".to_owned(),
             Self::OtherRoot { root, .. } => format!("say --root {}", root.display()),
             Self::ChangedSince { .. } => {
                 "look what was changed; `millrace tune revert --force` takes the old contents all the same and keeps the \

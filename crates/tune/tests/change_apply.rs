@@ -123,7 +123,10 @@ fn an_interrupted_apply_keeps_a_second_one_from_beginning() {
     let ended = apply(&host.plan(), &host.state(), NOW, &mut YesToAll, &mut Steps::ending_at(12, false));
     assert!(matches!(ended, Err(ChangeError::Interrupted { step: 12 })), "{ended:?}");
     let error = host.apply().unwrap_err();
-    assert!(matches!(&error, ChangeError::OpenJournal { .. }) && error.hint().unwrap().contains("millrace tune revert"), "{error}");
+    assert!(
+        matches!(&error, ChangeError::OpenJournal { .. }) && error.hint().unwrap().contains("millrace tune revert"),
+        "{error}"
+    );
     assert_eq!(host.state().journals().unwrap()[0].1, JournalStanding::Open);
     host.revert(false).unwrap();
     host.apply().unwrap();

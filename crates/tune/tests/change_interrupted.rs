@@ -23,7 +23,11 @@ fn whenever_an_apply_ends_a_revert_brings_back_every_byte() {
         let mut steps = Steps::new();
         let applied = apply(&planned(), &state, NOW, &mut YesToAll, &mut steps).unwrap();
         let steps_whole = steps.done();
-        assert_eq!(applied.journal.is_some(), tree(&place) != before, "a journal is kept when something has changed, and only then");
+        assert_eq!(
+            applied.journal.is_some(),
+            tree(&place) != before,
+            "a journal is kept when something has changed, and only then"
+        );
         let again = planned();
         let still: Vec<_> = again.groups.iter().flat_map(|group| &group.files).collect();
         assert!(still.is_empty(), "what is applied is what was planned: {still:?}");

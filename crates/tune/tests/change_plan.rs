@@ -67,7 +67,11 @@ fn two_rules_that_contradict_are_not_both_done() {
     let plan = plan(&rules, &linux(), &findings, &Root::new(folder.path()));
     let done: Vec<&str> = plan.groups[0].changes.iter().map(|change| change.rule.as_str()).collect();
     assert_eq!(done, ["a", "c"]);
-    assert!(plan.apart.len() == 1 && plan.apart[0].change.rule == "b" && plan.apart[0].why.starts_with("a says otherwise"), "{:?}", plan.apart);
+    assert!(
+        plan.apart.len() == 1 && plan.apart[0].change.rule == "b" && plan.apart[0].why.starts_with("a says otherwise"),
+        "{:?}",
+        plan.apart
+    );
 }
 
 #[test]
@@ -76,10 +80,18 @@ fn other_systems_and_storage_get_text_and_no_file() {
     write(folder.path(), "etc/fstab", "filer:/redo /redo nfs soft 0 0\n");
     for (family, setting, line) in [
         ("aix", "{ kind = \"aix-no\", key = \"rfc1323\", value = \"1\" }", "no -p -o rfc1323=1"),
-        ("solaris", "{ kind = \"solaris-ndd\", key = \"tcp.tcp_recv_hiwat\", value = \"65535\" }", "ndd -set /dev/tcp tcp_recv_hiwat 65535"),
+        (
+            "solaris",
+            "{ kind = \"solaris-ndd\", key = \"tcp.tcp_recv_hiwat\", value = \"65535\" }",
+            "ndd -set /dev/tcp tcp_recv_hiwat 65535",
+        ),
         ("hpux", "{ kind = \"fstab-option\", key = \"hard\" }", "in /etc/fstab, mount /redo: option hard"),
         ("linux", "{ kind = \"ontap7\", key = \"nfs.tcp.enable\", value = \"on\" }", "options nfs.tcp.enable on"),
-        ("linux", "{ kind = \"oracle\", key = \"disk_asynch_io\", value = \"true\" }", "ALTER SYSTEM SET disk_asynch_io=true SCOPE=SPFILE SID='*';"),
+        (
+            "linux",
+            "{ kind = \"oracle\", key = \"disk_asynch_io\", value = \"true\" }",
+            "ALTER SYSTEM SET disk_asynch_io=true SCOPE=SPFILE SID='*';",
+        ),
     ] {
         let mut facts = Facts::default();
         facts.put("os.family", family, "a test");
@@ -150,11 +162,24 @@ fn module_parameters_and_block_queues_are_set_at_once_where_the_kernel_lets_them
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), "sys/module/sunrpc/parameters/tcp_slot_table_entries", "2\n");
     write(folder.path(), "sys/block/sda/queue/scheduler", "none [mq-deadline]\n");
-    let module = planned(folder.path(), &linux(), None, "{ kind = \"modprobe\", key = \"sunrpc.tcp_slot_table_entries\", value = \"128\" }");
+    let module = planned(
+        folder.path(),
+        &linux(),
+        None,
+        "{ kind = \"modprobe\", key = \"sunrpc.tcp_slot_table_entries\", value = \"128\" }",
+    );
     assert!(matches!(parts(&module), [Part::Running { .. }, Part::File { .. }]), "{module:?}");
-    let block = planned(folder.path(), &linux(), Some("block sda"), "{ kind = \"udev\", key = \"block/queue/scheduler\", value = \"none\" }");
+    let block = planned(
+        folder.path(),
+        &linux(),
+        Some("block sda"),
+        "{ kind = \"udev\", key = \"block/queue/scheduler\", value = \"none\" }",
+    );
     let [Part::Running { path, value, .. }, Part::File { .. }] = parts(&block) else { panic!("{block:?}") };
     assert_eq!((path.as_str(), value.as_str()), ("/sys/block/sda/queue/scheduler", "none"));
     let diff = &block.groups[0].files[0].diff;
-    assert!(diff.contains("+ACTION==\"add|change\", SUBSYSTEM==\"block\", KERNEL==\"sda\", ATTR{queue/scheduler}=\"none\"\n"), "{diff}");
+    assert!(
+        diff.contains("+ACTION==\"add|change\", SUBSYSTEM==\"block\", KERNEL==\"sda\", ATTR{queue/scheduler}=\"none\"\n"),
+        "{diff}"
+    );
 }

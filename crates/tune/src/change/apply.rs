@@ -97,7 +97,8 @@ pub fn apply(plan: &Plan, state: &State, now: &str, watch: &mut dyn Watch, steps
     let mut doing = Doing { root: plan.root(), known: &plan.left, state, now, journal: None, steps };
     let mut applied = Applied { groups: Vec::new(), journal: None };
     if !ours {
-        applied.groups = plan.groups.iter().map(|group| Ended { activation: group.activation, outcome: by_hand(group) }).collect();
+        applied.groups =
+            plan.groups.iter().map(|group| Ended { activation: group.activation, outcome: by_hand(group) }).collect();
         return Ok(applied);
     }
     if plan.system != "linux" {
@@ -277,7 +278,9 @@ impl Doing<'_> {
 
 /// Whether two running values are one: the kernel separates by tabs and ends lines, and marks the chosen one of several.
 pub(super) fn same(one: &str, two: &str) -> bool {
-    words(one).eq(words(two)) || chosen(one).is_some_and(|word| word == two.trim()) || chosen(two).is_some_and(|word| word == one.trim())
+    words(one).eq(words(two))
+        || chosen(one).is_some_and(|word| word == two.trim())
+        || chosen(two).is_some_and(|word| word == one.trim())
 }
 
 fn words(text: &str) -> impl Iterator<Item = &str> {

@@ -63,11 +63,8 @@ fn middle<'a>(old: &[&'a str], new: &[&'a str], lines: &mut Vec<Line<'a>>) {
     let cell = |common: &[u32], i: usize, j: usize| common.get(i * wide + j).copied().unwrap_or(0);
     for (i, a) in old.iter().enumerate().rev() {
         for (j, b) in new.iter().enumerate().rev() {
-            let best = if a == b {
-                cell(&common, i + 1, j + 1) + 1
-            } else {
-                cell(&common, i + 1, j).max(cell(&common, i, j + 1))
-            };
+            let best =
+                if a == b { cell(&common, i + 1, j + 1) + 1 } else { cell(&common, i + 1, j).max(cell(&common, i, j + 1)) };
             if let Some(place) = common.get_mut(i * wide + j) {
                 *place = best;
             }

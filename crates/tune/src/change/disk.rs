@@ -28,12 +28,7 @@ impl Manner {
     pub(super) fn of(path: &Path) -> io::Result<Self> {
         let found = fs::symlink_metadata(path)?;
         let nanoseconds = u32::try_from(found.mtime_nsec()).unwrap_or(0);
-        Ok(Self {
-            mode: found.mode() & 0o7777,
-            uid: found.uid(),
-            gid: found.gid(),
-            modified: Some((found.mtime(), nanoseconds)),
-        })
+        Ok(Self { mode: found.mode() & 0o7777, uid: found.uid(), gid: found.gid(), modified: Some((found.mtime(), nanoseconds)) })
     }
 }
 
@@ -152,9 +147,7 @@ pub(super) fn value(path: &Path) -> Result<Option<String>, ChangeError> {
     let failed = |error| ChangeError::io("read", path, error);
     match read_bounded(path, VALUE_BYTES_MAX).map_err(failed)? {
         None => Ok(None),
-        Some(bytes) => {
-            String::from_utf8(bytes).map(Some).map_err(|_| failed(io::Error::other("the value is no UTF-8 text")))
-        }
+        Some(bytes) => String::from_utf8(bytes).map(Some).map_err(|_| failed(io::Error::other("the value is no UTF-8 text"))),
     }
 }
 

@@ -87,11 +87,11 @@ impl Edit {
     pub fn made(&self, text: Option<&str>) -> Result<String, String> {
         match self {
             Self::Assign { style, key, value, rule } => Ok(assign(text, *style, key, value, rule)),
-            Self::MountOption { point, option, value } => {
-                fstab::changed(text.unwrap_or(""), point, option, value.as_deref())
-            }
+            Self::MountOption { point, option, value } => fstab::changed(text.unwrap_or(""), point, option, value.as_deref()),
             Self::MultipathOverride { section, key, value } => multipath::changed(text.unwrap_or(""), section, key, value),
-            Self::Oranfstab { server, mount, key, value } => Ok(oranfstab::changed(text.unwrap_or(""), server, mount, key, value)),
+            Self::Oranfstab { server, mount, key, value } => {
+                Ok(oranfstab::changed(text.unwrap_or(""), server, mount, key, value))
+            }
         }
     }
 
@@ -186,7 +186,18 @@ pub(super) fn sysctl_path(key: &str) -> String {
     match key.find(['.', '/']) {
         Some(at) if key.get(at..).is_some_and(|rest| rest.starts_with('/')) => key.to_owned(),
         // In the dotted form a slash stands for a dot of the name: net.ipv4.conf.eth0/1.rp_filter.
-        _ => key.chars().map(|sign| if sign == '.' { '/' } else if sign == '/' { '.' } else { sign }).collect(),
+        _ => key
+            .chars()
+            .map(|sign| {
+                if sign == '.' {
+                    '/'
+                } else if sign == '/' {
+                    '.'
+                } else {
+                    sign
+                }
+            })
+            .collect(),
     }
 }
 
@@ -210,9 +221,7 @@ fn assign(text: Option<&str>, style: Style, key: &str, value: &str, rule: &str) 
 fn replaced(text: &str, at: usize, line: &str) -> String {
     text.split_inclusive('\n')
         .enumerate()
-        .map(|(number, old)| {
-            if number == at { format!("{line}{}", ending(old)) } else { old.to_owned() }
-        })
+        .map(|(number, old)| if number == at { format!("{line}{}", ending(old)) } else { old.to_owned() })
         .collect()
 }
 
@@ -274,8 +283,12 @@ mod tests {
 
     #[test]
     fn module_options_and_udev_rules_are_lines_of_their_own() {
-        let text = made(Style::Modprobe, "sunrpc.tcp_slot_table_entries", "128", Some("options sunrpc a=1 tcp_slot_table_entries=16\n"));
-        assert!(text.starts_with("options sunrpc a=1 ") && text.ends_with("options sunrpc tcp_slot_table_entries=128\n"), "{text}");
+        let text =
+            made(Style::Modprobe, "sunrpc.tcp_slot_table_entries", "128", Some("options sunrpc a=1 tcp_slot_table_entries=16\n"));
+        assert!(
+            text.starts_with("options sunrpc a=1 ") && text.ends_with("options sunrpc tcp_slot_table_entries=128\n"),
+            "{text}"
+        );
         let key = "ACTION==\"add|change\", SUBSYSTEM==\"block\", KERNEL==\"sda\", ATTR{queue/scheduler}";
         let text = made(Style::Udev, key, "none", None);
         assert!(text.ends_with("ATTR{queue/scheduler}=\"none\"\n"));

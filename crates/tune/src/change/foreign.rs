@@ -145,7 +145,11 @@ fn mount_option(wanted: &Wanted<'_>, value: &str, name: &str) -> String {
 }
 
 fn reload(activation: Activation) -> String {
-    if activation <= Activation::Reload { "SELECT pg_reload_conf();".to_owned() } else { "-- then start the server anew".to_owned() }
+    if activation <= Activation::Reload {
+        "SELECT pg_reload_conf();".to_owned()
+    } else {
+        "-- then start the server anew".to_owned()
+    }
 }
 
 /// A value that may stand in a command as it is.
@@ -175,10 +179,16 @@ mod tests {
         for key in ["tcp.tcp_recv_hiwat", "/dev/tcp tcp_recv_hiwat", "tcp_recv_hiwat"] {
             assert_eq!(first(SettingKind::SolarisNdd, key, "65535", None, Live), ndd);
         }
-        assert_eq!(first(SettingKind::Kctune, "nfs_async_read_avoidance_enabled", "1", None, Live), "kctune nfs_async_read_avoidance_enabled=1");
+        assert_eq!(
+            first(SettingKind::Kctune, "nfs_async_read_avoidance_enabled", "1", None, Live),
+            "kctune nfs_async_read_avoidance_enabled=1"
+        );
         let volume = Some(("ontap_volume", "redo"));
         assert_eq!(first(SettingKind::Ontap7, "minra", "on", volume, Live), "vol options redo minra on");
-        assert_eq!(first(SettingKind::Ontap7, "nfs.tcp.recvwindowsize", "65536", None, Live), "options nfs.tcp.recvwindowsize 65536");
+        assert_eq!(
+            first(SettingKind::Ontap7, "nfs.tcp.recvwindowsize", "65536", None, Live),
+            "options nfs.tcp.recvwindowsize 65536"
+        );
         assert_eq!(
             first(SettingKind::Ontap9, "volume modify -volume {} -atime-update", "false", volume, Live),
             "volume modify -volume redo -atime-update false"
@@ -188,7 +198,10 @@ mod tests {
             "ALTER SYSTEM SET filesystemio_options=setall SCOPE=SPFILE SID='*';"
         );
         let mount = Some(("mount", "/redo"));
-        assert_eq!(first(SettingKind::FstabOption, "forcedirectio", "", mount, Remount), "in /etc/vfstab, mount /redo: option forcedirectio");
+        assert_eq!(
+            first(SettingKind::FstabOption, "forcedirectio", "", mount, Remount),
+            "in /etc/vfstab, mount /redo: option forcedirectio"
+        );
     }
 
     #[test]

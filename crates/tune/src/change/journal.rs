@@ -183,7 +183,13 @@ impl Journal {
     }
 
     /// Keeps the contents a file has and is to have.
-    pub(super) fn contents(&self, number: u32, before: Option<&[u8]>, after: &[u8], steps: &mut Steps) -> Result<(), ChangeError> {
+    pub(super) fn contents(
+        &self,
+        number: u32,
+        before: Option<&[u8]>,
+        after: &[u8],
+        steps: &mut Steps,
+    ) -> Result<(), ChangeError> {
         if let Some(before) = before {
             keep(&self.folder.join(format!("{number:04}.before")), before, steps)?;
         }

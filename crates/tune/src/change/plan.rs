@@ -245,13 +245,7 @@ fn agree(one: &Part, two: &Part) -> bool {
     }
 }
 
-fn changes_of(
-    rules: &impl Rulebook,
-    rule: &Rule,
-    finding: &Finding,
-    facts: &Facts,
-    root: &Root,
-) -> (Vec<Change>, Vec<String>) {
+fn changes_of(rules: &impl Rulebook, rule: &Rule, finding: &Finding, facts: &Facts, root: &Root) -> (Vec<Change>, Vec<String>) {
     let Some(fix) = &rule.fix else {
         return (Vec::new(), vec![format!("{}: the rule has no fix", called(finding))]);
     };
@@ -266,14 +260,8 @@ fn changes_of(
                 continue;
             }
         };
-        let resolved = Resolved {
-            rule: &rule.id,
-            kind: setting.kind,
-            key: &setting.key,
-            value: &value,
-            thing,
-            activation: fix.activation,
-        };
+        let resolved =
+            Resolved { rule: &rule.id, kind: setting.kind, key: &setting.key, value: &value, thing, activation: fix.activation };
         let (parts, remarks) = parts(&resolved, facts, root);
         let from = now(setting.kind, &setting.key, thing, facts);
         let mut change = bare(rule, finding);
@@ -350,11 +338,7 @@ fn grouped(changes: Vec<Change>, facts: &Facts, root: &Root, left: &mut Vec<Stri
 }
 
 /// The files that changes touch, before and after; `seen` are contents that groups before leave, by real path.
-pub(super) fn files_of(
-    changes: &[Change],
-    root: &Root,
-    seen: &mut BTreeMap<String, String>,
-) -> (Vec<FileChange>, Vec<Fault>) {
+pub(super) fn files_of(changes: &[Change], root: &Root, seen: &mut BTreeMap<String, String>) -> (Vec<FileChange>, Vec<Fault>) {
     let mut files: Vec<FileChange> = Vec::new();
     let mut faults = Vec::new();
     for change in changes {

@@ -175,4 +175,3 @@ fn text_for(setting: &Resolved<'_>, facts: &Facts) -> Part {
 fn assigned(setting: &Resolved<'_>, style: Style, key: &str) -> Edit {
     Edit::Assign { style, key: key.to_owned(), value: setting.value.to_owned(), rule: setting.rule.to_owned() }
 }
-

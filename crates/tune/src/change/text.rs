@@ -17,6 +17,13 @@ pub fn render(plan: &Plan) -> String {
     if plan.groups.is_empty() {
         out.push_str("nothing to change\n");
     }
+    out.push_str(&render_rest(plan));
+    out
+}
+
+/// What is in no group: left out, left over, or nothing to do.
+pub fn render_rest(plan: &Plan) -> String {
+    let mut out = String::new();
     if !plan.apart.is_empty() {
         out.push_str("Left out unless named with --rule:\n");
     }
@@ -33,7 +40,10 @@ pub fn render(plan: &Plan) -> String {
         let _ = writeln!(out, "  {left}");
     }
     for rule in &plan.nothing {
-        let _ = writeln!(out, "{rule}: nothing to change: it holds here, does not apply, or cannot be told (millrace tune explain {rule})");
+        let _ = writeln!(
+            out,
+            "{rule}: nothing to change: it holds here, does not apply, or cannot be told (millrace tune explain {rule})"
+        );
     }
     out
 }
@@ -42,7 +52,8 @@ pub fn render(plan: &Plan) -> String {
 pub fn render_group(group: &Group) -> String {
     let count = group.changes.len();
     let plural = if count == 1 { "change" } else { "changes" };
-    let mut out = format!("== {}: {count} {plural}, in force {} ==\n", word(&group.activation), words::activation(group.activation));
+    let mut out =
+        format!("== {}: {count} {plural}, in force {} ==\n", word(&group.activation), words::activation(group.activation));
     for need in &group.needs {
         let _ = writeln!(out, "  first: {need}");
     }

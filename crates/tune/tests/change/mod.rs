@@ -124,7 +124,10 @@ pub struct World {
 
 /// Files that may be there, with contents that some of the rules change.
 const FILES: &[(&str, &str)] = &[
-    ("etc/fstab", "# table\nUUID=1 / ext4 defaults 0 1\nfiler:/redo\t/redo nfs rw,soft,rsize=32768 0 0\n/dev/sdb /data xfs defaults,noatime 0 0\n"),
+    (
+        "etc/fstab",
+        "# table\nUUID=1 / ext4 defaults 0 1\nfiler:/redo\t/redo nfs rw,soft,rsize=32768 0 0\n/dev/sdb /data xfs defaults,noatime 0 0\n",
+    ),
     ("etc/sysctl.conf", "vm.swappiness=60\nkernel.sysrq = 1"),
     ("etc/sysctl.d/60-millrace.conf", "# by hand\nvm.dirty_bytes = 1\n"),
     ("etc/sysctl.d/90-other.conf", "net.core.rmem_max = 1\n"),
@@ -150,7 +153,11 @@ const SETTINGS: &[(Option<&str>, &str, &str)] = &[
     (None, "live", "{ kind = \"sysctl\", key = \"vm.dirty_bytes\", value_of = \"536870912\" }"),
     (None, "reboot", "{ kind = \"sysctl\", key = \"net.core.rmem_max\", value = \"16777216\" }"),
     (None, "remount", "{ kind = \"modprobe\", key = \"sunrpc.tcp_slot_table_entries\", value = \"128\" }"),
-    (Some("mount /redo"), "remount", "{ kind = \"fstab-option\", key = \"hard\" }, { kind = \"fstab-option\", key = \"soft\", value = \"-\" }"),
+    (
+        Some("mount /redo"),
+        "remount",
+        "{ kind = \"fstab-option\", key = \"hard\" }, { kind = \"fstab-option\", key = \"soft\", value = \"-\" }",
+    ),
     (Some("mount /redo"), "remount", "{ kind = \"fstab-option\", key = \"rsize\", value = \"262144\" }"),
     (Some("mount /data"), "reboot", "{ kind = \"fstab-option\", key = \"noatime\", value = \"-\" }"),
     (Some("mount /gone"), "remount", "{ kind = \"fstab-option\", key = \"hard\" }"),
@@ -174,7 +181,8 @@ impl World {
             if rng.chance(3, 4) {
                 write(place, path, text);
                 let file = place.join(path);
-                fs::set_permissions(&file, fs::Permissions::from_mode(*rng.pick(&[0o644, 0o600, 0o640, 0o664]).unwrap())).unwrap();
+                fs::set_permissions(&file, fs::Permissions::from_mode(*rng.pick(&[0o644, 0o600, 0o640, 0o664]).unwrap()))
+                    .unwrap();
                 let time = long_ago + Duration::new(rng.below(100_000), rng.below(1_000_000_000) as u32);
                 fs::File::options().write(true).open(file).unwrap().set_modified(time).unwrap();
             }

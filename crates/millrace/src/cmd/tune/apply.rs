@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use serde_json::json;
-use tune::change::{Applied, Choice, Group, Outcome, Plan, Steps, Watch, apply, plan_of, render, render_group};
+use tune::change::{Applied, Choice, Group, Outcome, Plan, Steps, Watch, apply, plan_of, render, render_group, render_rest};
 
 use super::Place;
 use super::facts::{Known, Sources, known, must_exist};
@@ -41,7 +41,10 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if !args.yes && !std::io::stdin().is_terminal() {
-        return Err(refusal("cannot ask which groups to apply: stdin is no terminal", "--yes applies all that `millrace tune plan` shows"));
+        return Err(refusal(
+            "cannot ask which groups to apply: stdin is no terminal",
+            "--yes applies all that `millrace tune plan` shows",
+        ));
     }
     let Known { rules, facts, findings } = known(&args.sources, None, args.place.root.as_deref())?;
     must_exist(&rules, &args.rules)?;
@@ -77,7 +80,11 @@ impl Watch for Ask {
             return false;
         }
         let shown = render_group(group);
-        if self.json { eprint!("{shown}") } else { print!("{shown}") }
+        if self.json {
+            eprint!("{shown}")
+        } else {
+            print!("{shown}")
+        }
         if self.yes {
             return true;
         }
@@ -126,7 +133,7 @@ fn say(plan: &Plan, applied: &Applied) {
     if applied.groups.is_empty() {
         print!("{}", render(plan));
     } else {
-        say_apart(plan);
+        print!("{}", render_rest(plan));
     }
     if let Some(journal) = &applied.journal {
         println!("recorded in {}; `millrace tune revert` takes it back", journal.display());
@@ -136,14 +143,5 @@ fn say(plan: &Plan, applied: &Applied) {
 fn left(remain: usize) {
     if remain > 0 {
         println!("  {remain} left to you, as shown: \"you run\" and \"you do\"");
-    }
-}
-
-/// What was not part of any group.
-fn say_apart(plan: &Plan) {
-    let rest = Plan { groups: Vec::new(), ..plan.clone() };
-    if !(rest.apart.is_empty() && rest.left.is_empty() && rest.nothing.is_empty()) {
-        let text = render(&rest);
-        print!("{}", text.strip_prefix("nothing to change\n").unwrap_or(&text));
     }
 }

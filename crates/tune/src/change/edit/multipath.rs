@@ -30,7 +30,11 @@ pub(super) fn changed(text: &str, section: &str, key: &str, value: &str) -> Resu
             out.push_str(&format!("{indent}{key} {shown}{}", super::ending(line)));
         }
     }
-    if hits == 0 && value != "-" { Err(format!("section {section} sets no {key}, and a value is never added there")) } else { Ok(out) }
+    if hits == 0 && value != "-" {
+        Err(format!("section {section} sets no {key}, and a value is never added there"))
+    } else {
+        Ok(out)
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ pub(super) fn changed(text: &str, server: &str, mount: &(String, String), key: &
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let head = |line: &str| named(line, "server").map(str::to_owned);
     let start = lines.iter().position(|line| head(line).as_deref() == Some(server));
-    let values: String = value.split(',').map(str::trim).filter(|one| !one.is_empty()).map(|one| format!("{key}: {one}\n")).collect();
+    let values: String =
+        value.split(',').map(str::trim).filter(|one| !one.is_empty()).map(|one| format!("{key}: {one}\n")).collect();
     let export = format!("export: {} mount: {}\n", mount.0, mount.1);
     let Some(start) = start else {
         let newline = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
@@ -21,7 +22,8 @@ pub(super) fn changed(text: &str, server: &str, mount: &(String, String), key: &
     for line in block.iter().filter(|line| named(line, key).is_none()) {
         out.push_str(&ended(line));
     }
-    let exported = block.iter().filter_map(|line| named(line, "export")).any(|rest| rest.split_whitespace().last() == Some(&mount.1));
+    let exported =
+        block.iter().filter_map(|line| named(line, "export")).any(|rest| rest.split_whitespace().last() == Some(&mount.1));
     if !exported {
         out.push_str(&export);
     }

@@ -10,17 +10,44 @@ use crate::facts::{Facts, Value};
 
 /// Settings of PostgreSQL that are sizes.
 pub(super) const POSTGRES_BYTES: &[&str] = &[
-    "backend_flush_after", "bgwriter_flush_after", "checkpoint_flush_after", "effective_cache_size", "huge_page_size",
-    "io_combine_limit", "io_max_combine_limit", "maintenance_work_mem", "max_slot_wal_keep_size", "max_wal_size",
-    "min_dynamic_shared_memory", "min_wal_size", "autovacuum_work_mem", "logical_decoding_work_mem", "shared_buffers",
-    "temp_buffers", "vacuum_buffer_usage_limit", "wal_buffers", "wal_keep_size", "wal_skip_threshold",
-    "wal_writer_flush_after", "work_mem", "max_stack_depth", "wal_decode_buffer_size",
+    "backend_flush_after",
+    "bgwriter_flush_after",
+    "checkpoint_flush_after",
+    "effective_cache_size",
+    "huge_page_size",
+    "io_combine_limit",
+    "io_max_combine_limit",
+    "maintenance_work_mem",
+    "max_slot_wal_keep_size",
+    "max_wal_size",
+    "min_dynamic_shared_memory",
+    "min_wal_size",
+    "autovacuum_work_mem",
+    "logical_decoding_work_mem",
+    "shared_buffers",
+    "temp_buffers",
+    "vacuum_buffer_usage_limit",
+    "wal_buffers",
+    "wal_keep_size",
+    "wal_skip_threshold",
+    "wal_writer_flush_after",
+    "work_mem",
+    "max_stack_depth",
+    "wal_decode_buffer_size",
 ];
 
 /// Settings of PostgreSQL that are times.
 pub(super) const POSTGRES_TIMES: &[&str] = &[
-    "archive_timeout", "autovacuum_naptime", "bgwriter_delay", "checkpoint_timeout", "checkpoint_warning", "commit_delay_ms",
-    "deadlock_timeout", "wal_receiver_timeout", "wal_sender_timeout", "wal_writer_delay",
+    "archive_timeout",
+    "autovacuum_naptime",
+    "bgwriter_delay",
+    "checkpoint_timeout",
+    "checkpoint_warning",
+    "commit_delay_ms",
+    "deadlock_timeout",
+    "wal_receiver_timeout",
+    "wal_sender_timeout",
+    "wal_writer_delay",
 ];
 
 /// The first of the files that Direct NFS reads.
@@ -36,9 +63,12 @@ pub(super) fn oranfstab(setting: &Resolved<'_>, facts: &Facts, root: &Root) -> V
     let source = attribute(&["source"]).unwrap_or_default();
     let server = attribute(&["server"]).or_else(|| source.split_once(":/").map(|(server, _)| server.to_owned()));
     let export = attribute(&["export"]).or_else(|| source.split_once(":/").map(|(_, path)| format!("/{path}")));
-    let point = attribute(&["mount"]).or_else(|| setting.thing.filter(|(kind, _)| *kind == "mount").map(|(_, name)| name.to_owned()));
+    let point =
+        attribute(&["mount"]).or_else(|| setting.thing.filter(|(kind, _)| *kind == "mount").map(|(_, name)| name.to_owned()));
     let (Some(server), Some(export), Some(point)) = (server, export, point) else {
-        return vec![Part::ByHand { text: format!("oranfstab: {}: {} (server, export or mount is not known)", setting.key, setting.value) }];
+        return vec![Part::ByHand {
+            text: format!("oranfstab: {}: {} (server, export or mount is not known)", setting.key, setting.value),
+        }];
     };
     if [&server, &export, &point].into_iter().any(|word| unfit(word).is_some()) {
         return vec![Part::ByHand { text: format!("{}: the mount's names cannot be written", setting.rule) }];
@@ -48,8 +78,7 @@ pub(super) fn oranfstab(setting: &Resolved<'_>, facts: &Facts, root: &Root) -> V
         _ => None,
     };
     let path = home.filter(|path| root.has_file(path)).unwrap_or_else(|| "/etc/oranfstab".to_owned());
-    let edit =
-        Edit::Oranfstab { server, mount: (export, point), key: setting.key.to_owned(), value: setting.value.to_owned() };
+    let edit = Edit::Oranfstab { server, mount: (export, point), key: setting.key.to_owned(), value: setting.value.to_owned() };
     vec![Part::File { path, edit }]
 }
 
@@ -69,7 +98,9 @@ pub(super) fn postgres(setting: &Resolved<'_>, facts: &Facts, root: &Root, remar
         Err(_) => true,
     });
     if overridden {
-        remarks.push("postgresql.auto.conf sets it or cannot be read, and is read last: a drop-in would be without effect".to_owned());
+        remarks.push(
+            "postgresql.auto.conf sets it or cannot be read, and is read last: a drop-in would be without effect".to_owned(),
+        );
         return vec![text_for(setting, facts)];
     }
     vec![drop_in(setting, root, &folder, "conf", Style::Postgres, None, remarks)]
@@ -99,7 +130,11 @@ pub(super) fn mysql(setting: &Resolved<'_>, facts: &Facts, root: &Root) -> Vec<P
         let name = setting.key.replace('-', "_");
         let before = now(setting.kind, &name, None, facts);
         let quote = |value: &str| {
-            if value.bytes().all(|sign| sign.is_ascii_digit()) { value.to_owned() } else { format!("'{}'", value.replace('\'', "''")) }
+            if value.bytes().all(|sign| sign.is_ascii_digit()) {
+                value.to_owned()
+            } else {
+                format!("'{}'", value.replace('\'', "''"))
+            }
         };
         parts.push(Part::Run(Run {
             place: "the mysql client, as an administrator".to_owned(),

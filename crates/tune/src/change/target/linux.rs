@@ -46,8 +46,8 @@ fn sysctl(setting: &Resolved<'_>, root: &Root, remarks: &mut Vec<String>) -> Vec
     let path = format!("/proc/sys/{name}");
     let mut parts = Vec::new();
     if root.has_file(&path) {
-        let other = |(one, two): &(&str, &str)| if *one == name { Some(*two) } else if *two == name { Some(*one) } else { None };
-        let moves = PAIRS.iter().filter_map(other).map(|other| format!("/proc/sys/{other}")).collect();
+        let pairs = PAIRS.iter().filter(|(one, two)| *one == name || *two == name);
+        let moves = pairs.map(|(one, two)| format!("/proc/sys/{}", if *one == name { two } else { one })).collect();
         parts.push(Part::Running { path, value: setting.value.to_owned(), moves });
     } else {
         remarks.push(format!("{path} is not there now (its module may not be loaded): only the file is written"));
@@ -73,7 +73,9 @@ pub(super) fn drop_in(
     let mut later: Vec<String> = Vec::new();
     if let Ok(names) = root.resolve(folder).and_then(|real| std::fs::read_dir(root.host(&real))) {
         let names = names.take(DROP_INS_MAX).flatten().filter_map(|entry| entry.file_name().into_string().ok());
-        later.extend(names.filter(|name| name.ends_with(&format!(".{suffix}")) && name.as_str() > &*format!("{DROP_IN}.{suffix}")));
+        later.extend(
+            names.filter(|name| name.ends_with(&format!(".{suffix}")) && name.as_str() > &*format!("{DROP_IN}.{suffix}")),
+        );
     }
     later.sort();
     let mut later: Vec<String> = later.into_iter().map(|name| format!("{folder}/{name}")).collect();
@@ -126,7 +128,11 @@ fn fstab(setting: &Resolved<'_>, root: &Root) -> Vec<Part> {
         return parts;
     }
     let how = mount_words(setting);
-    vec![Part::ByHand { text: format!("mount {point} {how}; it has no line in /etc/fstab, so set it where it is mounted from (automounter, systemd unit)") }]
+    vec![Part::ByHand {
+        text: format!(
+            "mount {point} {how}; it has no line in /etc/fstab, so set it where it is mounted from (automounter, systemd unit)"
+        ),
+    }]
 }
 
 fn mount_words(setting: &Resolved<'_>) -> String {

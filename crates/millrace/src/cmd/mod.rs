@@ -44,6 +44,8 @@ commands! {
     report => Report,
     /// The shapes of the reports' figures, looked for in records of comparisons
     shapes => Shapes,
+    /// What the audit found, changed and changed back: plan, apply, revert, explain
+    tune => Tune,
     /// What this host can measure, what not, and what fixes it
     doctor => Doctor,
 }

@@ -7,32 +7,35 @@ use anyhow::{Context as _, bail};
 use lab::compare::{Request, compare, dry_run};
 use lab::effect::{self, Change, Effect, Terms};
 use results::audit::Status;
-use tune::expression::{Outcome, parse};
-use tune::facts::{Facts, Value};
+use tune::facts::Facts;
+use tune::judge::setting_value;
 use tune::rule::{Rule, SettingKind};
 use tune::rules::RuleSet;
 
+use super::facts::{Known, Sources, known};
 use crate::cmd::compare::screen::Screen;
 
-/// What `--help` adds.
-pub(super) const HELP: &str = "\
+const HELP: &str = "\
 Loads a database of its own, measures it with PostgreSQL's own defaults, then with each rule's settings alone and all added
 up, interleaved, and keeps the rules whose gain is shown: the 99 % interval of the difference lies above zero. Without RULE
 it takes every rule that sets something in PostgreSQL, loses no durability and is not contested. The report of the comparison
 shows the ladder.
-With --db the kept settings are given to that server by ALTER SYSTEM; OUT/revert.sql takes them back.
+With --apply the kept settings are given to the server of --db by ALTER SYSTEM; OUT/revert.sql takes them back.
 Examples:
   millrace tune measure postgres-shared-buffers-from-memory postgres-wal-room --dry-run
   millrace tune measure --seconds 60 --repeats 5 --budget 2h
-  millrace tune measure postgres-wal-compression --path dnfs=nfs://filer/vol --db postgresql://db1/postgres
+  millrace tune measure postgres-wal-compression --path dnfs=nfs://filer/vol --db postgresql://db1/postgres --apply
 Exit codes: 0 measured and at least one gain shown; 1 measured, none shown; 2 could not run; 3 ran, but a proof or a check
 failed.";
 
 #[derive(clap::Args)]
+#[command(after_help = HELP)]
 pub(super) struct Args {
+    #[command(flatten)]
+    sources: Sources,
     /// Rules to measure, in the order in which they are added up
     #[arg(value_name = "RULE")]
-    rules: Vec<String>,
+    names: Vec<String>,
     /// Path the database stands on, as `compare` takes it
     #[arg(long, value_name = "NAME[=TARGET]", default_value = "dnfs")]
     path: String,
@@ -60,9 +63,9 @@ pub(super) struct Args {
     /// Seed of the first round
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Server that gets the kept settings
-    #[arg(long, value_name = "DSN")]
-    db: Option<String>,
+    /// Give what is kept to the server of --db
+    #[arg(long, requires = "db")]
+    apply: bool,
     /// Print what would be done and end
     #[arg(long)]
     dry_run: bool,
@@ -81,8 +84,13 @@ pub(super) struct Args {
 }
 
 /// Measures, says what is kept, and gives it to a server when asked to.
-pub(super) fn run(args: &Args, rules: &RuleSet, facts: &Facts) -> anyhow::Result<ExitCode> {
-    let changes = changes(&chosen(rules, &args.rules)?, facts, !args.rules.is_empty())?;
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    // Found before hours of measuring.
+    if args.apply && args.sources.db.len() != 1 {
+        bail!("--apply gives settings to one server: name one --db");
+    }
+    let Known { rules, facts, .. } = known(&args.sources, None, None)?;
+    let changes = changes(&chosen(&rules, &args.names)?, &facts, !args.names.is_empty())?;
     let request = request(args, &changes)?;
     for change in &changes {
         let settings: Vec<String> = change.settings.iter().map(|(name, value)| format!("{name} = {value}")).collect();
@@ -108,7 +116,7 @@ pub(super) fn run(args: &Args, rules: &RuleSet, facts: &Facts) -> anyhow::Result
         eprintln!("the comparison is not valid, so nothing is applied: {}", comparison.verdict);
         return Ok(ExitCode::from(3));
     }
-    if let Some(dsn) = args.db.as_deref().filter(|_| !kept.is_empty()) {
+    if let Some(dsn) = args.sources.db.first().filter(|_| args.apply && !kept.is_empty()) {
         give(dsn, &kept, &request.out)?;
     }
     Ok(ExitCode::from(u8::from(kept.is_empty())))
@@ -161,24 +169,13 @@ fn settings(rule: &Rule, facts: &Facts) -> anyhow::Result<Vec<(String, String)>>
     let settings = rule.fix.iter().flat_map(|fix| &fix.settings).filter(|setting| setting.kind == SettingKind::Postgres);
     settings
         .map(|setting| {
-            let value = match (&setting.value, &setting.value_of) {
-                (Some(value), _) => value.clone(),
-                (None, Some(text)) => computed(text, facts).with_context(|| format!("{}: {}", rule.id, setting.key))?,
-                (None, None) => bail!("{}: {} has no value", rule.id, setting.key),
-            };
+            let value = setting_value(setting, facts, None).with_context(|| {
+                let of = setting.value_of.as_deref().unwrap_or("nothing");
+                format!("{}: the value of {} follows from {of}, which is not known here", rule.id, setting.key)
+            })?;
             Ok((setting.key.clone(), value))
         })
         .collect()
-}
-
-fn computed(text: &str, facts: &Facts) -> anyhow::Result<String> {
-    match parse(text)?.value(facts, None) {
-        Outcome::Known(Value::Int(number)) => Ok(number.to_string()),
-        Outcome::Known(Value::Text(text)) => Ok(text),
-        Outcome::Known(Value::Bool(on)) => Ok(if on { "on" } else { "off" }.to_owned()),
-        Outcome::Known(Value::List(_)) => bail!("{text} is a list, not a value"),
-        Outcome::Unknown(missing) => bail!("not known here: {}", missing.join(", ")),
-    }
 }
 
 fn request(args: &Args, changes: &[Change]) -> anyhow::Result<Request> {

@@ -189,6 +189,12 @@ fn what_a_rule_sets_makes_it_content() {
                 .collect();
             let Some(set) = set.filter(|set| !set.is_empty()) else { continue };
             for (name, value) in set {
+                // Collectors note several numbers each by its place as well: `sysctl.kernel.sem.3`.
+                if let Value::Text(text) = &value {
+                    for (index, number) in text.split_whitespace().enumerate() {
+                        facts.host.insert(format!("{name}.{}", index + 1), Fact { value: plain(number), origin: ORIGIN.to_owned() });
+                    }
+                }
                 facts.host.insert(name, Fact { value, origin: ORIGIN.to_owned() });
             }
             healed += 1;

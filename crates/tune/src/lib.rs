@@ -6,10 +6,19 @@
 #![forbid(unsafe_code)]
 
 pub mod baseline;
+pub mod book;
+pub mod case;
 pub mod difference;
+pub mod expression;
 pub mod facts;
+pub mod judge;
+pub mod limits;
 pub mod nearest;
+pub mod reference;
 pub mod report;
 pub mod rule;
+pub mod rules;
+mod shipped;
 pub mod stored;
 pub mod waivers;
+pub mod words;

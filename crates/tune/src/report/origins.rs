@@ -38,7 +38,7 @@ pub(super) fn origins(finding: &Finding, facts: Option<&Facts>) -> Vec<Origin> {
     let Some(facts) = facts else { return Vec::new() };
     let mut found = Vec::new();
     for line in &finding.found {
-        // `NAME is VALUE`, or `NAME: …` of a thing that is not the subject.
+        // `NAME is VALUE`.
         let name = line.split_once(" is ").map_or(line.as_str(), |(name, _)| name);
         let Some(origin) = origin_of(name, finding.subject.as_deref(), facts) else { continue };
         let origin = Origin::parse(origin);
@@ -49,12 +49,19 @@ pub(super) fn origins(finding: &Finding, facts: Option<&Facts>) -> Vec<Origin> {
     found
 }
 
+/// The origin of a fact of the host, of an attribute of the thing judged (`mount.rsize`), or of another thing (`lun /vol/a: size`).
 fn origin_of<'a>(name: &str, subject: Option<&str>, facts: &'a Facts) -> Option<&'a str> {
     if let Some(fact) = facts.host.get(name) {
         return Some(&fact.origin);
     }
-    let (kind, thing) = subject?.split_once(' ')?;
-    let attribute = name.strip_prefix(kind)?.strip_prefix('.')?;
+    let (thing, attribute) = match name.rsplit_once(": ") {
+        Some(other) => other,
+        None => {
+            let (kind, attribute) = name.split_once('.')?;
+            (subject.filter(|subject| subject.starts_with(kind))?, attribute)
+        }
+    };
+    let (kind, thing) = thing.split_once(' ')?;
     let fact = facts.things.get(kind)?.get(thing)?.get(attribute)?;
     Some(&fact.origin)
 }
@@ -87,9 +94,13 @@ mod tests {
             "sysctl.vm.swappiness is 60".into(),
             "mount.hard is false".into(),
             "mount.rsize is 32768".into(),
+            "lun /vol/a: size is 7".into(),
         ];
+        facts.put_of("lun", "/vol/a", "size", 7_i64, "lun show");
         let places = origins(&finding, Some(&facts));
-        assert_eq!(places, [Origin::File("/etc/fstab".into(), Some(4)), Origin::Command("sysctl -a".into())]);
+        let commands = ["sysctl -a", "lun show"].map(|command| Origin::Command(command.into()));
+        assert_eq!(places[0], Origin::File("/etc/fstab".into(), Some(4)));
+        assert_eq!(places[1..], commands);
         assert!(origins(&finding, None).is_empty());
     }
 }

@@ -191,7 +191,7 @@ impl Node {
         }
     }
 
-    fn host_names<'a>(&'a self, scopes: &mut Vec<&'a str>, names: &mut Vec<&'a str>) {
+    fn host_names<'a: 's, 's>(&'a self, scopes: &mut Vec<&'s str>, names: &mut Vec<&'a str>) {
         match self {
             Self::Literal(_) => {}
             Self::Name(name) => {
@@ -257,7 +257,8 @@ pub fn shown(value: &Value) -> String {
 
 /// Control characters and the marks that turn the direction of text, escaped; all others as they are.
 fn escaped(character: char) -> impl Iterator<Item = char> {
-    let acts = character.is_control() || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let acts = character.is_control()
+        || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let code = acts.then(|| character.escape_default());
     let plain = (!acts).then_some(character);
     code.into_iter().flatten().chain(plain)

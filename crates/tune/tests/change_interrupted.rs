@@ -41,11 +41,11 @@ fn whenever_an_apply_ends_a_revert_brings_back_every_byte() {
         let (step, torn) = (rng.below(steps_whole), rng.chance(1, 2));
         let ended = apply(&planned(), &state, NOW, &mut YesToAll, &mut Steps::ending_at(step, torn));
         assert!(matches!(ended, Err(ChangeError::Interrupted { .. })), "{ended:?} at step {step}");
-        let open = state.journals().unwrap();
-        assert!(open.iter().all(|(_, standing, _)| *standing == JournalStanding::Open));
-        if !open.is_empty() {
+        // Ended between the last line and its sync, the journal may be complete already.
+        let open = state.journals().unwrap().iter().any(|(_, standing, _)| *standing == JournalStanding::Open);
+        if open && !planned().is_empty() {
             let second = apply(&planned(), &state, NOW, &mut YesToAll, &mut Steps::new());
-            assert!(planned().is_empty() || matches!(second, Err(ChangeError::OpenJournal { .. })), "{second:?}");
+            assert!(matches!(second, Err(ChangeError::OpenJournal { .. })), "{second:?}");
         }
         for _ in 0..rng.below(4) {
             let mut steps = Steps::ending_at(rng.below(steps_whole), rng.chance(1, 2));

@@ -96,11 +96,15 @@ pub(super) fn change_text(change: &Change) -> String {
             }
             Part::Run(run) => {
                 let _ = writeln!(out, "      you run, in {}:", run.place);
-                run.lines.iter().for_each(|line| drop(writeln!(out, "        {line}")));
+                for line in &run.lines {
+                    let _ = writeln!(out, "        {line}");
+                }
                 if !run.undo.is_empty() {
                     out.push_str("      and to take it back:\n");
                 }
-                run.undo.iter().for_each(|line| drop(writeln!(out, "        {line}")));
+                for line in &run.undo {
+                    let _ = writeln!(out, "        {line}");
+                }
             }
             Part::ByHand { text } => drop(writeln!(out, "      you do: {text}")),
         }

@@ -82,7 +82,9 @@ fn of_this_host(root: Option<&Path>) -> Facts {
     if std::io::stderr().is_terminal() {
         eprintln!("reading the facts of {} …", root.map_or("this host".into(), Path::to_string_lossy));
     }
-    collect::live(&LiveOptions::default())
+    // Commands answer for this host alone.
+    let options = root.filter(|root| *root != Path::new("/")).map(LiveOptions::below);
+    collect::live(&options.unwrap_or_default())
 }
 
 fn site_text(file: &Path) -> anyhow::Result<String> {

@@ -5,5 +5,6 @@
 //! sentence it prints stands in a rule with a source. What is not known is reported, never passed.
 #![forbid(unsafe_code)]
 
+pub mod collect;
 pub mod facts;
 pub mod rule;

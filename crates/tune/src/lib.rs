@@ -5,6 +5,15 @@
 //! sentence it prints stands in a rule with a source. What is not known is reported, never passed.
 #![forbid(unsafe_code)]
 
+pub mod book;
+pub mod case;
 pub mod collect;
+pub mod expression;
 pub mod facts;
+pub mod judge;
+pub mod limits;
+pub mod reference;
 pub mod rule;
+pub mod rules;
+mod shipped;
+pub mod words;

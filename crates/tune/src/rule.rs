@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use results::audit::{Activation, Severity, Status};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use crate::facts::Value;
 
@@ -192,10 +192,35 @@ pub enum SettingKind {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// Facts of the host.
-    #[serde(default)]
+    /// Facts of the host. A dotted name may be in quotes or not: `"os.release" = "5.9"`, `os.release = "5.9"`.
+    #[serde(default, deserialize_with = "dotted")]
     pub facts: BTreeMap<String, Value>,
     /// Things by kind: each a table with `name` and attributes.
     #[serde(default)]
     pub things: BTreeMap<String, Vec<BTreeMap<String, Value>>>,
+}
+
+/// Tables within tables to dotted names.
+fn dotted<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Value>, D::Error> {
+    let mut flat = BTreeMap::new();
+    flatten("", BTreeMap::deserialize(deserializer)?, &mut flat);
+    Ok(flat)
+}
+
+/// A value or a table of them.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Tree {
+    Value(Value),
+    Table(BTreeMap<String, Tree>),
+}
+
+/// The depth is bounded by that of TOML's reader.
+fn flatten(prefix: &str, tree: BTreeMap<String, Tree>, flat: &mut BTreeMap<String, Value>) {
+    for (name, part) in tree {
+        match part {
+            Tree::Value(value) => drop(flat.insert(format!("{prefix}{name}"), value)),
+            Tree::Table(table) => flatten(&format!("{prefix}{name}."), table, flat),
+        }
+    }
 }

@@ -1,0 +1,27 @@
+//! Writes what is generated from `rules/`: the table of shipped files, and the book `docs/rules.md`.
+
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+
+use tune::rules::RuleSet;
+
+const HEAD: &str = "\
+//! The files of `rules/` as they are in the program: name, text. Written by `cargo run -p tune --example renew`.
+
+pub(crate) const FILES: &[(&str, &str)] = &[
+";
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder = root.join("rules");
+    let mut table = HEAD.to_owned();
+    for file in RuleSet::file_names(&folder)? {
+        table += &format!("    (\"rules/{file}\", include_str!(\"../../../rules/{file}\")),\n");
+    }
+    table += "];\n";
+    fs::write(root.join("crates/tune/src/shipped.rs"), table)?;
+    // Not of the program's own copy: that is still the one from before.
+    fs::write(root.join("docs/rules.md"), tune::book::book(&RuleSet::folder(&folder)?))?;
+    Ok(())
+}

@@ -1,0 +1,268 @@
+//! The language of rules: expressions over facts with three values, yes, no and not known (Kleene's logic).
+//!
+//! `a or b`, `a and b`, `not a`; `== != < <= > >=`; `x in [1, 2]`, `x not in […]`; `text like 'glob*'`; `+ - * / %` on whole
+//! numbers; `64KiB`; `'text'`; names of facts bare or in backquotes; functions. What was never collected is not known, and
+//! so is everything that makes no sense of it: an order of text, a sum that overflows. docs/rule-schema.md is the page for
+//! those who write rules.
+
+mod evaluate;
+mod function;
+mod parser;
+mod token;
+
+use std::fmt;
+
+use crate::facts::{Facts, Value};
+use crate::limits::SHOWN_CHARACTERS_MAX;
+
+pub use parser::ParseError;
+
+/// An expression that was read.
+#[derive(Debug, Clone)]
+pub struct Expression {
+    text: String,
+    root: Node,
+}
+
+/// What an expression came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// A value.
+    Known(Value),
+    /// Nothing, for want of these facts.
+    Unknown(Vec<String>),
+}
+
+/// What an expression came to, and what it looked at on the way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Evaluation {
+    /// What it came to.
+    pub outcome: Outcome,
+    /// Facts that were looked at, in order, each once.
+    pub looked_at: Vec<Look>,
+}
+
+/// A fact that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Look {
+    /// Its name; of a thing other than the one judged, with that thing: `lun /vol/u02: queue_depth`.
+    pub name: String,
+    /// Its value; absent when it is not known and the expression said what then.
+    pub value: Option<Value>,
+}
+
+/// A part of an expression.
+#[derive(Debug, Clone)]
+enum Node {
+    Literal(Value),
+    List(Vec<Node>),
+    Name(String),
+    All(Vec<Node>),
+    Any(Vec<Node>),
+    Not(Box<Node>),
+    Negative(Box<Node>),
+    Compare(Comparison, Box<Node>, Box<Node>),
+    Count(Arithmetic, Box<Node>, Box<Node>),
+    Call(function::Function, Vec<Node>),
+    Over(Over, String, Option<Box<Node>>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    In,
+    NotIn,
+    Like,
+    NotLike,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Arithmetic {
+    Plus,
+    Minus,
+    Times,
+    By,
+    Rest,
+}
+
+/// What is said of all things of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Over {
+    Any,
+    All,
+    Count,
+    Sum,
+    Min,
+    Max,
+}
+
+/// Reads an expression. Its depth and its length are bounded.
+///
+/// # Errors
+/// Text that is no expression, with the place.
+pub fn parse(text: &str) -> Result<Expression, ParseError> {
+    Ok(Expression { text: text.to_owned(), root: parser::parse(text)? })
+}
+
+impl Expression {
+    /// The expression as written.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// What it comes to for the host, or for one thing: its kind and its name.
+    #[must_use]
+    pub fn value(&self, facts: &Facts, thing: Option<(&str, &str)>) -> Outcome {
+        self.evaluate(facts, thing).outcome
+    }
+
+    /// The same with the facts that were looked at.
+    #[must_use]
+    pub fn evaluate(&self, facts: &Facts, thing: Option<(&str, &str)>) -> Evaluation {
+        evaluate::evaluate(&self.root, facts, thing)
+    }
+
+    /// Every name in it that is read while no thing of these kinds is at hand, so that it can only be a fact of the host.
+    /// `each` is the kind of thing that the whole expression is asked of.
+    #[must_use]
+    pub fn host_names(&self, each: Option<&str>) -> Vec<&str> {
+        let mut names = Vec::new();
+        let mut scopes = Vec::from_iter(each);
+        self.root.host_names(&mut scopes, &mut names);
+        names
+    }
+
+    /// Kinds of things that it goes through.
+    #[must_use]
+    pub fn kinds(&self) -> Vec<&str> {
+        let mut kinds = Vec::new();
+        self.root.visit(&mut |node| {
+            if let Node::Over(_, kind, _) = node
+                && !kinds.contains(&kind.as_str())
+            {
+                kinds.push(kind.as_str());
+            }
+        });
+        kinds
+    }
+}
+
+impl fmt::Display for Expression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Display for Look {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.value {
+            Some(value) => write!(f, "{} is {}", self.name, shown(value)),
+            None => write!(f, "{} is not known", self.name),
+        }
+    }
+}
+
+impl Node {
+    fn visit<'a>(&'a self, see: &mut impl FnMut(&'a Self)) {
+        see(self);
+        match self {
+            Self::Literal(_) | Self::Name(_) => {}
+            Self::List(parts) | Self::All(parts) | Self::Any(parts) | Self::Call(_, parts) => {
+                for part in parts {
+                    part.visit(see);
+                }
+            }
+            Self::Not(part) | Self::Negative(part) => part.visit(see),
+            Self::Compare(_, left, right) | Self::Count(_, left, right) => {
+                left.visit(see);
+                right.visit(see);
+            }
+            Self::Over(_, _, inner) => {
+                if let Some(inner) = inner {
+                    inner.visit(see);
+                }
+            }
+        }
+    }
+
+    fn host_names<'a: 's, 's>(&'a self, scopes: &mut Vec<&'s str>, names: &mut Vec<&'a str>) {
+        match self {
+            Self::Literal(_) => {}
+            Self::Name(name) => {
+                let head = name.split('.').next().unwrap_or_default();
+                if !scopes.contains(&head) && !(head == EACH && !scopes.is_empty()) {
+                    names.push(name);
+                }
+            }
+            Self::List(parts) | Self::All(parts) | Self::Any(parts) | Self::Call(_, parts) => {
+                for part in parts {
+                    part.host_names(scopes, names);
+                }
+            }
+            Self::Not(part) | Self::Negative(part) => part.host_names(scopes, names),
+            Self::Compare(_, left, right) | Self::Count(_, left, right) => {
+                left.host_names(scopes, names);
+                right.host_names(scopes, names);
+            }
+            Self::Over(_, kind, inner) => {
+                scopes.push(kind);
+                if let Some(inner) = inner {
+                    inner.host_names(scopes, names);
+                }
+                scopes.pop();
+            }
+        }
+    }
+}
+
+/// The thing that the whole expression is asked of, where a thing of the same kind hides it: `each.source`.
+const EACH: &str = "each";
+
+/// A value as a finding shows it: one line, bounded, without characters that a terminal would act on.
+#[must_use]
+pub fn shown(value: &Value) -> String {
+    match value {
+        Value::Bool(yes) => yes.to_string(),
+        Value::Int(number) => number.to_string(),
+        Value::Text(text) if text.is_empty() => "empty".to_owned(),
+        Value::Text(text) => {
+            let mut line: String = text.chars().take(SHOWN_CHARACTERS_MAX).flat_map(escaped).collect();
+            if text.chars().nth(SHOWN_CHARACTERS_MAX).is_some() {
+                line.push('…');
+            }
+            line
+        }
+        Value::List(values) if values.is_empty() => "an empty list".to_owned(),
+        Value::List(values) => {
+            let mut line = String::new();
+            for (index, value) in values.iter().enumerate() {
+                if line.len() > SHOWN_CHARACTERS_MAX {
+                    return line + ", …";
+                }
+                if index > 0 {
+                    line.push_str(", ");
+                }
+                line.push_str(&if matches!(value, Value::List(_)) { "a list".to_owned() } else { shown(value) });
+            }
+            line
+        }
+    }
+}
+
+/// Control characters and the marks that turn the direction of text, escaped; all others as they are.
+fn escaped(character: char) -> impl Iterator<Item = char> {
+    let acts = character.is_control()
+        || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let code = acts.then(|| character.escape_default());
+    let plain = (!acts).then_some(character);
+    code.into_iter().flatten().chain(plain)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,234 @@
+//! Rules and facts to findings.
+//!
+//! A rule is asked of the host, or of each thing of a kind. What `when` needs and is not known leaves the rule out; what
+//! `test` needs and is not known is a finding of its own kind: it is never passed.
+
+use std::collections::BTreeSet;
+
+use results::audit::{Finding, Severity, Verdict};
+
+use crate::expression::{Outcome, shown};
+use crate::facts::{Facts, Value};
+use crate::limits::{LINES_MAX, THINGS_JUDGED_MAX};
+use crate::rule::{Fix, Rule, Setting};
+use crate::rules::{Loaded, PLATFORMS, ROLES, RuleSet};
+use crate::{expression, words};
+
+/// What all rules came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Judgement {
+    /// All verdicts, worst first, in an order that equal facts give again.
+    pub findings: Vec<Finding>,
+    /// Rules that do not apply here.
+    pub not_applicable: usize,
+    /// What was odd on the way.
+    pub remarks: Vec<String>,
+}
+
+/// Asks every rule.
+#[must_use]
+pub fn judge(rules: &RuleSet, facts: &Facts) -> Judgement {
+    let platforms = platforms(facts);
+    let roles = roles(facts);
+    let mut judgement = Judgement::default();
+    if !facts.host.contains_key("os.family") {
+        judgement.remarks.push("the operating system is not known: rules of operating systems are left out".to_owned());
+    }
+    for loaded in rules.rules() {
+        let before = judgement.findings.len();
+        if applies(loaded, &platforms, &roles) {
+            ask(loaded, facts, &mut judgement);
+        }
+        judgement.not_applicable += usize::from(judgement.findings.len() == before);
+    }
+    judgement.findings.sort_by(|a, b| place(a).cmp(&place(b)));
+    judgement
+}
+
+/// Asks one rule; no verdict where it does not apply.
+#[must_use]
+pub fn judge_one(loaded: &Loaded, facts: &Facts) -> Vec<Finding> {
+    let mut judgement = Judgement::default();
+    if applies(loaded, &platforms(facts), &roles(facts)) {
+        ask(loaded, facts, &mut judgement);
+    }
+    judgement.findings
+}
+
+/// Platforms that the facts are of: the operating system, and each database and storage that facts are there of.
+#[must_use]
+pub fn platforms(facts: &Facts) -> BTreeSet<&str> {
+    let text = |name: &str| match facts.host.get(name).map(|fact| &fact.value) {
+        Some(Value::Text(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let there = |prefix: &str| facts.host.range(prefix.to_owned()..).next().is_some_and(|(name, _)| name.starts_with(prefix));
+    let mut found: BTreeSet<&str> = text("os.family").into_iter().collect();
+    for platform in PLATFORMS {
+        // MySQL and MariaDB share their facts' names and are told apart by one of them.
+        let is = match platform {
+            "mysql" | "mariadb" => there("mysql.") && text("mysql.flavor").is_none_or(|flavor| flavor == platform),
+            "linux" | "solaris" | "aix" | "hpux" => false,
+            _ => there(&format!("{platform}.")),
+        };
+        if is {
+            found.insert(platform);
+        }
+    }
+    found
+}
+
+/// Roles of the host: those that people gave it, and those that its mounts and sessions show.
+#[must_use]
+pub fn roles(facts: &Facts) -> BTreeSet<&str> {
+    let mut found = BTreeSet::new();
+    for name in ["site.role", "site.roles", "role"] {
+        match facts.host.get(name).map(|fact| &fact.value) {
+            Some(Value::Text(role)) => found.extend([role.as_str()]),
+            Some(Value::List(roles)) => {
+                found.extend(
+                    roles.iter().filter_map(|role| if let Value::Text(role) = role { Some(role.as_str()) } else { None }),
+                );
+            }
+            _ => {}
+        }
+    }
+    let is = |name: &str| facts.host.get(name).map(|fact| fact.value == Value::Bool(true));
+    let some = |kind: &str| facts.things.get(kind).is_some_and(|things| !things.is_empty());
+    let over_nfs =
+        facts.things.get("mount").into_iter().flat_map(|mounts| mounts.values()).any(|mount| {
+            mount.get("fstype").is_some_and(|fact| matches!(&fact.value, Value::Text(kind) if kind.starts_with("nfs")))
+        });
+    let cluster = is("site.rac").or_else(|| is("oracle.cluster_database"));
+    let [single_instance, rac, nfs_client, iscsi_client, fc_client] = ROLES;
+    for (role, holds) in [
+        (single_instance, cluster == Some(false)),
+        (rac, cluster == Some(true)),
+        (nfs_client, over_nfs || some("oranfstab_path")),
+        (iscsi_client, some("iscsi_session")),
+        (fc_client, some("fc_host") || some("fcs")),
+    ] {
+        if holds {
+            found.insert(role);
+        }
+    }
+    found
+}
+
+/// The value of a setting here: as written, or computed; none where it is a bare word or its facts are not known.
+#[must_use]
+pub fn setting_value(setting: &Setting, facts: &Facts, thing: Option<(&str, &str)>) -> Option<String> {
+    let Some(text) = &setting.value_of else { return setting.value.clone() };
+    match expression::parse(text).ok()?.value(facts, thing) {
+        Outcome::Known(Value::List(values)) => Some(values.iter().map(shown).collect::<Vec<_>>().join(" ")),
+        Outcome::Known(value) => Some(shown(&value)),
+        Outcome::Unknown(_) => None,
+    }
+}
+
+fn applies(loaded: &Loaded, platforms: &BTreeSet<&str>, roles: &BTreeSet<&str>) -> bool {
+    let of =
+        |named: &[String], there: &BTreeSet<&str>| named.is_empty() || named.iter().any(|name| there.contains(name.as_str()));
+    of(&loaded.rule.platforms, platforms) && of(&loaded.rule.roles, roles)
+}
+
+fn ask(loaded: &Loaded, facts: &Facts, judgement: &mut Judgement) {
+    let Some(kind) = loaded.rule.each.as_deref() else {
+        judgement.findings.extend(one(loaded, facts, None));
+        return;
+    };
+    let things = facts.things.get(kind);
+    for name in things.into_iter().flat_map(|things| things.keys()).take(THINGS_JUDGED_MAX) {
+        judgement.findings.extend(one(loaded, facts, Some((kind, name))));
+    }
+    if things.is_some_and(|things| things.len() > THINGS_JUDGED_MAX) {
+        judgement.remarks.push(format!("rule {} was asked of the first {THINGS_JUDGED_MAX} of kind {kind}", loaded.rule.id));
+    }
+    // None was found, because they could not be looked for.
+    let reason = facts.unknown.get(kind).or_else(|| facts.unknown.get(&format!("{kind}.")));
+    if let Some(reason) = reason
+        && things.is_none_or(|things| things.is_empty())
+        && loaded.when.is_none()
+    {
+        let missing = vec![format!("{kind}: {reason}")];
+        judgement.findings.push(finding(loaded, facts, None, Verdict::Unknown, Vec::new(), missing));
+    }
+}
+
+/// The verdict on the host or on one thing; none where the rule does not apply.
+fn one(loaded: &Loaded, facts: &Facts, thing: Option<(&str, &str)>) -> Option<Finding> {
+    if let Some(when) = &loaded.when
+        && when.value(facts, thing) != Outcome::Known(Value::Bool(true))
+    {
+        return None;
+    }
+    let evaluation = loaded.test.evaluate(facts, thing);
+    let (verdict, missing) = match evaluation.outcome {
+        Outcome::Known(Value::Bool(true)) => (Verdict::Passed, Vec::new()),
+        Outcome::Known(Value::Bool(false)) => (Verdict::Finding, Vec::new()),
+        Outcome::Known(other) => (Verdict::Unknown, vec![format!("the test gives {}, neither yes nor no", shown(&other))]),
+        Outcome::Unknown(missing) => (Verdict::Unknown, missing),
+    };
+    let found = evaluation.looked_at.iter().take(LINES_MAX).map(ToString::to_string).collect();
+    Some(finding(loaded, facts, thing, verdict, found, missing))
+}
+
+fn finding(
+    loaded: &Loaded,
+    facts: &Facts,
+    thing: Option<(&str, &str)>,
+    verdict: Verdict,
+    found: Vec<String>,
+    missing: Vec<String>,
+) -> Finding {
+    let Rule { id, title, severity, reason, effect, sources, status, standing, fix, .. } = &loaded.rule;
+    // What passed needs nothing done.
+    let fix = fix.as_ref().filter(|_| verdict != Verdict::Passed);
+    Finding {
+        rule: id.clone(),
+        layer: loaded.layer.clone(),
+        subject: thing.map(|(kind, name)| format!("{kind} {}", shown(&Value::from(name)))),
+        verdict,
+        severity: *severity,
+        title: title.clone(),
+        found,
+        missing,
+        reason: reason.clone(),
+        effect: effect.clone(),
+        sources: sources.iter().map(words::source).collect(),
+        status: *status,
+        standing: standing.iter().map(words::standing).collect(),
+        fix: fix.map(|fix| fix_lines(fix, facts, thing)).unwrap_or_default(),
+        activation: fix.map(|fix| fix.activation),
+        waiver: None,
+    }
+}
+
+fn fix_lines(fix: &Fix, facts: &Facts, thing: Option<(&str, &str)>) -> Vec<String> {
+    let family = match facts.host.get("os.family").map(|fact| &fact.value) {
+        Some(Value::Text(family)) => Some(family.as_str()),
+        _ => None,
+    };
+    let mut lines = Vec::new();
+    if fix.loses_durability {
+        lines.push("careful: this may lose data that was acknowledged".to_owned());
+    }
+    lines.extend(fix.needs.iter().map(|need| format!("first: {need}")));
+    for setting in &fix.settings {
+        let value = setting_value(setting, facts, thing);
+        let unknown = value.is_none() && setting.value_of.is_some();
+        let value = if unknown { Some("(its value needs facts that are not known)") } else { value.as_deref() };
+        lines.push(words::setting(setting, value, thing.map(|(_, name)| name), family));
+    }
+    lines.extend(fix.by_hand.clone());
+    lines
+}
+
+/// Worst first; then by layer from the database down, rule and thing.
+fn place(finding: &Finding) -> (Verdict, std::cmp::Reverse<Severity>, usize, &str, &Option<String>) {
+    let layer = crate::rules::LAYERS.iter().position(|layer| *layer == finding.layer).unwrap_or(usize::MAX);
+    (finding.verdict, std::cmp::Reverse(finding.severity), layer, &finding.rule, &finding.subject)
+}
+
+#[cfg(test)]
+mod tests;

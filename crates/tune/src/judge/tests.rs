@@ -1,0 +1,148 @@
+use results::audit::Status;
+
+use super::*;
+
+fn set(rules: &str) -> RuleSet {
+    RuleSet::from_texts([("a/tcp.toml", format!("schema = 1\nlayer = \"tcp\"\n{rules}").as_str())]).unwrap()
+}
+
+/// A rule with these lines beside what every rule has.
+fn rule(id: &str, lines: &str) -> String {
+    format!(
+        "[[rule]]\nid = \"{id}\"\ntitle = \"T\"\nreason = \"R\"\nsources = [{{ name = \"TR-3700\", section = \"2.2\", year = 2009 }}]\n\
+         status = \"valid\"\nfires = [{{}}]\nsilent = [{{}}]\n{lines}\n"
+    )
+}
+
+fn linux() -> Facts {
+    let mut facts = Facts::default();
+    facts.put("os.family", "linux", "uname");
+    facts.put("sysctl.a.b", 1, "sysctl -a");
+    facts
+}
+
+fn verdicts(judgement: &Judgement) -> Vec<(&str, Option<&str>, Verdict)> {
+    judgement.findings.iter().map(|found| (found.rule.as_str(), found.subject.as_deref(), found.verdict)).collect()
+}
+
+#[test]
+fn a_missing_fact_leaves_out_by_when_and_is_unknown_by_test() {
+    let rules = [
+        rule("by-when", "when = \"sysctl.c.d == 1\"\ntest = \"false\"\nseverity = \"high\""),
+        rule("by-test", "test = \"sysctl.c.d == 1\"\nseverity = \"high\""),
+        rule("number", "test = \"sysctl.a.b\"\nseverity = \"low\""),
+    ];
+    let judgement = judge(&set(&rules.concat()), &linux());
+    assert_eq!(judgement.not_applicable, 1);
+    assert_eq!(verdicts(&judgement), [("by-test", None, Verdict::Unknown), ("number", None, Verdict::Unknown)]);
+    assert_eq!(judgement.findings[0].missing, ["sysctl.c.d"]);
+    assert_eq!(judgement.findings[1].missing, ["the test gives 1, neither yes nor no"]);
+}
+
+#[test]
+fn worst_comes_first_and_findings_before_the_unknown() {
+    let rules = [
+        rule("a", "test = \"x.y\"\nseverity = \"critical\""),
+        rule("b", "test = \"false\"\nseverity = \"low\""),
+        rule("c", "test = \"true\"\nseverity = \"critical\""),
+        rule("e", "test = \"false\"\nseverity = \"critical\""),
+        rule("d", "test = \"false\"\nseverity = \"critical\""),
+    ];
+    let judgement = judge(&set(&rules.concat()), &linux());
+    let order: Vec<&str> = judgement.findings.iter().map(|found| found.rule.as_str()).collect();
+    assert_eq!(order, ["d", "e", "b", "a", "c"]);
+}
+
+#[test]
+fn each_thing_is_judged_and_named() {
+    let rules = rule(
+        "mounts",
+        "each = \"mount\"\nwhen = \"mount.fstype == 'nfs'\"\ntest = \"mount.rsize >= 64KiB\"\nseverity = \"low\"\n\
+         standing = [{ kind = \"reversed-by\", by = \"nfs(5)\", says = \"leave it\" }]\n\
+         [rule.fix]\nactivation = \"remount\"\nneeds = [\"unmount it\"]\nby_hand = \"mount it again\"\n\
+         set = [{ kind = \"fstab-option\", key = \"rsize\", value_of = \"max(mount.rsize, 64KiB)\" }]",
+    );
+    let mut facts = linux();
+    for (name, fstype, rsize) in [("/a", "nfs", 1024), ("/b", "nfs", 65_536), ("/c", "xfs", 0)] {
+        facts.put_of("mount", name, "fstype", fstype, "/proc/mounts");
+        facts.put_of("mount", name, "rsize", rsize, "/proc/mounts");
+    }
+    let judgement = judge(&set(&rules), &facts);
+    assert_eq!(
+        verdicts(&judgement),
+        [("mounts", Some("mount /a"), Verdict::Finding), ("mounts", Some("mount /b"), Verdict::Passed)]
+    );
+    let found = &judgement.findings[0];
+    assert_eq!(found.found, ["mount.rsize is 1024"]);
+    assert_eq!(found.sources, ["TR-3700, 2.2 (2009)"]);
+    assert_eq!(found.standing, ["reversed by nfs(5): leave it"]);
+    assert_eq!(found.fix, ["first: unmount it", "mount option rsize=65536 in /etc/fstab", "mount it again"]);
+    assert_eq!((found.status, found.layer.as_str()), (Status::Valid, "tcp"));
+    assert!(judgement.findings[1].fix.is_empty());
+    assert_eq!(judgement.not_applicable, 0);
+}
+
+#[test]
+fn things_that_could_not_be_looked_for_are_unknown() {
+    let mut facts = linux();
+    facts.put_unknown("lun", "needs root");
+    let rules = [
+        rule("luns", "each = \"lun\"\ntest = \"lun.size > 0\"\nseverity = \"low\""),
+        rule("nics", "each = \"nic\"\ntest = \"nic.mtu > 0\"\nseverity = \"low\""),
+    ];
+    let judgement = judge(&set(&rules.concat()), &facts);
+    assert_eq!(verdicts(&judgement), [("luns", None, Verdict::Unknown)]);
+    assert_eq!(judgement.findings[0].missing, ["lun: needs root"]);
+    assert_eq!(judgement.not_applicable, 1);
+}
+
+#[test]
+fn platforms_are_those_that_facts_are_of() {
+    let mut facts = linux();
+    assert_eq!(Vec::from_iter(platforms(&facts)), ["linux"]);
+    facts.put("postgres.version", 170_002, "pg_settings");
+    facts.put("mysql.version", "10.11.6", "SHOW VARIABLES");
+    assert_eq!(Vec::from_iter(platforms(&facts)), ["linux", "mariadb", "mysql", "postgres"]);
+    facts.put("mysql.flavor", "mariadb", "SHOW VARIABLES");
+    assert_eq!(Vec::from_iter(platforms(&facts)), ["linux", "mariadb", "postgres"]);
+    let rules = rule("solaris", "platforms = [\"solaris\", \"oracle\"]\ntest = \"false\"\nseverity = \"low\"");
+    assert!(judge(&set(&rules), &facts).findings.is_empty());
+    facts.put("oracle.version", "19", "v$version");
+    assert_eq!(judge(&set(&rules), &facts).findings.len(), 1);
+    assert_eq!(judge(&set(&rules), &Facts::default()).remarks.len(), 1);
+}
+
+#[test]
+fn roles_are_given_or_seen() {
+    let mut facts = linux();
+    assert!(roles(&facts).is_empty());
+    facts.put_of("mount", "/a", "fstype", "nfs4", "/proc/mounts");
+    facts.put("site.rac", false, "site.toml");
+    facts.put("site.role", Value::List(vec!["fc-client".into()]), "site.toml");
+    assert_eq!(Vec::from_iter(roles(&facts)), ["fc-client", "nfs-client", "single-instance"]);
+    let rules = rule("rac", "roles = [\"rac\"]\ntest = \"false\"\nseverity = \"low\"");
+    assert_eq!(judge(&set(&rules), &facts).not_applicable, 1);
+}
+
+#[test]
+fn a_setting_whose_value_is_not_known_says_so() {
+    let rules = rule(
+        "buffers",
+        "test = \"false\"\nseverity = \"low\"\n[rule.fix]\nactivation = \"live\"\nloses_durability = true\n\
+         set = [{ kind = \"sysctl\", key = \"a.b\", value_of = \"hw.memory_bytes / 4\" }]",
+    );
+    let judgement = judge(&set(&rules), &linux());
+    assert_eq!(
+        judgement.findings[0].fix,
+        [
+            "careful: this may lose data that was acknowledged",
+            "sysctl a.b = (its value needs facts that are not known), running and in /etc/sysctl.d"
+        ]
+    );
+}
+
+#[test]
+fn a_finding_says_what_was_found() {
+    let rules = rule("window", "test = \"sysctl.a.b >= 2 and sysctl.c.d == 1\"\nseverity = \"low\"");
+    assert_eq!(judge(&set(&rules), &linux()).findings[0].found, ["sysctl.a.b is 1"]);
+}

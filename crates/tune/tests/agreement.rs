@@ -195,7 +195,10 @@ fn what_a_rule_sets_makes_it_content() {
                 facts.host.insert(name, Fact { value, origin: ORIGIN.to_owned() });
             }
             healed += 1;
-            if let Some(still) = judge_one(loaded, &facts).iter().find(|still| still.verdict == Verdict::Finding && still.subject == finding.subject) {
+            if let Some(still) = judge_one(loaded, &facts)
+                .iter()
+                .find(|still| still.verdict == Verdict::Finding && still.subject == finding.subject)
+            {
                 let _ = writeln!(wrong, "{}: {}: its fix leaves it: {}", loaded.file, loaded.rule.id, still.found.join("; "));
             }
         }

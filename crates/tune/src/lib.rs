@@ -9,6 +9,7 @@ pub mod baseline;
 pub mod book;
 pub mod case;
 pub mod change;
+pub mod collect;
 pub mod difference;
 pub mod expression;
 pub mod facts;

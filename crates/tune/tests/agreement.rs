@@ -189,6 +189,9 @@ fn what_a_rule_sets_makes_it_content() {
                 .collect();
             let Some(set) = set.filter(|set| !set.is_empty()) else { continue };
             for (name, value) in set {
+                // A value of several words is read by the place of each, `tcp_rmem.3`: the new one by itself.
+                let words = |other: &str| other.strip_prefix(&name).is_some_and(|rest| rest.starts_with('.'));
+                facts.host.retain(|other, _| !words(other));
                 facts.host.insert(name, Fact { value, origin: ORIGIN.to_owned() });
             }
             healed += 1;

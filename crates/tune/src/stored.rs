@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 
 use results::audit::{Audit, SCHEMA};
 
-/// Largest stored audit that is read: 400 rules on 500 things with 300 bytes of text each are 60 MB.
-pub const AUDIT_BYTES_MAX: u64 = 128 << 20;
+use crate::limits::AUDIT_BYTES_MAX;
 
 /// A stored audit that cannot be read.
 #[derive(Debug, thiserror::Error)]

@@ -17,12 +17,9 @@ use std::path::{Path, PathBuf};
 use results::audit::{Audit, Verdict};
 use serde::Deserialize;
 
+use crate::limits::{WAIVER_FILE_BYTES_MAX, WAIVERS_MAX};
 use crate::nearest::nearest;
 
-/// Largest waiver file: a thousand waivers with a paragraph of reason each.
-pub const FILE_BYTES_MAX: usize = 1 << 20;
-/// Most waivers of a file; each is held against each finding.
-pub const WAIVERS_MAX: usize = 5_000;
 /// Version of the file's format.
 const SCHEMA: i64 = 1;
 
@@ -94,7 +91,7 @@ pub enum WaiverError {
         source: std::io::Error,
     },
     /// The file is too large.
-    #[error("the file is larger than {FILE_BYTES_MAX} bytes, or has more than {WAIVERS_MAX} waivers")]
+    #[error("the file is larger than {WAIVER_FILE_BYTES_MAX} bytes, or has more than {WAIVERS_MAX} waivers")]
     Size,
     /// The file is no text.
     #[error("the file is no UTF-8 text")]
@@ -179,7 +176,7 @@ impl Waivers {
     /// [`WaiverError`]; `known` are the identities of all rules.
     pub fn read<'a>(path: &Path, known: impl Iterator<Item = &'a str> + Clone) -> Result<Self, WaiverError> {
         let file = |source| WaiverError::File { path: path.to_owned(), source };
-        if std::fs::metadata(path).map_err(file)?.len() > FILE_BYTES_MAX as u64 {
+        if std::fs::metadata(path).map_err(file)?.len() > WAIVER_FILE_BYTES_MAX as u64 {
             return Err(WaiverError::Size);
         }
         let text = String::from_utf8(std::fs::read(path).map_err(file)?).map_err(|_| WaiverError::NoText)?;
@@ -191,7 +188,7 @@ impl Waivers {
     /// # Errors
     /// [`WaiverError`]; `known` are the identities of all rules.
     pub fn parse<'a>(text: &str, known: impl Iterator<Item = &'a str> + Clone) -> Result<Self, WaiverError> {
-        if text.len() > FILE_BYTES_MAX {
+        if text.len() > WAIVER_FILE_BYTES_MAX {
             return Err(WaiverError::Size);
         }
         let file: File = toml::from_str(text).map_err(|error| WaiverError::Form(Box::new(error)))?;

@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 
 use results::audit::{Audit, Finding, Verdict};
 
-use super::words::{activation, count, escape, severity, status};
+use super::words::{count, escape, status};
 use super::{Counts, Look, Weight, by_layer};
+use crate::words::{activation, layer as layer_name, severity};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -73,7 +74,7 @@ fn findings(audit: &Audit, look: &Look<'_>) -> String {
     let mut sections = String::new();
     for (place, (layer, findings)) in by_layer(audit, |finding| finding.verdict == Verdict::Finding).iter().enumerate() {
         let caption = count(findings.len(), "finding", "findings");
-        sections += &section(&format!("layer-{place}"), layer, &caption, findings, look);
+        sections += &section(&format!("layer-{place}"), layer_name(layer), &caption, findings, look);
     }
     sections
 }
@@ -159,7 +160,7 @@ fn card(finding: &Finding) -> String {
         anchor(&finding.rule),
         escape(&finding.title),
         escape(&finding.rule),
-        escape(&finding.layer),
+        escape(layer_name(&finding.layer)),
         escape(&finding.reason),
         word = severity(finding.severity),
     );
@@ -171,7 +172,7 @@ fn card(finding: &Finding) -> String {
         ("Today", &today),
         ("But", &finding.standing),
         ("Fix", &finding.fix),
-        ("Takes", &takes),
+        ("In force", &takes),
         ("Sources", &finding.sources),
     ];
     for (name, lines) in rows {

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use results::audit::{Audit, Finding};
 
-use super::words::{activation, escape, severity};
+use super::words::escape;
 use super::{Counts, Look, Weight, by_layer};
+use crate::words::{activation, severity};
 
 /// The audit as JUnit XML.
 ///
@@ -91,7 +92,7 @@ fn body(finding: &Finding) -> String {
     finding.sources.iter().for_each(|source| body += &format!("\nsource: {source}"));
     finding.standing.iter().for_each(|standing| body += &format!("\nbut: {standing}"));
     finding.fix.iter().for_each(|fix| body += &format!("\nfix: {fix}"));
-    finding.activation.iter().for_each(|takes| body += &format!("\ntakes: {}", activation(*takes)));
+    finding.activation.iter().for_each(|takes| body += &format!("\nin force: {}", activation(*takes)));
     finding.waiver.iter().for_each(|waiver| body += &format!("\nwaiver: {waiver}"));
     body
 }

@@ -19,13 +19,14 @@ use results::audit::{Audit, Finding, Severity, Verdict};
 use crate::baseline::Baseline;
 use crate::facts::Facts;
 
+pub use crate::words::severity;
 pub use counts::Counts;
 pub use html::html;
 pub use json::json;
 pub use junit::junit;
 pub use sarif::sarif;
 pub use text::text;
-pub use words::{fingerprint, plain, severity, verdict};
+pub use words::{fingerprint, plain, verdict};
 
 /// How an audit is looked at.
 #[derive(Debug, Clone, Copy)]
@@ -87,7 +88,7 @@ impl Look<'_> {
     }
 }
 
-/// The judgements that `keep` takes, by layer: the layer with the worst one first, then from the database down; worst
+/// The judgements that `keep` takes, by layer: the layer with the worst one first, then across layers and from the database down; worst
 /// first within a layer.
 fn by_layer<'a>(audit: &'a Audit, keep: impl Fn(&Finding) -> bool) -> Vec<(&'a str, Vec<&'a Finding>)> {
     let mut kept: Vec<&Finding> = audit.findings.iter().filter(|finding| keep(finding)).collect();

@@ -6,8 +6,9 @@ use results::audit::{Audit, Finding, Severity, Verdict};
 use serde_json::{Map, Value, json};
 
 use super::origins::{Origin, origins};
-use super::words::{activation, fingerprint, plain, severity, status, verdict};
+use super::words::{fingerprint, plain, status, verdict};
 use super::{Look, Weight};
+use crate::words::{activation, severity};
 
 /// Where the schema of what is written stands.
 const SCHEMA_URI: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json";
@@ -88,7 +89,7 @@ fn help(finding: &Finding) -> String {
     lines.extend(status(finding.status).map(|words| format!("Today: {words}")));
     lines.extend(finding.standing.iter().map(|standing| format!("But: {}", plain(standing))));
     lines.extend(finding.fix.iter().map(|fix| format!("Fix: {}", plain(fix))));
-    lines.extend(finding.activation.map(|takes| format!("Takes: {}", activation(takes))));
+    lines.extend(finding.activation.map(|takes| format!("In force: {}", activation(takes))));
     lines.extend(finding.sources.iter().map(|source| format!("Source: {}", plain(source))));
     lines.join("\n")
 }

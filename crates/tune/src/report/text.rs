@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 
 use results::audit::{Audit, Finding, Verdict};
 
-use super::words::{activation, count, plain, severity, status};
+use super::words::{count, plain, status};
 use super::{Counts, Look, Weight, by_layer};
+use crate::words::{activation, severity};
 
 /// Width that long sentences are broken at.
 const WIDTH: usize = 100;
@@ -98,7 +99,7 @@ fn details(text: &mut String, finding: &Finding) {
     status(finding.status).iter().for_each(|words| add("today", words));
     finding.standing.iter().for_each(|standing| add("but", standing));
     finding.fix.iter().for_each(|fix| add("fix", fix));
-    finding.activation.iter().for_each(|takes| add("takes", activation(*takes)));
+    finding.activation.iter().for_each(|takes| add("in force", activation(*takes)));
 }
 
 /// A name and its words, broken into lines that hang under each other.

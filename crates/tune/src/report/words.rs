@@ -2,40 +2,11 @@
 
 use std::fmt::Write as _;
 
-use results::audit::{Activation, Finding, Severity, Status, Verdict};
+use results::audit::{Finding, Status, Verdict};
 
-/// Layers from the database down to the disk, then what spans them.
-const LAYERS: [&str; 13] = [
-    "db",
-    "fs-cache",
-    "os-kernel",
-    "nfs-mount",
-    "rpc",
-    "tcp",
-    "ethernet",
-    "iscsi",
-    "fc",
-    "multipath",
-    "volume-manager",
-    "storage",
-    "cross-layer",
-];
-
-/// Place of a layer on the way down; one that is not known comes last.
+/// Place of a layer: across layers first, then from the database down; one that is not known comes last.
 pub(super) fn depth(layer: &str) -> usize {
-    LAYERS.iter().position(|known| *known == layer).unwrap_or(LAYERS.len())
-}
-
-/// The word of a severity in all forms.
-#[must_use]
-pub const fn severity(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Info => "info",
-        Severity::Low => "low",
-        Severity::Medium => "medium",
-        Severity::High => "high",
-        Severity::Critical => "critical",
-    }
+    crate::rules::LAYERS.iter().position(|known| *known == layer).unwrap_or(usize::MAX)
 }
 
 /// The word of a verdict in all forms.
@@ -50,28 +21,8 @@ pub const fn verdict(verdict: Verdict) -> &'static str {
 }
 
 /// What is to be said of a rule's age; nothing of one that stands as its source wrote it.
-pub(super) const fn status(status: Status) -> Option<&'static str> {
-    match status {
-        Status::Valid => None,
-        Status::ValueChanged => Some("holds today with another value than the old source gives"),
-        Status::Superseded => Some("another rule stands in the place of the old one"),
-        Status::Reversed => Some("asks for today's side; the old advice was the opposite"),
-        Status::Contested => Some("contested: sources of today contradict each other"),
-        Status::Obsolete => Some("the platform is gone; holds where it still runs"),
-        Status::Dated => Some("holds for the versions it names"),
-    }
-}
-
-/// What a change takes.
-pub(super) const fn activation(activation: Activation) -> &'static str {
-    match activation {
-        Activation::Live => "in force at once",
-        Activation::Reload => "the database reads its settings again",
-        Activation::DbRestart => "a restart of the database",
-        Activation::Remount => "unmounting and mounting again",
-        Activation::NicRestart => "the network interface down and up",
-        Activation::Reboot => "a reboot",
-    }
+pub(super) fn status(status: Status) -> Option<&'static str> {
+    (status != Status::Valid).then(|| crate::words::status(status))
 }
 
 /// What identifies a judgement from audit to audit: the rule and the thing.

@@ -160,7 +160,13 @@ fn lsattr(rest: &str, text: &str, origin: &str, facts: &mut Facts) {
         return;
     };
     let kind = device.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    // Values stand in one column; where it is empty the description comes next.
+    let starts = |line: &str| line.find(char::is_whitespace).and_then(|end| line[end..].find(|letter: char| !letter.is_whitespace()).map(|more| end + more));
+    let column = telling(text, &['#']).filter_map(|(_, line)| starts(line)).min();
     for (number, line) in telling(text, &['#']) {
+        if starts(line) != column {
+            continue;
+        }
         let mut all = words(line);
         let (Some(name), Some(first)) = (all.next(), all.next()) else {
             odd(facts, origin, number, line);

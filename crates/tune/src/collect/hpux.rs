@@ -177,7 +177,7 @@ fn software(material: &Material, facts: &mut Facts) {
         for (_, line) in telling(&output.text, &['#']) {
             let mut all = words(line);
             let (Some(name), Some(version)) = (all.next(), all.next()) else { continue };
-            let name = name.split('.').next().unwrap_or(name);
+            let (name, version) = (name.split('.').next().unwrap_or(name), revision(version));
             if name.starts_with("PH") && name.contains('_') {
                 let patch = Value::Text(name.to_owned());
                 if !patches.contains(&patch) && patches.len() < 20_000 {
@@ -198,6 +198,18 @@ fn software(material: &Material, facts: &mut Facts) {
     }
 }
 
+/// A revision without the title that may follow it with no blank between: the column is narrower than some.
+fn revision(word: &str) -> &str {
+    let mut before = '.';
+    for (at, letter) in word.char_indices() {
+        if letter.is_ascii_uppercase() && before != '.' {
+            return &word[..at];
+        }
+        before = letter;
+    }
+    word
+}
+
 /// Other files of the start-up configuration: `nfsconf` plain, `hp…conf` with an index for each card.
 fn rc_config(material: &Material, facts: &mut Facts) {
     for (path, text) in material.files_under("/etc/rc.config.d/") {
@@ -215,7 +227,9 @@ fn rc_config(material: &Material, facts: &mut Facts) {
                 facts.put_of("lan", nic, "driver", driver, path);
                 for (key, at, said, number) in &entries {
                     if at == index && let Some(name) = key.strip_prefix(&prefix).filter(|name| *name != "INTERFACE_NAME" && !said.is_empty()) {
-                        facts.put_of("lan", nic, &name_of(name), super::text::telling_value(said), &format!("{path}:{number}"));
+                        // The running one is what the interface says.
+                        let attribute = if name == "MTU" { "persistent_mtu".to_owned() } else { name_of(name) };
+                        facts.put_of("lan", nic, &attribute, super::text::telling_value(said), &format!("{path}:{number}"));
                     }
                 }
             }
@@ -279,6 +293,18 @@ fn volumes(material: &Material, facts: &mut Facts) {
                     facts.put_of(kind, &name, &name_of(key), value(said), &output.line);
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn revisions_end_where_a_title_begins() {
+        for (word, clean) in [("B.11.23.0803.070aFeature", "B.11.23.0803.070a"), ("B.11.31.0809.326", "B.11.31.0809.326"), ("1.0", "1.0"), ("C.04.70.000", "C.04.70.000")] {
+            assert_eq!(revision(word), clean);
         }
     }
 }

@@ -144,12 +144,25 @@ fn sysctls(material: &Material, facts: &mut Facts) {
     for (path, reason) in material.denied.iter().filter(|(path, _)| path.starts_with("/proc/sys/")) {
         facts.put_unknown(&format!("sysctl.{}", path.trim_start_matches("/proc/sys/").replace('/', ".")), &format!("{path}: {reason}"));
     }
-    let persistent = persistent_sysctls(material, facts);
-    for (key, (value, origin)) in persistent {
+    for (key, copies) in persistent_sysctls(material, facts) {
+        let Some((value, origin)) = copies.last().cloned() else { continue };
         put_sysctl("persistent.sysctl", &key, value.clone(), &origin, facts);
-        if let Some(running) = running.get(&key) {
-            setting(&format!("sysctl {key}"), running.clone(), value, &origin, facts);
+        let Some(running) = running.get(&key) else { continue };
+        let name = format!("sysctl {key}");
+        setting(&name, running.clone(), value, &origin, facts);
+        let mut files: Vec<Value> = Vec::new();
+        let mut values: Vec<Value> = Vec::new();
+        for (value, origin) in copies {
+            let file = Value::from(origin.rsplit_once(':').map_or(origin.as_str(), |(file, _)| file));
+            if !files.contains(&file) {
+                files.push(file);
+            }
+            if !values.contains(&value) {
+                values.push(value);
+            }
         }
+        facts.put_of("setting", &name, "files", Value::List(files), &origin);
+        facts.put_of("setting", &name, "values", Value::List(values), &origin);
     }
 }
 
@@ -164,8 +177,9 @@ fn put_sysctl(prefix: &str, key: &str, value: Value, origin: &str, facts: &mut F
     facts.put(&format!("{prefix}.{key}"), value, origin);
 }
 
-/// What `sysctl --system` would set: files by name, those of /etc before those of the same name elsewhere, the old file last.
-fn persistent_sysctls(material: &Material, facts: &mut Facts) -> BTreeMap<String, (Value, String)> {
+/// What `sysctl --system` would set, each copy in the order read, the last one counts: files by name, those of /etc before those of
+/// the same name elsewhere, the old file last.
+fn persistent_sysctls(material: &Material, facts: &mut Facts) -> BTreeMap<String, Vec<(Value, String)>> {
     let mut files: BTreeMap<String, (&str, &str)> = BTreeMap::new();
     for folder in ["/usr/lib/sysctl.d/", "/run/sysctl.d/", "/etc/sysctl.d/"] {
         for (path, text) in material.files_under(folder).filter(|(path, _)| path.ends_with(".conf")) {
@@ -173,10 +187,16 @@ fn persistent_sysctls(material: &Material, facts: &mut Facts) -> BTreeMap<String
         }
     }
     let old = material.file("/etc/sysctl.conf").map(|text| ("/etc/sysctl.conf", text));
-    let mut found = BTreeMap::new();
+    let mut found: BTreeMap<String, Vec<(Value, String)>> = BTreeMap::new();
     for (path, text) in files.into_values().chain(old) {
         for (number, key, text) in sysctl_lines(text, path, facts) {
-            found.insert(key, (value(text), format!("{path}:{number}")));
+            let copies = found.entry(key).or_default();
+            // Of many copies the last is what counts; a file with a thousand is no configuration.
+            if copies.len() < 64 {
+                copies.push((value(text), format!("{path}:{number}")));
+            } else if let Some(last) = copies.last_mut() {
+                *last = (value(text), format!("{path}:{number}"));
+            }
         }
     }
     found

@@ -227,11 +227,13 @@ fn put_device(device: &[(String, String)], origin: &str, facts: &mut Facts) {
     let name = format!("{vendor} {}", of("product").unwrap_or("*"));
     let first = !facts.host.contains_key("multipath.device.vendor");
     for (key, said) in device {
-        facts.put_of("multipath_device", &name, key, value(said), origin);
+        // "0" is a text of features as well.
+        let said = if key == "features" { Value::from(said.as_str()) } else { value(said) };
+        facts.put_of("multipath_device", &name, key, said.clone(), origin);
         // The host's facts are those of the storage that the reports are about, else of the first listed.
         if first || vendor.eq_ignore_ascii_case("netapp") {
             facts.host.remove(&format!("multipath.device.{key}"));
-            facts.put(&format!("multipath.device.{key}"), value(said), origin);
+            facts.put(&format!("multipath.device.{key}"), said, origin);
         }
     }
 }

@@ -284,11 +284,15 @@ pub(super) fn nfsstat(text: &str, origin: &str, mounts: &mut Mounts) {
     for (_, line) in telling(text, &[]) {
         if let Some((point, source)) = line.split_once(" from ") {
             // AIX writes `/export:host`, with the host after the last colon.
+            let address = source.split_once("(Addr ").and_then(|(_, rest)| rest.split_once(')')).map(|(address, _)| format!("addr={}", address.trim()));
             let source = match source.trim().rsplit_once(':') {
                 Some((path, host)) if path.starts_with('/') && !host.starts_with('/') => format!("{host}:{path}"),
                 _ => source.trim().split_once(" (").map_or(source.trim(), |(source, _)| source).to_owned(),
             };
             current = Some((point.trim().to_owned(), source));
+            if let (Some(address), Some((point, source))) = (address, &current) {
+                mounts.running(point, source, "nfs", [address], origin);
+            }
         } else if let (Some((key, options)), Some((point, source))) = (line.split_once(':'), &current)
             && matches!(key.trim(), "Flags" | "Attr cache" | "Server args" | "Opts")
         {

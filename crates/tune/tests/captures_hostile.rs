@@ -5,11 +5,11 @@ use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use tune::collect::{CaptureError, capture, capture_bytes, text_facts};
+use tune::collect::{CaptureError, capture, capture_bytes, redacted, site, text_facts};
 use tune::facts::Facts;
 
 fn packed(bytes: &[u8]) -> Vec<u8> {
-    let mut to = GzEncoder::new(Vec::new(), Compression::fast());
+    let mut to = GzEncoder::new(Vec::new(), Compression::default());
     to.write_all(bytes).unwrap();
     to.finish().unwrap()
 }
@@ -57,7 +57,10 @@ fn entries_that_lead_out_are_named_and_skipped_and_the_rest_is_read() {
 fn archives_that_grow_beyond_bounds_are_refused() {
     // Zeros shrink to a thousandth; a text to no less than a hundredth.
     let zeros = packed(&vec![0; 64 << 20]);
-    assert!(matches!(capture_bytes(&zeros, "zeros"), Err(CaptureError::Empty { .. } | CaptureError::Read { .. } | CaptureError::Bomb { .. })));
+    assert!(matches!(
+        capture_bytes(&zeros, "zeros"),
+        Err(CaptureError::Empty { .. } | CaptureError::Read { .. } | CaptureError::Bomb { .. })
+    ));
     let mut archive = entry("files/etc/fstab", FSTAB);
     archive.extend(header("huge", "00400000000", b'0', ""));
     archive.extend(vec![0; 64 << 20]);
@@ -109,32 +112,162 @@ fn links_of_a_folder_that_lead_out_and_things_that_are_no_files_are_skipped() {
 
 /// Every name that a parser listens to, with the system it belongs to.
 const NAMES: &[(&str, &str)] = &[
-    ("Linux", "/etc/fstab"), ("Linux", "/proc/self/mountinfo"), ("Linux", "/proc/self/mountstats"), ("Linux", "/proc/mounts"), ("Linux", "/etc/sysctl.conf"),
-    ("Linux", "/etc/modprobe.d/a.conf"), ("Linux", "/etc/security/limits.conf"), ("Linux", "/etc/iscsi/iscsid.conf"), ("Linux", "/etc/multipath.conf"),
-    ("Linux", "/etc/os-release"), ("Linux", "/etc/redhat-release"), ("Linux", "/proc/meminfo"), ("Linux", "/proc/cmdline"), ("Linux", "/etc/oranfstab"),
-    ("Linux", "/etc/netplan/a.yaml"), ("Linux", "/etc/network/interfaces"), ("Linux", "/proc/net/route"), ("Linux", "/etc/hosts"), ("Linux", "sysctl -a"),
-    ("Linux", "ip address"), ("Linux", "ip route show"), ("Linux", "ethtool -k eth0"), ("Linux", "ethtool eth0"), ("Linux", "multipath -ll"),
-    ("Linux", "iscsiadm -m session -P 3"), ("Linux", "iscsiadm -m node -o show"), ("Linux", "sfdisk -d /dev/sda"), ("Linux", "lsblk -P"), ("Linux", "rpm -qa"),
-    ("Linux", "dpkg -l"), ("Linux", "mount"), ("Linux", "nfsstat -m"), ("Linux", "grep -H . /sys"), ("SunOS", "/etc/system"), ("SunOS", "/etc/vfstab"),
-    ("SunOS", "/etc/release"), ("SunOS", "/etc/project"), ("SunOS", "/kernel/drv/ce.conf"), ("SunOS", "/etc/hostname.ce0"), ("SunOS", "ifconfig -a"),
-    ("SunOS", "ndd -get /dev/tcp tcp_recv_hiwat"), ("SunOS", "mount -v"), ("SunOS", "ipadm show-prop"), ("SunOS", "modinfo"), ("SunOS", "ps -efL"),
-    ("AIX", "lsattr -El hdisk0"), ("AIX", "vmo -L"), ("AIX", "no -a"), ("AIX", "/etc/filesystems"), ("AIX", "/etc/security/limits"), ("AIX", "mount"),
-    ("AIX", "lslpp -Lc"), ("AIX", "oslevel -s"), ("AIX", "instfix -i"), ("AIX", "/etc/tunables/nextboot"), ("AIX", "lsdev -Cc disk"), ("AIX", "prtconf"),
-    ("HP-UX", "kctune -v"), ("HP-UX", "kctune"), ("HP-UX", "/stand/system"), ("HP-UX", "/etc/rc.config.d/nddconf"), ("HP-UX", "/etc/rc.config.d/hpigelanconf"),
-    ("HP-UX", "swlist -l product"), ("HP-UX", "ioscan -fnkC lan"), ("HP-UX", "netstat -in"), ("HP-UX", "lanadmin -x 0"), ("HP-UX", "vgdisplay -v"),
-    ("HP-UX", "machinfo"), ("ONTAP", "options"), ("ONTAP", "vol options a"), ("ONTAP", "vol status -v"), ("ONTAP", "aggr status -r"), ("ONTAP", "ifconfig -a"),
-    ("ONTAP", "/etc/rc"), ("ONTAP", "lun show -v"), ("ONTAP", "igroup show"), ("ONTAP", "version"), ("ONTAP", "volume show"), ("ONTAP", "vserver nfs show"),
-    ("ONTAP", "network port show"), ("", "/pg_settings.csv"), ("", "/postgresql.conf"), ("", "/my.cnf"), ("", "mysql SHOW VARIABLES"), ("", "/initA.ora"),
-    ("", "sqlplus show parameter"), ("", "sqlplus v$dnfs_channels"), ("", "/PG_VERSION"), ("x", "/nowhere"),
+    ("Linux", "/etc/fstab"),
+    ("Linux", "/proc/self/mountinfo"),
+    ("Linux", "/proc/self/mountstats"),
+    ("Linux", "/proc/mounts"),
+    ("Linux", "/etc/sysctl.conf"),
+    ("Linux", "/etc/modprobe.d/a.conf"),
+    ("Linux", "/etc/security/limits.conf"),
+    ("Linux", "/etc/iscsi/iscsid.conf"),
+    ("Linux", "/etc/multipath.conf"),
+    ("Linux", "/etc/os-release"),
+    ("Linux", "/etc/redhat-release"),
+    ("Linux", "/proc/meminfo"),
+    ("Linux", "/proc/cmdline"),
+    ("Linux", "/etc/oranfstab"),
+    ("Linux", "/etc/netplan/a.yaml"),
+    ("Linux", "/etc/network/interfaces"),
+    ("Linux", "/proc/net/route"),
+    ("Linux", "/etc/hosts"),
+    ("Linux", "sysctl -a"),
+    ("Linux", "ip address"),
+    ("Linux", "ip route show"),
+    ("Linux", "ethtool -k eth0"),
+    ("Linux", "ethtool eth0"),
+    ("Linux", "multipath -ll"),
+    ("Linux", "iscsiadm -m session -P 3"),
+    ("Linux", "iscsiadm -m node -o show"),
+    ("Linux", "sfdisk -d /dev/sda"),
+    ("Linux", "lsblk -P"),
+    ("Linux", "rpm -qa"),
+    ("Linux", "dpkg -l"),
+    ("Linux", "mount"),
+    ("Linux", "nfsstat -m"),
+    ("Linux", "grep -H . /sys"),
+    ("SunOS", "/etc/system"),
+    ("SunOS", "/etc/vfstab"),
+    ("SunOS", "/etc/release"),
+    ("SunOS", "/etc/project"),
+    ("SunOS", "/kernel/drv/ce.conf"),
+    ("SunOS", "/etc/hostname.ce0"),
+    ("SunOS", "ifconfig -a"),
+    ("SunOS", "ndd -get /dev/tcp tcp_recv_hiwat"),
+    ("SunOS", "mount -v"),
+    ("SunOS", "ipadm show-prop"),
+    ("SunOS", "modinfo"),
+    ("SunOS", "ps -efL"),
+    ("AIX", "lsattr -El hdisk0"),
+    ("AIX", "vmo -L"),
+    ("AIX", "no -a"),
+    ("AIX", "/etc/filesystems"),
+    ("AIX", "/etc/security/limits"),
+    ("AIX", "mount"),
+    ("AIX", "lslpp -Lc"),
+    ("AIX", "oslevel -s"),
+    ("AIX", "instfix -i"),
+    ("AIX", "/etc/tunables/nextboot"),
+    ("AIX", "lsdev -Cc disk"),
+    ("AIX", "prtconf"),
+    ("HP-UX", "kctune -v"),
+    ("HP-UX", "kctune"),
+    ("HP-UX", "/stand/system"),
+    ("HP-UX", "/etc/rc.config.d/nddconf"),
+    ("HP-UX", "/etc/rc.config.d/hpigelanconf"),
+    ("HP-UX", "swlist -l product"),
+    ("HP-UX", "ioscan -fnkC lan"),
+    ("HP-UX", "netstat -in"),
+    ("HP-UX", "lanadmin -x 0"),
+    ("HP-UX", "vgdisplay -v"),
+    ("HP-UX", "machinfo"),
+    ("ONTAP", "options"),
+    ("ONTAP", "vol options a"),
+    ("ONTAP", "vol status -v"),
+    ("ONTAP", "aggr status -r"),
+    ("ONTAP", "ifconfig -a"),
+    ("ONTAP", "/etc/rc"),
+    ("ONTAP", "lun show -v"),
+    ("ONTAP", "igroup show"),
+    ("ONTAP", "version"),
+    ("ONTAP", "volume show"),
+    ("ONTAP", "vserver nfs show"),
+    ("ONTAP", "network port show"),
+    ("", "/pg_settings.csv"),
+    ("", "/postgresql.conf"),
+    ("", "/my.cnf"),
+    ("", "mysql SHOW VARIABLES"),
+    ("", "/initA.ora"),
+    ("", "sqlplus show parameter"),
+    ("", "sqlplus v$dnfs_channels"),
+    ("", "/PG_VERSION"),
+    ("x", "/nowhere"),
 ];
 
 /// Pieces that parsers look for, to get behind their first line.
 const PIECES: &[&str] = &[
-    "=", " = ", ":", "\n", "\n\t", " - ", " on ", " type ", " from ", "Flags:", "rw,vers=3,rsize=32768", "{", "}", "device {", "[", "]", "\"", "'", "\\040", ",", "|",
-    "\t", "----- ----", "-", "mtu 9000", "set ", "nfs:nfs3_nra", "tunable ", "Tunable", "Current Value", "TRANSPORT_NAME[0]=tcp", "NDD_NAME[0]=a", "server: f", "path: 1",
-    "export: /a mount: /b", "Aggregate a (online, raid_dp)", "data", "online", "Release 7.2", "inet 1.2.3.4/33", "name | setting | unit", "8kB", "99999999999999999999",
-    "-9223372036854775808", "0x", "size=10G", "policy='x'", "dm-0 A,B", "1:0:0:1", "xprt: tcp 1 2 3 4 5 6 7 8 9 10 11", "device x mounted on /y with fstype nfs", "\u{fc}",
-    "\r\n", "*", "#", "default", "dev eth0", "1.5G", "s9s_u5wos_08b Solaris 9", "5300-03", "-El", "/sys/block/a/b:c", "PostgreSQL 17.2",
+    "=",
+    " = ",
+    ":",
+    "\n",
+    "\n\t",
+    " - ",
+    " on ",
+    " type ",
+    " from ",
+    "Flags:",
+    "rw,vers=3,rsize=32768",
+    "{",
+    "}",
+    "device {",
+    "[",
+    "]",
+    "\"",
+    "'",
+    "\\040",
+    ",",
+    "|",
+    "\t",
+    "----- ----",
+    "-",
+    "mtu 9000",
+    "set ",
+    "nfs:nfs3_nra",
+    "tunable ",
+    "Tunable",
+    "Current Value",
+    "TRANSPORT_NAME[0]=tcp",
+    "NDD_NAME[0]=a",
+    "server: f",
+    "path: 1",
+    "export: /a mount: /b",
+    "Aggregate a (online, raid_dp)",
+    "data",
+    "online",
+    "Release 7.2",
+    "inet 1.2.3.4/33",
+    "name | setting | unit",
+    "8kB",
+    "99999999999999999999",
+    "-9223372036854775808",
+    "0x",
+    "size=10G",
+    "policy='x'",
+    "dm-0 A,B",
+    "1:0:0:1",
+    "xprt: tcp 1 2 3 4 5 6 7 8 9 10 11",
+    "device x mounted on /y with fstype nfs",
+    "\u{fc}",
+    "\r\n",
+    "*",
+    "#",
+    "default",
+    "dev eth0",
+    "1.5G",
+    "s9s_u5wos_08b Solaris 9",
+    "5300-03",
+    "-El",
+    "/sys/block/a/b:c",
+    "PostgreSQL 17.2",
 ];
 
 fn look(system: &str, name: &str, bytes: &[u8]) -> Facts {
@@ -167,7 +300,8 @@ fn every_parser_survives_every_piece_and_any_bytes() {
 
 #[test]
 fn captures_with_bytes_changed_cut_and_doubled_are_read_or_refused() {
-    let mut archive = entry("MANIFEST", b"millrace-capture 1\nhost a\nsystem Linux\nentry commands/sysctl-a.txt\t0\troot\tsysctl -a\n");
+    let mut archive =
+        entry("MANIFEST", b"millrace-capture 1\nhost a\nsystem Linux\nentry commands/sysctl-a.txt\t0\troot\tsysctl -a\n");
     archive.extend(entry("commands/sysctl-a.txt", b"vm.swappiness = 60\nnet.ipv4.tcp_rmem = 4096\t87380\t6291456\n"));
     archive.extend(entry("files/etc/fstab", FSTAB));
     archive.extend(entry("site.toml", b"[site]\nrac = true\n[mount.\"/u01\"]\nrole = \"data\"\n"));
@@ -199,7 +333,11 @@ fn captures_with_bytes_changed_cut_and_doubled_are_read_or_refused() {
 fn wrong_encodings_and_binary_files_are_remarked() {
     let facts = look("Linux", "/etc/sysctl.conf", b"# caf\xe9\nvm.swappiness = 10\n");
     assert_eq!(facts.value("persistent.sysctl.vm.swappiness"), Some(&10.into()));
-    assert!(facts.remarks.iter().any(|remark| remark.contains("/etc/sysctl.conf:1") && remark.contains("UTF-8")), "{:?}", facts.remarks);
+    assert!(
+        facts.remarks.iter().any(|remark| remark.contains("/etc/sysctl.conf:1") && remark.contains("UTF-8")),
+        "{:?}",
+        facts.remarks
+    );
     let facts = look("Linux", "/etc/sysctl.conf", b"\x7fELF\0\0\0");
     assert!(facts.remarks.iter().any(|remark| remark.contains("binary")), "{:?}", facts.remarks);
     assert!(facts.unknown.contains_key("sysctl."), "{:?}", facts.unknown);
@@ -208,4 +346,39 @@ fn wrong_encodings_and_binary_files_are_remarked() {
 #[test]
 fn a_path_that_is_not_there_is_an_error() {
     assert!(matches!(capture(Path::new("/nonexistent/capture")), Err(CaptureError::Read { .. })));
+}
+
+#[test]
+fn secrets_and_site_files_of_any_text_end_and_lines_stay() {
+    const WORDS: &[&str] = &[
+        "password",
+        "=",
+        ": ",
+        " ",
+        "\u{fc}",
+        "psk",
+        "://",
+        "@",
+        "user",
+        "\"",
+        "'",
+        ",",
+        "\t",
+        "|",
+        "x",
+        "[site]\n",
+        "[mount.\"/a\"]\n",
+        "a = 1\n",
+        "\n",
+        "PASSWD",
+        "chap",
+    ];
+    sim::sweep(2000, |_, mut random| {
+        let text: String = (0..random.below(40)).map(|_| *random.pick(WORDS).unwrap()).collect();
+        for origin in ["/etc/iscsi/iscsid.conf", "/etc/oranfstab", "sysctl -a"] {
+            let kept = redacted(origin, &text);
+            assert_eq!(kept.matches('\n').count(), text.matches('\n').count(), "{text:?} became {kept:?}");
+        }
+        site(&text, &mut Facts::default());
+    });
 }

@@ -77,8 +77,15 @@ fn sessions(text: &str, origin: &str, facts: &mut Facts) {
             _ => {
                 let name = match key {
                     "Recovery Timeout" => "replacement_timeout".to_owned(),
-                    "HeaderDigest" | "DataDigest" | "MaxRecvDataSegmentLength" | "MaxXmitDataSegmentLength" | "FirstBurstLength" | "MaxBurstLength"
-                    | "ImmediateData" | "InitialR2T" | "MaxOutstandingR2T" => snake(key),
+                    "HeaderDigest"
+                    | "DataDigest"
+                    | "MaxRecvDataSegmentLength"
+                    | "MaxXmitDataSegmentLength"
+                    | "FirstBurstLength"
+                    | "MaxBurstLength"
+                    | "ImmediateData"
+                    | "InitialR2T"
+                    | "MaxOutstandingR2T" => snake(key),
                     _ => continue,
                 };
                 if let Some(session) = &session {
@@ -123,7 +130,8 @@ fn records(text: &str, origin: &str, facts: &mut Facts) {
             continue;
         }
         let Some((_, name)) = KEYS.iter().find(|(known, _)| *known == key) else { continue };
-        let sessions: Vec<String> = facts.things.get("iscsi_session").into_iter().flatten().map(|(session, _)| session.clone()).collect();
+        let sessions: Vec<String> =
+            facts.things.get("iscsi_session").into_iter().flatten().map(|(session, _)| session.clone()).collect();
         for session in sessions {
             let same = facts.value_of("iscsi_session", &session, "target") == Some(&Value::Text(target.clone()));
             if same && facts.value_of("iscsi_session", &session, name).is_none() {
@@ -148,10 +156,16 @@ fn fibre(material: &Material, facts: &mut Facts) {
             _ => {}
         }
     }
-    let hosts: Vec<(String, String)> = facts.things.get("fc_host").into_iter().flatten().map(|(host, attributes)| {
-        let text = |name: &str| attributes.get(name).map(|fact| format!("{:?}", fact.value)).unwrap_or_default();
-        (host.clone(), format!("{} {}", text("driver"), text("symbolic_name")))
-    }).collect();
+    let hosts: Vec<(String, String)> = facts
+        .things
+        .get("fc_host")
+        .into_iter()
+        .flatten()
+        .map(|(host, attributes)| {
+            let text = |name: &str| attributes.get(name).map(|fact| format!("{:?}", fact.value)).unwrap_or_default();
+            (host.clone(), format!("{} {}", text("driver"), text("symbolic_name")))
+        })
+        .collect();
     for (host, said) in hosts {
         let said = said.to_ascii_lowercase();
         let (driver, depth) = if said.contains("ql") {
@@ -174,14 +188,19 @@ fn fibre(material: &Material, facts: &mut Facts) {
 fn multipath_conf(text: &str, origin: &str, facts: &mut Facts) {
     let mut open: Vec<String> = Vec::new();
     let mut device: Vec<(String, String)> = Vec::new();
+    let mut announced = String::new();
     for (number, line) in telling(text, &['#', '!']) {
         // A brace may stand on the line of the name, of the key, or alone.
         let mut rest = line;
         if let Some(name) = rest.strip_suffix('{') {
-            let name = name.trim();
+            let name = if name.trim().is_empty() { std::mem::take(&mut announced) } else { name.trim().to_owned() };
             if open.len() < 8 && !name.is_empty() {
-                open.push(name.to_owned());
+                open.push(name);
             }
+            continue;
+        }
+        if rest.chars().all(|letter| letter.is_ascii_lowercase() || letter == '_') {
+            rest.clone_into(&mut announced);
             continue;
         }
         let mut closes = 0;
@@ -218,7 +237,11 @@ fn multipath_conf(text: &str, origin: &str, facts: &mut Facts) {
 
 fn uncommented(said: &str) -> &str {
     let said = said.trim();
-    if said.starts_with('"') { unquoted(said.rsplit_once('"').map_or(said, |(inner, _)| &said[..=inner.len()])) } else { said.split('#').next().unwrap_or(said).trim() }
+    if said.starts_with('"') {
+        unquoted(said.rsplit_once('"').map_or(said, |(inner, _)| &said[..=inner.len()]))
+    } else {
+        said.split('#').next().unwrap_or(said).trim()
+    }
 }
 
 fn put_device(device: &[(String, String)], origin: &str, facts: &mut Facts) {
@@ -318,7 +341,7 @@ mod tests {
 
     #[test]
     fn devices_of_multipath_conf_are_things() {
-        let text = "defaults {\n polling_interval 5\n}\nblacklist {\n devnode \"^sda$\"\n}\ndevices {\n device {\n  vendor \"NETAPP\"\n  product \"LUN\"\n  \
+        let text = "defaults\n{\n polling_interval 5\n}\nblacklist {\n devnode \"^sda$\"\n}\ndevices {\n device {\n  vendor \"NETAPP\"\n  product \"LUN\"\n  \
             path_checker readsector0\n  features \"1 queue_if_no_path\" # old\n }\n}\n";
         let mut facts = Facts::default();
         multipath_conf(text, "/etc/multipath.conf", &mut facts);

@@ -218,6 +218,11 @@ pub(super) fn setting(name: &str, running: Value, persistent: Value, origin: &st
 }
 
 fn modules(material: &Material, facts: &mut Facts) {
+    for (path, reason) in &material.denied {
+        if let Some((module, name)) = path.strip_prefix("/sys/module/").and_then(|rest| rest.split_once("/parameters/")) {
+            facts.put_unknown(&format!("module.{module}.{name}"), &format!("{path}: {reason}"));
+        }
+    }
     for (path, text) in material.files_under("/sys/module/") {
         let mut parts = path.trim_start_matches("/sys/module/").splitn(3, '/');
         if let (Some(module), Some("parameters"), Some(name)) = (parts.next(), parts.next(), parts.next()) {

@@ -136,7 +136,8 @@ fn references(page: &mut String, rules: &RuleSet) {
          from here; plans that run the experiments again do.\n",
     );
     for file in rules.references() {
-        *page += &format!("\n### Tests of {}\n\n| row | on | parameter | value | where | section | remark |\n", inline(&file.report));
+        *page +=
+            &format!("\n### Tests of {}\n\n| row | on | parameter | value | where | section | remark |\n", inline(&file.report));
         page.push_str("|---|---|---|---|---|---|---|\n");
         for setting in &file.settings {
             let value = match &setting.value {

@@ -1,7 +1,5 @@
 //! The cases of a rule to facts.
 
-use std::collections::BTreeMap;
-
 use crate::facts::{Facts, Value};
 use crate::rule::Case;
 use crate::rules::Loaded;
@@ -38,7 +36,7 @@ pub fn facts(loaded: &Loaded, case: &Case) -> Facts {
     }
     let kinds = loaded.test.kinds().into_iter().chain(loaded.when.iter().flat_map(|when| when.kinds()));
     for kind in kinds.chain(loaded.rule.each.as_deref()) {
-        facts.things.entry(kind.to_owned()).or_insert_with(BTreeMap::new);
+        facts.things.entry(kind.to_owned()).or_default();
     }
     facts
 }

@@ -55,16 +55,16 @@ pub struct Look {
 #[derive(Debug, Clone)]
 enum Node {
     Literal(Value),
-    List(Vec<Node>),
+    List(Vec<Self>),
     Name(String),
-    All(Vec<Node>),
-    Any(Vec<Node>),
-    Not(Box<Node>),
-    Negative(Box<Node>),
-    Compare(Comparison, Box<Node>, Box<Node>),
-    Count(Arithmetic, Box<Node>, Box<Node>),
-    Call(function::Function, Vec<Node>),
-    Over(Over, String, Option<Box<Node>>),
+    All(Vec<Self>),
+    Any(Vec<Self>),
+    Not(Box<Self>),
+    Negative(Box<Self>),
+    Compare(Comparison, Box<Self>, Box<Self>),
+    Count(Arithmetic, Box<Self>, Box<Self>),
+    Call(function::Function, Vec<Self>),
+    Over(Over, String, Option<Box<Self>>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -191,12 +191,12 @@ impl Node {
         }
     }
 
-    fn host_names<'a>(&'a self, scopes: &mut Vec<&'a str>, names: &mut Vec<&'a str>) {
+    fn host_names<'a: 's, 's>(&'a self, scopes: &mut Vec<&'s str>, names: &mut Vec<&'a str>) {
         match self {
             Self::Literal(_) => {}
             Self::Name(name) => {
                 let head = name.split('.').next().unwrap_or_default();
-                if !scopes.contains(&head) && !(head == EACH && !scopes.is_empty()) {
+                if !scopes.contains(&head) && (head != EACH || scopes.is_empty()) {
                     names.push(name);
                 }
             }
@@ -257,7 +257,8 @@ pub fn shown(value: &Value) -> String {
 
 /// Control characters and the marks that turn the direction of text, escaped; all others as they are.
 fn escaped(character: char) -> impl Iterator<Item = char> {
-    let acts = character.is_control() || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let acts = character.is_control()
+        || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let code = acts.then(|| character.escape_default());
     let plain = (!acts).then_some(character);
     code.into_iter().flatten().chain(plain)

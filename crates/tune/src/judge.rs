@@ -84,18 +84,21 @@ pub fn roles(facts: &Facts) -> BTreeSet<&str> {
     let mut found = BTreeSet::new();
     for name in ["site.role", "site.roles", "role"] {
         match facts.host.get(name).map(|fact| &fact.value) {
-            Some(Value::Text(role)) => drop(found.insert(role.as_str())),
+            Some(Value::Text(role)) => found.extend([role.as_str()]),
             Some(Value::List(roles)) => {
-                found.extend(roles.iter().filter_map(|role| if let Value::Text(role) = role { Some(role.as_str()) } else { None }));
+                found.extend(
+                    roles.iter().filter_map(|role| if let Value::Text(role) = role { Some(role.as_str()) } else { None }),
+                );
             }
             _ => {}
         }
     }
     let is = |name: &str| facts.host.get(name).map(|fact| fact.value == Value::Bool(true));
     let some = |kind: &str| facts.things.get(kind).is_some_and(|things| !things.is_empty());
-    let over_nfs = facts.things.get("mount").into_iter().flat_map(|mounts| mounts.values()).any(|mount| {
-        mount.get("fstype").is_some_and(|fact| matches!(&fact.value, Value::Text(kind) if kind.starts_with("nfs")))
-    });
+    let over_nfs =
+        facts.things.get("mount").into_iter().flat_map(|mounts| mounts.values()).any(|mount| {
+            mount.get("fstype").is_some_and(|fact| matches!(&fact.value, Value::Text(kind) if kind.starts_with("nfs")))
+        });
     let cluster = is("site.rac").or_else(|| is("oracle.cluster_database"));
     let [single_instance, rac, nfs_client, iscsi_client, fc_client] = ROLES;
     for (role, holds) in [
@@ -124,7 +127,8 @@ pub fn setting_value(setting: &Setting, facts: &Facts, thing: Option<(&str, &str
 }
 
 fn applies(loaded: &Loaded, platforms: &BTreeSet<&str>, roles: &BTreeSet<&str>) -> bool {
-    let of = |named: &[String], there: &BTreeSet<&str>| named.is_empty() || named.iter().any(|name| there.contains(name.as_str()));
+    let of =
+        |named: &[String], there: &BTreeSet<&str>| named.is_empty() || named.iter().any(|name| there.contains(name.as_str()));
     of(&loaded.rule.platforms, platforms) && of(&loaded.rule.roles, roles)
 }
 

@@ -11,7 +11,7 @@ use std::fmt;
 use std::path::Path;
 
 use crate::expression::Expression;
-use crate::reference::{Catalogue, CatalogueRow, NotTestable, ReferenceFile};
+use crate::reference::{Catalogue, CatalogueRow, NotTestable, NotTestableFile, ReferenceFile};
 use crate::rule::Rule;
 use crate::shipped;
 
@@ -40,7 +40,7 @@ pub const PLATFORMS: [&str; 10] =
 pub const ROLES: [&str; 5] = ["single-instance", "rac", "nfs-client", "iscsi-client", "fc-client"];
 
 /// Kinds of things that collectors make. A rule that names an attribute of one where no such thing is at hand is refused.
-pub const KINDS: [&str; 22] = [
+pub const KINDS: [&str; 26] = [
     "block",
     "en",
     "ent",
@@ -54,11 +54,15 @@ pub const KINDS: [&str; 22] = [
     "lun",
     "lv",
     "mount",
+    "multipath_device",
     "multipath_map",
     "nic",
+    "nvme_subsystem",
+    "ontap_aggregate",
     "ontap_if",
     "ontap_port",
     "ontap_volume",
+    "oranfstab_mount",
     "oranfstab_path",
     "partition",
     "setting",
@@ -225,9 +229,7 @@ impl RuleSet {
         let read = match place {
             read::Place::Catalogue => read::file::<Catalogue>(file, text).map(|read| self.catalogue = read),
             read::Place::Reference => read::file(file, text).map(|read| self.references.push(read)),
-            read::Place::NotTestable => {
-                read::file::<crate::reference::NotTestableFile>(file, text).map(|read| self.not_testable.extend(read.rows))
-            }
+            read::Place::NotTestable => read::file::<NotTestableFile>(file, text).map(|read| self.not_testable.extend(read.rows)),
             read::Place::Rules => read::file(file, text).map(|read| check::file(file, read, &mut self.rules, problems)),
         };
         problems.extend(read.err());

@@ -25,9 +25,10 @@ fn answers(rules: &RuleSet) -> Vec<(String, String)> {
         let rule = &loaded.rule;
         rule.covers.iter().map(|row| (row.clone(), format!("rule {}", rule.id)))
     });
-    let by_reference = rules.references().iter().flat_map(|file| {
-        file.settings.iter().map(|setting| (setting.row.clone(), format!("reference of {}", file.report)))
-    });
+    let by_reference = rules
+        .references()
+        .iter()
+        .flat_map(|file| file.settings.iter().map(|setting| (setting.row.clone(), format!("reference of {}", file.report))));
     let by_reason = rules.not_testable().iter().map(|entry| (entry.row.clone(), "not testable".to_owned()));
     by_rule.chain(by_reference).chain(by_reason).collect()
 }
@@ -92,18 +93,8 @@ fn few_rows_are_left_to_a_reason() {
 }
 
 /// Words as the reports misprint them (wsize, rsize, semmni, /sys/block, oranfstab, hpixgbeconf, ioo, recv, maxservers).
-const MISPRINTS: [&str; 10] = [
-    "wsiz",
-    "rsiz",
-    "semgni",
-    "/sys/lbock",
-    "lbock",
-    "orafstab",
-    "hpixonbeconf",
-    "ioc",
-    "tcp_rcv_hiwater_def",
-    "maxaioservers",
-];
+const MISPRINTS: [&str; 10] =
+    ["wsiz", "rsiz", "semgni", "/sys/lbock", "lbock", "orafstab", "hpixonbeconf", "ioc", "tcp_rcv_hiwater_def", "maxaioservers"];
 
 /// All that a rule says itself; what others say stands apart.
 fn advice(rule: &Rule) -> Vec<&str> {
@@ -145,7 +136,9 @@ fn misprints_of_the_reports_are_nowhere_advice() {
             // Lines of /etc/system begin with `set`.
             for name in ["nfs:nfs3_nra", "ce:ce_taskq_disable"] {
                 let bare = text.match_indices(name).any(|(at, _)| {
-                    text[at + name.len()..].trim_start().starts_with('=') && !text[at + name.len()..].trim_start().starts_with("==") && !text[..at].trim_end().ends_with("set")
+                    text[at + name.len()..].trim_start().starts_with('=')
+                        && !text[at + name.len()..].trim_start().starts_with("==")
+                        && !text[..at].trim_end().ends_with("set")
                 });
                 if bare {
                     wrong.push(format!("{id}: {name} without set"));
@@ -161,7 +154,9 @@ fn misprints_of_the_reports_are_nowhere_advice() {
         }
     }
     for setting in rules.references().iter().flat_map(|file| &file.settings) {
-        wrong.extend(MISPRINTS.iter().filter(|word| says(&setting.parameter, word)).map(|word| format!("{}: {word}", setting.row)));
+        wrong.extend(
+            MISPRINTS.iter().filter(|word| says(&setting.parameter, word)).map(|word| format!("{}: {word}", setting.row)),
+        );
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }

@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use super::function::{Function, extreme, like};
+use super::function::{Function, extreme, like, numbered};
 use super::{Arithmetic, Comparison, EACH, Evaluation, Look, Node, Outcome, Over, shown};
 use crate::facts::{Attributes, Facts, Value};
 use crate::limits::{EXPRESSION_STEPS_MAX, LINES_MAX};
@@ -195,7 +195,7 @@ impl<'a> Evaluator<'a> {
         let value = match self.scope_of(name) {
             Some((scope, "name")) => Some(Value::from(scope.name)),
             Some((scope, attribute)) => scope.attributes.and_then(|all| all.get(attribute)).map(|fact| fact.value.clone()),
-            None => self.facts.host.get(name).map(|fact| fact.value.clone()),
+            None => self.facts.host.get(name).map(|fact| fact.value.clone()).or_else(|| self.word_of(name)),
         };
         let shown_name = self.display_name(name);
         match value {
@@ -208,6 +208,13 @@ impl<'a> Evaluator<'a> {
                 None => shown_name,
             }]),
         }
+    }
+
+    /// `sysctl.net.ipv4.tcp_rmem.3`: the third word of a fact that has several.
+    fn word_of(&self, name: &str) -> Option<Value> {
+        let (whole, index) = name.rsplit_once('.')?;
+        let index = index.parse().ok()?;
+        self.facts.host.get(whole).and_then(|fact| numbered(&fact.value, index).ok())
     }
 
     /// The thing that a name speaks of, and the attribute.
@@ -297,8 +304,8 @@ impl Found {
             Over::Any | Over::All => Ok(Value::Bool(!self.deciding)),
             Over::Count => in_range(whole.map_or(Some(self.true_count), |count| i64::try_from(count).ok())),
             Over::Sum => {
-                let numbers = self.values.iter().map(|value| if let Value::Int(number) = value { *number } else { 0 });
-                in_range(numbers.into_iter().try_fold(0_i64, i64::checked_add))
+                let mut numbers = self.values.iter().map(|value| if let Value::Int(number) = value { *number } else { 0 });
+                in_range(numbers.try_fold(0_i64, i64::checked_add))
             }
             Over::Min | Over::Max => extreme(&self.values, over == Over::Min).map_err(|what| vec![what]),
         };
@@ -369,5 +376,5 @@ fn reason<'a>(facts: &'a Facts, name: &str) -> Option<&'a str> {
     let unknown = &facts.unknown;
     let exact = unknown.get(name);
     let prefixes = name.match_indices('.').flat_map(|(dot, _)| [name.get(..dot), name.get(..=dot)]).flatten();
-    exact.or_else(|| prefixes.filter_map(|prefix| unknown.get(prefix)).last()).map(String::as_str)
+    exact.or_else(|| prefixes.filter_map(|prefix| unknown.get(prefix)).next_back()).map(String::as_str)
 }

@@ -7,14 +7,8 @@ use super::Over;
 use crate::facts::Value;
 
 /// Names that go over the things of a kind.
-pub(super) const OVER: [(&str, Over); 6] = [
-    ("any", Over::Any),
-    ("all", Over::All),
-    ("count", Over::Count),
-    ("sum", Over::Sum),
-    ("min", Over::Min),
-    ("max", Over::Max),
-];
+pub(super) const OVER: [(&str, Over); 6] =
+    [("any", Over::Any), ("all", Over::All), ("count", Over::Count), ("sum", Over::Sum), ("min", Over::Min), ("max", Over::Max)];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Function {
@@ -68,7 +62,7 @@ impl Function {
             (Self::Len, [Value::List(values)]) => i64::try_from(values.len()).map(Value::Int).map_err(|e| e.to_string()),
             (Self::Lower, [Value::Text(text)]) => Ok(Value::Text(text.to_lowercase())),
             (Self::PowerOfTwo, [Value::Int(number)]) => Ok(Value::Bool(*number > 0 && number.count_ones() == 1)),
-            (Self::Word, [text, Value::Int(index)]) => word(text, *index),
+            (Self::Word, [text, Value::Int(index)]) => numbered(text, *index),
             (Self::Min | Self::Max, values) => extreme(values, self == Self::Min),
             _ => Err(format!("{} takes other kinds of values", self.name())),
         }
@@ -90,7 +84,7 @@ pub(super) fn extreme(values: &[Value], smallest: bool) -> Result<Value, String>
 }
 
 /// Word `index` of a text, from 1, or member of a list; words of digits are numbers: `4096 131072 6291456` of `tcp_rmem`.
-fn word(text: &Value, index: i64) -> Result<Value, String> {
+pub(super) fn numbered(text: &Value, index: i64) -> Result<Value, String> {
     let place = usize::try_from(index).ok().and_then(|index| index.checked_sub(1));
     let found = place.and_then(|place| match text {
         Value::List(values) => values.get(place).cloned(),

@@ -102,11 +102,14 @@ fn functions_do_as_the_page_says() {
     yes("default(x.y, 3) == 3 and default(sysctl.vm.swappiness, 3) == 60");
     yes("version_at_least(os.release, '5.3') and version_at_least(os.release, '5.9.0')");
     no("version_at_least(os.release, '5.10')");
-    yes("version_at_least('6.1.0-13-amd64', '6.1') and version_at_least('B.11.31', '11.31') and version_at_least(170002, '170000')");
+    yes(
+        "version_at_least('6.1.0-13-amd64', '6.1') and version_at_least('B.11.31', '11.31') and version_at_least(170002, '170000')",
+    );
     yes("contains(['a', 'b'], 'b') and contains('abc', 'bc') and not contains(['ab'], 'a')");
     yes("len(['a', 'b']) == 2 and lower('ABC') == 'abc'");
     yes("power_of_two(4096) and not power_of_two(3) and not power_of_two(0)");
     yes("word(sysctl.net.ipv4.tcp_rmem, 3) == 6291456 and word(sysctl.net.ipv4.tcp_rmem, 1) == 4KiB");
+    yes("sysctl.net.ipv4.tcp_rmem.3 == 6291456 and not known(sysctl.net.ipv4.tcp_rmem.4) and not known(sysctl.vm.swappiness.1)");
     yes("sum(mount.rsize) == 1114112 and min(mount.rsize) == 64KiB and max(mount.rsize) == 1MiB");
     yes("min(3, 1, 2) == 1 and max(sysctl.vm.swappiness, 100) == 100");
     yes("count(mount) == 2 and count(mount, mount.rsize >= 1MiB) == 1");
@@ -171,7 +174,9 @@ fn evaluation_ends_on_many_things() {
         facts.put_of("lun", &index.to_string(), "size", index, "test");
     }
     let expression = parse("any(lun, any(lun, lun.size < 0))").unwrap();
-    assert!(matches!(expression.value(&facts, None), Outcome::Unknown(lines) if lines.len() == 1 && lines[0].contains("too much")));
+    assert!(
+        matches!(expression.value(&facts, None), Outcome::Unknown(lines) if lines.len() == 1 && lines[0].contains("too much"))
+    );
 }
 
 #[test]
@@ -203,4 +208,63 @@ fn values_are_shown_in_one_harmless_line() {
     assert_eq!(shown(&"".into()), "empty");
     assert_eq!(shown(&Value::List(vec![1.into(), "b".into()])), "1, b");
     assert!(shown(&"x".repeat(1000).as_str().into()).chars().count() <= SHOWN_CHARACTERS_MAX + 1);
+}
+
+#[test]
+fn no_text_brings_reader_or_evaluation_down() {
+    const WORDS: [&str; 44] = [
+        "(",
+        ")",
+        "[",
+        "]",
+        ",",
+        "+",
+        "-",
+        "*",
+        "/",
+        "%",
+        "==",
+        "!=",
+        "<",
+        "<=",
+        ">",
+        ">=",
+        "and",
+        "or",
+        "not",
+        "in",
+        "like",
+        "true",
+        "'a*'",
+        "'",
+        "`",
+        "0",
+        "9223372036854775807",
+        "64KiB",
+        "0xff",
+        "mount.rsize",
+        "mount.name",
+        "x.y",
+        "`a-b`",
+        "any",
+        "all",
+        "sum",
+        "max",
+        "count",
+        "mount",
+        "known",
+        "default",
+        "version_at_least",
+        "word",
+        "ä",
+    ];
+    let facts = facts();
+    sim::sweep(2000, |_, mut rng| {
+        let length = rng.index(14) + 1;
+        let text = (0..length).filter_map(|_| rng.pick(&WORDS).copied()).collect::<Vec<_>>().join(" ");
+        if let Ok(expression) = parse(&text) {
+            let _ = expression.evaluate(&facts, Some(("mount", "/u01"))).looked_at.iter().map(ToString::to_string).count();
+            let _ = expression.host_names(None).len() + expression.kinds().len();
+        }
+    });
 }

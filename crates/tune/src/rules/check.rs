@@ -55,7 +55,11 @@ fn words(rule: &Rule, wrong: &mut Vec<String>) {
         wrong.push(format!("an identity is lower case, digits and hyphens, at most {RULE_ID_BYTES_MAX}"));
     }
     let title = &rule.title;
-    if title.trim().is_empty() || title.chars().count() > RULE_TITLE_CHARACTERS_MAX || title.contains('\n') || title.ends_with('.') {
+    if title.trim().is_empty()
+        || title.chars().count() > RULE_TITLE_CHARACTERS_MAX
+        || title.contains('\n')
+        || title.ends_with('.')
+    {
         wrong.push(format!("a title is one line of at most {RULE_TITLE_CHARACTERS_MAX} characters without a full stop"));
     }
     if rule.reason.trim().is_empty() {

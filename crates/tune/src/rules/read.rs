@@ -2,13 +2,15 @@
 
 use std::fs;
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::{Problem, RuleError};
 use crate::limits::{RULE_FILE_BYTES_MAX, RULE_FILES_MAX, RULE_FOLDERS_DEEP_MAX};
+use crate::reference::{Catalogue, NotTestableFile, ReferenceFile};
+use crate::rule::RuleFile;
 
 /// Version of the formats.
 const SCHEMA: u32 = 1;
@@ -63,7 +65,7 @@ fn name_below(folder: &Path, file: &Path) -> String {
     parts.map(|part| part.as_os_str().to_string_lossy()).collect::<Vec<_>>().join("/")
 }
 
-fn text(file: &PathBuf) -> Result<String, RuleError> {
+fn text(file: &Path) -> Result<String, RuleError> {
     let mut text = String::new();
     let opened = fs::File::open(file).map_err(|source| unreadable(file, source))?;
     let read = opened.take(RULE_FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|source| unreadable(file, source))?;
@@ -79,14 +81,50 @@ fn unreadable(path: &Path, source: std::io::Error) -> RuleError {
 }
 
 /// One file's table. Unknown keys are refused, with the rule they stand in.
-pub(super) fn file<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Problem> {
-    let problem = |rule: Option<String>, what: String| Problem { file: file.to_owned(), rule, what };
-    // The version first: a later format may have keys that this program does not know.
-    let version: Version = toml::from_str(text).map_err(|error| told(file, text, &error))?;
-    if version.schema != SCHEMA {
-        return Err(problem(None, format!("schema {} is not {SCHEMA}, the one known here", version.schema)));
+pub(super) fn file<T: Versioned>(file: &str, text: &str) -> Result<T, Problem> {
+    let other = |schema: u32| Problem {
+        file: file.to_owned(),
+        rule: None,
+        what: format!("schema {schema} is not {SCHEMA}, the one known here"),
+    };
+    match toml::from_str::<T>(text) {
+        Ok(read) if read.schema() == SCHEMA => Ok(read),
+        Ok(read) => Err(other(read.schema())),
+        // A later format may have keys that this program does not know: then its version is what is wrong.
+        Err(error) => Err(match toml::from_str::<Version>(text) {
+            Ok(version) if version.schema != SCHEMA => other(version.schema),
+            _ => told(file, text, &error),
+        }),
     }
-    toml::from_str(text).map_err(|error| told(file, text, &error))
+}
+
+/// A file that says which version of its format it has.
+pub(super) trait Versioned: DeserializeOwned {
+    fn schema(&self) -> u32;
+}
+
+impl Versioned for RuleFile {
+    fn schema(&self) -> u32 {
+        self.schema
+    }
+}
+
+impl Versioned for Catalogue {
+    fn schema(&self) -> u32 {
+        self.schema
+    }
+}
+
+impl Versioned for ReferenceFile {
+    fn schema(&self) -> u32 {
+        self.schema
+    }
+}
+
+impl Versioned for NotTestableFile {
+    fn schema(&self) -> u32 {
+        self.schema
+    }
 }
 
 #[derive(Deserialize)]

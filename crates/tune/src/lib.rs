@@ -7,6 +7,7 @@
 
 pub mod book;
 pub mod case;
+pub mod collect;
 pub mod expression;
 pub mod facts;
 pub mod judge;

@@ -252,6 +252,9 @@ fn modules(material: &Material, facts: &mut Facts) {
 
 fn limits(material: &Material, facts: &mut Facts) {
     let mut found = BTreeMap::new();
+    if material.file("/etc/security/limits.conf").is_none() && material.files_under("/etc/security/limits.d/").next().is_none() {
+        facts.put_unknown("limit.", &material.why("/etc/security/limits.conf"));
+    }
     let main = material.file("/etc/security/limits.conf").map(|text| ("/etc/security/limits.conf", text));
     for (path, text) in main.into_iter().chain(material.files_under("/etc/security/limits.d/")) {
         for (number, line) in telling(text, &['#']) {
@@ -292,6 +295,15 @@ fn limits(material: &Material, facts: &mut Facts) {
 }
 
 fn services(material: &Material, facts: &mut Facts) {
+    let listed = |begin: &str| material.outputs(begin).any(|(_, output)| !output.text.trim().is_empty());
+    if !listed("systemctl list-unit-files") && !listed("chkconfig") {
+        let line =
+            material.denied.keys().find(|line| line.starts_with("systemctl")).map_or("systemctl list-unit-files", String::as_str);
+        facts.put_unknown("service.", &material.why(line));
+    }
+    if !["rpm", "installed-rpms", "sh -c rpm", "dpkg", "dpkg-query", "installed-debs"].iter().any(|begin| listed(begin)) {
+        facts.put_unknown("package.", "no list of packages was collected");
+    }
     for (_, output) in material.outputs("systemctl list-unit-files") {
         for (_, line) in telling(&output.text, &[]) {
             let mut line = words(line);

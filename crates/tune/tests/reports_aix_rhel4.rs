@@ -5,14 +5,17 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use results::audit::Verdict;
+use tune::collect::capture;
+use tune::judge::judge;
+use tune::rules::RuleSet;
 
 /// Rules by which a capture has a finding.
-fn found(capture: &str) -> BTreeSet<String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures").join(capture);
-    let (facts, _) = tune::collect::capture(&path).expect("the capture is read");
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rules");
-    let rules = tune::rules::RuleSet::folder(&folder).expect("the rules are read");
-    let judged = tune::judge::judge(&rules, &facts);
+fn found(name: &str) -> BTreeSet<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let path = root.join("tests/captures").join(name);
+    let (facts, _) = capture(&path).unwrap_or_else(|error| panic!("{error}"));
+    let rules = RuleSet::folder(&root.join("../../rules")).unwrap_or_else(|error| panic!("{error}"));
+    let judged = judge(&rules, &facts);
     judged.findings.into_iter().filter(|finding| finding.verdict == Verdict::Finding).map(|finding| finding.rule).collect()
 }
 
@@ -97,7 +100,10 @@ fn untuned_rhel4_has_the_faults_of_its_report() {
 #[test]
 fn tuned_rhel4_has_none_of_them() {
     has_none("tr-3495-tuned", FAULTS_OF_RHEL4);
-    has_none("tr-3495-tuned", &["rhel4-rpc-slots-at-boot", "rhel4-update-for-nfs", "rhel4-oracle-async-io", "rhel4-ext3-block-size"]);
+    has_none(
+        "tr-3495-tuned",
+        &["rhel4-rpc-slots-at-boot", "rhel4-update-for-nfs", "rhel4-oracle-async-io", "rhel4-ext3-block-size"],
+    );
 }
 
 #[test]

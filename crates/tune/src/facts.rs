@@ -15,7 +15,7 @@ pub enum Value {
     /// Text.
     Text(String),
     /// Several of them, in the order found.
-    List(Vec<Value>),
+    List(Vec<Self>),
 }
 
 /// A value with its origin.

@@ -142,14 +142,30 @@ fn sysctls(material: &Material, facts: &mut Facts) {
         facts.put_unknown("sysctl.", &material.why("sysctl -a"));
     }
     for (path, reason) in material.denied.iter().filter(|(path, _)| path.starts_with("/proc/sys/")) {
-        facts.put_unknown(&format!("sysctl.{}", path.trim_start_matches("/proc/sys/").replace('/', ".")), &format!("{path}: {reason}"));
+        facts.put_unknown(
+            &format!("sysctl.{}", path.trim_start_matches("/proc/sys/").replace('/', ".")),
+            &format!("{path}: {reason}"),
+        );
     }
-    let persistent = persistent_sysctls(material, facts);
-    for (key, (value, origin)) in persistent {
+    for (key, copies) in persistent_sysctls(material, facts) {
+        let Some((value, origin)) = copies.last().cloned() else { continue };
         put_sysctl("persistent.sysctl", &key, value.clone(), &origin, facts);
-        if let Some(running) = running.get(&key) {
-            setting(&format!("sysctl {key}"), running.clone(), value, &origin, facts);
+        let Some(running) = running.get(&key) else { continue };
+        let name = format!("sysctl {key}");
+        setting(&name, running.clone(), value, &origin, facts);
+        let mut files: Vec<Value> = Vec::new();
+        let mut values: Vec<Value> = Vec::new();
+        for (value, origin) in copies {
+            let file = Value::from(origin.rsplit_once(':').map_or(origin.as_str(), |(file, _)| file));
+            if !files.contains(&file) {
+                files.push(file);
+            }
+            if !values.contains(&value) {
+                values.push(value);
+            }
         }
+        facts.put_of("setting", &name, "files", Value::List(files), &origin);
+        facts.put_of("setting", &name, "values", Value::List(values), &origin);
     }
 }
 
@@ -164,8 +180,9 @@ fn put_sysctl(prefix: &str, key: &str, value: Value, origin: &str, facts: &mut F
     facts.put(&format!("{prefix}.{key}"), value, origin);
 }
 
-/// What `sysctl --system` would set: files by name, those of /etc before those of the same name elsewhere, the old file last.
-fn persistent_sysctls(material: &Material, facts: &mut Facts) -> BTreeMap<String, (Value, String)> {
+/// What `sysctl --system` would set, each copy in the order read, the last one counts: files by name, those of /etc before those of
+/// the same name elsewhere, the old file last.
+fn persistent_sysctls(material: &Material, facts: &mut Facts) -> BTreeMap<String, Vec<(Value, String)>> {
     let mut files: BTreeMap<String, (&str, &str)> = BTreeMap::new();
     for folder in ["/usr/lib/sysctl.d/", "/run/sysctl.d/", "/etc/sysctl.d/"] {
         for (path, text) in material.files_under(folder).filter(|(path, _)| path.ends_with(".conf")) {
@@ -173,10 +190,16 @@ fn persistent_sysctls(material: &Material, facts: &mut Facts) -> BTreeMap<String
         }
     }
     let old = material.file("/etc/sysctl.conf").map(|text| ("/etc/sysctl.conf", text));
-    let mut found = BTreeMap::new();
+    let mut found: BTreeMap<String, Vec<(Value, String)>> = BTreeMap::new();
     for (path, text) in files.into_values().chain(old) {
         for (number, key, text) in sysctl_lines(text, path, facts) {
-            found.insert(key, (value(text), format!("{path}:{number}")));
+            let copies = found.entry(key).or_default();
+            // Of many copies the last is what counts; a file with a thousand is no configuration.
+            if copies.len() < 64 {
+                copies.push((value(text), format!("{path}:{number}")));
+            } else if let Some(last) = copies.last_mut() {
+                *last = (value(text), format!("{path}:{number}"));
+            }
         }
     }
     found
@@ -211,7 +234,10 @@ fn modules(material: &Material, facts: &mut Facts) {
             if let (Some("options"), Some(module)) = (line.next(), line.next()) {
                 for word in line {
                     let (key, setting) = word.split_once('=').unwrap_or((word, "1"));
-                    found.insert(format!("{}.{key}", module.replace('-', "_")), (telling_value(unquoted(setting)), format!("{path}:{number}")));
+                    found.insert(
+                        format!("{}.{key}", module.replace('-', "_")),
+                        (telling_value(unquoted(setting)), format!("{path}:{number}")),
+                    );
                 }
             }
         }
@@ -231,7 +257,10 @@ fn limits(material: &Material, facts: &mut Facts) {
         for (number, line) in telling(text, &['#']) {
             let line = line.split('#').next().unwrap_or(line);
             let all: Vec<&str> = words(line).collect();
-            let [user, kind, item, amount] = all.as_slice() else { odd(facts, path, number, line); continue };
+            let [user, kind, item, amount] = all.as_slice() else {
+                odd(facts, path, number, line);
+                continue;
+            };
             // Beyond any number, so that a rule can ask for at least so many.
             let amount = match *amount {
                 "unlimited" | "infinity" | "-1" => Value::Int(i64::MAX),
@@ -311,7 +340,9 @@ fn packages(material: &Material, facts: &mut Facts) {
         for (_, output) in material.outputs(begin) {
             for (_, line) in telling(&output.text, &[]) {
                 match words(line).collect::<Vec<_>>().as_slice() {
-                    ["ii", name, version, ..] | [name, version] => package(name.split(':').next().unwrap_or(name), version, &output.line, facts),
+                    ["ii", name, version, ..] | [name, version] => {
+                        package(name.split(':').next().unwrap_or(name), version, &output.line, facts)
+                    }
                     _ => {}
                 }
             }
@@ -345,7 +376,9 @@ fn odds(material: &Material, facts: &mut Facts) {
     if let Some(text) = material.file("/etc/sysconfig/oracleasm") {
         for (number, line) in telling(text, &['#']) {
             match pair(line, '=') {
-                Some((key, value)) => facts.put(&format!("oracleasm.{key}"), unquoted(value), &format!("/etc/sysconfig/oracleasm:{number}")),
+                Some((key, value)) => {
+                    facts.put(&format!("oracleasm.{key}"), unquoted(value), &format!("/etc/sysconfig/oracleasm:{number}"))
+                }
                 None => odd(facts, "/etc/sysconfig/oracleasm", number, line),
             }
         }
@@ -371,7 +404,11 @@ fn odds(material: &Material, facts: &mut Facts) {
                     flag => flag.trim_start_matches('-'),
                 };
                 let name = format!("ulimit.oracle.{item}");
-                facts.put(&name, if amount == "unlimited" { Value::Int(i64::MAX) } else { value(amount) }, &format!("{path}:{number}"));
+                facts.put(
+                    &name,
+                    if amount == "unlimited" { Value::Int(i64::MAX) } else { value(amount) },
+                    &format!("{path}:{number}"),
+                );
             }
         }
     }
@@ -421,7 +458,8 @@ fn mountstats(material: &Material, facts: &mut Facts) {
                 }
             }
             (transports, slots) = (0, 0);
-            point = rest.split_once(" mounted on ").and_then(|(_, rest)| rest.split_once(" with fstype nfs")).map(|(point, _)| point);
+            point =
+                rest.split_once(" mounted on ").and_then(|(_, rest)| rest.split_once(" with fstype nfs")).map(|(point, _)| point);
         } else if let Some(rest) = line.trim_start().strip_prefix("xprt:") {
             transports += 1;
             // xprt: tcp, then ten counters, then the most slots in use at a time (net/sunrpc/xprtsock.c).

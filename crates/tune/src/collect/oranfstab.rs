@@ -28,7 +28,9 @@ pub(super) fn read(text: &str, origin: &str, facts: &mut Facts) {
                         first.clone_into(mount);
                     }
                 }
-                "nfs_version" | "dontroute" | "mnt_timeout" | "community" | "management" | "security_default" | "security" | "mount_user" | "user" => {}
+                "nfs_version" => first.clone_into(&mut server.version),
+                "dontroute" | "mnt_timeout" | "community" | "management" | "security_default" | "security" | "mount_user"
+                | "user" => {}
                 _ => {
                     odd(facts, origin, number, line);
                     break;
@@ -46,6 +48,7 @@ pub(super) fn read(text: &str, origin: &str, facts: &mut Facts) {
 #[derive(Default)]
 struct Server {
     name: String,
+    version: String,
     locals: Vec<String>,
     paths: Vec<String>,
     exports: Vec<(String, String)>,
@@ -61,6 +64,9 @@ impl Server {
             let name = format!("{}#{}", self.name, index + 1);
             facts.put_of("oranfstab_path", &name, "server", self.name.as_str(), origin);
             facts.put_of("oranfstab_path", &name, "path", path.as_str(), origin);
+            if !self.version.is_empty() {
+                facts.put_of("oranfstab_path", &name, "nfs_version", self.version.to_ascii_lowercase(), origin);
+            }
             if let Some(local) = self.locals.get(index) {
                 facts.put_of("oranfstab_path", &name, "local", local.as_str(), origin);
             }
@@ -84,7 +90,11 @@ mod tests {
     #[test]
     fn paths_and_mounts_are_things() {
         let mut facts = Facts::default();
-        read("server: f1\nlocal: 10.0.0.1\npath: 10.0.0.9\npath: 10.0.1.9\nexport: /vol/a mount: /u01\nexport: /vol/b  mount: /u02\nnoise\n", "/etc/oranfstab", &mut facts);
+        read(
+            "server: f1\nlocal: 10.0.0.1\npath: 10.0.0.9\npath: 10.0.1.9\nexport: /vol/a mount: /u01\nexport: /vol/b  mount: /u02\nnoise\n",
+            "/etc/oranfstab",
+            &mut facts,
+        );
         assert_eq!(facts.value_of("oranfstab_path", "f1#2", "path"), Some(&"10.0.1.9".into()));
         assert_eq!(facts.value_of("oranfstab_path", "f1#1", "local"), Some(&"10.0.0.1".into()));
         assert_eq!(facts.value_of("oranfstab_mount", "/u02", "export"), Some(&"/vol/b".into()));

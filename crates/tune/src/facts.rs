@@ -131,11 +131,6 @@ impl Facts {
         Some(&self.things.get(kind)?.get(name)?.get(attribute)?.value)
     }
 
-    /// Notes that things of this kind were looked for: where none is found, there is none. Without it they are not known.
-    pub fn looked_for(&mut self, kind: &str) {
-        self.things.entry(kind.to_owned()).or_default();
-    }
-
     /// Notes that what has this name, or begins with it, could not be read.
     pub fn put_unknown(&mut self, prefix: &str, reason: &str) {
         self.unknown.entry(prefix.to_owned()).or_insert_with(|| reason.to_owned());

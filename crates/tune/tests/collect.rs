@@ -34,10 +34,18 @@ fn host(root: &Path) -> LiveOptions {
     put(root, "proc/sys/vm/swappiness", "60\n");
     put(root, "proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t6291456\n");
     put(root, "proc/sys/kernel/hostname", "db1\n");
-    put(root, "proc/self/mountinfo", "40 22 0:50 / /u02 rw,relatime shared:1 - nfs 10.0.1.5:/vol/a rw,vers=3,rsize=65536,wsize=65536,hard,proto=tcp,timeo=600,retrans=2,sec=sys,mountaddr=10.0.1.5,local_lock=none,addr=10.0.1.5\n");
+    put(
+        root,
+        "proc/self/mountinfo",
+        "40 22 0:50 / /u02 rw,relatime shared:1 - nfs 10.0.1.5:/vol/a rw,vers=3,rsize=65536,wsize=65536,hard,proto=tcp,timeo=600,retrans=2,sec=sys,mountaddr=10.0.1.5,local_lock=none,addr=10.0.1.5\n",
+    );
     put(root, "etc/fstab", "10.0.1.5:/vol/a /u02 nfs rw,bg,hard 0 0\n//nas/x /x cifs user=a,password=hunter2 0 0\n");
     put(root, "etc/sysctl.d/10-a.conf", "vm.swappiness = 1\n");
-    put(root, "etc/iscsi/iscsid.conf", "node.session.cmds_max = 128\nnode.session.auth.username = hunter2\nnode.session.auth.password = hunter2\n");
+    put(
+        root,
+        "etc/iscsi/iscsid.conf",
+        "node.session.cmds_max = 128\nnode.session.auth.username = hunter2\nnode.session.auth.password = hunter2\n",
+    );
     put(root, "etc/oranfstab", "server: f1\npath: 10.0.1.5\nexport: /vol/a mount: /u02\nmount_user: hunter2\n");
     put(root, "sys/class/net/eth1/mtu", "9000\n");
     put(root, "sys/class/net/eth1/device/vendor", "x");
@@ -54,10 +62,18 @@ fn host(root: &Path) -> LiveOptions {
     let mut options = LiveOptions::below(root);
     options.runner = Box::new(Recorded(recorded, Mutex::new(Vec::new())));
     options.time = Some("2026-11-21T20:00:00Z".to_owned());
-    options.fetched.push(database_text(Database::Postgres, &[
-        Row { name: "shared_buffers".to_owned(), value: "16384".to_owned(), unit: Some("8kB".to_owned()), pending_restart: Some(true) },
-        Row { name: "primary_conninfo".to_owned(), value: "host=a password=hunter2".to_owned(), ..Row::default() },
-    ]));
+    options.fetched.push(database_text(
+        Database::Postgres,
+        &[
+            Row {
+                name: "shared_buffers".to_owned(),
+                value: "16384".to_owned(),
+                unit: Some("8kB".to_owned()),
+                pending_restart: Some(true),
+            },
+            Row { name: "primary_conninfo".to_owned(), value: "host=a password=hunter2".to_owned(), ..Row::default() },
+        ],
+    ));
     options
 }
 

@@ -80,7 +80,10 @@ fn identity(material: &Material, facts: &mut Facts) {
             match pair(line, ':') {
                 Some(("Memory Size" | "Good Memory Size", size)) => {
                     if let Some(size) = bytes(size) {
-                        facts.host.entry("hw.memory_bytes".to_owned()).or_insert_with(|| crate::facts::Fact { value: size.into(), origin: output.line.clone() });
+                        facts
+                            .host
+                            .entry("hw.memory_bytes".to_owned())
+                            .or_insert_with(|| crate::facts::Fact { value: size.into(), origin: output.line.clone() });
                     }
                 }
                 Some(("Number Of Processors", count)) => facts.put("hw.cpu_count", value(count), &output.line),
@@ -161,7 +164,10 @@ fn lsattr(rest: &str, text: &str, origin: &str, facts: &mut Facts) {
     };
     let kind = device.trim_end_matches(|letter: char| letter.is_ascii_digit());
     // Values stand in one column; where it is empty the description comes next.
-    let starts = |line: &str| line.find(char::is_whitespace).and_then(|end| line[end..].find(|letter: char| !letter.is_whitespace()).map(|more| end + more));
+    let starts = |line: &str| {
+        line.find(char::is_whitespace)
+            .and_then(|end| line[end..].find(|letter: char| !letter.is_whitespace()).map(|more| end + more))
+    };
     let column = telling(text, &['#']).filter_map(|(_, line)| starts(line)).min();
     for (number, line) in telling(text, &['#']) {
         if starts(line) != column {
@@ -237,7 +243,10 @@ fn levels(material: &Material, facts: &mut Facts) {
             };
             if integer(level.split('.').next().unwrap_or_default()).is_some() {
                 // The root and usr parts of a fileset are listed both.
-                facts.host.entry(format!("aix.fileset.{name}")).or_insert_with(|| crate::facts::Fact { value: level.into(), origin: output.line.clone() });
+                facts
+                    .host
+                    .entry(format!("aix.fileset.{name}"))
+                    .or_insert_with(|| crate::facts::Fact { value: level.into(), origin: output.line.clone() });
             }
         }
     }

@@ -48,7 +48,12 @@ pub(super) fn as_text(database: Database, rows: &[Row]) -> (String, String) {
     let mut text = "name\tvalue\tunit\tpending_restart\n".to_owned();
     for row in rows {
         let pending = row.pending_restart.map_or("", |pending| if pending { "t" } else { "f" });
-        text.push_str(&format!("{}\t{}\t{}\t{pending}\n", clean(&row.name), clean(&row.value), row.unit.as_deref().unwrap_or_default()));
+        text.push_str(&format!(
+            "{}\t{}\t{}\t{pending}\n",
+            clean(&row.name),
+            clean(&row.value),
+            row.unit.as_deref().unwrap_or_default()
+        ));
     }
     (line.to_owned(), text)
 }
@@ -61,9 +66,18 @@ pub(super) fn plain(text: &str) -> Value {
 /// Rows of a table as clients print it: comma-separated with a head, tab-separated, `a | b`, `| a | b |`, or `a = b`.
 pub(super) fn table(text: &str) -> Vec<Vec<String>> {
     let body = || lines(text).map(|(_, line)| line).filter(|line| !line.trim().is_empty());
-    let rules = |line: &str| line.chars().all(|letter| "-+| =".contains(letter)) || (line.starts_with('(') && line.ends_with("rows)"));
+    let rules =
+        |line: &str| line.chars().all(|letter| "-+| =".contains(letter)) || (line.starts_with('(') && line.ends_with("rows)"));
     let first = body().find(|line| !rules(line)).unwrap_or_default();
-    let mark = if first.contains('\t') { '\t' } else if first.contains('|') { '|' } else if first.contains(',') { ',' } else { '=' };
+    let mark = if first.contains('\t') {
+        '\t'
+    } else if first.contains('|') {
+        '|'
+    } else if first.contains(',') {
+        ','
+    } else {
+        '='
+    };
     let split = |line: &str| match mark {
         '|' => line.trim().trim_start_matches('|').trim_end_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect(),
         '=' => line.split_once('=').map(|(key, value)| vec![key.trim().to_owned(), value.trim().to_owned()]).unwrap_or_default(),
@@ -75,7 +89,8 @@ pub(super) fn table(text: &str) -> Vec<Vec<String>> {
 
 /// Rows with the columns of the head; without a head the first column is the name and the second the value.
 pub(super) fn named(table: Vec<Vec<String>>) -> Vec<Row> {
-    let head: Vec<String> = table.first().map(|row| row.iter().map(|cell| cell.to_ascii_lowercase()).collect()).unwrap_or_default();
+    let head: Vec<String> =
+        table.first().map(|row| row.iter().map(|cell| cell.to_ascii_lowercase()).collect()).unwrap_or_default();
     let column = |names: &[&str]| head.iter().position(|cell| names.contains(&cell.as_str()));
     let name = column(&["name", "variable_name"]);
     let value = column(&["setting", "value", "variable_value", "display_value"]);
@@ -88,7 +103,9 @@ pub(super) fn named(table: Vec<Vec<String>>) -> Vec<Row> {
             name: of(Some(name)).unwrap_or_default(),
             value: of(Some(value)).unwrap_or_default(),
             unit: of(unit.filter(|_| skip == 1)).filter(|unit| !unit.is_empty()),
-            pending_restart: of(pending.filter(|_| skip == 1)).filter(|said| !said.is_empty()).map(|said| matches!(said.as_str(), "t" | "true" | "on" | "1")),
+            pending_restart: of(pending.filter(|_| skip == 1))
+                .filter(|said| !said.is_empty())
+                .map(|said| matches!(said.as_str(), "t" | "true" | "on" | "1")),
         }
     });
     rows.filter(|row| !row.name.is_empty() && words(&row.name).count() == 1 && row.name.len() < 200).collect()

@@ -22,11 +22,19 @@ pub(super) fn derive(material: &Material, facts: &mut Facts) {
 }
 
 fn oranfstab(facts: &mut Facts) {
-    let named: BTreeSet<String> = facts.things.get("oranfstab_mount").into_iter().flatten().map(|(mount, _)| mount.clone()).collect();
+    let named: BTreeSet<String> =
+        facts.things.get("oranfstab_mount").into_iter().flatten().map(|(mount, _)| mount.clone()).collect();
     if !facts.things.contains_key("oranfstab_path") {
         return;
     }
-    let nfs: Vec<String> = facts.things.get("mount").into_iter().flatten().filter(|(_, mount)| text(mount.get("fstype").map(|fact| &fact.value)).is_some_and(|kind| kind.starts_with("nfs"))).map(|(point, _)| point.clone()).collect();
+    let nfs: Vec<String> = facts
+        .things
+        .get("mount")
+        .into_iter()
+        .flatten()
+        .filter(|(_, mount)| text(mount.get("fstype").map(|fact| &fact.value)).is_some_and(|kind| kind.starts_with("nfs")))
+        .map(|(point, _)| point.clone())
+        .collect();
     for point in nfs {
         facts.put_of("mount", &point, "oranfstab", named.contains(&point), "oranfstab");
     }
@@ -68,7 +76,9 @@ fn storage(material: &Material, facts: &mut Facts) {
 fn servers(material: &Material, facts: &Facts) -> BTreeSet<IpAddr> {
     let hosts = hosts(material);
     let mut names: BTreeSet<&str> = BTreeSet::new();
-    for (kind, attributes) in [("mount", &["server_address", "server"][..]), ("iscsi_session", &["portal"]), ("oranfstab_path", &["path"])] {
+    for (kind, attributes) in
+        [("mount", &["server_address", "server"][..]), ("iscsi_session", &["portal"]), ("oranfstab_path", &["path"])]
+    {
         for thing in facts.things.get(kind).into_iter().flat_map(BTreeMap::values) {
             // The first that is known says it.
             names.extend(attributes.iter().find_map(|name| text(thing.get(*name).map(|fact| &fact.value))));
@@ -76,7 +86,10 @@ fn servers(material: &Material, facts: &Facts) -> BTreeSet<IpAddr> {
     }
     let address = |name: &&str| {
         let plain = name.trim_matches(['[', ']']);
-        let plain = plain.parse().ok().or_else(|| plain.rsplit_once(':').and_then(|(host, _)| host.trim_matches(['[', ']']).parse().ok()));
+        let plain = plain
+            .parse()
+            .ok()
+            .or_else(|| plain.rsplit_once(':').and_then(|(host, _)| host.trim_matches(['[', ']']).parse().ok()));
         plain.or_else(|| hosts.get(*name).copied())
     };
     names.iter().filter_map(address).collect()
@@ -114,7 +127,11 @@ fn routes(material: &Material, facts: &Facts) -> Vec<Route> {
         if let [nic, destination, _, _, _, _, _, mask, ..] = words(line).collect::<Vec<_>>().as_slice()
             && let (Ok(destination), Ok(mask)) = (u32::from_str_radix(destination, 16), u32::from_str_radix(mask, 16))
         {
-            routes.push(Route { net: IpAddr::V4(destination.swap_bytes().into()), bits: mask.count_ones(), nic: (*nic).to_owned() });
+            routes.push(Route {
+                net: IpAddr::V4(destination.swap_bytes().into()),
+                bits: mask.count_ones(),
+                nic: (*nic).to_owned(),
+            });
         }
     }
     for (_, output) in material.outputs("ip").filter(|(rest, _)| rest.starts_with("route") || rest.starts_with("r ")) {

@@ -65,8 +65,16 @@ fn identity(material: &Material, facts: &mut Facts) {
                     facts.put("hw.memory_bytes", size, &output.line);
                 }
             }
-            let count = line.strip_prefix("Number of CPUs").and_then(|rest| words(rest.trim_start_matches([' ', '='])).next()).and_then(integer);
-            let count = count.or_else(|| line.strip_suffix("logical processors").or_else(|| line.split_once("logical processors").map(|(left, _)| left)).and_then(|left| words(left).next()).and_then(integer));
+            let count = line
+                .strip_prefix("Number of CPUs")
+                .and_then(|rest| words(rest.trim_start_matches([' ', '='])).next())
+                .and_then(integer);
+            let count = count.or_else(|| {
+                line.strip_suffix("logical processors")
+                    .or_else(|| line.split_once("logical processors").map(|(left, _)| left))
+                    .and_then(|left| words(left).next())
+                    .and_then(integer)
+            });
             if let Some(count) = count {
                 facts.put("hw.cpu_count", count, &output.line);
             }
@@ -145,7 +153,9 @@ fn ndd(material: &Material, facts: &mut Facts) {
     let of = |name: &str, index: i64| entries.iter().rev().find(|(key, at, ..)| key == name && *at == index);
     for (_, index, driver, number) in entries.iter().filter(|(key, ..)| key == "TRANSPORT_NAME") {
         let (Some((.., name, _)), Some((.., said, _))) = (of("NDD_NAME", *index), of("NDD_VALUE", *index)) else {
-            facts.remark(format!("{PATH}:{number}: TRANSPORT_NAME[{index}] has no NDD_NAME[{index}] and NDD_VALUE[{index}]: nothing is set"));
+            facts.remark(format!(
+                "{PATH}:{number}: TRANSPORT_NAME[{index}] has no NDD_NAME[{index}] and NDD_VALUE[{index}]: nothing is set"
+            ));
             continue;
         };
         let (name, said, origin) = (format!("{driver}.{name}"), value(said), format!("{PATH}:{number}"));
@@ -184,9 +194,15 @@ fn software(material: &Material, facts: &mut Facts) {
                     patches.push(patch);
                 }
             } else if rest.contains("product") {
-                facts.host.entry(format!("hpux.product.{name}")).or_insert_with(|| crate::facts::Fact { value: version.into(), origin: output.line.clone() });
+                facts
+                    .host
+                    .entry(format!("hpux.product.{name}"))
+                    .or_insert_with(|| crate::facts::Fact { value: version.into(), origin: output.line.clone() });
             } else {
-                facts.host.entry(format!("hpux.bundle.{name}")).or_insert_with(|| crate::facts::Fact { value: version.into(), origin: output.line.clone() });
+                facts
+                    .host
+                    .entry(format!("hpux.bundle.{name}"))
+                    .or_insert_with(|| crate::facts::Fact { value: version.into(), origin: output.line.clone() });
             }
         }
     }
@@ -226,7 +242,9 @@ fn rc_config(material: &Material, facts: &mut Facts) {
             for (_, index, nic, _) in entries.iter().filter(|(key, ..)| *key == format!("{prefix}INTERFACE_NAME")) {
                 facts.put_of("lan", nic, "driver", driver, path);
                 for (key, at, said, number) in &entries {
-                    if at == index && let Some(name) = key.strip_prefix(&prefix).filter(|name| *name != "INTERFACE_NAME" && !said.is_empty()) {
+                    if at == index
+                        && let Some(name) = key.strip_prefix(&prefix).filter(|name| *name != "INTERFACE_NAME" && !said.is_empty())
+                    {
                         // The running one is what the interface says.
                         let attribute = if name == "MTU" { "persistent_mtu".to_owned() } else { name_of(name) };
                         facts.put_of("lan", nic, &attribute, super::text::telling_value(said), &format!("{path}:{number}"));
@@ -266,12 +284,30 @@ fn lans(material: &Material, facts: &mut Facts) {
     }
     for (rest, output) in material.outputs("lanadmin") {
         let Some(instance) = rest.rsplit([' ', '-']).next().and_then(integer) else { continue };
-        if let Some(mtu) = output.text.split("MTU Size").nth(1).and_then(|rest| words(rest.trim_start_matches([' ', '=', ':'])).next()).and_then(integer) {
+        if let Some(mtu) = output
+            .text
+            .split("MTU Size")
+            .nth(1)
+            .and_then(|rest| words(rest.trim_start_matches([' ', '=', ':'])).next())
+            .and_then(integer)
+        {
             facts.put_of("lan", &format!("lan{instance}"), "mtu", mtu, &output.line);
         }
-        if let Some(speed) = output.text.split("Speed").nth(1).and_then(|rest| words(rest.trim_start_matches([' ', '=', ':'])).next()).and_then(integer) {
+        if let Some(speed) = output
+            .text
+            .split("Speed")
+            .nth(1)
+            .and_then(|rest| words(rest.trim_start_matches([' ', '=', ':'])).next())
+            .and_then(integer)
+        {
             // In bits before 11.31, in megabits from then on.
-            facts.put_of("lan", &format!("lan{instance}"), "speed_mbit", if speed >= 1_000_000 { speed / 1_000_000 } else { speed }, &output.line);
+            facts.put_of(
+                "lan",
+                &format!("lan{instance}"),
+                "speed_mbit",
+                if speed >= 1_000_000 { speed / 1_000_000 } else { speed },
+                &output.line,
+            );
         }
     }
 }
@@ -303,7 +339,12 @@ mod tests {
 
     #[test]
     fn revisions_end_where_a_title_begins() {
-        for (word, clean) in [("B.11.23.0803.070aFeature", "B.11.23.0803.070a"), ("B.11.31.0809.326", "B.11.31.0809.326"), ("1.0", "1.0"), ("C.04.70.000", "C.04.70.000")] {
+        for (word, clean) in [
+            ("B.11.23.0803.070aFeature", "B.11.23.0803.070a"),
+            ("B.11.31.0809.326", "B.11.31.0809.326"),
+            ("1.0", "1.0"),
+            ("C.04.70.000", "C.04.70.000"),
+        ] {
             assert_eq!(revision(word), clean);
         }
     }

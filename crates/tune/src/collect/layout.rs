@@ -180,18 +180,102 @@ pub(super) fn wanted(path: &str) -> bool {
 
 /// Of what lies below `/sys` only the small files with settings.
 fn wanted_below_sys(path: &str) -> bool {
-    const SYS: &[&str] = &["/queue/", "/device/", "/parameters/", "/class/net/", "/class/fc_host/", "/class/iscsi", "/class/nvme-subsystem/", "huge", "/alignment_offset", "/start", "/version"];
+    const SYS: &[&str] = &[
+        "/queue/",
+        "/device/",
+        "/parameters/",
+        "/class/net/",
+        "/class/fc_host/",
+        "/class/iscsi",
+        "/class/nvme-subsystem/",
+        "huge",
+        "/alignment_offset",
+        "/start",
+        "/version",
+    ];
     !path.starts_with("/sys/") || SYS.iter().any(|part| path.contains(part))
 }
 
 /// Begins of commands that a parser reads.
 const COMMANDS: &[&str] = &[
-    "aggr", "bootinfo", "chkconfig", "cluster", "dladm show-linkprop", "dpkg", "dpkg-query", "ethtool", "fcp", "fdisk", "getconf", "grep", "hostname",
-    "ifconfig", "igroup", "installed-debs", "installed-rpms", "instfix", "ioo", "ioscan", "ip", "ipadm show-prop", "isainfo", "iscsi", "iscsiadm",
-    "kctune", "kmtune", "lanadmin", "lsattr", "lsblk", "lsdev", "lslpp", "lspath", "lun", "lvdisplay", "machinfo", "modinfo", "mount", "multipath",
-    "mysql", "ndd", "netstat", "network", "nfs", "nfso", "nfsstat", "no", "options", "oslevel", "postgres", "prtconf", "ps", "psql", "psrinfo", "rdfile",
-    "route", "rpm", "schedo", "sfdisk", "sh -c rpm", "show parameter", "SHOW VARIABLES", "snap", "sqlplus", "storage", "swlist", "sysconfig", "sysctl",
-    "system", "systemctl list-unit-files", "tuned-adm", "uname", "version", "vgdisplay", "vmo", "vol", "volume", "vserver",
+    "aggr",
+    "bootinfo",
+    "chkconfig",
+    "cluster",
+    "dladm show-linkprop",
+    "dpkg",
+    "dpkg-query",
+    "ethtool",
+    "fcp",
+    "fdisk",
+    "getconf",
+    "grep",
+    "hostname",
+    "ifconfig",
+    "igroup",
+    "installed-debs",
+    "installed-rpms",
+    "instfix",
+    "ioo",
+    "ioscan",
+    "ip",
+    "ipadm show-prop",
+    "isainfo",
+    "iscsi",
+    "iscsiadm",
+    "kctune",
+    "kmtune",
+    "lanadmin",
+    "lsattr",
+    "lsblk",
+    "lsdev",
+    "lslpp",
+    "lspath",
+    "lun",
+    "lvdisplay",
+    "machinfo",
+    "modinfo",
+    "mount",
+    "multipath",
+    "mysql",
+    "ndd",
+    "netstat",
+    "network",
+    "nfs",
+    "nfso",
+    "nfsstat",
+    "no",
+    "options",
+    "oslevel",
+    "postgres",
+    "prtconf",
+    "ps",
+    "psql",
+    "psrinfo",
+    "rdfile",
+    "route",
+    "rpm",
+    "schedo",
+    "sfdisk",
+    "sh -c rpm",
+    "show parameter",
+    "SHOW VARIABLES",
+    "snap",
+    "sqlplus",
+    "storage",
+    "swlist",
+    "sysconfig",
+    "sysctl",
+    "system",
+    "systemctl list-unit-files",
+    "tuned-adm",
+    "uname",
+    "version",
+    "vgdisplay",
+    "vmo",
+    "vol",
+    "volume",
+    "vserver",
 ];
 
 /// Whether a parser reads the output of this command, given by its line or its slug.
@@ -273,7 +357,8 @@ mod tests {
     #[test]
     fn a_manifest_with_odd_lines_is_read_as_far_as_it_goes() {
         let mut material = Material::default();
-        let text = "millrace-capture 2\nhost db1\nsystem AIX\nentry commands/a.txt\t0\troot\tlsattr -El en0\nentry broken\nnoise here\n";
+        let text =
+            "millrace-capture 2\nhost db1\nsystem AIX\nentry commands/a.txt\t0\troot\tlsattr -El en0\nentry broken\nnoise here\n";
         let listed = manifest(text, &mut material);
         assert_eq!((material.host.as_str(), material.system.as_str()), ("db1", "AIX"));
         assert_eq!((listed.len(), listed[0].exit, listed[0].line.as_str()), (1, Some(0), "lsattr -El en0"));

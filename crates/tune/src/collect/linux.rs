@@ -142,7 +142,10 @@ fn sysctls(material: &Material, facts: &mut Facts) {
         facts.put_unknown("sysctl.", &material.why("sysctl -a"));
     }
     for (path, reason) in material.denied.iter().filter(|(path, _)| path.starts_with("/proc/sys/")) {
-        facts.put_unknown(&format!("sysctl.{}", path.trim_start_matches("/proc/sys/").replace('/', ".")), &format!("{path}: {reason}"));
+        facts.put_unknown(
+            &format!("sysctl.{}", path.trim_start_matches("/proc/sys/").replace('/', ".")),
+            &format!("{path}: {reason}"),
+        );
     }
     for (key, copies) in persistent_sysctls(material, facts) {
         let Some((value, origin)) = copies.last().cloned() else { continue };
@@ -231,7 +234,10 @@ fn modules(material: &Material, facts: &mut Facts) {
             if let (Some("options"), Some(module)) = (line.next(), line.next()) {
                 for word in line {
                     let (key, setting) = word.split_once('=').unwrap_or((word, "1"));
-                    found.insert(format!("{}.{key}", module.replace('-', "_")), (telling_value(unquoted(setting)), format!("{path}:{number}")));
+                    found.insert(
+                        format!("{}.{key}", module.replace('-', "_")),
+                        (telling_value(unquoted(setting)), format!("{path}:{number}")),
+                    );
                 }
             }
         }
@@ -251,7 +257,10 @@ fn limits(material: &Material, facts: &mut Facts) {
         for (number, line) in telling(text, &['#']) {
             let line = line.split('#').next().unwrap_or(line);
             let all: Vec<&str> = words(line).collect();
-            let [user, kind, item, amount] = all.as_slice() else { odd(facts, path, number, line); continue };
+            let [user, kind, item, amount] = all.as_slice() else {
+                odd(facts, path, number, line);
+                continue;
+            };
             // Beyond any number, so that a rule can ask for at least so many.
             let amount = match *amount {
                 "unlimited" | "infinity" | "-1" => Value::Int(i64::MAX),
@@ -331,7 +340,9 @@ fn packages(material: &Material, facts: &mut Facts) {
         for (_, output) in material.outputs(begin) {
             for (_, line) in telling(&output.text, &[]) {
                 match words(line).collect::<Vec<_>>().as_slice() {
-                    ["ii", name, version, ..] | [name, version] => package(name.split(':').next().unwrap_or(name), version, &output.line, facts),
+                    ["ii", name, version, ..] | [name, version] => {
+                        package(name.split(':').next().unwrap_or(name), version, &output.line, facts)
+                    }
                     _ => {}
                 }
             }
@@ -365,7 +376,9 @@ fn odds(material: &Material, facts: &mut Facts) {
     if let Some(text) = material.file("/etc/sysconfig/oracleasm") {
         for (number, line) in telling(text, &['#']) {
             match pair(line, '=') {
-                Some((key, value)) => facts.put(&format!("oracleasm.{key}"), unquoted(value), &format!("/etc/sysconfig/oracleasm:{number}")),
+                Some((key, value)) => {
+                    facts.put(&format!("oracleasm.{key}"), unquoted(value), &format!("/etc/sysconfig/oracleasm:{number}"))
+                }
                 None => odd(facts, "/etc/sysconfig/oracleasm", number, line),
             }
         }
@@ -391,7 +404,11 @@ fn odds(material: &Material, facts: &mut Facts) {
                     flag => flag.trim_start_matches('-'),
                 };
                 let name = format!("ulimit.oracle.{item}");
-                facts.put(&name, if amount == "unlimited" { Value::Int(i64::MAX) } else { value(amount) }, &format!("{path}:{number}"));
+                facts.put(
+                    &name,
+                    if amount == "unlimited" { Value::Int(i64::MAX) } else { value(amount) },
+                    &format!("{path}:{number}"),
+                );
             }
         }
     }
@@ -441,7 +458,8 @@ fn mountstats(material: &Material, facts: &mut Facts) {
                 }
             }
             (transports, slots) = (0, 0);
-            point = rest.split_once(" mounted on ").and_then(|(_, rest)| rest.split_once(" with fstype nfs")).map(|(point, _)| point);
+            point =
+                rest.split_once(" mounted on ").and_then(|(_, rest)| rest.split_once(" with fstype nfs")).map(|(point, _)| point);
         } else if let Some(rest) = line.trim_start().strip_prefix("xprt:") {
             transports += 1;
             // xprt: tcp, then ten counters, then the most slots in use at a time (net/sunrpc/xprtsock.c).

@@ -10,8 +10,18 @@ const PASSED_OVER: &[&str] = &["loop", "ram", "zram", "sr", "fd", "nbd"];
 
 /// Attributes of a queue that are numbers.
 const QUEUE: &[&str] = &[
-    "nr_requests", "read_ahead_kb", "max_sectors_kb", "max_hw_sectors_kb", "rotational", "rq_affinity", "nomerges", "add_random", "physical_block_size",
-    "logical_block_size", "iostats", "write_cache",
+    "nr_requests",
+    "read_ahead_kb",
+    "max_sectors_kb",
+    "max_hw_sectors_kb",
+    "rotational",
+    "rq_affinity",
+    "nomerges",
+    "add_random",
+    "physical_block_size",
+    "logical_block_size",
+    "iostats",
+    "write_cache",
 ];
 
 /// All facts of block devices.
@@ -56,7 +66,9 @@ pub(super) fn facts(material: &Material, facts: &mut Facts) {
         sfdisk(&output.text, &output.line, facts);
     }
     for (path, text) in material.files_under("/sys/class/nvme-subsystem/") {
-        if let Some((subsystem, name @ ("iopolicy" | "model"))) = path.trim_start_matches("/sys/class/nvme-subsystem/").split_once('/') {
+        if let Some((subsystem, name @ ("iopolicy" | "model"))) =
+            path.trim_start_matches("/sys/class/nvme-subsystem/").split_once('/')
+        {
             facts.put_of("nvme_subsystem", subsystem, name, text.trim(), path);
         }
     }
@@ -75,8 +87,14 @@ pub(super) fn facts(material: &Material, facts: &mut Facts) {
 fn sfdisk(text: &str, origin: &str, facts: &mut Facts) {
     for (_, line) in telling(text, &['#']) {
         let Some((device, rest)) = line.split_once(" : ") else { continue };
-        let start = rest.split(',').find_map(|part| pair(part, '=').filter(|(key, _)| *key == "start")).and_then(|(_, value)| integer(value));
-        let size = rest.split(',').find_map(|part| pair(part, '=').filter(|(key, _)| *key == "size")).and_then(|(_, value)| integer(value));
+        let start = rest
+            .split(',')
+            .find_map(|part| pair(part, '=').filter(|(key, _)| *key == "start"))
+            .and_then(|(_, value)| integer(value));
+        let size = rest
+            .split(',')
+            .find_map(|part| pair(part, '=').filter(|(key, _)| *key == "size"))
+            .and_then(|(_, value)| integer(value));
         // Empty places of the old table are listed as well.
         if let Some(start) = start.filter(|start| *start > 0 && size != Some(0)) {
             partition(device.trim(), start, origin, facts);
@@ -107,12 +125,23 @@ fn partition(device: &str, start: i64, origin: &str, facts: &mut Facts) {
 
 /// `lsblk -P` and `lsblk -O -P`: `NAME="sda" RQ-SIZE="64" …`.
 fn lsblk(text: &str, origin: &str, facts: &mut Facts) -> bool {
-    const COLUMNS: &[(&str, &str)] =
-        &[("SCHED", "scheduler"), ("RQ-SIZE", "nr_requests"), ("RA", "read_ahead_kb"), ("VENDOR", "vendor"), ("MODEL", "model"), ("ALIGNMENT", "alignment_offset")];
+    const COLUMNS: &[(&str, &str)] = &[
+        ("SCHED", "scheduler"),
+        ("RQ-SIZE", "nr_requests"),
+        ("RA", "read_ahead_kb"),
+        ("VENDOR", "vendor"),
+        ("MODEL", "model"),
+        ("ALIGNMENT", "alignment_offset"),
+    ];
     let mut any = false;
     for (_, line) in lines(text).filter(|(_, line)| line.contains("NAME=\"")) {
-        let cells: Vec<(&str, &str)> = line.split("\" ").filter_map(|cell| pair(cell, '=')).map(|(key, value)| (key, unquoted(value).trim_matches('"').trim())).collect();
-        let of = |name: &str| cells.iter().find(|(key, _)| *key == name).map(|(_, value)| *value).filter(|value| !value.is_empty());
+        let cells: Vec<(&str, &str)> = line
+            .split("\" ")
+            .filter_map(|cell| pair(cell, '='))
+            .map(|(key, value)| (key, unquoted(value).trim_matches('"').trim()))
+            .collect();
+        let of =
+            |name: &str| cells.iter().find(|(key, _)| *key == name).map(|(_, value)| *value).filter(|value| !value.is_empty());
         let Some(name) = of("NAME").filter(|name| !PASSED_OVER.iter().any(|begin| name.starts_with(begin))) else { continue };
         if of("TYPE").is_some_and(|kind| kind != "disk") {
             continue;
@@ -123,7 +152,9 @@ fn lsblk(text: &str, origin: &str, facts: &mut Facts) -> bool {
         }
         for (column, attribute) in COLUMNS {
             match of(column) {
-                Some(cell) if matches!(*attribute, "scheduler" | "vendor" | "model") => facts.put_of("block", name, attribute, cell, origin),
+                Some(cell) if matches!(*attribute, "scheduler" | "vendor" | "model") => {
+                    facts.put_of("block", name, attribute, cell, origin)
+                }
                 Some(cell) => {
                     if let Some(number) = integer(cell) {
                         facts.put_of("block", name, attribute, number, origin);

@@ -78,10 +78,9 @@ fn ip_link(text: &str, origin: &str, facts: &mut Facts) -> bool {
 /// Adds an address to the list of an interface.
 pub(super) fn address_of(nic: &str, address: &str, origin: &str, facts: &mut Facts) {
     let thing = facts.things.entry("nic".to_owned()).or_default().entry(nic.to_owned()).or_default();
-    let fact = thing.entry("addresses".to_owned()).or_insert_with(|| crate::facts::Fact {
-        value: crate::facts::Value::List(Vec::new()),
-        origin: origin.to_owned(),
-    });
+    let fact = thing
+        .entry("addresses".to_owned())
+        .or_insert_with(|| crate::facts::Fact { value: crate::facts::Value::List(Vec::new()), origin: origin.to_owned() });
     // A host with more addresses than this on one interface is no database host.
     if let crate::facts::Value::List(list) = &mut fact.value
         && list.len() < 256
@@ -99,7 +98,8 @@ fn ifconfig(text: &str, origin: &str, facts: &mut Facts) -> bool {
             words(line).next().unwrap_or_default().trim_end_matches(':').clone_into(&mut nic);
         }
         let old = line.split_once("MTU:").map(|(_, rest)| rest);
-        let mtu = old.or_else(|| line.split_once(" mtu ").map(|(_, rest)| rest)).and_then(|rest| words(rest).next()).and_then(integer);
+        let mtu =
+            old.or_else(|| line.split_once(" mtu ").map(|(_, rest)| rest)).and_then(|rest| words(rest).next()).and_then(integer);
         if let Some(mtu) = mtu.filter(|_| nic != "lo" && !nic.is_empty()) {
             facts.put_of("nic", &nic, "mtu", mtu, origin);
             any = true;
@@ -141,8 +141,20 @@ fn ethtool(rest: &str, text: &str, origin: &str, facts: &mut Facts) {
             ("k", "large-receive-offload" | "large receive offload") => "lro",
             ("k", "rx-checksumming") => "rx_checksum",
             ("k", "tx-checksumming") => "tx_checksum",
-            ("g", "RX") => if current { "rx_ring" } else { "rx_ring_max" },
-            ("g", "TX") => if current { "tx_ring" } else { "tx_ring_max" },
+            ("g", "RX") => {
+                if current {
+                    "rx_ring"
+                } else {
+                    "rx_ring_max"
+                }
+            }
+            ("g", "TX") => {
+                if current {
+                    "tx_ring"
+                } else {
+                    "tx_ring_max"
+                }
+            }
             ("", "Auto-negotiation") => "autoneg",
             ("", "Duplex") => "duplex",
             ("", "Speed") => {
@@ -216,7 +228,12 @@ fn persistent(material: &Material, facts: &mut Facts) {
     }
     for folder in ["/etc/systemd/network/", "/etc/NetworkManager/system-connections/"] {
         for (path, text) in material.files_under(folder) {
-            let find = |keys: &[&str]| telling(text, &['#']).filter_map(|(_, line)| pair(line, '=')).find(|(key, _)| keys.contains(key)).map(|(_, value)| value);
+            let find = |keys: &[&str]| {
+                telling(text, &['#'])
+                    .filter_map(|(_, line)| pair(line, '='))
+                    .find(|(key, _)| keys.contains(key))
+                    .map(|(_, value)| value)
+            };
             if let (Some(nic), Some(mtu)) = (find(&["Name", "interface-name"]), find(&["MTUBytes", "mtu"]).and_then(integer)) {
                 persistent_mtu(nic, mtu, path, facts);
             }

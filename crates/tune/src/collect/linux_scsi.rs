@@ -77,8 +77,15 @@ fn sessions(text: &str, origin: &str, facts: &mut Facts) {
             _ => {
                 let name = match key {
                     "Recovery Timeout" => "replacement_timeout".to_owned(),
-                    "HeaderDigest" | "DataDigest" | "MaxRecvDataSegmentLength" | "MaxXmitDataSegmentLength" | "FirstBurstLength" | "MaxBurstLength"
-                    | "ImmediateData" | "InitialR2T" | "MaxOutstandingR2T" => snake(key),
+                    "HeaderDigest"
+                    | "DataDigest"
+                    | "MaxRecvDataSegmentLength"
+                    | "MaxXmitDataSegmentLength"
+                    | "FirstBurstLength"
+                    | "MaxBurstLength"
+                    | "ImmediateData"
+                    | "InitialR2T"
+                    | "MaxOutstandingR2T" => snake(key),
                     _ => continue,
                 };
                 if let Some(session) = &session {
@@ -123,7 +130,8 @@ fn records(text: &str, origin: &str, facts: &mut Facts) {
             continue;
         }
         let Some((_, name)) = KEYS.iter().find(|(known, _)| *known == key) else { continue };
-        let sessions: Vec<String> = facts.things.get("iscsi_session").into_iter().flatten().map(|(session, _)| session.clone()).collect();
+        let sessions: Vec<String> =
+            facts.things.get("iscsi_session").into_iter().flatten().map(|(session, _)| session.clone()).collect();
         for session in sessions {
             let same = facts.value_of("iscsi_session", &session, "target") == Some(&Value::Text(target.clone()));
             if same && facts.value_of("iscsi_session", &session, name).is_none() {
@@ -148,10 +156,16 @@ fn fibre(material: &Material, facts: &mut Facts) {
             _ => {}
         }
     }
-    let hosts: Vec<(String, String)> = facts.things.get("fc_host").into_iter().flatten().map(|(host, attributes)| {
-        let text = |name: &str| attributes.get(name).map(|fact| format!("{:?}", fact.value)).unwrap_or_default();
-        (host.clone(), format!("{} {}", text("driver"), text("symbolic_name")))
-    }).collect();
+    let hosts: Vec<(String, String)> = facts
+        .things
+        .get("fc_host")
+        .into_iter()
+        .flatten()
+        .map(|(host, attributes)| {
+            let text = |name: &str| attributes.get(name).map(|fact| format!("{:?}", fact.value)).unwrap_or_default();
+            (host.clone(), format!("{} {}", text("driver"), text("symbolic_name")))
+        })
+        .collect();
     for (host, said) in hosts {
         let said = said.to_ascii_lowercase();
         let (driver, depth) = if said.contains("ql") {
@@ -218,7 +232,11 @@ fn multipath_conf(text: &str, origin: &str, facts: &mut Facts) {
 
 fn uncommented(said: &str) -> &str {
     let said = said.trim();
-    if said.starts_with('"') { unquoted(said.rsplit_once('"').map_or(said, |(inner, _)| &said[..=inner.len()])) } else { said.split('#').next().unwrap_or(said).trim() }
+    if said.starts_with('"') {
+        unquoted(said.rsplit_once('"').map_or(said, |(inner, _)| &said[..=inner.len()]))
+    } else {
+        said.split('#').next().unwrap_or(said).trim()
+    }
 }
 
 fn put_device(device: &[(String, String)], origin: &str, facts: &mut Facts) {

@@ -40,13 +40,23 @@ impl LiveOptions {
 }
 
 /// Places of [`layout::FILES`] that are walked in their own way, or that only other systems have.
-const NOT_LISTED: &[&str] = &["/proc/sys/", "/sys/", "/platform/", "/kernel/drv/", "/etc/rc", "/etc/hostname.", "/etc/init.d/", "/etc/driver/"];
+const NOT_LISTED: &[&str] =
+    &["/proc/sys/", "/sys/", "/platform/", "/kernel/drv/", "/etc/rc", "/etc/hostname.", "/etc/init.d/", "/etc/driver/"];
 
 /// Folders of which folders below are read as well.
 const DEEP: &[&str] = &["/etc/mysql/", "/etc/postgresql/"];
 
 /// Parts of `/proc/sys` that are long and tell nothing of settings.
-const SYSCTL_PASSED_OVER: &[&str] = &["net/ipv4/neigh", "net/ipv6/neigh", "net/ipv6/conf", "fs/binfmt_misc", "kernel/sched_domain", "kernel/random", "dev/cdrom", "sunrpc/transports"];
+const SYSCTL_PASSED_OVER: &[&str] = &[
+    "net/ipv4/neigh",
+    "net/ipv6/neigh",
+    "net/ipv6/conf",
+    "fs/binfmt_misc",
+    "kernel/sched_domain",
+    "kernel/random",
+    "dev/cdrom",
+    "sunrpc/transports",
+];
 
 /// Reads everything an audit needs.
 pub(super) fn read(options: &LiveOptions) -> Material {
@@ -65,7 +75,8 @@ pub(super) fn read(options: &LiveOptions) -> Material {
         material.take_command(line, text.as_bytes(), Some(0));
     }
     material.site.clone_from(&options.site);
-    let host = fs::read_to_string(reader.path("/proc/sys/kernel/hostname")).or_else(|_| fs::read_to_string(reader.path("/etc/hostname")));
+    let host = fs::read_to_string(reader.path("/proc/sys/kernel/hostname"))
+        .or_else(|_| fs::read_to_string(reader.path("/etc/hostname")));
     host.unwrap_or_default().trim().clone_into(&mut material.host);
     material
 }
@@ -111,7 +122,10 @@ impl Reader<'_> {
     }
 
     fn files(&self, material: &mut Material) {
-        for place in layout::FILES.iter().filter(|place| !NOT_LISTED.iter().any(|begin| place.starts_with(begin) && **place != "/etc/init.d/netfs")) {
+        for place in layout::FILES
+            .iter()
+            .filter(|place| !NOT_LISTED.iter().any(|begin| place.starts_with(begin) && **place != "/etc/init.d/netfs"))
+        {
             let (folder, prefix) = place.rsplit_once('/').unwrap_or(("", place));
             if place.ends_with('/') || place.ends_with('-') {
                 for name in self.names(folder).into_iter().filter(|name| name.starts_with(prefix)) {
@@ -127,7 +141,11 @@ impl Reader<'_> {
             }
         }
         for path in oracle_homes(&self.path("/etc/oratab")) {
-            for name in self.names(&path).into_iter().filter(|name| name == "oranfstab" || (name.starts_with("init") && name.ends_with(".ora"))) {
+            for name in self
+                .names(&path)
+                .into_iter()
+                .filter(|name| name == "oranfstab" || (name.starts_with("init") && name.ends_with(".ora")))
+            {
                 self.take(&format!("{path}/{name}"), material);
             }
         }
@@ -185,7 +203,16 @@ impl Reader<'_> {
     }
 
     fn sys(&self, material: &mut Material) {
-        const QUEUE: &[&str] = &["scheduler", "nr_requests", "read_ahead_kb", "max_sectors_kb", "max_hw_sectors_kb", "rotational", "rq_affinity", "nomerges"];
+        const QUEUE: &[&str] = &[
+            "scheduler",
+            "nr_requests",
+            "read_ahead_kb",
+            "max_sectors_kb",
+            "max_hw_sectors_kb",
+            "rotational",
+            "rq_affinity",
+            "nomerges",
+        ];
         for disk in self.names("/sys/block").into_iter().filter(|disk| !disk.starts_with("loop") && !disk.starts_with("ram")) {
             let base = format!("/sys/block/{disk}");
             for name in QUEUE {
@@ -270,7 +297,11 @@ fn commands(options: &LiveOptions, material: &mut Material) {
         add(&["rpm", "-qa", "--qf", "%{NAME} %{VERSION}-%{RELEASE}\n"]);
     }
     // Interfaces with hardware below; a host with more is a switch.
-    let nics = reader.names("/sys/class/net").into_iter().filter(|nic| reader.path(&format!("/sys/class/net/{nic}/device")).exists()).take(32);
+    let nics = reader
+        .names("/sys/class/net")
+        .into_iter()
+        .filter(|nic| reader.path(&format!("/sys/class/net/{nic}/device")).exists())
+        .take(32);
     for nic in nics {
         for flag in ["", "-i", "-a", "-k", "-g"] {
             let line: Vec<&str> = ["ethtool", flag, &nic].into_iter().filter(|word| !word.is_empty()).collect();
@@ -283,7 +314,9 @@ fn commands(options: &LiveOptions, material: &mut Material) {
         match ran {
             Ran::Ended(code, output, complaint) => {
                 if code != 0 {
-                    material.denied.insert(line.clone(), if complaint.is_empty() { format!("exit code {code}") } else { complaint });
+                    material
+                        .denied
+                        .insert(line.clone(), if complaint.is_empty() { format!("exit code {code}") } else { complaint });
                 }
                 material.take_command(&line, &output, Some(code));
             }

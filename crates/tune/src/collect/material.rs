@@ -86,11 +86,13 @@ impl Material {
     /// Spreads outputs of `grep` over many small files (`PATH:TEXT` on each line) to the files they come from.
     pub(super) fn spread(&mut self) {
         let outputs: Vec<Output> = std::mem::take(&mut self.commands);
-        let (found, others): (Vec<Output>, Vec<Output>) = outputs.into_iter().partition(|output| rest_after(&output.line, "grep").is_some());
+        let (found, others): (Vec<Output>, Vec<Output>) =
+            outputs.into_iter().partition(|output| rest_after(&output.line, "grep").is_some());
         self.commands = others;
         for output in found {
             for (_, line) in text::lines(&output.text) {
-                if let Some((path, said)) = line.split_once(':').filter(|(path, _)| path.starts_with("/sys/") || path.starts_with("/proc/"))
+                if let Some((path, said)) =
+                    line.split_once(':').filter(|(path, _)| path.starts_with("/sys/") || path.starts_with("/proc/"))
                     && super::layout::wanted(path)
                     && self.files.len() < FILES_MAX
                 {

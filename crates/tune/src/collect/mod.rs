@@ -111,7 +111,11 @@ pub fn database_text(database: Database, rows: &[Row]) -> (String, String) {
 
 fn read(material: &mut Material, from: &str) -> (Facts, CaptureInfo) {
     let facts = facts_of(material);
-    let system = if material.system.is_empty() { Family::of(material).map_or("", Family::name).to_owned() } else { material.system.clone() };
+    let system = if material.system.is_empty() {
+        Family::of(material).map_or("", Family::name).to_owned()
+    } else {
+        material.system.clone()
+    };
     let info = CaptureInfo { host: material.host.clone(), system, time: material.time.clone(), from: from.to_owned() };
     (facts, info)
 }

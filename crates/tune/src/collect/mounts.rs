@@ -27,8 +27,22 @@ pub(super) struct Mounts {
 
 /// Options that are numbers, each an attribute of the same name.
 const NUMBERS: &[&str] = &[
-    "rsize", "wsize", "timeo", "retrans", "nconnect", "max_connect", "actimeo", "acregmin", "acregmax", "acdirmin", "acdirmax", "biods", "port",
-    "mountport", "namlen", "numclust",
+    "rsize",
+    "wsize",
+    "timeo",
+    "retrans",
+    "nconnect",
+    "max_connect",
+    "actimeo",
+    "acregmin",
+    "acregmax",
+    "acdirmin",
+    "acdirmax",
+    "biods",
+    "port",
+    "mountport",
+    "namlen",
+    "numclust",
 ];
 
 /// Options that are yes when there, and no when a system that knows them does not list them.
@@ -49,10 +63,21 @@ const SWITCHES: &[(&str, &[Family])] = &[
 
 impl Mounts {
     /// Adds a mount in force. A later one on the same point lies on top, unless it is the same from another list.
-    pub(super) fn running(&mut self, point: &str, source: &str, fstype: &str, options: impl IntoIterator<Item = String>, origin: &str) {
+    pub(super) fn running(
+        &mut self,
+        point: &str,
+        source: &str,
+        fstype: &str,
+        options: impl IntoIterator<Item = String>,
+        origin: &str,
+    ) {
         let mount = self.by_point.entry(point.to_owned()).or_default();
         if !source.is_empty() && !mount.source.is_empty() && mount.source != source && mount.running.is_some() {
-            *mount = Mount { persistent: mount.persistent.take(), fstab_source: std::mem::take(&mut mount.fstab_source), ..Mount::default() };
+            *mount = Mount {
+                persistent: mount.persistent.take(),
+                fstab_source: std::mem::take(&mut mount.fstab_source),
+                ..Mount::default()
+            };
         }
         fill(&mut mount.source, source);
         fill(&mut mount.fstype, fstype);
@@ -61,7 +86,14 @@ impl Mounts {
     }
 
     /// Adds a line of the table of file systems.
-    pub(super) fn persistent(&mut self, point: &str, source: &str, fstype: &str, options: impl IntoIterator<Item = String>, origin: &str) {
+    pub(super) fn persistent(
+        &mut self,
+        point: &str,
+        source: &str,
+        fstype: &str,
+        options: impl IntoIterator<Item = String>,
+        origin: &str,
+    ) {
         let mount = self.by_point.entry(point.to_owned()).or_default();
         fill(&mut mount.source, source);
         fill(&mut mount.fstab_source, source);
@@ -80,7 +112,8 @@ impl Mounts {
         let exports = self.exports();
         let any_running = self.by_point.values().any(|mount| mount.running.is_some());
         for (point, mount) in self.by_point {
-            let origin = mount.running.as_ref().or(mount.persistent.as_ref()).map(|(_, origin)| origin.clone()).unwrap_or_default();
+            let origin =
+                mount.running.as_ref().or(mount.persistent.as_ref()).map(|(_, origin)| origin.clone()).unwrap_or_default();
             facts.put_of("mount", &point, "fstype", mount.fstype.as_str(), &origin);
             facts.put_of("mount", &point, "source", mount.source.as_str(), &origin);
             if let Some(server) = server(&mount.source).filter(|_| mount.fstype.starts_with("nfs") || mount.fstype.is_empty()) {
@@ -136,7 +169,6 @@ fn list(options: &[String]) -> Value {
     Value::List(options.iter().map(|option| Value::Text(option.clone())).collect())
 }
 
-
 /// The server of `host:/path` or `[address]:/path`.
 pub(super) fn server(source: &str) -> Option<&str> {
     if let Some(rest) = source.strip_prefix('[') {
@@ -150,7 +182,9 @@ pub(super) fn server(source: &str) -> Option<&str> {
 fn attributes(point: &str, fstype: &str, options: &[String], family: Family, origin: &str, facts: &mut Facts) {
     let nfs = fstype.starts_with("nfs");
     let has = |name: &str| options.iter().any(|option| option == name);
-    let of = |name: &str| options.iter().find_map(|option| option.split_once('=').filter(|(key, _)| *key == name).map(|(_, value)| value));
+    let of = |name: &str| {
+        options.iter().find_map(|option| option.split_once('=').filter(|(key, _)| *key == name).map(|(_, value)| value))
+    };
     for name in NUMBERS {
         if let Some(number) = of(name).and_then(integer) {
             facts.put_of("mount", point, name, number, origin);
@@ -200,7 +234,9 @@ fn version<'a>(fstype: &str, options: &[String], of: &impl Fn(&str) -> Option<&'
     let minor = of("minorversion");
     let short = options.iter().find_map(|option| option.strip_prefix('v').filter(|rest| rest.starts_with(['2', '3', '4'])));
     let long = options.iter().find_map(|option| option.strip_prefix("NFSv"));
-    let version = plain.or_else(|| short.or(long).map(str::to_owned)).or_else(|| fstype.strip_prefix("nfs").filter(|rest| !rest.is_empty()).map(str::to_owned))?;
+    let version = plain
+        .or_else(|| short.or(long).map(str::to_owned))
+        .or_else(|| fstype.strip_prefix("nfs").filter(|rest| !rest.is_empty()).map(str::to_owned))?;
     Some(match minor {
         Some(minor) if version == "4" => format!("4.{minor}"),
         _ => version,
@@ -215,7 +251,10 @@ pub(super) fn split(options: &str) -> Vec<String> {
 /// `/proc/self/mountinfo` (proc(5)): mount point in the fifth word, type, source and options after ` - `.
 pub(super) fn mountinfo(text: &str, origin: &str, mounts: &mut Mounts, facts: &mut Facts) {
     for (number, line) in telling(text, &[]) {
-        let Some((left, right)) = line.split_once(" - ") else { odd(facts, origin, number, line); continue };
+        let Some((left, right)) = line.split_once(" - ") else {
+            odd(facts, origin, number, line);
+            continue;
+        };
         let (left, right): (Vec<&str>, Vec<&str>) = (words(left).collect(), words(right).collect());
         let ([_, _, _, _, point, own, ..], [fstype, source, rest @ ..]) = (left.as_slice(), right.as_slice()) else {
             odd(facts, origin, number, line);
@@ -231,7 +270,9 @@ pub(super) fn mountinfo(text: &str, origin: &str, mounts: &mut Mounts, facts: &m
 pub(super) fn mount_table(text: &str, origin: &str, mounts: &mut Mounts, facts: &mut Facts) {
     for (number, line) in telling(text, &['#']) {
         match words(line).collect::<Vec<_>>().as_slice() {
-            [source, point, fstype, options, ..] => mounts.running(&unescaped(point), &unescaped(source), fstype, split(options), origin),
+            [source, point, fstype, options, ..] => {
+                mounts.running(&unescaped(point), &unescaped(source), fstype, split(options), origin)
+            }
             _ => odd(facts, origin, number, line),
         }
     }
@@ -271,7 +312,9 @@ pub(super) fn vfstab(text: &str, origin: &str, mounts: &mut Mounts, facts: &mut 
 /// `/etc/filesystems` of AIX: stanzas.
 pub(super) fn filesystems(text: &str, origin: &str, mounts: &mut Mounts, facts: &mut Facts) {
     for stanza in super::stanza::read(text, &['*', '#'], origin, facts) {
-        let of = |name: &str| stanza.values.iter().find(|(key, _)| key == name).map(|(_, value)| text::unquoted(value)).unwrap_or_default();
+        let of = |name: &str| {
+            stanza.values.iter().find(|(key, _)| key == name).map(|(_, value)| text::unquoted(value)).unwrap_or_default()
+        };
         let node = of("nodename");
         let source = if node.is_empty() { of("dev").to_owned() } else { format!("{node}:{}", of("dev")) };
         mounts.persistent(&stanza.name, &source, of("vfs"), split(of("options")), &format!("{origin}:{}", stanza.line));
@@ -284,7 +327,10 @@ pub(super) fn nfsstat(text: &str, origin: &str, mounts: &mut Mounts) {
     for (_, line) in telling(text, &[]) {
         if let Some((point, source)) = line.split_once(" from ") {
             // AIX writes `/export:host`, with the host after the last colon.
-            let address = source.split_once("(Addr ").and_then(|(_, rest)| rest.split_once(')')).map(|(address, _)| format!("addr={}", address.trim()));
+            let address = source
+                .split_once("(Addr ")
+                .and_then(|(_, rest)| rest.split_once(')'))
+                .map(|(address, _)| format!("addr={}", address.trim()));
             let source = match source.trim().rsplit_once(':') {
                 Some((path, host)) if path.starts_with('/') && !host.starts_with('/') => format!("{host}:{path}"),
                 _ => source.trim().split_once(" (").map_or(source.trim(), |(source, _)| source).to_owned(),
@@ -296,7 +342,8 @@ pub(super) fn nfsstat(text: &str, origin: &str, mounts: &mut Mounts) {
         } else if let (Some((key, options)), Some((point, source))) = (line.split_once(':'), &current)
             && matches!(key.trim(), "Flags" | "Attr cache" | "Server args" | "Opts")
         {
-            let options: Vec<String> = split(options).into_iter().flat_map(|option| words(&option).map(str::to_owned).collect::<Vec<_>>()).collect();
+            let options: Vec<String> =
+                split(options).into_iter().flat_map(|option| words(&option).map(str::to_owned).collect::<Vec<_>>()).collect();
             mounts.running(point, source, "nfs", options, origin);
         }
     }
@@ -305,7 +352,10 @@ pub(super) fn nfsstat(text: &str, origin: &str, mounts: &mut Mounts) {
 /// `mount` and `mount -v` of Linux, Solaris and HP-UX: `X on Y …`.
 pub(super) fn mount_command(text: &str, origin: &str, mounts: &mut Mounts, facts: &mut Facts) {
     for (number, line) in telling(text, &[]) {
-        let Some((left, rest)) = line.split_once(" on ") else { odd(facts, origin, number, line); continue };
+        let Some((left, rest)) = line.split_once(" on ") else {
+            odd(facts, origin, number, line);
+            continue;
+        };
         let (left, mut rest) = (left.trim(), rest.trim());
         if let Some((point, tail)) = rest.split_once(" type ") {
             let (fstype, options) = tail.split_once([' ', '\t']).unwrap_or((tail, ""));
@@ -325,7 +375,11 @@ pub(super) fn mount_command(text: &str, origin: &str, mounts: &mut Mounts, facts
 fn slashed(options: &str) -> Vec<String> {
     let options = words(options).next().unwrap_or_default();
     let mark = if options.contains(',') { ',' } else { '/' };
-    options.split(mark).filter(|option| !option.is_empty()).map(|option| if option == "setuid" { "suid" } else { option }.to_owned()).collect()
+    options
+        .split(mark)
+        .filter(|option| !option.is_empty())
+        .map(|option| if option == "setuid" { "suid" } else { option }.to_owned())
+        .collect()
 }
 
 /// `mount` of AIX: a table of node, device, point, type, date of three words, options.
@@ -335,7 +389,8 @@ pub(super) fn mount_aix(text: &str, origin: &str, mounts: &mut Mounts, facts: &m
         if all.is_empty() || all.first() == Some(&"node") || line.trim_start().starts_with("----") {
             continue;
         }
-        let Some(time) = all.iter().position(|word| word.len() == 5 && word.as_bytes()[2] == b':').filter(|time| *time >= 5) else {
+        let Some(time) = all.iter().position(|word| word.len() == 5 && word.as_bytes()[2] == b':').filter(|time| *time >= 5)
+        else {
             odd(facts, origin, number, line);
             continue;
         };

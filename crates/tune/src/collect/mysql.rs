@@ -24,7 +24,8 @@ pub(super) fn facts(material: &Material, facts: &mut Facts) {
     let mut found: BTreeMap<String, (Value, String)> = BTreeMap::new();
     for (path, text) in &material.files {
         let name = path.rsplit('/').next().unwrap_or(path);
-        if name == "my.cnf" || ((path.starts_with("/etc/my.cnf.d/") || path.starts_with("/etc/mysql/")) && name.ends_with(".cnf")) {
+        if name == "my.cnf" || ((path.starts_with("/etc/my.cnf.d/") || path.starts_with("/etc/mysql/")) && name.ends_with(".cnf"))
+        {
             option_file(text, path, &mut found, facts);
         }
     }
@@ -48,7 +49,9 @@ fn option_file(text: &str, path: &str, found: &mut BTreeMap<String, (Value, Stri
     for (number, line) in telling(text, &['#', ';', '!']) {
         if let Some(section) = line.strip_prefix('[') {
             let section = section.trim_end_matches(']');
-            ours = ["mysqld", "server", "mariadb", "mariadbd"].iter().any(|begin| section == *begin || section.strip_prefix(begin).is_some_and(|rest| rest.starts_with('-')));
+            ours = ["mysqld", "server", "mariadb", "mariadbd"]
+                .iter()
+                .any(|begin| section == *begin || section.strip_prefix(begin).is_some_and(|rest| rest.starts_with('-')));
             continue;
         }
         if !ours {
@@ -86,9 +89,16 @@ pub(super) fn rows(rows: &[Row], origin: &str, facts: &mut Facts) {
         if name == "version" {
             let number = row.value.split('-').next().unwrap_or(&row.value);
             // Replication once made MariaDB call itself 5.5.5-10.x.
-            let number = row.value.strip_prefix("5.5.5-").and_then(|rest| rest.split('-').next()).filter(|_| row.value.contains("MariaDB")).unwrap_or(number);
+            let number = row
+                .value
+                .strip_prefix("5.5.5-")
+                .and_then(|rest| rest.split('-').next())
+                .filter(|_| row.value.contains("MariaDB"))
+                .unwrap_or(number);
             facts.put("mysql.version", number, origin);
-            let comment = rows.iter().any(|row| row.name.eq_ignore_ascii_case("version_comment") && row.value.to_ascii_lowercase().contains("mariadb"));
+            let comment = rows.iter().any(|row| {
+                row.name.eq_ignore_ascii_case("version_comment") && row.value.to_ascii_lowercase().contains("mariadb")
+            });
             let mariadb = comment || row.value.to_ascii_lowercase().contains("mariadb");
             facts.put("mysql.flavor", if mariadb { "mariadb" } else { "mysql" }, origin);
             continue;
@@ -108,8 +118,15 @@ mod tests {
     #[test]
     fn variables_and_option_files_give_the_same_names() {
         let mut material = Material::default();
-        material.take_command("mysql -e SHOW VARIABLES", b"Variable_name\tValue\nversion\t10.11.6-MariaDB-0+deb12u1\ninnodb_doublewrite\tON\nsync_binlog\t0\n", Some(0));
-        material.take_file("/etc/my.cnf", b"[client]\nport=1\n[mysqld]\ninnodb-buffer-pool-size = 8G\nskip-innodb-doublewrite\nlog-bin=/x/bin\n???\n");
+        material.take_command(
+            "mysql -e SHOW VARIABLES",
+            b"Variable_name\tValue\nversion\t10.11.6-MariaDB-0+deb12u1\ninnodb_doublewrite\tON\nsync_binlog\t0\n",
+            Some(0),
+        );
+        material.take_file(
+            "/etc/my.cnf",
+            b"[client]\nport=1\n[mysqld]\ninnodb-buffer-pool-size = 8G\nskip-innodb-doublewrite\nlog-bin=/x/bin\n???\n",
+        );
         let mut found = Facts::default();
         facts(&material, &mut found);
         assert_eq!(found.value("mysql.version"), Some(&"10.11.6".into()));

@@ -69,7 +69,9 @@ fn options(text: &str, origin: &str, facts: &mut Facts) {
     for (number, line) in telling(text, &['#']) {
         let mut all = words(line);
         match (all.next(), all.next()) {
-            (Some(name), Some(said)) if name.contains('.') => facts.put(&format!("ontap7.option.{name}"), telling_value(said), origin),
+            (Some(name), Some(said)) if name.contains('.') => {
+                facts.put(&format!("ontap7.option.{name}"), telling_value(said), origin)
+            }
             // An option that is empty.
             (Some(name), None) if name.contains('.') => {}
             _ => odd(facts, origin, number, line),
@@ -172,8 +174,14 @@ fn interfaces(material: &Material, facts: &mut Facts) {
             }
         }
     }
-    let rc = material.file("/etc/rc").filter(|text| text.contains("mtusize") || text.contains("ifconfig e")).map(|text| ("/etc/rc".to_owned(), text));
-    let rdfile = material.outputs("rdfile").filter(|(rest, _)| rest.ends_with("rc")).map(|(_, output)| (output.line.clone(), output.text.as_str()));
+    let rc = material
+        .file("/etc/rc")
+        .filter(|text| text.contains("mtusize") || text.contains("ifconfig e"))
+        .map(|text| ("/etc/rc".to_owned(), text));
+    let rdfile = material
+        .outputs("rdfile")
+        .filter(|(rest, _)| rest.ends_with("rc"))
+        .map(|(_, output)| (output.line.clone(), output.text.as_str()));
     for (origin, text) in rc.into_iter().chain(rdfile.collect::<Vec<_>>()) {
         for (number, line) in telling(text, &['#']) {
             let all: Vec<&str> = words(line).collect();
@@ -195,7 +203,8 @@ fn interfaces(material: &Material, facts: &mut Facts) {
             for (_, line) in telling(&output.text, &['#']) {
                 let all: Vec<&str> = words(line).collect();
                 if let [first, second, rest @ ..] = all.as_slice() {
-                    let (port, state) = if first.eq_ignore_ascii_case("interface") { (second, rest.first()) } else { (first, Some(second)) };
+                    let (port, state) =
+                        if first.eq_ignore_ascii_case("interface") { (second, rest.first()) } else { (first, Some(second)) };
                     if let Some(enabled) = state.and_then(|state| truth(state)) {
                         facts.put_of("ontap_if", port, "iscsi", enabled, &output.line);
                     }
@@ -219,7 +228,9 @@ fn luns(material: &Material, facts: &mut Facts) {
             } else if let (Some((key, said)), false) = (pair(line, ':'), lun.is_empty()) {
                 match key {
                     "Multiprotocol Type" => facts.put_of("lun", &lun, "ostype", said, &output.line),
-                    "Space Reservation" => facts.put_of("lun", &lun, "space_reservation", truth(said).unwrap_or(false), &output.line),
+                    "Space Reservation" => {
+                        facts.put_of("lun", &lun, "space_reservation", truth(said).unwrap_or(false), &output.line)
+                    }
                     "Maps" => facts.put_of("lun", &lun, "igroup", said.split('=').next().unwrap_or(said), &output.line),
                     "Alignment" => facts.put_of("lun", &lun, "alignment", said, &output.line),
                     _ => {}

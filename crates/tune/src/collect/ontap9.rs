@@ -46,7 +46,8 @@ pub(super) fn facts(material: &Material, whole: bool, facts: &mut Facts) {
 
 /// Rows of a listing, table or long form: pairs of field name and cell.
 fn rows(text: &str, origin: &str, facts: &mut Facts) -> Vec<Vec<(String, String)>> {
-    let long = lines(text).any(|(_, line)| line.trim_start().len() < line.len() && pair(line, ':').is_some()) && !lines(text).any(|(_, line)| is_rule(line));
+    let long = lines(text).any(|(_, line)| line.trim_start().len() < line.len() && pair(line, ':').is_some())
+        && !lines(text).any(|(_, line)| is_rule(line));
     if long { long_rows(text) } else { table(text, origin, facts) }
 }
 
@@ -128,7 +129,9 @@ fn field(name: &str) -> String {
         "nfs_v4_1_minor_version_support" | "nfs_v4_1" | "nfsv4_1" => "v4.1".to_owned(),
         "nfs_mount_root_only" => "mount_rootonly".to_owned(),
         "nfs_root_only" => "nfs_rootonly".to_owned(),
-        "maximum_tcp_transfer_size" | "tcp_maximum_transfer_size_bytes" | "tcp_maximum_transfer_size" => "tcp_max_xfer_size".to_owned(),
+        "maximum_tcp_transfer_size" | "tcp_maximum_transfer_size_bytes" | "tcp_maximum_transfer_size" => {
+            "tcp_max_xfer_size".to_owned()
+        }
         "flowcontrol_admin" | "flow_control_administrative" => "flowcontrol".to_owned(),
         "diskcount" | "number_of_disks" => "disk_count".to_owned(),
         "maxraidsize" | "max_raid_size" => "raid_size".to_owned(),
@@ -163,7 +166,9 @@ fn nfs(output: &Output, facts: &mut Facts) {
 
 fn put_things(output: &Output, kind: &str, keys: &[&str], facts: &mut Facts) {
     let rows = rows(&output.text, &output.line, facts);
-    let of = |row: &[(String, String)], names: &[&str]| row.iter().find(|(name, _)| names.contains(&name.as_str())).map(|(_, said)| said.clone());
+    let of = |row: &[(String, String)], names: &[&str]| {
+        row.iter().find(|(name, _)| names.contains(&name.as_str())).map(|(_, said)| said.clone())
+    };
     let nodes: std::collections::BTreeSet<String> = rows.iter().filter_map(|row| of(row, &["node"])).collect();
     for row in rows {
         let Some(name) = of(&row, keys).filter(|name| !name.is_empty()) else { continue };
@@ -205,7 +210,10 @@ mod tests {
 
     #[test]
     fn long_listings_give_the_same_names() {
-        let facts = read("vserver nfs show -instance", "              Vserver: svm1\n    NFS v3: enabled\n    NFS v4.1: disabled\n    NFS Mount Root Only: enabled\n");
+        let facts = read(
+            "vserver nfs show -instance",
+            "              Vserver: svm1\n    NFS v3: enabled\n    NFS v4.1: disabled\n    NFS Mount Root Only: enabled\n",
+        );
         assert_eq!(facts.value("ontap9.nfs.v3"), Some(&true.into()));
         assert_eq!(facts.value("ontap9.nfs.v4.1"), Some(&false.into()));
         assert_eq!(facts.value("ontap9.nfs.mount_rootonly"), Some(&true.into()));

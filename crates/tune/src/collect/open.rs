@@ -12,7 +12,8 @@ use flate2::read::MultiGzDecoder;
 
 use super::layout::{self, Place};
 use super::limits::{
-    CAPTURE_BYTES_MAX, DEPTH_MAX, ENTRIES_MAX, FILE_BYTES_MAX, FILES_MAX, UNPACK_RATIO_FREE_BYTES, UNPACK_RATIO_MAX, UNPACKED_BYTES_MAX,
+    CAPTURE_BYTES_MAX, DEPTH_MAX, ENTRIES_MAX, FILE_BYTES_MAX, FILES_MAX, UNPACK_RATIO_FREE_BYTES, UNPACK_RATIO_MAX,
+    UNPACKED_BYTES_MAX,
 };
 use super::material::Material;
 use super::{tar, text};
@@ -131,7 +132,8 @@ impl Pieces {
             found.insert(inner.to_owned());
             // What could not be had has its reason as text.
             if let Some(entry) = entry.filter(|entry| matches!(entry.exit, Some(126 | 127))) {
-                let reason = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).lines().next().unwrap_or_default().to_owned();
+                let reason =
+                    String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).lines().next().unwrap_or_default().to_owned();
                 material.denied.insert(entry.line.clone(), reason);
                 continue;
             }
@@ -151,7 +153,8 @@ impl Pieces {
             material.denied.entry(entry.line.clone()).or_insert(format!("{code} as {}", entry.user));
         }
         let missing = listed.values().filter(|entry| entry.exit == Some(0) && !found.contains(&entry.path));
-        let missing: Vec<&str> = missing.map(|entry| entry.path.as_str()).filter(|path| layout::place(path) != Some(Place::Nothing)).collect();
+        let missing: Vec<&str> =
+            missing.map(|entry| entry.path.as_str()).filter(|path| layout::place(path) != Some(Place::Nothing)).collect();
         for path in missing.iter().take(20) {
             material.remarks.push(format!("MANIFEST names {path:?}, which is not there"));
         }

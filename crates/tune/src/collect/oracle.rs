@@ -58,7 +58,10 @@ fn init(text: &str, path: &str, found: &mut BTreeMap<String, (Value, String)>, f
         }
     }
     for (number, entry) in entries {
-        let Some((name, said)) = entry.split_once('=') else { odd(facts, path, number, &entry); continue };
+        let Some((name, said)) = entry.split_once('=') else {
+            odd(facts, path, number, &entry);
+            continue;
+        };
         let name = name.trim();
         let name = name.rsplit('.').next().unwrap_or(name).to_ascii_lowercase();
         if name.starts_with("__") {
@@ -95,7 +98,9 @@ fn parameters(text: &str, origin: &str, facts: &mut Facts) {
     for (_, line) in telling(text, &['-']) {
         let (name, rest) = line.split_once([' ', '\t']).unwrap_or((line, ""));
         let rest = rest.trim();
-        if let Some(said) = TYPES.iter().find_map(|kind| rest.strip_prefix(kind)).filter(|said| said.is_empty() || said.starts_with([' ', '\t'])) {
+        if let Some(said) =
+            TYPES.iter().find_map(|kind| rest.strip_prefix(kind)).filter(|said| said.is_empty() || said.starts_with([' ', '\t']))
+        {
             shown.push(Row { name: name.to_owned(), value: said.trim().to_owned(), ..Row::default() });
         }
     }
@@ -126,9 +131,14 @@ pub(super) fn rows(rows: &[Row], origin: &str, facts: &mut Facts) {
 /// `Oracle Database 11g Enterprise Edition Release 11.1.0.6.0 - 64bit Production`.
 fn banner(text: &str, origin: &str, facts: &mut Facts) {
     for (_, line) in lines(text) {
-        let database = line.contains("Oracle Database") || line.contains("Oracle9i") || line.contains("Oracle8i") || line.starts_with("SQL*Plus");
+        let database = line.contains("Oracle Database")
+            || line.contains("Oracle9i")
+            || line.contains("Oracle8i")
+            || line.starts_with("SQL*Plus");
         let Some((_, rest)) = line.split_once("Release ").filter(|_| database) else { continue };
-        let Some(version) = words(rest).next().filter(|word| word.starts_with(|letter: char| letter.is_ascii_digit())) else { continue };
+        let Some(version) = words(rest).next().filter(|word| word.starts_with(|letter: char| letter.is_ascii_digit())) else {
+            continue;
+        };
         if facts.value("oracle.version").is_none() {
             facts.put("oracle.version", version.trim_end_matches(','), origin);
         }
@@ -153,9 +163,13 @@ fn direct_nfs(line: &str, text: &str, origin: &str, facts: &mut Facts) {
     let empty = text.to_ascii_lowercase().contains("no rows selected");
     let mut rows = table(text);
     if rows.is_empty() {
-        rows = telling(text, &['-']).map(|(_, line)| words(line).map(str::to_owned).collect()).filter(|row: &Vec<String>| row.len() >= 2).collect();
+        rows = telling(text, &['-'])
+            .map(|(_, line)| words(line).map(str::to_owned).collect())
+            .filter(|row: &Vec<String>| row.len() >= 2)
+            .collect();
     }
-    let head: Vec<String> = rows.first().map(|row| row.iter().map(|cell| cell.to_ascii_uppercase()).collect()).unwrap_or_default();
+    let head: Vec<String> =
+        rows.first().map(|row| row.iter().map(|cell| cell.to_ascii_uppercase()).collect()).unwrap_or_default();
     let has_head = head.iter().any(|cell| matches!(cell.as_str(), "SVRNAME" | "ID" | "PNUM" | "CH_ID" | "PATH"));
     let body: Vec<&Vec<String>> = rows.iter().skip(usize::from(has_head)).filter(|_| !empty).collect();
     let count = i64::try_from(body.len()).unwrap_or(i64::MAX);
@@ -163,7 +177,11 @@ fn direct_nfs(line: &str, text: &str, origin: &str, facts: &mut Facts) {
         facts.put("oracle.dnfs.channels", count, origin);
         if let Some(column) = head.iter().position(|cell| cell == "PATH") {
             let paths: BTreeSet<&String> = body.iter().filter_map(|row| row.get(column)).collect();
-            facts.put("oracle.dnfs.paths", Value::List(paths.into_iter().map(|path| Value::Text(path.clone())).collect()), origin);
+            facts.put(
+                "oracle.dnfs.paths",
+                Value::List(paths.into_iter().map(|path| Value::Text(path.clone())).collect()),
+                origin,
+            );
         }
     } else if line.contains("servers") {
         facts.put("oracle.dnfs.enabled", count > 0, origin);
@@ -176,12 +194,26 @@ pub(super) fn derive(facts: &mut Facts) {
         Some(Value::Int(amount)) if *amount > 0 => Some(*amount),
         _ => None,
     };
-    let origin = |facts: &Facts, name: &str| facts.host.get(&format!("oracle.{name}")).map(|fact| fact.origin.clone()).unwrap_or_default();
+    let origin =
+        |facts: &Facts, name: &str| facts.host.get(&format!("oracle.{name}")).map(|fact| fact.origin.clone()).unwrap_or_default();
     if facts.value("oracle.sga_bytes").is_none() {
-        let whole = ["sga_target", "memory_target", "sga_max_size"].into_iter().find_map(|name| amount(facts, name).map(|size| (size, origin(facts, name))));
+        let whole = ["sga_target", "memory_target", "sga_max_size"]
+            .into_iter()
+            .find_map(|name| amount(facts, name).map(|size| (size, origin(facts, name))));
         let pools: Vec<&str> = vec![
-            "db_cache_size", "db_keep_cache_size", "db_recycle_cache_size", "db_2k_cache_size", "db_4k_cache_size", "db_8k_cache_size", "db_16k_cache_size",
-            "db_32k_cache_size", "shared_pool_size", "large_pool_size", "java_pool_size", "streams_pool_size", "log_buffer",
+            "db_cache_size",
+            "db_keep_cache_size",
+            "db_recycle_cache_size",
+            "db_2k_cache_size",
+            "db_4k_cache_size",
+            "db_8k_cache_size",
+            "db_16k_cache_size",
+            "db_32k_cache_size",
+            "shared_pool_size",
+            "large_pool_size",
+            "java_pool_size",
+            "streams_pool_size",
+            "log_buffer",
         ];
         let sum = || {
             let cache = amount(facts, "db_cache_size")?;
@@ -209,10 +241,13 @@ fn volume(file: &Value, mounts: &[String], facts: &Facts) -> Option<String> {
     if file.starts_with('+') {
         return file.split('/').next().map(str::to_owned);
     }
-    let below = |point: &&String| file.strip_prefix(point.as_str()).is_some_and(|rest| rest.starts_with('/') || point.ends_with('/'));
+    let below =
+        |point: &&String| file.strip_prefix(point.as_str()).is_some_and(|rest| rest.starts_with('/') || point.ends_with('/'));
     let point = mounts.iter().filter(below).max_by_key(|point| point.len())?;
     match facts.value_of("mount", point, "source") {
-        Some(Value::Text(source)) if !source.is_empty() => Some(source.split_once(':').map_or(source.clone(), |(_, path)| path.to_owned())),
+        Some(Value::Text(source)) if !source.is_empty() => {
+            Some(source.split_once(':').map_or(source.clone(), |(_, path)| path.to_owned()))
+        }
         _ => Some(point.clone()),
     }
 }
@@ -247,7 +282,11 @@ mod tests {
             filesystemio_options                 string      none\ndb_recovery_file_dest                string\n";
         material.take_command("sqlplus show parameter", shown.as_bytes(), Some(0));
         material.take_command("sqlplus select svrname from v$dnfs_servers", b"no rows selected\n", Some(0));
-        material.take_command("sqlplus v$version", b"Oracle Database 11g Enterprise Edition Release 11.1.0.6.0 - 64bit Production\n", Some(0));
+        material.take_command(
+            "sqlplus v$version",
+            b"Oracle Database 11g Enterprise Edition Release 11.1.0.6.0 - 64bit Production\n",
+            Some(0),
+        );
         let mut found = Facts::default();
         facts(&material, &mut found);
         assert_eq!(found.value("oracle.db_cache_size"), Some(&(8000_i64 << 20).into()));

@@ -29,7 +29,8 @@ pub(super) fn read(text: &str, origin: &str, facts: &mut Facts) {
                     }
                 }
                 "nfs_version" => first.clone_into(&mut server.version),
-                "dontroute" | "mnt_timeout" | "community" | "management" | "security_default" | "security" | "mount_user" | "user" => {}
+                "dontroute" | "mnt_timeout" | "community" | "management" | "security_default" | "security" | "mount_user"
+                | "user" => {}
                 _ => {
                     odd(facts, origin, number, line);
                     break;
@@ -89,7 +90,11 @@ mod tests {
     #[test]
     fn paths_and_mounts_are_things() {
         let mut facts = Facts::default();
-        read("server: f1\nlocal: 10.0.0.1\npath: 10.0.0.9\npath: 10.0.1.9\nexport: /vol/a mount: /u01\nexport: /vol/b  mount: /u02\nnoise\n", "/etc/oranfstab", &mut facts);
+        read(
+            "server: f1\nlocal: 10.0.0.1\npath: 10.0.0.9\npath: 10.0.1.9\nexport: /vol/a mount: /u01\nexport: /vol/b  mount: /u02\nnoise\n",
+            "/etc/oranfstab",
+            &mut facts,
+        );
         assert_eq!(facts.value_of("oranfstab_path", "f1#2", "path"), Some(&"10.0.1.9".into()));
         assert_eq!(facts.value_of("oranfstab_path", "f1#1", "local"), Some(&"10.0.0.1".into()));
         assert_eq!(facts.value_of("oranfstab_mount", "/u02", "export"), Some(&"/vol/b".into()));

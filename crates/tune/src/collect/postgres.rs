@@ -26,7 +26,8 @@ pub(super) fn facts(material: &Material, facts: &mut Facts) {
         }
         if line.starts_with("postgres") || line.contains("version()") {
             if let Some((_, rest)) = output.text.split_once("PostgreSQL") {
-                let said = words(rest.trim_start_matches(')').trim_start_matches(')')).find(|word| word.starts_with(|letter: char| letter.is_ascii_digit()));
+                let said = words(rest.trim_start_matches(')').trim_start_matches(')'))
+                    .find(|word| word.starts_with(|letter: char| letter.is_ascii_digit()));
                 version(said.unwrap_or_default(), &output.line, facts);
             }
         }
@@ -42,14 +43,21 @@ fn files(material: &Material, facts: &mut Facts) {
         for (path, text) in &material.files {
             let mut parts = path.rsplit('/');
             let (name, folder) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-            let of_kind = if last == "conf.d" { folder == "conf.d" && name.ends_with(".conf") && path.contains("postgres") } else { name == last };
+            let of_kind = if last == "conf.d" {
+                folder == "conf.d" && name.ends_with(".conf") && path.contains("postgres")
+            } else {
+                name == last
+            };
             if !of_kind {
                 continue;
             }
             if name == "postgresql.conf" {
                 // Settings of two clusters must not be mixed.
                 if main.get_or_insert(path) != &path {
-                    facts.remark(format!("{path} is passed over: the facts are those of {}", main.map_or("", |main| main.as_str())));
+                    facts.remark(format!(
+                        "{path} is passed over: the facts are those of {}",
+                        main.map_or("", |main| main.as_str())
+                    ));
                     continue;
                 }
             }
@@ -114,7 +122,9 @@ pub(super) fn rows(rows: &[Row], origin: &str, facts: &mut Facts) {
                     facts.put("postgres.version", value.clone(), origin);
                 }
             }
-            "server_version" if facts.value("postgres.version").is_none() && !rows.iter().any(|row| row.name == "server_version_num") => {
+            "server_version"
+                if facts.value("postgres.version").is_none() && !rows.iter().any(|row| row.name == "server_version_num") =>
+            {
                 version(&row.value, origin, facts);
             }
             _ => {}
@@ -164,12 +174,44 @@ fn configured(name: &str, said: &str) -> Value {
 /// Units of settings that are written without one (guc_tables.c).
 fn own_factor(name: &str) -> i64 {
     const PAGES: &[&str] = &[
-        "shared_buffers", "temp_buffers", "wal_buffers", "effective_cache_size", "backend_flush_after", "bgwriter_flush_after", "checkpoint_flush_after",
-        "wal_writer_flush_after", "min_parallel_table_scan_size", "min_parallel_index_scan_size", "io_combine_limit", "io_max_combine_limit",
+        "shared_buffers",
+        "temp_buffers",
+        "wal_buffers",
+        "effective_cache_size",
+        "backend_flush_after",
+        "bgwriter_flush_after",
+        "checkpoint_flush_after",
+        "wal_writer_flush_after",
+        "min_parallel_table_scan_size",
+        "min_parallel_index_scan_size",
+        "io_combine_limit",
+        "io_max_combine_limit",
     ];
-    const KIB: &[&str] = &["work_mem", "maintenance_work_mem", "autovacuum_work_mem", "logical_decoding_work_mem", "max_stack_depth", "temp_file_limit", "wal_skip_threshold"];
-    const MIB: &[&str] = &["max_wal_size", "min_wal_size", "max_slot_wal_keep_size", "wal_keep_size", "wal_segment_size", "min_dynamic_shared_memory"];
-    const SECONDS: &[&str] = &["checkpoint_timeout", "checkpoint_warning", "archive_timeout", "autovacuum_naptime", "authentication_timeout", "tcp_keepalives_idle"];
+    const KIB: &[&str] = &[
+        "work_mem",
+        "maintenance_work_mem",
+        "autovacuum_work_mem",
+        "logical_decoding_work_mem",
+        "max_stack_depth",
+        "temp_file_limit",
+        "wal_skip_threshold",
+    ];
+    const MIB: &[&str] = &[
+        "max_wal_size",
+        "min_wal_size",
+        "max_slot_wal_keep_size",
+        "wal_keep_size",
+        "wal_segment_size",
+        "min_dynamic_shared_memory",
+    ];
+    const SECONDS: &[&str] = &[
+        "checkpoint_timeout",
+        "checkpoint_warning",
+        "archive_timeout",
+        "autovacuum_naptime",
+        "authentication_timeout",
+        "tcp_keepalives_idle",
+    ];
     if PAGES.contains(&name) {
         8192
     } else if KIB.contains(&name) {

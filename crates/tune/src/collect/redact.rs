@@ -4,8 +4,21 @@
 pub const REDACTED: &str = "[redacted]";
 
 /// Words in a key that make its value a secret.
-const SECRETS: &[&str] =
-    &["password", "passwd", "passphrase", "secret", "psk", "token", "sst_auth", "credential", "auth.username", "chap", "wep-key", "private-key", "api_key"];
+const SECRETS: &[&str] = &[
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "psk",
+    "token",
+    "sst_auth",
+    "credential",
+    "auth.username",
+    "chap",
+    "wep-key",
+    "private-key",
+    "api_key",
+];
 
 /// Keys that only look like it.
 const HARMLESS: &[&str] = &["password_encryption", "old_passwords", "default_password_lifetime", "stable_secret_none"];
@@ -68,12 +81,17 @@ fn without_values(line: &str) -> String {
     let lower = line.to_ascii_lowercase();
     let mut out = String::new();
     let mut at = 0;
-    while let Some((begin, word)) = SECRETS.iter().filter_map(|word| lower[at..].find(word).map(|found| (at + found, *word))).min() {
+    while let Some((begin, word)) =
+        SECRETS.iter().filter_map(|word| lower[at..].find(word).map(|found| (at + found, *word))).min()
+    {
         let key_begin = lower[at..begin].rfind(|letter: char| !is_key(letter)).map_or(at, |before| at + before + 1);
         let after_word = begin + word.len();
         let key_end = lower[after_word..].find(|letter: char| !is_key(letter)).map_or(lower.len(), |more| after_word + more);
         let harmless = HARMLESS.contains(&&lower[key_begin..key_end]);
-        let Some((value_begin, value_end)) = value(line, key_end, line[..key_begin].trim_matches(|letter: char| " \t\"'#|".contains(letter)).is_empty()).filter(|_| !harmless) else {
+        let Some((value_begin, value_end)) =
+            value(line, key_end, line[..key_begin].trim_matches(|letter: char| " \t\"'#|".contains(letter)).is_empty())
+                .filter(|_| !harmless)
+        else {
             out.push_str(&line[at..key_end]);
             at = key_end;
             continue;
@@ -104,7 +122,9 @@ fn value(line: &str, key_end: usize, begins: bool) -> Option<(usize, usize)> {
     if begins {
         return Some((begin, line.len()));
     }
-    let end = line[begin..].find(|letter: char| letter.is_whitespace() || ",;&'\"|".contains(letter)).map_or(line.len(), |more| begin + more);
+    let end = line[begin..]
+        .find(|letter: char| letter.is_whitespace() || ",;&'\"|".contains(letter))
+        .map_or(line.len(), |more| begin + more);
     Some((begin, end))
 }
 
@@ -138,7 +158,14 @@ mod tests {
 
     #[test]
     fn what_is_no_secret_stays_byte_for_byte() {
-        for line in ["vm.swappiness = 60\n", "password_encryption = scram-sha-256", "node.session.cmds_max = 128", "nfs://server/export", "a password is needed", ""] {
+        for line in [
+            "vm.swappiness = 60\n",
+            "password_encryption = scram-sha-256",
+            "node.session.cmds_max = 128",
+            "nfs://server/export",
+            "a password is needed",
+            "",
+        ] {
             assert_eq!(redacted("/etc/x", line), line);
         }
     }

@@ -16,7 +16,10 @@ pub fn site(text: &str, facts: &mut Facts) {
         Ok(table) => table,
         Err(fault) => {
             let fault = fault.to_string();
-            facts.remark(format!("the site file cannot be read, nothing of it is used: {}", fault.lines().next().unwrap_or_default()));
+            facts.remark(format!(
+                "the site file cannot be read, nothing of it is used: {}",
+                fault.lines().next().unwrap_or_default()
+            ));
             facts.put_unknown("site.", "the site file cannot be read");
             return;
         }
@@ -60,7 +63,9 @@ fn thing(facts: &mut Facts, kind: &str, name: &str, attributes: &Toml) {
 /// Tables in `[facts]` are dotted names.
 fn flat(facts: &mut Facts, name: &str, said: &Toml, depth: usize) {
     match said {
-        Toml::Table(inner) if depth < 16 => inner.iter().for_each(|(more, said)| flat(facts, &format!("{name}.{more}"), said, depth + 1)),
+        Toml::Table(inner) if depth < 16 => {
+            inner.iter().for_each(|(more, said)| flat(facts, &format!("{name}.{more}"), said, depth + 1))
+        }
         said => over(facts, name, value(said)),
     }
 }
@@ -73,7 +78,10 @@ fn over(facts: &mut Facts, name: &str, said: Value) {
 
 fn differs(facts: &mut Facts, called: &str, found: Option<Fact>, said: &Value) {
     if let Some(found) = found.filter(|found| found.value != *said) {
-        facts.remark(format!("{called} is {:?} by {} and {said:?} by the site file: the site file is taken", found.value, found.origin));
+        facts.remark(format!(
+            "{called} is {:?} by {} and {said:?} by the site file: the site file is taken",
+            found.value, found.origin
+        ));
     }
 }
 
@@ -96,7 +104,10 @@ mod tests {
         let mut facts = Facts::default();
         facts.put_of("nic", "eth1", "storage", false, "route");
         facts.put_of("mount", "/redo", "fstype", "nfs", "mount");
-        site("role = [\"rac\"]\n[site]\nrac = true\n[mount.\"/redo\"]\nrole = \"redo\"\n[nic.eth1]\nstorage = true\n[facts]\noracle.version = \"19.3\"\n", &mut facts);
+        site(
+            "role = [\"rac\"]\n[site]\nrac = true\n[mount.\"/redo\"]\nrole = \"redo\"\n[nic.eth1]\nstorage = true\n[facts]\noracle.version = \"19.3\"\n",
+            &mut facts,
+        );
         assert_eq!(facts.value("site.rac"), Some(&true.into()));
         assert_eq!(facts.value("role"), Some(&Value::List(vec!["rac".into()])));
         assert_eq!(facts.value("oracle.version"), Some(&"19.3".into()));

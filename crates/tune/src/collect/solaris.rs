@@ -44,11 +44,14 @@ fn identity(material: &Material, facts: &mut Facts) {
         let line = lines(text).map(|(_, line)| line.trim()).find(|line| !line.is_empty()).unwrap_or_default();
         let mut all = words(line).skip_while(|word| *word != "Solaris").skip(1);
         if let Some(version) = all.next() {
-            let version = integer(version).map_or(version.to_owned(), |number| if number < 11 { format!("5.{number}") } else { format!("5.{version}") });
+            let version = integer(version)
+                .map_or(version.to_owned(), |number| if number < 11 { format!("5.{number}") } else { format!("5.{version}") });
             facts.put("os.release", version, "/etc/release");
         }
         // s9s_u5wos_08b: the fifth update.
-        let update = words(line).find_map(|word| word.split_once("_u").and_then(|(_, rest)| rest.split_once("wos")).and_then(|(number, _)| integer(number)));
+        let update = words(line).find_map(|word| {
+            word.split_once("_u").and_then(|(_, rest)| rest.split_once("wos")).and_then(|(number, _)| integer(number))
+        });
         facts.put("solaris.update", update.unwrap_or(0), "/etc/release");
         facts.put("os.distribution_version", line, "/etc/release");
     }
@@ -59,7 +62,13 @@ fn identity(material: &Material, facts: &mut Facts) {
         }
     }
     for (_, output) in material.outputs("isainfo") {
-        let bits = if output.text.contains("64") { Some(64_i64) } else if output.text.contains("32") { Some(32) } else { None };
+        let bits = if output.text.contains("64") {
+            Some(64_i64)
+        } else if output.text.contains("32") {
+            Some(32)
+        } else {
+            None
+        };
         if let Some(bits) = bits {
             facts.put("os.word_bits", bits, &output.line);
         }
@@ -72,7 +81,8 @@ fn identity(material: &Material, facts: &mut Facts) {
         }
     }
     for (_, output) in material.outputs("psrinfo") {
-        let count = telling(&output.text, &[]).filter(|(_, line)| line.starts_with(|letter: char| letter.is_ascii_digit())).count();
+        let count =
+            telling(&output.text, &[]).filter(|(_, line)| line.starts_with(|letter: char| letter.is_ascii_digit())).count();
         if count > 0 {
             facts.put("hw.cpu_count", i64::try_from(count).unwrap_or(i64::MAX), &output.line);
         }
@@ -86,10 +96,14 @@ fn etc_system(text: &str, facts: &mut Facts) {
         let line = line.split(['*', '#']).next().unwrap_or(line).trim();
         match line.strip_prefix("set").filter(|rest| rest.starts_with([' ', '\t'])) {
             Some(rest) => match pair(rest, '=') {
-                Some((name, setting)) => facts.put(&format!("solaris.system.{name}"), value(setting), &format!("{PATH}:{number}")),
+                Some((name, setting)) => {
+                    facts.put(&format!("solaris.system.{name}"), value(setting), &format!("{PATH}:{number}"))
+                }
                 None => odd(facts, PATH, number, line),
             },
-            None if ["forceload", "moddir", "rootdev", "rootfs", "exclude", "include"].iter().any(|word| line.starts_with(word)) => {}
+            None if ["forceload", "moddir", "rootdev", "rootfs", "exclude", "include"]
+                .iter()
+                .any(|word| line.starts_with(word)) => {}
             // A bare `module:variable=value` sets nothing, which its author did not know.
             None => facts.remark(format!("{PATH}:{number} lacks `set` and has no effect: {:?}", text::head(line, 80))),
         }
@@ -168,7 +182,11 @@ fn drivers(material: &Material, facts: &mut Facts) {
                 for part in line.split(';').map(str::trim).filter(|part| !part.is_empty()) {
                     match pair(part, '=') {
                         Some(("name" | "parent" | "unit-address" | "instance" | "target" | "lun", _)) => {}
-                        Some((key, setting)) => facts.put(&format!("solaris.driver.{driver}.{key}"), value(unquoted(setting)), &format!("{path}:{number}")),
+                        Some((key, setting)) => facts.put(
+                            &format!("solaris.driver.{driver}.{key}"),
+                            value(unquoted(setting)),
+                            &format!("{path}:{number}"),
+                        ),
                         None => odd(facts, path, number, part),
                     }
                 }
@@ -182,7 +200,10 @@ fn projects(material: &Material, facts: &mut Facts) {
     const PATH: &str = "/etc/project";
     for (number, line) in material.file(PATH).into_iter().flat_map(|text| telling(text, &['#'])) {
         let parts: Vec<&str> = line.splitn(6, ':').collect();
-        let [name, _, _, _, _, attributes] = parts.as_slice() else { odd(facts, PATH, number, line); continue };
+        let [name, _, _, _, _, attributes] = parts.as_slice() else {
+            odd(facts, PATH, number, line);
+            continue;
+        };
         for (control, said) in attributes.split(';').filter_map(|part| pair(part, '=')) {
             let amount = said.trim_matches(['(', ')']).split(',').nth(1).unwrap_or(said);
             facts.put(&format!("solaris.project.{name}.{control}"), value(amount), &format!("{PATH}:{number}"));
@@ -207,8 +228,13 @@ fn interfaces(material: &Material, facts: &mut Facts) {
                     Some(_) => {}
                     None => odd(facts, &output.line, number, line),
                 }
-            } else if let Some(address) = line.trim().strip_prefix("inet ").and_then(|rest| words(rest).next()).filter(|_| nic != "lo0" && !nic.is_empty()) {
-                let mask = line.split_once("netmask ").and_then(|(_, rest)| words(rest).next()).and_then(|mask| u32::from_str_radix(mask, 16).ok());
+            } else if let Some(address) =
+                line.trim().strip_prefix("inet ").and_then(|rest| words(rest).next()).filter(|_| nic != "lo0" && !nic.is_empty())
+            {
+                let mask = line
+                    .split_once("netmask ")
+                    .and_then(|(_, rest)| words(rest).next())
+                    .and_then(|mask| u32::from_str_radix(mask, 16).ok());
                 let address = mask.map_or(address.to_owned(), |mask| format!("{address}/{}", mask.count_ones()));
                 super::linux_net::address_of(&nic, &address, &output.line, facts);
             }
@@ -251,11 +277,14 @@ fn interfaces(material: &Material, facts: &mut Facts) {
 fn threads(material: &Material, facts: &mut Facts) {
     for (_, output) in material.outputs("ps") {
         for (name, mark) in [("oracle.lgwr_lwp_count", "_lgwr_"), ("oracle.dbwr_lwp_count", "_dbw")] {
-            let found: Vec<&str> = lines(&output.text).map(|(_, line)| line).filter(|line| line.contains(mark) && line.contains("ora")).collect();
+            let found: Vec<&str> =
+                lines(&output.text).map(|(_, line)| line).filter(|line| line.contains(mark) && line.contains("ora")).collect();
             let first = lines(&output.text).next().map(|(_, line)| line).unwrap_or_default();
             let column = words(first).position(|word| word == "NLWP");
             let counts = found.iter().filter_map(|line| words(line).nth(column?).and_then(integer));
-            let count = counts.max().or_else(|| (column.is_none() && !found.is_empty()).then_some(i64::try_from(found.len()).unwrap_or(i64::MAX)));
+            let count = counts
+                .max()
+                .or_else(|| (column.is_none() && !found.is_empty()).then_some(i64::try_from(found.len()).unwrap_or(i64::MAX)));
             if let Some(count) = count {
                 facts.put(name, Value::Int(count), &output.line);
             }

@@ -1,6 +1,6 @@
 //! From bytes to lines, words and numbers. Nothing here fails: what makes no sense is remarked and left out.
 
-use super::limits::{LINES_MAX, LINE_BYTES_MAX, SNIFF_BYTES};
+use super::limits::{LINE_BYTES_MAX, LINES_MAX, SNIFF_BYTES};
 use crate::facts::{Facts, Value};
 
 /// Text of a file or of a command's output. `None`, and a remark, when it is no text.

@@ -61,7 +61,10 @@ fn folder(path: &Path, entries: &[(String, String)]) -> io::Result<()> {
 fn entries(material: &Material) -> Vec<(String, String)> {
     let user = match material.root {
         Some(true) => "root".to_owned(),
-        _ => std::env::var("USER").ok().filter(|user| !user.is_empty() && !user.contains(char::is_whitespace)).unwrap_or_else(|| "user".to_owned()),
+        _ => std::env::var("USER")
+            .ok()
+            .filter(|user| !user.is_empty() && !user.contains(char::is_whitespace))
+            .unwrap_or_else(|| "user".to_owned()),
     };
     let host = if material.host.is_empty() { "unknown" } else { &material.host };
     let mut manifest = format!("millrace-capture 1\nhost {host}\nsystem {}\ntime {}\n", material.system, material.time);

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use lab::compare::{Request, compare, dry_run};
 use lab::effect::{self, Change, Effect, Terms};
-use results::audit::Status;
+use results::audit::{Finding, Status, Verdict};
+use tune::change::setting_text;
 use tune::facts::Facts;
-use tune::judge::setting_value;
 use tune::rule::{Rule, SettingKind};
 use tune::rules::RuleSet;
 
@@ -18,8 +18,8 @@ use crate::cmd::compare::screen::Screen;
 const HELP: &str = "\
 Loads a database of its own, measures it with PostgreSQL's own defaults, then with each rule's settings alone and all added
 up, interleaved, and keeps the rules whose gain is shown: the 99 % interval of the difference lies above zero. Without RULE
-it takes every rule that sets something in PostgreSQL, loses no durability and is not contested. The report of the comparison
-shows the ladder.
+it takes those that the audit finds against here (with --db, against that server), that set something in PostgreSQL, lose no
+durability and are not contested. The report of the comparison shows the ladder.
 With --apply the kept settings are given to the server of --db by ALTER SYSTEM; OUT/revert.sql takes them back.
 Examples:
   millrace tune measure postgres-shared-buffers-from-memory postgres-wal-room --dry-run
@@ -89,8 +89,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.apply && args.sources.db.len() != 1 {
         bail!("--apply gives settings to one server: name one --db");
     }
-    let Known { rules, facts, .. } = known(&args.sources, None, None)?;
-    let changes = changes(&chosen(&rules, &args.names)?, &facts, !args.names.is_empty())?;
+    let Known { rules, facts, findings } = known(&args.sources, None, None)?;
+    let changes = changes(&rules, &chosen(&rules, &findings, &args.names)?, &facts, !args.names.is_empty())?;
     let request = request(args, &changes)?;
     for change in &changes {
         let settings: Vec<String> = change.settings.iter().map(|(name, value)| format!("{name} = {value}")).collect();
@@ -122,11 +122,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(kept.is_empty())))
 }
 
-/// The rules named, or all that may be tried unasked.
-fn chosen<'r>(rules: &'r RuleSet, names: &[String]) -> anyhow::Result<Vec<&'r Rule>> {
+/// The rules named, or all that found something and may be tried unasked.
+fn chosen<'r>(rules: &'r RuleSet, findings: &[Finding], names: &[String]) -> anyhow::Result<Vec<&'r Rule>> {
     if names.is_empty() {
-        let unasked = |rule: &&Rule| sets_postgres(rule) && !loses(rule) && rule.status != Status::Contested;
-        return Ok(rules.rules().iter().map(|loaded| &loaded.rule).filter(unasked).collect());
+        let fires = |rule: &Rule| findings.iter().any(|found| found.rule == rule.id && found.verdict == Verdict::Finding);
+        let unasked = |rule: &&Rule| sets_postgres(rule) && !loses(rule) && rule.status != Status::Contested && fires(rule);
+        let chosen: Vec<&Rule> = rules.rules().iter().map(|loaded| &loaded.rule).filter(unasked).collect();
+        if chosen.is_empty() {
+            bail!("the audit finds nothing against PostgreSQL's settings here: name the rules to measure, or a server by --db");
+        }
+        return Ok(chosen);
     }
     names
         .iter()
@@ -153,10 +158,10 @@ fn loses(rule: &Rule) -> bool {
 
 /// Settings of the rules with their values here. One whose value hangs on an unknown fact is an error where it was named, else
 /// it is left out.
-fn changes(rules: &[&Rule], facts: &Facts, named: bool) -> anyhow::Result<Vec<Change>> {
+fn changes(rules: &RuleSet, chosen: &[&Rule], facts: &Facts, named: bool) -> anyhow::Result<Vec<Change>> {
     let mut changes = Vec::new();
-    for rule in rules {
-        match settings(rule, facts) {
+    for rule in chosen {
+        match settings(rules, rule, facts) {
             Ok(settings) => changes.push(Change { rule: rule.id.clone(), settings }),
             Err(error) if named => return Err(error),
             Err(error) => eprintln!("left out: {error:#}"),
@@ -165,14 +170,12 @@ fn changes(rules: &[&Rule], facts: &Facts, named: bool) -> anyhow::Result<Vec<Ch
     Ok(changes)
 }
 
-fn settings(rule: &Rule, facts: &Facts) -> anyhow::Result<Vec<(String, String)>> {
+fn settings(rules: &RuleSet, rule: &Rule, facts: &Facts) -> anyhow::Result<Vec<(String, String)>> {
     let settings = rule.fix.iter().flat_map(|fix| &fix.settings).filter(|setting| setting.kind == SettingKind::Postgres);
     settings
         .map(|setting| {
-            let value = setting_value(setting, facts, None).with_context(|| {
-                let of = setting.value_of.as_deref().unwrap_or("nothing");
-                format!("{}: the value of {} follows from {of}, which is not known here", rule.id, setting.key)
-            })?;
+            let value = setting_text(rules, setting, facts);
+            let value = value.map_err(|why| anyhow!("{}: the value of {} is not known here: {why}", rule.id, setting.key))?;
             Ok((setting.key.clone(), value))
         })
         .collect()

@@ -55,16 +55,16 @@ pub struct Look {
 #[derive(Debug, Clone)]
 enum Node {
     Literal(Value),
-    List(Vec<Node>),
+    List(Vec<Self>),
     Name(String),
-    All(Vec<Node>),
-    Any(Vec<Node>),
-    Not(Box<Node>),
-    Negative(Box<Node>),
-    Compare(Comparison, Box<Node>, Box<Node>),
-    Count(Arithmetic, Box<Node>, Box<Node>),
-    Call(function::Function, Vec<Node>),
-    Over(Over, String, Option<Box<Node>>),
+    All(Vec<Self>),
+    Any(Vec<Self>),
+    Not(Box<Self>),
+    Negative(Box<Self>),
+    Compare(Comparison, Box<Self>, Box<Self>),
+    Count(Arithmetic, Box<Self>, Box<Self>),
+    Call(function::Function, Vec<Self>),
+    Over(Over, String, Option<Box<Self>>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -196,7 +196,7 @@ impl Node {
             Self::Literal(_) => {}
             Self::Name(name) => {
                 let head = name.split('.').next().unwrap_or_default();
-                if !scopes.contains(&head) && !(head == EACH && !scopes.is_empty()) {
+                if !scopes.contains(&head) && (head != EACH || scopes.is_empty()) {
                     names.push(name);
                 }
             }

@@ -24,7 +24,7 @@ pub enum Value {
     /// Text.
     Text(String),
     /// Several of them, in the order found.
-    List(Vec<Value>),
+    List(Vec<Self>),
 }
 
 /// A value with its origin.

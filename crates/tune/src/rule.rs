@@ -212,7 +212,7 @@ fn dotted<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String,
 #[serde(untagged)]
 enum Tree {
     Value(Value),
-    Table(BTreeMap<String, Tree>),
+    Table(BTreeMap<String, Self>),
 }
 
 /// The depth is bounded by that of TOML's reader.

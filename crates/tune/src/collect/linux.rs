@@ -85,7 +85,7 @@ fn identity(material: &Material, facts: &mut Facts) {
             facts.put("hw.cpu_count", i64::try_from(count).unwrap_or(i64::MAX), "/proc/cpuinfo");
         }
     }
-    for (_, line) in material.file("/proc/cmdline").into_iter().flat_map(|text| lines(text)) {
+    for (_, line) in material.file("/proc/cmdline").into_iter().flat_map(lines) {
         for word in words(line) {
             let (key, setting) = word.split_once('=').map_or((word, Value::Bool(true)), |(key, setting)| (key, value(setting)));
             // Some are given several times on purpose (console=); the last one counts.

@@ -19,12 +19,8 @@ use crate::plan::{Overrides, Plan, wrong};
 const START: &str = "defaults";
 /// What PostgreSQL has where nobody has set anything, of the settings that the laboratory sets for its own comparisons
 /// (PostgreSQL 18 documentation, 19.4 and 19.5; the same since 10).
-const DEFAULTS: [(&str, &str); 4] = [
-    ("shared_buffers", "128MB"),
-    ("max_wal_size", "1GB"),
-    ("checkpoint_timeout", "5min"),
-    ("huge_pages", "try"),
-];
+const DEFAULTS: [(&str, &str); 4] =
+    [("shared_buffers", "128MB"), ("max_wal_size", "1GB"), ("checkpoint_timeout", "5min"), ("huge_pages", "try")];
 
 /// Settings that belong together, under the name of the rule that asks for them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -214,7 +210,10 @@ mod tests {
         let knobs = |place: usize| plan.tuning_of(&plan.arms[place]).named_knobs();
         assert_eq!((knobs(0)["database.shared_buffers"].as_str(), knobs(0)["database.max_wal_size"].as_str()), ("128MB", "1GB"));
         assert_eq!((knobs(2)["database.shared_buffers"].as_str(), knobs(2)["database.max_wal_size"].as_str()), ("128MB", "16GB"));
-        assert_eq!((knobs(3)["database.shared_buffers"].as_str(), knobs(3)["database.checkpoint_timeout"].as_str()), ("4GB", "15min"));
+        assert_eq!(
+            (knobs(3)["database.shared_buffers"].as_str(), knobs(3)["database.checkpoint_timeout"].as_str()),
+            ("4GB", "15min")
+        );
         assert!(plan.dnfs_share_min.is_none() && plan.ladder.is_some());
     }
 

@@ -22,7 +22,8 @@ fn with(findings: &[Finding], verdict: Verdict) -> BTreeSet<&str> {
 /// Faults that were found before and not after, and each of them judged both times.
 fn holds(report: &str, faults: &[&str]) -> Vec<Finding> {
     let (before, after) = (findings(&format!("{report}-untuned")), findings(&format!("{report}-tuned")));
-    let (found, still, unknown) = (with(&before, Verdict::Finding), with(&after, Verdict::Finding), with(&after, Verdict::Unknown));
+    let (found, still, unknown) =
+        (with(&before, Verdict::Finding), with(&after, Verdict::Finding), with(&after, Verdict::Unknown));
     let missed: Vec<_> = faults.iter().filter(|rule| !found.contains(*rule)).collect();
     assert!(missed.is_empty(), "{report} untuned: not found: {missed:#?}");
     let left: Vec<_> = faults.iter().filter(|rule| still.contains(*rule) || unknown.contains(*rule)).collect();

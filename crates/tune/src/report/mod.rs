@@ -90,7 +90,7 @@ impl Look<'_> {
 
 /// The judgements that `keep` takes, by layer: the layer with the worst one first, then across layers and from the database down; worst
 /// first within a layer.
-fn by_layer<'a>(audit: &'a Audit, keep: impl Fn(&Finding) -> bool) -> Vec<(&'a str, Vec<&'a Finding>)> {
+fn by_layer(audit: &Audit, keep: impl Fn(&Finding) -> bool) -> Vec<(&str, Vec<&Finding>)> {
     let mut kept: Vec<&Finding> = audit.findings.iter().filter(|finding| keep(finding)).collect();
     kept.sort_by_key(|finding| (finding.verdict, std::cmp::Reverse(finding.severity), &finding.rule, &finding.subject));
     let mut layers: Vec<(&str, Vec<&Finding>)> = Vec::new();

@@ -69,6 +69,8 @@ fn hints(error: &anyhow::Error) -> Vec<String> {
             hints.extend(orders.hint());
         } else if let Some(lab) = cause.downcast_ref::<lab::LabError>() {
             hints.extend(lab.hint().map(str::to_owned));
+        } else if let Some(change) = cause.downcast_ref::<tune::change::ChangeError>() {
+            hints.extend(change.hint());
         }
     }
     // A cause may come twice in a chain, once as part of what wraps it.

@@ -131,7 +131,7 @@ impl Expression {
     /// Every name in it that is read while no thing of these kinds is at hand, so that it can only be a fact of the host.
     /// `each` is the kind of thing that the whole expression is asked of.
     #[must_use]
-    pub fn host_names(&self, each: Option<&str>) -> Vec<&str> {
+    pub fn host_names<'a>(&'a self, each: Option<&'a str>) -> Vec<&'a str> {
         let mut names = Vec::new();
         let mut scopes = Vec::from_iter(each);
         self.root.host_names(&mut scopes, &mut names);

@@ -4,6 +4,15 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+/// Remarks of one collection; a capture full of nonsense says no more after that many.
+const REMARKS_MAX: usize = 500;
+
+/// Bytes of one remark.
+const REMARK_BYTES_MAX: usize = 400;
+
+/// Facts of one host, things of one kind, attributes of one thing: a Linux host has about 2,000 of the first.
+const NAMES_MAX: usize = 100_000;
+
 /// A value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -74,14 +83,22 @@ impl Facts {
     /// Notes a fact of the host. A second value that differs is a remark; the first one stays.
     pub fn put(&mut self, name: &str, value: impl Into<Value>, origin: &str) {
         let fact = Fact { value: value.into(), origin: origin.to_owned() };
-        Self::note(&mut self.host, &mut self.remarks, name, name.to_owned(), fact);
+        if let Some(remark) = Self::note(&mut self.host, name, || name.to_owned(), fact) {
+            self.remark(remark);
+        }
     }
 
     /// Notes an attribute of a thing, which is there from then on.
     pub fn put_of(&mut self, kind: &str, name: &str, attribute: &str, value: impl Into<Value>, origin: &str) {
         let fact = Fact { value: value.into(), origin: origin.to_owned() };
-        let thing = self.things.entry(kind.to_owned()).or_default().entry(name.to_owned()).or_default();
-        Self::note(thing, &mut self.remarks, attribute, format!("{kind} {name}: {attribute}"), fact);
+        let things = self.things.entry(kind.to_owned()).or_default();
+        if things.len() >= NAMES_MAX && !things.contains_key(name) {
+            return self.remark(format!("{kind} {name} is left out: there are too many of the kind"));
+        }
+        let thing = things.entry(name.to_owned()).or_default();
+        if let Some(remark) = Self::note(thing, attribute, || format!("{kind} {name}: {attribute}"), fact) {
+            self.remark(remark);
+        }
     }
 
     /// Notes that things of this kind were looked for: where none is found, there is none. Without it they are not known.
@@ -89,19 +106,52 @@ impl Facts {
         self.things.entry(kind.to_owned()).or_default();
     }
 
+    /// Notes something odd. What is too long is cut, and after many of them the rest is left out.
+    pub fn remark(&mut self, mut remark: String) {
+        if remark.len() > REMARK_BYTES_MAX {
+            let end = (0..=REMARK_BYTES_MAX).rev().find(|at| remark.is_char_boundary(*at)).unwrap_or(0);
+            remark.truncate(end);
+        }
+        match self.remarks.len() {
+            count if count < REMARKS_MAX => self.remarks.push(remark),
+            REMARKS_MAX => self.remarks.push("and more of that kind, left out".to_owned()),
+            _ => {}
+        }
+    }
+
+    /// Value of a fact of the host.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<&Value> {
+        self.host.get(name).map(|fact| &fact.value)
+    }
+
+    /// Value of an attribute of a thing.
+    #[must_use]
+    pub fn value_of(&self, kind: &str, name: &str, attribute: &str) -> Option<&Value> {
+        Some(&self.things.get(kind)?.get(name)?.get(attribute)?.value)
+    }
+
     /// Notes that what has this name, or begins with it, could not be read.
     pub fn put_unknown(&mut self, prefix: &str, reason: &str) {
         self.unknown.entry(prefix.to_owned()).or_insert_with(|| reason.to_owned());
     }
 
-    fn note(facts: &mut Attributes, remarks: &mut Vec<String>, name: &str, called: String, fact: Fact) {
+    fn note(facts: &mut Attributes, name: &str, called: impl Fn() -> String, fact: Fact) -> Option<String> {
         match facts.get(name) {
-            Some(there) if there.value != fact.value => remarks.push(format!(
-                "{called} is {:?} by {} and {:?} by {}: the first is taken",
-                there.value, there.origin, fact.value, fact.origin
+            Some(there) if there.value != fact.value => Some(format!(
+                "{} is {:?} by {} and {:?} by {}: the first is taken",
+                called(),
+                there.value,
+                there.origin,
+                fact.value,
+                fact.origin
             )),
-            Some(_) => {}
-            None => drop(facts.insert(name.to_owned(), fact)),
+            Some(_) => None,
+            None if facts.len() >= NAMES_MAX => Some(format!("{} is left out: there are too many facts", called())),
+            None => {
+                facts.insert(name.to_owned(), fact);
+                None
+            }
         }
     }
 }

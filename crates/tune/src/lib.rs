@@ -5,14 +5,22 @@
 //! sentence it prints stands in a rule with a source. What is not known is reported, never passed.
 #![forbid(unsafe_code)]
 
+pub mod baseline;
 pub mod book;
 pub mod case;
+pub mod change;
+pub mod collect;
+pub mod difference;
 pub mod expression;
 pub mod facts;
 pub mod judge;
 pub mod limits;
+pub mod nearest;
 pub mod reference;
+pub mod report;
 pub mod rule;
 pub mod rules;
 mod shipped;
+pub mod stored;
+pub mod waivers;
 pub mod words;

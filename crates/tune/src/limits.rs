@@ -27,4 +27,11 @@ pub const RULE_ID_BYTES_MAX: usize = 72;
 /// Longest title of a rule, in characters: a line.
 pub const RULE_TITLE_CHARACTERS_MAX: usize = 120;
 
+/// Largest waiver file, in bytes: a thousand waivers with a paragraph of reason each.
+pub const WAIVER_FILE_BYTES_MAX: usize = 1 << 20;
+/// Waivers of a file; each is held against each finding.
+pub const WAIVERS_MAX: usize = 5_000;
+/// Largest stored audit that is read, in bytes: 400 rules on 500 things with 300 bytes of text each are 60 MB.
+pub const AUDIT_BYTES_MAX: u64 = 128 << 20;
+
 const _: () = assert!(EXPRESSION_DEPTH_MAX < EXPRESSION_BYTES_MAX);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use results::audit::Verdict;
+use results::audit::{Finding, Verdict};
 use tune::case;
 use tune::facts::{Fact, Facts, Value};
 use tune::judge::{judge_one, setting_value};
@@ -148,6 +148,18 @@ fn fact_of(setting: &Setting, value: &str) -> Option<(String, Value)> {
     Some((format!("{prefix}{}", setting.key), if database { of_database(value) } else { plain(value) }))
 }
 
+/// Sets a fact, and the numbers of `4096 131072 16777216` each by itself as well: `sysctl.net.ipv4.tcp_rmem.3`.
+fn put(facts: &mut Facts, name: String, value: Value) {
+    let parts = match &value {
+        Value::Text(text) => text.split_whitespace().map(str::to_owned).collect(),
+        _ => Vec::new(),
+    };
+    for (index, part) in parts.iter().enumerate() {
+        facts.host.insert(format!("{name}.{}", index + 1), Fact { value: plain(part), origin: ORIGIN.to_owned() });
+    }
+    facts.host.insert(name, Fact { value, origin: ORIGIN.to_owned() });
+}
+
 fn plain(value: &str) -> Value {
     value.parse().map_or_else(|_| Value::from(value), Value::Int)
 }
@@ -189,16 +201,12 @@ fn what_a_rule_sets_makes_it_content() {
                 .collect();
             let Some(set) = set.filter(|set| !set.is_empty()) else { continue };
             for (name, value) in set {
-                // A value of several words is read by the place of each, `tcp_rmem.3`: the new one by itself.
-                let words = |other: &str| other.strip_prefix(&name).is_some_and(|rest| rest.starts_with('.'));
-                facts.host.retain(|other, _| !words(other));
-                facts.host.insert(name, Fact { value, origin: ORIGIN.to_owned() });
+                put(&mut facts, name, value);
             }
             healed += 1;
-            if let Some(still) = judge_one(loaded, &facts)
-                .iter()
-                .find(|still| still.verdict == Verdict::Finding && still.subject == finding.subject)
-            {
+            let after = judge_one(loaded, &facts);
+            let same = |still: &&Finding| still.verdict == Verdict::Finding && still.subject == finding.subject;
+            if let Some(still) = after.iter().find(same) {
                 let _ = writeln!(wrong, "{}: {}: its fix leaves it: {}", loaded.file, loaded.rule.id, still.found.join("; "));
             }
         }

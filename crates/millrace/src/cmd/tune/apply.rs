@@ -1,0 +1,147 @@
+//! `millrace tune apply`.
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use serde_json::json;
+use tune::change::{Applied, Choice, Group, Outcome, Plan, Steps, Watch, apply, plan_of, render, render_group, render_rest};
+
+use super::Place;
+use super::facts::{Known, Sources, known, must_exist};
+use crate::complain::{self, refusal};
+
+const HELP: &str = "\
+Before each change, what was there is recorded in the state directory and synced: an apply that is killed at any
+moment is taken back by `millrace tune revert`. Nothing is restarted, mounted or run: what a group needs besides is
+printed. Groups from remount on are refused while a process uses the path; its pids are named.
+Examples:
+  millrace tune apply
+  millrace tune apply --yes --rule linux-nfs-slot-table
+  millrace tune apply --root /srv/chroot --state /tmp/state --yes
+Exit codes: 0 applied, or nothing to do; 1 something was left to you, declined or refused; 2 could not run.";
+
+#[derive(clap::Args)]
+#[command(after_help = HELP)]
+pub(super) struct Args {
+    #[command(flatten)]
+    sources: Sources,
+    #[command(flatten)]
+    place: Place,
+    /// Apply this rule alone, repeatable; lets in what is otherwise listed apart
+    #[arg(long = "rule", value_name = "ID")]
+    rules: Vec<String>,
+    /// Apply each group without asking
+    #[arg(long, short)]
+    yes: bool,
+    /// Print what was done as JSON; questions go to stderr
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if !args.yes && !std::io::stdin().is_terminal() {
+        return Err(refusal(
+            "cannot ask which groups to apply: stdin is no terminal",
+            "--yes applies all that `millrace tune plan` shows",
+        ));
+    }
+    let Known { rules, facts, findings } = known(&args.sources, None, args.place.root.as_deref())?;
+    must_exist(&rules, &args.rules)?;
+    let plan = plan_of(&rules, &facts, &findings, &args.place.tree(), &Choice { rules: args.rules });
+    let mut ask = Ask { yes: args.yes, json: args.json, no_more: false };
+    let applied = match apply(&plan, &args.place.state(), &lab::clock::utc_now(), &mut ask, &mut Steps::new()) {
+        Ok(applied) => applied,
+        Err(error) if error.is_refusal() => {
+            complain::say(&anyhow::Error::new(error).context("cannot apply"));
+            return Ok(ExitCode::from(1));
+        }
+        Err(error) => return Err(anyhow::Error::new(error).context("cannot apply all of it")),
+    };
+    if args.json {
+        let both = json!({ "plan": plan, "applied": applied });
+        println!("{}", serde_json::to_string_pretty(&both).context("cannot write what was done")?);
+    } else {
+        say(&plan, &applied);
+    }
+    Ok(ExitCode::from(u8::from(applied.is_left())))
+}
+
+/// Asks for each group, and says what is being done.
+struct Ask {
+    yes: bool,
+    json: bool,
+    no_more: bool,
+}
+
+impl Watch for Ask {
+    fn wanted(&mut self, group: &Group) -> bool {
+        if self.no_more {
+            return false;
+        }
+        let shown = render_group(group);
+        if self.json {
+            eprint!("{shown}")
+        } else {
+            print!("{shown}")
+        }
+        if self.yes {
+            return true;
+        }
+        eprint!("Apply this group? [y]es, [n]o, [q]uit: ");
+        // A question that cannot be shown is still answered on the terminal.
+        let _ = std::io::stdout().flush().and_then(|()| std::io::stderr().flush());
+        let mut answer = String::new();
+        if std::io::stdin().lock().read_line(&mut answer).is_err() {
+            return false;
+        }
+        let answer = answer.trim().to_lowercase();
+        self.no_more = answer == "q" || answer == "quit";
+        answer == "y" || answer == "yes"
+    }
+
+    fn begins(&mut self, made: usize, all: usize, what: &str) {
+        eprintln!("  {}/{all} {what}", made + 1);
+    }
+}
+
+fn say(plan: &Plan, applied: &Applied) {
+    for (group, ended) in plan.groups.iter().zip(&applied.groups) {
+        let name = tune::words::activation(group.activation);
+        match &ended.outcome {
+            Outcome::Done { files, running, remain } => {
+                println!("done: {files} files written, {running} running values set; in force {name}");
+                left(*remain);
+            }
+            Outcome::ByHand { remain } => {
+                print!("{}", render_group(group));
+                left(*remain);
+            }
+            Outcome::Nothing => println!("in force {name}: all is as it should be already"),
+            Outcome::Declined => println!("in force {name}: declined"),
+            Outcome::InUse { users, hidden } => {
+                println!("REFUSED, in force {name}: {} in use; stop these first:", group.paths.join(", "));
+                for user in users {
+                    println!("  pid {} ({}): {} {}", user.pid, user.program, user.path, user.how);
+                }
+                if *hidden > 0 {
+                    println!("  and {hidden} processes that this user may not look into: run it as root");
+                }
+            }
+        }
+    }
+    if applied.groups.is_empty() {
+        print!("{}", render(plan));
+    } else {
+        print!("{}", render_rest(plan));
+    }
+    if let Some(journal) = &applied.journal {
+        println!("recorded in {}; `millrace tune revert` takes it back", journal.display());
+    }
+}
+
+fn left(remain: usize) {
+    if remain > 0 {
+        println!("  {remain} left to you, as shown: \"you run\" and \"you do\"");
+    }
+}

@@ -1,0 +1,59 @@
+//! `millrace tune plan`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use tune::change::{Choice, Root, plan_of, render};
+
+use super::facts::{Known, Sources, known};
+
+const HELP: &str = "\
+Changes are grouped by what it takes for them to be in force: live, reload, db-restart, remount, nic-restart,
+reboot. Contested settings, and those that may lose acknowledged data, are listed apart: name their rule with
+--rule to plan them. For other systems than Linux, storage and databases behind a console, the plan is text to
+be run there.
+Examples:
+  millrace tune plan --db postgresql:///mill --site site.toml
+  millrace tune plan --rule linux-nfs-slot-table --json
+  millrace tune plan --facts db1.tar.gz
+Exit codes: 0 planned, or nothing to change; 2 could not run.";
+
+#[derive(clap::Args)]
+#[command(after_help = HELP)]
+pub(super) struct Args {
+    #[command(flatten)]
+    sources: Sources,
+    /// A capture instead of this host: a directory, .tar or .tar.gz
+    #[arg(long, value_name = "DIR|TAR")]
+    facts: Option<PathBuf>,
+    /// The tree whose files are compared [default: that of this host; of a capture directory, its copies of files]
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+    /// Plan this rule alone, repeatable; lets in what is otherwise listed apart
+    #[arg(long = "rule", value_name = "ID")]
+    rules: Vec<String>,
+    /// Print the plan as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let Known { rules, facts, findings } = known(&args.sources, args.facts.as_deref(), args.root.as_deref())?;
+    super::facts::must_exist(&rules, &args.rules)?;
+    let root = Root::new(args.root.unwrap_or_else(|| tree_of(args.facts.as_deref())));
+    let plan = plan_of(&rules, &facts, &findings, &root, &Choice { rules: args.rules });
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&plan).context("cannot write the plan")?);
+    } else {
+        print!("{}", render(&plan));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Files of this host, or what a capture has of another's. An archive is not looked into: then files count as absent.
+fn tree_of(capture: Option<&std::path::Path>) -> PathBuf {
+    let Some(capture) = capture else { return PathBuf::from("/") };
+    let files = capture.join("files");
+    if files.is_dir() || !capture.is_dir() { files } else { capture.to_owned() }
+}

@@ -1,0 +1,86 @@
+//! `millrace tune revert`.
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use tune::change::{Reverted, Root, Steps, revert};
+
+use super::Place;
+use crate::complain;
+
+const HELP: &str = "\
+Takes back the newest apply that is not yet taken back; an apply that was killed on its way as well. Nothing is done
+when somebody else has changed one of the files or values since: they are named, and --force takes the old contents
+all the same and keeps theirs beside the record. What read the settings reads the old ones when it is reloaded,
+mounted or started anew.
+Examples:
+  millrace tune revert
+  millrace tune revert --all
+  millrace tune revert --root /srv/chroot --state /tmp/state
+Exit codes: 0 taken back, or nothing to take back; 1 something was left or refused; 2 could not run.";
+
+#[derive(clap::Args)]
+#[command(after_help = HELP)]
+pub(super) struct Args {
+    #[command(flatten)]
+    place: Place,
+    /// Take back what somebody else has changed since, too
+    #[arg(long)]
+    force: bool,
+    /// Take back every apply, newest first
+    #[arg(long)]
+    all: bool,
+    /// Print what was done as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let state = args.place.state();
+    let root = args.place.root.as_ref().map(Root::new);
+    let mut done: Vec<Reverted> = Vec::new();
+    loop {
+        match revert(&state, root.as_ref(), args.force, &mut Steps::new()) {
+            Ok(reverted) if reverted.journal.is_none() => break,
+            Ok(reverted) => done.push(reverted),
+            Err(error) if error.is_refusal() => {
+                print(&done, args.json)?;
+                complain::say(&anyhow::Error::new(error).context("cannot revert"));
+                return Ok(ExitCode::from(1));
+            }
+            Err(error) => return Err(anyhow::Error::new(error).context("cannot revert all of it")),
+        }
+        if !args.all {
+            break;
+        }
+    }
+    print(&done, args.json)?;
+    Ok(ExitCode::from(u8::from(done.iter().any(|reverted| !reverted.left.is_empty()))))
+}
+
+fn print(done: &[Reverted], json: bool) -> anyhow::Result<()> {
+    if json {
+        println!("{}", serde_json::to_string_pretty(done).context("cannot write what was done")?);
+        return Ok(());
+    }
+    if done.is_empty() {
+        println!("nothing to take back");
+    }
+    for reverted in done {
+        for (what, paths) in [
+            ("set back", &reverted.reset),
+            ("restored", &reverted.restored),
+            ("removed", &reverted.removed),
+            ("theirs kept in", &reverted.kept),
+            ("LEFT", &reverted.left),
+        ] {
+            for path in paths {
+                println!("{what} {path}");
+            }
+        }
+        if let Some(journal) = &reverted.journal {
+            println!("taken back: {} ({} were as before already)", journal.display(), reverted.untouched);
+        }
+    }
+    Ok(())
+}

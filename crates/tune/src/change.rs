@@ -1,0 +1,161 @@
+//! Changes: planned, applied, taken back.
+//!
+//! [`plan`] turns findings into exact changes: which line of which file, which running value, which command where nothing
+//! here may write. [`apply`] does what a person agrees to, group by group; [`revert`] restores each file byte for byte with
+//! its mode, owner and time. Before anything changes, the journal says what and how it was, synced: whatever moment an
+//! apply ends at, a revert brings everything back.
+//!
+//! This room never runs a command and never restarts, mounts or unmounts. Contested settings, and those that may lose
+//! acknowledged data, are listed apart and done only when their rule is named.
+
+mod apply;
+mod diff;
+mod disk;
+mod edit;
+mod explain;
+mod foreign;
+mod journal;
+mod limits;
+mod plan;
+mod revert;
+mod root;
+mod steps;
+mod target;
+mod text;
+mod users;
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+pub use apply::{Applied, Ended, Outcome, Watch, apply};
+pub use diff::unified;
+pub use edit::{Edit, Style};
+pub use explain::{Explanation, explain};
+pub use journal::{Standing as JournalStanding, State};
+pub use plan::{Apart, Change, Choice, FileChange, Group, Plan, Rulebook, plan, plan_of, setting_text};
+pub use revert::{Reverted, revert};
+pub use root::Root;
+pub use steps::Steps;
+pub use target::{Part, Run};
+pub use text::{render, render_group, render_rest};
+pub use users::User;
+
+/// Why a change, or taking one back, ended.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ChangeError {
+    /// The step counter ended it. Only tests see this.
+    #[error("ended after step {step}, as a test asked")]
+    Interrupted {
+        /// Steps done before.
+        step: u64,
+    },
+    /// The system refused.
+    #[error("{what} {path}")]
+    Io {
+        /// What was tried: `write`, `read`.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What it said.
+        source: std::io::Error,
+    },
+    /// An apply before this one ended on the way.
+    #[error("an apply before this one ended on its way and is not taken back: journal {journal}")]
+    OpenJournal {
+        /// Its folder.
+        journal: PathBuf,
+    },
+    /// Another apply or revert is running.
+    #[error("another apply or revert is running and holds {lock}")]
+    Busy {
+        /// The lock.
+        lock: PathBuf,
+    },
+    /// A journal that makes no sense.
+    #[error("the journal {path} makes no sense: {reason}")]
+    Journal {
+        /// Its file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The journal is of another tree.
+    #[error("the journal {journal} is of another tree, {root}")]
+    OtherRoot {
+        /// Its folder.
+        journal: PathBuf,
+        /// That tree.
+        root: PathBuf,
+    },
+    /// Somebody changed what an apply had written.
+    #[error("changed by somebody else since: {} (journal {journal}); nothing is taken back", paths.join(", "))]
+    ChangedSince {
+        /// Its folder.
+        journal: PathBuf,
+        /// What was changed.
+        paths: Vec<String>,
+    },
+    /// A file is no longer as it was shown.
+    #[error("{path} is not as it was when the change was shown")]
+    ChangedMeanwhile {
+        /// The file.
+        path: String,
+    },
+    /// An edit that the file no longer allows.
+    #[error("change {path}: {reason}")]
+    Edit {
+        /// The file.
+        path: String,
+        /// Why not.
+        reason: String,
+    },
+    /// The plan is of a system of another kind.
+    #[error("the plan is for {}, and only Linux is changed from here", if system.is_empty() { "a system that is not known" } else { system })]
+    Foreign {
+        /// That system.
+        system: String,
+    },
+}
+
+impl ChangeError {
+    /// Whether it was refused for good reason, with nothing begun.
+    pub fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::OpenJournal { .. }
+                | Self::Busy { .. }
+                | Self::OtherRoot { .. }
+                | Self::ChangedSince { .. }
+                | Self::Foreign { .. }
+        )
+    }
+
+    /// What helps.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::OpenJournal { .. } => {
+                "`millrace tune revert` brings everything back to where it was; then apply again".to_owned()
+            }
+            Self::Busy { .. } => "wait until it has ended".to_owned(),
+            Self::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+                "run it as root; what was done so far is taken back with `millrace tune revert`".to_owned()
+            }
+            Self::Io { .. } | Self::Edit { .. } => "what was done so far is taken back with `millrace tune revert`".to_owned(),
+            Self::OtherRoot { root, .. } => format!("say --root {}", root.display()),
+            Self::ChangedSince { .. } => {
+                "look what was changed; `millrace tune revert --force` takes the old contents all the same and keeps the \
+                 new ones beside the journal"
+                    .to_owned()
+            }
+            Self::ChangedMeanwhile { .. } => "run the plan again".to_owned(),
+            Self::Foreign { .. } => "`millrace tune plan` prints the commands to be run there".to_owned(),
+            Self::Journal { .. } | Self::Interrupted { .. } => return None,
+        })
+    }
+
+    pub(crate) fn io(what: &'static str, path: impl Into<PathBuf>, source: std::io::Error) -> Self {
+        Self::Io { what, path: path.into(), source }
+    }
+}

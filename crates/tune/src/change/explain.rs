@@ -1,0 +1,172 @@
+//! Everything that a rule says, and what it comes to on this host.
+
+use std::fmt::Write as _;
+
+use results::audit::{Activation, Finding, Severity, Status, Verdict};
+use serde::Serialize;
+
+use super::plan::{Apart, Change, Plan};
+use super::text::change_text;
+use crate::rule::Rule;
+use crate::words;
+
+/// A rule in full.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Explanation {
+    /// Its identity.
+    pub rule: String,
+    /// One line that says what is wanted.
+    pub title: String,
+    /// Its layer.
+    pub layer: String,
+    /// How bad it is when it does not hold.
+    pub severity: Severity,
+    /// What holds of it today.
+    pub status: Status,
+    /// Platforms; empty is every one.
+    pub platforms: Vec<String>,
+    /// Roles of which the host must have one; empty is any.
+    pub roles: Vec<String>,
+    /// Kind of thing it judges; absent, the host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub each: Option<String>,
+    /// When it applies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
+    /// What is true where all is well.
+    pub test: String,
+    /// Why.
+    pub reason: String,
+    /// What it brings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub effect: Option<String>,
+    /// Where it comes from.
+    pub sources: Vec<String>,
+    /// Who says otherwise.
+    pub standing: Vec<String>,
+    /// Rows of the reports' catalogue.
+    pub covers: Vec<String>,
+    /// How it came out here: a finding's thing with what was found.
+    pub here: Vec<String>,
+    /// What setting it right takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activation: Option<Activation>,
+    /// The setting may lose acknowledged data.
+    pub loses_durability: bool,
+    /// How it is set right in general.
+    pub fix: Vec<String>,
+    /// What would change on this host, when its name lets it.
+    pub changes: Vec<Change>,
+}
+
+/// Explains a rule. `plan` is the one that its name gives; without facts it may be empty.
+pub fn explain(rule: &Rule, layer: &str, findings: &[Finding], plan: &Plan) -> Explanation {
+    let of_rule = |finding: &&Finding| finding.rule == rule.id;
+    let planned = plan.groups.iter().flat_map(|group| &group.changes);
+    let changes = planned.chain(plan.apart.iter().map(|Apart { change, .. }| change));
+    Explanation {
+        rule: rule.id.clone(),
+        title: rule.title.clone(),
+        layer: layer.to_owned(),
+        severity: rule.severity,
+        status: rule.status,
+        platforms: rule.platforms.clone(),
+        roles: rule.roles.clone(),
+        each: rule.each.clone(),
+        when: rule.when.clone(),
+        test: rule.test.clone(),
+        reason: rule.reason.clone(),
+        effect: rule.effect.clone(),
+        sources: rule.sources.iter().map(words::source).collect(),
+        standing: rule.standing.iter().map(words::standing).collect(),
+        covers: rule.covers.clone(),
+        here: findings.iter().filter(of_rule).map(came_out).collect(),
+        activation: rule.fix.as_ref().map(|fix| fix.activation),
+        loses_durability: rule.fix.as_ref().is_some_and(|fix| fix.loses_durability),
+        fix: fix(rule),
+        changes: changes.filter(|change| change.rule == rule.id).cloned().collect(),
+    }
+}
+
+impl Explanation {
+    /// As text for a person.
+    pub fn text(&self) -> String {
+        let mut out = format!("{}: {}\n", self.rule, self.title);
+        let mut line = |name: &str, text: &str| {
+            if !text.is_empty() {
+                let _ = writeln!(out, "  {name:<11} {text}");
+            }
+        };
+        line("layer", &self.layer);
+        line("severity", words::severity(self.severity));
+        line("today", words::status(self.status));
+        line("applies to", &applies(self));
+        line("holds when", &self.test);
+        line("because", &self.reason);
+        line("effect", self.effect.as_deref().unwrap_or(""));
+        for source in &self.sources {
+            line("source", source);
+        }
+        for standing in &self.standing {
+            line("but", standing);
+        }
+        line("rows", &self.covers.join(", "));
+        if self.loses_durability {
+            line("DANGER", "this setting may lose data that was acknowledged");
+        }
+        for fix in &self.fix {
+            line("set right by", fix);
+        }
+        line("in force", self.activation.map_or("", words::activation));
+        for here in &self.here {
+            line("here", here);
+        }
+        for change in &self.changes {
+            let _ = write!(out, "{}", change_text(change));
+        }
+        out
+    }
+}
+
+fn applies(of: &Explanation) -> String {
+    let platforms = if of.platforms.is_empty() { "every platform".to_owned() } else { of.platforms.join(", ") };
+    let roles = if of.roles.is_empty() { String::new() } else { format!("; hosts that are {}", of.roles.join(" or ")) };
+    let each = of.each.as_ref().map_or_else(String::new, |kind| format!("; each {kind}"));
+    let when = of.when.as_ref().map_or_else(String::new, |when| format!("; when {when}"));
+    format!("{platforms}{roles}{each}{when}")
+}
+
+fn came_out(finding: &Finding) -> String {
+    let verdict = match finding.verdict {
+        Verdict::Finding => "does not hold",
+        Verdict::Unknown => "cannot be told",
+        Verdict::Waived => "does not hold, and is waived",
+        Verdict::Passed => "holds",
+    };
+    let subject = finding.subject.as_deref().unwrap_or("the host");
+    let mut facts = finding.found.clone();
+    facts.extend(finding.missing.iter().map(|name| format!("{name} is not known")));
+    let facts = if facts.is_empty() { String::new() } else { format!(": {}", facts.join("; ")) };
+    format!("{subject}: {verdict}{facts}")
+}
+
+fn fix(rule: &Rule) -> Vec<String> {
+    let Some(fix) = &rule.fix else { return vec!["nothing that a setting could do".to_owned()] };
+    let platform = rule.platforms.first().map(String::as_str);
+    let mut lines: Vec<String> = fix.needs.iter().map(|need| format!("first: {need}")).collect();
+    for setting in &fix.settings {
+        let worked_out = setting.value_of.as_ref().map(|expression| format!("<{expression}>"));
+        let value = setting.value.as_deref().or(worked_out.as_deref());
+        lines.push(words::setting(setting, value, None, platform));
+    }
+    lines.extend(fix.by_hand.iter().map(|text| format!("by hand: {text}")));
+    lines
+}
+
+/// A value's own word, as it is stored.
+pub(super) fn word(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => word,
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,222 @@
+//! Commands as text, for what is never changed from here: other systems, storage, databases behind their own console.
+
+use results::audit::Activation;
+
+use super::target::Run;
+use crate::rule::SettingKind;
+
+/// What a setting is on its system: kind, key, value, the value before, the thing it belongs to, what it takes.
+pub(super) struct Wanted<'a> {
+    pub(super) kind: SettingKind,
+    pub(super) key: &'a str,
+    pub(super) value: &'a str,
+    pub(super) before: Option<&'a str>,
+    pub(super) thing: Option<(&'a str, &'a str)>,
+    pub(super) activation: Activation,
+    /// `os.family`, as `solaris`.
+    pub(super) family: &'a str,
+}
+
+/// The commands, and those that bring the old value back where it is known.
+pub(super) fn commands(wanted: &Wanted<'_>) -> Run {
+    let lines = |value: &str| lines(wanted, value);
+    let undo = match (wanted.kind, wanted.before) {
+        (SettingKind::Postgres, _) => vec![format!("ALTER SYSTEM RESET {};", wanted.key), reload(wanted.activation)],
+        (_, Some(before)) if plain(before) => lines(before),
+        _ => Vec::new(),
+    };
+    Run { place: place(wanted).to_owned(), lines: lines(wanted.value), undo }
+}
+
+fn lines(wanted: &Wanted<'_>, value: &str) -> Vec<String> {
+    let Wanted { kind, key, thing, activation, .. } = *wanted;
+    let name = thing.map_or("NAME", |(_, name)| name);
+    let boot = activation == Activation::Reboot;
+    match kind {
+        SettingKind::Postgres => {
+            vec![format!("ALTER SYSTEM SET {key} = '{}';", value.replace('\'', "''")), reload(activation)]
+        }
+        SettingKind::Mysql => {
+            vec!["in my.cnf, section [mysqld]:".to_owned(), format!("  {key} = {value}")]
+        }
+        SettingKind::Oracle => vec![
+            format!("ALTER SYSTEM SET {key}={value} SCOPE=SPFILE SID='*';"),
+            format!("-- without a server parameter file, in init.ora: {key}={value}"),
+        ],
+        SettingKind::Ontap7 => ontap7(key, value, thing),
+        SettingKind::Ontap9 => vec![ontap9(key, value, name)],
+        SettingKind::SolarisSystem => vec![format!("in /etc/system: set {key}={value}")],
+        SettingKind::SolarisNdd => {
+            let (driver, parameter) = driver_of(key);
+            let line = format!("ndd -set /dev/{driver} {parameter} {value}");
+            vec![line.clone(), format!("in a start script, as /etc/rc2.d/S99ndd, so that it lasts: {line}")]
+        }
+        SettingKind::Kctune => vec![format!("kctune {key}={value}")],
+        SettingKind::HpuxNdd => {
+            let (driver, parameter) = driver_of(key);
+            vec![
+                format!("ndd -set /dev/{driver} {parameter} {value}"),
+                "in /etc/rc.config.d/nddconf, with the next free number for N, so that it lasts:".to_owned(),
+                format!("  TRANSPORT_NAME[N]={driver}"),
+                format!("  NDD_NAME[N]={parameter}"),
+                format!("  NDD_VALUE[N]={value}"),
+            ]
+        }
+        SettingKind::AixNo => vec![aix("no", boot, key, value)],
+        SettingKind::AixNfso => vec![aix("nfso", boot, key, value)],
+        SettingKind::AixVmo => vec![aix("vmo", boot, key, value)],
+        SettingKind::AixIoo => vec![aix("ioo", boot, key, value)],
+        SettingKind::AixChdev => {
+            let later = if boot { " -P" } else { "" };
+            vec![format!("chdev -l {name} -a {key}={value}{later}")]
+        }
+        SettingKind::FstabOption => vec![mount_option(wanted, value, name)],
+        SettingKind::Sysctl => vec![format!("sysctl -w {key}='{value}'"), format!("in /etc/sysctl.d: {key} = {value}")],
+        SettingKind::Limits => vec![format!("in /etc/security/limits.d: {key} {value}")],
+        SettingKind::Modprobe => {
+            let (module, parameter) = key.split_once('.').unwrap_or((key, ""));
+            vec![format!("in /etc/modprobe.d: options {module} {parameter}={value}")]
+        }
+        SettingKind::Udev => vec![format!("by a udev rule for {name}: ATTR{{{key}}}=\"{value}\"")],
+        SettingKind::Iscsid => vec![format!("in iscsid.conf: {key} = {value}")],
+        SettingKind::Multipath => vec![format!("in multipath.conf: {key} {value}")],
+        SettingKind::Oranfstab => vec![format!("in oranfstab: {key}: {value}")],
+        SettingKind::Oracleasm => vec![format!("in /etc/sysconfig/oracleasm: {key}=\"{value}\"")],
+    }
+}
+
+/// Where the commands are run.
+fn place(wanted: &Wanted<'_>) -> &'static str {
+    match wanted.kind {
+        SettingKind::Postgres => "psql, as a superuser",
+        SettingKind::Mysql => "the database's host",
+        SettingKind::Oracle => "sqlplus, as sysdba",
+        SettingKind::Ontap7 | SettingKind::Ontap9 => "the storage's console",
+        _ => "a shell, as root",
+    }
+}
+
+/// A volume's option, an interface's, or one of the whole system.
+fn ontap7(key: &str, value: &str, thing: Option<(&str, &str)>) -> Vec<String> {
+    match thing {
+        // The key is a command of its own.
+        _ if key.contains(' ') => vec![ontap9(key, value, thing.map_or("NAME", |(_, name)| name))],
+        Some(("ontap_volume", name)) => vec![format!("vol options {name} {key} {value}")],
+        Some(("ontap_if", name)) => {
+            let word = if key == "mtu" || key == "persistent_mtu" { "mtusize" } else { key };
+            let line = format!("ifconfig {name} {word} {value}");
+            vec![line.clone(), format!("in /etc/rc, so that it lasts: {line}")]
+        }
+        _ => vec![format!("options {key} {value}")],
+    }
+}
+
+/// The key is the command up to the value; `{}` in it stands for the name of the thing.
+fn ontap9(key: &str, value: &str, name: &str) -> String {
+    format!("{} {value}", key.replace("{}", name))
+}
+
+fn aix(command: &str, boot: bool, key: &str, value: &str) -> String {
+    // -p is now and for ever; what only a start can set takes -r.
+    format!("{command} {} -o {key}={value}", if boot { "-r" } else { "-p" })
+}
+
+/// `tcp.tcp_recv_hiwat`, `/dev/tcp tcp_recv_hiwat` or `tcp:tcp_recv_hiwat`; without a driver it is that of the prefix.
+fn driver_of(key: &str) -> (String, String) {
+    let key = key.trim_start_matches("/dev/");
+    match key.split_once([' ', '.', ':']) {
+        Some((driver, parameter)) => (driver.to_owned(), parameter.trim().to_owned()),
+        None => (key.split('_').next().unwrap_or(key).to_owned(), key.to_owned()),
+    }
+}
+
+fn mount_option(wanted: &Wanted<'_>, value: &str, name: &str) -> String {
+    let file = match wanted.family {
+        "solaris" => "/etc/vfstab",
+        "aix" => "/etc/filesystems",
+        _ => "/etc/fstab",
+    };
+    let key = wanted.key;
+    match value {
+        "-" => format!("in {file}, mount {name}: take away the option {key}"),
+        "" | "true" => format!("in {file}, mount {name}: option {key}"),
+        value => format!("in {file}, mount {name}: option {key}={value}"),
+    }
+}
+
+fn reload(activation: Activation) -> String {
+    if activation <= Activation::Reload {
+        "SELECT pg_reload_conf();".to_owned()
+    } else {
+        "-- then start the server anew".to_owned()
+    }
+}
+
+/// A value that may stand in a command as it is.
+fn plain(value: &str) -> bool {
+    !value.is_empty() && value.chars().all(|sign| sign.is_ascii_alphanumeric() || "._-:/,".contains(sign))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(kind: SettingKind, key: &str, value: &str, thing: Option<(&str, &str)>, activation: Activation) -> Vec<String> {
+        let wanted = Wanted { kind, key, value, before: Some("16"), thing, activation, family: "solaris" };
+        commands(&wanted).lines
+    }
+
+    #[test]
+    fn each_system_is_spoken_to_in_its_own_words() {
+        use Activation::{DbRestart, Live, Reboot, Remount};
+        let first = |kind, key, value, thing, activation| text(kind, key, value, thing, activation).remove(0);
+        assert_eq!(first(SettingKind::AixVmo, "minfree", "960", None, Live), "vmo -p -o minfree=960");
+        assert_eq!(first(SettingKind::AixNo, "ipqmaxlen", "512", None, Reboot), "no -r -o ipqmaxlen=512");
+        let hdisk = Some(("hdisk", "hdisk4"));
+        assert_eq!(first(SettingKind::AixChdev, "queue_depth", "64", hdisk, Reboot), "chdev -l hdisk4 -a queue_depth=64 -P");
+        assert_eq!(first(SettingKind::SolarisSystem, "nfs:nfs3_nra", "6", None, Reboot), "in /etc/system: set nfs:nfs3_nra=6");
+        let ndd = "ndd -set /dev/tcp tcp_recv_hiwat 65535";
+        for key in ["tcp.tcp_recv_hiwat", "/dev/tcp tcp_recv_hiwat", "tcp_recv_hiwat"] {
+            assert_eq!(first(SettingKind::SolarisNdd, key, "65535", None, Live), ndd);
+        }
+        assert_eq!(
+            first(SettingKind::Kctune, "nfs_async_read_avoidance_enabled", "1", None, Live),
+            "kctune nfs_async_read_avoidance_enabled=1"
+        );
+        let volume = Some(("ontap_volume", "redo"));
+        assert_eq!(first(SettingKind::Ontap7, "minra", "on", volume, Live), "vol options redo minra on");
+        assert_eq!(
+            first(SettingKind::Ontap7, "nfs.tcp.recvwindowsize", "65536", None, Live),
+            "options nfs.tcp.recvwindowsize 65536"
+        );
+        assert_eq!(
+            first(SettingKind::Ontap9, "volume modify -volume {} -atime-update", "false", volume, Live),
+            "volume modify -volume redo -atime-update false"
+        );
+        assert_eq!(
+            first(SettingKind::Oracle, "filesystemio_options", "setall", None, DbRestart),
+            "ALTER SYSTEM SET filesystemio_options=setall SCOPE=SPFILE SID='*';"
+        );
+        let mount = Some(("mount", "/redo"));
+        assert_eq!(
+            first(SettingKind::FstabOption, "forcedirectio", "", mount, Remount),
+            "in /etc/vfstab, mount /redo: option forcedirectio"
+        );
+    }
+
+    #[test]
+    fn the_way_back_is_given_where_the_old_value_is_known_and_plain() {
+        let wanted = |before| Wanted {
+            kind: SettingKind::Kctune,
+            key: "maxfiles",
+            value: "2048",
+            before,
+            thing: None,
+            activation: Activation::Live,
+            family: "hpux",
+        };
+        assert_eq!(commands(&wanted(Some("512"))).undo, ["kctune maxfiles=512"]);
+        assert!(commands(&wanted(None)).undo.is_empty());
+        assert!(commands(&wanted(Some("x; reboot"))).undo.is_empty());
+    }
+}

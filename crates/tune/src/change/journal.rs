@@ -1,0 +1,318 @@
+//! What was changed and how it was before, durable before it changes.
+//!
+//! ```text
+//! STATE/lock                     held while an apply or a revert runs
+//! STATE/journals/0001/journal    a JSON object a line; the last line may be torn, then its change never began
+//! STATE/journals/0001/0003.before, 0003.after    contents of the file of entry 3
+//! ```
+//!
+//! A journal is *open* until the line `complete`: its apply runs or ended on its way. Complete ones lie on each other like
+//! a pile, and are taken back from the newest. The line `reverted` ends one for ever; its folder stays, for people.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::disk::{Manner, keep, make_folder, sync_folder_of};
+use super::limits::{FILE_BYTES_MAX, JOURNAL_BYTES_MAX, JOURNALS_MAX};
+use super::root::read_bounded;
+use super::{ChangeError, Root, Steps};
+
+/// Version of the form.
+const FORM: u32 = 1;
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "entry", rename_all = "kebab-case")]
+pub(super) enum Entry {
+    /// The first one.
+    Begin { form: u32, program: String, root: PathBuf, started: String },
+    /// A folder that is about to be made.
+    Folder { path: String },
+    /// A file that is about to be written; without `manner` it was not there.
+    File {
+        number: u32,
+        path: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        manner: Option<Manner>,
+        rules: Vec<String>,
+    },
+    /// A running value that is about to be set; without `after` it moves along with another.
+    Running {
+        number: u32,
+        path: String,
+        before: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<String>,
+        rules: Vec<String>,
+    },
+    /// What a running value reads as since.
+    Took { number: u32, reads: String },
+    /// The apply has ended well.
+    Complete,
+    /// All is taken back.
+    Reverted,
+}
+
+/// How a journal stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Standing {
+    /// Its apply ended on its way.
+    Open,
+    /// Its apply ended well; it can be taken back.
+    Complete,
+    /// Taken back.
+    Reverted,
+}
+
+/// A state directory.
+#[derive(Debug, Clone)]
+pub struct State {
+    folder: PathBuf,
+}
+
+/// The lock of a state directory, held while it lives.
+#[derive(Debug)]
+pub(super) struct Held(#[expect(dead_code, reason = "held for its lock")] File);
+
+impl State {
+    /// The state in a directory, which is made when it is first written to.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into() }
+    }
+
+    /// The directory.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Journals that are not taken back, oldest first: folder, standing, and the tree they are of.
+    ///
+    /// # Errors
+    /// An unreadable directory or journal.
+    pub fn journals(&self) -> Result<Vec<(PathBuf, Standing, PathBuf)>, ChangeError> {
+        let mut journals = Vec::new();
+        for number in self.numbers()? {
+            let folder = self.journal(number);
+            let past = Past::read(&folder)?;
+            let standing = past.standing();
+            // One without a line changed nothing: its apply ended before it began.
+            if let (Some(root), true) = (past.root(), standing != Standing::Reverted) {
+                journals.push((folder, standing, root.to_owned()));
+            }
+        }
+        Ok(journals)
+    }
+
+    fn numbers(&self) -> Result<Vec<u32>, ChangeError> {
+        let folder = self.folder.join("journals");
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(ChangeError::io("read", folder, error)),
+        };
+        let mut numbers: Vec<u32> =
+            entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).take(JOURNALS_MAX as usize).collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    fn journal(&self, number: u32) -> PathBuf {
+        self.folder.join("journals").join(format!("{number:04}"))
+    }
+
+    /// Makes sure that nobody else changes or takes back at the same time. The kernel gives the lock up with its holder.
+    pub(super) fn hold(&self) -> Result<Held, ChangeError> {
+        let failed = |error| ChangeError::io("make the state directory", &self.folder, error);
+        let journals = self.folder.join("journals");
+        let new: Vec<&Path> = journals.ancestors().take_while(|folder| !folder.exists()).collect();
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&journals).map_err(failed)?;
+        // A record is worth what its folders are: each new one is durable before anything changes.
+        for parent in new.iter().filter_map(|folder| folder.parent()) {
+            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+            File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed)?;
+        }
+        let lock = self.folder.join("lock");
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&lock);
+        let file = file.map_err(|error| ChangeError::io("open", &lock, error))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Held(file)),
+            Err(TryLockError::WouldBlock) => Err(ChangeError::Busy { lock }),
+            Err(TryLockError::Error(error)) => Err(ChangeError::io("lock", lock, error)),
+        }
+    }
+
+    /// Begins a journal.
+    pub(super) fn begin(&self, root: &Root, started: &str, steps: &mut Steps) -> Result<Journal, ChangeError> {
+        let number = self.numbers()?.last().map_or(1, |last| last.saturating_add(1));
+        let folder = self.journal(number);
+        make_folder(&folder, 0o700, steps)?;
+        let path = folder.join("journal");
+        let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path);
+        let file = file.map_err(|error| ChangeError::io("make", &path, error))?;
+        sync_folder_of(&path, steps)?;
+        let mut journal = Journal { folder, file, count: 0 };
+        let program = format!("millrace {}", env!("CARGO_PKG_VERSION"));
+        let root = std::path::absolute(root.folder()).map_err(|error| ChangeError::io("find", root.folder(), error))?;
+        journal.note(&Entry::Begin { form: FORM, program, root, started: started.to_owned() }, steps)?;
+        Ok(journal)
+    }
+}
+
+/// A journal being written.
+#[derive(Debug)]
+pub(super) struct Journal {
+    folder: PathBuf,
+    file: File,
+    count: u32,
+}
+
+impl Journal {
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The next number of an entry.
+    pub(super) fn number(&mut self) -> u32 {
+        self.count += 1;
+        self.count
+    }
+
+    /// Keeps the contents a file has and is to have.
+    pub(super) fn contents(
+        &self,
+        number: u32,
+        before: Option<&[u8]>,
+        after: &[u8],
+        steps: &mut Steps,
+    ) -> Result<(), ChangeError> {
+        if let Some(before) = before {
+            keep(&self.folder.join(format!("{number:04}.before")), before, steps)?;
+        }
+        keep(&self.folder.join(format!("{number:04}.after")), after, steps)
+    }
+
+    /// Writes a line; durable when this returns.
+    pub(super) fn note(&mut self, entry: &Entry, steps: &mut Steps) -> Result<(), ChangeError> {
+        note(&mut self.file, &self.folder, entry, steps)
+    }
+}
+
+fn note(file: &mut File, folder: &Path, entry: &Entry, steps: &mut Steps) -> Result<(), ChangeError> {
+    let failed = |error| ChangeError::io("write the journal in", folder, error);
+    let mut line = serde_json::to_vec(entry).map_err(|error| failed(error.into()))?;
+    line.push(b'\n');
+    let (kept, go_on) = steps.next_write(line.len());
+    file.write_all(line.get(..kept).unwrap_or(&line)).map_err(failed)?;
+    go_on?;
+    steps.next()?;
+    file.sync_data().map_err(failed)
+}
+
+/// A journal being read.
+#[derive(Debug)]
+pub(super) struct Past {
+    folder: PathBuf,
+    pub(super) entries: Vec<Entry>,
+    /// Bytes of whole lines; what is behind them is torn.
+    whole: u64,
+}
+
+impl Past {
+    pub(super) fn read(folder: &Path) -> Result<Self, ChangeError> {
+        let path = folder.join("journal");
+        let bytes = read_bounded(&path, JOURNAL_BYTES_MAX).map_err(|error| ChangeError::io("read", &path, error))?;
+        let bytes = bytes.unwrap_or_default();
+        let mut entries = Vec::new();
+        let mut whole = 0;
+        for (at, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
+            if !line.ends_with(b"\n") {
+                break;
+            }
+            whole += line.len() as u64;
+            let entry = serde_json::from_slice(line)
+                .map_err(|error| ChangeError::Journal { path: path.clone(), reason: format!("line {}: {error}", at + 1) })?;
+            match (&entry, at) {
+                (Entry::Begin { form: FORM, .. }, 0) => {}
+                (Entry::Begin { form, .. }, 0) => {
+                    let reason = format!("its form is {form}, this program knows {FORM}");
+                    return Err(ChangeError::Journal { path, reason });
+                }
+                (Entry::Begin { .. }, _) | (_, 0) => {
+                    return Err(ChangeError::Journal { path, reason: format!("line {}: out of place", at + 1) });
+                }
+                _ => {}
+            }
+            entries.push(entry);
+        }
+        Ok(Self { folder: folder.to_owned(), entries, whole })
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        if self.entries.contains(&Entry::Reverted) {
+            Standing::Reverted
+        } else if self.entries.contains(&Entry::Complete) {
+            Standing::Complete
+        } else {
+            Standing::Open
+        }
+    }
+
+    /// The tree it is of; `None` for a journal without a line.
+    pub(super) fn root(&self) -> Option<&Path> {
+        match self.entries.first() {
+            Some(Entry::Begin { root, .. }) => Some(root),
+            _ => None,
+        }
+    }
+
+    /// Contents of a file's entry.
+    pub(super) fn contents(&self, number: u32, which: &str) -> Result<Vec<u8>, ChangeError> {
+        let path = self.folder.join(format!("{number:04}.{which}"));
+        let bytes = read_bounded(&path, FILE_BYTES_MAX).map_err(|error| ChangeError::io("read", &path, error))?;
+        bytes.ok_or_else(|| ChangeError::Journal { path, reason: "the contents it names are missing".to_owned() })
+    }
+
+    /// Ends it for ever.
+    pub(super) fn close(&self, steps: &mut Steps) -> Result<(), ChangeError> {
+        let path = self.folder.join("journal");
+        let failed = |error| ChangeError::io("write", &path, error);
+        let mut file = OpenOptions::new().append(true).open(&path).map_err(failed)?;
+        steps.next()?;
+        file.set_len(self.whole).map_err(failed)?;
+        note(&mut file, &self.folder, &Entry::Reverted, steps)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_torn_last_line_is_no_entry_and_a_torn_middle_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = State::new(folder.path().join("state"));
+        let held = state.hold().unwrap();
+        assert!(matches!(state.hold(), Err(ChangeError::Busy { .. })));
+        drop(held);
+        let mut journal = state.begin(&Root::new("/"), "2026-11-21T20:00:00Z", &mut Steps::new()).unwrap();
+        let made = Entry::Folder { path: "/etc/sysctl.d".into() };
+        assert!(journal.note(&made, &mut Steps::ending_at(0, true)).is_err());
+        let path = journal.folder().join("journal");
+        let past = Past::read(journal.folder()).unwrap();
+        assert!(past.entries.len() == 1 && past.standing() == Standing::Open);
+        past.close(&mut Steps::new()).unwrap();
+        assert_eq!(Past::read(journal.folder()).unwrap().standing(), Standing::Reverted);
+        assert!(state.journals().unwrap().is_empty());
+        fs::write(&path, "{\"entry\":\"fol\n{}\n").unwrap();
+        assert!(matches!(state.journals(), Err(ChangeError::Journal { .. })));
+    }
+}

@@ -1,0 +1,277 @@
+//! Taking back what an apply did, however far it came.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::apply::{chosen, same};
+use super::disk::{Manner, beside, keep, put, remove_file, remove_folder, set_value, value};
+use super::journal::{Entry, Past, State};
+use super::limits::FILE_BYTES_MAX;
+use super::root::{Root, read_bounded};
+use super::{ChangeError, Steps};
+
+/// What a revert did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Reverted {
+    /// The journal; absent when there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub journal: Option<PathBuf>,
+    /// Files that have their old contents again.
+    pub restored: Vec<String>,
+    /// Files and folders that are gone again.
+    pub removed: Vec<String>,
+    /// Running values that are set back.
+    pub reset: Vec<String>,
+    /// What was as before already.
+    pub untouched: usize,
+    /// What could not be brought back, and why; a folder that somebody uses, a value the kernel does not take.
+    pub left: Vec<String>,
+    /// Contents of somebody else that gave way, kept under this name.
+    pub kept: Vec<String>,
+}
+
+/// A file that the journal names, over all its entries.
+#[derive(Debug, Default)]
+struct Was {
+    /// Contents and manner before the first entry; `None` where it was not there.
+    before: Option<(Vec<u8>, Manner)>,
+    /// Contents it may have without anybody else's doing.
+    known: Vec<Vec<u8>>,
+    first: u32,
+}
+
+/// A running value that the journal names.
+#[derive(Debug, Default)]
+struct Ran {
+    before: String,
+    known: Vec<String>,
+    first: u32,
+    /// It moved along with another.
+    along: bool,
+}
+
+/// Takes back the newest journal that is not yet taken back. Files that somebody else changed since are an error that
+/// names them and nothing is done, unless `force`: then theirs are kept beside the journal.
+///
+/// May end at any point and be called again. `root` is the tree that the caller means; absent, the journal's own.
+///
+/// # Errors
+/// A lock that is held, a journal that makes no sense or is of another tree, foreign changes, or what the system says.
+pub fn revert(state: &State, root: Option<&Root>, force: bool, steps: &mut Steps) -> Result<Reverted, ChangeError> {
+    if !state.folder().join("journals").exists() {
+        return Ok(Reverted::default());
+    }
+    let _held = state.hold()?;
+    let Some((journal, _, of)) = state.journals()?.pop() else { return Ok(Reverted::default()) };
+    if let Some(root) = root {
+        let asked = std::path::absolute(root.folder()).map_err(|error| ChangeError::io("find", root.folder(), error))?;
+        if asked != of {
+            return Err(ChangeError::OtherRoot { journal, root: of });
+        }
+    }
+    let root = Root::new(of);
+    let past = Past::read(&journal)?;
+    let (files, values) = (files(&past)?, values(&past));
+    let foreign = foreign(&files, &values, &root)?;
+    let mut reverted = Reverted { journal: Some(journal.clone()), ..Reverted::default() };
+    if !foreign.is_empty() && !force {
+        return Err(ChangeError::ChangedSince { journal, paths: foreign });
+    }
+    put_back_values(&values, &root, steps, &mut reverted)?;
+    put_back_files(&files, &foreign, &past, &root, steps, &mut reverted)?;
+    remove_folders(&past, &root, steps, &mut reverted)?;
+    past.close(steps)?;
+    Ok(reverted)
+}
+
+fn files(past: &Past) -> Result<BTreeMap<&str, Was>, ChangeError> {
+    let mut files: BTreeMap<&str, Was> = BTreeMap::new();
+    for entry in &past.entries {
+        let Entry::File { number, path, manner, .. } = entry else { continue };
+        let after = past.contents(*number, "after")?;
+        let before = match manner {
+            Some(manner) => Some((past.contents(*number, "before")?, *manner)),
+            None => None,
+        };
+        let was = files.entry(path).or_insert_with(|| Was { before: before.clone(), known: Vec::new(), first: *number });
+        was.known.extend(before.map(|(bytes, _)| bytes));
+        was.known.push(after);
+    }
+    Ok(files)
+}
+
+fn values(past: &Past) -> BTreeMap<&str, Ran> {
+    let mut values: BTreeMap<&str, Ran> = BTreeMap::new();
+    let mut paths: BTreeMap<u32, &str> = BTreeMap::new();
+    for entry in &past.entries {
+        match entry {
+            Entry::Running { number, path, before, after, .. } => {
+                paths.insert(*number, path);
+                let fresh = || Ran { before: before.clone(), first: *number, along: true, ..Ran::default() };
+                let ran = values.entry(path).or_insert_with(fresh);
+                ran.known.push(before.clone());
+                match after {
+                    Some(after) => {
+                        ran.known.push(after.clone());
+                        ran.along = false;
+                    }
+                    // The other of a pair reads 0 as soon as the one is set.
+                    None => ran.known.push("0".to_owned()),
+                }
+            }
+            Entry::Took { number, reads } => {
+                if let Some(ran) = paths.get(number).and_then(|path| values.get_mut(path)) {
+                    ran.known.push(reads.clone());
+                }
+            }
+            _ => {}
+        }
+    }
+    values
+}
+
+/// What is neither as it was nor as an apply left it.
+fn foreign(files: &BTreeMap<&str, Was>, values: &BTreeMap<&str, Ran>, root: &Root) -> Result<Vec<String>, ChangeError> {
+    let mut foreign = Vec::new();
+    for (path, was) in files {
+        let known = match contents(root, path)? {
+            None => was.before.is_none(),
+            Some(now) => was.known.contains(&now),
+        };
+        if !known {
+            foreign.push((*path).to_owned());
+        }
+    }
+    for (path, ran) in values {
+        let Some(now) = value(&root.host(path))? else { continue };
+        // The kernel takes a value whole and ends it with a newline; in a folder that stands for a host a kill may tear one.
+        let torn = |known: &&String| !now.ends_with('\n') && known.starts_with(now.as_str());
+        if !ran.known.iter().any(|known| same(known, &now) || torn(&known)) {
+            foreign.push((*path).to_owned());
+        }
+    }
+    Ok(foreign)
+}
+
+/// A file's bytes. A link or a folder that took its place is foreign as well, and reads as an error.
+fn contents(root: &Root, path: &str) -> Result<Option<Vec<u8>>, ChangeError> {
+    let host = root.host(path);
+    let real = root.resolve(path).map_err(|error| ChangeError::io("find", &host, error))?;
+    if real != path {
+        let error = std::io::Error::other(format!("a symbolic link now leads to {real}"));
+        return Err(ChangeError::io("take back", host, error));
+    }
+    read_bounded(&host, FILE_BYTES_MAX).map_err(|error| ChangeError::io("read", &host, error))
+}
+
+/// Sets values back, newest first. Of a pair each sets its other to 0, so one round may fail in part: a second follows, and
+/// what reads as before in the end is right.
+fn put_back_values(
+    values: &BTreeMap<&str, Ran>,
+    root: &Root,
+    steps: &mut Steps,
+    reverted: &mut Reverted,
+) -> Result<(), ChangeError> {
+    let mut order: Vec<(&&str, &Ran)> = values.iter().collect();
+    order.sort_by_key(|(_, ran)| std::cmp::Reverse(ran.first));
+    let mut faults: BTreeMap<&str, String> = BTreeMap::new();
+    let mut set: Vec<&str> = Vec::new();
+    for _round in 0..2 {
+        for (path, ran) in &order {
+            let host = root.host(path);
+            let Some(now) = value(&host)? else { continue };
+            if now == ran.before {
+                continue;
+            }
+            match set_back(&host, &ran.before, steps) {
+                Ok(()) => set.push(path),
+                Err(end @ ChangeError::Interrupted { .. }) => return Err(end),
+                Err(error) => drop(faults.insert(path, chain(&error))),
+            }
+        }
+    }
+    for (path, ran) in order {
+        let now = value(&root.host(path))?;
+        match now {
+            None => reverted.left.push(format!("{path}: it is not there any more")),
+            Some(now) if !same(&now, &ran.before) => {
+                let why = faults.get(*path).map_or_else(String::new, |fault| format!(" ({fault})"));
+                reverted.left.push(format!("{path}: reads {} and was {}{why}", now.trim(), ran.before.trim()));
+            }
+            Some(_) if set.contains(path) => reverted.reset.push((*path).to_owned()),
+            Some(_) => reverted.untouched += usize::from(!ran.along),
+        }
+    }
+    Ok(())
+}
+
+/// As it read; a file of several choices takes only the chosen one.
+fn set_back(host: &Path, before: &str, steps: &mut Steps) -> Result<(), ChangeError> {
+    match (set_value(host, before, steps), chosen(before)) {
+        (Err(ChangeError::Io { .. }), Some(word)) => set_value(host, word, steps),
+        (done, _) => done,
+    }
+}
+
+fn put_back_files(
+    files: &BTreeMap<&str, Was>,
+    foreign: &[String],
+    past: &Past,
+    root: &Root,
+    steps: &mut Steps,
+    reverted: &mut Reverted,
+) -> Result<(), ChangeError> {
+    let mut order: Vec<(&&str, &Was)> = files.iter().collect();
+    order.sort_by_key(|(_, was)| std::cmp::Reverse(was.first));
+    for (path, was) in order {
+        let host = root.host(path);
+        // What an apply or a revert left half written.
+        if beside(&host).symlink_metadata().is_ok() {
+            remove_file(&beside(&host), steps)?;
+        }
+        let now = contents(root, path)?;
+        if let Some(now) = now.as_ref().filter(|_| foreign.iter().any(|one| one == *path)) {
+            let kept = past.folder().join(format!("{:04}.theirs", was.first));
+            keep(&kept, now, steps)?;
+            reverted.kept.push(kept.display().to_string());
+        }
+        match &was.before {
+            None if now.is_none() => reverted.untouched += 1,
+            None => {
+                remove_file(&host, steps)?;
+                reverted.removed.push((*path).to_owned());
+            }
+            Some((bytes, manner)) if now.as_ref() == Some(bytes) && Manner::of(&host).is_ok_and(|is| is == *manner) => {
+                reverted.untouched += 1;
+            }
+            Some((bytes, manner)) => {
+                put(&host, bytes, Some(*manner), steps)?;
+                reverted.restored.push((*path).to_owned());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn remove_folders(past: &Past, root: &Root, steps: &mut Steps, reverted: &mut Reverted) -> Result<(), ChangeError> {
+    for entry in past.entries.iter().rev() {
+        let Entry::Folder { path } = entry else { continue };
+        let host = root.host(path);
+        if !host.exists() {
+            continue;
+        }
+        if remove_folder(&host, steps)? {
+            reverted.removed.push(path.clone());
+        } else {
+            reverted.left.push(format!("{path}: somebody has put something into the folder"));
+        }
+    }
+    Ok(())
+}
+
+fn chain(error: &ChangeError) -> String {
+    let cause = std::error::Error::source(error);
+    cause.map_or_else(|| error.to_string(), ToString::to_string)
+}

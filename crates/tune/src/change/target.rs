@@ -1,0 +1,177 @@
+//! Where a setting lives on this host: files, running values, or text for somebody to run.
+
+mod database;
+mod linux;
+
+use results::audit::Activation;
+use serde::Serialize;
+
+use super::edit::{Edit, Style};
+use super::foreign::{Wanted, commands};
+use super::limits::SETTING_BYTES_MAX;
+use super::root::Root;
+use crate::facts::{Facts, Value};
+use crate::rule::SettingKind;
+
+/// Name of our file in each drop-in folder.
+const DROP_IN: &str = "60-millrace";
+
+/// One part of a change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Part {
+    /// A file, for the next start or the next reading.
+    File {
+        /// The file as users name it.
+        path: String,
+        /// What changes in it.
+        edit: Edit,
+    },
+    /// A value in force at once.
+    Running {
+        /// Its file.
+        path: String,
+        /// What is written.
+        value: String,
+        /// Values that the kernel changes along with it.
+        moves: Vec<String>,
+    },
+    /// Commands that somebody runs.
+    Run(Run),
+    /// What a person does.
+    ByHand {
+        /// In words.
+        text: String,
+    },
+}
+
+/// Commands that are only ever printed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Run {
+    /// Where: a shell, psql, the storage's console.
+    pub place: String,
+    /// The commands.
+    pub lines: Vec<String>,
+    /// Those that take it back.
+    pub undo: Vec<String>,
+}
+
+/// A setting with its value worked out.
+pub(super) struct Resolved<'a> {
+    pub(super) rule: &'a str,
+    pub(super) kind: SettingKind,
+    pub(super) key: &'a str,
+    pub(super) value: &'a str,
+    pub(super) thing: Option<(&'a str, &'a str)>,
+    pub(super) activation: Activation,
+}
+
+/// What has to be done, with remarks on it.
+pub(super) fn parts(setting: &Resolved<'_>, facts: &Facts, root: &Root) -> (Vec<Part>, Vec<String>) {
+    if let Some(fault) = unfit(setting.key).or_else(|| unfit(setting.value)) {
+        return (vec![Part::ByHand { text: format!("{}: {fault}", setting.rule) }], Vec::new());
+    }
+    let mut remarks = Vec::new();
+    let linux = family(facts) == "linux";
+    let parts = match setting.kind {
+        SettingKind::Postgres => database::postgres(setting, facts, root, &mut remarks),
+        SettingKind::Mysql if linux => database::mysql(setting, facts, root),
+        SettingKind::Oranfstab if linux => database::oranfstab(setting, facts, root),
+        _ if linux => linux::parts(setting, root, &mut remarks).unwrap_or_else(|| vec![text_for(setting, facts)]),
+        _ => vec![text_for(setting, facts)],
+    };
+    (parts, remarks)
+}
+
+/// `os.family`; empty when not known.
+pub(super) fn family(facts: &Facts) -> &str {
+    match facts.host.get("os.family").map(|fact| &fact.value) {
+        Some(Value::Text(family)) => family,
+        _ => "",
+    }
+}
+
+/// The value a setting has now, by the name under which it is collected.
+pub(super) fn now(kind: SettingKind, key: &str, thing: Option<(&str, &str)>, facts: &Facts) -> Option<String> {
+    let attribute = |name: &str| {
+        let (kind, thing) = thing?;
+        facts.things.get(kind)?.get(thing)?.get(name)
+    };
+    let host = |prefix: &str| facts.host.get(&format!("{prefix}{key}"));
+    let fact = match kind {
+        SettingKind::Sysctl => host("sysctl."),
+        SettingKind::Modprobe => host("module."),
+        SettingKind::FstabOption | SettingKind::AixChdev => attribute(key),
+        SettingKind::Limits => facts.host.get(&format!("limit.{}", key.split_whitespace().collect::<Vec<_>>().join("."))),
+        SettingKind::Udev => attribute(key.rsplit('/').next().unwrap_or(key)),
+        SettingKind::Iscsid => host("iscsid."),
+        SettingKind::Multipath => host("multipath."),
+        SettingKind::Postgres => host("postgres."),
+        SettingKind::Mysql => host("mysql."),
+        SettingKind::Oracle => host("oracle."),
+        SettingKind::Oracleasm => host("oracleasm."),
+        SettingKind::Ontap7 => host("ontap7.option.").or_else(|| attribute(key)),
+        SettingKind::SolarisSystem => host("solaris.system."),
+        SettingKind::SolarisNdd => host("solaris.ndd."),
+        SettingKind::Kctune => host("hpux.kctune."),
+        SettingKind::HpuxNdd => host("hpux.ndd."),
+        SettingKind::AixNo => host("aix.no."),
+        SettingKind::AixNfso => host("aix.nfso."),
+        SettingKind::AixVmo => host("aix.vmo."),
+        SettingKind::AixIoo => host("aix.ioo."),
+        SettingKind::Oranfstab | SettingKind::Ontap9 => None,
+    };
+    fact.map(|fact| written(&fact.value, kind, key))
+}
+
+/// A value as it is written for a kind of setting.
+pub(super) fn written(value: &Value, kind: SettingKind, key: &str) -> String {
+    match value {
+        Value::Text(text) => text.clone(),
+        Value::List(list) => list.iter().map(|one| written(one, kind, key)).collect::<Vec<_>>().join(","),
+        Value::Bool(on) => match (kind, on) {
+            (SettingKind::Postgres | SettingKind::Mysql | SettingKind::Ontap7, true) => "on".to_owned(),
+            (SettingKind::Postgres | SettingKind::Mysql | SettingKind::Ontap7, false) => "off".to_owned(),
+            (SettingKind::FstabOption, true) => "true".to_owned(),
+            (SettingKind::FstabOption, false) => "-".to_owned(),
+            (SettingKind::Oracle, on) => on.to_string().to_uppercase(),
+            (_, on) => u8::from(*on).to_string(),
+        },
+        // Facts of PostgreSQL are in bytes and milliseconds; a bare number there means pages or seconds.
+        Value::Int(number) if kind == SettingKind::Postgres && database::POSTGRES_BYTES.contains(&key) && *number >= 0 => {
+            format!("{number}B")
+        }
+        Value::Int(number) if kind == SettingKind::Postgres && database::POSTGRES_TIMES.contains(&key) && *number > 0 => {
+            format!("{number}ms")
+        }
+        Value::Int(number) => number.to_string(),
+    }
+}
+
+/// Line breaks and other controls have no place in a setting; a rule that has some is not carried out.
+fn unfit(text: &str) -> Option<&'static str> {
+    if text.len() > SETTING_BYTES_MAX {
+        Some("its key or value is too long to be written")
+    } else if text.chars().any(|sign| sign.is_control() && sign != '\t') {
+        Some("its key or value holds a control character")
+    } else {
+        None
+    }
+}
+
+fn text_for(setting: &Resolved<'_>, facts: &Facts) -> Part {
+    let before = now(setting.kind, setting.key, setting.thing, facts);
+    Part::Run(commands(&Wanted {
+        kind: setting.kind,
+        key: setting.key,
+        value: setting.value,
+        before: before.as_deref(),
+        thing: setting.thing,
+        activation: setting.activation,
+        family: family(facts),
+    }))
+}
+
+fn assigned(setting: &Resolved<'_>, style: Style, key: &str) -> Edit {
+    Edit::Assign { style, key: key.to_owned(), value: setting.value.to_owned(), rule: setting.rule.to_owned() }
+}

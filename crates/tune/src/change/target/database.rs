@@ -1,0 +1,146 @@
+//! Settings of databases on Linux: a file that they read, where there is one; else their own words.
+
+use results::audit::Activation;
+
+use super::linux::drop_in;
+use super::{Part, Resolved, Run, assigned, family, now, text_for, unfit};
+use crate::change::edit::{Edit, Style};
+use crate::change::root::Root;
+use crate::facts::{Facts, Value};
+
+/// Settings of PostgreSQL that are sizes.
+pub(super) const POSTGRES_BYTES: &[&str] = &[
+    "backend_flush_after",
+    "bgwriter_flush_after",
+    "checkpoint_flush_after",
+    "effective_cache_size",
+    "huge_page_size",
+    "io_combine_limit",
+    "io_max_combine_limit",
+    "maintenance_work_mem",
+    "max_slot_wal_keep_size",
+    "max_wal_size",
+    "min_dynamic_shared_memory",
+    "min_wal_size",
+    "autovacuum_work_mem",
+    "logical_decoding_work_mem",
+    "shared_buffers",
+    "temp_buffers",
+    "vacuum_buffer_usage_limit",
+    "wal_buffers",
+    "wal_keep_size",
+    "wal_skip_threshold",
+    "wal_writer_flush_after",
+    "work_mem",
+    "max_stack_depth",
+    "wal_decode_buffer_size",
+];
+
+/// Settings of PostgreSQL that are times.
+pub(super) const POSTGRES_TIMES: &[&str] = &[
+    "archive_timeout",
+    "autovacuum_naptime",
+    "bgwriter_delay",
+    "checkpoint_timeout",
+    "checkpoint_warning",
+    "commit_delay_ms",
+    "deadlock_timeout",
+    "wal_receiver_timeout",
+    "wal_sender_timeout",
+    "wal_writer_delay",
+];
+
+/// The first of the files that Direct NFS reads.
+pub(super) fn oranfstab(setting: &Resolved<'_>, facts: &Facts, root: &Root) -> Vec<Part> {
+    let attribute = |names: &[&str]| {
+        let (kind, thing) = setting.thing?;
+        let thing = facts.things.get(kind)?.get(thing)?;
+        names.iter().find_map(|name| match thing.get(*name).map(|fact| &fact.value) {
+            Some(Value::Text(text)) => Some(text.clone()),
+            _ => None,
+        })
+    };
+    let source = attribute(&["source"]).unwrap_or_default();
+    let server = attribute(&["server"]).or_else(|| source.split_once(":/").map(|(server, _)| server.to_owned()));
+    let export = attribute(&["export"]).or_else(|| source.split_once(":/").map(|(_, path)| format!("/{path}")));
+    let point =
+        attribute(&["mount"]).or_else(|| setting.thing.filter(|(kind, _)| *kind == "mount").map(|(_, name)| name.to_owned()));
+    let (Some(server), Some(export), Some(point)) = (server, export, point) else {
+        return vec![Part::ByHand {
+            text: format!("oranfstab: {}: {} (server, export or mount is not known)", setting.key, setting.value),
+        }];
+    };
+    if [&server, &export, &point].into_iter().any(|word| unfit(word).is_some()) {
+        return vec![Part::ByHand { text: format!("{}: the mount's names cannot be written", setting.rule) }];
+    }
+    let home = match facts.host.get("oracle.home").map(|fact| &fact.value) {
+        Some(Value::Text(home)) => Some(format!("{}/dbs/oranfstab", home.trim_end_matches('/'))),
+        _ => None,
+    };
+    let path = home.filter(|path| root.has_file(path)).unwrap_or_else(|| "/etc/oranfstab".to_owned());
+    let edit = Edit::Oranfstab { server, mount: (export, point), key: setting.key.to_owned(), value: setting.value.to_owned() };
+    vec![Part::File { path, edit }]
+}
+
+/// A drop-in where postgresql.conf includes a folder and nothing later overrides it; else `ALTER SYSTEM`.
+pub(super) fn postgres(setting: &Resolved<'_>, facts: &Facts, root: &Root, remarks: &mut Vec<String>) -> Vec<Part> {
+    let text_fact = |name: &str| match facts.host.get(name).map(|fact| &fact.value) {
+        Some(Value::Text(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let folder = text_fact("postgres.config_file").filter(|_| family(facts) == "linux").and_then(|config| included(root, config));
+    let Some(folder) = folder else { return vec![text_for(setting, facts)] };
+    let auto = text_fact("postgres.data_directory").map(|data| format!("{}/postgresql.auto.conf", data.trim_end_matches('/')));
+    let key = setting.key.to_lowercase();
+    // What ALTER SYSTEM once wrote is read last; a file that cannot be read may hold it.
+    let overridden = auto.is_none_or(|auto| match root.read_text(&auto) {
+        Ok(text) => text.unwrap_or_default().lines().any(|line| Style::Postgres.key_of(line).as_ref() == Some(&key)),
+        Err(_) => true,
+    });
+    if overridden {
+        remarks.push(
+            "postgresql.auto.conf sets it or cannot be read, and is read last: a drop-in would be without effect".to_owned(),
+        );
+        return vec![text_for(setting, facts)];
+    }
+    vec![drop_in(setting, root, &folder, "conf", Style::Postgres, None, remarks)]
+}
+
+/// The folder that postgresql.conf includes, when it is there.
+fn included(root: &Root, config: &str) -> Option<String> {
+    let text = root.read_text(config).ok().flatten()?;
+    let line = text.lines().rfind(|line| Style::Postgres.key_of(line).as_deref() == Some("include_dir"))?;
+    let value = line.split('#').next()?.trim().trim_start_matches("include_dir").trim().trim_start_matches('=').trim();
+    let folder = value.trim_matches('\'');
+    let folder = if folder.starts_with('/') { folder.to_owned() } else { format!("{}/{folder}", config.rsplit_once('/')?.0) };
+    root.has_folder(&folder).then_some(folder)
+}
+
+/// Folders that my.cnf includes, the one read last first.
+const MYSQL_FOLDERS: &[&str] = &["/etc/mysql/mariadb.conf.d", "/etc/mysql/mysql.conf.d", "/etc/mysql/conf.d", "/etc/my.cnf.d"];
+
+pub(super) fn mysql(setting: &Resolved<'_>, facts: &Facts, root: &Root) -> Vec<Part> {
+    let Some(folder) = MYSQL_FOLDERS.iter().find(|folder| root.has_folder(folder)) else {
+        return vec![text_for(setting, facts)];
+    };
+    // The files are read by name; the last one has the word.
+    let mut parts =
+        vec![Part::File { path: format!("{folder}/zz-millrace.cnf"), edit: assigned(setting, Style::Mysql, setting.key) }];
+    if setting.activation <= Activation::Reload {
+        let name = setting.key.replace('-', "_");
+        let before = now(setting.kind, &name, None, facts);
+        let quote = |value: &str| {
+            if value.bytes().all(|sign| sign.is_ascii_digit()) {
+                value.to_owned()
+            } else {
+                format!("'{}'", value.replace('\'', "''"))
+            }
+        };
+        parts.push(Part::Run(Run {
+            place: "the mysql client, as an administrator".to_owned(),
+            lines: vec![format!("SET GLOBAL {name} = {};", quote(setting.value))],
+            undo: before.map(|before| format!("SET GLOBAL {name} = {};", quote(&before))).into_iter().collect(),
+        }));
+    }
+    parts
+}

@@ -1,0 +1,201 @@
+//! Settings of Linux: kernel, modules, mounts, limits, devices, iSCSI, multipath.
+
+use super::{DROP_IN, Part, Resolved, assigned};
+use crate::change::edit::{Edit, Style, options_of, sysctl_path};
+use crate::change::limits::DROP_INS_MAX;
+use crate::change::root::Root;
+use crate::rule::SettingKind;
+
+/// What has to be done; `None` for a kind that is not of Linux.
+pub(super) fn parts(setting: &Resolved<'_>, root: &Root, remarks: &mut Vec<String>) -> Option<Vec<Part>> {
+    Some(match setting.kind {
+        SettingKind::Sysctl => sysctl(setting, root, remarks),
+        SettingKind::Modprobe => modprobe(setting, root),
+        SettingKind::FstabOption => fstab(setting, root),
+        SettingKind::Limits => limits(setting, root, remarks),
+        SettingKind::Udev => udev(setting, root),
+        SettingKind::Iscsid => {
+            remarks.push(
+                "sessions that are logged in keep their values until they log out; records of known targets \
+                 (/var/lib/iscsi/nodes) keep theirs until `iscsiadm -m node -o update` changes them"
+                    .to_owned(),
+            );
+            existing(setting, root, "/etc/iscsi/iscsid.conf", assigned(setting, Style::Iscsid, setting.key))
+        }
+        SettingKind::Multipath => multipath(setting, root),
+        SettingKind::Oracleasm => {
+            existing(setting, root, "/etc/sysconfig/oracleasm", assigned(setting, Style::Shell, setting.key))
+        }
+        _ => return None,
+    })
+}
+
+/// Kernel settings of which each sets its other to 0. Source: kernel documentation, admin-guide/sysctl/vm.
+const PAIRS: &[(&str, &str)] = &[
+    ("vm/dirty_bytes", "vm/dirty_ratio"),
+    ("vm/dirty_background_bytes", "vm/dirty_background_ratio"),
+    ("vm/overcommit_kbytes", "vm/overcommit_ratio"),
+];
+
+fn sysctl(setting: &Resolved<'_>, root: &Root, remarks: &mut Vec<String>) -> Vec<Part> {
+    let name = sysctl_path(setting.key);
+    let fits = |part: &str| !part.is_empty() && part != ".." && part != ".";
+    if !name.split('/').all(fits) {
+        return vec![Part::ByHand { text: format!("{}: {} is no name of a kernel setting", setting.rule, setting.key) }];
+    }
+    let path = format!("/proc/sys/{name}");
+    let mut parts = Vec::new();
+    if root.has_file(&path) {
+        let pairs = PAIRS.iter().filter(|(one, two)| *one == name || *two == name);
+        let moves = pairs.map(|(one, two)| format!("/proc/sys/{}", if *one == name { two } else { one })).collect();
+        parts.push(Part::Running { path, value: setting.value.to_owned(), moves });
+    } else {
+        remarks.push(format!("{path} is not there now (its module may not be loaded): only the file is written"));
+    }
+    let file = drop_in(setting, root, "/etc/sysctl.d", "conf", Style::Sysctl, Some("/etc/sysctl.conf"), remarks);
+    parts.push(file);
+    parts
+}
+
+/// Our file of a drop-in folder, unless a file that is read later sets the same: then that line is the one to change.
+pub(super) fn drop_in(
+    setting: &Resolved<'_>,
+    root: &Root,
+    folder: &str,
+    suffix: &str,
+    style: Style,
+    last: Option<&str>,
+    remarks: &mut Vec<String>,
+) -> Part {
+    let ours = format!("{folder}/{DROP_IN}.{suffix}");
+    let edit = assigned(setting, style, setting.key);
+    let place = edit.place();
+    let mut later: Vec<String> = Vec::new();
+    if let Ok(names) = root.resolve(folder).and_then(|real| std::fs::read_dir(root.host(&real))) {
+        let names = names.take(DROP_INS_MAX).flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        later.extend(
+            names.filter(|name| name.ends_with(&format!(".{suffix}")) && name.as_str() > &*format!("{DROP_IN}.{suffix}")),
+        );
+    }
+    later.sort();
+    let mut later: Vec<String> = later.into_iter().map(|name| format!("{folder}/{name}")).collect();
+    later.extend(last.map(str::to_owned));
+    let sets = |path: &&String| {
+        let text = root.read_text(path).ok().flatten().unwrap_or_default();
+        text.lines().any(|line| style.key_of(line).as_ref() == Some(&place))
+    };
+    let winner = later.iter().rev().find(sets).cloned();
+    if let Some(winner) = &winner {
+        remarks.push(format!("{winner} sets it too and is read after {ours}: its line is the one that changes"));
+    }
+    Part::File { path: winner.unwrap_or(ours), edit }
+}
+
+fn modprobe(setting: &Resolved<'_>, root: &Root) -> Vec<Part> {
+    let Some((module, parameter)) = setting.key.split_once('.') else {
+        return vec![Part::ByHand { text: format!("{}: {} names no parameter of a module", setting.rule, setting.key) }];
+    };
+    let mut parts = Vec::new();
+    let running = format!("/sys/module/{}/parameters/{parameter}", module.replace('-', "_"));
+    if fits_path(&running) && writable(root, &running) {
+        parts.push(Part::Running { path: running, value: setting.value.to_owned(), moves: Vec::new() });
+    }
+    let path = format!("/etc/modprobe.d/{DROP_IN}.conf");
+    parts.push(Part::File { path, edit: assigned(setting, Style::Modprobe, setting.key) });
+    parts
+}
+
+fn fits_path(path: &str) -> bool {
+    path.split('/').all(|part| part != "..")
+}
+
+/// Whether a file is there that its owner may write. Many parameters of modules can only be read.
+fn writable(root: &Root, path: &str) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    let Ok(real) = root.resolve(path) else { return false };
+    std::fs::metadata(root.host(&real)).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o200 != 0)
+}
+
+fn fstab(setting: &Resolved<'_>, root: &Root) -> Vec<Part> {
+    let Some((_, point)) = setting.thing else {
+        return vec![Part::ByHand { text: format!("{}: which mount is not said", setting.rule) }];
+    };
+    let value = Some(setting.value.to_owned()).filter(|value| !value.is_empty());
+    let edit = Edit::MountOption { point: point.to_owned(), option: setting.key.to_owned(), value };
+    let parts = existing(setting, root, "/etc/fstab", edit);
+    let text = root.read_text("/etc/fstab").ok().flatten().unwrap_or_default();
+    if options_of(&text, point).is_some() {
+        return parts;
+    }
+    let how = mount_words(setting);
+    vec![Part::ByHand {
+        text: format!(
+            "mount {point} {how}; it has no line in /etc/fstab, so set it where it is mounted from (automounter, systemd unit)"
+        ),
+    }]
+}
+
+fn mount_words(setting: &Resolved<'_>) -> String {
+    match setting.value {
+        "-" => format!("without the option {}", setting.key),
+        "" | "true" => format!("with the option {}", setting.key),
+        value => format!("with {}={value}", setting.key),
+    }
+}
+
+/// An edit of a file that must be there and allow it; else words.
+pub(super) fn existing(setting: &Resolved<'_>, root: &Root, path: &str, edit: Edit) -> Vec<Part> {
+    let refused = match root.read_text(path) {
+        Ok(Some(text)) => edit.made(Some(&text)).err(),
+        Ok(None) => Some("the file is not there".to_owned()),
+        Err(error) => Some(error.to_string()),
+    };
+    match refused {
+        None => vec![Part::File { path: path.to_owned(), edit }],
+        Some(reason) => {
+            let value = if setting.value == "-" { "nothing".to_owned() } else { setting.value.to_owned() };
+            vec![Part::ByHand { text: format!("{path}: set {} to {value} ({reason})", setting.key) }]
+        }
+    }
+}
+
+fn limits(setting: &Resolved<'_>, root: &Root, remarks: &mut Vec<String>) -> Vec<Part> {
+    if setting.key.split_whitespace().count() != 3 {
+        return vec![Part::ByHand { text: format!("{}: {} is not USER TYPE ITEM", setting.rule, setting.key) }];
+    }
+    remarks.push("a login, or a start of the service, takes it".to_owned());
+    vec![drop_in(setting, root, "/etc/security/limits.d", "conf", Style::Limits, None, remarks)]
+}
+
+fn udev(setting: &Resolved<'_>, root: &Root) -> Vec<Part> {
+    let Some((subsystem, attribute)) = setting.key.split_once('/') else {
+        return vec![Part::ByHand { text: format!("{}: {} is not SUBSYSTEM/ATTRIBUTE", setting.rule, setting.key) }];
+    };
+    let device = setting.thing.map(|(_, name)| name);
+    let quoted = |text: &str| text.contains(['"', '\\', '{', '}']);
+    if quoted(setting.value) || quoted(attribute) || quoted(subsystem) || device.is_some_and(quoted) {
+        return vec![Part::ByHand { text: format!("{}: a quotation mark has no place in a udev rule", setting.rule) }];
+    }
+    let mut parts = Vec::new();
+    let mut key = format!("ACTION==\"add|change\", SUBSYSTEM==\"{subsystem}\", ");
+    if let Some(device) = device {
+        let running = match subsystem {
+            "block" => format!("/sys/block/{device}/{attribute}"),
+            other => format!("/sys/class/{other}/{device}/{attribute}"),
+        };
+        if fits_path(&running) && writable(root, &running) {
+            parts.push(Part::Running { path: running, value: setting.value.to_owned(), moves: Vec::new() });
+        }
+        key.push_str(&format!("KERNEL==\"{device}\", "));
+    }
+    key.push_str(&format!("ATTR{{{attribute}}}"));
+    parts.push(Part::File { path: format!("/etc/udev/rules.d/{DROP_IN}.rules"), edit: assigned(setting, Style::Udev, &key) });
+    parts
+}
+
+fn multipath(setting: &Resolved<'_>, root: &Root) -> Vec<Part> {
+    let (section, key) = setting.key.rsplit_once('.').unwrap_or(("defaults", setting.key));
+    let section = section.rsplit('.').next().unwrap_or(section).to_owned();
+    let edit = Edit::MultipathOverride { section, key: key.to_owned(), value: setting.value.to_owned() };
+    existing(setting, root, "/etc/multipath.conf", edit)
+}

@@ -1,0 +1,120 @@
+//! A plan as text for a person.
+
+use std::fmt::Write as _;
+
+use super::explain::word;
+use super::plan::{Apart, Change, Group, Plan};
+use super::target::Part;
+use crate::words;
+
+/// The whole plan.
+pub fn render(plan: &Plan) -> String {
+    let mut out = String::new();
+    for group in &plan.groups {
+        out.push_str(&render_group(group));
+        out.push('\n');
+    }
+    if plan.groups.is_empty() {
+        out.push_str("nothing to change\n");
+    }
+    out.push_str(&render_rest(plan));
+    out
+}
+
+/// What is in no group: left out, left over, or nothing to do.
+pub fn render_rest(plan: &Plan) -> String {
+    let mut out = String::new();
+    if !plan.apart.is_empty() {
+        out.push_str("Left out unless named with --rule:\n");
+    }
+    for Apart { why, change } in &plan.apart {
+        let danger = if change.loses_durability { "MAY LOSE ACKNOWLEDGED DATA, " } else { "" };
+        let why = if change.loses_durability { "never done by itself" } else { why };
+        let _ = writeln!(out, "  {}{}: {}", change.rule, of(change), change.title);
+        let _ = writeln!(out, "      {danger}{why}");
+    }
+    if !plan.left.is_empty() {
+        out.push_str("Nothing can be done from here about:\n");
+    }
+    for left in &plan.left {
+        let _ = writeln!(out, "  {left}");
+    }
+    for rule in &plan.nothing {
+        let _ = writeln!(
+            out,
+            "{rule}: nothing to change: it holds here, does not apply, or cannot be told (millrace tune explain {rule})"
+        );
+    }
+    out
+}
+
+/// One group: what it takes, its changes, and its files with their differences.
+pub fn render_group(group: &Group) -> String {
+    let count = group.changes.len();
+    let plural = if count == 1 { "change" } else { "changes" };
+    let mut out =
+        format!("== {}: {count} {plural}, in force {} ==\n", word(&group.activation), words::activation(group.activation));
+    for need in &group.needs {
+        let _ = writeln!(out, "  first: {need}");
+    }
+    for change in &group.changes {
+        out.push_str(&change_text(change));
+    }
+    for file in &group.files {
+        out.push('\n');
+        out.push_str(&file.diff);
+    }
+    out
+}
+
+/// One change.
+pub(super) fn change_text(change: &Change) -> String {
+    let mut out = format!("  [{}] {}{}: {}\n", words::severity(change.severity), change.rule, of(change), change.title);
+    if change.loses_durability {
+        out.push_str("      DANGER: THIS MAY LOSE ACKNOWLEDGED DATA\n");
+    }
+    for contested in &change.contested {
+        let _ = writeln!(out, "      contested: {contested}");
+    }
+    if !change.setting.is_empty() {
+        let from = change.from.as_ref().map_or_else(String::new, |from| format!(" from {from}"));
+        let to = match change.to.as_str() {
+            "-" => " is taken away".to_owned(),
+            "" => " to ''".to_owned(),
+            to => format!(" to {to}"),
+        };
+        let _ = writeln!(out, "      {}{from}{to}", change.setting);
+    }
+    for part in &change.parts {
+        match part {
+            Part::File { path, .. } => drop(writeln!(out, "      writes {path}")),
+            Part::Running { path, value, moves } => {
+                let _ = writeln!(out, "      sets {path} to {value}");
+                for other in moves {
+                    let _ = writeln!(out, "        the kernel sets {other} to 0 with it");
+                }
+            }
+            Part::Run(run) => {
+                let _ = writeln!(out, "      you run, in {}:", run.place);
+                for line in &run.lines {
+                    let _ = writeln!(out, "        {line}");
+                }
+                if !run.undo.is_empty() {
+                    out.push_str("      and to take it back:\n");
+                }
+                for line in &run.undo {
+                    let _ = writeln!(out, "        {line}");
+                }
+            }
+            Part::ByHand { text } => drop(writeln!(out, "      you do: {text}")),
+        }
+    }
+    for remark in &change.remarks {
+        let _ = writeln!(out, "      note: {remark}");
+    }
+    out
+}
+
+fn of(change: &Change) -> String {
+    change.subject.as_ref().map_or_else(String::new, |subject| format!(" ({subject})"))
+}

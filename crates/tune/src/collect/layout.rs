@@ -1,0 +1,367 @@
+//! Where things lie in a capture: one of ours with its MANIFEST, a support archive (sos), or a tree of plain files.
+
+use super::limits::{DEPTH_MAX, PATH_BYTES_MAX};
+use super::material::{Material, rest_after};
+
+/// What an entry of a capture is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The list of entries.
+    Manifest,
+    /// The site file.
+    Site,
+    /// A copy of the file with this absolute path.
+    File(String),
+    /// Output of a command, named by its slug.
+    Command(String),
+    /// Nothing that a parser reads.
+    Nothing,
+}
+
+/// Folders at the root of a host.
+const ROOTS: &[&str] = &["etc", "proc", "sys", "stand", "var", "platform", "kernel", "usr", "opt", "boot", "root", "home", "run"];
+
+/// Files and folders that parsers read; a path that ends with `/` is a folder.
+pub(super) const FILES: &[&str] = &[
+    "/etc/fstab",
+    "/etc/vfstab",
+    "/etc/mnttab",
+    "/etc/mtab",
+    "/etc/filesystems",
+    "/etc/system",
+    "/etc/release",
+    "/etc/os-release",
+    "/usr/lib/os-release",
+    "/etc/redhat-release",
+    "/etc/oracle-release",
+    "/etc/debian_version",
+    "/etc/sysctl.conf",
+    "/etc/sysctl.d/",
+    "/usr/lib/sysctl.d/",
+    "/run/sysctl.d/",
+    "/etc/modprobe.conf",
+    "/etc/modprobe.d/",
+    "/etc/security/limits",
+    "/etc/security/limits.conf",
+    "/etc/security/limits.d/",
+    "/etc/pam.d/",
+    "/etc/iscsi/iscsid.conf",
+    "/etc/iscsi/initiatorname.iscsi",
+    "/etc/iscsi.conf",
+    "/etc/multipath.conf",
+    "/etc/multipath/conf.d/",
+    "/etc/sysconfig/oracleasm",
+    "/etc/sysconfig/network-scripts/ifcfg-",
+    "/etc/network/interfaces",
+    "/etc/netplan/",
+    "/etc/NetworkManager/system-connections/",
+    "/etc/systemd/network/",
+    "/etc/init.d/netfs",
+    "/etc/nfsmount.conf",
+    "/etc/hosts",
+    "/etc/nfs.conf",
+    "/etc/default/grub",
+    "/etc/default/nfs",
+    "/etc/tuned/active_profile",
+    "/etc/udev/rules.d/",
+    "/etc/project",
+    "/etc/hostname.",
+    "/etc/rc",
+    "/etc/rc2.d/",
+    "/etc/rc.config.d/",
+    "/etc/rc.local",
+    "/etc/tunables/nextboot",
+    "/etc/oranfstab",
+    "/etc/my.cnf",
+    "/etc/my.cnf.d/",
+    "/etc/mysql/",
+    "/etc/postgresql/",
+    "/stand/system",
+    "/platform/",
+    "/kernel/drv/",
+    "/var/opt/oracle/oranfstab",
+    "/proc/cmdline",
+    "/proc/meminfo",
+    "/proc/cpuinfo",
+    "/proc/mounts",
+    "/proc/self/mounts",
+    "/proc/self/mountinfo",
+    "/proc/self/mountstats",
+    "/proc/1/mountinfo",
+    "/proc/net/route",
+    "/proc/sys/",
+    "/sys/block/",
+    "/sys/class/net/",
+    "/sys/class/fc_host/",
+    "/sys/class/nvme-subsystem/",
+    "/sys/class/iscsi_session/",
+    "/sys/devices/",
+    "/sys/module/",
+    "/sys/kernel/mm/transparent_hugepage/",
+    "/root/.bash_profile",
+    "/home/oracle/.bash_profile",
+];
+
+/// File names that parsers read wherever they lie.
+const NAMES: &[&str] = &[
+    "oranfstab",
+    "postgresql.conf",
+    "postgresql.auto.conf",
+    "pg_settings.csv",
+    "pg_settings.txt",
+    "PG_VERSION",
+    "my.cnf",
+    "init.ora",
+    "spfile.txt",
+    "variables.txt",
+    "parameters.txt",
+    "v_parameter.txt",
+    "v_parameter.csv",
+];
+
+/// What the entry with this path is. `None` for a path that leads out of the capture or is no sensible one.
+pub(super) fn place(path: &str) -> Option<Place> {
+    if path.len() > PATH_BYTES_MAX || path.contains('\0') || path.starts_with('/') {
+        return None;
+    }
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    if parts.len() > DEPTH_MAX || parts.contains(&"..") {
+        return None;
+    }
+    let Some(name) = parts.last() else { return Some(Place::Nothing) };
+    if parts.len() <= 2 && *name == "MANIFEST" {
+        return Some(Place::Manifest);
+    }
+    if parts.len() <= 2 && *name == "site.toml" {
+        return Some(Place::Site);
+    }
+    for (at, part) in parts.iter().enumerate().take(3) {
+        match *part {
+            "files" => return Some(file(&parts[at + 1..])),
+            "commands" => return Some(command(&parts[at + 1..])),
+            "sos_commands" => return Some(command(&parts[at + 1..])),
+            part if ROOTS.contains(&part) && at + 1 < parts.len() => return Some(file(&parts[at..])),
+            _ => {}
+        }
+    }
+    if parts.len() <= 3 && matches!(*name, "installed-rpms" | "installed-debs" | "uname" | "hostname") {
+        return Some(Place::Command((*name).to_owned()));
+    }
+    Some(match parts.len() {
+        // A folder of loose files: configuration by its name, else a command's output by its slug.
+        1 | 2 => match file(&[name]) {
+            Place::Nothing if name.ends_with(".txt") || name.ends_with(".out") => command(&[name]),
+            place => place,
+        },
+        _ => Place::Nothing,
+    })
+}
+
+fn file(parts: &[&str]) -> Place {
+    let path = format!("/{}", parts.join("/"));
+    if wanted(&path) { Place::File(path) } else { Place::Nothing }
+}
+
+fn command(parts: &[&str]) -> Place {
+    let Some(name) = parts.last() else { return Place::Nothing };
+    let name = name.strip_suffix(".txt").or_else(|| name.strip_suffix(".out")).unwrap_or(name);
+    if wanted_command(name) { Place::Command(name.to_owned()) } else { Place::Nothing }
+}
+
+/// Whether a parser reads the file with this absolute path.
+pub(super) fn wanted(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let listed = FILES.iter().any(|file| {
+        path == *file || ((file.ends_with('/') || file.ends_with('-') || file.ends_with('.')) && path.starts_with(file))
+    });
+    let oracle = (name.starts_with("init") || name.starts_with("spfile")) && name.ends_with(".ora");
+    (listed && wanted_below_sys(path)) || NAMES.contains(&name) || oracle
+}
+
+/// Of what lies below `/sys` only the small files with settings.
+fn wanted_below_sys(path: &str) -> bool {
+    const SYS: &[&str] = &[
+        "/queue/",
+        "/device/",
+        "/parameters/",
+        "/class/net/",
+        "/class/fc_host/",
+        "/class/iscsi",
+        "/class/nvme-subsystem/",
+        "huge",
+        "/alignment_offset",
+        "/start",
+        "/version",
+    ];
+    !path.starts_with("/sys/") || SYS.iter().any(|part| path.contains(part))
+}
+
+/// Begins of commands that a parser reads.
+const COMMANDS: &[&str] = &[
+    "aggr",
+    "bootinfo",
+    "chkconfig",
+    "cluster",
+    "dladm show-linkprop",
+    "dpkg",
+    "dpkg-query",
+    "ethtool",
+    "fcp",
+    "fdisk",
+    "getconf",
+    "grep",
+    "hostname",
+    "ifconfig",
+    "igroup",
+    "installed-debs",
+    "installed-rpms",
+    "instfix",
+    "ioo",
+    "ioscan",
+    "ip",
+    "ipadm show-prop",
+    "isainfo",
+    "iscsi",
+    "iscsiadm",
+    "kctune",
+    "kmtune",
+    "lanadmin",
+    "lsattr",
+    "lsblk",
+    "lsdev",
+    "lslpp",
+    "lspath",
+    "lun",
+    "lvdisplay",
+    "machinfo",
+    "modinfo",
+    "mount",
+    "multipath",
+    "mysql",
+    "ndd",
+    "netstat",
+    "network",
+    "nfs",
+    "nfso",
+    "nfsstat",
+    "no",
+    "options",
+    "oslevel",
+    "postgres",
+    "prtconf",
+    "ps",
+    "psql",
+    "psrinfo",
+    "rdfile",
+    "route",
+    "rpm",
+    "schedo",
+    "sfdisk",
+    "sh -c rpm",
+    "show parameter",
+    "SHOW VARIABLES",
+    "snap",
+    "sqlplus",
+    "storage",
+    "swlist",
+    "sysconfig",
+    "sysctl",
+    "system",
+    "systemctl list-unit-files",
+    "tuned-adm",
+    "uname",
+    "version",
+    "vgdisplay",
+    "vmo",
+    "vol",
+    "volume",
+    "vserver",
+];
+
+/// Whether a parser reads the output of this command, given by its line or its slug.
+pub(super) fn wanted_command(line: &str) -> bool {
+    COMMANDS.iter().any(|begin| rest_after(line, begin).is_some())
+}
+
+/// Reads a MANIFEST: who, when, and which file is the output of which command with which end.
+pub(super) fn manifest(text: &str, material: &mut Material) -> Vec<Listed> {
+    let mut listed = Vec::new();
+    for (number, line) in super::text::telling(text, &['#']) {
+        let (key, rest) = line.split_once([' ', '\t']).unwrap_or((line, ""));
+        let rest = rest.trim();
+        match key {
+            "millrace-capture" if rest != "1" => {
+                material.remarks.push(format!("MANIFEST:{number} is of version {rest}; only 1 is known, read as that"));
+            }
+            "millrace-capture" => {}
+            "host" => rest.clone_into(&mut material.host),
+            "system" => rest.clone_into(&mut material.system),
+            "time" => rest.clone_into(&mut material.time),
+            "entry" => match entry(rest) {
+                Some(entry) => listed.push(entry),
+                None => material.remarks.push(format!("MANIFEST:{number} is no entry with path, exit code, user and command")),
+            },
+            _ => material.remarks.push(format!("MANIFEST:{number} has an unknown key {:?}", super::text::head(key, 40))),
+        }
+    }
+    listed
+}
+
+/// A line of a MANIFEST.
+#[derive(Debug, Clone)]
+pub(super) struct Listed {
+    /// Path in the capture.
+    pub(super) path: String,
+    /// Exit code; `None` when it is no number.
+    pub(super) exit: Option<i32>,
+    /// Who ran it.
+    pub(super) user: String,
+    /// The command line, or the file.
+    pub(super) line: String,
+}
+
+fn entry(rest: &str) -> Option<Listed> {
+    let mut parts = rest.splitn(4, '\t').map(str::trim);
+    let path = parts.next()?.trim_start_matches("./").to_owned();
+    let exit = parts.next()?.parse().ok();
+    let (user, line) = (parts.next()?.to_owned(), parts.next()?.to_owned());
+    (!path.is_empty() && !line.is_empty()).then_some(Listed { path, exit, user, line })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_placed_by_the_layouts_we_know() {
+        let file = |path: &str| Some(Place::File(path.to_owned()));
+        let command = |slug: &str| Some(Place::Command(slug.to_owned()));
+        assert_eq!(place("cap/MANIFEST"), Some(Place::Manifest));
+        assert_eq!(place("files/etc/fstab"), file("/etc/fstab"));
+        assert_eq!(place("./cap/commands/sysctl-a.txt"), command("sysctl-a"));
+        assert_eq!(place("sosreport-db1/sos_commands/kernel/sysctl_-a"), command("sysctl_-a"));
+        assert_eq!(place("sosreport-db1/etc/sysctl.d/99-a.conf"), file("/etc/sysctl.d/99-a.conf"));
+        assert_eq!(place("etc/vfstab"), file("/etc/vfstab"));
+        assert_eq!(place("postgresql.conf"), file("/postgresql.conf"));
+        assert_eq!(place("files/u01/app/oracle/dbs/initORCL.ora"), file("/u01/app/oracle/dbs/initORCL.ora"));
+        assert_eq!(place("sosreport/var/log/messages"), Some(Place::Nothing));
+    }
+
+    #[test]
+    fn paths_that_lead_out_are_refused() {
+        for path in ["/etc/fstab", "a/../../etc/fstab", "..", "a\0b", &"d/".repeat(60)] {
+            assert_eq!(place(path), None, "{path:?}");
+        }
+    }
+
+    #[test]
+    fn a_manifest_with_odd_lines_is_read_as_far_as_it_goes() {
+        let mut material = Material::default();
+        let text =
+            "millrace-capture 2\nhost db1\nsystem AIX\nentry commands/a.txt\t0\troot\tlsattr -El en0\nentry broken\nnoise here\n";
+        let listed = manifest(text, &mut material);
+        assert_eq!((material.host.as_str(), material.system.as_str()), ("db1", "AIX"));
+        assert_eq!((listed.len(), listed[0].exit, listed[0].line.as_str()), (1, Some(0), "lsattr -El en0"));
+        assert_eq!(material.remarks.len(), 3);
+    }
+}

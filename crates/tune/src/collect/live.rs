@@ -1,0 +1,358 @@
+//! Reading this host, or another root folder: files and commands that only read, as any user.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::layout;
+use super::limits::LISTING_MAX;
+use super::material::Material;
+use super::open::read_some;
+use super::run::{HostRunner, NoRunner, Ran, Runner, run_all};
+
+/// What is read, and how.
+pub struct LiveOptions {
+    /// Folder that stands for `/`.
+    pub root: PathBuf,
+    /// Runs commands.
+    pub runner: Box<dyn Runner>,
+    /// When, RFC 3339; `None` is now.
+    pub time: Option<String>,
+    /// Texts that somebody else has fetched, by the command that gave them: settings of databases.
+    pub fetched: Vec<(String, String)>,
+    /// Text of a site file.
+    pub site: Option<String>,
+}
+
+impl Default for LiveOptions {
+    fn default() -> Self {
+        Self { root: PathBuf::from("/"), runner: Box::new(HostRunner), time: None, fetched: Vec::new(), site: None }
+    }
+}
+
+impl LiveOptions {
+    /// Reads below another folder and runs nothing.
+    #[must_use]
+    pub fn below(root: &Path) -> Self {
+        Self { root: root.to_owned(), runner: Box::new(NoRunner), ..Self::default() }
+    }
+}
+
+/// Places of [`layout::FILES`] that are walked in their own way, or that only other systems have.
+const NOT_LISTED: &[&str] =
+    &["/proc/sys/", "/sys/", "/platform/", "/kernel/drv/", "/etc/rc", "/etc/hostname.", "/etc/init.d/", "/etc/driver/"];
+
+/// Folders of which folders below are read as well.
+const DEEP: &[&str] = &["/etc/mysql/", "/etc/postgresql/"];
+
+/// Parts of `/proc/sys` that are long and tell nothing of settings.
+const SYSCTL_PASSED_OVER: &[&str] = &[
+    "net/ipv4/neigh",
+    "net/ipv6/neigh",
+    "net/ipv6/conf",
+    "fs/binfmt_misc",
+    "kernel/sched_domain",
+    "kernel/random",
+    "dev/cdrom",
+    "sunrpc/transports",
+];
+
+/// Reads everything an audit needs.
+pub(super) fn read(options: &LiveOptions) -> Material {
+    let mut material = Material { system: "Linux".to_owned(), ..Material::default() };
+    material.time = options.time.clone().unwrap_or_else(now);
+    material.live = true;
+    let reader = Reader { root: &options.root };
+    reader.files(&mut material);
+    reader.sysctl(&mut material);
+    reader.sys(&mut material);
+    let own = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let uid = own.lines().find_map(|line| line.strip_prefix("Uid:")).and_then(|rest| rest.split_whitespace().nth(1));
+    material.root = uid.map(|uid| uid == "0");
+    commands(options, &mut material);
+    for (line, text) in &options.fetched {
+        material.take_command(line, text.as_bytes(), Some(0));
+    }
+    material.site.clone_from(&options.site);
+    let host = fs::read_to_string(reader.path("/proc/sys/kernel/hostname"))
+        .or_else(|_| fs::read_to_string(reader.path("/etc/hostname")));
+    host.unwrap_or_default().trim().clone_into(&mut material.host);
+    material
+}
+
+struct Reader<'a> {
+    root: &'a Path,
+}
+
+impl Reader<'_> {
+    fn path(&self, path: &str) -> PathBuf {
+        self.root.join(path.trim_start_matches('/'))
+    }
+
+    /// Takes a file when it is there; what may not be read is noted.
+    fn take(&self, path: &str, material: &mut Material) {
+        let at = self.path(path);
+        // A pipe or a device in a place of settings would never end.
+        let plain = fs::metadata(&at).is_ok_and(|metadata| metadata.is_file());
+        if !plain {
+            if let Err(fault) = fs::metadata(&at)
+                && fault.kind() == ErrorKind::PermissionDenied
+            {
+                material.denied.insert(path.to_owned(), "permission denied".to_owned());
+            }
+            return;
+        }
+        match read_some(&at) {
+            Ok(bytes) => material.take_file(path, &bytes),
+            Err(fault) if fault.kind() == ErrorKind::PermissionDenied => {
+                material.denied.insert(path.to_owned(), "permission denied".to_owned());
+            }
+            // Attributes that do not hold here (the speed of an interface without a link) say so by failing.
+            Err(_) => {}
+        }
+    }
+
+    /// Names in a folder, sorted, bounded.
+    fn names(&self, folder: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.path(folder)).into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).take(LISTING_MAX).collect();
+        names.sort();
+        names
+    }
+
+    fn files(&self, material: &mut Material) {
+        for place in layout::FILES
+            .iter()
+            .filter(|place| !NOT_LISTED.iter().any(|begin| place.starts_with(begin) && **place != "/etc/init.d/netfs"))
+        {
+            let (folder, prefix) = place.rsplit_once('/').unwrap_or(("", place));
+            if place.ends_with('/') || place.ends_with('-') {
+                for name in self.names(folder).into_iter().filter(|name| name.starts_with(prefix)) {
+                    let path = format!("{folder}/{name}");
+                    if DEEP.contains(place) && self.path(&path).is_dir() {
+                        self.below(&path, 3, material);
+                    } else {
+                        self.take(&path, material);
+                    }
+                }
+            } else {
+                self.take(place, material);
+            }
+        }
+        for path in oracle_homes(&self.path("/etc/oratab")) {
+            for name in self
+                .names(&path)
+                .into_iter()
+                .filter(|name| name == "oranfstab" || (name.starts_with("init") && name.ends_with(".ora")))
+            {
+                self.take(&format!("{path}/{name}"), material);
+            }
+        }
+    }
+
+    fn below(&self, folder: &str, depth: usize, material: &mut Material) {
+        for name in self.names(folder) {
+            let path = format!("{folder}/{name}");
+            if depth > 0 && self.path(&path).is_dir() {
+                self.below(&path, depth - 1, material);
+            } else if layout::wanted(&path) && (name.ends_with(".conf") || name.ends_with(".cnf")) {
+                self.take(&path, material);
+            }
+        }
+    }
+
+    /// All of `/proc/sys`, as `sysctl -a` prints it.
+    fn sysctl(&self, material: &mut Material) {
+        let mut text = String::new();
+        let mut open = vec![(String::new(), 0)];
+        while let Some((folder, depth)) = open.pop() {
+            for name in self.names(&format!("/proc/sys/{folder}")) {
+                let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+                let at = self.path(&format!("/proc/sys/{path}"));
+                if SYSCTL_PASSED_OVER.iter().any(|begin| path.starts_with(begin)) {
+                    continue;
+                }
+                let Ok(metadata) = fs::symlink_metadata(&at) else { continue };
+                if metadata.is_dir() {
+                    if depth < 8 {
+                        open.push((path, depth + 1));
+                    }
+                    continue;
+                }
+                if !metadata.is_file() || text.len() > super::limits::FILE_BYTES_MAX / 2 {
+                    continue;
+                }
+                match read_some(&at) {
+                    Ok(bytes) => {
+                        let said = String::from_utf8_lossy(&bytes);
+                        let name = path.replace('.', "\u{0}").replace('/', ".").replace('\u{0}', "/");
+                        let said: Vec<&str> = said.lines().take(64).collect();
+                        text.push_str(&format!("{name} = {}\n", said.join(" ")));
+                    }
+                    Err(fault) if fault.kind() == ErrorKind::PermissionDenied && material.denied.len() < LISTING_MAX => {
+                        material.denied.insert(format!("/proc/sys/{path}"), "permission denied".to_owned());
+                    }
+                    Err(_) => {}
+                }
+            }
+        }
+        if !text.is_empty() {
+            material.take_command("sysctl -a", text.as_bytes(), Some(0));
+        }
+    }
+
+    fn sys(&self, material: &mut Material) {
+        const QUEUE: &[&str] = &[
+            "scheduler",
+            "nr_requests",
+            "read_ahead_kb",
+            "max_sectors_kb",
+            "max_hw_sectors_kb",
+            "rotational",
+            "rq_affinity",
+            "nomerges",
+        ];
+        for disk in self.names("/sys/block").into_iter().filter(|disk| !disk.starts_with("loop") && !disk.starts_with("ram")) {
+            let base = format!("/sys/block/{disk}");
+            for name in QUEUE {
+                self.take(&format!("{base}/queue/{name}"), material);
+            }
+            for name in ["device/queue_depth", "device/vendor", "device/model", "device/timeout", "alignment_offset"] {
+                self.take(&format!("{base}/{name}"), material);
+            }
+            for part in self.names(&base).into_iter().filter(|part| part.starts_with(&disk)) {
+                self.take(&format!("{base}/{part}/start"), material);
+                self.take(&format!("{base}/{part}/alignment_offset"), material);
+            }
+        }
+        for nic in self.names("/sys/class/net").into_iter().filter(|nic| nic != "lo") {
+            for name in ["mtu", "speed", "operstate"] {
+                self.take(&format!("/sys/class/net/{nic}/{name}"), material);
+            }
+            self.link_name(&format!("/sys/class/net/{nic}/device/driver"), material);
+        }
+        for (class, names) in [
+            ("fc_host", &["speed", "port_state", "symbolic_name", "dev_loss_tmo"][..]),
+            ("iscsi_session", &["targetname", "recovery_tmo"]),
+            ("nvme-subsystem", &["iopolicy", "model"]),
+        ] {
+            for thing in self.names(&format!("/sys/class/{class}")) {
+                for name in names {
+                    self.take(&format!("/sys/class/{class}/{thing}/{name}"), material);
+                }
+            }
+        }
+        for module in self.names("/sys/module") {
+            for name in self.names(&format!("/sys/module/{module}/parameters")) {
+                self.take(&format!("/sys/module/{module}/parameters/{name}"), material);
+            }
+        }
+        for name in ["enabled", "defrag"] {
+            self.take(&format!("/sys/kernel/mm/transparent_hugepage/{name}"), material);
+        }
+    }
+
+    /// The last part of a link's target, as the text of a file.
+    fn link_name(&self, path: &str, material: &mut Material) {
+        if let Ok(target) = fs::read_link(self.path(path))
+            && let Some(name) = target.file_name().and_then(|name| name.to_str())
+        {
+            material.take_file(path, name.as_bytes());
+        }
+    }
+}
+
+/// Folders with parameter files, from `/etc/oratab`: `SID:HOME:START`.
+fn oracle_homes(oratab: &Path) -> Vec<String> {
+    let text = read_some(oratab).ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
+    let mut homes: Vec<String> = Vec::new();
+    for line in text.lines().filter(|line| !line.trim_start().starts_with('#')) {
+        if let Some(home) = line.split(':').nth(1).filter(|home| home.starts_with('/') && !home.contains("..")) {
+            let dbs = format!("{}/dbs", home.trim_end_matches('/'));
+            if !homes.contains(&dbs) && homes.len() < 32 {
+                homes.push(dbs);
+            }
+        }
+    }
+    homes
+}
+
+/// Runs what only commands tell.
+fn commands(options: &LiveOptions, material: &mut Material) {
+    let reader = Reader { root: &options.root };
+    let mut lines: Vec<Vec<String>> = Vec::new();
+    let mut add = |line: &[&str]| lines.push(line.iter().map(|word| (*word).to_owned()).collect());
+    add(&["uname", "-a"]);
+    add(&["ip", "address"]);
+    add(&["ip", "route", "show"]);
+    // The topology without asking each path whether it lives, which may hang on dead ones.
+    add(&["multipath", "-l"]);
+    add(&["iscsiadm", "-m", "session", "-P", "3"]);
+    add(&["iscsiadm", "-m", "node", "-o", "show"]);
+    add(&["systemctl", "list-unit-files", "--type=service", "--no-legend", "--no-pager"]);
+    if reader.path("/var/lib/dpkg/status").exists() {
+        add(&["dpkg-query", "-W"]);
+    } else {
+        add(&["rpm", "-qa", "--qf", "%{NAME} %{VERSION}-%{RELEASE}\n"]);
+    }
+    // Interfaces with hardware below; a host with more is a switch.
+    let nics = reader
+        .names("/sys/class/net")
+        .into_iter()
+        .filter(|nic| reader.path(&format!("/sys/class/net/{nic}/device")).exists())
+        .take(32);
+    for nic in nics {
+        for flag in ["", "-i", "-a", "-k", "-g"] {
+            let line: Vec<&str> = ["ethtool", flag, &nic].into_iter().filter(|word| !word.is_empty()).collect();
+            lines.push(line.into_iter().map(str::to_owned).collect());
+        }
+    }
+    let ran = run_all(options.runner.as_ref(), &lines);
+    for (line, ran) in lines.into_iter().zip(ran) {
+        let line = line.join(" ").trim_end().replace('\n', "\\n");
+        match ran {
+            Ran::Ended(code, output, complaint) => {
+                if code != 0 {
+                    material
+                        .denied
+                        .insert(line.clone(), if complaint.is_empty() { format!("exit code {code}") } else { complaint });
+                }
+                material.take_command(&line, &output, Some(code));
+            }
+            Ran::Not(reason) => drop(material.denied.insert(line, reason)),
+        }
+    }
+}
+
+/// The clock as RFC 3339 in UTC, whole seconds.
+pub(super) fn now() -> String {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    stamp(seconds)
+}
+
+/// Days to date as in Howard Hinnant's `civil_from_days`.
+fn stamp(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86_400 + 719_468, seconds % 86_400);
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_in_utc() {
+        assert_eq!(stamp(0), "1970-01-01T00:00:00Z");
+        assert_eq!(stamp(951_782_399), "2000-02-28T23:59:59Z");
+        assert_eq!(stamp(951_868_800), "2000-03-01T00:00:00Z");
+        assert_eq!(stamp(1_795_291_200), "2026-11-21T20:00:00Z");
+    }
+}

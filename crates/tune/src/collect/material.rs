@@ -1,0 +1,213 @@
+//! What was read of a host, before anything is made of it: texts of files and of commands, and what could not be had.
+
+use std::collections::BTreeMap;
+
+use super::limits::{CAPTURE_BYTES_MAX, FILE_BYTES_MAX, FILES_MAX};
+use super::text;
+
+/// Output of one command.
+#[derive(Debug, Clone)]
+pub(super) struct Output {
+    /// The command line, or its slug where only a file's name says what it was.
+    pub(super) line: String,
+    /// What it wrote.
+    pub(super) text: String,
+    /// Its exit code.
+    pub(super) exit: Option<i32>,
+}
+
+/// Everything read of one host.
+#[derive(Debug, Default)]
+pub(super) struct Material {
+    /// Name of the host.
+    pub(super) host: String,
+    /// `Linux`, `SunOS`, `AIX`, `HP-UX` or `ONTAP`, where something says it.
+    pub(super) system: String,
+    /// When it was read, RFC 3339.
+    pub(super) time: String,
+    /// Whether it was read as root; `None` where nobody says.
+    pub(super) root: Option<bool>,
+    /// Texts of files by absolute path.
+    pub(super) files: BTreeMap<String, String>,
+    /// Outputs of commands, in the order found.
+    pub(super) commands: Vec<Output>,
+    /// What could not be read, by path or by command line, with the reason.
+    pub(super) denied: BTreeMap<String, String>,
+    /// The site file's text.
+    pub(super) site: Option<String>,
+    /// Whether everything was looked for: what is not here is not there.
+    pub(super) live: bool,
+    /// Whether a MANIFEST says what was looked for.
+    pub(super) listed: bool,
+    /// What was odd.
+    pub(super) remarks: Vec<String>,
+    /// Bytes taken so far.
+    pub(super) bytes: usize,
+    /// Whether there is no more room.
+    pub(super) full: bool,
+}
+
+impl Material {
+    /// Takes a file. Long ones are cut, binary ones skipped, both with a remark.
+    pub(super) fn take_file(&mut self, path: &str, bytes: &[u8]) {
+        let remarks_before = self.remarks.len();
+        if let Some(text) = self.text(bytes, path) {
+            self.files.entry(path.to_owned()).or_insert(text);
+        } else if self.remarks.len() > remarks_before {
+            self.denied.insert(path.to_owned(), "it is no text".to_owned());
+        }
+    }
+
+    /// Takes the output of a command.
+    pub(super) fn take_command(&mut self, line: &str, bytes: &[u8], exit: Option<i32>) {
+        if let Some(text) = self.text(bytes, line) {
+            self.commands.push(Output { line: line.to_owned(), text, exit });
+        }
+    }
+
+    /// Text of the bytes as far as there is room for it.
+    fn text(&mut self, bytes: &[u8], origin: &str) -> Option<String> {
+        let count = self.files.len() + self.commands.len();
+        if self.bytes.saturating_add(bytes.len().min(FILE_BYTES_MAX)) > CAPTURE_BYTES_MAX || count >= FILES_MAX {
+            if !self.full {
+                self.remarks.push(format!("{origin} and what follows is skipped: more than a capture may hold"));
+                self.full = true;
+            }
+            return None;
+        }
+        if bytes.len() > FILE_BYTES_MAX {
+            self.remarks.push(format!("{origin} is longer than {FILE_BYTES_MAX} bytes: only its beginning is read"));
+        }
+        let bytes = &bytes[..bytes.len().min(FILE_BYTES_MAX)];
+        self.bytes += bytes.len();
+        text::decode(bytes, origin, &mut self.remarks)
+    }
+
+    /// Spreads outputs of `grep` over many small files (`PATH:TEXT` on each line) to the files they come from.
+    pub(super) fn spread(&mut self) {
+        let outputs: Vec<Output> = std::mem::take(&mut self.commands);
+        let (found, others): (Vec<Output>, Vec<Output>) =
+            outputs.into_iter().partition(|output| rest_after(&output.line, "grep").is_some());
+        self.commands = others;
+        for output in found {
+            for (_, line) in text::lines(&output.text) {
+                if let Some((path, said)) =
+                    line.split_once(':').filter(|(path, _)| path.starts_with("/sys/") || path.starts_with("/proc/"))
+                    && super::layout::wanted(path)
+                    && self.files.len() < FILES_MAX
+                {
+                    let file = self.files.entry(path.to_owned()).or_default();
+                    if !file.is_empty() {
+                        file.push('\n');
+                    }
+                    file.push_str(said);
+                }
+            }
+        }
+    }
+
+    /// Text of a file.
+    pub(super) fn file(&self, path: &str) -> Option<&str> {
+        self.files.get(path).map(String::as_str)
+    }
+
+    /// Files whose path begins with `prefix`, in order.
+    pub(super) fn files_under<'a, 'b>(&'a self, prefix: &'b str) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a, 'b> {
+        let from = self.files.range(prefix.to_owned()..);
+        from.take_while(move |(path, _)| path.starts_with(prefix)).map(|(path, text)| (path.as_str(), text.as_str()))
+    }
+
+    /// Outputs of the command that begins with these words, with what follows them on the line.
+    pub(super) fn outputs<'a, 'b>(&'a self, begin: &'b str) -> impl Iterator<Item = (String, &'a Output)> + use<'a, 'b> {
+        self.commands.iter().filter_map(move |output| rest_after(&output.line, begin).map(|rest| (rest, output)))
+    }
+
+    /// Output of exactly this command.
+    pub(super) fn output(&self, line: &str) -> Option<&Output> {
+        self.outputs(line).find(|(rest, _)| rest.is_empty()).map(|(_, output)| output)
+    }
+
+    /// Why a file or a command is not there.
+    pub(super) fn why(&self, name: &str) -> String {
+        match self.denied.get(name) {
+            Some(reason) => format!("{name}: {reason}"),
+            None => format!("{name} was not collected"),
+        }
+    }
+}
+
+/// A command line as a file name: every run of other characters than letters and digits is one `-`.
+pub(super) fn slug(line: &str) -> String {
+    let mut slug = String::new();
+    for letter in line.chars() {
+        if letter.is_ascii_alphanumeric() {
+            slug.push(letter);
+        } else if !slug.is_empty() && !slug.ends_with('-') {
+            slug.push('-');
+        }
+    }
+    slug.trim_end_matches('-').to_owned()
+}
+
+/// What follows `begin` in a command line, or in a slug of one. The folder of the program does not matter.
+pub(super) fn rest_after(line: &str, begin: &str) -> Option<String> {
+    let mut given = line.split_whitespace();
+    if line.contains(char::is_whitespace) {
+        let first = given.next().map(|word| word.rsplit('/').next().unwrap_or(word));
+        let mut given = first.into_iter().chain(given);
+        for word in begin.split_whitespace() {
+            if given.next() != Some(word) {
+                return None;
+            }
+        }
+        return Some(given.collect::<Vec<_>>().join(" "));
+    }
+    let (line, begin) = (line.rsplit('/').next().unwrap_or(line), slug(begin));
+    let line = slug_keeping_names(line);
+    let line = ["usr-sbin-", "usr-bin-", "sbin-", "bin-"].iter().find_map(|folder| line.strip_prefix(folder)).unwrap_or(&line);
+    let rest = line.strip_prefix(begin.as_str())?;
+    match rest.strip_prefix(['-', '.']) {
+        Some(rest) => Some(rest.to_owned()),
+        None => rest.is_empty().then(String::new),
+    }
+}
+
+/// Runs of blanks, slashes and underscores are one `-`; dots stay, which names of interfaces have.
+fn slug_keeping_names(line: &str) -> String {
+    let mut slug = String::new();
+    for letter in line.chars() {
+        if letter.is_ascii_alphanumeric() || letter == '.' {
+            slug.push(letter);
+        } else if !slug.is_empty() && !slug.ends_with('-') {
+            slug.push('-');
+        }
+    }
+    slug.trim_end_matches('-').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_found_by_its_line_and_by_its_slug() {
+        assert_eq!(slug("ndd -get /dev/tcp tcp_recv_hiwat"), "ndd-get-dev-tcp-tcp-recv-hiwat");
+        assert_eq!(rest_after("/usr/sbin/lsattr -El hdisk3", "lsattr -El").as_deref(), Some("hdisk3"));
+        assert_eq!(rest_after("lsattr-El-hdisk3", "lsattr -El").as_deref(), Some("hdisk3"));
+        assert_eq!(rest_after("ethtool_-i_eth0", "ethtool -i").as_deref(), Some("eth0"));
+        assert_eq!(rest_after("sysctl-a", "sysctl -a").as_deref(), Some(""));
+        assert_eq!(rest_after("sysctl", "sysctl -a"), None);
+        assert_eq!(rest_after("mountx", "mount"), None);
+    }
+
+    #[test]
+    fn a_capture_that_is_too_large_is_cut_with_a_remark() {
+        let mut material = Material::default();
+        let long = vec![b'x'; FILE_BYTES_MAX + 1];
+        for index in 0..40 {
+            material.take_file(&format!("/f{index}"), &long);
+        }
+        assert_eq!(material.files.len(), CAPTURE_BYTES_MAX / FILE_BYTES_MAX);
+        assert!(material.remarks.iter().any(|remark| remark.contains("more than a capture may hold")));
+    }
+}

@@ -1,0 +1,423 @@
+//! What is mounted, and what would be after a boot: one list from all the places a system writes it to.
+
+use std::collections::BTreeMap;
+
+use super::family::Family;
+use super::text::{self, integer, odd, telling, words};
+use crate::facts::{Facts, Value};
+
+/// A mount, from several sources.
+#[derive(Debug, Default, Clone)]
+struct Mount {
+    source: String,
+    fstype: String,
+    /// Options in force, with where they were read.
+    running: Option<(Vec<String>, String)>,
+    /// Source in the table of file systems.
+    fstab_source: String,
+    /// Options in the table of file systems.
+    persistent: Option<(Vec<String>, String)>,
+}
+
+/// Mounts by mount point.
+#[derive(Debug, Default)]
+pub(super) struct Mounts {
+    by_point: BTreeMap<String, Mount>,
+}
+
+/// Options that are numbers, each an attribute of the same name.
+const NUMBERS: &[&str] = &[
+    "rsize",
+    "wsize",
+    "timeo",
+    "retrans",
+    "nconnect",
+    "max_connect",
+    "actimeo",
+    "acregmin",
+    "acregmax",
+    "acdirmin",
+    "acdirmax",
+    "biods",
+    "port",
+    "mountport",
+    "namlen",
+    "numclust",
+];
+
+/// Options that are yes when there, and no when a system that knows them does not list them.
+const SWITCHES: &[(&str, &[Family])] = &[
+    ("noac", &[Family::Linux, Family::Solaris, Family::Aix, Family::Hpux]),
+    ("nolock", &[Family::Linux]),
+    ("nosharecache", &[Family::Linux]),
+    ("sync", &[Family::Linux]),
+    ("llock", &[Family::Solaris, Family::Aix, Family::Hpux]),
+    ("forcedirectio", &[Family::Solaris, Family::Hpux]),
+    ("cio", &[Family::Aix]),
+    ("dio", &[Family::Aix]),
+    ("bg", &[]),
+    ("rbr", &[]),
+    ("rbw", &[]),
+    ("delaylog", &[]),
+];
+
+impl Mounts {
+    /// Adds a mount in force. A later one on the same point lies on top, unless it is the same from another list.
+    pub(super) fn running(
+        &mut self,
+        point: &str,
+        source: &str,
+        fstype: &str,
+        options: impl IntoIterator<Item = String>,
+        origin: &str,
+    ) {
+        let mount = self.by_point.entry(point.to_owned()).or_default();
+        if !source.is_empty() && !mount.source.is_empty() && mount.source != source && mount.running.is_some() {
+            *mount = Mount {
+                persistent: mount.persistent.take(),
+                fstab_source: std::mem::take(&mut mount.fstab_source),
+                ..Mount::default()
+            };
+        }
+        fill(&mut mount.source, source);
+        fill(&mut mount.fstype, fstype);
+        let (there, _) = mount.running.get_or_insert_with(|| (Vec::new(), origin.to_owned()));
+        merge(there, options);
+    }
+
+    /// Adds a line of the table of file systems.
+    pub(super) fn persistent(
+        &mut self,
+        point: &str,
+        source: &str,
+        fstype: &str,
+        options: impl IntoIterator<Item = String>,
+        origin: &str,
+    ) {
+        let mount = self.by_point.entry(point.to_owned()).or_default();
+        fill(&mut mount.source, source);
+        fill(&mut mount.fstab_source, source);
+        fill(&mut mount.fstype, fstype);
+        let (there, _) = mount.persistent.get_or_insert_with(|| (Vec::new(), origin.to_owned()));
+        merge(there, options);
+    }
+
+    /// Whether nothing is known.
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_point.is_empty()
+    }
+
+    /// Notes all mounts as things.
+    pub(super) fn put(self, family: Family, facts: &mut Facts) {
+        let exports = self.exports();
+        let any_running = self.by_point.values().any(|mount| mount.running.is_some());
+        for (point, mount) in self.by_point {
+            let origin =
+                mount.running.as_ref().or(mount.persistent.as_ref()).map(|(_, origin)| origin.clone()).unwrap_or_default();
+            facts.put_of("mount", &point, "fstype", mount.fstype.as_str(), &origin);
+            facts.put_of("mount", &point, "source", mount.source.as_str(), &origin);
+            if let Some(server) = server(&mount.source).filter(|_| mount.fstype.starts_with("nfs") || mount.fstype.is_empty()) {
+                facts.put_of("mount", &point, "server", server, &origin);
+                let count = exports.get(&mount.source).copied().unwrap_or(1);
+                facts.put_of("mount", &point, "same_export_count", count, &origin);
+            }
+            if any_running {
+                facts.put_of("mount", &point, "mounted", mount.running.is_some(), &origin);
+            }
+            if let Some((options, origin)) = &mount.persistent {
+                facts.put_of("mount", &point, "fstab_options", list(options), origin);
+                facts.put_of("mount", &point, "fstab_source", mount.fstab_source.as_str(), origin);
+                if options.iter().any(|option| option == "bg") {
+                    facts.put_of("mount", &point, "bg", true, origin);
+                }
+            }
+            // What is not mounted now has what it would be mounted with.
+            if let Some((options, origin)) = mount.running.or(mount.persistent) {
+                facts.put_of("mount", &point, "options", list(&options), &origin);
+                attributes(&point, &mount.fstype, &options, family, &origin, facts);
+            }
+        }
+    }
+
+    /// How many mounts there are of each export.
+    fn exports(&self) -> BTreeMap<String, i64> {
+        let mut exports = BTreeMap::new();
+        for mount in self.by_point.values().filter(|mount| mount.source.contains(':')) {
+            *exports.entry(mount.source.clone()).or_insert(0) += 1;
+        }
+        exports
+    }
+}
+
+fn fill(place: &mut String, text: &str) {
+    if place.is_empty() {
+        text.clone_into(place);
+    }
+}
+
+fn merge(there: &mut Vec<String>, options: impl IntoIterator<Item = String>) {
+    for option in options {
+        let key = option.split('=').next().unwrap_or_default();
+        let known = there.iter().any(|other| other.split('=').next() == Some(key));
+        if !known && !option.is_empty() {
+            there.push(option);
+        }
+    }
+}
+
+fn list(options: &[String]) -> Value {
+    Value::List(options.iter().map(|option| Value::Text(option.clone())).collect())
+}
+
+/// The server of `host:/path` or `[address]:/path`.
+pub(super) fn server(source: &str) -> Option<&str> {
+    if let Some(rest) = source.strip_prefix('[') {
+        return rest.split_once("]:").map(|(host, _)| host);
+    }
+    let (host, path) = source.split_once(":/")?;
+    (!host.is_empty() && !host.contains('/') && !path.is_empty()).then_some(host)
+}
+
+/// Attributes that options give.
+fn attributes(point: &str, fstype: &str, options: &[String], family: Family, origin: &str, facts: &mut Facts) {
+    let nfs = fstype.starts_with("nfs");
+    let has = |name: &str| options.iter().any(|option| option == name);
+    let of = |name: &str| {
+        options.iter().find_map(|option| option.split_once('=').filter(|(key, _)| *key == name).map(|(_, value)| value))
+    };
+    for name in NUMBERS {
+        if let Some(number) = of(name).and_then(integer) {
+            facts.put_of("mount", point, name, number, origin);
+        }
+    }
+    for (name, families) in SWITCHES {
+        if has(name) || (nfs && families.contains(&family)) {
+            facts.put_of("mount", point, name, has(name), origin);
+        }
+    }
+    facts.put_of("mount", point, "suid", !has("nosuid"), origin);
+    if let Some(lock) = of("local_lock") {
+        facts.put_of("mount", point, "local_lock", lock, origin);
+    }
+    for (key, name) in [("addr", "server_address"), ("sec", "sec"), ("mincache", "mincache"), ("convosync", "convosync")] {
+        if let Some(value) = of(key) {
+            facts.put_of("mount", point, name, value, origin);
+        }
+    }
+    if !nfs {
+        return;
+    }
+    facts.put_of("mount", point, "hard", !(has("soft") || has("softerr")), origin);
+    // Linux lists what is set; the others interrupt unless told otherwise.
+    let intr = if matches!(family, Family::Linux | Family::Aix) { has("intr") } else { !has("nointr") };
+    facts.put_of("mount", point, "intr", intr, origin);
+    let limits: Vec<Option<i64>> = NUMBERS[7..11].iter().map(|name| of(name).and_then(integer)).collect();
+    if let [Some(one), rest @ ..] = limits.as_slice()
+        && rest.iter().all(|other| *other == Some(*one))
+        && of("actimeo").is_none()
+    {
+        facts.put_of("mount", point, "actimeo", *one, origin);
+    }
+    if let Some(version) = version(fstype, options, &of) {
+        // Rules of AIX compare a number; all others a text, which 4.1 is.
+        let number = integer(&version).filter(|_| family == Family::Aix);
+        facts.put_of("mount", point, "vers", number.map_or(Value::Text(version), Value::Int), origin);
+    }
+    let proto = of("proto").or_else(|| ["tcp", "udp", "rdma"].into_iter().find(|proto| has(proto)));
+    if let Some(proto) = proto {
+        facts.put_of("mount", point, "proto", proto, origin);
+    }
+}
+
+/// Version of the protocol: `3`, `4.1`.
+fn version<'a>(fstype: &str, options: &[String], of: &impl Fn(&str) -> Option<&'a str>) -> Option<String> {
+    let plain = of("vers").or_else(|| of("nfsvers")).map(str::to_owned);
+    let minor = of("minorversion");
+    let short = options.iter().find_map(|option| option.strip_prefix('v').filter(|rest| rest.starts_with(['2', '3', '4'])));
+    let long = options.iter().find_map(|option| option.strip_prefix("NFSv"));
+    let version = plain
+        .or_else(|| short.or(long).map(str::to_owned))
+        .or_else(|| fstype.strip_prefix("nfs").filter(|rest| !rest.is_empty()).map(str::to_owned))?;
+    Some(match minor {
+        Some(minor) if version == "4" => format!("4.{minor}"),
+        _ => version,
+    })
+}
+
+/// Splits options at commas.
+pub(super) fn split(options: &str) -> Vec<String> {
+    options.split(',').map(str::trim).filter(|option| !option.is_empty() && *option != "-").map(str::to_owned).collect()
+}
+
+/// `/proc/self/mountinfo` (proc(5)): mount point in the fifth word, type, source and options after ` - `.
+pub(super) fn mountinfo(text: &str, origin: &str, mounts: &mut Mounts, facts: &mut Facts) {
+    for (number, line) in telling(text, &[]) {
+        let Some((left, right)) = line.split_once(" - ") else {
+            odd(facts, origin, number, line);
+            continue;
+        };
+        let (left, right): (Vec<&str>, Vec<&str>) = (words(left).collect(), words(right).collect());
+        let ([_, _, _, _, point, own, ..], [fstype, source, rest @ ..]) = (left.as_slice(), right.as_slice()) else {
+            odd(facts, origin, number, line);
+            continue;
+        };
+        let mut options = split(own);
+        options.extend(split(rest.first().copied().unwrap_or_default()));
+        mounts.running(&unescaped(point), &unescaped(source), fstype, options, origin);
+    }
+}
+
+/// `/proc/mounts`, `/etc/mtab`, and Solaris' `/etc/mnttab`: source, point, type, options.
+pub(super) fn mount_table(text: &str, origin: &str, mounts: &mut Mounts, facts: &mut Facts) {
+    for (number, line) in telling(text, &['#']) {
+        match words(line).collect::<Vec<_>>().as_slice() {
+            [source, point, fstype, options, ..] => {
+                mounts.running(&unescaped(point), &unescaped(source), fstype, split(options), origin)
+            }
+            _ => odd(facts, origin, number, line),
+        }
+    }
+}
+
+/// `/etc/fstab` of Linux and HP-UX.
+pub(super) fn fstab(text: &str, origin: &str, mounts: &mut Mounts, facts: &mut Facts) {
+    for (number, line) in telling(text, &['#']) {
+        match words(line).collect::<Vec<_>>().as_slice() {
+            [_, _, fstype, ..] if matches!(*fstype, "swap" | "swapfs" | "dump" | "ignore") => {}
+            [source, point, fstype, rest @ ..] => {
+                let options = split(rest.first().copied().unwrap_or("defaults"));
+                mounts.persistent(&unescaped(point), &unescaped(source), fstype, options, &format!("{origin}:{number}"));
+            }
+            _ => odd(facts, origin, number, line),
+        }
+    }
+}
+
+/// `/etc/vfstab` of Solaris: device, device to check, point, type, pass, at boot, options.
+pub(super) fn vfstab(text: &str, origin: &str, mounts: &mut Mounts, facts: &mut Facts) {
+    for (number, line) in telling(text, &['#']) {
+        match words(line).collect::<Vec<_>>().as_slice() {
+            [_, _, point, ..] if *point == "-" => {}
+            [source, _, point, fstype, _, boot, rest @ ..] => {
+                let mut options = split(rest.first().copied().unwrap_or_default());
+                if *boot == "no" {
+                    options.push("noauto".to_owned());
+                }
+                mounts.persistent(point, source, fstype, options, &format!("{origin}:{number}"));
+            }
+            _ => odd(facts, origin, number, line),
+        }
+    }
+}
+
+/// `/etc/filesystems` of AIX: stanzas.
+pub(super) fn filesystems(text: &str, origin: &str, mounts: &mut Mounts, facts: &mut Facts) {
+    for stanza in super::stanza::read(text, &['*', '#'], origin, facts) {
+        let of = |name: &str| {
+            stanza.values.iter().find(|(key, _)| key == name).map(|(_, value)| text::unquoted(value)).unwrap_or_default()
+        };
+        let node = of("nodename");
+        let source = if node.is_empty() { of("dev").to_owned() } else { format!("{node}:{}", of("dev")) };
+        mounts.persistent(&stanza.name, &source, of("vfs"), split(of("options")), &format!("{origin}:{}", stanza.line));
+    }
+}
+
+/// `nfsstat -m` of all systems: `POINT from SOURCE`, then `Flags: OPTIONS` and `Attr cache: OPTIONS`.
+pub(super) fn nfsstat(text: &str, origin: &str, mounts: &mut Mounts) {
+    let mut current: Option<(String, String)> = None;
+    for (_, line) in telling(text, &[]) {
+        if let Some((point, source)) = line.split_once(" from ") {
+            // AIX writes `/export:host`, with the host after the last colon.
+            let address = source
+                .split_once("(Addr ")
+                .and_then(|(_, rest)| rest.split_once(')'))
+                .map(|(address, _)| format!("addr={}", address.trim()));
+            let source = match source.trim().rsplit_once(':') {
+                Some((path, host)) if path.starts_with('/') && !host.starts_with('/') => format!("{host}:{path}"),
+                _ => source.trim().split_once(" (").map_or(source.trim(), |(source, _)| source).to_owned(),
+            };
+            current = Some((point.trim().to_owned(), source));
+            if let (Some(address), Some((point, source))) = (address, &current) {
+                mounts.running(point, source, "nfs", [address], origin);
+            }
+        } else if let (Some((key, options)), Some((point, source))) = (line.split_once(':'), &current)
+            && matches!(key.trim(), "Flags" | "Attr cache" | "Server args" | "Opts")
+        {
+            let options: Vec<String> =
+                split(options).into_iter().flat_map(|option| words(&option).map(str::to_owned).collect::<Vec<_>>()).collect();
+            mounts.running(point, source, "nfs", options, origin);
+        }
+    }
+}
+
+/// `mount` and `mount -v` of Linux, Solaris and HP-UX: `X on Y …`.
+pub(super) fn mount_command(text: &str, origin: &str, mounts: &mut Mounts, facts: &mut Facts) {
+    for (number, line) in telling(text, &[]) {
+        let Some((left, rest)) = line.split_once(" on ") else {
+            odd(facts, origin, number, line);
+            continue;
+        };
+        let (left, mut rest) = (left.trim(), rest.trim());
+        if let Some((point, tail)) = rest.split_once(" type ") {
+            let (fstype, options) = tail.split_once([' ', '\t']).unwrap_or((tail, ""));
+            let options = options.split(" on ").next().unwrap_or_default().trim().trim_matches(['(', ')']);
+            mounts.running(point.trim(), left, fstype, slashed(options), origin);
+            continue;
+        }
+        // Without types: the mount point stands on the left, the date after the last ` on `.
+        rest = rest.rsplit_once(" on ").map_or(rest, |(rest, _)| rest);
+        let (source, options) = rest.split_once([' ', '\t']).unwrap_or((rest, ""));
+        let fstype = if server(source).is_some() { "nfs" } else { "" };
+        mounts.running(left, source, fstype, slashed(options), origin);
+    }
+}
+
+/// Options separated by commas, or by slashes as Solaris prints them.
+fn slashed(options: &str) -> Vec<String> {
+    let options = words(options).next().unwrap_or_default();
+    let mark = if options.contains(',') { ',' } else { '/' };
+    options
+        .split(mark)
+        .filter(|option| !option.is_empty())
+        .map(|option| if option == "setuid" { "suid" } else { option }.to_owned())
+        .collect()
+}
+
+/// `mount` of AIX: a table of node, device, point, type, date of three words, options.
+pub(super) fn mount_aix(text: &str, origin: &str, mounts: &mut Mounts, facts: &mut Facts) {
+    for (number, line) in text::lines(text) {
+        let all: Vec<&str> = words(line).collect();
+        if all.is_empty() || all.first() == Some(&"node") || line.trim_start().starts_with("----") {
+            continue;
+        }
+        let Some(time) = all.iter().position(|word| word.len() == 5 && word.as_bytes()[2] == b':').filter(|time| *time >= 5)
+        else {
+            odd(facts, origin, number, line);
+            continue;
+        };
+        let (front, options) = (&all[..time - 2], all.get(time + 1).copied().unwrap_or_default());
+        match front {
+            [source, point, fstype] => mounts.running(point, source, fstype, split(options), origin),
+            [node, source, point, fstype] => mounts.running(point, &format!("{node}:{source}"), fstype, split(options), origin),
+            _ => odd(facts, origin, number, line),
+        }
+    }
+}
+
+/// `\040` and the like in tables of the kernel.
+fn unescaped(word: &str) -> String {
+    if !word.contains('\\') {
+        return word.to_owned();
+    }
+    let mut bytes = Vec::new();
+    let mut rest = word.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let code = match rest {
+            [b'\\', a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', ..] => Some((a - b'0') * 64 + (b - b'0') * 8 + (c - b'0')),
+            _ => None,
+        };
+        bytes.push(code.unwrap_or(*first));
+        rest = if code.is_some() { &rest[4..] } else { tail };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}

@@ -1,0 +1,261 @@
+//! Data ONTAP before clusters: outputs of its console, and its `/etc/rc`.
+
+use super::material::Material;
+use super::text::{bytes, integer, lines, odd, pair, telling, telling_value, truth, words};
+use crate::facts::{Facts, Value};
+
+/// All facts of a filer; `whole` where the capture is one of a filer and nothing else.
+pub(super) fn facts(material: &Material, whole: bool, facts: &mut Facts) {
+    for begin in ["version", "sysconfig"] {
+        for (_, output) in material.outputs(begin) {
+            if let Some(version) = release(&output.text) {
+                facts.put("ontap7.version", version, &output.line);
+            }
+        }
+    }
+    let mut any = false;
+    for (_, output) in material.outputs("options") {
+        any = true;
+        options(&output.text, &output.line, facts);
+    }
+    if whole && !any {
+        facts.put_unknown("ontap7.option.", &material.why("options"));
+    }
+    for (rest, output) in material.outputs("vol options") {
+        let volume = words(&rest).next().unwrap_or_default();
+        if !volume.is_empty() {
+            volume_options(volume, &output.text, &output.line, facts);
+        }
+    }
+    for (_, output) in material.outputs("vol status") {
+        status("ontap_volume", &output.text, &output.line, facts);
+    }
+    for (rest, output) in material.outputs("aggr status") {
+        if rest.contains('r') {
+            raid(&output.text, &output.line, facts);
+        } else {
+            status("ontap_aggregate", &output.text, &output.line, facts);
+        }
+    }
+    for (_, output) in material.outputs("sysconfig -r") {
+        raid(&output.text, &output.line, facts);
+    }
+    interfaces(material, facts);
+    luns(material, facts);
+    for (_, output) in material.outputs("fcp show cfmode") {
+        let mode = output.text.rsplit(':').next().unwrap_or_default().trim();
+        if !mode.is_empty() {
+            facts.put("ontap7.fcp.cfmode", mode.to_ascii_uppercase(), &output.line);
+        }
+    }
+    for (_, output) in material.outputs("snap sched") {
+        for (_, line) in telling(&output.text, &[]) {
+            if let Some((volume, schedule)) = line.strip_prefix("Volume ").and_then(|rest| pair(rest, ':')) {
+                facts.put_of("ontap_volume", volume, "snap_sched", schedule, &output.line);
+            }
+        }
+    }
+}
+
+/// `NetApp Release 7.2.4: Fri …`.
+pub(super) fn release(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once("Release ")?;
+    let version = rest.split(|letter: char| letter.is_whitespace() || letter == ':' || letter == ',').next()?;
+    (!version.is_empty()).then(|| version.to_owned())
+}
+
+/// `nfs.tcp.enable    on    (value might be overwritten in takeover)`.
+fn options(text: &str, origin: &str, facts: &mut Facts) {
+    for (number, line) in telling(text, &['#']) {
+        let mut all = words(line);
+        match (all.next(), all.next()) {
+            (Some(name), Some(said)) if name.contains('.') => {
+                facts.put(&format!("ontap7.option.{name}"), telling_value(said), origin)
+            }
+            // An option that is empty.
+            (Some(name), None) if name.contains('.') => {}
+            _ => odd(facts, origin, number, line),
+        }
+    }
+}
+
+/// `nosnap=off, nosnapdir=off, minra=off`.
+fn volume_options(volume: &str, text: &str, origin: &str, facts: &mut Facts) {
+    for (number, line) in telling(text, &['#']) {
+        for part in line.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            match pair(part, '=') {
+                Some((key, said)) => facts.put_of("ontap_volume", volume, key, telling_value(said), origin),
+                // Words alone are marks that the volume has: `root`.
+                None if part.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_') => {
+                    facts.put_of("ontap_volume", volume, part, true, origin);
+                }
+                None => odd(facts, origin, number, part),
+            }
+        }
+    }
+}
+
+/// `vol status -v`, `aggr status -v`: name, state, status words and options, which go on over lines.
+fn status(kind: &str, text: &str, origin: &str, facts: &mut Facts) {
+    let mut name = String::new();
+    for (_, line) in telling(text, &[]) {
+        let all: Vec<&str> = words(line).collect();
+        if let [first, "online" | "offline" | "restricted", ..] = all.as_slice() {
+            (*first).clone_into(&mut name);
+            facts.put_of(kind, &name, "state", all[1], origin);
+            if kind == "ontap_volume" {
+                facts.put_of(kind, &name, "flexible", line.contains("flex"), origin);
+            }
+            for raid in ["raid_dp", "raid4"].iter().filter(|raid| line.contains(**raid)) {
+                facts.put_of(kind, &name, "raid_type", *raid, origin);
+            }
+        }
+        if let Some(aggregate) = line.strip_prefix("Containing aggregate:") {
+            facts.put_of(kind, &name, "aggregate", aggregate.trim().trim_matches('\''), origin);
+            continue;
+        }
+        for word in line.split([',', ' ', '\t']).filter(|_| !name.is_empty()) {
+            match pair(word, '=') {
+                Some(("raidsize", said)) => {
+                    if let Some(size) = integer(said) {
+                        facts.put_of(kind, &name, "raid_size", size, origin);
+                    }
+                }
+                Some(("raidtype", said)) => facts.put_of(kind, &name, "raid_type", said, origin),
+                Some((key, said)) if !said.is_empty() => facts.put_of(kind, &name, key, telling_value(said), origin),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// `aggr status -r`: disks of each aggregate.
+fn raid(text: &str, origin: &str, facts: &mut Facts) {
+    let mut name = String::new();
+    let mut disks = std::collections::BTreeMap::new();
+    for (_, line) in telling(text, &[]) {
+        if let Some(rest) = line.strip_prefix("Aggregate ").or_else(|| line.strip_prefix("Volume ")) {
+            words(rest).next().unwrap_or_default().clone_into(&mut name);
+            for raid in ["raid_dp", "raid4"].iter().filter(|raid| rest.contains(**raid)) {
+                facts.put_of("ontap_aggregate", &name, "raid_type", *raid, origin);
+            }
+        } else if line.starts_with("Spare") || line.starts_with("Pool") || line.starts_with("Broken") {
+            name.clear();
+        } else if ["data", "parity", "dparity"].contains(&words(line).next().unwrap_or_default()) && !name.is_empty() {
+            *disks.entry(name.clone()).or_insert(0_i64) += 1;
+        }
+    }
+    for (name, count) in disks {
+        facts.put_of("ontap_aggregate", &name, "disk_count", count, origin);
+    }
+}
+
+/// Whether `ifconfig -a` is that of a filer, which shows flow control; hosts do not.
+pub(super) fn is_filers(text: &str) -> bool {
+    text.contains("flowcontrol") || text.contains("mediatype")
+}
+
+fn interfaces(material: &Material, facts: &mut Facts) {
+    for (_, output) in material.outputs("ifconfig").filter(|(_, output)| is_filers(&output.text)) {
+        let mut port = String::new();
+        for (_, line) in lines(&output.text) {
+            if line.starts_with(|letter: char| letter.is_ascii_alphanumeric()) {
+                line.split(':').next().unwrap_or_default().clone_into(&mut port);
+            }
+            if port.is_empty() || port.starts_with("lo") {
+                continue;
+            }
+            let all: Vec<&str> = words(line).collect();
+            let after = |word: &str| all.iter().position(|other| *other == word).and_then(|at| all.get(at + 1)).copied();
+            if let Some(mtu) = after("mtu").or_else(|| after("mtusize")).and_then(integer) {
+                facts.put_of("ontap_if", &port, "mtu", mtu, &output.line);
+            }
+            if let Some(flow) = after("flowcontrol") {
+                facts.put_of("ontap_if", &port, "flowcontrol", flow.trim_matches(')'), &output.line);
+            }
+            if let Some(address) = after("inet") {
+                facts.put_of("ontap_if", &port, "address", address, &output.line);
+            }
+        }
+    }
+    let rc = material
+        .file("/etc/rc")
+        .filter(|text| text.contains("mtusize") || text.contains("ifconfig e"))
+        .map(|text| ("/etc/rc".to_owned(), text));
+    let rdfile = material
+        .outputs("rdfile")
+        .filter(|(rest, _)| rest.ends_with("rc"))
+        .map(|(_, output)| (output.line.clone(), output.text.as_str()));
+    for (origin, text) in rc.into_iter().chain(rdfile.collect::<Vec<_>>()) {
+        for (number, line) in telling(text, &['#']) {
+            let all: Vec<&str> = words(line).collect();
+            let ["ifconfig", port, ..] = all.as_slice() else { continue };
+            let after = |word: &str| all.iter().position(|other| *other == word).and_then(|at| all.get(at + 1)).copied();
+            let origin = format!("{origin}:{number}");
+            let mtu = after("mtusize").or_else(|| after("mtu")).and_then(integer);
+            facts.put_of("ontap_if", port, "persistent_mtu", mtu.unwrap_or(1500), &origin);
+            if let Some(flow) = after("flowcontrol") {
+                facts.put_of("ontap_if", port, "persistent_flowcontrol", flow, &origin);
+                if facts.value_of("ontap_if", port, "flowcontrol").is_none() {
+                    facts.put_of("ontap_if", port, "flowcontrol", flow, &origin);
+                }
+            }
+        }
+    }
+    for begin in ["iscsi interface show", "iswt interface show"] {
+        for (_, output) in material.outputs(begin) {
+            for (_, line) in telling(&output.text, &['#']) {
+                let all: Vec<&str> = words(line).collect();
+                if let [first, second, rest @ ..] = all.as_slice() {
+                    let (port, state) =
+                        if first.eq_ignore_ascii_case("interface") { (second, rest.first()) } else { (first, Some(second)) };
+                    if let Some(enabled) = state.and_then(|state| truth(state)) {
+                        facts.put_of("ontap_if", port, "iscsi", enabled, &output.line);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// `lun show -v` and `igroup show`.
+fn luns(material: &Material, facts: &mut Facts) {
+    for (_, output) in material.outputs("lun show") {
+        let mut lun = String::new();
+        for (_, line) in telling(&output.text, &['#']) {
+            if line.starts_with("/vol/") {
+                words(line).next().unwrap_or_default().clone_into(&mut lun);
+                let exact = line.split_once('(').and_then(|(_, rest)| rest.split_once(')')).and_then(|(inner, _)| integer(inner));
+                if let Some(size) = exact.or_else(|| words(line).nth(1).and_then(bytes)) {
+                    facts.put_of("lun", &lun, "size", size, &output.line);
+                }
+            } else if let (Some((key, said)), false) = (pair(line, ':'), lun.is_empty()) {
+                match key {
+                    "Multiprotocol Type" => facts.put_of("lun", &lun, "ostype", said, &output.line),
+                    "Space Reservation" => {
+                        facts.put_of("lun", &lun, "space_reservation", truth(said).unwrap_or(false), &output.line)
+                    }
+                    "Maps" => facts.put_of("lun", &lun, "igroup", said.split('=').next().unwrap_or(said), &output.line),
+                    "Alignment" => facts.put_of("lun", &lun, "alignment", said, &output.line),
+                    _ => {}
+                }
+            }
+        }
+    }
+    for (_, output) in material.outputs("igroup show") {
+        let (mut group, mut count) = (String::new(), std::collections::BTreeMap::new());
+        for (_, line) in telling(&output.text, &['#']) {
+            if let Some((_, rest)) = line.split_once("(ostype:") {
+                words(line).next().unwrap_or_default().clone_into(&mut group);
+                let ostype = rest.split(')').next().unwrap_or_default().trim();
+                facts.put_of("igroup", &group, "ostype", ostype, &output.line);
+                facts.put_of("igroup", &group, "protocol", if line.contains("FCP") { "fcp" } else { "iscsi" }, &output.line);
+            } else if !group.is_empty() {
+                *count.entry(group.clone()).or_insert(0_i64) += 1;
+            }
+        }
+        for (group, count) in count {
+            facts.put_of("igroup", &group, "initiators", Value::Int(count), &output.line);
+        }
+    }
+}

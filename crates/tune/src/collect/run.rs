@@ -1,0 +1,158 @@
+//! Running commands that read: bounded in time and output, nothing on their input, never through a shell.
+
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::limits::{COMMAND_TIME_MAX, COMMANDS_AT_A_TIME, ERROR_BYTES_MAX, FILE_BYTES_MAX};
+
+/// How a command came out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ran {
+    /// It ended: exit code, output, and the first line of its complaints.
+    Ended(i32, Vec<u8>, String),
+    /// It could not be run, or did not end: the reason.
+    Not(String),
+}
+
+/// Runs commands; tests replace it by what was recorded.
+pub trait Runner: Sync {
+    /// Runs a program with its arguments.
+    fn run(&self, line: &[&str]) -> Ran;
+}
+
+/// Runs the programs of this host.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct HostRunner;
+
+impl Runner for HostRunner {
+    fn run(&self, line: &[&str]) -> Ran {
+        let Some((program, arguments)) = line.split_first() else { return Ran::Not("no command".to_owned()) };
+        let mut command = Command::new(program);
+        // Folders of system programs, which the path of an ordinary user lacks.
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.args(arguments).env("PATH", format!("{path}:/usr/sbin:/sbin:/usr/local/sbin")).env("LC_ALL", "C");
+        command.env_remove("LANGUAGE").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        match command.spawn() {
+            Ok(child) => wait(child, COMMAND_TIME_MAX),
+            Err(fault) if fault.kind() == std::io::ErrorKind::NotFound => Ran::Not("there is no such command".to_owned()),
+            Err(fault) => Ran::Not(fault.to_string()),
+        }
+    }
+}
+
+/// Runs nothing: every command is absent. For root folders that are not this host.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoRunner;
+
+impl Runner for NoRunner {
+    fn run(&self, _line: &[&str]) -> Ran {
+        Ran::Not("commands are not run for another root folder".to_owned())
+    }
+}
+
+/// Reads what a child writes until it ends, or kills it.
+fn wait(mut child: Child, time_max: Duration) -> Ran {
+    let begin = Instant::now();
+    let output = child.stdout.take().map(|pipe| drain(pipe, FILE_BYTES_MAX + 1));
+    let complaints = child.stderr.take().map(|pipe| drain(pipe, ERROR_BYTES_MAX));
+    let mut texts = [output, complaints].into_iter().map(|pipe| {
+        let left = time_max.saturating_sub(begin.elapsed());
+        pipe.and_then(|pipe| pipe.recv_timeout(left).ok())
+    });
+    let (output, complaints) = (texts.next().flatten(), texts.next().flatten());
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break Some(status),
+            Ok(None) if begin.elapsed() < time_max && output.is_some() => thread::park_timeout(Duration::from_millis(1)),
+            _ => break None,
+        }
+    };
+    let (Some(status), Some(output)) = (status, output) else {
+        // Both may fail only because the child has ended meanwhile.
+        let _ = child.kill();
+        let _ = child.wait();
+        return Ran::Not(format!("it did not end within {} ms", time_max.as_millis()));
+    };
+    let complaints = String::from_utf8_lossy(&complaints.unwrap_or_default()).into_owned();
+    let complaint = complaints.lines().next().unwrap_or_default().trim().to_owned();
+    Ran::Ended(status.code().unwrap_or(-1), output, complaint)
+}
+
+/// Reads a pipe on a thread of its own, as much as there is room for, and the rest into nothing.
+fn drain(mut pipe: impl Read + Send + 'static, bytes_max: usize) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        let mut kept = Vec::new();
+        let mut piece = [0; 16 << 10];
+        loop {
+            match pipe.read(&mut piece) {
+                Ok(0) => break,
+                Ok(count) => {
+                    let room = bytes_max.saturating_sub(kept.len());
+                    kept.extend_from_slice(&piece[..count.min(room)]);
+                }
+                Err(fault) if fault.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        // Nobody listens any more when the time was up.
+        let _ = sender.send(kept);
+    });
+    receiver
+}
+
+/// Runs many commands, several at a time; results in the order given.
+pub fn run_all(runner: &dyn Runner, lines: &[Vec<String>]) -> Vec<Ran> {
+    let next = Mutex::new(0_usize);
+    let results: Vec<Mutex<Ran>> = lines.iter().map(|_| Mutex::new(Ran::Not("not run".to_owned()))).collect();
+    thread::scope(|scope| {
+        for _ in 0..COMMANDS_AT_A_TIME.min(lines.len()) {
+            scope.spawn(|| {
+                loop {
+                    let index = match next.lock() {
+                        Ok(mut next) => {
+                            *next += 1;
+                            *next - 1
+                        }
+                        Err(_) => return,
+                    };
+                    let (Some(line), Some(place)) = (lines.get(index), results.get(index)) else { return };
+                    let words: Vec<&str> = line.iter().map(String::as_str).collect();
+                    let ran = runner.run(&words);
+                    if let Ok(mut place) = place.lock() {
+                        *place = ran;
+                    }
+                }
+            });
+        }
+    });
+    results.into_iter().map(|ran| ran.into_inner().unwrap_or_else(|_| Ran::Not("not run".to_owned()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_gives_code_output_and_complaint() {
+        let ran = HostRunner.run(&["sh", "-c", "echo out; echo bad >&2; exit 3"]);
+        assert_eq!(ran, Ran::Ended(3, b"out\n".to_vec(), "bad".to_owned()));
+        assert!(matches!(HostRunner.run(&["no-such-command-at-all"]), Ran::Not(reason) if reason.contains("no such command")));
+    }
+
+    #[test]
+    fn a_command_that_does_not_end_is_killed() {
+        let child = Command::new("sleep").arg("600").stdout(Stdio::piped()).spawn().unwrap();
+        assert!(matches!(wait(child, Duration::from_millis(30)), Ran::Not(_)));
+    }
+
+    #[test]
+    fn output_beyond_the_limit_is_dropped_and_the_command_still_ends() {
+        let ran = HostRunner.run(&["sh", "-c", "dd if=/dev/zero bs=65536 count=200 2>/dev/null"]);
+        assert!(matches!(ran, Ran::Ended(0, output, _) if output.len() == FILE_BYTES_MAX + 1));
+    }
+}

@@ -1,0 +1,105 @@
+//! Writing what was read as a capture, without secrets: a folder, a tar archive, or one packed by gzip.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use super::layout::wanted;
+use super::material::{Material, slug};
+use super::redact::redacted;
+use super::tar;
+
+/// Writes a capture. The name decides: `.tar.gz`, `.tgz`, `.tar`, else a folder that is made.
+///
+/// Only its owner can read it. Nothing that exists is overwritten.
+///
+/// # Errors
+/// There is something of that name, or writing failed.
+pub(super) fn write(path: &Path, material: &Material) -> io::Result<()> {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("capture");
+    let archive = [".tar.gz", ".tgz", ".tar"].iter().find_map(|end| name.strip_suffix(end).map(|stem| (stem, *end)));
+    let entries = entries(material);
+    let Some((stem, end)) = archive else { return folder(path, &entries) };
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let stem = if stem.is_empty() { "capture" } else { stem };
+    let file = if end == ".tar" {
+        let mut to = io::BufWriter::new(file);
+        pack(&mut to, stem, &entries)?;
+        to.into_inner().map_err(io::IntoInnerError::into_error)?
+    } else {
+        let mut to = GzEncoder::new(io::BufWriter::new(file), Compression::default());
+        pack(&mut to, stem, &entries)?;
+        to.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?
+    };
+    file.sync_all()
+}
+
+fn pack(to: &mut impl Write, stem: &str, entries: &[(String, String)]) -> io::Result<()> {
+    for (path, text) in entries {
+        tar::write(to, &format!("{stem}/{path}"), text.as_bytes())?;
+    }
+    tar::finish(to)
+}
+
+fn folder(path: &Path, entries: &[(String, String)]) -> io::Result<()> {
+    fs::DirBuilder::new().mode(0o700).create(path)?;
+    for (name, text) in entries {
+        let at = path.join(name);
+        if let Some(parent) = at.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        File::create_new(at)?.write_all(text.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Everything that is written, the MANIFEST first.
+fn entries(material: &Material) -> Vec<(String, String)> {
+    let user = match material.root {
+        Some(true) => "root".to_owned(),
+        _ => std::env::var("USER")
+            .ok()
+            .filter(|user| !user.is_empty() && !user.contains(char::is_whitespace))
+            .unwrap_or_else(|| "user".to_owned()),
+    };
+    let host = if material.host.is_empty() { "unknown" } else { &material.host };
+    let mut manifest = format!("millrace-capture 1\nhost {host}\nsystem {}\ntime {}\n", material.system, material.time);
+    let mut entries = Vec::new();
+    let mut line = |path: &str, exit: i32, what: &str| manifest.push_str(&format!("entry {path}\t{exit}\t{user}\t{what}\n"));
+    let mut names = std::collections::BTreeSet::new();
+    for output in &material.commands {
+        let line_of = redacted("", &output.line).replace(['\t', '\n'], " ");
+        let mut path = format!("commands/{}.txt", slug(&line_of));
+        let mut copy = 2;
+        while !names.insert(path.clone()) {
+            path = format!("commands/{}-{copy}.txt", slug(&line_of));
+            copy += 1;
+        }
+        line(&path, output.exit.unwrap_or(0), &line_of);
+        entries.push((path, redacted(&output.line, &output.text)));
+    }
+    for (file, text) in &material.files {
+        let path = format!("files{file}");
+        line(&path, 0, file);
+        entries.push((path, redacted(file, text)));
+    }
+    // What could not be had is listed with the codes a shell gives: 126 not allowed, 127 not there. Its reason is its text.
+    let had = |name: &str| material.files.contains_key(name) || material.commands.iter().any(|output| output.line == name);
+    for (name, reason) in material.denied.iter().filter(|(name, _)| !had(name)) {
+        let exit = if reason.contains("no such command") { 127 } else { 126 };
+        let path = if name.starts_with('/') { format!("files{name}") } else { format!("commands/{}.txt", slug(name)) };
+        line(&path, exit, name);
+        if !name.starts_with('/') || wanted(name) {
+            entries.push((path, format!("{reason}\n")));
+        }
+    }
+    if let Some(site) = &material.site {
+        entries.push(("site.toml".to_owned(), redacted("site.toml", site)));
+    }
+    entries.insert(0, ("MANIFEST".to_owned(), manifest));
+    entries
+}

@@ -1,0 +1,65 @@
+//! The name that was probably meant.
+
+/// Letters that may be wrong in a name of this length.
+const fn wrong_max(letters: usize) -> usize {
+    // A typing error in a short name, a word left out or swapped in a long one.
+    1 + letters / 4
+}
+
+/// Longest name that is compared; longer ones are no typing errors.
+const NAME_LETTERS_MAX: usize = 100;
+
+/// The known name that is nearest to `word`, if any is near: the same with other letters, or one that `word` is a part of.
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let letters = word.chars().count();
+    if letters == 0 || letters > NAME_LETTERS_MAX {
+        return None;
+    }
+    let rank = |name: &'a str| {
+        let wrong = edits(word, name);
+        let part = letters >= 4 && name.contains(word);
+        (part || wrong <= wrong_max(letters)).then_some((wrong, name))
+    };
+    known.into_iter().filter(|name| name.len() <= NAME_LETTERS_MAX).filter_map(rank).min().map(|(_, name)| name)
+}
+
+/// Letters to insert, delete or replace to make one word of the other.
+fn edits(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (line, letter) in from.chars().enumerate() {
+        let mut corner = line;
+        let mut left = line + 1;
+        for (above, other) in row.iter_mut().skip(1).zip(&to) {
+            let replaced = corner + usize::from(letter != *other);
+            corner = *above;
+            left = replaced.min(*above + 1).min(left + 1);
+            *above = left;
+        }
+        if let Some(first) = row.first_mut() {
+            *first = line + 1;
+        }
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    const KNOWN: [&str; 4] = ["linux-swappiness", "linux-thp-never", "solaris-redo-direct-io", "oracle-setall"];
+
+    #[test]
+    fn a_typing_error_and_a_part_find_their_name() {
+        assert_eq!(nearest("linux-swapiness", KNOWN), Some("linux-swappiness"));
+        assert_eq!(nearest("redo-direct", KNOWN), Some("solaris-redo-direct-io"));
+        assert_eq!(nearest("orakle-setal", KNOWN), Some("oracle-setall"));
+    }
+
+    #[test]
+    fn what_is_near_to_nothing_has_no_nearest_name() {
+        assert_eq!(nearest("checkpoint-timeout", KNOWN), None);
+        assert_eq!(nearest("", KNOWN), None);
+        assert_eq!(nearest(&"x".repeat(5_000), KNOWN), None);
+    }
+}

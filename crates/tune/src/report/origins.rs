@@ -1,0 +1,106 @@
+//! Where the values of a finding were read.
+
+use results::audit::Finding;
+
+use crate::facts::Facts;
+
+/// A place that a value was read from.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Origin {
+    /// A file, with the line where that is known.
+    File(String, Option<u32>),
+    /// A command, or anything else that is no file.
+    Command(String),
+}
+
+/// Endings of files that stand without a directory.
+const FILE_ENDINGS: [&str; 6] = [".toml", ".conf", ".cnf", ".ora", ".txt", ".sql"];
+
+impl Origin {
+    /// `/etc/fstab:12` is a file with a line, `sysctl -a` a command.
+    pub(super) fn parse(text: &str) -> Self {
+        let (name, line) = match text.rsplit_once(':') {
+            Some((name, line)) => match line.parse::<u32>() {
+                Ok(number) if number > 0 => (name, Some(number)),
+                _ => (text, None),
+            },
+            None => (text, None),
+        };
+        let is_file = !name.contains(char::is_whitespace)
+            && !name.contains("://")
+            && (name.contains('/') || FILE_ENDINGS.iter().any(|ending| name.ends_with(ending)));
+        if is_file { Self::File(name.to_owned(), line) } else { Self::Command(text.to_owned()) }
+    }
+}
+
+/// Where the values that a finding looked at come from, each place once, in the order of the values.
+pub(super) fn origins(finding: &Finding, facts: Option<&Facts>) -> Vec<Origin> {
+    let Some(facts) = facts else { return Vec::new() };
+    let mut found = Vec::new();
+    for line in &finding.found {
+        // `NAME is VALUE`.
+        let name = line.split_once(" is ").map_or(line.as_str(), |(name, _)| name);
+        let Some(origin) = origin_of(name, finding.subject.as_deref(), facts) else { continue };
+        let origin = Origin::parse(origin);
+        if !found.contains(&origin) {
+            found.push(origin);
+        }
+    }
+    found
+}
+
+/// The origin of a fact of the host, of an attribute of the thing judged (`mount.rsize`), or of another thing (`lun /vol/a: size`).
+fn origin_of<'a>(name: &str, subject: Option<&str>, facts: &'a Facts) -> Option<&'a str> {
+    if let Some(fact) = facts.host.get(name) {
+        return Some(&fact.origin);
+    }
+    let (thing, attribute) = match name.rsplit_once(": ") {
+        Some(other) => other,
+        None => {
+            let (kind, attribute) = name.split_once('.')?;
+            (subject.filter(|subject| subject.starts_with(kind))?, attribute)
+        }
+    };
+    let (kind, thing) = thing.split_once(' ')?;
+    let fact = facts.things.get(kind)?.get(thing)?.get(attribute)?;
+    Some(&fact.origin)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    #[test]
+    fn a_file_has_a_line_and_a_command_has_none() {
+        assert_eq!(Origin::parse("/etc/fstab:12"), Origin::File("/etc/fstab".into(), Some(12)));
+        assert_eq!(Origin::parse("/proc/mounts"), Origin::File("/proc/mounts".into(), None));
+        assert_eq!(Origin::parse("site.toml:3"), Origin::File("site.toml".into(), Some(3)));
+        assert_eq!(Origin::parse("sysctl -a"), Origin::Command("sysctl -a".into()));
+        assert_eq!(Origin::parse("/usr/sbin/lsattr -El hdisk0"), Origin::Command("/usr/sbin/lsattr -El hdisk0".into()));
+        assert_eq!(Origin::parse("postgresql://db1/mill"), Origin::Command("postgresql://db1/mill".into()));
+        assert_eq!(Origin::parse("/etc/fstab:0"), Origin::File("/etc/fstab:0".into(), None));
+    }
+
+    #[test]
+    fn values_of_the_host_and_of_the_thing_judged_are_traced() {
+        let mut facts = Facts::default();
+        facts.put("sysctl.vm.swappiness", 60_i64, "sysctl -a");
+        facts.put_of("mount", "/redo", "hard", false, "/etc/fstab:4");
+        let mut finding = sample::finding("linux-redo-hard", "nfs-mount");
+        finding.subject = Some("mount /redo".into());
+        finding.found = vec![
+            "mount.hard is false".into(),
+            "sysctl.vm.swappiness is 60".into(),
+            "mount.hard is false".into(),
+            "mount.rsize is 32768".into(),
+            "lun /vol/a: size is 7".into(),
+        ];
+        facts.put_of("lun", "/vol/a", "size", 7_i64, "lun show");
+        let places = origins(&finding, Some(&facts));
+        let commands = ["sysctl -a", "lun show"].map(|command| Origin::Command(command.into()));
+        assert_eq!(places[0], Origin::File("/etc/fstab".into(), Some(4)));
+        assert_eq!(places[1..], commands);
+        assert!(origins(&finding, None).is_empty());
+    }
+}

@@ -1,0 +1,94 @@
+//! An audit for tests: each verdict, each severity, names that mean harm.
+#![allow(dead_code, reason = "shared with tests/, where each file uses its part")]
+
+use results::audit::{Activation, Audit, Finding, SCHEMA, Severity, Status, Verdict};
+
+/// A plain finding of the host.
+pub(crate) fn finding(rule: &str, layer: &str) -> Finding {
+    Finding {
+        rule: rule.into(),
+        layer: layer.into(),
+        subject: None,
+        verdict: Verdict::Finding,
+        severity: Severity::Medium,
+        title: format!("Title of {rule}"),
+        found: vec!["sysctl.vm.swappiness is 60".into()],
+        missing: Vec::new(),
+        reason: "The database keeps its own cache, and what is swapped out must be read back before it can be used.".into(),
+        effect: None,
+        sources: vec!["Manual, section 1, 2026".into()],
+        status: Status::Valid,
+        standing: Vec::new(),
+        fix: vec!["sysctl vm.swappiness=10, in /etc/sysctl.d".into()],
+        activation: Some(Activation::Live),
+        waiver: None,
+    }
+}
+
+/// One of everything.
+pub(crate) fn audit() -> Audit {
+    let redo = Finding {
+        subject: Some("mount /redo".into()),
+        severity: Severity::Critical,
+        title: "Redo logs are mounted hard".into(),
+        found: vec!["mount.hard is false".into(), "mount.role is redo".into()],
+        reason: "A soft mount gives up a write that the server is slow to answer. The database then holds a log with a hole in \
+                 it, and takes itself down."
+            .into(),
+        effect: Some("No write is lost while the server restarts".into()),
+        sources: vec!["TR-3322, 4 Mount options, 2004".into(), "nfs(5)".into()],
+        fix: vec!["fstab option hard".into(), "stop the databases that use the mount".into()],
+        activation: Some(Activation::Remount),
+        ..finding("linux-redo-hard", "nfs-mount")
+    };
+    let contested = Finding {
+        severity: Severity::Low,
+        title: "Full page images stay on".into(),
+        found: vec!["postgres.full_page_writes is off".into()],
+        status: Status::Contested,
+        standing: vec!["contested by the pages of one file system: off where blocks are written atomically".into()],
+        fix: vec!["ALTER SYSTEM SET full_page_writes = on".into()],
+        activation: Some(Activation::Reload),
+        ..finding("postgres-full-page-writes", "db")
+    };
+    let unknown = |rule: &str, layer: &str, missing: &str| Finding {
+        verdict: Verdict::Unknown,
+        found: Vec::new(),
+        missing: vec![missing.into()],
+        ..finding(rule, layer)
+    };
+    let hostile = Finding {
+        subject: Some("mount /u02\u{1b}[2J<script>alert(1)</script>&\"'".into()),
+        severity: Severity::Info,
+        title: "Time of last access is not kept".into(),
+        found: vec!["mount.options is [rw, \u{7}]".into()],
+        ..finding("linux-noatime", "nfs-mount")
+    };
+    let waived = Finding {
+        verdict: Verdict::Waived,
+        severity: Severity::High,
+        waiver: Some("until 2027-03-31: the switch is replaced in March".into()),
+        ..finding("cross-mtu-equal", "cross-layer")
+    };
+    Audit {
+        schema: SCHEMA,
+        program: "millrace 0.1.0".into(),
+        host: "db1".into(),
+        system: "Linux 6.1.0".into(),
+        taken: "2026-11-21T20:00:00Z".into(),
+        from: "live".into(),
+        findings: vec![
+            redo,
+            finding("linux-swappiness", "os-kernel"),
+            contested,
+            hostile,
+            unknown("oracle-setall", "db", "oracle.filesystemio_options"),
+            unknown("oracle-async", "db", "oracle.disk_asynch_io"),
+            unknown("linux-thp-never", "os-kernel", "thp.enabled"),
+            waived,
+        ],
+        passed: 40,
+        not_applicable: 200,
+        remarks: vec!["/etc/fstab is no text from byte 512 on: skipped".into()],
+    }
+}

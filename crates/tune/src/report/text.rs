@@ -1,0 +1,151 @@
+//! For people at a terminal.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use results::audit::{Audit, Finding, Verdict};
+
+use super::words::{count, plain, status};
+use super::{Counts, Look, Weight, by_layer};
+use crate::words::{activation, severity};
+
+/// Width that long sentences are broken at.
+const WIDTH: usize = 100;
+/// Where the words of a detail begin.
+const INDENT: usize = 14;
+/// Missing facts that are named without `-v`.
+const MISSING_NAMED: usize = 5;
+
+/// A line for each finding, by layer, worst first, then the counts.
+///
+/// Without [`Look::verbose`], what is known, waived or not known comes as a count.
+#[must_use]
+pub fn text(audit: &Audit, look: &Look<'_>) -> String {
+    let mut text = format!(
+        "Audit of {} ({}), facts of {}, {}\n",
+        plain(&audit.host),
+        plain(&audit.system),
+        plain(&audit.taken),
+        plain(&audit.from)
+    );
+    if let Some(baseline) = look.baseline {
+        let _ = writeln!(
+            text,
+            "Against the baseline of {} of {}: {}",
+            plain(&baseline.host),
+            plain(&baseline.taken),
+            count(baseline.len(), "finding", "findings")
+        );
+    }
+    for (layer, findings) in by_layer(audit, |finding| is_listed(look.weight(finding), look.verbose)) {
+        let _ = writeln!(text, "\n{}", plain(layer));
+        for finding in findings {
+            line(&mut text, finding, look);
+        }
+    }
+    text.push('\n');
+    for remark in &audit.remarks {
+        let _ = writeln!(text, "note: {}", plain(remark));
+    }
+    let counts = Counts::of(audit, look);
+    let _ = writeln!(text, "{}.", counts.words(look));
+    if counts.unknown > 0 {
+        let _ = writeln!(text, "{}", unknown_words(audit, look.verbose));
+    }
+    let passed = count(counts.passed, "judgement passed", "judgements passed");
+    let not_applicable = count(counts.not_applicable, "rule does not apply here", "rules do not apply here");
+    let _ = writeln!(text, "{passed}, {not_applicable}.");
+    if !look.verbose && counts.counting + counts.info + counts.below_threshold > 0 {
+        text += "-v adds what was found, why, what it brings, the sources and the fix.\n";
+    }
+    text
+}
+
+/// What was not asked for in full comes as a count; passed ones are in an audit only when asked for.
+const fn is_listed(weight: Weight, verbose: bool) -> bool {
+    match weight {
+        Weight::Counts | Weight::Light | Weight::Info | Weight::Passed => true,
+        Weight::Known | Weight::Waived | Weight::Unknown => verbose,
+    }
+}
+
+fn line(text: &mut String, finding: &Finding, look: &Look<'_>) {
+    let word = match finding.verdict {
+        Verdict::Finding => severity(finding.severity),
+        Verdict::Unknown => "unknown",
+        Verdict::Waived => "waived",
+        Verdict::Passed => "passed",
+    };
+    let subject = finding.subject.as_ref().map(|subject| plain(subject) + ": ").unwrap_or_default();
+    let known = if look.weight(finding) == Weight::Known { " (known)" } else { "" };
+    let expired = if finding.verdict == Verdict::Finding && finding.waiver.is_some() { " (its waiver has expired)" } else { "" };
+    let _ = writeln!(text, "  {word:<8}  {subject}{} [{}]{known}{expired}", plain(&finding.title), plain(&finding.rule));
+    if look.verbose && finding.verdict != Verdict::Passed {
+        details(text, finding);
+    }
+}
+
+fn details(text: &mut String, finding: &Finding) {
+    let mut add = |name: &str, words: &str| detail(text, name, words);
+    finding.found.iter().for_each(|found| add("found", found));
+    finding.missing.iter().for_each(|missing| add("missing", missing));
+    finding.waiver.iter().for_each(|waiver| add("waiver", waiver));
+    if finding.verdict == Verdict::Unknown {
+        return;
+    }
+    add("why", &finding.reason);
+    finding.effect.iter().for_each(|effect| add("brings", effect));
+    finding.sources.iter().for_each(|source| add("source", source));
+    status(finding.status).iter().for_each(|words| add("today", words));
+    finding.standing.iter().for_each(|standing| add("but", standing));
+    finding.fix.iter().for_each(|fix| add("fix", fix));
+    finding.activation.iter().for_each(|takes| add("in force", activation(*takes)));
+}
+
+/// A name and its words, broken into lines that hang under each other.
+fn detail(text: &mut String, name: &str, words: &str) {
+    let mut column = INDENT;
+    let _ = write!(text, "    {name:<8}  ");
+    let mut is_first = true;
+    for word in plain(words).split_whitespace() {
+        let letters = word.chars().count();
+        if !is_first && column + 1 + letters > WIDTH {
+            let _ = write!(text, "\n{:INDENT$}", "");
+            column = INDENT;
+            is_first = true;
+        }
+        if !is_first {
+            text.push(' ');
+            column += 1;
+        }
+        text.push_str(word);
+        column += letters;
+        is_first = false;
+    }
+    text.push('\n');
+}
+
+/// How many judgements lack facts, in which layers, and which facts are missing most.
+fn unknown_words(audit: &Audit, verbose: bool) -> String {
+    let unknown = || audit.findings.iter().filter(|finding| finding.verdict == Verdict::Unknown);
+    let layers: Vec<String> = by_layer(audit, |finding| finding.verdict == Verdict::Unknown)
+        .iter()
+        .map(|(layer, findings)| format!("{} {}", findings.len(), plain(layer)))
+        .collect();
+    let mut words =
+        format!("{} not known, for want of facts: {}", count(unknown().count(), "judgement", "judgements"), layers.join(", "));
+    let mut missing: BTreeMap<&str, usize> = BTreeMap::new();
+    unknown().flat_map(|finding| &finding.missing).for_each(|fact| *missing.entry(fact).or_default() += 1);
+    let mut missing: Vec<(&str, usize)> = missing.into_iter().collect();
+    missing.sort_by_key(|(fact, times)| (std::cmp::Reverse(*times), *fact));
+    if !missing.is_empty() {
+        let named: Vec<String> = missing.iter().take(MISSING_NAMED).map(|(fact, _)| plain(fact)).collect();
+        let more = missing.len().saturating_sub(MISSING_NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let _ = write!(words, "; missing: {}{more}", named.join(", "));
+    }
+    if !verbose {
+        words += " (-v lists them)";
+    }
+    words + "."
+}

@@ -1,0 +1,313 @@
+//! Waivers: findings that somebody has decided to live with, with the reason and the day on which that ends.
+//!
+//! ```toml
+//! schema = 1
+//!
+//! [[waiver]]
+//! rule = "linux-nfs-actimeo"
+//! subject = "mount /u0*"
+//! reason = "The cluster needs it until the move to another file system."
+//! expires = 2027-03-31
+//! ```
+//! A waiver holds through the day it names, in UTC. After that its findings count again and say so.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use results::audit::{Audit, Verdict};
+use serde::Deserialize;
+
+use crate::limits::{WAIVER_FILE_BYTES_MAX, WAIVERS_MAX};
+use crate::nearest::nearest;
+
+/// Version of the file's format.
+const SCHEMA: i64 = 1;
+
+/// A day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Day {
+    year: u16,
+    month: u8,
+    day: u8,
+}
+
+impl Day {
+    /// The day at the front of `YYYY-MM-DD…`; none where that is no day of the calendar.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.get(..10)?.splitn(3, '-');
+        let mut number = |digits: usize| {
+            let part = parts.next()?;
+            (part.len() == digits && part.bytes().all(|byte| byte.is_ascii_digit())).then(|| part.parse::<u16>().ok())?
+        };
+        let (year, month, day) = (number(4)?, number(2)?, number(2)?);
+        let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+        let days = match month {
+            4 | 6 | 9 | 11 => 30,
+            2 => 28 + u16::from(leap),
+            1..=12 => 31,
+            _ => return None,
+        };
+        let fits = (1..=days).contains(&day);
+        fits.then_some(Self { year, month: u8::try_from(month).ok()?, day: u8::try_from(day).ok()? })
+    }
+}
+
+impl fmt::Display for Day {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04}-{:02}-{:02}", self.year, self.month, self.day)
+    }
+}
+
+/// One waiver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiver {
+    /// The rule.
+    pub rule: String,
+    /// Pattern of the things it is for; absent: all that the rule judges. `*` is any text, `?` any one sign.
+    pub subject: Option<String>,
+    /// Why it is lived with.
+    pub reason: String,
+    /// The last day on which it holds.
+    pub expires: Day,
+}
+
+/// The waivers of a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Waivers {
+    waivers: Vec<Waiver>,
+}
+
+/// A waiver file that cannot be used. Texts complete "cannot use the waivers: …".
+#[derive(Debug, thiserror::Error)]
+pub enum WaiverError {
+    /// The file cannot be read.
+    #[error("cannot read {path}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file is too large.
+    #[error("the file is larger than {WAIVER_FILE_BYTES_MAX} bytes, or has more than {WAIVERS_MAX} waivers")]
+    Size,
+    /// The file is no text.
+    #[error("the file is no UTF-8 text")]
+    NoText,
+    /// The file is no waiver file.
+    #[error("the file is no list of waivers")]
+    Form(#[source] Box<toml::de::Error>),
+    /// The file has another version.
+    #[error("schema is {0}, this program reads {SCHEMA}")]
+    Schema(i64),
+    /// A waiver gives no reason.
+    #[error("waiver {number}, of {rule}, gives no reason")]
+    NoReason {
+        /// Its place in the file, from 1.
+        number: usize,
+        /// Its rule.
+        rule: String,
+    },
+    /// The last day is no day.
+    #[error("waiver {number}, of {rule}, expires on {found}, which is no day of the form 2027-03-31")]
+    Day {
+        /// Its place in the file, from 1.
+        number: usize,
+        /// Its rule.
+        rule: String,
+        /// What stands there.
+        found: String,
+    },
+    /// No such rule.
+    #[error("waiver {number} names the rule {rule}, which there is not")]
+    Rule {
+        /// Its place in the file, from 1.
+        number: usize,
+        /// What stands there.
+        rule: String,
+        /// The rule that was probably meant.
+        nearest: Option<String>,
+    },
+}
+
+impl WaiverError {
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Rule { nearest: Some(nearest), .. } => Some(format!("is {nearest} meant?")),
+            Self::Rule { .. } => Some("docs/rules.md lists all rules".into()),
+            Self::NoReason { .. } => Some("reason = \"…\" says to the next reader why this is lived with".into()),
+            Self::Day { .. } => Some("expires = 2027-03-31".into()),
+            Self::Form(_) => Some(
+                "schema = 1, then for each: [[waiver]] with rule, reason, expires = YYYY-MM-DD, and subject if it is not for all"
+                    .into(),
+            ),
+            _ => None,
+        }
+    }
+}
+
+/// The file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    schema: i64,
+    #[serde(default)]
+    waiver: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    rule: String,
+    subject: Option<String>,
+    reason: String,
+    /// A date of TOML, or the same in quotes.
+    expires: toml::Value,
+}
+
+impl Waivers {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`WaiverError`]; `known` are the identities of all rules.
+    pub fn read<'a>(path: &Path, known: impl Iterator<Item = &'a str> + Clone) -> Result<Self, WaiverError> {
+        let file = |source| WaiverError::File { path: path.to_owned(), source };
+        if std::fs::metadata(path).map_err(file)?.len() > WAIVER_FILE_BYTES_MAX as u64 {
+            return Err(WaiverError::Size);
+        }
+        let text = String::from_utf8(std::fs::read(path).map_err(file)?).map_err(|_| WaiverError::NoText)?;
+        Self::parse(&text, known)
+    }
+
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// [`WaiverError`]; `known` are the identities of all rules.
+    pub fn parse<'a>(text: &str, known: impl Iterator<Item = &'a str> + Clone) -> Result<Self, WaiverError> {
+        if text.len() > WAIVER_FILE_BYTES_MAX {
+            return Err(WaiverError::Size);
+        }
+        let file: File = toml::from_str(text).map_err(|error| WaiverError::Form(Box::new(error)))?;
+        if file.schema != SCHEMA {
+            return Err(WaiverError::Schema(file.schema));
+        }
+        if file.waiver.len() > WAIVERS_MAX {
+            return Err(WaiverError::Size);
+        }
+        let checked = |(index, entry)| check(index + 1, entry, known.clone());
+        let waivers = file.waiver.into_iter().enumerate().map(checked).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { waivers })
+    }
+
+    /// The waivers, in the file's order.
+    #[must_use]
+    pub fn all(&self) -> &[Waiver] {
+        &self.waivers
+    }
+}
+
+fn check<'a>(number: usize, entry: Entry, mut known: impl Iterator<Item = &'a str> + Clone) -> Result<Waiver, WaiverError> {
+    let Entry { rule, subject, reason, expires } = entry;
+    let names = known.clone();
+    if !known.any(|name| name == rule) {
+        let nearest = nearest(&rule, names).map(str::to_owned);
+        return Err(WaiverError::Rule { number, rule, nearest });
+    }
+    if reason.trim().is_empty() {
+        return Err(WaiverError::NoReason { number, rule });
+    }
+    let found = match &expires {
+        toml::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let day = Day::parse(&found).filter(|_| found.len() == 10);
+    let Some(expires) = day else { return Err(WaiverError::Day { number, rule, found }) };
+    Ok(Waiver { rule, subject, reason: reason.trim().to_owned(), expires })
+}
+
+/// What the waivers came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// Findings that are waived now.
+    pub waived: usize,
+    /// Waivers that have expired and whose findings count again, one line each.
+    pub expired: Vec<String>,
+    /// Waivers that cover nothing here, one line each: done with, or for another host.
+    pub unused: Vec<String>,
+}
+
+/// Turns the findings that a waiver covers into waived ones. A finding whose waivers have all expired stays one, and says when
+/// they did; each such waiver is a remark of the audit too.
+pub fn apply(waivers: &Waivers, audit: &mut Audit, today: Day) -> Applied {
+    let mut applied = Applied::default();
+    for waiver in &waivers.waivers {
+        let holds = today <= waiver.expires;
+        let mut covered = 0_usize;
+        for finding in audit.findings.iter_mut().filter(|finding| covers(waiver, &finding.rule, finding.subject.as_deref())) {
+            match finding.verdict {
+                Verdict::Finding if holds => {
+                    finding.verdict = Verdict::Waived;
+                    finding.waiver = Some(format!("until {}: {}", waiver.expires, waiver.reason));
+                    applied.waived += 1;
+                }
+                Verdict::Finding => finding.waiver = Some(format!("expired on {}: {}", waiver.expires, waiver.reason)),
+                // Covered by another waiver already; this one is of use as well.
+                Verdict::Waived => {}
+                Verdict::Unknown | Verdict::Passed => continue,
+            }
+            covered += 1;
+        }
+        if covered == 0 {
+            applied.unused.push(format!("the waiver of {} covers nothing here", name(waiver)));
+        } else if !holds {
+            applied.expired.push(format!("the waiver of {} expired on {}", name(waiver), waiver.expires));
+        }
+    }
+    audit.remarks.extend(applied.expired.iter().cloned());
+    applied
+}
+
+fn name(waiver: &Waiver) -> String {
+    waiver.subject.as_ref().map_or_else(|| waiver.rule.clone(), |subject| format!("{} on {subject}", waiver.rule))
+}
+
+fn covers(waiver: &Waiver, rule: &str, subject: Option<&str>) -> bool {
+    waiver.rule == rule
+        && waiver
+            .subject
+            .as_ref()
+            .is_none_or(|pattern| subject.is_some_and(|subject| matches(pattern.as_bytes(), subject.as_bytes())))
+}
+
+/// Whether `text` is as `pattern` says. Only the last star is ever tried again, so the work is bounded by the product of both.
+fn matches(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut at, mut read) = (0, 0);
+    // Where the last star stands, and how much of the text it has taken so far.
+    let mut star: Option<(usize, usize)> = None;
+    while let Some(byte) = text.get(read) {
+        match pattern.get(at) {
+            Some(b'*') => {
+                star = Some((at, read));
+                at += 1;
+            }
+            Some(wanted) if *wanted == b'?' || wanted == byte => {
+                at += 1;
+                read += 1;
+            }
+            _ => {
+                let Some((place, taken)) = star else { return false };
+                star = Some((place, taken + 1));
+                at = place + 1;
+                read = taken + 1;
+            }
+        }
+    }
+    pattern.get(at..).is_some_and(|rest| rest.iter().all(|byte| *byte == b'*'))
+}
+
+#[cfg(test)]
+mod tests;

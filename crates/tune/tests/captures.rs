@@ -1,4 +1,5 @@
 //! Captures of the reports' hosts give the facts that the reports print, and no remark that nobody expects.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking; the message names what was wrong")]
 
 use std::path::PathBuf;
 

@@ -1,4 +1,5 @@
 //! Captures that others made: support archives, plain trees, loose files, half of one; and what is missing is said.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking; the message names what was wrong")]
 
 use std::io::Write;
 use std::path::Path;

@@ -40,6 +40,7 @@ redact() {
 redact_all() {
   sed -e 's/password_encryption/pw_encryption_kept/g' \
     -e 's#\(://\)[^/ @]*@#\1[redacted]@#g' \
+    -e 's/^\([ 	#]*[A-Za-z_.-]*[Pp][Aa][Ss][Ss][Ww][Oo][Rr][Dd][A-Za-z_.-]*[ 	]*[=:|	]\).*/\1 [redacted]/' \
     -e 's/\([Pp][Aa][Ss][Ss][Ww][Oo][Rr][Dd][A-Za-z_.-]*[ 	]*[=:|	][ 	]*\)[^ ,;]*/\1[redacted]/g' \
     -e 's/\([Pp]assphrase[A-Za-z_.-]*[ 	]*[=:|	][ 	]*\)[^ ,;]*/\1[redacted]/g' \
     -e 's/\([Ss]ecret[A-Za-z_.-]*[ 	]*[=:|	][ 	]*\)[^ ,;]*/\1[redacted]/g' \

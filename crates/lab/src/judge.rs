@@ -19,6 +19,9 @@ pub(crate) use carried::{Carried, carried};
 
 /// Share of the host that others may use before the figures are called disturbed.
 const OTHERS_BUSY_MAX: f64 = 0.20;
+/// Share of the processor time wanted here that the machine below may give to others before the same is said. The lost turns
+/// come in bursts, so a tenth on average is far more for some.
+const STOLEN_MAX: f64 = 0.10;
 
 /// The conclusions of a comparison.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,6 +85,11 @@ fn notes(path: &PathResult) -> Vec<String> {
     if let Some(cpu) = path.cpu.as_ref().filter(|cpu| cpu.others_busy_share > OTHERS_BUSY_MAX) {
         let percent = cpu.others_busy_share * 100.0;
         notes.push(format!("{name}: processes outside the comparison used {percent:.0} % of the host while it was measured"));
+    }
+    if let Some(cpu) = path.cpu.as_ref().filter(|cpu| cpu.stolen_share > STOLEN_MAX) {
+        let percent = cpu.stolen_share * 100.0;
+        notes
+            .push(format!("{name}: the machine below this host gave {percent:.0} % of the processor time wanted here to others"));
     }
     if path.io.as_ref().is_some_and(|io| io.checkpoints == 0) {
         notes.push(format!("{name}: no checkpoint ended inside the measured intervals"));

@@ -12,6 +12,7 @@ pub mod clock;
 pub mod compare;
 pub mod diff;
 pub mod doctor;
+pub mod effect;
 pub mod experiment;
 pub mod live;
 pub mod plan;

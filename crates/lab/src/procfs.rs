@@ -21,8 +21,11 @@ struct Stat {
 /// Seconds of all processors since boot.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct HostCpu {
+    /// Whatever was wanted, stolen time included.
     pub(crate) busy_s: f64,
     pub(crate) total_s: f64,
+    /// Wanted while the machine that this host runs on gave its processors to others.
+    pub(crate) stolen_s: f64,
 }
 
 /// Start time of a process in ticks since boot; `None` when it does not live.
@@ -135,7 +138,9 @@ fn parse_host_cpu(text: &str, per_second: f64) -> Option<HostCpu> {
     let ticks: Vec<u64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();
     let total: u64 = ticks.iter().take(8).sum();
     let idle: u64 = ticks.iter().skip(3).take(2).sum();
-    Some(HostCpu { busy_s: total.saturating_sub(idle) as f64 / per_second, total_s: total as f64 / per_second })
+    let seconds = |ticks: u64| ticks as f64 / per_second;
+    let stolen = ticks.get(7).copied().unwrap_or(0);
+    Some(HostCpu { busy_s: seconds(total.saturating_sub(idle)), total_s: seconds(total), stolen_s: seconds(stolen) })
 }
 
 fn processes() -> Vec<(u32, Stat)> {
@@ -194,7 +199,9 @@ mod tests {
     fn host_time_counts_idle_and_iowait_as_not_busy() {
         let host = parse_host_cpu("cpu  100 0 50 800 40 5 5 0 0 0\ncpu0 1 2\n", 100.0).unwrap();
         assert!((host.total_s - 10.0).abs() < 1e-9);
-        assert!((host.busy_s - 1.6).abs() < 1e-9);
+        assert!((host.busy_s - 1.6).abs() < 1e-9 && host.stolen_s.abs() < 1e-9);
+        let guest = parse_host_cpu("cpu  100 0 50 800 40 5 5 200 0 0\n", 100.0).unwrap();
+        assert!((guest.busy_s - 3.6).abs() < 1e-9 && (guest.stolen_s - 2.0).abs() < 1e-9);
     }
 
     #[test]

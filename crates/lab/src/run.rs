@@ -191,6 +191,7 @@ impl Bench<'_> {
             medium: start.medium.zip(end.medium).map(|(then, now)| storage::medium_counts(&then, &now)),
             cpu: cpu_between(&start.cpu, &end.cpu),
             host_busy_s: end.host.busy_s - start.host.busy_s,
+            host_stolen_s: end.host.stolen_s - start.host.stolen_s,
             waits: shares(&waits),
             proof,
             ..Run::default()

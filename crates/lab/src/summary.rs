@@ -261,7 +261,9 @@ fn cpu(runs: &[Run], common: Common) -> Cpu {
     let capacity = total(runs, |run| run.measured_s) * common.cpu_count as f64;
     let busy = total(runs, |run| run.host_busy_s);
     cpu.host_busy_share = share(busy, capacity).min(1.0);
-    cpu.others_busy_share = share((busy - ours).max(0.0), capacity).min(1.0);
+    let stolen = total(runs, |run| run.host_stolen_s);
+    cpu.others_busy_share = share((busy - ours - stolen).max(0.0), capacity).min(1.0);
+    cpu.stolen_share = share(stolen, busy).min(1.0);
     cpu.softirq_s = total(runs, |run| run.softirq_s);
     cpu.softirq_s_per_1000_orders = share(cpu.softirq_s * 1e3, orders);
     cpu

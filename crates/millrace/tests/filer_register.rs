@@ -117,16 +117,30 @@ fn round(filer: &Filer, file: FileHandle, seed: u64) {
     for seen in &seen {
         for value in &seen.values {
             if let Err(why) = judge(&puts[&seen.cell], *value, seen) {
-                panic!("cell {} held {value:#x}: {why}", seen.cell);
+                let story = story(&puts[&seen.cell], seen, begun);
+                let now = std::fs::read(filer.export().join("f")).unwrap();
+                let now = values_of(&now[seen.cell * CELL..][..CELL]);
+                panic!("cell {} held {value:#x}: {why}; the file holds {now:x?} now\n{story}", seen.cell);
             }
         }
     }
     assert!(seen.len() > CELLS * 4, "{} cells looked at", seen.len());
 }
 
-/// Whether a read may find this value: it was being or had been written, and no later write had ended before the read.
+/// Whether a read may find this value: it was being or had been written, and no later write had ended before the read. A read
+/// beside a write may find a word torn: its first bytes of one value, the others of another, both of which it may find.
 fn judge(puts: &[Put], value: u64, seen: &Seen) -> Result<(), &'static str> {
-    let put = puts.iter().find(|put| put.value == value).ok_or("nobody wrote that")?;
+    match puts.iter().find(|put| put.value == value) {
+        Some(put) => judge_put(puts, put, seen),
+        None => {
+            let fits = |part: u64| puts.iter().any(|put| (put.value ^ value) & part == 0 && judge_put(puts, put, seen).is_ok());
+            let torn = (1..8).any(|bytes| fits(u64::MAX << (8 * bytes)) && fits(!(u64::MAX << (8 * bytes))));
+            torn.then_some(()).ok_or("nobody wrote that")
+        }
+    }
+}
+
+fn judge_put(puts: &[Put], put: &Put, seen: &Seen) -> Result<(), &'static str> {
     if put.from > seen.to {
         return Err("it was written only after it was read");
     }
@@ -134,6 +148,15 @@ fn judge(puts: &[Put], value: u64, seen: &Seen) -> Result<(), &'static str> {
         return Err("it had been overwritten before it was read");
     }
     Ok(())
+}
+
+/// What was written to a cell around the time of a read, in microseconds since the round began.
+fn story(puts: &[Put], seen: &Seen, begun: Instant) -> String {
+    let us = |moment: Instant| moment.saturating_duration_since(begun).as_micros();
+    let mut puts: Vec<&Put> = puts.iter().collect();
+    puts.sort_by_key(|put| put.from);
+    let lines = puts.iter().map(|put| format!("{:>9} to {:>9} written {:#x}\n", us(put.from), us(put.to), put.value));
+    format!("{:>9} to {:>9} read {:x?}\n{}", us(seen.from), us(seen.to), seen.values, lines.collect::<String>())
 }
 
 /// The values of all cells, with nothing under way.
@@ -146,8 +169,12 @@ fn cells_of(reply: &Reply, cells: std::ops::Range<usize>) -> Vec<(usize, BTreeSe
     let results: ReadResult<'_> = reply.results();
     let data = results.unwrap_or_else(|failure| panic!("a read failed: {:?}", failure.status)).data.0;
     assert_eq!(data.len(), cells.len() * CELL);
-    let values = |cell: &[u8]| cell.chunks_exact(8).map(|word| u64::from_be_bytes(word.try_into().unwrap())).collect();
-    cells.zip(data.chunks(CELL).map(values)).collect()
+    cells.zip(data.chunks(CELL).map(values_of)).collect()
+}
+
+/// The values of one cell.
+fn values_of(cell: &[u8]) -> BTreeSet<u64> {
+    cell.chunks_exact(8).map(|word| u64::from_be_bytes(word.try_into().unwrap())).collect()
 }
 
 /// One client: bursts of calls, each burst answered before the next.
@@ -226,4 +253,7 @@ fn the_judge_knows_a_stale_read_and_one_from_the_future() {
     assert!(judge(&puts, 2, &seen(60, 70)).is_ok(), "of two writes at once either may be the last");
     assert!(judge(&puts, 3, &seen(5, 15)).is_err(), "not written yet");
     assert!(judge(&puts, 4, &seen(5, 15)).is_err(), "never written");
+    let puts = [(0x0101, 0, 10), (0x0202, 20, 30)].map(|(value, from, to)| Put { value, from: at(from), to: at(to) });
+    assert!(judge(&puts, 0x0201, &seen(22, 24)).is_ok() && judge(&puts, 0x0102, &seen(22, 24)).is_ok(), "torn beside a write");
+    assert!(judge(&puts, 0x0201, &seen(40, 50)).is_err(), "nobody writes: no word is torn");
 }

@@ -38,3 +38,4 @@ pub mod rendezvous;
 mod room;
 pub mod rows;
 pub mod series;
+pub mod settings;

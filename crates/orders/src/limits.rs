@@ -97,6 +97,8 @@ pub const TIME_SCALE_MAX: f64 = 1_000.0;
 
 const _: () = assert!(DUE_QUEUE_DEFAULT <= DUE_QUEUE_MAX);
 const _: () = assert!(CONNECTIONS_MAX <= USERS_MAX);
+/// Settings of one server that are read: PostgreSQL has 400, MariaDB 1,100, extensions add some.
+pub const SETTINGS_MAX: usize = 10_000;
 /// Fewest commits of an interval that say anything about a database's I/O per commit.
 pub const LIKE_COMMITS_MIN: u64 = 100;
 /// Longest interval over which a database is watched: a day.

@@ -307,6 +307,10 @@ pub struct Cpu {
     pub host_busy_share: f64,
     /// Share that was busy with processes this comparison did not start, 0 to 1.
     pub others_busy_share: f64,
+    /// Of the processor time that anybody on this host wanted, the share that the machine below it gave to others (steal time
+    /// of proc(5)), 0 to 1.
+    #[serde(default)]
+    pub stolen_share: f64,
     /// Seconds the host's processors spent in soft interrupts (network mostly), by anybody. The kernel may
     /// book part of it on the process that was interrupted, so it is not added to the owners.
     #[serde(default)]
@@ -314,6 +318,14 @@ pub struct Cpu {
     /// The same for 1,000 orders.
     #[serde(default)]
     pub softirq_s_per_1000_orders: f64,
+}
+
+impl Cpu {
+    /// Share of the host's processors that this comparison could not have: others here, and the machine below, 0 to 1.
+    #[must_use]
+    pub fn foreign_share(&self) -> f64 {
+        (self.others_busy_share + self.stolen_share * self.host_busy_share).min(1.0)
+    }
 }
 
 /// Processor time of one owner.
@@ -448,6 +460,9 @@ pub struct Run {
     pub cpu: BTreeMap<String, CpuTime>,
     /// Host processor seconds that were busy, by anybody.
     pub host_busy_s: f64,
+    /// Of these, seconds for which the machine below gave the processors to others.
+    #[serde(default)]
+    pub host_stolen_s: f64,
     /// Of these, seconds in soft interrupts.
     #[serde(default)]
     pub softirq_s: f64,

@@ -33,7 +33,7 @@ pub use diff::unified;
 pub use edit::{Edit, Style};
 pub use explain::{Explanation, explain};
 pub use journal::{Standing as JournalStanding, State};
-pub use plan::{Apart, Change, Choice, FileChange, Group, Plan, Rulebook, plan, plan_of};
+pub use plan::{Apart, Change, Choice, FileChange, Group, Plan, Rulebook, plan, plan_of, setting_text};
 pub use revert::{Reverted, revert};
 pub use root::Root;
 pub use steps::Steps;

@@ -46,7 +46,7 @@ fn solaris_before_and_after_its_report() {
             ("mount /oralog: forcedirectio", true.into()),
             ("mount /oraarch: forcedirectio", false.into()),
             ("mount /oradata: rsize", 32768.into()),
-            ("mount /oradata: vers", 3.into()),
+            ("mount /oradata: vers", "3".into()),
             ("mount /oradata: timeo", 600.into()),
             ("mount /oradata: server", "filer1-e4a".into()),
             ("nic ce0: mtu", 9000.into()),

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use tune::collect::{CaptureError, capture, capture_bytes, text_facts};
+use tune::collect::{CaptureError, capture, capture_bytes, redacted, site, text_facts};
 use tune::facts::Facts;
 
 fn packed(bytes: &[u8]) -> Vec<u8> {
-    let mut to = GzEncoder::new(Vec::new(), Compression::fast());
+    let mut to = GzEncoder::new(Vec::new(), Compression::default());
     to.write_all(bytes).unwrap();
     to.finish().unwrap()
 }
@@ -346,4 +346,39 @@ fn wrong_encodings_and_binary_files_are_remarked() {
 #[test]
 fn a_path_that_is_not_there_is_an_error() {
     assert!(matches!(capture(Path::new("/nonexistent/capture")), Err(CaptureError::Read { .. })));
+}
+
+#[test]
+fn secrets_and_site_files_of_any_text_end_and_lines_stay() {
+    const WORDS: &[&str] = &[
+        "password",
+        "=",
+        ": ",
+        " ",
+        "\u{fc}",
+        "psk",
+        "://",
+        "@",
+        "user",
+        "\"",
+        "'",
+        ",",
+        "\t",
+        "|",
+        "x",
+        "[site]\n",
+        "[mount.\"/a\"]\n",
+        "a = 1\n",
+        "\n",
+        "PASSWD",
+        "chap",
+    ];
+    sim::sweep(2000, |_, mut random| {
+        let text: String = (0..random.below(40)).map(|_| *random.pick(WORDS).unwrap()).collect();
+        for origin in ["/etc/iscsi/iscsid.conf", "/etc/oranfstab", "sysctl -a"] {
+            let kept = redacted(origin, &text);
+            assert_eq!(kept.matches('\n').count(), text.matches('\n').count(), "{text:?} became {kept:?}");
+        }
+        site(&text, &mut Facts::default());
+    });
 }

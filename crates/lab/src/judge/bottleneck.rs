@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use results::compare::{Bottleneck, PathResult, Run};
 
-use super::{OTHERS_BUSY_MAX, share};
+use super::{OTHERS_BUSY_MAX, STOLEN_MAX, share};
 use crate::paths::StoragePath;
 
 /// Share of the host that is busy when the processors are the limit. TR-3322 says 100 %; a host of few cores idles a
@@ -73,6 +73,17 @@ fn find(path: &PathResult, waits: Waits) -> Finding {
             class: "",
             because: "processes outside the comparison took processor time that may have been needed".to_owned(),
             next: "measure on a quiet host",
+        };
+    }
+    if cpu.stolen_share > STOLEN_MAX {
+        return Finding {
+            kind: "interference",
+            class: "",
+            because: format!(
+                "the machine below this host gave {:.0} % of the processor time wanted here to others",
+                cpu.stolen_share * 100.0
+            ),
+            next: "measure when the machine below is quiet, or on a host of its own",
         };
     }
     if let Some(busy) = driver_busy(&path.runs).filter(|busy| *busy >= DRIVER_BUSY_LIMIT) {
@@ -365,6 +376,10 @@ mod tests {
         let mut disturbed = path(0.9, &[("running", 0.9)]);
         disturbed.cpu.as_mut().unwrap().others_busy_share = 0.5;
         assert_eq!(kind(&disturbed).0, "interference");
+        let mut robbed = path(0.4, &[("running", 0.9)]);
+        robbed.cpu.as_mut().unwrap().stolen_share = 0.3;
+        assert_eq!(kind(&robbed).0, "interference");
+        assert!(judge(&robbed).evidence.starts_with("the machine below this host gave 30 %"), "{:?}", judge(&robbed));
         let mut single = path(0.5, &[("IO:DataFileRead", 0.7)]);
         single.runs[0].cpu.insert("filer".into(), CpuTime { user_s: 10.0, sys_s: 19.0 });
         assert_eq!(kind(&single).0, "concurrency", "nobody counted the connections");

@@ -140,7 +140,7 @@ fn users(path: &PathResult) -> u32 {
 fn step(path: &PathResult, expected_per_s: f64, found_per_s: f64) -> Step {
     let cpu = path.cpu.clone().unwrap_or_default();
     let limit = path.bottleneck.as_ref().map_or_else(String::new, |found| found.kind.replace('_', " "));
-    Step { users: users(path), expected_per_s, found_per_s, busy: cpu.host_busy_share, others: cpu.others_busy_share, limit }
+    Step { users: users(path), expected_per_s, found_per_s, busy: cpu.host_busy_share, others: cpu.foreign_share(), limit }
 }
 
 /// Reads of the medium, against sessions in a read over the time the medium took for one.

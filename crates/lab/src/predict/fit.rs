@@ -148,7 +148,7 @@ fn measured(comparison: &Comparison, arm: &PathResult, sums: &Sums<'_>) -> (Syst
     let system = System {
         cores,
         cpu_s: sums.of(|run| run.cpu.values().map(results::compare::CpuTime::total_s).sum()) / orders,
-        taken: arm.cpu.as_ref().map_or(0.0, |cpu| cpu.others_busy_share * cores),
+        taken: arm.cpu.as_ref().map_or(0.0, |cpu| cpu.foreign_share() * cores),
         cpu_per_read_s: over(filer_s * reading, reads),
         reads: reads / orders,
         storage: storage(arm, sums, by_client),

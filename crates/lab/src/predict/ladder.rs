@@ -88,7 +88,8 @@ fn doubt(path: &PathResult) -> Option<String> {
         return Some(path.reason.clone().unwrap_or_else(|| "not valid".to_owned()));
     }
     let interference = path.bottleneck.as_ref().filter(|found| found.kind == "interference");
-    interference.map(|_| "processes outside the comparison took processor time that may have been needed".to_owned())
+    // The evidence begins with what interfered.
+    interference.map(|found| found.evidence.split(';').next().unwrap_or_default().to_owned())
 }
 
 fn point(arm: &str, users: u32) -> String {
@@ -181,12 +182,15 @@ mod tests {
         comparison.paths = [2, 4, 8].map(|users| arm(&format!("dnfs users={users}"), &system(), users)).to_vec();
         comparison.paths[1].status = PathStatus::NotValid;
         comparison.paths[1].reason = Some("proof of path failed".into());
-        comparison.paths[2].bottleneck =
-            Some(results::compare::Bottleneck { kind: "interference".into(), ..results::compare::Bottleneck::default() });
+        comparison.paths[2].bottleneck = Some(results::compare::Bottleneck {
+            kind: "interference".into(),
+            evidence: "processes outside; host 90 % busy".into(),
+            ..results::compare::Bottleneck::default()
+        });
         let predictions = ladder(&comparison);
         assert!(predictions.iter().all(|point| point.fitted_on == "dnfs users=2"), "{predictions:#?}");
         let doubts: Vec<&str> = predictions.iter().filter_map(|point| point.doubt.as_deref()).collect();
-        assert!(doubts[0].contains("proof of path") && doubts[1].contains("processes outside"), "{doubts:?}");
+        assert!(doubts[0].contains("proof of path") && doubts[1] == "processes outside", "{doubts:?}");
         assert_eq!(errors(&predictions), None);
     }
 

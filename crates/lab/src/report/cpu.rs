@@ -112,7 +112,7 @@ fn table(view: &View<'_>, owners: &[&str]) -> Table {
         if soft {
             cells.push(figure(cpu.softirq_s_per_1000_orders));
         }
-        cells.extend([format!("{:.0}", cpu.host_busy_share * 100.0), format!("{:.0}", cpu.others_busy_share * 100.0)]);
+        cells.extend([format!("{:.0}", cpu.host_busy_share * 100.0), format!("{:.0}", cpu.foreign_share() * 100.0)]);
         if relative {
             cells.push(arm.result.relative_cpu_cost.map_or_else(|| "–".to_owned(), figure));
         }

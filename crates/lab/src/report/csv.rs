@@ -77,6 +77,7 @@ impl Lines<'_> {
             }
             self.add("host_busy_share", "1", cpu.host_busy_share, None);
             self.add("others_busy_share", "1", cpu.others_busy_share, None);
+            self.add("stolen_share", "1", cpu.stolen_share, None);
         }
         if let Some(io) = &path.io {
             self.add("reads_per_order", "1", io.reads_per_order, None);

@@ -1,6 +1,6 @@
 //! `millrace compare`: the main job, the same database on several storage paths.
 
-mod screen;
+pub(crate) mod screen;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

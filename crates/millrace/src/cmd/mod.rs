@@ -44,7 +44,11 @@ commands! {
     report => Report,
     /// The shapes of the reports' figures, looked for in records of comparisons
     shapes => Shapes,
-    /// What the audit found, changed and changed back: plan, apply, revert, explain
+    /// The settings between database and disk, held against the rules: findings with reason, source and fix
+    audit => Audit,
+    /// What an audit needs of this host, as a capture that can be taken elsewhere
+    collect => Collect,
+    /// What the audit found, changed, measured and changed back: plan, apply, revert, measure, explain
     tune => Tune,
     /// What this host can measure, what not, and what fixes it
     doctor => Doctor,

@@ -3,6 +3,7 @@
 mod apply;
 mod explain;
 mod facts;
+mod measure;
 mod plan;
 mod revert;
 
@@ -18,6 +19,7 @@ Examples:
   millrace tune apply                                  asks for each group; --yes for all
   millrace tune apply --rule linux-nfs-slot-table      this rule alone
   millrace tune revert                                 takes the newest apply back, byte for byte
+  millrace tune measure --dry-run                      what a measurement of PostgreSQL's rules would do
   millrace tune explain linux-nfs-slot-table           all that a rule says, and its fix for this host
 Exit codes: 0 done, or nothing to do; 1 something was left or refused; 2 could not run.";
 
@@ -37,6 +39,8 @@ enum Job {
     Apply(apply::Args),
     /// Take an apply back: contents, mode, owner and time of each file, and running values
     Revert(revert::Args),
+    /// What rules bring on the order load, measured one by one and added up; only a shown gain is kept
+    Measure(measure::Args),
     /// Everything a rule says: reason, sources, who says otherwise, and its fix for this host
     Explain(explain::Args),
 }
@@ -69,6 +73,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Job::Plan(args) => plan::run(args),
         Job::Apply(args) => apply::run(args),
         Job::Revert(args) => revert::run(args),
+        Job::Measure(args) => measure::run(&args),
         Job::Explain(args) => explain::run(args),
     }
 }

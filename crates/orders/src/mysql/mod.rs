@@ -72,6 +72,11 @@ impl MySql {
         Ok(Session { conn })
     }
 
+    /// A connection that knows nothing of the load.
+    pub(crate) async fn plain(&self) -> Result<Conn, OrdersError> {
+        Ok(self.connect().await?.conn)
+    }
+
     /// A session in the database of the load, if that has a table `config`.
     async fn session(&self) -> Result<Session, OrdersError> {
         let mut session = self.connect().await?;

@@ -305,6 +305,13 @@ fn bare(rule: &Rule, finding: &Finding) -> Change {
     }
 }
 
+/// The value of a setting of the host, as its file or its command takes it.
+///
+/// **Errors**: what is not known here, in words.
+pub fn setting_text(rules: &impl Rulebook, setting: &Setting, facts: &Facts) -> Result<String, String> {
+    value_of(rules, setting, facts, None)
+}
+
 fn value_of(rules: &impl Rulebook, setting: &Setting, facts: &Facts, thing: Option<(&str, &str)>) -> Result<String, String> {
     match (&setting.value, &setting.value_of) {
         (Some(value), _) => Ok(value.clone()),

@@ -192,10 +192,8 @@ fn lsattr(rest: &str, text: &str, origin: &str, facts: &mut Facts) {
             "proc" | "mem" | "inet" => facts.put(&format!("aix.{device}.{name}"), setting, origin),
             _ => facts.put_of(kind, device, name, setting, origin),
         }
-        if kind == "sys" && name == "realmem" {
-            if let Some(size) = integer(first) {
-                facts.put("hw.memory_bytes", size.saturating_mul(1 << 10), origin);
-            }
+        if let (Some(size), "sys", "realmem") = (integer(first), kind, name) {
+            facts.put("hw.memory_bytes", size.saturating_mul(1 << 10), origin);
         }
     }
 }

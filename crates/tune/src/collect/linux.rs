@@ -85,7 +85,7 @@ fn identity(material: &Material, facts: &mut Facts) {
             facts.put("hw.cpu_count", i64::try_from(count).unwrap_or(i64::MAX), "/proc/cpuinfo");
         }
     }
-    for (_, line) in material.file("/proc/cmdline").into_iter().flat_map(|text| lines(text)) {
+    for (_, line) in material.file("/proc/cmdline").into_iter().flat_map(lines) {
         for word in words(line) {
             let (key, setting) = word.split_once('=').map_or((word, Value::Bool(true)), |(key, setting)| (key, value(setting)));
             // Some are given several times on purpose (console=); the last one counts.
@@ -218,6 +218,11 @@ pub(super) fn setting(name: &str, running: Value, persistent: Value, origin: &st
 }
 
 fn modules(material: &Material, facts: &mut Facts) {
+    for (path, reason) in &material.denied {
+        if let Some((module, name)) = path.strip_prefix("/sys/module/").and_then(|rest| rest.split_once("/parameters/")) {
+            facts.put_unknown(&format!("module.{module}.{name}"), &format!("{path}: {reason}"));
+        }
+    }
     for (path, text) in material.files_under("/sys/module/") {
         let mut parts = path.trim_start_matches("/sys/module/").splitn(3, '/');
         if let (Some(module), Some("parameters"), Some(name)) = (parts.next(), parts.next(), parts.next()) {
@@ -252,6 +257,9 @@ fn modules(material: &Material, facts: &mut Facts) {
 
 fn limits(material: &Material, facts: &mut Facts) {
     let mut found = BTreeMap::new();
+    if material.file("/etc/security/limits.conf").is_none() && material.files_under("/etc/security/limits.d/").next().is_none() {
+        facts.put_unknown("limit.", &material.why("/etc/security/limits.conf"));
+    }
     let main = material.file("/etc/security/limits.conf").map(|text| ("/etc/security/limits.conf", text));
     for (path, text) in main.into_iter().chain(material.files_under("/etc/security/limits.d/")) {
         for (number, line) in telling(text, &['#']) {
@@ -292,6 +300,15 @@ fn limits(material: &Material, facts: &mut Facts) {
 }
 
 fn services(material: &Material, facts: &mut Facts) {
+    let listed = |begin: &str| material.outputs(begin).any(|(_, output)| !output.text.trim().is_empty());
+    if !listed("systemctl list-unit-files") && !listed("chkconfig") {
+        let line =
+            material.denied.keys().find(|line| line.starts_with("systemctl")).map_or("systemctl list-unit-files", String::as_str);
+        facts.put_unknown("service.", &material.why(line));
+    }
+    if !["rpm", "installed-rpms", "sh -c rpm", "dpkg", "dpkg-query", "installed-debs"].iter().any(|begin| listed(begin)) {
+        facts.put_unknown("package.", "no list of packages was collected");
+    }
     for (_, output) in material.outputs("systemctl list-unit-files") {
         for (_, line) in telling(&output.text, &[]) {
             let mut line = words(line);

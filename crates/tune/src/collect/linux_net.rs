@@ -26,6 +26,11 @@ pub(super) fn facts(material: &Material, facts: &mut Facts) {
             ethtool(&rest, &output.text, &output.line, facts);
         }
     }
+    for (line, reason) in material.denied.iter().filter(|(line, _)| line.starts_with("ethtool")) {
+        for name in ["driver_version", "rx_pause", "tx_pause", "tso", "autoneg"] {
+            facts.put_unknown(&format!("nic.{name}"), &format!("{line}: {reason}"));
+        }
+    }
     persistent(material, facts);
 }
 

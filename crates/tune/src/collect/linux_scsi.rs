@@ -188,14 +188,19 @@ fn fibre(material: &Material, facts: &mut Facts) {
 fn multipath_conf(text: &str, origin: &str, facts: &mut Facts) {
     let mut open: Vec<String> = Vec::new();
     let mut device: Vec<(String, String)> = Vec::new();
+    let mut announced = String::new();
     for (number, line) in telling(text, &['#', '!']) {
         // A brace may stand on the line of the name, of the key, or alone.
         let mut rest = line;
         if let Some(name) = rest.strip_suffix('{') {
-            let name = name.trim();
+            let name = if name.trim().is_empty() { std::mem::take(&mut announced) } else { name.trim().to_owned() };
             if open.len() < 8 && !name.is_empty() {
-                open.push(name.to_owned());
+                open.push(name);
             }
+            continue;
+        }
+        if rest.chars().all(|letter| letter.is_ascii_lowercase() || letter == '_') {
+            rest.clone_into(&mut announced);
             continue;
         }
         let mut closes = 0;
@@ -336,7 +341,7 @@ mod tests {
 
     #[test]
     fn devices_of_multipath_conf_are_things() {
-        let text = "defaults {\n polling_interval 5\n}\nblacklist {\n devnode \"^sda$\"\n}\ndevices {\n device {\n  vendor \"NETAPP\"\n  product \"LUN\"\n  \
+        let text = "defaults\n{\n polling_interval 5\n}\nblacklist {\n devnode \"^sda$\"\n}\ndevices {\n device {\n  vendor \"NETAPP\"\n  product \"LUN\"\n  \
             path_checker readsector0\n  features \"1 queue_if_no_path\" # old\n }\n}\n";
         let mut facts = Facts::default();
         multipath_conf(text, "/etc/multipath.conf", &mut facts);

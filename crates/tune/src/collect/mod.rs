@@ -111,6 +111,11 @@ pub fn database_text(database: Database, rows: &[Row]) -> (String, String) {
 
 fn read(material: &mut Material, from: &str) -> (Facts, CaptureInfo) {
     let facts = facts_of(material);
+    if material.host.is_empty() {
+        let named = material.output("hostname").and_then(|output| output.text.split_whitespace().next());
+        let named = named.or_else(|| material.outputs("uname").find_map(|(_, output)| output.text.split_whitespace().nth(1)));
+        material.host = named.unwrap_or_default().to_owned();
+    }
     let system = if material.system.is_empty() {
         Family::of(material).map_or("", Family::name).to_owned()
     } else {
@@ -172,8 +177,13 @@ fn looked_for(material: &Material, family: Option<Family>, facts: &mut Facts) {
     if material.live || ran("iscsiadm") {
         facts.looked_for("iscsi_session");
     }
-    if material.live || ran("multipath") {
-        facts.looked_for("multipath_map");
+    // Without the program there are no maps; without the right to ask there may be.
+    match material.denied.iter().find(|(line, _)| line.starts_with("multipath -")) {
+        Some((line, reason)) if !reason.contains("no such command") => {
+            facts.put_unknown("multipath_map", &format!("{line}: {reason}"))
+        }
+        _ if material.live || ran("multipath") => facts.looked_for("multipath_map"),
+        _ => {}
     }
     if material.live {
         for kind in ["fc_host", "nic", "block", "partition", "nvme_subsystem", "oranfstab_path"] {

@@ -219,7 +219,8 @@ fn attributes(point: &str, fstype: &str, options: &[String], family: Family, ori
         facts.put_of("mount", point, "actimeo", *one, origin);
     }
     if let Some(version) = version(fstype, options, &of) {
-        let number = integer(&version).filter(|_| family != Family::Linux);
+        // Rules of AIX compare a number; all others a text, which 4.1 is.
+        let number = integer(&version).filter(|_| family == Family::Aix);
         facts.put_of("mount", point, "vers", number.map_or(Value::Text(version), Value::Int), origin);
     }
     let proto = of("proto").or_else(|| ["tcp", "udp", "rdma"].into_iter().find(|proto| has(proto)));

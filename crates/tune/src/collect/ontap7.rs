@@ -85,6 +85,10 @@ fn volume_options(volume: &str, text: &str, origin: &str, facts: &mut Facts) {
         for part in line.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             match pair(part, '=') {
                 Some((key, said)) => facts.put_of("ontap_volume", volume, key, telling_value(said), origin),
+                // Words alone are marks that the volume has: `root`.
+                None if part.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_') => {
+                    facts.put_of("ontap_volume", volume, part, true, origin);
+                }
                 None => odd(facts, origin, number, part),
             }
         }

@@ -222,6 +222,7 @@ mod tests {
     #[test]
     fn cells_beyond_the_line_are_empty() {
         assert_eq!(cell("ab", (5, 9)), "");
-        assert_eq!(cell("\u{e4}\u{f6}\u{fc}", (1, 2)), "");
+        // A column that begins inside a letter begins before it.
+        assert_eq!(cell("\u{e4}\u{f6}\u{fc}", (1, 2)), "\u{e4}");
     }
 }

@@ -24,12 +24,10 @@ pub(super) fn facts(material: &Material, facts: &mut Facts) {
         if line.contains("pg_settings") || line.contains("pg-settings") {
             database_rows(Database::Postgres, &named(table(&output.text)), &output.line, facts);
         }
-        if line.starts_with("postgres") || line.contains("version()") {
-            if let Some((_, rest)) = output.text.split_once("PostgreSQL") {
-                let said = words(rest.trim_start_matches(')').trim_start_matches(')'))
-                    .find(|word| word.starts_with(|letter: char| letter.is_ascii_digit()));
-                version(said.unwrap_or_default(), &output.line, facts);
-            }
+        let asked = line.starts_with("postgres") || line.contains("version()");
+        if let Some((_, rest)) = output.text.split_once("PostgreSQL").filter(|_| asked) {
+            let said = words(rest).find(|word| word.starts_with(|letter: char| letter.is_ascii_digit()));
+            version(said.unwrap_or_default(), &output.line, facts);
         }
     }
     files(material, facts);

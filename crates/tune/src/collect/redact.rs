@@ -84,7 +84,8 @@ fn without_values(line: &str) -> String {
     while let Some((begin, word)) =
         SECRETS.iter().filter_map(|word| lower[at..].find(word).map(|found| (at + found, *word))).min()
     {
-        let key_begin = lower[at..begin].rfind(|letter: char| !is_key(letter)).map_or(at, |before| at + before + 1);
+        let before = lower[at..begin].char_indices().rev().find(|(_, letter)| !is_key(*letter));
+        let key_begin = before.map_or(at, |(before, letter)| at + before + letter.len_utf8());
         let after_word = begin + word.len();
         let key_end = lower[after_word..].find(|letter: char| !is_key(letter)).map_or(lower.len(), |more| after_word + more);
         let harmless = HARMLESS.contains(&&lower[key_begin..key_end]);

@@ -87,7 +87,7 @@ fn section(id: &str, title: &str, caption: &str, findings: &[&Finding], look: &L
     let mut section = format!(
         "<section id=\"{id}\" aria-labelledby=\"{id}-title\"><h2 id=\"{id}-title\">{}</h2>\n<table><caption>{}</caption>\n\
          <thead><tr><th scope=\"col\" class=\"severity\">Severity</th><th scope=\"col\" class=\"subject\">Of</th>\
-         <th scope=\"col\">Rule</th><th scope=\"col\">Found</th></tr></thead>\n<tbody>\n",
+         <th scope=\"col\" class=\"title\">Rule</th><th scope=\"col\">Found</th></tr></thead>\n<tbody>\n",
         escape(title),
         escape(caption),
     );

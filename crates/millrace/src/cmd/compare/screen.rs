@@ -6,20 +6,20 @@ use lab::live::Live;
 use lab::{Line, News};
 
 /// Stderr, as a terminal or not.
-pub(super) struct Screen {
+pub(crate) struct Screen {
     live: Option<Live>,
 }
 
 impl Screen {
     /// Redraws when stderr is a terminal that takes control codes.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let dumb = std::env::var_os("TERM").is_none_or(|name| name == "dumb");
         let live = (std::io::stderr().is_terminal() && !dumb).then(Live::new);
         Self { live }
     }
 
     /// Shows news. A terminal that went away does not end a comparison.
-    pub(super) fn show(&mut self, line: &Line) {
+    pub(crate) fn show(&mut self, line: &Line) {
         let mut stderr = std::io::stderr().lock();
         if let Some(live) = &mut self.live {
             live.take(line);

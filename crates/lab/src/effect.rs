@@ -1,0 +1,272 @@
+//! What a change of settings brings on the order load: a ladder from a database's own defaults, each change alone and all added
+//! up, and which of them are worth keeping.
+//!
+//! A change is kept when the 99 % interval of its difference from the start lies above zero (docs/lab.md, What may be
+//! concluded). What is not shown is not kept, whatever the mean says.
+
+use std::fmt::Write as _;
+
+use results::compare::{Against, Comparison};
+use results::curves::LadderStep;
+use results::statistics::Difference;
+use serde::Serialize;
+
+use crate::error::LabError;
+use crate::limits::LADDER_STEPS_MAX;
+use crate::plan::{Overrides, Plan, wrong};
+
+/// Name of the tuning that the ladder starts from.
+const START: &str = "defaults";
+/// What PostgreSQL has where nobody has set anything, of the settings that the laboratory sets for its own comparisons
+/// (PostgreSQL 18 documentation, 19.4 and 19.5; the same since 10).
+const DEFAULTS: [(&str, &str); 4] = [
+    ("shared_buffers", "128MB"),
+    ("max_wal_size", "1GB"),
+    ("checkpoint_timeout", "5min"),
+    ("huge_pages", "try"),
+];
+
+/// Settings that belong together, under the name of the rule that asks for them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// Name: letters, digits and hyphens.
+    pub rule: String,
+    /// Settings of the database with their values as `postgresql.conf` takes them.
+    pub settings: Vec<(String, String)>,
+}
+
+/// How the changes are measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Terms {
+    /// Path as `--path` takes it.
+    pub path: String,
+    /// Medium below it, if one shall be modelled.
+    pub medium: Option<String>,
+    /// Warehouses to load.
+    pub warehouses: u32,
+    /// Users.
+    pub users: u32,
+    /// Seconds measured in each run.
+    pub seconds: u64,
+    /// Seconds dropped before.
+    pub warmup_seconds: u64,
+    /// Runs of each rung, interleaved.
+    pub repeats: u32,
+    /// Time after which no further round is started.
+    pub budget: String,
+    /// First seed.
+    pub seed: u64,
+}
+
+/// What one change brought.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Effect {
+    /// The change.
+    pub change: Change,
+    /// Orders per minute with it alone by those of the start, if it was measured.
+    pub ratio: Option<f64>,
+    /// Difference of the orders per minute.
+    pub percent: Option<Percent>,
+    /// Orders per minute with it and all changes before it.
+    pub added_up_per_minute: Option<f64>,
+    /// Whether it is worth keeping: a gain was shown.
+    pub kept: bool,
+    /// The same in words.
+    pub text: String,
+}
+
+/// A difference in percent of the start, with the ends of its 95 % interval where there are two rounds or more.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Percent {
+    /// Difference of the means.
+    pub middle: f64,
+    /// Lower end.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+}
+
+/// The plan that measures changes one by one and added up.
+///
+/// # Errors
+/// [`LabError::Plan`] for no change, too many, two of one name, a name that is none, or terms out of bounds.
+pub fn plan(changes: &[Change], terms: &Terms) -> Result<Plan, LabError> {
+    if changes.is_empty() || changes.len() > LADDER_STEPS_MAX {
+        let what = format!("measure {} changes", changes.len());
+        return Err(wrong(what, &format!("name 1 to {LADDER_STEPS_MAX} rules that change settings of the database")));
+    }
+    Plan::parse(&text(changes, terms), &Overrides { no_gates: true, ..Overrides::default() })
+}
+
+fn text(changes: &[Change], terms: &Terms) -> String {
+    let mut text = String::from("schema = 1\n");
+    let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
+    if let Some(medium) = &terms.medium {
+        let _ = writeln!(text, "media = [{}]", quoted(medium));
+    }
+    let settings = |text: &mut String, of: &[(String, String)]| {
+        for (name, value) in of {
+            let _ = writeln!(text, "{} = {}", quoted(name), quoted(value));
+        }
+    };
+    let _ = writeln!(text, "[tuning.{START}.database]");
+    settings(&mut text, &DEFAULTS.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    let _ = writeln!(text, "[ladder]\npath = {}\nstart = \"{START}\"", quoted(&terms.path));
+    for change in changes {
+        let _ = writeln!(text, "[[ladder.step]]\nname = {}\n[ladder.step.database]", quoted(&change.rule));
+        settings(&mut text, &change.settings);
+    }
+    let Terms { warehouses, users, seconds, warmup_seconds, seed, repeats, budget, .. } = terms;
+    let _ = writeln!(
+        text,
+        "[load]\nwarehouses = {warehouses}\nusers = {users}\nthreads = 2\nseconds = {seconds}\nwarmup_seconds = {warmup_seconds}\n\
+         seed = {seed}\n[runs]\nrepeats = {repeats}\nbudget = {}\n[database]\nbuffers_share = 0.25",
+        quoted(budget)
+    );
+    text
+}
+
+/// What each change brought, in their order.
+#[must_use]
+pub fn effects(comparison: &Comparison, changes: &[Change]) -> Vec<Effect> {
+    changes.iter().map(|change| effect(comparison, change)).collect()
+}
+
+fn effect(comparison: &Comparison, change: &Change) -> Effect {
+    let step = comparison.ladder.iter().find(|step| step.place > 0 && step.name == change.rule);
+    let against = alone(comparison, &change.rule);
+    let kept = against.is_some_and(|line| line.difference == Difference::Shown && line.oets_ratio > 1.0);
+    let percent = against.and_then(|line| line.orders_difference.as_ref()).map(|found| Percent {
+        middle: found.percent,
+        low: found.low_percent,
+        high: found.high_percent,
+    });
+    Effect {
+        change: change.clone(),
+        ratio: against.map(|line| line.oets_ratio),
+        percent,
+        added_up_per_minute: step.and_then(|step: &LadderStep| step.added_up.as_ref()).map(|mean| mean.mean),
+        kept,
+        text: words(&change.rule, against, percent, kept),
+    }
+}
+
+/// The line that holds the rung of this change alone against the start.
+fn alone<'a>(comparison: &'a Comparison, rule: &str) -> Option<&'a Against> {
+    let tuning = format!("only-{rule}");
+    let arm = comparison.paths.iter().find(|path| path.tuning == tuning)?;
+    comparison.against_first.iter().find(|line| line.path == arm.arm)
+}
+
+fn words(rule: &str, against: Option<&Against>, percent: Option<Percent>, kept: bool) -> String {
+    let Some(line) = against else { return format!("{rule}: not measured") };
+    let range = match percent {
+        Some(Percent { middle, low: Some(low), high: Some(high) }) => format!("{middle:+.1} % ({low:+.1} to {high:+.1})"),
+        _ => format!("{:+.1} %", (line.oets_ratio - 1.0) * 100.0),
+    };
+    let said = match line.difference {
+        Difference::Shown if kept => "a gain is shown: kept",
+        Difference::Shown => "a loss is shown: reverted",
+        Difference::NotShown => "no difference shown: reverted",
+        Difference::Unknown => "too few runs to claim anything: reverted",
+    };
+    format!("{rule}: {range} orders per minute, {said}")
+}
+
+#[cfg(test)]
+mod tests {
+    use results::compare::PathResult;
+    use results::statistics::{MeanInterval, RelativeDifference};
+
+    use super::*;
+
+    fn change(rule: &str, settings: &[(&str, &str)]) -> Change {
+        let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Change { rule: rule.to_owned(), settings }
+    }
+
+    fn changes() -> Vec<Change> {
+        vec![
+            change("postgres-shared-buffers", &[("shared_buffers", "4GB")]),
+            change("postgres-checkpoints", &[("max_wal_size", "16GB"), ("checkpoint_timeout", "15min")]),
+        ]
+    }
+
+    fn terms() -> Terms {
+        Terms {
+            path: "dnfs".to_owned(),
+            medium: None,
+            warehouses: 4,
+            users: 8,
+            seconds: 30,
+            warmup_seconds: 10,
+            repeats: 3,
+            budget: "30m".to_owned(),
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn each_change_stands_alone_and_added_up_on_a_databases_own_defaults() {
+        let plan = plan(&changes(), &terms()).unwrap();
+        let names: Vec<&str> = plan.arms.iter().map(|arm| arm.tuning.as_str()).collect();
+        assert_eq!(names, ["defaults", "only-postgres-shared-buffers", "only-postgres-checkpoints", "upto-postgres-checkpoints"]);
+        let knobs = |place: usize| plan.tuning_of(&plan.arms[place]).named_knobs();
+        assert_eq!((knobs(0)["database.shared_buffers"].as_str(), knobs(0)["database.max_wal_size"].as_str()), ("128MB", "1GB"));
+        assert_eq!((knobs(2)["database.shared_buffers"].as_str(), knobs(2)["database.max_wal_size"].as_str()), ("128MB", "16GB"));
+        assert_eq!((knobs(3)["database.shared_buffers"].as_str(), knobs(3)["database.checkpoint_timeout"].as_str()), ("4GB", "15min"));
+        assert!(plan.dnfs_share_min.is_none() && plan.ladder.is_some());
+    }
+
+    #[test]
+    fn nothing_to_measure_and_values_that_would_break_the_plan_are_no_plan() {
+        assert!(super::plan(&[], &terms()).unwrap_err().hint().is_some());
+        let twice = [changes()[0].clone(), changes()[0].clone()];
+        assert!(super::plan(&twice, &terms()).is_err());
+        let odd = change("a", &[("log_line_prefix", "\"]\n[runs]\nrepeats = 9")]);
+        let plan = super::plan(&[odd], &terms()).unwrap();
+        assert_eq!(plan.repeats, 3, "a value stays a value");
+    }
+
+    #[test]
+    fn only_a_shown_gain_is_kept() {
+        let arm = |tuning: &str| PathResult { arm: format!("dnfs {tuning}"), tuning: tuning.to_owned(), ..PathResult::default() };
+        let line = |tuning: &str, ratio: f64, difference: Difference| Against {
+            path: format!("dnfs {tuning}"),
+            oets_ratio: ratio,
+            difference,
+            orders_difference: Some(RelativeDifference {
+                percent: (ratio - 1.0) * 100.0,
+                low_percent: Some((ratio - 1.1) * 100.0),
+                high_percent: Some((ratio - 0.9) * 100.0),
+                shown: difference,
+                method: "paired".to_owned(),
+                degrees: 2.0,
+            }),
+            ..Against::default()
+        };
+        let rules = ["gains", "loses", "level", "few"];
+        let comparison = Comparison {
+            paths: rules.map(|rule| arm(&format!("only-{rule}"))).to_vec(),
+            against_first: vec![
+                line("only-gains", 1.4, Difference::Shown),
+                line("only-loses", 0.8, Difference::Shown),
+                line("only-level", 1.2, Difference::NotShown),
+                line("only-few", 3.0, Difference::Unknown),
+            ],
+            ladder: vec![LadderStep {
+                place: 1,
+                name: "gains".to_owned(),
+                added_up: MeanInterval::of(&[500.0]),
+                ..LadderStep::default()
+            }],
+            ..Comparison::default()
+        };
+        let changes: Vec<Change> = ["gains", "loses", "level", "few", "absent"].map(|rule| change(rule, &[])).to_vec();
+        let found = effects(&comparison, &changes);
+        assert_eq!(found.iter().map(|effect| effect.kept).collect::<Vec<_>>(), [true, false, false, false, false]);
+        assert_eq!(found[0].added_up_per_minute, Some(500.0));
+        assert!(found[0].text.contains("+40.0 %") && found[1].text.contains("a loss is shown"), "{found:?}");
+        assert!(found[4].text.contains("not measured"), "{found:?}");
+    }
+}

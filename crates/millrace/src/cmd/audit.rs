@@ -1,0 +1,273 @@
+//! `millrace audit`: the settings between database and disk, held against the rules.
+
+mod compared;
+mod gather;
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::ValueEnum;
+use results::audit::{Audit, SCHEMA, Severity, Verdict};
+use tune::baseline::Baseline;
+use tune::facts::Facts;
+use tune::judge::{Judgement, judge};
+use tune::nearest::nearest;
+use tune::report::{self, Look};
+use tune::rules::{self, RuleSet};
+use tune::stored;
+use tune::waivers::{self, Day, Waivers};
+
+use crate::complain::{hinted, refusal};
+
+use gather::Given;
+pub(super) use gather::{databases, of_databases};
+
+const EXAMPLES: &str = "\
+Examples:
+  millrace audit                                              this host, as far as this user may look
+  millrace audit -v --rule linux-nfs-slot-table               one rule, with reason, source and fix
+  millrace audit --db postgresql:///mill --site site.toml     its database too, and what only people know
+  millrace audit --facts db1.tar.gz --format html --out db1.html
+  millrace audit --format json --out last-week.json; millrace audit --baseline last-week.json
+  millrace audit --waivers waivers.toml --fail-on high --format sarif --out audit.sarif
+  millrace audit diff last-week.json today.json
+A capture is what `millrace collect`, a script of dist/collect or sos report wrote. A waiver file:
+  schema = 1
+  [[waiver]]
+  rule = \"linux-nfs-actimeo\"
+  subject = \"mount /u0*\"
+  reason = \"the cluster needs it until it moves\"
+  expires = 2027-03-31
+Exit codes: 0 nothing found; 1 findings (of the severity of --fail-on or worse, neither waived nor in the
+baseline; those for information never count); 2 could not run. What could not be judged for want of
+facts is said, and counts as neither.";
+
+/// Checks every setting between database and disk, and says why.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    job: Option<Job>,
+    #[command(flatten)]
+    audit: AuditArgs,
+}
+
+#[derive(clap::Subcommand)]
+enum Job {
+    /// What differs between two audits that were written with --format json
+    #[command(after_help = compared::HELP)]
+    Diff(compared::Args),
+}
+
+#[derive(clap::Args)]
+struct AuditArgs {
+    #[command(flatten)]
+    given: Given,
+    /// How the audit is written
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+    /// Write to a file; a line with the counts goes to stderr [default: stdout]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Say of each finding what was found, why, what it brings, sources, who says otherwise, and the fix; list
+    /// what could not be judged
+    #[arg(short, long)]
+    verbose: bool,
+    /// Keep what passed in the audit
+    #[arg(long)]
+    passed: bool,
+    /// Findings that are lived with, each with a reason and a last day
+    #[arg(long, value_name = "FILE")]
+    waivers: Option<PathBuf>,
+    /// An audit written with --format json: what it found already does not count
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+    /// Rules of this directory instead of the built-in ones
+    #[arg(long, value_name = "DIR")]
+    rules: Option<PathBuf>,
+    /// The least severity that makes the exit code 1
+    #[arg(long, value_enum, value_name = "SEVERITY", default_value_t)]
+    fail_on: FailOn,
+    /// Only this rule, repeatable
+    #[arg(long = "rule", value_name = "ID")]
+    only: Vec<String>,
+}
+
+/// How an audit is written.
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A line for each finding, for people
+    #[default]
+    Text,
+    /// The stored form: a baseline, a side of `audit diff`
+    Json,
+    /// SARIF 2.1.0, for scanners' consoles
+    Sarif,
+    /// JUnit XML, for whatever shows test results
+    Junit,
+    /// One page for a browser
+    Html,
+}
+
+/// A severity that can count.
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum FailOn {
+    #[default]
+    Low,
+    Medium,
+    High,
+    Critical,
+}
+
+impl From<FailOn> for Severity {
+    fn from(fail_on: FailOn) -> Self {
+        match fail_on {
+            FailOn::Low => Self::Low,
+            FailOn::Medium => Self::Medium,
+            FailOn::High => Self::High,
+            FailOn::Critical => Self::Critical,
+        }
+    }
+}
+
+/// Runs `millrace audit`.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match args.job {
+        Some(Job::Diff(args)) => compared::run(&args),
+        None => audit(&args.audit),
+    }
+}
+
+fn audit(args: &AuditArgs) -> anyhow::Result<ExitCode> {
+    // Whatever a person can have got wrong is read before the host is asked anything.
+    let rules = rules_of(args.rules.as_deref())?;
+    check_names(&rules, &args.only)?;
+    let waivers = args.waivers.as_deref().map(|file| waivers_of(file, &rules)).transpose()?;
+    let baseline = args.baseline.as_deref().map(stored::read).transpose().map_err(no_baseline)?;
+    let baseline = baseline.as_ref().map(Baseline::of);
+    let gathered = gather::gather(&args.given)?;
+    let judged = chosen(judge(&rules, &gathered.facts), &rules, &args.only);
+    if judged.findings.is_empty() {
+        return Err(nothing_judged(args, &gathered.facts));
+    }
+    let mut audit = stored_form(judged, &gathered, args.passed);
+    let today = Day::parse(&lab::clock::utc_now()).context("cannot tell what day it is")?;
+    let unused = waivers.map(|waivers| waivers::apply(&waivers, &mut audit, today).unused).unwrap_or_default();
+    if args.verbose {
+        audit.remarks.extend(unused);
+    }
+    let look =
+        Look { verbose: args.verbose, fail_on: args.fail_on.into(), baseline: baseline.as_ref(), facts: Some(&gathered.facts) };
+    write(args, &audit, &look)?;
+    Ok(ExitCode::from(u8::from(look.fails(&audit))))
+}
+
+/// The rules that came with this program, or those of a directory.
+fn rules_of(directory: Option<&Path>) -> anyhow::Result<RuleSet> {
+    let Some(directory) = directory else { return rules::shipped().context("cannot use the built-in rules") };
+    let found = RuleSet::folder(directory).map_err(|error| {
+        let what = anyhow::Error::new(error).context(format!("cannot use the rules of {}", directory.display()));
+        hinted(what, "docs/rule-schema.md says how a rule is written")
+    })?;
+    if found.rules().is_empty() {
+        return Err(refusal(
+            format!("{} holds no rule", directory.display()),
+            "name the directory that holds *.toml or its parent",
+        ));
+    }
+    Ok(found)
+}
+
+/// Refuses a rule that there is not.
+fn check_names(rules: &RuleSet, only: &[String]) -> anyhow::Result<()> {
+    let Some(unknown) = only.iter().find(|id| rules.find(id).is_none()) else { return Ok(()) };
+    let ids = rules.rules().iter().map(|loaded| loaded.rule.id.as_str());
+    let hint = match nearest(unknown, ids) {
+        Some(nearest) => format!("is {nearest} meant?"),
+        None => "docs/rules.md lists all rules".to_owned(),
+    };
+    Err(refusal(format!("there is no rule {unknown}"), hint))
+}
+
+fn waivers_of(file: &Path, rules: &RuleSet) -> anyhow::Result<Waivers> {
+    let ids = rules.rules().iter().map(|loaded| loaded.rule.id.as_str());
+    Waivers::read(file, ids).map_err(|error| {
+        let hint = error.hint().unwrap_or_default();
+        hinted(anyhow::Error::new(error).context(format!("cannot use the waivers of {}", file.display())), hint)
+    })
+}
+
+fn no_baseline(error: stored::StoredError) -> anyhow::Error {
+    let what = anyhow::Error::new(error).context("cannot use the baseline");
+    hinted(what, "a baseline is written with: millrace audit --format json --out FILE")
+}
+
+/// Only the judgements of rules that were asked for.
+fn chosen(mut judged: Judgement, rules: &RuleSet, only: &[String]) -> Judgement {
+    if only.is_empty() {
+        return judged;
+    }
+    judged.findings.retain(|finding| only.contains(&finding.rule));
+    let asked = rules.rules().iter().map(|loaded| &loaded.rule.id).filter(|id| only.contains(id));
+    judged.not_applicable = asked.filter(|id| judged.findings.iter().all(|finding| finding.rule != **id)).count();
+    judged
+}
+
+/// An audit of nothing must not look like one that found nothing.
+fn nothing_judged(args: &AuditArgs, facts: &Facts) -> anyhow::Error {
+    if !args.only.is_empty() {
+        return refusal(
+            format!("{} does not apply to these facts", args.only.join(", ")),
+            "millrace tune explain RULE says when it applies",
+        );
+    }
+    let names = facts.host.len() + facts.things.values().map(std::collections::BTreeMap::len).sum::<usize>();
+    refusal(
+        format!("nothing could be judged: no rule applies to the {names} facts that were found"),
+        "is the capture that of a Linux, Solaris, AIX, HP-UX or ONTAP host, or of a database? millrace collect writes one",
+    )
+}
+
+/// The audit as it is stored.
+fn stored_form(judged: Judgement, gathered: &gather::Gathered, keep_passed: bool) -> Audit {
+    let passed = judged.findings.iter().filter(|finding| finding.verdict == Verdict::Passed).count();
+    let mut findings = judged.findings;
+    findings.retain(|finding| keep_passed || finding.verdict != Verdict::Passed);
+    let commit = option_env!("MILLRACE_COMMIT").map(|commit| format!(" ({commit})")).unwrap_or_default();
+    let mut remarks = gathered.facts.remarks.clone();
+    remarks.extend(judged.remarks);
+    Audit {
+        schema: SCHEMA,
+        program: format!("millrace {}{commit}", env!("CARGO_PKG_VERSION")),
+        host: gathered.host.clone(),
+        system: gathered.system.clone(),
+        taken: gathered.taken.clone(),
+        from: gathered.from.clone(),
+        findings,
+        passed,
+        not_applicable: judged.not_applicable,
+        remarks,
+    }
+}
+
+fn write(args: &AuditArgs, audit: &Audit, look: &Look<'_>) -> anyhow::Result<()> {
+    let text = match args.format {
+        _ if args.json => report::json(audit, look),
+        Format::Text => report::text(audit, look),
+        Format::Json => report::json(audit, look),
+        Format::Sarif => report::sarif(audit, look),
+        Format::Junit => report::junit(audit, look),
+        Format::Html => report::html(audit, look),
+    };
+    let Some(file) = &args.out else {
+        return std::io::stdout().write_all(text.as_bytes()).context("cannot write to stdout");
+    };
+    std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    eprintln!("{}: {}", file.display(), report::Counts::of(audit, look).words(look));
+    Ok(())
+}

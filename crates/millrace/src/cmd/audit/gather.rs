@@ -1,0 +1,178 @@
+//! Where facts come from: this host or a capture, a site file, and databases by their DSN.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use orders::settings::{Engine, Settings, settings};
+use tune::collect::{self, Database, LiveOptions, Row};
+use tune::facts::{Facts, Value};
+
+use crate::complain::{hinted, refusal};
+
+/// Largest site file: some lines for each mount of a large host.
+const SITE_BYTES_MAX: u64 = 1 << 20;
+
+/// What the user gave to be looked at.
+#[derive(clap::Args)]
+pub(crate) struct Given {
+    /// A capture: a directory, .tar or .tar.gz [default: this host]
+    #[arg(long, value_name = "DIR|TAR")]
+    facts: Option<PathBuf>,
+    /// What only people know: roles, and which mounts hold redo logs, data and homes
+    #[arg(long, value_name = "FILE")]
+    site: Option<PathBuf>,
+    /// A database, repeatable: a libpq URL or key=value list, or mysql://USER@HOST:PORT/ (?socket=PATH)
+    #[arg(long, value_name = "DSN")]
+    db: Vec<String>,
+}
+
+/// Facts, and what is to be said of them.
+pub(crate) struct Gathered {
+    /// The facts.
+    pub(crate) facts: Facts,
+    /// Name of the host.
+    pub(crate) host: String,
+    /// Its operating system in words.
+    pub(crate) system: String,
+    /// When the facts were taken.
+    pub(crate) taken: String,
+    /// `live`, or the capture's path.
+    pub(crate) from: String,
+}
+
+/// Reads everything that was given.
+pub(crate) fn gather(given: &Given) -> anyhow::Result<Gathered> {
+    // Read first: a mistake in it is told before the host is asked anything.
+    let site = given.site.as_deref().map(site_text).transpose()?;
+    let mut gathered = match &given.facts {
+        Some(capture) => of_capture(capture)?,
+        None => of_this_host(),
+    };
+    of_databases(&given.db, &mut gathered.facts)?;
+    // Last: what people say holds against what was measured.
+    if let Some(text) = site {
+        collect::site(&text, &mut gathered.facts);
+        check_site(given, &gathered.facts)?;
+    }
+    gathered.system = system_words(&gathered.facts, &gathered.system);
+    Ok(gathered)
+}
+
+fn site_text(file: &Path) -> anyhow::Result<String> {
+    let bytes = std::fs::metadata(file).with_context(|| format!("cannot read {}", file.display()))?.len();
+    if bytes > SITE_BYTES_MAX {
+        return Err(refusal(
+            format!("{} is too large for a site file", file.display()),
+            "a site file has some lines for each mount",
+        ));
+    }
+    std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
+}
+
+/// A site file in a capture that makes no sense is remarked; one that was named by the user is refused.
+fn check_site(given: &Given, facts: &Facts) -> anyhow::Result<()> {
+    let Some(reason) = facts.unknown.get("site.") else { return Ok(()) };
+    let remark = facts.remarks.iter().find(|remark| remark.contains("site file")).unwrap_or(reason);
+    let file = given.site.as_deref().unwrap_or(Path::new("site.toml")).display();
+    Err(refusal(
+        format!("cannot use {file}: {remark}"),
+        "[site] rac = true; [mount.\"/redo\"] role = \"redo\"; role = [\"single-instance\"]",
+    ))
+}
+
+fn of_capture(path: &Path) -> anyhow::Result<Gathered> {
+    let (facts, info) = collect::capture(path).map_err(|error| {
+        hinted(
+            anyhow::Error::new(error).context(format!("cannot use the capture {}", path.display())),
+            "a capture is what millrace collect, a script of dist/collect or sos report wrote",
+        )
+    })?;
+    let or = |text: String, otherwise: &str| if text.trim().is_empty() { otherwise.to_owned() } else { text };
+    Ok(Gathered {
+        facts,
+        host: or(info.host, "a host without a name"),
+        system: info.system,
+        taken: or(info.time, "a time that is not known"),
+        from: path.display().to_string(),
+    })
+}
+
+fn of_this_host() -> Gathered {
+    let facts = collect::live(&LiveOptions::default());
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    Gathered {
+        facts,
+        host: if name.is_empty() { "this host".to_owned() } else { name.to_owned() },
+        system: String::new(),
+        taken: lab::clock::utc_now(),
+        from: "live".to_owned(),
+    }
+}
+
+/// `linux 6.1.0, debian 12`: what the facts say, else what the capture says.
+fn system_words(facts: &Facts, otherwise: &str) -> String {
+    let text = |name: &str| match facts.host.get(name).map(|fact| &fact.value) {
+        Some(Value::Text(text)) => text.clone(),
+        Some(Value::Int(number)) => number.to_string(),
+        _ => String::new(),
+    };
+    let pair = |name: &str, version: &str| format!("{} {}", text(name), text(version)).trim().to_owned();
+    let parts = [pair("os.family", "os.release"), pair("os.distribution", "os.distribution_version")];
+    let words: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    match (words.is_empty(), otherwise.is_empty()) {
+        (false, _) => words.join(", "),
+        (true, false) => otherwise.to_owned(),
+        (true, true) => "a system that is not known".to_owned(),
+    }
+}
+
+/// What a database said.
+pub(crate) struct Asked {
+    /// Which kind it is.
+    pub(crate) kind: Database,
+    /// Its settings.
+    pub(crate) rows: Vec<Row>,
+    /// The server and how it was asked, without a password.
+    origin: String,
+}
+
+/// Notes the settings of each database.
+pub(crate) fn of_databases(dsns: &[String], facts: &mut Facts) -> anyhow::Result<()> {
+    for database in databases(dsns)? {
+        collect::database_rows(database.kind, &database.rows, &database.origin, facts);
+    }
+    Ok(())
+}
+
+/// Asks each database for its settings.
+pub(crate) fn databases(dsns: &[String]) -> anyhow::Result<Vec<Asked>> {
+    if dsns.iter().any(|dsn| dsn.starts_with("oracle://")) {
+        return Err(refusal(
+            "an Oracle database is not asked by its DSN",
+            "put its v$parameter into the capture, as the scripts of dist/collect do",
+        ));
+    }
+    if dsns.is_empty() {
+        return Ok(Vec::new());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the runtime")?;
+    let ask = |dsn: &String| runtime.block_on(settings(dsn)).context("cannot read the settings of a database").map(asked);
+    dsns.iter().map(ask).collect()
+}
+
+fn asked(found: Settings) -> Asked {
+    let (kind, origin) = match found.engine {
+        Engine::Postgres => (Database::Postgres, format!("pg_settings of {}", found.server)),
+        Engine::MySql => (Database::Mysql, format!("SHOW GLOBAL VARIABLES of {}", found.server)),
+    };
+    let is_postgres = found.engine == Engine::Postgres;
+    let row = |setting: orders::settings::Setting| Row {
+        name: setting.name,
+        value: setting.value,
+        unit: setting.unit,
+        // MySQL has no such column.
+        pending_restart: is_postgres.then_some(setting.pending_restart),
+    };
+    Asked { kind, rows: found.settings.into_iter().map(row).collect(), origin }
+}

@@ -1,0 +1,68 @@
+//! `millrace collect`: what an audit needs of this host, as a capture that can be taken elsewhere.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use serde_json::json;
+use tune::collect::{LiveOptions, database_text, write_capture};
+
+use super::audit::databases;
+use crate::complain::hinted;
+
+const EXAMPLES: &str = "\
+Examples:
+  millrace collect                                  millrace-HOST-TIME.tar.gz in the current directory
+  millrace collect --out /tmp/db1.tar.gz --db postgresql:///mill
+  millrace collect --out /tmp/db1                   a directory, to be looked through before it is given away
+  millrace audit --facts /tmp/db1.tar.gz            elsewhere
+Names of hosts and users stay; passwords, keys and secrets of what is read are left out. What this user may not
+read is noted in the capture as not known. Exit codes: 0 written; 2 could not.";
+
+/// Writes what an audit needs of this host into a capture, with secrets left out.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Where it goes: a name that ends in .tar.gz or .tar, or a directory to be made
+    #[arg(long, value_name = "FILE|DIR")]
+    out: Option<PathBuf>,
+    /// A database whose settings are taken too, repeatable
+    #[arg(long, value_name = "DSN")]
+    db: Vec<String>,
+    /// Print where it was written as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `millrace collect`.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let time = lab::clock::utc_now();
+    let out = args.out.unwrap_or_else(|| default_out(&time));
+    let fetched = databases(&args.db)?.iter().map(|asked| database_text(asked.kind, &asked.rows)).collect();
+    let options = LiveOptions { time: Some(time), fetched, ..LiveOptions::default() };
+    write_capture(&out, &options).map_err(|error| {
+        let hint = match error.kind() {
+            std::io::ErrorKind::AlreadyExists => "nothing is overwritten: choose another name with --out",
+            std::io::ErrorKind::NotFound => "make the directory that it shall lie in first",
+            _ => "",
+        };
+        hinted(anyhow::Error::new(error).context(format!("cannot write {}", out.display())), hint)
+    })?;
+    let bytes = std::fs::metadata(&out).with_context(|| format!("cannot read {}", out.display()))?.len();
+    if args.json {
+        println!("{}", json!({"written": out.display().to_string(), "bytes": bytes}));
+    } else {
+        println!("{}", out.display());
+        eprintln!("look it through before it is given away: millrace audit --facts {}", out.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `millrace-HOST-TIME.tar.gz`.
+fn default_out(time: &str) -> PathBuf {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host: String = host.trim().chars().filter(|sign| sign.is_ascii_alphanumeric() || matches!(sign, '-' | '.')).collect();
+    let host = host.trim_start_matches('.');
+    let time: String = time.chars().filter(char::is_ascii_alphanumeric).collect();
+    PathBuf::from(format!("millrace-{}-{time}.tar.gz", if host.is_empty() { "host" } else { host }))
+}

@@ -1,0 +1,92 @@
+//! What a server says of its own settings, for whoever judges them. Read only; nothing of the load is needed or touched.
+
+use mysql_async::prelude::Queryable;
+
+use crate::database::Database as _;
+use crate::error::OrdersError;
+use crate::limits::{MEETING_REPLY_S, SETTINGS_MAX};
+use crate::mysql::MySql;
+use crate::postgres::Postgres;
+
+/// Which kind of server answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    /// PostgreSQL, or an engine of its wire protocol.
+    Postgres,
+    /// MySQL or MariaDB; the setting `version` tells them apart.
+    MySql,
+}
+
+/// One setting.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// Its name.
+    pub name: String,
+    /// Its value as the server writes it.
+    pub value: String,
+    /// The unit of that value, `8kB` or `ms`, where the server tells one.
+    pub unit: Option<String>,
+    /// Whether another value waits for a restart.
+    pub pending_restart: bool,
+}
+
+/// All settings of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Which kind of server.
+    pub engine: Engine,
+    /// The server in words, without a password.
+    pub server: String,
+    /// Its settings by name.
+    pub settings: Vec<Setting>,
+}
+
+/// Asks the server of a DSN.
+///
+/// # Errors
+/// [`OrdersError::Dsn`] and its like, no session, or a server that does not answer as these do.
+pub async fn settings(dsn: &str) -> Result<Settings, OrdersError> {
+    if MySql::is_dsn(dsn) { of_mysql(&MySql::parse(dsn)?).await } else { of_postgres(&Postgres::parse(dsn)?).await }
+}
+
+const POSTGRES_WHAT: &str = "reading pg_settings";
+
+async fn of_postgres(database: &Postgres) -> Result<Settings, OrdersError> {
+    let failed = |source| OrdersError::Sql { what: POSTGRES_WHAT.to_owned(), source };
+    let client = database.connect().await?;
+    // Nothing of the database may wait for us, nor we for it.
+    let setup = format!("SET default_transaction_read_only = on; SET statement_timeout = '{MEETING_REPLY_S}s'");
+    client.batch_execute(&setup).await.map_err(failed)?;
+    let query = "SELECT name::text, coalesce(setting, '')::text, unit::text, coalesce(pending_restart, false) \
+                 FROM pg_settings ORDER BY name";
+    let rows = client.query(query, &[]).await.map_err(failed)?;
+    let mut settings = Vec::new();
+    for row in rows.iter().take(SETTINGS_MAX) {
+        settings.push(Setting {
+            name: row.try_get(0).map_err(failed)?,
+            value: row.try_get(1).map_err(failed)?,
+            unit: row.try_get(2).map_err(failed)?,
+            pending_restart: row.try_get(3).map_err(failed)?,
+        });
+    }
+    Ok(Settings { engine: Engine::Postgres, server: database.description(), settings })
+}
+
+const MYSQL_WHAT: &str = "reading the server's variables";
+
+async fn of_mysql(database: &MySql) -> Result<Settings, OrdersError> {
+    let failed = |source| OrdersError::MySql { what: MYSQL_WHAT.to_owned(), source };
+    let mut conn = database.plain().await?;
+    // A value may be in another character set, or none: it comes as bytes.
+    let rows: Vec<(Vec<u8>, Option<Vec<u8>>)> = conn.query("SHOW GLOBAL VARIABLES").await.map_err(failed)?;
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    let settings = rows.into_iter().take(SETTINGS_MAX).map(|(name, value)| Setting {
+        name: text(name).to_ascii_lowercase(),
+        value: text(value.unwrap_or_default()),
+        unit: None,
+        pending_restart: false,
+    });
+    let settings = settings.collect();
+    conn.disconnect().await.map_err(failed)?;
+    Ok(Settings { engine: Engine::MySql, server: database.description(), settings })
+}

@@ -21,7 +21,7 @@ use tune::waivers::{self, Day, Waivers};
 
 use crate::complain::{hinted, refusal};
 
-pub(super) use gather::{Given, databases, gather_below, of_databases};
+pub(super) use gather::{Given, databases, gather_below};
 
 const EXAMPLES: &str = "\
 Examples:

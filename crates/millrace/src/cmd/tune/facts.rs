@@ -20,7 +20,7 @@ pub(super) struct Sources {
     site: Option<PathBuf>,
     /// A database, repeatable: a libpq URL or key=value list, or mysql://USER@HOST:PORT/ (?socket=PATH)
     #[arg(long, value_name = "DSN")]
-    db: Vec<String>,
+    pub(super) db: Vec<String>,
     /// Rules of this directory instead of the built-in ones
     #[arg(long = "rules", value_name = "DIR")]
     rule_folder: Option<PathBuf>,

@@ -21,8 +21,7 @@ use tune::waivers::{self, Day, Waivers};
 
 use crate::complain::{hinted, refusal};
 
-use gather::Given;
-pub(super) use gather::{databases, of_databases};
+pub(super) use gather::{Given, databases, gather_below};
 
 const EXAMPLES: &str = "\
 Examples:

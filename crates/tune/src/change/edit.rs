@@ -61,6 +61,9 @@ pub enum Edit {
     MultipathOverride {
         /// The section that holds it.
         section: String,
+        /// Vendor and product, where only the blocks of one device are meant.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        device: Option<(String, String)>,
         /// The key.
         key: String,
         /// Its value.
@@ -88,7 +91,9 @@ impl Edit {
         match self {
             Self::Assign { style, key, value, rule } => Ok(assign(text, *style, key, value, rule)),
             Self::MountOption { point, option, value } => fstab::changed(text.unwrap_or(""), point, option, value.as_deref()),
-            Self::MultipathOverride { section, key, value } => multipath::changed(text.unwrap_or(""), section, key, value),
+            Self::MultipathOverride { section, device, key, value } => {
+                multipath::changed(text.unwrap_or(""), section, device.as_ref(), key, value)
+            }
             Self::Oranfstab { server, mount, key, value } => {
                 Ok(oranfstab::changed(text.unwrap_or(""), server, mount, key, value))
             }
@@ -114,7 +119,10 @@ impl Edit {
         match self {
             Self::Assign { style, key, .. } => style.normal(key),
             Self::MountOption { point, option, .. } => format!("{point} {}", fstab::family(option)),
-            Self::MultipathOverride { section, key, .. } => format!("{section}.{key}"),
+            Self::MultipathOverride { section, device, key, .. } => match device {
+                Some((vendor, product)) => format!("{section} {vendor} {product}.{key}"),
+                None => format!("{section}.{key}"),
+            },
             Self::Oranfstab { server, key, .. } => format!("{server} {key}"),
         }
     }

@@ -77,7 +77,7 @@ pub(super) fn parts(setting: &Resolved<'_>, facts: &Facts, root: &Root) -> (Vec<
         SettingKind::Postgres => database::postgres(setting, facts, root, &mut remarks),
         SettingKind::Mysql if linux => database::mysql(setting, facts, root),
         SettingKind::Oranfstab if linux => database::oranfstab(setting, facts, root),
-        _ if linux => linux::parts(setting, root, &mut remarks).unwrap_or_else(|| vec![text_for(setting, facts)]),
+        _ if linux => linux::parts(setting, facts, root, &mut remarks).unwrap_or_else(|| vec![text_for(setting, facts)]),
         _ => vec![text_for(setting, facts)],
     };
     (parts, remarks)

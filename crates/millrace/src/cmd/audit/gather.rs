@@ -17,13 +17,13 @@ const SITE_BYTES_MAX: u64 = 1 << 20;
 pub(crate) struct Given {
     /// A capture: a directory, .tar or .tar.gz [default: this host]
     #[arg(long, value_name = "DIR|TAR")]
-    facts: Option<PathBuf>,
+    pub(crate) facts: Option<PathBuf>,
     /// What only people know: roles, and which mounts hold redo logs, data and homes
     #[arg(long, value_name = "FILE")]
-    site: Option<PathBuf>,
+    pub(crate) site: Option<PathBuf>,
     /// A database, repeatable: a libpq URL or key=value list, or mysql://USER@HOST:PORT/ (?socket=PATH)
     #[arg(long, value_name = "DSN")]
-    db: Vec<String>,
+    pub(crate) db: Vec<String>,
 }
 
 /// Facts, and what is to be said of them.
@@ -42,11 +42,16 @@ pub(crate) struct Gathered {
 
 /// Reads everything that was given.
 pub(crate) fn gather(given: &Given) -> anyhow::Result<Gathered> {
+    gather_below(given, None)
+}
+
+/// The same of a tree that stands for this host: then no command is run, for commands answer for this host alone.
+pub(crate) fn gather_below(given: &Given, root: Option<&Path>) -> anyhow::Result<Gathered> {
     // Read first: a mistake in it is told before the host is asked anything.
     let site = given.site.as_deref().map(site_text).transpose()?;
     let mut gathered = match &given.facts {
         Some(capture) => of_capture(capture)?,
-        None => of_this_host(),
+        None => of_this_host(root),
     };
     of_databases(&given.db, &mut gathered.facts)?;
     // Last: what people say holds against what was measured.
@@ -97,8 +102,9 @@ fn of_capture(path: &Path) -> anyhow::Result<Gathered> {
     })
 }
 
-fn of_this_host() -> Gathered {
-    let facts = collect::live(&LiveOptions::default());
+fn of_this_host(root: Option<&Path>) -> Gathered {
+    let options = root.filter(|root| *root != Path::new("/")).map(LiveOptions::below);
+    let facts = collect::live(&options.unwrap_or_default());
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = name.trim();
     Gathered {

@@ -5,16 +5,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use results::audit::Finding;
-use tune::collect::{self, LiveOptions};
 use tune::facts::Facts;
 use tune::judge::judge;
 use tune::rules::{self, RuleSet};
 
-use crate::cmd::audit::of_databases;
-use crate::complain::{hinted, refusal};
-
-/// Largest site file: some lines for each mount of a large host.
-const SITE_BYTES_MAX: u64 = 1 << 20;
+use crate::cmd::audit::{Given, gather_below};
+use crate::complain::refusal;
 
 /// What facts and rules are made from, besides the host.
 #[derive(clap::Args)]
@@ -43,16 +39,11 @@ pub(super) fn known(sources: &Sources, capture: Option<&Path>, root: Option<&Pat
         Some(folder) => RuleSet::folder(folder).with_context(|| format!("cannot use the rules of {}", folder.display()))?,
         None => rules::shipped().context("cannot use the built-in rules")?,
     };
-    // Read first: a mistake in it is told before the host is asked anything.
-    let site = sources.site.as_deref().map(site_text).transpose()?;
-    let mut facts = match capture {
-        Some(path) => of_capture(path)?,
-        None => of_this_host(root),
-    };
-    if let Some(text) = site {
-        collect::site(&text, &mut facts);
+    if capture.is_none() && std::io::stderr().is_terminal() {
+        eprintln!("reading the facts of {} …", root.map_or("this host".into(), Path::to_string_lossy));
     }
-    of_databases(&sources.db, &mut facts)?;
+    let given = Given { facts: capture.map(Path::to_owned), site: sources.site.clone(), db: sources.db.clone() };
+    let facts = gather_below(&given, root)?.facts;
     let findings = judge(&rules, &facts).findings;
     Ok(Known { rules, facts, findings })
 }
@@ -66,32 +57,4 @@ pub(super) fn must_exist(rules: &RuleSet, names: &[String]) -> anyhow::Result<()
         None => "`millrace audit` names the rules that found something; docs/rules.md has them all".to_owned(),
     };
     Err(refusal(format!("no rule is called {missing}"), hint))
-}
-
-fn of_capture(path: &Path) -> anyhow::Result<Facts> {
-    let (facts, _) = collect::capture(path).map_err(|error| {
-        hinted(
-            anyhow::Error::new(error).context(format!("cannot use the capture {}", path.display())),
-            "a capture is what millrace collect, a script of dist/collect or sos report wrote",
-        )
-    })?;
-    Ok(facts)
-}
-
-fn of_this_host(root: Option<&Path>) -> Facts {
-    if std::io::stderr().is_terminal() {
-        eprintln!("reading the facts of {} …", root.map_or("this host".into(), Path::to_string_lossy));
-    }
-    // Commands answer for this host alone.
-    let options = root.filter(|root| *root != Path::new("/")).map(LiveOptions::below);
-    collect::live(&options.unwrap_or_default())
-}
-
-fn site_text(file: &Path) -> anyhow::Result<String> {
-    let shown = file.display();
-    let bytes = std::fs::metadata(file).with_context(|| format!("cannot read {shown}"))?.len();
-    if bytes > SITE_BYTES_MAX {
-        return Err(refusal(format!("{shown} is too large for a site file"), "a site file has some lines for each mount"));
-    }
-    std::fs::read_to_string(file).with_context(|| format!("cannot read {shown}"))
 }

@@ -1,24 +1,32 @@
 //! Values of multipath.conf that somebody set. Source: multipath.conf(5).
 
-/// The text with a value changed, or taken away with `-`, wherever it stands in a section of that name.
+/// A block of the file.
+#[derive(Debug, Default)]
+struct Block {
+    name: String,
+    parent: Option<usize>,
+    vendor: Option<String>,
+    product: Option<String>,
+}
+
+/// The text with a value changed, or taken away with `-`, wherever it stands in a section of that name; with a device (vendor and
+/// product) only in blocks that are of it.
 ///
 /// A value is never added: what a device needs stands in the table that multipath is built with, and a value of one's own
 /// in `defaults` or `devices` outlives every better one of that table.
-pub(super) fn changed(text: &str, section: &str, key: &str, value: &str) -> Result<String, String> {
-    let mut inside: Vec<String> = Vec::new();
+pub(super) fn changed(
+    text: &str,
+    section: &str,
+    device: Option<&(String, String)>,
+    key: &str,
+    value: &str,
+) -> Result<String, String> {
+    let (blocks, places) = blocks(text);
     let mut hits = 0;
     let mut out = String::with_capacity(text.len());
-    for line in text.split_inclusive('\n') {
-        let body = line.split(['#', '!']).next().unwrap_or("");
-        let mut words = body.split_whitespace();
-        let first = words.next().unwrap_or("").trim_end_matches('{').to_owned();
-        let here = first == key && inside.iter().any(|name| name == section) && !body.contains(['{', '}']);
-        if body.contains('{') {
-            inside.push(first);
-        }
-        if body.contains('}') {
-            inside.pop();
-        }
+    for (line, place) in text.split_inclusive('\n').zip(places) {
+        let body = body(line);
+        let here = first(body) == key && !body.contains(['{', '}']) && inside(&blocks, place, section, device);
         if !here {
             out.push_str(line);
             continue;
@@ -37,6 +45,62 @@ pub(super) fn changed(text: &str, section: &str, key: &str, value: &str) -> Resu
     }
 }
 
+/// The blocks, and for each line the one it stands in.
+fn blocks(text: &str) -> (Vec<Block>, Vec<Option<usize>>) {
+    let mut blocks: Vec<Block> = Vec::new();
+    let mut places = Vec::new();
+    let mut open: Option<usize> = None;
+    // A section's name may stand on the line before its brace.
+    let mut named = String::new();
+    for line in text.split_inclusive('\n') {
+        let body = body(line);
+        let word = first(body).trim_matches(['{', '}']);
+        if body.contains('{') {
+            let name = if word.is_empty() { std::mem::take(&mut named) } else { word.to_owned() };
+            blocks.push(Block { name, parent: open, ..Block::default() });
+            open = Some(blocks.len() - 1);
+        }
+        places.push(open);
+        if let Some(block) = open.and_then(|open| blocks.get_mut(open)) {
+            let value = || Some(body.trim().strip_prefix(word)?.trim().trim_matches('"').to_owned());
+            match word {
+                "vendor" => block.vendor = value(),
+                "product" => block.product = value(),
+                _ => {}
+            }
+        }
+        if body.contains('}') {
+            open = open.and_then(|open| blocks.get(open)).and_then(|block| block.parent);
+        }
+        if !word.is_empty() {
+            named = word.to_owned();
+        }
+    }
+    (blocks, places)
+}
+
+/// Whether a place lies in a section of the name, and of the device when there is one.
+fn inside(blocks: &[Block], mut place: Option<usize>, section: &str, device: Option<&(String, String)>) -> bool {
+    while let Some(block) = place.and_then(|place| blocks.get(place)) {
+        if block.name == section {
+            return device.is_none_or(|(vendor, product)| {
+                block.vendor.as_ref() == Some(vendor) && block.product.as_ref().is_none_or(|one| one == product)
+            });
+        }
+        place = block.parent;
+    }
+    false
+}
+
+/// A line without its comment.
+fn body(line: &str) -> &str {
+    line.split(['#', '!']).next().unwrap_or("")
+}
+
+fn first(body: &str) -> &str {
+    body.split_whitespace().next().unwrap_or("")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,17 +109,35 @@ mod tests {
 
     #[test]
     fn an_override_goes_or_changes_in_its_section_alone() {
-        let after = changed(CONF, "defaults", "path_checker", "-").unwrap();
+        let after = changed(CONF, "defaults", None, "path_checker", "-").unwrap();
         assert_eq!(after, CONF.replace("\tpath_checker tur\n", ""));
-        let after = changed(CONF, "devices", "path_checker", "tur").unwrap();
+        let after = changed(CONF, "devices", None, "path_checker", "tur").unwrap();
         assert_eq!(after, CONF.replace("readsector0", "tur"));
-        let after = changed(CONF, "device", "path_checker", "queue 5").unwrap();
+        let after = changed(CONF, "device", None, "path_checker", "queue 5").unwrap();
         assert_eq!(after, CONF.replace("readsector0", "\"queue 5\""));
     }
 
     #[test]
+    fn a_brace_on_the_next_line_opens_the_section_named_before() {
+        let conf = "devices\n{\n device\n {\n  path_checker readsector0\n }\n}\n";
+        let after = changed(conf, "device", None, "path_checker", "tur").unwrap();
+        assert_eq!(after, conf.replace("readsector0", "tur"));
+    }
+
+    #[test]
+    fn the_block_of_another_device_stays() {
+        let block = |vendor: &str| format!(" device {{\n  vendor \"{vendor}\"\n  product \"LUN\"\n  no_path_retry fail\n }}\n");
+        let conf = format!("devices {{\n{}{}}}\n", block("EMC"), block("NETAPP"));
+        let device = ("NETAPP".to_owned(), "LUN".to_owned());
+        let after = changed(&conf, "device", Some(&device), "no_path_retry", "queue").unwrap();
+        assert_eq!(after, format!("devices {{\n{}{}}}\n", block("EMC"), block("NETAPP").replace("fail", "queue")));
+        let other = ("IBM".to_owned(), "LUN".to_owned());
+        assert!(changed(&conf, "device", Some(&other), "no_path_retry", "queue").is_err());
+    }
+
+    #[test]
     fn a_value_is_never_added() {
-        assert!(changed(CONF, "defaults", "no_path_retry", "queue").is_err());
-        assert_eq!(changed("}}}{{{\n}", "defaults", "x", "-").as_deref(), Ok("}}}{{{\n}"));
+        assert!(changed(CONF, "defaults", None, "no_path_retry", "queue").is_err());
+        assert_eq!(changed("}}}{{{\n}", "defaults", None, "x", "-").as_deref(), Ok("}}}{{{\n}"));
     }
 }

@@ -4,10 +4,11 @@ use super::{DROP_IN, Part, Resolved, assigned};
 use crate::change::edit::{Edit, Style, options_of, sysctl_path};
 use crate::change::limits::DROP_INS_MAX;
 use crate::change::root::Root;
+use crate::facts::{Facts, Value};
 use crate::rule::SettingKind;
 
 /// What has to be done; `None` for a kind that is not of Linux.
-pub(super) fn parts(setting: &Resolved<'_>, root: &Root, remarks: &mut Vec<String>) -> Option<Vec<Part>> {
+pub(super) fn parts(setting: &Resolved<'_>, facts: &Facts, root: &Root, remarks: &mut Vec<String>) -> Option<Vec<Part>> {
     Some(match setting.kind {
         SettingKind::Sysctl => sysctl(setting, root, remarks),
         SettingKind::Modprobe => modprobe(setting, root),
@@ -22,7 +23,7 @@ pub(super) fn parts(setting: &Resolved<'_>, root: &Root, remarks: &mut Vec<Strin
             );
             existing(setting, root, "/etc/iscsi/iscsid.conf", assigned(setting, Style::Iscsid, setting.key))
         }
-        SettingKind::Multipath => multipath(setting, root),
+        SettingKind::Multipath => multipath(setting, facts, root),
         SettingKind::Oracleasm => {
             existing(setting, root, "/etc/sysconfig/oracleasm", assigned(setting, Style::Shell, setting.key))
         }
@@ -193,9 +194,18 @@ fn udev(setting: &Resolved<'_>, root: &Root) -> Vec<Part> {
     parts
 }
 
-fn multipath(setting: &Resolved<'_>, root: &Root) -> Vec<Part> {
+fn multipath(setting: &Resolved<'_>, facts: &Facts, root: &Root) -> Vec<Part> {
     let (section, key) = setting.key.rsplit_once('.').unwrap_or(("defaults", setting.key));
     let section = section.rsplit('.').next().unwrap_or(section).to_owned();
-    let edit = Edit::MultipathOverride { section, key: key.to_owned(), value: setting.value.to_owned() };
+    let attribute = |name: &str| {
+        let (kind, thing) = setting.thing?;
+        match facts.value_of(kind, thing, name) {
+            Some(Value::Text(text)) => Some(text.clone()),
+            _ => None,
+        }
+    };
+    // A block for devices of another make is somebody else's.
+    let device = if section == "device" { attribute("vendor").zip(attribute("product")) } else { None };
+    let edit = Edit::MultipathOverride { section, device, key: key.to_owned(), value: setting.value.to_owned() };
     existing(setting, root, "/etc/multipath.conf", edit)
 }

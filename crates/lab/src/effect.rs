@@ -224,7 +224,10 @@ mod tests {
         let twice = [changes()[0].clone(), changes()[0].clone()];
         assert!(super::plan(&twice, &terms()).is_err());
         let odd = change("a", &[("log_line_prefix", "\"]\n[runs]\nrepeats = 9")]);
-        assert!(super::plan(&[odd], &terms()).unwrap_err().to_string().contains("log_line_prefix"), "it stays one value, and is refused");
+        assert!(
+            super::plan(&[odd], &terms()).unwrap_err().to_string().contains("log_line_prefix"),
+            "it stays one value, and is refused"
+        );
     }
 
     #[test]

@@ -90,9 +90,10 @@ fn tuned_rhel5_names_what_is_advised_otherwise_today() {
 #[test]
 fn no_rule_of_today_takes_the_old_defaults_for_faults() {
     let found = found("tr-3700-untuned");
-    let there: Vec<&&str> = ["linux-tcp-syncookies", "linux-tcp-timestamps", "linux-tcp-sack", "linux-rpc-slots-enough", "linux-nfs-nconnect"]
-        .iter()
-        .filter(|rule| found.contains(**rule))
-        .collect();
+    let there: Vec<&&str> =
+        ["linux-tcp-syncookies", "linux-tcp-timestamps", "linux-tcp-sack", "linux-rpc-slots-enough", "linux-nfs-nconnect"]
+            .iter()
+            .filter(|rule| found.contains(**rule))
+            .collect();
     assert!(there.is_empty(), "{there:?}");
 }

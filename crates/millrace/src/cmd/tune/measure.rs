@@ -9,6 +9,7 @@ use lab::effect::{self, Change, Effect, Terms};
 use results::audit::{Finding, Status, Verdict};
 use tune::change::setting_text;
 use tune::facts::Facts;
+use tune::judge::judge;
 use tune::rule::{Rule, SettingKind};
 use tune::rules::RuleSet;
 
@@ -89,7 +90,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.apply && args.sources.db.len() != 1 {
         bail!("--apply gives settings to one server: name one --db");
     }
-    let Known { rules, facts, findings } = known(&args.sources, None, None)?;
+    let Known { rules, mut facts, mut findings } = known(&args.sources, None, None)?;
+    if args.path.starts_with("dnfs") && !facts.host.contains_key("site.direct_nfs") {
+        facts.put("site.direct_nfs", true, "--path");
+        findings = judge(&rules, &facts).findings;
+    }
     let changes = changes(&rules, &chosen(&rules, &findings, &args.names)?, &facts, !args.names.is_empty())?;
     let request = request(args, &changes)?;
     for change in &changes {

@@ -206,7 +206,7 @@ fn contested_settings_and_those_that_lose_data_wait_for_their_name() {
     let before = tree(&host.place());
     let plan = host.plan();
     assert!(plan.is_empty() && plan.apart.len() == 2, "{plan:?}");
-    assert!(plan.apart.iter().any(|apart| apart.why.contains("X says: soft")));
+    assert!(plan.apart.iter().any(|apart| apart.why.contains("X: soft")));
     let text = tune::change::render(&plan);
     assert!(text.contains("MAY LOSE ACKNOWLEDGED DATA") && text.contains("--rule"), "{text}");
     host.apply().unwrap();

@@ -284,7 +284,7 @@ fn changes_of(rules: &impl Rulebook, rule: &Rule, finding: &Finding, facts: &Fac
 /// A change without what it sets.
 fn bare(rule: &Rule, finding: &Finding) -> Change {
     let contests = rule.standing.iter().filter(|standing| standing.kind == StandingKind::ContestedBy);
-    let mut contested: Vec<String> = contests.map(|standing| format!("{} says: {}", standing.by, standing.says)).collect();
+    let mut contested: Vec<String> = contests.map(|standing| format!("{}: {}", standing.by, standing.says)).collect();
     if contested.is_empty() && rule.status == Status::Contested {
         contested.push("sources of today contradict each other".to_owned());
     }

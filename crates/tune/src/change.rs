@@ -1,7 +1,7 @@
 //! Changes: planned, applied, taken back.
 //!
-//! [`plan`] turns findings into exact changes: which line of which file, which running value, which command where nothing
-//! here may write. [`apply`] does what a person agrees to, group by group; [`revert`] restores each file byte for byte with
+//! [`plan()`] turns findings into exact changes: which line of which file, which running value, which command where nothing
+//! here may write. [`apply()`] does what a person agrees to, group by group; [`revert()`] restores each file byte for byte with
 //! its mode, owner and time. Before anything changes, the journal says what and how it was, synced: whatever moment an
 //! apply ends at, a revert brings everything back.
 //!

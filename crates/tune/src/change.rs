@@ -37,6 +37,7 @@ pub use plan::{Apart, Change, Choice, FileChange, Group, Plan, Rulebook, plan, p
 pub use revert::{Reverted, revert};
 pub use root::Root;
 pub use steps::Steps;
+pub(crate) use target::written;
 pub use target::{Part, Run};
 pub use text::{render, render_group, render_rest};
 pub use users::User;

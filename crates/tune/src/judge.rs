@@ -215,13 +215,21 @@ fn fix_lines(fix: &Fix, facts: &Facts, thing: Option<(&str, &str)>) -> Vec<Strin
     }
     lines.extend(fix.needs.iter().map(|need| format!("first: {need}")));
     for setting in &fix.settings {
-        let value = setting_value(setting, facts, thing);
+        let value = setting_value(setting, facts, thing).map(|text| with_unit(setting, text));
         let unknown = value.is_none() && setting.value_of.is_some();
         let value = if unknown { Some("(its value needs facts that are not known)") } else { value.as_deref() };
         lines.push(words::setting(setting, value, thing.map(|(_, name)| name), family));
     }
     lines.extend(fix.by_hand.clone());
     lines
+}
+
+/// A computed number as its file takes it: typed into PostgreSQL bare, bytes would be pages.
+fn with_unit(setting: &Setting, text: String) -> String {
+    match text.parse() {
+        Ok(number) if setting.value_of.is_some() => crate::change::written(&Value::Int(number), setting.kind, &setting.key),
+        _ => text,
+    }
 }
 
 /// Worst first; then by layer from the database down, rule and thing.

@@ -101,3 +101,14 @@ fn the_book_is_current() {
     let page = fs::read_to_string(root().join("docs/rules.md")).unwrap_or_default();
     assert!(page == book::book(&rules()), "docs/rules.md is not current; {RENEW}");
 }
+
+#[test]
+fn a_fix_in_bytes_says_so_where_a_bare_number_would_be_pages() {
+    let rules = tune::rules::shipped().unwrap();
+    let loaded = rules.find("postgres-shared-buffers-from-memory").unwrap();
+    let facts = tune::case::facts(loaded, &loaded.rule.fires[0]);
+    let fix = judge_one(loaded, &facts)[0].fix.join("\n");
+    let after = fix.split("shared_buffers = ").nth(1).unwrap();
+    let value: String = after.chars().take_while(char::is_ascii_alphanumeric).collect();
+    assert!(value.ends_with('B') && value.len() > 1, "{fix}");
+}

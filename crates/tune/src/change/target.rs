@@ -125,7 +125,7 @@ pub(super) fn now(kind: SettingKind, key: &str, thing: Option<(&str, &str)>, fac
 }
 
 /// A value as it is written for a kind of setting.
-pub(super) fn written(value: &Value, kind: SettingKind, key: &str) -> String {
+pub(crate) fn written(value: &Value, kind: SettingKind, key: &str) -> String {
     match value {
         Value::Text(text) => text.clone(),
         Value::List(list) => list.iter().map(|one| written(one, kind, key)).collect::<Vec<_>>().join(","),

@@ -144,7 +144,7 @@ pub(crate) struct Asked {
 }
 
 /// Notes the settings of each database.
-pub(crate) fn of_databases(dsns: &[String], facts: &mut Facts) -> anyhow::Result<()> {
+fn of_databases(dsns: &[String], facts: &mut Facts) -> anyhow::Result<()> {
     for database in databases(dsns)? {
         collect::database_rows(database.kind, &database.rows, &database.origin, facts);
     }

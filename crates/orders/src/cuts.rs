@@ -127,4 +127,16 @@ mod tests {
         assert_eq!((second.orders, second.per_second.as_slice()), (5, [1, 2, 1, 1].as_slice()));
         assert!(records.recv().await.is_none());
     }
+
+    #[test]
+    fn a_thread_that_closes_tells_the_cuts_that_its_timekeeper_did_not_come_to() {
+        let from = Instant::now();
+        let (to, mut cuts) = unbounded_channel();
+        let mut measure = Measure::new(from, from + 4 * S).with_cuts(Some(Cutter::new(2, to)));
+        record(&mut measure, from, 3_900);
+        measure.close(from + 4 * S);
+        drop(measure);
+        let told: Vec<u64> = std::iter::from_fn(|| cuts.try_recv().ok()).map(|cut| cut.second).collect();
+        assert_eq!(told, [0, 2, 4]);
+    }
 }

@@ -152,6 +152,14 @@ impl Measure {
         }
     }
 
+    /// Hands over whatever the series and the cuts have not been told: this thread measures nothing
+    /// after `now`. Whoever turns the seconds may not have come to the last one.
+    pub fn close(&mut self, now: Instant) {
+        self.tell_cuts(now);
+        let upto = self.upto;
+        self.tell_series(upto);
+    }
+
     /// Tells what was measured at fixed moments of the interval as well.
     #[must_use]
     pub fn with_cuts(self, cutter: Option<Cutter>) -> Self {
@@ -457,8 +465,10 @@ mod tests {
         threads[0].record(Kind::Payment, at(from, from + 1_200 * MS), Ended::Committed);
         threads[1].record(Kind::NewOrder, at(from, from + 300 * MS), Ended::Committed);
         threads[1].record(Kind::NewOrder, at(from, from + 400 * MS), Ended::Error);
+        // The first one's second was turned in time, the other one ended before.
+        threads[0].tell_series(from + 9_000 * MS);
         for thread in &mut threads {
-            thread.tell_series(from + 9_000 * MS);
+            thread.close(from + 1_900 * MS);
         }
         let all = series.finish();
         let shown = all.iter().map(|s| (s.orders, s.transactions, s.errors, s.response_max_us)).collect::<Vec<_>>();

@@ -230,6 +230,7 @@ impl Desk {
         }
         let Self { measure, queue, shared, .. } = self;
         let mut measure = Rc::into_inner(measure)?.into_inner();
+        measure.close(Instant::now());
         let queue = queue.into_inner();
         if !matches!(shared.options.model, LoadModel::Closed) {
             queue.due().for_each(|work| measure.left(work.due));

@@ -2,6 +2,7 @@
 //! the plan in interleaved order, and leaves a record. Ends everything it started and
 //! removes everything it made, whatever happens.
 
+mod again;
 mod conclude;
 mod held_out;
 mod journal;
@@ -293,7 +294,7 @@ fn carry_out(
     let sought = seek::find(&bench, &mut lanes, &done, progress)?;
     let arms = sought.apply(&prepared.measured);
     let mut lanes: Vec<Lane<'_>> = arms.iter().zip(lanes).map(|(arm, lane)| Lane { arm, ground: lane.ground }).collect();
-    let done = run_all(&bench, &mut lanes, &order, (journal, done), &mut estimate, progress)?;
+    let (done, left_out) = run_all(&bench, &mut lanes, &order, (journal, done), &mut estimate, progress)?;
     let held = held_out::measure(&bench, &mut lanes, done.len(), &estimate, progress)?;
     lanes.into_iter().try_for_each(|lane| lane.ground.remove())?;
     let order = order.get(..done.len()).unwrap_or(&order);
@@ -301,6 +302,12 @@ fn carry_out(
     let mut notes = sought.notes;
     if before > 0 {
         notes.push(format!("resumed: {before} runs were done before, on a database loaded the same way"));
+    }
+    if left_out > 0 {
+        notes.push(format!(
+            "{left_out} runs were carried out again: the machine below this host gave more than a tenth of their processor time to \
+             others; of each the least robbed counts"
+        ));
     }
     if plan.quick {
         notes.push(QUICK_NOTE.to_owned());
@@ -350,7 +357,8 @@ struct Lane<'a> {
     ground: Ground,
 }
 
-/// Carries the runs out in their order. No round is started that would not end within the budget.
+/// Carries the runs out in their order, and says how many more were done than count. No round is started that would not end within
+/// the budget.
 fn run_all(
     bench: &Bench<'_>,
     lanes: &mut [Lane<'_>],
@@ -358,7 +366,8 @@ fn run_all(
     (journal, mut done): (&mut Journal, Vec<Done>),
     estimate: &mut Estimate,
     progress: &mut Progress<'_>,
-) -> Result<Vec<Done>, LabError> {
+) -> Result<(Vec<Done>, u32), LabError> {
+    let mut left_out = 0;
     for (index, (round, place)) in order.iter().copied().enumerate().skip(done.len()) {
         let count = lanes.len();
         let Some(Lane { arm, ground }) = lanes.get_mut(place) else { break };
@@ -372,14 +381,18 @@ fn run_all(
         let sequence = u32::try_from(index + 1).unwrap_or(u32::MAX);
         progress.run_of(index + 1, order.len());
         let turn = Turn { arm, sequence, round, order: run_order(bench.plan, arm, round)? };
-        let (run, record) = bench.run(turn, ground, progress)?;
+        let needed = progress.elapsed() + estimate.run * left;
+        let spare = again::time_to_spare(bench.plan, needed);
+        let counted = again::until_quiet(spare, progress, |progress| bench.run(turn, ground, progress))?;
+        let (run, record) = (counted.run, counted.record);
+        left_out += counted.left_out;
         progress.step(&format!("{}: {} orders per minute in round {round}", arm.id, summary::grouped(run.oets_per_minute)));
         journal.append(place, &run, &record)?;
         done.push((place, run, record));
-        let taken = begin.elapsed();
+        let taken = begin.elapsed() / (counted.left_out + 1);
         estimate.run = if index == 0 { taken } else { (estimate.run + taken) / 2 };
     }
-    Ok(done)
+    Ok((done, left_out))
 }
 
 /// What the driver is asked for in one round of an arm.

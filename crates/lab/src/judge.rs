@@ -21,7 +21,7 @@ pub(crate) use carried::{Carried, carried};
 const OTHERS_BUSY_MAX: f64 = 0.20;
 /// Share of the processor time wanted here that the machine below may give to others before the same is said. The lost turns
 /// come in bursts, so a tenth on average is far more for some.
-const STOLEN_MAX: f64 = 0.10;
+pub(crate) const STOLEN_MAX: f64 = 0.10;
 
 /// The conclusions of a comparison.
 #[derive(Debug, Clone, PartialEq)]

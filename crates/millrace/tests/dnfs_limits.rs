@@ -84,10 +84,10 @@ fn slots_and_the_file_of_a_killed_process_are_taken_back() {
     worker.await_ready();
     let slots = || mount.activity().slots.unwrap();
     let before = slots().calls;
-    await_until("the worker to write", Duration::from_secs(10), || (slots().calls > before + 10).then_some(()));
+    await_until("the worker to write", Duration::from_secs(30), || (slots().calls > before + 10).then_some(()));
     mounted.filer.kill();
     let mut last = 0;
-    await_until("the worker to wait inside a call", Duration::from_secs(10), || {
+    await_until("the worker to wait inside a call", Duration::from_secs(30), || {
         let now = slots();
         let waits = now.in_use == 1 && now.calls == last;
         last = now.calls;

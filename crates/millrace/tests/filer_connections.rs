@@ -97,7 +97,7 @@ fn a_thousand_idle_connections_stay_below_64_mebibytes() {
         }
     }
     // The program's own pages are some 8 MiB of a release build, whose whole `make bench` holds against 64.
-    let quiet = await_until("1,000 quiet connections below 56 MiB of their own", Duration::from_secs(10), || {
+    let quiet = await_until("1,000 quiet connections below 56 MiB of their own", Duration::from_secs(30), || {
         Some(filer.anonymous()).filter(|bytes| *bytes < 56 << 20)
     });
     println!("1,000 idle connections: {} MiB beside the program", quiet >> 20);

@@ -255,7 +255,7 @@ fn a_reload_changes_the_rules_of_a_connection_that_is_there() {
     assert!(wire.getattr(closed).is_ok(), "the other volume is as it was");
     filer.edit(|text| text.replacen("access = \"ro\"", "access = \"rw\"", 1));
     filer.signal("HUP");
-    await_until("the rules of before", Duration::from_secs(10), || wire.try_write(file, 0, b"two", StableHow::FileSync).ok());
+    await_until("the rules of before", Duration::from_secs(30), || wire.try_write(file, 0, b"two", StableHow::FileSync).ok());
     let here = scratch.path().to_str().unwrap().to_owned();
     filer.edit(|text| format!("{text}\n[[volume]]\nname = \"third\"\ndir = \"{here}/third\"\nclients = [\"*\"]\n"));
     assert_eq!(filer.order(&["reload"]), "added: third\n");

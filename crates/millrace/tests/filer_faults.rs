@@ -52,7 +52,7 @@ fn a_lost_answer_is_given_again_and_the_call_not_done_again() {
     add(&filer, "drop-reply,on=remove,times=1");
     let remove = wire.nfs_record(Procedure::Remove, &place(root, "gone"));
     wire.send(&remove);
-    support::await_until("the name to go", Duration::from_secs(10), || (!filer.export().join("gone").exists()).then_some(()));
+    support::await_until("the name to go", Duration::from_secs(30), || (!filer.export().join("gone").exists()).then_some(()));
     // What answers next is the call behind it.
     assert_eq!(wire.lookup(root, "gone").unwrap_err().status, NfsStatus::NoEnt);
     wire.send(&remove);
@@ -127,7 +127,7 @@ fn a_delayed_answer_is_overtaken_and_a_slow_server_is_not() {
     add(&filer, "slow,on=READ,delay_ms=60000");
     let record = wire.nfs_record(Procedure::Read, &read);
     wire.send(&record);
-    support::await_until("the call to be struck", Duration::from_secs(10), || {
+    support::await_until("the call to be struck", Duration::from_secs(30), || {
         (report(&filer)["faults"][0]["struck"] == 1).then_some(())
     });
     clear(&filer);

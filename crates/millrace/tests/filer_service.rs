@@ -221,7 +221,7 @@ fn sixty_four_connections_stay_below_64_mebibytes_and_give_memory_back() {
     }
     let peak = memory(filer.pid(), "VmHWM:");
     assert!(peak < 64 << 20, "peak of {peak} bytes with 64 connections");
-    let quiet = await_until("buffers to be given back", Duration::from_secs(10), || {
+    let quiet = await_until("buffers to be given back", Duration::from_secs(30), || {
         Some(memory(filer.pid(), "RssAnon:")).filter(|bytes| *bytes < 12 << 20)
     });
     println!("64 connections: peak {} KiB, quiet {} KiB", peak >> 10, quiet >> 10);

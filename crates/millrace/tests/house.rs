@@ -54,7 +54,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 /// Bytes and records: no sockets, files, clocks or threads.
 const FLOOR_0: &[&str] = &["nfs-proto", "rpc-tls", "iscsi-proto", "results", "media"];
 
-/// Rooms with exactly one `sys` module that may hold unsafe code; their tests may call the system as well.
+/// Rooms with exactly one `sys` module that may hold unsafe code; their tests, and the `sys` module of a bench, may as well.
 const ROOMS_WITH_SYS: &[&str] = &["dnfs", "initiator", "volume", "filer", "lab"];
 
 /// The quarantine: a library loaded into foreign processes is unsafe code by nature.
@@ -400,7 +400,8 @@ fn may_hold_unsafe(file: &Path) -> bool {
     };
     room == QUARANTINE
         || (ROOMS_WITH_SYS.contains(&room.as_str())
-            && ["src/sys.rs", "src/sys", "tests"].iter().any(|place| inside.starts_with(place)))
+            && (["src/sys.rs", "src/sys", "tests"].iter().any(|place| inside.starts_with(place))
+                || (inside.starts_with("benches") && inside.ends_with("sys.rs"))))
 }
 
 /// The one place outside `sys` where the lint may be opened: above `mod sys` in the crate root.

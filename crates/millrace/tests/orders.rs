@@ -332,7 +332,7 @@ fn bad_input_is_refused_with_one_message_and_changes_nothing() {
     let file = cluster.sql("SHOW hba_file");
     cluster.sql(&format!("COPY (SELECT 'local all clerk scram-sha-256') TO '{}'; SELECT pg_reload_conf()", file.trim()));
     let wrong = dsn.replace("user=postgres", "user=clerk password=wrong");
-    await_until("the password to be asked for", Duration::from_secs(10), || {
+    await_until("the password to be asked for", Duration::from_secs(30), || {
         let said = text(&orders(&["check", "--db", &wrong]).output().unwrap());
         said.contains("password authentication failed").then_some(())
     });

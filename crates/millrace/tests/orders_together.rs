@@ -156,7 +156,7 @@ fn a_driver_killed_in_the_interval_is_named_and_the_figures_are_those_of_the_com
     killed.wait().unwrap();
     let outputs: Vec<Output> = children.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
     // 5 s of the interval were left; silence is noticed after 10 s; the rest is this host's business.
-    assert!(at.elapsed() < Duration::from_secs(25), "{:?}", at.elapsed());
+    assert!(at.elapsed() < Duration::from_secs(60), "{:?}", at.elapsed());
     for output in &outputs {
         assert_eq!(output.status.code(), Some(3), "{}", text(output));
     }

@@ -2,16 +2,25 @@
 //! finds the faults that the reports name; after, none of them, and what has changed since says who says so.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use results::audit::{Finding, Severity, Status, Verdict};
 use tune::judge::judge;
 use tune::rules::RuleSet;
 
 fn findings(capture: &str) -> Vec<Finding> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let rules = RuleSet::folder(&root.join("../../rules")).unwrap_or_else(|error| panic!("{error}"));
-    let (facts, _) = tune::collect::capture(&root.join("tests/captures").join(capture)).unwrap_or_else(|error| panic!("{error}"));
+    findings_of(&stored(capture))
+}
+
+fn stored(capture: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/captures").join(capture)
+}
+
+fn findings_of(capture: &Path) -> Vec<Finding> {
+    let rules = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../rules");
+    let rules = RuleSet::folder(&rules).unwrap_or_else(|error| panic!("{error}"));
+    let (facts, _) = tune::collect::capture(capture).unwrap_or_else(|error| panic!("{error}"));
     judge(&rules, &facts).findings
 }
 
@@ -70,6 +79,23 @@ fn solaris_before_tr_3322_has_its_faults_and_after_it_none() {
     let changed = after.iter().find(|finding| finding.rule == "solaris-single-instance-mount-options").unwrap();
     assert_eq!((changed.verdict, changed.status), (Verdict::Finding, Status::ValueChanged));
     assert!(changed.standing.iter().any(|line| line.contains("TR-3322 gave 32768 and intr")), "{:?}", changed.standing);
+}
+
+#[test]
+fn what_stands_in_files_that_were_not_collected_is_not_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let copied = Command::new("cp").arg("-r").arg(stored("tr-3322-untuned")).arg(folder.path().join("capture")).status();
+    assert!(copied.unwrap().success());
+    for file in ["etc/system", "platform/sun4u/kernel/drv/ce.conf"] {
+        std::fs::remove_file(folder.path().join("capture/files").join(file)).unwrap();
+    }
+    let less = findings_of(&folder.path().join("capture"));
+    let (found, unknown) = (with(&less, Verdict::Finding), with(&less, Verdict::Unknown));
+    for rule in ["solaris-ce-no-task-queue", "solaris-ce-accepts-jumbo", "solaris-ce-interrupts"] {
+        assert!(unknown.contains(rule) && !found.contains(rule), "{rule}");
+    }
+    let finding = less.iter().find(|finding| finding.rule == "solaris-ce-no-task-queue").unwrap();
+    assert!(finding.missing.iter().any(|line| line.contains("/etc/system was not collected")), "{:?}", finding.missing);
 }
 
 #[test]

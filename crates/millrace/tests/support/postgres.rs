@@ -123,7 +123,7 @@ impl Cluster {
         let pid = self.postmaster();
         let _ = Command::new("pkill").args(["-KILL", "-P", &pid]).status();
         let _ = Command::new("kill").args(["-KILL", &pid]).status();
-        await_until("the postmaster to be gone", Duration::from_secs(10), || {
+        await_until("the postmaster to be gone", Duration::from_secs(30), || {
             (!Path::new("/proc").join(&pid).exists()).then_some(())
         });
     }

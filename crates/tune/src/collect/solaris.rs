@@ -175,7 +175,11 @@ pub(super) fn device_and_rest(rest: &str) -> Option<(&str, &str)> {
 
 /// `drv.conf` files: `key=value;`.
 fn drivers(material: &Material, facts: &mut Facts) {
-    for folder in ["/platform/", "/kernel/drv/", "/etc/driver/"] {
+    let folders = ["/platform/", "/kernel/drv/", "/etc/driver/"];
+    if !folders.iter().any(|folder| material.files_under(folder).any(|(path, _)| path.ends_with("/ce.conf"))) {
+        facts.put_unknown("solaris.driver.ce.", &material.why("/platform/sun4u/kernel/drv/ce.conf"));
+    }
+    for folder in folders {
         for (path, text) in material.files_under(folder).filter(|(path, _)| path.ends_with(".conf")) {
             let driver = path.rsplit('/').next().unwrap_or(path).trim_end_matches(".conf");
             for (number, line) in telling(text, &['#']) {

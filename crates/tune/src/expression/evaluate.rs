@@ -118,10 +118,21 @@ impl<'a> Evaluator<'a> {
                 self.unknown_look(part, known);
                 Ok(Value::Bool(known))
             }
-            (Function::Default, [part, otherwise]) => self.node(part).or_else(|_| {
-                self.unknown_look(part, false);
-                self.node(otherwise)
-            }),
+            (Function::Default, [part, otherwise]) => match self.node(part) {
+                Err(missing) if self.was_unread(part) => Err(missing),
+                Err(_) => {
+                    self.unknown_look(part, false);
+                    self.node(otherwise)
+                }
+                known => known,
+            },
+            (Function::Unset, [part]) => match self.node(part) {
+                Err(missing) if self.was_unread(part) => Err(missing),
+                answer => {
+                    self.unknown_look(part, answer.is_ok());
+                    Ok(Value::Bool(answer.is_err()))
+                }
+            },
             _ => {
                 let mut values = Vec::new();
                 let mut missing = Vec::new();
@@ -137,6 +148,16 @@ impl<'a> Evaluator<'a> {
                 let first = arguments.first().map(called).unwrap_or_default();
                 function.of(&values).map_err(|what| vec![format!("{first}: {what}")])
             }
+        }
+    }
+
+    /// Whether a fact of this part is not known because what would tell could not be read: nobody can say then that it was never
+    /// set.
+    fn was_unread(&mut self, node: &'a Node) -> bool {
+        match node {
+            Node::Name(name) => reason(self.facts, name).is_some() && self.name(name).is_err(),
+            Node::Compare(_, left, right) => self.was_unread(left) || self.was_unread(right),
+            _ => false,
         }
     }
 

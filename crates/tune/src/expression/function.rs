@@ -14,6 +14,7 @@ pub(super) const OVER: [(&str, Over); 6] =
 pub(super) enum Function {
     Known,
     Default,
+    Unset,
     VersionAtLeast,
     Contains,
     Len,
@@ -24,9 +25,10 @@ pub(super) enum Function {
     Max,
 }
 
-const FUNCTIONS: [(&str, Function, RangeInclusive<usize>); 10] = [
+const FUNCTIONS: [(&str, Function, RangeInclusive<usize>); 11] = [
     ("known", Function::Known, 1..=1),
     ("default", Function::Default, 2..=2),
+    ("unset", Function::Unset, 1..=1),
     ("version_at_least", Function::VersionAtLeast, 2..=2),
     ("contains", Function::Contains, 2..=2),
     ("len", Function::Len, 1..=1),
@@ -52,8 +54,8 @@ impl Function {
         FUNCTIONS.iter().find(|(_, function, _)| *function == self).map_or(0..=0, |(.., arguments)| arguments.clone())
     }
 
-    /// The function of values that are known; an error is what hinders it. [`Self::Known`] and [`Self::Default`] never come
-    /// here: they are asked before their arguments are known.
+    /// The function of values that are known; an error is what hinders it. [`Self::Known`], [`Self::Default`] and [`Self::Unset`] never
+    /// come here: they are asked before their arguments are known.
     pub(super) fn of(self, arguments: &[Value]) -> Result<Value, String> {
         match (self, arguments) {
             (Self::VersionAtLeast, [found, Value::Text(wanted)]) => version_at_least(found, wanted).map(Value::Bool),

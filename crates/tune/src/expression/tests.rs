@@ -117,6 +117,16 @@ fn functions_do_as_the_page_says() {
 }
 
 #[test]
+fn what_could_not_be_read_is_not_taken_for_unset() {
+    yes("unset(x.y)");
+    no("unset(user.root)");
+    assert_eq!(missing("default(multipath.find, 1) == 1"), ["multipath.find: needs root"]);
+    assert_eq!(missing("unset(multipath.find)"), ["multipath.find: needs root"]);
+    assert_eq!(missing("default(multipath.find == 'strict', false)"), ["multipath.find: needs root"]);
+    no("known(multipath.find)");
+}
+
+#[test]
 fn globs_fit_the_whole_text() {
     yes("'rhel7.9' like 'rhel*' and 'abc' like 'a?c' and 'aXbXc' like 'a*b*c' and '' like '*'");
     yes("'abc' not like 'b*' and 'abc' not like 'ab'");
@@ -188,6 +198,7 @@ fn what_was_looked_at_is_told() {
     assert_eq!(looked("sysctl.vm.swappiness <= 10 and x.y"), ["sysctl.vm.swappiness is 60"]);
     assert_eq!(looked("mount.rsize > 1 and mount.rsize > 2"), ["mount.rsize is 1048576"]);
     assert_eq!(looked("default(x.y, 1) == 2"), ["x.y is not known"]);
+    assert_eq!(looked("unset(x.y)"), ["x.y is not known"]);
     assert_eq!(looked("any(mount, mount.forcedirectio)"), ["mount /u01: forcedirectio is true"]);
     assert_eq!(looked("all(mount, mount.rsize > 64KiB)"), ["mount /u01: rsize is 65536"]);
     assert_eq!(looked("sum(mount.rsize) < 1"), ["sum(mount.rsize) is 1114112"]);

@@ -13,7 +13,7 @@ use tune::judge::judge;
 use tune::rule::{Rule, SettingKind};
 use tune::rules::RuleSet;
 
-use super::facts::{Known, Sources, known};
+use super::facts::{Known, Sources, known, must_exist};
 use crate::cmd::compare::screen::Screen;
 
 const HELP: &str = "\
@@ -138,10 +138,11 @@ fn chosen<'r>(rules: &'r RuleSet, findings: &[Finding], names: &[String]) -> any
         }
         return Ok(chosen);
     }
+    must_exist(rules, names)?;
     names
         .iter()
-        .map(|name| {
-            let loaded = rules.find(name).with_context(|| format!("no rule is named {name}; millrace tune explain lists them"))?;
+        .filter_map(|name| Some((name, rules.find(name)?)))
+        .map(|(name, loaded)| {
             if !sets_postgres(&loaded.rule) {
                 bail!("{name} sets nothing in PostgreSQL, so the order load cannot measure it before and after by itself");
             }

@@ -1,17 +1,20 @@
 //! What a change of settings brings on the order load: a ladder from a database's own defaults, each change alone and all added
 //! up, and which of them are worth keeping.
 //!
-//! A change is kept when the 99 % interval of its difference from the start lies above zero (docs/lab.md, What may be
-//! concluded). What is not shown is not kept, whatever the mean says.
+//! A change is kept when the 99 % interval of its difference lies above zero (docs/lab.md, What may be concluded): from the start,
+//! or from those before it where all of them are kept, for a bottleneck may hide behind another. One that loses on top of those
+//! is not kept though it gains alone. What is not shown is not kept, whatever the mean says.
 
 use std::fmt::Write as _;
 
 use results::compare::{Against, Comparison};
 use results::curves::LadderStep;
-use results::statistics::Difference;
+use results::judgement::RelativeDifference;
+use results::statistics::{Difference, relative_difference};
 use serde::Serialize;
 
 use crate::error::LabError;
+use crate::judge::oets;
 use crate::limits::LADDER_STEPS_MAX;
 use crate::plan::{Overrides, Plan, wrong};
 
@@ -61,8 +64,10 @@ pub struct Effect {
     pub change: Change,
     /// Orders per minute with it alone by those of the start, if it was measured.
     pub ratio: Option<f64>,
-    /// Difference of the orders per minute.
+    /// Difference of the orders per minute, alone.
     pub percent: Option<Percent>,
+    /// The same on top of all changes before it, where those are kept.
+    pub on_top: Option<Percent>,
     /// Orders per minute with it and all changes before it.
     pub added_up_per_minute: Option<f64>,
     /// Whether it is worth keeping: a gain was shown.
@@ -125,26 +130,43 @@ fn text(changes: &[Change], terms: &Terms) -> String {
 /// What each change brought, in their order.
 #[must_use]
 pub fn effects(comparison: &Comparison, changes: &[Change]) -> Vec<Effect> {
-    changes.iter().map(|change| effect(comparison, change)).collect()
+    let mut effects: Vec<Effect> = Vec::new();
+    for change in changes {
+        let before = effects.last().filter(|_| effects.iter().all(|effect| effect.kept));
+        let on_top = before.and_then(|before| on_top(comparison, &before.change.rule, effects.len() == 1, &change.rule));
+        effects.push(effect(comparison, change, on_top.as_ref()));
+    }
+    effects
 }
 
-fn effect(comparison: &Comparison, change: &Change) -> Effect {
+fn effect(comparison: &Comparison, change: &Change, on_top: Option<&RelativeDifference>) -> Effect {
     let step = comparison.ladder.iter().find(|step| step.place > 0 && step.name == change.rule);
     let against = alone(comparison, &change.rule);
-    let kept = against.is_some_and(|line| line.difference == Difference::Shown && line.oets_ratio > 1.0);
-    let percent = against.and_then(|line| line.orders_difference.as_ref()).map(|found| Percent {
-        middle: found.percent,
-        low: found.low_percent,
-        high: found.high_percent,
-    });
+    let alone = against.and_then(|line| line.orders_difference.as_ref());
+    let kept = match on_top.filter(|found| found.shown == Difference::Shown) {
+        Some(found) => found.percent > 0.0,
+        None => against.is_some_and(|line| line.difference == Difference::Shown && line.oets_ratio > 1.0),
+    };
     Effect {
         change: change.clone(),
         ratio: against.map(|line| line.oets_ratio),
-        percent,
+        percent: alone.map(percent),
+        on_top: on_top.map(percent),
         added_up_per_minute: step.and_then(|step: &LadderStep| step.added_up.as_ref()).map(|mean| mean.mean),
         kept,
-        text: words(&change.rule, against, percent, kept),
+        text: words(&change.rule, against, on_top, kept),
     }
+}
+
+fn percent(found: &RelativeDifference) -> Percent {
+    Percent { middle: found.percent, low: found.low_percent, high: found.high_percent }
+}
+
+/// The rung of this change and all before it against the rung below; `first`: below is the first change, alone.
+fn on_top(comparison: &Comparison, below: &str, first: bool, rule: &str) -> Option<RelativeDifference> {
+    let rung = |tuning: &str| comparison.paths.iter().find(|path| path.tuning == tuning);
+    let below = rung(&format!("{}-{below}", if first { "only" } else { "upto" }))?;
+    relative_difference(&oets(below), &oets(rung(&format!("upto-{rule}"))?))
 }
 
 /// The line that holds the rung of this change alone against the start.
@@ -154,25 +176,30 @@ fn alone<'a>(comparison: &'a Comparison, rule: &str) -> Option<&'a Against> {
     comparison.against_first.iter().find(|line| line.path == arm.arm)
 }
 
-fn words(rule: &str, against: Option<&Against>, percent: Option<Percent>, kept: bool) -> String {
+fn words(rule: &str, against: Option<&Against>, on_top: Option<&RelativeDifference>, kept: bool) -> String {
     let Some(line) = against else { return format!("{rule}: not measured") };
-    let range = match percent {
-        Some(Percent { middle, low: Some(low), high: Some(high) }) => format!("{middle:+.1} % ({low:+.1} to {high:+.1})"),
-        _ => format!("{:+.1} %", (line.oets_ratio - 1.0) * 100.0),
+    let alone = line.orders_difference.as_ref().map_or_else(|| format!("{:+.1} %", (line.oets_ratio - 1.0) * 100.0), range);
+    let above = on_top.map(|found| format!(", on top of those before {}", range(found))).unwrap_or_default();
+    let shown = on_top.map(|found| found.shown).into_iter().chain([line.difference]);
+    let said = match (kept, shown.max_by_key(|shown| *shown == Difference::Shown)) {
+        (true, _) => "a gain is shown: kept",
+        (false, Some(Difference::Shown)) => "a loss is shown: reverted",
+        (false, Some(Difference::Unknown) | None) => "too few runs to claim anything: reverted",
+        (false, Some(Difference::NotShown)) => "no difference shown: reverted",
     };
-    let said = match line.difference {
-        Difference::Shown if kept => "a gain is shown: kept",
-        Difference::Shown => "a loss is shown: reverted",
-        Difference::NotShown => "no difference shown: reverted",
-        Difference::Unknown => "too few runs to claim anything: reverted",
-    };
-    format!("{rule}: {range} orders per minute, {said}")
+    format!("{rule}: {alone} orders per minute alone{above}; {said}")
+}
+
+fn range(found: &RelativeDifference) -> String {
+    match (found.low_percent, found.high_percent) {
+        (Some(low), Some(high)) => format!("{:+.1} % ({low:+.1} to {high:+.1})", found.percent),
+        _ => format!("{:+.1} %", found.percent),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use results::compare::PathResult;
-    use results::judgement::RelativeDifference;
+    use results::compare::{PathResult, Run};
     use results::statistics::MeanInterval;
 
     use super::*;
@@ -230,26 +257,65 @@ mod tests {
         );
     }
 
+    /// An arm of this tuning, with four rounds about so many orders per minute.
+    fn arm(tuning: &str, about: f64) -> PathResult {
+        let rounds = (1..).zip([-1.0, 1.0, 0.5, -0.5]);
+        let runs = rounds.map(|(round, off)| Run { round, oets_per_minute: about + off, ..Run::default() }).collect();
+        PathResult { arm: format!("dnfs {tuning}"), tuning: tuning.to_owned(), runs, ..PathResult::default() }
+    }
+
+    fn line(tuning: &str, ratio: f64, difference: Difference) -> Against {
+        let orders_difference = Some(RelativeDifference {
+            percent: (ratio - 1.0) * 100.0,
+            low_percent: Some((ratio - 1.1) * 100.0),
+            high_percent: Some((ratio - 0.9) * 100.0),
+            shown: difference,
+            method: "paired".to_owned(),
+            degrees: 2.0,
+        });
+        Against { path: format!("dnfs {tuning}"), oets_ratio: ratio, difference, orders_difference, ..Against::default() }
+    }
+
+    #[test]
+    fn what_a_change_brings_on_top_of_kept_ones_counts_more_than_what_it_brings_alone() {
+        let rules = ["first", "hidden", "harmful", "after"];
+        let comparison = Comparison {
+            paths: vec![
+                arm("only-first", 140.0),
+                arm("only-hidden", 101.0),
+                arm("upto-hidden", 180.0),
+                arm("only-harmful", 120.0),
+                arm("upto-harmful", 150.0),
+                arm("only-after", 100.0),
+                arm("upto-after", 190.0),
+            ],
+            against_first: vec![
+                line("only-first", 1.4, Difference::Shown),
+                line("only-hidden", 1.01, Difference::NotShown),
+                line("only-harmful", 1.2, Difference::Shown),
+                line("only-after", 1.0, Difference::NotShown),
+            ],
+            ..Comparison::default()
+        };
+        let found = effects(&comparison, &rules.map(|rule| change(rule, &[])));
+        assert_eq!(found.iter().map(|effect| effect.kept).collect::<Vec<_>>(), [true, true, false, false]);
+        assert!(
+            found[1].on_top.unwrap().low.unwrap() > 20.0 && found[1].text.contains("on top of those before +28"),
+            "{found:?}"
+        );
+        assert!(found[2].on_top.unwrap().middle < 0.0 && found[2].text.contains("a loss is shown"), "{found:?}");
+        assert_eq!(
+            (found[0].on_top, found[3].on_top),
+            (None, None),
+            "nothing is below the first, and a reverted one is no ground"
+        );
+    }
+
     #[test]
     fn only_a_shown_gain_is_kept() {
-        let arm = |tuning: &str| PathResult { arm: format!("dnfs {tuning}"), tuning: tuning.to_owned(), ..PathResult::default() };
-        let line = |tuning: &str, ratio: f64, difference: Difference| Against {
-            path: format!("dnfs {tuning}"),
-            oets_ratio: ratio,
-            difference,
-            orders_difference: Some(RelativeDifference {
-                percent: (ratio - 1.0) * 100.0,
-                low_percent: Some((ratio - 1.1) * 100.0),
-                high_percent: Some((ratio - 0.9) * 100.0),
-                shown: difference,
-                method: "paired".to_owned(),
-                degrees: 2.0,
-            }),
-            ..Against::default()
-        };
         let rules = ["gains", "loses", "level", "few"];
         let comparison = Comparison {
-            paths: rules.map(|rule| arm(&format!("only-{rule}"))).to_vec(),
+            paths: rules.map(|rule| arm(&format!("only-{rule}"), 100.0)).to_vec(),
             against_first: vec![
                 line("only-gains", 1.4, Difference::Shown),
                 line("only-loses", 0.8, Difference::Shown),

@@ -9,14 +9,17 @@ const fn wrong_max(letters: usize) -> usize {
 /// Longest name that is compared; longer ones are no typing errors.
 const NAME_LETTERS_MAX: usize = 100;
 
-/// The known name that is nearest to `word`, if any is near: the same with other letters, or one that `word` is a part of.
+/// The known name that is nearest to `word`, if any is near: the same with other letters, one that begins so, or one that `word` is a
+/// part of.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let letters = word.chars().count();
     if letters == 0 || letters > NAME_LETTERS_MAX {
         return None;
     }
     let rank = |name: &'a str| {
-        let wrong = edits(word, name);
+        let begins: String = name.chars().take(letters).collect();
+        // A name that goes on is a little further off than one that ends there.
+        let wrong = edits(word, name).min(edits(word, &begins) + 1);
         let part = letters >= 4 && name.contains(word);
         (part || wrong <= wrong_max(letters)).then_some((wrong, name))
     };
@@ -54,6 +57,7 @@ mod tests {
         assert_eq!(nearest("linux-swapiness", KNOWN), Some("linux-swappiness"));
         assert_eq!(nearest("redo-direct", KNOWN), Some("solaris-redo-direct-io"));
         assert_eq!(nearest("orakle-setal", KNOWN), Some("oracle-setall"));
+        assert_eq!(nearest("solaris-redo-dirct", KNOWN), Some("solaris-redo-direct-io"));
     }
 
     #[test]

@@ -109,7 +109,7 @@ fn postgres_is_a_drop_in_where_one_is_read_and_last_and_else_alter_system() {
     let setting = "{ kind = \"postgres\", key = \"shared_buffers\", value_of = \"1073741824\" }";
     let plan = planned(folder.path(), &facts, None, setting);
     let [Part::Run(run)] = parts(&plan) else { panic!("{plan:?}") };
-    assert_eq!(run.lines, ["ALTER SYSTEM SET shared_buffers = '1073741824B';", "SELECT pg_reload_conf();"]);
+    assert_eq!(run.lines, ["ALTER SYSTEM SET shared_buffers = '1GB';", "SELECT pg_reload_conf();"]);
 
     facts.put("postgres.config_file", "/etc/postgresql/17/main/postgresql.conf", "a test");
     facts.put("postgres.data_directory", "/data", "a test");
@@ -118,7 +118,7 @@ fn postgres_is_a_drop_in_where_one_is_read_and_last_and_else_alter_system() {
     let plan = planned(folder.path(), &facts, None, setting);
     let file = &plan.groups[0].files[0];
     assert_eq!(file.path, "/etc/postgresql/17/main/conf.d/60-millrace.conf");
-    assert!(file.diff.contains("+shared_buffers = '1073741824B'\n"), "{}", file.diff);
+    assert!(file.diff.contains("+shared_buffers = '1GB'\n"), "{}", file.diff);
 
     write(folder.path(), "data/postgresql.auto.conf", "shared_buffers = '128MB'\n");
     let plan = planned(folder.path(), &facts, None, setting);

@@ -139,13 +139,20 @@ pub(crate) fn written(value: &Value, kind: SettingKind, key: &str) -> String {
         },
         // Facts of PostgreSQL are in bytes and milliseconds; a bare number there means pages or seconds.
         Value::Int(number) if kind == SettingKind::Postgres && database::POSTGRES_BYTES.contains(&key) && *number >= 0 => {
-            format!("{number}B")
+            bytes(*number)
         }
         Value::Int(number) if kind == SettingKind::Postgres && database::POSTGRES_TIMES.contains(&key) && *number > 0 => {
             format!("{number}ms")
         }
         Value::Int(number) => number.to_string(),
     }
+}
+
+/// Bytes in the largest unit of PostgreSQL's that they are whole in.
+fn bytes(number: i64) -> String {
+    let units = [("TB", 40), ("GB", 30), ("MB", 20), ("kB", 10)];
+    let whole = units.into_iter().find(|(_, shift)| number > 0 && number % (1 << shift) == 0);
+    whole.map_or_else(|| format!("{number}B"), |(unit, shift)| format!("{}{unit}", number >> shift))
 }
 
 /// Line breaks and other controls have no place in a setting; a rule that has some is not carried out.
@@ -174,4 +181,15 @@ fn text_for(setting: &Resolved<'_>, facts: &Facts) -> Part {
 
 fn assigned(setting: &Resolved<'_>, style: Style, key: &str) -> Edit {
     Edit::Assign { style, key: key.to_owned(), value: setting.value.to_owned(), rule: setting.rule.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bytes;
+
+    #[test]
+    fn bytes_are_told_in_the_largest_unit_they_are_whole_in() {
+        let told = [0, 1, 8192, 6_317_670_400, 1 << 30, 3 << 40, 6_319_127_552].map(bytes);
+        assert_eq!(told, ["0B", "1B", "8kB", "6025MB", "1GB", "3TB", "6171023kB"]);
+    }
 }

@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use results::compare::Comparison;
+use results::compare::{Comparison, PlanRecord};
 
 use crate::diff;
 use crate::driver::RunOrder;
@@ -299,25 +299,7 @@ fn carry_out(
     lanes.into_iter().try_for_each(|lane| lane.ground.remove())?;
     let order = order.get(..done.len()).unwrap_or(&order);
     let record = conclude::plan_record(plan, order, &arms, &loaded, method);
-    let mut notes = sought.notes;
-    if before > 0 {
-        notes.push(format!("resumed: {before} runs were done before, on a database loaded the same way"));
-    }
-    if left_out > 0 {
-        notes.push(format!(
-            "{left_out} runs were carried out again: the machine below this host gave more than a tenth of their processor time to \
-             others; of each the least robbed counts"
-        ));
-    }
-    if plan.quick {
-        notes.push(QUICK_NOTE.to_owned());
-    }
-    if record.repeats_done < record.repeats {
-        notes.push(format!(
-            "the budget of {} s ended after {} of {} rounds",
-            record.budget_seconds, record.repeats_done, record.repeats
-        ));
-    }
+    let notes = notes(plan, &record, sought.notes, (before, left_out));
     let common = Common {
         block_bytes: loaded.block_bytes,
         cpu_count: environment.cpu_count,
@@ -338,6 +320,29 @@ fn carry_out(
     comparison.roles.clone_from(&plan.roles);
     (comparison.rehearsal, comparison.rehearsal_note) = rehearsal(prepared);
     Ok(comparison)
+}
+
+/// What a reader must know of how the comparison went: `before` runs were done by an earlier one, `left_out` do not count.
+fn notes(plan: &Plan, record: &PlanRecord, mut notes: Vec<String>, (before, left_out): (usize, u32)) -> Vec<String> {
+    if before > 0 {
+        notes.push(format!("resumed: {before} runs were done before, on a database loaded the same way"));
+    }
+    if left_out > 0 {
+        notes.push(format!(
+            "{left_out} runs were carried out again: the machine below this host gave more than a tenth of their processor time to \
+             others; of each the least robbed counts"
+        ));
+    }
+    if plan.quick {
+        notes.push(QUICK_NOTE.to_owned());
+    }
+    if record.repeats_done < record.repeats {
+        notes.push(format!(
+            "the budget of {} s ended after {} of {} rounds",
+            record.budget_seconds, record.repeats_done, record.repeats
+        ));
+    }
+    notes
 }
 
 /// Whether storage and database share this host on any arm, and what that means.

@@ -1,6 +1,6 @@
 //! `millrace tune measure`: a change that must bring a gain is measured over Direct NFS, given to a running server, and can be
 //! taken back; what may not be measured is refused before anything runs.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is a test's verdict")]
+#![allow(clippy::unwrap_used, reason = "a panic is a test's verdict")]
 
 mod support;
 
@@ -118,9 +118,7 @@ fn a_shown_gain_is_kept_given_to_a_server_and_taken_back() {
     let said = text(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
 
-    let printed = String::from_utf8(output.stdout).unwrap();
-    let json = printed.rsplit_once(']').expect("a list").0.to_owned() + "]";
-    let effects: Value = serde_json::from_str(&json).unwrap();
+    let effects: Value = serde_json::from_slice(&output.stdout).unwrap();
     let effect = &effects[0];
     assert_eq!((&effect["change"]["rule"], &effect["kept"]), (&"test-commit-at-once".into(), &true.into()), "{effects}");
     assert!(effect["ratio"].as_f64().unwrap() > 1.0 && effect["percent"]["low"].as_f64().unwrap() > 0.0, "{effects}");

@@ -237,12 +237,13 @@ fn give(dsn: &str, kept: &[&Effect], out: &Path) -> anyhow::Result<()> {
             client.batch_execute(&statement).await.with_context(|| format!("the server refuses {statement}"))?;
         }
         client.batch_execute("SELECT pg_reload_conf()").await?;
-        println!("given to the server by ALTER SYSTEM: {} settings; {} takes them back", settings.len(), file.display());
+        // stdout may be read as JSON.
+        eprintln!("given to the server by ALTER SYSTEM: {} settings; {} takes them back", settings.len(), file.display());
         let names: Vec<&str> = settings.iter().map(|(name, _)| name.as_str()).collect();
         let later = "SELECT name FROM pg_settings WHERE name = ANY($1) AND context = 'postmaster' ORDER BY name";
         let later: Vec<String> = client.query(later, &[&names]).await?.iter().map(|row| row.get(0)).collect();
         if !later.is_empty() {
-            println!("in force after a restart of the server: {}", later.join(", "));
+            eprintln!("in force after a restart of the server: {}", later.join(", "));
         }
         drop(client);
         connection.abort();

@@ -19,8 +19,8 @@ use crate::cmd::compare::screen::Screen;
 const HELP: &str = "\
 Loads a database of its own, measures it with PostgreSQL's own defaults, then with each rule's settings alone and all added
 up, interleaved, and keeps the rules whose gain is shown, alone or on top of those before it that are kept: the 99 % interval
-of the difference lies above zero. Without RULE it takes those that the audit finds against here (with --db, against that server), that set something in PostgreSQL, lose no
-durability and are not contested. The report of the comparison shows the ladder.
+of the difference lies above zero. Without RULE it takes those that the audit finds against here (with --db, against that
+server), that set something in PostgreSQL, lose no durability and are not contested. The report of the comparison shows the ladder.
 With --apply the kept settings are given to the server of --db by ALTER SYSTEM; OUT/revert.sql takes them back.
 Examples:
   millrace tune measure postgres-shared-buffers-from-memory postgres-wal-room --dry-run

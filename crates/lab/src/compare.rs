@@ -16,6 +16,7 @@ use std::time::Instant;
 
 use results::compare::{Comparison, PlanRecord};
 
+use crate::awake::Awake;
 use crate::diff;
 use crate::driver::RunOrder;
 use crate::error::LabError;
@@ -49,6 +50,9 @@ pub const REHEARSAL_NOTE: &str =
 /// What the figures are not.
 pub const DISCLAIMER: &str =
     "OETs are derived from the TPC-C specification; the results are not comparable to published TPC-C results";
+
+/// What was done to this host.
+const AWAKE_NOTE: &str = "this host's processors were kept awake: they polled where they would have slept";
 
 /// What a quick look is not.
 pub const QUICK_NOTE: &str = "a quick look: a small database and short runs show that everything works and about how fast; \
@@ -281,6 +285,7 @@ fn carry_out(
     let order = plan::interleave(prepared.measured.len(), plan.repeats);
     let mut estimate = Estimate::of(plan);
     progress.expect(estimate.whole(order.len()));
+    let _awake = plan.keep_awake.then(Awake::begin).transpose()?;
     // Made before the long load, so that a target where nothing may be made ends it at once.
     let grounds = make_grounds(prepared, work, progress)?;
     let loaded = load::load(plan, work, &place, &program, progress)?;
@@ -328,10 +333,14 @@ fn notes(plan: &Plan, record: &PlanRecord, mut notes: Vec<String>, (before, left
         notes.push(format!("resumed: {before} runs were done before, on a database loaded the same way"));
     }
     if left_out > 0 {
+        let hint = if plan.keep_awake { "" } else { "; --keep-awake may spare that" };
         notes.push(format!(
             "{left_out} runs were carried out again: the machine below this host gave more than a tenth of their processor time to \
-             others; of each the least robbed counts"
+             others; of each the least robbed counts{hint}"
         ));
+    }
+    if plan.keep_awake {
+        notes.push(AWAKE_NOTE.to_owned());
     }
     if plan.quick {
         notes.push(QUICK_NOTE.to_owned());

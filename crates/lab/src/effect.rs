@@ -55,6 +55,8 @@ pub struct Terms {
     pub budget: String,
     /// First seed.
     pub seed: u64,
+    /// Keep this host's processors from sleeping during runs.
+    pub keep_awake: bool,
 }
 
 /// What one change brought.
@@ -96,7 +98,7 @@ pub fn plan(changes: &[Change], terms: &Terms) -> Result<Plan, LabError> {
         let what = format!("measure {} changes", changes.len());
         return Err(wrong(what, &format!("name 1 to {LADDER_STEPS_MAX} rules that change settings of the database")));
     }
-    Plan::parse(&text(changes, terms), &Overrides { no_gates: true, ..Overrides::default() })
+    Plan::parse(&text(changes, terms), &Overrides { no_gates: true, keep_awake: terms.keep_awake, ..Overrides::default() })
 }
 
 fn text(changes: &[Change], terms: &Terms) -> String {

@@ -22,6 +22,7 @@ pub mod record;
 pub mod report;
 pub mod shapes;
 
+mod awake;
 mod caching;
 mod cgroup;
 mod client_activity;

@@ -56,6 +56,8 @@ pub struct Plan {
     pub page_cache_bytes: Option<u64>,
     /// Least share of the first path's OETs that `dnfs` must reach, if that is a gate.
     pub dnfs_share_min: Option<f64>,
+    /// Keep this host's processors from sleeping during runs.
+    pub keep_awake: bool,
     /// A first look, not a measurement.
     pub quick: bool,
     /// Steps between two tunings, if the plan has any; their arms are among `arms`.
@@ -95,6 +97,8 @@ pub struct Overrides {
     pub budget: Option<String>,
     /// `--seed`.
     pub seed: Option<u64>,
+    /// `--keep-awake`.
+    pub keep_awake: bool,
     /// `--no-gates`.
     pub no_gates: bool,
     /// `--quick`: small and short, whatever was not asked for otherwise; no gates.
@@ -170,6 +174,7 @@ impl Plan {
             buffers_share: file.database.buffers_share,
             page_cache_bytes: overrides.page_cache_mib.or(file.database.page_cache_mib).map(|mib| mib.min(1 << 30) << 20),
             dnfs_share_min: file.gates.dnfs_share_of_first_min.filter(|_| !overrides.no_gates),
+            keep_awake: overrides.keep_awake || file.runs.keep_awake,
             quick: overrides.quick,
             ladder,
             stands_for: file.report.map(StandsFor::from),

@@ -65,6 +65,8 @@ pub(super) struct LoadSection {
 pub(super) struct RunsSection {
     pub(super) repeats: u32,
     pub(super) budget: String,
+    #[serde(default)]
+    pub(super) keep_awake: bool,
 }
 
 #[derive(Debug, Deserialize)]

@@ -78,6 +78,9 @@ pub(crate) struct Args {
     /// A first look: one round of 5 s with 2 warehouses, without gates; no result to cite
     #[arg(long)]
     quick: bool,
+    /// Keep processors from sleeping during runs (root): on a virtual machine of a busy host they come back late
+    #[arg(long)]
+    keep_awake: bool,
     /// Don't fail when a figure misses the plan's gate
     #[arg(long)]
     no_gates: bool,
@@ -182,6 +185,7 @@ fn overrides(args: &Args) -> Overrides {
         page_cache_mib: args.page_cache,
         budget: args.budget.clone(),
         seed: args.seed,
+        keep_awake: args.keep_awake,
         no_gates: args.no_gates,
         quick: args.quick,
     }

@@ -64,6 +64,9 @@ pub(super) struct Args {
     /// Seed of the first round
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Keep processors from sleeping during runs (root): on a virtual machine of a busy host they come back late
+    #[arg(long)]
+    keep_awake: bool,
     /// Give what is kept to the server of --db
     #[arg(long, requires = "db")]
     apply: bool,
@@ -198,6 +201,7 @@ fn request(args: &Args, changes: &[Change]) -> anyhow::Result<Request> {
         repeats: args.repeats,
         budget: args.budget.clone(),
         seed: args.seed,
+        keep_awake: args.keep_awake,
     };
     Ok(Request {
         plan: effect::plan(changes, &terms)?,

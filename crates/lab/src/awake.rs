@@ -1,0 +1,52 @@
+//! Keeps the processors of this host awake while runs are measured.
+//!
+//! A virtual machine that waits gives its processors back, and on a busy machine below they come late: a database that mostly
+//! waits for its disk is then measured by how busy that machine is. While somebody asks the kernel for a latency of 0, its idle
+//! loop polls instead (Documentation/power/pm_qos_interface.rst). That time stays idle time in every figure.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+
+use crate::error::LabError;
+
+/// Where the kernel is asked; a request lasts as long as the file is open.
+const DEVICE: &str = "/dev/cpu_dma_latency";
+
+/// The request, withdrawn when this is dropped or this process ends.
+pub(crate) struct Awake {
+    _request: File,
+}
+
+impl Awake {
+    /// Asks for processors that do not sleep.
+    pub(crate) fn begin() -> Result<Self, LabError> {
+        Self::by(Path::new(DEVICE))
+    }
+
+    fn by(device: &Path) -> Result<Self, LabError> {
+        let microseconds = 0i32.to_ne_bytes();
+        let request = File::options().write(true).open(device).and_then(|mut file| file.write_all(&microseconds).map(|()| file));
+        let failed = |source: std::io::Error| LabError::Missing {
+            what: format!("keep the processors awake by {}: {source}", device.display()),
+            hint: "run as root on a kernel that manages idle processors, or leave --keep-awake out".to_owned(),
+        };
+        Ok(Self { _request: request.map_err(failed)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn request_is_four_bytes_of_nothing_and_a_missing_device_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let device = folder.path().join("latency");
+        let failed = Awake::by(&device).err().expect("there is no such device");
+        assert!(failed.to_string().contains("latency"), "{failed}");
+        std::fs::write(&device, "").unwrap();
+        let _awake = Awake::by(&device).unwrap();
+        assert_eq!(std::fs::read(&device).unwrap(), [0; 4]);
+    }
+}

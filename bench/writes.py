@@ -72,8 +72,11 @@ def flush_calls(server, command, log):
 def wait_until_traced(pid, tracing):
     deadline = time.monotonic() + 10
     while tracing.poll() is None and time.monotonic() < deadline:
-        states = [(task / "status").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
-        if all(f"TracerPid:\t{tracing.pid}" in state for state in states):
+        states = []
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended since
+                states.append((task / "status").read_text())
+        if states and all(f"TracerPid:\t{tracing.pid}" in state for state in states):
             return
         time.sleep(0.02)
     raise RuntimeError(f"strace does not trace process {pid}")

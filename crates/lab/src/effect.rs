@@ -229,6 +229,7 @@ mod tests {
             repeats: 3,
             budget: "30m".to_owned(),
             seed: 1,
+            keep_awake: false,
         }
     }
 

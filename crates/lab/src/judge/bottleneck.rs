@@ -83,7 +83,7 @@ fn find(path: &PathResult, waits: Waits) -> Finding {
                 "the machine below this host gave {:.0} % of the processor time wanted here to others",
                 cpu.stolen_share * 100.0
             ),
-            next: "measure when the machine below is quiet, or on a host of its own",
+            next: "measure with --keep-awake, when the machine below is quiet, or on a host of its own",
         };
     }
     if let Some(busy) = driver_busy(&path.runs).filter(|busy| *busy >= DRIVER_BUSY_LIMIT) {

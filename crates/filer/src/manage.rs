@@ -85,6 +85,7 @@ fn status(entry: &Entry) -> VolumeStatus {
         identity: volume.identity().as_str().to_owned(),
         durability: options.durability.as_str().to_owned(),
         cache: options.cache.as_str().to_owned(),
+        read_ahead: options.read_ahead.as_str().to_owned(),
         medium: export.medium().map(|medium| medium.profile().to_string()),
         loss_layer: volume.can_lose(),
         verifier: format!("{:016x}", u64::from_be_bytes(volume.verifier())),

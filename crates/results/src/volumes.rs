@@ -19,6 +19,9 @@ pub struct VolumeStatus {
     pub durability: String,
     /// `cached`, `direct` or `dropbehind`.
     pub cache: String,
+    /// `host` or `minimal`; empty from an older filer.
+    #[serde(default)]
+    pub read_ahead: String,
     /// The modelled medium, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub medium: Option<String>,

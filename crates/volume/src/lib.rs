@@ -45,7 +45,7 @@ pub use handle::{Handle, handle_tag};
 pub use identity::Identity;
 pub use loss::copy::{CopyError, CopyReport};
 pub use node::Node;
-pub use options::{CacheMode, Counters, Durability, Options, UnknownOption};
+pub use options::{CacheMode, Counters, Durability, Options, ReadAhead, UnknownOption};
 pub use quota::QuotaUse;
 pub use types::{Attr, CreateHow, CutReport, DirEntry, FsStat, Kind, NodeKind, Owner, SetAttr, SetTime, Stability, Time};
 pub use volume::{Config, LossConfig, Volume};

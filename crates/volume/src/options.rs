@@ -26,6 +26,16 @@ pub enum CacheMode {
     DropBehind,
 }
 
+/// What the host reads beside what was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ReadAhead {
+    /// What it thinks comes next, by its own rules.
+    #[default]
+    Host,
+    /// Nothing (`POSIX_FADV_RANDOM`): for files of a database whose reads jump about, on a store where each block counts.
+    Minimal,
+}
+
 /// What an operator may choose about a volume's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Options {
@@ -33,9 +43,11 @@ pub struct Options {
     pub durability: Durability,
     /// The page cache's part.
     pub cache: CacheMode,
+    /// What is read beside what was asked for.
+    pub read_ahead: ReadAhead,
 }
 
-/// Not a word that names a [`Durability`] or a [`CacheMode`].
+/// Not a word that names a [`Durability`], a [`CacheMode`] or a [`ReadAhead`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{given:?} is none of: {known}")]
 pub struct UnknownOption {
@@ -68,6 +80,17 @@ impl CacheMode {
     }
 }
 
+impl ReadAhead {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Minimal => "minimal",
+        }
+    }
+}
+
 impl FromStr for Durability {
     type Err = UnknownOption;
 
@@ -83,6 +106,21 @@ impl FromStr for CacheMode {
     fn from_str(text: &str) -> Result<Self, UnknownOption> {
         let found = [Self::Cached, Self::Direct, Self::DropBehind].into_iter().find(|known| known.as_str() == text);
         found.ok_or_else(|| UnknownOption { given: text.to_owned(), known: "cached, direct, dropbehind" })
+    }
+}
+
+impl FromStr for ReadAhead {
+    type Err = UnknownOption;
+
+    fn from_str(text: &str) -> Result<Self, UnknownOption> {
+        let found = [Self::Host, Self::Minimal].into_iter().find(|known| known.as_str() == text);
+        found.ok_or_else(|| UnknownOption { given: text.to_owned(), known: "host, minimal" })
+    }
+}
+
+impl fmt::Display for ReadAhead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 
@@ -127,6 +165,10 @@ mod tests {
         for durability in [Durability::Sync, Durability::Battery] {
             assert_eq!(durability.to_string().parse(), Ok(durability));
         }
+        for read_ahead in [ReadAhead::Host, ReadAhead::Minimal] {
+            assert_eq!(read_ahead.to_string().parse(), Ok(read_ahead));
+        }
+        assert!("off".parse::<ReadAhead>().unwrap_err().to_string().contains("host, minimal"));
         assert!("cache".parse::<CacheMode>().unwrap_err().to_string().contains("cached, direct, dropbehind"));
         assert!("Sync".parse::<Durability>().unwrap_err().to_string().contains("sync, battery"));
     }

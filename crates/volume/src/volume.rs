@@ -13,7 +13,7 @@ use crate::handle::{Handle, HandleKey, Named};
 use crate::identity::{self, Identify, Identity};
 use crate::loss::{Gate, Guard, Loss};
 use crate::node::{Access, Descriptor, Node, NodeInner, NodeTable, locked};
-use crate::options::{CacheMode, Counters, Durability, Options};
+use crate::options::{CacheMode, Counters, Durability, Options, ReadAhead};
 use crate::quota::Quota;
 use crate::search::Search;
 use crate::state::{self, Record, Store};
@@ -347,6 +347,10 @@ impl VolumeInner {
         inner.used.store(true, Ordering::Relaxed);
         if let Some(descriptor) = &*slot {
             return descriptor.clone();
+        }
+        if self.options.read_ahead == ReadAhead::Minimal && inner.kind == Kind::File {
+            // Advice: a store that takes none reads as it likes, and the data are the same.
+            let _ = sys::read_nothing_ahead(&fd);
         }
         let descriptor = Arc::new(Descriptor::new(fd, access, &self.descriptors.open));
         *slot = Some(descriptor.clone());

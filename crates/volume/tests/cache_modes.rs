@@ -12,7 +12,7 @@ use volume::{CacheMode, Config, CreateHow, Durability, LossConfig, OpenError, Op
 const PAGE: usize = 4096;
 
 fn open(scratch: &Scratch, cache: CacheMode, durability: Durability) -> Volume {
-    Volume::open(Config { options: Options { cache, durability }, ..scratch.config(None) }).unwrap()
+    Volume::open(Config { options: Options { cache, durability, ..Options::default() }, ..scratch.config(None) }).unwrap()
 }
 
 /// A file of that many pages, each full of its number from 1, on disk.

@@ -52,6 +52,7 @@ pub(super) struct VolumeTable {
     pub(super) medium: Option<Spanned<String>>,
     pub(super) durability: Option<Spanned<String>>,
     pub(super) cache: Option<Spanned<String>>,
+    pub(super) read_ahead: Option<Spanned<String>>,
     #[serde(default)]
     pub(super) faults: Vec<Spanned<String>>,
     #[serde(default)]

@@ -75,6 +75,7 @@ fn every_key_is_taken() {
         medium = "nvme"
         durability = "sync"
         cache = "dropbehind"
+        read_ahead = "minimal"
         faults = ["slow-flush,delay_ms=5,rate=0.1", "drop-reply,on=READ"]
         loss_layer = true
         loss_seed = 7
@@ -91,17 +92,15 @@ fn every_key_is_taken() {
         "#,
     )
     .unwrap();
-    assert_eq!(settings.listen.len(), 2);
     assert_eq!(settings.metrics, Some(SocketAddr::from((Ipv6Addr::LOCALHOST, 9100))));
-    assert!(settings.listen[1].is_ipv6() && settings.portmap[0].port() == 111);
+    assert!(settings.listen.len() == 2 && settings.listen[1].is_ipv6() && settings.portmap[0].port() == 111);
     let volume = &settings.volumes[0];
     assert_eq!((volume.volume.loss, volume.medium.as_deref()), (Some(LossConfig { seed: 7 }), Some("nvme")));
-    assert_eq!(
-        volume.faults.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        ["slow-flush,rate=0.1,delay_ms=5", "drop-reply,on=READ"]
-    );
+    let faults: Vec<String> = volume.faults.iter().map(ToString::to_string).collect();
+    assert_eq!(faults, ["slow-flush,rate=0.1,delay_ms=5", "drop-reply,on=READ"]);
     assert_eq!((volume.volume.state_dir.as_path(), volume.path.as_str()), (Path::new("/srv/elsewhere"), "/db/data"));
-    assert_eq!((volume.volume.options.cache, settings.volumes[1].volume.options), (CacheMode::DropBehind, Options::default()));
+    let chosen = Options { cache: CacheMode::DropBehind, read_ahead: volume::ReadAhead::Minimal, ..Options::default() };
+    assert_eq!([volume.volume.options, settings.volumes[1].volume.options], [chosen, Options::default()]);
     assert_eq!((volume.quota, settings.volumes[1].quota), (Some(500 << 30), None));
     let all = Rights {
         squash: Squash::All,
@@ -159,6 +158,7 @@ fn what_cannot_be_is_refused_with_its_line() {
         (with("state = \"state\""), 5, "absolute"),
         (with("medium = \"floppy\""), 5, "floppy"),
         (with("cache = \"none\""), 5, "cached, direct, dropbehind"),
+        (with("read_ahead = \"off\""), 5, "host, minimal"),
         (with("durability = \"none\""), 5, "sync, battery"),
         (with("durability = \"battery\"\nloss_layer = true"), 1, "loses nothing"),
         (with("quota = \"ten\""), 5, "500GiB"),

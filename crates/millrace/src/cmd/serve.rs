@@ -65,6 +65,9 @@ pub(crate) struct Args {
     /// How data passes the page cache: cached, direct or dropbehind
     #[arg(long, value_name = "MODE", default_value_t)]
     cache: volume::CacheMode,
+    /// What the host reads beside what was asked for: what it thinks comes next, or nothing
+    #[arg(long, value_name = "host|minimal", default_value_t)]
+    read_ahead: volume::ReadAhead,
     /// With --loss-layer: the seed by which some of it survives a cut; 0: nothing does
     #[arg(long, value_name = "N", requires = "loss_layer", default_value_t = 0)]
     loss_seed: u64,
@@ -73,7 +76,7 @@ pub(crate) struct Args {
 }
 
 /// What is said in the file, if there is one.
-const OF_ONE_DIRECTORY: [&str; 16] = [
+const OF_ONE_DIRECTORY: [&str; 17] = [
     "dir",
     "listen",
     "state",
@@ -84,6 +87,7 @@ const OF_ONE_DIRECTORY: [&str; 16] = [
     "medium",
     "durability",
     "cache",
+    "read_ahead",
     "loss_seed",
     "tls",
     "tls_cert",

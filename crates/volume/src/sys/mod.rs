@@ -19,7 +19,7 @@ pub(crate) use io::{
     RawStat, RawTime, clone_content, descriptor_limit, effective_uid, fdatasync, fs_stat, fsync, lock_exclusively, next_data,
     pread, pwrite, stat, stat_name, stat_untimed, sync_file_system,
 };
-pub(crate) use uncached::{pread_with, pwrite_with, reopen_direct};
+pub(crate) use uncached::{pread_with, pwrite_with, read_nothing_ahead, reopen_direct};
 
 use std::ffi::CString;
 use std::io as std_io;

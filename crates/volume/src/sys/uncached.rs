@@ -26,6 +26,15 @@ pub(crate) fn pread_with(fd: impl AsFd, buf: &mut [u8], offset: u64, flags: libc
     })
 }
 
+/// Has reads by this descriptor bring what they ask for, and nothing beside.
+pub(crate) fn read_nothing_ahead(fd: impl AsFd) -> io::Result<()> {
+    // SAFETY: integers only; an offset and a length of 0 mean the whole file.
+    match unsafe { libc::posix_fadvise(fd.as_fd().as_raw_fd(), 0, 0, libc::POSIX_FADV_RANDOM) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
 /// A further descriptor of an open file that passes the page cache by.
 pub(crate) fn reopen_direct(fd: impl AsFd) -> io::Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());

@@ -139,7 +139,8 @@ fn print_volume(volume: &VolumeStatus) {
     }
     let medium = volume.medium.as_deref().map_or_else(String::new, |medium| format!(", medium {medium}"));
     let loss = if volume.loss_layer { ", loss layer on" } else { "" };
-    println!("durability {}, cache {}, files by {}{medium}{loss}", volume.durability, volume.cache, volume.identity);
+    let VolumeStatus { durability, cache, read_ahead, identity, .. } = volume;
+    println!("durability {durability}, cache {cache}, read-ahead {read_ahead}, files by {identity}{medium}{loss}");
     println!("fsid {}, verifier {}, loss epoch {}", volume.fsid, volume.verifier, volume.loss_epoch);
     println!("{} calls, {} of them with an error", volume.calls, volume.errors);
     for rule in &volume.rules {

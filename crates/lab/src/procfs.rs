@@ -28,6 +28,18 @@ pub(crate) struct HostCpu {
     pub(crate) stolen_s: f64,
 }
 
+impl HostCpu {
+    /// From `before` to this moment. Processors that poll where they would sleep (`polling`) are robbed of idle time too: what was
+    /// stolen is shared out between work and idling by what each of them got, for nobody tells from which it was taken.
+    pub(crate) fn since(&self, before: &Self, polling: bool) -> Self {
+        let (wanted, total_s) = (self.busy_s - before.busy_s, self.total_s - before.total_s);
+        let stolen = self.stolen_s - before.stolen_s;
+        let (worked, given) = (wanted - stolen, total_s - stolen);
+        let stolen_s = if polling && given > 0.0 { stolen * worked / given } else { stolen };
+        Self { busy_s: worked + stolen_s, total_s, stolen_s }
+    }
+}
+
 /// Start time of a process in ticks since boot; `None` when it does not live.
 pub(crate) fn start_ticks(pid: u32) -> Option<u64> {
     let stat = read_stat(pid)?;
@@ -202,6 +214,18 @@ mod tests {
         assert!((host.busy_s - 1.6).abs() < 1e-9 && host.stolen_s.abs() < 1e-9);
         let guest = parse_host_cpu("cpu  100 0 50 800 40 5 5 200 0 0\n", 100.0).unwrap();
         assert!((guest.busy_s - 3.6).abs() < 1e-9 && (guest.stolen_s - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn processors_that_poll_are_robbed_of_idle_time_as_of_work() {
+        let before = HostCpu { busy_s: 10.0, total_s: 40.0, stolen_s: 1.0 };
+        // Of 20 s 2 were stolen; of the 18 s that were given, 4.5 were work.
+        let after = HostCpu { busy_s: 16.5, total_s: 60.0, stolen_s: 3.0 };
+        let asleep = after.since(&before, false);
+        assert!((asleep.busy_s - 6.5).abs() < 1e-9 && (asleep.stolen_s - 2.0).abs() < 1e-9, "{asleep:?}");
+        let polling = after.since(&before, true);
+        assert!((polling.busy_s - 5.0).abs() < 1e-9 && (polling.stolen_s - 0.5).abs() < 1e-9, "{polling:?}");
+        assert_eq!(before.since(&before, true), HostCpu::default());
     }
 
     #[test]

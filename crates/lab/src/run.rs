@@ -160,7 +160,7 @@ impl Bench<'_> {
             log_archive_failures: whole.log_archive_failures,
             ..counters::between(&start.database, &end.database)
         };
-        let beat = start.pulse.until(&end.pulse);
+        let (beat, host) = (start.pulse.until(&end.pulse), end.host.since(&start.host, self.plan.keep_awake));
         let elapsed = end.at.duration_since(start.at);
         let array = self.metrics.zip(array_before.zip(array_after));
         let run = Run {
@@ -190,8 +190,8 @@ impl Bench<'_> {
             client: filer::between(&start.client, &end.client),
             medium: start.medium.zip(end.medium).map(|(then, now)| storage::medium_counts(&then, &now)),
             cpu: cpu_between(&start.cpu, &end.cpu),
-            host_busy_s: end.host.busy_s - start.host.busy_s,
-            host_stolen_s: end.host.stolen_s - start.host.stolen_s,
+            host_busy_s: host.busy_s,
+            host_stolen_s: host.stolen_s,
             waits: shares(&waits),
             proof,
             ..Run::default()

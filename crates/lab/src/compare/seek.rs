@@ -165,15 +165,14 @@ impl<'a> Prober<'a> {
         self.stage.await_mark(&mut driver, Mark::Measuring, waits, &mut |_| {})?;
         let before = procfs::host_cpu();
         self.stage.await_mark(&mut driver, Mark::Measured, waits, &mut |_| {})?;
-        let after = procfs::host_cpu();
+        let host = procfs::host_cpu().since(&before, self.bench.plan.keep_awake);
         let record = driver.finish()?;
         let seconds: Vec<f64> = record.per_second.iter().map(|orders| *orders as f64 * 60.0).collect();
         let response = &record.transactions.new_order.response_us;
-        let all_s = after.total_s - before.total_s;
         Ok(Probe {
             oets_per_minute: record.oets_per_minute,
             ci95: series_mean(&seconds).map(|mean| mean.ci95),
-            host_busy_share: if all_s > 0.0 { (after.busy_s - before.busy_s) / all_s } else { 0.0 },
+            host_busy_share: if host.total_s > 0.0 { host.busy_s / host.total_s } else { 0.0 },
             response_ms: [response.p50, response.p90, response.p99].map(|us| us as f64 / 1e3),
         })
     }

@@ -160,17 +160,18 @@ impl Driver {
     }
 
     /// Takes a line of progress, if it is one, for the seconds since the one before.
-    fn note_second(&mut self, line: &str) {
-        let Some((second, orders)) = read_tick(line) else { return };
+    fn note_second(&mut self, line: &str) -> bool {
+        let Some((second, orders)) = read_tick(line) else { return false };
         let (last, before) = self.told;
         let gone = second.saturating_sub(last);
         let each = orders.saturating_sub(before).checked_div(gone).unwrap_or(0);
         // A busy host may skip a line: the orders are spread over the seconds it stands for.
         self.seconds.extend((last + 1..=second.min(last + SECONDS_MAX)).map(|second| (second, each)));
         self.told = (second, orders);
+        true
     }
 
-    /// The next mark, or `None` after `pause`: time for a sample. The driver's other lines
+    /// The next mark, or `None` after `pause` or a second that is over: time for a sample. The driver's other lines
     /// are kept for its log.
     pub(crate) fn next_mark(&mut self, pause: Duration) -> Result<Option<Mark>, LabError> {
         let until = Instant::now() + pause;
@@ -185,9 +186,11 @@ impl Driver {
                     "measuring" => return Ok(Some(Mark::Measuring)),
                     "measured" => return Ok(Some(Mark::Measured)),
                     other => {
-                        self.note_second(other);
                         self.written += other;
                         self.written.push('\n');
+                        if self.note_second(other) {
+                            return Ok(None);
+                        }
                     }
                 },
                 Err(RecvTimeoutError::Timeout) if Instant::now() >= until => return Ok(None),

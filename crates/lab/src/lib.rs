@@ -29,6 +29,7 @@ mod client_activity;
 mod driver;
 mod error;
 mod filer;
+mod filling;
 mod ground;
 mod interrupt;
 mod judge;

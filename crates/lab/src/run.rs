@@ -4,20 +4,22 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
-use results::compare::{CpuTime, DatabaseCounters, ReadProbe, Run};
+use results::compare::{CpuTime, DatabaseCounters, Proof, ReadProbe, Run};
 use results::orders_run::OrdersRun;
 
 use crate::client_activity;
-use crate::driver::{Mark, Orders, RunOrder};
+use crate::driver::{Driver, Mark, Orders, RunOrder};
 use crate::error::LabError;
 use crate::filer;
+use crate::filling::Watch;
 use crate::ground::{DATA, Ground};
 use crate::metrics::Source;
 use crate::plan::{Arm, Plan, Tuning};
+use crate::postgres::checkpoints;
 use crate::postgres::cluster::ClusterPlace;
-use crate::postgres::{checkpoints, counters};
+use crate::postgres::counters::{self, Looks};
 use crate::progress::Progress;
-use crate::proof;
+use crate::proof::{self, Witness};
 use crate::restore::Method;
 use crate::stage::{Sample, Stage, database_log};
 use crate::storage::{self, Storage};
@@ -131,18 +133,16 @@ impl Bench<'_> {
     ) -> Result<(Run, OrdersRun), LabError> {
         let order = turn.order;
         let before = stage.sample(None)?;
-        progress.step(&format!("{}: warming up {} s", turn.name(), turn.order.warmup_seconds));
-        let mut driver = orders.start(order, &driver_options(self.plan, turn.arm), turn.sequence)?;
-        let mut warmup = Vec::new();
-        stage.await_mark(&mut driver, Mark::Measuring, &mut BTreeMap::new(), &mut |seconds| {
-            warmup.extend(seconds.iter().map(|(_, orders)| *orders));
-            progress.seconds(seconds);
-        })?;
+        let (mut driver, mut watch) = self.warm_up(turn, orders, stage, progress)?;
         let array_before = self.metrics.map(Source::read).transpose()?;
         let (start, began) = (stage.sample(Some(&driver))?, SystemTime::now());
+        watch.end(start.path_read_bytes);
         progress.step(&format!("{}: measuring {} s", turn.name(), turn.order.seconds));
-        let mut waits = BTreeMap::new();
-        stage.await_mark(&mut driver, Mark::Measured, &mut waits, &mut |seconds| progress.seconds(seconds))?;
+        let mut looks = Looks::default();
+        stage.await_mark(&mut driver, Mark::Measured, &mut looks, &mut |_, seconds| {
+            progress.seconds(seconds);
+            Ok(())
+        })?;
         let end = stage.sample(Some(&driver))?;
         let array_after = self.metrics.map(Source::read).transpose()?;
         let record = driver.finish()?;
@@ -150,10 +150,8 @@ impl Bench<'_> {
         let after = Sample { database: settled, ..stage.sample(None)? };
 
         let whole = counters::between(&before.database, &after.database);
-        let seen = before.path_read_bytes.zip(after.path_read_bytes).map(|(then, now)| now.saturating_sub(then));
-        let sessions = u64::from(record.connections.max(record.users));
-        let proof = proof::judge(stage.witness(), whole.blocks_read * self.block_bytes, seen);
-        let proof = proof::without_session_starts(proof, sessions, stage.server().session().session_start_bytes()?);
+        let sessions = Sessions::of(&record, stage)?;
+        let proof = self.prove(stage.witness(), whole.blocks_read, (&before, &after), sessions);
         let database = DatabaseCounters {
             checksum_failures: whole.checksum_failures,
             log_segments_archived: whole.log_segments_archived,
@@ -178,7 +176,8 @@ impl Bench<'_> {
             orders: record.orders,
             oets_per_minute: record.oets_per_minute,
             per_second: record.per_second.clone(),
-            warmup_per_second: warmup,
+            warmup_per_second: watch.per_second.clone(),
+            filling: watch.looks(before.path_read_bytes, sessions.count * sessions.start_bytes),
             checkpoint_ends_s: checkpoints::ends(&database_log(self.work, turn), began),
             series: record.series.clone(),
             conform: (!record.conform.items.is_empty()).then(|| record.conform.clone()),
@@ -192,12 +191,53 @@ impl Bench<'_> {
             cpu: cpu_between(&start.cpu, &end.cpu),
             host_busy_s: host.busy_s,
             host_stolen_s: host.stolen_s,
-            waits: shares(&waits),
+            waits: shares(&looks.waits),
+            vacuum_share: looks.vacuum_share(),
             proof,
             ..Run::default()
         };
         progress.run_ended(turn.name(), run.oets_per_minute);
         Ok((run, record))
+    }
+
+    /// Starts the driver and watches it until it measures.
+    fn warm_up(
+        &self,
+        turn: Turn<'_>,
+        orders: &Orders<'_>,
+        stage: &mut Stage,
+        progress: &mut Progress<'_>,
+    ) -> Result<(Driver, Watch), LabError> {
+        progress.step(&format!("{}: warming up {} s", turn.name(), turn.order.warmup_seconds));
+        let mut driver = orders.start(turn.order, &driver_options(self.plan, turn.arm), turn.sequence)?;
+        let mut watch = Watch::default();
+        stage.await_mark(&mut driver, Mark::Measuring, &mut Looks::default(), &mut |stage, seconds| {
+            progress.seconds(seconds);
+            watch.take(seconds, || stage.path_read_bytes())
+        })?;
+        Ok((driver, watch))
+    }
+
+    /// Holds the database's own reads against those of the path between two samples.
+    fn prove(&self, witness: Witness, blocks_read: u64, (before, after): (&Sample, &Sample), sessions: Sessions) -> Proof {
+        let seen = before.path_read_bytes.zip(after.path_read_bytes).map(|(then, now)| now.saturating_sub(then));
+        let proof = proof::judge(witness, blocks_read * self.block_bytes, seen);
+        proof::without_session_starts(proof, sessions.count, sessions.start_bytes)
+    }
+}
+
+/// Sessions of a run.
+#[derive(Debug, Clone, Copy)]
+struct Sessions {
+    count: u64,
+    /// Bytes each reads outside the buffers when it begins.
+    start_bytes: u64,
+}
+
+impl Sessions {
+    fn of(record: &OrdersRun, stage: &mut Stage) -> Result<Self, LabError> {
+        let count = u64::from(record.connections.max(record.users));
+        Ok(Self { count, start_bytes: stage.server().session().session_start_bytes()? })
     }
 }
 

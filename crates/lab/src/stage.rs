@@ -11,10 +11,12 @@ use results::compare::{CpuTime, DatabaseCounters, ProcedureCount};
 use crate::cgroup::MemoryGroup;
 use crate::driver::{Driver, Mark, Second};
 use crate::error::LabError;
+use crate::filer::Filer;
 use crate::ground::{Ground, Mounting, Part};
 use crate::limits::{DATABASE_OWN_BYTES, FILER_OWN_BYTES, SESSION_OWN_BYTES, WAIT_SAMPLE_EVERY};
 use crate::postgres::archive;
 use crate::postgres::cluster::Server;
+use crate::postgres::counters::Looks;
 use crate::procfs::{self, HostCpu};
 use crate::proof::Witness;
 use crate::pulse::Pulse;
@@ -110,10 +112,9 @@ impl Stage {
         let host = procfs::host_cpu();
         let at = Instant::now();
         let mut filer: BTreeMap<String, ProcedureCount> = BTreeMap::new();
-        let (mut filer_reads, mut connections, mut durability) = (Vec::new(), None, None);
+        let (mut connections, mut durability) = (None, None);
         for (part, one) in &self.storage.filers {
             let stats = one.stats()?;
-            filer_reads.push((*part, stats.procedures.get("READ").map_or(0, |read| read.bytes)));
             if part.holds_data() {
                 connections = Some(connections.unwrap_or(0) + stats.connections);
             }
@@ -122,17 +123,8 @@ impl Stage {
                 add(&mut filer, &name, &ProcedureCount { calls: count.calls, bytes: count.bytes });
             }
         }
-        let (client, client_reads) = self.client_counts();
-        let volume_reads = match self.witness {
-            Witness::FilerReads => filer_reads,
-            Witness::ClientReads => client_reads,
-            Witness::ReadCalls => Vec::new(),
-        };
-        let path_read_bytes = match self.witness {
-            // What copies log segments reads no block.
-            Witness::ReadCalls => procfs::tree_read_bytes(self.server.pid(), self.server.session().archiver()?),
-            _ => Some(volume_reads.iter().filter(|(part, _)| part.holds_data()).map(|(_, bytes)| bytes).sum()),
-        };
+        let client = self.client_counts();
+        let (volume_reads, path_read_bytes) = (self.volume_reads()?, self.path_read_bytes()?);
         let medium = self.storage.medium_counters()?;
         let database = self.server.session().counters()?;
         let activity = self.activity();
@@ -176,17 +168,40 @@ impl Stage {
         }
     }
 
-    /// Calls of our client, and bytes it read from each volume.
-    fn client_counts(&self) -> (BTreeMap<String, ProcedureCount>, Vec<(Part, u64)>) {
-        let (mut counts, mut reads) = (BTreeMap::new(), Vec::new());
-        for (part, observer) in &self.observers {
+    /// Bytes of the data read on the path until now; none when this host does not count them.
+    pub(crate) fn path_read_bytes(&mut self) -> Result<Option<u64>, LabError> {
+        if self.witness == Witness::ReadCalls {
+            // What copies log segments reads no block.
+            return Ok(procfs::tree_read_bytes(self.server.pid(), self.server.session().archiver()?));
+        }
+        Ok(Some(self.volume_reads()?.iter().filter(|(part, _)| part.holds_data()).map(|(_, bytes)| bytes).sum()))
+    }
+
+    /// Bytes read from each volume until now, as the witness of the path counts them.
+    fn volume_reads(&self) -> Result<Vec<(Part, u64)>, LabError> {
+        let filer_reads = |filer: &Filer| {
+            let stats = filer.stats()?;
+            Ok(stats.procedures.get("READ").map_or(0, |read| read.bytes))
+        };
+        match self.witness {
+            Witness::FilerReads => self.storage.filers.iter().map(|(part, filer)| Ok((*part, filer_reads(filer)?))).collect(),
+            Witness::ClientReads => {
+                Ok(self.observers.iter().map(|(part, observer)| (*part, observer.totals().read_bytes)).collect())
+            }
+            Witness::ReadCalls => Ok(Vec::new()),
+        }
+    }
+
+    /// Calls of our client.
+    fn client_counts(&self) -> BTreeMap<String, ProcedureCount> {
+        let mut counts = BTreeMap::new();
+        for (_, observer) in &self.observers {
             let totals = observer.totals();
-            reads.push((*part, totals.read_bytes));
             add(&mut counts, "READ", &ProcedureCount { calls: totals.read_calls, bytes: totals.read_bytes });
             add(&mut counts, "WRITE", &ProcedureCount { calls: totals.write_calls, bytes: totals.write_bytes });
             add(&mut counts, "COMMIT", &ProcedureCount { calls: totals.commit_calls, bytes: 0 });
         }
-        (counts, reads)
+        counts
     }
 
     /// Waits for a mark of the driver and samples what the sessions wait for meanwhile.
@@ -194,12 +209,12 @@ impl Stage {
         &mut self,
         driver: &mut Driver,
         awaited: Mark,
-        waits: &mut BTreeMap<String, u64>,
-        told: &mut dyn FnMut(&[Second]),
+        looks: &mut Looks,
+        told: &mut dyn FnMut(&mut Self, &[Second]) -> Result<(), LabError>,
     ) -> Result<(), LabError> {
         loop {
             let mark = driver.next_mark(WAIT_SAMPLE_EVERY)?;
-            told(&driver.take_seconds());
+            told(self, &driver.take_seconds())?;
             match mark {
                 Some(mark) if mark == awaited => return Ok(()),
                 Some(_) => {}
@@ -208,9 +223,7 @@ impl Stage {
                     for (_, filer) in &mut self.storage.filers {
                         filer.expect_alive()?;
                     }
-                    for (event, count) in self.server.session().waits()? {
-                        *waits.entry(event).or_default() += count;
-                    }
+                    self.server.session().look(looks)?;
                 }
             }
         }

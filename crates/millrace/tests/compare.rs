@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use results::compare::PathStatus;
-use support::compare::{Place, at_night, postgres_is_here};
+use support::compare::{Place, at_night, may_keep_awake, postgres_is_here};
 use support::{await_until, millrace, preload_library, text};
 
 fn refused(output: &Output, object: &str, hint: &str) {
@@ -26,9 +26,7 @@ fn small_comparison_measures_local_and_dnfs_proves_both_and_leaves_nothing() {
     preload_library();
     let place = Place::new();
     let mut arguments = vec!["--paths", "local,dnfs,knfs", "--quick", "--users", "4"];
-    // Not in every container.
-    let may_keep_awake = std::fs::OpenOptions::new().write(true).open("/dev/cpu_dma_latency").is_ok();
-    arguments.extend(may_keep_awake.then_some("--keep-awake"));
+    arguments.extend(may_keep_awake().then_some("--keep-awake"));
     let mut child = place.compare(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let pid = child.id();
     let lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok).collect::<Vec<_>>();
@@ -45,7 +43,7 @@ fn small_comparison_measures_local_and_dnfs_proves_both_and_leaves_nothing() {
     let record = place.record();
     assert_eq!((record.schema, record.rehearsal, record.valid), (1, true, true));
     assert_eq!(record.plan.order, ["local", "dnfs"]);
-    assert_eq!(record.notes.iter().any(|note| note.contains("kept awake")), may_keep_awake, "{:?}", record.notes);
+    assert_eq!(record.notes.iter().any(|note| note.contains("kept awake")), may_keep_awake(), "{:?}", record.notes);
     for path in &record.paths[..2] {
         assert_eq!(path.status, PathStatus::Measured, "{path:?}");
         let checks = path.checks.as_ref().unwrap();

@@ -6,6 +6,7 @@ mod support;
 
 use results::compare::Comparison;
 use results::statistics::Difference;
+use support::compare::may_keep_awake;
 use support::{Scratch, millrace, skip};
 
 /// Comparisons of equals.
@@ -26,7 +27,7 @@ fn compare(arguments: &[&str]) -> Option<Comparison> {
     scratch.folder("work");
     let mut command = millrace();
     command.arg("compare").args(arguments).args(["--json", "--no-gates"]);
-    if std::fs::OpenOptions::new().write(true).open("/dev/cpu_dma_latency").is_ok() {
+    if may_keep_awake() {
         command.arg("--keep-awake");
     }
     command.arg("--work").arg(scratch.path().join("work")).arg("--out").arg(scratch.path().join("out"));

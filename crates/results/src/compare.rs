@@ -409,6 +409,15 @@ pub struct Proof {
     pub explanation: String,
 }
 
+/// A moment of a warm-up whose buffers begin empty.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Filling {
+    /// New orders committed since the load began.
+    pub orders: u64,
+    /// Bytes of data read on the path since then, without what sessions read when they begin.
+    pub read_bytes: u64,
+}
+
 /// One run on one path.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
@@ -437,6 +446,9 @@ pub struct Run {
     /// Orders in each second of the warm-up that was dropped before; empty when it was not kept.
     #[serde(default)]
     pub warmup_per_second: Vec<u64>,
+    /// What was read on the path until some moments of the warm-up; empty when it was not looked at.
+    #[serde(default)]
+    pub filling: Vec<Filling>,
     /// Moments at which a checkpoint ended, in seconds since the interval began; negative in the warm-up.
     #[serde(default)]
     pub checkpoint_ends_s: Vec<f64>,
@@ -494,6 +506,9 @@ pub struct Run {
     pub load: Option<RunLoad>,
     /// Share of waits seen when sampling the database's sessions, 0 to 1 by wait event.
     pub waits: BTreeMap<String, f64>,
+    /// Share of the looks at the sessions that found an autovacuum at work, 0 to 1.
+    #[serde(default)]
+    pub vacuum_share: f64,
     /// Consistency conditions after this run.
     pub checks: Checks,
     /// Proof of path over this whole run, warm-up included.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use results::compare::{Bottleneck, PathResult, Run};
+use results::compare::{Bottleneck, MediumCounts, PathResult, Run};
 
 use super::{OTHERS_BUSY_MAX, STOLEN_MAX, share};
 use crate::paths::StoragePath;
@@ -19,7 +19,8 @@ const DRIVER_BUSY_LIMIT: f64 = 0.85;
 const SLOTS_TAKEN_LIMIT: f64 = 0.80;
 /// Share of calls that waited for a slot at which slots are the limit.
 const SLOTS_WAITED_LIMIT: f64 = 0.20;
-/// Mean read time by the time of the quickest tenth from which reads are held to queue at the storage.
+/// Time of a read by what the storage works for it (where only the client's clock tells: by the quickest tenth) from which
+/// reads are held to queue there.
 const QUEUEING_RATIO: f64 = 2.0;
 /// Share of one processor at which the filer's work for one connection can't grow.
 const ONE_CONNECTION_BUSY: f64 = 0.85;
@@ -207,11 +208,11 @@ fn reads(path: &PathResult, part: f64) -> Finding {
             next: "more connections (channels=N; kernel NFS: nconnect=N)",
         };
     }
-    if let Some(ratio) = queueing(path).filter(|ratio| *ratio >= QUEUEING_RATIO) {
+    if let Some(queued) = queueing(path) {
         return Finding {
             kind: "disk",
             class: "disk",
-            because: format!("{waiting}, and a read takes {ratio:.1} x what the quickest tenth takes: they queue at the storage"),
+            because: format!("{waiting}, and {queued}"),
             next: "more spindles or a faster medium, or fewer reads: larger buffers",
         };
     }
@@ -264,11 +265,21 @@ fn filer_busy(path: &PathResult) -> f64 {
     share(busy, path.runs.iter().map(|run| run.measured_s).sum())
 }
 
-/// Mean read time by that of the quickest tenth, by our client's clock.
-fn queueing(path: &PathResult) -> Option<f64> {
+/// What says that reads queue at the storage. A modelled medium knows; elsewhere the quickest tenth by our client's clock stands
+/// for a read that waits for nobody.
+fn queueing(path: &PathResult) -> Option<String> {
+    let of = |pick: fn(&MediumCounts) -> f64| path.runs.iter().filter_map(|run| run.medium.as_ref()).map(pick).sum::<f64>();
+    let (busy_s, queued_s) = (of(|medium| medium.busy_s), of(|medium| medium.queued_s));
+    if busy_s > 0.0 {
+        let ratio = queued_s / busy_s;
+        return (1.0 + ratio >= QUEUEING_RATIO)
+            .then(|| format!("they wait {ratio:.1} x as long for their spindle as it works for them"));
+    }
     let latency = path.read_latency.as_ref()?;
     let quick = latency.quantile_us(0.1).filter(|quick| *quick > 0.0)?;
-    Some(latency.mean_us()? / quick)
+    let ratio = latency.mean_us()? / quick;
+    (ratio >= QUEUEING_RATIO)
+        .then(|| format!("a read takes {ratio:.1} x what the quickest tenth takes: they queue at the storage"))
 }
 
 /// Share of the sessions' time by what they did, 0 to 1: `running`, `block reads`, `log`, `data writes`, `locks`, `client`, `other`.
@@ -356,6 +367,11 @@ mod tests {
             bounds_us: vec![100.0, 200.0, 2000.0],
             counts: vec![20, 0, 80, 0],
         });
+        assert_eq!(kind(&queueing), named("disk", "disk"));
+        // A medium whose service varies has quick reads without a queue: it says itself how long they wait.
+        queueing.runs[0].medium = Some(MediumCounts { busy_s: 100.0, queued_s: 2.0, ..MediumCounts::default() });
+        assert_eq!(kind(&queueing), named("concurrency", "concurrency"));
+        queueing.runs[0].medium = Some(MediumCounts { busy_s: 100.0, queued_s: 150.0, ..MediumCounts::default() });
         assert_eq!(kind(&queueing), named("disk", "disk"));
         assert_eq!(kind(&path(0.4, &[("IO:DataFileRead", 0.7)])), named("concurrency", "concurrency"));
         assert_eq!(kind(&path(0.4, &[("running", 0.5), ("Client:ClientRead", 0.4)])), named("concurrency", "concurrency"));

@@ -4,6 +4,9 @@ use results::compare::Run;
 use results::judgement::{Steady, SteadyRun};
 use results::statistics::{DRIFT_PERCENT_MAX, RANGE_PERCENT_MAX, SECONDS_MIN, series_mean, steady};
 
+/// Share of a run with an autovacuum at work that is named beside a missing steady state.
+const VACUUM_SHARE_TOLD: f64 = 0.05;
+
 /// Tests every run. `None` without runs.
 pub(super) fn judge(runs: &[Run]) -> Option<Steady> {
     if runs.is_empty() {
@@ -24,8 +27,9 @@ pub(super) fn judge(runs: &[Run]) -> Option<Steady> {
         format!(
             "not in steady state in {failed} of {} runs: fifths of a run differ by up to {range_percent:.0} % \
              ({RANGE_PERCENT_MAX:.0} allowed), the fitted line moves by up to {drift_percent:+.0} % ({DRIFT_PERCENT_MAX:.0} allowed); \
-             {dropped_s:.0} s still looked like warm-up",
-            tested.len()
+             {dropped_s:.0} s still looked like warm-up{}",
+            tested.len(),
+            vacuum(runs)
         )
     } else {
         format!(
@@ -42,6 +46,19 @@ pub(super) fn judge(runs: &[Run]) -> Option<Steady> {
         runs: tested,
         text,
     })
+}
+
+/// What a run falls by most, where it was seen: PostgreSQL looks for tables to vacuum a minute after its start.
+fn vacuum(runs: &[Run]) -> String {
+    let share = runs.iter().map(|run| run.vacuum_share).fold(0.0, f64::max);
+    if share < VACUUM_SHARE_TOLD {
+        return String::new();
+    }
+    format!(
+        "; an autovacuum was at work for up to {:.0} % of a run: its first comes a minute after the database's start, so measure \
+         before it or long behind it",
+        share * 100.0
+    )
 }
 
 fn one(run: &Run) -> SteadyRun {
@@ -78,6 +95,16 @@ mod tests {
         assert!(!found.passed && found.drift_percent < -DRIFT_PERCENT_MAX, "{found:?}");
         assert!(found.text.starts_with("not in steady state in 1 of 2 runs"), "{}", found.text);
         assert_eq!(found.runs.len(), 2);
+        assert!(!found.text.contains("autovacuum"), "{}", found.text);
+    }
+
+    #[test]
+    fn an_autovacuum_at_work_is_named_where_a_run_is_not_steady() {
+        let falling = run((0..60).map(|second| 200 - 2 * second).collect());
+        let found = judge(&[Run { vacuum_share: 0.33, ..falling }]).unwrap();
+        assert!(found.text.contains("an autovacuum was at work for up to 33 % of a run"), "{}", found.text);
+        let level = run(vec![100; 60]);
+        assert!(!judge(&[Run { vacuum_share: 0.33, ..level }]).unwrap().text.contains("autovacuum"));
     }
 
     #[test]

@@ -51,6 +51,24 @@ const LOG_FROM_18: &str = "select wal_bytes::int8, (select coalesce(sum(fsyncs),
      where object = 'wal'), (select coalesce(sum(fsync_time), 0)::float8 from pg_stat_io where object = 'wal') \
      from pg_stat_wal";
 
+/// What was seen of the sessions at several moments.
+#[derive(Debug, Default)]
+pub(crate) struct Looks {
+    /// What clients waited for: event name to number of sessions. One that waits for nothing counts under `running`.
+    pub(crate) waits: BTreeMap<String, u64>,
+    /// Moments.
+    count: u64,
+    /// Those at which an autovacuum was at work.
+    with_vacuum: u64,
+}
+
+impl Looks {
+    /// Share of the moments at which an autovacuum was at work, 0 to 1.
+    pub(crate) fn vacuum_share(&self) -> f64 {
+        self.with_vacuum as f64 / self.count.max(1) as f64
+    }
+}
+
 impl Session {
     /// Connects; the caller retries while the server starts.
     pub(crate) fn open(dsn: &str) -> Result<Self, LabError> {
@@ -121,12 +139,15 @@ impl Session {
     }
 
     /// Counters once every other session has ended and reported: a session reports when it
-    /// ends, so nothing is missing then. Waits at most `limit` for the sessions to end.
+    /// ends, so nothing is missing then. Waits at most `limit` for the sessions to end. A vacuum under way reports what it
+    /// read when it ends, which may take minutes: it is ended.
     pub(crate) fn settled_counters(&self, limit: Duration) -> Result<DatabaseCounters, LabError> {
+        let end_vacuum = "select count(pg_terminate_backend(pid)) from pg_stat_activity where backend_type = 'autovacuum worker'";
         let others = "select count(*) from pg_stat_activity where pid <> pg_backend_pid() \
                       and backend_type in ('client backend', 'parallel worker', 'autovacuum worker')";
         let mut last: Option<DatabaseCounters> = None;
         let settled = interrupt::wait_for(limit, || {
+            self.row("end autovacuum", end_vacuum)?;
             let busy: i64 = field(&self.row("read pg_stat_activity", others)?, 0)?;
             let now = self.counters()?;
             let same = last.as_ref().is_some_and(|before| before.blocks_read == now.blocks_read);
@@ -144,17 +165,22 @@ impl Session {
         }
     }
 
-    /// What the sessions at work wait for now: event name to number of sessions. A session
-    /// that waits for nothing counts under `running`.
-    pub(crate) fn waits(&self) -> Result<BTreeMap<String, u64>, LabError> {
-        let statement = "select coalesce(wait_event_type || ':' || wait_event, 'running'), count(*) \
-             from pg_stat_activity where backend_type = 'client backend' \
-             and pid <> pg_backend_pid() group by 1";
-        let mut waits = BTreeMap::new();
-        for row in self.rows("read pg_stat_activity", statement)? {
-            waits.insert(field(&row, 0)?, unsigned(&row, 1)?);
+    /// Looks at the sessions at work now.
+    pub(crate) fn look(&self, looks: &mut Looks) -> Result<(), LabError> {
+        let statement = "select coalesce(wait_event_type || ':' || wait_event, 'running'), count(*), \
+             backend_type = 'autovacuum worker' from pg_stat_activity \
+             where backend_type in ('client backend', 'autovacuum worker') and pid <> pg_backend_pid() group by 1, 3";
+        let (rows, mut vacuum) = (self.rows("read pg_stat_activity", statement)?, false);
+        for row in &rows {
+            if field(row, 2)? {
+                vacuum = true;
+            } else {
+                *looks.waits.entry(field(row, 0)?).or_default() += unsigned(row, 1)?;
+            }
         }
-        Ok(waits)
+        looks.count += 1;
+        looks.with_vacuum += u64::from(vacuum);
+        Ok(())
     }
 
     /// What the load made, as `statement` lists it: kind, name and bytes of each.

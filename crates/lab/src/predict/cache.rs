@@ -10,7 +10,7 @@
 const EXPONENT: (f64, f64) = (0.1, 1.0);
 /// Orders after which a fit may find the buffers full.
 const FULL_AFTER: (f64, f64) = (1e-3, 1e12);
-/// Steps of each search of the fit: each halves the bracket.
+/// Steps of each search of the fit: each narrows the bracket to a half or, by the golden section, to 0.62.
 const STEPS: u32 = 60;
 /// From one step of the course to the next, orders done grow by this.
 const STRIDE: f64 = 1.1;
@@ -26,7 +26,7 @@ pub struct Cache {
     pub full_after: f64,
     /// Exponent of the growth until then, 0 to 1.
     pub exponent: f64,
-    /// Share by which the data grow with each order.
+    /// Share by which the reads of an order grow with each order, once the buffers are full.
     pub growth: f64,
 }
 
@@ -50,37 +50,60 @@ pub struct Done {
     pub reads: f64,
 }
 
-impl Cache {
-    /// From what was done before the measured interval, what was done in it, the reads that fill the buffers and the share
-    /// by which data grow with each order; `None` when the counts are not of buffers that began empty.
-    #[must_use]
-    pub fn fit(before: Done, measured: Done, blocks: f64, growth: f64) -> Option<Self> {
-        let all = Done { orders: before.orders + measured.orders, reads: before.reads + measured.reads };
-        let counted = [before.orders, before.reads, measured.orders, measured.reads, blocks].iter().all(|count| *count >= 1.0);
-        if !counted || before.reads / before.orders < measured.reads / measured.orders {
-            return None;
-        }
-        // For each exponent, the moment at which the buffers were full follows from all reads; the exponent then from
-        // those before the interval: the less it is, the more of them come early.
-        let (mut low, mut high) = EXPONENT;
-        for _ in 0..STEPS {
-            let exponent = f64::midpoint(low, high);
-            if Self::through(all, blocks, growth, exponent).reads(before.orders) > before.reads {
-                low = exponent;
-            } else {
-                high = exponent;
-            }
-        }
-        Some(Self::through(all, blocks, growth, f64::midpoint(low, high)))
+/// What a run says of its buffers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Seen<'a> {
+    /// Moments of the warm-up: what was done since the start; may be empty.
+    pub looks: &'a [Done],
+    /// Done before the measured interval.
+    pub before: Done,
+    /// Done in it.
+    pub measured: Done,
+    /// Reads that fill the buffers.
+    pub blocks: f64,
+    /// Share by which the data grow with each order.
+    pub growth: f64,
+}
+
+impl Seen<'_> {
+    /// Whether nothing but growth explains more reads per order later than at the start: otherwise buffers were warm.
+    fn began_empty(&self) -> bool {
+        let before = grown(self.before.orders, self.growth);
+        let measured = grown(self.before.orders + self.measured.orders, self.growth) - before;
+        self.before.reads / before >= self.measured.reads / measured
     }
 
-    /// The curve with this exponent that goes through a count.
-    fn through(all: Done, blocks: f64, growth: f64, exponent: f64) -> Self {
+    /// How far a curve is from what was seen of the warm-up: squares of the ratios' logarithms.
+    fn distance(&self, cache: &Cache) -> f64 {
+        let before = [self.before];
+        let moments = if self.looks.is_empty() { &before[..] } else { self.looks };
+        let counted = moments.iter().filter(|seen| seen.orders >= 1.0 && seen.reads >= 1.0);
+        counted.map(|seen| (cache.reads(seen.orders) / seen.reads).ln().powi(2)).sum()
+    }
+}
+
+impl Cache {
+    /// From what a run says; `None` when its counts are not of buffers that began empty.
+    #[must_use]
+    pub fn fit(seen: &Seen<'_>) -> Option<Self> {
+        let counts = [seen.before.orders, seen.before.reads, seen.measured.orders, seen.measured.reads, seen.blocks];
+        if counts.iter().any(|count| *count < 1.0) || !seen.began_empty() {
+            return None;
+        }
+        // For each exponent, the reads of the interval tell when the buffers were full; the exponent then follows from the
+        // warm-up: the less it is, the more of its reads come early.
+        let exponent = least(EXPONENT, |exponent| seen.distance(&Self::through(seen, exponent)));
+        Some(Self::through(seen, exponent))
+    }
+
+    /// The curve with this exponent that has the reads of the measured interval.
+    fn through(seen: &Seen<'_>, exponent: f64) -> Self {
+        let at = |logarithm: f64| Self { blocks: seen.blocks, full_after: logarithm.exp(), exponent, growth: seen.growth };
+        let (first, last) = (seen.before.orders, seen.before.orders + seen.measured.orders);
         let (mut low, mut high) = (FULL_AFTER.0.ln(), FULL_AFTER.1.ln());
-        let at = |logarithm: f64| Self { blocks, full_after: logarithm.exp(), exponent, growth };
         for _ in 0..STEPS {
             let middle = f64::midpoint(low, high);
-            if at(middle).reads(all.orders) > all.reads {
+            if at(middle).reads(last) - at(middle).reads(first) > seen.measured.reads {
                 low = middle;
             } else {
                 high = middle;
@@ -96,13 +119,7 @@ impl Cache {
         if part <= 1.0 {
             return self.blocks * part.powf(self.exponent);
         }
-        self.blocks + self.reads_when_full() * (self.grown(orders) - self.grown(self.full_after))
-    }
-
-    /// Orders, each weighed by the reads that the growth before it has brought: as many more as there are data more, which
-    /// is what the curve says of an exponent of 1/2 (data s times as large fill the buffers s^((1 - b) / b) times as soon).
-    fn grown(&self, orders: f64) -> f64 {
-        orders * (1.0 + self.growth * orders / 2.0)
+        self.blocks + self.reads_when_full() * (grown(orders, self.growth) - grown(self.full_after, self.growth))
     }
 
     /// Reads of one order once the buffers are full, before the data have grown.
@@ -110,6 +127,11 @@ impl Cache {
     pub fn reads_when_full(&self) -> f64 {
         self.exponent * self.blocks / self.full_after
     }
+}
+
+/// Orders, each weighed by the reads that the growth before it has brought.
+fn grown(orders: f64, growth: f64) -> f64 {
+    orders * (1.0 + growth * orders / 2.0)
 }
 
 /// What a course did in its measured interval.
@@ -154,6 +176,26 @@ impl Course {
     }
 }
 
+/// Where a function with one valley is least, by the golden section.
+fn least((mut low, mut high): (f64, f64), value: impl Fn(f64) -> f64) -> f64 {
+    const SECTION: f64 = 0.618_033_988_749_895;
+    let inner = |low: f64, high: f64| (high - (high - low) * SECTION, low + (high - low) * SECTION);
+    let (mut left, mut right) = inner(low, high);
+    let (mut at_left, mut at_right) = (value(left), value(right));
+    for _ in 0..STEPS {
+        if at_left <= at_right {
+            (high, right, at_right) = (right, left, at_left);
+            left = inner(low, high).0;
+            at_left = value(left);
+        } else {
+            (low, left, at_left) = (left, right, at_right);
+            right = inner(low, high).1;
+            at_right = value(right);
+        }
+    }
+    f64::midpoint(low, high)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,16 +206,41 @@ mod tests {
         Done { orders: last - first, reads: truth.reads(last) - truth.reads(first) }
     }
 
+    fn seen(truth: Cache, looks: &[Done], warm: f64, end: f64) -> Seen<'_> {
+        let (before, measured) = (done(truth, 0.0, warm), done(truth, warm, end));
+        Seen { looks, before, measured, blocks: truth.blocks, growth: truth.growth }
+    }
+
     #[test]
     fn one_run_tells_the_buffers_wherever_they_became_full() {
         for truth in [TRUTH, Cache { growth: 1e-5, ..TRUTH }] {
             for (warm, end) in [(100.0, 900.0), (100.0, 2_000.0), (1_000.0, 1_200.0), (3_000.0, 12_000.0)] {
-                let found = Cache::fit(done(truth, 0.0, warm), done(truth, warm, end), truth.blocks, truth.growth).unwrap();
+                let found = Cache::fit(&seen(truth, &[], warm, end)).unwrap();
                 assert!((found.exponent - 0.5).abs() < 1e-4, "{warm} to {end}: {found:?}");
                 assert!((found.full_after - 1_100.0).abs() < 1.0, "{warm} to {end}: {found:?}");
             }
         }
         assert!((TRUTH.reads_when_full() - 6.3636).abs() < 1e-3);
+    }
+
+    #[test]
+    fn looks_at_the_warm_up_tell_the_cold_start_and_the_interval_stays_as_it_was() {
+        let looks: Vec<Done> = (0..14).map(|look| done(TRUTH, 0.0, 400.0 * 1.28_f64.powi(look))).collect();
+        // As it was seen, but for orders that read a twentieth less once the buffers have been full for long.
+        let mut seen = seen(TRUTH, &looks, 11_000.0, 41_000.0);
+        seen.measured.reads *= 0.95;
+        let found = Cache::fit(&seen).unwrap();
+        assert!(((found.reads(41_000.0) - found.reads(11_000.0)) / seen.measured.reads - 1.0).abs() < 1e-6, "{found:?}");
+        assert!((found.reads(400.0) / TRUTH.reads(400.0) - 1.0).abs() < 0.05, "{found:?}");
+    }
+
+    #[test]
+    fn reads_that_growth_makes_more_later_are_no_sign_of_warm_buffers() {
+        // As a run with sixteen users: 7.2 reads an order in the warm-up, cold start included, 8.2 behind it.
+        let (before, measured) = (Done { orders: 11_071.0, reads: 79_700.0 }, Done { orders: 30_142.0, reads: 246_260.0 });
+        let found = Cache::fit(&Seen { looks: &[], before, measured, blocks: 13_180.0, growth: 8.2e-6 }).unwrap();
+        assert!((found.reads(41_213.0) - found.reads(11_071.0) - 246_260.0).abs() < 1.0, "{found:?}");
+        assert!((found.reads(11_071.0) / 79_700.0 - 1.0).abs() < 0.01, "{found:?}");
     }
 
     #[test]
@@ -188,11 +255,12 @@ mod tests {
     fn counts_that_say_nothing_give_no_cache() {
         let none = Done { orders: 0.0, reads: 0.0 };
         let (cold, warm) = (done(TRUTH, 0.0, 100.0), done(TRUTH, 100.0, 200.0));
-        assert_eq!(Cache::fit(none, warm, 1e4, 0.0), None);
-        assert_eq!(Cache::fit(cold, none, 1e4, 0.0), None);
-        assert_eq!(Cache::fit(cold, warm, 0.0, 0.0), None);
+        let fit = |before, measured, blocks| Cache::fit(&Seen { looks: &[], before, measured, blocks, growth: 0.0 });
+        assert_eq!(fit(none, warm, 1e4), None);
+        assert_eq!(fit(cold, none, 1e4), None);
+        assert_eq!(fit(cold, warm, 0.0), None);
         // More reads per order later than at the start: these buffers were warm.
-        assert_eq!(Cache::fit(warm, Done { reads: 2.0 * warm.reads, ..warm }, 1e4, 0.0), None);
+        assert_eq!(fit(warm, Done { reads: 2.0 * warm.reads, ..warm }, 1e4), None);
     }
 
     #[test]

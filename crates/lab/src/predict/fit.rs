@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use results::compare::{Comparison, PathResult, PathStatus, Run};
+use results::compare::{Comparison, Filling, PathResult, PathStatus, Run};
 
-use super::cache::{Cache, Course, Done};
+use super::cache::{Cache, Course, Done, Seen};
 use super::close::close;
 use super::locks::Locks;
 use super::model::{Storage, System};
@@ -238,14 +238,21 @@ fn course(comparison: &Comparison, arm: &PathResult, sums: &Sums<'_>) -> Option<
     let blocks = sums.of(|run| (run.database.blocks_read + run.database.blocks_written) as f64);
     let block_bytes = over(io.bytes as f64 - sums.of(|run| run.database.log_bytes as f64), blocks);
     let reads = sums.of(|run| run.database.blocks_read as f64);
-    let told = over(sums.of(|run| run.proof.database_read_bytes as f64), block_bytes);
-    let before =
-        Done { orders: sums.of(|run| run.warmup_per_second.iter().sum::<u64>() as f64) / runs, reads: (told - reads) / runs };
+    // Reads of the warm-up: as the path saw them, else what the proof counted beyond the interval.
+    let last = sums.runs.iter().map(|run| run.filling.last().map(|look| look.read_bytes as f64)).sum::<Option<f64>>();
+    let told = || sums.of(|run| run.proof.database_read_bytes as f64) - reads * block_bytes;
+    let before = Done {
+        orders: sums.of(|run| run.warmup_per_second.iter().sum::<u64>() as f64) / runs,
+        reads: over(last.unwrap_or_else(told), block_bytes) / runs,
+    };
     // Blocks by which tables grow fill buffers as well.
     let grown = sums.of(|run| run.database.blocks_extended as f64);
     let room = over(comparison.plan.buffers_bytes as f64, block_bytes) * over(reads, reads + grown);
     let growth = over(grown / sums.orders * block_bytes, comparison.plan.database_bytes as f64);
-    let cache = Cache::fit(before, Done { orders: sums.orders / runs, reads: reads / runs }, room, growth)?;
+    let measured = Done { orders: sums.orders / runs, reads: reads / runs };
+    let done = |look: &Filling| Done { orders: look.orders as f64, reads: over(look.read_bytes as f64, block_bytes) };
+    let looks: Vec<Done> = sums.runs.iter().flat_map(|run| &run.filling).map(done).collect();
+    let cache = Cache::fit(&Seen { looks: &looks, before, measured, blocks: room, growth })?;
     Some(Course { cache, warmup_s: sums.of(|run| run.warmup_s) / runs, measured_s: sums.seconds / runs })
 }
 

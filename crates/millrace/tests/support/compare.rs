@@ -5,6 +5,11 @@ use results::compare::Comparison;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Whether the processors may be kept awake: not in every container.
+pub fn may_keep_awake() -> bool {
+    std::fs::OpenOptions::new().write(true).open("/dev/cpu_dma_latency").is_ok()
+}
+
 /// A place to work in and a place for records, both our own.
 pub struct Place {
     scratch: Scratch,

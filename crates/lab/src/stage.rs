@@ -61,6 +61,9 @@ pub(crate) struct Stage {
     _groups: Vec<MemoryGroup>,
 }
 
+/// Who is told of seconds that are over, and may look at the stage.
+pub(crate) type Told<'a> = &'a mut dyn FnMut(&mut Stage, &[Second]) -> Result<(), LabError>;
+
 /// The server's log of a run.
 pub(crate) fn database_log(work: &WorkDir, turn: Turn<'_>) -> PathBuf {
     work.path("logs").join(format!("database-{}-{}.log", turn.sequence, turn.arm.path.kind))
@@ -210,7 +213,7 @@ impl Stage {
         driver: &mut Driver,
         awaited: Mark,
         looks: &mut Looks,
-        told: &mut dyn FnMut(&mut Self, &[Second]) -> Result<(), LabError>,
+        told: Told<'_>,
     ) -> Result<(), LabError> {
         loop {
             let mark = driver.next_mark(WAIT_SAMPLE_EVERY)?;

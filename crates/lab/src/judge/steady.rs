@@ -5,7 +5,7 @@ use results::judgement::{Steady, SteadyRun};
 use results::statistics::{DRIFT_PERCENT_MAX, RANGE_PERCENT_MAX, SECONDS_MIN, series_mean, steady};
 
 /// Share of a run with an autovacuum at work that is named beside a missing steady state.
-const VACUUM_SHARE_TOLD: f64 = 0.05;
+const VACUUM_SHARE_TOLD: f64 = 0.2;
 
 /// Tests every run. `None` without runs.
 pub(super) fn judge(runs: &[Run]) -> Option<Steady> {

@@ -159,7 +159,7 @@ impl Driver {
         std::mem::take(&mut self.seconds)
     }
 
-    /// Takes a line of progress, if it is one, for the seconds since the one before.
+    /// Takes a line of progress for the seconds since the one before; false for any other line.
     fn note_second(&mut self, line: &str) -> bool {
         let Some((second, orders)) = read_tick(line) else { return false };
         let (last, before) = self.told;

@@ -127,7 +127,8 @@ impl Stage {
             }
         }
         let client = self.client_counts();
-        let (volume_reads, path_read_bytes) = (self.volume_reads()?, self.path_read_bytes()?);
+        let volume_reads = self.volume_reads()?;
+        let path_read_bytes = self.data_reads(&volume_reads)?;
         let medium = self.storage.medium_counters()?;
         let database = self.server.session().counters()?;
         let activity = self.activity();
@@ -173,11 +174,17 @@ impl Stage {
 
     /// Bytes of the data read on the path until now; none when this host does not count them.
     pub(crate) fn path_read_bytes(&mut self) -> Result<Option<u64>, LabError> {
+        let volume_reads = self.volume_reads()?;
+        self.data_reads(&volume_reads)
+    }
+
+    /// The same, when the volumes have been asked.
+    fn data_reads(&mut self, volume_reads: &[(Part, u64)]) -> Result<Option<u64>, LabError> {
         if self.witness == Witness::ReadCalls {
             // What copies log segments reads no block.
             return Ok(procfs::tree_read_bytes(self.server.pid(), self.server.session().archiver()?));
         }
-        Ok(Some(self.volume_reads()?.iter().filter(|(part, _)| part.holds_data()).map(|(_, bytes)| bytes).sum()))
+        Ok(Some(volume_reads.iter().filter(|(part, _)| part.holds_data()).map(|(_, bytes)| bytes).sum()))
     }
 
     /// Bytes read from each volume until now, as the witness of the path counts them.

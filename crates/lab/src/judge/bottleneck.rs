@@ -265,7 +265,7 @@ fn filer_busy(path: &PathResult) -> f64 {
     share(busy, path.runs.iter().map(|run| run.measured_s).sum())
 }
 
-/// What says that reads queue at the storage. A modelled medium knows; elsewhere the quickest tenth by our client's clock stands
+/// What says that reads queue at the storage. A modelled medium knows, of reads and writes together; elsewhere the quickest tenth by our client's clock stands
 /// for a read that waits for nobody.
 fn queueing(path: &PathResult) -> Option<String> {
     let of = |pick: fn(&MediumCounts) -> f64| path.runs.iter().filter_map(|run| run.medium.as_ref()).map(pick).sum::<f64>();
@@ -273,7 +273,7 @@ fn queueing(path: &PathResult) -> Option<String> {
     if busy_s > 0.0 {
         let ratio = queued_s / busy_s;
         return (1.0 + ratio >= QUEUEING_RATIO)
-            .then(|| format!("they wait {ratio:.1} x as long for their spindle as it works for them"));
+            .then(|| format!("operations on the medium wait {ratio:.1} x as long for their spindle as it works for them"));
     }
     let latency = path.read_latency.as_ref()?;
     let quick = latency.quantile_us(0.1).filter(|quick| *quick > 0.0)?;

@@ -26,7 +26,7 @@ pub struct Cache {
     pub full_after: f64,
     /// Exponent of the growth until then, 0 to 1.
     pub exponent: f64,
-    /// Share by which the reads of an order grow with each order, once the buffers are full.
+    /// Share by which the data grow with each order.
     pub growth: f64,
 }
 
@@ -129,7 +129,8 @@ impl Cache {
     }
 }
 
-/// Orders, each weighed by the reads that the growth before it has brought.
+/// Orders, each weighed by the reads that the growth before it has brought: as many more as there are data more, which is what
+/// the curve says of an exponent of 1/2 (data s times as large fill the buffers s^((1 - b) / b) times as soon).
 fn grown(orders: f64, growth: f64) -> f64 {
     orders * (1.0 + growth * orders / 2.0)
 }

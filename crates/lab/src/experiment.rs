@@ -68,7 +68,7 @@ mod tests {
         let names: Vec<&str> = plan.arms.iter().map(|arm| arm.tuning.as_str()).collect();
         assert_eq!(names, ["default", "only-direct", "only-slots", "upto-slots", "only-database", "upto-database"]);
         let last = plan.tuning_of(plan.arms.last().unwrap()).named_knobs();
-        assert_eq!((last["dnfs.writers"].as_str(), last["dnfs.slots"].as_str()), ("many", "16"));
+        assert_eq!((last["dnfs.writers"].as_str(), last["dnfs.slots"].as_str()), ("many", "128"));
         let paths = Some(vec!["local".to_owned()]);
         let own = Plan::read(Some(&path), &Overrides { paths, ..Overrides::default() }).unwrap();
         assert_eq!((own.arms.len(), own.ladder, own.roles.len()), (1, None, 0));

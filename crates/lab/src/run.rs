@@ -168,6 +168,7 @@ impl Bench<'_> {
             softirq_s: beat.softirq_s,
             wire: stage.goes_over().map(|loopback| beat.wire(loopback)),
             context_switches: beat.switches,
+            processor_queue_s: beat.queued_s,
             sequence: turn.sequence,
             round: turn.round,
             seed: order.seed,

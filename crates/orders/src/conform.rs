@@ -112,7 +112,7 @@ fn rows(run: &OrdersRun) -> [(&'static str, &TransactionRecord, f64); 5] {
 }
 
 fn done(record: &TransactionRecord) -> f64 {
-    (record.count + record.rolled_back) as f64
+    record.finished() as f64
 }
 
 fn mix_items(run: &OrdersRun) -> Vec<ConformItem> {

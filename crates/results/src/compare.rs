@@ -481,6 +481,10 @@ pub struct Run {
     /// Context switches over the interval, by owner.
     #[serde(default)]
     pub context_switches: BTreeMap<String, u64>,
+    /// Seconds of the interval that threads were ready to run and had no processor, by owner, all threads together; an owner
+    /// is absent where the kernel does not say.
+    #[serde(default)]
+    pub processor_queue_s: BTreeMap<String, f64>,
     /// Bytes on the wire over the interval; absent where nothing goes over a network.
     #[serde(default)]
     pub wire: Option<Wire>,

@@ -111,6 +111,23 @@ pub struct Transactions {
     pub stock_level: TransactionRecord,
 }
 
+impl Transactions {
+    /// Share of each transaction among those finished, in per cent; all 0 when none was.
+    #[must_use]
+    pub fn mix_percent(&self) -> MixPercent {
+        let each = [&self.new_order, &self.payment, &self.order_status, &self.delivery, &self.stock_level];
+        let whole: u64 = each.iter().map(|record| record.finished()).sum();
+        let percent = |record: &TransactionRecord| record.finished() as f64 * 100.0 / whole.max(1) as f64;
+        MixPercent {
+            new_order: percent(&self.new_order),
+            payment: percent(&self.payment),
+            order_status: percent(&self.order_status),
+            delivery: percent(&self.delivery),
+            stock_level: percent(&self.stock_level),
+        }
+    }
+}
+
 /// Counts and response times of one transaction over the measured interval.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TransactionRecord {
@@ -136,6 +153,14 @@ pub struct TransactionRecord {
     /// The histogram behind `service_us`: HDR V2, base64, microseconds; empty in records of before.
     #[serde(default)]
     pub service_histogram_v2_base64: String,
+}
+
+impl TransactionRecord {
+    /// Committed or rolled back on purpose.
+    #[must_use]
+    pub const fn finished(&self) -> u64 {
+        self.count + self.rolled_back
+    }
 }
 
 /// The load an open run offered, over the measured interval.

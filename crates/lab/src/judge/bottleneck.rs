@@ -8,6 +8,8 @@ use results::compare::{Bottleneck, MediumCounts, PathResult, Run};
 use super::{OTHERS_BUSY_MAX, STOLEN_MAX, share};
 use crate::paths::StoragePath;
 
+/// Kind of bottleneck: processors.
+pub(super) const HOST_CPU: &str = "host_cpu";
 /// Share of the host that is busy when the processors are the limit. TR-3322 says 100 %; a host of few cores idles a
 /// little between two transactions of a closed loop.
 pub(super) const HOST_BUSY_LIMIT: f64 = 0.90;
@@ -55,9 +57,11 @@ pub(super) fn judge(path: &PathResult) -> Bottleneck {
     let mut shares: Vec<(String, f64)> = waits.named().into_iter().filter(|(_, part)| *part >= 0.005).collect();
     shares.sort_by(|a, b| b.1.total_cmp(&a.1));
     let sampled: Vec<String> = shares.iter().map(|(name, part)| format!("{name} {:.0} %", part * 100.0)).collect();
+    let queued = queued_share(&path.runs)
+        .map_or_else(String::new, |part| format!("; sessions wait {:.0} % of their time for a processor", part * 100.0));
     let evidence = format!(
-        "{}; host {:.0} % busy ({:.0} % by processes outside the comparison); {in_flight:.2} of {users} users in a block read \
-         on average; sessions sampled: {}",
+        "{}; host {:.0} % busy ({:.0} % by processes outside the comparison){queued}; {in_flight:.2} of {users} users in a \
+         block read on average; sessions sampled: {}",
         finding.because,
         cpu.host_busy_share * 100.0,
         cpu.others_busy_share * 100.0,
@@ -96,12 +100,16 @@ fn find(path: &PathResult, waits: Waits) -> Finding {
         };
     }
     if cpu.host_busy_share >= HOST_BUSY_LIMIT {
-        return host_cpu(path);
+        return host_cpu(path, "the processors are used up".to_owned());
     }
     let (largest, part) =
         [("reads", waits.reads), ("log", waits.log), ("locks", waits.locks), ("data_writes", waits.data_writes)]
             .into_iter()
             .fold(("", 0.0), |best, next| if next.1 > best.1 { next } else { best });
+    // Users who wait for storage leave processors idle for moments, and queue for them in others.
+    if let Some(queued) = queued_share(&path.runs).filter(|queued| *queued >= WAIT_LIMIT.max(part)) {
+        return host_cpu(path, format!("sessions wait {:.0} % of their time for a processor", queued * 100.0));
+    }
     let percent = part * 100.0;
     match largest {
         _ if part < WAIT_LIMIT => no_wait(path, waits),
@@ -131,7 +139,7 @@ fn find(path: &PathResult, waits: Waits) -> Finding {
     }
 }
 
-fn host_cpu(path: &PathResult) -> Finding {
+fn host_cpu(path: &PathResult, because: String) -> Finding {
     let owners = path.cpu.as_ref().map(|cpu| &cpu.by_owner);
     let largest = owners.and_then(|all| all.iter().max_by(|a, b| a.1.s_per_1000_orders.total_cmp(&b.1.s_per_1000_orders)));
     let words = largest.map_or_else(String::new, |(owner, cost)| {
@@ -139,9 +147,9 @@ fn host_cpu(path: &PathResult) -> Finding {
         format!("; {owner} takes the most ({:.2} s for 1,000 orders, {kernel:.0} % of it in the kernel)", cost.s_per_1000_orders)
     });
     Finding {
-        kind: "host_cpu",
+        kind: HOST_CPU,
         class: "host CPU",
-        because: format!("the processors are used up{words}"),
+        because: because + &words,
         next: "more or faster processors, or less of them for each order: stored functions, larger buffers, a path that costs \
                less; faster storage will not help",
     }
@@ -241,6 +249,16 @@ fn log_words(runs: &[Run]) -> String {
     }
     let commits: u64 = runs.iter().map(|run| run.database.commits).sum();
     format!(" ({:.2} ms for each flush, {:.1} commits share one)", ms / syncs as f64, commits as f64 / syncs as f64)
+}
+
+/// Share of the sessions' time for which they were ready to run and had no processor; `None` where the kernel does not say.
+fn queued_share(runs: &[Run]) -> Option<f64> {
+    let (mut queued_s, mut time_s) = (0.0, 0.0);
+    for run in runs {
+        queued_s += run.processor_queue_s.get("database")?;
+        time_s += f64::from(run.load.as_ref()?.connections) * run.measured_s;
+    }
+    (time_s > 0.0).then(|| queued_s / time_s)
 }
 
 /// Busy share of the driver's threads; `None` when their number is not known.
@@ -403,6 +421,24 @@ mod tests {
         assert_eq!(kind(&single).0, "concurrency", "each process has one of its own");
         single.runs[0].connections = Some(1);
         assert_eq!(kind(&single).0, "one_connection");
+    }
+
+    #[test]
+    fn sessions_that_queue_for_a_processor_name_it_before_it_is_always_busy() {
+        let queueing = |queued_s: f64, reads: f64| {
+            let mut path = path(0.78, &[("running", 0.6), ("IO:DataFileRead", reads)]);
+            path.runs[0].load.as_mut().unwrap().connections = 8;
+            path.runs[0].processor_queue_s.insert("database".into(), queued_s);
+            path
+        };
+        // Of 8 sessions in 30 s.
+        let found = judge(&queueing(72.0, 0.2));
+        assert_eq!(found.kind, "host_cpu");
+        assert!(found.evidence.starts_with("sessions wait 30 % of their time for a processor"), "{found:?}");
+        let reads = judge(&queueing(72.0, 0.4));
+        assert_eq!(reads.kind, "concurrency");
+        assert!(reads.evidence.contains("; sessions wait 30 % of their time for a processor;"), "{reads:?}");
+        assert_eq!(judge(&queueing(36.0, 0.2)).kind, "concurrency");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use results::compare::{Comparison, PathResult, PathStatus, Run};
 use results::curves::CurvePoint;
 
-use super::bottleneck::HOST_BUSY_LIMIT;
+use super::bottleneck::{HOST_BUSY_LIMIT, HOST_CPU};
 use super::{OTHERS_BUSY_MAX, share};
 
 /// Least share of in-flight / latency that counts as reaching it: 5 % are left to the way there and back.
@@ -139,7 +139,7 @@ fn users(path: &PathResult) -> u32 {
 
 fn step(path: &PathResult, expected_per_s: f64, found_per_s: f64) -> Step {
     let cpu = path.cpu.clone().unwrap_or_default();
-    let limit = path.bottleneck.as_ref().map_or_else(String::new, |found| found.kind.replace('_', " "));
+    let limit = path.bottleneck.as_ref().map_or_else(String::new, |found| found.kind.clone());
     Step { users: users(path), expected_per_s, found_per_s, busy: cpu.host_busy_share, others: cpu.foreign_share(), limit }
 }
 
@@ -240,8 +240,13 @@ fn end(beyond: &[Step]) -> String {
             at(used_up),
             percent(used_up.busy)
         ),
+        None if first.limit == HOST_CPU => format!(
+            "{}: the processors are {} busy, and a processor is what sessions wait for most",
+            at(first),
+            percent(first.busy)
+        ),
         None => {
-            let limit = if first.limit.is_empty() { String::new() } else { format!(" ({})", first.limit) };
+            let limit = if first.limit.is_empty() { String::new() } else { format!(" ({})", first.limit.replace('_', " ")) };
             let most = beyond.iter().map(|step| step.busy).fold(0.0, f64::max);
             format!(
                 "{}, though the processors are never more than {} busy: something else ends it{limit}",
@@ -329,13 +334,17 @@ pub(crate) mod tests {
         slots.bottleneck = Some(results::compare::Bottleneck { kind: "lock_wait".into(), ..Default::default() });
         let other = only(vec![arm(8, 8.1, 0.2), slots]);
         assert!(other.text.ends_with("never more than 50 % busy: something else ends it (lock wait)"), "{}", other.text);
+        let mut queueing = arm(64, 12.0, 0.78);
+        queueing.bottleneck = Some(results::compare::Bottleneck { kind: HOST_CPU.into(), ..Default::default() });
+        let queueing = only(vec![arm(8, 8.1, 0.2), queueing]);
+        assert!(queueing.text.ends_with("78 % busy, and a processor is what sessions wait for most"), "{}", queueing.text);
         let mut disturbed = arm(64, 12.0, 0.97);
         disturbed.cpu.as_mut().unwrap().others_busy_share = 0.4;
         let disturbed = only(vec![arm(8, 8.1, 0.2), disturbed]);
         assert!(disturbed.text.ends_with("use 40 % of the processors: nothing is said of these"), "{}", disturbed.text);
         let unclear = only(vec![arm(8, 9.0, 0.2), arm(16, 8.1, 0.3), arm(32, 10.0, 0.97)]);
         assert!(unclear.text.ends_with("at 16 users and not at 8, 32: the loads do not show where it ends"), "{}", unclear.text);
-        for carried in [carry_on, other, disturbed, unclear] {
+        for carried in [carry_on, other, queueing, disturbed, unclear] {
             assert!(!carried.text.contains("carry no more"), "{}", carried.text);
         }
         let never = only(vec![arm(8, 9.0, 0.2), arm(16, 9.0, 0.3)]);

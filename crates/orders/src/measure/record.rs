@@ -21,6 +21,7 @@ impl Measure {
         let measured_s = (self.upto - self.from).as_secs_f64();
         let orders = self.tallies[Kind::NewOrder.index()].count;
         let [new_order, payment, order_status, delivery, stock_level] = [0, 1, 2, 3, 4].map(|index| record(&self.tallies[index]));
+        let transactions = Transactions { new_order, payment, order_status, delivery, stock_level };
         let mut run = OrdersRun {
             schema: ORDERS_RUN_SCHEMA,
             disclaimer: ORDERS_DISCLAIMER.to_owned(),
@@ -45,10 +46,10 @@ impl Measure {
             measured_s,
             oets_per_minute: orders as f64 * 60.0 / measured_s,
             orders,
-            mix_percent: self.mix_percent(),
+            mix_percent: transactions.mix_percent(),
             audit: self.audit(),
             per_second: self.per_second,
-            transactions: Transactions { new_order, payment, order_status, delivery, stock_level },
+            transactions,
             connection_losses: about.connection_losses,
             unfinished: about.unfinished,
             driver_cpu: about.driver_cpu,
@@ -85,21 +86,6 @@ impl Measure {
             left: deferred.left,
             completion_us: deferred.completion.summary(),
             histogram_v2_base64: deferred.completion.to_v2_base64(),
-        }
-    }
-
-    fn mix_percent(&self) -> MixPercent {
-        let done = |kind: Kind| {
-            let tally = &self.tallies[kind.index()];
-            tally.count + tally.rolled_back
-        };
-        let all = Kind::ALL.into_iter().map(done).sum();
-        MixPercent {
-            new_order: percent(done(Kind::NewOrder), all),
-            payment: percent(done(Kind::Payment), all),
-            order_status: percent(done(Kind::OrderStatus), all),
-            delivery: percent(done(Kind::Delivery), all),
-            stock_level: percent(done(Kind::StockLevel), all),
         }
     }
 

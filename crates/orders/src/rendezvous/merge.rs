@@ -5,7 +5,7 @@
 
 use results::histogram::{HistogramError, ResponseSummary, ResponseTimes};
 use results::orders_run::{
-    Audit, DeferredDeliveries, MixPercent, Offered, OrdersRun, SeriesSecond, TransactionRecord, Transactions,
+    Audit, DeferredDeliveries, Offered, OrdersRun, SeriesSecond, TransactionRecord, Transactions,
 };
 
 /// Merges records of drivers over the same interval; `None` without any.
@@ -40,7 +40,7 @@ pub fn merge(records: &[OrdersRun]) -> Result<Option<OrdersRun>, HistogramError>
         measured_s,
         orders,
         oets_per_minute: if measured_s > 0.0 { orders as f64 * 60.0 / measured_s } else { 0.0 },
-        mix_percent: mix_percent(&transactions),
+        mix_percent: transactions.mix_percent(),
         audit: audit(records, &transactions),
         transactions,
         offered: offered(records),
@@ -88,23 +88,6 @@ fn transaction(
     })
 }
 
-const fn done(record: &TransactionRecord) -> u64 {
-    record.count + record.rolled_back
-}
-
-fn mix_percent(all: &Transactions) -> MixPercent {
-    let each = [&all.new_order, &all.payment, &all.order_status, &all.delivery, &all.stock_level];
-    let whole: u64 = each.iter().map(|record| done(record)).sum();
-    let percent = |record: &TransactionRecord| if whole == 0 { 0.0 } else { done(record) as f64 * 100.0 / whole as f64 };
-    MixPercent {
-        new_order: percent(&all.new_order),
-        payment: percent(&all.payment),
-        order_status: percent(&all.order_status),
-        delivery: percent(&all.delivery),
-        stock_level: percent(&all.stock_level),
-    }
-}
-
 /// Shares of what was drawn, weighted by what they are shares of.
 fn audit(records: &[OrdersRun], all: &Transactions) -> Audit {
     let mean = |share: fn(&Audit) -> f64, whole: &dyn Fn(&OrdersRun) -> f64| {
@@ -112,13 +95,13 @@ fn audit(records: &[OrdersRun], all: &Transactions) -> Audit {
         let sum: f64 = records.iter().map(|record| share(&record.audit) * whole(record)).sum();
         if weight > 0.0 { sum / weight } else { 0.0 }
     };
-    let orders = |record: &OrdersRun| done(&record.transactions.new_order) as f64;
-    let payments = |record: &OrdersRun| done(&record.transactions.payment) as f64;
-    let statuses = |record: &OrdersRun| done(&record.transactions.order_status) as f64;
+    let orders = |record: &OrdersRun| record.transactions.new_order.finished() as f64;
+    let payments = |record: &OrdersRun| record.transactions.payment.finished() as f64;
+    let statuses = |record: &OrdersRun| record.transactions.order_status.finished() as f64;
     let deliveries = |record: &OrdersRun| {
-        record.deferred.as_ref().map_or_else(|| done(&record.transactions.delivery), |deferred| deferred.completed) as f64
+        record.deferred.as_ref().map_or_else(|| record.transactions.delivery.finished(), |deferred| deferred.completed) as f64
     };
-    let new_orders = done(&all.new_order);
+    let new_orders = all.new_order.finished();
     let rolled_back = all.new_order.rolled_back as f64 * 100.0;
     Audit {
         rollback_percent: if new_orders == 0 { 0.0 } else { rolled_back / new_orders as f64 },

@@ -31,7 +31,7 @@ test: setup-test ## everything that must hold before a change lands
 compare: setup build ## the main job: one PostgreSQL on local disk and over Direct NFS
 	$(target_dir)/release/millrace compare $(ARGS)
 
-plans: setup build ## the five reports as plans, then their shapes with figures (hours; ARGS="--quick" for minutes)
+plans: setup build ## the five reports as plans, then their shapes with figures (an hour and a half; ARGS="--quick" for a look)
 	@scripts/plans $(ARGS)
 
 bench: setup-test build ## speed against the yardstick, libnfs and Ganesha, as ratios

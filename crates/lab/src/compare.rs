@@ -7,6 +7,7 @@ mod conclude;
 mod held_out;
 mod journal;
 mod load;
+mod options;
 mod prepare;
 mod seek;
 

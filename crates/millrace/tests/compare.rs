@@ -166,6 +166,19 @@ fn nonsense_is_refused_before_anything_is_made() {
     assert!(!place.out().exists());
     if postgres_is_here() {
         refused(&place.compare(&["--paths", "iscsi"]).output().unwrap(), "not built yet", "millrace doctor");
+        for (command, option, says) in [
+            ("orders", "functions = true", "'--functions'"),
+            ("orders", "mode = \"swift\"", "'swift'"),
+            ("filer", "speed = 9", "'--speed'"),
+        ] {
+            let plan = place.work().with_extension("toml");
+            let own = include_str!("../../../plans/compare.toml").replace("schema = 1", "schema = 1\ntunings = [\"own\"]");
+            let text = format!("{own}\n[tuning.own.{command}]\n{option}\n");
+            std::fs::write(&plan, text).unwrap();
+            let output = place.compare(&[plan.to_str().unwrap(), "--dry-run", "--paths", "local"]).output().unwrap();
+            refused(&output, says, "--help shows what it takes");
+            std::fs::remove_file(plan).unwrap();
+        }
         std::fs::create_dir_all(place.out()).unwrap();
         std::fs::write(place.out().join("mine"), "").unwrap();
         refused(&place.compare(&["--paths", "local"]).output().unwrap(), "not empty", "--out");

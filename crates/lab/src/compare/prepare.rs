@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::cgroup;
-use crate::compare::Request;
+use crate::compare::{Request, options};
 use crate::error::LabError;
 use crate::ground::{self, Facts, check_reachable};
 use crate::paths::{self, StoragePath};
@@ -49,6 +49,9 @@ pub(crate) fn prepare(request: &Request) -> Result<Prepared, LabError> {
             what: "hold the page cache small: no memory control group can be made here".to_owned(),
             hint: "run as root on a host with cgroups, or leave --page-cache out: results are then labelled cached".to_owned(),
         });
+    }
+    for arm in &measured {
+        options::check(&request.program, plan, arm)?;
     }
     let target_needs = (plan.database_bytes() + plan.growth_bytes()) / 10 * 11;
     let mut targets = Vec::new();

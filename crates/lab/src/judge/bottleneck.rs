@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use results::compare::{Bottleneck, MediumCounts, PathResult, Run};
+use results::compare::{Bottleneck, Cpu, MediumCounts, PathResult, Run};
 
 use super::{OTHERS_BUSY_MAX, STOLEN_MAX, share};
 use crate::paths::StoragePath;
@@ -13,6 +13,8 @@ pub(super) const HOST_CPU: &str = "host_cpu";
 /// Share of the host that is busy when the processors are the limit. TR-3322 says 100 %; a host of few cores idles a
 /// little between two transactions of a closed loop.
 pub(super) const HOST_BUSY_LIMIT: f64 = 0.90;
+/// The same when sessions queue for a processor besides.
+const QUEUEING_BUSY: f64 = 0.80;
 /// Share of the sessions' time that makes a wait the limit.
 const WAIT_LIMIT: f64 = 0.25;
 /// Share of its threads' time at which the driver is the limit.
@@ -72,24 +74,8 @@ pub(super) fn judge(path: &PathResult) -> Bottleneck {
 
 fn find(path: &PathResult, waits: Waits) -> Finding {
     let cpu = path.cpu.clone().unwrap_or_default();
-    if cpu.others_busy_share > OTHERS_BUSY_MAX {
-        return Finding {
-            kind: "interference",
-            class: "",
-            because: "processes outside the comparison took processor time that may have been needed".to_owned(),
-            next: "measure on a quiet host",
-        };
-    }
-    if cpu.stolen_share > STOLEN_MAX {
-        return Finding {
-            kind: "interference",
-            class: "",
-            because: format!(
-                "the machine below this host gave {:.0} % of the processor time wanted here to others",
-                cpu.stolen_share * 100.0
-            ),
-            next: "measure with --keep-awake, when the machine below is quiet, or on a host of its own",
-        };
+    if let Some(finding) = interference(&cpu) {
+        return finding;
     }
     if let Some(busy) = driver_busy(&path.runs).filter(|busy| *busy >= DRIVER_BUSY_LIMIT) {
         return Finding {
@@ -106,8 +92,10 @@ fn find(path: &PathResult, waits: Waits) -> Finding {
         [("reads", waits.reads), ("log", waits.log), ("locks", waits.locks), ("data_writes", waits.data_writes)]
             .into_iter()
             .fold(("", 0.0), |best, next| if next.1 > best.1 { next } else { best });
-    // Users who wait for storage leave processors idle for moments, and queue for them in others.
-    if let Some(queued) = queued_share(&path.runs).filter(|queued| *queued >= WAIT_LIMIT.max(part)) {
+    // Users who wait for storage leave processors idle for moments, and queue for them in others. Every other wait has such
+    // queueing in it: it ends when its process gets a processor, not when the answer is there.
+    let names_processors = |queued: &f64| *queued >= WAIT_LIMIT && (*queued >= part || cpu.host_busy_share >= QUEUEING_BUSY);
+    if let Some(queued) = queued_share(&path.runs).filter(names_processors) {
         return host_cpu(path, format!("sessions wait {:.0} % of their time for a processor", queued * 100.0));
     }
     let percent = part * 100.0;
@@ -137,6 +125,30 @@ fn find(path: &PathResult, waits: Waits) -> Finding {
             next: "let the background writer do it: bgwriter_lru_maxpages up, checkpoint_timeout and max_wal_size up",
         },
     }
+}
+
+/// Others had processors that may have been needed.
+fn interference(cpu: &Cpu) -> Option<Finding> {
+    if cpu.others_busy_share > OTHERS_BUSY_MAX {
+        return Some(Finding {
+            kind: "interference",
+            class: "",
+            because: "processes outside the comparison took processor time that may have been needed".to_owned(),
+            next: "measure on a quiet host",
+        });
+    }
+    if cpu.stolen_share > STOLEN_MAX {
+        return Some(Finding {
+            kind: "interference",
+            class: "",
+            because: format!(
+                "the machine below this host gave {:.0} % of the processor time wanted here to others",
+                cpu.stolen_share * 100.0
+            ),
+            next: "measure with --keep-awake, when the machine below is quiet, or on a host of its own",
+        });
+    }
+    None
 }
 
 fn host_cpu(path: &PathResult, because: String) -> Finding {
@@ -347,7 +359,7 @@ impl Waits {
 
 #[cfg(test)]
 mod tests {
-    use results::compare::{Cpu, CpuTime, RunLoad};
+    use results::compare::{CpuTime, RunLoad};
     use results::judgement::{ReadLatency, SlotUse};
 
     use super::*;
@@ -439,6 +451,9 @@ mod tests {
         assert_eq!(reads.kind, "concurrency");
         assert!(reads.evidence.contains("; sessions wait 30 % of their time for a processor;"), "{reads:?}");
         assert_eq!(judge(&queueing(36.0, 0.2)).kind, "concurrency");
+        let mut busy = queueing(72.0, 0.4);
+        busy.cpu.as_mut().unwrap().host_busy_share = 0.85;
+        assert_eq!(judge(&busy).kind, "host_cpu", "a wait for reads that is in part one for a processor");
     }
 
     #[test]

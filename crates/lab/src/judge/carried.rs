@@ -240,11 +240,9 @@ fn end(beyond: &[Step]) -> String {
             at(used_up),
             percent(used_up.busy)
         ),
-        None if first.limit == HOST_CPU => format!(
-            "{}: the processors are {} busy, and a processor is what sessions wait for most",
-            at(first),
-            percent(first.busy)
-        ),
+        None if first.limit == HOST_CPU => {
+            format!("{}: the processors are {} busy, and sessions queue for them", at(first), percent(first.busy))
+        }
         None => {
             let limit = if first.limit.is_empty() { String::new() } else { format!(" ({})", first.limit.replace('_', " ")) };
             let most = beyond.iter().map(|step| step.busy).fold(0.0, f64::max);
@@ -337,7 +335,7 @@ pub(crate) mod tests {
         let mut queueing = arm(64, 12.0, 0.78);
         queueing.bottleneck = Some(results::compare::Bottleneck { kind: HOST_CPU.into(), ..Default::default() });
         let queueing = only(vec![arm(8, 8.1, 0.2), queueing]);
-        assert!(queueing.text.ends_with("78 % busy, and a processor is what sessions wait for most"), "{}", queueing.text);
+        assert!(queueing.text.ends_with("78 % busy, and sessions queue for them"), "{}", queueing.text);
         let mut disturbed = arm(64, 12.0, 0.97);
         disturbed.cpu.as_mut().unwrap().others_busy_share = 0.4;
         let disturbed = only(vec![arm(8, 8.1, 0.2), disturbed]);

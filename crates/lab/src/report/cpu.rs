@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use results::compare::{Cpu, OwnerCpu};
+use results::compare::{Cpu, OwnerCpu, PathResult};
 
 use super::rows::{self, Row};
 use super::section::{Section, Table, arm_cell, facet_heading, swatch};
@@ -71,6 +71,13 @@ fn split(time: &OwnerCpu) -> (f64, f64) {
     (time.s_per_1000_orders * time.user_s / whole, time.s_per_1000_orders * time.sys_s / whole)
 }
 
+/// Seconds for 1,000 orders that the database's processes were ready to run and had no processor.
+fn queue_s(path: &PathResult) -> Option<f64> {
+    let orders: u64 = path.runs.iter().map(|run| run.orders).sum();
+    let seconds: f64 = path.runs.iter().map(|run| run.processor_queue_s.get("database").copied()).sum::<Option<f64>>()?;
+    (orders > 0).then(|| seconds * 1e3 / orders as f64)
+}
+
 fn legend(owners: &[&str]) -> String {
     let mut text = String::from("<p class=\"legend\">");
     for (place, owner) in owners.iter().enumerate() {
@@ -90,6 +97,10 @@ fn table(view: &View<'_>, owners: &[&str]) -> Table {
     let soft = view.arms.iter().any(|arm| arm.result.cpu.as_ref().is_some_and(|cpu| cpu.softirq_s > 0.0));
     if soft {
         heads.push("soft interrupts*".to_owned());
+    }
+    let queued = view.arms.iter().any(|arm| queue_s(arm.result).is_some());
+    if queued {
+        heads.push("database waited for a processor".to_owned());
     }
     heads.extend(["host busy, %", "by others, %"].map(str::to_owned));
     let relative = view.arms.iter().any(|arm| arm.result.relative_cpu_cost.is_some());
@@ -111,6 +122,9 @@ fn table(view: &View<'_>, owners: &[&str]) -> Table {
         }
         if soft {
             cells.push(figure(cpu.softirq_s_per_1000_orders));
+        }
+        if queued {
+            cells.push(queue_s(arm.result).map_or_else(|| "–".to_owned(), figure));
         }
         cells.extend([format!("{:.0}", cpu.host_busy_share * 100.0), format!("{:.0}", cpu.foreign_share() * 100.0)]);
         if relative {

@@ -116,6 +116,12 @@ impl Lines<'_> {
         if let Some(connections) = run.connections {
             self.add("filer_connections", "1", connections as f64, None);
         }
+        for (owner, count) in &run.context_switches {
+            self.add(&format!("context_switches.{owner}"), "1", *count as f64, None);
+        }
+        for (owner, seconds) in &run.processor_queue_s {
+            self.add(&format!("processor_queue.{owner}"), "s", *seconds, None);
+        }
         for (event, share) in &run.waits {
             self.add(&format!("session_share.{event}"), "1", *share, None);
         }

@@ -238,6 +238,7 @@ fn run(kind: Kind, round: u32, size: Size, chance: &mut Chance) -> Run {
         database: DatabaseCounters { blocks_read: orders * 6, checkpoints: 1, ..DatabaseCounters::default() },
         filer: if kind.path == "dnfs" { calls(orders) } else { BTreeMap::new() },
         cpu: BTreeMap::from([("database".into(), CpuTime { user_s: 24.9, sys_s: 8.7 })]),
+        processor_queue_s: BTreeMap::from([("database".into(), 8.4)]),
         waits: BTreeMap::from([
             ("running".into(), 0.36 - storage),
             ("IO:DataFileRead".into(), storage),

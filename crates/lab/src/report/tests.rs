@@ -161,6 +161,15 @@ fn latency_the_storage_tells_stands_beside_ours_in_every_form_of_the_report() {
 }
 
 #[test]
+fn waiting_for_a_processor_stands_beside_what_it_costs_where_the_kernel_told() {
+    let mut record = specimen::comparison(7, SMALL);
+    let (with, csv) = (page(&record), super::csv(&record));
+    assert!(with.contains("database waited for a processor") && csv.contains(",processor_queue.database,s,8.4,"), "{csv}");
+    record.paths.iter_mut().flat_map(|path| &mut path.runs).for_each(|run| run.processor_queue_s.clear());
+    assert!(!page(&record).contains("database waited for a processor</th>") && !super::csv(&record).contains("processor_queue"));
+}
+
+#[test]
 fn arm_that_is_not_valid_is_marked_wherever_its_figure_stands_large() {
     let page = page(&sample::comparison(Shape { filer_share: 0.2, ..SOUND }));
     assert!(page.contains("✗ not valid") && page.contains("proof of path failed") && page.contains("fill void"));

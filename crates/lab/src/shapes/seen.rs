@@ -39,9 +39,18 @@ impl<'a> Seen<'a> {
     /// Processor seconds of database and driver for 1,000 orders, user and kernel; a filer on this host is not the host
     /// that the reports measured.
     pub(super) fn cpu(&self, role: &str) -> Result<(f64, f64), Why> {
+        self.cpu_of(role, |owner| owner != "filer")
+    }
+
+    /// The same with the filer.
+    pub(super) fn cpu_with_filer(&self, role: &str) -> Result<(f64, f64), Why> {
+        self.cpu_of(role, |_| true)
+    }
+
+    fn cpu_of(&self, role: &str, counts: fn(&str) -> bool) -> Result<(f64, f64), Why> {
         let arm = self.arm(role)?;
         let orders: u64 = arm.runs.iter().map(|run| run.orders).sum();
-        let times = arm.runs.iter().flat_map(|run| &run.cpu).filter(|(owner, _)| owner.as_str() != "filer");
+        let times = arm.runs.iter().flat_map(|run| &run.cpu).filter(|(owner, _)| counts(owner));
         let (user, sys) = times.fold((0.0, 0.0), |(user, sys), (_, time)| (user + time.user_s, sys + time.sys_s));
         if orders == 0 || user + sys <= 0.0 {
             return Err(format!("{} has no processor times", arm.arm));

@@ -1,20 +1,21 @@
 //! A terminal's session: the five transactions over prepared statements, pipelined.
 
-use std::sync::LazyLock;
-use std::time::Duration;
+mod stepwise;
 
-use tokio_postgres::error::SqlState;
+use std::sync::LazyLock;
+
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Row, Statement};
 
 use crate::database::{DeliveryAnswer, Failure, Isolation, Mode, NewOrderAnswer, Terminal};
 use crate::error::OrdersError;
-use crate::inputs::{CustomerKey, DeliveryInput, LineInput, NewOrderInput, OrderStatusInput, PaymentInput, StockLevelInput};
-use crate::isolation::Stepwise;
+use crate::inputs::{CustomerKey, DeliveryInput, NewOrderInput, OrderStatusInput, PaymentInput, StockLevelInput};
 use crate::money::order_total_cents;
 use crate::random::{DISTRICTS, last_name};
 
-use super::arrays::{Count, Sum};
+use super::arrays::Count;
+use super::errors::{Class, classify};
+use super::lines::{Lines, Shown, rounds};
 use super::{Session, functions, statements};
 
 const NEW_ORDER: &str = "New-Order";
@@ -311,181 +312,23 @@ impl Terminal for PostgresTerminal {
     }
 }
 
-impl Stepwise for PostgresTerminal {
-    async fn open_new_order(&mut self, input: &NewOrderInput) -> Result<NewOrderAnswer, Failure> {
-        match &self.blocks {
-            Some(blocks) => self.enter(blocks, input).await,
-            None => Err(unexpected(NEW_ORDER, "a stored function does not stop before its end".to_owned())),
-        }
-    }
-
-    async fn open_delivery(&mut self, input: &DeliveryInput) -> Result<DeliveryAnswer, Failure> {
-        const WHAT: &str = "Delivery";
-        let Some(blocks) = &self.blocks else {
-            return Err(unexpected(WHAT, "a stored function does not stop before its end".to_owned()));
-        };
-        let (warehouse, carrier) = (input.warehouse as i32, input.carrier as i32);
-        self.block(WHAT, "BEGIN").await?;
-        self.one(WHAT, &blocks.delivery_turn, &[&warehouse]).await?;
-        let row = self.one(WHAT, &self.delivery, &[&warehouse, &carrier]).await?;
-        let closed: i64 = read(WHAT, &row, 0)?;
-        Ok(DeliveryAnswer { delivered: u32::try_from(closed).unwrap_or(u32::MAX) })
-    }
-
-    async fn end(&mut self, commit: bool) -> Result<(), Failure> {
-        self.block("ending a transaction", if commit { "COMMIT" } else { "ROLLBACK" }).await
-    }
-
-    async fn number(&mut self, text: &str) -> Result<i64, Failure> {
-        const WHAT: &str = "reading beside a transaction";
-        let row = self.session.client.query_one(&format!("SELECT ({text})::int8"), &[]).await;
-        read(WHAT, &row.map_err(|error| self.failure(WHAT, error))?, 0)
-    }
-
-    async fn change(&mut self, text: &str) -> Result<(), Failure> {
-        const WHAT: &str = "a change beside a transaction";
-        self.session.client.batch_execute(text).await.map_err(|error| self.failure(WHAT, error))
-    }
-
-    async fn twice(&mut self, text: &str, apart: Duration) -> Result<[i64; 2], Failure> {
-        const WHAT: &str = "reading twice";
-        // One statement, as Order-Status is one: what it reads after the pause is of the same snapshot.
-        let text = format!(
-            "SELECT one::int8, ({text} AND slept = '')::int8 FROM (SELECT ({text}) AS one, pg_sleep({})::text AS slept) AS first",
-            apart.as_secs_f64()
-        );
-        let row = self.session.client.query_one(&text, &[]).await.map_err(|error| self.failure(WHAT, error))?;
-        Ok([read(WHAT, &row, 0)?, read(WHAT, &row, 1)?])
-    }
-}
-
-/// Lines as the arrays of a statement.
-#[derive(Debug, Default)]
-struct Lines {
-    numbers: Vec<i32>,
-    items: Vec<i32>,
-    supplies: Vec<i32>,
-    quantities: Vec<i32>,
-}
-
-impl Lines {
-    fn with_room(lines: usize) -> Self {
-        let room = || Vec::with_capacity(lines);
-        Self { numbers: room(), items: room(), supplies: room(), quantities: room() }
-    }
-
-    fn then(mut self, more: Self) -> Self {
-        self.numbers.extend(more.numbers);
-        self.items.extend(more.items);
-        self.supplies.extend(more.supplies);
-        self.quantities.extend(more.quantities);
-        self
-    }
-}
-
-/// Splits sorted lines so that no round holds a (warehouse, item) twice: a set-based UPDATE
-/// changes each row once. Nearly every order is one round.
-fn rounds(lines: &[LineInput]) -> Vec<Lines> {
-    let mut rounds = vec![Lines::with_room(lines.len())];
-    let mut round = 0;
-    let mut before: Option<&LineInput> = None;
-    for line in lines {
-        let again = before.is_some_and(|before| (before.supply_warehouse, before.item) == (line.supply_warehouse, line.item));
-        round = if again { round + 1 } else { 0 };
-        if round == rounds.len() {
-            rounds.push(Lines::default());
-        }
-        let arrays = &mut rounds[round];
-        arrays.numbers.push(line.number as i32);
-        arrays.items.push(line.item as i32);
-        arrays.supplies.push(line.supply_warehouse as i32);
-        arrays.quantities.push(line.quantity as i32);
-        before = Some(line);
-    }
-    rounds
-}
-
-/// What came back of the lines of one order.
-#[derive(Debug, Default)]
-struct Shown {
-    lines: usize,
-    amount_cents: i64,
-}
-
-impl Shown {
-    /// Adds the six arrays that begin at `column`; NULL arrays mean that no line was taken.
-    fn add(&mut self, what: &'static str, row: &Row, column: usize) -> Result<(), Failure> {
-        let (Count(names), Count(quantities)) = (read(what, row, column + 1)?, read(what, row, column + 2)?);
-        let Sum { count, sum } = read(what, row, column + 5)?;
-        if [names, quantities] != [count; 2] {
-            return Err(unexpected(what, format!("{names} names and {quantities} quantities of {count} lines")));
-        }
-        self.lines += count;
-        self.amount_cents += sum;
-        Ok(())
-    }
-}
-
-fn read<'row, T: tokio_postgres::types::FromSql<'row>>(what: &'static str, row: &'row Row, column: usize) -> Result<T, Failure> {
+/// Column `column` of a row of the answer to `what`.
+pub(super) fn read<'row, T: tokio_postgres::types::FromSql<'row>>(
+    what: &'static str,
+    row: &'row Row,
+    column: usize,
+) -> Result<T, Failure> {
     row.try_get(column).map_err(|source| Failure::Error(OrdersError::Sql { what: what.to_owned(), source }))
 }
 
-fn unexpected(what: &'static str, detail: String) -> Failure {
+/// The answer to `what` is not one that the schema can give.
+pub(super) fn unexpected(what: &'static str, detail: String) -> Failure {
     Failure::Error(OrdersError::Answer { what, detail })
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Class {
-    Retry,
-    Lost,
-    Error,
-}
-
-fn classify(error: &Error, closed: bool) -> Class {
-    let Some(code) = error.code() else {
-        let broken = std::error::Error::source(error).is_some_and(|source| source.is::<std::io::Error>());
-        return if closed || broken || error.is_closed() { Class::Lost } else { Class::Error };
-    };
-    if closed { Class::Lost } else { class_of(code) }
-}
-
-fn class_of(code: &SqlState) -> Class {
-    if *code == SqlState::T_R_SERIALIZATION_FAILURE || *code == SqlState::T_R_DEADLOCK_DETECTED {
-        return Class::Retry;
-    }
-    let ended = [
-        SqlState::ADMIN_SHUTDOWN,
-        SqlState::CRASH_SHUTDOWN,
-        SqlState::CANNOT_CONNECT_NOW,
-        SqlState::IDLE_SESSION_TIMEOUT,
-        // The server itself does not know whether it was committed: as after a lost connection, it is not sent again.
-        SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN,
-    ];
-    // Class 08: connection exceptions.
-    if ended.contains(code) || code.code().starts_with("08") { Class::Lost } else { Class::Error }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn line(number: u32, supply_warehouse: u32, item: u32) -> LineInput {
-        LineInput { number, item, supply_warehouse, quantity: 5 }
-    }
-
-    #[test]
-    fn only_what_surely_did_not_happen_is_sent_again() {
-        for (code, class) in [
-            ("40001", Class::Retry),
-            ("40P01", Class::Retry),
-            ("40003", Class::Lost),
-            ("57P01", Class::Lost),
-            ("08006", Class::Lost),
-            ("23505", Class::Error),
-        ] {
-            assert_eq!(class_of(&SqlState::from_code(code)), class, "{code}");
-        }
-    }
 
     #[test]
     fn a_text_is_prepared_with_the_types_of_the_parameters_it_names() {
@@ -494,19 +337,5 @@ mod tests {
         assert_eq!(types("new_order", &statements::new_order_again()), "int4 int4 int4 _int4 _int4 _int4 _int4");
         assert_eq!(types("payment_by_name", &statements::payment(true)), "int4 int4 int4 int4 varchar int8");
         assert_eq!(types("delivery", statements::DELIVERY), "int4 int4");
-    }
-
-    #[test]
-    fn lines_without_repeats_are_one_round() {
-        let rounds = rounds(&[line(2, 1, 4), line(1, 1, 9), line(3, 2, 4)]);
-        assert_eq!(rounds.len(), 1);
-        assert_eq!(rounds[0].numbers, [2, 1, 3]);
-    }
-
-    #[test]
-    fn an_item_ordered_three_times_takes_three_rounds_and_loses_no_line() {
-        let rounds = rounds(&[line(1, 1, 4), line(2, 1, 4), line(5, 1, 4), line(3, 1, 9), line(4, 1, 9)]);
-        let numbers: Vec<_> = rounds.iter().map(|round| round.numbers.clone()).collect();
-        assert_eq!(numbers, [vec![1, 3], vec![2, 4], vec![5]]);
     }
 }

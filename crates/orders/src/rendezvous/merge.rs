@@ -4,9 +4,7 @@
 //! the seconds for which every driver's measurements are known.
 
 use results::histogram::{HistogramError, ResponseSummary, ResponseTimes};
-use results::orders_run::{
-    Audit, DeferredDeliveries, Offered, OrdersRun, SeriesSecond, TransactionRecord, Transactions,
-};
+use results::orders_run::{Audit, DeferredDeliveries, Offered, OrdersRun, SeriesSecond, TransactionRecord, Transactions};
 
 /// Merges records of drivers over the same interval; `None` without any.
 ///

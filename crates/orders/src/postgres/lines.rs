@@ -1,0 +1,99 @@
+//! The lines of an order, as a New-Order sends them and as its answer tells of them.
+
+use tokio_postgres::Row;
+
+use super::arrays::{Count, Sum};
+use super::terminal::{read, unexpected};
+use crate::database::Failure;
+use crate::inputs::LineInput;
+
+/// Lines as the arrays of a statement.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    pub(super) numbers: Vec<i32>,
+    pub(super) items: Vec<i32>,
+    pub(super) supplies: Vec<i32>,
+    pub(super) quantities: Vec<i32>,
+}
+
+impl Lines {
+    fn with_room(lines: usize) -> Self {
+        let room = || Vec::with_capacity(lines);
+        Self { numbers: room(), items: room(), supplies: room(), quantities: room() }
+    }
+
+    /// These and then `more`.
+    pub(super) fn then(mut self, more: Self) -> Self {
+        self.numbers.extend(more.numbers);
+        self.items.extend(more.items);
+        self.supplies.extend(more.supplies);
+        self.quantities.extend(more.quantities);
+        self
+    }
+}
+
+/// Splits sorted lines so that no round holds a (warehouse, item) twice: a set-based UPDATE
+/// changes each row once. Nearly every order is one round.
+pub(super) fn rounds(lines: &[LineInput]) -> Vec<Lines> {
+    let mut rounds = vec![Lines::with_room(lines.len())];
+    let mut round = 0;
+    let mut before: Option<&LineInput> = None;
+    for line in lines {
+        let again = before.is_some_and(|before| (before.supply_warehouse, before.item) == (line.supply_warehouse, line.item));
+        round = if again { round + 1 } else { 0 };
+        if round == rounds.len() {
+            rounds.push(Lines::default());
+        }
+        let arrays = &mut rounds[round];
+        arrays.numbers.push(line.number as i32);
+        arrays.items.push(line.item as i32);
+        arrays.supplies.push(line.supply_warehouse as i32);
+        arrays.quantities.push(line.quantity as i32);
+        before = Some(line);
+    }
+    rounds
+}
+
+/// What came back of the lines of one order.
+#[derive(Debug, Default)]
+pub(super) struct Shown {
+    pub(super) lines: usize,
+    pub(super) amount_cents: i64,
+}
+
+impl Shown {
+    /// Adds the six arrays that begin at `column`; NULL arrays mean that no line was taken.
+    pub(super) fn add(&mut self, what: &'static str, row: &Row, column: usize) -> Result<(), Failure> {
+        let (Count(names), Count(quantities)) = (read(what, row, column + 1)?, read(what, row, column + 2)?);
+        let Sum { count, sum } = read(what, row, column + 5)?;
+        if [names, quantities] != [count; 2] {
+            return Err(unexpected(what, format!("{names} names and {quantities} quantities of {count} lines")));
+        }
+        self.lines += count;
+        self.amount_cents += sum;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(number: u32, supply_warehouse: u32, item: u32) -> LineInput {
+        LineInput { number, item, supply_warehouse, quantity: 5 }
+    }
+
+    #[test]
+    fn lines_without_repeats_are_one_round() {
+        let rounds = rounds(&[line(2, 1, 4), line(1, 1, 9), line(3, 2, 4)]);
+        assert_eq!(rounds.len(), 1);
+        assert_eq!(rounds[0].numbers, [2, 1, 3]);
+    }
+
+    #[test]
+    fn an_item_ordered_three_times_takes_three_rounds_and_loses_no_line() {
+        let rounds = rounds(&[line(1, 1, 4), line(2, 1, 4), line(5, 1, 4), line(3, 1, 9), line(4, 1, 9)]);
+        let numbers: Vec<_> = rounds.iter().map(|round| round.numbers.clone()).collect();
+        assert_eq!(numbers, [vec![1, 3], vec![2, 4], vec![5]]);
+    }
+}

@@ -94,9 +94,9 @@ fn find(path: &PathResult, waits: Waits) -> Finding {
             .fold(("", 0.0), |best, next| if next.1 > best.1 { next } else { best });
     // Users who wait for storage leave processors idle for moments, and queue for them in others. Every other wait has such
     // queueing in it: it ends when its process gets a processor, not when the answer is there.
-    let names_processors = |queued: &f64| *queued >= WAIT_LIMIT && (*queued >= part || cpu.host_busy_share >= QUEUEING_BUSY);
-    if let Some(queued) = queued_share(&path.runs).filter(names_processors) {
-        return host_cpu(path, format!("sessions wait {:.0} % of their time for a processor", queued * 100.0));
+    let names_processors = |queued: f64| queued >= WAIT_LIMIT && (queued >= part || cpu.host_busy_share >= QUEUEING_BUSY);
+    if queued_share(&path.runs).is_some_and(names_processors) {
+        return host_cpu(path, "sessions queue for the processors".to_owned());
     }
     let percent = part * 100.0;
     match largest {
@@ -295,8 +295,8 @@ fn filer_busy(path: &PathResult) -> f64 {
     share(busy, path.runs.iter().map(|run| run.measured_s).sum())
 }
 
-/// What says that reads queue at the storage. A modelled medium knows, of reads and writes together; elsewhere the quickest tenth by our client's clock stands
-/// for a read that waits for nobody.
+/// What says that reads queue at the storage. A modelled medium knows, of reads and writes together; elsewhere the quickest
+/// tenth by our client's clock stands for a read that waits for nobody.
 fn queueing(path: &PathResult) -> Option<String> {
     let of = |pick: fn(&MediumCounts) -> f64| path.runs.iter().filter_map(|run| run.medium.as_ref()).map(pick).sum::<f64>();
     let (busy_s, queued_s) = (of(|medium| medium.busy_s), of(|medium| medium.queued_s));
@@ -446,7 +446,8 @@ mod tests {
         // Of 8 sessions in 30 s.
         let found = judge(&queueing(72.0, 0.2));
         assert_eq!(found.kind, "host_cpu");
-        assert!(found.evidence.starts_with("sessions wait 30 % of their time for a processor"), "{found:?}");
+        assert!(found.evidence.starts_with("sessions queue for the processors"), "{found:?}");
+        assert_eq!(found.evidence.matches("wait 30 % of their time for a processor").count(), 1, "{found:?}");
         let reads = judge(&queueing(72.0, 0.4));
         assert_eq!(reads.kind, "concurrency");
         assert!(reads.evidence.contains("; sessions wait 30 % of their time for a processor;"), "{reads:?}");

@@ -35,6 +35,21 @@ pub(crate) struct RunOrder {
     pub(crate) seed: u64,
 }
 
+impl RunOrder {
+    /// Words of `orders run` that ask for it, with further options as the command takes them.
+    pub(crate) fn words(self, options: &[String]) -> Vec<String> {
+        let own = [
+            ("-c", u64::from(self.users)),
+            ("-j", u64::from(self.threads)),
+            ("-T", self.seconds),
+            ("--warmup", self.warmup_seconds),
+            ("--seed", self.seed),
+        ];
+        let own = own.into_iter().flat_map(|(name, value)| [name.to_owned(), value.to_string()]);
+        own.chain(["--marks", "--progress"].map(str::to_owned)).chain(options.iter().cloned()).collect()
+    }
+}
+
 /// A moment the driver announces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
@@ -103,10 +118,7 @@ impl Orders<'_> {
         let record = self.logs.join(format!("run-{sequence}.json"));
         let log = self.logs.join(format!("run-{sequence}.log"));
         let mut command = self.command("run");
-        command.args(["-c", &order.users.to_string(), "-j", &order.threads.to_string()]);
-        command.args(["-T", &order.seconds.to_string(), "--warmup", &order.warmup_seconds.to_string()]);
-        command.args(["--seed", &order.seed.to_string(), "--marks", "--progress", "--json"]).arg(&record);
-        command.args(options);
+        command.arg("--json").arg(&record).args(order.words(options));
         let mut launch = Launch::new("the driver", command, log.clone());
         launch.pipe_stderr = true;
         launch.stop_signal = libc::SIGKILL; // it holds nothing that needs an orderly end

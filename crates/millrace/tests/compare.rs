@@ -169,6 +169,7 @@ fn nonsense_is_refused_before_anything_is_made() {
         for (command, option, says) in [
             ("orders", "functions = true", "'--functions'"),
             ("orders", "mode = \"swift\"", "'swift'"),
+            ("orders", "threads = 3", "multiple times"),
             ("filer", "speed = 9", "'--speed'"),
         ] {
             let plan = place.work().with_extension("toml");

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::driver::RunOrder;
 use crate::error::LabError;
 use crate::plan::{Arm, Plan, Tuning, wrong};
 use crate::run::driver_options;
@@ -12,7 +13,9 @@ use crate::run::driver_options;
 /// # Errors
 /// What the command says of them; it could not be run.
 pub(super) fn check(program: &Path, plan: &Plan, arm: &Arm) -> Result<(), LabError> {
-    takes(program, arm, "orders run", &driver_options(plan, arm))?;
+    // With the words of any run: one of them given twice is refused too.
+    let any = RunOrder { users: 1, threads: 1, seconds: 1, warmup_seconds: 0, seed: 0 };
+    takes(program, arm, "orders run", &any.words(&driver_options(plan, arm)))?;
     takes(program, arm, "serve", &Tuning::arguments(&plan.tuning_of(arm).filer))
 }
 

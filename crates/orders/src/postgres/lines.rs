@@ -2,7 +2,7 @@
 
 use tokio_postgres::Row;
 
-use super::arrays::{Count, Sum};
+use super::arrays::{Count, Numbers, Sum};
 use super::terminal::{read, unexpected};
 use crate::database::Failure;
 use crate::inputs::LineInput;
@@ -10,24 +10,24 @@ use crate::inputs::LineInput;
 /// Lines as the arrays of a statement.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
-    pub(super) numbers: Vec<i32>,
-    pub(super) items: Vec<i32>,
-    pub(super) supplies: Vec<i32>,
-    pub(super) quantities: Vec<i32>,
+    pub(super) numbers: Numbers,
+    pub(super) items: Numbers,
+    pub(super) supplies: Numbers,
+    pub(super) quantities: Numbers,
 }
 
 impl Lines {
     fn with_room(lines: usize) -> Self {
-        let room = || Vec::with_capacity(lines);
+        let room = || Numbers(Vec::with_capacity(lines));
         Self { numbers: room(), items: room(), supplies: room(), quantities: room() }
     }
 
     /// These and then `more`.
     pub(super) fn then(mut self, more: Self) -> Self {
-        self.numbers.extend(more.numbers);
-        self.items.extend(more.items);
-        self.supplies.extend(more.supplies);
-        self.quantities.extend(more.quantities);
+        self.numbers.0.extend(more.numbers.0);
+        self.items.0.extend(more.items.0);
+        self.supplies.0.extend(more.supplies.0);
+        self.quantities.0.extend(more.quantities.0);
         self
     }
 }
@@ -45,10 +45,10 @@ pub(super) fn rounds(lines: &[LineInput]) -> Vec<Lines> {
             rounds.push(Lines::default());
         }
         let arrays = &mut rounds[round];
-        arrays.numbers.push(line.number as i32);
-        arrays.items.push(line.item as i32);
-        arrays.supplies.push(line.supply_warehouse as i32);
-        arrays.quantities.push(line.quantity as i32);
+        arrays.numbers.0.push(line.number as i32);
+        arrays.items.0.push(line.item as i32);
+        arrays.supplies.0.push(line.supply_warehouse as i32);
+        arrays.quantities.0.push(line.quantity as i32);
         before = Some(line);
     }
     rounds
@@ -87,13 +87,13 @@ mod tests {
     fn lines_without_repeats_are_one_round() {
         let rounds = rounds(&[line(2, 1, 4), line(1, 1, 9), line(3, 2, 4)]);
         assert_eq!(rounds.len(), 1);
-        assert_eq!(rounds[0].numbers, [2, 1, 3]);
+        assert_eq!(rounds[0].numbers.0, [2, 1, 3]);
     }
 
     #[test]
     fn an_item_ordered_three_times_takes_three_rounds_and_loses_no_line() {
         let rounds = rounds(&[line(1, 1, 4), line(2, 1, 4), line(5, 1, 4), line(3, 1, 9), line(4, 1, 9)]);
-        let numbers: Vec<_> = rounds.iter().map(|round| round.numbers.clone()).collect();
+        let numbers: Vec<_> = rounds.iter().map(|round| round.numbers.0.clone()).collect();
         assert_eq!(numbers, [vec![1, 3], vec![2, 4], vec![5]]);
     }
 }

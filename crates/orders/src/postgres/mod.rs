@@ -1,9 +1,9 @@
 //! PostgreSQL 15 to 18 behind the door, and engines that speak its wire protocol.
 //!
-//! What differs between the engines is in [`dialect`]. On PostgreSQL transactions run at READ COMMITTED. Each is one statement that reads and changes under one
-//! snapshot with row locks, or a short block around such a statement; rows are locked in one
-//! order (stock and customers, then districts, then warehouses), so that the transactions of this
-//! load cannot deadlock each other.
+//! What differs between the engines is in [`dialect`]. On PostgreSQL transactions run at READ
+//! COMMITTED. Each is one statement that reads and changes under one snapshot with row locks, or a
+//! short block around such a statement; rows are locked in one order (stock and customers, then
+//! districts, then warehouses), so that the transactions of this load cannot deadlock each other.
 
 mod arrays;
 mod check_sql;

@@ -49,13 +49,16 @@ pub(super) struct Socket {
     stream: AsyncFd<UnixStream>,
     /// The same socket while it takes no more bytes.
     full: Option<AsyncFd<UnixStream>>,
+    /// What one read took. The reader's own buffer has to be cleared before it is read into, which costs more
+    /// than copying the answer, mostly short, into it.
+    taken: Box<[u8; READ_BYTES]>,
 }
 
 impl Socket {
     /// Connects to the socket file at `path`.
     pub(super) async fn connect(path: &Path) -> io::Result<Self> {
         let stream = tokio::net::UnixStream::connect(path).await?.into_std()?;
-        Ok(Self { stream: registered(stream, Interest::READABLE)?, full: None })
+        Ok(Self { stream: registered(stream, Interest::READABLE)?, full: None, taken: Box::new([0; READ_BYTES]) })
     }
 
     /// Waits until a full socket takes bytes again.
@@ -76,19 +79,18 @@ fn registered(stream: UnixStream, interest: Interest) -> io::Result<AsyncFd<Unix
 }
 
 impl AsyncRead for Socket {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let wanted = buf.remaining().min(READ_BYTES);
+        let Self { stream, taken, .. } = &mut *self;
         loop {
-            let mut guard = ready!(self.stream.poll_read_ready(cx))?;
-            // Room is cleared before it is read into: no more of it than most answers take.
-            let wanted = buf.remaining().min(READ_BYTES);
-            let room = buf.initialize_unfilled_to(wanted);
-            match guard.try_io(|stream| stream.get_ref().read(room)) {
+            let mut guard = ready!(stream.poll_read_ready(cx))?;
+            match guard.try_io(|stream| stream.get_ref().read(&mut taken[..wanted])) {
                 Ok(Ok(count)) => {
                     // A short read took everything there was: the next one need not try first.
                     if 0 < count && count < wanted {
                         guard.clear_ready();
                     }
-                    buf.advance(count);
+                    buf.put_slice(&taken[..count]);
                     return Poll::Ready(Ok(()));
                 }
                 Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -13,7 +13,7 @@ use crate::inputs::{CustomerKey, DeliveryInput, NewOrderInput, OrderStatusInput,
 use crate::money::order_total_cents;
 use crate::random::{DISTRICTS, last_name};
 
-use super::arrays::Count;
+use super::arrays::{Count, Numbers};
 use super::errors::{Class, classify};
 use super::lines::{Lines, Shown, rounds};
 use super::{Session, functions, statements};
@@ -144,7 +144,7 @@ impl PostgresTerminal {
         let first = rounds.next().unwrap_or_default();
         // The later rounds one after the other; none in nearly every order.
         let again = rounds.reduce(Lines::then);
-        let field = |of: fn(&Lines) -> &Vec<i32>| again.as_ref().map(of);
+        let field = |of: fn(&Lines) -> &Numbers| again.as_ref().map(of);
         let (numbers, items) = (field(|lines| &lines.numbers), field(|lines| &lines.items));
         let (supplies, quantities) = (field(|lines| &lines.supplies), field(|lines| &lines.quantities));
         let params: [&(dyn ToSql + Sync); 13] = [

@@ -40,7 +40,7 @@ bench: setup-test build ## speed against the yardstick, libnfs and Ganesha, as r
 nightly: setup-test build ## many seeds, long fuzzing, bench, a look at the reports' plans (two and a half hours)
 	@scripts/nightly
 
-claims: setup build ## what the laboratory says of its own judgement, on a quiet host (an hour and a half)
+claims: setup build ## what the laboratory says of its own judgement, on a quiet host (an hour and a quarter)
 	MILLRACE_CLAIMS=1 cargo test --release --locked -p millrace --test lab_claims -- --nocapture --test-threads=1
 
 doc: ## reference of every room, private items too

@@ -37,7 +37,7 @@ plans: setup build ## the five reports as plans, then their shapes with figures 
 bench: setup-test build ## speed against the yardstick, libnfs and Ganesha, as ratios
 	@scripts/bench $(ARGS)
 
-nightly: setup-test build ## many seeds, long fuzzing, bench, a look at the reports' plans (two and a half hours)
+nightly: setup-test build ## many seeds, long fuzzing, bench, a look at the reports' plans (hours)
 	@scripts/nightly
 
 claims: setup build ## what the laboratory says of its own judgement, on a quiet host (an hour and a quarter)

@@ -81,8 +81,11 @@ pub const HELD_LEAD_MAX: Duration = Duration::from_micros(50);
 /// 50 us are this part of a disk's 8 ms.
 pub const HELD_LEAD_SHARE: u32 = 160;
 
-/// A peer that takes no byte of its replies for so long is dropped: it would hold a thread and its replies for ever.
+/// A peer that takes no byte of its replies for so long is dropped, and one that takes less than [`SEND_BYTES_MIN`] in it: it
+/// would hold a thread and its replies for ever.
 pub const SEND_TIMEOUT: Duration = Duration::from_secs(60);
+/// What a peer has to take in a [`SEND_TIMEOUT`] while replies wait for it, in bytes: one of the largest reads.
+pub const SEND_BYTES_MIN: usize = TRANSFER_MAX as usize;
 /// How long a TLS handshake may take: two round trips, also to a far client, and no thread for one that only begins them.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Largest file of certificates or keys, in bytes: the bundle of a distribution is a quarter of it.

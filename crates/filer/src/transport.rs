@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use rpc_tls::{Incoming, RecordFault, Sealer, ServerTls, Taken, TlsFault, Wire};
 
-use crate::limits::{HANDSHAKE_TIMEOUT, KEEPALIVE_IDLE, RECEIVE_BYTES_BUSY, SEAL_BYTES, SEND_TIMEOUT, TLS_BYTES_QUIET};
+use crate::limits::{
+    HANDSHAKE_TIMEOUT, KEEPALIVE_IDLE, RECEIVE_BYTES_BUSY, SEAL_BYTES, SEND_BYTES_MIN, SEND_TIMEOUT, TLS_BYTES_QUIET,
+};
 use crate::sys;
 
 /// The sending half, and what ends a connection.
@@ -78,12 +80,16 @@ impl Transport {
         Ok(session.certified)
     }
 
-    /// Sends all of it, or fails when the peer takes less than a MiB in [`SEND_TIMEOUT`]: one that takes a byte now and then
-    /// would hold a thread and its replies as one that takes none.
+    /// Sends all of it, or fails when the peer takes less than [`SEND_BYTES_MIN`] in a [`SEND_TIMEOUT`]: one that takes a byte
+    /// now and then would hold a thread and its replies as one that takes none. Found within two of them.
     pub(crate) fn send_all(&self, bytes: &[u8]) -> io::Result<()> {
-        let mut pace = Pace::of(bytes.len());
+        let mut pace = Pace::default();
         let Some(mut sealing) = self.sealing() else { return self.send_raw(bytes, &mut pace) };
-        for part in bytes.chunks(SEAL_BYTES) {
+        for (nth, part) in bytes.chunks(SEAL_BYTES).enumerate() {
+            // A part before may have been taken at one go, and slowly.
+            if nth > 0 {
+                pace.took(SEAL_BYTES, Instant::now())?;
+            }
             self.send_raw(sealing.seal(part)?, &mut pace)?;
         }
         Ok(())
@@ -99,7 +105,7 @@ impl Transport {
 
     /// Sends what [`Self::send_now`] left.
     pub(crate) fn send_rest(&self, rest: &[u8]) -> io::Result<()> {
-        self.send_raw(rest, &mut Pace::of(rest.len()))
+        self.send_raw(rest, &mut Pace::default())
     }
 
     /// Answers a client that ended its TLS. Of no consequence when it does not arrive.
@@ -115,13 +121,15 @@ impl Transport {
         while !bytes.is_empty() {
             match (&self.stream).write(bytes) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(sent) => bytes = bytes.get(sent..).unwrap_or_default(),
+                Ok(sent) => {
+                    bytes = bytes.get(sent..).unwrap_or_default();
+                    // The clock is only looked at when a send did not take all: then the socket's own time limit has ended it.
+                    if !bytes.is_empty() {
+                        pace.took(sent, Instant::now())?;
+                    }
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
-            }
-            // The clock is only looked at when a send did not take all: then the socket's own time limit has ended it.
-            if !bytes.is_empty() {
-                pace.look()?;
             }
         }
         Ok(())
@@ -225,21 +233,33 @@ pub(crate) enum ReceiveFault {
     Record(#[from] RecordFault),
 }
 
-/// How long a peer may take over its replies.
+/// How fast a peer takes what is sent to it.
+#[derive(Default)]
 struct Pace {
-    allowed: Duration,
-    until: Option<Instant>, // once it did not take all at a time
+    since: Option<Instant>, // once it did not take all at a time
+    taken: usize,
 }
 
 impl Pace {
-    fn of(bytes: usize) -> Self {
-        let megabytes = u32::try_from(bytes.div_ceil(1 << 20)).unwrap_or(u32::MAX);
-        Self { allowed: SEND_TIMEOUT.saturating_mul(megabytes), until: None }
-    }
-
-    fn look(&mut self) -> io::Result<()> {
-        let now = Instant::now();
-        if now >= *self.until.get_or_insert(now + self.allowed) { Err(ErrorKind::TimedOut.into()) } else { Ok(()) }
+    /// Counts bytes taken.
+    ///
+    /// # Errors
+    /// `TimedOut` when a [`SEND_TIMEOUT`] has passed in which they were less than [`SEND_BYTES_MIN`].
+    fn took(&mut self, bytes: usize, now: Instant) -> io::Result<()> {
+        // What was taken before the first look took an unknown time.
+        let Some(since) = self.since else {
+            self.since = Some(now);
+            return Ok(());
+        };
+        self.taken += bytes;
+        if now.saturating_duration_since(since) < SEND_TIMEOUT {
+            return Ok(());
+        }
+        if self.taken < SEND_BYTES_MIN {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        *self = Self { since: Some(now), taken: 0 };
+        Ok(())
     }
 }
 
@@ -262,5 +282,23 @@ impl Wire for Hands<'_> {
         }
         self.stream.set_read_timeout(Some(left))?;
         (&mut &*self.stream).read(room)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_takes_little_in_a_minute_is_given_up_and_one_that_takes_enough_is_not() {
+        let begun = Instant::now();
+        let minute = |nth: u32| begun + SEND_TIMEOUT * nth;
+        let mut pace = Pace::default();
+        assert!(pace.took(4 << 20, minute(0)).is_ok(), "nobody knows how long it took over these");
+        assert!(pace.took(SEND_BYTES_MIN / 2, begun + SEND_TIMEOUT / 2).is_ok());
+        assert!(pace.took(SEND_BYTES_MIN / 2, minute(1)).is_ok());
+        assert!(pace.took(2 * SEND_BYTES_MIN, minute(2)).is_ok());
+        let error = pace.took(SEND_BYTES_MIN - 1, minute(3)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut, "what it took in an earlier minute is no credit");
     }
 }

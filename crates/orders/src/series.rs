@@ -41,8 +41,8 @@ impl Second {
             orders: self.orders,
             transactions: self.response.count(),
             errors: self.errors,
-            response_p50_us: response.p50,
-            response_p90_us: response.p90,
+            response_p50_us: Some(response.p50),
+            response_p90_us: Some(response.p90),
             response_max_us: response.max,
         }
     }
@@ -144,7 +144,7 @@ mod tests {
         series.pass(1, 1);
         let closed = series.last_closed().unwrap();
         assert_eq!((closed.second, closed.orders, closed.transactions), (0, 10, 10));
-        assert_eq!((closed.response_p50_us, closed.response_p90_us, closed.response_max_us), (100, 100, 900));
+        assert_eq!((closed.response_p50_us, closed.response_p90_us, closed.response_max_us), (Some(100), Some(100), 900));
     }
 
     #[test]

@@ -214,11 +214,13 @@ pub struct SeriesSecond {
     pub transactions: u64,
     /// Transactions that ended by an error.
     pub errors: u64,
-    /// Median response time of all kinds, in microseconds; 0 when nothing ended, and in the merged
+    /// Median response time of all kinds, in microseconds; 0 when nothing ended. Absent from the merged
     /// record of several drivers, who keep no histogram of each second.
-    pub response_p50_us: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_p50_us: Option<u64>,
     /// 90th percentile of the same.
-    pub response_p90_us: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_p90_us: Option<u64>,
     /// Longest of the same.
     pub response_max_us: u64,
 }

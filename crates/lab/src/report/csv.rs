@@ -131,9 +131,11 @@ impl Lines<'_> {
         }
         for second in &run.series {
             self.place = format!("{},{}", run.sequence, second.second);
-            self.add("response_p50", "us", second.response_p50_us as f64, None);
-            self.add("response_p90", "us", second.response_p90_us as f64, None);
-            self.add("response_max", "us", second.response_max_us as f64, None);
+            let percentiles = [("response_p50", second.response_p50_us), ("response_p90", second.response_p90_us)];
+            for (metric, value) in percentiles.into_iter().chain([("response_max", Some(second.response_max_us))]) {
+                // What a merged record does not know is left out, as all that is not finite.
+                self.add(metric, "us", value.map_or(f64::NAN, |us| us as f64), None);
+            }
         }
     }
 }

@@ -117,7 +117,7 @@ fn line(svg: &mut Svg, class: &str, title: &str, groups: &[Group], x: impl Fn(f6
 
 /// Median and p90 of all transactions in each second, when the driver kept them.
 fn responses(arm: &Arm<'_>, span: Span) -> String {
-    let most = arm.result.runs.iter().flat_map(|run| &run.series).map(|second| second.response_p90_us).max().unwrap_or(0);
+    let most = arm.result.runs.iter().flat_map(|run| &run.series).filter_map(|second| second.response_p90_us).max().unwrap_or(0);
     if most == 0 {
         return String::new();
     }
@@ -133,7 +133,7 @@ fn responses(arm: &Arm<'_>, span: Span) -> String {
         }
         let groups = ((right - left) * POINTS_PER_UNIT) as usize;
         for (place, run) in arm.result.runs.iter().enumerate() {
-            let values: Vec<f64> = run.series.iter().map(|second| second.response_p90_us as f64 / 1e3).collect();
+            let values: Vec<f64> = run.series.iter().map(|second| second.response_p90_us.unwrap_or(0) as f64 / 1e3).collect();
             let class = format!("{} r{}", arm.class(), place % 3);
             let title = format!("{}, run {}", arm.name, run.sequence);
             line(&mut svg, &class, &title, &groups_of(&values, groups), |second| x.scale.at(second + 0.5), &y.scale);

@@ -214,8 +214,8 @@ fn run(kind: Kind, round: u32, size: Size, chance: &mut Chance) -> Run {
             second,
             orders: *orders,
             transactions: orders * 23 / 10,
-            response_p50_us: (p90 / 1.9) as u64,
-            response_p90_us: p90 as u64,
+            response_p50_us: Some((p90 / 1.9) as u64),
+            response_p90_us: Some(p90 as u64),
             response_max_us: (p90 * 5.0) as u64,
             errors: 0,
         }

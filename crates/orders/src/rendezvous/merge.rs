@@ -9,7 +9,7 @@ use results::orders_run::{Audit, DeferredDeliveries, Offered, OrdersRun, SeriesS
 /// Merges records of drivers over the same interval; `None` without any.
 ///
 /// What describes the run (database, load model, seed, …) is taken from the first record.
-/// Of a series, counts are added and the longest response kept; the percentiles of a second are 0.
+/// Of a series, counts are added and the longest response kept; a second has no percentiles.
 ///
 /// # Errors
 /// [`HistogramError`] when a histogram cannot be read.
@@ -208,6 +208,25 @@ pub(super) mod tests {
         let stored = ResponseTimes::from_v2_base64(&merged.transactions.new_order.histogram_v2_base64).unwrap();
         assert_eq!((stored.count(), stored.summary()), (1_000, response));
         assert_eq!(merged.per_second, vec![100; 10]);
+    }
+
+    #[test]
+    fn a_second_of_several_drivers_has_sums_and_the_longest_response_and_no_percentiles() {
+        let [mut few, mut many] = [record(1, 10, 100, 1), record(1, 10, 300, 1)];
+        let second = |orders, most| SeriesSecond {
+            orders,
+            response_p50_us: Some(most),
+            response_p90_us: Some(most),
+            response_max_us: most,
+            ..SeriesSecond::default()
+        };
+        few.series = vec![second(10, 900)];
+        many.series = vec![second(30, 700)];
+        let merged = merge(&[few, many]).unwrap().unwrap();
+        assert_eq!(merged.series, [SeriesSecond { orders: 40, response_max_us: 900, ..SeriesSecond::default() }]);
+        let text = serde_json::to_string(&merged.series).unwrap();
+        assert!(!text.contains("p50") && !text.contains("p90"), "what is not known is left out: {text}");
+        assert_eq!(serde_json::from_str::<Vec<SeriesSecond>>(&text).unwrap(), merged.series);
     }
 
     #[test]

@@ -172,8 +172,8 @@ pub(super) fn tick(event: &Event) -> String {
             "  second {}: {} transactions, ms p50 {:.1}, p90 {:.1}, max {:.1}",
             second.second,
             second.transactions,
-            ms(second.response_p50_us),
-            ms(second.response_p90_us),
+            ms(second.response_p50_us.unwrap_or(0)),
+            ms(second.response_p90_us.unwrap_or(0)),
             ms(second.response_max_us)
         );
     }

@@ -13,6 +13,12 @@ pub const SECONDS_MAX: u64 = 7 * 24 * 3600;
 /// Repeats of one transaction after deadlocks or serialization failures before it counts as an
 /// error: a transaction that loses a hundred times in a row will lose the next time too.
 pub const RETRIES_MAX: u32 = 100;
+/// Repeats that follow at once; those after them wait, or sessions that want the same rows hinder each other for ever.
+pub const RETRIES_AT_ONCE: u32 = 3;
+/// Longest pause before the first repeat that waits and before any, in milliseconds; it doubles from one to the next.
+pub const RETRY_PAUSE_MS_MIN: u64 = 2;
+/// See [`RETRY_PAUSE_MS_MIN`]: some transactions of others long.
+pub const RETRY_PAUSE_MS_MAX: u64 = 64;
 /// Errors of one terminal in a row before the run is given up: the database is not serving.
 pub const ERRORS_IN_A_ROW_MAX: u32 = 20;
 /// Errors printed on stderr by one run; the rest are counted.

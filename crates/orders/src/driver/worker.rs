@@ -4,15 +4,22 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use rand::Rng;
+use rand::rngs::SmallRng;
+
 use super::desk::Desk;
 use super::queue::{QueuedDelivery, Work};
 use super::terminal::{Drawn, Rest};
 use crate::checks::AcknowledgedOrder;
 use crate::database::{Database, Failure, Terminal as Session};
 use crate::error::OrdersError;
-use crate::limits::{BACKOFF_MS_MAX, BACKOFF_MS_MIN, ERRORS_IN_A_ROW_MAX, RETRIES_MAX, SILENCE_S_MAX};
+use crate::limits::{
+    BACKOFF_MS_MAX, BACKOFF_MS_MIN, ERRORS_IN_A_ROW_MAX, RETRIES_AT_ONCE, RETRIES_MAX, RETRY_PAUSE_MS_MAX, RETRY_PAUSE_MS_MIN,
+    SILENCE_S_MAX,
+};
 use crate::measure::{Ended, Moments};
 use crate::mix::Kind;
+use crate::random;
 
 /// One session of a thread.
 pub(super) struct Worker<D: Database> {
@@ -21,6 +28,8 @@ pub(super) struct Worker<D: Database> {
     desk: Rc<Desk>,
     session: Option<D::Terminal>,
     drawn: Drawn,
+    /// Of pauses, apart from what inputs are drawn from: conflicts change no input.
+    pauses: SmallRng,
     errors_in_a_row: u32,
 }
 
@@ -44,7 +53,8 @@ struct Task {
 impl<D: Database> Worker<D> {
     /// Session number `number`.
     pub(super) fn new(number: u32, database: D, desk: Rc<Desk>, session: D::Terminal) -> Self {
-        Self { number, database, desk, session: Some(session), drawn: Drawn::default(), errors_in_a_row: 0 }
+        let pauses = random::stream(u64::MAX, u64::from(number));
+        Self { number, database, desk, session: Some(session), drawn: Drawn::default(), pauses, errors_in_a_row: 0 }
     }
 
     /// Works until the run is over; an error ends the run.
@@ -109,6 +119,9 @@ impl<D: Database> Worker<D> {
                 Err(Failure::Retry(_)) if retries < RETRIES_MAX && !self.desk.shared.stopped() => {
                     retries += 1;
                     self.desk.measure().retry(task.kind, ended);
+                    if let Some(most) = longest_pause_ms(retries) {
+                        tokio::time::sleep(Duration::from_millis(self.pauses.random_range(0..=most))).await;
+                    }
                     continue;
                 }
                 Err(Failure::Lost(error)) => self.note_loss(error)?,
@@ -202,6 +215,12 @@ impl<D: Database> Worker<D> {
     }
 }
 
+/// Before this repeat of a transaction, in milliseconds.
+fn longest_pause_ms(repeat: u32) -> Option<u64> {
+    let doublings = repeat.checked_sub(RETRIES_AT_ONCE + 1)?;
+    Some((RETRY_PAUSE_MS_MIN << doublings.min(16)).min(RETRY_PAUSE_MS_MAX))
+}
+
 async fn send<S: Session>(session: &mut S, drawn: &Drawn) -> Result<Done, Failure> {
     Ok(match &drawn.rest {
         Rest::NewOrder => {
@@ -227,4 +246,17 @@ async fn send<S: Session>(session: &mut S, drawn: &Drawn) -> Result<Done, Failur
             Done::Nothing
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeats_follow_at_once_and_then_after_pauses_that_grow_to_a_limit() {
+        let pauses: Vec<Option<u64>> = (1..=10).map(longest_pause_ms).collect();
+        assert_eq!(pauses[..3], [None; 3]);
+        assert_eq!(pauses[3..], [2, 4, 8, 16, 32, 64, 64].map(Some));
+        assert_eq!(longest_pause_ms(RETRIES_MAX), Some(RETRY_PAUSE_MS_MAX));
+    }
 }

@@ -4,10 +4,11 @@
 #   OURS    DSN of a throw-away database on this host, loaded with `orders load --mode functions`; its user is a superuser
 #   THEIRS  DSN of one of the same server in which HammerDB built TPROC-C with pg_storedprocs true, as many warehouses
 #
-# Every process of the server counts, those that ended too. pgbench calls HammerDB's procedures with the inputs and the mix
-# of HammerDB's own driver, each user in its own warehouse, so that both sides have a client that costs little.
+# Every process of the server counts, those that ended too. pgbench calls HammerDB's procedures in the mix of HammerDB's own
+# driver, each user in its own warehouse, so that both sides have a client that costs little. It draws customers and names
+# evenly, where HammerDB's driver and ours draw some of them more often.
 set -euo pipefail
-[ $# -ge 3 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 3 ] || { sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 millrace=$1 ours=$2 theirs=$3 seconds=${4:-10} rounds=${5:-6} users=8
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 pgbench=$(command -v pgbench || echo /usr/lib/postgresql/15/bin/pgbench)

@@ -2,14 +2,16 @@
 //! the plan in interleaved order, and leaves a record. Ends everything it started and
 //! removes everything it made, whatever happens.
 
-mod again;
 mod conclude;
 mod held_out;
+mod initial_load;
 mod journal;
-mod load;
-mod options;
+pub mod live_view;
+mod load_search;
+mod option_check;
 mod prepare;
-mod seek;
+mod repeats;
+mod user_search;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,24 +19,24 @@ use std::time::Instant;
 
 use results::compare::{Comparison, PlanRecord};
 
-use crate::awake::Awake;
+use crate::database::cluster::ClusterPlace;
 use crate::diff;
-use crate::driver::RunOrder;
 use crate::error::LabError;
-use crate::experiment;
-use crate::ground::{Facts, Ground};
-use crate::metrics::Source;
+use crate::host::environment;
+use crate::host::keep_awake::Awake;
+use crate::host::process;
+use crate::measure::metrics::Source;
+use crate::placement::restore::Method;
+use crate::placement::workdir::{self, WorkDir};
+use crate::placement::{Facts, Ground};
+use crate::plan::ladder;
 use crate::plan::{self, Arm, Estimate, Level, Plan};
-use crate::postgres::cluster::ClusterPlace;
-use crate::process;
-use crate::progress::Progress;
 use crate::report;
-use crate::restore::Method;
+use crate::run::driver::RunOrder;
+use crate::run::progress::Progress;
 use crate::run::{Bench, Turn};
 use crate::summary::{self, Common};
-use crate::surroundings;
 use crate::sys;
-use crate::workdir::{self, WorkDir};
 
 use conclude::Done;
 pub(crate) use conclude::conclude;
@@ -42,7 +44,7 @@ use journal::Journal;
 use prepare::{Prepared, prepare};
 pub(crate) use prepare::{database_user, why_not};
 
-use crate::progress::Line;
+use crate::run::progress::Line;
 
 /// What both sides on one host means.
 pub const REHEARSAL_NOTE: &str =
@@ -94,7 +96,7 @@ pub struct Request {
 /// Whatever kept it from ending. Processes are ended and directories removed by then, save
 /// logs, which are moved to `out/logs`.
 pub fn compare(request: &Request, watcher: &mut dyn FnMut(&Line)) -> Result<Comparison, LabError> {
-    crate::interrupt::catch();
+    crate::host::interrupt::catch();
     sys::adopt_orphans();
     let mut progress = Progress::new(watcher);
     let prepared = prepare(request)?;
@@ -109,7 +111,7 @@ pub fn compare(request: &Request, watcher: &mut dyn FnMut(&Line)) -> Result<Comp
     for gone in workdir::sweep_stale(&request.work_base) {
         progress.step(&format!("removed {}, left by a comparison that was killed", gone.display()));
     }
-    crate::cgroup::sweep();
+    crate::host::cgroup::sweep();
     for target in &prepared.targets {
         let runs = request.plan.repeats as usize * prepared.measured.len();
         progress.step(target_words(target, &request.plan, &prepared, runs).trim_end());
@@ -178,8 +180,8 @@ pub fn dry_run(request: &Request) -> Result<String, LabError> {
         mib(plan.needed_bytes()),
         request.work_base.display(),
         mib(prepared.free_bytes),
-        crate::progress::clock(estimate.whole(order.len())),
-        crate::progress::clock(plan.budget),
+        crate::run::progress::clock(estimate.whole(order.len())),
+        crate::run::progress::clock(plan.budget),
         request.out.display(),
     );
     for target in &prepared.targets {
@@ -273,9 +275,9 @@ fn carry_out(
     let plan = &request.plan;
     let before = done.len();
     let started_utc = crate::clock::utc_now();
-    let mut environment = surroundings::collect(work.root(), &request.version, request.commit.as_deref());
+    let mut environment = environment::collect(work.root(), &request.version, request.commit.as_deref());
     environment.database_user.clone_from(&prepared.user.name);
-    let program = load::install(&request.program, work)?;
+    let program = initial_load::install(&request.program, work)?;
     let place = ClusterPlace {
         binaries: prepared.binaries.clone(),
         user: prepared.user.clone(),
@@ -289,7 +291,7 @@ fn carry_out(
     let _awake = plan.keep_awake.then(Awake::begin).transpose()?;
     // Made before the long load, so that a target where nothing may be made ends it at once.
     let grounds = make_grounds(prepared, work, progress)?;
-    let loaded = load::load(plan, work, &place, &program, progress)?;
+    let loaded = initial_load::load(plan, work, &place, &program, progress)?;
     environment.database_version.clone_from(&loaded.version);
     environment.database_settings.clone_from(&loaded.settings);
 
@@ -297,7 +299,7 @@ fn carry_out(
     let (block_bytes, buffers_bytes, metrics) = (loaded.block_bytes, loaded.buffers_bytes, request.metrics.as_ref());
     let bench = Bench { plan, work, place: &place, program, method, block_bytes, buffers_bytes, metrics };
     let mut lanes: Vec<Lane<'_>> = prepared.measured.iter().zip(grounds).map(|(arm, ground)| Lane { arm, ground }).collect();
-    let sought = seek::find(&bench, &mut lanes, &done, progress)?;
+    let sought = load_search::find(&bench, &mut lanes, &done, progress)?;
     let arms = sought.apply(&prepared.measured);
     let mut lanes: Vec<Lane<'_>> = arms.iter().zip(lanes).map(|(arm, lane)| Lane { arm, ground: lane.ground }).collect();
     let (done, left_out) = run_all(&bench, &mut lanes, &order, (journal, done), &mut estimate, progress)?;
@@ -320,7 +322,7 @@ fn carry_out(
     comparison.curve = sought.curve;
     comparison.predictions = held_out::predictions(&comparison, held, common);
     if let Some(ladder) = &plan.ladder {
-        comparison.ladder = experiment::record(ladder, &comparison.paths);
+        comparison.ladder = ladder::record(ladder, &comparison.paths);
     }
     comparison.stands_for.clone_from(&plan.stands_for);
     comparison.roles.clone_from(&plan.roles);
@@ -397,8 +399,8 @@ fn run_all(
         progress.run_of(index + 1, order.len());
         let turn = Turn { arm, sequence, round, order: run_order(bench.plan, arm, round)? };
         let needed = progress.elapsed() + estimate.run * left;
-        let spare = again::time_to_spare(bench.plan, needed);
-        let counted = again::until_quiet(spare, progress, |progress| bench.run(turn, ground, progress))?;
+        let spare = repeats::time_to_spare(bench.plan, needed);
+        let counted = repeats::until_quiet(spare, progress, |progress| bench.run(turn, ground, progress))?;
         let (run, record) = (counted.run, counted.record);
         left_out += counted.left_out;
         progress.step(&format!("{}: {} orders per minute in round {round}", arm.id, summary::grouped(run.oets_per_minute)));

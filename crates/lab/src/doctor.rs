@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::compare::{database_user, why_not};
+use crate::database::binaries::Binaries;
+use crate::host::environment;
 use crate::paths::{PRELOAD_LIBRARY, StoragePath, preload_library};
 use crate::plan::{DEFAULT_PLAN, Overrides, Plan};
-use crate::postgres::binaries::Binaries;
-use crate::surroundings;
 use crate::sys;
 
 /// One thing that was looked at.
@@ -150,7 +150,7 @@ fn space(base: &Path) -> Finding {
 }
 
 fn store(base: &Path) -> Finding {
-    let store = surroundings::store(base);
+    let store = environment::store(base);
     let words = format!("{} on {}", store.file_system, store.device);
     if store.reflink {
         return finding("store", State::Good, words + ": the state is restored by reflink", None);
@@ -164,7 +164,7 @@ fn store(base: &Path) -> Finding {
 }
 
 fn load() -> Finding {
-    let environment = surroundings::collect(Path::new("/"), "", None);
+    let environment = environment::collect(Path::new("/"), "", None);
     let (load, count) = (environment.load_average_before, environment.cpu_count);
     let words = format!("load average {load:.2} on {count} processors");
     if load > 0.3 * count as f64 {

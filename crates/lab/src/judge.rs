@@ -2,8 +2,8 @@
 
 mod against;
 mod bottleneck;
-mod carried;
-mod little;
+mod littles_law;
+mod saturation;
 mod steady;
 mod verdict;
 
@@ -14,8 +14,8 @@ use crate::paths::StoragePath;
 
 pub(crate) use bottleneck::session_time;
 #[cfg(test)]
-pub(crate) use carried::tests::arm as arm_on_a_medium;
-pub(crate) use carried::{Carried, carried};
+pub(crate) use saturation::tests::arm as arm_on_a_medium;
+pub(crate) use saturation::{Carried, carried};
 
 /// Share of the host that others may use before the figures are called disturbed.
 const OTHERS_BUSY_MAX: f64 = 0.20;
@@ -39,7 +39,7 @@ pub(crate) struct Judgement {
 /// Fills what each arm's runs allow to say of it alone: bottleneck, steady state, Little's law.
 pub(crate) fn judge_alone(path: &mut PathResult) {
     path.steady = steady::judge(&path.runs);
-    path.little = little::judge(&path.runs);
+    path.little = littles_law::judge(&path.runs);
     path.bottleneck = Some(bottleneck::judge(path));
 }
 

@@ -1,7 +1,9 @@
 //! What a comparison shall do: the plan file, the options over it, and the arms they make.
 
 mod arm;
+mod experiment;
 mod file;
+pub(crate) mod ladder;
 mod load;
 mod order;
 mod tuning;
@@ -13,13 +15,14 @@ use std::time::Duration;
 use results::curves::StandsFor;
 
 use crate::error::LabError;
-use crate::experiment::{Ladder, Roles};
 use crate::limits::{
     ARMS_MAX, DATABASE_BASE_BYTES, REPEATS_MAX, RUN_GROWTH_BYTES, SECONDS_MAX, USERS_MAX, WAREHOUSE_BYTES, WAREHOUSES_MAX,
 };
 
 pub use arm::{Arm, Layout, PathSpec, Target};
+pub use experiment::Roles;
 use file::{PlanFile, arms_of};
+pub use ladder::{Ladder, Rung, Step};
 pub use load::{Level, Load};
 pub use order::{Estimate, interleave};
 pub use tuning::{Knob, TUNED, Tuning, UNTUNED};

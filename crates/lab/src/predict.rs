@@ -13,7 +13,7 @@ pub mod model;
 pub mod network;
 pub mod what_if;
 
-mod close;
+mod calibrate;
 mod processors;
 #[cfg(test)]
 mod simulated;

@@ -1,5 +1,11 @@
 //! One measured run on one path: restore, serve, start, load, sample, check, stop.
 
+pub(crate) mod driver;
+pub(crate) mod filer;
+pub(crate) mod processes;
+pub(crate) mod progress;
+pub(crate) mod storage;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
@@ -7,23 +13,22 @@ use std::time::{Duration, Instant, SystemTime};
 use results::compare::{CpuTime, DatabaseCounters, Proof, ReadProbe, Run};
 use results::orders_run::OrdersRun;
 
-use crate::client_activity;
-use crate::driver::{Driver, Mark, Orders, RunOrder};
+use crate::database::checkpoints;
+use crate::database::cluster::ClusterPlace;
+use crate::database::counters::{self, Looks};
 use crate::error::LabError;
-use crate::filer;
-use crate::filling::Watch;
-use crate::ground::{DATA, Ground};
-use crate::metrics::Source;
+use crate::measure::buffer_warm_up::Watch;
+use crate::measure::client_activity;
+use crate::measure::metrics::Source;
+use crate::measure::proof::{self, Witness};
+use crate::placement::restore::Method;
+use crate::placement::workdir::{self, WorkDir};
+use crate::placement::{DATA, Ground};
 use crate::plan::{Arm, Plan, Tuning};
-use crate::postgres::checkpoints;
-use crate::postgres::cluster::ClusterPlace;
-use crate::postgres::counters::{self, Looks};
-use crate::progress::Progress;
-use crate::proof::{self, Witness};
-use crate::restore::Method;
-use crate::stage::{Sample, Stage, database_log};
-use crate::storage::{self, Storage};
-use crate::workdir::{self, WorkDir};
+use crate::run::driver::{Driver, Mark, Orders, RunOrder};
+use crate::run::processes::{Sample, Stage, database_log};
+use crate::run::progress::Progress;
+use crate::run::storage::Storage;
 
 /// What every run of a comparison shares.
 pub(crate) struct Bench<'a> {

@@ -8,12 +8,12 @@ use results::judgement::{ArrayLatency, ReadLatency, SlotUse};
 use results::orders_run::{OrdersRun, TransactionRecord};
 use results::statistics::MeanInterval;
 
-use crate::caching;
 use crate::judge;
 use crate::limits::READS_PER_ORDER_MIN;
+use crate::measure::cache_class;
+use crate::measure::proof;
 use crate::paths::StoragePath;
 use crate::plan::{Arm, Layout};
-use crate::proof;
 
 /// What is the same for every path.
 #[derive(Debug, Clone, Copy)]
@@ -97,8 +97,8 @@ pub(crate) fn measured(arm: &Arm, mut runs: Vec<Run>, records: &[OrdersRun], com
         io: Some(io),
         load: Some(load_words(records)),
         layout: Some(layout(arm)),
-        caching: Some(caching::words(arm, &common)),
-        caching_class: Some(caching::class_of(arm, common.page_cache_bytes).0.to_owned()),
+        caching: Some(cache_class::words(arm, &common)),
+        caching_class: Some(cache_class::class_of(arm, common.page_cache_bytes).0.to_owned()),
         read_probe: runs.iter().find_map(|run| run.probe.clone()),
         users: records.first().map(|record| record.users),
         proof,

@@ -7,13 +7,13 @@ use results::compare::{Comparison, PathResult, PlanRecord, Run, SCHEMA};
 use results::environment::Environment;
 use results::orders_run::OrdersRun;
 
-use crate::caching;
-use crate::compare::load::Loaded;
+use crate::compare::initial_load::Loaded;
 use crate::compare::{DISCLAIMER, REHEARSAL_NOTE};
 use crate::judge::{self, Judgement};
+use crate::measure::cache_class;
+use crate::measure::probe;
+use crate::placement::restore::Method;
 use crate::plan::{Arm, Plan};
-use crate::probe;
-use crate::restore::Method;
 use crate::summary::{self, Common};
 
 /// The plan as it was carried out.
@@ -53,7 +53,7 @@ pub(crate) fn conclude(
 ) -> Comparison {
     let Judgement { mut verdict, against_first, notes: judged, mut valid } = judge::judge(&mut paths, &plan);
     notes.extend(judged);
-    notes.extend(caching::notes(&paths));
+    notes.extend(cache_class::notes(&paths));
     if let Some(why) = probe::disagreement(&paths) {
         verdict = format!("Verdict withheld: {why}.");
         valid = false;

@@ -10,7 +10,7 @@ use crate::error::LabError;
 use crate::plan::{Arm, Estimate, Level, Load};
 use crate::predict::fit::fit;
 use crate::predict::ladder;
-use crate::progress::Progress;
+use crate::run::progress::Progress;
 use crate::run::{Bench, Turn};
 use crate::summary::{self, Common};
 

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use crate::cgroup;
-use crate::compare::{Request, options};
+use crate::compare::{Request, option_check};
+use crate::database::binaries::Binaries;
 use crate::error::LabError;
-use crate::ground::{self, Facts, check_reachable};
+use crate::host::cgroup;
 use crate::paths::{self, StoragePath};
+use crate::placement::{self, Facts, check_reachable};
 use crate::plan::Arm;
-use crate::postgres::binaries::Binaries;
 use crate::sys::{self, User};
 
 /// What a comparison will do, found without starting anything.
@@ -51,12 +51,12 @@ pub(crate) fn prepare(request: &Request) -> Result<Prepared, LabError> {
         });
     }
     for arm in &measured {
-        options::check(&request.program, plan, arm)?;
+        option_check::check(&request.program, plan, arm)?;
     }
     let target_needs = (plan.database_bytes() + plan.growth_bytes()) / 10 * 11;
     let mut targets = Vec::new();
     for arm in &measured {
-        if let Some(facts) = ground::check(arm, &user, target_needs)?
+        if let Some(facts) = placement::check(arm, &user, target_needs)?
             && !targets.contains(&facts)
         {
             targets.push(facts);

@@ -6,7 +6,8 @@ use serde::Deserialize;
 
 use super::{Arm, Overrides, Tuning, UNTUNED};
 use crate::error::LabError;
-use crate::experiment::{Ladder, ReportSection, Roles};
+use crate::plan::experiment::{ReportSection, Roles};
+use crate::plan::ladder::Ladder;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

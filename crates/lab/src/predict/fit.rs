@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use results::compare::{Comparison, Filling, PathResult, PathStatus, Run};
 
 use super::cache::{Cache, Course, Done, Seen};
-use super::close::close;
+use super::calibrate::close;
 use super::locks::Locks;
 use super::model::{Storage, System};
 use super::steady::FLUSH_CALLS;

@@ -10,9 +10,9 @@ use results::histogram::ResponseTimes;
 use results::orders_run::OrdersRun;
 
 use crate::compare::conclude;
+use crate::measure::proof::{Witness, judge};
 use crate::paths::StoragePath;
 use crate::plan::Arm;
-use crate::proof::{Witness, judge};
 use crate::summary::{self, Common};
 
 /// What the sample shall show.

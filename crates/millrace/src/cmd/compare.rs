@@ -135,7 +135,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 fn carry_out(args: &Args, program: PathBuf) -> Result<ExitCode, LabError> {
     if let Some(file) = &args.read_probe {
-        let record = lab::probe::read_blocks(file)?;
+        let record = lab::measure::probe::read_blocks(file)?;
         println!("{}", serde_json::json!(record));
         return Ok(ExitCode::SUCCESS);
     }

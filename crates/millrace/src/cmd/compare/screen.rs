@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal as _, Write as _};
 
-use lab::live::Live;
+use lab::compare::live_view::Live;
 use lab::{Line, News};
 
 /// Stderr, as a terminal or not.

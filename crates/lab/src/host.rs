@@ -1,0 +1,8 @@
+//! This host: child processes, control groups, signals, what the kernel counts, what the record says of it.
+
+pub(crate) mod cgroup;
+pub(crate) mod environment;
+pub(crate) mod interrupt;
+pub(crate) mod keep_awake;
+pub(crate) mod process;
+pub(crate) mod procfs;

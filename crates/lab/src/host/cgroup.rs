@@ -1,0 +1,126 @@
+//! Memory control groups: hold what a process tree may keep in the page cache, so that a
+//! database reads from its storage and not from this host's memory. Version 2 where it has
+//! the memory controller, else version 1.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::error::LabError;
+use crate::host::interrupt;
+use crate::placement::owner::PREFIX;
+
+/// A group of ours, removed when dropped; by then its processes must have ended.
+#[derive(Debug)]
+pub(crate) struct MemoryGroup {
+    path: PathBuf,
+}
+
+/// Where groups can be made, and how the limit is called there.
+struct Home {
+    directory: PathBuf,
+    limit: &'static str,
+}
+
+impl MemoryGroup {
+    /// Makes a group whose processes have `bytes` of memory together, page cache included.
+    pub(crate) fn make(name: &str, bytes: u64) -> Result<Self, LabError> {
+        let missing = || std::io::Error::from(std::io::ErrorKind::Unsupported);
+        let home = home().ok_or_else(missing).map_err(LabError::file("make a control group below", "/sys/fs/cgroup"))?;
+        let path = home.directory.join(format!("{PREFIX}{}-{name}", std::process::id()));
+        fs::create_dir(&path).map_err(LabError::file("make the control group", &path))?;
+        let group = Self { path };
+        let limit = group.path.join(home.limit);
+        fs::write(&limit, bytes.to_string()).map_err(LabError::file("set", &limit))?;
+        Ok(group)
+    }
+
+    /// Puts a process into it; what it starts later follows.
+    pub(crate) fn add(&self, pid: u32) -> Result<(), LabError> {
+        let list = self.path.join("cgroup.procs");
+        fs::write(&list, pid.to_string()).map_err(LabError::file("add a process to", &list))
+    }
+}
+
+impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        // The kernel lets go of the last process a moment after it was collected.
+        for _ in 0..100 {
+            match fs::remove_dir(&self.path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => std::thread::sleep(Duration::from_millis(20)),
+                _ => return,
+            }
+        }
+        eprintln!("millrace: cannot remove {}: it still has processes", self.path.display());
+    }
+}
+
+/// Whether groups can be made here.
+pub(crate) fn available() -> bool {
+    home().is_some()
+}
+
+/// Removes groups of ours that have no process any more.
+pub(crate) fn sweep() {
+    let Some(home) = home() else { return };
+    for entry in fs::read_dir(home.directory).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+        if pid.is_some_and(|pid| crate::host::procfs::start_ticks(pid).is_none()) {
+            let _ = fs::remove_dir(entry.path()); // refused while somebody is in it
+        }
+    }
+}
+
+fn home() -> Option<Home> {
+    let writable = |path: &Path| fs::metadata(path).is_ok_and(|facts| facts.is_dir()) && crate::sys::effective_uid() == 0;
+    let root = Path::new("/sys/fs/cgroup");
+    let controllers = fs::read_to_string(root.join("cgroup.subtree_control")).unwrap_or_default();
+    if controllers.split_whitespace().any(|name| name == "memory") && writable(root) {
+        return Some(Home { directory: root.to_owned(), limit: "memory.max" });
+    }
+    let first = root.join("memory");
+    (first.join("memory.limit_in_bytes").exists() && writable(&first))
+        .then_some(Home { directory: first, limit: "memory.limit_in_bytes" })
+}
+
+/// Waits until the kernel has forgotten the pages of every file below `root`, which were written and synced: what follows
+/// reads from the device.
+pub(crate) fn forget_pages(root: &Path) -> Result<(), LabError> {
+    let mut waiting = vec![root.to_owned()];
+    while let Some(directory) = waiting.pop() {
+        interrupt::check()?;
+        for entry in fs::read_dir(&directory).map_err(LabError::file("list", &directory))?.flatten() {
+            let Ok(kind) = entry.file_type() else { continue };
+            if kind.is_dir() {
+                waiting.push(entry.path());
+            } else if kind.is_file() {
+                let path = entry.path();
+                let file = fs::File::open(&path).map_err(LabError::file("open", &path))?;
+                crate::sys::forget_pages(&file).map_err(LabError::file("drop the cached pages of", &path))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn group_holds_a_process_to_its_limit_and_goes_away() {
+        if !available() {
+            return;
+        }
+        let Ok(group) = MemoryGroup::make("test", 64 << 20) else { return }; // no right to make one in this container
+        let path = group.path.clone();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        group.add(child.id()).unwrap();
+        assert!(fs::read_to_string(path.join("cgroup.procs")).unwrap().contains(&child.id().to_string()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        drop(group);
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,128 @@
+//! Collects the facts about this host that go into a record.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use results::environment::{Environment, Store};
+
+use crate::placement::restore::Method;
+use crate::sys;
+
+/// Facts about host and store. What belongs to the database is filled in later.
+pub(crate) fn collect(work: &Path, version: &str, commit: Option<&str>) -> Environment {
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    Environment {
+        os: os_name(),
+        kernel: line("/proc/sys/kernel/osrelease"),
+        architecture: std::env::consts::ARCH.to_owned(),
+        cpu_model: cpu_model(&info),
+        cpu_count: std::thread::available_parallelism().map_or(1, usize::from),
+        memory_bytes: memory_bytes(),
+        load_average_before: line("/proc/loadavg").split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0.0),
+        virtualization: virtualization(&info),
+        store: store(work),
+        millrace_version: version.to_owned(),
+        millrace_commit: commit.map(str::to_owned),
+        ..Environment::default()
+    }
+}
+
+/// The file system that holds `work`.
+pub(crate) fn store(work: &Path) -> Store {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let device = fs::metadata(work).map_or(0, |facts| facts.dev());
+    let (major, minor) = (libc::major(device), libc::minor(device));
+    let (file_system, mount_options, device) = mounted_as(&mounts, &format!("{major}:{minor}"), work)
+        .unwrap_or_else(|| ("unknown".to_owned(), String::new(), "unknown".to_owned()));
+    Store {
+        file_system,
+        mount_options,
+        device,
+        free_bytes: sys::free_bytes(work).unwrap_or(0),
+        reflink: Method::of_store(work) == Method::Reflink,
+    }
+}
+
+/// Type, options and source of the mount with that device number, else of the longest
+/// mount point above `path` (btrfs subvolumes carry numbers of their own).
+fn mounted_as(mounts: &str, device: &str, path: &Path) -> Option<(String, String, String)> {
+    let mut best: Option<(usize, (String, String, String))> = None;
+    for line in mounts.lines() {
+        let Some((front, back)) = line.split_once(" - ") else { continue };
+        let front: Vec<&str> = front.split(' ').collect();
+        let back: Vec<&str> = back.split(' ').collect();
+        let ([_, _, number, _, point, options, ..], [kind, source, ..]) = (front.as_slice(), back.as_slice()) else {
+            continue;
+        };
+        if !path.starts_with(point) {
+            continue;
+        }
+        let weight = point.len() + if *number == device { 1 << 20 } else { 0 };
+        if best.as_ref().is_none_or(|(other, _)| weight >= *other) {
+            best = Some((weight, ((*kind).to_owned(), (*options).to_owned(), (*source).to_owned())));
+        }
+    }
+    best.map(|(_, facts)| facts)
+}
+
+/// Main memory in bytes.
+pub(crate) fn memory_bytes() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kib = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    kib.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) * 1024
+}
+
+fn os_name() -> String {
+    let text = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let name = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    name.map_or_else(|| "Linux".to_owned(), |name| name.trim_matches('"').to_owned())
+}
+
+fn cpu_model(info: &str) -> String {
+    let model = info.lines().find_map(|line| line.strip_prefix("model name"));
+    model.and_then(|rest| rest.split_once(':')).map_or_else(|| "unknown".to_owned(), |(_, name)| name.trim().to_owned())
+}
+
+fn virtualization(info: &str) -> Option<String> {
+    let mut seen = Vec::new();
+    if Path::new("/.dockerenv").exists() || Path::new("/run/.containerenv").exists() {
+        seen.push("container");
+    }
+    if info.lines().any(|line| line.starts_with("flags") && line.split(' ').any(|flag| flag == "hypervisor")) {
+        seen.push("virtual machine");
+    }
+    (!seen.is_empty()).then(|| seen.join(" in a "))
+}
+
+fn line(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "\
+22 1 254:0 / / rw,relatime - ext4 /dev/vda rw
+30 22 0:30 / /var/tmp rw,noatime shared:5 - btrfs /dev/vdb rw,space_cache
+31 22 0:31 / /dev/shm rw - tmpfs tmpfs rw
+";
+
+    #[test]
+    fn mount_is_found_by_device_number_then_by_longest_point() {
+        let by_number = mounted_as(MOUNTS, "254:0", Path::new("/var/lib")).unwrap();
+        assert_eq!(by_number, ("ext4".into(), "rw,relatime".into(), "/dev/vda".into()));
+        let by_point = mounted_as(MOUNTS, "0:77", Path::new("/var/tmp/work")).unwrap();
+        assert_eq!(by_point.0, "btrfs");
+        assert_eq!(mounted_as("", "0:1", Path::new("/")), None);
+    }
+
+    #[test]
+    fn this_host_has_facts() {
+        // A mount of its own everywhere, also where the root is only a folder of another system's.
+        let facts = collect(Path::new("/proc"), "0", None);
+        assert!(!facts.kernel.is_empty() && facts.cpu_count > 0 && facts.memory_bytes > 1 << 20);
+        assert_eq!(facts.store.file_system, "proc");
+    }
+}

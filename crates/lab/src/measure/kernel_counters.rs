@@ -1,0 +1,182 @@
+//! What the kernel counts beside processor time: soft interrupts, context switches, waiting for a processor, bytes on the wire.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+
+use results::judgement::Wire;
+
+use crate::host::procfs;
+use crate::sys;
+
+/// Counters at one moment.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Pulse {
+    /// Seconds of all processors in soft interrupts since boot.
+    pub(crate) softirq_s: f64,
+    /// Counters of each thread by owner, threads that live now only.
+    threads: BTreeMap<String, HashMap<u32, Turns>>,
+    /// Received bytes and packets of each network interface.
+    interfaces: BTreeMap<String, (u64, u64)>,
+}
+
+/// One thread's turns on a processor since it began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Turns {
+    switches: u64,
+    /// Nanoseconds it was ready to run and had no processor; none where the kernel does not say.
+    queued_ns: Option<u64>,
+}
+
+/// What happened between two moments.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Beat {
+    pub(crate) softirq_s: f64,
+    pub(crate) switches: BTreeMap<String, u64>,
+    /// Seconds that threads of each owner were ready to run and had no processor; owners of whom the kernel does not say are
+    /// left out.
+    pub(crate) queued_s: BTreeMap<String, f64>,
+    loopback: (u64, u64),
+    network: (u64, u64),
+}
+
+impl Pulse {
+    /// Counts now for the process trees of each owner.
+    pub(crate) fn take(owners: &[(&str, Vec<u32>)]) -> Self {
+        let mut threads: BTreeMap<String, HashMap<u32, Turns>> = BTreeMap::new();
+        for (owner, roots) in owners {
+            let own = threads.entry((*owner).to_owned()).or_default();
+            roots.iter().flat_map(|root| procfs::tree(*root)).for_each(|pid| own.extend(turns_of(pid)));
+        }
+        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+        Self {
+            softirq_s: softirq_ticks(&stat) as f64 / sys::ticks_per_second(),
+            threads,
+            interfaces: parse_interfaces(&fs::read_to_string("/proc/net/dev").unwrap_or_default()),
+        }
+    }
+
+    /// From `self` to `later`. Threads that began or ended between are left out: their counters are not whole.
+    pub(crate) fn until(&self, later: &Self) -> Beat {
+        let mut beat = Beat { softirq_s: (later.softirq_s - self.softirq_s).max(0.0), ..Beat::default() };
+        for (owner, now) in &later.threads {
+            let before = self.threads.get(owner);
+            let lived = || now.iter().filter_map(|(thread, turns)| Some((before?.get(thread)?, turns)));
+            beat.switches.insert(owner.clone(), lived().map(|(then, now)| now.switches.saturating_sub(then.switches)).sum());
+            let queued: Option<u64> = lived().map(|(then, now)| Some(now.queued_ns?.saturating_sub(then.queued_ns?))).sum();
+            if let Some(ns) = queued {
+                beat.queued_s.insert(owner.clone(), ns as f64 / 1e9);
+            }
+        }
+        for (name, (bytes, packets)) in &later.interfaces {
+            let (bytes_before, packets_before) = self.interfaces.get(name).copied().unwrap_or((*bytes, *packets));
+            let sum = if name == "lo" { &mut beat.loopback } else { &mut beat.network };
+            sum.0 += bytes.saturating_sub(bytes_before);
+            sum.1 += packets.saturating_sub(packets_before);
+        }
+        beat
+    }
+}
+
+impl Beat {
+    /// Bytes on the wire of a path that goes over the loopback interface or over the others. On loopback what one side
+    /// sends the other receives, so the received bytes are both directions; elsewhere sent bytes are received by
+    /// another host and `interfaces` holds both.
+    pub(crate) fn wire(&self, over_loopback: bool) -> Wire {
+        let (source, (bytes, packets)) =
+            if over_loopback { ("loopback interface", self.loopback) } else { ("network interfaces", self.network) };
+        Wire { source: source.to_owned(), bytes, packets }
+    }
+}
+
+fn softirq_ticks(stat: &str) -> u64 {
+    // user nice system idle iowait irq softirq
+    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "));
+    line.and_then(|line| line.split_whitespace().nth(6)?.parse().ok()).unwrap_or(0)
+}
+
+/// The turns of each thread of a process.
+fn turns_of(pid: u32) -> Vec<(u32, Turns)> {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    tasks
+        .flatten()
+        .filter_map(|task| {
+            let thread = task.file_name().to_str()?.parse().ok()?;
+            let switches = parse_switches(&fs::read_to_string(task.path().join("status")).ok()?);
+            let queued_ns = fs::read_to_string(task.path().join("schedstat")).ok().and_then(|text| parse_queued(&text));
+            Some((thread, Turns { switches, queued_ns }))
+        })
+        .collect()
+}
+
+/// Switches, wanted and unwanted.
+fn parse_switches(status: &str) -> u64 {
+    let count = |line: &str| line.rsplit_once('\t').and_then(|(_, number)| number.trim().parse::<u64>().ok());
+    status.lines().filter(|line| line.contains("voluntary_ctxt_switches")).filter_map(count).sum()
+}
+
+/// Nanoseconds on a run queue: the second of three numbers (on a processor, on a run queue, turns).
+fn parse_queued(schedstat: &str) -> Option<u64> {
+    schedstat.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Interface to bytes and packets: of the loopback interface those received (they are those sent), of others both.
+fn parse_interfaces(text: &str) -> BTreeMap<String, (u64, u64)> {
+    let mut interfaces = BTreeMap::new();
+    for line in text.lines() {
+        let Some((name, numbers)) = line.split_once(':') else { continue };
+        let numbers: Vec<u64> = numbers.split_whitespace().map_while(|number| number.parse().ok()).collect();
+        let at = |place: usize| numbers.get(place).copied().unwrap_or(0);
+        // Received: bytes packets errs drop fifo frame compressed multicast; then sent: bytes packets …
+        let name = name.trim();
+        let counts = if name == "lo" { (at(0), at(1)) } else { (at(0) + at(8), at(1) + at(9)) };
+        interfaces.insert(name.to_owned(), counts);
+    }
+    interfaces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernel_files_are_read_by_their_fields() {
+        assert_eq!(softirq_ticks("cpu  100 0 50 800 40 5 7 0 0 0\ncpu0 1 2\n"), 7);
+        assert_eq!(softirq_ticks("rubbish"), 0);
+        assert_eq!(parse_switches("Name:\tx\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t30\n"), 42);
+        assert_eq!(parse_queued("8123456 42000 17\n"), Some(42_000));
+        assert_eq!(parse_queued(""), None);
+        let text = "Inter-|   Receive |  Transmit\n face |bytes packets\n    lo: 10 2 0 0 0 0 0 0 10 2 0 0\n  eth0: 5 1 0 0 0 0 0 0 7 3 0 0\n";
+        let found = parse_interfaces(text);
+        assert_eq!((found["lo"], found["eth0"]), ((10, 2), (12, 4)));
+    }
+
+    #[test]
+    fn only_threads_that_live_at_both_moments_count_and_silence_of_the_kernel_is_no_zero() {
+        let turns = |switches, queued_ns| Turns { switches, queued_ns };
+        let pulse = |threads: &[(u32, Turns)]| Pulse {
+            threads: BTreeMap::from([("database".to_owned(), threads.iter().copied().collect())]),
+            ..Pulse::default()
+        };
+        let before = pulse(&[(1, turns(10, Some(500))), (2, turns(7, Some(9)))]);
+        let beat = before.until(&pulse(&[(1, turns(30, Some(2_500_000_500))), (3, turns(9, Some(8)))]));
+        assert_eq!((beat.switches["database"], beat.queued_s["database"]), (20, 2.5));
+        let silent = before.until(&pulse(&[(1, turns(30, None))]));
+        assert_eq!((silent.switches["database"], silent.queued_s.get("database")), (20, None));
+    }
+
+    #[test]
+    fn loopback_traffic_and_own_switches_are_seen_between_two_moments() {
+        use std::io::{Read, Write};
+        let own = [("self", vec![std::process::id()])];
+        let before = Pulse::take(&own);
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut far, _) = listener.accept().unwrap();
+        near.write_all(&[7; 100_000]).unwrap();
+        far.read_exact(&mut vec![0; 100_000]).unwrap();
+        let beat = before.until(&Pulse::take(&own));
+        let wire = beat.wire(true);
+        assert!(wire.bytes >= 100_000 && wire.packets > 0, "{wire:?}");
+        assert!(beat.switches.contains_key("self"));
+    }
+}

@@ -1,0 +1,315 @@
+//! Trees of files on an export, through our own client: made, filled in parallel, removed.
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io::{IoSlice, IoSliceMut, Read, Seek};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use dnfs::nfs3::{CookieVerifier, CreateHow, FileHandle, FileType, NfsStatus, SetAttr, StableHow, WriteVerifier};
+use dnfs::{Client, Credentials, NfsUrl};
+
+use crate::error::LabError;
+use crate::host::interrupt;
+use crate::limits::{COPY_CHUNK_BYTES, EXPORT_COPIERS, TREE_DEPTH_MAX, TREE_ENTRIES_MAX, UNSTABLE_ROUNDS_MAX};
+use crate::placement::restore::TreeSize;
+
+/// A directory of an export.
+pub(crate) struct NfsTree {
+    client: Client,
+    root: FileHandle,
+    url: NfsUrl,
+    /// For messages.
+    name: String,
+}
+
+/// A name in a directory.
+pub(crate) struct Entry {
+    pub(crate) name: Vec<u8>,
+    handle: FileHandle,
+    kind: FileType,
+}
+
+/// A file that waits to be copied.
+struct Waiting {
+    source: PathBuf,
+    directory: FileHandle,
+    mode: u32,
+}
+
+impl NfsTree {
+    /// Mounts the directory `url` names. The laboratory itself gives up on a server that is away;
+    /// the database it measures does not.
+    pub(crate) fn mount(url: &NfsUrl) -> Result<Self, LabError> {
+        let mut url = url.clone();
+        url.options.soft = true;
+        url.options.resend_after = url.options.resend_after.min(crate::limits::EXPORT_SILENCE_MAX);
+        let name = format!("nfs://{}{}", url.server(), url.export_path);
+        let client = Client::mount(&url, &Credentials::of_process()).map_err(LabError::nfs("mount", &name))?;
+        let root = client.parts().root;
+        Ok(Self { client, root, url, name })
+    }
+
+    /// Address of the server.
+    pub(crate) fn server(&self) -> std::net::SocketAddr {
+        self.client.parts().server
+    }
+
+    /// The root of what was mounted.
+    pub(crate) fn root(&self) -> FileHandle {
+        self.root
+    }
+
+    /// Bytes free for this user.
+    pub(crate) fn free_bytes(&self) -> Result<u64, LabError> {
+        self.client
+            .fsstat(&self.root)
+            .map(|stat| stat.available_bytes)
+            .map_err(LabError::nfs("ask for free space of", &self.name))
+    }
+
+    /// Makes a directory.
+    pub(crate) fn make_directory(&self, parent: &FileHandle, name: &[u8], mode: u32) -> Result<FileHandle, LabError> {
+        let attributes = SetAttr { mode: Some(mode), ..SetAttr::default() };
+        let made = self.client.mkdir(parent, name, &attributes).and_then(|(handle, _)| match handle {
+            Some(handle) => Ok(handle),
+            None => self.client.lookup(parent, name).map(|(handle, _)| handle),
+        });
+        made.map_err(LabError::nfs("make a directory on", &self.name))
+    }
+
+    /// A directory that is there.
+    pub(crate) fn directory(&self, parent: &FileHandle, name: &[u8]) -> Result<FileHandle, LabError> {
+        let found = self.client.lookup(parent, name).map(|(handle, _)| handle);
+        found.map_err(LabError::nfs("find a directory on", &self.name))
+    }
+
+    /// Makes a symbolic link.
+    pub(crate) fn make_link(&self, parent: &FileHandle, name: &[u8], text: &Path) -> Result<(), LabError> {
+        let done = self.client.symlink(parent, name, text.as_os_str().as_bytes(), &SetAttr::default());
+        done.map(|_| ()).map_err(LabError::nfs("make a symbolic link on", &self.name))
+    }
+
+    /// Writes a small file.
+    pub(crate) fn write_file(&self, parent: &FileHandle, name: &[u8], text: &[u8]) -> Result<(), LabError> {
+        let done = create(&self.client, parent, name, 0o600).and_then(|file| {
+            let slices = [IoSlice::new(text)];
+            let done = self.client.write(&file, 0, &slices, StableHow::FileSync)?;
+            if done.bytes == text.len() { Ok(()) } else { Err(dnfs::Error::Status(NfsStatus::NoSpc)) }
+        });
+        done.map_err(LabError::nfs("write a file on", &self.name))
+    }
+
+    /// Reads the beginning of a file below `parent`, `most` bytes at most.
+    pub(crate) fn read_file(&self, parent: &FileHandle, name: &[u8], most: usize) -> Result<Vec<u8>, LabError> {
+        let done = self.client.lookup(parent, name).and_then(|(file, _)| {
+            let mut bytes = vec![0; most];
+            let done = self.client.read(&file, 0, &mut [IoSliceMut::new(&mut bytes)])?;
+            bytes.truncate(done.bytes);
+            Ok(bytes)
+        });
+        done.map_err(LabError::nfs("read a file on", &self.name))
+    }
+
+    /// What is in a directory.
+    pub(crate) fn list(&self, directory: &FileHandle) -> Result<Vec<Entry>, LabError> {
+        self.list_raw(directory).map_err(LabError::nfs("list a directory of", &self.name))
+    }
+
+    /// Removes a name and everything below it.
+    pub(crate) fn remove(&self, parent: &FileHandle, name: &[u8]) -> Result<(), LabError> {
+        let found = match self.client.lookup(parent, name) {
+            Ok((handle, attributes)) => {
+                attributes.map_or_else(|| self.client.getattr(&handle), Ok).map(|facts| (handle, facts.kind))
+            }
+            Err(dnfs::Error::Status(NfsStatus::NoEnt)) => return Ok(()),
+            Err(error) => Err(error),
+        };
+        let (handle, kind) = found.map_err(LabError::nfs("look at a file of", &self.name))?;
+        let removed = match kind {
+            FileType::Directory => {
+                self.empty(&handle, 0)?;
+                self.client.rmdir(parent, name)
+            }
+            _ => self.client.remove(parent, name),
+        };
+        removed.map_err(LabError::nfs("remove a file of", &self.name))
+    }
+
+    fn empty(&self, directory: &FileHandle, depth: usize) -> Result<(), LabError> {
+        if depth > TREE_DEPTH_MAX {
+            return Err(LabError::nfs("remove a tree of", &self.name)(dnfs::Error::Status(NfsStatus::NameTooLong)));
+        }
+        for entry in self.list(directory)? {
+            let removed = if entry.kind == FileType::Directory {
+                self.empty(&entry.handle, depth + 1)?;
+                self.client.rmdir(directory, &entry.name)
+            } else {
+                self.client.remove(directory, &entry.name)
+            };
+            removed.map_err(LabError::nfs("remove a file of", &self.name))?;
+        }
+        Ok(())
+    }
+
+    fn list_raw(&self, directory: &FileHandle) -> Result<Vec<Entry>, dnfs::Error> {
+        let mut names: Vec<(Vec<u8>, Option<FileHandle>, Option<FileType>)> = Vec::new();
+        let (mut cookie, mut verifier) = (0, CookieVerifier::default());
+        loop {
+            let last = cookie;
+            let (next, end) = self.client.readdirplus(directory, cookie, verifier, &mut |entry| {
+                cookie = entry.cookie;
+                if !matches!(entry.name.0, b"." | b"..") {
+                    names.push((entry.name.0.to_vec(), entry.handle, entry.attributes.map(|facts| facts.kind)));
+                }
+                true
+            })?;
+            if end {
+                break;
+            }
+            if cookie == last || names.len() > TREE_ENTRIES_MAX {
+                return Err(dnfs::Error::Status(NfsStatus::ServerFault));
+            }
+            verifier = next;
+        }
+        let whole = |(name, handle, kind): (Vec<u8>, Option<FileHandle>, Option<FileType>)| {
+            let handle = handle.map_or_else(|| self.client.lookup(directory, &name).map(|(handle, _)| handle), Ok)?;
+            let kind = kind.map_or_else(|| self.client.getattr(&handle).map(|facts| facts.kind), Ok)?;
+            Ok(Entry { name, handle, kind })
+        };
+        names.into_iter().map(whole).collect()
+    }
+
+    /// Copies the tree `from` to the new name `name` below `parent`, leaving out the top-level names in `leave_out`.
+    /// Several files are copied at a time; `progress` hears how many bytes are done.
+    ///
+    /// Durability: when it returns, every file is committed to the server's stable storage.
+    pub(crate) fn fill(
+        &self,
+        from: &Path,
+        (parent, name): (&FileHandle, &[u8]),
+        leave_out: &[&str],
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(TreeSize, FileHandle), LabError> {
+        let mode = fs::metadata(from).map_err(LabError::file("look at", from))?.mode() & 0o7777;
+        let top = self.make_directory(parent, name, mode)?;
+        let files = self.make_directories(from, &top, leave_out)?;
+        let size = TreeSize { files: files.len() as u64, bytes: 0 };
+        let waiting = Mutex::new(VecDeque::from(files));
+        let bytes = AtomicU64::new(0);
+        let outcome = std::thread::scope(|scope| {
+            let copiers: Vec<_> = (0..EXPORT_COPIERS).map(|_| scope.spawn(|| self.copier(&waiting, &bytes))).collect();
+            while copiers.iter().any(|copier| !copier.is_finished()) {
+                progress(bytes.load(Ordering::Relaxed));
+                std::thread::sleep(interrupt::LOOK_EVERY);
+            }
+            copiers.into_iter().map(|copier| copier.join().unwrap_or(Err(LabError::Interrupted))).collect::<Result<Vec<()>, _>>()
+        });
+        outcome?;
+        let bytes = bytes.into_inner();
+        progress(bytes);
+        Ok((TreeSize { bytes, ..size }, top))
+    }
+
+    /// Makes every directory below `top`; gives the files that are to be copied.
+    fn make_directories(&self, from: &Path, top: &FileHandle, leave_out: &[&str]) -> Result<Vec<Waiting>, LabError> {
+        let mut files = Vec::new();
+        let mut directories = vec![(from.to_owned(), *top)];
+        let mut entries = 0;
+        while let Some((source, target)) = directories.pop() {
+            interrupt::check()?;
+            for entry in fs::read_dir(&source).map_err(LabError::file("list", &source))? {
+                let entry = entry.map_err(LabError::file("list", &source))?;
+                entries += 1;
+                if entries > TREE_ENTRIES_MAX {
+                    return Err(LabError::file("restore", from)(std::io::Error::other("more entries than a database has")));
+                }
+                let (name, path) = (entry.file_name(), entry.path());
+                if source == from && leave_out.iter().any(|left| name == *left) {
+                    continue;
+                }
+                let facts = fs::symlink_metadata(&path).map_err(LabError::file("look at", &path))?;
+                let mode = facts.mode() & 0o7777;
+                if facts.is_dir() {
+                    directories.push((path, self.make_directory(&target, name.as_bytes(), mode)?));
+                } else if facts.is_file() {
+                    files.push(Waiting { source: path, directory: target, mode });
+                }
+            }
+        }
+        Ok(files)
+    }
+
+    /// Copies files until none waits, on connections of its own.
+    fn copier(&self, waiting: &Mutex<VecDeque<Waiting>>, bytes: &AtomicU64) -> Result<(), LabError> {
+        let client = Client::from_parts(self.client.parts(), &self.url, &Credentials::of_process())
+            .map_err(LabError::nfs("use", &self.name))?;
+        let mut buffer = vec![0; COPY_CHUNK_BYTES];
+        loop {
+            interrupt::check()?;
+            let next = waiting.lock().map_or(None, |mut files| files.pop_front());
+            let Some(next) = next else { return Ok(()) };
+            let done = self.copy(&client, &next, &mut buffer, bytes);
+            if done.is_err() {
+                // The others need not go on: the copy is lost.
+                let _ = waiting.lock().map(|mut files| files.clear());
+                return done;
+            }
+        }
+    }
+
+    fn copy(&self, client: &Client, file: &Waiting, buffer: &mut [u8], bytes: &AtomicU64) -> Result<(), LabError> {
+        let mut source = File::open(&file.source).map_err(LabError::file("open", &file.source))?;
+        let name = file.source.file_name().unwrap_or_default().as_bytes();
+        let wrap = || LabError::nfs("write a file on", &self.name);
+        let target = create(client, &file.directory, name, file.mode).map_err(wrap())?;
+        for _ in 0..UNSTABLE_ROUNDS_MAX {
+            source.rewind().map_err(LabError::file("read", &file.source))?;
+            let mut offset = 0;
+            let mut verifiers: Vec<WriteVerifier> = Vec::new();
+            loop {
+                interrupt::check()?;
+                let count = source.read(buffer).map_err(LabError::file("read", &file.source))?;
+                let Some(mut rest) = buffer.get(..count).filter(|rest| !rest.is_empty()) else { break };
+                while !rest.is_empty() {
+                    let done = client.write(&target, offset, &[IoSlice::new(rest)], StableHow::Unstable).map_err(wrap())?;
+                    if done.bytes == 0 {
+                        return Err(wrap()(dnfs::Error::Status(NfsStatus::Io)));
+                    }
+                    if done.verifier_changed || !verifiers.contains(&done.verifier) {
+                        verifiers.push(done.verifier);
+                    }
+                    offset += done.bytes as u64;
+                    rest = rest.get(done.bytes..).unwrap_or_default();
+                }
+            }
+            if verifiers.is_empty() {
+                return Ok(()); // an empty file: CREATE was stable
+            }
+            let (committed, _) = client.commit(&target).map_err(wrap())?;
+            if verifiers == [committed] {
+                bytes.fetch_add(offset, Ordering::Relaxed);
+                return Ok(());
+            }
+        }
+        Err(wrap()(dnfs::Error::Status(NfsStatus::Io)))
+    }
+}
+
+impl Entry {
+    /// The directory this name stands for.
+    pub(crate) fn directory(&self) -> Option<FileHandle> {
+        (self.kind == FileType::Directory).then_some(self.handle)
+    }
+}
+
+fn create(client: &Client, directory: &FileHandle, name: &[u8], mode: u32) -> Result<FileHandle, dnfs::Error> {
+    let attributes = SetAttr { mode: Some(mode), ..SetAttr::default() };
+    match client.create(directory, name, CreateHow::Guarded(attributes))? {
+        (Some(handle), _) => Ok(handle),
+        (None, _) => client.lookup(directory, name).map(|(handle, _)| handle),
+    }
+}

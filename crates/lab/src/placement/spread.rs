@@ -1,0 +1,142 @@
+//! How the kept state is spread over the volumes of a ground: what goes where, and the links that hold it together.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::LabError;
+use crate::placement::{DATA, Part};
+
+/// Name of the log's directory within a cluster.
+const LOG: &str = "pg_wal";
+
+/// Directory within a cluster whose links lead to its tablespaces.
+const SPACES: &str = "pg_tblspc";
+
+/// What the names of the kept state's tablespaces begin with; a number from 1 follows.
+const SPACE: &str = "space-";
+
+/// Name of a tablespace's directory beside the kept cluster and on every ground.
+pub(crate) fn space_name(number: u32) -> String {
+    format!("{SPACE}{number}")
+}
+
+/// A tree of the kept state, and where it goes.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) from: PathBuf,
+    pub(super) part: Part,
+    /// Its name on the part.
+    pub(super) name: String,
+    /// Names at its top that stay behind.
+    pub(super) leave_out: &'static [&'static str],
+}
+
+/// A link inside the cluster's directory.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Link {
+    /// Directory within the cluster; none is the cluster's own.
+    pub(super) directory: Option<&'static str>,
+    pub(super) name: String,
+    /// Where the database finds what it stands for.
+    pub(super) to: PathBuf,
+}
+
+/// A kept state spread over the parts of a ground.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Spread {
+    /// The cluster itself comes first.
+    pub(super) pieces: Vec<Piece>,
+    pub(super) links: Vec<Link>,
+}
+
+impl Spread {
+    /// Spreads the state kept in `master`; `seen` says where the database finds a part.
+    ///
+    /// The cluster is the first share of the data, tablespace k of the state goes to share k, counted in a ring, so that a
+    /// layout of fewer volumes holds the same tablespaces on those it has.
+    pub(super) fn of(master: &Path, parts: &[Part], seen: &dyn Fn(Part) -> PathBuf) -> Result<Self, LabError> {
+        let cluster = master.join(DATA);
+        let apart = parts.contains(&Part::Log);
+        let leave_out: &[&str] = if apart { &[LOG] } else { &[] };
+        let piece = |from: PathBuf, part: Part, name: &str| Piece { from, part, name: name.to_owned(), leave_out: &[] };
+        let mut pieces = vec![Piece { leave_out, ..piece(cluster.clone(), Part::Data, DATA) }];
+        let mut links = Vec::new();
+        if apart {
+            pieces.push(piece(cluster.join(LOG), Part::Log, LOG));
+            links.push(Link { directory: None, name: LOG.to_owned(), to: seen(Part::Log).join(LOG) });
+        }
+        let shares: Vec<Part> = parts.iter().copied().filter(|part| part.holds_data()).collect();
+        for (number, link) in spaces(&cluster)? {
+            let part = shares.get(number as usize % shares.len().max(1)).copied().unwrap_or(Part::Data);
+            let name = space_name(number);
+            links.push(Link { directory: Some(SPACES), name: link, to: seen(part).join(&name) });
+            pieces.push(piece(master.join(&name), part, &name));
+        }
+        Ok(Self { pieces, links })
+    }
+}
+
+/// Number and link name of each tablespace of a kept cluster, by number.
+fn spaces(cluster: &Path) -> Result<Vec<(u32, String)>, LabError> {
+    let directory = cluster.join(SPACES);
+    let mut found = Vec::new();
+    for entry in fs::read_dir(&directory).map_err(LabError::file("list", &directory))? {
+        let path = entry.map_err(LabError::file("list", &directory))?.path();
+        let target = fs::read_link(&path).map_err(LabError::file("read the link", &path))?;
+        let number = target.file_name().and_then(|name| name.to_str()?.strip_prefix(SPACE)?.parse().ok());
+        let link = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        if let Some((number, link)) = number.zip(link) {
+            found.push((number, link));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::plan::Layout;
+
+    /// A kept state with so many tablespaces.
+    fn kept(spaces: u32) -> tempfile::TempDir {
+        let master = tempfile::tempdir().unwrap();
+        fs::create_dir_all(master.path().join(DATA).join(SPACES)).unwrap();
+        for number in 1..=spaces {
+            let link = master.path().join(DATA).join(SPACES).join((16_384 + number).to_string());
+            symlink(master.path().join(space_name(number)), link).unwrap();
+        }
+        master
+    }
+
+    type Names<T> = Vec<(String, T)>;
+
+    fn spread(layout: Layout, spaces: u32) -> (Names<Part>, Names<PathBuf>) {
+        let master = kept(spaces);
+        let seen = |part: Part| PathBuf::from(part.mount_path());
+        let found = Spread::of(master.path(), &Part::of(layout), &seen).unwrap();
+        let pieces = found.pieces.into_iter().map(|piece| (piece.name, piece.part)).collect();
+        (pieces, found.links.into_iter().map(|link| (link.name, link.to)).collect())
+    }
+
+    #[test]
+    fn the_log_goes_to_a_volume_of_its_own_and_the_archive_gets_nothing() {
+        assert_eq!(spread(Layout::One, 0), (vec![("pgdata".to_owned(), Part::Data)], vec![]));
+        let split = spread(Layout::Split, 0);
+        assert_eq!(split.0, [("pgdata".to_owned(), Part::Data), ("pg_wal".to_owned(), Part::Log)]);
+        assert_eq!(split.1, [("pg_wal".to_owned(), PathBuf::from("/millrace-log/pg_wal"))]);
+        assert_eq!(spread(Layout::SplitArchive, 0), split);
+    }
+
+    #[test]
+    fn tablespaces_go_round_the_filers_of_a_layout_and_stay_together_in_others() {
+        let parts = |layout| spread(layout, 3).0.into_iter().map(|(_, part)| part).collect::<Vec<_>>();
+        assert_eq!(parts(Layout::Filers(4)), [Part::Data, Part::Share(2), Part::Share(3), Part::Share(4)]);
+        assert_eq!(parts(Layout::Filers(2)), [Part::Data, Part::Share(2), Part::Data, Part::Share(2)]);
+        assert_eq!(parts(Layout::One), [Part::Data; 4]);
+        let links = spread(Layout::Filers(2), 1).1;
+        assert_eq!(links, [("16385".to_owned(), PathBuf::from("/millrace-db-2/space-1"))]);
+    }
+}

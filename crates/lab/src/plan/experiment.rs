@@ -1,0 +1,71 @@
+//! Experiments that a plan makes of arms: ladders from one tuning to another, and the checked shapes its arms stand in.
+
+use std::collections::BTreeMap;
+
+use results::curves::StandsFor;
+use serde::Deserialize;
+
+/// Arms by the part they play in a checked shape: `SC1` to `capped` to the name of an arm.
+pub type Roles = BTreeMap<String, BTreeMap<String, String>>;
+
+/// The report a plan stands for.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReportSection {
+    /// Name of the report: `TR-3557`.
+    pub(crate) name: String,
+    /// Sections and figures, one entry each.
+    pub(crate) cites: Vec<String>,
+    /// How this plan is smaller than, or unlike, what the report did.
+    pub(crate) scaled: String,
+}
+
+impl From<ReportSection> for StandsFor {
+    fn from(section: ReportSection) -> Self {
+        Self { report: section.name, cites: section.cites, scaled: section.scaled }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::plan::{Overrides, Plan};
+
+    #[test]
+    fn every_plan_of_the_project_is_sound_and_cites_its_report() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans");
+        let mut shapes = Vec::new();
+        let mut reports = 0;
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let plan =
+                Plan::read(Some(&path), &Overrides::default()).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            assert!(!plan.arms.is_empty());
+            shapes.extend(plan.roles.into_keys());
+            if path.file_name().unwrap().to_string_lossy().starts_with("tr-") {
+                let stands_for = plan.stands_for.unwrap_or_else(|| panic!("{} cites nothing", path.display()));
+                assert!(!stands_for.cites.is_empty() && !stands_for.scaled.is_empty() && stands_for.report.starts_with("TR-"));
+                reports += 1;
+            }
+        }
+        assert_eq!(reports, 6);
+        // SC11 is counted, every other shape has a plan.
+        for number in (1..=13).filter(|number| *number != 11) {
+            assert!(shapes.contains(&format!("SC{number}")), "no plan shows SC{number}");
+        }
+    }
+
+    #[test]
+    fn arms_of_a_ladder_join_the_plans_own_and_leave_with_them() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans/tr-3557.toml");
+        let plan = Plan::read(Some(&path), &Overrides::default()).unwrap();
+        let names: Vec<&str> = plan.arms.iter().map(|arm| arm.tuning.as_str()).collect();
+        assert_eq!(names, ["default", "only-direct", "only-slots", "upto-slots", "only-database", "upto-database"]);
+        let last = plan.tuning_of(plan.arms.last().unwrap()).named_knobs();
+        assert_eq!((last["dnfs.writers"].as_str(), last["dnfs.slots"].as_str()), ("many", "128"));
+        let paths = Some(vec!["local".to_owned()]);
+        let own = Plan::read(Some(&path), &Overrides { paths, ..Overrides::default() }).unwrap();
+        assert_eq!((own.arms.len(), own.ladder, own.roles.len()), (1, None, 0));
+    }
+}

@@ -1,16 +1,16 @@
 //! The client of one export: mounting it, and the way every typed call takes.
 
 use crate::activity::SlotUse;
-use crate::channel::{Channel, Exchange};
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::export;
-use crate::gate::{Gate, Held};
 use crate::limits::{DIRECTORY_BYTES, IO_BYTES_MAX, JUKEBOX_MS_MAX, JUKEBOX_MS_MIN};
-use crate::link::{Fault, Link, NFS, Patience};
-use crate::pool::Pool;
+use crate::rpc::channel::{Channel, Exchange};
+use crate::rpc::pool::Pool;
+use crate::rpc::service::{Fault, Link, NFS, Patience};
+use crate::rpc::tls::Secrecy;
+use crate::slot_limiter::{Gate, Held};
 use crate::sys::socket;
-use crate::tls::Secrecy;
 use crate::url::NfsUrl;
 use nfs_proto::nfs3::{FileHandle, FsInfoOk, NfsStatus, Outcome, Procedure};
 use nfs_proto::xdr::{Decode, Encode, Reader};

@@ -1,12 +1,12 @@
 //! READ, WRITE and COMMIT: straight into and out of the caller's buffers, large ones cut and in flight together.
 
-use crate::channel::Exchange;
 use crate::client::{Client, Jukebox};
 use crate::error::{Error, ProtocolError};
-use crate::gate::Held;
 use crate::limits::{PROTOCOL_ERRORS_MAX, SLOTS_MAX};
-use crate::link::Fault;
-use crate::scatter::{ReceiveList, copy_in, copy_out, total};
+use crate::rpc::channel::Exchange;
+use crate::rpc::io_slices::{ReceiveList, copy_in, copy_out, total};
+use crate::rpc::service::Fault;
+use crate::slot_limiter::Held;
 use nfs_proto::nfs3::{
     CommitArgs, CommitResult, Fattr, FileHandle, NfsStatus, Procedure, ReadArgs, ReadOkHead, ReadResult, StableHow,
     WriteArgsHead, WriteResult, WriteVerifier,

@@ -13,29 +13,22 @@ pub mod limits;
 pub mod options;
 pub mod url;
 
-mod channel;
 mod client;
 mod client_directory;
 mod client_io;
 mod client_names;
-mod connection;
 mod credentials;
 mod error;
+mod event_count;
 mod export;
-mod fence;
-mod gate;
 mod heal;
-mod link;
 pub mod mount;
 mod pipeline;
-mod pool;
-mod receive;
-mod scatter;
+mod rpc;
 mod segment;
+mod slot_limiter;
 #[allow(unsafe_code, reason = "system calls without libc's symbols: one quarantined module")]
 mod sys;
-mod tls;
-mod trouble;
 
 pub use client::{Client, Counters, MountParts};
 pub use client_io::{ReadDone, WriteDone};
@@ -43,9 +36,9 @@ pub use client_names::Created;
 pub use credentials::Credentials;
 pub use error::{Error, ProtocolError};
 pub use export::exports;
-pub use link::{Cause, Event, report_to};
 pub use options::{Options, StablePolicy, TransportSecurity};
 pub use pipeline::{Answer, Pipeline, Work};
+pub use rpc::service::{Cause, Event, report_to};
 pub use sys::socket::{cpu_time, is_internal_fd};
 pub use url::{NfsUrl, UrlError};
 

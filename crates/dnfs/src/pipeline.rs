@@ -2,15 +2,15 @@
 //! way to measure it. Requests made in one turn leave in one send; one receive brings many replies.
 
 use crate::client::Client;
-use crate::connection::Connection;
 use crate::error::{Error, ProtocolError};
-use crate::gate::Held;
 use crate::limits::{PIPELINE_BYTES_MIN, PIPELINE_DEPTH_MAX, STRAY_REPLIES_MAX};
-use crate::link::{Fault, Silence};
-use crate::receive::{READ_HEAD_BYTES, parse, receive};
-use crate::scatter::{LONG, SendList};
+use crate::rpc::connection::Connection;
+use crate::rpc::io_slices::{LONG, SendList};
+use crate::rpc::receive::{READ_HEAD_BYTES, parse, receive};
+use crate::rpc::retry::Trouble;
+use crate::rpc::service::{Fault, Silence};
+use crate::slot_limiter::Held;
 use crate::sys::socket::{self, Region};
-use crate::trouble::Trouble;
 use nfs_proto::limits::RECORD_BYTES_MAX;
 use nfs_proto::nfs3::{FileHandle, Procedure, ReadArgs, ReadResult, StableHow, WriteArgsHead, WriteResult};
 use nfs_proto::record::{self, Framed};

@@ -9,8 +9,8 @@ use super::{Mount, MountSpec};
 use crate::client::{Client, MountParts};
 use crate::credentials::Credentials;
 use crate::error::Error;
-use crate::gate::{Gate, Members};
 use crate::segment::{Segment, SegmentError, StoredParts, local};
+use crate::slot_limiter::{Gate, Members};
 use crate::sys::shm::{Errno, FileLock, effective_uid, unlink};
 use crate::url::NfsUrl;
 

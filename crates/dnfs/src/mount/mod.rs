@@ -42,10 +42,10 @@ use crate::activity::Activity;
 use crate::client::Client;
 use crate::credentials::Credentials;
 use crate::error::Error;
-use crate::gate::{Members, Writing};
 use crate::options::StablePolicy;
 use crate::segment::Segment;
 use crate::segment::layout::{ActivityCell, CELL_COUNT, Slot};
+use crate::slot_limiter::{Members, Writing};
 use directories::Directories;
 
 /// A mount, attached by this process.

@@ -1,8 +1,8 @@
 //! The quarantine: system calls behind safe functions. The only unsafe code of this crate.
 
-pub(crate) mod alive;
 pub(crate) mod files;
 pub(crate) mod futex;
+pub(crate) mod liveness_lock;
 pub(crate) mod raw;
 pub(crate) mod shm;
 pub(crate) mod socket;

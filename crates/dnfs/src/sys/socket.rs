@@ -520,8 +520,8 @@ mod tests {
 
     #[test]
     fn a_child_leaves_the_connection_of_its_parent_alone_and_makes_its_own() {
-        use crate::connection::Connection;
-        use crate::link::{Link, NFS, Patience};
+        use crate::rpc::connection::Connection;
+        use crate::rpc::service::{Link, NFS, Patience};
         use std::io::Write as _;
         watch_forks();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,11 +1,11 @@
 //! Replies: whole records in the channel's memory, or the data of a READ straight into the caller's buffers.
 
-use crate::channel::{Channel, Exchange};
-use crate::connection::Stream;
 use crate::error::{Error, ProtocolError};
 use crate::limits::RECEIVE_BYTES_MAX;
-use crate::link::{Fault, Link, Silence};
-use crate::scatter::{LONG, ReceiveList, SHORT};
+use crate::rpc::channel::{Channel, Exchange};
+use crate::rpc::connection::Stream;
+use crate::rpc::io_slices::{LONG, ReceiveList, SHORT};
+use crate::rpc::service::{Fault, Link, Silence};
 use nfs_proto::limits::RECORD_BYTES_MAX;
 use nfs_proto::nfs3::{ReadHeadResult, ReadOkHead};
 use nfs_proto::record::{self, Framed, LAST_FRAGMENT};

@@ -2,9 +2,9 @@
 
 use crate::credentials::Credentials;
 use crate::error::{Error, ProtocolError};
-use crate::fence::Service;
 use crate::limits::{CONNECT_ATTEMPT_MS, MOUNT_CONNECT_MS, SILENCE_MS};
-use crate::tls::Secrecy;
+use crate::rpc::attach::Service;
+use crate::rpc::tls::Secrecy;
 use nfs_proto::rpc::RPC_VERSION;
 use nfs_proto::xdr::{Encode, Writer};
 use rpc_tls::{RecordFault, TlsFault};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::limits::MEMBERS_MAX;
 use crate::segment::layout::{CALLS_OFFSET, CallTable};
-use crate::sys::alive::{Sign, is_taken};
+use crate::sys::liveness_lock::{Sign, is_taken};
 use crate::sys::raw::thread_mark;
 use crate::sys::shm::{CPath, Mapping, process_id};
 use crate::sys::socket;

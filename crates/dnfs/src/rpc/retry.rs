@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ProtocolError};
 use crate::limits::{BACKOFF_MS_MAX, BACKOFF_MS_MIN, PROTOCOL_ERRORS_MAX, SILENCE_MS};
-use crate::link::{Fault, Link, Patience};
+use crate::rpc::service::{Fault, Link, Patience};
 use crate::sys::socket;
 use std::io;
 use std::time::{Duration, Instant};

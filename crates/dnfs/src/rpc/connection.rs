@@ -1,10 +1,10 @@
 //! One TCP connection: made again from the same port, ended before anything is sent a second time, never shared with
 //! the parent of a fork.
 
-use crate::fence::Mark;
-use crate::link::{Fault, Link};
+use crate::rpc::attach::Mark;
+use crate::rpc::service::{Fault, Link};
+use crate::rpc::tls::Tls;
 use crate::sys::socket::{self, Connect, Socket};
-use crate::tls::Tls;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::atomic::Ordering;
 

@@ -5,13 +5,12 @@
 //! waits sleeps on a futex and looks now and then whether the holder still lives. Who holds something and asks again, as a
 //! signal handler inside a call does, is let through: it would wait for itself.
 
-mod calls;
+mod limiter;
 mod members;
 #[cfg(test)]
 mod tests;
-mod turnstile;
-mod writer;
+mod writer_lock;
 
-pub(crate) use calls::{Gate, Held};
+pub(crate) use limiter::{Gate, Held};
 pub(crate) use members::Members;
-pub(crate) use writer::Writing;
+pub(crate) use writer_lock::Writing;

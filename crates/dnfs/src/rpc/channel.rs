@@ -3,13 +3,13 @@
 //! A single call costs one send and one receive. When the connection breaks it is closed first, then made again, and
 //! every call not yet answered is sent again with the same xid.
 
-use crate::connection::{Connection, Stream};
 use crate::error::{Error, ProtocolError};
 use crate::limits::{RECEIVE_BYTES_MAX, SEND_BYTES_MAX, SLOTS_MAX, STRAY_REPLIES_MAX};
-use crate::link::{Fault, Link, Silence};
-use crate::scatter::{LONG, ReceiveList, SHORT, SendList};
+use crate::rpc::connection::{Connection, Stream};
+use crate::rpc::io_slices::{LONG, ReceiveList, SHORT, SendList};
+use crate::rpc::retry::Trouble;
+use crate::rpc::service::{Fault, Link, Silence};
 use crate::sys::socket::{self, Region};
-use crate::trouble::Trouble;
 use nfs_proto::nfs3::ReadOkHead;
 use nfs_proto::record;
 use nfs_proto::xdr::{Encode, Reader, Writer, padding};

@@ -1,11 +1,11 @@
 //! Telling a server whose connection this is, so that what an earlier one still brings is never carried out
 //! (`nfs_proto::channel1`). A server that does not know the program is asked once and then left alone.
 
-use crate::connection::Stream;
 use crate::error::ProtocolError;
 use crate::limits::{ATTACH_BYTES_MAX, ATTACH_ROUNDS_MAX, ATTACH_TROUBLES_MAX};
-use crate::link::{Fault, Link, Silence};
-use crate::receive::receive;
+use crate::rpc::connection::Stream;
+use crate::rpc::receive::receive;
+use crate::rpc::service::{Fault, Link, Silence};
 use crate::sys::socket;
 use nfs_proto::channel1::{self, AttachArgs, ChannelResult, ChannelStatus, Procedure};
 use nfs_proto::record::{self, Framed};

@@ -1,7 +1,7 @@
 //! The channels of a client in this process: taken without a lock, made when first needed.
 
-use crate::channel::Channel;
 use crate::limits::CHANNELS_MAX;
+use crate::rpc::channel::Channel;
 use crate::segment::layout::Turnstile;
 use crate::sys::raw::thread_mark;
 use crate::sys::socket;

@@ -13,8 +13,8 @@ use rpc_tls::{ClientTls, Identity, Incoming, PeerName, Pem, RecordFault, Sealer,
 
 use crate::error::{Error, ProtocolError};
 use crate::limits::{HANDSHAKE_MS, PEM_BYTES_MAX, PROBE_REPLY_BYTES_MAX, RECEIVE_BYTES_MAX, SEALED_BYTES};
-use crate::link::{Fault, Link, Patience};
 use crate::options::TransportSecurity;
+use crate::rpc::service::{Fault, Link, Patience};
 use crate::sys::files;
 use crate::sys::socket::{self, Region, Socket};
 use crate::url::NfsUrl;

@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use filer::dispatch::{Call, Served, serve_call};
 use filer::exports::{Exports, View};
 use filer::policy::{Door, Peer, Policy, Rights};
-use filer::session::Session;
+use filer::connections::receive_buffer::Session;
 use filer::{Config, Export, Filer};
 use libfuzzer_sys::fuzz_target;
 use nfs_proto::record::{self, Framed};

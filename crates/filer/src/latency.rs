@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use results::filer_stats::LatencySummary;
 
-use crate::spread::add;
+use crate::sharded::add;
 
 /// The first bucket ends here: 2^10 ns, about a microsecond, less than any call takes that looks at a file.
 const FIRST_BIT: u32 = 10;

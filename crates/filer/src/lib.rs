@@ -6,42 +6,20 @@
 //! past the bounds of [`limits`]; a panic all the same costs its connection, not the process.
 #![deny(unsafe_code)]
 
-pub mod access;
 pub mod admin;
-mod admission;
-mod batch;
-mod buffers;
-mod channels;
-mod clients;
 pub mod config;
-mod connection;
-mod convert;
-pub mod dispatch;
-mod export;
-pub mod exports;
-mod faults;
-mod filer;
-mod handlers;
-mod held;
+pub mod connections;
 mod latency;
 pub mod limits;
-mod manage;
 pub mod metrics;
-pub mod policy;
-mod progress;
-mod queue;
-mod replies;
-mod reply_cache;
+pub mod nfs;
 pub mod server;
-pub mod session;
 pub mod setup;
-mod spread;
-pub mod stats;
+mod sharded;
 #[expect(unsafe_code, reason = "socket options and signals that the standard library has no call for")]
 pub mod sys;
 pub mod tls;
-mod transport;
-mod workers;
 
-pub use export::Export;
-pub use filer::{Config, Filer};
+pub use nfs::export::Export;
+pub use nfs::filer::{Config, Filer};
+pub use nfs::{dispatch, exports, policy};

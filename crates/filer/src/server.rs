@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 
 use volume::CutReport;
 
-use crate::admission::Connections;
 use crate::config::ConfigError;
 use crate::config::edit::EditError;
-use crate::connection::{self, Connection, Ended};
-use crate::exports::Exports;
-use crate::filer::Filer;
+use crate::connections::admission::Connections;
+use crate::connections::connection::{self, Connection, Ended};
+use crate::connections::workers::Workers;
 use crate::limits::{BACKLOG, CONNECTIONS_MAX, LEAVING_WAIT, STACK_BYTES, STOP_TIMEOUT};
-use crate::policy::Door;
+use crate::nfs::exports::Exports;
+use crate::nfs::filer::Filer;
+use crate::nfs::policy::Door;
 use crate::setup::{ChangeError, Reloaded, Setup};
 use crate::sys;
-use crate::workers::Workers;
 
 /// An address that is listened on.
 pub struct Listener {

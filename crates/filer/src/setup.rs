@@ -12,9 +12,9 @@ use volume::Volume;
 use volume::medium::{Medium, Profile};
 
 use crate::config::{ConfigError, Settings, VolumeSettings};
-use crate::export::Export;
-use crate::exports::{Entry, Exports};
-use crate::filer::Filer;
+use crate::nfs::export::Export;
+use crate::nfs::exports::{Entry, Exports};
+use crate::nfs::filer::Filer;
 use crate::tls::TlsFiles;
 
 /// A configuration as it is in force.

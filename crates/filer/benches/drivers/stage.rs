@@ -3,11 +3,11 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
+use filer::connections::receive_buffer::Session;
 use filer::dispatch::{self, Served};
 use filer::exports::{Exports, View};
 use filer::policy::{Door, Peer, Policy, Rights};
 use filer::server::{Listener, Server};
-use filer::session::Session;
 use filer::{Config, Export, Filer};
 use volume::Volume;
 

@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::sync::Arc;
 
-use filer::session::Session;
+use filer::connections::receive_buffer::Session;
 
 use super::stage::Stage;
 

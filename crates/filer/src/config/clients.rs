@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::Resolve;
 use crate::limits::HOST_NAME_BYTES_MAX;
-use crate::policy::{Client, Network};
+use crate::nfs::policy::{Client, Network};
 
 /// Reads one. A host name is looked up now and not again before the next reload: a call never waits for a name server.
 pub(super) fn client(written: &str, resolve: Resolve<'_>) -> Result<Client, String> {

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::exports::Clash;
+use crate::nfs::exports::Clash;
 
 /// Why a configuration does not count.
 #[derive(Debug, thiserror::Error)]

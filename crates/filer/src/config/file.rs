@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::policy::{Squash, TlsRule};
+use crate::nfs::policy::{Squash, TlsRule};
 
 /// The whole file.
 #[derive(Debug, Deserialize)]

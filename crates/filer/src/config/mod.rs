@@ -16,7 +16,7 @@ use volume::faults::FaultSpec;
 pub use error::ConfigError;
 
 use crate::limits::{EXPORTS_MAX, VOLUME_NAME_BYTES_MAX};
-use crate::policy::{Policy, Rights, Rule, TlsRule};
+use crate::nfs::policy::{Policy, Rights, Rule, TlsRule};
 use crate::tls::TlsFiles;
 use file::{File, FilerTable, RightsKeys, VolumeTable};
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::policy::{Door, Network, Peer, Refusal, Security, Squash};
+use crate::nfs::policy::{Door, Network, Peer, Refusal, Security, Squash};
 use std::io::ErrorKind;
 use std::net::Ipv6Addr;
 use volume::{CacheMode, Options};

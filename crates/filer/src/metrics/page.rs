@@ -3,10 +3,10 @@
 use nfs_proto::nfs3::NfsStatus;
 
 use super::text::{Page, Type};
-use crate::export::Export;
-use crate::exports::{Entry, Exports};
+use crate::nfs::export::Export;
+use crate::nfs::exports::{Entry, Exports};
+use crate::nfs::stats::{CountedRow, MOUNT, Stats, row_names, status_name};
 use crate::server::Server;
-use crate::stats::{CountedRow, MOUNT, Stats, row_names, status_name};
 
 /// Stands for the export of calls that belong to none: paths begin with a slash, so no export has it.
 const NO_EXPORT: &str = "none";

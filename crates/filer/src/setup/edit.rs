@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::{Reloaded, Setup};
 use crate::config::edit::EditError;
 use crate::config::{ConfigError, Settings};
-use crate::filer::Filer;
+use crate::nfs::filer::Filer;
 
 /// Why a change was not made.
 #[derive(Debug, thiserror::Error)]

@@ -1,0 +1,125 @@
+//! What the admin socket takes about faults and power cuts of one volume.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use nfs_proto::nfs3::Procedure;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use volume::CopyError;
+use volume::faults::{FaultKind, FaultSpec};
+
+use crate::nfs::export::Export;
+use crate::nfs::filer::Filer;
+use crate::nfs::stats;
+
+/// The operations, as they are named to whoever asks for an unknown one.
+pub(crate) const NAMES: &str = "fault-add, fault-list, fault-clear, power-cut-copy";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Order {
+    #[serde(rename = "op")]
+    _op: String,
+    /// The volume by its name; may be left out when there is one.
+    #[serde(default)]
+    volume: Option<String>,
+    #[serde(default)]
+    fault: Option<FaultSpec>,
+    /// Number of the fault to clear; all without.
+    #[serde(default)]
+    id: Option<u64>,
+    /// Where a copy goes.
+    #[serde(default)]
+    to: Option<PathBuf>,
+}
+
+/// The answer to an order about faults; none if it is about something else. An error is the reason why nothing was done.
+pub(crate) fn answer(filer: &Filer, op: &str, request: &Value) -> Option<Result<Value, String>> {
+    let carry_out: fn(&Export, Order) -> Result<Value, String> = match op {
+        "fault-add" => add,
+        "fault-list" => |export, _| Ok(json!({"ok": true, "report": export.volume.faults().report()})),
+        "fault-clear" => clear,
+        "power-cut-copy" => copy,
+        _ => return None,
+    };
+    let order = Order::deserialize(request).map_err(|error| format!("read the request: {error}"));
+    Some(order.and_then(|order| carry_out(&*export(filer, order.volume.as_deref())?, order)))
+}
+
+fn export(filer: &Filer, name: Option<&str>) -> Result<Arc<Export>, String> {
+    let exports = filer.exports();
+    let known = || exports.entries().iter().map(|entry| entry.export.name()).collect::<Vec<_>>().join(", ");
+    match (name, exports.entries()) {
+        (Some(name), _) => exports
+            .named(name)
+            .map(|entry| Arc::clone(&entry.export))
+            .ok_or_else(|| format!("find the volume {name:?}: there are {}", known())),
+        (None, [only]) => Ok(Arc::clone(&only.export)),
+        (None, _) => Err(format!("choose a volume: name one of {}", known())),
+    }
+}
+
+fn add(export: &Export, order: Order) -> Result<Value, String> {
+    let fault = order.fault.ok_or("set a fault: the request has none")?;
+    let id = export.set_fault(fault).map_err(|error| format!("set the fault: {error}"))?;
+    Ok(json!({"ok": true, "id": id}))
+}
+
+impl Export {
+    /// Sets a fault of any kind, says so loudly, gives its number.
+    ///
+    /// # Errors
+    /// What is wrong with the fault, in words.
+    pub fn set_fault(&self, mut fault: FaultSpec) -> Result<u64, String> {
+        if fault.kind.is_of_the_wire() {
+            for on in &mut fault.on {
+                on.make_ascii_uppercase();
+                if !Procedure::ALL.iter().any(|procedure| stats::name(*procedure) == on.as_str()) {
+                    return Err(format!("on={on}: {} strikes procedures of NFS version 3, as READ", fault.kind.name()));
+                }
+            }
+        }
+        let text = fault.to_string();
+        let id = self.volume.set_fault(fault).map_err(|error| error.to_string())?;
+        tracing::warn!(volume = self.name(), id, fault = text, "fault set");
+        Ok(id)
+    }
+}
+
+fn clear(export: &Export, order: Order) -> Result<Value, String> {
+    let cleared = export.volume.faults().clear(order.id);
+    if let (0, Some(id)) = (cleared, order.id) {
+        return Err(format!("clear the fault {id}: there is none of that number"));
+    }
+    tracing::warn!(volume = export.name(), cleared, "faults cleared");
+    Ok(json!({"ok": true, "cleared": cleared}))
+}
+
+fn copy(export: &Export, order: Order) -> Result<Value, String> {
+    let to = order.to.filter(|to| to.is_absolute()).ok_or("copy the volume: name an absolute path to copy to")?;
+    match export.volume.power_cut_copy(&to) {
+        Ok(report) => {
+            tracing::info!(volume = export.name(), to = %to.display(), objects = report.objects, "power-cut copy made");
+            let (writes, names) = (report.cut.undone_writes, report.cut.undone_names);
+            let (objects, bytes) = (report.objects, report.bytes);
+            Ok(json!({"ok": true, "objects": objects, "bytes": bytes, "undone_writes": writes, "undone_names": names}))
+        }
+        Err(CopyError::NotSupported) => Err("copy the volume: start the filer with --loss-layer first".into()),
+        Err(error) => {
+            let cause = std::error::Error::source(&error).map_or_else(String::new, |cause| format!(": {cause}"));
+            Err(format!("copy the volume: {error}{cause}"))
+        }
+    }
+}
+
+/// Kinds that are set, for whoever reads the counters: a record made under faults is to say so.
+pub(crate) fn kinds(filer: &Filer) -> Vec<String> {
+    let exports = filer.exports();
+    let reports = exports.entries().iter().map(|entry| entry.export.volume.faults().report());
+    let set = reports.flat_map(|report| report.faults).map(|status| status.fault.kind);
+    let mut kinds: Vec<&str> = set.map(FaultKind::name).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    kinds.into_iter().map(str::to_owned).collect()
+}

@@ -1,0 +1,120 @@
+//! Orders of the admin socket about volumes: which there are, how they stand, new ones, other keys.
+
+use results::volumes::{RuleStatus, VolumeStatus};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::config::edit::{Keys, with_keys, with_volume};
+use crate::nfs::exports::Entry;
+use crate::nfs::policy::{Rule, Squash};
+use crate::server::Server;
+use crate::setup::Reloaded;
+
+/// The orders, for who asked for another.
+pub(crate) const NAMES: &str = "volume-list, volume-show, volume-create, volume-set";
+
+/// What an order is about.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct About {
+    #[serde(rename = "op")]
+    _op: String,
+    volume: String,
+    #[serde(default)]
+    keys: Keys,
+}
+
+/// The reply to one of these orders, or why it is refused; none: it is another order.
+pub(crate) fn answer(server: &Server, op: &str, request: &Value) -> Option<Result<Value, String>> {
+    Some(match op {
+        "volume-list" => {
+            let exports = server.filer().exports();
+            let volumes: Vec<VolumeStatus> = exports.entries().iter().map(status).collect();
+            Ok(json!({"ok": true, "volumes": volumes}))
+        }
+        "volume-show" => about(request).and_then(|about| show(server, &about)),
+        "volume-create" => about(request).and_then(|about| {
+            let done = server.change(Some(&about.volume), |text| with_volume(text, &about.volume, &about.keys));
+            changed(done)
+        }),
+        "volume-set" => about(request).and_then(|about| {
+            let done = server.change(None, |text| with_keys(text, &about.volume, &about.keys));
+            changed(done)
+        }),
+        _ => return None,
+    })
+}
+
+fn about(request: &Value) -> Result<About, String> {
+    About::deserialize(request).map_err(|error| format!("read the request: {error}"))
+}
+
+fn show(server: &Server, about: &About) -> Result<Value, String> {
+    let exports = server.filer().exports();
+    let found = exports.named(&about.volume).map(status);
+    let there = || exports.entries().iter().map(|entry| entry.export.name()).collect::<Vec<_>>().join(", ");
+    let volume = found.ok_or_else(|| format!("find volume {:?}: there are {}", about.volume, there()))?;
+    Ok(json!({"ok": true, "volume": volume}))
+}
+
+fn changed(done: Option<Result<Reloaded, crate::setup::ChangeError>>) -> Result<Value, String> {
+    match done {
+        Some(Ok(done)) => Ok(reloaded(done)),
+        Some(Err(error)) => Err(error.to_string()),
+        None => Err("change its file: it was started without --config FILE, what it serves is said where it is started".into()),
+    }
+}
+
+/// What has changed, as the socket says it.
+pub(crate) fn reloaded(done: Reloaded) -> Value {
+    let Reloaded { added, removed, changed, at_next_start } = done;
+    let names = json!({"added": added, "removed": removed, "changed": changed});
+    json!({"ok": true, "volumes": names, "at_next_start": at_next_start})
+}
+
+/// A volume as it stands.
+fn status(entry: &Entry) -> VolumeStatus {
+    let (export, volume) = (&entry.export, entry.export.volume());
+    let (options, quota, room) = (volume.options(), volume.quota(), volume.fs_stat().ok());
+    let procedures = export.stats().procedures();
+    VolumeStatus {
+        name: export.name().to_owned(),
+        path: export.path().to_owned(),
+        dir: volume.dir().display().to_string(),
+        fsid: format!("{:016x}", volume.fsid()),
+        identity: volume.identity().as_str().to_owned(),
+        durability: options.durability.as_str().to_owned(),
+        cache: options.cache.as_str().to_owned(),
+        read_ahead: options.read_ahead.as_str().to_owned(),
+        medium: export.medium().map(|medium| medium.profile().to_string()),
+        loss_layer: volume.can_lose(),
+        verifier: format!("{:016x}", u64::from_be_bytes(volume.verifier())),
+        loss_epoch: volume.loss_epoch(),
+        poisoned: volume.is_poisoned(),
+        quota_bytes: quota.map(|quota| quota.limit_bytes),
+        used_bytes: quota.map(|quota| quota.used_bytes),
+        total_bytes: room.map(|room| room.total_bytes),
+        available_bytes: room.map(|room| room.available_bytes),
+        calls: procedures.values().map(|row| row.calls).sum(),
+        errors: procedures.values().map(|row| row.errors).sum(),
+        rules: entry.policy.rules.iter().map(rule).collect(),
+    }
+}
+
+fn rule(rule: &Rule) -> RuleStatus {
+    let rights = &rule.rights;
+    RuleStatus {
+        clients: rule.clients.iter().map(|client| client.written.clone()).collect(),
+        access: if rights.read_only { "ro" } else { "rw" }.to_owned(),
+        squash: match rights.squash {
+            Squash::Root => "root",
+            Squash::All => "all",
+            Squash::None => "none",
+        }
+        .to_owned(),
+        anonymous_uid: rights.anonymous_uid,
+        anonymous_gid: rights.anonymous_gid,
+        privileged_ports: rights.privileged_ports,
+        tls: rights.tls.as_word().to_owned(),
+    }
+}

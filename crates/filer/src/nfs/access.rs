@@ -1,0 +1,338 @@
+//! Who may do what: a pure function of caller, attributes and request.
+//!
+//! The filer checks access itself, since a privileged process would be allowed everything by the host. The rules are
+//! POSIX mode bits with two differences that NFSv3 needs because it has no OPEN (RFC 1813 4.4): the owner of a file may
+//! always read and write its data, and who may execute a file may read it.
+
+use nfs_proto::nfs3::{ACCESS_DELETE, ACCESS_EXECUTE, ACCESS_EXTEND, ACCESS_LOOKUP, ACCESS_MODIFY, ACCESS_READ, NfsStatus};
+use nfs_proto::rpc::{AuthSys, Groups};
+use volume::{Attr, Kind, SetAttr, SetTime};
+
+use crate::nfs::policy::{Rights, Squash};
+
+/// The user that a squashed or anonymous caller becomes.
+pub const NOBODY: u32 = 65_534;
+
+const READ: u32 = 4;
+const WRITE: u32 = 2;
+const EXECUTE: u32 = 1;
+
+const SET_UID: u32 = 0o4000;
+const SET_GID: u32 = 0o2000;
+const STICKY: u32 = 0o1000;
+
+/// Who calls, after squashing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// Effective user.
+    pub uid: u32,
+    /// Effective group.
+    pub gid: u32,
+    /// Supplementary groups.
+    pub groups: Groups,
+}
+
+impl Caller {
+    /// As whom a call is carried out: what it says of itself, as far as the rights of its client go.
+    #[must_use]
+    pub fn of(identity: Option<&AuthSys<'_>>, rights: &Rights) -> Self {
+        let (anonymous_uid, anonymous_gid) = (rights.anonymous_uid, rights.anonymous_gid);
+        let AuthSys { uid, gid, gids: groups, .. } = match identity {
+            Some(identity) if rights.squash != Squash::All => *identity,
+            _ => return Self { uid: anonymous_uid, gid: anonymous_gid, groups: Groups::default() },
+        };
+        if rights.squash == Squash::None {
+            return Self { uid, gid, groups };
+        }
+        let squash = |id: u32, anonymous| if id == 0 { anonymous } else { id };
+        let mut squashed = [0; nfs_proto::limits::GROUPS_MAX];
+        let count = groups.as_slice().len();
+        for (slot, group) in squashed.iter_mut().zip(groups.as_slice()) {
+            *slot = squash(*group, anonymous_gid);
+        }
+        Self {
+            uid: squash(uid, anonymous_uid),
+            gid: squash(gid, anonymous_gid),
+            groups: Groups::new(squashed.get(..count).unwrap_or_default()),
+        }
+    }
+
+    /// Whether the caller is in this group.
+    #[must_use]
+    pub fn in_group(&self, gid: u32) -> bool {
+        self.gid == gid || self.groups.as_slice().contains(&gid)
+    }
+
+    const fn is_root(&self) -> bool {
+        self.uid == 0
+    }
+
+    const fn owns(&self, object: &Attr) -> bool {
+        self.uid == object.uid
+    }
+
+    /// Whether the mode bits give all of `want`.
+    fn permitted(&self, object: &Attr, want: u32) -> bool {
+        if self.is_root() {
+            // Root may do everything, but execute only what anybody may.
+            return want & EXECUTE == 0 || object.kind == Kind::Directory || object.mode & 0o111 != 0;
+        }
+        let shift = if self.owns(object) {
+            6
+        } else if self.in_group(object.gid) {
+            3
+        } else {
+            0
+        };
+        (object.mode >> shift) & want == want
+    }
+
+    /// Whether the caller may read the data of a file.
+    #[must_use]
+    pub fn may_read(&self, file: &Attr) -> bool {
+        self.owns(file) || self.permitted(file, READ) || self.permitted(file, EXECUTE)
+    }
+
+    /// Whether the caller may write, extend or cut the data of a file.
+    #[must_use]
+    pub fn may_write(&self, file: &Attr) -> bool {
+        self.owns(file) || self.permitted(file, WRITE)
+    }
+
+    /// Whether the caller may look names of a directory up.
+    #[must_use]
+    pub fn may_search(&self, dir: &Attr) -> bool {
+        self.permitted(dir, EXECUTE)
+    }
+
+    /// Whether the caller may list a directory.
+    #[must_use]
+    pub fn may_list(&self, dir: &Attr) -> bool {
+        self.permitted(dir, READ)
+    }
+
+    /// Whether the caller may add names to a directory.
+    #[must_use]
+    pub fn may_add(&self, dir: &Attr) -> bool {
+        self.permitted(dir, WRITE | EXECUTE)
+    }
+
+    /// Whether the caller may take the name of `victim` out of a directory: in a sticky one only with the owner's rights.
+    #[must_use]
+    pub fn may_remove(&self, dir: &Attr, victim: &Attr) -> bool {
+        let bound = dir.mode & STICKY != 0 && !self.is_root() && !self.owns(dir) && !self.owns(victim);
+        self.may_add(dir) && !bound
+    }
+
+    /// Whether the caller may move a directory to another parent, which rewrites its `..`.
+    #[must_use]
+    pub fn may_move(&self, object: &Attr, other_parent: bool) -> bool {
+        !other_parent || object.kind != Kind::Directory || self.permitted(object, WRITE)
+    }
+
+    /// The rights of `asked` that the mode bits give (RFC 1813 3.3.4). No override for owners here: a client answers
+    /// `open` from this.
+    #[must_use]
+    pub fn granted(&self, object: &Attr, asked: u32) -> u32 {
+        let directory = object.kind == Kind::Directory;
+        let rights: &[(u32, u32)] = if directory {
+            &[
+                (ACCESS_READ, READ),
+                (ACCESS_LOOKUP, EXECUTE),
+                (ACCESS_MODIFY, WRITE | EXECUTE),
+                (ACCESS_EXTEND, WRITE | EXECUTE),
+                (ACCESS_DELETE, WRITE | EXECUTE),
+            ]
+        } else {
+            &[(ACCESS_READ, READ), (ACCESS_MODIFY, WRITE), (ACCESS_EXTEND, WRITE), (ACCESS_EXECUTE, EXECUTE)]
+        };
+        rights
+            .iter()
+            .filter(|(right, bits)| asked & right != 0 && self.permitted(object, *bits))
+            .fold(0, |all, (right, _)| all | right)
+    }
+
+    /// What of a SETATTR is carried out: the request itself, set-id bits cleared where POSIX wants it.
+    ///
+    /// # Errors
+    /// `Perm` for what only the owner or root may do, `Acces` where write permission is missing.
+    pub fn settable(&self, object: &Attr, wanted: &SetAttr) -> Result<SetAttr, NfsStatus> {
+        let owner = self.is_root() || self.owns(object);
+        let mut set = *wanted;
+        let keeps_uid = |uid| self.owns(object) && uid == object.uid;
+        if set.uid.is_some_and(|uid| !(self.is_root() || keeps_uid(uid))) {
+            return Err(NfsStatus::Perm);
+        }
+        let may_have_gid = |gid| self.owns(object) && (gid == object.gid || self.in_group(gid));
+        if set.gid.is_some_and(|gid| !(self.is_root() || may_have_gid(gid))) {
+            return Err(NfsStatus::Perm);
+        }
+        if (set.mode.is_some() || sets_client_time(&set)) && !owner {
+            return Err(NfsStatus::Perm);
+        }
+        let sets_time = set.atime != SetTime::DontChange || set.mtime != SetTime::DontChange;
+        if (set.size.is_some() || sets_time) && !self.may_write(object) && !self.is_root() {
+            return Err(NfsStatus::Acces);
+        }
+        if let Some(mode) = &mut set.mode {
+            let gid = set.gid.unwrap_or(object.gid);
+            *mode &= 0o7777;
+            if !self.is_root() && !self.in_group(gid) && object.kind != Kind::Directory {
+                *mode &= !SET_GID;
+            }
+        } else if object.kind != Kind::Directory && (set.uid.is_some() || set.gid.is_some()) {
+            set.mode = without_set_id(object.mode);
+        }
+        Ok(set)
+    }
+
+    /// The mode a file gets when this caller writes to it: a file that others wrote to may not run as its owner.
+    #[must_use]
+    pub fn mode_after_write(&self, file: &Attr) -> Option<u32> {
+        if self.is_root() { None } else { without_set_id(file.mode) }
+    }
+}
+
+fn sets_client_time(set: &SetAttr) -> bool {
+    matches!(set.atime, SetTime::Client(_)) || matches!(set.mtime, SetTime::Client(_))
+}
+
+/// The mode without set-user-id and without set-group-id of an executable; none if nothing changes.
+fn without_set_id(mode: u32) -> Option<u32> {
+    let cleared = if mode & 0o010 == 0 { mode & !SET_UID } else { mode & !(SET_UID | SET_GID) };
+    (cleared != mode).then_some(cleared)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nfs_proto::rpc::MachineName;
+    use volume::Time;
+
+    fn object(kind: Kind, mode: u32, uid: u32, gid: u32) -> Attr {
+        let time = Time { sec: 0, nsec: 0 };
+        let (atime, mtime, ctime) = (time, time, time);
+        Attr { kind, mode, nlink: 1, uid, gid, size: 0, used: 0, rdev: (0, 0), fsid: 1, fileid: 2, atime, mtime, ctime }
+    }
+
+    fn user(uid: u32, gid: u32, groups: &[u32]) -> Caller {
+        Caller { uid, gid, groups: Groups::new(groups) }
+    }
+
+    /// Every mode of one class against every right: only the class that the caller falls into counts.
+    #[test]
+    fn each_class_is_judged_by_its_own_three_bits() {
+        let callers = [
+            (user(1, 9, &[]), 6),
+            (user(2, 5, &[]), 3),
+            (user(2, 9, &[7, 5]), 3),
+            (user(2, 9, &[]), 0),
+            (Caller::of(None, &Rights::default()), 0),
+        ];
+        for (caller, shift) in callers {
+            for mode in 0..0o1000 {
+                let file = object(Kind::File, mode, 1, 5);
+                let dir = object(Kind::Directory, mode, 1, 5);
+                let bits = (mode >> shift) & 7;
+                let owner = caller.uid == 1;
+                assert_eq!(caller.may_read(&file), owner || bits & 5 != 0, "{caller:?} {mode:o}");
+                assert_eq!(caller.may_write(&file), owner || bits & 2 != 0, "{caller:?} {mode:o}");
+                assert_eq!(caller.may_search(&dir), bits & 1 != 0);
+                assert_eq!(caller.may_list(&dir), bits & 4 != 0);
+                assert_eq!(caller.may_add(&dir), bits & 3 == 3);
+            }
+        }
+    }
+
+    #[test]
+    fn access_tells_the_mode_bits_without_the_owners_override() {
+        let caller = user(1, 1, &[]);
+        assert_eq!(caller.granted(&object(Kind::File, 0o000, 1, 1), 0x3f), 0);
+        assert_eq!(
+            caller.granted(&object(Kind::File, 0o700, 1, 1), 0x3f),
+            ACCESS_READ | ACCESS_MODIFY | ACCESS_EXTEND | ACCESS_EXECUTE
+        );
+        assert_eq!(caller.granted(&object(Kind::Directory, 0o500, 1, 1), 0x3f), ACCESS_READ | ACCESS_LOOKUP);
+        assert_eq!(caller.granted(&object(Kind::Directory, 0o700, 1, 1), ACCESS_DELETE), ACCESS_DELETE);
+        assert_eq!(user(0, 0, &[]).granted(&object(Kind::File, 0o600, 1, 1), ACCESS_EXECUTE | ACCESS_READ), ACCESS_READ);
+    }
+
+    #[test]
+    fn squashing_takes_away_roots_identity_or_everybodys_or_nobodys() {
+        let of = |uid, gids: &[u32], squash| {
+            let name = MachineName(b"c");
+            let identity = AuthSys { stamp: 0, machine_name: name, uid, gid: uid, gids: Groups::new(gids) };
+            let rights = Rights { squash, anonymous_uid: 70, anonymous_gid: 71, ..Rights::default() };
+            Caller::of(Some(&identity), &rights)
+        };
+        assert_eq!(of(0, &[0, 7], Squash::Root), user(70, 71, &[71, 7]));
+        assert_eq!(of(5, &[0, 7], Squash::Root), user(5, 5, &[71, 7]));
+        assert_eq!(of(0, &[0, 7], Squash::None), user(0, 0, &[0, 7]));
+        assert_eq!(of(5, &[0, 7], Squash::All), user(70, 71, &[]));
+    }
+
+    #[test]
+    fn who_does_not_say_who_he_is_is_anonymous_whatever_is_squashed() {
+        for squash in [Squash::Root, Squash::All, Squash::None] {
+            let rights = Rights { squash, anonymous_uid: 70, anonymous_gid: 71, ..Rights::default() };
+            assert_eq!(Caller::of(None, &rights), user(70, 71, &[]));
+        }
+        assert_eq!(Caller::of(None, &Rights::default()), user(NOBODY, NOBODY, &[]));
+    }
+
+    #[test]
+    fn a_sticky_directory_keeps_others_from_removing() {
+        let dir = object(Kind::Directory, 0o1777, 1, 1);
+        let victim = object(Kind::File, 0o666, 2, 2);
+        assert!(user(1, 1, &[]).may_remove(&dir, &victim), "owner of the directory");
+        assert!(user(2, 2, &[]).may_remove(&dir, &victim), "owner of the file");
+        assert!(user(0, 0, &[]).may_remove(&dir, &victim), "root");
+        assert!(!user(3, 3, &[]).may_remove(&dir, &victim), "somebody else");
+        assert!(user(3, 3, &[]).may_remove(&Attr { mode: 0o777, ..dir }, &victim), "not sticky");
+    }
+
+    #[test]
+    fn moving_a_directory_elsewhere_needs_the_right_to_write_it() {
+        let moved = object(Kind::Directory, 0o755, 1, 1);
+        assert!(!user(2, 2, &[]).may_move(&moved, true));
+        assert!(user(2, 2, &[]).may_move(&moved, false));
+        assert!(user(1, 1, &[]).may_move(&moved, true));
+        assert!(user(2, 2, &[]).may_move(&object(Kind::File, 0o600, 1, 1), true));
+    }
+
+    #[test]
+    fn only_root_gives_away_and_only_the_owner_sets_mode_and_times() {
+        let file = object(Kind::File, 0o644, 1, 1);
+        let nothing = SetAttr::default();
+        let at = SetTime::Client(Time { sec: 5, nsec: 0 });
+        let (root, owner, other) = (user(0, 0, &[]), user(1, 1, &[4]), user(2, 1, &[]));
+        let chown = SetAttr { uid: Some(9), ..nothing };
+        assert!(root.settable(&file, &chown).is_ok());
+        assert_eq!(owner.settable(&file, &chown), Err(NfsStatus::Perm));
+        assert!(owner.settable(&file, &SetAttr { uid: Some(1), ..nothing }).is_ok());
+        assert!(owner.settable(&file, &SetAttr { gid: Some(4), ..nothing }).is_ok());
+        assert_eq!(owner.settable(&file, &SetAttr { gid: Some(5), ..nothing }), Err(NfsStatus::Perm));
+        for set in
+            [SetAttr { mode: Some(0o600), ..nothing }, SetAttr { mtime: at, ..nothing }, SetAttr { gid: Some(1), ..nothing }]
+        {
+            assert!(owner.settable(&file, &set).is_ok());
+            assert_eq!(other.settable(&file, &set), Err(NfsStatus::Perm));
+        }
+        for set in [SetAttr { size: Some(0), ..nothing }, SetAttr { mtime: SetTime::ServerTime, ..nothing }] {
+            assert_eq!(other.settable(&file, &set), Err(NfsStatus::Acces));
+            assert!(other.settable(&Attr { mode: 0o664, ..file }, &set).is_ok());
+            assert!(owner.settable(&Attr { mode: 0o444, ..file }, &set).is_ok());
+        }
+    }
+
+    #[test]
+    fn set_id_bits_do_not_survive_a_change_of_owner_or_a_foreign_write() {
+        let file = object(Kind::File, 0o6755, 1, 1);
+        let chown = SetAttr { uid: Some(9), ..SetAttr::default() };
+        assert_eq!(user(0, 0, &[]).settable(&file, &chown).unwrap().mode, Some(0o755));
+        assert_eq!(user(2, 2, &[]).mode_after_write(&file), Some(0o755));
+        assert_eq!(user(2, 2, &[]).mode_after_write(&object(Kind::File, 0o644, 1, 1)), None);
+        let set_gid = SetAttr { mode: Some(0o2755), ..SetAttr::default() };
+        assert_eq!(user(1, 3, &[]).settable(&file, &set_gid).unwrap().mode, Some(0o755), "not in the group of the file");
+    }
+}

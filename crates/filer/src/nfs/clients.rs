@@ -1,0 +1,124 @@
+//! Counters by client: the addresses that call now and those that called last, the rest in one sum.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::limits::CLIENTS_COUNTED_MAX;
+use crate::nfs::stats::{CountedRow, Row};
+use crate::sharded::Sharded;
+
+/// The calls of one client, held by what its connections see of the exports.
+#[derive(Debug, Default)]
+pub(crate) struct Client {
+    calls: Sharded<Row>,
+}
+
+impl Client {
+    /// Counts an answered call; `bytes` is the payload of READ and WRITE.
+    pub(crate) fn count(&self, bytes: u64, took: Duration) {
+        if let Some(calls) = self.calls.own() {
+            calls.count(bytes, took);
+        }
+    }
+
+    fn add_all(&self, others: &Self) {
+        if let Some(calls) = self.calls.own() {
+            others.calls.each().for_each(|more| calls.add_all(more));
+        }
+    }
+
+    fn counted(&self) -> CountedRow {
+        let mut sums = CountedRow::default();
+        self.calls.each().for_each(|calls| calls.add_to(&mut sums));
+        sums
+    }
+}
+
+/// All clients. The lock is taken when a connection begins and by who looks, not by calls.
+#[derive(Debug, Default)]
+pub(crate) struct Clients {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    named: HashMap<IpAddr, Arc<Client>>,
+    /// Those for whom there is no room, and what was counted of those who made room.
+    others: Arc<Client>,
+}
+
+impl Clients {
+    /// Where the calls of a client are counted. When there is no room, one that has no connection any more makes it.
+    pub(crate) fn of(&self, address: IpAddr) -> Arc<Client> {
+        let address = address.to_canonical();
+        let mut state = self.state();
+        if let Some(client) = state.named.get(&address) {
+            return Arc::clone(client);
+        }
+        if state.named.len() >= CLIENTS_COUNTED_MAX {
+            let gone = state.named.iter().find(|(_, client)| Arc::strong_count(client) == 1).map(|(address, _)| *address);
+            // Taken out of its `Arc`, so that all its connections counted is seen.
+            let gone = gone.and_then(|gone| state.named.remove(&gone)).and_then(Arc::into_inner);
+            let Some(gone) = gone else { return Arc::clone(&state.others) };
+            state.others.add_all(&gone);
+        }
+        Arc::clone(state.named.entry(address).or_default())
+    }
+
+    /// What was counted by client in the order of addresses, and of all others.
+    pub(crate) fn counted(&self) -> (Vec<(IpAddr, CountedRow)>, CountedRow) {
+        let state = self.state();
+        let mut named: Vec<_> = state.named.iter().map(|(address, client)| (*address, client.counted())).collect();
+        named.sort_unstable_by_key(|(address, _)| *address);
+        (named, state.others.counted())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    const TOOK: Duration = Duration::from_micros(6);
+
+    fn calls(clients: &Clients) -> (Vec<(IpAddr, u64)>, u64) {
+        let (named, others) = clients.counted();
+        (named.iter().map(|(address, row)| (*address, row.latencies.count())).collect(), others.latencies.count())
+    }
+
+    fn address(number: u32) -> IpAddr {
+        Ipv4Addr::from_bits(0x0a00_0000 + number).into()
+    }
+
+    #[test]
+    fn one_client_is_one_row_however_it_writes_its_address() {
+        let clients = Clients::default();
+        clients.of(address(1)).count(10, TOOK);
+        clients.of(Ipv4Addr::from_bits(0x0a00_0001).to_ipv6_mapped().into()).count(5, TOOK);
+        assert_eq!(calls(&clients), (vec![(address(1), 2)], 0));
+        assert_eq!(clients.counted().0[0].1.bytes, 15);
+    }
+
+    #[test]
+    fn clients_without_room_are_counted_as_others_and_no_call_is_lost() {
+        let clients = Clients::default();
+        let count = CLIENTS_COUNTED_MAX as u32;
+        let connected: Vec<_> = (0..count).map(|number| clients.of(address(number))).collect();
+        connected.iter().for_each(|client| client.count(0, TOOK));
+        clients.of(address(count)).count(0, TOOK);
+        let (named, others) = calls(&clients);
+        assert_eq!((named.len(), others), (CLIENTS_COUNTED_MAX, 1), "all are connected: nobody makes room");
+        drop(connected);
+        clients.of(address(count)).count(0, TOOK);
+        let (named, others) = calls(&clients);
+        assert_eq!((named.len(), others), (CLIENTS_COUNTED_MAX, 2), "one that left was added to the others");
+        assert_eq!(named.last(), Some(&(address(count), 1)));
+    }
+}

@@ -1,0 +1,93 @@
+//! One export: a volume under a path, its counters, and the medium it is answered as.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use volume::Volume;
+use volume::medium::{Medium, Operation};
+
+use crate::nfs::stats::Stats;
+
+/// A served volume. Shared by all connections; every field is safe for that by itself.
+pub struct Export {
+    pub(crate) volume: Volume,
+    pub(crate) stats: Stats,
+    name: String,
+    path: String,
+    medium: Option<Medium>,
+    started: Instant,
+    poison_told: AtomicBool,
+}
+
+impl Export {
+    /// The volume under this name (for commands and logs) and path (for mounts).
+    #[must_use]
+    pub fn new(name: &str, path: &str, volume: Volume) -> Self {
+        if volume.options().durability == volume::Durability::Battery {
+            tracing::warn!(
+                volume = name,
+                "durability by battery: nothing is flushed, a power cut must not reach this host's memory"
+            );
+        }
+        if volume.identity() == volume::Identity::BirthTimes {
+            tracing::warn!(volume = name, "no file handles on this store: files are told apart by number and birth time");
+        }
+        let (name, path, started) = (name.to_owned(), path.to_owned(), Instant::now());
+        Self { volume, stats: Stats::default(), name, path, medium: None, started, poison_told: AtomicBool::new(false) }
+    }
+
+    /// The same on a modelled medium: replies wait until it would have been done.
+    #[must_use]
+    pub fn on_medium(self, medium: Medium) -> Self {
+        Self { medium: Some(medium), ..self }
+    }
+
+    /// The volume's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The path clients mount, `/vol`.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The volume.
+    #[must_use]
+    pub const fn volume(&self) -> &Volume {
+        &self.volume
+    }
+
+    /// What was counted since the export began.
+    #[must_use]
+    pub const fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// The modelled medium, if there is one.
+    #[must_use]
+    pub const fn medium(&self) -> Option<&Medium> {
+        self.medium.as_ref()
+    }
+
+    /// Says once, loudly, that a flush failed. Looked at when a call failed, so it costs the others nothing.
+    pub(crate) fn tell_poison(&self) {
+        if self.volume.is_poisoned() && !self.poison_told.swap(true, Ordering::Relaxed) {
+            let epoch = self.volume.loss_epoch();
+            tracing::error!(
+                volume = self.name,
+                epoch,
+                "a flush failed: nothing is promised or changed any more until the filer is started anew"
+            );
+        }
+    }
+
+    /// When the medium will be done with an operation that came at `came`.
+    pub(crate) fn due(&self, came: Instant, operation: Operation) -> Option<Instant> {
+        let came_ns = u64::try_from(came.saturating_duration_since(self.started).as_nanos()).unwrap_or(u64::MAX / 4);
+        let took = self.medium.as_ref()?.submit(came_ns, operation).saturating_sub(came_ns);
+        Some(came + Duration::from_nanos(took))
+    }
+}

@@ -1,0 +1,199 @@
+//! All exports with their rules, and how one client sees them.
+//!
+//! [`Exports`] never changes: new rules come as a new table, and a connection that finds the number of the table moved
+//! judges its client anew. Between two such moments a call costs no lock and no look at a rule.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nfs_proto::mount3::MountStatus;
+use volume::handle_tag;
+
+use crate::limits::EXPORTS_MAX;
+use crate::nfs::clients::Client;
+use crate::nfs::export::Export;
+use crate::nfs::policy::{Door, Peer, Policy, Refusal, Rights};
+
+/// What is served, and to whom.
+pub struct Exports {
+    entries: Vec<Entry>,
+    by_tag: Box<[Tagged; 256]>,
+    pub(crate) generation: u64, // counted by the filer
+}
+
+/// An export and its rules.
+#[derive(Clone)]
+pub struct Entry {
+    /// The export; it stays when its rules change.
+    pub export: Arc<Export>,
+    /// Who may use it.
+    pub policy: Policy,
+}
+
+/// Whose handles carry a tag.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tagged {
+    Nobody,
+    One(u16),
+    Several,
+}
+
+/// Exports that cannot stand side by side.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Clash {
+    /// There is none.
+    #[error("serve nothing: no volume is named")]
+    Empty,
+    /// There are too many.
+    #[error("serve {count} volumes: a filer serves {EXPORTS_MAX} at most")]
+    TooMany {
+        /// How many.
+        count: usize,
+    },
+    /// Two have one name.
+    #[error("serve two volumes of the name {0:?}")]
+    Name(String),
+    /// Two have one path.
+    #[error("serve two volumes under the path {0:?}")]
+    Path(String),
+}
+
+impl Exports {
+    /// A table of these.
+    ///
+    /// # Errors
+    /// [`Clash`] when there is none, or two have one name or path.
+    pub fn new(entries: Vec<Entry>) -> Result<Self, Clash> {
+        if entries.is_empty() {
+            return Err(Clash::Empty);
+        }
+        if entries.len() > EXPORTS_MAX {
+            return Err(Clash::TooMany { count: entries.len() });
+        }
+        let mut by_tag = Box::new([Tagged::Nobody; 256]);
+        for (index, Entry { export, .. }) in entries.iter().enumerate() {
+            let before = entries.get(..index).unwrap_or_default();
+            if before.iter().any(|entry| entry.export.name() == export.name()) {
+                return Err(Clash::Name(export.name().to_owned()));
+            }
+            if before.iter().any(|entry| names(entry.export.path().as_bytes()).eq(names(export.path().as_bytes()))) {
+                return Err(Clash::Path(export.path().to_owned()));
+            }
+            if let Some(tagged) = by_tag.get_mut(usize::from(export.volume.tag())) {
+                *tagged = if *tagged == Tagged::Nobody { Tagged::One(index as u16) } else { Tagged::Several };
+            }
+        }
+        Ok(Self { entries, by_tag, generation: 0 })
+    }
+
+    /// One export.
+    #[must_use]
+    pub fn one(export: Export, policy: Policy) -> Self {
+        let mut by_tag = Box::new([Tagged::Nobody; 256]);
+        if let Some(tagged) = by_tag.get_mut(usize::from(export.volume.tag())) {
+            *tagged = Tagged::One(0);
+        }
+        Self { entries: vec![Entry { export: Arc::new(export), policy }], by_tag, generation: 0 }
+    }
+
+    /// The exports in their order.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The export of a volume's name.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.export.name() == name)
+    }
+
+    /// The export whose volume made a handle, by its place in the table. The handle may still be forged: its tag is
+    /// believed as long as it leads to one volume, which will refuse it.
+    pub(crate) fn of_handle(&self, handle: &[u8]) -> Option<usize> {
+        if self.entries.len() == 1 {
+            return Some(0);
+        }
+        match handle_tag(handle).and_then(|tag| self.by_tag.get(usize::from(tag))) {
+            Some(Tagged::One(index)) => Some(usize::from(*index)),
+            Some(Tagged::Nobody) => None,
+            Some(Tagged::Several) | None => self.entries.iter().position(|entry| entry.export.volume.made(handle)),
+        }
+    }
+
+    /// The export that a path of MOUNT is in, the deepest if exports stand below each other, and the names below it.
+    pub(crate) fn of_path<'p>(&self, path: &'p [u8]) -> Option<(usize, Vec<&'p [u8]>)> {
+        let wanted: Vec<&[u8]> = names(path).collect();
+        let depth = |entry: &Entry| {
+            let own: Vec<&[u8]> = names(entry.export.path().as_bytes()).collect();
+            wanted.starts_with(&own).then_some(own.len())
+        };
+        let found = self.entries.iter().enumerate().filter_map(|(index, entry)| Some((depth(entry)?, index)));
+        let (depth, index) = found.max()?;
+        Some((index, wanted.get(depth..).unwrap_or_default().to_vec()))
+    }
+}
+
+/// The names of a path, without those that are empty.
+fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.split(|&byte| byte == b'/').filter(|name| !name.is_empty())
+}
+
+/// The exports as one client sees them: what it may in each, judged once.
+pub struct View {
+    /// The client.
+    pub(crate) peer: Peer,
+    /// Where its calls are counted.
+    pub(crate) client: Arc<Client>,
+    exports: Arc<Exports>,
+    standings: Vec<Standing>, // one an export, in the order of the table
+    mount_told: AtomicBool,   // a refused mount is in the log
+}
+
+/// What a client may in one export.
+struct Standing {
+    verdict: Result<Rights, Refusal>,
+    told: AtomicBool, // the refusal is in the log
+}
+
+impl View {
+    pub(crate) fn new(exports: Arc<Exports>, peer: Peer, client: Arc<Client>) -> Self {
+        let standing = |entry: &Entry| Standing { verdict: entry.policy.judge(&peer), told: AtomicBool::new(false) };
+        let standings = exports.entries.iter().map(standing).collect();
+        Self { peer, client, exports, standings, mount_told: AtomicBool::new(false) }
+    }
+
+    /// Logs the first mount that the client was refused on its connection.
+    pub(crate) fn tell_refused_mount(&self, path: &[u8], status: MountStatus) {
+        if !self.mount_told.swap(true, Ordering::Relaxed) {
+            // Anybody may send any path: escaped, it cannot write a line of its own.
+            let path = path.escape_ascii();
+            tracing::info!(client = %self.peer.address, %path, ?status, "mount refused");
+        }
+    }
+
+    pub(crate) fn exports(&self) -> &Exports {
+        &self.exports
+    }
+
+    /// Whether the client may use any export where it came in: to others fences are not served, for what is remembered of them
+    /// is bounded.
+    pub(crate) fn is_of_use(&self) -> bool {
+        self.peer.door == Door::Nfs && self.standings.iter().any(|standing| standing.verdict.is_ok())
+    }
+
+    /// The export at a place of the table, and what the client may there. A refusal is logged once.
+    ///
+    /// # Panics
+    /// When the table has no such place: places come from [`Exports::of_handle`] and [`Exports::of_path`], and no table
+    /// is empty.
+    pub(crate) fn at(&self, index: usize) -> (&Export, Result<Rights, Refusal>) {
+        let (export, standing) = (&self.exports.entries[index].export, &self.standings[index]);
+        if let Err(refusal) = &standing.verdict
+            && !standing.told.swap(true, Ordering::Relaxed)
+        {
+            tracing::warn!(client = %self.peer.address, volume = export.name(), %refusal, "client refused");
+        }
+        (export, standing.verdict)
+    }
+}

@@ -1,0 +1,97 @@
+//! Faults of calls and answers, carried out around a call. Which are set is the volume's list ([`volume::faults`]), so all
+//! faults of a volume have one order, one record and one vocabulary.
+
+use std::time::Instant;
+
+use nfs_proto::nfs3::Procedure;
+use volume::faults::{FaultKind, Faults, Kinds, Probe};
+
+use crate::nfs::dispatch::Served;
+use crate::nfs::stats;
+
+/// What the filer carries out itself.
+pub(crate) const WIRE: Kinds = BEFORE.and(AFTER).and(SLOW);
+const SLOW: Kinds = Kinds::of(&[FaultKind::Slow]);
+const BEFORE: Kinds = Kinds::of(&[FaultKind::DropCall, FaultKind::ResetCall]);
+const AFTER: Kinds = Kinds::of(&[FaultKind::DropReply, FaultKind::DelayReply, FaultKind::DuplicateReply, FaultKind::ResetReply]);
+
+/// Serves a call with what faults do to it and its answer.
+pub(crate) fn around(
+    faults: &Faults,
+    procedure: Procedure,
+    out: &mut Vec<u8>,
+    serve: impl FnOnce(&mut Vec<u8>) -> Served,
+) -> Served {
+    let probe = Probe { on: stats::name(procedure), files: &[], range: None };
+    if let Some(strike) = faults.strike(SLOW, &probe) {
+        faults.wait(&strike);
+    }
+    match faults.strike(BEFORE, &probe).map(|strike| strike.kind) {
+        Some(FaultKind::ResetCall) => return Served::Reset,
+        Some(_) => return Served::Answered,
+        None => {}
+    }
+    let mark = out.len();
+    let served = serve(out);
+    // A call that got no answer has none to lose.
+    let answered = out.len() > mark && matches!(served, Served::Answered | Served::Due(_));
+    let Some(strike) = answered.then(|| faults.strike(AFTER, &probe)).flatten() else { return served };
+    match strike.kind {
+        FaultKind::DuplicateReply => {
+            out.extend_from_within(mark..);
+            served
+        }
+        FaultKind::DelayReply => {
+            let due = if let Served::Due(due) = served { due } else { Instant::now() };
+            Served::Due(due + strike.delay)
+        }
+        kind => {
+            out.truncate(mark);
+            if kind == FaultKind::ResetReply { Served::Reset } else { Served::Answered }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use volume::faults::FaultSpec;
+
+    use super::*;
+
+    /// What becomes of a call answered with `reply`, and what is sent; none if it was not carried out.
+    fn served(fault: &str) -> (Option<()>, Served, Vec<u8>) {
+        let faults = Faults::default();
+        faults.set(FaultSpec::parse(fault).unwrap()).unwrap();
+        let (mut out, mut carried_out) = (b"before".to_vec(), None);
+        let served = around(&faults, Procedure::Read, &mut out, |out| {
+            carried_out = Some(());
+            out.extend_from_slice(b"reply");
+            Served::Answered
+        });
+        (carried_out, served, out.split_off(6))
+    }
+
+    #[test]
+    fn each_fault_of_the_wire_does_what_it_is_called() {
+        assert_eq!(served("drop-call"), (None, Served::Answered, vec![]));
+        assert_eq!(served("reset-call"), (None, Served::Reset, vec![]));
+        assert_eq!(served("drop-reply"), (Some(()), Served::Answered, vec![]));
+        assert_eq!(served("reset-reply"), (Some(()), Served::Reset, vec![]));
+        assert_eq!(served("duplicate-reply"), (Some(()), Served::Answered, b"replyreply".to_vec()));
+        assert_eq!(served("drop-reply,on=WRITE+COMMIT"), (Some(()), Served::Answered, b"reply".to_vec()));
+        assert_eq!(served("eio"), (Some(()), Served::Answered, b"reply".to_vec()));
+    }
+
+    #[test]
+    fn a_slow_server_takes_its_time_and_a_delayed_reply_is_ready_but_held() {
+        let begun = Instant::now();
+        assert_eq!(served("slow,delay_ms=30").2, b"reply");
+        assert!(begun.elapsed() >= Duration::from_millis(30));
+        let begun = Instant::now();
+        let (carried_out, Served::Due(due), reply) = served("delay-reply,delay_ms=5000") else { panic!("not held") };
+        assert_eq!((carried_out, reply), (Some(()), b"reply".to_vec()));
+        assert!(begun.elapsed() < Duration::from_secs(5) && due >= begun + Duration::from_secs(5));
+    }
+}

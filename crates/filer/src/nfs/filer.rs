@@ -1,0 +1,161 @@
+//! The state all connections share: the exports, what was counted and answered.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use results::filer_stats::ProcedureStats;
+use rpc_tls::ServerTls;
+
+use crate::limits::{MOUNTS_MAX, REFUSED_UIDS_LOGGED_MAX};
+use crate::nfs::channels::Channels;
+use crate::nfs::clients::Clients;
+use crate::nfs::exports::{Exports, View};
+use crate::nfs::policy::Peer;
+use crate::nfs::reply_cache::ReplyCache;
+use crate::nfs::stats::{CountedRow, Stats, row_names};
+
+/// What is served, and to whom.
+pub struct Config {
+    /// The exports with their rules.
+    pub exports: Exports,
+    /// Uid and gid of an unprivileged filer: only this user is served. None: the process can act for everybody.
+    pub only: Option<(u32, u32)>,
+    /// Port that portmap answers with.
+    pub port: u16,
+}
+
+/// A filer. Shared by all connections; every field is safe for that by itself.
+pub struct Filer {
+    pub(crate) only: Option<(u32, u32)>,
+    pub(crate) port: u16,
+    /// Calls that belong to no export: MOUNT, NULL, handles that nobody made.
+    /// Calls that belong to no export.
+    pub(crate) stats: Stats,
+    /// Calls of exports that are served no more.
+    pub(crate) gone: Stats,
+    pub(crate) replies: ReplyCache,
+    pub(crate) channels: Channels,
+    pub(crate) clients: Clients,
+    /// Sizes of the buffers of all connections, in bytes.
+    pub(crate) buffer_bytes: AtomicUsize,
+    /// Taken when a connection begins or rules change, not by calls.
+    exports: Mutex<Arc<Exports>>,
+    generation: AtomicU64, // of `exports`
+    /// Taken when a connection begins, or asks for TLS.
+    tls: Mutex<Option<ServerTls>>,
+    mounts: Mutex<VecDeque<Mount>>,
+    refused: Mutex<HashSet<u32>>,
+}
+
+/// One line of MOUNT DUMP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mount {
+    pub(crate) client: IpAddr,
+    pub(crate) path: Vec<u8>,
+}
+
+impl Filer {
+    /// A filer that has served nothing yet.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        let Config { exports, only, port } = config;
+        let generation = AtomicU64::new(exports.generation);
+        Self {
+            only,
+            port,
+            stats: Stats::default(),
+            gone: Stats::default(),
+            replies: ReplyCache::default(),
+            channels: Channels::default(),
+            clients: Clients::default(),
+            buffer_bytes: AtomicUsize::new(0),
+            exports: Mutex::new(Arc::new(exports)),
+            generation,
+            tls: Mutex::default(),
+            mounts: Mutex::default(),
+            refused: Mutex::default(),
+        }
+    }
+
+    /// What is served now.
+    #[must_use]
+    pub fn exports(&self) -> Arc<Exports> {
+        Arc::clone(&self.exports.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Serves by another table from now on: connections judge their clients anew with their next call.
+    pub(crate) fn replace_exports(&self, mut exports: Exports) {
+        let mut current = self.exports.lock().unwrap_or_else(PoisonError::into_inner);
+        exports.generation = current.generation + 1;
+        let generation = exports.generation;
+        *current = Arc::new(exports);
+        self.generation.store(generation, Ordering::Release);
+    }
+
+    /// How hands are shaken with clients that ask for TLS; none: there is no TLS.
+    #[must_use]
+    pub fn tls(&self) -> Option<ServerTls> {
+        self.tls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Shakes hands so from now on; connections keep what they have.
+    pub fn set_tls(&self, tls: Option<ServerTls>) {
+        *self.tls.lock().unwrap_or_else(PoisonError::into_inner) = tls;
+    }
+
+    /// The exports as a client sees them now.
+    #[must_use]
+    pub fn view(&self, peer: Peer) -> Arc<View> {
+        Arc::new(View::new(self.exports(), peer, self.clients.of(peer.address)))
+    }
+
+    /// Replaces a view whose rules are no longer those that count.
+    pub(crate) fn renew(&self, view: &mut Arc<View>) {
+        if view.exports().generation != self.generation.load(Ordering::Acquire) {
+            *view = self.view(view.peer);
+        }
+    }
+
+    /// The counters since the start by procedure, of all exports together.
+    #[must_use]
+    pub fn procedures(&self) -> BTreeMap<String, ProcedureStats> {
+        let mut sums = self.stats.rows();
+        let mut add = |stats: &Stats| sums.iter_mut().zip(stats.rows()).for_each(|(sum, more)| sum.merge(&more));
+        add(&self.gone);
+        self.exports().entries().iter().for_each(|entry| add(&entry.export.stats));
+        row_names().map(str::to_owned).zip(sums.iter().map(CountedRow::stats)).collect()
+    }
+
+    /// Forgets what a reboot would forget: stored replies and the list of mounts.
+    pub fn forget(&self) {
+        self.replies.clear();
+        self.mounts().clear();
+    }
+
+    /// The mounts clients told us of; advisory.
+    pub(crate) fn mounts(&self) -> MutexGuard<'_, VecDeque<Mount>> {
+        self.mounts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers a mount once.
+    pub(crate) fn mounted(&self, mount: Mount) {
+        let mut mounts = self.mounts();
+        if mounts.contains(&mount) {
+            return;
+        }
+        if mounts.len() == MOUNTS_MAX {
+            mounts.pop_front();
+        }
+        mounts.push_back(mount);
+    }
+
+    /// Logs a uid that an unprivileged filer cannot serve, once.
+    pub(crate) fn refused(&self, uid: u32, own: u32) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if refused.len() < REFUSED_UIDS_LOGGED_MAX && refused.insert(uid) {
+            tracing::warn!(uid, own, "uid refused: an unprivileged filer serves its own uid only");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! CREATE, MKDIR, SYMLINK, MKNOD (RFC 1813 3.3.8 to 3.3.11).
+//!
+//! **Durability**: object, attributes and name are durable when these return.
+
+use nfs_proto::nfs3::{
+    self, CreateArgs, CreateHow, CreateOk, CreateResult, DirOpArgs, FileType, MkDirArgs, MkNodArgs, NfsStatus, NodeData,
+    SymLinkArgs, WccData,
+};
+use volume::{Attr, Error, Kind, Node, NodeKind, Owner, SetAttr};
+
+use super::{Context, refused, status};
+use crate::limits::FILE_BYTES_MAX;
+use crate::nfs::convert;
+
+const SET_GID: u32 = 0o2000;
+
+pub(super) fn create(context: &Context<'_>, args: &CreateArgs<'_>) -> CreateResult {
+    let name = args.place.name.0;
+    let volume = &context.export.volume;
+    in_directory(context, &args.place, |dir, dir_attr| {
+        let may_add = || if context.caller.may_add(dir_attr) { Ok(()) } else { Err(NfsStatus::Acces) };
+        let how = match &args.how {
+            CreateHow::Unchecked(set) => {
+                let set = new_attributes(context, set, dir_attr)?;
+                let how = volume::CreateHow::Unchecked(set);
+                match volume.lookup(dir, name) {
+                    // An existing file is taken, and cut or extended only by who may write to it.
+                    Ok((_, found)) if found.kind != Kind::File => return Err(NfsStatus::Exist),
+                    Ok((_, found)) if set.size.is_some() && !context.caller.may_write(&found) => return Err(NfsStatus::Acces),
+                    Ok(_) => {}
+                    Err(Error::NoEntry) => may_add()?,
+                    Err(error) => return Err(status(error)),
+                }
+                how
+            }
+            CreateHow::Guarded(set) => {
+                may_add()?;
+                volume::CreateHow::Guarded(new_attributes(context, set, dir_attr)?)
+            }
+            CreateHow::Exclusive(verifier) => {
+                may_add()?;
+                volume::CreateHow::Exclusive(verifier.0)
+            }
+        };
+        volume.create(dir, name, how, owner(context, dir_attr)).map_err(status)
+    })
+}
+
+pub(super) fn mkdir(context: &Context<'_>, args: &MkDirArgs<'_>) -> CreateResult {
+    in_directory(context, &args.place, |dir, dir_attr| {
+        let mut set = addable(context, dir_attr, &args.attributes)?;
+        if set.size.is_some() {
+            return Err(NfsStatus::Inval);
+        }
+        if dir_attr.mode & SET_GID != 0 {
+            set.mode = Some(set.mode.unwrap_or(0o755) | SET_GID);
+        }
+        context.export.volume.mkdir(dir, args.place.name.0, &set, owner(context, dir_attr)).map_err(status)
+    })
+}
+
+pub(super) fn symlink(context: &Context<'_>, args: &SymLinkArgs<'_>) -> CreateResult {
+    in_directory(context, &args.place, |dir, dir_attr| {
+        let set = addable(context, dir_attr, &args.attributes)?;
+        // The host gives every link the same mode and no size of its own.
+        let set = SetAttr { mode: None, size: None, ..set };
+        context.export.volume.symlink(dir, args.place.name.0, args.target.0, &set, owner(context, dir_attr)).map_err(status)
+    })
+}
+
+pub(super) fn mknod(context: &Context<'_>, args: &MkNodArgs<'_>) -> CreateResult {
+    in_directory(context, &args.place, |dir, dir_attr| {
+        let (kind, set, rdev) = match &args.what {
+            NodeData::Device(kind, set, numbers) => (*kind, set, (numbers.major, numbers.minor)),
+            NodeData::Pipe(kind, set) => (*kind, set, (0, 0)),
+            NodeData::Other(_) => return Err(NfsStatus::BadType),
+        };
+        let kind = match kind {
+            FileType::Block => NodeKind::Block,
+            FileType::Character => NodeKind::Character,
+            FileType::Socket => NodeKind::Socket,
+            FileType::Fifo => NodeKind::Fifo,
+            FileType::Regular | FileType::Directory | FileType::SymLink => return Err(NfsStatus::BadType),
+        };
+        let set = addable(context, dir_attr, set)?;
+        // A device is a door to the server's hardware: only root makes one, as on a local disk.
+        if matches!(kind, NodeKind::Block | NodeKind::Character) && context.caller.uid != 0 {
+            return Err(NfsStatus::Perm);
+        }
+        context.export.volume.mknod(dir, args.place.name.0, kind, rdev, &set, owner(context, dir_attr)).map_err(status)
+    })
+}
+
+/// Finds the directory, creates in it, and puts the result together.
+fn in_directory(
+    context: &Context<'_>,
+    place: &DirOpArgs<'_>,
+    make: impl FnOnce(&Node, &Attr) -> Result<(Node, Attr), NfsStatus>,
+) -> CreateResult {
+    let dir = match context.node(&place.dir) {
+        Ok(dir) => dir,
+        Err(status) => return refused(status, WccData::default()),
+    };
+    let made = (|| {
+        let dir_attr = context.attr(&dir)?;
+        if dir_attr.kind != Kind::Directory {
+            return Err(NfsStatus::NotDir);
+        }
+        if !context.caller.may_search(&dir_attr) {
+            return Err(NfsStatus::Acces);
+        }
+        if [&b"."[..], b".."].contains(&place.name.0) {
+            return Err(NfsStatus::Exist);
+        }
+        make(&dir, &dir_attr)
+    })();
+    let dir_wcc = context.wcc(&dir);
+    match made {
+        Ok((node, attr)) => Ok(CreateOk { object: context.handle(&node), attributes: Some(convert::fattr(&attr)), dir_wcc }),
+        Err(status) => refused(status, dir_wcc),
+    }
+}
+
+/// The attributes of a new object, after the right to add a name was checked.
+fn addable(context: &Context<'_>, dir: &Attr, set: &nfs3::SetAttr) -> Result<SetAttr, NfsStatus> {
+    if !context.caller.may_add(dir) {
+        return Err(NfsStatus::Acces);
+    }
+    new_attributes(context, set, dir)
+}
+
+/// The attributes of a new object: owner and group only as SETATTR by its owner would allow.
+fn new_attributes(context: &Context<'_>, set: &nfs3::SetAttr, dir: &Attr) -> Result<SetAttr, NfsStatus> {
+    let mut set = convert::set_attr(set)?;
+    if set.size.is_some_and(|size| size > FILE_BYTES_MAX) {
+        return Err(NfsStatus::FBig);
+    }
+    let owner = owner(context, dir);
+    // Clients name themselves here; that is no change of owner, and an unprivileged filer could make none.
+    set.uid = set.uid.filter(|uid| *uid != owner.uid);
+    set.gid = set.gid.filter(|gid| *gid != owner.gid);
+    if context.caller.uid != 0 {
+        if set.uid.is_some() {
+            return Err(NfsStatus::Perm);
+        }
+        if let Some(gid) = set.gid
+            && !context.caller.in_group(gid)
+        {
+            return Err(NfsStatus::Perm);
+        }
+    }
+    Ok(set)
+}
+
+/// Who owns a new object: the caller, with the group of a set-group-id directory.
+fn owner(context: &Context<'_>, dir: &Attr) -> Owner {
+    let gid = match context.filer.only {
+        _ if dir.mode & SET_GID != 0 => dir.gid,
+        Some((_, own_gid)) => own_gid,
+        None => context.caller.gid,
+    };
+    Owner { uid: context.caller.uid, gid }
+}

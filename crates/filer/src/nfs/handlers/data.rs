@@ -1,0 +1,190 @@
+//! READ, WRITE, COMMIT (RFC 1813 3.3.6, 3.3.7, 3.3.21).
+
+use nfs_proto::limits::TRANSFER_BYTES_MAX;
+use nfs_proto::nfs3::{
+    CommitArgs, CommitOk, CommitResult, NfsStatus, Outcome, PostOpAttr, ReadArgs, ReadOkHead, StableHow, WccData, WriteArgs,
+    WriteArgsHead, WriteOk, WriteResult, WriteVerifier,
+};
+use nfs_proto::rpc::ReplyStatus;
+use nfs_proto::xdr::{Decode, Reader, encode_to, padding};
+use volume::medium::Kind as Touch;
+use volume::{Kind, SetAttr};
+
+use super::{Context, Done, arguments, fail, refused, status};
+use crate::limits::{FILE_BYTES_MAX, TRANSFER_MAX};
+use crate::nfs::convert;
+
+/// Status, attributes, count, eof and length in front of the payload of a READ, in bytes.
+const READ_HEAD_BYTES: usize = 4 + 4 + 84 + 4 + 4 + 4;
+
+/// The payload is read straight into the reply: room for the head is left, the file is read behind it, and the head,
+/// whose length is fixed, is written when its values are known.
+pub(super) fn read(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Done, ReplyStatus> {
+    let args: ReadArgs = arguments(bytes)?;
+    let node = match context.node(&args.file) {
+        Ok(node) => node,
+        Err(status) => return Ok(fail(status, &None::<nfs_proto::nfs3::Fattr>, out)),
+    };
+    let start = out.len();
+    let payload = start + READ_HEAD_BYTES;
+    let wanted = args.count.min(TRANSFER_MAX) as usize;
+    out.resize(payload + wanted, 0);
+    let result = {
+        let buffer = out.get_mut(payload..).unwrap_or_default();
+        let volume = &context.export.volume;
+        if context.may_wait {
+            volume.read_with_attr(&node, args.offset, buffer)
+        } else {
+            match volume.read_with_attr_now(&node, args.offset, buffer).transpose() {
+                Some(result) => result,
+                None => {
+                    out.truncate(start);
+                    return Ok(Done { cold: true, ..Done::of(NfsStatus::JukeBox) });
+                }
+            }
+        }
+    };
+    // Access is judged by the attributes that come with the read, before any byte leaves.
+    let failure = match &result {
+        Ok((_, _, attr)) => (!context.caller.may_read(attr)).then_some(NfsStatus::Acces),
+        Err(error) => Some(convert::status(error)),
+    };
+    match (failure, result) {
+        (None, Ok((count, eof, attr))) => {
+            out.truncate(payload + count);
+            out.resize(payload + count + padding(count), 0);
+            let count = count as u32;
+            let head = ReadOkHead { attributes: Some(convert::fattr(&attr)), count, eof, data_bytes: count };
+            write_head(&head, start, out);
+            // What lies behind the end of a file is not asked of the medium.
+            let touched = if count > 0 { context.touch(Touch::Read, &args.file, args.offset, count.into()) } else { None };
+            Ok(Done { bytes: u64::from(count), touched, ..Done::OK })
+        }
+        (failure, _) => {
+            out.truncate(start);
+            Ok(fail(failure.unwrap_or(NfsStatus::ServerFault), &context.post(&node), out))
+        }
+    }
+}
+
+/// Writes the head of a READ into the room left for it.
+fn write_head(head: &ReadOkHead, start: usize, out: &mut [u8]) {
+    HEAD.with_borrow_mut(|bytes| {
+        bytes.clear();
+        encode_to(&Outcome::<ReadOkHead, PostOpAttr>::Ok(*head), bytes);
+        debug_assert_eq!(bytes.len(), READ_HEAD_BYTES);
+        if let Some(room) = out.get_mut(start..start + bytes.len()) {
+            room.copy_from_slice(bytes);
+        }
+    });
+}
+
+thread_local! {
+    /// Where heads are encoded: kept, so that a read allocates nothing.
+    static HEAD: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
+/// **Durability**: as `stable` of the call says, never less.
+pub(super) fn write(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Done, ReplyStatus> {
+    let args: WriteArgs<'_> = match arguments(bytes) {
+        Ok(args) => args,
+        Err(_) if is_oversize(bytes) => return Ok(fail(NfsStatus::Inval, &WccData::default(), out)),
+        Err(status) => return Err(status),
+    };
+    let Some(data) = args.data.0.get(..args.count as usize) else {
+        return Err(ReplyStatus::GarbageArguments);
+    };
+    let outcome = write_data(context, &args, data);
+    encode_to(&outcome, out);
+    Ok(match &outcome {
+        Ok(ok) => {
+            let kind = if args.stable == StableHow::Unstable { Touch::Buffered } else { Touch::Write };
+            let touched = context.touch(kind, &args.file, args.offset, ok.count.into());
+            Done { bytes: u64::from(ok.count), touched, ..Done::OK }
+        }
+        Err(failure) => Done::of(failure.status),
+    })
+}
+
+/// Whether these arguments fail only because the payload is over the limit FSINFO announced.
+fn is_oversize(bytes: &[u8]) -> bool {
+    WriteArgsHead::decode(&mut Reader::new(bytes)).is_ok_and(|head| {
+        head.data_bytes > TRANSFER_BYTES_MAX && head.count <= head.data_bytes && head.data_bytes as usize <= bytes.len()
+    })
+}
+
+fn write_data(context: &Context<'_>, args: &WriteArgs<'_>, data: &[u8]) -> WriteResult {
+    let node = match context.node(&args.file) {
+        Ok(node) => node,
+        Err(status) => return refused(status, WccData::default()),
+    };
+    let volume = &context.export.volume;
+    // Taken before the write: if unstable data is lost between the two, the client sees an old verifier and resends.
+    let verifier = WriteVerifier(volume.verifier());
+    let stable = args.stable != StableHow::Unstable;
+    let written = (|| {
+        let attr = volume.attr_untimed(&node).map_err(status)?;
+        match attr.kind {
+            Kind::File => {}
+            Kind::Directory => return Err(NfsStatus::IsDir),
+            _ => return Err(NfsStatus::Inval),
+        }
+        if !context.caller.may_write(&attr) {
+            return Err(NfsStatus::Acces);
+        }
+        if args.offset.checked_add(data.len() as u64).is_none_or(|end| end > FILE_BYTES_MAX) {
+            return Err(NfsStatus::FBig);
+        }
+        if data.is_empty() {
+            return Ok(0);
+        }
+        if let Some(mode) = context.caller.mode_after_write(&attr) {
+            let set = SetAttr { mode: Some(mode), ..SetAttr::default() };
+            volume.set_attr(&node, &set, None).map_err(status)?;
+        }
+        let stability = convert::stability(args.stable);
+        let Some(later) = context.later else { return volume.write(&node, args.offset, data, stability).map_err(status) };
+        let (count, unsettled) = volume.write_to_settle(&node, args.offset, data, stability).map_err(status)?;
+        later.replace(unsettled);
+        Ok(count)
+    })();
+    match written {
+        Ok(count) => {
+            Ok(WriteOk { wcc: context.wcc_after_write(&node, stable), count: count as u32, committed: args.stable, verifier })
+        }
+        Err(status) => refused(status, context.wcc(&node)),
+    }
+}
+
+/// COMMIT, and what it asks of the modelled medium.
+pub(super) fn commit_and_touch(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Done, ReplyStatus> {
+    let args: CommitArgs = arguments(bytes)?;
+    let outcome = commit(context, &args);
+    encode_to(&outcome, out);
+    Ok(match &outcome {
+        Ok(_) => Done { touched: context.touch(Touch::Flush, &args.file, 0, 0), ..Done::OK },
+        Err(failure) => Done::of(failure.status),
+    })
+}
+
+/// **Durability**: all that was written to the file before the call is durable when this returns without an error. The
+/// range is not looked at: flushing more than asked is allowed.
+fn commit(context: &Context<'_>, args: &CommitArgs) -> CommitResult {
+    let node = match context.node(&args.file) {
+        Ok(node) => node,
+        Err(status) => return refused(status, WccData::default()),
+    };
+    let committed = (|| {
+        let attr = context.attr(&node)?;
+        if !context.caller.may_write(&attr) {
+            return Err(NfsStatus::Acces);
+        }
+        context.export.volume.commit(&node).map_err(status)
+    })();
+    let wcc = context.wcc(&node);
+    match committed {
+        // Taken after the flush: if data was lost before it, the client sees the new verifier and resends.
+        Ok(()) => Ok(CommitOk { wcc, verifier: WriteVerifier(context.export.volume.verifier()) }),
+        Err(status) => refused(status, wcc),
+    }
+}

@@ -1,0 +1,156 @@
+//! READDIR, READDIRPLUS (RFC 1813 3.3.16, 3.3.17).
+
+use nfs_proto::nfs3::{
+    CookieVerifier, EntriesWriter, Entry, EntryPlus, FileHandle, Name, NfsStatus, PostOpAttr, ReadDirArgs, ReadDirPlusArgs,
+};
+use nfs_proto::rpc::ReplyStatus;
+use nfs_proto::xdr::encode_to;
+use volume::{Attr, Kind, Node};
+
+use super::{Context, Done, arguments, fail};
+use crate::limits::LISTING_BYTES_MAX;
+use crate::nfs::convert;
+
+/// Cookies are the host's directory offsets: they hold while names come and go and over restarts, so the verifier never
+/// changes. It is not zero, so that it can be told from "at the start".
+const VERIFIER: CookieVerifier = CookieVerifier(*b"dir_off1");
+
+/// A name as listed, kept until its attributes are looked up.
+struct Listed {
+    fileid: u64,
+    cookie: u64,
+    name: std::ops::Range<usize>, // in the names of the listing
+}
+
+/// Least bytes an entry of READDIRPLUS takes beside its name: link, fileid, length, cookie, attributes, handle.
+const PLUS_BYTES_MIN: usize = 4 + 8 + 4 + 8 + 4 + 4;
+/// Bytes an entry of READDIRPLUS usually takes beside its name: 84 of attributes and some 36 of handle more.
+const PLUS_BYTES_USUAL: usize = PLUS_BYTES_MIN + 84 + 4 + 36;
+
+pub(super) fn read_dir(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Done, ReplyStatus> {
+    let args: ReadDirArgs = arguments(bytes)?;
+    let (dir, attr) = match listable(context, &args.dir, args.cookie, args.cookie_verifier) {
+        Ok(found) => found,
+        Err((status, attributes)) => return Ok(fail(status, &attributes, out)),
+    };
+    let start = out.len();
+    let result_start = begin(&attr, out);
+    let mut entries = EntriesWriter::new(result_start, args.count.min(LISTING_BYTES_MAX), u32::MAX);
+    let listed = context.export.volume.read_dir(&dir, args.cookie, &mut |entry| {
+        let name = entry.name;
+        entries.push(&Entry { fileid: entry.fileid, name: Name(name), cookie: entry.cookie }, name, out)
+    });
+    let eof = match listed {
+        Ok(eof) => eof,
+        Err(error) => return Ok(give_up(context, convert::status(&error), &dir, start, out)),
+    };
+    Ok(finish(context, entries, eof, args.count, &dir, start, out))
+}
+
+pub(super) fn read_dir_plus(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Done, ReplyStatus> {
+    let args: ReadDirPlusArgs = arguments(bytes)?;
+    let (dir, attr) = match listable(context, &args.dir, args.cookie, args.cookie_verifier) {
+        Ok(found) => found,
+        Err((status, attributes)) => return Ok(fail(status, &attributes, out)),
+    };
+    let bytes_max = args.max_count.min(LISTING_BYTES_MAX);
+    let start = out.len();
+    let result_start = begin(&attr, out);
+    // The names first, as many as will fit; then the attributes of each, without a listing being open.
+    let mut names = Vec::new();
+    let mut listing: Vec<Listed> = Vec::new();
+    let mut estimate = 0;
+    let listed = context.export.volume.read_dir(&dir, args.cookie, &mut |entry| {
+        let name = names.len()..names.len() + entry.name.len();
+        estimate += PLUS_BYTES_USUAL + entry.name.len().next_multiple_of(4);
+        if estimate > bytes_max as usize && !listing.is_empty() {
+            return false;
+        }
+        names.extend_from_slice(entry.name);
+        listing.push(Listed { fileid: entry.fileid, cookie: entry.cookie, name });
+        true
+    });
+    let mut eof = match listed {
+        Ok(eof) => eof,
+        Err(error) => return Ok(give_up(context, convert::status(&error), &dir, start, out)),
+    };
+    let searchable = context.caller.may_search(&attr);
+    let mut entries = EntriesWriter::new(result_start, bytes_max, args.dir_count);
+    for item in &listing {
+        let name = names.get(item.name.clone()).unwrap_or_default();
+        let (attributes, handle) = if searchable { look(context, &dir, name) } else { (None, None) };
+        let entry = EntryPlus { fileid: item.fileid, name: Name(name), cookie: item.cookie, attributes, handle };
+        if !entries.push(&entry, name, out) {
+            eof = false;
+            break;
+        }
+    }
+    Ok(finish(context, entries, eof, args.max_count, &dir, start, out))
+}
+
+/// Attributes and handle of an entry, where they can be had: they are optional.
+fn look(context: &Context<'_>, dir: &Node, name: &[u8]) -> (PostOpAttr, Option<FileHandle>) {
+    match context.export.volume.lookup(dir, name) {
+        Ok((node, attr)) => (Some(convert::fattr(&attr)), context.handle(&node)),
+        Err(_) => (None, None),
+    }
+}
+
+/// Checks that the caller may list the directory from this cookie.
+fn listable(
+    context: &Context<'_>,
+    handle: &FileHandle,
+    cookie: u64,
+    verifier: CookieVerifier,
+) -> Result<(Node, Attr), (NfsStatus, PostOpAttr)> {
+    let dir = context.node(handle).map_err(|status| (status, None))?;
+    let attr = context.attr(&dir).map_err(|status| (status, None))?;
+    let refuse = |status| Err((status, Some(convert::fattr(&attr))));
+    if attr.kind != Kind::Directory {
+        return refuse(NfsStatus::NotDir);
+    }
+    if !context.caller.may_list(&attr) {
+        return refuse(NfsStatus::Acces);
+    }
+    // Some clients send no verifier with a cookie: a cookie of ours holds without it.
+    if cookie != 0 && verifier != VERIFIER && verifier != CookieVerifier::default() {
+        return refuse(NfsStatus::BadCookie);
+    }
+    Ok((dir, attr))
+}
+
+/// Appends status, attributes and verifier; gives the place behind the status, where the counted result begins.
+fn begin(dir: &Attr, out: &mut Vec<u8>) -> usize {
+    encode_to(&NfsStatus::Ok, out);
+    let result_start = out.len();
+    encode_to(&Some(convert::fattr(dir)), out);
+    encode_to(&VERIFIER, out);
+    result_start
+}
+
+/// Ends the list, or refuses when not even one entry, or the empty list, fits into `count` bytes.
+fn finish(
+    context: &Context<'_>,
+    entries: EntriesWriter,
+    eof: bool,
+    count: u32,
+    dir: &Node,
+    start: usize,
+    out: &mut Vec<u8>,
+) -> Done {
+    let none = entries.count() == 0;
+    entries.finish(eof, out);
+    let result_bytes = out.len() - start - 4;
+    if none && (!eof || result_bytes > count as usize) {
+        return give_up(context, NfsStatus::TooSmall, dir, start, out);
+    }
+    Done::OK
+}
+
+/// Takes back what was appended and refuses.
+fn give_up(context: &Context<'_>, status: NfsStatus, dir: &Node, start: usize, out: &mut Vec<u8>) -> Done {
+    out.truncate(start);
+    // A cookie beyond what the host knows is the client's, not an argument of ours.
+    let status = if status == NfsStatus::Inval { NfsStatus::BadCookie } else { status };
+    fail(status, &context.post(dir), out)
+}

@@ -1,0 +1,212 @@
+//! The 22 procedures of NFS version 3, MOUNT and portmap: arguments in, results appended to the reply.
+#![expect(
+    clippy::result_large_err,
+    reason = "a refusal carries attributes as RFC 1813 wants; boxing them would cost an allocation"
+)]
+
+mod attributes;
+mod create;
+mod data;
+mod directory;
+mod file_system;
+pub(crate) mod mount;
+mod names;
+pub(crate) mod portmap;
+
+use nfs_proto::nfs3::{Failure, FileHandle, NfsStatus, Outcome, PostOpAttr, Procedure, WccData};
+use nfs_proto::rpc::ReplyStatus;
+use nfs_proto::xdr::{Decode, Encode, decode_all, encode_to};
+use volume::medium::{Kind, Operation};
+use volume::{Attr, Error, Node};
+
+use crate::nfs::access::Caller;
+use crate::nfs::convert;
+use crate::nfs::dispatch::Later;
+use crate::nfs::export::Export;
+use crate::nfs::exports::View;
+use crate::nfs::filer::Filer;
+
+/// What one call needs beside its arguments.
+pub(crate) struct Context<'a> {
+    pub(crate) filer: &'a Filer,
+    pub(crate) view: &'a View,
+    /// Place of the export in the table.
+    pub(crate) index: usize,
+    /// The export whose volume made the handle of the call.
+    pub(crate) export: &'a Export,
+    pub(crate) caller: Caller,
+    /// Whether the call may wait for the store here; if not, a READ that would have to is left to somebody else.
+    pub(crate) may_wait: bool,
+    /// Where a stable WRITE may leave its flush to somebody else.
+    pub(crate) later: Option<&'a Later>,
+    /// Whether the rules of the export let the call be carried out; if not, the status of its reply.
+    pub(crate) verdict: Result<(), NfsStatus>,
+    pub(crate) read_only: bool,
+}
+
+/// How an answered call ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Done {
+    /// The status was NFS3_OK.
+    pub(crate) ok: bool,
+    /// The status.
+    pub(crate) status: NfsStatus,
+    /// The status was "try again later": nothing was done.
+    pub(crate) again: bool,
+    /// Nothing was done nor appended: the call would have to wait for the store, and must not.
+    pub(crate) cold: bool,
+    /// Payload of READ and WRITE, in bytes.
+    pub(crate) bytes: u64,
+    /// What READ, WRITE and COMMIT asked of the modelled medium; none without one.
+    pub(crate) touched: Option<Operation>,
+}
+
+impl Done {
+    pub(crate) const OK: Self = Self { ok: true, status: NfsStatus::Ok, again: false, cold: false, bytes: 0, touched: None };
+
+    pub(crate) fn of(status: NfsStatus) -> Self {
+        Self { ok: status == NfsStatus::Ok, status, again: status == NfsStatus::JukeBox, ..Self::OK }
+    }
+}
+
+/// Carries a call out and appends its results to `out`.
+///
+/// # Errors
+/// The status of the reply when the arguments could not be read; what was appended is then void.
+pub(crate) fn serve(
+    context: &Context<'_>,
+    procedure: Procedure,
+    arguments: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<Done, ReplyStatus> {
+    match procedure {
+        Procedure::Null => Ok(Done::OK),
+        Procedure::GetAttr => answer(arguments, out, |args| attributes::get_attr(context, &args)),
+        Procedure::SetAttr => answer(arguments, out, |args| attributes::set_attr(context, &args)),
+        Procedure::Access => answer(arguments, out, |args| attributes::access(context, &args)),
+        Procedure::Lookup => answer(arguments, out, |args| names::lookup(context, &args)),
+        Procedure::ReadLink => names::read_link(context, arguments, out),
+        Procedure::Remove => answer(arguments, out, |args| names::remove(context, &args, false)),
+        Procedure::RmDir => answer(arguments, out, |args| names::remove(context, &args, true)),
+        Procedure::Rename => answer(arguments, out, |args| names::rename(context, &args)),
+        Procedure::Link => answer(arguments, out, |args| names::link(context, &args)),
+        Procedure::Read => data::read(context, arguments, out),
+        Procedure::Write => data::write(context, arguments, out),
+        Procedure::Commit => data::commit_and_touch(context, arguments, out),
+        Procedure::Create => answer(arguments, out, |args| create::create(context, &args)),
+        Procedure::MkDir => answer(arguments, out, |args| create::mkdir(context, &args)),
+        Procedure::SymLink => answer(arguments, out, |args| create::symlink(context, &args)),
+        Procedure::MkNod => answer(arguments, out, |args| create::mknod(context, &args)),
+        Procedure::ReadDir => directory::read_dir(context, arguments, out),
+        Procedure::ReadDirPlus => directory::read_dir_plus(context, arguments, out),
+        Procedure::FsStat => answer(arguments, out, |args| file_system::fs_stat(context, &args)),
+        Procedure::FsInfo => answer(arguments, out, |args| file_system::fs_info(context, &args)),
+        Procedure::PathConf => answer(arguments, out, |args| file_system::path_conf(context, &args)),
+    }
+}
+
+/// Appends the results of a WRITE whose flush failed.
+pub(crate) fn refuse_write(error: &Error, out: &mut Vec<u8>) -> NfsStatus {
+    fail(convert::status(error), &WccData::default(), out).status
+}
+
+/// Reads the arguments, which must fill the call to its end.
+pub(crate) fn arguments<'a, A: Decode<'a>>(bytes: &'a [u8]) -> Result<A, ReplyStatus> {
+    decode_all(bytes).map_err(|_| ReplyStatus::GarbageArguments)
+}
+
+/// Reads the arguments, runs the procedure, appends its result.
+fn answer<'a, A: Decode<'a>, O: Encode, F: Encode>(
+    bytes: &'a [u8],
+    out: &mut Vec<u8>,
+    procedure: impl FnOnce(A) -> Outcome<O, F>,
+) -> Result<Done, ReplyStatus> {
+    let outcome = procedure(arguments(bytes)?);
+    encode_to(&outcome, out);
+    Ok(Done::of(outcome.as_ref().err().map_or(NfsStatus::Ok, |failure| failure.status)))
+}
+
+/// Appends a refusal.
+fn fail<F: Encode>(status: NfsStatus, body: &F, out: &mut Vec<u8>) -> Done {
+    encode_to(&status, out);
+    encode_to(body, out);
+    Done::of(status)
+}
+
+/// The status of an error of the volume.
+fn status(error: Error) -> NfsStatus {
+    convert::status(&error)
+}
+
+/// A refusal with attributes.
+fn refused<O, F>(status: NfsStatus, body: F) -> Outcome<O, F> {
+    Err(Failure { status, body })
+}
+
+impl Context<'_> {
+    /// The object of a handle, for a caller that may use this filer at all.
+    fn node(&self, handle: &FileHandle) -> Result<Node, NfsStatus> {
+        self.admitted()?;
+        self.any_node(handle)
+    }
+
+    /// The object of the second handle of a call, which has to be of the same export.
+    fn second_node(&self, handle: &FileHandle) -> Result<Node, NfsStatus> {
+        match self.view.exports().of_handle(handle.as_bytes()) {
+            Some(index) if index != self.index => Err(NfsStatus::XDev),
+            _ => self.node(handle),
+        }
+    }
+
+    /// The object of a handle, for any caller that the rules let in: what is told of it is no secret (RFC 1813 3.3.1, 3.3.18 to 3.3.20), and
+    /// a client's mount asks for it as root.
+    fn any_node(&self, handle: &FileHandle) -> Result<Node, NfsStatus> {
+        self.verdict?;
+        self.export.volume.resolve(handle.as_bytes()).map_err(status)
+    }
+
+    /// An unprivileged filer acts with its own rights: for others it could neither create nor refuse rightly.
+    fn admitted(&self) -> Result<(), NfsStatus> {
+        match self.filer.only {
+            Some((own, _)) if self.caller.uid != own => {
+                self.filer.refused(self.caller.uid, own);
+                Err(NfsStatus::Acces)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn attr(&self, node: &Node) -> Result<Attr, NfsStatus> {
+        self.export.volume.attr(node).map_err(status)
+    }
+
+    /// Attributes after the operation, if they can be had.
+    fn post(&self, node: &Node) -> PostOpAttr {
+        self.export.volume.attr(node).ok().map(|attr| convert::fattr(&attr))
+    }
+
+    /// The same as `wcc_data`. Attributes from before are never sent: none are taken under the lock of the change.
+    fn wcc(&self, node: &Node) -> WccData {
+        WccData { before: None, after: self.post(node) }
+    }
+
+    /// The same after a write. After a stable one they are left out while they would cost and nobody asks for them.
+    fn wcc_after_write(&self, node: &Node, stable: bool) -> WccData {
+        if !stable {
+            return self.wcc(node);
+        }
+        let after = self.export.volume.attr_after_stable_write(node);
+        WccData { before: None, after: after.map(|attr| convert::fattr(&attr)) }
+    }
+
+    /// What a call on a file asks of the modelled medium, if there is one.
+    fn touch(&self, kind: Kind, file: &FileHandle, offset: u64, bytes: u64) -> Option<Operation> {
+        self.export.medium()?;
+        let node = self.export.volume.resolve(file.as_bytes()).ok()?;
+        Some(Operation { kind, file: node.fileid(), offset, bytes })
+    }
+
+    fn handle(&self, node: &Node) -> Option<FileHandle> {
+        convert::handle(&self.export.volume.handle(node))
+    }
+}

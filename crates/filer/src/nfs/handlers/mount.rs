@@ -1,0 +1,98 @@
+//! MOUNT version 3 (RFC 1813 appendix I), on the same port.
+
+use nfs_proto::mount3::{self, DirPath, Flavors, HostName, MountArgs, MountOk, MountResult, MountStatus, Procedure};
+use nfs_proto::rpc::{AUTH_SYS, ReplyStatus};
+use nfs_proto::xdr::{Writer, encode_to};
+use volume::Kind;
+
+use super::arguments;
+use crate::limits::MOUNT_DEPTH_MAX;
+use crate::nfs::convert;
+use crate::nfs::exports::{Entry, View};
+use crate::nfs::filer::{Filer, Mount};
+use crate::nfs::policy::Refusal;
+
+/// Serves one call; the status it was answered with.
+///
+/// # Errors
+/// The status of the reply when there is no such procedure or its arguments could not be read.
+pub(crate) fn serve(
+    filer: &Filer,
+    view: &View,
+    procedure: u32,
+    bytes: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<MountStatus, ReplyStatus> {
+    let client = view.peer.address;
+    match Procedure::from_number(procedure).ok_or(ReplyStatus::ProcedureUnavailable)? {
+        Procedure::Null => {}
+        Procedure::Mnt => {
+            let args: MountArgs<'_> = arguments(bytes)?;
+            let result = mount(view, args.path.0);
+            match &result {
+                Ok(_) => filer.mounted(Mount { client, path: args.path.0.to_vec() }),
+                Err(status) => view.tell_refused_mount(args.path.0, *status),
+            }
+            encode_to(&result, out);
+            return Ok(result.err().unwrap_or(MountStatus::Ok));
+        }
+        Procedure::Dump => {
+            let mounts = filer.mounts();
+            let hosts: Vec<String> = mounts.iter().map(|mount| mount.client.to_string()).collect();
+            let lines: Vec<_> =
+                hosts.iter().zip(mounts.iter()).map(|(host, mount)| (HostName(host.as_bytes()), DirPath(&mount.path))).collect();
+            mount3::encode_mounts(&lines, &mut Writer::new(out));
+        }
+        Procedure::Umnt => {
+            let args: MountArgs<'_> = arguments(bytes)?;
+            filer.mounts().retain(|mount| mount.client != client || mount.path != args.path.0);
+        }
+        Procedure::UmntAll => filer.mounts().retain(|mount| mount.client != client),
+        Procedure::Export => {
+            let exports: Vec<_> = view.exports().entries().iter().map(listed).collect();
+            mount3::encode_exports(&exports, &mut Writer::new(out));
+        }
+    }
+    Ok(MountStatus::Ok)
+}
+
+/// A line of EXPORT: the path, and the clients as the rules name them.
+fn listed(entry: &Entry) -> mount3::Export<'_> {
+    let groups = entry.policy.written().map(|client| HostName(client.as_bytes())).collect();
+    (DirPath(entry.export.path().as_bytes()), groups)
+}
+
+/// The handle of an export, or of a directory below it. Symbolic links are not followed: their targets are the client's.
+fn mount(view: &View, path: &[u8]) -> MountResult {
+    let (index, below) = view.exports().of_path(path).ok_or(MountStatus::NoEnt)?;
+    let (export, verdict) = view.at(index);
+    verdict.map_err(Refusal::mount_status)?;
+    if below.len() > MOUNT_DEPTH_MAX {
+        return Err(MountStatus::NameTooLong);
+    }
+    let volume = &export.volume;
+    let mut node = volume.root();
+    for name in below {
+        if name == b".." {
+            return Err(MountStatus::Inval);
+        }
+        node = volume.lookup(&node, name).map_err(|error| mount_status(&error))?.0;
+    }
+    if node.kind() != Kind::Directory {
+        return Err(MountStatus::NotDir);
+    }
+    let root = convert::handle(&volume.handle(&node)).ok_or(MountStatus::ServerFault)?;
+    Ok(MountOk { root, flavors: Flavors::new(&[AUTH_SYS]) })
+}
+
+const fn mount_status(error: &volume::Error) -> MountStatus {
+    match error {
+        volume::Error::NoEntry => MountStatus::NoEnt,
+        volume::Error::NotDirectory => MountStatus::NotDir,
+        volume::Error::NameTooLong => MountStatus::NameTooLong,
+        volume::Error::Access | volume::Error::NotPermitted | volume::Error::CrossDevice => MountStatus::Acces,
+        volume::Error::Invalid => MountStatus::Inval,
+        volume::Error::Io(_) | volume::Error::Poisoned => MountStatus::Io,
+        _ => MountStatus::ServerFault,
+    }
+}

@@ -1,0 +1,154 @@
+//! LOOKUP, READLINK, REMOVE, RMDIR, RENAME, LINK (RFC 1813 3.3.3, 3.3.5, 3.3.12 to 3.3.15).
+
+use nfs_proto::nfs3::{
+    DirOpArgs, LinkArgs, LinkResult, LinkWcc, LookupOk, LookupResult, NfsStatus, ObjectArgs, Outcome, Path, PostOpAttr,
+    ReadLinkOk, RenameArgs, RenameResult, RenameWcc, WccData, WccResult,
+};
+use nfs_proto::rpc::ReplyStatus;
+use nfs_proto::xdr::encode_to;
+use volume::{Error, Kind, Node};
+
+use super::{Context, Done, arguments, fail, refused, status};
+use crate::nfs::convert;
+
+pub(super) fn lookup(context: &Context<'_>, args: &DirOpArgs<'_>) -> LookupResult {
+    let dir = match context.node(&args.dir) {
+        Ok(dir) => dir,
+        Err(status) => return refused(status, None),
+    };
+    let found = (|| {
+        let attr = context.attr(&dir)?;
+        if attr.kind != Kind::Directory {
+            return Err(NfsStatus::NotDir);
+        }
+        if !context.caller.may_search(&attr) {
+            return Err(NfsStatus::Acces);
+        }
+        let (node, attr) = context.export.volume.lookup(&dir, args.name.0).map_err(|error| match error {
+            // LOOKUP has no word for another device (RFC 1813 3.3.3); what is mounted inside is not exported.
+            Error::CrossDevice => NfsStatus::Acces,
+            other => status(other),
+        })?;
+        let object = context.handle(&node).ok_or(NfsStatus::ServerFault)?;
+        Ok((object, attr))
+    })();
+    let dir_attributes = context.post(&dir);
+    match found {
+        Ok((object, attr)) => Ok(LookupOk { object, attributes: Some(convert::fattr(&attr)), dir_attributes }),
+        Err(status) => refused(status, dir_attributes),
+    }
+}
+
+/// Reading a link needs no right beyond having found it.
+pub(super) fn read_link(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Done, ReplyStatus> {
+    let args: ObjectArgs = arguments(bytes)?;
+    let node = match context.node(&args.object) {
+        Ok(node) => node,
+        Err(status) => return Ok(fail(status, &PostOpAttr::None, out)),
+    };
+    let attributes = context.post(&node);
+    match context.export.volume.read_link(&node) {
+        Ok(target) => {
+            let ok = ReadLinkOk { attributes, target: Path(&target) };
+            encode_to(&Outcome::<_, PostOpAttr>::Ok(ok), out);
+            Ok(Done::OK)
+        }
+        Err(error) => Ok(fail(convert::status(&error), &attributes, out)),
+    }
+}
+
+/// REMOVE, or RMDIR for a `directory`. **Durability**: the name is gone for good when this returns.
+pub(super) fn remove(context: &Context<'_>, args: &DirOpArgs<'_>, directory: bool) -> WccResult {
+    let dir = match context.node(&args.dir) {
+        Ok(dir) => dir,
+        Err(status) => return refused(status, WccData::default()),
+    };
+    let name = args.name.0;
+    let volume = &context.export.volume;
+    let removed = (|| {
+        if directory && name == b"." {
+            return Err(NfsStatus::Inval);
+        }
+        if name == b".." {
+            return Err(if directory { NfsStatus::Exist } else { NfsStatus::IsDir });
+        }
+        may_remove(context, &dir, name)?;
+        if directory { volume.rmdir(&dir, name) } else { volume.remove(&dir, name) }.map_err(status)
+    })();
+    match removed {
+        Ok(()) => Ok(context.wcc(&dir)),
+        Err(status) => refused(status, context.wcc(&dir)),
+    }
+}
+
+/// Checks that the caller may take `name` out of `dir`; gives the object.
+fn may_remove(context: &Context<'_>, dir: &Node, name: &[u8]) -> Result<(Node, volume::Attr), NfsStatus> {
+    let dir_attr = context.attr(dir)?;
+    if dir_attr.kind != Kind::Directory {
+        return Err(NfsStatus::NotDir);
+    }
+    if !context.caller.may_search(&dir_attr) {
+        return Err(NfsStatus::Acces);
+    }
+    let (victim, attr) = context.export.volume.lookup(dir, name).map_err(status)?;
+    if !context.caller.may_remove(&dir_attr, &attr) {
+        return Err(NfsStatus::Acces);
+    }
+    Ok((victim, attr))
+}
+
+/// **Durability**: the new name, and only it, survives when this returns.
+pub(super) fn rename(context: &Context<'_>, args: &RenameArgs<'_>) -> RenameResult {
+    let (from_dir, to_dir) = match (context.node(&args.from.dir), context.second_node(&args.to.dir)) {
+        (Ok(from_dir), Ok(to_dir)) => (from_dir, to_dir),
+        (Err(status), _) | (_, Err(status)) => return refused(status, RenameWcc::default()),
+    };
+    let (from, to) = (args.from.name.0, args.to.name.0);
+    let volume = &context.export.volume;
+    let renamed = (|| {
+        if [from, to].iter().any(|name| [&b"."[..], b".."].contains(name)) {
+            return Err(NfsStatus::Inval);
+        }
+        let (_, moved) = may_remove(context, &from_dir, from)?;
+        let to_attr = context.attr(&to_dir)?;
+        if to_attr.kind != Kind::Directory {
+            return Err(NfsStatus::NotDir);
+        }
+        if !context.caller.may_add(&to_attr) || !context.caller.may_move(&moved, from_dir != to_dir) {
+            return Err(NfsStatus::Acces);
+        }
+        match volume.lookup(&to_dir, to) {
+            Ok((_, replaced)) if !context.caller.may_remove(&to_attr, &replaced) => return Err(NfsStatus::Acces),
+            _ => {} // nothing there, or the rename itself will say what is wrong
+        }
+        volume.rename(&from_dir, from, &to_dir, to).map_err(status)
+    })();
+    let wcc = RenameWcc { from_dir: context.wcc(&from_dir), to_dir: context.wcc(&to_dir) };
+    match renamed {
+        Ok(()) => Ok(wcc),
+        Err(status) => refused(status, wcc),
+    }
+}
+
+/// **Durability**: the further name is durable when this returns.
+pub(super) fn link(context: &Context<'_>, args: &LinkArgs<'_>) -> LinkResult {
+    let (node, dir) = match (context.node(&args.file), context.second_node(&args.link.dir)) {
+        (Ok(node), Ok(dir)) => (node, dir),
+        (Err(status), _) | (_, Err(status)) => return refused(status, LinkWcc::default()),
+    };
+    let linked = (|| {
+        let dir_attr = context.attr(&dir)?;
+        if dir_attr.kind != Kind::Directory {
+            return Err(NfsStatus::NotDir);
+        }
+        if !context.caller.may_add(&dir_attr) {
+            return Err(NfsStatus::Acces);
+        }
+        context.export.volume.link(&node, &dir, args.link.name.0).map_err(status)
+    })();
+    let wcc = LinkWcc { attributes: context.post(&node), link_dir: context.wcc(&dir) };
+    match linked {
+        Ok(_) => Ok(wcc),
+        Err(status) => refused(status, wcc),
+    }
+}

@@ -19,9 +19,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use filer::exports::{Entry, Exports};
-use filer::policy::{Door, Policy, Rights};
-use filer::server::{Listener, Server};
-use filer::{Config, Export, Filer};
+use filer::policy::{Policy, Rights};
+use filer::server::Server;
+use filer::{Config, Export, Filer, Listener, ListenerRole};
 use libfuzzer_sys::fuzz_target;
 use nfs_proto::channel1::{self, AttachArgs, ChannelResult, FenceArgs};
 use nfs_proto::nfs3::{self, FileHandle, Procedure, ReadArgs, ReadResult};
@@ -91,7 +91,7 @@ impl Live {
         let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("listen");
         let port = socket.local_addr().expect("have a port").port();
         let filer = Filer::new(Config { exports: exports.expect("two exports"), only: None, port });
-        let server = Server::new(filer, vec![Listener { socket, door: Door::Nfs }], None);
+        let server = Server::new(filer, vec![Listener { socket, role: ListenerRole::Nfs }], None);
         let running = Arc::clone(&server);
         std::thread::spawn(move || running.run());
         let behaved = connect(port).expect("connect");

@@ -14,11 +14,11 @@ mod stage;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 
+use filer::connections::receive_buffer::Session;
 use filer::dispatch::{Call, Served, serve_call};
 use filer::exports::{Exports, View};
-use filer::policy::{Door, Peer, Policy, Rights};
-use filer::connections::receive_buffer::Session;
-use filer::{Config, Export, Filer};
+use filer::policy::{Peer, Policy, Rights};
+use filer::{Config, Export, Filer, ListenerRole};
 use libfuzzer_sys::fuzz_target;
 use nfs_proto::record::{self, Framed};
 use stage::Stage;
@@ -45,7 +45,7 @@ impl Wired {
         let stage = Stage::new("session");
         let exports = Exports::one(Export::new("vol", "/vol", stage.volume.clone()), Policy::open(Rights::default()));
         let filer = Filer::new(Config { exports, only: None, port: 2049 });
-        let view = filer.view(Peer::at(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 700), Door::Nfs));
+        let view = filer.view(Peer::at(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 700), ListenerRole::Nfs));
         Self { stage, filer, view }
     }
 

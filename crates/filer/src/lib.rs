@@ -11,6 +11,7 @@ pub mod config;
 pub mod connections;
 mod latency;
 pub mod limits;
+mod listener;
 pub mod metrics;
 pub mod nfs;
 pub mod server;
@@ -20,6 +21,7 @@ mod sharded;
 pub mod sys;
 pub mod tls;
 
+pub use listener::{Listener, ListenerRole};
 pub use nfs::export::Export;
 pub use nfs::filer::{Config, Filer};
 pub use nfs::{dispatch, exports, policy};

@@ -1,7 +1,7 @@
 //! Sockets and threads: accepts connections, knows all of them, stops cleanly.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,19 +14,11 @@ use crate::connections::admission::Connections;
 use crate::connections::connection::{self, Connection, Ended};
 use crate::connections::workers::Workers;
 use crate::limits::{BACKLOG, CONNECTIONS_MAX, LEAVING_WAIT, STACK_BYTES, STOP_TIMEOUT};
+use crate::listener::{Listener, ListenerRole};
 use crate::nfs::exports::Exports;
 use crate::nfs::filer::Filer;
-use crate::nfs::policy::Door;
 use crate::setup::{ChangeError, Reloaded, Setup};
 use crate::sys;
-
-/// An address that is listened on.
-pub struct Listener {
-    /// The bound socket.
-    pub socket: TcpListener,
-    /// What is served to those who come here.
-    pub door: Door,
-}
 
 /// A running filer.
 pub struct Server {
@@ -120,7 +112,7 @@ impl Server {
         sys::listen_for_more(&listener.socket, BACKLOG);
         while !self.stopping.load(Ordering::SeqCst) {
             match listener.socket.accept() {
-                Ok((stream, peer)) => self.admit(stream, peer, listener.door),
+                Ok((stream, peer)) => self.admit(stream, peer, listener.role),
                 Err(_) if self.stopping.load(Ordering::SeqCst) => {}
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
@@ -194,12 +186,12 @@ impl Server {
         Ok(report)
     }
 
-    fn admit(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr, door: Door) {
+    fn admit(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr, role: ListenerRole) {
         if !self.make_room(CONNECTIONS_MAX) {
             tracing::warn!(%peer, limit = CONNECTIONS_MAX, "connection refused: too many");
             return;
         }
-        let connection = match Connection::new(stream, peer, door) {
+        let connection = match Connection::new(stream, peer, role) {
             Ok(connection) => Arc::new(connection),
             Err(error) => {
                 tracing::debug!(%peer, %error, "connection gone at once");

@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use filer::exports::{Clash, Entry, Exports, View};
-use filer::policy::{Client, Door, Network, Peer, Policy, Rights, Rule, Squash};
-use filer::{Config, Export, Filer, dispatch};
+use filer::policy::{Client, Network, Peer, Policy, Rights, Rule, Squash};
+use filer::{Config, Export, Filer, ListenerRole, dispatch};
 use nfs_proto::mount3::{self, DirPath, MountArgs, MountResult, MountStatus};
 use nfs_proto::nfs3::{
     self, ACCESS_EXTEND, ACCESS_MODIFY, ACCESS_READ, AccessArgs, AccessResult, CreateArgs, CreateHow, CreateResult, DirOpArgs,
@@ -51,7 +51,7 @@ impl Stage {
 
     fn client(&self, address: &str, uid: u32) -> Caller<'_> {
         let address: SocketAddr = address.parse().unwrap();
-        Caller { filer: &self.filer, view: self.filer.view(Peer::at(address, Door::Nfs)), uid, xid: uid * 1000 }
+        Caller { filer: &self.filer, view: self.filer.view(Peer::at(address, ListenerRole::Nfs)), uid, xid: uid * 1000 }
     }
 }
 
@@ -297,7 +297,7 @@ fn of_exports_below_each_other_the_deepest_is_mounted() {
     };
     let exports = Exports::new(vec![entry("outer", "/srv"), entry("inner", "/srv/db/")]).unwrap();
     let filer = Filer::new(Config { exports, only: None, port: 2049 });
-    let view = filer.view(Peer::at(HERE.parse().unwrap(), Door::Nfs));
+    let view = filer.view(Peer::at(HERE.parse().unwrap(), ListenerRole::Nfs));
     let mut client = Caller { filer: &filer, view, uid: 0, xid: 0 };
     let (outer, inner) = (client.mount("/srv").unwrap(), client.mount("//srv/db").unwrap());
     assert_ne!(outer, inner);

@@ -6,9 +6,9 @@
 mod support;
 
 use filer::exports::Exports;
-use filer::policy::{Door, Policy, Rights, Squash};
-use filer::server::{Listener, Server};
-use filer::{Config, Export, Filer};
+use filer::policy::{Policy, Rights, Squash};
+use filer::server::Server;
+use filer::{Config, Export, Filer, Listener, ListenerRole};
 use nfs_proto::nfs3::{CreateResult, FileHandle, MkDirArgs, NfsStatus, Procedure, SetAttr, StableHow, WriteResult};
 use std::collections::BTreeSet;
 use std::net::TcpListener;
@@ -40,8 +40,11 @@ impl Stage {
         let port = socket.local_addr().unwrap().port();
         let policy = Policy::open(Rights { squash: Squash::None, ..Rights::default() });
         let exports = Exports::one(Export::new("vol", "/vol", volume.clone()), policy);
-        let server =
-            Server::new(Filer::new(Config { exports, only: None, port }), vec![Listener { socket, door: Door::Nfs }], None);
+        let server = Server::new(
+            Filer::new(Config { exports, only: None, port }),
+            vec![Listener { socket, role: ListenerRole::Nfs }],
+            None,
+        );
         let running = Arc::clone(&server);
         let thread = Some(std::thread::spawn(move || running.run()));
         Self { volume, server, thread, port, scratch }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use filer::connections::receive_buffer::Session;
 use filer::dispatch::{self, Served};
 use filer::exports::{Exports, View};
-use filer::policy::{Door, Peer, Policy, Rights};
-use filer::server::{Listener, Server};
-use filer::{Config, Export, Filer};
+use filer::policy::{Peer, Policy, Rights};
+use filer::server::Server;
+use filer::{Config, Export, Filer, Listener, ListenerRole};
 use volume::Volume;
 
 /// Blocks of 8 KiB in the file that is read; they stay in the page cache.
@@ -31,7 +31,7 @@ impl Stage {
         std::fs::write(dir.join("file"), vec![7; (BLOCKS * u64::from(BLOCK_BYTES)) as usize]).unwrap();
         let volume = Volume::open(volume::Config { dir, state_dir, loss: None, options: volume::Options::default() }).unwrap();
         let filer = made(&volume);
-        let view = filer.view(Peer::at(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 700), Door::Nfs));
+        let view = filer.view(Peer::at(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 700), ListenerRole::Nfs));
         Self { filer, view, volume, _folder: folder }
     }
 
@@ -56,5 +56,5 @@ fn made(volume: &Volume) -> Filer {
 
 /// The filer as it is.
 pub(crate) fn filer(socket: TcpListener, stage: Arc<Stage>) {
-    Server::new(made(&stage.volume), vec![Listener { socket, door: Door::Nfs }], None).run().unwrap();
+    Server::new(made(&stage.volume), vec![Listener { socket, role: ListenerRole::Nfs }], None).run().unwrap();
 }

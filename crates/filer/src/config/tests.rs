@@ -1,5 +1,6 @@
 use super::*;
-use crate::nfs::policy::{Door, Network, Peer, Refusal, Security, Squash};
+use crate::listener::ListenerRole;
+use crate::nfs::policy::{Network, Peer, Refusal, Security, Squash};
 use std::io::ErrorKind;
 use std::net::Ipv6Addr;
 use volume::{CacheMode, Options};
@@ -24,7 +25,7 @@ fn wrong(text: &str) -> (usize, String) {
 }
 
 fn rights(volume: &VolumeSettings, address: &str) -> Result<Rights, Refusal> {
-    let peer = Peer::at(SocketAddr::new(address.parse().unwrap(), 700), Door::Nfs);
+    let peer = Peer::at(SocketAddr::new(address.parse().unwrap(), 700), ListenerRole::Nfs);
     // In the clear, or with a certificate where that is asked for.
     volume.policy.judge(&peer).or_else(|_| volume.policy.judge(&Peer { security: Security::Certified, ..peer }))
 }

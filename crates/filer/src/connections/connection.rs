@@ -21,17 +21,18 @@ use crate::limits::{
     BUFFER_BYTES_MAX, BUFFER_IDLE, LONE_TURNS, REPLY_BYTES_GATHERED, SLOW_BYTES_MAX, SLOW_BYTES_PER_CONNECTION_MAX,
     SLOW_CALLS_PER_CONNECTION_MAX,
 };
+use crate::listener::ListenerRole;
 use crate::nfs::channels::{self, Carried};
 use crate::nfs::dispatch::{self, Call, Served};
 use crate::nfs::exports::View;
 use crate::nfs::filer::Filer;
-use crate::nfs::policy::{Door, Peer, Security};
+use crate::nfs::policy::{Peer, Security};
 use crate::sys;
 
 /// What the thread of a connection and the workers share.
 pub(crate) struct Connection {
     pub(crate) peer: SocketAddr,
-    door: Door,
+    role: ListenerRole,
     transport: Transport,
     outbox: Mutex<Outbox>,
     sent: Condvar,
@@ -83,11 +84,11 @@ impl Connection {
     ///
     /// # Errors
     /// The socket's, when the peer is gone already.
-    pub(crate) fn new(stream: TcpStream, peer: SocketAddr, door: Door) -> io::Result<Self> {
+    pub(crate) fn new(stream: TcpStream, peer: SocketAddr, role: ListenerRole) -> io::Result<Self> {
         let transport = Transport::new(stream)?;
         let (slow_calls, slow_bytes, carried, fenced) = Default::default();
         let (outbox, sent, active_s) = Default::default();
-        Ok(Self { peer, door, transport, outbox, sent, slow_calls, slow_bytes, active_s, carried, fenced })
+        Ok(Self { peer, role, transport, outbox, sent, slow_calls, slow_bytes, active_s, carried, fenced })
     }
 
     /// Ends it now, replies under way included.
@@ -306,10 +307,10 @@ pub(crate) fn run(connection: &Arc<Connection>, filer: &Arc<Filer>, workers: &Wo
 }
 
 fn drive(connection: &Arc<Connection>, filer: &Arc<Filer>, workers: &Workers) -> Result<(), Ended> {
-    let mut view = filer.view(Peer::at(connection.peer, connection.door));
+    let mut view = filer.view(Peer::at(connection.peer, connection.role));
     let transport = &connection.transport;
     let mut buffers = Buffers::new(filer);
-    let upgrade = if connection.door == Door::Nfs && filer.tls().is_some() { Upgrade::Possible } else { Upgrade::Over };
+    let upgrade = if connection.role == ListenerRole::Nfs && filer.tls().is_some() { Upgrade::Possible } else { Upgrade::Over };
     let mut course = Course { lone_turns: 0, upgrade };
     let (mut watched, mut progress) = (false, Progress::default());
     loop {
@@ -369,7 +370,7 @@ fn shake_hands(connection: &Connection, filer: &Filer, receiver: &mut Receiver) 
     let certified = connection.transport.shake_hands(&tls, receiver)?;
     tracing::debug!(peer = %connection.peer, certified, "TLS");
     let security = if certified { Security::Certified } else { Security::Tls };
-    Ok(Peer { security, ..Peer::at(connection.peer, connection.door) })
+    Ok(Peer { security, ..Peer::at(connection.peer, connection.role) })
 }
 
 /// How a connection went so far.

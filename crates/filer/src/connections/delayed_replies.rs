@@ -206,7 +206,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (stream, address) = listener.accept().unwrap();
-        (Arc::new(Connection::new(stream, address, crate::nfs::policy::Door::Nfs).unwrap()), peer)
+        (Arc::new(Connection::new(stream, address, crate::listener::ListenerRole::Nfs).unwrap()), peer)
     }
 
     #[test]

@@ -10,9 +10,6 @@ use volume::{Attr, Kind, SetAttr, SetTime};
 
 use crate::nfs::policy::{Rights, Squash};
 
-/// The user that a squashed or anonymous caller becomes.
-pub const NOBODY: u32 = 65_534;
-
 const READ: u32 = 4;
 const WRITE: u32 = 2;
 const EXECUTE: u32 = 1;
@@ -206,6 +203,7 @@ fn without_set_id(mode: u32) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nfs::policy::NOBODY;
     use nfs_proto::rpc::MachineName;
     use volume::Time;
 

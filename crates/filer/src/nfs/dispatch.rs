@@ -12,13 +12,14 @@ use nfs_proto::{mount3, portmap2};
 use volume::medium::{Kind, Operation};
 
 use crate::limits::TRANSFER_MAX;
+use crate::listener::ListenerRole;
 use crate::nfs::access::Caller;
 use crate::nfs::export::Export;
 use crate::nfs::exports::View;
 use crate::nfs::faults;
 use crate::nfs::filer::Filer;
 use crate::nfs::handlers;
-use crate::nfs::policy::{Door, Refusal, Rights};
+use crate::nfs::policy::{Refusal, Rights};
 use crate::nfs::reply_cache::{CallKey, Turn};
 use crate::nfs::stats::{Answer, Stats};
 
@@ -265,8 +266,8 @@ fn identity<'a>(credential: &OpaqueAuth<'a>) -> Result<Option<AuthSys<'a>>, Auth
 fn serve_program(filer: &Filer, view: &View, identity: Option<&AuthSys<'_>>, call: &Call<'_>, out: &mut Vec<u8>) -> Served {
     let CallHeader { xid, program, version, procedure, .. } = call.header;
     let served_version = match program {
-        nfs3::PROGRAM if view.peer.door == Door::Nfs => nfs3::VERSION,
-        mount3::PROGRAM if view.peer.door == Door::Nfs => mount3::VERSION,
+        nfs3::PROGRAM if view.peer.role == ListenerRole::Nfs => nfs3::VERSION,
+        mount3::PROGRAM if view.peer.role == ListenerRole::Nfs => mount3::VERSION,
         portmap2::PROGRAM => portmap2::VERSION,
         _ => {
             refuse(xid, ReplyStatus::ProgramUnavailable, out);

@@ -10,9 +10,10 @@ use nfs_proto::mount3::MountStatus;
 use volume::handle_tag;
 
 use crate::limits::EXPORTS_MAX;
+use crate::listener::ListenerRole;
 use crate::nfs::clients::Client;
 use crate::nfs::export::Export;
-use crate::nfs::policy::{Door, Peer, Policy, Refusal, Rights};
+use crate::nfs::policy::{Peer, Policy, Refusal, Rights};
 
 /// What is served, and to whom.
 pub struct Exports {
@@ -179,7 +180,7 @@ impl View {
     /// Whether the client may use any export where it came in: to others fences are not served, for what is remembered of them
     /// is bounded.
     pub(crate) fn is_of_use(&self) -> bool {
-        self.peer.door == Door::Nfs && self.standings.iter().any(|standing| standing.verdict.is_ok())
+        self.peer.role == ListenerRole::Nfs && self.standings.iter().any(|standing| standing.verdict.is_ok())
     }
 
     /// The export at a place of the table, and what the client may there. A refusal is logged once.

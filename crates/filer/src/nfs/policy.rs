@@ -8,29 +8,23 @@ use nfs_proto::mount3::MountStatus;
 use nfs_proto::nfs3::NfsStatus;
 use nfs_proto::rpc::AuthStat;
 
-use crate::nfs::access::NOBODY;
+use crate::listener::ListenerRole;
 
 /// Ports from here on may be taken by anybody on a client; those below by its root only.
 const UNPRIVILEGED_PORT_MIN: u16 = 1024;
 
-/// By which address of the filer a connection came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Door {
-    /// One where everything is served.
-    Nfs,
-    /// One where only portmap is.
-    Portmap,
-}
+/// The user that a squashed or anonymous caller becomes.
+pub const NOBODY: u32 = 65_534;
 
 /// Who is at the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Address, an IPv4 one never in IPv6 clothes.
+    /// Address, an IPv4 one never IPv4-mapped.
     pub address: IpAddr,
     /// Port.
     pub port: u16,
-    /// Where it came in.
-    pub door: Door,
+    /// What is served where it connected.
+    pub role: ListenerRole,
     /// What the connection is.
     pub security: Security,
 }
@@ -47,10 +41,10 @@ pub enum Security {
 }
 
 impl Peer {
-    /// The peer at this end of a socket, in the clear; an IPv4 address in IPv6 clothes is the same client.
+    /// The peer at this end of a socket, in the clear; an IPv4-mapped IPv6 address is the same client as its IPv4 one.
     #[must_use]
-    pub fn at(address: SocketAddr, door: Door) -> Self {
-        Self { address: address.ip().to_canonical(), port: address.port(), door, security: Security::Plain }
+    pub fn at(address: SocketAddr, role: ListenerRole) -> Self {
+        Self { address: address.ip().to_canonical(), port: address.port(), role, security: Security::Plain }
     }
 }
 
@@ -316,7 +310,7 @@ mod tests {
     use super::*;
 
     fn peer(address: &str, port: u16) -> Peer {
-        Peer { address: address.parse().unwrap(), port, door: Door::Nfs, security: Security::Plain }
+        Peer { address: address.parse().unwrap(), port, role: ListenerRole::Nfs, security: Security::Plain }
     }
 
     fn network(address: &str, prefix: u8) -> Option<Network> {
@@ -391,6 +385,6 @@ mod tests {
     #[test]
     fn an_ipv4_client_on_an_ipv6_socket_is_the_same_client() {
         let socket = SocketAddr::new("::ffff:10.1.0.9".parse().unwrap(), 9);
-        assert_eq!(Peer::at(socket, Door::Nfs), peer("10.1.0.9", 9));
+        assert_eq!(Peer::at(socket, ListenerRole::Nfs), peer("10.1.0.9", 9));
     }
 }

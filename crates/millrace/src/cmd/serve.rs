@@ -13,9 +13,8 @@ use std::sync::Arc;
 use anyhow::Context;
 use filer::admin::AdminSocket;
 use filer::metrics::Endpoint;
-use filer::policy::Door;
 use filer::server::Server;
-use filer::{Filer, sys};
+use filer::{Filer, ListenerRole, sys};
 
 use plan::Plan;
 use ready::Ready;
@@ -172,7 +171,7 @@ fn start(args: &Args) -> anyhow::Result<(Arc<Server>, AdminSocket, Option<Endpoi
     };
     let Plan { exports, listen, portmap, admin: admin_path, metrics, tls, setup } = plan;
     let listeners = listen::bind(&listen, &portmap)?;
-    let (listen, portmap) = (listen::addresses(&listeners, Door::Nfs)?, listen::addresses(&listeners, Door::Portmap)?);
+    let (listen, portmap) = (listen::addresses(&listeners, ListenerRole::Nfs)?, listen::addresses(&listeners, ListenerRole::Portmap)?);
     let admin = AdminSocket::bind(&admin_path).map_err(|error| listen::cannot_bind_admin(&admin_path, &error))?;
     let metrics = metrics.map(listen::bind_metrics).transpose()?;
     tracing::info!(addresses = ?listen, "listening");

@@ -5,20 +5,19 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
+use filer::{Listener, ListenerRole};
 use filer::metrics::Endpoint;
-use filer::policy::Door;
-use filer::server::Listener;
 
 use crate::complain::refusal;
 
 /// Binds all addresses.
 pub(super) fn bind(nfs: &[SocketAddr], portmap: &[SocketAddr]) -> anyhow::Result<Vec<Listener>> {
-    let doors = nfs.iter().map(|address| (address, Door::Nfs)).chain(portmap.iter().map(|address| (address, Door::Portmap)));
-    let bound = |(address, door): (&SocketAddr, Door)| {
+    let roles = nfs.iter().map(|address| (address, ListenerRole::Nfs)).chain(portmap.iter().map(|address| (address, ListenerRole::Portmap)));
+    let bound = |(address, role): (&SocketAddr, ListenerRole)| {
         let socket = TcpListener::bind(address).map_err(|error| cannot_listen(*address, "--listen", &error))?;
-        Ok(Listener { socket, door })
+        Ok(Listener { socket, role })
     };
-    doors.map(bound).collect()
+    roles.map(bound).collect()
 }
 
 /// Binds the endpoint for metrics.
@@ -30,9 +29,9 @@ pub(super) fn bind_metrics(address: SocketAddr) -> anyhow::Result<Endpoint> {
     Ok(endpoint)
 }
 
-/// The addresses of one door.
-pub(super) fn addresses(listeners: &[Listener], door: Door) -> anyhow::Result<Vec<SocketAddr>> {
-    let those = listeners.iter().filter(|listener| listener.door == door);
+/// The addresses of the listeners of one role.
+pub(super) fn addresses(listeners: &[Listener], role: ListenerRole) -> anyhow::Result<Vec<SocketAddr>> {
+    let those = listeners.iter().filter(|listener| listener.role == role);
     those.map(|listener| listener.socket.local_addr().context("cannot learn the address listened on")).collect()
 }
 

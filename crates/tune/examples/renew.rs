@@ -1,4 +1,4 @@
-//! Writes what is generated from `rules/`: the table of shipped files, and the book `docs/rules.md`.
+//! Writes what is generated from `rules/`: the table of built-in files, and the page `docs/rules.md`.
 
 use std::error::Error;
 use std::fs;
@@ -20,8 +20,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         table += &format!("    (\"rules/{file}\", include_str!(\"../../../rules/{file}\")),\n");
     }
     table += "];\n";
-    fs::write(root.join("crates/tune/src/shipped.rs"), table)?;
+    fs::write(root.join("crates/tune/src/builtin.rs"), table)?;
     // Not of the program's own copy: that is still the one from before.
-    fs::write(root.join("docs/rules.md"), tune::book::book(&RuleSet::folder(&folder)?))?;
+    fs::write(root.join("docs/rules.md"), tune::rules_page::rules_page(&RuleSet::folder(&folder)?))?;
     Ok(())
 }

@@ -9,11 +9,11 @@
 //! acknowledged data, are listed apart and done only when their rule is named.
 
 mod apply;
+mod commands;
 mod diff;
 mod disk;
 mod edit;
 mod explain;
-mod foreign;
 mod journal;
 mod limits;
 mod plan;
@@ -29,16 +29,17 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 pub use apply::{Applied, Ended, Outcome, Watch, apply};
+pub use commands::Run;
 pub use diff::unified;
 pub use edit::{Edit, Style};
 pub use explain::{Explanation, explain};
 pub use journal::{Standing as JournalStanding, State};
-pub use plan::{Apart, Change, Choice, FileChange, Group, Plan, Rulebook, plan, plan_of, setting_text};
+pub use plan::{Apart, Change, Choice, FileChange, Group, Plan, RuleLookup, plan, plan_of, setting_text};
 pub use revert::{Reverted, revert};
 pub use root::Root;
 pub use steps::Steps;
+pub use target::Part;
 pub(crate) use target::written;
-pub use target::{Part, Run};
 pub use text::{render, render_group, render_rest};
 pub use users::User;
 

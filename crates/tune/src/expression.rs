@@ -5,6 +5,7 @@
 //! so is everything that makes no sense of it: an order of text, a sum that overflows. docs/rule-schema.md is the page for
 //! those who write rules.
 
+mod error;
 mod evaluate;
 mod function;
 mod parser;
@@ -15,7 +16,7 @@ use std::fmt;
 use crate::facts::{Facts, Value};
 use crate::limits::SHOWN_CHARACTERS_MAX;
 
-pub use parser::ParseError;
+pub use error::ParseError;
 
 /// An expression that was read.
 #[derive(Debug, Clone)]

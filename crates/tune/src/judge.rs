@@ -12,7 +12,7 @@ use crate::facts::{Facts, Value};
 use crate::limits::{LINES_MAX, THINGS_JUDGED_MAX};
 use crate::rule::{Fix, Rule, Setting};
 use crate::rules::{Loaded, PLATFORMS, ROLES, RuleSet};
-use crate::{expression, words};
+use crate::{describe, expression};
 
 /// What all rules came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -195,9 +195,9 @@ fn finding(
         missing,
         reason: reason.clone(),
         effect: effect.clone(),
-        sources: sources.iter().map(words::source).collect(),
+        sources: sources.iter().map(describe::source).collect(),
         status: *status,
-        standing: standing.iter().map(words::standing).collect(),
+        standing: standing.iter().map(describe::standing).collect(),
         fix: fix.map(|fix| fix_lines(fix, facts, thing)).unwrap_or_default(),
         activation: fix.map(|fix| fix.activation),
         waiver: None,
@@ -218,7 +218,7 @@ fn fix_lines(fix: &Fix, facts: &Facts, thing: Option<(&str, &str)>) -> Vec<Strin
         let value = setting_value(setting, facts, thing).map(|text| with_unit(setting, text));
         let unknown = value.is_none() && setting.value_of.is_some();
         let value = if unknown { Some("(its value needs facts that are not known)") } else { value.as_deref() };
-        lines.push(words::setting(setting, value, thing.map(|(_, name)| name), family));
+        lines.push(describe::setting(setting, value, thing.map(|(_, name)| name), family));
     }
     lines.extend(fix.by_hand.clone());
     lines

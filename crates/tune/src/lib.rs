@@ -6,10 +6,10 @@
 #![forbid(unsafe_code)]
 
 pub mod baseline;
-pub mod book;
-pub mod case;
+mod builtin;
 pub mod change;
 pub mod collect;
+pub mod describe;
 pub mod difference;
 pub mod expression;
 pub mod facts;
@@ -20,7 +20,7 @@ pub mod reference;
 pub mod report;
 pub mod rule;
 pub mod rules;
-mod shipped;
-pub mod stored;
+pub mod rules_page;
+pub mod stored_audit;
+pub mod test_case;
 pub mod waivers;
-pub mod words;

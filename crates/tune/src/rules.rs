@@ -1,7 +1,7 @@
-//! The rules: those shipped with the program and those of a folder, read and checked.
+//! The rules: those built into the program and those of a folder, read and checked.
 //!
 //! A folder holds `*.toml` in any folders below it. `catalogue.toml`, `reference/` and `not-testable/` at its top are what
-//! the shipped folder has beside its rules (docs/rule-schema.md). Whatever is wrong is told of all files at once, with file
+//! the built-in folder has beside its rules (docs/rule-schema.md). Whatever is wrong is told of all files at once, with file
 //! and rule.
 
 mod check;
@@ -10,10 +10,10 @@ mod read;
 use std::fmt;
 use std::path::Path;
 
+use crate::builtin;
 use crate::expression::Expression;
 use crate::reference::{Catalogue, CatalogueRow, NotTestable, NotTestableFile, ReferenceFile};
 use crate::rule::Rule;
-use crate::shipped;
 
 /// Layers a rule may have, from the database down.
 pub const LAYERS: [&str; 13] = [
@@ -141,14 +141,14 @@ impl fmt::Display for Problem {
 /// The rules that came with this program.
 ///
 /// # Errors
-/// Never, as tests of the shipped files prove; the type is that of every other set.
-pub fn shipped() -> Result<RuleSet, RuleError> {
-    RuleSet::from_texts(shipped::FILES.iter().map(|(file, text)| (*file, *text)))
+/// Never, as tests of the built-in files prove; the type is that of every other set.
+pub fn built_in() -> Result<RuleSet, RuleError> {
+    RuleSet::from_texts(builtin::FILES.iter().map(|(file, text)| (*file, *text)))
 }
 
-/// Names of the shipped files, below the repository's folder `rules`.
-pub fn shipped_files() -> impl Iterator<Item = &'static str> {
-    shipped::FILES.iter().map(|(file, _)| *file)
+/// Names of the built-in files, below the repository's folder `rules`.
+pub fn built_in_files() -> impl Iterator<Item = &'static str> {
+    builtin::FILES.iter().map(|(file, _)| *file)
 }
 
 impl RuleSet {
@@ -182,7 +182,7 @@ impl RuleSet {
         set.checked(problems)
     }
 
-    /// These and more: the shipped ones and a user's.
+    /// These and more: the built-in ones and a user's.
     ///
     /// # Errors
     /// An identity that both have.

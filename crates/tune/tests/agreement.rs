@@ -6,11 +6,11 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use results::audit::{Finding, Verdict};
-use tune::case;
 use tune::facts::{Fact, Facts, Value};
 use tune::judge::{judge_one, setting_value};
 use tune::rule::{Case, Setting, SettingKind};
 use tune::rules::{Loaded, RuleSet};
+use tune::test_case;
 
 const ORIGIN: &str = "two cases taken together";
 
@@ -72,7 +72,8 @@ fn told_of_each_other(one: &Loaded, other: &Loaded) -> bool {
 
 /// A contradiction between two rules, if a host with the faults of both shows one.
 fn contradiction(one: &Loaded, other: &Loaded, place: &Place) -> Option<String> {
-    let of = |loaded: &Loaded, cases: &[Case]| -> Vec<Facts> { cases.iter().map(|case| case::facts(loaded, case)).collect() };
+    let of =
+        |loaded: &Loaded, cases: &[Case]| -> Vec<Facts> { cases.iter().map(|case| test_case::facts(loaded, case)).collect() };
     for first in of(one, &one.rule.fires) {
         for second in of(other, &other.rule.fires) {
             for facts in [together(&first, &second), together(&second, &first)] {
@@ -191,7 +192,7 @@ fn what_a_rule_sets_makes_it_content() {
     let mut healed = 0;
     for loaded in rules().rules() {
         for fires in &loaded.rule.fires {
-            let mut facts = case::facts(loaded, fires);
+            let mut facts = test_case::facts(loaded, fires);
             let findings = judge_one(loaded, &facts);
             let Some(finding) = findings.iter().find(|finding| finding.verdict == Verdict::Finding) else { continue };
             let thing = finding.subject.as_deref().and_then(|subject| subject.split_once(' '));

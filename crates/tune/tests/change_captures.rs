@@ -1,4 +1,4 @@
-//! The shipped rules on the hosts of the reports: every finding with a fix comes to something that can be read, and other
+//! The built-in rules on the hosts of the reports: every finding with a fix comes to something that can be read, and other
 //! systems than Linux get text alone.
 #![allow(clippy::unwrap_used, reason = "a panic is a test's verdict")]
 
@@ -10,7 +10,7 @@ use tune::{collect, judge, rules};
 
 #[test]
 fn every_capture_of_the_reports_has_a_plan() {
-    let set = rules::shipped().unwrap();
+    let set = rules::built_in().unwrap();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures");
     let mut planned = 0;
     for entry in fs::read_dir(folder).unwrap() {

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use tune::collect::run::{Ran, Runner};
+use tune::collect::runner::{Ran, Runner};
 use tune::collect::{Database, LiveOptions, Row, capture, database_text, live, write_capture};
 use tune::facts::{Facts, Value};
 

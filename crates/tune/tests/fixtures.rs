@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use results::audit::{Finding, Verdict};
 use tune::expression::{Outcome, parse};
 use tune::judge::{judge_one, setting_value};
-use tune::rules::{Loaded, RuleSet, shipped_files};
-use tune::{book, case};
+use tune::rules::{Loaded, RuleSet, built_in_files};
+use tune::{rules_page, test_case};
 
 const RENEW: &str = "renew it: cargo run -p tune --example renew";
 
@@ -37,19 +37,19 @@ fn wrong(loaded: &Loaded) -> String {
     let mut wrong = String::new();
     let Loaded { rule, file, .. } = loaded;
     for (index, case) in rule.fires.iter().enumerate() {
-        let findings = judge_one(loaded, &case::facts(loaded, case));
+        let findings = judge_one(loaded, &test_case::facts(loaded, case));
         if !findings.iter().any(|found| found.verdict == Verdict::Finding) {
             let _ = writeln!(wrong, "{file}: {}: fires[{index}] does not fire: {}", rule.id, told(&findings));
         }
     }
     for (index, case) in rule.silent.iter().enumerate() {
-        let findings = judge_one(loaded, &case::facts(loaded, case));
+        let findings = judge_one(loaded, &test_case::facts(loaded, case));
         if findings.iter().any(|found| found.verdict != Verdict::Passed) {
             let _ = writeln!(wrong, "{file}: {}: silent[{index}] is not silent: {}", rule.id, told(&findings));
         }
     }
     // A case that shows the test itself to be silent, not only that the rule is left out.
-    let passes = |case| judge_one(loaded, &case::facts(loaded, case)).iter().any(|found| found.verdict == Verdict::Passed);
+    let passes = |case| judge_one(loaded, &test_case::facts(loaded, case)).iter().any(|found| found.verdict == Verdict::Passed);
     if !rule.silent.iter().any(passes) {
         let _ = writeln!(wrong, "{file}: {}: no silent case passes the test", rule.id);
     }
@@ -71,7 +71,7 @@ fn computed_settings_have_a_value_where_the_rule_fires() {
         let computed = loaded.rule.fix.iter().flat_map(|fix| &fix.settings).filter(|setting| setting.value_of.is_some());
         for setting in computed {
             let case = &loaded.rule.fires[0];
-            let facts = case::facts(loaded, case);
+            let facts = test_case::facts(loaded, case);
             let findings = judge_one(loaded, &facts);
             let fired = findings.iter().find(|found| found.verdict == Verdict::Finding).and_then(|found| found.subject.clone());
             let thing = fired.as_deref().and_then(|subject| subject.split_once(' '));
@@ -92,21 +92,21 @@ fn computed_settings_have_a_value_where_the_rule_fires() {
 fn the_program_has_the_files_of_the_folder() {
     let of_folder: BTreeSet<String> =
         RuleSet::file_names(&root().join("rules")).unwrap().into_iter().map(|file| format!("rules/{file}")).collect();
-    let of_program: BTreeSet<String> = shipped_files().map(str::to_owned).collect();
-    assert_eq!(of_folder, of_program, "crates/tune/src/shipped.rs is not current; {RENEW}");
+    let of_program: BTreeSet<String> = built_in_files().map(str::to_owned).collect();
+    assert_eq!(of_folder, of_program, "crates/tune/src/builtin.rs is not current; {RENEW}");
 }
 
 #[test]
-fn the_book_is_current() {
+fn the_page_of_rules_is_current() {
     let page = fs::read_to_string(root().join("docs/rules.md")).unwrap_or_default();
-    assert!(page == book::book(&rules()), "docs/rules.md is not current; {RENEW}");
+    assert!(page == rules_page::rules_page(&rules()), "docs/rules.md is not current; {RENEW}");
 }
 
 #[test]
 fn a_fix_in_bytes_says_so_where_a_bare_number_would_be_pages() {
-    let rules = tune::rules::shipped().unwrap();
+    let rules = tune::rules::built_in().unwrap();
     let loaded = rules.find("postgres-shared-buffers-from-memory").unwrap();
-    let facts = tune::case::facts(loaded, &loaded.rule.fires[0]);
+    let facts = tune::test_case::facts(loaded, &loaded.rule.fires[0]);
     let fix = judge_one(loaded, &facts)[0].fix.join("\n");
     let after = fix.split("shared_buffers = ").nth(1).unwrap();
     let value: String = after.chars().take_while(char::is_ascii_alphanumeric).collect();

@@ -16,7 +16,7 @@ use tune::judge::{Judgement, judge};
 use tune::nearest::nearest;
 use tune::report::{self, Look};
 use tune::rules::{self, RuleSet};
-use tune::stored;
+use tune::stored_audit;
 use tune::waivers::{self, Day, Waivers};
 
 use crate::complain::{hinted, refusal};
@@ -147,7 +147,7 @@ fn audit(args: &AuditArgs) -> anyhow::Result<ExitCode> {
     let rules = rules_of(args.rules.as_deref())?;
     check_names(&rules, &args.only)?;
     let waivers = args.waivers.as_deref().map(|file| waivers_of(file, &rules)).transpose()?;
-    let baseline = args.baseline.as_deref().map(stored::read).transpose().map_err(no_baseline)?;
+    let baseline = args.baseline.as_deref().map(stored_audit::read).transpose().map_err(no_baseline)?;
     let baseline = baseline.as_ref().map(Baseline::of);
     let gathered = gather::gather(&args.given)?;
     let judged = chosen(judge(&rules, &gathered.facts), &rules, &args.only);
@@ -168,7 +168,7 @@ fn audit(args: &AuditArgs) -> anyhow::Result<ExitCode> {
 
 /// The rules that came with this program, or those of a directory.
 fn rules_of(directory: Option<&Path>) -> anyhow::Result<RuleSet> {
-    let Some(directory) = directory else { return rules::shipped().context("cannot use the built-in rules") };
+    let Some(directory) = directory else { return rules::built_in().context("cannot use the built-in rules") };
     let found = RuleSet::folder(directory).map_err(|error| {
         let what = anyhow::Error::new(error).context(format!("cannot use the rules of {}", directory.display()));
         hinted(what, "docs/rule-schema.md says how a rule is written")
@@ -201,7 +201,7 @@ fn waivers_of(file: &Path, rules: &RuleSet) -> anyhow::Result<Waivers> {
     })
 }
 
-fn no_baseline(error: stored::StoredError) -> anyhow::Error {
+fn no_baseline(error: stored_audit::StoredAuditError) -> anyhow::Error {
     let what = anyhow::Error::new(error).context("cannot use the baseline");
     hinted(what, "a baseline is written with: millrace audit --format json --out FILE")
 }

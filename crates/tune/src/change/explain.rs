@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::plan::{Apart, Change, Plan};
 use super::text::change_text;
+use crate::describe;
 use crate::rule::Rule;
-use crate::words;
 
 /// A rule in full.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -77,8 +77,8 @@ pub fn explain(rule: &Rule, layer: &str, findings: &[Finding], plan: &Plan) -> E
         test: rule.test.clone(),
         reason: rule.reason.clone(),
         effect: rule.effect.clone(),
-        sources: rule.sources.iter().map(words::source).collect(),
-        standing: rule.standing.iter().map(words::standing).collect(),
+        sources: rule.sources.iter().map(describe::source).collect(),
+        standing: rule.standing.iter().map(describe::standing).collect(),
         covers: rule.covers.clone(),
         here: findings.iter().filter(of_rule).map(came_out).collect(),
         activation: rule.fix.as_ref().map(|fix| fix.activation),
@@ -98,8 +98,8 @@ impl Explanation {
             }
         };
         line("layer", &self.layer);
-        line("severity", words::severity(self.severity));
-        line("today", words::status(self.status));
+        line("severity", describe::severity(self.severity));
+        line("today", describe::status(self.status));
         line("applies to", &applies(self));
         line("holds when", &self.test);
         line("because", &self.reason);
@@ -117,7 +117,7 @@ impl Explanation {
         for fix in &self.fix {
             line("set right by", fix);
         }
-        line("in force", self.activation.map_or("", words::activation));
+        line("in force", self.activation.map_or("", describe::activation));
         for here in &self.here {
             line("here", here);
         }
@@ -157,16 +157,8 @@ fn fix(rule: &Rule) -> Vec<String> {
     for setting in &fix.settings {
         let worked_out = setting.value_of.as_ref().map(|expression| format!("<{expression}>"));
         let value = setting.value.as_deref().or(worked_out.as_deref());
-        lines.push(words::setting(setting, value, None, platform));
+        lines.push(describe::setting(setting, value, None, platform));
     }
     lines.extend(fix.by_hand.iter().map(|text| format!("by hand: {text}")));
     lines
-}
-
-/// A value's own word, as it is stored.
-pub(super) fn word(value: &impl Serialize) -> String {
-    match serde_json::to_value(value) {
-        Ok(serde_json::Value::String(word)) => word,
-        _ => String::new(),
-    }
 }

@@ -16,7 +16,7 @@ use crate::rule::{Rule, Setting, SettingKind, StandingKind};
 use crate::rules::RuleSet;
 
 /// What a plan asks of the rules and their expressions.
-pub trait Rulebook {
+pub trait RuleLookup {
     /// The rule of an identity.
     fn rule(&self, id: &str) -> Option<&Rule>;
 
@@ -146,12 +146,12 @@ impl Change {
 }
 
 /// Plans for all findings.
-pub fn plan(rules: &impl Rulebook, facts: &Facts, findings: &[Finding], root: &Root) -> Plan {
+pub fn plan(rules: &impl RuleLookup, facts: &Facts, findings: &[Finding], root: &Root) -> Plan {
     plan_of(rules, facts, findings, root, &Choice::default())
 }
 
 /// Plans for some.
-pub fn plan_of(rules: &impl Rulebook, facts: &Facts, findings: &[Finding], root: &Root, choice: &Choice) -> Plan {
+pub fn plan_of(rules: &impl RuleLookup, facts: &Facts, findings: &[Finding], root: &Root, choice: &Choice) -> Plan {
     let named = |rule: &str| choice.rules.iter().any(|one| one == rule);
     let mut plan = Plan {
         system: family(facts).to_owned(),
@@ -245,7 +245,7 @@ fn agree(one: &Part, two: &Part) -> bool {
     }
 }
 
-fn changes_of(rules: &impl Rulebook, rule: &Rule, finding: &Finding, facts: &Facts, root: &Root) -> (Vec<Change>, Vec<String>) {
+fn changes_of(rules: &impl RuleLookup, rule: &Rule, finding: &Finding, facts: &Facts, root: &Root) -> (Vec<Change>, Vec<String>) {
     let Some(fix) = &rule.fix else {
         return (Vec::new(), vec![format!("{}: the rule has no fix", called(finding))]);
     };
@@ -308,11 +308,11 @@ fn bare(rule: &Rule, finding: &Finding) -> Change {
 /// The value of a setting of the host, as its file or its command takes it.
 ///
 /// **Errors**: what is not known here, in words.
-pub fn setting_text(rules: &impl Rulebook, setting: &Setting, facts: &Facts) -> Result<String, String> {
+pub fn setting_text(rules: &impl RuleLookup, setting: &Setting, facts: &Facts) -> Result<String, String> {
     value_of(rules, setting, facts, None)
 }
 
-fn value_of(rules: &impl Rulebook, setting: &Setting, facts: &Facts, thing: Option<(&str, &str)>) -> Result<String, String> {
+fn value_of(rules: &impl RuleLookup, setting: &Setting, facts: &Facts, thing: Option<(&str, &str)>) -> Result<String, String> {
     match (&setting.value, &setting.value_of) {
         (Some(value), _) => Ok(value.clone()),
         (None, Some(expression)) => {
@@ -437,7 +437,7 @@ fn paths_of(changes: &[Change], facts: &Facts) -> Vec<String> {
     paths
 }
 
-impl Rulebook for RuleSet {
+impl RuleLookup for RuleSet {
     fn rule(&self, id: &str) -> Option<&Rule> {
         self.find(id).map(|loaded| &loaded.rule)
     }

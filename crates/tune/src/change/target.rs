@@ -6,8 +6,8 @@ mod linux;
 use results::audit::Activation;
 use serde::Serialize;
 
+use super::commands::{Run, SettingText, commands};
 use super::edit::{Edit, Style};
-use super::foreign::{Wanted, commands};
 use super::limits::SETTING_BYTES_MAX;
 use super::root::Root;
 use crate::facts::{Facts, Value};
@@ -43,17 +43,6 @@ pub enum Part {
         /// In words.
         text: String,
     },
-}
-
-/// Commands that are only ever printed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Run {
-    /// Where: a shell, psql, the storage's console.
-    pub place: String,
-    /// The commands.
-    pub lines: Vec<String>,
-    /// Those that take it back.
-    pub undo: Vec<String>,
 }
 
 /// A setting with its value worked out.
@@ -168,7 +157,7 @@ fn unfit(text: &str) -> Option<&'static str> {
 
 fn text_for(setting: &Resolved<'_>, facts: &Facts) -> Part {
     let before = now(setting.kind, setting.key, setting.thing, facts);
-    Part::Run(commands(&Wanted {
+    Part::Run(commands(&SettingText {
         kind: setting.kind,
         key: setting.key,
         value: setting.value,

@@ -2,10 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::explain::word;
 use super::plan::{Apart, Change, Group, Plan};
 use super::target::Part;
-use crate::words;
+use crate::describe;
 
 /// The whole plan.
 pub fn render(plan: &Plan) -> String {
@@ -52,8 +51,11 @@ pub fn render_rest(plan: &Plan) -> String {
 pub fn render_group(group: &Group) -> String {
     let count = group.changes.len();
     let plural = if count == 1 { "change" } else { "changes" };
-    let mut out =
-        format!("== {}: {count} {plural}, in force {} ==\n", word(&group.activation), words::activation(group.activation));
+    let mut out = format!(
+        "== {}: {count} {plural}, in force {} ==\n",
+        describe::stored_name(&group.activation),
+        describe::activation(group.activation)
+    );
     for need in &group.needs {
         let _ = writeln!(out, "  first: {need}");
     }
@@ -69,7 +71,7 @@ pub fn render_group(group: &Group) -> String {
 
 /// One change.
 pub(super) fn change_text(change: &Change) -> String {
-    let mut out = format!("  [{}] {}{}: {}\n", words::severity(change.severity), change.rule, of(change), change.title);
+    let mut out = format!("  [{}] {}{}: {}\n", describe::severity(change.severity), change.rule, of(change), change.title);
     if change.loses_durability {
         out.push_str("      DANGER: THIS MAY LOSE ACKNOWLEDGED DATA\n");
     }

@@ -1,45 +1,45 @@
 //! AIX.
 
+use super::collected::Collected;
 use super::family::Family;
-use super::linux::setting;
-use super::material::Material;
 use super::mounts::{self, Mounts};
+use super::persistent::put_setting;
 use super::text::{bytes, integer, lines, odd, pair, telling, truth, value, words};
 use crate::facts::{Facts, Value};
 
 /// All facts of an AIX host.
-pub(super) fn facts(material: &Material, facts: &mut Facts) {
-    identity(material, facts);
+pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
+    identity(collected, facts);
     for tool in ["no", "nfso", "vmo", "ioo", "schedo"] {
-        tunables(material, tool, facts);
+        tunables(collected, tool, facts);
     }
-    nextboot(material, facts);
-    for (rest, output) in material.outputs("lsattr") {
+    nextboot(collected, facts);
+    for (rest, output) in collected.outputs("lsattr") {
         lsattr(&rest, &output.text, &output.line, facts);
     }
-    limits(material, facts);
-    levels(material, facts);
-    disks(material, facts);
+    limits(collected, facts);
+    levels(collected, facts);
+    disks(collected, facts);
     let mut found = Mounts::default();
-    for (_, output) in material.outputs("nfsstat -m") {
+    for (_, output) in collected.outputs("nfsstat -m") {
         mounts::nfsstat(&output.text, &output.line, &mut found);
     }
-    for (rest, output) in material.outputs("mount") {
+    for (rest, output) in collected.outputs("mount") {
         if rest.is_empty() {
             mounts::mount_aix(&output.text, &output.line, &mut found, facts);
         }
     }
-    if let Some(text) = material.file("/etc/filesystems") {
+    if let Some(text) = collected.file("/etc/filesystems") {
         mounts::filesystems(text, "/etc/filesystems", &mut found, facts);
     }
     if found.is_empty() {
-        facts.put_unknown("mount", &material.why("nfsstat -m"));
+        facts.put_unknown("mount", &collected.why("nfsstat -m"));
     }
     found.put(Family::Aix, facts);
 }
 
-fn identity(material: &Material, facts: &mut Facts) {
-    for (_, output) in material.outputs("oslevel") {
+fn identity(collected: &Collected, facts: &mut Facts) {
+    for (_, output) in collected.outputs("oslevel") {
         // 5300-03, 5300-04-CSP, 7200-05-03-2148, or 5.3.0.0
         let Some(level) = words(&output.text).next() else { continue };
         if let Some((release, rest)) = level.split_once('-') {
@@ -57,25 +57,25 @@ fn identity(material: &Material, facts: &mut Facts) {
             facts.put("os.release", level.split('.').take(2).collect::<Vec<_>>().join("."), &output.line);
         }
     }
-    for (_, output) in material.outputs("uname") {
+    for (_, output) in collected.outputs("uname") {
         // AIX host 3 5 00C8E2AA4C00: release and version, in this order.
         if let ["AIX", _, release, version, ..] = words(&output.text).collect::<Vec<_>>().as_slice() {
             facts.put("os.release", format!("{version}.{release}"), &output.line);
         }
     }
     for begin in ["bootinfo -K", "getconf KERNEL_BITMODE"] {
-        for (_, output) in material.outputs(begin) {
+        for (_, output) in collected.outputs(begin) {
             if let Some(bits) = integer(&output.text) {
                 facts.put("os.word_bits", bits, &output.line);
             }
         }
     }
-    for (_, output) in material.outputs("bootinfo -r") {
+    for (_, output) in collected.outputs("bootinfo -r") {
         if let Some(size) = integer(&output.text) {
             facts.put("hw.memory_bytes", size.saturating_mul(1 << 10), &output.line);
         }
     }
-    for (_, output) in material.outputs("prtconf") {
+    for (_, output) in collected.outputs("prtconf") {
         for (_, line) in telling(&output.text, &[]) {
             match pair(line, ':') {
                 Some(("Memory Size" | "Good Memory Size", size)) => {
@@ -99,9 +99,9 @@ fn identity(material: &Material, facts: &mut Facts) {
 }
 
 /// `vmo -Fa`: `name = value`; `vmo -L` prints columns, `n/a` is no value.
-fn tunables(material: &Material, tool: &str, facts: &mut Facts) {
+fn tunables(collected: &Collected, tool: &str, facts: &mut Facts) {
     let mut any = false;
-    for (rest, output) in material.outputs(tool) {
+    for (rest, output) in collected.outputs(tool) {
         any = true;
         let long = rest.contains('L');
         for (number, line) in telling(&output.text, &['#', '-']) {
@@ -124,7 +124,7 @@ fn tunables(material: &Material, tool: &str, facts: &mut Facts) {
         }
     }
     if !any {
-        facts.put_unknown(&format!("aix.{tool}."), &material.why(&format!("{tool} -a")));
+        facts.put_unknown(&format!("aix.{tool}."), &collected.why(&format!("{tool} -a")));
     }
 }
 
@@ -134,9 +134,9 @@ fn scaled(text: &str) -> Option<Value> {
 }
 
 /// `/etc/tunables/nextboot`: stanzas by tool.
-fn nextboot(material: &Material, facts: &mut Facts) {
+fn nextboot(collected: &Collected, facts: &mut Facts) {
     const PATH: &str = "/etc/tunables/nextboot";
-    let Some(text) = material.file(PATH) else { return };
+    let Some(text) = collected.file(PATH) else { return };
     for stanza in super::stanza::read(text, &['#', '*'], PATH, facts) {
         if !["no", "nfso", "vmo", "ioo", "schedo"].contains(&stanza.name.as_str()) {
             continue;
@@ -146,7 +146,7 @@ fn nextboot(material: &Material, facts: &mut Facts) {
             let name = format!("aix.{}.{key}", stanza.name);
             facts.put(&format!("persistent.{name}"), said.clone(), PATH);
             if let Some(running) = facts.value(&name).cloned() {
-                setting(&format!("{} {key}", stanza.name), running, said, PATH, facts);
+                put_setting(&format!("{} {key}", stanza.name), running, said, PATH, facts);
             }
         }
     }
@@ -199,10 +199,10 @@ fn lsattr(rest: &str, text: &str, origin: &str, facts: &mut Facts) {
 }
 
 /// `/etc/security/limits`: stanzas by user; -1 is without limit.
-fn limits(material: &Material, facts: &mut Facts) {
+fn limits(collected: &Collected, facts: &mut Facts) {
     const PATH: &str = "/etc/security/limits";
-    let Some(text) = material.file(PATH) else {
-        facts.put_unknown("limit.", &material.why(PATH));
+    let Some(text) = collected.file(PATH) else {
+        facts.put_unknown("limit.", &collected.why(PATH));
         return;
     };
     for stanza in super::stanza::read(text, &['*', '#'], PATH, facts) {
@@ -217,8 +217,8 @@ fn limits(material: &Material, facts: &mut Facts) {
 }
 
 /// `lslpp -Lc`: `package:fileset:level:state:…`; `lslpp -L` and `-l` in columns; `instfix -i`: fixes.
-fn levels(material: &Material, facts: &mut Facts) {
-    for (_, output) in material.outputs("lslpp") {
+fn levels(collected: &Collected, facts: &mut Facts) {
+    for (_, output) in collected.outputs("lslpp") {
         let mut fileset = String::new();
         for (_, line) in telling(&output.text, &['#', '-']) {
             let parts: Vec<&str> = line.split(':').collect();
@@ -248,7 +248,7 @@ fn levels(material: &Material, facts: &mut Facts) {
             }
         }
     }
-    for (_, output) in material.outputs("instfix") {
+    for (_, output) in collected.outputs("instfix") {
         for (_, line) in telling(&output.text, &['#']) {
             // "    All filesets for IY12345 were found." or "Not all filesets for …"
             if let Some(id) = words(line).skip_while(|word| *word != "for").nth(1) {
@@ -259,8 +259,8 @@ fn levels(material: &Material, facts: &mut Facts) {
 }
 
 /// `lspv`, `lsdev -Cc disk`, `lspath`: which disks there are, what they are, and over how many paths.
-fn disks(material: &Material, facts: &mut Facts) {
-    for (_, output) in material.outputs("lsdev") {
+fn disks(collected: &Collected, facts: &mut Facts) {
+    for (_, output) in collected.outputs("lsdev") {
         for (_, line) in telling(&output.text, &['#']) {
             let mut all = words(line);
             let (Some(device), Some(state)) = (all.next(), all.next()) else { continue };
@@ -275,7 +275,7 @@ fn disks(material: &Material, facts: &mut Facts) {
         }
     }
     let mut paths = std::collections::BTreeMap::new();
-    for (_, output) in material.outputs("lspath") {
+    for (_, output) in collected.outputs("lspath") {
         for (_, line) in lines(&output.text) {
             if let ["Enabled", disk, ..] = words(line).collect::<Vec<_>>().as_slice() {
                 *paths.entry((*disk).to_owned()).or_insert(0_i64) += 1;

@@ -1,32 +1,15 @@
-//! Settings of databases as rows of name and value, and the tables that clients print them in.
+//! Settings of databases.
 
-use super::text::{cells, integer, lines, telling_value, words};
-use super::{mysql, oracle, postgres};
-use crate::facts::{Facts, Value};
+pub(super) mod mysql;
+pub(super) mod oracle;
+pub(super) mod oranfstab;
+pub(super) mod postgres;
+mod rows;
 
-/// Which database rows come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Database {
-    /// PostgreSQL, `pg_settings`.
-    Postgres,
-    /// MySQL or MariaDB, `SHOW VARIABLES`.
-    Mysql,
-    /// Oracle, `v$parameter`.
-    Oracle,
-}
+pub(super) use rows::as_text;
+pub use rows::{Database, Row};
 
-/// One setting, as text.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Row {
-    /// Name.
-    pub name: String,
-    /// Value.
-    pub value: String,
-    /// Unit of the value (`8kB`, `ms`), where the database says one.
-    pub unit: Option<String>,
-    /// Whether a change waits for a start anew, where the database says so.
-    pub pending_restart: Option<bool>,
-}
+use crate::facts::Facts;
 
 /// Notes settings that a database gave.
 pub fn database_rows(database: Database, rows: &[Row], origin: &str, facts: &mut Facts) {
@@ -35,78 +18,4 @@ pub fn database_rows(database: Database, rows: &[Row], origin: &str, facts: &mut
         Database::Mysql => mysql::rows(rows, origin, facts),
         Database::Oracle => oracle::rows(rows, origin, facts),
     }
-}
-
-/// Rows as a table that [`table`] and [`named`] read back, under a line that the parsers know.
-pub(super) fn as_text(database: Database, rows: &[Row]) -> (String, String) {
-    let line = match database {
-        Database::Postgres => "psql -c SELECT name, setting, unit, pending_restart FROM pg_settings",
-        Database::Mysql => "mysql -e SHOW GLOBAL VARIABLES",
-        Database::Oracle => "sqlplus select name, value from v$parameter",
-    };
-    let clean = |text: &str| text.replace(['\t', '\n', '\r'], " ");
-    let mut text = "name\tvalue\tunit\tpending_restart\n".to_owned();
-    for row in rows {
-        let pending = row.pending_restart.map_or("", |pending| if pending { "t" } else { "f" });
-        text.push_str(&format!(
-            "{}\t{}\t{}\t{pending}\n",
-            clean(&row.name),
-            clean(&row.value),
-            row.unit.as_deref().unwrap_or_default()
-        ));
-    }
-    (line.to_owned(), text)
-}
-
-/// A value: yes or no, number, or text; the empty text is kept.
-pub(super) fn plain(text: &str) -> Value {
-    if integer(text).is_none() && text.trim().is_empty() { Value::Text(String::new()) } else { telling_value(text) }
-}
-
-/// Rows of a table as clients print it: comma-separated with a head, tab-separated, `a | b`, `| a | b |`, or `a = b`.
-pub(super) fn table(text: &str) -> Vec<Vec<String>> {
-    let body = || lines(text).map(|(_, line)| line).filter(|line| !line.trim().is_empty());
-    let rules =
-        |line: &str| line.chars().all(|letter| "-+| =".contains(letter)) || (line.starts_with('(') && line.ends_with("rows)"));
-    let first = body().find(|line| !rules(line)).unwrap_or_default();
-    let mark = if first.contains('\t') {
-        '\t'
-    } else if first.contains('|') {
-        '|'
-    } else if first.contains(',') {
-        ','
-    } else {
-        '='
-    };
-    let split = |line: &str| match mark {
-        '|' => line.trim().trim_start_matches('|').trim_end_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect(),
-        '=' => line.split_once('=').map(|(key, value)| vec![key.trim().to_owned(), value.trim().to_owned()]).unwrap_or_default(),
-        ',' => cells(line, ',').into_iter().map(|cell| cell.trim().to_owned()).collect::<Vec<_>>(),
-        mark => line.split(mark).map(|cell| cell.trim().to_owned()).collect(),
-    };
-    body().filter(|line| !rules(line)).map(split).filter(|row: &Vec<String>| row.len() >= 2).collect()
-}
-
-/// Rows with the columns of the head; without a head the first column is the name and the second the value.
-pub(super) fn named(table: Vec<Vec<String>>) -> Vec<Row> {
-    let head: Vec<String> =
-        table.first().map(|row| row.iter().map(|cell| cell.to_ascii_lowercase()).collect()).unwrap_or_default();
-    let column = |names: &[&str]| head.iter().position(|cell| names.contains(&cell.as_str()));
-    let name = column(&["name", "variable_name"]);
-    let value = column(&["setting", "value", "variable_value", "display_value"]);
-    let (unit, pending) = (column(&["unit"]), column(&["pending_restart"]));
-    let skip = usize::from(name.is_some());
-    let (name, value) = (name.unwrap_or(0), value.filter(|_| skip == 1).unwrap_or(1));
-    let rows = table.into_iter().skip(skip).map(|row| {
-        let of = |at: Option<usize>| at.and_then(|at| row.get(at)).cloned();
-        Row {
-            name: of(Some(name)).unwrap_or_default(),
-            value: of(Some(value)).unwrap_or_default(),
-            unit: of(unit.filter(|_| skip == 1)).filter(|unit| !unit.is_empty()),
-            pending_restart: of(pending.filter(|_| skip == 1))
-                .filter(|said| !said.is_empty())
-                .map(|said| matches!(said.as_str(), "t" | "true" | "on" | "1")),
-        }
-    });
-    rows.filter(|row| !row.name.is_empty() && words(&row.name).count() == 1 && row.name.len() < 200).collect()
 }

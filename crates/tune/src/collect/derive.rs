@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::material::Material;
+use super::collected::Collected;
 use super::text::{integer, lines, telling, words};
 use crate::facts::{Facts, Value};
 
@@ -15,10 +15,10 @@ struct Route {
 }
 
 /// Derives all of it.
-pub(super) fn derive(material: &Material, facts: &mut Facts) {
-    super::oracle::derive(facts);
+pub(super) fn derive(collected: &Collected, facts: &mut Facts) {
+    super::database::oracle::derive(facts);
     oranfstab(facts);
-    storage(material, facts);
+    storage(collected, facts);
 }
 
 fn oranfstab(facts: &mut Facts) {
@@ -45,12 +45,12 @@ fn text(value: Option<&Value>) -> Option<&str> {
 }
 
 /// Marks interfaces over which servers of storage are reached.
-fn storage(material: &Material, facts: &mut Facts) {
-    let servers = servers(material, facts);
+fn storage(collected: &Collected, facts: &mut Facts) {
+    let servers = servers(collected, facts);
     if servers.is_empty() {
         return;
     }
-    let routes = routes(material, facts);
+    let routes = routes(collected, facts);
     let mut used = BTreeSet::new();
     for server in &servers {
         let best = routes.iter().filter(|route| holds(route, *server)).max_by_key(|route| route.bits);
@@ -73,8 +73,8 @@ fn storage(material: &Material, facts: &mut Facts) {
 }
 
 /// Addresses of NFS servers and iSCSI portals.
-fn servers(material: &Material, facts: &Facts) -> BTreeSet<IpAddr> {
-    let hosts = hosts(material);
+fn servers(collected: &Collected, facts: &Facts) -> BTreeSet<IpAddr> {
+    let hosts = hosts(collected);
     let mut names: BTreeSet<&str> = BTreeSet::new();
     for (kind, attributes) in
         [("mount", &["server_address", "server"][..]), ("iscsi_session", &["portal"]), ("oranfstab_path", &["path"])]
@@ -96,9 +96,9 @@ fn servers(material: &Material, facts: &Facts) -> BTreeSet<IpAddr> {
 }
 
 /// `/etc/hosts`.
-fn hosts(material: &Material) -> BTreeMap<String, IpAddr> {
+fn hosts(collected: &Collected) -> BTreeMap<String, IpAddr> {
     let mut hosts = BTreeMap::new();
-    for (_, line) in material.file("/etc/hosts").into_iter().flat_map(|text| telling(text, &['#'])) {
+    for (_, line) in collected.file("/etc/hosts").into_iter().flat_map(|text| telling(text, &['#'])) {
         let mut all = words(line.split('#').next().unwrap_or(line));
         if let Some(address) = all.next().and_then(|address| address.parse().ok()) {
             hosts.extend(all.map(|name| (name.to_owned(), address)));
@@ -107,7 +107,7 @@ fn hosts(material: &Material) -> BTreeMap<String, IpAddr> {
     hosts
 }
 
-fn routes(material: &Material, facts: &Facts) -> Vec<Route> {
+fn routes(collected: &Collected, facts: &Facts) -> Vec<Route> {
     let mut routes = Vec::new();
     for (nic, attributes) in facts.things.get("nic").into_iter().flatten() {
         if let Some(Value::List(addresses)) = attributes.get("addresses").map(|fact| &fact.value) {
@@ -123,7 +123,7 @@ fn routes(material: &Material, facts: &Facts) -> Vec<Route> {
         }
     }
     // Interface, net and mask as hexadecimal numbers in the byte order of the machine (proc(5)); ours is little-endian.
-    for (_, line) in material.file("/proc/net/route").into_iter().flat_map(|text| lines(text).skip(1)) {
+    for (_, line) in collected.file("/proc/net/route").into_iter().flat_map(|text| lines(text).skip(1)) {
         if let [nic, destination, _, _, _, _, _, mask, ..] = words(line).collect::<Vec<_>>().as_slice()
             && let (Ok(destination), Ok(mask)) = (u32::from_str_radix(destination, 16), u32::from_str_radix(mask, 16))
         {
@@ -134,7 +134,7 @@ fn routes(material: &Material, facts: &Facts) -> Vec<Route> {
             });
         }
     }
-    for (_, output) in material.outputs("ip").filter(|(rest, _)| rest.starts_with("route") || rest.starts_with("r ")) {
+    for (_, output) in collected.outputs("ip").filter(|(rest, _)| rest.starts_with("route") || rest.starts_with("r ")) {
         for (_, line) in telling(&output.text, &[]) {
             let mut all = words(line);
             let target = all.next().unwrap_or_default();
@@ -178,19 +178,23 @@ mod tests {
         facts.put_of("nic", "eth0", "mtu", 1500_i64, "x");
         facts.put_of("nic", "eth1", "mtu", 9000_i64, "x");
         facts.put_of("mount", "/u02", "server", "filer1", "x");
-        let mut material = Material::default();
-        material.take_file("/etc/hosts", b"10.0.1.5 filer1 # data\n");
-        material.take_command("ip route show", b"default via 192.168.0.1 dev eth0\n10.0.1.0/24 dev eth1 proto kernel\n", Some(0));
-        storage(&material, &mut facts);
+        let mut collected = Collected::default();
+        collected.take_file("/etc/hosts", b"10.0.1.5 filer1 # data\n");
+        collected.take_command(
+            "ip route show",
+            b"default via 192.168.0.1 dev eth0\n10.0.1.0/24 dev eth1 proto kernel\n",
+            Some(0),
+        );
+        storage(&collected, &mut facts);
         assert_eq!(facts.value_of("nic", "eth1", "storage"), Some(&true.into()));
         assert_eq!(facts.value_of("nic", "eth0", "storage"), Some(&false.into()));
     }
 
     #[test]
     fn routes_of_the_kernel_are_read() {
-        let mut material = Material::default();
-        material.take_file("/proc/net/route", b"Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\neth1 0001000A 00000000 0001 0 0 0 00FFFFFF 0 0 0\n");
-        let routes = routes(&material, &Facts::default());
+        let mut collected = Collected::default();
+        collected.take_file("/proc/net/route", b"Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\neth1 0001000A 00000000 0001 0 0 0 00FFFFFF 0 0 0\n");
+        let routes = routes(&collected, &Facts::default());
         assert_eq!(routes.len(), 1);
         assert!(holds(&routes[0], "10.0.1.77".parse().unwrap()));
         assert!(!holds(&routes[0], "10.0.2.77".parse().unwrap()));

@@ -1,6 +1,6 @@
 //! Which system a capture comes from.
 
-use super::material::Material;
+use super::collected::Collected;
 
 /// A family of systems, as `os.family` names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,11 +38,11 @@ impl Family {
     }
 
     /// Whether there is output of a filer's console.
-    pub(super) fn has_ontap7(material: &Material) -> bool {
-        let has = |begin: &str| material.outputs(begin).next().is_some();
-        let old = material
+    pub(super) fn has_ontap7(collected: &Collected) -> bool {
+        let has = |begin: &str| collected.outputs(begin).next().is_some();
+        let old = collected
             .outputs("version")
-            .chain(material.outputs("sysconfig"))
+            .chain(collected.outputs("sysconfig"))
             .filter_map(|(_, output)| super::ontap7::release(&output.text));
         has("options")
             || has("vol options")
@@ -52,9 +52,9 @@ impl Family {
     }
 
     /// Whether there is output of a cluster's command line.
-    pub(super) fn has_ontap9(material: &Material) -> bool {
-        let has = |begin: &str| material.outputs(begin).next().is_some();
-        let new = material
+    pub(super) fn has_ontap9(collected: &Collected) -> bool {
+        let has = |begin: &str| collected.outputs(begin).next().is_some();
+        let new = collected
             .outputs("version")
             .filter_map(|(_, output)| super::ontap7::release(&output.text))
             .any(|version| version.starts_with("9."));
@@ -64,12 +64,12 @@ impl Family {
     }
 
     /// By what the MANIFEST says, else by files and commands that only one family has.
-    pub(super) fn of(material: &Material) -> Option<Self> {
-        let has = |begin: &str| material.outputs(begin).next().is_some();
-        let files = |prefix: &str| material.files_under(prefix).next().is_some();
-        let said = material.system.to_ascii_lowercase();
+    pub(super) fn of(collected: &Collected) -> Option<Self> {
+        let has = |begin: &str| collected.outputs(begin).next().is_some();
+        let files = |prefix: &str| collected.files_under(prefix).next().is_some();
+        let said = collected.system.to_ascii_lowercase();
         let said = if said.is_empty() {
-            material.outputs("uname").map(|(_, output)| output.text.to_ascii_lowercase()).next().unwrap_or_default()
+            collected.outputs("uname").map(|(_, output)| output.text.to_ascii_lowercase()).next().unwrap_or_default()
         } else {
             said
         };
@@ -84,7 +84,7 @@ impl Family {
             _ => {}
         }
         if said == "ontap" {
-            return Some(if Self::has_ontap9(material) && !has("options") && !has("vol options") {
+            return Some(if Self::has_ontap9(collected) && !has("options") && !has("vol options") {
                 Self::Ontap9
             } else {
                 Self::Ontap7
@@ -114,9 +114,9 @@ impl Family {
         if linux.iter().any(|prefix| files(prefix)) || has("sysctl -a") || has("ip") {
             return Some(Self::Linux);
         }
-        if Self::has_ontap7(material) {
+        if Self::has_ontap7(collected) {
             return Some(Self::Ontap7);
         }
-        Self::has_ontap9(material).then_some(Self::Ontap9)
+        Self::has_ontap9(collected).then_some(Self::Ontap9)
     }
 }

@@ -1,62 +1,62 @@
 //! HP-UX.
 
+use super::collected::Collected;
 use super::family::Family;
-use super::linux::setting;
-use super::material::Material;
 use super::mounts::{self, Mounts};
+use super::persistent::put_setting;
 use super::solaris::device_and_rest;
 use super::text::{bytes, integer, lines, name_of, odd, pair, telling, unquoted, value, words};
 use crate::facts::{Facts, Value};
 
 /// All facts of an HP-UX host.
-pub(super) fn facts(material: &Material, facts: &mut Facts) {
-    identity(material, facts);
+pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
+    identity(collected, facts);
     let mut any = false;
-    for (rest, output) in material.outputs("kctune").chain(material.outputs("kmtune")) {
+    for (rest, output) in collected.outputs("kctune").chain(collected.outputs("kmtune")) {
         any = true;
         kctune(&output.text, rest.contains('v'), &output.line, facts);
     }
     if !any {
-        facts.put_unknown("hpux.kctune.", &material.why("kctune -v"));
+        facts.put_unknown("hpux.kctune.", &collected.why("kctune -v"));
     }
-    stand_system(material, facts);
-    ndd(material, facts);
-    software(material, facts);
-    rc_config(material, facts);
-    lans(material, facts);
-    volumes(material, facts);
+    stand_system(collected, facts);
+    ndd(collected, facts);
+    software(collected, facts);
+    rc_config(collected, facts);
+    lans(collected, facts);
+    volumes(collected, facts);
     let mut found = Mounts::default();
-    for (_, output) in material.outputs("nfsstat -m") {
+    for (_, output) in collected.outputs("nfsstat -m") {
         mounts::nfsstat(&output.text, &output.line, &mut found);
     }
-    for (_, output) in material.outputs("mount") {
+    for (_, output) in collected.outputs("mount") {
         mounts::mount_command(&output.text, &output.line, &mut found, facts);
     }
-    if let Some(text) = material.file("/etc/mnttab") {
+    if let Some(text) = collected.file("/etc/mnttab") {
         mounts::mount_table(text, "/etc/mnttab", &mut found, facts);
     }
-    if let Some(text) = material.file("/etc/fstab") {
+    if let Some(text) = collected.file("/etc/fstab") {
         mounts::fstab(text, "/etc/fstab", &mut found, facts);
     }
     if found.is_empty() {
-        facts.put_unknown("mount", &material.why("nfsstat -m"));
+        facts.put_unknown("mount", &collected.why("nfsstat -m"));
     }
     found.put(Family::Hpux, facts);
 }
 
-fn identity(material: &Material, facts: &mut Facts) {
-    for (_, output) in material.outputs("uname") {
+fn identity(collected: &Collected, facts: &mut Facts) {
+    for (_, output) in collected.outputs("uname") {
         // HP-UX host B.11.31 U ia64 …
         if let Some(release) = words(&output.text).find_map(|word| word.strip_prefix("B.")) {
             facts.put("os.release", release, &output.line);
         }
     }
-    for (_, output) in material.outputs("getconf KERNEL_BITS") {
+    for (_, output) in collected.outputs("getconf KERNEL_BITS") {
         if let Some(bits) = integer(&output.text) {
             facts.put("os.word_bits", bits, &output.line);
         }
     }
-    for (_, output) in material.outputs("machinfo") {
+    for (_, output) in collected.outputs("machinfo") {
         for (_, line) in telling(&output.text, &[]) {
             if let Some(size) = line.strip_prefix("Memory").map(|rest| rest.trim_start_matches([' ', '=', ':'])) {
                 let mut all = words(size);
@@ -121,9 +121,9 @@ fn amount(said: &str) -> Option<Value> {
 }
 
 /// `/stand/system`: `tunable name value` or `name value`.
-fn stand_system(material: &Material, facts: &mut Facts) {
+fn stand_system(collected: &Collected, facts: &mut Facts) {
     const PATH: &str = "/stand/system";
-    for (number, line) in material.file(PATH).into_iter().flat_map(|text| telling(text, &['*', '#'])) {
+    for (number, line) in collected.file(PATH).into_iter().flat_map(|text| telling(text, &['*', '#'])) {
         let all: Vec<&str> = words(line).collect();
         let (name, said) = match all.as_slice() {
             ["tunable", name, said, ..] => (name, said),
@@ -135,21 +135,21 @@ fn stand_system(material: &Material, facts: &mut Facts) {
         facts.host.remove(&format!("persistent.hpux.kctune.{name}"));
         facts.put(&format!("persistent.hpux.kctune.{name}"), said.clone(), &origin);
         match facts.value(&format!("hpux.kctune.{name}")).cloned() {
-            Some(running) => setting(&format!("kctune {name}"), running, said, &origin, facts),
+            Some(running) => put_setting(&format!("kctune {name}"), running, said, &origin, facts),
             None => facts.put(&format!("hpux.kctune.{name}"), said, &origin),
         }
     }
 }
 
-fn ndd(material: &Material, facts: &mut Facts) {
-    for (rest, output) in material.outputs("ndd -get") {
+fn ndd(collected: &Collected, facts: &mut Facts) {
+    for (rest, output) in collected.outputs("ndd -get") {
         let Some((driver, parameter)) = device_and_rest(&rest) else { continue };
         if let Some((_, line)) = telling(&output.text, &[]).next().filter(|_| output.exit.is_none_or(|code| code == 0)) {
             facts.put(&format!("hpux.ndd.{driver}.{}", parameter.replace('-', "_")), value(line), &output.line);
         }
     }
     const PATH: &str = "/etc/rc.config.d/nddconf";
-    let entries: Vec<(String, i64, String, usize)> = material.file(PATH).map(|text| indexed(text).collect()).unwrap_or_default();
+    let entries: Vec<(String, i64, String, usize)> = collected.file(PATH).map(|text| indexed(text).collect()).unwrap_or_default();
     let of = |name: &str, index: i64| entries.iter().rev().find(|(key, at, ..)| key == name && *at == index);
     for (_, index, driver, number) in entries.iter().filter(|(key, ..)| key == "TRANSPORT_NAME") {
         let (Some((.., name, _)), Some((.., said, _))) = (of("NDD_NAME", *index), of("NDD_VALUE", *index)) else {
@@ -161,7 +161,7 @@ fn ndd(material: &Material, facts: &mut Facts) {
         let (name, said, origin) = (format!("{driver}.{name}"), value(said), format!("{PATH}:{number}"));
         facts.put(&format!("persistent.hpux.ndd.{name}"), said.clone(), &origin);
         match facts.value(&format!("hpux.ndd.{name}")).cloned() {
-            Some(running) => setting(&format!("ndd {name}"), running, said, &origin, facts),
+            Some(running) => put_setting(&format!("ndd {name}"), running, said, &origin, facts),
             None => facts.put(&format!("hpux.ndd.{name}"), said, &origin),
         }
     }
@@ -177,11 +177,11 @@ fn indexed(text: &str) -> impl Iterator<Item = (String, i64, String, usize)> {
 }
 
 /// `swlist -l bundle`, `swlist -l product`, `swlist -l patch`.
-fn software(material: &Material, facts: &mut Facts) {
+fn software(collected: &Collected, facts: &mut Facts) {
     let mut patches: Vec<Value> = Vec::new();
     let mut any = false;
     let mut origin = String::new();
-    for (rest, output) in material.outputs("swlist") {
+    for (rest, output) in collected.outputs("swlist") {
         any = true;
         output.line.clone_into(&mut origin);
         for (_, line) in telling(&output.text, &['#']) {
@@ -209,8 +209,8 @@ fn software(material: &Material, facts: &mut Facts) {
     if any {
         facts.put("hpux.patch", Value::List(patches), &origin);
     } else {
-        facts.put_unknown("hpux.bundle.", &material.why("swlist -l bundle"));
-        facts.put_unknown("hpux.patch", &material.why("swlist -l product"));
+        facts.put_unknown("hpux.bundle.", &collected.why("swlist -l bundle"));
+        facts.put_unknown("hpux.patch", &collected.why("swlist -l product"));
     }
 }
 
@@ -227,8 +227,8 @@ fn revision(word: &str) -> &str {
 }
 
 /// Other files of the start-up configuration: `nfsconf` plain, `hp…conf` with an index for each card.
-fn rc_config(material: &Material, facts: &mut Facts) {
-    for (path, text) in material.files_under("/etc/rc.config.d/") {
+fn rc_config(collected: &Collected, facts: &mut Facts) {
+    for (path, text) in collected.files_under("/etc/rc.config.d/") {
         let file = path.rsplit('/').next().unwrap_or(path);
         if file == "nfsconf" {
             for (number, line) in telling(text, &['#']) {
@@ -262,8 +262,8 @@ fn rc_config(material: &Material, facts: &mut Facts) {
 }
 
 /// `ioscan -fnkC lan`, `lanscan`, `netstat -in`, `lanadmin -m 0`.
-fn lans(material: &Material, facts: &mut Facts) {
-    for (_, output) in material.outputs("ioscan") {
+fn lans(collected: &Collected, facts: &mut Facts) {
+    for (_, output) in collected.outputs("ioscan") {
         for (_, line) in telling(&output.text, &['=']) {
             // lan  0  0/1/2/0  igelan CLAIMED INTERFACE HP A6794-60001 …
             if let ["lan", instance, _, driver, ..] = words(line).collect::<Vec<_>>().as_slice() {
@@ -271,7 +271,7 @@ fn lans(material: &Material, facts: &mut Facts) {
             }
         }
     }
-    for (_, output) in material.outputs("netstat") {
+    for (_, output) in collected.outputs("netstat") {
         for (_, line) in telling(&output.text, &[]) {
             if let [nic, mtu, _, address, ..] = words(line).collect::<Vec<_>>().as_slice()
                 && let (true, Some(mtu)) = (nic.starts_with("lan"), integer(mtu))
@@ -282,7 +282,7 @@ fn lans(material: &Material, facts: &mut Facts) {
             }
         }
     }
-    for (rest, output) in material.outputs("lanadmin") {
+    for (rest, output) in collected.outputs("lanadmin") {
         let Some(instance) = rest.rsplit([' ', '-']).next().and_then(integer) else { continue };
         if let Some(mtu) = output
             .text
@@ -313,8 +313,8 @@ fn lans(material: &Material, facts: &mut Facts) {
 }
 
 /// `vgdisplay -v` and `lvdisplay`.
-fn volumes(material: &Material, facts: &mut Facts) {
-    for (_, output) in material.outputs("vgdisplay").chain(material.outputs("lvdisplay")) {
+fn volumes(collected: &Collected, facts: &mut Facts) {
+    for (_, output) in collected.outputs("vgdisplay").chain(collected.outputs("lvdisplay")) {
         let (mut kind, mut name) = ("vg", String::new());
         for (_, line) in telling(&output.text, &['-']) {
             if let Some(vg) = line.strip_prefix("VG Name") {

@@ -1,7 +1,7 @@
 //! Where things lie in a capture: one of ours with its MANIFEST, a support archive (sos), or a tree of plain files.
 
+use super::command_line::rest_after;
 use super::limits::{DEPTH_MAX, PATH_BYTES_MAX};
-use super::material::{Material, rest_after};
 
 /// What an entry of a capture is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -283,51 +283,6 @@ pub(super) fn wanted_command(line: &str) -> bool {
     COMMANDS.iter().any(|begin| rest_after(line, begin).is_some())
 }
 
-/// Reads a MANIFEST: who, when, and which file is the output of which command with which end.
-pub(super) fn manifest(text: &str, material: &mut Material) -> Vec<Listed> {
-    let mut listed = Vec::new();
-    for (number, line) in super::text::telling(text, &['#']) {
-        let (key, rest) = line.split_once([' ', '\t']).unwrap_or((line, ""));
-        let rest = rest.trim();
-        match key {
-            "millrace-capture" if rest != "1" => {
-                material.remarks.push(format!("MANIFEST:{number} is of version {rest}; only 1 is known, read as that"));
-            }
-            "millrace-capture" => {}
-            "host" => rest.clone_into(&mut material.host),
-            "system" => rest.clone_into(&mut material.system),
-            "time" => rest.clone_into(&mut material.time),
-            "entry" => match entry(rest) {
-                Some(entry) => listed.push(entry),
-                None => material.remarks.push(format!("MANIFEST:{number} is no entry with path, exit code, user and command")),
-            },
-            _ => material.remarks.push(format!("MANIFEST:{number} has an unknown key {:?}", super::text::head(key, 40))),
-        }
-    }
-    listed
-}
-
-/// A line of a MANIFEST.
-#[derive(Debug, Clone)]
-pub(super) struct Listed {
-    /// Path in the capture.
-    pub(super) path: String,
-    /// Exit code; `None` when it is no number.
-    pub(super) exit: Option<i32>,
-    /// Who ran it.
-    pub(super) user: String,
-    /// The command line, or the file.
-    pub(super) line: String,
-}
-
-fn entry(rest: &str) -> Option<Listed> {
-    let mut parts = rest.splitn(4, '\t').map(str::trim);
-    let path = parts.next()?.trim_start_matches("./").to_owned();
-    let exit = parts.next()?.parse().ok();
-    let (user, line) = (parts.next()?.to_owned(), parts.next()?.to_owned());
-    (!path.is_empty() && !line.is_empty()).then_some(Listed { path, exit, user, line })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -352,16 +307,5 @@ mod tests {
         for path in ["/etc/fstab", "a/../../etc/fstab", "..", "a\0b", &"d/".repeat(60)] {
             assert_eq!(place(path), None, "{path:?}");
         }
-    }
-
-    #[test]
-    fn a_manifest_with_odd_lines_is_read_as_far_as_it_goes() {
-        let mut material = Material::default();
-        let text =
-            "millrace-capture 2\nhost db1\nsystem AIX\nentry commands/a.txt\t0\troot\tlsattr -El en0\nentry broken\nnoise here\n";
-        let listed = manifest(text, &mut material);
-        assert_eq!((material.host.as_str(), material.system.as_str()), ("db1", "AIX"));
-        assert_eq!((listed.len(), listed[0].exit, listed[0].line.as_str()), (1, Some(0), "lsattr -El en0"));
-        assert_eq!(material.remarks.len(), 3);
     }
 }

@@ -1,9 +1,11 @@
 //! Collecting facts: live on Linux, and from captures of every system.
 //!
-//! Both ways meet in [`material::Material`]: texts of files and of commands. Parsers are pure functions from such a text to
+//! Both ways meet in [`collected::Collected`]: texts of files and of commands. Parsers are pure functions from such a text to
 //! [`Facts`]; what they cannot read they remark. Nothing here changes anything, and nothing of a capture is ever run.
 
 mod aix;
+mod collected;
+mod command_line;
 mod database;
 mod derive;
 mod family;
@@ -11,40 +13,34 @@ mod hpux;
 mod layout;
 pub mod limits;
 mod linux;
-mod linux_block;
-mod linux_net;
-mod linux_scsi;
-mod live;
-mod material;
+mod live_host;
+mod manifest;
 mod mounts;
-mod mysql;
 mod ontap7;
 mod ontap9;
-mod open;
-mod oracle;
-mod oranfstab;
-mod postgres;
+mod persistent;
+mod read_capture;
 mod redact;
-pub mod run;
+pub mod runner;
 mod site;
 mod solaris;
 mod stanza;
 mod tar;
 mod text;
-mod write;
+mod write_capture;
 
 use std::io;
 use std::path::Path;
 
 pub use database::{Database, Row, database_rows};
-pub use live::LiveOptions;
-pub use open::CaptureError;
+pub use live_host::LiveOptions;
+pub use read_capture::CaptureError;
 pub use redact::{REDACTED, redacted};
 pub use site::site;
 
 use crate::facts::Facts;
+use collected::Collected;
 use family::Family;
-use material::Material;
 
 /// Where and when a capture was taken.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -62,7 +58,7 @@ pub struct CaptureInfo {
 /// Reads the facts of this host.
 #[must_use]
 pub fn live(options: &LiveOptions) -> Facts {
-    facts_of(&mut live::read(options))
+    facts_of(&mut live_host::read(options))
 }
 
 /// Reads the facts of a capture: a folder, a tar archive, or one packed by gzip.
@@ -70,8 +66,8 @@ pub fn live(options: &LiveOptions) -> Facts {
 /// # Errors
 /// It cannot be read, is a bomb, or has nothing in it that is known.
 pub fn capture(path: &Path) -> Result<(Facts, CaptureInfo), CaptureError> {
-    let mut material = open::open(path)?;
-    Ok(read(&mut material, &path.display().to_string()))
+    let mut collected = read_capture::open(path)?;
+    Ok(read(&mut collected, &path.display().to_string()))
 }
 
 /// Reads the facts of a capture in memory, an archive as for [`capture`].
@@ -79,20 +75,20 @@ pub fn capture(path: &Path) -> Result<(Facts, CaptureInfo), CaptureError> {
 /// # Errors
 /// As [`capture`].
 pub fn capture_bytes(bytes: &[u8], named: &str) -> Result<(Facts, CaptureInfo), CaptureError> {
-    let mut material = open::open_bytes(bytes, named)?;
-    Ok(read(&mut material, named))
+    let mut collected = read_capture::open_bytes(bytes, named)?;
+    Ok(read(&mut collected, named))
 }
 
 /// Reads the facts of one text, as if a capture held nothing else: of a file where `name` begins with `/`, else of a command.
 #[must_use]
 pub fn text_facts(system: &str, name: &str, bytes: &[u8]) -> Facts {
-    let mut material = Material { system: system.to_owned(), ..Material::default() };
+    let mut collected = Collected { system: system.to_owned(), ..Collected::default() };
     if name.starts_with('/') {
-        material.take_file(name, bytes);
+        collected.take_file(name, bytes);
     } else {
-        material.take_command(name, bytes, Some(0));
+        collected.take_command(name, bytes, Some(0));
     }
-    facts_of(&mut material)
+    facts_of(&mut collected)
 }
 
 /// Writes a capture of this host, without secrets: a folder, or an archive where the name ends with `.tar`, `.tar.gz` or `.tgz`.
@@ -100,7 +96,7 @@ pub fn text_facts(system: &str, name: &str, bytes: &[u8]) -> Facts {
 /// # Errors
 /// There is something of that name, or writing failed.
 pub fn write_capture(path: &Path, options: &LiveOptions) -> io::Result<()> {
-    write::write(path, &live::read(options))
+    write_capture::write(path, &live_host::read(options))
 }
 
 /// Settings of a database as the text of a capture's entry, for [`LiveOptions::fetched`]: the command line first.
@@ -109,88 +105,88 @@ pub fn database_text(database: Database, rows: &[Row]) -> (String, String) {
     database::as_text(database, rows)
 }
 
-fn read(material: &mut Material, from: &str) -> (Facts, CaptureInfo) {
-    let facts = facts_of(material);
-    if material.host.is_empty() {
-        let named = material.output("hostname").and_then(|output| output.text.split_whitespace().next());
-        let named = named.or_else(|| material.outputs("uname").find_map(|(_, output)| output.text.split_whitespace().nth(1)));
-        material.host = named.unwrap_or_default().to_owned();
+fn read(collected: &mut Collected, from: &str) -> (Facts, CaptureInfo) {
+    let facts = facts_of(collected);
+    if collected.host.is_empty() {
+        let named = collected.output("hostname").and_then(|output| output.text.split_whitespace().next());
+        let named = named.or_else(|| collected.outputs("uname").find_map(|(_, output)| output.text.split_whitespace().nth(1)));
+        collected.host = named.unwrap_or_default().to_owned();
     }
-    let system = if material.system.is_empty() {
-        Family::of(material).map_or("", Family::name).to_owned()
+    let system = if collected.system.is_empty() {
+        Family::of(collected).map_or("", Family::name).to_owned()
     } else {
-        material.system.clone()
+        collected.system.clone()
     };
-    let info = CaptureInfo { host: material.host.clone(), system, time: material.time.clone(), from: from.to_owned() };
+    let info = CaptureInfo { host: collected.host.clone(), system, time: collected.time.clone(), from: from.to_owned() };
     (facts, info)
 }
 
 /// All facts of what was read.
-fn facts_of(material: &mut Material) -> Facts {
+fn facts_of(collected: &mut Collected) -> Facts {
     let mut facts = Facts::default();
-    material.spread();
-    for remark in std::mem::take(&mut material.remarks) {
+    collected.spread();
+    for remark in std::mem::take(&mut collected.remarks) {
         facts.remark(remark);
     }
-    let family = Family::of(material);
+    let family = Family::of(collected);
     match family {
         Some(family) => facts.put("os.family", family.name(), "the capture"),
         None => facts.put_unknown("os.", "nothing in the capture says which system it comes from"),
     }
-    if let Some(root) = material.root {
+    if let Some(root) = collected.root {
         facts.put("user.root", root, "the capture");
     }
     match family {
-        Some(Family::Linux) => linux::facts(material, &mut facts),
-        Some(Family::Solaris) => solaris::facts(material, &mut facts),
-        Some(Family::Aix) => aix::facts(material, &mut facts),
-        Some(Family::Hpux) => hpux::facts(material, &mut facts),
+        Some(Family::Linux) => linux::facts(collected, &mut facts),
+        Some(Family::Solaris) => solaris::facts(collected, &mut facts),
+        Some(Family::Aix) => aix::facts(collected, &mut facts),
+        Some(Family::Hpux) => hpux::facts(collected, &mut facts),
         Some(Family::Ontap7 | Family::Ontap9) | None => {}
     }
     // A capture of a host may hold its storage's console as well.
-    if family == Some(Family::Ontap7) || Family::has_ontap7(material) {
-        ontap7::facts(material, family == Some(Family::Ontap7), &mut facts);
+    if family == Some(Family::Ontap7) || Family::has_ontap7(collected) {
+        ontap7::facts(collected, family == Some(Family::Ontap7), &mut facts);
     }
-    if family == Some(Family::Ontap9) || Family::has_ontap9(material) {
-        ontap9::facts(material, family == Some(Family::Ontap9), &mut facts);
+    if family == Some(Family::Ontap9) || Family::has_ontap9(collected) {
+        ontap9::facts(collected, family == Some(Family::Ontap9), &mut facts);
     }
-    for (path, text) in material.files.iter().filter(|(path, _)| path.ends_with("/oranfstab")) {
-        oranfstab::read(text, path, &mut facts);
+    for (path, text) in collected.files.iter().filter(|(path, _)| path.ends_with("/oranfstab")) {
+        database::oranfstab::read(text, path, &mut facts);
     }
-    postgres::facts(material, &mut facts);
-    mysql::facts(material, &mut facts);
-    oracle::facts(material, &mut facts);
-    looked_for(material, family, &mut facts);
-    derive::derive(material, &mut facts);
-    if let Some(text) = material.site.take() {
+    database::postgres::facts(collected, &mut facts);
+    database::mysql::facts(collected, &mut facts);
+    database::oracle::facts(collected, &mut facts);
+    looked_for(collected, family, &mut facts);
+    derive::derive(collected, &mut facts);
+    if let Some(text) = collected.site.take() {
         site(&text, &mut facts);
     }
     facts
 }
 
 /// Kinds of which there are none where they were looked for and not found.
-fn looked_for(material: &Material, family: Option<Family>, facts: &mut Facts) {
-    let ran = |begin: &str| material.outputs(begin).next().is_some();
+fn looked_for(collected: &Collected, family: Option<Family>, facts: &mut Facts) {
+    let ran = |begin: &str| collected.outputs(begin).next().is_some();
     if !facts.unknown.contains_key("mount") && family.is_some_and(Family::is_host) {
         facts.looked_for("mount");
     }
-    if material.live || ran("iscsiadm") {
+    if collected.live || ran("iscsiadm") {
         facts.looked_for("iscsi_session");
     }
     // Without the program there are no maps; without the right to ask there may be.
-    match material.denied.iter().find(|(line, _)| line.starts_with("multipath -")) {
+    match collected.denied.iter().find(|(line, _)| line.starts_with("multipath -")) {
         Some((line, reason)) if !reason.contains("no such command") => {
             facts.put_unknown("multipath_map", &format!("{line}: {reason}"))
         }
-        _ if material.live || ran("multipath") => facts.looked_for("multipath_map"),
+        _ if collected.live || ran("multipath") => facts.looked_for("multipath_map"),
         _ => {}
     }
-    if material.live {
+    if collected.live {
         for kind in ["fc_host", "nic", "block", "partition", "nvme_subsystem", "oranfstab_path"] {
             facts.looked_for(kind);
         }
     }
-    if material.listed {
+    if collected.listed {
         facts.looked_for("oranfstab_path");
     }
 }

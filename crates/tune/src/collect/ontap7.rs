@@ -1,54 +1,54 @@
 //! Data ONTAP before clusters: outputs of its console, and its `/etc/rc`.
 
-use super::material::Material;
+use super::collected::Collected;
 use super::text::{bytes, integer, lines, odd, pair, telling, telling_value, truth, words};
 use crate::facts::{Facts, Value};
 
 /// All facts of a filer; `whole` where the capture is one of a filer and nothing else.
-pub(super) fn facts(material: &Material, whole: bool, facts: &mut Facts) {
+pub(super) fn facts(collected: &Collected, whole: bool, facts: &mut Facts) {
     for begin in ["version", "sysconfig"] {
-        for (_, output) in material.outputs(begin) {
+        for (_, output) in collected.outputs(begin) {
             if let Some(version) = release(&output.text) {
                 facts.put("ontap7.version", version, &output.line);
             }
         }
     }
     let mut any = false;
-    for (_, output) in material.outputs("options") {
+    for (_, output) in collected.outputs("options") {
         any = true;
         options(&output.text, &output.line, facts);
     }
     if whole && !any {
-        facts.put_unknown("ontap7.option.", &material.why("options"));
+        facts.put_unknown("ontap7.option.", &collected.why("options"));
     }
-    for (rest, output) in material.outputs("vol options") {
+    for (rest, output) in collected.outputs("vol options") {
         let volume = words(&rest).next().unwrap_or_default();
         if !volume.is_empty() {
             volume_options(volume, &output.text, &output.line, facts);
         }
     }
-    for (_, output) in material.outputs("vol status") {
+    for (_, output) in collected.outputs("vol status") {
         status("ontap_volume", &output.text, &output.line, facts);
     }
-    for (rest, output) in material.outputs("aggr status") {
+    for (rest, output) in collected.outputs("aggr status") {
         if rest.contains('r') {
             raid(&output.text, &output.line, facts);
         } else {
             status("ontap_aggregate", &output.text, &output.line, facts);
         }
     }
-    for (_, output) in material.outputs("sysconfig -r") {
+    for (_, output) in collected.outputs("sysconfig -r") {
         raid(&output.text, &output.line, facts);
     }
-    interfaces(material, facts);
-    luns(material, facts);
-    for (_, output) in material.outputs("fcp show cfmode") {
+    interfaces(collected, facts);
+    luns(collected, facts);
+    for (_, output) in collected.outputs("fcp show cfmode") {
         let mode = output.text.rsplit(':').next().unwrap_or_default().trim();
         if !mode.is_empty() {
             facts.put("ontap7.fcp.cfmode", mode.to_ascii_uppercase(), &output.line);
         }
     }
-    for (_, output) in material.outputs("snap sched") {
+    for (_, output) in collected.outputs("snap sched") {
         for (_, line) in telling(&output.text, &[]) {
             if let Some((volume, schedule)) = line.strip_prefix("Volume ").and_then(|rest| pair(rest, ':')) {
                 facts.put_of("ontap_volume", volume, "snap_sched", schedule, &output.line);
@@ -155,8 +155,8 @@ pub(super) fn is_filers(text: &str) -> bool {
     text.contains("flowcontrol") || text.contains("mediatype")
 }
 
-fn interfaces(material: &Material, facts: &mut Facts) {
-    for (_, output) in material.outputs("ifconfig").filter(|(_, output)| is_filers(&output.text)) {
+fn interfaces(collected: &Collected, facts: &mut Facts) {
+    for (_, output) in collected.outputs("ifconfig").filter(|(_, output)| is_filers(&output.text)) {
         let mut port = String::new();
         for (_, line) in lines(&output.text) {
             if line.starts_with(|letter: char| letter.is_ascii_alphanumeric()) {
@@ -178,11 +178,11 @@ fn interfaces(material: &Material, facts: &mut Facts) {
             }
         }
     }
-    let rc = material
+    let rc = collected
         .file("/etc/rc")
         .filter(|text| text.contains("mtusize") || text.contains("ifconfig e"))
         .map(|text| ("/etc/rc".to_owned(), text));
-    let rdfile = material
+    let rdfile = collected
         .outputs("rdfile")
         .filter(|(rest, _)| rest.ends_with("rc"))
         .map(|(_, output)| (output.line.clone(), output.text.as_str()));
@@ -203,7 +203,7 @@ fn interfaces(material: &Material, facts: &mut Facts) {
         }
     }
     for begin in ["iscsi interface show", "iswt interface show"] {
-        for (_, output) in material.outputs(begin) {
+        for (_, output) in collected.outputs(begin) {
             for (_, line) in telling(&output.text, &['#']) {
                 let all: Vec<&str> = words(line).collect();
                 if let [first, second, rest @ ..] = all.as_slice() {
@@ -219,8 +219,8 @@ fn interfaces(material: &Material, facts: &mut Facts) {
 }
 
 /// `lun show -v` and `igroup show`.
-fn luns(material: &Material, facts: &mut Facts) {
-    for (_, output) in material.outputs("lun show") {
+fn luns(collected: &Collected, facts: &mut Facts) {
+    for (_, output) in collected.outputs("lun show") {
         let mut lun = String::new();
         for (_, line) in telling(&output.text, &['#']) {
             if line.starts_with("/vol/") {
@@ -242,7 +242,7 @@ fn luns(material: &Material, facts: &mut Facts) {
             }
         }
     }
-    for (_, output) in material.outputs("igroup show") {
+    for (_, output) in collected.outputs("igroup show") {
         let (mut group, mut count) = (String::new(), std::collections::BTreeMap::new());
         for (_, line) in telling(&output.text, &['#']) {
             if let Some((_, rest)) = line.split_once("(ostype:") {

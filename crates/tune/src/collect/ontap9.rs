@@ -1,13 +1,13 @@
 //! ONTAP 9: tables and long listings of its command line.
 
-use super::material::{Material, Output};
+use super::collected::{Collected, Output};
 use super::text::{bytes, head, integer, lines, name_of, pair, telling, truth, value, words};
 use crate::facts::{Facts, Value};
 
 /// All facts of a cluster; `whole` where the capture is one of a cluster and nothing else.
-pub(super) fn facts(material: &Material, whole: bool, facts: &mut Facts) {
+pub(super) fn facts(collected: &Collected, whole: bool, facts: &mut Facts) {
     for begin in ["version", "cluster image show", "system node image show"] {
-        for (_, output) in material.outputs(begin) {
+        for (_, output) in collected.outputs(begin) {
             if let Some(version) = super::ontap7::release(&output.text) {
                 facts.put("ontap9.version", version, &output.line);
             }
@@ -15,13 +15,13 @@ pub(super) fn facts(material: &Material, whole: bool, facts: &mut Facts) {
     }
     let mut any = false;
     for begin in ["nfs server show", "vserver nfs show", "nfs show"] {
-        for (_, output) in material.outputs(begin) {
+        for (_, output) in collected.outputs(begin) {
             any = true;
             nfs(output, facts);
         }
     }
     if whole && !any {
-        facts.put_unknown("ontap9.nfs.", &material.why("vserver nfs show"));
+        facts.put_unknown("ontap9.nfs.", &collected.why("vserver nfs show"));
     }
     let things: &[(&[&str], &str, &[&str])] = &[
         (&["volume show", "vol show"], "ontap_volume", &["volume", "volume_name"]),
@@ -32,7 +32,7 @@ pub(super) fn facts(material: &Material, whole: bool, facts: &mut Facts) {
         (&["storage aggregate show", "aggr show"], "ontap_aggregate", &["aggregate"]),
     ];
     for (begins, kind, keys) in things {
-        let outputs: Vec<&Output> = begins.iter().flat_map(|begin| material.outputs(begin)).map(|(_, output)| output).collect();
+        let outputs: Vec<&Output> = begins.iter().flat_map(|begin| collected.outputs(begin)).map(|(_, output)| output).collect();
         let mut seen = Vec::new();
         for output in outputs {
             // "lun" is the begin of others as well.
@@ -190,10 +190,10 @@ mod tests {
     use super::*;
 
     fn read(line: &str, text: &str) -> Facts {
-        let mut material = Material::default();
-        material.take_command(line, text.as_bytes(), Some(0));
+        let mut collected = Collected::default();
+        collected.take_command(line, text.as_bytes(), Some(0));
         let mut found = Facts::default();
-        facts(&material, true, &mut found);
+        facts(&collected, true, &mut found);
         found
     }
 

@@ -1,46 +1,46 @@
 //! Solaris.
 
+use super::collected::Collected;
 use super::family::Family;
-use super::linux::setting;
-use super::material::Material;
 use super::mounts::{self, Mounts};
+use super::persistent::put_setting;
 use super::text::{self, integer, lines, odd, pair, telling, unquoted, value, words};
 use crate::facts::{Facts, Value};
 
 /// All facts of a Solaris host.
-pub(super) fn facts(material: &Material, facts: &mut Facts) {
-    identity(material, facts);
-    let system = material.file("/etc/system");
+pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
+    identity(collected, facts);
+    let system = collected.file("/etc/system");
     match system {
         Some(text) => etc_system(text, facts),
-        None => facts.put_unknown("solaris.system.", &material.why("/etc/system")),
+        None => facts.put_unknown("solaris.system.", &collected.why("/etc/system")),
     }
-    ndd(material, facts);
-    drivers(material, facts);
-    projects(material, facts);
-    interfaces(material, facts);
-    threads(material, facts);
+    ndd(collected, facts);
+    drivers(collected, facts);
+    projects(collected, facts);
+    interfaces(collected, facts);
+    threads(collected, facts);
     let mut found = Mounts::default();
-    if let Some(text) = material.file("/etc/mnttab") {
+    if let Some(text) = collected.file("/etc/mnttab") {
         mounts::mount_table(text, "/etc/mnttab", &mut found, facts);
     }
-    for (_, output) in material.outputs("nfsstat -m") {
+    for (_, output) in collected.outputs("nfsstat -m") {
         mounts::nfsstat(&output.text, &output.line, &mut found);
     }
-    for (_, output) in material.outputs("mount") {
+    for (_, output) in collected.outputs("mount") {
         mounts::mount_command(&output.text, &output.line, &mut found, facts);
     }
-    if let Some(text) = material.file("/etc/vfstab") {
+    if let Some(text) = collected.file("/etc/vfstab") {
         mounts::vfstab(text, "/etc/vfstab", &mut found, facts);
     }
     if found.is_empty() {
-        facts.put_unknown("mount", &material.why("nfsstat -m"));
+        facts.put_unknown("mount", &collected.why("nfsstat -m"));
     }
     found.put(Family::Solaris, facts);
 }
 
-fn identity(material: &Material, facts: &mut Facts) {
-    if let Some(text) = material.file("/etc/release") {
+fn identity(collected: &Collected, facts: &mut Facts) {
+    if let Some(text) = collected.file("/etc/release") {
         let line = lines(text).map(|(_, line)| line.trim()).find(|line| !line.is_empty()).unwrap_or_default();
         let mut all = words(line).skip_while(|word| *word != "Solaris").skip(1);
         if let Some(version) = all.next() {
@@ -55,13 +55,13 @@ fn identity(material: &Material, facts: &mut Facts) {
         facts.put("solaris.update", update.unwrap_or(0), "/etc/release");
         facts.put("os.distribution_version", line, "/etc/release");
     }
-    for (_, output) in material.outputs("uname") {
+    for (_, output) in collected.outputs("uname") {
         let all: Vec<&str> = words(&output.text).collect();
         if let Some(release) = all.get(2).filter(|_| all.first() == Some(&"SunOS")) {
             facts.put("os.release", *release, &output.line);
         }
     }
-    for (_, output) in material.outputs("isainfo") {
+    for (_, output) in collected.outputs("isainfo") {
         let bits = if output.text.contains("64") {
             Some(64_i64)
         } else if output.text.contains("32") {
@@ -73,14 +73,14 @@ fn identity(material: &Material, facts: &mut Facts) {
             facts.put("os.word_bits", bits, &output.line);
         }
     }
-    for (_, output) in material.outputs("prtconf") {
+    for (_, output) in collected.outputs("prtconf") {
         // "Memory size: 8192 Megabytes"
         let size = output.text.split("Memory size:").nth(1).and_then(|rest| words(rest).next()).and_then(integer);
         if let Some(size) = size {
             facts.put("hw.memory_bytes", size.saturating_mul(1 << 20), &output.line);
         }
     }
-    for (_, output) in material.outputs("psrinfo") {
+    for (_, output) in collected.outputs("psrinfo") {
         let count =
             telling(&output.text, &[]).filter(|(_, line)| line.starts_with(|letter: char| letter.is_ascii_digit())).count();
         if count > 0 {
@@ -111,9 +111,9 @@ fn etc_system(text: &str, facts: &mut Facts) {
 }
 
 /// `ndd -get /dev/tcp tcp_recv_hiwat`, and the lines `ndd -set` of start scripts.
-fn ndd(material: &Material, facts: &mut Facts) {
+fn ndd(collected: &Collected, facts: &mut Facts) {
     let mut any = false;
-    for (rest, output) in material.outputs("ndd -get") {
+    for (rest, output) in collected.outputs("ndd -get") {
         any = true;
         let Some((driver, parameter)) = device_and_rest(&rest) else { continue };
         // A slug has lost the underscores of the parameter.
@@ -122,7 +122,7 @@ fn ndd(material: &Material, facts: &mut Facts) {
             facts.put(&format!("solaris.ndd.{driver}.{parameter}"), value(line), &output.line);
         }
     }
-    for (_, output) in material.outputs("ipadm show-prop") {
+    for (_, output) in collected.outputs("ipadm show-prop") {
         any = true;
         for (_, line) in telling(&output.text, &[]) {
             if let [protocol, property, _, current, persistent, ..] = words(line).collect::<Vec<_>>().as_slice() {
@@ -145,7 +145,7 @@ fn ndd(material: &Material, facts: &mut Facts) {
         }
     }
     for folder in ["/etc/rc2.d/", "/etc/init.d/", "/etc/rc.local"] {
-        for (path, text) in material.files_under(folder) {
+        for (path, text) in collected.files_under(folder) {
             for (number, line) in telling(text, &['#']).filter(|(_, line)| line.contains("ndd -set")) {
                 let mut all = words(line).skip_while(|word| *word != "-set").skip(1);
                 let (Some(device), Some(parameter), Some(setting_text)) = (all.next(), all.next(), all.next()) else {
@@ -156,13 +156,13 @@ fn ndd(material: &Material, facts: &mut Facts) {
                 let origin = format!("{path}:{number}");
                 facts.put(&format!("persistent.solaris.ndd.{name}"), value(setting_text), &origin);
                 if let Some(running) = facts.value(&format!("solaris.ndd.{name}")).cloned() {
-                    setting(&format!("ndd {name}"), running, value(setting_text), &origin, facts);
+                    put_setting(&format!("ndd {name}"), running, value(setting_text), &origin, facts);
                 }
             }
         }
     }
     if !any {
-        facts.put_unknown("solaris.ndd.", &material.why("ndd -get /dev/tcp tcp_recv_hiwat"));
+        facts.put_unknown("solaris.ndd.", &collected.why("ndd -get /dev/tcp tcp_recv_hiwat"));
     }
 }
 
@@ -174,13 +174,13 @@ pub(super) fn device_and_rest(rest: &str) -> Option<(&str, &str)> {
 }
 
 /// `drv.conf` files: `key=value;`.
-fn drivers(material: &Material, facts: &mut Facts) {
+fn drivers(collected: &Collected, facts: &mut Facts) {
     let folders = ["/platform/", "/kernel/drv/", "/etc/driver/"];
-    if !folders.iter().any(|folder| material.files_under(folder).any(|(path, _)| path.ends_with("/ce.conf"))) {
-        facts.put_unknown("solaris.driver.ce.", &material.why("/platform/sun4u/kernel/drv/ce.conf"));
+    if !folders.iter().any(|folder| collected.files_under(folder).any(|(path, _)| path.ends_with("/ce.conf"))) {
+        facts.put_unknown("solaris.driver.ce.", &collected.why("/platform/sun4u/kernel/drv/ce.conf"));
     }
     for folder in folders {
-        for (path, text) in material.files_under(folder).filter(|(path, _)| path.ends_with(".conf")) {
+        for (path, text) in collected.files_under(folder).filter(|(path, _)| path.ends_with(".conf")) {
             let driver = path.rsplit('/').next().unwrap_or(path).trim_end_matches(".conf");
             for (number, line) in telling(text, &['#']) {
                 for part in line.split(';').map(str::trim).filter(|part| !part.is_empty()) {
@@ -200,9 +200,9 @@ fn drivers(material: &Material, facts: &mut Facts) {
 }
 
 /// `/etc/project`: `name:id:comment:users:groups:attributes`.
-fn projects(material: &Material, facts: &mut Facts) {
+fn projects(collected: &Collected, facts: &mut Facts) {
     const PATH: &str = "/etc/project";
-    for (number, line) in material.file(PATH).into_iter().flat_map(|text| telling(text, &['#'])) {
+    for (number, line) in collected.file(PATH).into_iter().flat_map(|text| telling(text, &['#'])) {
         let parts: Vec<&str> = line.splitn(6, ':').collect();
         let [name, _, _, _, _, attributes] = parts.as_slice() else {
             odd(facts, PATH, number, line);
@@ -215,8 +215,8 @@ fn projects(material: &Material, facts: &mut Facts) {
     }
 }
 
-fn interfaces(material: &Material, facts: &mut Facts) {
-    for (_, output) in material.outputs("ifconfig").filter(|(_, output)| !super::ontap7::is_filers(&output.text)) {
+fn interfaces(collected: &Collected, facts: &mut Facts) {
+    for (_, output) in collected.outputs("ifconfig").filter(|(_, output)| !super::ontap7::is_filers(&output.text)) {
         let mut nic = String::new();
         for (number, line) in lines(&output.text) {
             if line.starts_with(|letter: char| letter.is_ascii_alphabetic()) {
@@ -240,20 +240,20 @@ fn interfaces(material: &Material, facts: &mut Facts) {
                     .and_then(|(_, rest)| words(rest).next())
                     .and_then(|mask| u32::from_str_radix(mask, 16).ok());
                 let address = mask.map_or(address.to_owned(), |mask| format!("{address}/{}", mask.count_ones()));
-                super::linux_net::address_of(&nic, &address, &output.line, facts);
+                super::linux::net::address_of(&nic, &address, &output.line, facts);
             }
         }
     }
-    for (path, text) in material.files_under("/etc/hostname.") {
+    for (path, text) in collected.files_under("/etc/hostname.") {
         let nic = path.trim_start_matches("/etc/hostname.");
         let words: Vec<&str> = words(text).collect();
         let mtu = words.iter().position(|word| *word == "mtu").and_then(|at| words.get(at + 1)).and_then(|mtu| integer(mtu));
         facts.put_of("nic", nic, "persistent_mtu", mtu.unwrap_or(1500), path);
         if let Some(running) = facts.value_of("nic", nic, "mtu").cloned() {
-            setting(&format!("nic {nic} mtu"), running, mtu.unwrap_or(1500).into(), path, facts);
+            put_setting(&format!("nic {nic} mtu"), running, mtu.unwrap_or(1500).into(), path, facts);
         }
     }
-    for (_, output) in material.outputs("modinfo") {
+    for (_, output) in collected.outputs("modinfo") {
         // " 85 7b60e000  2c1e4 181   1  ce (CE Ethernet Driver v1.148)"
         for (_, line) in telling(&output.text, &[]) {
             let driver = words(line).nth(5).unwrap_or_default();
@@ -266,7 +266,7 @@ fn interfaces(material: &Material, facts: &mut Facts) {
             }
         }
     }
-    for (_, output) in material.outputs("dladm show-linkprop") {
+    for (_, output) in collected.outputs("dladm show-linkprop") {
         for (_, line) in telling(&output.text, &[]) {
             if let [link, "mtu", _, current, ..] = words(line).collect::<Vec<_>>().as_slice()
                 && let Some(mtu) = integer(current)
@@ -278,8 +278,8 @@ fn interfaces(material: &Material, facts: &mut Facts) {
 }
 
 /// `ps -efL` or `ps -eo nlwp,args`: threads of Oracle's writers show whether requests go side by side.
-fn threads(material: &Material, facts: &mut Facts) {
-    for (_, output) in material.outputs("ps") {
+fn threads(collected: &Collected, facts: &mut Facts) {
+    for (_, output) in collected.outputs("ps") {
         for (name, mark) in [("oracle.lgwr_lwp_count", "_lgwr_"), ("oracle.dbwr_lwp_count", "_dbw")] {
             let found: Vec<&str> =
                 lines(&output.text).map(|(_, line)| line).filter(|line| line.contains(mark) && line.contains("ora")).collect();

@@ -176,6 +176,12 @@ pub(super) fn odd(facts: &mut Facts, origin: &str, line: usize, text: &str) {
     facts.remark(format!("{origin}:{line} makes no sense and is left out: {:?}", head(text, 80)));
 }
 
+/// The word in brackets: `always [madvise] never`.
+pub(super) fn bracketed(text: &str) -> String {
+    let inner = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(inner, _)| inner);
+    inner.unwrap_or(text.trim()).to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

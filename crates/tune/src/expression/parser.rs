@@ -1,27 +1,11 @@
 //! Words to a tree. or < and < not < comparison < sum < product.
 
+use super::error::ParseError;
 use super::function::{Function, OVER};
 use super::token::{Token, tokens};
 use super::{Arithmetic, Comparison, Node, Over};
 use crate::facts::Value;
 use crate::limits::{EXPRESSION_BYTES_MAX, EXPRESSION_DEPTH_MAX};
-
-/// Text that is no expression.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("at character {at}: {what}")]
-pub struct ParseError {
-    /// The character at which it ends to be one, from 1.
-    pub at: usize,
-    /// What is wrong there.
-    pub what: String,
-}
-
-impl ParseError {
-    pub(super) fn new(text: &str, byte: usize, what: impl Into<String>) -> Self {
-        let at = text.char_indices().take_while(|(index, _)| *index < byte).count() + 1;
-        Self { at, what: what.into() }
-    }
-}
 
 pub(super) fn parse(text: &str) -> Result<Node, ParseError> {
     if text.len() > EXPRESSION_BYTES_MAX {

@@ -1,6 +1,6 @@
 //! Text to words.
 
-use super::parser::ParseError;
+use super::error::ParseError;
 
 /// A word of the language.
 #[derive(Debug, Clone, PartialEq, Eq)]

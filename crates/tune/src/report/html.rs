@@ -7,7 +7,7 @@ use results::audit::{Audit, Finding, Verdict};
 
 use super::words::{count, escape, status};
 use super::{Counts, Look, Weight, by_layer};
-use crate::words::{activation, layer as layer_name, severity};
+use crate::describe::{activation, layer as layer_name, severity};
 
 const STYLE: &str = include_str!("page.css");
 

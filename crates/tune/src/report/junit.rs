@@ -6,7 +6,7 @@ use results::audit::{Audit, Finding};
 
 use super::words::escape;
 use super::{Counts, Look, Weight, by_layer};
-use crate::words::{activation, severity};
+use crate::describe::{activation, severity};
 
 /// The audit as JUnit XML.
 ///

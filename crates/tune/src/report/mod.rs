@@ -19,7 +19,7 @@ use results::audit::{Audit, Finding, Severity, Verdict};
 use crate::baseline::Baseline;
 use crate::facts::Facts;
 
-pub use crate::words::severity;
+pub use crate::describe::severity;
 pub use counts::Counts;
 pub use html::html;
 pub use json::json;

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::origins::{Origin, origins};
 use super::words::{fingerprint, plain, status, verdict};
 use super::{Look, Weight};
-use crate::words::{activation, severity};
+use crate::describe::{activation, severity};
 
 /// Where the schema of what is written stands.
 const SCHEMA_URI: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json";

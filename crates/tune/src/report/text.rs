@@ -7,7 +7,7 @@ use results::audit::{Audit, Finding, Verdict};
 
 use super::words::{count, plain, status};
 use super::{Counts, Look, Weight, by_layer};
-use crate::words::{activation, severity};
+use crate::describe::{activation, severity};
 
 /// Width that long sentences are broken at.
 const WIDTH: usize = 100;

@@ -22,7 +22,7 @@ pub const fn verdict(verdict: Verdict) -> &'static str {
 
 /// What is to be said of a rule's age; nothing of one that stands as its source wrote it.
 pub(super) fn status(status: Status) -> Option<&'static str> {
-    (status != Status::Valid).then(|| crate::words::status(status))
+    (status != Status::Valid).then(|| crate::describe::status(status))
 }
 
 /// What identifies a judgement from audit to audit: the rule and the thing.

@@ -108,8 +108,8 @@ fn a_folder_that_holds_itself_ends() {
 }
 
 #[test]
-fn shipped_rules_are_good() {
-    if let Err(error) = shipped() {
+fn built_in_rules_are_good() {
+    if let Err(error) = built_in() {
         panic!("{error}");
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use results::audit::{Finding, Severity, Status, Verdict};
 use sim::Rng;
-use tune::change::{Group, Rulebook, Watch};
+use tune::change::{Group, RuleLookup, Watch};
 use tune::facts::{Facts, Value};
 use tune::rule::Rule;
 
@@ -41,7 +41,7 @@ impl Rules {
     }
 }
 
-impl Rulebook for Rules {
+impl RuleLookup for Rules {
     fn rule(&self, id: &str) -> Option<&Rule> {
         self.0.get(id)
     }

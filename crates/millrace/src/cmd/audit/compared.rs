@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use results::audit::Audit;
 use tune::difference::{self, difference};
-use tune::stored;
+use tune::stored_audit;
 
 use crate::complain::hinted;
 
@@ -36,7 +36,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn read(file: &Path) -> anyhow::Result<Audit> {
-    stored::read(file).map_err(|error| {
+    stored_audit::read(file).map_err(|error| {
         let what = anyhow::Error::new(error).context("cannot compare two audits");
         hinted(what, "an audit is stored with: millrace audit --format json --out FILE")
     })

@@ -107,7 +107,7 @@ impl Watch for Ask {
 
 fn say(plan: &Plan, applied: &Applied) {
     for (group, ended) in plan.groups.iter().zip(&applied.groups) {
-        let name = tune::words::activation(group.activation);
+        let name = tune::describe::activation(group.activation);
         match &ended.outcome {
             Outcome::Done { files, running, remain } => {
                 println!("done: {files} files written, {running} running values set; in force {name}");

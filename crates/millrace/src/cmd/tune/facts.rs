@@ -37,7 +37,7 @@ pub(super) struct Known {
 pub(super) fn known(sources: &Sources, capture: Option<&Path>, root: Option<&Path>) -> anyhow::Result<Known> {
     let rules = match &sources.rule_folder {
         Some(folder) => RuleSet::folder(folder).with_context(|| format!("cannot use the rules of {}", folder.display()))?,
-        None => rules::shipped().context("cannot use the built-in rules")?,
+        None => rules::built_in().context("cannot use the built-in rules")?,
     };
     if capture.is_none() && std::io::stderr().is_terminal() {
         eprintln!("reading the facts of {} …", root.map_or("this host".into(), Path::to_string_lossy));

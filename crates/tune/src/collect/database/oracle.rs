@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::database::{Database, Row, database_rows, named, table};
-use super::linux::setting;
-use super::material::Material;
-use super::text::{bytes, lines, odd, telling, telling_value, unquoted, words};
+use super::rows::{Row, named, table};
+use crate::collect::collected::Collected;
+use crate::collect::persistent::put_setting;
+use crate::collect::text::{bytes, lines, odd, telling, telling_value, unquoted, words};
 use crate::facts::{Fact, Facts, Value};
 
 /// Settings found in a capture.
-pub(super) fn facts(material: &Material, facts: &mut Facts) {
-    for output in &material.commands {
+pub(in crate::collect) fn facts(collected: &Collected, facts: &mut Facts) {
+    for output in &collected.commands {
         let line = output.line.to_ascii_lowercase().replace('_', "-").replace("v$", "v-");
         if line.contains("v-dnfs-") || line.contains("dnfs-servers") || line.contains("dnfs-channels") {
             direct_nfs(&line, &output.text, &output.line, facts);
@@ -24,7 +24,7 @@ pub(super) fn facts(material: &Material, facts: &mut Facts) {
         }
     }
     let mut persistent: BTreeMap<String, (Value, String)> = BTreeMap::new();
-    for (path, text) in &material.files {
+    for (path, text) in &collected.files {
         let name = path.rsplit('/').next().unwrap_or(path);
         if ["parameters.txt", "v_parameter.txt", "v_parameter.csv"].contains(&name) {
             parameters(text, path, facts);
@@ -35,7 +35,7 @@ pub(super) fn facts(material: &Material, facts: &mut Facts) {
     for (name, (value, origin)) in persistent {
         facts.put(&format!("persistent.oracle.{name}"), value.clone(), &origin);
         match facts.value(&format!("oracle.{name}")).cloned() {
-            Some(running) => setting(&format!("oracle {name}"), running, value, &origin, facts),
+            Some(running) => put_setting(&format!("oracle {name}"), running, value, &origin, facts),
             None => facts.put(&format!("oracle.{name}"), value, &origin),
         }
     }
@@ -117,7 +117,7 @@ fn parameters(text: &str, origin: &str, facts: &mut Facts) {
             }
         }
     }
-    database_rows(Database::Oracle, &shown, origin, facts);
+    rows(&shown, origin, facts);
 }
 
 /// Rows of `v$parameter`.
@@ -189,7 +189,7 @@ fn direct_nfs(line: &str, text: &str, origin: &str, facts: &mut Facts) {
 }
 
 /// What follows from parameters: memory, and where control files lie.
-pub(super) fn derive(facts: &mut Facts) {
+pub(in crate::collect) fn derive(facts: &mut Facts) {
     let amount = |facts: &Facts, name: &str| match facts.value(&format!("oracle.{name}")) {
         Some(Value::Int(amount)) if *amount > 0 => Some(*amount),
         _ => None,
@@ -260,12 +260,12 @@ mod tests {
     fn parameter_files_are_read_with_lists_and_sizes() {
         let text = "*.db_cache_size=2400M\norcl.__db_cache_size=99\n*.control_files='/oracle/fra/c1','/oracle/data1/c2'\nlog_buffer = 2097152 # bytes\n\
             filesystemio_options = SETALL\ndisk_asynch_io=true\nshared_pool_size=256M\n";
-        let mut material = Material::default();
-        material.take_file("/u01/dbs/initORCL.ora", text.as_bytes());
+        let mut collected = Collected::default();
+        collected.take_file("/u01/dbs/initORCL.ora", text.as_bytes());
         let mut found = Facts::default();
         found.put_of("mount", "/oracle/fra", "source", "f:/vol/fra", "");
         found.put_of("mount", "/oracle/data1", "source", "f:/vol/data1", "");
-        facts(&material, &mut found);
+        facts(&collected, &mut found);
         derive(&mut found);
         assert_eq!(found.value("oracle.db_cache_size"), Some(&(2400_i64 << 20).into()));
         assert_eq!(found.value("oracle.filesystemio_options"), Some(&"SETALL".into()));
@@ -277,18 +277,18 @@ mod tests {
 
     #[test]
     fn shown_parameters_and_views_of_direct_nfs_are_read() {
-        let mut material = Material::default();
+        let mut collected = Collected::default();
         let shown = "NAME                                 TYPE        VALUE\n------- ----------- -----\ndb_cache_size                        big integer 8000M\n\
             filesystemio_options                 string      none\ndb_recovery_file_dest                string\n";
-        material.take_command("sqlplus show parameter", shown.as_bytes(), Some(0));
-        material.take_command("sqlplus select svrname from v$dnfs_servers", b"no rows selected\n", Some(0));
-        material.take_command(
+        collected.take_command("sqlplus show parameter", shown.as_bytes(), Some(0));
+        collected.take_command("sqlplus select svrname from v$dnfs_servers", b"no rows selected\n", Some(0));
+        collected.take_command(
             "sqlplus v$version",
             b"Oracle Database 11g Enterprise Edition Release 11.1.0.6.0 - 64bit Production\n",
             Some(0),
         );
         let mut found = Facts::default();
-        facts(&material, &mut found);
+        facts(&collected, &mut found);
         assert_eq!(found.value("oracle.db_cache_size"), Some(&(8000_i64 << 20).into()));
         assert_eq!(found.value("oracle.dnfs.enabled"), Some(&false.into()));
         assert_eq!(found.value("oracle.version"), Some(&"11.1.0.6.0".into()));

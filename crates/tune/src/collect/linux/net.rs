@@ -1,37 +1,38 @@
 //! Network interfaces and routes of Linux.
 
-use super::material::Material;
-use super::text::{integer, lines, odd, pair, telling, truth, unquoted, words};
+use crate::collect::collected::Collected;
+use crate::collect::persistent::put_setting;
+use crate::collect::text::{integer, lines, odd, pair, telling, truth, unquoted, words};
 use crate::facts::Facts;
 
 /// All facts of interfaces.
-pub(super) fn facts(material: &Material, facts: &mut Facts) {
+pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
     let mut any = false;
-    for (path, text) in material.files_under("/sys/class/net/") {
+    for (path, text) in collected.files_under("/sys/class/net/") {
         let Some((name, attribute)) = path.trim_start_matches("/sys/class/net/").split_once('/') else { continue };
         any = true;
         attribute_of(name, attribute, text.trim(), path, facts);
     }
-    for (_, output) in material.outputs("ip") {
+    for (_, output) in collected.outputs("ip") {
         any |= ip_link(&output.text, &output.line, facts);
     }
-    for (_, output) in material.outputs("ifconfig").filter(|(_, output)| !super::ontap7::is_filers(&output.text)) {
+    for (_, output) in collected.outputs("ifconfig").filter(|(_, output)| !crate::collect::ontap7::is_filers(&output.text)) {
         any |= ifconfig(&output.text, &output.line, facts);
     }
     if !any {
-        facts.put_unknown("nic", &material.why("/sys/class/net"));
+        facts.put_unknown("nic", &collected.why("/sys/class/net"));
     }
-    for output in &material.commands {
-        if let Some(rest) = super::material::rest_after(&output.line, "ethtool") {
+    for output in &collected.commands {
+        if let Some(rest) = crate::collect::command_line::rest_after(&output.line, "ethtool") {
             ethtool(&rest, &output.text, &output.line, facts);
         }
     }
-    for (line, reason) in material.denied.iter().filter(|(line, _)| line.starts_with("ethtool")) {
+    for (line, reason) in collected.denied.iter().filter(|(line, _)| line.starts_with("ethtool")) {
         for name in ["driver_version", "rx_pause", "tx_pause", "tso", "autoneg"] {
             facts.put_unknown(&format!("nic.{name}"), &format!("{line}: {reason}"));
         }
     }
-    persistent(material, facts);
+    persistent(collected, facts);
 }
 
 fn attribute_of(nic: &str, attribute: &str, text: &str, origin: &str, facts: &mut Facts) {
@@ -81,7 +82,7 @@ fn ip_link(text: &str, origin: &str, facts: &mut Facts) -> bool {
 }
 
 /// Adds an address to the list of an interface.
-pub(super) fn address_of(nic: &str, address: &str, origin: &str, facts: &mut Facts) {
+pub(in crate::collect) fn address_of(nic: &str, address: &str, origin: &str, facts: &mut Facts) {
     let thing = facts.things.entry("nic".to_owned()).or_default().entry(nic.to_owned()).or_default();
     let fact = thing
         .entry("addresses".to_owned())
@@ -183,8 +184,8 @@ fn ethtool(rest: &str, text: &str, origin: &str, facts: &mut Facts) {
 }
 
 /// The MTU that the files of each distribution would set.
-fn persistent(material: &Material, facts: &mut Facts) {
-    for (path, text) in material.files_under("/etc/sysconfig/network-scripts/ifcfg-") {
+fn persistent(collected: &Collected, facts: &mut Facts) {
+    for (path, text) in collected.files_under("/etc/sysconfig/network-scripts/ifcfg-") {
         let nic = path.rsplit("ifcfg-").next().unwrap_or_default();
         if nic == "lo" || nic.contains('~') || nic.ends_with(".bak") {
             continue;
@@ -202,7 +203,7 @@ fn persistent(material: &Material, facts: &mut Facts) {
         }
         persistent_mtu(nic, mtu, path, facts);
     }
-    if let Some(text) = material.file("/etc/network/interfaces") {
+    if let Some(text) = collected.file("/etc/network/interfaces") {
         let mut nic = String::new();
         for (number, line) in telling(text, &['#']) {
             let mut all = words(line);
@@ -217,7 +218,7 @@ fn persistent(material: &Material, facts: &mut Facts) {
             }
         }
     }
-    for (path, text) in material.files_under("/etc/netplan/") {
+    for (path, text) in collected.files_under("/etc/netplan/") {
         let mut nic = String::new();
         for (number, line) in telling(text, &['#']) {
             match pair(line, ':') {
@@ -232,7 +233,7 @@ fn persistent(material: &Material, facts: &mut Facts) {
         }
     }
     for folder in ["/etc/systemd/network/", "/etc/NetworkManager/system-connections/"] {
-        for (path, text) in material.files_under(folder) {
+        for (path, text) in collected.files_under(folder) {
             let find = |keys: &[&str]| {
                 telling(text, &['#'])
                     .filter_map(|(_, line)| pair(line, '='))
@@ -252,6 +253,6 @@ fn persistent_mtu(nic: &str, mtu: i64, origin: &str, facts: &mut Facts) {
     }
     facts.put_of("nic", nic, "persistent_mtu", mtu, origin);
     if let Some(running) = facts.value_of("nic", nic, "mtu").cloned() {
-        super::linux::setting(&format!("nic {nic} mtu"), running, mtu.into(), origin, facts);
+        put_setting(&format!("nic {nic} mtu"), running, mtu.into(), origin, facts);
     }
 }

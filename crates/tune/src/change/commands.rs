@@ -1,12 +1,23 @@
 //! Commands as text, for what is never changed from here: other systems, storage, databases behind their own console.
 
 use results::audit::Activation;
+use serde::Serialize;
 
-use super::target::Run;
 use crate::rule::SettingKind;
 
+/// Commands that are only ever printed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Run {
+    /// Where: a shell, psql, the storage's console.
+    pub place: String,
+    /// The commands.
+    pub lines: Vec<String>,
+    /// Those that take it back.
+    pub undo: Vec<String>,
+}
+
 /// What a setting is on its system: kind, key, value, the value before, the thing it belongs to, what it takes.
-pub(super) struct Wanted<'a> {
+pub(super) struct SettingText<'a> {
     pub(super) kind: SettingKind,
     pub(super) key: &'a str,
     pub(super) value: &'a str,
@@ -18,18 +29,18 @@ pub(super) struct Wanted<'a> {
 }
 
 /// The commands, and those that bring the old value back where it is known.
-pub(super) fn commands(wanted: &Wanted<'_>) -> Run {
-    let lines = |value: &str| lines(wanted, value);
-    let undo = match (wanted.kind, wanted.before) {
-        (SettingKind::Postgres, _) => vec![format!("ALTER SYSTEM RESET {};", wanted.key), reload(wanted.activation)],
+pub(super) fn commands(setting: &SettingText<'_>) -> Run {
+    let lines = |value: &str| lines(setting, value);
+    let undo = match (setting.kind, setting.before) {
+        (SettingKind::Postgres, _) => vec![format!("ALTER SYSTEM RESET {};", setting.key), reload(setting.activation)],
         (_, Some(before)) if plain(before) => lines(before),
         _ => Vec::new(),
     };
-    Run { place: place(wanted).to_owned(), lines: lines(wanted.value), undo }
+    Run { place: place(setting).to_owned(), lines: lines(setting.value), undo }
 }
 
-fn lines(wanted: &Wanted<'_>, value: &str) -> Vec<String> {
-    let Wanted { kind, key, thing, activation, .. } = *wanted;
+fn lines(setting: &SettingText<'_>, value: &str) -> Vec<String> {
+    let SettingText { kind, key, thing, activation, .. } = *setting;
     let name = thing.map_or("NAME", |(_, name)| name);
     let boot = activation == Activation::Reboot;
     match kind {
@@ -70,7 +81,7 @@ fn lines(wanted: &Wanted<'_>, value: &str) -> Vec<String> {
             let later = if boot { " -P" } else { "" };
             vec![format!("chdev -l {name} -a {key}={value}{later}")]
         }
-        SettingKind::FstabOption => vec![mount_option(wanted, value, name)],
+        SettingKind::FstabOption => vec![mount_option(setting, value, name)],
         SettingKind::Sysctl => vec![format!("sysctl -w {key}='{value}'"), format!("in /etc/sysctl.d: {key} = {value}")],
         SettingKind::Limits => vec![format!("in /etc/security/limits.d: {key} {value}")],
         SettingKind::Modprobe => {
@@ -86,8 +97,8 @@ fn lines(wanted: &Wanted<'_>, value: &str) -> Vec<String> {
 }
 
 /// Where the commands are run.
-fn place(wanted: &Wanted<'_>) -> &'static str {
-    match wanted.kind {
+fn place(setting: &SettingText<'_>) -> &'static str {
+    match setting.kind {
         SettingKind::Postgres => "psql, as a superuser",
         SettingKind::Mysql => "the database's host",
         SettingKind::Oracle => "sqlplus, as sysdba",
@@ -130,13 +141,13 @@ fn driver_of(key: &str) -> (String, String) {
     }
 }
 
-fn mount_option(wanted: &Wanted<'_>, value: &str, name: &str) -> String {
-    let file = match wanted.family {
+fn mount_option(setting: &SettingText<'_>, value: &str, name: &str) -> String {
+    let file = match setting.family {
         "solaris" => "/etc/vfstab",
         "aix" => "/etc/filesystems",
         _ => "/etc/fstab",
     };
-    let key = wanted.key;
+    let key = setting.key;
     match value {
         "-" => format!("in {file}, mount {name}: take away the option {key}"),
         "" | "true" => format!("in {file}, mount {name}: option {key}"),
@@ -162,8 +173,8 @@ mod tests {
     use super::*;
 
     fn text(kind: SettingKind, key: &str, value: &str, thing: Option<(&str, &str)>, activation: Activation) -> Vec<String> {
-        let wanted = Wanted { kind, key, value, before: Some("16"), thing, activation, family: "solaris" };
-        commands(&wanted).lines
+        let setting = SettingText { kind, key, value, before: Some("16"), thing, activation, family: "solaris" };
+        commands(&setting).lines
     }
 
     #[test]
@@ -206,7 +217,7 @@ mod tests {
 
     #[test]
     fn the_way_back_is_given_where_the_old_value_is_known_and_plain() {
-        let wanted = |before| Wanted {
+        let setting = |before| SettingText {
             kind: SettingKind::Kctune,
             key: "maxfiles",
             value: "2048",
@@ -215,8 +226,8 @@ mod tests {
             activation: Activation::Live,
             family: "hpux",
         };
-        assert_eq!(commands(&wanted(Some("512"))).undo, ["kctune maxfiles=512"]);
-        assert!(commands(&wanted(None)).undo.is_empty());
-        assert!(commands(&wanted(Some("x; reboot"))).undo.is_empty());
+        assert_eq!(commands(&setting(Some("512"))).undo, ["kctune maxfiles=512"]);
+        assert!(commands(&setting(None)).undo.is_empty());
+        assert!(commands(&setting(Some("x; reboot"))).undo.is_empty());
     }
 }

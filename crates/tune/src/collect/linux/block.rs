@@ -1,8 +1,7 @@
 //! Block devices and partitions of Linux.
 
-use super::linux::chosen;
-use super::material::Material;
-use super::text::{integer, lines, pair, telling, unquoted, words};
+use crate::collect::collected::Collected;
+use crate::collect::text::{bracketed, integer, lines, pair, telling, unquoted, words};
 use crate::facts::Facts;
 
 /// Devices that no database lies on.
@@ -25,9 +24,9 @@ const QUEUE: &[&str] = &[
 ];
 
 /// All facts of block devices.
-pub(super) fn facts(material: &Material, facts: &mut Facts) {
+pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
     let mut any = false;
-    for (path, text) in material.files_under("/sys/block/") {
+    for (path, text) in collected.files_under("/sys/block/") {
         let Some((disk, rest)) = path.trim_start_matches("/sys/block/").split_once('/') else { continue };
         if PASSED_OVER.iter().any(|begin| disk.starts_with(begin)) {
             continue;
@@ -35,7 +34,7 @@ pub(super) fn facts(material: &Material, facts: &mut Facts) {
         any = true;
         let text = text.trim();
         match rest.split_once('/') {
-            Some(("queue", "scheduler")) => facts.put_of("block", disk, "scheduler", chosen(text), path),
+            Some(("queue", "scheduler")) => facts.put_of("block", disk, "scheduler", bracketed(text), path),
             Some(("queue", name)) if QUEUE.contains(&name) => match (name, integer(text)) {
                 ("rotational", Some(number)) => facts.put_of("block", disk, name, number != 0, path),
                 (_, Some(number)) => facts.put_of("block", disk, name, number, path),
@@ -62,24 +61,24 @@ pub(super) fn facts(material: &Material, facts: &mut Facts) {
             _ => {}
         }
     }
-    for (_, output) in material.outputs("sfdisk") {
+    for (_, output) in collected.outputs("sfdisk") {
         sfdisk(&output.text, &output.line, facts);
     }
-    for (path, text) in material.files_under("/sys/class/nvme-subsystem/") {
+    for (path, text) in collected.files_under("/sys/class/nvme-subsystem/") {
         if let Some((subsystem, name @ ("iopolicy" | "model"))) =
             path.trim_start_matches("/sys/class/nvme-subsystem/").split_once('/')
         {
             facts.put_of("nvme_subsystem", subsystem, name, text.trim(), path);
         }
     }
-    for (_, output) in material.outputs("fdisk") {
+    for (_, output) in collected.outputs("fdisk") {
         fdisk(&output.text, &output.line, facts);
     }
-    for (_, output) in material.outputs("lsblk") {
+    for (_, output) in collected.outputs("lsblk") {
         any |= lsblk(&output.text, &output.line, facts);
     }
     if !any {
-        facts.put_unknown("block", &material.why("/sys/block"));
+        facts.put_unknown("block", &collected.why("/sys/block"));
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::material::Material;
-use super::text::{self, integer, lines, odd, pair, telling, unquoted, value, words};
+use crate::collect::collected::Collected;
+use crate::collect::text::{self, integer, lines, odd, pair, telling, unquoted, value, words};
 use crate::facts::{Facts, Value};
 
 /// All of them.
-pub(super) fn facts(material: &Material, facts: &mut Facts) {
+pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
     const ISCSID: &str = "/etc/iscsi/iscsid.conf";
-    if let Some(text) = material.file(ISCSID) {
+    if let Some(text) = collected.file(ISCSID) {
         for (number, line) in telling(text, &['#']) {
             match pair(line, '=') {
                 Some((key, setting)) => facts.put(&format!("iscsid.{key}"), value(setting), &format!("{ISCSID}:{number}")),
@@ -17,19 +17,19 @@ pub(super) fn facts(material: &Material, facts: &mut Facts) {
             }
         }
     } else {
-        facts.put_unknown("iscsid.", &material.why(ISCSID));
+        facts.put_unknown("iscsid.", &collected.why(ISCSID));
     }
-    for (rest, output) in material.outputs("iscsiadm") {
+    for (rest, output) in collected.outputs("iscsiadm") {
         if rest.contains("session") {
             sessions(&output.text, &output.line, facts);
         }
     }
-    for (rest, output) in material.outputs("iscsiadm") {
+    for (rest, output) in collected.outputs("iscsiadm") {
         if rest.contains("node") {
             records(&output.text, &output.line, facts);
         }
     }
-    for (path, text) in material.files_under("/sys/class/iscsi_session/") {
+    for (path, text) in collected.files_under("/sys/class/iscsi_session/") {
         let Some((session, name)) = path.trim_start_matches("/sys/class/iscsi_session/").split_once('/') else { continue };
         let session = session.trim_start_matches("session");
         match (name, integer(text)) {
@@ -38,13 +38,13 @@ pub(super) fn facts(material: &Material, facts: &mut Facts) {
             _ => {}
         }
     }
-    fibre(material, facts);
-    for path in ["/etc/multipath.conf"].into_iter().chain(material.files_under("/etc/multipath/conf.d/").map(|(path, _)| path)) {
-        if let Some(text) = material.file(path) {
+    fibre(collected, facts);
+    for path in ["/etc/multipath.conf"].into_iter().chain(collected.files_under("/etc/multipath/conf.d/").map(|(path, _)| path)) {
+        if let Some(text) = collected.file(path) {
             multipath_conf(text, path, facts);
         }
     }
-    for (rest, output) in material.outputs("multipath") {
+    for (rest, output) in collected.outputs("multipath") {
         if rest.contains('l') {
             multipath_maps(&output.text, &output.line, facts);
         }
@@ -141,8 +141,8 @@ fn records(text: &str, origin: &str, facts: &mut Facts) {
     }
 }
 
-fn fibre(material: &Material, facts: &mut Facts) {
-    for (path, text) in material.files_under("/sys/class/fc_host/") {
+fn fibre(collected: &Collected, facts: &mut Facts) {
+    for (path, text) in collected.files_under("/sys/class/fc_host/") {
         let Some((host, name)) = path.trim_start_matches("/sys/class/fc_host/").split_once('/') else { continue };
         match name {
             "speed" => {

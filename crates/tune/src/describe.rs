@@ -1,6 +1,7 @@
-//! Rules in words, for findings and for the book.
+//! Rules as text: sources, settings and names as findings, plans and docs/rules.md print them.
 
 use results::audit::{Activation, Severity, Status};
+use serde::Serialize;
 
 use crate::rule::{Setting, SettingKind, Source, Standing, StandingKind};
 
@@ -143,6 +144,15 @@ pub fn setting(setting: &Setting, value: Option<&str>, device: Option<&str>, pla
         SettingKind::AixVmo => format!("vmo -p -o {key}={shown}"),
         SettingKind::AixIoo => format!("ioo -p -o {key}={shown}"),
         SettingKind::AixChdev => format!("chdev -l {device} -a {key}={shown}"),
+    }
+}
+
+/// The name under which a value is stored: `db-restart`.
+#[must_use]
+pub fn stored_name(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(name)) => name,
+        _ => String::new(),
     }
 }
 

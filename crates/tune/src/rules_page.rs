@@ -1,4 +1,4 @@
-//! The book of all rules, `docs/rules.md`: `cargo run -p tune --example renew` writes it.
+//! The page of all rules, `docs/rules.md`: `cargo run -p tune --example renew` writes it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use crate::facts::Value;
 use crate::rule::{Fix, Rule};
 use crate::rules::{LAYERS, Loaded, RuleSet};
-use crate::{expression, words};
+use crate::{describe, expression};
 
 const HEAD: &str = "\
 # Rules
@@ -23,12 +23,12 @@ or contests it. A rule asks for what holds today, and names the old advice.
 
 /// The whole page. Equal rules give equal text.
 #[must_use]
-pub fn book(rules: &RuleSet) -> String {
+pub fn rules_page(rules: &RuleSet) -> String {
     let mut page = HEAD.to_owned();
     let layers = layers(rules);
     contents(&mut page, &layers, rules);
     for (layer, loaded) in &layers {
-        page += &format!("\n## {}\n", words::layer(layer));
+        page += &format!("\n## {}\n", describe::layer(layer));
         loaded.iter().for_each(|loaded| chapter(&mut page, loaded));
     }
     references(&mut page, rules);
@@ -54,7 +54,7 @@ fn contents(page: &mut String, layers: &[(&str, Vec<&Loaded>)], rules: &RuleSet)
     let count = rules.rules().len();
     *page += &format!("## Contents\n\n{count} rules.\n\n");
     for (layer, loaded) in layers {
-        let heading = words::layer(layer);
+        let heading = describe::layer(layer);
         *page += &format!("- [{heading}](#{}): {}\n", anchor(heading), loaded.len());
         for loaded in loaded {
             let Rule { id, title, .. } = &loaded.rule;
@@ -74,7 +74,7 @@ fn contents(page: &mut String, layers: &[(&str, Vec<&Loaded>)], rules: &RuleSet)
 
 fn chapter(page: &mut String, loaded: &Loaded) {
     let rule = &loaded.rule;
-    *page += &format!("\n### {}\n\n**{}.** Severity {}.\n\n", rule.id, inline(&rule.title), words::severity(rule.severity));
+    *page += &format!("\n### {}\n\n**{}.** Severity {}.\n\n", rule.id, inline(&rule.title), describe::severity(rule.severity));
     let mut line = |head: &str, text: &str| {
         let _ = writeln!(page, "- *{head}*: {text}");
     };
@@ -87,12 +87,12 @@ fn chapter(page: &mut String, loaded: &Loaded) {
     if let Some(fix) = &rule.fix {
         line("Set right", &set_right(fix, rule));
     }
-    let mut today = words::status(rule.status).to_owned();
+    let mut today = describe::status(rule.status).to_owned();
     for standing in &rule.standing {
-        today += &format!("; {}", inline(&words::standing(standing)));
+        today += &format!("; {}", inline(&describe::standing(standing)));
     }
     line("Today", &today);
-    let sources: Vec<String> = rule.sources.iter().map(|source| inline(&words::source(source))).collect();
+    let sources: Vec<String> = rule.sources.iter().map(|source| inline(&describe::source(source))).collect();
     line("Sources", &sources.join("; "));
     if !rule.covers.is_empty() {
         line("Rows", &rule.covers.join(", "));
@@ -100,7 +100,7 @@ fn chapter(page: &mut String, loaded: &Loaded) {
 }
 
 fn applies(rule: &Rule) -> String {
-    let platforms: Vec<&str> = rule.platforms.iter().map(|platform| words::platform(platform)).collect();
+    let platforms: Vec<&str> = rule.platforms.iter().map(|platform| describe::platform(platform)).collect();
     let mut text = if platforms.is_empty() { "every platform".to_owned() } else { platforms.join(", ") };
     if !rule.roles.is_empty() {
         text += &format!("; role {}", rule.roles.join(" or "));
@@ -120,11 +120,11 @@ fn set_right(fix: &Fix, rule: &Rule) -> String {
     for setting in &fix.settings {
         let computed = setting.value_of.as_ref().map(|value| format!("({value})"));
         let value = computed.as_deref().or(setting.value.as_deref());
-        parts.push(code(&words::setting(setting, value, None, platform)));
+        parts.push(code(&describe::setting(setting, value, None, platform)));
     }
     parts.extend(fix.by_hand.as_ref().map(|text| inline(text)));
     let careful = if fix.loses_durability { " **This may lose data that was acknowledged.**" } else { "" };
-    format!("{}. In force {}.{careful}", parts.join("; ").trim_end_matches('.'), words::activation(fix.activation))
+    format!("{}. In force {}.{careful}", parts.join("; ").trim_end_matches('.'), describe::activation(fix.activation))
 }
 
 fn references(page: &mut String, rules: &RuleSet) {
@@ -221,13 +221,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_book_tells_a_rule_whole() {
+    fn the_page_has_everything_a_rule_says() {
         let text = "schema = 1\nlayer = \"nfs-mount\"\n[[rule]]\nid = \"linux-a\"\ntitle = \"Mounts are wide\"\ncovers = [\"X-1\"]\n\
             platforms = [\"linux\"]\nroles = [\"rac\"]\neach = \"mount\"\nwhen = \"mount.x\"\ntest = \"`mount.a-b` > 1\"\nseverity = \"high\"\n\
             reason = \"Because of *this*.\"\neffect = \"Twice\"\nsources = [{ name = \"TR-1\", section = \"2\", year = 2009 }]\n\
             status = \"reversed\"\nstanding = [{ kind = \"reversed-by\", by = \"nfs(5)\", says = \"not so\" }]\nfires = [{}]\nsilent = [{}]\n\
             [rule.fix]\nactivation = \"remount\"\nneeds = [\"unmount\"]\nset = [{ kind = \"fstab-option\", key = \"rsize\", value = \"1\" }]\n";
-        let page = book(&RuleSet::from_texts([("a.toml", text)]).unwrap());
+        let page = rules_page(&RuleSet::from_texts([("a.toml", text)]).unwrap());
         for wanted in [
             "- [NFS mounts](#nfs-mounts): 1\n  - [linux-a](#linux-a): Mounts are wide\n",
             "### linux-a\n\n**Mounts are wide.** Severity high.\n",

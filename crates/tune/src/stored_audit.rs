@@ -8,7 +8,7 @@ use crate::limits::AUDIT_BYTES_MAX;
 
 /// A stored audit that cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub enum StoredError {
+pub enum StoredAuditError {
     /// The file cannot be read.
     #[error("cannot read {path}")]
     File {
@@ -49,16 +49,17 @@ pub enum StoredError {
 ///
 /// # Errors
 /// A file that cannot be read, is too large, is no audit, or is of a newer version.
-pub fn read(path: &Path) -> Result<Audit, StoredError> {
-    let file = |source| StoredError::File { path: path.to_owned(), source };
+pub fn read(path: &Path) -> Result<Audit, StoredAuditError> {
+    let file = |source| StoredAuditError::File { path: path.to_owned(), source };
     let bytes = std::fs::metadata(path).map_err(file)?.len();
     if bytes > AUDIT_BYTES_MAX {
-        return Err(StoredError::Size { path: path.to_owned(), bytes });
+        return Err(StoredAuditError::Size { path: path.to_owned(), bytes });
     }
     let text = std::fs::read(path).map_err(file)?;
-    let audit: Audit = serde_json::from_slice(&text).map_err(|source| StoredError::Form { path: path.to_owned(), source })?;
+    let audit: Audit =
+        serde_json::from_slice(&text).map_err(|source| StoredAuditError::Form { path: path.to_owned(), source })?;
     if audit.schema > SCHEMA {
-        return Err(StoredError::Version { path: path.to_owned(), found: audit.schema });
+        return Err(StoredAuditError::Version { path: path.to_owned(), found: audit.schema });
     }
     Ok(audit)
 }

@@ -8,8 +8,9 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
+use super::collected::Collected;
+use super::command_line::slug;
 use super::layout::wanted;
-use super::material::{Material, slug};
 use super::redact::redacted;
 use super::tar;
 
@@ -19,10 +20,10 @@ use super::tar;
 ///
 /// # Errors
 /// There is something of that name, or writing failed.
-pub(super) fn write(path: &Path, material: &Material) -> io::Result<()> {
+pub(super) fn write(path: &Path, collected: &Collected) -> io::Result<()> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("capture");
     let archive = [".tar.gz", ".tgz", ".tar"].iter().find_map(|end| name.strip_suffix(end).map(|stem| (stem, *end)));
-    let entries = entries(material);
+    let entries = entries(collected);
     let Some((stem, end)) = archive else { return folder(path, &entries) };
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     let stem = if stem.is_empty() { "capture" } else { stem };
@@ -58,20 +59,20 @@ fn folder(path: &Path, entries: &[(String, String)]) -> io::Result<()> {
 }
 
 /// Everything that is written, the MANIFEST first.
-fn entries(material: &Material) -> Vec<(String, String)> {
-    let user = match material.root {
+fn entries(collected: &Collected) -> Vec<(String, String)> {
+    let user = match collected.root {
         Some(true) => "root".to_owned(),
         _ => std::env::var("USER")
             .ok()
             .filter(|user| !user.is_empty() && !user.contains(char::is_whitespace))
             .unwrap_or_else(|| "user".to_owned()),
     };
-    let host = if material.host.is_empty() { "unknown" } else { &material.host };
-    let mut manifest = format!("millrace-capture 1\nhost {host}\nsystem {}\ntime {}\n", material.system, material.time);
+    let host = if collected.host.is_empty() { "unknown" } else { &collected.host };
+    let mut manifest = format!("millrace-capture 1\nhost {host}\nsystem {}\ntime {}\n", collected.system, collected.time);
     let mut entries = Vec::new();
     let mut line = |path: &str, exit: i32, what: &str| manifest.push_str(&format!("entry {path}\t{exit}\t{user}\t{what}\n"));
     let mut names = std::collections::BTreeSet::new();
-    for output in &material.commands {
+    for output in &collected.commands {
         let line_of = redacted("", &output.line).replace(['\t', '\n'], " ");
         let mut path = format!("commands/{}.txt", slug(&line_of));
         let mut copy = 2;
@@ -82,14 +83,14 @@ fn entries(material: &Material) -> Vec<(String, String)> {
         line(&path, output.exit.unwrap_or(0), &line_of);
         entries.push((path, redacted(&output.line, &output.text)));
     }
-    for (file, text) in &material.files {
+    for (file, text) in &collected.files {
         let path = format!("files{file}");
         line(&path, 0, file);
         entries.push((path, redacted(file, text)));
     }
     // What could not be had is listed with the codes a shell gives: 126 not allowed, 127 not there. Its reason is its text.
-    let had = |name: &str| material.files.contains_key(name) || material.commands.iter().any(|output| output.line == name);
-    for (name, reason) in material.denied.iter().filter(|(name, _)| !had(name)) {
+    let had = |name: &str| collected.files.contains_key(name) || collected.commands.iter().any(|output| output.line == name);
+    for (name, reason) in collected.denied.iter().filter(|(name, _)| !had(name)) {
         let exit = if reason.contains("no such command") { 127 } else { 126 };
         let path = if name.starts_with('/') { format!("files{name}") } else { format!("commands/{}.txt", slug(name)) };
         line(&path, exit, name);
@@ -97,7 +98,7 @@ fn entries(material: &Material) -> Vec<(String, String)> {
             entries.push((path, format!("{reason}\n")));
         }
     }
-    if let Some(site) = &material.site {
+    if let Some(site) = &collected.site {
         entries.push(("site.toml".to_owned(), redacted("site.toml", site)));
     }
     entries.insert(0, ("MANIFEST".to_owned(), manifest));

@@ -2,27 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use super::database::{Database, Row, database_rows, named, plain, table};
-use super::linux::setting;
-use super::material::Material;
-use super::text::{integer, odd, telling, unquoted, words};
+use super::rows::{Row, named, plain, table};
+use crate::collect::collected::Collected;
+use crate::collect::persistent::put_setting;
+use crate::collect::text::{integer, odd, telling, unquoted, words};
 use crate::facts::{Facts, Value};
 
 /// Settings of PostgreSQL found in a capture.
-pub(super) fn facts(material: &Material, facts: &mut Facts) {
-    for (path, text) in &material.files {
+pub(in crate::collect) fn facts(collected: &Collected, facts: &mut Facts) {
+    for (path, text) in &collected.files {
         let name = path.rsplit('/').next().unwrap_or(path);
         if name.starts_with("pg_settings") {
-            database_rows(Database::Postgres, &named(table(text)), path, facts);
+            rows(&named(table(text)), path, facts);
         }
         if name == "PG_VERSION" {
             version(text.trim(), path, facts);
         }
     }
-    for output in &material.commands {
+    for output in &collected.commands {
         let line = output.line.to_ascii_lowercase();
         if line.contains("pg_settings") || line.contains("pg-settings") {
-            database_rows(Database::Postgres, &named(table(&output.text)), &output.line, facts);
+            rows(&named(table(&output.text)), &output.line, facts);
         }
         let asked = line.starts_with("postgres") || line.contains("version()");
         if let Some((_, rest)) = output.text.split_once("PostgreSQL").filter(|_| asked) {
@@ -30,15 +30,15 @@ pub(super) fn facts(material: &Material, facts: &mut Facts) {
             version(said.unwrap_or_default(), &output.line, facts);
         }
     }
-    files(material, facts);
+    files(collected, facts);
 }
 
 /// Configuration files: the file that `ALTER SYSTEM` writes wins.
-fn files(material: &Material, facts: &mut Facts) {
+fn files(collected: &Collected, facts: &mut Facts) {
     let mut found: BTreeMap<String, (String, String)> = BTreeMap::new();
     let mut main = None;
     for last in ["postgresql.conf", "conf.d", "postgresql.auto.conf"] {
-        for (path, text) in &material.files {
+        for (path, text) in &collected.files {
             let mut parts = path.rsplit('/');
             let (name, folder) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
             let of_kind = if last == "conf.d" {
@@ -74,7 +74,7 @@ fn files(material: &Material, facts: &mut Facts) {
         let value = configured(&name, &said);
         facts.put(&format!("persistent.postgres.{name}"), value.clone(), &origin);
         match facts.value(&format!("postgres.{name}")).cloned() {
-            Some(running) => setting(&format!("postgres {name}"), running, value, &origin, facts),
+            Some(running) => put_setting(&format!("postgres {name}"), running, value, &origin, facts),
             None => facts.put(&format!("postgres.{name}"), value, &origin),
         }
     }
@@ -244,14 +244,14 @@ mod tests {
 
     #[test]
     fn both_sources_give_bytes_and_milliseconds() {
-        let mut material = Material::default();
+        let mut collected = Collected::default();
         let table = " name | setting | unit | pending_restart \n------+---------+------+---\n shared_buffers | 16384 | 8kB | f\n checkpoint_timeout | 300 | s | t\n \
             wal_buffers | -1 | 8kB | f\n debug_io_direct |  |  | f\n server_version_num | 170002 | | f\n(5 rows)\n";
-        material.take_file("/pg_settings.txt", table.as_bytes());
+        collected.take_file("/pg_settings.txt", table.as_bytes());
         let conf = "shared_buffers = 256MB # more\ncheckpoint_timeout = 15min\nmax_wal_size = 4096\narchive_command = 'cp ''%p'' /a'\nfsync off\n";
-        material.take_file("/postgresql.conf", conf.as_bytes());
+        collected.take_file("/postgresql.conf", conf.as_bytes());
         let mut found = Facts::default();
-        facts(&material, &mut found);
+        facts(&collected, &mut found);
         let of = |name: &str| found.value(&format!("postgres.{name}")).cloned();
         assert_eq!(of("shared_buffers"), Some((128_i64 << 20).into()));
         assert_eq!(of("checkpoint_timeout"), Some(300_000.into()));

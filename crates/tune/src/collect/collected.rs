@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::command_line::rest_after;
+use super::layout;
 use super::limits::{CAPTURE_BYTES_MAX, FILE_BYTES_MAX, FILES_MAX};
 use super::text;
 
@@ -18,7 +20,7 @@ pub(super) struct Output {
 
 /// Everything read of one host.
 #[derive(Debug, Default)]
-pub(super) struct Material {
+pub(super) struct Collected {
     /// Name of the host.
     pub(super) host: String,
     /// `Linux`, `SunOS`, `AIX`, `HP-UX` or `ONTAP`, where something says it.
@@ -47,7 +49,7 @@ pub(super) struct Material {
     pub(super) full: bool,
 }
 
-impl Material {
+impl Collected {
     /// Takes a file. Long ones are cut, binary ones skipped, both with a remark.
     pub(super) fn take_file(&mut self, path: &str, bytes: &[u8]) {
         let remarks_before = self.remarks.len();
@@ -93,7 +95,7 @@ impl Material {
             for (_, line) in text::lines(&output.text) {
                 if let Some((path, said)) =
                     line.split_once(':').filter(|(path, _)| path.starts_with("/sys/") || path.starts_with("/proc/"))
-                    && super::layout::wanted(path)
+                    && layout::wanted(path)
                     && self.files.len() < FILES_MAX
                 {
                     let file = self.files.entry(path.to_owned()).or_default();
@@ -136,78 +138,18 @@ impl Material {
     }
 }
 
-/// A command line as a file name: every run of other characters than letters and digits is one `-`.
-pub(super) fn slug(line: &str) -> String {
-    let mut slug = String::new();
-    for letter in line.chars() {
-        if letter.is_ascii_alphanumeric() {
-            slug.push(letter);
-        } else if !slug.is_empty() && !slug.ends_with('-') {
-            slug.push('-');
-        }
-    }
-    slug.trim_end_matches('-').to_owned()
-}
-
-/// What follows `begin` in a command line, or in a slug of one. The folder of the program does not matter.
-pub(super) fn rest_after(line: &str, begin: &str) -> Option<String> {
-    let mut given = line.split_whitespace();
-    if line.contains(char::is_whitespace) {
-        let first = given.next().map(|word| word.rsplit('/').next().unwrap_or(word));
-        let mut given = first.into_iter().chain(given);
-        for word in begin.split_whitespace() {
-            if given.next() != Some(word) {
-                return None;
-            }
-        }
-        return Some(given.collect::<Vec<_>>().join(" "));
-    }
-    let (line, begin) = (line.rsplit('/').next().unwrap_or(line), slug(begin));
-    let line = slug_keeping_names(line);
-    let line = ["usr-sbin-", "usr-bin-", "sbin-", "bin-"].iter().find_map(|folder| line.strip_prefix(folder)).unwrap_or(&line);
-    let rest = line.strip_prefix(begin.as_str())?;
-    match rest.strip_prefix(['-', '.']) {
-        Some(rest) => Some(rest.to_owned()),
-        None => rest.is_empty().then(String::new),
-    }
-}
-
-/// Runs of blanks, slashes and underscores are one `-`; dots stay, which names of interfaces have.
-fn slug_keeping_names(line: &str) -> String {
-    let mut slug = String::new();
-    for letter in line.chars() {
-        if letter.is_ascii_alphanumeric() || letter == '.' {
-            slug.push(letter);
-        } else if !slug.is_empty() && !slug.ends_with('-') {
-            slug.push('-');
-        }
-    }
-    slug.trim_end_matches('-').to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_found_by_its_line_and_by_its_slug() {
-        assert_eq!(slug("ndd -get /dev/tcp tcp_recv_hiwat"), "ndd-get-dev-tcp-tcp-recv-hiwat");
-        assert_eq!(rest_after("/usr/sbin/lsattr -El hdisk3", "lsattr -El").as_deref(), Some("hdisk3"));
-        assert_eq!(rest_after("lsattr-El-hdisk3", "lsattr -El").as_deref(), Some("hdisk3"));
-        assert_eq!(rest_after("ethtool_-i_eth0", "ethtool -i").as_deref(), Some("eth0"));
-        assert_eq!(rest_after("sysctl-a", "sysctl -a").as_deref(), Some(""));
-        assert_eq!(rest_after("sysctl", "sysctl -a"), None);
-        assert_eq!(rest_after("mountx", "mount"), None);
-    }
-
-    #[test]
     fn a_capture_that_is_too_large_is_cut_with_a_remark() {
-        let mut material = Material::default();
+        let mut collected = Collected::default();
         let long = vec![b'x'; FILE_BYTES_MAX + 1];
         for index in 0..40 {
-            material.take_file(&format!("/f{index}"), &long);
+            collected.take_file(&format!("/f{index}"), &long);
         }
-        assert_eq!(material.files.len(), CAPTURE_BYTES_MAX / FILE_BYTES_MAX);
-        assert!(material.remarks.iter().any(|remark| remark.contains("more than a capture may hold")));
+        assert_eq!(collected.files.len(), CAPTURE_BYTES_MAX / FILE_BYTES_MAX);
+        assert!(collected.remarks.iter().any(|remark| remark.contains("more than a capture may hold")));
     }
 }

@@ -5,11 +5,11 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::collected::Collected;
 use super::layout;
 use super::limits::LISTING_MAX;
-use super::material::Material;
-use super::open::read_some;
-use super::run::{HostRunner, NoRunner, Ran, Runner, run_all};
+use super::read_capture::read_some;
+use super::runner::{HostRunner, NoRunner, Ran, Runner, run_all};
 
 /// What is read, and how.
 pub struct LiveOptions {
@@ -59,26 +59,26 @@ const SYSCTL_PASSED_OVER: &[&str] = &[
 ];
 
 /// Reads everything an audit needs.
-pub(super) fn read(options: &LiveOptions) -> Material {
-    let mut material = Material { system: "Linux".to_owned(), ..Material::default() };
-    material.time = options.time.clone().unwrap_or_else(now);
-    material.live = true;
+pub(super) fn read(options: &LiveOptions) -> Collected {
+    let mut collected = Collected { system: "Linux".to_owned(), ..Collected::default() };
+    collected.time = options.time.clone().unwrap_or_else(now);
+    collected.live = true;
     let reader = Reader { root: &options.root };
-    reader.files(&mut material);
-    reader.sysctl(&mut material);
-    reader.sys(&mut material);
+    reader.files(&mut collected);
+    reader.sysctl(&mut collected);
+    reader.sys(&mut collected);
     let own = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let uid = own.lines().find_map(|line| line.strip_prefix("Uid:")).and_then(|rest| rest.split_whitespace().nth(1));
-    material.root = uid.map(|uid| uid == "0");
-    commands(options, &mut material);
+    collected.root = uid.map(|uid| uid == "0");
+    commands(options, &mut collected);
     for (line, text) in &options.fetched {
-        material.take_command(line, text.as_bytes(), Some(0));
+        collected.take_command(line, text.as_bytes(), Some(0));
     }
-    material.site.clone_from(&options.site);
+    collected.site.clone_from(&options.site);
     let host = fs::read_to_string(reader.path("/proc/sys/kernel/hostname"))
         .or_else(|_| fs::read_to_string(reader.path("/etc/hostname")));
-    host.unwrap_or_default().trim().clone_into(&mut material.host);
-    material
+    host.unwrap_or_default().trim().clone_into(&mut collected.host);
+    collected
 }
 
 struct Reader<'a> {
@@ -91,7 +91,7 @@ impl Reader<'_> {
     }
 
     /// Takes a file when it is there; what may not be read is noted.
-    fn take(&self, path: &str, material: &mut Material) {
+    fn take(&self, path: &str, collected: &mut Collected) {
         let at = self.path(path);
         // A pipe or a device in a place of settings would never end.
         let plain = fs::metadata(&at).is_ok_and(|metadata| metadata.is_file());
@@ -99,14 +99,14 @@ impl Reader<'_> {
             if let Err(fault) = fs::metadata(&at)
                 && fault.kind() == ErrorKind::PermissionDenied
             {
-                material.denied.insert(path.to_owned(), "permission denied".to_owned());
+                collected.denied.insert(path.to_owned(), "permission denied".to_owned());
             }
             return;
         }
         match read_some(&at) {
-            Ok(bytes) => material.take_file(path, &bytes),
+            Ok(bytes) => collected.take_file(path, &bytes),
             Err(fault) if fault.kind() == ErrorKind::PermissionDenied => {
-                material.denied.insert(path.to_owned(), "permission denied".to_owned());
+                collected.denied.insert(path.to_owned(), "permission denied".to_owned());
             }
             // Attributes that do not hold here (the speed of an interface without a link) say so by failing.
             Err(_) => {}
@@ -121,7 +121,7 @@ impl Reader<'_> {
         names
     }
 
-    fn files(&self, material: &mut Material) {
+    fn files(&self, collected: &mut Collected) {
         for place in layout::FILES
             .iter()
             .filter(|place| !NOT_LISTED.iter().any(|begin| place.starts_with(begin) && **place != "/etc/init.d/netfs"))
@@ -131,13 +131,13 @@ impl Reader<'_> {
                 for name in self.names(folder).into_iter().filter(|name| name.starts_with(prefix)) {
                     let path = format!("{folder}/{name}");
                     if DEEP.contains(place) && self.path(&path).is_dir() {
-                        self.below(&path, 3, material);
+                        self.below(&path, 3, collected);
                     } else {
-                        self.take(&path, material);
+                        self.take(&path, collected);
                     }
                 }
             } else {
-                self.take(place, material);
+                self.take(place, collected);
             }
         }
         for path in oracle_homes(&self.path("/etc/oratab")) {
@@ -146,24 +146,24 @@ impl Reader<'_> {
                 .into_iter()
                 .filter(|name| name == "oranfstab" || (name.starts_with("init") && name.ends_with(".ora")))
             {
-                self.take(&format!("{path}/{name}"), material);
+                self.take(&format!("{path}/{name}"), collected);
             }
         }
     }
 
-    fn below(&self, folder: &str, depth: usize, material: &mut Material) {
+    fn below(&self, folder: &str, depth: usize, collected: &mut Collected) {
         for name in self.names(folder) {
             let path = format!("{folder}/{name}");
             if depth > 0 && self.path(&path).is_dir() {
-                self.below(&path, depth - 1, material);
+                self.below(&path, depth - 1, collected);
             } else if layout::wanted(&path) && (name.ends_with(".conf") || name.ends_with(".cnf")) {
-                self.take(&path, material);
+                self.take(&path, collected);
             }
         }
     }
 
     /// All of `/proc/sys`, as `sysctl -a` prints it.
-    fn sysctl(&self, material: &mut Material) {
+    fn sysctl(&self, collected: &mut Collected) {
         let mut text = String::new();
         let mut open = vec![(String::new(), 0)];
         while let Some((folder, depth)) = open.pop() {
@@ -190,19 +190,19 @@ impl Reader<'_> {
                         let said: Vec<&str> = said.lines().take(64).collect();
                         text.push_str(&format!("{name} = {}\n", said.join(" ")));
                     }
-                    Err(fault) if fault.kind() == ErrorKind::PermissionDenied && material.denied.len() < LISTING_MAX => {
-                        material.denied.insert(format!("/proc/sys/{path}"), "permission denied".to_owned());
+                    Err(fault) if fault.kind() == ErrorKind::PermissionDenied && collected.denied.len() < LISTING_MAX => {
+                        collected.denied.insert(format!("/proc/sys/{path}"), "permission denied".to_owned());
                     }
                     Err(_) => {}
                 }
             }
         }
         if !text.is_empty() {
-            material.take_command("sysctl -a", text.as_bytes(), Some(0));
+            collected.take_command("sysctl -a", text.as_bytes(), Some(0));
         }
     }
 
-    fn sys(&self, material: &mut Material) {
+    fn sys(&self, collected: &mut Collected) {
         const QUEUE: &[&str] = &[
             "scheduler",
             "nr_requests",
@@ -216,21 +216,21 @@ impl Reader<'_> {
         for disk in self.names("/sys/block").into_iter().filter(|disk| !disk.starts_with("loop") && !disk.starts_with("ram")) {
             let base = format!("/sys/block/{disk}");
             for name in QUEUE {
-                self.take(&format!("{base}/queue/{name}"), material);
+                self.take(&format!("{base}/queue/{name}"), collected);
             }
             for name in ["device/queue_depth", "device/vendor", "device/model", "device/timeout", "alignment_offset"] {
-                self.take(&format!("{base}/{name}"), material);
+                self.take(&format!("{base}/{name}"), collected);
             }
             for part in self.names(&base).into_iter().filter(|part| part.starts_with(&disk)) {
-                self.take(&format!("{base}/{part}/start"), material);
-                self.take(&format!("{base}/{part}/alignment_offset"), material);
+                self.take(&format!("{base}/{part}/start"), collected);
+                self.take(&format!("{base}/{part}/alignment_offset"), collected);
             }
         }
         for nic in self.names("/sys/class/net").into_iter().filter(|nic| nic != "lo") {
             for name in ["mtu", "speed", "operstate"] {
-                self.take(&format!("/sys/class/net/{nic}/{name}"), material);
+                self.take(&format!("/sys/class/net/{nic}/{name}"), collected);
             }
-            self.link_name(&format!("/sys/class/net/{nic}/device/driver"), material);
+            self.link_name(&format!("/sys/class/net/{nic}/device/driver"), collected);
         }
         for (class, names) in [
             ("fc_host", &["speed", "port_state", "symbolic_name", "dev_loss_tmo"][..]),
@@ -239,26 +239,26 @@ impl Reader<'_> {
         ] {
             for thing in self.names(&format!("/sys/class/{class}")) {
                 for name in names {
-                    self.take(&format!("/sys/class/{class}/{thing}/{name}"), material);
+                    self.take(&format!("/sys/class/{class}/{thing}/{name}"), collected);
                 }
             }
         }
         for module in self.names("/sys/module") {
             for name in self.names(&format!("/sys/module/{module}/parameters")) {
-                self.take(&format!("/sys/module/{module}/parameters/{name}"), material);
+                self.take(&format!("/sys/module/{module}/parameters/{name}"), collected);
             }
         }
         for name in ["enabled", "defrag"] {
-            self.take(&format!("/sys/kernel/mm/transparent_hugepage/{name}"), material);
+            self.take(&format!("/sys/kernel/mm/transparent_hugepage/{name}"), collected);
         }
     }
 
     /// The last part of a link's target, as the text of a file.
-    fn link_name(&self, path: &str, material: &mut Material) {
+    fn link_name(&self, path: &str, collected: &mut Collected) {
         if let Ok(target) = fs::read_link(self.path(path))
             && let Some(name) = target.file_name().and_then(|name| name.to_str())
         {
-            material.take_file(path, name.as_bytes());
+            collected.take_file(path, name.as_bytes());
         }
     }
 }
@@ -279,7 +279,7 @@ fn oracle_homes(oratab: &Path) -> Vec<String> {
 }
 
 /// Runs what only commands tell.
-fn commands(options: &LiveOptions, material: &mut Material) {
+fn commands(options: &LiveOptions, collected: &mut Collected) {
     let reader = Reader { root: &options.root };
     let mut lines: Vec<Vec<String>> = Vec::new();
     let mut add = |line: &[&str]| lines.push(line.iter().map(|word| (*word).to_owned()).collect());
@@ -314,13 +314,13 @@ fn commands(options: &LiveOptions, material: &mut Material) {
         match ran {
             Ran::Ended(code, output, complaint) => {
                 if code != 0 {
-                    material
+                    collected
                         .denied
                         .insert(line.clone(), if complaint.is_empty() { format!("exit code {code}") } else { complaint });
                 }
-                material.take_command(&line, &output, Some(code));
+                collected.take_command(&line, &output, Some(code));
             }
-            Ran::Not(reason) => drop(material.denied.insert(line, reason)),
+            Ran::Not(reason) => drop(collected.denied.insert(line, reason)),
         }
     }
 }

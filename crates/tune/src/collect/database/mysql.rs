@@ -2,27 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use super::database::{Database, Row, database_rows, named, plain, table};
-use super::linux::setting;
-use super::material::Material;
-use super::text::{bytes, integer, odd, telling, unquoted};
+use super::rows::{Row, named, plain, table};
+use crate::collect::collected::Collected;
+use crate::collect::persistent::put_setting;
+use crate::collect::text::{bytes, integer, odd, telling, unquoted};
 use crate::facts::{Facts, Value};
 
 /// Settings found in a capture.
-pub(super) fn facts(material: &Material, facts: &mut Facts) {
-    for (path, text) in &material.files {
+pub(in crate::collect) fn facts(collected: &Collected, facts: &mut Facts) {
+    for (path, text) in &collected.files {
         if path.ends_with("/variables.txt") {
-            database_rows(Database::Mysql, &named(table(text)), path, facts);
+            rows(&named(table(text)), path, facts);
         }
     }
-    for output in &material.commands {
+    for output in &collected.commands {
         let line = output.line.to_ascii_lowercase();
         if (line.contains("mysql") || line.contains("mariadb") || line.contains("show")) && line.contains("variables") {
-            database_rows(Database::Mysql, &named(table(&output.text)), &output.line, facts);
+            rows(&named(table(&output.text)), &output.line, facts);
         }
     }
     let mut found: BTreeMap<String, (Value, String)> = BTreeMap::new();
-    for (path, text) in &material.files {
+    for (path, text) in &collected.files {
         let name = path.rsplit('/').next().unwrap_or(path);
         if name == "my.cnf" || ((path.starts_with("/etc/my.cnf.d/") || path.starts_with("/etc/mysql/")) && name.ends_with(".cnf"))
         {
@@ -32,12 +32,12 @@ pub(super) fn facts(material: &Material, facts: &mut Facts) {
     for (name, (value, origin)) in found {
         facts.put(&format!("persistent.mysql.{name}"), value.clone(), &origin);
         match facts.value(&format!("mysql.{name}")).cloned() {
-            Some(running) => setting(&format!("mysql {name}"), running, value, &origin, facts),
+            Some(running) => put_setting(&format!("mysql {name}"), running, value, &origin, facts),
             None => facts.put(&format!("mysql.{name}"), value, &origin),
         }
     }
     // A file says which of both it is only by its sections.
-    let mariadb = material.files.keys().any(|path| path.contains("mariadb"));
+    let mariadb = collected.files.keys().any(|path| path.contains("mariadb"));
     if facts.value("mysql.flavor").is_none() && mariadb && facts.host.keys().any(|name| name.starts_with("mysql.")) {
         facts.put("mysql.flavor", "mariadb", "the file's name");
     }
@@ -117,18 +117,18 @@ mod tests {
 
     #[test]
     fn variables_and_option_files_give_the_same_names() {
-        let mut material = Material::default();
-        material.take_command(
+        let mut collected = Collected::default();
+        collected.take_command(
             "mysql -e SHOW VARIABLES",
             b"Variable_name\tValue\nversion\t10.11.6-MariaDB-0+deb12u1\ninnodb_doublewrite\tON\nsync_binlog\t0\n",
             Some(0),
         );
-        material.take_file(
+        collected.take_file(
             "/etc/my.cnf",
             b"[client]\nport=1\n[mysqld]\ninnodb-buffer-pool-size = 8G\nskip-innodb-doublewrite\nlog-bin=/x/bin\n???\n",
         );
         let mut found = Facts::default();
-        facts(&material, &mut found);
+        facts(&collected, &mut found);
         assert_eq!(found.value("mysql.version"), Some(&"10.11.6".into()));
         assert_eq!(found.value("mysql.flavor"), Some(&"mariadb".into()));
         assert_eq!(found.value("mysql.innodb_doublewrite"), Some(&true.into()));

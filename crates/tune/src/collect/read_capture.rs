@@ -10,13 +10,13 @@ use std::rc::Rc;
 
 use flate2::read::MultiGzDecoder;
 
+use super::collected::Collected;
 use super::layout::{self, Place};
 use super::limits::{
     CAPTURE_BYTES_MAX, DEPTH_MAX, ENTRIES_MAX, FILE_BYTES_MAX, FILES_MAX, UNPACK_RATIO_FREE_BYTES, UNPACK_RATIO_MAX,
     UNPACKED_BYTES_MAX,
 };
-use super::material::Material;
-use super::{tar, text};
+use super::{manifest, tar, text};
 
 /// Why a capture cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +57,7 @@ pub enum CaptureError {
 ///
 /// # Errors
 /// It cannot be read, is a bomb, or has nothing in it that is known. What is odd but harmless is remarked.
-pub(super) fn open(path: &Path) -> Result<Material, CaptureError> {
+pub(super) fn open(path: &Path) -> Result<Collected, CaptureError> {
     let named = path.display().to_string();
     let fault = |source| CaptureError::Read { path: named.clone(), source };
     let mut pieces = Pieces::default();
@@ -67,17 +67,17 @@ pub(super) fn open(path: &Path) -> Result<Material, CaptureError> {
         let file = File::open(path).map_err(fault)?;
         archive(BufReader::with_capacity(64 << 10, file), &named, &mut pieces)?;
     }
-    pieces.into_material().ok_or(CaptureError::Empty { path: named })
+    pieces.into_collected().ok_or(CaptureError::Empty { path: named })
 }
 
 /// Reads a capture from the bytes of an archive.
 ///
 /// # Errors
 /// As [`open`].
-pub(super) fn open_bytes(bytes: &[u8], named: &str) -> Result<Material, CaptureError> {
+pub(super) fn open_bytes(bytes: &[u8], named: &str) -> Result<Collected, CaptureError> {
     let mut pieces = Pieces::default();
     archive(BufReader::new(bytes), named, &mut pieces)?;
-    pieces.into_material().ok_or_else(|| CaptureError::Empty { path: named.to_owned() })
+    pieces.into_collected().ok_or_else(|| CaptureError::Empty { path: named.to_owned() })
 }
 
 /// Entries worth keeping, until the MANIFEST is known, which may come last.
@@ -119,10 +119,10 @@ impl Pieces {
     }
 
     /// `None` when nothing was kept but lists.
-    fn into_material(mut self) -> Option<Material> {
-        let mut material = Material { remarks: std::mem::take(&mut self.remarks), ..Material::default() };
+    fn into_collected(mut self) -> Option<Collected> {
+        let mut collected = Collected { remarks: std::mem::take(&mut self.remarks), ..Collected::default() };
         self.kept.sort_by(|left, right| left.0.cmp(&right.0));
-        let (listed, root) = self.manifest(&mut material);
+        let (listed, root) = self.manifest(&mut collected);
         let mut useful = false;
         let mut found = BTreeSet::new();
         for (path, place, bytes) in self.kept {
@@ -134,43 +134,43 @@ impl Pieces {
             if let Some(entry) = entry.filter(|entry| matches!(entry.exit, Some(126 | 127))) {
                 let reason =
                     String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).lines().next().unwrap_or_default().to_owned();
-                material.denied.insert(entry.line.clone(), reason);
+                collected.denied.insert(entry.line.clone(), reason);
                 continue;
             }
             match place {
-                Place::File(file) => material.take_file(&file, &bytes),
+                Place::File(file) => collected.take_file(&file, &bytes),
                 Place::Command(slug) => {
                     let line = entry.map_or(slug.as_str(), |entry| entry.line.as_str());
-                    material.take_command(line, &bytes, entry.and_then(|entry| entry.exit));
+                    collected.take_command(line, &bytes, entry.and_then(|entry| entry.exit));
                 }
-                Place::Site => material.site = text::decode(&bytes, "site.toml", &mut material.remarks),
+                Place::Site => collected.site = text::decode(&bytes, "site.toml", &mut collected.remarks),
                 Place::Manifest | Place::Nothing => continue,
             }
             useful = true;
         }
         for entry in listed.values().filter(|entry| entry.exit != Some(0) && !entry.line.is_empty()) {
             let code = entry.exit.map_or("no exit code".to_owned(), |code| format!("exit code {code}"));
-            material.denied.entry(entry.line.clone()).or_insert(format!("{code} as {}", entry.user));
+            collected.denied.entry(entry.line.clone()).or_insert(format!("{code} as {}", entry.user));
         }
         let missing = listed.values().filter(|entry| entry.exit == Some(0) && !found.contains(&entry.path));
         let missing: Vec<&str> =
             missing.map(|entry| entry.path.as_str()).filter(|path| layout::place(path) != Some(Place::Nothing)).collect();
         for path in missing.iter().take(20) {
-            material.remarks.push(format!("MANIFEST names {path:?}, which is not there"));
+            collected.remarks.push(format!("MANIFEST names {path:?}, which is not there"));
         }
-        useful.then_some(material)
+        useful.then_some(collected)
     }
 
     /// Reads the MANIFEST: its entries by path, and the folder it lies in.
-    fn manifest(&self, material: &mut Material) -> (BTreeMap<String, layout::Listed>, String) {
+    fn manifest(&self, collected: &mut Collected) -> (BTreeMap<String, manifest::Listed>, String) {
         let Some((path, _, bytes)) = self.kept.iter().find(|(_, place, _)| *place == Place::Manifest) else {
             return (BTreeMap::new(), String::new());
         };
-        let text = text::decode(bytes, "MANIFEST", &mut material.remarks).unwrap_or_default();
-        let listed = layout::manifest(&text, material);
-        material.listed = !listed.is_empty();
+        let text = text::decode(bytes, "MANIFEST", &mut collected.remarks).unwrap_or_default();
+        let listed = manifest::read(&text, collected);
+        collected.listed = !listed.is_empty();
         if !listed.is_empty() {
-            material.root = Some(listed.iter().any(|entry| entry.user == "root"));
+            collected.root = Some(listed.iter().any(|entry| entry.user == "root"));
         }
         let path = path.trim_start_matches("./");
         let root = path.strip_suffix("MANIFEST").unwrap_or_default().to_owned();

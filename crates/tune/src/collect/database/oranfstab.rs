@@ -1,10 +1,10 @@
 //! `oranfstab`: servers with their paths, and what is mounted from them.
 
-use super::text::{odd, pair, telling, words};
+use crate::collect::text::{odd, pair, telling, words};
 use crate::facts::Facts;
 
 /// Reads a file; each path of a server is a thing, named `server#1`, and each mount named in it is marked.
-pub(super) fn read(text: &str, origin: &str, facts: &mut Facts) {
+pub(in crate::collect) fn read(text: &str, origin: &str, facts: &mut Facts) {
     let mut server = Server::default();
     for (number, line) in telling(text, &['#']) {
         // Several pairs may stand on a line: `export: /vol/a mount: /u01`.

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::limits::{LATENCY_COUNT, LATENCY_STEPS, SIZE_COUNT};
-use crate::segment::layout::{ActivityCell, CallTable, OperationCell};
+use crate::segment::layout::{ActivityCell, OperationCell, SlotTable};
 use crate::sys::shm::monotonic_ns;
 
 /// Counters since the segment was made; two of them give an interval.
@@ -72,7 +72,7 @@ pub struct SlotUse {
 }
 
 impl Activity {
-    pub(crate) fn of(cells: &[ActivityCell], table: &CallTable) -> Self {
+    pub(crate) fn of(cells: &[ActivityCell], table: &SlotTable) -> Self {
         let mut sum = Self { at_ns: monotonic_ns(), ..Self::default() };
         for cell in cells {
             sum.reads.add(&cell.reads);
@@ -167,7 +167,7 @@ impl Latency {
 }
 
 impl SlotUse {
-    pub(crate) fn of(table: &CallTable) -> Self {
+    pub(crate) fn of(table: &SlotTable) -> Self {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Self {
             limit: table.limit.load(Relaxed),

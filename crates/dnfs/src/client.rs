@@ -6,10 +6,11 @@ use crate::error::Error;
 use crate::export;
 use crate::limits::{DIRECTORY_BYTES, IO_BYTES_MAX, JUKEBOX_MS_MAX, JUKEBOX_MS_MIN};
 use crate::rpc::channel::{Channel, Exchange};
+use crate::rpc::fault::Fault;
 use crate::rpc::pool::Pool;
-use crate::rpc::service::{Fault, Link, NFS, Patience};
-use crate::rpc::tls::Secrecy;
-use crate::slot_limiter::{Gate, Held};
+use crate::rpc::service::{NFS, RetryPolicy, Service};
+use crate::rpc::tls_config::TlsConfig;
+use crate::slot_limiter::{SlotLimiter, SlotPermit};
 use crate::sys::socket;
 use crate::url::NfsUrl;
 use nfs_proto::nfs3::{FileHandle, FsInfoOk, NfsStatus, Outcome, Procedure};
@@ -59,7 +60,7 @@ pub struct Counters {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct CallCounts {
     pub(crate) read_calls: AtomicU64,
     pub(crate) read_bytes: AtomicU64,
     pub(crate) write_calls: AtomicU64,
@@ -75,15 +76,15 @@ pub(crate) struct Tally {
 /// call, and in a child after fork, which makes its own connections. Reading, writing and committing allocate nothing.
 #[derive(Debug)]
 pub struct Client {
-    pub(crate) link: Link,
+    pub(crate) service: Service,
     pub(crate) pool: Pool,
     pub(crate) parts: MountParts,
     /// `rtmax` and `wtmax` of the server, which the URL may lower.
     offered: (u32, u32),
     /// Most calls outstanding, where old clients' limit is asked for.
-    pub(crate) gate: Option<Gate>,
+    pub(crate) slot_limiter: Option<SlotLimiter>,
     pub(crate) always_stable: bool,
-    pub(crate) tally: Tally,
+    pub(crate) counts: CallCounts,
     /// Connections that had been made when the server last showed its verifier.
     pub(crate) proven: AtomicU64,
 }
@@ -116,7 +117,7 @@ impl Client {
             fsid: 0,
             host: mounted.host,
         };
-        let probe = Self::with_patience(parts, url, &who, Patience::Mounting)?;
+        let probe = Self::with_retry_policy(parts, url, &who, RetryPolicy::Mounting)?;
         let info = probe.fsinfo(&parts.root).map_err(export::name_version)?;
         parts.rtmax = transfer_bytes(info.read_max, parts.rtmax);
         parts.wtmax = transfer_bytes(info.write_max, parts.wtmax);
@@ -132,9 +133,12 @@ impl Client {
     /// # Errors
     /// Under TLS, certificates that cannot be read or used.
     pub fn from_parts(parts: MountParts, url: &NfsUrl, who: &Credentials) -> Result<Self, Error> {
-        let patience =
-            if url.options.soft { Patience::Soft(url.options.resend_after * (url.options.retries + 1)) } else { Patience::Hard };
-        Self::with_patience(parts, url, &who.for_url(url), patience)
+        let retry_policy = if url.options.soft {
+            RetryPolicy::Soft(url.options.resend_after * (url.options.retries + 1))
+        } else {
+            RetryPolicy::Hard
+        };
+        Self::with_retry_policy(parts, url, &who.for_url(url), retry_policy)
     }
 
     /// What mounting found out.
@@ -152,9 +156,9 @@ impl Client {
     /// To be called in a child after fork, async-signal-safe: the parent's connections are never used again.
     pub fn after_fork_child(&self) {
         socket::forked();
-        self.pool.leave_parent();
-        if let Some(gate) = &self.gate {
-            gate.leave_parent();
+        self.pool.reset_after_fork();
+        if let Some(slot_limiter) = &self.slot_limiter {
+            slot_limiter.reset_after_fork();
         }
     }
 
@@ -163,24 +167,24 @@ impl Client {
     pub fn counters(&self) -> Counters {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counters {
-            read_calls: count(&self.tally.read_calls),
-            read_bytes: count(&self.tally.read_bytes),
-            write_calls: count(&self.tally.write_calls),
-            write_bytes: count(&self.tally.write_bytes),
-            commit_calls: count(&self.tally.commit_calls),
-            other_calls: count(&self.tally.other_calls),
-            resends: count(&self.link.resends),
-            reconnects: count(&self.link.reconnects),
+            read_calls: count(&self.counts.read_calls),
+            read_bytes: count(&self.counts.read_bytes),
+            write_calls: count(&self.counts.write_calls),
+            write_bytes: count(&self.counts.write_bytes),
+            commit_calls: count(&self.counts.commit_calls),
+            other_calls: count(&self.counts.other_calls),
+            resends: count(&self.service.resends),
+            reconnects: count(&self.service.reconnects),
         }
     }
 
-    fn with_patience(parts: MountParts, url: &NfsUrl, who: &Credentials, patience: Patience) -> Result<Self, Error> {
-        let mut link = Link::new(parts.server, NFS, who, patience);
-        link.resend_after = url.options.resend_after;
-        link.privileged_port = url.options.privileged_port;
-        link.secrecy = Secrecy::of(url, url.servers.get(parts.host as usize).map_or(url.server(), String::as_str))?;
-        if patience == Patience::Mounting {
-            link.resend_after = link.resend_after.min(export::MOUNT_ANSWER);
+    fn with_retry_policy(parts: MountParts, url: &NfsUrl, who: &Credentials, retry_policy: RetryPolicy) -> Result<Self, Error> {
+        let mut service = Service::new(parts.server, NFS, who, retry_policy);
+        service.resend_after = url.options.resend_after;
+        service.privileged_port = url.options.privileged_port;
+        service.tls_config = TlsConfig::of(url, url.servers.get(parts.host as usize).map_or(url.server(), String::as_str))?;
+        if retry_policy == RetryPolicy::Mounting {
+            service.resend_after = service.resend_after.min(export::MOUNT_ANSWER);
         }
         let always_stable = url.options.stable == crate::options::StablePolicy::Always;
         let offered = (parts.rtmax, parts.wtmax);
@@ -190,13 +194,13 @@ impl Client {
             ..parts
         };
         Ok(Self {
-            link,
+            service,
             pool: Pool::new(url.options.channel_count),
             parts,
             offered,
-            gate: url.options.slot_count.and_then(|count| Gate::alone(count).ok()),
+            slot_limiter: url.options.slot_count.and_then(|count| SlotLimiter::alone(count).ok()),
             always_stable,
-            tally: Tally::default(),
+            counts: CallCounts::default(),
             proven: AtomicU64::new(0),
         })
     }
@@ -243,7 +247,7 @@ impl Client {
         arguments: &A,
         look: impl FnMut(&mut Reader<'_>) -> Result<NfsStatus, Fault>,
     ) -> Result<bool, Error> {
-        self.tally.other_calls.fetch_add(1, Ordering::Relaxed);
+        self.counts.other_calls.fetch_add(1, Ordering::Relaxed);
         let mut single = Single { look, status: NfsStatus::Ok };
         let mut resent = false;
         let mut pause = Jukebox::new();
@@ -251,8 +255,8 @@ impl Client {
             let slots = self.admit(1);
             resent |= self.pool.with(|channel| {
                 channel.begin();
-                channel.add(&self.link, procedure.number(), arguments, 0..0);
-                channel.run(&self.link, &mut single)
+                channel.add(&self.service, procedure.number(), arguments, 0..0);
+                channel.run(&self.service, &mut single)
             })?;
             drop(slots); // not held while waiting
             if single.status != NfsStatus::JukeBox {
@@ -263,18 +267,18 @@ impl Client {
     }
 
     /// Leave to send calls: up to `wanted` together. Where no limit is asked for, none is kept.
-    pub(crate) fn admit(&self, wanted: usize) -> Option<Held<'_>> {
-        self.gate.as_ref().map(|gate| gate.enter(wanted))
+    pub(crate) fn admit(&self, wanted: usize) -> Option<SlotPermit<'_>> {
+        self.slot_limiter.as_ref().map(|slot_limiter| slot_limiter.acquire(wanted))
     }
 
     /// Calls outstanding, of this process or of all that share the mount; none without a limit.
     #[must_use]
     pub fn slots(&self) -> Option<SlotUse> {
-        self.gate.as_ref().map(|gate| SlotUse::of(gate.table()))
+        self.slot_limiter.as_ref().map(|slot_limiter| SlotUse::of(slot_limiter.table()))
     }
 
     pub(crate) fn incomplete(&self, what: &'static str) -> Error {
-        Error::Protocol { server: self.link.server, source: crate::error::ProtocolError::Missing(what) }
+        Error::Protocol { server: self.service.server, source: crate::error::ProtocolError::Missing(what) }
     }
 
     /// Limits and preferences of the server, RFC 1813 3.3.19.
@@ -303,14 +307,14 @@ impl<L: FnMut(&mut Reader<'_>) -> Result<NfsStatus, Fault>> Exchange for Single<
 
 /// One call on a channel of its own, for services that are only asked while mounting.
 pub(crate) fn call_once<A: Encode>(
-    link: &Link,
+    service: &Service,
     procedure: u32,
     arguments: &A,
     mut look: impl FnMut(&mut Reader<'_>) -> Result<(), Fault>,
 ) -> Result<(), Error> {
     let mut channel = Channel::new();
     channel.begin();
-    channel.add(link, procedure, arguments, 0..0);
+    channel.add(service, procedure, arguments, 0..0);
     let mut single = Single {
         look: |results: &mut Reader<'_>| {
             look(results)?;
@@ -318,7 +322,7 @@ pub(crate) fn call_once<A: Encode>(
         },
         status: NfsStatus::Ok,
     };
-    channel.run(link, &mut single).map(|_| ())
+    channel.run(service, &mut single).map(|_| ())
 }
 
 /// The pauses after NFS3ERR_JUKEBOX: longer each time.

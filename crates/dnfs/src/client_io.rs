@@ -4,9 +4,9 @@ use crate::client::{Client, Jukebox};
 use crate::error::{Error, ProtocolError};
 use crate::limits::{PROTOCOL_ERRORS_MAX, SLOTS_MAX};
 use crate::rpc::channel::Exchange;
+use crate::rpc::fault::Fault;
 use crate::rpc::io_slices::{ReceiveList, copy_in, copy_out, total};
-use crate::rpc::service::Fault;
-use crate::slot_limiter::Held;
+use crate::slot_limiter::SlotPermit;
 use nfs_proto::nfs3::{
     CommitArgs, CommitResult, Fattr, FileHandle, NfsStatus, Procedure, ReadArgs, ReadOkHead, ReadResult, StableHow,
     WriteArgsHead, WriteResult, WriteVerifier,
@@ -94,17 +94,17 @@ impl Client {
         loop {
             let mut exchange = Reads::<N> { bufs: &mut *bufs, parts: no_parts() };
             let slots = self.admit(calls(done.bytes..wanted, self.parts.rtmax));
-            let slot_count = slots.as_ref().map_or(SLOTS_MAX, Held::count);
+            let slot_count = slots.as_ref().map_or(SLOTS_MAX, SlotPermit::count);
             let count = cut(done.bytes..wanted, self.parts.rtmax, slot_count, &mut exchange.parts);
-            self.tally.read_calls.fetch_add(count as u64, Ordering::Relaxed);
+            self.counts.read_calls.fetch_add(count as u64, Ordering::Relaxed);
             self.pool.with(|channel| {
                 channel.begin();
                 for part in exchange.parts.iter().take(count) {
                     let offset = offset.saturating_add(part.range.start as u64);
                     let arguments = ReadArgs { file: *file, offset, count: part.range.len() as u32 };
-                    channel.add(&self.link, Procedure::Read.number(), &arguments, 0..0);
+                    channel.add(&self.service, Procedure::Read.number(), &arguments, 0..0);
                 }
-                channel.run(&self.link, &mut exchange)
+                channel.run(&self.service, &mut exchange)
             })?;
             drop(slots);
             let before = done.bytes;
@@ -126,7 +126,7 @@ impl Client {
                     None => return Err(self.incomplete("results")),
                 }
             }
-            self.tally.read_bytes.fetch_add((done.bytes - before) as u64, Ordering::Relaxed);
+            self.counts.read_bytes.fetch_add((done.bytes - before) as u64, Ordering::Relaxed);
             match refused {
                 Some(NfsStatus::JukeBox) => pause.wait(),
                 Some(status) if done.bytes == 0 => return Err(Error::Status(status)),
@@ -170,18 +170,18 @@ impl Client {
             let before = all.map_or(0, |done| done.bytes);
             let mut exchange = Writes::<N> { bufs, parts: no_parts() };
             let slots = self.admit(calls(before..wanted, self.parts.wtmax));
-            let slot_count = slots.as_ref().map_or(SLOTS_MAX, Held::count);
+            let slot_count = slots.as_ref().map_or(SLOTS_MAX, SlotPermit::count);
             let count = cut(before..wanted, self.parts.wtmax, slot_count, &mut exchange.parts);
-            self.tally.write_calls.fetch_add(count as u64, Ordering::Relaxed);
+            self.counts.write_calls.fetch_add(count as u64, Ordering::Relaxed);
             self.pool.with(|channel| {
                 channel.begin();
                 for part in exchange.parts.iter().take(count) {
                     let offset = offset.saturating_add(part.range.start as u64);
                     let bytes = part.range.len() as u32;
                     let arguments = WriteArgsHead { file: *file, offset, count: bytes, stable, data_bytes: bytes };
-                    channel.add(&self.link, Procedure::Write.number(), &arguments, part.range.clone());
+                    channel.add(&self.service, Procedure::Write.number(), &arguments, part.range.clone());
                 }
-                channel.run(&self.link, &mut exchange)
+                channel.run(&self.service, &mut exchange)
             })?;
             drop(slots);
             let mut refused = None;
@@ -201,7 +201,7 @@ impl Client {
                 }
             }
             let after = all.map_or(0, |done| done.bytes);
-            self.tally.write_bytes.fetch_add((after - before) as u64, Ordering::Relaxed);
+            self.counts.write_bytes.fetch_add((after - before) as u64, Ordering::Relaxed);
             match (refused, all) {
                 (Some(NfsStatus::JukeBox), _) => pause.wait(),
                 (Some(status), None) => return Err(Error::Status(status)),
@@ -219,8 +219,8 @@ impl Client {
     /// # Errors
     /// The server's refusal.
     pub fn commit(&self, file: &FileHandle) -> Result<(WriteVerifier, Option<Fattr>), Error> {
-        self.tally.commit_calls.fetch_add(1, Ordering::Relaxed);
-        self.tally.other_calls.fetch_sub(1, Ordering::Relaxed); // counted there by `call`
+        self.counts.commit_calls.fetch_add(1, Ordering::Relaxed);
+        self.counts.other_calls.fetch_sub(1, Ordering::Relaxed); // counted there by `call`
         let arguments = CommitArgs { file: *file, offset: 0, count: 0 };
         let (outcome, _): (CommitResult, _) = self.call(Procedure::Commit, &arguments)?;
         outcome.map(|ok| (ok.verifier, ok.wcc.after)).map_err(|failure| Error::Status(failure.status))
@@ -233,7 +233,7 @@ impl Client {
     /// # Errors
     /// The server's refusal; it is then asked again next time.
     pub fn verifier_after_connect(&self, file: &FileHandle) -> Result<Option<WriteVerifier>, Error> {
-        let made = self.link.connections.load(Ordering::Acquire);
+        let made = self.service.connections.load(Ordering::Acquire);
         if made == self.proven.load(Ordering::Acquire) {
             return Ok(None);
         }
@@ -320,7 +320,7 @@ impl<const N: usize> Exchange for Reads<'_, '_, N> {
     }
 
     fn reply(&mut self, call: usize, results: &mut Reader<'_>) -> Result<(), Fault> {
-        let Some(part) = self.parts.get_mut(call) else { return Err(ProtocolError::Stray.into()) };
+        let Some(part) = self.parts.get_mut(call) else { return Err(ProtocolError::UnexpectedReply.into()) };
         match ReadResult::decode(results)? {
             Ok(ok) => {
                 let (sent, asked) = (ok.data.0.len(), part.range.len());
@@ -348,7 +348,7 @@ impl<const N: usize> Exchange for Writes<'_, '_, N> {
     }
 
     fn reply(&mut self, call: usize, results: &mut Reader<'_>) -> Result<(), Fault> {
-        let Some(part) = self.parts.get_mut(call) else { return Err(ProtocolError::Stray.into()) };
+        let Some(part) = self.parts.get_mut(call) else { return Err(ProtocolError::UnexpectedReply.into()) };
         part.outcome = Some(match WriteResult::decode(results)? {
             Ok(ok) => {
                 let (sent, asked) = (ok.count as usize, part.range.len());

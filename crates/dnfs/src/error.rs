@@ -167,7 +167,7 @@ pub enum ProtocolError {
     },
     /// Replies to calls that were never made.
     #[error("replies to calls that were never made")]
-    Stray,
+    UnexpectedReply,
     /// A reply that leaves out what it must hold.
     #[error("reply without {0}")]
     Missing(&'static str),

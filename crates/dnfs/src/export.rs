@@ -4,8 +4,8 @@ use crate::client::call_once;
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::limits::ADDRESSES_MAX;
-use crate::rpc::service::{Link, MOUNT, NFS, PORTMAP, Patience, Program};
-use crate::rpc::tls::Secrecy;
+use crate::rpc::service::{MOUNT, NFS, PORTMAP, Program, RetryPolicy, Service};
+use crate::rpc::tls_config::TlsConfig;
 use crate::url::NfsUrl;
 use nfs_proto::mount3::{self, DirPath, MountArgs, MountResult, MountStatus};
 use nfs_proto::nfs3::FileHandle;
@@ -38,16 +38,16 @@ pub(crate) struct Mounted {
 /// As for mounting.
 pub fn exports(url: &NfsUrl, who: &Credentials) -> Result<Vec<String>, Error> {
     let who = who.for_url(url);
-    on_any_address(url, |server, _, secrecy| {
-        let places = Places::find(url, server, &who, secrecy)?;
+    on_any_address(url, |server, _, tls_config| {
+        let places = Places::find(url, server, &who, tls_config)?;
         list_exports(&places.mount)
     })
 }
 
 /// Mounts the longest part of the URL's path that can be mounted, on the first address that lets it.
 pub(crate) fn mount(url: &NfsUrl, who: &Credentials) -> Result<Mounted, Error> {
-    on_any_address(url, |server, host, secrecy| {
-        let places = Places::find(url, server, who, secrecy)?;
+    on_any_address(url, |server, host, tls_config| {
+        let places = Places::find(url, server, who, tls_config)?;
         let (root, rest) = mount_longest(&places.mount, &url.export_path)?;
         Ok(Mounted { nfs: places.nfs, root, rest, host })
     })
@@ -64,11 +64,11 @@ pub(crate) fn name_version(error: Error) -> Error {
 /// Tries each address of each server in turn, which host it is and its TLS beside it; the error of the first counts.
 fn on_any_address<T>(
     url: &NfsUrl,
-    mut attempt: impl FnMut(SocketAddr, u32, Option<&Secrecy>) -> Result<T, Error>,
+    mut attempt: impl FnMut(SocketAddr, u32, Option<&TlsConfig>) -> Result<T, Error>,
 ) -> Result<T, Error> {
     let mut first_error = None;
     for (index, host) in url.servers.iter().enumerate() {
-        let secrecy = Secrecy::of(url, host)?;
+        let tls_config = TlsConfig::of(url, host)?;
         let addresses = match resolve(host, url.nfs_port()) {
             Ok(addresses) => addresses,
             Err(error) => {
@@ -77,7 +77,7 @@ fn on_any_address<T>(
             }
         };
         for address in addresses {
-            match attempt(address, index as u32, secrecy.as_ref()) {
+            match attempt(address, index as u32, tls_config.as_ref()) {
                 Ok(done) => return Ok(done),
                 Err(error) => first_error = first_error.or(Some(error)),
             }
@@ -101,25 +101,25 @@ fn unknown_host(host: &str, source: io::Error) -> Error {
 /// Where the services of a server are.
 struct Places {
     nfs: SocketAddr,
-    mount: Link,
+    mount: Service,
 }
 
 impl Places {
     /// A given port is taken; else MOUNT is looked for on the NFS port; else, with no port given at all, portmap is asked.
-    fn find(url: &NfsUrl, server: SocketAddr, who: &Credentials, secrecy: Option<&Secrecy>) -> Result<Self, Error> {
+    fn find(url: &NfsUrl, server: SocketAddr, who: &Credentials, tls_config: Option<&TlsConfig>) -> Result<Self, Error> {
         let options = &url.options;
-        let link = |program: Program, port: u16| {
-            let mut link = Link::new(SocketAddr::new(server.ip(), port), program, who, Patience::Mounting);
-            link.resend_after = options.resend_after.min(MOUNT_ANSWER);
-            link.privileged_port = options.privileged_port;
+        let service = |program: Program, port: u16| {
+            let mut service = Service::new(SocketAddr::new(server.ip(), port), program, who, RetryPolicy::Mounting);
+            service.resend_after = options.resend_after.min(MOUNT_ANSWER);
+            service.privileged_port = options.privileged_port;
             // Portmap speaks in the clear: a port it lies about is one where the handshake fails.
-            link.secrecy = secrecy.filter(|_| program.number != PORTMAP.number).cloned();
-            link
+            service.tls_config = tls_config.filter(|_| program.number != PORTMAP.number).cloned();
+            service
         };
         if let Some(port) = options.mount_port {
-            return Ok(Self { nfs: server, mount: link(MOUNT, port) });
+            return Ok(Self { nfs: server, mount: service(MOUNT, port) });
         }
-        let mount = link(MOUNT, server.port());
+        let mount = service(MOUNT, server.port());
         let error = match null(&mount) {
             Ok(()) => return Ok(Self { nfs: server, mount }),
             Err(error) => error,
@@ -129,34 +129,34 @@ impl Places {
             return Err(error);
         }
         if options.nfs_port.is_some() {
-            null(&link(NFS, server.port())).map_err(name_version)?;
+            null(&service(NFS, server.port())).map_err(name_version)?;
             return Err(Error::NoMountService { server, portmap_asked: false });
         }
-        let portmap = link(PORTMAP, portmap2::PORT);
+        let portmap = service(PORTMAP, portmap2::PORT);
         let port_of = |program: Program| port_of(&portmap, program);
         let nfs_port = match port_of(NFS) {
             Ok(port) => port.unwrap_or(server.port()),
             // No portmap either: what the NFS port said is the better message.
             Err(_) => {
-                null(&link(NFS, server.port())).map_err(name_version)?;
+                null(&service(NFS, server.port())).map_err(name_version)?;
                 return Err(Error::NoMountService { server, portmap_asked: true });
             }
         };
         match port_of(MOUNT)? {
-            Some(port) => Ok(Self { nfs: SocketAddr::new(server.ip(), nfs_port), mount: link(MOUNT, port) }),
+            Some(port) => Ok(Self { nfs: SocketAddr::new(server.ip(), nfs_port), mount: service(MOUNT, port) }),
             None => {
-                null(&link(NFS, nfs_port)).map_err(name_version)?;
+                null(&service(NFS, nfs_port)).map_err(name_version)?;
                 Err(Error::NoMountService { server, portmap_asked: true })
             }
         }
     }
 }
 
-fn null(link: &Link) -> Result<(), Error> {
-    call_once(link, 0, &(), |_| Ok(()))
+fn null(service: &Service) -> Result<(), Error> {
+    call_once(service, 0, &(), |_| Ok(()))
 }
 
-fn port_of(portmap: &Link, program: Program) -> Result<Option<u16>, Error> {
+fn port_of(portmap: &Service, program: Program) -> Result<Option<u16>, Error> {
     let mapping = Mapping { program: program.number, version: program.version, protocol: portmap2::IPPROTO_TCP, port: 0 };
     let mut port = 0u32;
     call_once(portmap, portmap2::Procedure::GetPort.number(), &mapping, |results| {
@@ -166,7 +166,7 @@ fn port_of(portmap: &Link, program: Program) -> Result<Option<u16>, Error> {
     Ok(u16::try_from(port).ok().filter(|&port| port != 0))
 }
 
-fn list_exports(mount: &Link) -> Result<Vec<String>, Error> {
+fn list_exports(mount: &Service) -> Result<Vec<String>, Error> {
     let mut paths = Vec::new();
     call_once(mount, mount3::Procedure::Export.number(), &(), |results: &mut Reader<'_>| {
         paths = mount3::decode_exports(results)?.iter().map(|(path, _)| String::from_utf8_lossy(path.0).into_owned()).collect();
@@ -176,7 +176,7 @@ fn list_exports(mount: &Link) -> Result<Vec<String>, Error> {
 }
 
 /// The path itself, else the longest export above it, else (when the server lists none) the longest part that works.
-fn mount_longest(mount: &Link, path: &str) -> Result<(FileHandle, Vec<Vec<u8>>), Error> {
+fn mount_longest(mount: &Service, path: &str) -> Result<(FileHandle, Vec<Vec<u8>>), Error> {
     let error = match mnt(mount, path) {
         Ok(root) => return Ok((root, Vec::new())),
         Err(error) => error,
@@ -205,7 +205,7 @@ fn is_below(path: &str, export: &str) -> bool {
     path.strip_prefix(export).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-fn mnt(mount: &Link, path: &str) -> Result<FileHandle, Error> {
+fn mnt(mount: &Service, path: &str) -> Result<FileHandle, Error> {
     let arguments = MountArgs { path: DirPath(path.as_bytes()) };
     let mut answer: Option<MountResult> = None;
     call_once(mount, mount3::Procedure::Mnt.number(), &arguments, |results| {

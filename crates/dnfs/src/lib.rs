@@ -27,7 +27,7 @@ mod pipeline;
 mod rpc;
 mod segment;
 mod slot_limiter;
-#[allow(unsafe_code, reason = "system calls without libc's symbols: one quarantined module")]
+#[allow(unsafe_code, reason = "system calls without libc's symbols: the only module with unsafe code")]
 mod sys;
 
 pub use client::{Client, Counters, MountParts};
@@ -38,7 +38,7 @@ pub use error::{Error, ProtocolError};
 pub use export::exports;
 pub use options::{Options, StablePolicy, TransportSecurity};
 pub use pipeline::{Answer, Pipeline, Work};
-pub use rpc::service::{Cause, Event, report_to};
+pub use rpc::events::{Cause, Event, report_to};
 pub use sys::socket::{cpu_time, is_internal_fd};
 pub use url::{NfsUrl, UrlError};
 

@@ -8,13 +8,13 @@ pub const CHANNELS_MAX: usize = 64;
 /// Calls in flight on one channel for one large read or write. 16 transfers of 64 KiB fill any path this client is for,
 /// and stay far below the 128 that servers take per connection.
 pub const SLOTS_MAX: usize = 16;
-/// Calls outstanding of a whole mount that `slots=` can ask for: 8 times what servers take per connection. A limit is
-/// looked for by a scan of the table.
+/// Calls outstanding of a whole mount that `slots=` can ask for: 8 times what servers take per connection. A free slot is
+/// found by a scan of the table.
 pub const CALL_SLOTS_MAX: usize = 1024;
 /// Processes that can hold a slot or a writer's lock at once: databases have some hundreds.
 pub const MEMBERS_MAX: usize = 1024;
-/// Longest sleep of one who waits for a slot or a writer, in ms; then he looks whether the holder is dead.
-pub const GATE_LOOK_MS: u64 = 20;
+/// Longest sleep of one that waits for a slot or a writer, in ms; then it checks whether the holder is dead.
+pub const HOLDER_CHECK_MS: u64 = 20;
 /// Sizes told apart in the counters of calls: 512 bytes to 1 MiB.
 pub const SIZE_COUNT: usize = 12;
 /// Steps in each power of two of the latency counters: a time is known to 6 %, and its middle to 3 %.
@@ -41,26 +41,26 @@ pub const DIRECTORY_BYTES: u32 = 64 * 1024;
 /// Malformed or unexpected replies to one call before it is given up: a peer that sends so many is not an NFS server.
 pub const PROTOCOL_ERRORS_MAX: u32 = 8;
 /// Replies with an unknown xid skipped on one connection while waiting for one answer.
-pub const STRAY_REPLIES_MAX: u32 = 64;
+pub const UNEXPECTED_REPLIES_MAX: u32 = 64;
 /// Largest call and reply of the program CHANNEL, in bytes: head with credential, 28 bytes of arguments; some 50 of results.
 pub const ATTACH_BYTES_MAX: usize = 4 + 24 + 8 + AUTH_BYTES_MAX + 8 + 28;
 /// Times in a row that a new connection asks for its channel: another run of the server, calls of the old one that still run.
 pub const ATTACH_ROUNDS_MAX: u32 = 4;
 /// First attempts to attach a channel that may end without an answer before the server is taken not to know the program.
-pub const ATTACH_TROUBLES_MAX: u32 = 3;
+pub const ATTACH_UNANSWERED_MAX: u32 = 3;
 /// Addresses kept of one host name.
 pub const ADDRESSES_MAX: usize = 8;
 /// Longest wait for one connection attempt once mounted, in ms; then a fresh one begins.
 pub const CONNECT_ATTEMPT_MS: u64 = 1000;
 /// Longest wait for the connection of a mount, in ms.
 pub const MOUNT_CONNECT_MS: u64 = 5000;
-/// Longest time for the question for TLS and the handshake, in ms; then a fresh connection is made.
+/// Longest time for the AUTH_TLS probe and the handshake, in ms; then a fresh connection is made.
 pub const HANDSHAKE_MS: u64 = 5000;
-/// Longest answer to the question for TLS, in bytes: a reply without results, whatever its verifier holds.
+/// Longest reply to the AUTH_TLS probe, in bytes: a reply without results, whatever its verifier holds.
 pub const PROBE_REPLY_BYTES_MAX: usize = 64 + AUTH_BYTES_MAX;
 /// Largest file of certificates or keys, in bytes: the bundle of a distribution is a quarter of it.
 pub const PEM_BYTES_MAX: usize = 1 << 20;
-/// Records sealed for one send, in bytes: seven pages of 8 KiB and their calls, or four full records.
+/// Encrypted records of one send, in bytes: seven pages of 8 KiB and their calls, or four full records.
 pub const SEALED_BYTES: usize = 68 * 1024;
 /// First pause between connection attempts, in ms; doubled up to [`BACKOFF_MS_MAX`].
 pub const BACKOFF_MS_MIN: u64 = 10;
@@ -70,8 +70,8 @@ pub const BACKOFF_MS_MAX: u64 = 500;
 pub const JUKEBOX_MS_MIN: u64 = 20;
 /// Longest pause after NFS3ERR_JUKEBOX, in ms.
 pub const JUKEBOX_MS_MAX: u64 = 2000;
-/// Silence after which the server is reported as not responding, in ms.
-pub const SILENCE_MS: u64 = 5000;
+/// Time without a reply after which the server is reported as not responding, in ms.
+pub const UNRESPONSIVE_MS: u64 = 5000;
 /// Lowest number that the descriptors of channels are moved to.
 pub const DESCRIPTOR_MIN: i32 = 900;
 /// Longest machine name sent, in bytes: a host name (HOST_NAME_MAX is 64).

@@ -3,13 +3,14 @@
 
 use crate::client::Client;
 use crate::error::{Error, ProtocolError};
-use crate::limits::{PIPELINE_BYTES_MIN, PIPELINE_DEPTH_MAX, STRAY_REPLIES_MAX};
+use crate::limits::{PIPELINE_BYTES_MIN, PIPELINE_DEPTH_MAX, UNEXPECTED_REPLIES_MAX};
 use crate::rpc::connection::Connection;
+use crate::rpc::fault::Fault;
 use crate::rpc::io_slices::{LONG, SendList};
-use crate::rpc::receive::{READ_HEAD_BYTES, parse, receive};
-use crate::rpc::retry::Trouble;
-use crate::rpc::service::{Fault, Silence};
-use crate::slot_limiter::Held;
+use crate::rpc::receive::{READ_HEAD_BYTES, parse};
+use crate::rpc::response_timer::ResponseTimer;
+use crate::rpc::retry::Backoff;
+use crate::slot_limiter::SlotPermit;
 use crate::sys::socket::{self, Region};
 use nfs_proto::limits::RECORD_BYTES_MAX;
 use nfs_proto::nfs3::{FileHandle, Procedure, ReadArgs, ReadResult, StableHow, WriteArgsHead, WriteResult};
@@ -50,7 +51,7 @@ struct Slot<'c> {
     offset: u64,
     sent: Instant, // or made, where a call may have to wait before it is sent
     open: bool,
-    held: Option<Held<'c>>,
+    held: Option<SlotPermit<'c>>,
 }
 
 /// Calls of one kind and size on one file, `depth` of them in flight.
@@ -119,33 +120,33 @@ impl Pipeline<'_> {
     /// # Errors
     /// The first refusal of the server; the connection is closed then.
     pub fn run(&mut self, next: &mut dyn FnMut() -> Option<u64>, answered: &mut dyn FnMut(&Answer<'_>)) -> Result<(), Error> {
-        let mut trouble = Trouble::new();
+        let mut backoff = Backoff::new();
         for index in 0..self.slots.len() {
             self.open(index, next);
         }
         while let Err(fault) = self.turns(next, answered) {
             self.connection.disconnect();
             self.pending = 0..0;
-            trouble.endure(fault, &self.client.link)?;
+            backoff.wait(fault, &self.client.service)?;
             self.reopen();
         }
-        self.client.link.answers();
+        self.client.service.report_responding();
         Ok(())
     }
 
     /// Turns until nothing is in flight: send what was made, receive what came, make the next calls.
     fn turns(&mut self, next: &mut dyn FnMut() -> Option<u64>, answered: &mut dyn FnMut(&Answer<'_>)) -> Result<(), Fault> {
-        if self.connection.connect(&self.client.link)? {
+        if self.connection.connect(&self.client.service)? {
             self.connection.socket()?.grow_receive_buffer(PIPELINE_BYTES_MIN as i32);
         }
-        let mut silence = Silence::default();
+        let mut timer = ResponseTimer::default();
         loop {
             self.admit();
-            self.send(&mut silence)?;
+            self.send(&mut timer)?;
             if !self.slots.iter().any(|slot| slot.open) {
                 return Ok(());
             }
-            self.receive_some(&mut silence)?;
+            self.receive_some(&mut timer)?;
             let now = Instant::now();
             self.heads.clear();
             while let Some(index) = self.take_reply(now, answered)? {
@@ -165,13 +166,13 @@ impl Pipeline<'_> {
         slot.xid = count & !((1 << SLOT_BITS) - 1) | index as u32;
         slot.offset = offset;
         slot.open = true;
-        let tally = &self.client.tally;
+        let counts = &self.client.counts;
         match self.work {
-            Work::Read => tally.read_calls.fetch_add(1, Ordering::Relaxed),
-            Work::Write(_) => tally.write_calls.fetch_add(1, Ordering::Relaxed),
+            Work::Read => counts.read_calls.fetch_add(1, Ordering::Relaxed),
+            Work::Write(_) => counts.write_calls.fetch_add(1, Ordering::Relaxed),
         };
         let (xid, offset) = (slot.xid, slot.offset);
-        if self.client.gate.is_none() {
+        if self.client.slot_limiter.is_none() {
             self.append(xid, offset);
         } else {
             slot.sent = Instant::now();
@@ -181,11 +182,11 @@ impl Pipeline<'_> {
 
     /// Lets calls that wait go out as far as the mount's limit allows; waits only when nothing is in flight.
     fn admit(&mut self) {
-        let Some(gate) = &self.client.gate else { return };
+        let Some(slot_limiter) = &self.client.slot_limiter else { return };
         while let Some(&index) = self.waiting.front() {
-            let held = match gate.attempt(1) {
+            let held = match slot_limiter.try_acquire(1) {
                 None if self.slots.iter().any(|slot| slot.held.is_some()) => return,
-                None => gate.enter(1),
+                None => slot_limiter.acquire(1),
                 Some(held) => held,
             };
             self.waiting.pop_front();
@@ -200,9 +201,9 @@ impl Pipeline<'_> {
     /// After a lost connection: every call in flight is to be sent again.
     fn reopen(&mut self) {
         self.heads.clear();
-        let sent = |slot: &&Slot<'_>| slot.open && (self.client.gate.is_none() || slot.held.is_some());
+        let sent = |slot: &&Slot<'_>| slot.open && (self.client.slot_limiter.is_none() || slot.held.is_some());
         let open: Vec<(u32, u64)> = self.slots.iter().filter(sent).map(|slot| (slot.xid, slot.offset)).collect();
-        self.client.link.resends.fetch_add(open.len() as u64, Ordering::Relaxed);
+        self.client.service.resends.fetch_add(open.len() as u64, Ordering::Relaxed);
         for (xid, offset) in open {
             self.append(xid, offset);
         }
@@ -213,11 +214,11 @@ impl Pipeline<'_> {
         let (file, count) = (self.file, self.io_bytes);
         match self.work {
             Work::Read => {
-                self.client.link.append_head(xid, Procedure::Read.number(), &mut self.heads);
+                self.client.service.append_header(xid, Procedure::Read.number(), &mut self.heads);
                 ReadArgs { file, offset, count }.encode(&mut Writer::new(&mut self.heads));
             }
             Work::Write(stable) => {
-                self.client.link.append_head(xid, Procedure::Write.number(), &mut self.heads);
+                self.client.service.append_header(xid, Procedure::Write.number(), &mut self.heads);
                 WriteArgsHead { file, offset, count, stable, data_bytes: count }.encode(&mut Writer::new(&mut self.heads));
             }
         }
@@ -227,7 +228,7 @@ impl Pipeline<'_> {
     }
 
     /// Sends the calls made, payloads gathered between their heads.
-    fn send(&mut self, silence: &mut Silence) -> Result<(), Fault> {
+    fn send(&mut self, timer: &mut ResponseTimer) -> Result<(), Fault> {
         if self.heads.is_empty() {
             return Ok(());
         }
@@ -261,26 +262,21 @@ impl Pipeline<'_> {
                     call += 1;
                 }
             }
-            match self.connection.stream()?.send(list.as_slice()) {
-                Ok(bytes) => {
-                    position += bytes;
-                    silence.over();
-                }
-                Err(error) => silence.goes_on(error, &self.client.link)?,
-            }
+            let sent = self.connection.stream()?.send(list.as_slice());
+            position += timer.sent(sent, &self.client.service)?.unwrap_or(0);
         }
         Ok(())
     }
 
     /// Waits for more bytes.
-    fn receive_some(&mut self, silence: &mut Silence) -> Result<(), Fault> {
+    fn receive_some(&mut self, timer: &mut ResponseTimer) -> Result<(), Fault> {
         if self.pending.start > 0 {
             self.received.copy_within(self.pending.clone(), 0);
             self.pending = 0..self.pending.len();
         }
         let room = self.received.get_mut(self.pending.end..).unwrap_or_default();
         loop {
-            if let Some(bytes) = receive(self.connection.stream()?.receive(room), &self.client.link, silence)? {
+            if let Some(bytes) = timer.received(self.connection.stream()?.receive(room), &self.client.service)? {
                 self.pending.end += bytes;
                 return Ok(());
             }
@@ -302,17 +298,17 @@ impl Pipeline<'_> {
             let index = (xid & ((1 << SLOT_BITS) - 1)) as usize;
             let Some(slot) = self.slots.get_mut(index).filter(|slot| slot.open && slot.xid == xid) else {
                 self.stray_count += 1;
-                if self.stray_count > STRAY_REPLIES_MAX {
-                    return Err(ProtocolError::Stray.into());
+                if self.stray_count > UNEXPECTED_REPLIES_MAX {
+                    return Err(ProtocolError::UnexpectedReply.into());
                 }
                 continue;
             };
             slot.open = false;
             slot.held = None;
-            let tally = &self.client.tally;
+            let counts = &self.client.counts;
             match self.work {
-                Work::Read => tally.read_bytes.fetch_add(data.len() as u64, Ordering::Relaxed),
-                Work::Write(_) => tally.write_bytes.fetch_add(u64::from(self.io_bytes), Ordering::Relaxed),
+                Work::Read => counts.read_bytes.fetch_add(data.len() as u64, Ordering::Relaxed),
+                Work::Write(_) => counts.write_bytes.fetch_add(u64::from(self.io_bytes), Ordering::Relaxed),
             };
             answered(&Answer { offset: slot.offset, data, latency: now.saturating_duration_since(slot.sent) });
             return Ok(Some(index));
@@ -331,7 +327,7 @@ fn look<'a>(work: Work, record: &'a [u8], io_bytes: u32, client: &Client) -> Res
     let mut input = Reader::new(record.get(record::MARK_BYTES..).unwrap_or_default());
     let header = ReplyHeader::decode(&mut input)?;
     if header.status != ReplyStatus::Success {
-        return Err(Fault::Fatal(Error::Refused { server: client.link.server, status: header.status }));
+        return Err(Fault::Fatal(Error::Refused { server: client.service.server, status: header.status }));
     }
     let refused = |status| Fault::Fatal(Error::Status(status));
     match work {

@@ -81,7 +81,7 @@ pub(crate) fn parse(value: &[u8]) {
         learn_root_device();
         dnfs::report_to(|event| match event {
             dnfs::Event::NotResponding(server, cause) => say_aside(format_args!("server {server} {cause}; waiting")),
-            dnfs::Event::Answers(server) => say_aside(format_args!("server {server} answers again")),
+            dnfs::Event::Responding(server) => say_aside(format_args!("server {server} answers again")),
         });
         ANY.store(true, Ordering::Release);
     }

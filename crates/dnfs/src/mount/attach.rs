@@ -10,7 +10,7 @@ use crate::client::{Client, MountParts};
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::segment::{Segment, SegmentError, StoredParts, local};
-use crate::slot_limiter::{Gate, Members};
+use crate::slot_limiter::{Members, SlotLimiter};
 use crate::sys::shm::{Errno, FileLock, effective_uid, unlink};
 use crate::url::NfsUrl;
 
@@ -39,7 +39,7 @@ impl Mount {
         let members = (options.slot_count.is_some() || options.one_writer)
             .then(|| Arc::new(Members::shared(segment.memory(), segment.directory().lock_path("members"))));
         // From here on all processes' calls count; those that mounted were this process' alone.
-        client.gate = options.slot_count.zip(members.clone()).map(|(count, members)| Gate::new(members, count));
+        client.slot_limiter = options.slot_count.zip(members.clone()).map(|(count, members)| SlotLimiter::new(members, count));
         let mount = Self {
             local_path: spec.local_path.clone(),
             who: who.for_url(&spec.url),

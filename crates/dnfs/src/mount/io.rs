@@ -27,7 +27,7 @@ impl Mount {
         let handle = handle_of(slot)?;
         let begun = Instant::now();
         if let Some(members) = &self.writers {
-            members.between_writers(slot);
+            members.wait_for_writer(slot);
         }
         let done = self.client.read(&handle, offset, bufs)?;
         self.cell().reads.note(begun.elapsed(), done.bytes, self.client.parts().rtmax);
@@ -71,7 +71,7 @@ impl Mount {
         let handle = handle_of(slot)?;
         let wanted = self.wanted(how);
         let begun = Instant::now();
-        let writing = self.writing(slot);
+        let writing = self.lock_for_writing(slot);
         let size_moment = slot.size_moment();
         let done = match self.write_until_held(file, slot, &handle, offset, bufs, wanted) {
             Ok(done) if done.bytes == length => done,
@@ -159,7 +159,7 @@ impl Mount {
         while let Some(ticket) = slot.commit_starts(verifiers) {
             let epoch = slot.loss_epoch();
             let begun = Instant::now();
-            let writing = self.writing(slot);
+            let writing = self.lock_for_writing(slot);
             let moment = slot.attr_moment();
             let answer = self.client.commit(&handle_of(slot)?);
             drop(writing);

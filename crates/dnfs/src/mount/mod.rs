@@ -45,7 +45,7 @@ use crate::error::Error;
 use crate::options::StablePolicy;
 use crate::segment::Segment;
 use crate::segment::layout::{ActivityCell, CELL_COUNT, Slot};
-use crate::slot_limiter::{Members, Writing};
+use crate::slot_limiter::{Members, WriterGuard};
 use directories::Directories;
 
 /// A mount, attached by this process.
@@ -146,7 +146,7 @@ impl Mount {
     pub fn after_fork_child(&self) {
         self.client.after_fork_child();
         if let Some(members) = &self.writers {
-            members.leave_parent();
+            members.reset_after_fork();
         }
         self.cell.store(crate::sys::shm::process_id(), Relaxed);
     }
@@ -168,8 +168,8 @@ impl Mount {
     }
 
     /// Waits until nobody writes to the file, and is its writer until dropped, where only one may be.
-    fn writing<'s>(&self, slot: &'s Slot) -> Option<Writing<'s>> {
-        self.writers.as_ref().and_then(|members| members.writing(slot))
+    fn lock_for_writing<'s>(&self, slot: &'s Slot) -> Option<WriterGuard<'s>> {
+        self.writers.as_ref().and_then(|members| members.lock_for_writing(slot))
     }
 
     /// The slot of an open file. Its placeholder is locked by the caller's descriptor, so it stays.

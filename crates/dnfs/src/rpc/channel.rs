@@ -4,11 +4,14 @@
 //! every call not yet answered is sent again with the same xid.
 
 use crate::error::{Error, ProtocolError};
-use crate::limits::{RECEIVE_BYTES_MAX, SEND_BYTES_MAX, SLOTS_MAX, STRAY_REPLIES_MAX};
-use crate::rpc::connection::{Connection, Stream};
+use crate::limits::{RECEIVE_BYTES_MAX, SEND_BYTES_MAX, SLOTS_MAX, UNEXPECTED_REPLIES_MAX};
+use crate::rpc::connection::Connection;
+use crate::rpc::fault::Fault;
 use crate::rpc::io_slices::{LONG, ReceiveList, SHORT, SendList};
-use crate::rpc::retry::Trouble;
-use crate::rpc::service::{Fault, Link, Silence};
+use crate::rpc::response_timer::ResponseTimer;
+use crate::rpc::retry::Backoff;
+use crate::rpc::service::Service;
+use crate::rpc::stream::Stream;
 use crate::sys::socket::{self, Region};
 use nfs_proto::nfs3::ReadOkHead;
 use nfs_proto::record;
@@ -97,11 +100,11 @@ impl Channel {
     ///
     /// # Panics
     /// When the batch is full: our own bug.
-    pub(crate) fn add(&mut self, link: &Link, procedure: u32, arguments: &impl Encode, payload: Range<usize>) {
-        self.leave_parent();
+    pub(crate) fn add(&mut self, service: &Service, procedure: u32, arguments: &impl Encode, payload: Range<usize>) {
+        self.reset_after_fork();
         let xid = self.take_xid();
         let start = self.send.len();
-        link.append_head(xid, procedure, &mut self.send);
+        service.append_header(xid, procedure, &mut self.send);
         arguments.encode(&mut Writer::new(&mut self.send));
         let end = self.send.len();
         let body_bytes = end - start - record::MARK_BYTES + payload.len() + padding(payload.len());
@@ -113,23 +116,23 @@ impl Channel {
     /// Sends the batch and waits until every call is answered. True when a call had to be sent again.
     ///
     /// # Errors
-    /// When patience is at its end, or the RPC layer of the server refused a call.
-    pub(crate) fn run<E: Exchange>(&mut self, link: &Link, exchange: &mut E) -> Result<bool, Error> {
-        let Err(mut fault) = self.attempt(link, exchange) else {
-            link.answers();
+    /// When retry_policy is at its end, or the RPC layer of the server refused a call.
+    pub(crate) fn run<E: Exchange>(&mut self, service: &Service, exchange: &mut E) -> Result<bool, Error> {
+        let Err(mut fault) = self.attempt(service, exchange) else {
+            service.report_responding();
             return Ok(false);
         };
-        let mut trouble = Trouble::new();
+        let mut backoff = Backoff::new();
         let mut resent = false;
         loop {
             self.disconnect();
-            trouble.endure(fault, link)?;
+            backoff.wait(fault, service)?;
             let resends = self.forget_sent();
             resent |= resends > 0;
-            link.resends.fetch_add(resends, Ordering::Relaxed);
-            match self.attempt(link, exchange) {
+            service.resends.fetch_add(resends, Ordering::Relaxed);
+            match self.attempt(service, exchange) {
                 Ok(()) => {
-                    link.answers();
+                    service.report_responding();
                     return Ok(resent);
                 }
                 Err(next) => fault = next,
@@ -144,8 +147,8 @@ impl Channel {
     }
 
     /// After a fork: never touches the parent's connection again, never repeats its xids.
-    pub(crate) fn leave_parent(&mut self) {
-        if self.connection.leave_parent() {
+    pub(crate) fn reset_after_fork(&mut self) {
+        if self.connection.reset_after_fork() {
             self.pending = 0..0;
             self.next_xid = None;
         }
@@ -172,7 +175,7 @@ impl Channel {
     /// A reply to no call of ours: skipped, but not for ever.
     pub(crate) fn stray(&mut self) -> Result<(), Fault> {
         self.stray_count += 1;
-        if self.stray_count > STRAY_REPLIES_MAX { Err(ProtocolError::Stray.into()) } else { Ok(()) }
+        if self.stray_count > UNEXPECTED_REPLIES_MAX { Err(ProtocolError::UnexpectedReply.into()) } else { Ok(()) }
     }
 
     fn take_xid(&mut self) -> u32 {
@@ -191,30 +194,30 @@ impl Channel {
         resends
     }
 
-    fn attempt<E: Exchange>(&mut self, link: &Link, exchange: &mut E) -> Result<(), Fault> {
-        self.connect(link)?;
-        let mut silence = Silence::default();
-        self.transmit(link, exchange.payload(), &mut silence)?;
+    fn attempt<E: Exchange>(&mut self, service: &Service, exchange: &mut E) -> Result<(), Fault> {
+        self.connect(service)?;
+        let mut timer = ResponseTimer::default();
+        self.transmit(service, exchange.payload(), &mut timer)?;
         self.stray_count = 0;
         while self.calls.iter().take(self.call_count).any(|call| !call.answered) {
-            self.receive_reply(link, exchange, &mut silence)?;
+            self.receive_reply(service, exchange, &mut timer)?;
         }
         if !self.pending.is_empty() {
-            return Err(ProtocolError::Stray.into());
+            return Err(ProtocolError::UnexpectedReply.into());
         }
         Ok(())
     }
 
-    fn connect(&mut self, link: &Link) -> Result<(), Fault> {
-        self.leave_parent();
+    fn connect(&mut self, service: &Service) -> Result<(), Fault> {
+        self.reset_after_fork();
         if self.memory.is_none() {
             let local = |source| Fault::Fatal(Error::Local { action: "map a receive buffer", source });
             self.memory = Some(Region::map(RECEIVE_BYTES_MAX).map_err(local)?);
         }
-        self.connection.connect(link).map(|_| ())
+        self.connection.connect(service).map(|_| ())
     }
 
-    fn transmit(&mut self, link: &Link, payload: &[IoSlice<'_>], silence: &mut Silence) -> Result<(), Fault> {
+    fn transmit(&mut self, service: &Service, payload: &[IoSlice<'_>], timer: &mut ResponseTimer) -> Result<(), Fault> {
         let mut index = 0;
         while let Some(call) = self.calls.get(index).filter(|_| index < self.call_count) {
             if call.sent || call.answered {
@@ -236,7 +239,7 @@ impl Channel {
             for call in self.calls.iter_mut().take(next).skip(index) {
                 call.sent = true;
             }
-            self.send_all(link, heads, payload, payload_range, silence)?;
+            self.send_all(service, heads, payload, payload_range, timer)?;
             index = next;
         }
         Ok(())
@@ -244,11 +247,11 @@ impl Channel {
 
     fn send_all(
         &mut self,
-        link: &Link,
+        service: &Service,
         heads: Range<usize>,
         payload: &[IoSlice<'_>],
         range: Range<usize>,
-        silence: &mut Silence,
+        timer: &mut ResponseTimer,
     ) -> Result<(), Fault> {
         let Self { connection, send, .. } = self;
         let heads = send.get(heads).unwrap_or_default();
@@ -261,14 +264,7 @@ impl Channel {
             } else {
                 send_once::<LONG>(&mut connection.stream()?, heads, payload, &range, pad, position)
             };
-            match sent {
-                Ok(0) => return Err(Fault::Broken(io::ErrorKind::WriteZero.into())),
-                Ok(bytes) => {
-                    position += bytes;
-                    silence.over();
-                }
-                Err(error) => silence.goes_on(error, link)?,
-            }
+            position += timer.sent(sent, service)?.unwrap_or(0);
         }
         Ok(())
     }

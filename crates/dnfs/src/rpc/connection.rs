@@ -1,44 +1,54 @@
 //! One TCP connection: made again from the same port, ended before anything is sent a second time, never shared with
 //! the parent of a fork.
 
-use crate::rpc::attach::Mark;
-use crate::rpc::service::{Fault, Link};
-use crate::rpc::tls::Tls;
+use super::attach::ChannelIdentity;
+use super::fault::Fault;
+use super::service::Service;
+use super::stream::Stream;
+use super::tls::TlsStream;
+use super::tls_handshake;
 use crate::sys::socket::{self, Connect, Socket};
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io;
 use std::sync::atomic::Ordering;
 
 /// A connection that is made when it is needed.
 #[derive(Debug)]
 pub(crate) struct Connection {
     socket: Option<Socket>,
-    tls: Option<Tls>, // of this socket
+    tls: Option<TlsStream>, // of this socket
     fork_generation: u32,
     local_port: Option<u16>, // of the last socket: servers tell resent calls by it
     connected_before: bool,
-    mark: Mark,
+    identity: ChannelIdentity,
 }
 
 impl Connection {
     pub(crate) fn new() -> Self {
-        Self { socket: None, tls: None, fork_generation: 0, local_port: None, connected_before: false, mark: Mark::new() }
+        Self {
+            socket: None,
+            tls: None,
+            fork_generation: 0,
+            local_port: None,
+            connected_before: false,
+            identity: ChannelIdentity::new(),
+        }
     }
 
     /// Connects unless connected; true when the connection is new.
-    pub(crate) fn connect(&mut self, link: &Link) -> Result<bool, Fault> {
-        self.leave_parent();
+    pub(crate) fn connect(&mut self, service: &Service) -> Result<bool, Fault> {
+        self.reset_after_fork();
         if self.socket.is_some() {
             return Ok(false);
         }
         let how = Connect {
-            server: link.server,
+            server: service.server,
             local_port: self.local_port,
-            privileged: link.privileged_port,
-            timeout: link.connect_timeout(),
+            privileged: service.privileged_port,
+            timeout: service.connect_timeout(),
         };
         let socket = Socket::connect(&how).map_err(Fault::Connect)?;
         self.local_port = socket.local_port();
-        match self.introduce(&socket, link) {
+        match self.set_up(&socket, service) {
             Ok(tls) => self.tls = tls,
             Err(fault) => {
                 socket.abort();
@@ -46,19 +56,20 @@ impl Connection {
             }
         }
         self.socket = Some(socket);
-        link.connections.fetch_add(1, Ordering::Release);
+        service.connections.fetch_add(1, Ordering::Release);
         if self.connected_before {
-            link.reconnects.fetch_add(1, Ordering::Relaxed);
+            service.reconnects.fetch_add(1, Ordering::Relaxed);
         }
         self.connected_before = true;
         Ok(true)
     }
 
-    /// The first words on a new connection: TLS, then whose channel it is.
-    fn introduce(&mut self, socket: &Socket, link: &Link) -> Result<Option<Tls>, Fault> {
-        let mut tls = link.secrecy.as_ref().map(|secrecy| Tls::start(socket, link, secrecy)).transpose()?;
-        if link.attaches() {
-            self.mark.attach(&mut Stream { socket, tls: tls.as_mut() }, link)?;
+    /// What comes first on a new connection: TLS, then ATTACH, which tells the server whose channel it is.
+    fn set_up(&mut self, socket: &Socket, service: &Service) -> Result<Option<TlsStream>, Fault> {
+        let start = |config| tls_handshake::start(socket, service, config);
+        let mut tls = service.tls_config.as_ref().map(start).transpose()?;
+        if service.uses_attach() {
+            self.identity.attach(&mut Stream { socket, tls: tls.as_mut() }, service)?;
         }
         Ok(tls)
     }
@@ -74,13 +85,14 @@ impl Connection {
     }
 
     /// After a fork: never touches the parent's connection again. True when there was a fork.
-    pub(crate) fn leave_parent(&mut self) -> bool {
+    #[inline]
+    pub(crate) fn reset_after_fork(&mut self) -> bool {
         let generation = socket::fork_generation();
         let forked = self.fork_generation != generation;
         if forked {
             self.disconnect();
             (self.fork_generation, self.local_port, self.connected_before) = (generation, None, false);
-            self.mark.renew();
+            self.identity.renew();
         }
         forked
     }
@@ -90,54 +102,20 @@ impl Connection {
         if self.fork_generation != socket::fork_generation() {
             return Err(Fault::Forked);
         }
-        self.socket.as_ref().ok_or_else(unconnected)
+        self.socket.as_ref().ok_or_else(not_connected)
     }
 
     /// Socket and TLS, while they are ours.
+    #[inline]
     pub(crate) fn stream(&mut self) -> Result<Stream<'_>, Fault> {
         if self.fork_generation != socket::fork_generation() {
             return Err(Fault::Forked);
         }
-        let socket = self.socket.as_ref().ok_or_else(unconnected)?;
+        let socket = self.socket.as_ref().ok_or_else(not_connected)?;
         Ok(Stream { socket, tls: self.tls.as_mut() })
     }
 }
 
-fn unconnected() -> Fault {
+fn not_connected() -> Fault {
     Fault::Broken(io::Error::from_raw_os_error(libc::ENOTCONN))
-}
-
-/// What bytes go over: the calls of [`Socket`], under TLS where there is one.
-pub(crate) struct Stream<'c> {
-    socket: &'c Socket,
-    tls: Option<&'c mut Tls>,
-}
-
-impl Stream<'_> {
-    /// See [`Socket::send`]; under TLS, bytes that an error came for are to be offered again.
-    #[inline]
-    pub(crate) fn send(&mut self, segments: &[IoSlice<'_>]) -> io::Result<usize> {
-        match &mut self.tls {
-            None => self.socket.send(segments),
-            Some(tls) => tls.send(self.socket, segments),
-        }
-    }
-
-    /// See [`Socket::receive`].
-    #[inline]
-    pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match &mut self.tls {
-            None => self.socket.receive(buffer),
-            Some(tls) => tls.receive(self.socket, buffer),
-        }
-    }
-
-    /// See [`Socket::receive_scattered`].
-    #[inline]
-    pub(crate) fn receive_scattered(&mut self, segments: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        match &mut self.tls {
-            None => self.socket.receive_scattered(segments),
-            Some(tls) => tls.receive_scattered(self.socket, segments),
-        }
-    }
 }

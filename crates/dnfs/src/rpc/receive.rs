@@ -3,9 +3,11 @@
 use crate::error::{Error, ProtocolError};
 use crate::limits::RECEIVE_BYTES_MAX;
 use crate::rpc::channel::{Channel, Exchange};
-use crate::rpc::connection::Stream;
+use crate::rpc::fault::Fault;
 use crate::rpc::io_slices::{LONG, ReceiveList, SHORT};
-use crate::rpc::service::{Fault, Link, Silence};
+use crate::rpc::response_timer::ResponseTimer;
+use crate::rpc::service::Service;
+use crate::rpc::stream::Stream;
 use nfs_proto::limits::RECORD_BYTES_MAX;
 use nfs_proto::nfs3::{ReadHeadResult, ReadOkHead};
 use nfs_proto::record::{self, Framed, LAST_FRAGMENT};
@@ -32,9 +34,9 @@ impl Channel {
     /// Receives until one more call is answered, or a reply to no call was skipped.
     pub(crate) fn receive_reply<E: Exchange>(
         &mut self,
-        link: &Link,
+        service: &Service,
         exchange: &mut E,
-        silence: &mut Silence,
+        timer: &mut ResponseTimer,
     ) -> Result<(), Fault> {
         if self.pending.is_empty() {
             let alone = self.alone();
@@ -42,15 +44,15 @@ impl Channel {
                 alone.or_else(|| (0..self.call_count).find(|&index| self.calls.get(index).is_some_and(|call| !call.answered)));
             if first.is_some_and(|call| exchange.target_bytes(call).is_some()) {
                 let answered = match alone {
-                    Some(call) => self.receive_into_target(call, link, exchange, silence)?,
-                    None => self.receive_head(link, exchange, silence)?,
+                    Some(call) => self.receive_into_target(call, service, exchange, timer)?,
+                    None => self.receive_head(service, exchange, timer)?,
                 };
                 if answered {
                     return Ok(());
                 }
             }
         }
-        self.receive_record(link, exchange, silence)
+        self.receive_record(service, exchange, timer)
     }
 
     /// Head, data and padding of the only open READ in one receive. False when the reply was laid out otherwise: all of
@@ -58,9 +60,9 @@ impl Channel {
     fn receive_into_target<E: Exchange>(
         &mut self,
         call: usize,
-        link: &Link,
+        service: &Service,
         exchange: &mut E,
-        silence: &mut Silence,
+        timer: &mut ResponseTimer,
     ) -> Result<bool, Fault> {
         let mut stream = self.connection.stream()?;
         let (Some(memory), Some(target_bytes)) = (self.memory.as_mut(), exchange.target_bytes(call)) else { return Ok(false) };
@@ -71,7 +73,7 @@ impl Channel {
             } else {
                 receive_around::<E, LONG>(&mut stream, head, exchange, call, target_bytes, spill)
             };
-            if let Some(bytes) = receive(received, link, silence)? {
+            if let Some(bytes) = timer.received(received, service)? {
                 break bytes;
             }
         };
@@ -80,7 +82,7 @@ impl Channel {
             && let Some(direct) = parse(head, target_bytes).filter(|direct| Some(direct.xid) == expected)
             && received <= READ_HEAD_BYTES + direct.rest_bytes
         {
-            self.receive_rest(call, &direct, received - READ_HEAD_BYTES, link, exchange, silence)?;
+            self.receive_rest(call, &direct, received - READ_HEAD_BYTES, service, exchange, timer)?;
             return Ok(true);
         }
         // Put everything in one piece: what went into the caller's buffers lies between head and spill.
@@ -95,11 +97,16 @@ impl Channel {
     }
 
     /// The head of one of several open READs, then its data. False as above.
-    fn receive_head<E: Exchange>(&mut self, link: &Link, exchange: &mut E, silence: &mut Silence) -> Result<bool, Fault> {
+    fn receive_head<E: Exchange>(
+        &mut self,
+        service: &Service,
+        exchange: &mut E,
+        timer: &mut ResponseTimer,
+    ) -> Result<bool, Fault> {
         let mut stream = self.connection.stream()?;
         let Some(head) = self.memory.as_mut().and_then(|memory| memory.get_mut(..READ_HEAD_BYTES)) else { return Ok(false) };
         let received = loop {
-            if let Some(bytes) = receive(stream.receive(head), link, silence)? {
+            if let Some(bytes) = timer.received(stream.receive(head), service)? {
                 break bytes;
             }
         };
@@ -108,7 +115,7 @@ impl Channel {
             && let Some(call) = self.find(direct.xid)
             && exchange.target_bytes(call).is_some_and(|room| direct.head.data_bytes as usize <= room)
         {
-            self.receive_rest(call, &direct, 0, link, exchange, silence)?;
+            self.receive_rest(call, &direct, 0, service, exchange, timer)?;
             return Ok(true);
         }
         self.pending = 0..received;
@@ -121,9 +128,9 @@ impl Channel {
         call: usize,
         direct: &Direct,
         mut have: usize,
-        link: &Link,
+        service: &Service,
         exchange: &mut E,
-        silence: &mut Silence,
+        timer: &mut ResponseTimer,
     ) -> Result<(), Fault> {
         let data = direct.head.data_bytes as usize;
         while have < direct.rest_bytes {
@@ -134,7 +141,7 @@ impl Channel {
                 let pad_bytes = direct.rest_bytes - have.max(data);
                 list.push(pad.get_mut(..pad_bytes).unwrap_or_default());
             }
-            have += receive(stream.receive_scattered(list.as_mut_slice()), link, silence)?.unwrap_or(0);
+            have += timer.received(stream.receive_scattered(list.as_mut_slice()), service)?.unwrap_or(0);
         }
         exchange.received(call, &direct.head);
         self.answered(call);
@@ -142,8 +149,13 @@ impl Channel {
     }
 
     /// One whole record, from the pending bytes and the socket.
-    fn receive_record<E: Exchange>(&mut self, link: &Link, exchange: &mut E, silence: &mut Silence) -> Result<(), Fault> {
-        let (body, next) = self.whole_record(link, silence)?;
+    fn receive_record<E: Exchange>(
+        &mut self,
+        service: &Service,
+        exchange: &mut E,
+        timer: &mut ResponseTimer,
+    ) -> Result<(), Fault> {
+        let (body, next) = self.whole_record(service, timer)?;
         let end = self.pending.end;
         // Taken out for the borrow only; a fault closes the connection, which forgets pending bytes anyway.
         let memory = self.memory.take();
@@ -151,7 +163,7 @@ impl Channel {
             let mut input = Reader::new(bytes);
             let header = ReplyHeader::decode(&mut input)?;
             let Some(call) = self.find(header.xid.0) else { return Ok(None) };
-            check_status(header.status, link)?;
+            check_status(header.status, service)?;
             exchange.reply(call, &mut input)?;
             Ok(Some(call))
         });
@@ -168,13 +180,13 @@ impl Channel {
     }
 
     /// Receives until a record is whole: where its body stands, and where the bytes behind it begin.
-    fn whole_record(&mut self, link: &Link, silence: &mut Silence) -> Result<(Range<usize>, usize), Fault> {
+    fn whole_record(&mut self, service: &Service, timer: &mut ResponseTimer) -> Result<(Range<usize>, usize), Fault> {
         loop {
             let Some(memory) = self.memory.as_deref_mut() else { return Err(Fault::Forked) };
             let start = self.pending.start;
             let framed = match memory.get_mut(self.pending.clone()) {
                 Some(bytes) => record::frame(bytes, RECORD_BYTES_MAX).map_err(ProtocolError::from)?,
-                None => return Err(ProtocolError::Stray.into()),
+                None => return Err(ProtocolError::UnexpectedReply.into()),
             };
             let needed = match framed {
                 Framed::Record { body, consumed } => return Ok((start + body.start..start + body.end, start + consumed)),
@@ -182,14 +194,14 @@ impl Channel {
             };
             if start + needed > RECEIVE_BYTES_MAX {
                 if start == 0 {
-                    return Err(ProtocolError::Stray.into());
+                    return Err(ProtocolError::UnexpectedReply.into());
                 }
                 memory.copy_within(self.pending.clone(), 0);
                 self.pending = 0..self.pending.len();
             }
             let mut stream = self.connection.stream()?;
             let room = memory.get_mut(self.pending.end..).unwrap_or_default();
-            if let Some(bytes) = receive(stream.receive(room), link, silence)? {
+            if let Some(bytes) = timer.received(stream.receive(room), service)? {
                 self.pending.end += bytes;
             }
         }
@@ -215,22 +227,10 @@ fn receive_around<E: Exchange, const N: usize>(
     stream.receive_scattered(list.as_mut_slice())
 }
 
-/// The outcome of one receive: bytes, none yet, or a fault.
-pub(crate) fn receive(outcome: io::Result<usize>, link: &Link, silence: &mut Silence) -> Result<Option<usize>, Fault> {
-    match outcome {
-        Ok(0) => Err(Fault::Broken(io::ErrorKind::UnexpectedEof.into())),
-        Ok(bytes) => {
-            silence.over();
-            Ok(Some(bytes))
-        }
-        Err(error) => silence.goes_on(error, link).map(|()| None),
-    }
-}
-
-fn check_status(status: ReplyStatus, link: &Link) -> Result<(), Fault> {
+fn check_status(status: ReplyStatus, service: &Service) -> Result<(), Fault> {
     match status {
         ReplyStatus::Success => Ok(()),
-        status => Err(Fault::Fatal(Error::Refused { server: link.server, status })),
+        status => Err(Fault::Fatal(Error::Refused { server: service.server, status })),
     }
 }
 

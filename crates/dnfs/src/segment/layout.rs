@@ -5,6 +5,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
+use crate::event_count::EventCount;
 use crate::limits::{CALL_SLOTS_MAX, LATENCY_COUNT, MEMBERS_MAX, SIZE_COUNT};
 
 /// First eight bytes of a segment.
@@ -30,7 +31,7 @@ pub(crate) const SILLY_NAME_BYTES_MAX: usize = 32;
 pub(crate) const VERIFIERS_OFFSET: usize = 8192;
 pub(crate) const INDEX_OFFSET: usize = VERIFIERS_OFFSET + VERIFIER_COUNT as usize * 8;
 pub(crate) const CALLS_OFFSET: usize = INDEX_OFFSET + INDEX_COUNT as usize * 4;
-pub(crate) const CELLS_OFFSET: usize = CALLS_OFFSET + size_of::<CallTable>();
+pub(crate) const CELLS_OFFSET: usize = CALLS_OFFSET + size_of::<SlotTable>();
 pub(crate) const SLOTS_OFFSET: usize = (CELLS_OFFSET + CELL_COUNT * size_of::<ActivityCell>()).next_multiple_of(4096);
 pub(crate) const SEGMENT_BYTES: usize = SLOTS_OFFSET + SLOT_COUNT as usize * size_of::<Slot>();
 
@@ -96,18 +97,10 @@ pub(crate) struct Header {
     pub(crate) name_busy: [AtomicU32; NAME_LOCK_COUNT],
 }
 
-/// A place to wait at: a word that moves, and whether anybody may be asleep on it.
-#[repr(C)]
-#[derive(Debug, Default)]
-pub(crate) struct Turnstile {
-    pub(crate) event: AtomicU32,
-    pub(crate) waiting: AtomicU32,
-}
-
-/// Calls outstanding of the whole mount, when the mount limits them; and which processes live.
+/// Calls outstanding of the whole mount, when the mount limits them; and how often each liveness lock was taken.
 #[repr(C, align(64))]
-pub(crate) struct CallTable {
-    pub(crate) turnstile: Turnstile,
+pub(crate) struct SlotTable {
+    pub(crate) slot_freed: EventCount,
     /// Limit of the process that took a slot last; 0 when none ever did.
     pub(crate) limit: AtomicU32,
     /// Most slots in use at once.
@@ -117,16 +110,16 @@ pub(crate) struct CallTable {
     pub(crate) held_ns: AtomicU64,
     pub(crate) waits: AtomicU64,
     pub(crate) wait_ns: AtomicU64,
-    /// Calls that went beyond the limit: made by a signal handler inside a call, or without a sign of life.
+    /// Calls that went beyond the limit: made by a signal handler inside a call, or without a liveness lock.
     pub(crate) beyond: AtomicU64,
     /// Slots taken back from processes that died.
     pub(crate) reclaimed: AtomicU64,
     /// Waits for the writer of a file to end, and ns of them.
     pub(crate) writer_waits: AtomicU64,
     pub(crate) writer_wait_ns: AtomicU64,
-    /// Who has each slot, 0 when free (gate/members.rs).
+    /// Who has each slot, 0 when free (slot_limiter/members.rs).
     pub(crate) slots: [AtomicU64; CALL_SLOTS_MAX],
-    /// How often each sign of life was taken: marks of earlier holders are void.
+    /// How often each liveness lock was taken: the words of earlier holders are void.
     pub(crate) incarnations: [AtomicU32; MEMBERS_MAX],
 }
 
@@ -208,7 +201,7 @@ pub(crate) struct Slot {
     pub(crate) silly_since_ms: AtomicU64,
     /// Who writes to the file, where only one may; 0 when nobody does.
     pub(crate) writer: AtomicU64,
-    pub(crate) writer_turnstile: Turnstile,
+    pub(crate) writer_unlocked: EventCount,
 }
 
 const _: () = assert!(size_of::<Header>() <= VERIFIERS_OFFSET);

@@ -29,8 +29,8 @@ use core::sync::atomic::Ordering::Acquire;
 use crate::mount::runtime_dir::RuntimeDir;
 use crate::sys::shm::{Errno, Fd, FileLock, Mapping, flock, open};
 use layout::{
-    ActivityCell, CALLS_OFFSET, CELL_COUNT, CELLS_OFFSET, CallTable, Header, INDEX_COUNT, INDEX_OFFSET, SLOT_COUNT, SLOTS_OFFSET,
-    Slot, VERIFIER_COUNT, VERIFIERS_OFFSET,
+    ActivityCell, CALLS_OFFSET, CELL_COUNT, CELLS_OFFSET, Header, INDEX_COUNT, INDEX_OFFSET, SLOT_COUNT, SLOTS_OFFSET, Slot,
+    SlotTable, VERIFIER_COUNT, VERIFIERS_OFFSET,
 };
 use std::sync::Arc;
 
@@ -85,8 +85,8 @@ impl Segment {
     }
 
     /// Slots for calls, and who lives.
-    pub(crate) fn call_table(&self) -> &CallTable {
-        &self.mapping.values::<CallTable>(CALLS_OFFSET, 1)[0] // as above
+    pub(crate) fn call_table(&self) -> &SlotTable {
+        &self.mapping.values::<SlotTable>(CALLS_OFFSET, 1)[0] // as above
     }
 
     pub(crate) fn verifiers(&self) -> Verifiers<'_> {

@@ -1,4 +1,4 @@
-//! So many calls outstanding for the whole mount: the slot table of old clients.
+//! At most so many calls outstanding for the whole mount: the slot table of old clients.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::Arc;
@@ -7,31 +7,31 @@ use std::time::Instant;
 use super::Members;
 use super::members::Owner;
 use crate::limits::{CALL_SLOTS_MAX, SLOTS_MAX};
-use crate::segment::layout::CallTable;
+use crate::segment::layout::SlotTable;
 use crate::sys::shm::{Errno, Mapping};
 use crate::sys::socket;
 
 /// A limit on the calls outstanding, shared by all who have the same table.
 ///
-/// Slots are not given in the order of asking: who finds one takes it.
+/// Not fair: slots go to whoever finds one free, not in the order of asking.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct SlotLimiter {
     pub(super) members: Arc<Members>,
     limit: usize,
 }
 
-/// Slots held, given back when dropped.
+/// Slots held: permission to send as many calls. Given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Held<'g> {
-    gate: &'g Gate,
-    owner: Owner, // 0: passed without a slot
+pub(crate) struct SlotPermit<'g> {
+    limiter: &'g SlotLimiter,
+    owner: Owner, // 0: let through without a slot
     fork_generation: u32,
     since: Instant,
     count: usize,
     places: [u16; SLOTS_MAX],
 }
 
-impl Gate {
+impl SlotLimiter {
     /// A limit of `limit` calls for all members.
     pub(crate) fn new(members: Arc<Members>, limit: usize) -> Self {
         Self { members, limit: limit.clamp(1, CALL_SLOTS_MAX) }
@@ -39,36 +39,36 @@ impl Gate {
 
     /// A limit for this process alone.
     pub(crate) fn alone(limit: usize) -> Result<Self, Errno> {
-        let memory = Arc::new(Mapping::private(size_of::<CallTable>())?);
+        let memory = Arc::new(Mapping::private(size_of::<SlotTable>())?);
         Ok(Self::new(Arc::new(Members::alone(memory)), limit))
     }
 
     /// Waits for a slot, and takes up to `wanted` if more are free: how many calls may be sent together.
-    pub(crate) fn enter(&self, wanted: usize) -> Held<'_> {
-        if let Some(held) = self.attempt(wanted) {
-            return held;
+    pub(crate) fn acquire(&self, wanted: usize) -> SlotPermit<'_> {
+        if let Some(permit) = self.try_acquire(wanted) {
+            return permit;
         }
         let table = self.members.table();
         let owner = self.members.owner();
         if table.slots.iter().take(self.limit).any(|slot| Some(slot.load(Relaxed)) == owner) {
-            return self.beyond(wanted); // a signal handler inside a call would wait for the call it interrupted
+            return self.over_limit(wanted); // a signal handler inside a call would wait for the call it interrupted
         }
         let begun = Instant::now();
         table.waits.fetch_add(1, Relaxed);
-        let held = table.turnstile.pass(|overdue| {
+        let permit = table.slot_freed.wait_until(|overdue| {
             if overdue {
-                self.take_back();
+                self.reclaim_slots();
             }
-            self.attempt(wanted)
+            self.try_acquire(wanted)
         });
         table.wait_ns.fetch_add(begun.elapsed().as_nanos() as u64, Relaxed);
-        held
+        permit
     }
 
     /// The same without waiting; none when all slots are taken.
-    pub(crate) fn attempt(&self, wanted: usize) -> Option<Held<'_>> {
+    pub(crate) fn try_acquire(&self, wanted: usize) -> Option<SlotPermit<'_>> {
         let table = self.members.table();
-        let Some(owner) = self.members.owner() else { return Some(self.beyond(wanted)) };
+        let Some(owner) = self.members.owner() else { return Some(self.over_limit(wanted)) };
         let wanted = wanted.clamp(1, SLOTS_MAX);
         let (mut places, mut count, mut most) = ([0; SLOTS_MAX], 0, 0);
         for (place, slot) in table.slots.iter().take(self.limit).enumerate() {
@@ -90,28 +90,35 @@ impl Gate {
         }
         table.limit.store(self.limit as u32, Relaxed);
         table.calls.fetch_add(count as u64, Relaxed);
-        Some(Held { gate: self, owner, fork_generation: socket::fork_generation(), since: Instant::now(), count, places })
+        Some(SlotPermit {
+            limiter: self,
+            owner,
+            fork_generation: socket::fork_generation(),
+            since: Instant::now(),
+            count,
+            places,
+        })
     }
 
-    /// A pass without a slot.
-    fn beyond(&self, wanted: usize) -> Held<'_> {
+    /// Lets calls through without a slot, and counts them.
+    fn over_limit(&self, wanted: usize) -> SlotPermit<'_> {
         let count = wanted.clamp(1, SLOTS_MAX);
         self.members.table().beyond.fetch_add(count as u64, Relaxed);
-        Held { gate: self, owner: 0, fork_generation: 0, since: Instant::now(), count, places: [0; SLOTS_MAX] }
+        SlotPermit { limiter: self, owner: 0, fork_generation: 0, since: Instant::now(), count, places: [0; SLOTS_MAX] }
     }
 
     /// In a child after fork.
-    pub(crate) fn leave_parent(&self) {
-        self.members.leave_parent();
+    pub(crate) fn reset_after_fork(&self) {
+        self.members.reset_after_fork();
     }
 
     /// Slots and waits so far.
-    pub(crate) fn table(&self) -> &CallTable {
+    pub(crate) fn table(&self) -> &SlotTable {
         self.members.table()
     }
 
     /// Takes back the slots of dead processes.
-    pub(super) fn take_back(&self) {
+    pub(super) fn reclaim_slots(&self) {
         let table = self.members.table();
         for slot in table.slots.iter().take(self.limit) {
             let owner = slot.load(Acquire);
@@ -122,26 +129,26 @@ impl Gate {
     }
 }
 
-impl Held<'_> {
+impl SlotPermit<'_> {
     /// Calls that may be sent together.
     pub(crate) const fn count(&self) -> usize {
         self.count
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for SlotPermit<'_> {
     fn drop(&mut self) {
         // In a child that came out of a fork inside a call, the slots are the parent's.
         if self.owner == 0 || self.fork_generation != socket::fork_generation() {
             return;
         }
-        let table = self.gate.members.table();
+        let table = self.limiter.members.table();
         table.held_ns.fetch_add(self.since.elapsed().as_nanos() as u64 * self.count as u64, Relaxed);
         for place in self.places.iter().take(self.count) {
             if let Some(slot) = table.slots.get(usize::from(*place)) {
                 let _ = slot.compare_exchange(self.owner, 0, SeqCst, Relaxed);
             }
         }
-        table.turnstile.open(self.count as u32);
+        table.slot_freed.notify(self.count as u32);
     }
 }

@@ -1,30 +1,30 @@
-//! Who holds something, and whether he still lives.
+//! Who holds something, and whether that process is alive.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use core::sync::atomic::{AtomicI32, AtomicU64};
 use std::sync::Arc;
 
 use crate::limits::MEMBERS_MAX;
-use crate::segment::layout::{CALLS_OFFSET, CallTable};
-use crate::sys::liveness_lock::{Sign, is_taken};
-use crate::sys::raw::thread_mark;
+use crate::segment::layout::{CALLS_OFFSET, SlotTable};
+use crate::sys::liveness_lock::{LivenessLock, is_taken};
+use crate::sys::raw::thread_id;
 use crate::sys::shm::{CPath, Mapping, process_id};
 use crate::sys::socket;
 
-/// Bits of an owner word: member, incarnation of its sign, thread.
+/// Bits of an owner word: member, incarnation of its lock, thread.
 const MEMBER_BITS: u32 = 10;
 const INCARNATION_BITS: u32 = 22;
 const _: () = assert!(MEMBERS_MAX == 1 << MEMBER_BITS && MEMBER_BITS + INCARNATION_BITS == 32);
 
 /// The processes of a mount, as one of them sees it.
 ///
-/// A process is a member from its first wish on, by locking a byte of the file of signs. After a fork the child is none
-/// until it wishes for something, and lets go of the parent's sign.
+/// A process becomes a member at its first request, by locking a byte of the members' file. After a fork the child is none
+/// until its own first request, and closes the parent's lock.
 #[derive(Debug)]
 pub(crate) struct Members {
     memory: Arc<Mapping>,
     table_offset: usize,
-    /// File of signs; none when no other process can see the table.
+    /// The members' file; none when no other process can see the table.
     path: Option<CPath>,
     /// Fork generation in the high half; member and incarnation in the low one.
     mine: AtomicU64,
@@ -35,9 +35,9 @@ pub(crate) struct Members {
 pub(crate) type Owner = u64;
 
 impl Members {
-    /// The members of a segment, whose signs are in this file.
+    /// The members of a segment, whose liveness locks are bytes of this file.
     pub(crate) const fn shared(memory: Arc<Mapping>, path: CPath) -> Self {
-        // No process has this generation, so that the first wish claims a sign.
+        // No process has this generation, so that the first request takes a lock.
         Self { memory, table_offset: CALLS_OFFSET, path: Some(path), mine: AtomicU64::new(u64::MAX), fd: AtomicI32::new(-1) }
     }
 
@@ -48,12 +48,12 @@ impl Members {
     }
 
     /// The table the members share.
-    pub(crate) fn table(&self) -> &CallTable {
+    pub(crate) fn table(&self) -> &SlotTable {
         // The slice has one element; an empty one can't be.
-        &self.memory.values::<CallTable>(self.table_offset, 1)[0]
+        &self.memory.values::<SlotTable>(self.table_offset, 1)[0]
     }
 
-    /// The owner word of the calling thread; none when no sign of life can be had. Async-signal-safe, allocates nothing.
+    /// The owner word of the calling thread; none when no liveness lock can be had. Async-signal-safe, allocates nothing.
     pub(crate) fn owner(&self) -> Option<Owner> {
         let generation = u64::from(socket::fork_generation());
         let mut mine = self.mine.load(Acquire);
@@ -71,13 +71,13 @@ impl Members {
         }
         let (member, incarnation) = (bits >> INCARNATION_BITS, bits & ((1 << INCARNATION_BITS) - 1));
         let Some(current) = self.table().incarnations.get(member as usize) else { return true };
-        // In this order: a sign that is free now, or was taken anew, says that the former holder is dead.
+        // In this order: a lock that is free now, or was taken anew, says that the former holder is dead.
         !is_taken(self.fd.load(Acquire), member) || current.load(Acquire) & ((1 << INCARNATION_BITS) - 1) != incarnation
     }
 
-    /// In a child after fork: lets go of the parent's sign, which would outlive the parent here. Async-signal-safe.
-    pub(crate) fn leave_parent(&self) {
-        drop(Sign::from_raw(self.fd.swap(-1, AcqRel)));
+    /// In a child after fork: closes the parent's lock, which would outlive the parent here. Async-signal-safe.
+    pub(crate) fn reset_after_fork(&self) {
+        drop(LivenessLock::from_raw(self.fd.swap(-1, AcqRel)));
     }
 
     /// Becomes a member, unless another thread was faster: the word of this process then.
@@ -88,30 +88,30 @@ impl Members {
             let made = generation << 32;
             return Some(self.mine.compare_exchange(before, made, AcqRel, Acquire).map_or_else(|now| now, |_| made));
         };
-        let sign = Sign::open(path).ok()?;
+        let lock = LivenessLock::open(path).ok()?;
         let start = process_id();
         let mut members = (0..MEMBERS_MAX as u32).map(|step| start.wrapping_add(step) % MEMBERS_MAX as u32);
-        let member = members.find(|member| sign.take(*member))?;
+        let member = members.find(|member| lock.take(*member))?;
         let incarnation = self.table().incarnations.get(member as usize)?.fetch_add(1, AcqRel).wrapping_add(1);
         let bits = member << INCARNATION_BITS | incarnation & ((1 << INCARNATION_BITS) - 1);
         let made = generation << 32 | u64::from(bits);
         match self.mine.compare_exchange(before, made, AcqRel, Acquire) {
             Ok(_) => {
-                drop(Sign::from_raw(self.fd.swap(sign.into_raw(), AcqRel)));
+                drop(LivenessLock::from_raw(self.fd.swap(lock.into_raw(), AcqRel)));
                 Some(made)
             }
-            Err(now) => Some(now), // the sign is dropped
+            Err(now) => Some(now), // the lock is dropped
         }
     }
 }
 
 impl Drop for Members {
     fn drop(&mut self) {
-        self.leave_parent();
+        self.reset_after_fork();
     }
 }
 
-/// The calling thread in 32 bits, never 0; two threads agree once in four thousand million times.
+/// The calling thread in 32 bits, never 0; two threads have the same once in 2^31 times.
 fn thread() -> u64 {
-    thread_mark().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 | 1
+    thread_id().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 | 1
 }

@@ -1,10 +1,10 @@
-//! Processes that share a gate, and die with what they hold.
+//! Processes that share a slot limiter, and die with what they hold.
 
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Gate, Members};
+use super::{Members, SlotLimiter};
 use crate::activity::SlotUse;
 use crate::segment::tests::fresh_segment;
 use crate::segment::tests::tempdir::TempDir;
@@ -13,10 +13,10 @@ use crate::sys::shm::tests::Child;
 use crate::sys::shm::{give_way, monotonic_ns, pause_ms, random};
 use crate::sys::socket;
 
-fn gate(limit: usize) -> (TempDir, Segment, Gate) {
+fn limiter(limit: usize) -> (TempDir, Segment, SlotLimiter) {
     let (place, segment) = fresh_segment();
     let members = Members::shared(segment.memory(), segment.directory().lock_path("members"));
-    (place, segment, Gate::new(Arc::new(members), limit))
+    (place, segment, SlotLimiter::new(Arc::new(members), limit))
 }
 
 fn spin(ns: u64) {
@@ -27,23 +27,23 @@ fn spin(ns: u64) {
 }
 
 /// Waits until the child said so in a spare word of the segment.
-fn await_mark(segment: &Segment, value: u32) {
+fn await_word(segment: &Segment, value: u32) {
     while segment.header().reserved.load(SeqCst) != value {
         give_way();
     }
 }
 
 #[test]
-fn never_more_calls_than_the_limit_over_all_processes_and_all_get_their_turn() {
-    let (_place, segment, gate) = gate(3);
+fn never_more_calls_than_the_limit_over_all_processes_and_all_are_served() {
+    let (_place, segment, limiter) = limiter(3);
     let inside = &segment.header().reserved;
     let children: Vec<_> = (0..6)
         .map(|number| {
-            let gate = &gate;
+            let limiter = &limiter;
             Child::run(move || {
                 for turn in 0..300u64 {
-                    let held = gate.enter(1 + (turn + number) as usize % 4);
-                    let count = held.count() as u32;
+                    let permit = limiter.acquire(1 + (turn + number) as usize % 4);
+                    let count = permit.count() as u32;
                     assert!(inside.fetch_add(count, SeqCst) + count <= 3);
                     spin(turn % 7 * 10_000);
                     inside.fetch_sub(count, SeqCst);
@@ -52,37 +52,37 @@ fn never_more_calls_than_the_limit_over_all_processes_and_all_get_their_turn() {
         })
         .collect();
     assert!(children.into_iter().all(Child::succeeded));
-    let use_ = SlotUse::of(gate.table());
+    let use_ = SlotUse::of(limiter.table());
     assert_eq!((use_.limit, use_.most, use_.beyond, use_.reclaimed), (3, 3, 0, 0));
     assert!(use_.waits > 0 && use_.wait_ns > 0 && use_.held_ns > 0 && use_.calls >= 6 * 300, "{use_:?}");
 }
 
 #[test]
 fn slots_of_a_killed_process_are_taken_back() {
-    let (_place, segment, gate) = gate(2);
+    let (_place, segment, limiter) = limiter(2);
     let holder = Child::run(|| {
-        let _held = gate.enter(2);
+        let _held = limiter.acquire(2);
         segment.header().reserved.store(1, SeqCst);
         pause_ms(60_000);
     });
-    await_mark(&segment, 1);
-    assert!(gate.attempt(1).is_none());
+    await_word(&segment, 1);
+    assert!(limiter.try_acquire(1).is_none());
     holder.kill();
     assert!(!holder.succeeded());
     let begun = monotonic_ns();
-    assert_eq!(gate.enter(2).count(), 2);
+    assert_eq!(limiter.acquire(2).count(), 2);
     assert!(monotonic_ns() - begun < 1_000_000_000, "waited too long for the dead");
-    assert_eq!(gate.table().reclaimed.load(Relaxed), 2);
+    assert_eq!(limiter.table().reclaimed.load(Relaxed), 2);
 }
 
 #[test]
 fn processes_killed_at_any_instruction_leave_every_slot_to_be_had() {
-    let (_place, _segment, gate) = gate(4);
+    let (_place, _segment, limiter) = limiter(4);
     let mut seed = random() | 1;
     println!("seed {seed}");
     for _ in 0..60 {
         let hammer = || loop {
-            let _held = gate.enter(2);
+            let _held = limiter.acquire(2);
             spin(2_000);
         };
         let children: Vec<_> = (0..3).map(|_| Child::run(hammer)).collect();
@@ -90,14 +90,14 @@ fn processes_killed_at_any_instruction_leave_every_slot_to_be_had() {
         spin((seed >> 33) % 3_000_000);
         children.iter().for_each(Child::kill);
         assert!(children.into_iter().all(|child| !child.succeeded()), "a child ended by itself: it panicked");
-        let mut held = vec![gate.enter(1)];
+        let mut held = vec![limiter.acquire(1)];
         // What one dead process held may be found at different looks.
         let until = monotonic_ns() + 5_000_000_000;
         while held.len() < 4 {
             assert!(monotonic_ns() < until, "a slot was lost");
-            match gate.attempt(1) {
+            match limiter.try_acquire(1) {
                 Some(one) => held.push(one),
-                None => gate.take_back(),
+                None => limiter.reclaim_slots(),
             }
         }
     }
@@ -105,62 +105,62 @@ fn processes_killed_at_any_instruction_leave_every_slot_to_be_had() {
 
 #[test]
 fn a_call_inside_a_call_of_the_same_thread_is_let_through() {
-    let (_place, _segment, gate) = gate(1);
-    let outer = gate.enter(1);
-    let inner = gate.enter(1);
-    assert_eq!((inner.count(), gate.table().beyond.load(Relaxed)), (1, 1));
+    let (_place, _segment, limiter) = limiter(1);
+    let outer = limiter.acquire(1);
+    let inner = limiter.acquire(1);
+    assert_eq!((inner.count(), limiter.table().beyond.load(Relaxed)), (1, 1));
     drop(inner);
-    assert!(gate.attempt(1).is_none(), "the outer call still has its slot");
+    assert!(limiter.try_acquire(1).is_none(), "the outer call still has its slot");
     drop(outer);
-    assert!(gate.attempt(1).is_some());
+    assert!(limiter.try_acquire(1).is_some());
 }
 
 #[test]
 fn child_that_comes_out_of_a_fork_inside_a_call_leaves_the_slot_to_its_parent() {
-    let (_place, segment, gate) = gate(1);
+    let (_place, segment, limiter) = limiter(1);
     socket::watch_forks();
-    let held = std::cell::RefCell::new(Some(gate.enter(1)));
+    let held = std::cell::RefCell::new(Some(limiter.acquire(1)));
     // The child has a copy of `held`, as a signal handler that forks inside a call leaves one.
     let child = Child::run(|| {
         drop(held.take());
-        gate.leave_parent();
+        limiter.reset_after_fork();
         segment.header().reserved.store(1, SeqCst);
-        let own = gate.enter(1);
+        let own = limiter.acquire(1);
         assert_eq!(own.count(), 1);
     });
-    await_mark(&segment, 1);
+    await_word(&segment, 1);
     pause_ms(60); // three looks
-    assert!(gate.attempt(1).is_none(), "the child gave its parent's slot away");
+    assert!(limiter.try_acquire(1).is_none(), "the child gave its parent's slot away");
     drop(held.take());
     assert!(child.succeeded());
 }
 
 #[test]
 fn waiting_for_a_slot_takes_hardly_any_processor_time() {
-    let (_place, segment, gate) = gate(1);
-    let held = gate.enter(1);
+    let (_place, segment, limiter) = limiter(1);
+    let permit = limiter.acquire(1);
     let child = Child::run(|| {
         let before = socket::cpu_time();
         segment.header().reserved.store(1, SeqCst);
-        drop(gate.enter(1));
+        drop(limiter.acquire(1));
         let used = socket::cpu_time() - before;
         assert!(used < Duration::from_millis(25), "{used:?} of processor time in half a second");
     });
-    await_mark(&segment, 1);
+    await_word(&segment, 1);
     pause_ms(500);
-    drop(held);
+    drop(permit);
     assert!(child.succeeded());
 }
 
 #[test]
 fn limit_of_a_process_alone_holds_among_its_threads_and_anew_in_a_child() {
-    let gate = Gate::alone(2).unwrap();
+    let limiter = SlotLimiter::alone(2).unwrap();
     let inside = core::sync::atomic::AtomicU32::new(0);
     std::thread::scope(|scope| {
         for _ in 0..6 {
             scope.spawn(|| {
                 for _ in 0..200 {
-                    let _held = gate.enter(1);
+                    let _held = limiter.acquire(1);
                     assert!(inside.fetch_add(1, SeqCst) < 2);
                     give_way();
                     inside.fetch_sub(1, SeqCst);
@@ -168,46 +168,46 @@ fn limit_of_a_process_alone_holds_among_its_threads_and_anew_in_a_child() {
             });
         }
     });
-    let _held = gate.enter(2);
+    let _held = limiter.acquire(2);
     socket::watch_forks();
-    assert!(Child::run(|| assert_eq!(gate.enter(2).count(), 2)).succeeded());
+    assert!(Child::run(|| assert_eq!(limiter.acquire(2).count(), 2)).succeeded());
 }
 
 #[test]
 fn a_file_has_one_writer_at_a_time_and_readers_between_them() {
-    let (_place, segment, gate) = gate(1);
+    let (_place, segment, limiter) = limiter(1);
     let attr = AttrRecord::default();
     let file = NewFile { handle: b"file", kind: 1, fsid: 1, fileid: 1, rdev: 0, size: 0, attr, created: true };
     let (found, _) = segment.find_or_insert(&file).unwrap();
     let slot = segment.slot(found).unwrap();
-    let members = &gate.members;
+    let members = &limiter.members;
     let inside = &segment.header().reserved;
     let children: Vec<_> = (0..4)
         .map(|_| {
             Child::run(|| {
                 for _ in 0..300 {
-                    let writing = members.writing(slot);
-                    assert!(writing.is_some());
+                    let guard = members.lock_for_writing(slot);
+                    assert!(guard.is_some());
                     assert_eq!(inside.fetch_add(1, SeqCst), 0);
-                    assert!(members.writing(slot).is_none(), "a write inside a write would wait for itself");
-                    members.between_writers(slot); // nor does a read
+                    assert!(members.lock_for_writing(slot).is_none(), "a write inside a write would wait for itself");
+                    members.wait_for_writer(slot); // nor does a read
                     inside.fetch_sub(1, SeqCst);
-                    drop(writing);
-                    members.between_writers(slot);
+                    drop(guard);
+                    members.wait_for_writer(slot);
                 }
             })
         })
         .collect();
     assert!(children.into_iter().all(Child::succeeded));
     let holder = Child::run(|| {
-        let _writing = members.writing(slot);
+        let _writing = members.lock_for_writing(slot);
         inside.store(7, SeqCst);
         pause_ms(60_000);
     });
-    await_mark(&segment, 7);
+    await_word(&segment, 7);
     holder.kill();
     assert!(!holder.succeeded());
-    members.between_writers(slot);
-    assert!(members.writing(slot).is_some());
-    assert!(gate.table().writer_waits.load(Relaxed) > 0);
+    members.wait_for_writer(slot);
+    assert!(members.lock_for_writing(slot).is_some());
+    assert!(limiter.table().writer_waits.load(Relaxed) > 0);
 }

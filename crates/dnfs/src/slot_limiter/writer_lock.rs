@@ -8,8 +8,8 @@ use super::members::Owner;
 use crate::segment::layout::Slot;
 use crate::sys::socket;
 
-/// The lock of a file, given back when dropped.
-pub(crate) struct Writing<'s> {
+/// The writer's lock of a file, released when dropped.
+pub(crate) struct WriterGuard<'s> {
     slot: &'s Slot,
     owner: Owner,
     fork_generation: u32,
@@ -18,7 +18,7 @@ pub(crate) struct Writing<'s> {
 impl Members {
     /// Waits until nobody writes to the file; then this thread does. None when it does already (a signal handler inside a
     /// write, or a COMMIT that belongs to one).
-    pub(crate) fn writing<'s>(&self, slot: &'s Slot) -> Option<Writing<'s>> {
+    pub(crate) fn lock_for_writing<'s>(&self, slot: &'s Slot) -> Option<WriterGuard<'s>> {
         let owner = self.owner()?;
         let fork_generation = socket::fork_generation();
         let take = || slot.writer.compare_exchange(0, owner, AcqRel, Acquire);
@@ -28,11 +28,11 @@ impl Members {
             }
             self.wait(slot, || take().is_ok());
         }
-        Some(Writing { slot, owner, fork_generation })
+        Some(WriterGuard { slot, owner, fork_generation })
     }
 
     /// Waits until nobody writes to the file.
-    pub(crate) fn between_writers(&self, slot: &Slot) {
+    pub(crate) fn wait_for_writer(&self, slot: &Slot) {
         let found = slot.writer.load(Acquire);
         if found == 0 {
             return;
@@ -47,7 +47,7 @@ impl Members {
         let table = self.table();
         let begun = Instant::now();
         table.writer_waits.fetch_add(1, Relaxed);
-        slot.writer_turnstile.pass(|overdue| {
+        slot.writer_unlocked.wait_until(|overdue| {
             let holder = slot.writer.load(Acquire);
             if overdue && holder != 0 && self.is_gone(holder) {
                 let _ = slot.writer.compare_exchange(holder, 0, AcqRel, Relaxed);
@@ -58,11 +58,11 @@ impl Members {
     }
 }
 
-impl Drop for Writing<'_> {
+impl Drop for WriterGuard<'_> {
     fn drop(&mut self) {
         if self.fork_generation == socket::fork_generation() {
             let _ = self.slot.writer.compare_exchange(self.owner, 0, SeqCst, Relaxed);
-            self.slot.writer_turnstile.open(u32::MAX); // readers may all go on
+            self.slot.writer_unlocked.notify(u32::MAX); // readers may all go on
         }
     }
 }

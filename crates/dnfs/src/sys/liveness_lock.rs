@@ -1,26 +1,27 @@
-//! A sign of life that the kernel takes back: the lock of one byte of a file, held through a descriptor of its own.
+//! A liveness lock: the lock of one byte of a file, held through a descriptor of its own, which the kernel releases when the
+//! process dies.
 
 use super::raw::call;
 use super::shm::{CPath, Errno, check, open};
 use super::socket;
 
-/// An open of the file of signs, and perhaps the lock of one byte of it.
+/// An open of the members' file, and perhaps the lock of one byte of it.
 ///
 /// The lock belongs to the open file (`F_OFD_SETLK`), not to the process: it goes when the process dies, unless a forked
 /// child kept the descriptor, which is why children close it.
 #[derive(Debug)]
-pub(crate) struct Sign {
+pub(crate) struct LivenessLock {
     fd: i32,
 }
 
-impl Sign {
+impl LivenessLock {
     /// Opens the file, makes it when missing.
     pub(crate) fn open(path: &CPath) -> Result<Self, Errno> {
         let fd = open(path, libc::O_RDWR | libc::O_CREAT, 0o600)?.into_raw();
         Ok(Self { fd: socket::moved_up(fd) })
     }
 
-    /// The sign behind a descriptor that [`Self::into_raw`] gave.
+    /// The lock behind a descriptor that [`Self::into_raw`] gave.
     pub(crate) const fn from_raw(fd: i32) -> Option<Self> {
         if fd >= 0 { Some(Self { fd }) } else { None }
     }
@@ -38,12 +39,12 @@ impl Sign {
     }
 }
 
-/// Whether somebody else holds the lock of this byte, as seen through descriptor `fd`. When it can't be asked, yes.
+/// Whether somebody else holds the lock of this byte, as seen through descriptor `fd`. When that cannot be found out, yes.
 pub(crate) fn is_taken(fd: i32, byte: u32) -> bool {
     !fcntl(fd, libc::F_OFD_GETLK, byte).is_ok_and(|found| found.l_type == libc::F_UNLCK as i16)
 }
 
-impl Drop for Sign {
+impl Drop for LivenessLock {
     fn drop(&mut self) {
         socket::close_internal(self.fd);
     }
@@ -51,8 +52,8 @@ impl Drop for Sign {
 
 fn fcntl(fd: i32, operation: i32, byte: u32) -> Result<libc::flock, Errno> {
     let (kind, whence) = (libc::F_WRLCK as i16, libc::SEEK_SET as i16);
-    let mut lock = libc::flock { l_type: kind, l_whence: whence, l_start: i64::from(byte), l_len: 1, l_pid: 0 };
-    // SAFETY: `lock` is ours to be read and written.
-    check(unsafe { call(libc::SYS_fcntl, [fd as usize, operation as usize, &raw mut lock as usize, 0, 0, 0]) })?;
-    Ok(lock)
+    let mut range = libc::flock { l_type: kind, l_whence: whence, l_start: i64::from(byte), l_len: 1, l_pid: 0 };
+    // SAFETY: `range` is ours to be read and written.
+    check(unsafe { call(libc::SYS_fcntl, [fd as usize, operation as usize, &raw mut range as usize, 0, 0, 0]) })?;
+    Ok(range)
 }

@@ -1,4 +1,4 @@
-//! The quarantine: system calls behind safe functions. The only unsafe code of this crate.
+//! System calls behind safe functions: the only unsafe code of this crate.
 
 pub(crate) mod files;
 pub(crate) mod futex;

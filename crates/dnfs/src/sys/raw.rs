@@ -39,7 +39,7 @@ pub(crate) unsafe fn call(number: libc::c_long, arguments: [usize; 6]) -> isize 
 
 /// A number no other living thread of this process has: the address of its control block.
 #[cfg(target_arch = "x86_64")]
-pub(crate) fn thread_mark() -> u64 {
+pub(crate) fn thread_id() -> u64 {
     let mark: u64;
     // SAFETY: the x86-64 ABI keeps the control block's own address in its first word, at fs:0, for every thread.
     unsafe { core::arch::asm!("mov {}, fs:[0]", out(reg) mark, options(nostack, preserves_flags, readonly)) };
@@ -48,7 +48,7 @@ pub(crate) fn thread_mark() -> u64 {
 
 /// A number no other living thread of this process has: the address of its control block.
 #[cfg(target_arch = "aarch64")]
-pub(crate) fn thread_mark() -> u64 {
+pub(crate) fn thread_id() -> u64 {
     let mark: u64;
     // SAFETY: reading the thread pointer register changes nothing.
     unsafe { core::arch::asm!("mrs {}, tpidr_el0", out(reg) mark, options(nomem, nostack, preserves_flags)) };

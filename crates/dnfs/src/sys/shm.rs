@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use super::raw::call;
-use crate::segment::layout::{ActivityCell, CallTable, Header, Slot};
+use crate::segment::layout::{ActivityCell, Header, Slot, SlotTable};
 
 /// What the kernel refused, as its error number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,7 +241,7 @@ unsafe impl Shared for Header {}
 unsafe impl Shared for Slot {}
 
 // SAFETY: consists of atomic integers (segment/layout.rs).
-unsafe impl Shared for CallTable {}
+unsafe impl Shared for SlotTable {}
 // SAFETY: consists of atomic integers (segment/layout.rs).
 unsafe impl Shared for ActivityCell {}
 

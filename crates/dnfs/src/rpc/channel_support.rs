@@ -1,0 +1,47 @@
+//! Whether a server has the program CHANNEL (`nfs_proto::channel1`), as far as this process knows.
+
+use crate::limits::ATTACH_UNANSWERED_MAX;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// What a process knows of a server's program CHANNEL.
+#[derive(Debug, Default)]
+pub(crate) struct ChannelSupport {
+    state: AtomicU32,
+    /// Run of the server; 0 when not known.
+    instance: AtomicU64,
+    /// First attempts that ended without an answer.
+    unanswered: AtomicU32,
+}
+
+const UNKNOWN: u32 = 0;
+const PRESENT: u32 = 1;
+const ABSENT: u32 = 2;
+
+impl ChannelSupport {
+    /// Whether the server may have it.
+    pub(crate) fn may_be_present(&self) -> bool {
+        self.state.load(Relaxed) != ABSENT
+    }
+
+    /// The run of the server that answered last.
+    pub(crate) fn instance(&self) -> u64 {
+        self.instance.load(Acquire)
+    }
+
+    pub(crate) fn set_absent(&self) {
+        self.state.store(ABSENT, Relaxed);
+    }
+
+    pub(crate) fn set_present(&self, instance: u64) {
+        self.instance.store(instance, Release);
+        self.state.store(PRESENT, Relaxed);
+    }
+
+    /// No answer: one that has answered before is only unresponsive; any other is taken not to have it after a few times.
+    pub(crate) fn note_no_reply(&self) {
+        if self.state.load(Relaxed) == UNKNOWN && self.unanswered.fetch_add(1, Relaxed) + 1 >= ATTACH_UNANSWERED_MAX {
+            self.set_absent();
+        }
+    }
+}

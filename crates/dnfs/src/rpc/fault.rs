@@ -1,0 +1,58 @@
+//! Why an attempt to get replies on a connection ended.
+
+use super::events::Cause;
+use crate::error::{Error, ProtocolError};
+use rpc_tls::{RecordFault, TlsFault};
+use std::io;
+
+/// Why an attempt on a connection ended before every call was answered.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// No connection.
+    Connect(io::Error),
+    /// The connection broke, or ended.
+    Broken(io::Error),
+    /// Nothing came for the reply timeout (`timeo`).
+    Unresponsive,
+    /// The server has no TLS.
+    NoTls,
+    /// The TLS handshake failed, or a record could not be decrypted.
+    Tls(TlsFault),
+    /// The process forked in the middle: the connection belongs to the parent.
+    Forked,
+    /// What came is not the expected reply.
+    Malformed(ProtocolError),
+    /// Not worth another attempt.
+    Fatal(Error),
+}
+
+impl Fault {
+    /// What to report of a server that is waited for because of it.
+    pub(crate) const fn cause(&self) -> Cause {
+        match self {
+            Self::NoTls => Cause::NoTls,
+            Self::Tls(_) => Cause::TlsFailed,
+            _ => Cause::NoReply,
+        }
+    }
+
+    /// A connection that failed: its TLS, or itself.
+    pub(crate) fn of(error: io::Error) -> Self {
+        match error.get_ref().and_then(|inner| inner.downcast_ref::<RecordFault>()) {
+            Some(fault) => Self::Tls((*fault).into()),
+            None => Self::Broken(error),
+        }
+    }
+}
+
+impl From<ProtocolError> for Fault {
+    fn from(error: ProtocolError) -> Self {
+        Self::Malformed(error)
+    }
+}
+
+impl From<nfs_proto::xdr::DecodeError> for Fault {
+    fn from(error: nfs_proto::xdr::DecodeError) -> Self {
+        Self::Malformed(error.into())
+    }
+}

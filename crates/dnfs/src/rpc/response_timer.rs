@@ -1,0 +1,60 @@
+//! How long a connection has been silent: reported after some seconds, given up after the reply timeout.
+
+use super::events::Cause;
+use super::fault::Fault;
+use super::service::Service;
+use crate::limits::UNRESPONSIVE_MS;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// How long a blocking send or receive waits before it returns for a look at the clock (`sys::socket`).
+const SOCKET_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The wait for one server inside one attempt. Reads no clock as long as every send and receive moves bytes.
+#[derive(Debug, Default)]
+pub(crate) struct ResponseTimer {
+    since: Option<Instant>,
+}
+
+impl ResponseTimer {
+    /// The outcome of one receive: bytes, none yet, or a fault.
+    #[inline]
+    pub(crate) fn received(&mut self, outcome: io::Result<usize>, service: &Service) -> Result<Option<usize>, Fault> {
+        self.moved(outcome, io::ErrorKind::UnexpectedEof, service)
+    }
+
+    /// The same of one send.
+    #[inline]
+    pub(crate) fn sent(&mut self, outcome: io::Result<usize>, service: &Service) -> Result<Option<usize>, Fault> {
+        self.moved(outcome, io::ErrorKind::WriteZero, service)
+    }
+
+    #[inline]
+    fn moved(&mut self, outcome: io::Result<usize>, end: io::ErrorKind, service: &Service) -> Result<Option<usize>, Fault> {
+        match outcome {
+            Ok(0) => Err(Fault::Broken(end.into())),
+            Ok(bytes) => {
+                self.since = None;
+                Ok(Some(bytes))
+            }
+            Err(error) => self.on_error(error, service).map(|()| None),
+        }
+    }
+
+    /// Goes on waiting after a timeout of the socket or a signal, until the reply timeout.
+    #[cold]
+    fn on_error(&mut self, error: io::Error, service: &Service) -> Result<(), Fault> {
+        let waited = match error.kind() {
+            io::ErrorKind::WouldBlock => SOCKET_TIMEOUT,
+            io::ErrorKind::Interrupted => Duration::ZERO,
+            _ => return Err(Fault::of(error)),
+        };
+        let now = Instant::now();
+        let since = *self.since.get_or_insert_with(|| now.checked_sub(waited).unwrap_or(now));
+        let silent = now.saturating_duration_since(since);
+        if silent >= Duration::from_millis(UNRESPONSIVE_MS) {
+            service.report_unresponsive(Cause::NoReply);
+        }
+        if silent >= service.resend_after { Err(Fault::Unresponsive) } else { Ok(()) }
+    }
+}

@@ -202,6 +202,7 @@ fn range(found: &RelativeDifference) -> String {
 #[cfg(test)]
 mod tests {
     use results::compare::{PathResult, Run};
+    use results::judgement::IntervalMethod;
     use results::statistics::MeanInterval;
 
     use super::*;
@@ -273,7 +274,7 @@ mod tests {
             low_percent: Some((ratio - 1.1) * 100.0),
             high_percent: Some((ratio - 0.9) * 100.0),
             shown: difference,
-            method: "paired".to_owned(),
+            method: IntervalMethod::Paired,
             degrees: 2.0,
         });
         Against { path: format!("dnfs {tuning}"), oets_ratio: ratio, difference, orders_difference, ..Against::default() }

@@ -104,7 +104,7 @@ fn notes(path: &PathResult) -> Vec<String> {
     for little in path.little.iter().filter(|little| !little.passed) {
         notes.push(format!(
             "{name}: Little's law does not close for {}: {:.2} predicted, {:.2} found ({:+.0} %)",
-            little.subject.replace('_', " "),
+            little.subject.as_str().replace('_', " "),
             little.in_flight_predicted,
             little.in_flight_found,
             little.difference_percent

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
-use results::compare::{CpuTime, DatabaseCounters, Proof, ReadProbe, Run};
+use results::compare::{CpuTime, DatabaseCounters, Durability, Proof, ReadProbe, Run};
 use results::orders_run::OrdersRun;
 
 use crate::database::checkpoints;
@@ -189,7 +189,7 @@ impl Bench<'_> {
             conform: (!record.conform.items.is_empty()).then(|| record.conform.clone()),
             database,
             filer: filer::between(&start.filer, &end.filer),
-            durability: end.durability.clone(),
+            durability: end.durability.as_deref().map(Durability::from),
             read_bytes_by_volume: volume_reads(&start, &end),
             connections: start.connections.max(end.connections),
             client: filer::between(&start.client, &end.client),

@@ -98,7 +98,7 @@ pub(crate) fn measured(arm: &Arm, mut runs: Vec<Run>, records: &[OrdersRun], com
         load: Some(load_words(records)),
         layout: Some(layout(arm)),
         caching: Some(cache_class::words(arm, &common)),
-        caching_class: Some(cache_class::class_of(arm, common.page_cache_bytes).0.to_owned()),
+        caching_class: Some(cache_class::class_of(arm, common.page_cache_bytes).0),
         read_probe: runs.iter().find_map(|run| run.probe.clone()),
         users: records.first().map(|record| record.users),
         proof,
@@ -116,7 +116,7 @@ fn run_load(record: &OrdersRun) -> RunLoad {
     let kinds = [&all.new_order, &all.payment, &all.order_status, &all.delivery, &all.stock_level];
     let timed = |transaction: &TransactionRecord| (transaction.count + transaction.rolled_back) as f64;
     RunLoad {
-        model: record.load_model.clone(),
+        model: record.load_model.as_str().into(),
         users: record.users,
         connections: if record.connections == 0 { record.users } else { record.connections },
         transactions: kinds.iter().map(|kind| kind.count + kind.rolled_back + kind.errors).sum(),

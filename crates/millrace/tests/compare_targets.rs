@@ -93,7 +93,7 @@ fn foreign_export_and_file_system_are_measured_and_left_as_found_even_after_a_ki
     assert_eq!((dnfs.status, memory.status, fc.status), (PathStatus::Measured, PathStatus::Measured, PathStatus::Skipped));
     assert_eq!(dnfs.target.as_deref(), Some(&*ganesha.url()));
     let proof = dnfs.proof.as_ref().unwrap();
-    assert!(proof.kind == "client_reads" && proof.passed && proof.path_read_bytes > 1 << 20, "{proof:?}");
+    assert!(proof.kind.as_str() == "client_reads" && proof.passed && proof.path_read_bytes > 1 << 20, "{proof:?}");
     assert!(dnfs.runs[0].client["READ"].calls > 0 && dnfs.runs[0].filer.is_empty());
     assert_eq!((memory.arm.as_str(), memory.proof.as_ref().unwrap().kind.as_str()), ("local:memory", "read_calls"));
 }

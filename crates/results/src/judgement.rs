@@ -4,6 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::compare::BottleneckKind;
+use crate::names::names;
 use crate::statistics::Difference;
 
 /// Whether the runs of a path were in steady state while they were measured.
@@ -48,12 +50,32 @@ pub struct SteadyRun {
     pub autocorrelation: f64,
 }
 
+names! {
+    /// What Little's law is applied to.
+    pub enum InFlight {
+        /// Transactions of the load.
+        Transactions = "transactions",
+        /// Block reads of the database.
+        BlockReads = "block_reads",
+    }
+}
+
+names! {
+    /// How the interval of a difference was found.
+    pub enum IntervalMethod {
+        /// From the ratios of runs of the same round.
+        Paired = "paired",
+        /// From all runs of both sides (Welch).
+        TwoSample = "two_sample",
+    }
+}
+
 /// Little's law (in flight = rate x time) held against what was seen.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Little {
-    /// What is in flight: `transactions` or `block_reads`.
+    /// What is in flight.
     #[serde(default)]
-    pub subject: String,
+    pub subject: InFlight,
     /// Rate x mean time.
     pub in_flight_predicted: f64,
     /// Seen in another way: users of a closed loop, or sessions sampled.
@@ -94,8 +116,8 @@ pub struct RelativeDifference {
     pub high_percent: Option<f64>,
     /// What the interval allows to claim.
     pub shown: Difference,
-    /// `paired` (by round) or `two_sample` (Welch).
-    pub method: String,
+    /// How the interval was found.
+    pub method: IntervalMethod,
     /// Degrees of freedom of the t-interval.
     pub degrees: f64,
 }
@@ -120,7 +142,7 @@ pub struct Prediction {
     pub range: Option<(f64, f64)>,
     /// What the model says limits the held-out point.
     #[serde(default)]
-    pub bottleneck: String,
+    pub bottleneck: BottleneckKind,
     /// Why the measured figure must not be used; such a point is shown and left out of the errors.
     #[serde(default)]
     pub doubt: Option<String>,

@@ -1,6 +1,6 @@
 //! Every stored record, histograms, statistics; the schema of results.json.
 //!
-//! This room holds bytes and records only: no sockets, no files, no clocks, no threads.
+//! This crate holds bytes and records only: no sockets, no files, no clocks, no threads.
 #![forbid(unsafe_code)]
 
 pub mod audit;
@@ -11,6 +11,7 @@ pub mod faults;
 pub mod filer_stats;
 pub mod histogram;
 pub mod judgement;
+mod names;
 pub mod orders_run;
 pub mod sizes;
 pub mod statistics;

@@ -33,7 +33,7 @@ pub(crate) fn plan_record(plan: &Plan, order: &[(u32, usize)], measured: &[Arm],
         seed: plan.seed,
         database_bytes: loaded.database_bytes,
         buffers_bytes: loaded.buffers_bytes,
-        restore: method.name().to_owned(),
+        restore: method.name().into(),
     }
 }
 

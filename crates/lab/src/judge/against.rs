@@ -1,7 +1,7 @@
 //! Each measured arm against the first: orders, processor time, and whether the latter may be compared.
 
 use results::compare::{Against, Cpu, PathResult, Run};
-use results::judgement::{FixedLoad, RelativeDifference};
+use results::judgement::{FixedLoad, IntervalMethod, RelativeDifference};
 use results::statistics::{Difference, RunValue, relative_difference};
 
 use super::{oets, share};
@@ -59,7 +59,7 @@ fn words(difference: Option<&RelativeDifference>) -> String {
     let (Some(low), Some(high)) = (found.low_percent, found.high_percent) else {
         return "one run each: no interval, no claim".to_owned();
     };
-    let manner = if found.method == "paired" { "round by round" } else { "of all runs" };
+    let manner = if found.method == IntervalMethod::Paired { "round by round" } else { "of all runs" };
     let interval = format!("{:+.1} % ({low:+.1} to {high:+.1}, 95 % interval {manner})", found.percent);
     match found.shown {
         Difference::Shown => format!("a difference is shown: {interval}"),

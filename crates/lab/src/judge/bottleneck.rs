@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use results::compare::{Bottleneck, Cpu, MediumCounts, PathResult, Run};
+use results::compare::{
+    Bottleneck, BottleneckClass, BottleneckKind, Cpu, LoadModel, MediumCounts, PathResult, Run, SessionState,
+};
 
 use super::{OTHERS_BUSY_MAX, STOLEN_MAX, share};
 use crate::paths::StoragePath;
 
-/// Kind of bottleneck: processors.
-pub(super) const HOST_CPU: &str = "host_cpu";
 /// Share of the host that is busy when the processors are the limit. TR-3322 says 100 %; a host of few cores idles a
 /// little between two transactions of a closed loop.
 pub(super) const HOST_BUSY_LIMIT: f64 = 0.90;
@@ -43,8 +43,8 @@ struct Waits {
 
 /// A finding before its evidence is written.
 struct Finding {
-    kind: &'static str,
-    class: &'static str,
+    kind: BottleneckKind,
+    class: BottleneckClass,
     because: String,
     next: &'static str,
 }
@@ -56,9 +56,9 @@ pub(super) fn judge(path: &PathResult) -> Bottleneck {
     let cpu = path.cpu.clone().unwrap_or_default();
     let users = path.runs.first().and_then(|run| run.load.as_ref()).map(|load| load.users).or(path.users).unwrap_or(0);
     let in_flight = path.io.as_ref().map_or(0.0, |io| io.in_flight_mean);
-    let mut shares: Vec<(String, f64)> = waits.named().into_iter().filter(|(_, part)| *part >= 0.005).collect();
+    let mut shares: Vec<(SessionState, f64)> = waits.by_state().into_iter().filter(|(_, part)| *part >= 0.005).collect();
     shares.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let sampled: Vec<String> = shares.iter().map(|(name, part)| format!("{name} {:.0} %", part * 100.0)).collect();
+    let sampled: Vec<String> = shares.iter().map(|(state, part)| format!("{state} {:.0} %", part * 100.0)).collect();
     let queued = queued_share(&path.runs)
         .map_or_else(String::new, |part| format!("; sessions wait {:.0} % of their time for a processor", part * 100.0));
     let evidence = format!(
@@ -69,7 +69,7 @@ pub(super) fn judge(path: &PathResult) -> Bottleneck {
         cpu.others_busy_share * 100.0,
         if sampled.is_empty() { "none".to_owned() } else { sampled.join(", ") },
     );
-    Bottleneck { kind: finding.kind.to_owned(), class: finding.class.to_owned(), evidence, next: finding.next.to_owned(), shares }
+    Bottleneck { kind: finding.kind, class: finding.class, evidence, next: finding.next.to_owned(), shares }
 }
 
 fn find(path: &PathResult, waits: Waits) -> Finding {
@@ -79,8 +79,8 @@ fn find(path: &PathResult, waits: Waits) -> Finding {
     }
     if let Some(busy) = driver_busy(&path.runs).filter(|busy| *busy >= DRIVER_BUSY_LIMIT) {
         return Finding {
-            kind: "driver",
-            class: "host CPU",
+            kind: BottleneckKind::Driver,
+            class: BottleneckClass::HostCpu,
             because: format!("the driver's threads are {:.0} % busy", busy * 100.0),
             next: "give the driver more threads or a host of its own, or send transactions as stored functions",
         };
@@ -88,10 +88,12 @@ fn find(path: &PathResult, waits: Waits) -> Finding {
     if cpu.host_busy_share >= HOST_BUSY_LIMIT {
         return host_cpu(path, "the processors are used up".to_owned());
     }
-    let (largest, part) =
-        [("reads", waits.reads), ("log", waits.log), ("locks", waits.locks), ("data_writes", waits.data_writes)]
-            .into_iter()
-            .fold(("", 0.0), |best, next| if next.1 > best.1 { next } else { best });
+    let storage_and_locks = [SessionState::BlockReads, SessionState::Log, SessionState::Locks, SessionState::DataWrites];
+    let (largest, part) = waits
+        .by_state()
+        .into_iter()
+        .filter(|(state, _)| storage_and_locks.contains(state))
+        .fold((SessionState::OtherWaits, 0.0), |best, next| if next.1 > best.1 { next } else { best });
     // Users who wait for storage leave processors idle for moments, and queue for them in others. Every other wait has such
     // queueing in it: it ends when its process gets a processor, not when the answer is there.
     let names_processors = |queued: f64| queued >= WAIT_LIMIT && (queued >= part || cpu.host_busy_share >= QUEUEING_BUSY);
@@ -101,10 +103,10 @@ fn find(path: &PathResult, waits: Waits) -> Finding {
     let percent = part * 100.0;
     match largest {
         _ if part < WAIT_LIMIT => no_wait(path, waits),
-        "reads" => reads(path, part),
-        "log" => Finding {
-            kind: "wal_fsync",
-            class: "disk",
+        SessionState::BlockReads => reads(path, part),
+        SessionState::Log => Finding {
+            kind: BottleneckKind::LogFlush,
+            class: BottleneckClass::Disk,
             because: format!(
                 "sessions spend {percent:.0} % of their time until the log is on stable storage{}",
                 log_words(&path.runs)
@@ -112,15 +114,15 @@ fn find(path: &PathResult, waits: Waits) -> Finding {
             next: "put the log on a volume of its own (layout split) or on a medium with non-volatile write memory; \
                    commit_delay lets more commits share one flush",
         },
-        "locks" => Finding {
-            kind: "lock_wait",
-            class: "concurrency",
+        SessionState::Locks => Finding {
+            kind: BottleneckKind::LockWait,
+            class: BottleneckClass::Concurrency,
             because: format!("sessions spend {percent:.0} % of their time waiting for locks"),
             next: "spread the same users over more warehouses; storage is not what they wait for",
         },
         _ => Finding {
-            kind: "disk",
-            class: "disk",
+            kind: BottleneckKind::Disk,
+            class: BottleneckClass::Disk,
             because: format!("sessions spend {percent:.0} % of their time writing data pages themselves"),
             next: "let the background writer do it: bgwriter_lru_maxpages up, checkpoint_timeout and max_wal_size up",
         },
@@ -131,16 +133,16 @@ fn find(path: &PathResult, waits: Waits) -> Finding {
 fn interference(cpu: &Cpu) -> Option<Finding> {
     if cpu.others_busy_share > OTHERS_BUSY_MAX {
         return Some(Finding {
-            kind: "interference",
-            class: "",
+            kind: BottleneckKind::Interference,
+            class: BottleneckClass::None,
             because: "processes outside the comparison took processor time that may have been needed".to_owned(),
             next: "measure on a quiet host",
         });
     }
     if cpu.stolen_share > STOLEN_MAX {
         return Some(Finding {
-            kind: "interference",
-            class: "",
+            kind: BottleneckKind::Interference,
+            class: BottleneckClass::None,
             because: format!(
                 "the machine below this host gave {:.0} % of the processor time wanted here to others",
                 cpu.stolen_share * 100.0
@@ -159,8 +161,8 @@ fn host_cpu(path: &PathResult, because: String) -> Finding {
         format!("; {owner} takes the most ({:.2} s for 1,000 orders, {kernel:.0} % of it in the kernel)", cost.s_per_1000_orders)
     });
     Finding {
-        kind: HOST_CPU,
-        class: "host CPU",
+        kind: BottleneckKind::HostCpu,
+        class: BottleneckClass::HostCpu,
         because: because + &words,
         next: "more or faster processors, or less of them for each order: stored functions, larger buffers, a path that costs \
                less; faster storage will not help",
@@ -170,19 +172,19 @@ fn host_cpu(path: &PathResult, because: String) -> Finding {
 /// Sessions wait for nothing in particular: there is room, and too little is asked.
 fn no_wait(path: &PathResult, waits: Waits) -> Finding {
     let busy = path.cpu.as_ref().map_or(0.0, |cpu| cpu.host_busy_share);
-    let closed = path.runs.iter().all(|run| run.load.as_ref().is_none_or(|load| load.model == "closed"));
+    let closed = path.runs.iter().all(|run| run.load.as_ref().is_none_or(|load| load.model == LoadModel::Closed));
     if !closed {
         return Finding {
-            kind: "concurrency",
-            class: "concurrency",
+            kind: BottleneckKind::Concurrency,
+            class: BottleneckClass::Concurrency,
             because: "the load is offered at its own pace and nothing is used up".to_owned(),
             next: "raise the rate or the number of terminals until something is",
         };
     }
     if busy < HOST_BUSY_LIMIT - 0.1 {
         return Finding {
-            kind: "concurrency",
-            class: "concurrency",
+            kind: BottleneckKind::Concurrency,
+            class: BottleneckClass::Concurrency,
             because: format!(
                 "processors idle {:.0} % of the time and no wait stands out (running {:.0} %, client {:.0} %): the system could do \
                  more than it is asked",
@@ -194,8 +196,8 @@ fn no_wait(path: &PathResult, waits: Waits) -> Finding {
         };
     }
     Finding {
-        kind: "unclear",
-        class: "",
+        kind: BottleneckKind::Unclear,
+        class: BottleneckClass::None,
         because: "the processors are nearly used up and no wait stands out".to_owned(),
         next: "more users will show whether the processors are the limit; longer runs sample more waits",
     }
@@ -208,8 +210,8 @@ fn reads(path: &PathResult, part: f64) -> Finding {
         let (taken, waited) = (share(slots.mean, f64::from(slots.slots)), share(slots.waits as f64, slots.calls as f64));
         if taken >= SLOTS_TAKEN_LIMIT || waited >= SLOTS_WAITED_LIMIT {
             return Finding {
-                kind: "slots",
-                class: "concurrency",
+                kind: BottleneckKind::Slots,
+                class: BottleneckClass::Concurrency,
                 because: format!(
                     "{waiting}, and {:.1} of {} slots are taken on average; {:.0} % of the calls waited for one",
                     slots.mean,
@@ -222,16 +224,16 @@ fn reads(path: &PathResult, part: f64) -> Finding {
     }
     if connections(&path.runs) == Some(1) && filer_busy(path) >= ONE_CONNECTION_BUSY {
         return Finding {
-            kind: "one_connection",
-            class: "concurrency",
+            kind: BottleneckKind::OneConnection,
+            class: BottleneckClass::Concurrency,
             because: format!("{waiting}, all over one connection whose server side is {:.0} % busy", filer_busy(path) * 100.0),
             next: "more connections (channels=N; kernel NFS: nconnect=N)",
         };
     }
     if let Some(queued) = queueing(path) {
         return Finding {
-            kind: "disk",
-            class: "disk",
+            kind: BottleneckKind::Disk,
+            class: BottleneckClass::Disk,
             because: format!("{waiting}, and {queued}"),
             next: "more spindles or a faster medium, or fewer reads: larger buffers",
         };
@@ -239,8 +241,8 @@ fn reads(path: &PathResult, part: f64) -> Finding {
     let mean = path.block_read_us.as_ref().map_or(0.0, |read| read.mean);
     let network = path.name == StoragePath::Dnfs.name();
     Finding {
-        kind: "concurrency",
-        class: "concurrency",
+        kind: BottleneckKind::Concurrency,
+        class: BottleneckClass::Concurrency,
         because: format!(
             "{waiting} of {mean:.0} us each, while the processors idle: each user has one read outstanding, and nothing says that \
              the storage could not serve more"
@@ -313,8 +315,8 @@ fn queueing(path: &PathResult) -> Option<String> {
 }
 
 /// Share of the sessions' time by what they did, 0 to 1: `running`, `block reads`, `log`, `data writes`, `locks`, `client`, `other`.
-pub(crate) fn session_time(runs: &[Run]) -> Vec<(String, f64)> {
-    waits(runs).named()
+pub(crate) fn session_time(runs: &[Run]) -> Vec<(SessionState, f64)> {
+    waits(runs).by_state()
 }
 
 fn waits(runs: &[Run]) -> Waits {
@@ -342,17 +344,16 @@ fn waits(runs: &[Run]) -> Waits {
 }
 
 impl Waits {
-    fn named(self) -> Vec<(String, f64)> {
+    fn by_state(self) -> Vec<(SessionState, f64)> {
         [
-            ("running", self.running),
-            ("block reads", self.reads),
-            ("log", self.log),
-            ("data writes", self.data_writes),
-            ("locks", self.locks),
-            ("client", self.client),
-            ("other", self.other),
+            (SessionState::Running, self.running),
+            (SessionState::BlockReads, self.reads),
+            (SessionState::Log, self.log),
+            (SessionState::DataWrites, self.data_writes),
+            (SessionState::Locks, self.locks),
+            (SessionState::Client, self.client),
+            (SessionState::OtherWaits, self.other),
         ]
-        .map(|(name, part)| (name.to_owned(), part))
         .to_vec()
     }
 }
@@ -377,14 +378,14 @@ mod tests {
         PathResult { name: "dnfs".into(), cpu: Some(cpu), runs: vec![run], ..PathResult::default() }
     }
 
-    fn kind(path: &PathResult) -> (String, String) {
+    fn kind(path: &PathResult) -> (BottleneckKind, BottleneckClass) {
         let found = judge(path);
         assert!(!found.next.is_empty() && !found.evidence.is_empty(), "{found:?}");
         (found.kind, found.class)
     }
 
-    fn named(kind: &str, class: &str) -> (String, String) {
-        (kind.to_owned(), class.to_owned())
+    fn named(kind: &str, class: &str) -> (BottleneckKind, BottleneckClass) {
+        (kind.into(), class.into())
     }
 
     #[test]
@@ -411,28 +412,28 @@ mod tests {
     fn refinements_name_what_is_waited_for() {
         let mut slots = path(0.4, &[("IO:DataFileRead", 0.7)]);
         slots.slot_use = Some(SlotUse { slots: 16, mean: 15.5, max: 16, waits: 900, wait_s: 1.0, calls: 1000 });
-        assert_eq!(kind(&slots).0, "slots");
+        assert_eq!(kind(&slots).0.as_str(), "slots");
         slots.slot_use = Some(SlotUse { slots: 128, mean: 7.0, max: 20, waits: 0, wait_s: 0.0, calls: 1000 });
-        assert_eq!(kind(&slots).0, "concurrency");
-        assert_eq!(kind(&path(0.4, &[("IO:WALSync", 0.3), ("LWLock:WALWrite", 0.2)])).0, "wal_fsync");
-        assert_eq!(kind(&path(0.4, &[("Lock:transactionid", 0.5)])).0, "lock_wait");
+        assert_eq!(kind(&slots).0.as_str(), "concurrency");
+        assert_eq!(kind(&path(0.4, &[("IO:WALSync", 0.3), ("LWLock:WALWrite", 0.2)])).0.as_str(), "wal_fsync");
+        assert_eq!(kind(&path(0.4, &[("Lock:transactionid", 0.5)])).0.as_str(), "lock_wait");
         let mut driver = path(0.8, &[("Client:ClientRead", 0.8)]);
         driver.runs[0].cpu.insert("driver".into(), CpuTime { user_s: 50.0, sys_s: 8.0 });
-        assert_eq!(kind(&driver).0, "driver");
+        assert_eq!(kind(&driver).0.as_str(), "driver");
         let mut disturbed = path(0.9, &[("running", 0.9)]);
         disturbed.cpu.as_mut().unwrap().others_busy_share = 0.5;
-        assert_eq!(kind(&disturbed).0, "interference");
+        assert_eq!(kind(&disturbed).0.as_str(), "interference");
         let mut robbed = path(0.4, &[("running", 0.9)]);
         robbed.cpu.as_mut().unwrap().stolen_share = 0.3;
-        assert_eq!(kind(&robbed).0, "interference");
+        assert_eq!(kind(&robbed).0.as_str(), "interference");
         assert!(judge(&robbed).evidence.starts_with("the machine below this host gave 30 %"), "{:?}", judge(&robbed));
         let mut single = path(0.5, &[("IO:DataFileRead", 0.7)]);
         single.runs[0].cpu.insert("filer".into(), CpuTime { user_s: 10.0, sys_s: 19.0 });
-        assert_eq!(kind(&single).0, "concurrency", "nobody counted the connections");
+        assert_eq!(kind(&single).0.as_str(), "concurrency", "nobody counted the connections");
         single.runs[0].connections = Some(9);
-        assert_eq!(kind(&single).0, "concurrency", "each process has one of its own");
+        assert_eq!(kind(&single).0.as_str(), "concurrency", "each process has one of its own");
         single.runs[0].connections = Some(1);
-        assert_eq!(kind(&single).0, "one_connection");
+        assert_eq!(kind(&single).0.as_str(), "one_connection");
     }
 
     #[test]
@@ -445,16 +446,16 @@ mod tests {
         };
         // Of 8 sessions in 30 s.
         let found = judge(&queueing(72.0, 0.2));
-        assert_eq!(found.kind, "host_cpu");
+        assert_eq!(found.kind.as_str(), "host_cpu");
         assert!(found.evidence.starts_with("sessions queue for the processors"), "{found:?}");
         assert_eq!(found.evidence.matches("wait 30 % of their time for a processor").count(), 1, "{found:?}");
         let reads = judge(&queueing(72.0, 0.4));
-        assert_eq!(reads.kind, "concurrency");
+        assert_eq!(reads.kind.as_str(), "concurrency");
         assert!(reads.evidence.contains("; sessions wait 30 % of their time for a processor;"), "{reads:?}");
-        assert_eq!(judge(&queueing(36.0, 0.2)).kind, "concurrency");
+        assert_eq!(judge(&queueing(36.0, 0.2)).kind.as_str(), "concurrency");
         let mut busy = queueing(72.0, 0.4);
         busy.cpu.as_mut().unwrap().host_busy_share = 0.85;
-        assert_eq!(judge(&busy).kind, "host_cpu", "a wait for reads that is in part one for a processor");
+        assert_eq!(judge(&busy).kind.as_str(), "host_cpu", "a wait for reads that is in part one for a processor");
     }
 
     #[test]
@@ -462,6 +463,6 @@ mod tests {
         let mut paced = path(0.3, &[("Client:ClientRead", 0.95)]);
         paced.runs[0].load.as_mut().unwrap().model = "paced".into();
         let found = judge(&paced);
-        assert!(found.kind == "concurrency" && found.next.contains("rate"), "{found:?}");
+        assert!(found.kind == BottleneckKind::Concurrency && found.next.contains("rate"), "{found:?}");
     }
 }

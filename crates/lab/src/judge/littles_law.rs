@@ -1,8 +1,8 @@
 //! Little's law as a check of the measuring itself: what is in flight equals rate times time, whatever the system does.
 //! When it does not close, one of the three was counted wrongly.
 
-use results::compare::Run;
-use results::judgement::Little;
+use results::compare::{LoadModel, Run};
+use results::judgement::{InFlight, Little};
 
 use crate::limits::WAIT_SAMPLE_EVERY;
 
@@ -24,12 +24,12 @@ fn transactions(runs: &[Run]) -> Option<Little> {
     let mut in_flight_time = 0.0;
     let mut user_time = 0.0;
     for run in runs {
-        let load = run.load.as_ref().filter(|load| load.model == "closed" && load.transactions > 0)?;
+        let load = run.load.as_ref().filter(|load| load.model == LoadModel::Closed && load.transactions > 0)?;
         in_flight_time += load.response_s;
         user_time += f64::from(load.users) * run.measured_s;
     }
     let explanation = "transactions ended per second x their mean response time, against the users of the closed loop";
-    close("transactions", in_flight_time / seconds, user_time / seconds, TRANSACTIONS_TOLERANCE_PERCENT, explanation)
+    close(InFlight::Transactions, in_flight_time / seconds, user_time / seconds, TRANSACTIONS_TOLERANCE_PERCENT, explanation)
 }
 
 /// Reads in progress by the database's clock, against sessions seen waiting for a read.
@@ -48,16 +48,16 @@ fn block_reads(runs: &[Run]) -> Option<Little> {
     }
     let explanation =
         "block reads per second x their mean time as the database counts them, against sessions seen waiting for a read";
-    close("block_reads", read_time / seconds, seen_time / seconds, READS_TOLERANCE_PERCENT, explanation)
+    close(InFlight::BlockReads, read_time / seconds, seen_time / seconds, READS_TOLERANCE_PERCENT, explanation)
 }
 
-fn close(subject: &str, predicted: f64, found: f64, tolerance_percent: f64, explanation: &str) -> Option<Little> {
+fn close(subject: InFlight, predicted: f64, found: f64, tolerance_percent: f64, explanation: &str) -> Option<Little> {
     if !(found > 0.0 && predicted.is_finite()) {
         return None;
     }
     let difference_percent = (predicted - found) / found * 100.0;
     Some(Little {
-        subject: subject.to_owned(),
+        subject,
         in_flight_predicted: predicted,
         in_flight_found: found,
         difference_percent,
@@ -100,6 +100,6 @@ mod tests {
     #[test]
     fn loads_with_think_time_are_not_held_to_their_users() {
         let found = judge(&[run(10.0, "paced")]);
-        assert!(found.iter().all(|little| little.subject != "transactions"), "{found:?}");
+        assert!(found.iter().all(|little| little.subject != InFlight::Transactions), "{found:?}");
     }
 }

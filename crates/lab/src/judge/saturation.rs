@@ -1,10 +1,10 @@
 //! Where the processors stop carrying a load. Up to there, throughput is what is in flight over the latency of the storage;
 //! beyond it the processors are what is waited for, and more in flight brings no more.
 
-use results::compare::{Comparison, PathResult, PathStatus, Run};
+use results::compare::{BottleneckKind, Comparison, LoadModel, PathResult, PathStatus, Run};
 use results::curves::CurvePoint;
 
-use super::bottleneck::{HOST_BUSY_LIMIT, HOST_CPU};
+use super::bottleneck::HOST_BUSY_LIMIT;
 use super::{OTHERS_BUSY_MAX, share};
 
 /// Least share of in-flight / latency that counts as reaching it: 5 % are left to the way there and back.
@@ -30,7 +30,7 @@ pub(crate) struct Step {
     pub(crate) found_per_s: f64,
     pub(crate) busy: f64,
     others: f64,
-    limit: String,
+    limit: Option<BottleneckKind>,
 }
 
 /// Loads of one kind of arm, and where the processors stop carrying them.
@@ -75,7 +75,8 @@ pub(crate) fn carried(comparison: &Comparison) -> Vec<Carried> {
 }
 
 fn usable(path: &PathResult) -> bool {
-    let closed = path.runs.iter().all(|run| run.load.as_ref().is_some_and(|load| load.model == "closed" && load.users > 0));
+    let closed =
+        path.runs.iter().all(|run| run.load.as_ref().is_some_and(|load| load.model == LoadModel::Closed && load.users > 0));
     path.status == PathStatus::Measured && path.oets_per_minute.is_some() && path.cpu.is_some() && closed && !path.runs.is_empty()
 }
 
@@ -123,7 +124,7 @@ fn of_curve(arm: &str, points: &[&CurvePoint]) -> Option<Carried> {
         found_per_s: point.oets_per_minute / 60.0,
         busy,
         others: 0.0,
-        limit: String::new(),
+        limit: None,
     });
     (least.1 > 0.0).then(|| conclude(arm, Basis::LeastLoad(least.0), steps.collect()))
 }
@@ -139,7 +140,7 @@ fn users(path: &PathResult) -> u32 {
 
 fn step(path: &PathResult, expected_per_s: f64, found_per_s: f64) -> Step {
     let cpu = path.cpu.clone().unwrap_or_default();
-    let limit = path.bottleneck.as_ref().map_or_else(String::new, |found| found.kind.clone());
+    let limit = path.bottleneck.as_ref().map(|found| found.kind.clone());
     Step { users: users(path), expected_per_s, found_per_s, busy: cpu.host_busy_share, others: cpu.foreign_share(), limit }
 }
 
@@ -240,11 +241,11 @@ fn end(beyond: &[Step]) -> String {
             at(used_up),
             percent(used_up.busy)
         ),
-        None if first.limit == HOST_CPU => {
+        None if first.limit == Some(BottleneckKind::HostCpu) => {
             format!("{}: the processors are {} busy, and sessions queue for them", at(first), percent(first.busy))
         }
         None => {
-            let limit = if first.limit.is_empty() { String::new() } else { format!(" ({})", first.limit.replace('_', " ")) };
+            let limit = first.limit.as_ref().map_or_else(String::new, |limit| format!(" ({})", limit.as_str().replace('_', " ")));
             let most = beyond.iter().map(|step| step.busy).fold(0.0, f64::max);
             format!(
                 "{}, though the processors are never more than {} busy: something else ends it{limit}",
@@ -329,11 +330,11 @@ pub(crate) mod tests {
             carry_on.text.contains("at every load; at 64 users, the most measured, the processors are 93 % busy and still carry")
         );
         let mut slots = arm(64, 12.0, 0.5);
-        slots.bottleneck = Some(results::compare::Bottleneck { kind: "lock_wait".into(), ..Default::default() });
+        slots.bottleneck = Some(results::compare::Bottleneck { kind: BottleneckKind::LockWait, ..Default::default() });
         let other = only(vec![arm(8, 8.1, 0.2), slots]);
         assert!(other.text.ends_with("never more than 50 % busy: something else ends it (lock wait)"), "{}", other.text);
         let mut queueing = arm(64, 12.0, 0.78);
-        queueing.bottleneck = Some(results::compare::Bottleneck { kind: HOST_CPU.into(), ..Default::default() });
+        queueing.bottleneck = Some(results::compare::Bottleneck { kind: BottleneckKind::HostCpu, ..Default::default() });
         let queueing = only(vec![arm(8, 8.1, 0.2), queueing]);
         assert!(queueing.text.ends_with("78 % busy, and sessions queue for them"), "{}", queueing.text);
         let mut disturbed = arm(64, 12.0, 0.97);

@@ -1,33 +1,32 @@
 //! Which caches stand between the database's own buffers and the medium, and whether all
 //! arms have the same.
 
-use results::compare::PathResult;
+use results::compare::{CachingClass, PathResult};
 
 use crate::paths::StoragePath;
 use crate::plan::Arm;
 use crate::summary::Common;
 
-/// Reads come from the medium: no cache of a kernel of ours can answer them.
-pub(crate) const DIRECT: &str = "direct";
-/// Reads may come from the page cache of a host of ours.
-pub(crate) const CACHED: &str = "cached";
-
 /// The class of an arm, and why, in one clause.
-pub(crate) fn class_of(arm: &Arm, page_cache_bytes: Option<u64>) -> (&'static str, &'static str) {
+pub(crate) fn class_of(arm: &Arm, page_cache_bytes: Option<u64>) -> (CachingClass, &'static str) {
     let own = arm.path.target.is_none();
     if page_cache_bytes.is_some() && arm.medium.is_none() && (own || arm.path.kind != StoragePath::Dnfs) {
-        return (DIRECT, "a memory control group holds the page cache small, and the restored state was dropped from it");
+        return (
+            CachingClass::Direct,
+            "a memory control group holds the page cache small, and the restored state was dropped from it",
+        );
     }
     match (arm.medium.is_some(), arm.path.kind, own) {
-        (true, ..) => (DIRECT, "a modelled medium delays every read, whatever this host has in its page cache"),
-        (false, StoragePath::Dnfs, true) => {
-            (CACHED, "the client keeps no data; reads may be served from the page cache of the filer's host, which is this host")
-        }
+        (true, ..) => (CachingClass::Direct, "a modelled medium delays every read, whatever this host has in its page cache"),
+        (false, StoragePath::Dnfs, true) => (
+            CachingClass::Cached,
+            "the client keeps no data; reads may be served from the page cache of the filer's host, which is this host",
+        ),
         (false, StoragePath::Dnfs, false) => {
-            (DIRECT, "the client keeps no data; what the server has in its memory belongs to the storage measured")
+            (CachingClass::Direct, "the client keeps no data; what the server has in its memory belongs to the storage measured")
         }
-        (false, StoragePath::Knfs, _) => (CACHED, "the kernel's client keeps data in this host's page cache"),
-        (false, ..) => (CACHED, "reads may be served from this host's page cache"),
+        (false, StoragePath::Knfs, _) => (CachingClass::Cached, "the kernel's client keeps data in this host's page cache"),
+        (false, ..) => (CachingClass::Cached, "reads may be served from this host's page cache"),
     }
 }
 
@@ -35,17 +34,17 @@ pub(crate) fn class_of(arm: &Arm, page_cache_bytes: Option<u64>) -> (&'static st
 pub(crate) fn words(arm: &Arm, common: &Common) -> String {
     let (class, below) = class_of(arm, common.page_cache_bytes);
     let (buffers, database) = (common.buffers_bytes >> 20, common.database_bytes >> 20);
-    let warm = if class == DIRECT { "" } else { "; the restored state was just written, so much of it is warm" };
+    let warm = if class == CachingClass::Direct { "" } else { "; the restored state was just written, so much of it is warm" };
     format!("{buffers} MiB of database buffers for a database of {database} MiB; below them {below}{warm}")
 }
 
 /// Names the caches that some arms have and others not: their figures are separate results.
 pub(crate) fn notes(paths: &[PathResult]) -> Vec<String> {
-    let of = |class: &str| -> Vec<&str> {
+    let of = |class: CachingClass| -> Vec<&str> {
         let measured = paths.iter().filter(|path| path.oets_per_minute.is_some());
-        measured.filter(|path| path.caching_class.as_deref() == Some(class)).map(|path| path.arm.as_str()).collect()
+        measured.filter(|path| path.caching_class.as_ref() == Some(&class)).map(|path| path.arm.as_str()).collect()
     };
-    let (direct, cached) = (of(DIRECT), of(CACHED));
+    let (direct, cached) = (of(CachingClass::Direct), of(CachingClass::Cached));
     if direct.is_empty() || cached.is_empty() {
         return Vec::new();
     }
@@ -63,10 +62,10 @@ mod tests {
     use super::*;
     use results::statistics::MeanInterval;
 
-    fn result(arm: &str, class: &str) -> PathResult {
+    fn result(arm: &str, class: CachingClass) -> PathResult {
         PathResult {
             arm: arm.into(),
-            caching_class: Some(class.into()),
+            caching_class: Some(class),
             oets_per_minute: MeanInterval::of(&[1.0]),
             ..PathResult::default()
         }
@@ -74,17 +73,17 @@ mod tests {
 
     #[test]
     fn a_cache_that_one_arm_has_and_another_not_is_named() {
-        assert!(notes(&[result("local", CACHED), result("dnfs", CACHED)]).is_empty());
-        let notes = notes(&[result("local", CACHED), result("dnfs", DIRECT)]);
+        assert!(notes(&[result("local", CachingClass::Cached), result("dnfs", CachingClass::Cached)]).is_empty());
+        let notes = notes(&[result("local", CachingClass::Cached), result("dnfs", CachingClass::Direct)]);
         assert!(notes[0].contains("on local and none on dnfs"), "{notes:?}");
     }
 
     #[test]
     fn a_modelled_medium_makes_every_path_direct() {
         let mut arm = Arm::own(StoragePath::Local, 1);
-        assert_eq!(class_of(&arm, None).0, CACHED);
-        assert_eq!(class_of(&arm, Some(64 << 20)).0, DIRECT);
+        assert_eq!(class_of(&arm, None).0, CachingClass::Cached);
+        assert_eq!(class_of(&arm, Some(64 << 20)).0, CachingClass::Direct);
         arm.medium = Some("fc15k".into());
-        assert_eq!(class_of(&arm, None).0, DIRECT);
+        assert_eq!(class_of(&arm, None).0, CachingClass::Direct);
     }
 }

@@ -1,6 +1,6 @@
 //! Proof of path: the database's block reads held against what was read on the path.
 
-use results::compare::Proof;
+use results::compare::{Proof, ProofSource};
 
 use crate::limits::PROOF_TOLERANCE_PERCENT;
 
@@ -16,11 +16,11 @@ pub(crate) enum Witness {
 }
 
 impl Witness {
-    fn name(self) -> &'static str {
+    fn source(self) -> ProofSource {
         match self {
-            Self::FilerReads => "filer_reads",
-            Self::ClientReads => "client_reads",
-            Self::ReadCalls => "read_calls",
+            Self::FilerReads => ProofSource::FilerReads,
+            Self::ClientReads => ProofSource::ClientReads,
+            Self::ReadCalls => ProofSource::ReadCalls,
         }
     }
 
@@ -55,7 +55,7 @@ pub(crate) fn judge(witness: Witness, database_bytes: u64, path_bytes: Option<u6
         explanation.push_str("; nothing was read, so nothing is proved");
     }
     Proof {
-        kind: witness.name().to_owned(),
+        kind: witness.source(),
         database_read_bytes: database_bytes,
         path_read_bytes: seen,
         difference_percent,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use results::compare::{Comparison, Filling, PathResult, PathStatus, Run};
+use results::compare::{CachingClass, Comparison, Filling, LoadModel, PathResult, PathStatus, Run};
 
 use super::cache::{Cache, Course, Done, Seen};
 use super::calibrate::close;
@@ -51,7 +51,7 @@ pub fn fit(comparison: &Comparison, arm: &PathResult) -> Result<Fit, LabError> {
     let Some(loads) = arm.runs.iter().map(|run| run.load.as_ref()).collect::<Option<Vec<_>>>() else {
         return Err(lacking("its record does not tell the load"));
     };
-    if loads.iter().any(|load| load.model != "closed") {
+    if loads.iter().any(|load| load.model != LoadModel::Closed) {
         return Err(lacking("its load was no closed loop"));
     }
     let users = loads.first().map_or(0, |load| load.users);
@@ -180,9 +180,9 @@ fn read_s(sums: &Sums<'_>, by_client: Option<f64>) -> f64 {
 fn read_times(arm: &PathResult, sums: &Sums<'_>, by_client: Option<f64>) -> Times {
     let all_s = read_s(sums, by_client);
     let medium_s = sums.medium_s(|medium| medium.reads as f64, |medium| medium.read_us);
-    let path_s = match (arm.target.is_none(), medium_s > 0.0, arm.caching_class.as_deref()) {
+    let path_s = match (arm.target.is_none(), medium_s > 0.0, &arm.caching_class) {
         (true, true, _) => (all_s - medium_s).max(0.0),
-        (true, false, Some("cached")) => all_s,
+        (true, false, Some(CachingClass::Cached)) => all_s,
         _ => 0.0,
     };
     Times { all_s, path_s }

@@ -1,7 +1,7 @@
 //! Points kept out of the fit: every arm that differs from the fitted one by users or slots alone is predicted and held
 //! against what was measured.
 
-use results::compare::{Comparison, PathResult, PathStatus, Run};
+use results::compare::{BottleneckKind, Comparison, LoadModel, PathResult, PathStatus, Run};
 use results::judgement::Prediction;
 
 use super::cache::Course;
@@ -87,7 +87,7 @@ fn doubt(path: &PathResult) -> Option<String> {
     if path.status == PathStatus::NotValid {
         return Some(path.reason.clone().unwrap_or_else(|| "not valid".to_owned()));
     }
-    let interference = path.bottleneck.as_ref().filter(|found| found.kind == "interference");
+    let interference = path.bottleneck.as_ref().filter(|found| found.kind == BottleneckKind::Interference);
     // The evidence begins with what interfered.
     interference.map(|found| found.evidence.split(';').next().unwrap_or_default().to_owned())
 }
@@ -97,7 +97,7 @@ fn point(arm: &str, users: u32) -> String {
 }
 
 fn usable(path: &PathResult) -> bool {
-    let closed = path.runs.iter().all(|run| run.load.as_ref().is_some_and(|load| load.model == "closed"));
+    let closed = path.runs.iter().all(|run| run.load.as_ref().is_some_and(|load| load.model == LoadModel::Closed));
     path.status != PathStatus::Skipped && path.oets_per_minute.is_some() && closed && !path.runs.is_empty()
 }
 
@@ -127,7 +127,7 @@ fn reference<'a>(family: &[&'a PathResult]) -> Option<&'a PathResult> {
     by_users.sort_by_key(|path| path.users);
     let free = |path: &&PathResult| {
         let busy = path.cpu.as_ref().map_or(0.0, |cpu| cpu.host_busy_share);
-        let bound = path.bottleneck.as_ref().is_some_and(|found| found.kind == "slots");
+        let bound = path.bottleneck.as_ref().is_some_and(|found| found.kind == BottleneckKind::Slots);
         busy <= BUSY_FOR_FIT_MAX && !bound
     };
     let roomy: Vec<&PathResult> = by_users.iter().copied().filter(free).collect();
@@ -153,8 +153,10 @@ mod tests {
                 let mut path = arm(&format!("dnfs slots{slots} users={users}"), &truth, users);
                 path.tuning = format!("slots{slots}");
                 if slots < 10 && users > slots {
-                    path.bottleneck =
-                        Some(results::compare::Bottleneck { kind: "slots".into(), ..results::compare::Bottleneck::default() });
+                    path.bottleneck = Some(results::compare::Bottleneck {
+                        kind: BottleneckKind::Slots,
+                        ..results::compare::Bottleneck::default()
+                    });
                 }
                 comparison.paths.push(path);
             }
@@ -163,7 +165,7 @@ mod tests {
         assert_eq!(predictions.len(), 17);
         let errors = errors(&predictions).unwrap();
         assert!(errors.median_percent < 3.0 && errors.worst_percent < 15.0, "{errors:?} {predictions:#?}");
-        assert!(predictions.iter().any(|point| point.bottleneck == "slots"));
+        assert!(predictions.iter().any(|point| point.bottleneck == BottleneckKind::Slots));
     }
 
     #[test]
@@ -183,7 +185,7 @@ mod tests {
         comparison.paths[1].status = PathStatus::NotValid;
         comparison.paths[1].reason = Some("proof of path failed".into());
         comparison.paths[2].bottleneck = Some(results::compare::Bottleneck {
-            kind: "interference".into(),
+            kind: BottleneckKind::Interference,
             evidence: "processes outside; host 90 % busy".into(),
             ..results::compare::Bottleneck::default()
         });

@@ -1,5 +1,7 @@
 //! One database host as a closed network: users go round processors, storage, log and locks, one order a round.
 
+use results::compare::BottleneckKind;
+
 use super::cache::Course;
 use super::locks::Locks;
 use super::steady::Steady;
@@ -89,8 +91,8 @@ pub struct Predicted {
     pub reads_in_flight: f64,
     /// Share of a user's time by station: `processors`, `storage`, `log`, `writes`, `other`, `locks`.
     pub shares: Vec<(String, f64)>,
-    /// What the model holds for the limit: `host_cpu`, `disk`, `slots`, `wal_fsync`, `lock_wait` or `concurrency`.
-    pub bottleneck: String,
+    /// What the model holds for the limit.
+    pub bottleneck: BottleneckKind,
 }
 
 /// Busy share at which a station is called the limit.
@@ -174,7 +176,7 @@ impl System {
         (self.cpu_s + self.cpu_per_read_s * (reads - self.reads)).max(self.cpu_s * 0.1)
     }
 
-    fn limit(&self, found: &Steady, reads: f64, cpu_busy: f64, shares: &[(&str, f64)]) -> String {
+    fn limit(&self, found: &Steady, reads: f64, cpu_busy: f64, shares: &[(&str, f64)]) -> BottleneckKind {
         let share = |name: &str| shares.iter().find(|(other, _)| *other == name).map_or(0.0, |(_, part)| *part);
         let reads_per_s = found.orders_per_s * reads;
         let taken = found.reads_served + found.orders_per_s * (self.held_s + self.held_path_s * found.stretch);
@@ -185,20 +187,19 @@ impl System {
             }
             Storage::Latency { .. } => 0.0,
         };
-        let kind = if cpu_busy >= BUSY_LIMIT {
-            "host_cpu"
+        if cpu_busy >= BUSY_LIMIT {
+            BottleneckKind::HostCpu
         } else if slots_busy >= BUSY_LIMIT {
-            "slots"
+            BottleneckKind::Slots
         } else if spindles_busy >= BUSY_LIMIT {
-            "disk"
+            BottleneckKind::Disk
         } else if share("locks") >= 0.25 && share("locks") >= share("storage") {
-            "lock_wait"
+            BottleneckKind::LockWait
         } else if share("log") >= 0.25 && share("log") >= share("storage") {
-            "wal_fsync"
+            BottleneckKind::LogFlush
         } else {
-            "concurrency"
-        };
-        kind.to_owned()
+            BottleneckKind::Concurrency
+        }
     }
 }
 
@@ -235,14 +236,14 @@ mod tests {
     fn one_user_takes_the_sum_of_all_times() {
         let found = system().predict(1);
         assert!((found.round_ms - 84.0).abs() < 1e-6, "{found:?}");
-        assert_eq!(found.bottleneck, "concurrency");
+        assert_eq!(found.bottleneck, BottleneckKind::Concurrency);
     }
 
     #[test]
     fn many_users_end_at_the_processors() {
         let found = system().predict(200);
         assert!((found.oets_per_minute - 30_000.0).abs() < 30.0, "{found:?}");
-        assert_eq!(found.bottleneck, "host_cpu");
+        assert_eq!(found.bottleneck, BottleneckKind::HostCpu);
     }
 
     #[test]
@@ -257,7 +258,7 @@ mod tests {
         let found = System { slots: Some(4), ..system() }.predict(64);
         // 4 reads of 8 ms at once are 500 reads or 50 orders per second.
         assert!((found.oets_per_minute - 3_000.0).abs() < 3.0, "{found:?}");
-        assert_eq!(found.bottleneck, "slots");
+        assert_eq!(found.bottleneck, BottleneckKind::Slots);
     }
 
     #[test]
@@ -265,7 +266,7 @@ mod tests {
         // An order holds a slot for 80 ms of reads and 20 ms of other calls: 4 slots are 40 orders per second.
         let found = System { slots: Some(4), held_s: 0.020, ..system() }.predict(64);
         assert!((found.oets_per_minute - 2_400.0).abs() < 10.0, "{found:?}");
-        assert_eq!(found.bottleneck, "slots");
+        assert_eq!(found.bottleneck, BottleneckKind::Slots);
         let free = System { held_s: 0.020, ..system() };
         assert!((free.predict(4).oets_per_minute - system().predict(4).oets_per_minute).abs() < 1e-6);
     }
@@ -285,7 +286,7 @@ mod tests {
         let found = System { storage, ..system() }.predict(400);
         // 8 spindles of 8 ms: 1,000 reads, 100 orders per second.
         assert!(found.oets_per_minute < 6_000.0 && found.oets_per_minute > 5_800.0, "{found:?}");
-        assert_eq!(found.bottleneck, "disk");
+        assert_eq!(found.bottleneck, BottleneckKind::Disk);
         let wide = Storage::Spindles { count: 8000, service_s: 0.008, overhead_s: 0.0, cache_hit: 0.0 };
         let idle = System { storage: wide, ..system() }.predict(8);
         assert!((idle.oets_per_minute / system().predict(8).oets_per_minute - 1.0).abs() < 0.01);
@@ -297,7 +298,7 @@ mod tests {
         let (free, held) = (system().predict(8), locked.predict(8));
         assert!((held.oets_per_minute / free.oets_per_minute - 0.7).abs() < 0.02, "{held:?}");
         assert!(locked.predict(1).oets_per_minute > 0.99 * system().predict(1).oets_per_minute);
-        assert_eq!(locked.predict(32).bottleneck, "lock_wait");
+        assert_eq!(locked.predict(32).bottleneck, BottleneckKind::LockWait);
     }
 
     #[test]

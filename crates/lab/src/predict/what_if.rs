@@ -1,6 +1,6 @@
 //! `millrace predict`: a fitted system, changed in parts.
 
-use results::compare::{Comparison, PathResult, PathStatus};
+use results::compare::{BottleneckKind, Comparison, PathResult, PathStatus};
 use serde::Serialize;
 
 use super::fit::{Fit, fit};
@@ -60,7 +60,7 @@ pub struct Point {
     /// Block reads in flight or waiting for a slot.
     pub reads_in_flight: f64,
     /// What limits it.
-    pub bottleneck: String,
+    pub bottleneck: BottleneckKind,
     /// Share of a user's time by station.
     pub shares: Vec<(String, f64)>,
 }

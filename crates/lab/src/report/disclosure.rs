@@ -92,7 +92,7 @@ fn plan(view: &View<'_>) -> String {
             ),
         ),
         ("order", escape(&plan.order.join(", "))),
-        ("state restored by", escape(&plan.restore)),
+        ("state restored by", escape(plan.restore.as_str())),
         ("budget", format!("{} s", plan.budget_seconds)),
     ];
     list(&facts)

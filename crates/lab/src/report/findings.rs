@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use results::compare::PathResult;
+use results::compare::{BottleneckClass, PathResult};
 use results::judgement::{Prediction, RelativeDifference};
 
 use crate::judge::{self, Carried};
@@ -32,7 +32,11 @@ fn limits(view: &View<'_>) -> String {
     for arm in &view.arms {
         let mut list = String::new();
         if let Some(bottleneck) = &arm.result.bottleneck {
-            let class = if bottleneck.class.is_empty() { String::new() } else { format!(" ({})", escape(&bottleneck.class)) };
+            let class = if bottleneck.class == BottleneckClass::None {
+                String::new()
+            } else {
+                format!(" ({})", escape(bottleneck.class.as_str()))
+            };
             term(&mut list, "limited by", &format!("<b>{}</b>{class}", escape(&limit(&bottleneck.kind))));
             term(&mut list, "because", &escape(&bottleneck.evidence));
             if !bottleneck.next.is_empty() {
@@ -55,7 +59,7 @@ fn limits(view: &View<'_>) -> String {
 
 /// How the load was applied, how files lie and what caches.
 fn conditions(list: &mut String, result: &PathResult) {
-    let class = result.caching_class.as_deref().map_or_else(String::new, |class| format!("<b>{}</b>: ", escape(class)));
+    let class = result.caching_class.as_ref().map_or_else(String::new, |class| format!("<b>{}</b>: ", escape(class.as_str())));
     let texts = [("load", &result.load), ("layout", &result.layout), ("caches", &result.caching)];
     for (name, text) in texts {
         if let Some(text) = text {
@@ -149,7 +153,7 @@ fn little(view: &View<'_>) -> Table {
         for law in &arm.result.little {
             table.row(&[
                 arm_cell(arm),
-                escape(&law.subject.replace('_', " ")),
+                escape(&law.subject.as_str().replace('_', " ")),
                 figure(law.in_flight_predicted),
                 figure(law.in_flight_found),
                 signed(law.difference_percent),

@@ -1,6 +1,6 @@
 //! The layers of a storage path, from the driver down to the medium, with what is known of each.
 
-use results::compare::{Comparison, Run};
+use results::compare::{Comparison, Run, SessionState};
 
 use super::view::Arm;
 use super::words::{bytes, figure, grouped, micros};
@@ -15,22 +15,22 @@ pub(crate) struct Layer {
     pub(crate) kind: &'static str,
 }
 
-/// Parts of a session's time: its name in the judgement, the words for it, kind of layer.
-pub(crate) const TIMES: [(&str, &str, &str); 7] = [
-    ("running", "running in the database", "database"),
-    ("locks", "waiting for locks", "locks"),
-    ("block reads", "reading blocks", "reads"),
-    ("log", "writing the log", "log"),
-    ("data writes", "writing blocks", "writes"),
-    ("client", "waiting for the driver", "driver"),
-    ("other", "other waits", "other"),
+/// Parts of a session's time: the state, the words for it, kind of layer.
+pub(crate) const TIMES: [(SessionState, &str, &str); 7] = [
+    (SessionState::Running, "running in the database", "database"),
+    (SessionState::Locks, "waiting for locks", "locks"),
+    (SessionState::BlockReads, "reading blocks", "reads"),
+    (SessionState::Log, "writing the log", "log"),
+    (SessionState::DataWrites, "writing blocks", "writes"),
+    (SessionState::Client, "waiting for the driver", "driver"),
+    (SessionState::OtherWaits, "other waits", "other"),
 ];
 
 /// Share of the sessions' time by place in [`TIMES`], mean over the runs; empty when it was not sampled.
 pub(crate) fn session_time(runs: &[Run]) -> Vec<(usize, f64)> {
     let mut times: Vec<(usize, f64)> = Vec::new();
-    for (name, share) in judge::session_time(runs) {
-        let place = TIMES.iter().position(|(known, _, _)| *known == name).unwrap_or(TIMES.len() - 1);
+    for (state, share) in judge::session_time(runs) {
+        let place = TIMES.iter().position(|(known, _, _)| *known == state).unwrap_or(TIMES.len() - 1);
         if share > 0.0 {
             times.push((place, share));
         }

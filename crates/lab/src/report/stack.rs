@@ -42,7 +42,7 @@ fn draw(arm: &Arm<'_>, layers: &[Layer]) -> Svg {
     let mut svg = Svg::new(WIDTH, height);
     let mut x = 2.0;
     for (place, share) in &times {
-        let (_, words, kind) = TIMES.get(*place).copied().unwrap_or(("", "other", "other"));
+        let (words, kind) = TIMES.get(*place).map_or(("other", "other"), |(_, words, kind)| (words, kind));
         let width = share * (WIDTH - 4.0);
         svg.rect(&format!("time-{kind}"), (x, 2.0), (width, 24.0), &format!("{words}: {:.0} %", share * 100.0));
         let percent = format!("{:.0} %", share * 100.0);

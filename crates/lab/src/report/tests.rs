@@ -76,7 +76,7 @@ fn text_of_the_record_is_never_markup() {
         path.medium = Some(evil.into());
         path.target = Some(evil.into());
         if let Some(bottleneck) = &mut path.bottleneck {
-            (bottleneck.kind, bottleneck.next, bottleneck.evidence) = (evil.into(), evil.into(), evil.into());
+            (bottleneck.kind, bottleneck.next, bottleneck.evidence) = (evil.into(), evil.to_owned(), evil.to_owned());
         }
         for run in &mut path.runs {
             run.step_s.insert(evil.into(), 1.0);

@@ -1,5 +1,6 @@
 //! Text for the page: escaping, and numbers as people read them.
 
+use results::compare::BottleneckKind;
 use results::judgement::Prediction;
 
 pub(crate) use crate::summary::{grouped, interval_words};
@@ -88,13 +89,15 @@ pub(crate) fn transaction(name: &str) -> String {
 }
 
 /// A kind of bottleneck as people say it.
-pub(crate) fn limit(kind: &str) -> String {
+pub(crate) fn limit(kind: &BottleneckKind) -> String {
     match kind {
-        "host_cpu" | "cpu" => "host CPU".to_owned(),
-        "wal_fsync" => "flushing the log".to_owned(),
-        "lock_wait" => "waiting for locks".to_owned(),
-        "slots" => "slots of the client".to_owned(),
-        other => other.replace('_', " "),
+        BottleneckKind::HostCpu => "host CPU".to_owned(),
+        // The first version's name of it.
+        BottleneckKind::Unknown(name) if name == "cpu" => "host CPU".to_owned(),
+        BottleneckKind::LogFlush => "flushing the log".to_owned(),
+        BottleneckKind::LockWait => "waiting for locks".to_owned(),
+        BottleneckKind::Slots => "slots of the client".to_owned(),
+        other => other.as_str().replace('_', " "),
     }
 }
 

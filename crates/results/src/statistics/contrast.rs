@@ -10,7 +10,7 @@
 //! The interval shown is the 95 % one. "Shown" is claimed when the 99 % interval leaves out zero: then twenty
 //! comparisons of equals give at most one claim in 98 of 100 cases, where a 95 % rule would in 74.
 
-use crate::judgement::RelativeDifference;
+use crate::judgement::{IntervalMethod, RelativeDifference};
 use crate::statistics::Difference;
 use crate::statistics::series::{mean, variance};
 use crate::statistics::student::t_quantile;
@@ -51,7 +51,7 @@ pub fn relative_difference(first: &[RunValue], other: &[RunValue]) -> Option<Rel
         0.0
     };
     let (centre, squared_error, degrees, method) = if pairs.len() >= PAIRED_ROUNDS_MIN {
-        (mean(&pairs), variance(&pairs) / pairs.len() as f64, pairs.len() as f64 - 1.0, "paired")
+        (mean(&pairs), variance(&pairs) / pairs.len() as f64, pairs.len() as f64 - 1.0, IntervalMethod::Paired)
     } else {
         let degrees = (a.len() + b.len()) as f64 - 2.0;
         let spread = if degrees > 0.0 {
@@ -59,7 +59,7 @@ pub fn relative_difference(first: &[RunValue], other: &[RunValue]) -> Option<Rel
         } else {
             0.0
         };
-        (mean(&b) - mean(&a), spread * (1.0 / a.len() as f64 + 1.0 / b.len() as f64), degrees, "two_sample")
+        (mean(&b) - mean(&a), spread * (1.0 / a.len() as f64 + 1.0 / b.len() as f64), degrees, IntervalMethod::TwoSample)
     };
     let percent = |log: f64| (log.exp() - 1.0) * 100.0;
     let known = a.len() >= 2 && b.len() >= 2;
@@ -77,7 +77,7 @@ pub fn relative_difference(first: &[RunValue], other: &[RunValue]) -> Option<Rel
         low_percent: known.then(|| percent(centre - half(SHOWN_LEVEL))),
         high_percent: known.then(|| percent(centre + half(SHOWN_LEVEL))),
         shown,
-        method: method.to_owned(),
+        method,
         degrees: degrees.max(0.0),
     })
 }
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn a_clear_factor_is_shown_with_its_interval() {
         let found = relative_difference(&runs(&[100.0, 101.0, 99.0]), &runs(&[50.0, 50.5, 49.5])).unwrap();
-        assert_eq!((found.shown, found.method.as_str()), (Difference::Shown, "two_sample"));
+        assert_eq!((found.shown, found.method.clone()), (Difference::Shown, IntervalMethod::TwoSample));
         assert!((found.percent + 50.0).abs() < 0.01, "{found:?}");
         assert!(found.low_percent.unwrap() < -50.0 && found.high_percent.unwrap() > -50.0 && found.high_percent.unwrap() < -45.0);
     }
@@ -116,7 +116,7 @@ mod tests {
         let noise = [1.002, 0.998, 1.001, 0.999, 1.003, 0.997, 1.0, 1.0];
         let slower: Vec<f64> = drifting.iter().zip(noise).map(|(value, noise)| value * 0.97 * noise).collect();
         let found = relative_difference(&runs(&drifting), &runs(&slower)).unwrap();
-        assert_eq!((found.shown, found.method.as_str()), (Difference::Shown, "paired"));
+        assert_eq!((found.shown, found.method.clone()), (Difference::Shown, IntervalMethod::Paired));
         assert!((found.percent + 3.0).abs() < 0.2, "{found:?}");
     }
 

@@ -1,0 +1,69 @@
+//! Processor time, by owner.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Processor time in seconds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CpuTime {
+    /// In user mode.
+    pub user_s: f64,
+    /// In the kernel.
+    pub sys_s: f64,
+}
+
+impl CpuTime {
+    /// User and kernel time together.
+    #[must_use]
+    pub fn total_s(&self) -> f64 {
+        self.user_s + self.sys_s
+    }
+}
+
+/// Processor time of a path over all measured intervals.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cpu {
+    /// User time of every owner.
+    pub user_s: f64,
+    /// Kernel time of every owner.
+    pub sys_s: f64,
+    /// Both, for 1,000 orders.
+    pub s_per_1000_orders: f64,
+    /// `database` (with the Direct NFS client inside it), `filer`, `driver`.
+    pub by_owner: BTreeMap<String, OwnerCpu>,
+    /// Share of the host's processors that was busy, by anybody, 0 to 1.
+    pub host_busy_share: f64,
+    /// Share that was busy with processes this comparison did not start, 0 to 1.
+    pub others_busy_share: f64,
+    /// Of the processor time that anybody on this host wanted, the share that the machine below it gave to others (steal time
+    /// of proc(5)), 0 to 1.
+    #[serde(default)]
+    pub stolen_share: f64,
+    /// Seconds the host's processors spent in soft interrupts (network mostly), by anybody. The kernel may
+    /// book part of it on the process that was interrupted, so it is not added to the owners.
+    #[serde(default)]
+    pub softirq_s: f64,
+    /// The same for 1,000 orders.
+    #[serde(default)]
+    pub softirq_s_per_1000_orders: f64,
+}
+
+impl Cpu {
+    /// Share of the host's processors that this comparison could not have: others here, and the machine below, 0 to 1.
+    #[must_use]
+    pub fn foreign_share(&self) -> f64 {
+        (self.others_busy_share + self.stolen_share * self.host_busy_share).min(1.0)
+    }
+}
+
+/// Processor time of one owner.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct OwnerCpu {
+    /// User time in seconds.
+    pub user_s: f64,
+    /// Kernel time in seconds.
+    pub sys_s: f64,
+    /// Both, for 1,000 orders.
+    pub s_per_1000_orders: f64,
+}

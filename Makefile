@@ -34,16 +34,16 @@ compare: setup build ## the main job: one PostgreSQL on local disk and over Dire
 plans: setup build ## the five reports as plans, then their shapes with figures (an hour and a half; ARGS="--quick" for a look)
 	@scripts/plans $(ARGS)
 
-bench: setup-test build ## speed against the yardstick, libnfs and Ganesha, as ratios
+bench: setup-test build ## speed against raw TCP, libnfs and Ganesha, as ratios
 	@scripts/bench $(ARGS)
 
-nightly: setup-test build ## many seeds, long fuzzing, bench, a look at the reports' plans (hours)
+nightly: setup-test build ## the long tests too, many seeds, long fuzzing, bench, a look at the reports' plans (hours)
 	@scripts/nightly
 
 claims: setup build ## what the laboratory says of its own judgement, on a quiet host (an hour and a quarter)
-	MILLRACE_CLAIMS=1 cargo test --release --locked -p millrace --test lab_claims -- --nocapture --test-threads=1
+	cargo test --release --locked -p millrace --test lab_claims -- --ignored --nocapture --test-threads=1
 
-doc: ## reference of every room, private items too
+doc: ## reference of every crate, private items too
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --no-deps --document-private-items --locked
 
 clean: ## remove what was built

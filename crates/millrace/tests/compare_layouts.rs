@@ -5,7 +5,7 @@
 mod support;
 
 use results::compare::{PathResult, PathStatus};
-use support::compare::{Place, at_night, postgres_is_here};
+use support::compare::{Place, postgres_is_here};
 use support::{preload_library, text};
 
 /// Bytes of a segment of the database's log.
@@ -67,8 +67,9 @@ fn archived_log_and_several_filers_are_measured_proved_and_restored() {
 }
 
 #[test]
+#[ignore = "nightly: half a minute; the same layouts run over dnfs in each test run"]
 fn local_directories_take_the_same_layouts() {
-    if at_night() && postgres_is_here() {
+    if postgres_is_here() {
         let volumes = measured("local").map(|path| path.runs[0].read_bytes_by_volume.len());
         assert_eq!(volumes, [0, 0], "nobody counts by volume on the host's own file system");
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use support::filer::Filer;
 use support::postgres::server_programs;
 use support::remote::RemoteCluster;
-use support::{Scratch, await_until, millrace, skip, succeed, text};
+use support::{Scratch, await_until, millrace, seeds, skip, succeed, text};
 
 /// Checkpoints often enough that files are written and committed within a round; small buffers so that backends write.
 const SETTINGS: &str = "-c shared_buffers=8MB -c checkpoint_timeout=30s -c max_wal_size=64MB -c log_min_messages=warning";
@@ -21,9 +21,9 @@ const SETTINGS: &str = "-c shared_buffers=8MB -c checkpoint_timeout=30s -c max_w
 fn filer_killed_for_ten_seconds_is_a_pause_and_no_error() {
     let Some(world) = World::build("filer-killed", &[]) else { return };
     let World { scratch, mut filer, cluster } = world;
-    for seed in seeds() {
+    for seed in seeds(|count| count) {
         let run = Run::start(&scratch, &cluster, seed, 25, false);
-        std::thread::sleep(moment(seed, 3..8)); // when the blow falls is the seed's; nothing is awaited
+        std::thread::sleep(moment(seed, 3..8)); // the seed says when it crashes; nothing is awaited
         filer.kill();
         std::thread::sleep(Duration::from_secs(10)); // the outage itself
         filer.restart();
@@ -39,7 +39,7 @@ fn filer_killed_for_ten_seconds_is_a_pause_and_no_error() {
 #[test]
 fn database_killed_keeps_every_acknowledged_order() {
     let Some(world) = World::build("database-killed", &[]) else { return };
-    for seed in seeds() {
+    for seed in seeds(|count| count) {
         let run = Run::start(&world.scratch, &world.cluster, seed, 20, true);
         std::thread::sleep(moment(seed, 3..12));
         world.cluster.kill();
@@ -52,7 +52,7 @@ fn database_killed_keeps_every_acknowledged_order() {
 #[test]
 fn power_cut_of_the_filer_keeps_every_acknowledged_order() {
     let Some(world) = World::build("power-cut", &["--loss-layer"]) else { return };
-    for seed in seeds() {
+    for seed in seeds(|count| count) {
         let mut run = Run::start(&world.scratch, &world.cluster, seed, 25, true);
         std::thread::sleep(moment(seed, 3..12));
         let cut = world.filer.admin(r#"{"op":"power-cut"}"#);
@@ -139,15 +139,7 @@ fn ack_log(scratch: &Scratch) -> PathBuf {
     Path::new(scratch.path()).join("acknowledged")
 }
 
-fn seeds() -> Vec<u64> {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
-    match number("MILLRACE_SEED") {
-        Some(seed) => vec![seed],
-        None => (1..=number("MILLRACE_E2E_SEEDS").unwrap_or(2)).collect(),
-    }
-}
-
-/// The moment of the blow within a span of seconds, to the millisecond.
+/// When the injected crash comes, within a span of seconds, to the millisecond.
 fn moment(seed: u64, seconds: std::ops::Range<u64>) -> Duration {
     println!("seed {seed}");
     let mixed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;

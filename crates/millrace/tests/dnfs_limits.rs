@@ -7,7 +7,7 @@ mod mounted;
 mod support;
 
 use dnfs::mount::{Mount, Observer};
-use mounted::{MAKE, Mounted, READ_WRITE, as_worker, attach, open};
+use mounted::{MAKE, Mounted, READ_WRITE, attach, open, worker_arguments};
 use std::time::Duration;
 use support::{await_until, millrace, succeed};
 
@@ -122,10 +122,10 @@ fn bench_with_16_slots_has_16_calls_outstanding_and_shows_the_waits_of_the_rest(
 }
 
 #[test]
-fn worker() {
-    let Some((mount, job, argument)) = as_worker() else { return };
-    drop(mount);
-    let limited = |options| attach(&limited(&std::env::var("MOUNT_URL").unwrap(), options));
+#[ignore = "worker: a process that other tests start"]
+fn worker_process() {
+    let Some([url, job, argument]) = worker_arguments() else { return };
+    let limited = |options| attach(&limited(&url, options));
     match job.as_str() {
         "worker_works" => worker_works(&limited("slots=2&split=8k"), &argument),
         "worker_writes_on" => worker_writes_on(&limited("slots=1&writers=one"), &argument),

@@ -8,7 +8,7 @@ mod support;
 use dnfs::mount::{Durability, Mount, Observer, OpenHow, Target, Walk};
 use dnfs::nfs3::{FileType, NfsStatus, SetAttr};
 use dnfs::{Credentials, Error, mount::SegmentError};
-use mounted::{MAKE, Mounted, READ_WRITE, as_worker, at, at_link, attach, open, report_ready, status, try_open};
+use mounted::{MAKE, Mounted, READ_WRITE, at, at_link, attach, open, report_ready, status, try_open, worker_arguments};
 use std::io::IoSlice;
 use std::time::Duration;
 
@@ -537,8 +537,10 @@ fn worker_works(mount: &Mount, seed: &str) {
 
 /// Not a test of its own: what a process started by [`Mounted::worker`] does.
 #[test]
-fn worker() {
-    let Some((mount, job, argument)) = as_worker() else { return };
+#[ignore = "worker: a process that other tests start"]
+fn worker_process() {
+    let Some([url, job, argument]) = worker_arguments() else { return };
+    let mount = attach(&url);
     match job.as_str() {
         "worker_extends" => worker_extends(&mount, &argument),
         "worker_truncates" => worker_truncates(&mount, &argument),

@@ -17,10 +17,9 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 use support::behaved::Behaved;
-use support::compare::at_night;
 use support::filer::Filer;
 use support::wire::{Wire, place, write_args};
-use support::{Scratch, await_until, descriptors_up_to};
+use support::{Scratch, await_until, descriptors_up_to, skip_unsupported};
 
 /// A turn of the client that behaves: it may wait for a few others, not for the crowd.
 const TURN_MAX: Duration = Duration::from_secs(5);
@@ -31,8 +30,9 @@ fn ten_thousand_connections_that_never_bring_a_call_leave_it_serving() {
     const SPARE: u64 = 200;
     let allowed = descriptors_up_to(CROWD + SPARE);
     let crowd_size = CROWD.min(allowed.saturating_sub(SPARE));
-    assert!(crowd_size == CROWD || !at_night(), "the host lets a process have {allowed} descriptors only");
-    println!("{crowd_size} connections");
+    if crowd_size < CROWD {
+        skip_unsupported(&format!("a process may have {allowed} descriptors only: {crowd_size} connections of {CROWD}"));
+    }
     let scratch = Scratch::new("crowd");
     let filer = Filer::start(&scratch, &[]);
     let behaved = Behaved::start(filer.port, "behaved");

@@ -2,7 +2,7 @@
 //! or its power cut in the middle of it, it starts again, and everything is compared: nothing that was promised stable may be
 //! lost or torn, whether data, names, sizes or modes. The same on a store that runs full, and with a flush that fails.
 //!
-//! Ten blows each; `MILLRACE_E2E_SEEDS` seeds of ten (1 unless more than the usual 2 are asked for, so 200 blows in
+//! Ten injected crashes each; `MILLRACE_E2E_SEEDS` seeds of ten (1 unless more than the usual 2 are asked for, so 200 crashes in
 //! `make nightly`). `MILLRACE_SEED` replays one. A kill loses the process but no page of the kernel; a cut loses, by the loss
 //! layer, all that was not promised or what its seed says of it.
 #![allow(clippy::unwrap_used, clippy::result_large_err, reason = "a panic is a test's verdict; results are those of the wire")]
@@ -21,7 +21,7 @@ use support::Scratch;
 use support::filer::Filer;
 use support::wire::Wire;
 
-const BLOWS: usize = 10;
+const CRASHES: usize = 10;
 const LANES: u64 = 4;
 
 #[test]
@@ -29,7 +29,7 @@ fn nothing_promised_is_lost_by_a_kill_or_a_power_cut() {
     for seed in seeds() {
         let scratch = Scratch::new("oracle");
         let mut world = World::new(&scratch, seed);
-        (0..BLOWS).for_each(|blow| world.blow(blow, &Trouble::None));
+        (0..CRASHES).for_each(|nth| world.crash_and_check(nth, &Beside::None));
         println!("seed {seed}: {world}");
         assert!(world.undone > 0, "no cut had anything to take back: the load promises everything");
     }
@@ -40,9 +40,9 @@ fn nothing_promised_is_lost_on_a_store_that_is_full() {
     for seed in seeds() {
         let scratch = Scratch::new("oracle-full");
         let disk = SmallDisk::new(&scratch);
-        let trouble = if disk.is_ok() { Trouble::Full } else { Trouble::Fault("enospc,rate=0.3") };
+        let beside = if disk.is_ok() { Beside::Full } else { Beside::Fault("enospc,rate=0.3") };
         let mut world = World::new(&scratch, seed);
-        (0..BLOWS).for_each(|blow| world.blow(blow, &trouble));
+        (0..CRASHES).for_each(|nth| world.crash_and_check(nth, &beside));
         println!("seed {seed}: {world}, {}", disk.as_ref().map_or_else(String::as_str, |_| "on a small disk"));
         assert!(world.lanes.iter().any(|lane| lane.full > 0), "the store never ran full");
         drop(world);
@@ -54,10 +54,10 @@ fn nothing_promised_is_lost_by_a_flush_that_fails() {
     for seed in seeds() {
         let scratch = Scratch::new("oracle-flush");
         let mut world = World::new(&scratch, seed);
-        (0..BLOWS).for_each(|blow| world.blow(blow, &Trouble::FailingFlush));
+        (0..CRASHES).for_each(|nth| world.crash_and_check(nth, &Beside::FailingFlush));
         println!("seed {seed}: {world}");
-        // Three of four do; the blow comes before the flush in the others. Few in one seed are chance.
-        assert!(world.poisoned > BLOWS as u64 / 4, "few flushes failed");
+        // Three of four do; the crash comes before the flush in the others. Few in one seed are chance.
+        assert!(world.poisoned > CRASHES as u64 / 4, "few flushes failed");
     }
 }
 
@@ -66,13 +66,13 @@ fn nothing_promised_is_lost_by_a_flush_that_fails() {
 fn a_store_that_lies_about_its_writes_is_found_out() {
     let scratch = Scratch::new("oracle-liar");
     let mut world = World::new(&scratch, 1);
-    let faults = world.strike(&Trouble::Fault("torn-write,silent=yes,rate=0.2,seed=5"), 400);
+    let faults = world.crash(&Beside::Fault("torn-write,silent=yes,rate=0.2,seed=5"), 400);
     assert!(faults.iter().any(|fault| fault.contains("sector")), "not found out: {faults:?}");
 }
 
-/// What goes wrong beside the blow.
-enum Trouble {
-    /// Flushes are slow now and then, so that blows fall into them.
+/// What goes wrong beside the crash.
+enum Beside {
+    /// Flushes are slow now and then, so that crashes fall into them.
     None,
     /// This fault from the start of the load.
     Fault(&'static str),
@@ -83,12 +83,12 @@ enum Trouble {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Blow {
+enum InjectedCrash {
     Kill,
     Cut { seed: u64 },
 }
 
-impl Blow {
+impl InjectedCrash {
     fn choose(rng: &mut Rng) -> Self {
         match rng.below(4) {
             0 | 1 => Self::Kill,
@@ -110,7 +110,7 @@ struct World {
     filer: Filer,
     lanes: Vec<Lane>,
     rng: Rng,
-    next: Blow,
+    next: InjectedCrash,
     seed: u64,
     undone: u64,
     poisoned: u64,
@@ -119,7 +119,7 @@ struct World {
 impl World {
     fn new(scratch: &Scratch, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
-        let next = Blow::choose(&mut rng);
+        let next = InjectedCrash::choose(&mut rng);
         let options = next.options();
         let filer = Filer::start(scratch, &options.iter().map(String::as_str).collect::<Vec<_>>());
         let mut wire = Wire::connect(filer.port);
@@ -127,46 +127,46 @@ impl World {
         Self { filer, lanes, rng, next, seed, undone: 0, poisoned: 0 }
     }
 
-    fn blow(&mut self, nth: usize, trouble: &Trouble) {
-        let (blow, answers) = (self.next, 60 + self.rng.below(240));
-        let faults = self.strike(trouble, answers);
+    fn crash_and_check(&mut self, nth: usize, beside: &Beside) {
+        let (crash, answers) = (self.next, 60 + self.rng.below(240));
+        let faults = self.crash(beside, answers);
         let stories: Vec<_> = self.lanes.iter().map(Lane::story).collect();
         assert!(
             faults.is_empty(),
-            "seed {}, blow {nth} ({blow:?}): {}\nthe last calls of each client:\n{}",
+            "seed {}, crash {nth} ({crash:?}): {}\nthe last calls of each client:\n{}",
             self.seed,
             faults.join("\n"),
             stories.join("\n---\n")
         );
     }
 
-    /// Load, blow, restart, compare: what is wrong.
-    fn strike(&mut self, trouble: &Trouble, answers: u64) -> Vec<String> {
+    /// Load, crash, restart, compare: what is wrong.
+    fn crash(&mut self, beside: &Beside, answers: u64) -> Vec<String> {
         let before = verifier(&self.filer);
-        match trouble {
-            Trouble::None if self.rng.chance(1, 2) => {
+        match beside {
+            Beside::None if self.rng.chance(1, 2) => {
                 let seed = self.rng.bits();
                 self.set(&format!("slow-flush,delay_ms=8,rate=0.2,seed={seed}"));
             }
-            Trouble::None | Trouble::Full => {}
-            Trouble::Fault(fault) => self.set(fault),
-            Trouble::FailingFlush => {
+            Beside::None | Beside::Full => {}
+            Beside::Fault(fault) => self.set(fault),
+            Beside::FailingFlush => {
                 let after = self.rng.below(answers);
                 self.set(&format!("eio,on=flush,after={after},times=1"));
             }
         }
-        let blow = std::mem::replace(&mut self.next, Blow::choose(&mut self.rng));
-        let refused = self.load_until(answers, blow).contains(&Stopped::Refused);
+        let crash = std::mem::replace(&mut self.next, InjectedCrash::choose(&mut self.rng));
+        let refused = self.load_until(answers, crash).contains(&Stopped::Refused);
         self.poisoned += u64::from(refused);
         let options = self.next.options();
         self.filer.restart_with(&options.iter().map(String::as_str).collect::<Vec<_>>());
         let now = verifier(&self.filer);
-        match blow {
+        match crash {
             // The page cache survived: nothing was lost.
-            Blow::Kill if matches!(trouble, Trouble::None) => assert_eq!(now, before),
+            InjectedCrash::Kill if matches!(beside, Beside::None) => assert_eq!(now, before),
             // A flush may have failed after all; and where there is no room, older data may have met the same fate.
-            Blow::Kill if !refused => {}
-            _ => assert_ne!(now, before, "{blow:?}, refused: {refused}"),
+            InjectedCrash::Kill if !refused => {}
+            _ => assert_ne!(now, before, "{crash:?}, refused: {refused}"),
         }
         let mut wire = Wire::connect(self.filer.port);
         let export = self.filer.export().to_path_buf();
@@ -179,8 +179,8 @@ impl World {
         assert_eq!(reply["ok"], true, "{reply}");
     }
 
-    /// All clients at work until so many answers came, then the blow; how each was stopped.
-    fn load_until(&mut self, answers: u64, blow: Blow) -> Vec<Stopped> {
+    /// All clients at work until so many answers came, then the crash; how each was stopped.
+    fn load_until(&mut self, answers: u64, crash: InjectedCrash) -> Vec<Stopped> {
         let (port, filer, undone) = (self.filer.port, &mut self.filer, &mut self.undone);
         let (answered, heard) = mpsc::channel();
         std::thread::scope(|scope| {
@@ -197,7 +197,7 @@ impl World {
                 let stats = filer.admin(r#"{"op":"stats"}"#);
                 assert_eq!(stats["poisoned"], true, "all clients were refused, and not by a poisoned volume: {stats}");
             }
-            if let Blow::Cut { .. } = blow {
+            if let InjectedCrash::Cut { .. } = crash {
                 let cut = filer.admin(r#"{"op":"power-cut"}"#);
                 assert_eq!(cut["ok"], true, "{cut}");
                 *undone += cut["undone_writes"].as_u64().unwrap() + cut["undone_names"].as_u64().unwrap();
@@ -222,11 +222,7 @@ fn verifier(filer: &Filer) -> WriteVerifier {
 }
 
 fn seeds() -> Vec<u64> {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
-    match number("MILLRACE_SEED") {
-        Some(seed) => vec![seed],
-        None => (1..=number("MILLRACE_E2E_SEEDS").filter(|count| *count > 2).unwrap_or(1)).collect(),
-    }
+    support::seeds(|count| if count > 2 { count } else { 1 })
 }
 
 /// A small ext4 on a loop device, nearly full, as the served folder; unmounted when dropped.

@@ -12,9 +12,9 @@ use nfs_proto::nfs3::{CommitArgs, CommitResult, FileHandle, Procedure, ReadArgs,
 use sim::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
-use support::Scratch;
 use support::filer::Filer;
 use support::wire::{Reply, Wire, write_args};
+use support::{Scratch, environment_number, seed_count};
 
 /// What is written, read and judged: half a page, so that writes meet inside pages too.
 const CELL: usize = 2048;
@@ -58,9 +58,8 @@ enum Sent {
 
 #[test]
 fn mixed_writes_and_reads_of_one_file_meet_no_error_and_read_as_a_register() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let one = number("MILLRACE_SEED");
-    let seeds = number("MILLRACE_E2E_SEEDS").unwrap_or(SEEDS_DEFAULT);
+    let one = environment_number("MILLRACE_SEED");
+    let seeds = seed_count();
     let time = SEED_TIME * u32::try_from(seeds.saturating_sub(SEEDS_DEFAULT)).unwrap();
     for mode in ["cached", "direct", "dropbehind"] {
         let scratch = Scratch::new("register");

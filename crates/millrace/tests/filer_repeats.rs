@@ -263,17 +263,9 @@ fn tree(dir: &Path) -> BTreeMap<String, (u32, u64, u64, Vec<u8>)> {
     found
 }
 
-fn seeds() -> Vec<u64> {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    match number("MILLRACE_SEED") {
-        Some(seed) => vec![seed],
-        None => (1..=4 * number("MILLRACE_E2E_SEEDS").unwrap_or(2)).collect(),
-    }
-}
-
 #[test]
 fn a_call_in_many_copies_is_done_once_and_every_copy_gets_its_reply() {
-    for seed in seeds() {
+    for seed in support::seeds(|count| 4 * count) {
         println!("seed {seed}");
         let mut rng = Rng::new(seed);
         let (scratch, plain_scratch) = (Scratch::new("repeats"), Scratch::new("once"));

@@ -1,5 +1,4 @@
-//! What the laboratory claims about itself, held against the real thing. More than an hour on a quiet host: only with
-//! `MILLRACE_CLAIMS` set, as `make claims` does.
+//! What the laboratory claims about itself, held against the real thing: more than an hour on a quiet host (`make claims`).
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is a test's verdict")]
 
 mod support;
@@ -11,15 +10,6 @@ use support::{Scratch, millrace, skip};
 
 /// Comparisons of equals.
 const EQUALS: usize = 20;
-
-fn asked_for() -> bool {
-    let asked = std::env::var_os("MILLRACE_CLAIMS").is_some();
-    if !asked {
-        // Not `skip`: that fails in CI, where these are left out on purpose.
-        println!("SKIP: an hour on a quiet host, run by make claims");
-    }
-    asked
-}
 
 /// Runs a comparison; `None` when PostgreSQL is missing here.
 fn compare(arguments: &[&str]) -> Option<Comparison> {
@@ -41,10 +31,8 @@ fn compare(arguments: &[&str]) -> Option<Comparison> {
 }
 
 #[test]
+#[ignore = "claims: 45 minutes on a quiet host"]
 fn equal_paths_show_no_difference_in_nineteen_of_twenty_comparisons() {
-    if !asked_for() {
-        return;
-    }
     let mut claims = Vec::new();
     for trial in 0..EQUALS {
         let seed = (1000 * (trial + 1)).to_string();
@@ -61,10 +49,8 @@ fn equal_paths_show_no_difference_in_nineteen_of_twenty_comparisons() {
 }
 
 #[test]
+#[ignore = "claims: 20 minutes on a quiet host"]
 fn a_path_five_percent_slower_is_found_at_constant_load() {
-    if !asked_for() {
-        return;
-    }
     // Reads decide, and those of the second arm take 5 % longer.
     let plan = Scratch::new("slower");
     let file = plan.path().join("slower.toml");
@@ -85,10 +71,8 @@ fn a_path_five_percent_slower_is_found_at_constant_load() {
 }
 
 #[test]
+#[ignore = "claims: 15 minutes on a quiet host"]
 fn predictions_over_a_ladder_of_users_and_slots_are_within_ten_percent_in_the_median() {
-    if !asked_for() {
-        return;
-    }
     let Some(found) = compare(&[concat!(env!("CARGO_MANIFEST_DIR"), "/../../plans/predict-ladder.toml")]) else { return };
     let sound = found.predictions.iter().filter(|point| point.doubt.is_none());
     let mut sizes: Vec<f64> = sound.map(|point| point.error_percent.abs()).collect();

@@ -1,4 +1,4 @@
-//! A comparison that first finds its load. Takes two minutes: only where many seeds are asked for (`make nightly`).
+//! A comparison that first finds its load.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a panic is a test's verdict")]
 
 mod support;
@@ -8,11 +8,8 @@ use support::postgres::server_programs;
 use support::{Scratch, millrace, skip, text};
 
 #[test]
+#[ignore = "nightly: two minutes"]
 fn saturation_is_searched_on_one_arm_and_held_for_both() {
-    let seeds: u32 = std::env::var("MILLRACE_E2E_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(0);
-    if seeds <= 2 {
-        return println!("left to make nightly (MILLRACE_E2E_SEEDS > 2)");
-    }
     if server_programs().is_none() {
         return skip("PostgreSQL is not installed");
     }

@@ -229,13 +229,10 @@ fn paced_terminals_keep_the_rules_with_scaled_times_and_say_so() {
     assert!(checked.status.success(), "{}", text(&checked));
 }
 
-/// The specification's own times: 20 minutes, so only where many seeds are asked for.
+/// With the specification's own times.
 #[test]
+#[ignore = "nightly: 21 minutes"]
 fn paced_terminals_of_ten_warehouses_keep_every_rule() {
-    let seeds: u32 = std::env::var("MILLRACE_E2E_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(0);
-    if seeds <= 2 {
-        return;
-    }
     let Some((scratch, cluster)) = loaded("models-paced-full", "10") else { return };
     let (run, broken) = paced_run(&cluster, &scratch.path().join("run.json"), &["-T", "1200", "--warmup", "60"]);
     assert_eq!((run.users, run.time_scale), (100, None));

@@ -4,12 +4,19 @@
 mod support;
 
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
 use support::orders::{SUMS, carry_out};
 use support::postgres::Cluster;
 use support::{Scratch, millrace, skip, succeed};
 
 /// Few: each statement on the other server costs round trips of its own.
 const COUNT: u32 = 150;
+
+/// Updates the warehouse of the second server and commits only when somebody waits for it.
+const CHANGE_WHILE_OTHERS_WAIT: &str = "SET statement_timeout = '20s'; DO $$ BEGIN \
+    UPDATE millrace_orders.warehouse SET w_ytd = w_ytd WHERE w_id = 2; \
+    WHILE NOT EXISTS (SELECT FROM pg_locks WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid))) LOOP PERFORM pg_sleep(0.001); END LOOP; END $$";
 
 #[test]
 fn a_schema_split_over_two_servers_loads_runs_and_checks_by_dsn() {
@@ -36,10 +43,17 @@ fn a_schema_split_over_two_servers_loads_runs_and_checks_by_dsn() {
     let sums = format!("SET search_path = millrace_orders; {SUMS}");
     assert_eq!(first.sql(&sums), first.sql_in("whole", &sums));
 
-    // Side by side, users meet on rows of the other server: serialization failures, sent again and counted.
+    // A transaction that waits for a row of the other server, and finds it changed: a serialization failure, sent again and counted.
     let acks = scratch.path().join("acks");
-    let run = ["orders", "run", "-c", "6", "-j", "2", "-T", "4", "--json", "-", "--db", &first.dsn(), "--ack-log"];
-    let record: Value = serde_json::from_str(&succeed(millrace().args(run).arg(&acks))).unwrap();
+    let run = ["orders", "run", "-c", "6", "-j", "2", "-T", "4", "--marks", "--json", "-", "--db", &first.dsn(), "--ack-log"];
+    let mut run = millrace().args(run).arg(&acks).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(run.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line == "measuring"), "it ended before it measured");
+    second.sql(CHANGE_WHILE_OTHERS_WAIT);
+    let said: Vec<String> = lines.collect();
+    let output = run.wait_with_output().unwrap();
+    assert!(output.status.success(), "{said:?}");
+    let record: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(record["database_version"].as_str().unwrap().ends_with("partitioned over 2 servers"), "{record}");
     assert!(record["orders"].as_u64().unwrap() > 5, "{record}");
     let retries: u64 =

@@ -12,7 +12,7 @@ use support::filer::Filer;
 use support::postgres::{as_database_user, give_to_database_user, server_programs};
 use support::remote::{MOUNT, RemoteCluster};
 use support::tls::Pki;
-use support::{Scratch, await_until, find_program, skip, succeed, text};
+use support::{Scratch, await_until, environment_number, find_program, seed_count, skip, succeed, text};
 
 /// Small buffers and checkpoints often: pages are written and read back over the wire.
 const SETTINGS: &str = "-c shared_buffers=16MB -c max_wal_size=64MB -c min_wal_size=32MB -c checkpoint_timeout=30s \
@@ -187,18 +187,17 @@ fn quits_under_load_leave_no_hang_no_damage_and_no_name() {
     let Some(world) = World::build("pg-quit") else { return };
     world.cluster.start();
     succeed(&mut world.pgbench(&["-i", "-q", "-s", "1"]));
-    let seed: u64 = std::env::var("MILLRACE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(7);
+    let seed = environment_number("MILLRACE_SEED").unwrap_or(7);
     println!("seed {seed}");
     let mut random = seed;
-    let rounds = 10 * std::env::var("MILLRACE_E2E_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(2u32);
-    for _ in 0..rounds {
+    for _ in 0..10 * seed_count() {
         let load = world.load(30);
         await_until("the load to be connected", Duration::from_secs(20), || {
             let busy = world.cluster.sql("select count(*) from pg_stat_activity where application_name = 'pgbench'");
             (busy.trim() != "0").then_some(())
         });
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        std::thread::sleep(Duration::from_millis(20 + (random >> 33) % 400)); // when the blow falls is the seed's
+        std::thread::sleep(Duration::from_millis(20 + (random >> 33) % 400)); // the seed says when
         // SIGQUIT to every process at once: each writes its farewell to the log, in whatever call it is.
         for pid in world.cluster.pids() {
             let _ = Command::new("kill").args(["-QUIT", &pid.to_string()]).output();

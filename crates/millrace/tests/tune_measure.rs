@@ -8,7 +8,6 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use support::compare::at_night;
 use support::postgres::{Cluster, as_database_user};
 use support::{Scratch, find_program, millrace, skip, succeed, text};
 
@@ -100,10 +99,8 @@ fn what_cannot_be_measured_is_refused_by_name_before_anything_runs() {
 }
 
 #[test]
+#[ignore = "nightly: three minutes"]
 fn a_shown_gain_is_kept_given_to_a_server_and_taken_back() {
-    if !at_night() {
-        return; // some three minutes
-    }
     let scratch = Scratch::new("measure");
     let Some(cluster) = Cluster::start(scratch.path()) else { return skip("PostgreSQL is not installed") };
     cluster.sql("ALTER SYSTEM SET synchronous_commit = 'local'");

@@ -1,4 +1,5 @@
-//! Seeded randomness for tests: the same seed, the same run, on every machine; and certificates of a test's own. Never shipped.
+//! Seeded randomness for tests: the same seed, the same run, on every machine; certificates of a test's own; and how a test says
+//! that it did not run. Never shipped.
 //!
 //! A sweep prints the seed it failed at; `MILLRACE_SEED=N cargo test …` runs that one alone,
 //! `MILLRACE_SEEDS=N` sets how many a sweep tries.
@@ -107,11 +108,30 @@ pub fn sweep_at_once(count: u64, lanes: usize, test: impl Fn(u64, Rng) + Sync) {
 }
 
 fn seeds(count: u64) -> std::ops::RangeInclusive<u64> {
-    let number = |name| std::env::var(name).ok().and_then(|text: String| text.parse::<u64>().ok());
+    seeds_by(|name| std::env::var(name).ok().and_then(|text| text.parse().ok()), count)
+}
+
+fn seeds_by(number: impl Fn(&str) -> Option<u64>, count: u64) -> std::ops::RangeInclusive<u64> {
     match number(SEED_VARIABLE) {
         Some(seed) => seed..=seed,
         None => 1..=number(SEED_COUNT_VARIABLE).unwrap_or(count).max(1),
     }
+}
+
+/// Says that a test, or a part of it, did not run because something that can be installed is missing: a counted line here, a
+/// failure under CI, where everything has to be there.
+///
+/// # Panics
+/// Where `CI` is set.
+pub fn skip(reason: &str) {
+    println!("SKIP: {reason}");
+    assert!(std::env::var_os("CI").is_none(), "a peer is missing in CI: {reason}");
+}
+
+/// Says that a test, or a part of it, did not run because this host cannot do it: rights, a kernel, a file system. Counted like
+/// the others, under CI too: nothing that is installed would change it.
+pub fn skip_unsupported(reason: &str) {
+    println!("SKIP: this host: {reason}");
 }
 
 struct PrintSeed(u64);
@@ -152,17 +172,22 @@ mod tests {
     }
 
     #[test]
+    fn environment_chooses_one_seed_or_their_number() {
+        let one = |name: &str| (name == SEED_VARIABLE).then_some(7);
+        let many = |name: &str| (name == SEED_COUNT_VARIABLE).then_some(9);
+        assert_eq!([seeds_by(one, 3), seeds_by(many, 3), seeds_by(|_| None, 3)], [7..=7, 1..=9, 1..=3]);
+    }
+
+    #[test]
     fn sweep_tries_each_seed_once() {
-        if std::env::var_os(SEED_VARIABLE).is_some() || std::env::var_os(SEED_COUNT_VARIABLE).is_some() {
-            return;
-        }
+        // The environment may ask for others: those, each once.
         let mut seen = Vec::new();
         sweep(3, |seed, _| seen.push(seed));
-        assert_eq!(seen, [1, 2, 3]);
+        assert_eq!(seen, seeds(3).collect::<Vec<_>>());
         let seen = std::sync::Mutex::new(Vec::new());
         sweep_at_once(5, 3, |seed, _| seen.lock().unwrap().push(seed));
         let mut seen = seen.into_inner().unwrap();
         seen.sort_unstable();
-        assert_eq!(seen, [1, 2, 3, 4, 5]);
+        assert_eq!(seen, seeds(5).collect::<Vec<_>>());
     }
 }

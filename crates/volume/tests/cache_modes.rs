@@ -65,8 +65,7 @@ fn direct_writes_begin_only_while_nothing_of_the_file_is_dirty() {
         volume.counters().direct_writes - before
     };
     if direct(0, PAGE) == 0 {
-        eprintln!("SKIP: this host has no direct writes in {}", scratch.dir().display());
-        return;
+        return sim::skip_unsupported(&format!("no direct writes in {}", scratch.dir().display()));
     }
     assert_eq!(direct(512, 512), 0, "not aligned");
     assert_eq!(direct(3 * PAGE, 2 * PAGE), 0, "beyond the end");

@@ -176,8 +176,7 @@ fn failed_flush_is_reported_moves_the_verifier_for_good_and_poisons() {
     let disk = match LyingDisk::new(base.path()) {
         Ok(disk) => disk,
         Err(reason) => {
-            println!("SKIP: failed_flush_is_reported…: no loop device to break here: {reason}");
-            return;
+            return sim::skip_unsupported(&format!("no loop device to break here: {reason}"));
         }
     };
     let config = Config { dir: disk.dir(), state_dir: base.path().join("state"), loss: None, options: Options::default() };
@@ -216,8 +215,7 @@ fn full_store_is_reported_and_does_not_poison() {
     let _mounted = match Mounted::new(&dir, "size=2m") {
         Ok(mounted) => mounted,
         Err(reason) => {
-            println!("SKIP: full_store_is_reported…: cannot mount here: {reason}");
-            return;
+            return sim::skip_unsupported(&format!("no file system can be mounted here: {reason}"));
         }
     };
     let config = Config { dir: dir.clone(), state_dir: base.path().join("state"), loss: None, options: Options::default() };
@@ -251,8 +249,7 @@ fn mount_points_are_listed_but_not_entered() {
     let mounted = match Mounted::new(&scratch.dir().join("mnt"), "size=1m") {
         Ok(mounted) => mounted,
         Err(reason) => {
-            println!("SKIP: mount_points_are_listed…: cannot mount here: {reason}");
-            return;
+            return sim::skip_unsupported(&format!("no file system can be mounted here: {reason}"));
         }
     };
     std::fs::write(scratch.dir().join("mnt/inside"), "another file system").unwrap();

@@ -1,7 +1,7 @@
 //! Old handles of many files after a restart: the first use of one is served at once with the right to open by handle, and
 //! without it as soon as the search has seen the directory that the handle hints at.
 //!
-//! 4,000 files; a million in `make nightly` (`MILLRACE_E2E_SEEDS` above 2), or as many as `MILLRACE_SCALE_FILES` says.
+//! 4,000 files; a million in `make nightly`, or as many as `MILLRACE_SCALE_FILES` says.
 #![allow(clippy::unwrap_used, reason = "a test that fails may panic")]
 
 mod common;
@@ -18,10 +18,13 @@ const FIRST_USE_MAX: Duration = Duration::from_secs(2);
 /// Handles kept over the restart.
 const KEPT: usize = 16;
 
-fn files() -> usize {
-    let number = |name: &str| std::env::var(name).ok()?.parse::<usize>().ok();
-    let nightly = number("MILLRACE_E2E_SEEDS").is_some_and(|seeds| seeds > 2);
-    number("MILLRACE_SCALE_FILES").unwrap_or(if nightly { 1_000_000 } else { 4_000 }).max(KEPT * 2)
+/// Files of each test that is no nightly one.
+const FEW: usize = 4_000;
+
+/// Files of the nightly tests.
+fn many() -> usize {
+    let asked = std::env::var("MILLRACE_SCALE_FILES").ok().and_then(|text| text.parse().ok());
+    asked.unwrap_or(1_000_000).max(KEPT * 2)
 }
 
 /// A tree of so many files in directories of `each`, made on the host.
@@ -100,32 +103,60 @@ fn check(scratch: &Scratch, files: usize, each: usize) -> (Identity, u64) {
     (volume.identity(), busy)
 }
 
-#[test]
-fn old_handles_of_many_files_are_served_at_once_by_who_may_open_them() {
+/// Who may open by handle is told to come back by no handle.
+fn served_at_once(files: usize) {
     if owner().uid != 0 {
-        println!("SKIP: old_handles_of_many_files…: opening by handle is root's");
-        return;
+        return sim::skip_unsupported("only root may open by handle");
     }
-    let (scratch, files) = (Scratch::new(), files());
+    let scratch = Scratch::new();
     grow(&scratch.dir(), files, 1000);
     assert_eq!(check(&scratch, files, 1000), (Identity::Handles, 0), "nobody was told to come back");
 }
 
-#[test]
-fn old_handles_of_many_files_are_found_soon_by_who_may_not_open_them() {
-    without_privilege_in(Scratch::new(), |scratch| {
-        let files = files();
+fn found_soon(files: usize) {
+    without_privilege_in(Scratch::new(), move |scratch| {
         grow(&scratch.dir(), files, 1000);
         let (identity, busy) = check(scratch, files, 1000);
         assert!(identity == Identity::HandlesByName && busy > 0, "{identity:?} {busy}");
     });
 }
 
-#[test]
-fn old_handles_in_one_directory_of_many_files_are_found_soon() {
-    without_privilege_in(Scratch::new(), |scratch| {
-        let files = files() / 10;
+fn found_soon_in_one_directory(files: usize) {
+    without_privilege_in(Scratch::new(), move |scratch| {
         grow(&scratch.dir(), files, files);
         check(scratch, files, files);
     });
+}
+
+#[test]
+fn old_handles_of_many_files_are_served_at_once_by_who_may_open_them() {
+    served_at_once(FEW);
+}
+
+#[test]
+#[ignore = "nightly: a million files"]
+fn old_handles_of_a_million_files_are_served_at_once_by_who_may_open_them() {
+    served_at_once(many());
+}
+
+#[test]
+fn old_handles_of_many_files_are_found_soon_by_who_may_not_open_them() {
+    found_soon(FEW);
+}
+
+#[test]
+#[ignore = "nightly: a million files"]
+fn old_handles_of_a_million_files_are_found_soon_by_who_may_not_open_them() {
+    found_soon(many());
+}
+
+#[test]
+fn old_handles_in_one_directory_of_many_files_are_found_soon() {
+    found_soon_in_one_directory(FEW / 10);
+}
+
+#[test]
+#[ignore = "nightly: a hundred thousand files in one directory"]
+fn old_handles_in_one_directory_of_a_hundred_thousand_files_are_found_soon() {
+    found_soon_in_one_directory(many() / 10);
 }

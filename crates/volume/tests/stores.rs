@@ -66,8 +66,7 @@ fn a_store_with_birth_times_only_is_labelled_and_its_handles_outlive_restart_and
     let overlay = match Overlay::new(scratch.base.path()) {
         Ok(overlay) => overlay,
         Err(reason) => {
-            println!("SKIP: a_store_with_birth_times_only…: no overlay can be mounted here: {reason}");
-            return;
+            return sim::skip_unsupported(&format!("no overlay can be mounted here: {reason}"));
         }
     };
     let config = config(&overlay.0, scratch.base.path());

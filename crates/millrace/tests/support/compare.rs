@@ -76,8 +76,3 @@ pub fn postgres_is_here() -> bool {
     }
     here
 }
-
-/// Longer tests run at night only.
-pub fn at_night() -> bool {
-    std::env::var("MILLRACE_E2E_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).is_some_and(|seeds: u32| seeds > 2)
-}

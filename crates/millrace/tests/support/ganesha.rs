@@ -47,7 +47,7 @@ impl Ganesha {
             return None;
         }
         if !Command::new("unshare").args(["-n", "-m", "true"]).status().is_ok_and(|status| status.success()) {
-            super::skip("no right to make namespaces for an NFS server");
+            super::skip_unsupported("no right to make namespaces for an NFS server");
             return None;
         }
         let scratch = Scratch::new(label);

@@ -40,10 +40,24 @@ pub fn preload_library() -> PathBuf {
     library
 }
 
-/// Says loudly that a test did not run; an error where everything has to be there.
-pub fn skip(reason: &str) {
-    println!("SKIP: {reason}");
-    assert!(std::env::var_os("CI").is_none(), "a peer is missing in CI: {reason}");
+pub use sim::{skip, skip_unsupported};
+
+/// Seeds of an end-to-end sweep: `MILLRACE_SEED` alone, else as many as `count` makes of `MILLRACE_E2E_SEEDS` (2 by default).
+pub fn seeds(count: impl Fn(u64) -> u64) -> Vec<u64> {
+    match environment_number("MILLRACE_SEED") {
+        Some(seed) => vec![seed],
+        None => (1..=count(seed_count())).collect(),
+    }
+}
+
+/// `MILLRACE_E2E_SEEDS`, 2 by default.
+pub fn seed_count() -> u64 {
+    environment_number("MILLRACE_E2E_SEEDS").unwrap_or(2)
+}
+
+/// A number in the environment.
+pub fn environment_number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
 /// A program's path, if it is installed.

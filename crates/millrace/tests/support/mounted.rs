@@ -44,10 +44,13 @@ impl Mounted {
         Self { mount, filer, runtime, _scratch: scratch }
     }
 
-    /// A process of its own that runs the test `worker` with this job; killed when dropped.
+    /// A process of its own that runs the test `worker_process` with this job; killed when dropped.
     pub fn worker(&self, job: &str, argument: &str) -> Worker {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "worker", "--nocapture"]).env("MOUNT_URL", &self.filer.url).env("WORKER_JOB", job);
+        command
+            .args(["--exact", "worker_process", "--ignored", "--nocapture"])
+            .env("MOUNT_URL", &self.filer.url)
+            .env("WORKER_JOB", job);
         command.env("WORKER_ARGUMENT", argument).stdin(Stdio::piped()).stdout(Stdio::piped());
         Worker(command.spawn().unwrap())
     }
@@ -117,10 +120,14 @@ impl Drop for Worker {
     }
 }
 
-/// In a worker: its mount, its job and its argument.
-pub fn as_worker() -> Option<(Mount, String, String)> {
-    let url = std::env::var("MOUNT_URL").ok()?;
-    Some((attach(&url), std::env::var("WORKER_JOB").ok()?, std::env::var("WORKER_ARGUMENT").ok()?))
+/// What a worker was started for: the URL to mount, its job and its argument. None, said loudly, when no other test started it.
+pub fn worker_arguments() -> Option<[String; 3]> {
+    let given = ["MOUNT_URL", "WORKER_JOB", "WORKER_ARGUMENT"].map(|name| std::env::var(name).ok());
+    let [Some(url), Some(job), Some(argument)] = given else {
+        crate::support::skip_unsupported("worker_process is a part of other tests, which start it");
+        return None;
+    };
+    Some([url, job, argument])
 }
 
 /// In a worker: says that it got here, then waits until the parent wants it to end.

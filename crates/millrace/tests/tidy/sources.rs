@@ -1,0 +1,99 @@
+//! Source files: their length, what marks them as unfinished, what layer 0 may touch, how tests say that they did not run.
+
+use crate::architecture::row_of;
+use crate::tree::{code_lines, crate_of, read, report, root, rust_files, shown, source_files};
+
+/// Lines a source file may have; STYLE.md asks for 250, review begins at 500.
+const FILE_LINES_MAX: usize = 800;
+
+/// What an ignored test must say: when it runs instead (`make nightly`, `make claims`), or that it is a process of another test.
+const IGNORED_FOR: [&str; 3] = ["nightly: ", "claims: ", "worker: "];
+
+#[test]
+fn layer_0_touches_no_socket_file_clock_or_thread() {
+    let words = ["std::net", "std::fs", "std::thread", "std::os", "Instant::now", "SystemTime::now", "std::process", "std::env"];
+    let mut faults = Vec::new();
+    for file in rust_files() {
+        let Some((name, inside)) = crate_of(&file) else { continue };
+        if row_of(&name).and_then(|row| row.layer) != Some(0) || !inside.starts_with("src") {
+            continue;
+        }
+        let text = read(&file);
+        let shipped = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for (number, line) in code_lines(shipped) {
+            if words.iter().any(|word| line.contains(word)) {
+                faults.push(format!("{}:{number}: {}", shown(&file), line.trim()));
+            }
+        }
+    }
+    report("layer 0 touching the outside", &faults);
+}
+
+#[test]
+fn no_source_file_is_longer_than_its_limit() {
+    let mut faults = Vec::new();
+    for file in source_files(&["rs", "c", "sh", "py", "toml"]) {
+        let lines = read(&file).lines().count();
+        let is_catalogue = file.starts_with(root().join("rules"));
+        if lines > FILE_LINES_MAX && !is_catalogue {
+            faults.push(format!("{}: {lines} lines", shown(&file)));
+        }
+    }
+    report("files to split by job", &faults);
+}
+
+#[test]
+fn nothing_in_the_tree_is_marked_unfinished() {
+    // Put together here, so that this file does not find itself.
+    let marks =
+        [concat!("to", "do!("), concat!("unimple", "mented!("), concat!("FIX", "ME"), concat!("X", "XX"), concat!("d", "bg!(")];
+    let mut faults = Vec::new();
+    for file in source_files(&["rs", "c", "sh", "md"]) {
+        for (number, line) in read(&file).lines().enumerate() {
+            if marks.iter().any(|mark| has_mark(line, mark)) {
+                faults.push(format!("{}:{}: {}", shown(&file), number + 1, line.trim()));
+            }
+        }
+    }
+    report("unfinished marks", &faults);
+}
+
+#[test]
+fn an_ignored_test_says_when_it_runs_instead() {
+    let ignored = concat!("#[ig", "nore");
+    let allowed = IGNORED_FOR.map(|why| format!("{ignored} = \"{why}"));
+    let mut faults = Vec::new();
+    for file in rust_files() {
+        for (number, line) in code_lines(&read(&file)) {
+            if line.contains(ignored) && !allowed.iter().any(|form| line.contains(form)) {
+                faults.push(format!("{}:{number}: {}", shown(&file), line.trim()));
+            }
+        }
+    }
+    report("ignored tests without a reason of the form \"nightly: …\", \"claims: …\" or \"worker: …\"", &faults);
+}
+
+#[test]
+fn a_test_that_does_not_run_says_so_by_the_one_helper() {
+    let mark = concat!("SK", "IP:");
+    let mut faults = Vec::new();
+    for file in rust_files() {
+        if crate_of(&file).is_some_and(|(name, _)| name == "sim") {
+            continue;
+        }
+        for (number, line) in code_lines(&read(&file)) {
+            if line.contains(mark) {
+                faults.push(format!("{}:{number}: {}", shown(&file), line.trim()));
+            }
+        }
+    }
+    report("tests that print the mark themselves: use sim::skip or sim::skip_unsupported", &faults);
+}
+
+/// Whether `mark` stands by itself: `mktemp` templates hold one of the marks several times over.
+fn has_mark(line: &str, mark: &str) -> bool {
+    line.match_indices(mark).any(|(at, _)| {
+        let repeats = mark.chars().next().unwrap_or_default();
+        !line[..at].ends_with(repeats) && !line[at + mark.len()..].starts_with(repeats)
+    })
+}

@@ -282,29 +282,10 @@ impl Options {
 /// The key with the fewest edits, when it is near enough to be meant.
 fn nearest(key: &str) -> Option<&'static str> {
     KEYS.iter()
-        .map(|&known| (distance(key, known), known))
+        .map(|&known| (strsim::levenshtein(key, known), known))
         .min()
         .filter(|&(edits, known)| edits <= known.len().div_ceil(3))
         .map(|(_, known)| known)
-}
-
-/// Levenshtein distance, in edits.
-fn distance(from: &str, to: &str) -> usize {
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (i, a) in from.bytes().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        for (cell, b) in row.iter_mut().skip(1).zip(to.bytes()) {
-            let above = *cell;
-            left = (left + 1).min(above + 1).min(diagonal + usize::from(a != b));
-            diagonal = above;
-            *cell = left;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -316,11 +297,5 @@ mod tests {
         assert_eq!(nearest("mount_port"), Some("mountport"));
         assert_eq!(nearest("rszie"), Some("rsize"));
         assert_eq!(nearest("completely-else"), None);
-    }
-
-    #[test]
-    fn distance_counts_edits() {
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "abc"), 3);
     }
 }

@@ -1,5 +1,7 @@
 //! The text of a medium: a profile's name, keys with values, or both: `fc15k,spindles=80,nvram=on`.
 
+use strsim::levenshtein;
+
 use crate::distribution::Distribution;
 use crate::limits::{SPEC_BYTES_MAX, SPINDLES_MAX, TIME_MS_MAX};
 use crate::profile::{Nvram, PROFILES, Placement, Profile, Service};
@@ -233,28 +235,8 @@ impl Setting<'_> {
 fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     const WRONG_MAX: usize = 2;
     let begins = known.iter().find(|name| word.len() >= 3 && name.starts_with(word));
-    let close = || known.iter().min_by_key(|name| edits(word, name)).filter(|name| edits(word, name) <= WRONG_MAX);
+    let close = || known.iter().min_by_key(|name| levenshtein(word, name)).filter(|name| levenshtein(word, name) <= WRONG_MAX);
     begins.or_else(close).copied()
-}
-
-/// Letters to insert, delete or replace to make one word of the other.
-fn edits(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (line, letter) in from.chars().enumerate() {
-        let mut corner = line;
-        let mut left = line + 1;
-        for (above, other) in row.iter_mut().skip(1).zip(&to) {
-            let replaced = corner + usize::from(letter != *other);
-            corner = *above;
-            left = replaced.min(*above + 1).min(left + 1);
-            *above = left;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = line + 1;
-        }
-    }
-    row.last().copied().unwrap_or(0)
 }
 
 #[cfg(test)]

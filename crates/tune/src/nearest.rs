@@ -1,5 +1,7 @@
 //! The name that was probably meant.
 
+use strsim::levenshtein;
+
 /// Letters that may be wrong in a name of this length.
 const fn wrong_max(letters: usize) -> usize {
     // A typing error in a short name, a word left out or swapped in a long one.
@@ -19,31 +21,11 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     let rank = |name: &'a str| {
         let begins: String = name.chars().take(letters).collect();
         // A name that goes on is a little further off than one that ends there.
-        let wrong = edits(word, name).min(edits(word, &begins) + 1);
+        let wrong = levenshtein(word, name).min(levenshtein(word, &begins) + 1);
         let part = letters >= 4 && name.contains(word);
         (part || wrong <= wrong_max(letters)).then_some((wrong, name))
     };
     known.into_iter().filter(|name| name.len() <= NAME_LETTERS_MAX).filter_map(rank).min().map(|(_, name)| name)
-}
-
-/// Letters to insert, delete or replace to make one word of the other.
-fn edits(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (line, letter) in from.chars().enumerate() {
-        let mut corner = line;
-        let mut left = line + 1;
-        for (above, other) in row.iter_mut().skip(1).zip(&to) {
-            let replaced = corner + usize::from(letter != *other);
-            corner = *above;
-            left = replaced.min(*above + 1).min(left + 1);
-            *above = left;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = line + 1;
-        }
-    }
-    row.last().copied().unwrap_or(0)
 }
 
 #[cfg(test)]

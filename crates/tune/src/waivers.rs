@@ -16,6 +16,8 @@ use std::path::{Path, PathBuf};
 
 use results::audit::{Audit, Verdict};
 use serde::Deserialize;
+use time::Date;
+use time::macros::format_description;
 
 use crate::limits::{WAIVER_FILE_BYTES_MAX, WAIVERS_MAX};
 use crate::nearest::nearest;
@@ -23,39 +25,21 @@ use crate::nearest::nearest;
 /// Version of the file's format.
 const SCHEMA: i64 = 1;
 
-/// A day.
+/// A day of the calendar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Day {
-    year: u16,
-    month: u8,
-    day: u8,
-}
+pub struct Day(Date);
 
 impl Day {
     /// The day at the front of `YYYY-MM-DD…`; none where that is no day of the calendar.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let mut parts = text.get(..10)?.splitn(3, '-');
-        let mut number = |digits: usize| {
-            let part = parts.next()?;
-            (part.len() == digits && part.bytes().all(|byte| byte.is_ascii_digit())).then(|| part.parse::<u16>().ok())?
-        };
-        let (year, month, day) = (number(4)?, number(2)?, number(2)?);
-        let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-        let days = match month {
-            4 | 6 | 9 | 11 => 30,
-            2 => 28 + u16::from(leap),
-            1..=12 => 31,
-            _ => return None,
-        };
-        let fits = (1..=days).contains(&day);
-        fits.then_some(Self { year, month: u8::try_from(month).ok()?, day: u8::try_from(day).ok()? })
+        Date::parse(text.get(..10)?, format_description!("[year]-[month]-[day]")).ok().map(Self)
     }
 }
 
 impl fmt::Display for Day {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:04}-{:02}-{:02}", self.year, self.month, self.day)
+        self.0.fmt(f)
     }
 }
 

@@ -3,7 +3,10 @@
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
+
+use time::PrimitiveDateTime;
+use time::macros::format_description;
 
 /// Largest log that is searched: a run's log has a few hundred lines.
 const LOG_BYTES_MAX: u64 = 16 << 20;
@@ -32,29 +35,16 @@ fn ends_in(log: &str, began: SystemTime) -> Vec<f64> {
 
 /// The time at the head of a line, `2026-11-21 05:57:41.123 UTC`; other time zones are not told.
 fn moment(head: &str) -> Option<SystemTime> {
-    let mut words = head.split_whitespace();
-    let (date, time) = (words.next()?, words.next()?);
-    if !matches!(words.next()?, "UTC" | "GMT" | "Etc/UTC") {
-        return None;
-    }
-    let mut date = date.split('-').map(str::parse::<i64>);
-    let (year, month, day) = (date.next()?.ok()?, date.next()?.ok()?, date.next()?.ok()?);
-    let mut time = time.split(':');
-    let (hour, minute): (u64, u64) = (time.next()?.parse().ok()?, time.next()?.parse().ok()?);
-    let second: f64 = time.next()?.parse().ok()?;
-    let sound = (1970..=9999).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
-    if !sound || hour > 23 || minute > 59 || !(0.0..61.0).contains(&second) {
-        return None;
-    }
-    // Days since 1970 with years counted from March, so that the leap day comes last.
-    let (shifted, march) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days = 365 * shifted + shifted / 4 - shifted / 100 + shifted / 400 + (153 * march + 2) / 5 + day - 1 - 719_468;
-    let seconds = u64::try_from(days).ok()? * 86_400 + hour * 3_600 + minute * 60;
-    Some(UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_secs_f64(second))
+    let (moment, zone) = head.rsplit_once(' ')?;
+    let form = format_description!(version = 2, "[year]-[month]-[day] [hour]:[minute]:[second][optional [.[subsecond]]]");
+    let moment = PrimitiveDateTime::parse(moment, form).ok()?;
+    matches!(zone, "UTC" | "GMT" | "Etc/UTC").then(|| moment.assume_utc().into())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::UNIX_EPOCH;
+
     use super::*;
 
     #[test]

@@ -30,6 +30,12 @@ pub const DEPTH_MAX: usize = 24;
 /// Bytes of a path inside a capture.
 pub const PATH_BYTES_MAX: usize = 1024;
 
+/// Bytes of a record that gives an entry of an archive a long name; more is no name.
+pub const NAME_RECORD_BYTES_MAX: u64 = 8 << 10;
+
+/// Such records before one entry. Each kind comes once at most; more is nonsense.
+pub const NAME_RECORDS_MAX: usize = 8;
+
 /// Lines of one text.
 pub const LINES_MAX: usize = 100_000;
 

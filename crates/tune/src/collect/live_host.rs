@@ -3,7 +3,9 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 use super::collected::Collected;
 use super::layout;
@@ -326,33 +328,7 @@ fn commands(options: &LiveOptions, collected: &mut Collected) {
 }
 
 /// The clock as RFC 3339 in UTC, whole seconds.
-pub(super) fn now() -> String {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    stamp(seconds)
-}
-
-/// Days to date as in Howard Hinnant's `civil_from_days`.
-fn stamp(seconds: u64) -> String {
-    let (days, rest) = (seconds / 86_400 + 719_468, seconds % 86_400);
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_written_in_utc() {
-        assert_eq!(stamp(0), "1970-01-01T00:00:00Z");
-        assert_eq!(stamp(951_782_399), "2000-02-28T23:59:59Z");
-        assert_eq!(stamp(951_868_800), "2000-03-01T00:00:00Z");
-        assert_eq!(stamp(1_795_291_200), "2026-11-21T20:00:00Z");
-    }
+fn now() -> String {
+    // Fails only beyond the year 9999.
+    OffsetDateTime::now_utc().truncate_to_second().format(&Rfc3339).unwrap_or_default()
 }

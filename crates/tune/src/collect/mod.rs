@@ -4,10 +4,12 @@
 //! [`Facts`]; what they cannot read they remark. Nothing here changes anything, and nothing of a capture is ever run.
 
 mod aix;
+mod archive;
 mod collected;
 mod command_line;
 mod database;
 mod derive;
+mod entries;
 mod family;
 mod hpux;
 mod layout;
@@ -25,7 +27,6 @@ pub mod runner;
 mod site;
 mod solaris;
 mod stanza;
-mod tar;
 mod text;
 mod write_capture;
 

@@ -8,11 +8,11 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
+use super::archive;
 use super::collected::Collected;
 use super::command_line::slug;
 use super::layout::wanted;
 use super::redact::redacted;
-use super::tar;
 
 /// Writes a capture. The name decides: `.tar.gz`, `.tgz`, `.tar`, else a folder that is made.
 ///
@@ -29,21 +29,19 @@ pub(super) fn write(path: &Path, collected: &Collected) -> io::Result<()> {
     let stem = if stem.is_empty() { "capture" } else { stem };
     let file = if end == ".tar" {
         let mut to = io::BufWriter::new(file);
-        pack(&mut to, stem, &entries)?;
+        pack(&mut to, stem, entries)?;
         to.into_inner().map_err(io::IntoInnerError::into_error)?
     } else {
         let mut to = GzEncoder::new(io::BufWriter::new(file), Compression::default());
-        pack(&mut to, stem, &entries)?;
+        pack(&mut to, stem, entries)?;
         to.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?
     };
     file.sync_all()
 }
 
-fn pack(to: &mut impl Write, stem: &str, entries: &[(String, String)]) -> io::Result<()> {
-    for (path, text) in entries {
-        tar::write(to, &format!("{stem}/{path}"), text.as_bytes())?;
-    }
-    tar::finish(to)
+fn pack(to: &mut impl Write, stem: &str, entries: Vec<(String, String)>) -> io::Result<()> {
+    let files: Vec<(String, String)> = entries.into_iter().map(|(path, text)| (format!("{stem}/{path}"), text)).collect();
+    archive::write(to, &files)
 }
 
 fn folder(path: &Path, entries: &[(String, String)]) -> io::Result<()> {

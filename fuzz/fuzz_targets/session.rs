@@ -14,7 +14,7 @@ mod stage;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 
-use filer::connections::receive_buffer::Session;
+use filer::connections::ReceiveBuffer;
 use filer::dispatch::{Call, Served, serve_call};
 use filer::exports::{Exports, View};
 use filer::policy::{Peer, Policy, Rights};
@@ -63,15 +63,15 @@ impl Wired {
 
     /// Receives in pieces and serves, as a connection does.
     fn serve(&self, mut received: &[u8], piece: usize) {
-        let mut session = Session::default();
+        let mut buffer = ReceiveBuffer::default();
         while !received.is_empty() {
-            let room = session.room();
-            let taken = received.len().min(room.len()).min(piece);
-            room[..taken].copy_from_slice(&received[..taken]);
-            session.received(taken);
+            let space = buffer.space();
+            let taken = received.len().min(space.len()).min(piece);
+            space[..taken].copy_from_slice(&received[..taken]);
+            buffer.filled(taken);
             received = &received[taken..];
             loop {
-                let Ok(next) = session.next_record() else { return };
+                let Ok(next) = buffer.next_frame(filer::nfs::frame) else { return };
                 let Some(record) = next else { break };
                 let Some(call) = Call::parse(record.bytes) else { return };
                 let mut out = Vec::new();

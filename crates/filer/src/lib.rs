@@ -1,9 +1,9 @@
 //! The filer: serves volumes over NFS version 3, MOUNT and portmap, all on one TCP port.
 //!
-//! Bytes flow through three layers. [`session`] turns what was received into call records, [`dispatch`] turns one record
-//! into its reply; both know no socket. [`exports`] says what is served and to whom. [`server`] drives them: a thread per connection, a few workers for calls that wait
-//! for the medium. [`admin`] answers questions over a local socket, [`metrics`] those of a collector. Nothing a peer sends makes the filer panic or grow
-//! past the bounds of [`limits`]; a panic all the same costs its connection, not the process.
+//! [`connections`] is what every protocol needs of a connection and knows none: accepting, TLS, buffers, workers, stopping. [`nfs`] is
+//! a service on it. [`server`] puts the two together; [`admin`] administers a running filer over a local socket, [`metrics`] answers
+//! a collector. Nothing a peer sends makes the filer panic or grow past the bounds of [`limits`]; a panic all the same costs its
+//! connection, not the process.
 #![deny(unsafe_code)]
 
 pub mod admin;
@@ -17,7 +17,10 @@ pub mod nfs;
 pub mod server;
 pub mod setup;
 mod sharded;
-#[expect(unsafe_code, reason = "socket options and signals that the standard library has no call for")]
+#[expect(
+    unsafe_code,
+    reason = "signals to be awaited and the allocator, for which neither the standard library nor rustix has a call"
+)]
 pub mod sys;
 pub mod tls;
 

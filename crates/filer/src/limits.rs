@@ -8,7 +8,7 @@ use nfs_proto::limits::{RECORD_BYTES_MAX, TRANSFER_BYTES_MAX};
 /// served connection touches some 20 KiB. A database opens one per backend.
 pub const CONNECTIONS_MAX: usize = 1024;
 /// Seconds of silence up to which a connection that has brought calls does not have to leave for another one.
-pub const SILENCE_SPARED_S: u32 = 30;
+pub const IDLE_SPARED_S: u32 = 30;
 /// Descriptors asked of the host at the start: connections, the volumes' files, and as many again.
 pub const DESCRIPTORS_WANTED: u64 = 65_536;
 /// How long the arrival of a new connection waits for the one that had to leave.
@@ -28,7 +28,7 @@ pub const HOST_NAME_BYTES_MAX: usize = 255;
 /// Receive buffer of a quiet connection, in bytes: a write of a page of 16 KiB, or a hundred read calls.
 pub const RECEIVE_BYTES_START: usize = 20 * 1024;
 /// The same after a silence, in bytes: 25 calls; it grows again with what comes.
-pub const RECEIVE_BYTES_RESTING: usize = 4096;
+pub const RECEIVE_BYTES_IDLE: usize = 4096;
 /// Receive buffer of a connection whose socket is never empty, in bytes: one system call then brings 32 writes of 8 KiB.
 pub const RECEIVE_BYTES_BUSY: usize = 288 * 1024;
 /// Largest receive buffer, in bytes: one record of the largest transfer.
@@ -36,14 +36,14 @@ pub const RECEIVE_BYTES_MAX: usize = RECORD_BYTES_MAX + 4096;
 /// Turns in a row that a large buffer was not needed before it is given back.
 pub const SMALL_TURNS: u32 = 64;
 /// A record that was begun has to come on by a MiB in such a time: one that never ends would hold its buffer for ever.
-pub const RECORD_TIMEOUT: Duration = Duration::from_secs(60);
+pub const FRAME_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a quiet connection keeps a large buffer.
 pub const BUFFER_IDLE: Duration = Duration::from_millis(500);
 /// Replies gathered before they are sent, in bytes: enough to make the cost of a send small, little enough that the
 /// client's work starts while ours goes on.
 pub const REPLY_BYTES_GATHERED: usize = 128 * 1024;
 /// Reply buffer of a quiet connection, in bytes.
-pub const REPLY_BYTES_QUIET: usize = 20 * 1024;
+pub const REPLY_BYTES_IDLE: usize = 20 * 1024;
 /// Buffers of all connections together, in bytes, up to which they keep large ones between turns; beyond it each gives its
 /// own back at the end of a turn. Keeps 64 connections below 64 MiB however large their transfers.
 pub const BUFFER_BYTES_KEPT: usize = 24 << 20;
@@ -59,10 +59,10 @@ pub const WORKERS_MAX: usize = 32;
 /// writes gather, and share the next.
 pub const BATCHES_PER_GROUP_MAX: usize = 2;
 /// Calls that one worker carries out at one go, under one flush: what a connection may have under way.
-pub const CALLS_PER_BATCH_MAX: usize = 64;
+pub const REQUESTS_PER_BATCH_MAX: usize = 64;
 /// Slow calls of one connection that wait or run beside it, or whose replies wait for the peer; the next one is run by the
 /// connection itself.
-pub const SLOW_CALLS_PER_CONNECTION_MAX: usize = 64;
+pub const SLOW_REQUESTS_PER_CONNECTION_MAX: usize = 64;
 /// Bytes of slow calls and of their replies until these have left, over all connections; beyond it connections run theirs
 /// themselves.
 pub const SLOW_BYTES_MAX: usize = 16 << 20;
@@ -74,12 +74,12 @@ pub const LONE_TURNS: u32 = 16;
 
 /// Replies that wait for a modelled medium, in bytes: 8,000 block reads, more than any client has under way. Beyond it,
 /// connections wait with their next reply, and TCP holds their clients back.
-pub const HELD_BYTES_MAX: usize = 64 << 20;
+pub const DELAYED_BYTES_MAX: usize = 64 << 20;
 /// How much before its time a held reply may leave, because a thread wakes late: by as much, on a virtual machine. Never
-/// more than a part in [`HELD_LEAD_SHARE`] of the wait, so that a fast medium is not made faster.
-pub const HELD_LEAD_MAX: Duration = Duration::from_micros(50);
+/// more than a part in [`DELAYED_LEAD_SHARE`] of the wait, so that a fast medium is not made faster.
+pub const DELAYED_LEAD_MAX: Duration = Duration::from_micros(50);
 /// 50 us are this part of a disk's 8 ms.
-pub const HELD_LEAD_SHARE: u32 = 160;
+pub const DELAYED_LEAD_SHARE: u32 = 160;
 
 /// A peer that takes no byte of its replies for so long is dropped, and one that takes less than [`SEND_BYTES_MIN`] in it: it
 /// would hold a thread and its replies for ever.
@@ -91,7 +91,7 @@ pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Largest file of certificates or keys, in bytes: the bundle of a distribution is a quarter of it.
 pub const PEM_BYTES_MAX: u64 = 1 << 20;
 /// Receive buffer under TLS of a quiet connection, in bytes: the longest record.
-pub const TLS_BYTES_QUIET: usize = rpc_tls::limits::RECORD_BYTES_MAX;
+pub const TLS_BYTES_IDLE: usize = rpc_tls::limits::RECORD_BYTES_MAX;
 /// Bytes of replies sealed and sent at one go, where the peer is waited for: four records, which stay in the cache of the core.
 pub const SEAL_BYTES: usize = 4 * rpc_tls::limits::PLAIN_BYTES_MAX;
 /// Silence after which the kernel starts to ask whether the peer is still there.
@@ -157,13 +157,13 @@ pub const ADMIN_CLIENTS_MAX: usize = 16;
 pub const ADMIN_LINE_BYTES_MAX: u64 = 64 * 1024;
 
 const _: () = assert!(
-    RECEIVE_BYTES_RESTING < RECEIVE_BYTES_START
+    RECEIVE_BYTES_IDLE < RECEIVE_BYTES_START
         && RECEIVE_BYTES_START < RECEIVE_BYTES_BUSY
         && RECEIVE_BYTES_BUSY < RECEIVE_BYTES_MAX
 );
 const _: () = assert!(RECEIVE_BYTES_MAX >= RECORD_BYTES_MAX + 4);
 const _: () = assert!(SLOW_BYTES_PER_CONNECTION_MAX >= RECORD_BYTES_MAX + TRANSFER_BYTES_MAX as usize);
-const _: () = assert!(SLOW_BYTES_MAX >= SLOW_BYTES_PER_CONNECTION_MAX && SLOW_CALLS_PER_CONNECTION_MAX >= WORKERS_MAX);
-const _: () = assert!(HELD_BYTES_MAX >= 16 * RECORD_BYTES_MAX);
+const _: () = assert!(SLOW_BYTES_MAX >= SLOW_BYTES_PER_CONNECTION_MAX && SLOW_REQUESTS_PER_CONNECTION_MAX >= WORKERS_MAX);
+const _: () = assert!(DELAYED_BYTES_MAX >= 16 * RECORD_BYTES_MAX);
 const _: () = assert!(REPEAT_WAIT.as_secs() < REPLY_AGE_MAX.as_secs());
 const _: () = assert!(LISTING_BYTES_MAX <= TRANSFER_MAX);

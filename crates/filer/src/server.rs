@@ -1,55 +1,47 @@
-//! Sockets and threads: accepts connections, knows all of them, stops cleanly.
+//! A running filer: its services on the connections they share, reload, power cut, stop.
 
-use std::io;
-use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use volume::CutReport;
 
 use crate::config::ConfigError;
 use crate::config::edit::EditError;
-use crate::connections::admission::Connections;
-use crate::connections::connection::{self, Connection, Ended};
+use crate::connections::Totals;
+use crate::connections::acceptor::{Acceptor, Serve, Served};
+use crate::connections::driver::Driver;
+use crate::connections::table::ConnectionTable;
 use crate::connections::workers::Workers;
-use crate::limits::{BACKLOG, CONNECTIONS_MAX, LEAVING_WAIT, STACK_BYTES, STOP_TIMEOUT};
+use crate::limits::STOP_TIMEOUT;
 use crate::listener::{Listener, ListenerRole};
 use crate::nfs::exports::Exports;
 use crate::nfs::filer::Filer;
+use crate::nfs::service::Nfs;
 use crate::setup::{ChangeError, Reloaded, Setup};
-use crate::sys;
 
 /// A running filer.
 pub struct Server {
     filer: Arc<Filer>,
-    listeners: Vec<Listener>,
     setup: Mutex<Option<Setup>>, // taken for the time of a reload
-    workers: Workers,
-    connections: Mutex<Connections>,
-    closed: Condvar,
-    stopping: AtomicBool,
+    acceptor: Arc<Acceptor>,
+    nfs: Arc<Driver<Nfs>>,
+    totals: Arc<Totals>,
     started: Instant,
 }
-
-/// How long accepting pauses when the process has no descriptor or thread left.
-const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 
 impl Server {
     /// A server that is ready to [`Server::run`]. `setup` is the configuration it was made from, if there is one.
     #[must_use]
     pub fn new(filer: Filer, listeners: Vec<Listener>, setup: Option<Setup>) -> Arc<Self> {
-        let filer = Arc::new(filer);
-        Arc::new(Self {
-            workers: Workers::new(Arc::clone(&filer)),
-            filer,
-            listeners,
-            setup: Mutex::new(setup),
-            connections: Mutex::default(),
-            closed: Condvar::new(),
-            stopping: AtomicBool::new(false),
-            started: Instant::now(),
-        })
+        let (filer, totals) = (Arc::new(filer), Arc::new(Totals::default()));
+        let service = Arc::new(Nfs::new(Arc::clone(&filer)));
+        let nfs = Arc::new(Driver::new(service, Arc::clone(&totals)));
+        let serve = |role| match role {
+            ListenerRole::Nfs | ListenerRole::Portmap => serve_nfs(&nfs, role),
+        };
+        let listeners = listeners.into_iter().map(|Listener { socket, role }| Served { socket, serve: serve(role) });
+        let acceptor = Acceptor::new(listeners.collect());
+        Arc::new(Self { filer, setup: Mutex::new(setup), acceptor, nfs, totals, started: Instant::now() })
     }
 
     /// What is served.
@@ -64,26 +56,25 @@ impl Server {
         self.started.elapsed()
     }
 
-    /// Replies that waited for the modelled medium, and the CPU that their waiting has cost, in nanoseconds.
-    #[must_use]
-    pub fn held_counts(&self) -> (u64, u64) {
-        self.workers.held_counts()
-    }
-
     /// Connections open now.
     #[must_use]
     pub fn connection_count(&self) -> usize {
-        self.connections().open.len()
+        self.connections().count()
     }
 
-    /// Connections that were begun since the start.
-    pub(crate) fn connections_begun(&self) -> u64 {
-        self.connections().next
+    /// The open connections.
+    pub(crate) fn connections(&self) -> &ConnectionTable {
+        &self.acceptor.table
     }
 
     /// The threads for slow calls.
-    pub(crate) const fn workers(&self) -> &Workers {
-        &self.workers
+    pub(crate) fn workers(&self) -> &Workers<Nfs> {
+        self.nfs.workers()
+    }
+
+    /// Sizes of the buffers of all connections, in bytes.
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.totals.buffer_bytes()
     }
 
     /// Accepts and serves until [`Server::stop`], then ends the connections, waits for running calls, and flushes.
@@ -93,14 +84,7 @@ impl Server {
     /// # Errors
     /// The last flush failed.
     pub fn run(self: &Arc<Self>) -> Result<(), volume::Error> {
-        std::thread::scope(|scope| {
-            for listener in &self.listeners {
-                let thread = std::thread::Builder::new().name("accept".into()).stack_size(STACK_BYTES);
-                if let Err(error) = thread.spawn_scoped(scope, || self.accept(listener)) {
-                    tracing::error!(%error, "an address is not served: no thread");
-                }
-            }
-        });
+        self.acceptor.run();
         self.drain();
         let exports = self.filer.exports();
         // Each is flushed, also behind one that fails.
@@ -108,28 +92,9 @@ impl Server {
         flushed.into_iter().collect()
     }
 
-    fn accept(self: &Arc<Self>, listener: &Listener) {
-        sys::listen_for_more(&listener.socket, BACKLOG);
-        while !self.stopping.load(Ordering::SeqCst) {
-            match listener.socket.accept() {
-                Ok((stream, peer)) => self.admit(stream, peer, listener.role),
-                Err(_) if self.stopping.load(Ordering::SeqCst) => {}
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                Err(error) => {
-                    tracing::warn!(%error, "no connection accepted");
-                    // Short of descriptors: one that nobody uses may be given up for it.
-                    if !self.make_room(self.connection_count()) {
-                        std::thread::sleep(EXHAUSTED_PAUSE);
-                    }
-                }
-            }
-        }
-    }
-
     /// Makes [`Server::run`] return.
     pub fn stop(&self) {
-        self.stopping.store(true, Ordering::SeqCst);
-        self.listeners.iter().for_each(|listener| sys::stop_listening(&listener.socket));
+        self.acceptor.stop();
     }
 
     /// Reads the configuration again and serves by it; connections stay. None: there is none. The log says what was done.
@@ -162,132 +127,56 @@ impl Server {
     /// anything is taken back, and nobody is let in until all of it is. Clients tell by their connections that there was one.
     ///
     /// # Errors
-    /// `NotSupported` when a volume has no loss layer, `Busy` when calls do not end or another cut is under way; else what kept a
-    /// volume from going back.
+    /// `NotSupported` when a volume has no loss layer, `Busy` when calls do not end or another cut is under way: nothing was taken
+    /// back or forgotten. Else what kept a volume from going back.
     pub fn power_cut(&self) -> Result<CutReport, volume::Error> {
+        self.power_cut_by(Instant::now() + STOP_TIMEOUT)
+    }
+
+    fn power_cut_by(&self, deadline: Instant) -> Result<CutReport, volume::Error> {
         let exports = self.filer.exports();
         if !exports.entries().iter().all(|entry| entry.export.volume.can_lose()) {
             return Err(volume::Error::NotSupported);
         }
-        let deadline = Instant::now() + STOP_TIMEOUT;
-        let mut connections = self.connections();
-        if connections.powerless {
+        let Some(_shut) = self.connections().shut() else { return Err(volume::Error::Busy) };
+        self.connections().drop_all();
+        hurry(&exports);
+        if !self.connections().wait_until_empty(deadline) || !self.workers().wait_until_idle(deadline) {
             return Err(volume::Error::Busy);
         }
-        connections.powerless = true;
-        connections.open.values().for_each(|connection| connection.drop_now());
-        exports.entries().iter().for_each(|entry| entry.export.volume.faults().hurry());
-        let ended = self.wait_until_closed(connections, deadline).open.is_empty() && self.workers.wait_until_idle(deadline);
-        let report = if ended { cut(&exports) } else { Err(volume::Error::Busy) };
+        let report = cut(&exports);
+        // Also where one of several volumes could not be cut: the others were.
         self.filer.forget();
-        self.connections().powerless = false;
         let report = report?;
         tracing::warn!(undone_writes = report.undone_writes, undone_names = report.undone_names, "power cut");
         Ok(report)
     }
 
-    fn admit(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr, role: ListenerRole) {
-        if !self.make_room(CONNECTIONS_MAX) {
-            tracing::warn!(%peer, limit = CONNECTIONS_MAX, "connection refused: too many");
-            return;
-        }
-        let connection = match Connection::new(stream, peer, role) {
-            Ok(connection) => Arc::new(connection),
-            Err(error) => {
-                tracing::debug!(%peer, %error, "connection gone at once");
-                return;
-            }
-        };
-        let Some(id) = self.remember(&connection) else { return };
-        let server = Arc::clone(self);
-        let serve = move || {
-            let ended = connection::run(&connection, &server.filer, &server.workers);
-            drop(connection);
-            server.forget(id);
-            log_end(peer, &ended);
-        };
-        if let Err(error) = std::thread::Builder::new().name("connection".into()).stack_size(STACK_BYTES).spawn(serve) {
-            tracing::warn!(%peer, %error, "connection refused: no thread");
-            self.forget(id);
-        }
-    }
-
-    /// Has connections leave until there are fewer than `limit`; false when all have a right to stay.
-    fn make_room(&self, limit: usize) -> bool {
-        let deadline = Instant::now() + LEAVING_WAIT;
-        let mut connections = self.connections();
-        while connections.open.len() >= limit {
-            let Some(leaving) = connections.one_to_leave(sys::coarse_seconds()) else { return false };
-            tracing::debug!(peer = %leaving.peer, "connection closed to make room");
-            leaving.drop_now();
-            drop(leaving);
-            let before = connections.open.len();
-            while connections.open.len() >= before {
-                let left = deadline.saturating_duration_since(Instant::now());
-                if left.is_zero() {
-                    return false;
-                }
-                connections = self.closed.wait_timeout(connections, left).unwrap_or_else(PoisonError::into_inner).0;
-            }
-        }
-        true
-    }
-
-    /// None while there is no power.
-    fn remember(&self, connection: &Arc<Connection>) -> Option<u64> {
-        let mut connections = self.connections();
-        if connections.powerless {
-            return None;
-        }
-        let id = connections.next;
-        connections.next += 1;
-        connections.open.insert(id, Arc::clone(connection));
-        tracing::debug!(peer = %connection.peer, connections = connections.open.len(), "connected");
-        Some(id)
-    }
-
-    fn forget(&self, id: u64) {
-        self.connections().open.remove(&id);
-        self.closed.notify_all();
-    }
-
-    /// Waits until no connection is open, or the time has come.
-    fn wait_until_closed<'s>(
-        &'s self,
-        mut connections: MutexGuard<'s, Connections>,
-        deadline: Instant,
-    ) -> MutexGuard<'s, Connections> {
-        while !connections.open.is_empty() {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            connections = self.closed.wait_timeout(connections, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        connections
-    }
-
     /// Lets running calls end and their replies leave.
     fn drain(&self) {
         let deadline = Instant::now() + STOP_TIMEOUT;
-        let exports = self.filer.exports();
-        let connections = self.connections();
-        connections.open.values().for_each(|connection| connection.finish());
-        exports.entries().iter().for_each(|entry| entry.export.volume.faults().hurry());
-        let connections = self.wait_until_closed(connections, deadline);
-        if !connections.open.is_empty() {
-            tracing::warn!(connections = connections.open.len(), "calls still running at the end of the stop time");
-            connections.open.values().for_each(|connection| connection.drop_now());
+        self.connections().finish_all();
+        hurry(&self.filer.exports());
+        if !self.connections().wait_until_empty(deadline) {
+            let connections = self.connections().count();
+            tracing::warn!(connections, "calls still running at the end of the stop time");
+            self.connections().drop_all();
         }
-        drop(connections);
-        if !self.workers.finish(deadline.saturating_duration_since(Instant::now())) {
+        if !self.workers().finish(deadline.saturating_duration_since(Instant::now())) {
             tracing::warn!("slow calls still running at the end of the stop time");
         }
     }
+}
 
-    fn connections(&self) -> MutexGuard<'_, Connections> {
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// How the connections of a listener of this role are served.
+fn serve_nfs(nfs: &Arc<Driver<Nfs>>, role: ListenerRole) -> Serve {
+    let nfs = Arc::clone(nfs);
+    Box::new(move |connection| nfs.run(connection, nfs.service().session(connection, role)))
+}
+
+/// Ends the waits of injected faults.
+fn hurry(exports: &Exports) {
+    exports.entries().iter().for_each(|entry| entry.export.volume.faults().hurry());
 }
 
 /// Takes back what each volume did not promise.
@@ -301,17 +190,43 @@ fn cut(exports: &Exports) -> Result<CutReport, volume::Error> {
     Ok(all)
 }
 
-fn log_end(peer: SocketAddr, ended: &Ended) {
-    match ended {
-        Ended::Closed => tracing::debug!(%peer, "disconnected"),
-        Ended::Socket(error) if error.kind() == io::ErrorKind::ConnectionReset => tracing::debug!(%peer, "reset by the client"),
-        Ended::Panic => tracing::error!(%peer, "a handler panicked: connection closed"),
-        Ended::Socket(error) => tracing::info!(%peer, %error, "connection failed"),
-        Ended::Fenced => tracing::info!(%peer, "connection fenced by its client"),
-        Ended::Stalled | Ended::Crowded => tracing::warn!(%peer, error = %ended, "connection closed"),
-        Ended::Reset => tracing::info!(%peer, "connection reset: a fault on purpose"),
-        Ended::Framing(_) | Ended::NotACall | Ended::Injected | Ended::Tls(_) | Ended::Record(_) => {
-            tracing::info!(%peer, error = %ended, "connection closed")
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use nfs_proto::rpc::Xid;
+    use volume::{LossConfig, Volume};
+
+    use super::*;
+    use crate::connections::connection::Connection;
+    use crate::nfs::export::Export;
+    use crate::nfs::filer::Config;
+    use crate::nfs::policy::{Policy, Rights};
+    use crate::nfs::reply_cache::{CallKey, Turn};
+
+    #[test]
+    fn a_power_cut_that_is_refused_forgets_no_stored_reply_and_one_that_is_made_forgets_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let (dir, state_dir) = (folder.path().join("export"), folder.path().join("state"));
+        std::fs::create_dir(&dir).unwrap();
+        let config = volume::Config { dir, state_dir, loss: Some(LossConfig { seed: 0 }), options: volume::Options::default() };
+        let export = Export::new("vol", "/vol", Volume::open(config).unwrap());
+        let exports = Exports::one(export, Policy::open(Rights::default()));
+        let server = Server::new(Filer::new(Config { exports, only: None, port: 2049 }), Vec::new(), None);
+        let key = CallKey::new([127, 0, 0, 1].into(), Xid(1), b"call");
+        match server.filer.replies.claim(key) {
+            Turn::First(running) => running.done(b"reply"),
+            Turn::Repeat(_) | Turn::Drop => panic!("claimed before"),
         }
+        // A connection that does not end.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, address) = listener.accept().unwrap();
+        let id = server.connections().add(&Arc::new(Connection::new(stream, address).unwrap())).unwrap();
+        assert!(matches!(server.power_cut_by(Instant::now()), Err(volume::Error::Busy)));
+        assert_eq!(server.filer.replies.holding().replies, 1);
+        server.connections().remove(id);
+        assert!(server.power_cut().is_ok());
+        assert_eq!(server.filer.replies.holding().replies, 0);
     }
 }

@@ -40,7 +40,7 @@ fn set_option(stream: &TcpStream, level: libc::c_int, name: libc::c_int, value: 
 }
 
 /// Has the kernel keep more connections until they are accepted than the standard library asks for.
-pub(crate) fn listen_for_more(listener: &TcpListener, backlog: i32) {
+pub(crate) fn set_backlog(listener: &TcpListener, backlog: i32) {
     // SAFETY: the descriptor is open while `listener` is borrowed; the call takes no pointers. A refusal leaves the old number.
     let _ = unsafe { libc::listen(listener.as_raw_fd(), backlog) };
 }

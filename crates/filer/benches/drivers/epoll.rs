@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 
-use filer::connections::receive_buffer::Session;
+use filer::connections::ReceiveBuffer;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::{AsRawFd as _, OwnedFd};
 
@@ -13,7 +13,7 @@ use super::stage::Stage;
 
 struct Connection {
     stream: TcpStream,
-    session: Session,
+    received: ReceiveBuffer,
     out: Vec<u8>,
     sent: usize, // of `out`
 }
@@ -49,8 +49,8 @@ fn react(epoll: &OwnedFd, from: &std::sync::mpsc::Receiver<TcpStream>, stage: &S
             continue;
         }
         for stream in from.try_iter() {
-            let (session, out) = (Session::default(), Vec::new());
-            connections.insert(stream.as_raw_fd() as u64, Connection { stream, session, out, sent: 0 });
+            let (received, out) = (ReceiveBuffer::default(), Vec::new());
+            connections.insert(stream.as_raw_fd() as u64, Connection { stream, received, out, sent: 0 });
         }
         for Event { flags, data } in events.drain(..) {
             let Some(connection) = connections.get_mut(&data.u64()) else { continue };
@@ -63,15 +63,15 @@ fn react(epoll: &OwnedFd, from: &std::sync::mpsc::Receiver<TcpStream>, stage: &S
 
 /// False when the connection has ended.
 fn ready(epoll: &OwnedFd, connection: &mut Connection, flags: EventFlags, data: EventData, stage: &Stage) -> bool {
-    let Connection { stream, session, out, sent } = connection;
+    let Connection { stream, received, out, sent } = connection;
     let waited = !out.is_empty();
     if !waited && flags.contains(EventFlags::IN) {
-        match stream.read(session.room()) {
+        match stream.read(received.space()) {
             Ok(0) => return false,
-            Ok(bytes) => session.received(bytes),
+            Ok(bytes) => received.filled(bytes),
             Err(error) => return error.kind() == ErrorKind::WouldBlock,
         }
-        stage.turn(session, out);
+        stage.turn(received, out);
     }
     while *sent < out.len() {
         match stream.write(&out[*sent..]) {

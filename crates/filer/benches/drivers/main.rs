@@ -1,4 +1,4 @@
-//! What drives a session: a blocking thread per connection, one epoll reactor per core, one io_uring per core, and the filer as
+//! What drives a connection: a blocking thread per connection, one epoll reactor per core, one io_uring per core, and the filer as
 //! it is. All serve the same volume by the same code, so what differs is the driver alone (docs/design/007-reactor.md).
 //!
 //! `cargo bench -p filer --bench drivers [-- SECONDS ROUNDS]`: 8 KiB reads of cached pages, for each number of connections and depth.

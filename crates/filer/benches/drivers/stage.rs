@@ -1,9 +1,9 @@
-//! The volume that is read, and one turn of a session: what all drivers share.
+//! The volume that is read, and one turn of a connection: what all drivers share.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
-use filer::connections::receive_buffer::Session;
+use filer::connections::ReceiveBuffer;
 use filer::dispatch::{self, Served};
 use filer::exports::{Exports, View};
 use filer::policy::{Peer, Policy, Rights};
@@ -42,8 +42,8 @@ impl Stage {
     }
 
     /// Serves every whole call that was received, and appends the replies.
-    pub(crate) fn turn(&self, session: &mut Session, out: &mut Vec<u8>) {
-        while let Some(record) = session.next_record().unwrap() {
+    pub(crate) fn turn(&self, received: &mut ReceiveBuffer, out: &mut Vec<u8>) {
+        while let Some(record) = received.next_frame(filer::nfs::frame).unwrap() {
             assert_eq!(dispatch::serve(&self.filer, &self.view, record.bytes, out), Served::Answered);
         }
     }

@@ -15,7 +15,7 @@ pub(crate) fn cpu() -> Duration {
 /// Puts an entry into the queue, which is submitted first when it is full.
 pub(crate) fn push(ring: &mut IoUring, entry: &squeue::Entry) {
     // SAFETY: the caller keeps the buffer of the entry where it is until its completion has come (`uring::Connection`: a
-    // session is not touched while it receives, `sending` not while it is sent, and neither is dropped before).
+    // receive buffer is not touched while it receives, `sending` not while it is sent, and neither is dropped before).
     while unsafe { ring.submission().push(entry) }.is_err() {
         ring.submit().expect("submit");
     }

@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::sync::Arc;
 
-use filer::connections::receive_buffer::Session;
+use filer::connections::ReceiveBuffer;
 
 use super::stage::Stage;
 
@@ -13,10 +13,10 @@ pub(crate) fn serve(listener: TcpListener, stage: Arc<Stage>) {
         let (mut stream, stage) = (stream.unwrap(), Arc::clone(&stage));
         stream.set_nodelay(true).unwrap();
         std::thread::spawn(move || {
-            let (mut session, mut out) = (Session::default(), Vec::new());
-            while let Ok(bytes @ 1..) = stream.read(session.room()) {
-                session.received(bytes);
-                stage.turn(&mut session, &mut out);
+            let (mut received, mut out) = (ReceiveBuffer::default(), Vec::new());
+            while let Ok(bytes @ 1..) = stream.read(received.space()) {
+                received.filled(bytes);
+                stage.turn(&mut received, &mut out);
                 if stream.write_all(&out).is_err() {
                     return;
                 }

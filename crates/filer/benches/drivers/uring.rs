@@ -4,7 +4,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
-use filer::connections::receive_buffer::Session;
+use filer::connections::ReceiveBuffer;
 use io_uring::{IoUring, opcode, types};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsRawFd as _, OwnedFd};
@@ -19,7 +19,7 @@ const SEND: u64 = 1 << 32;
 
 struct Connection {
     stream: TcpStream,
-    session: Session,
+    received: ReceiveBuffer,
     out: Vec<u8>,     // replies while others are sent
     sending: Vec<u8>, // untouched while a send of it is out
     sent: usize,
@@ -86,8 +86,8 @@ impl Reactor {
     }
 
     fn admit(&mut self, stream: TcpStream) {
-        let (session, out, sending) = (Session::default(), Vec::new(), Vec::new());
-        let connection = Box::new(Connection { stream, session, out, sending, sent: 0, receiving: false, ended: false });
+        let (received, out, sending) = (ReceiveBuffer::default(), Vec::new(), Vec::new());
+        let connection = Box::new(Connection { stream, received, out, sending, sent: 0, receiving: false, ended: false });
         let free = self.connections.iter().position(Option::is_none);
         let at = free.unwrap_or_else(|| {
             self.connections.push(None);
@@ -104,8 +104,8 @@ impl Reactor {
         connection.ended |= bytes == 0;
         if of & SEND == 0 {
             connection.receiving = false;
-            connection.session.received(bytes);
-            self.stage.turn(&mut connection.session, &mut connection.out);
+            connection.received.filled(bytes);
+            self.stage.turn(&mut connection.received, &mut connection.out);
         } else {
             connection.sent += bytes;
             if connection.sent == connection.sending.len() || connection.ended {
@@ -137,7 +137,7 @@ impl Reactor {
         if !connection.receiving {
             connection.receiving = true;
             let fd = types::Fd(connection.stream.as_raw_fd());
-            let room = connection.session.room();
+            let room = connection.received.space();
             let entry = opcode::Recv::new(fd, room.as_mut_ptr(), room.len() as u32).build().user_data(at as u64);
             push(&mut self.ring, &entry);
         }

@@ -192,7 +192,7 @@ fn stats(server: &Server) -> FilerStats {
         cache: same(volumes().map(|volume| volume.options().cache.as_str())),
         poisoned: volumes().any(volume::Volume::is_poisoned),
         faults: faults::kinds(server.filer()),
-        medium: medium.map(|medium| medium_stats(medium, server.held_counts())),
+        medium: medium.map(|medium| medium_stats(medium, server.workers().delayed().counts())),
     }
 }
 

@@ -1,7 +1,7 @@
-//! Replies that are ready before a modelled medium would be: kept until they are due, sent by one thread.
+//! Replies that leave at a set time, as when a modelled medium would have been done: kept until they are due, sent by one thread.
 //!
 //! A connection that hands a reply over goes on at once, so hundreds wait side by side at no cost but their bytes. The
-//! thread is started with the first reply and sleeps until the earliest is due; without a medium there is none.
+//! thread is started with the first reply and sleeps until the earliest is due; where no reply is delayed there is none.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,12 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::connections::connection::Connection;
-use crate::limits::{HELD_BYTES_MAX, HELD_LEAD_MAX, HELD_LEAD_SHARE, STACK_BYTES};
+use super::connection::Connection;
+use crate::limits::{DELAYED_BYTES_MAX, DELAYED_LEAD_MAX, DELAYED_LEAD_SHARE, STACK_BYTES};
 use crate::sys;
 
-/// All held replies of a filer.
-pub(crate) struct Held {
+/// All delayed replies of a service.
+#[derive(Default)]
+pub(crate) struct DelayedReplies {
     shared: Arc<Shared>,
 }
 
@@ -29,12 +30,18 @@ struct Shared {
 
 #[derive(Default)]
 struct Queue {
-    replies: BinaryHeap<Reverse<Reply>>,
-    bytes: usize, // of replies kept and being sent
-    taken: u64,
+    schedule: Schedule,
+    bytes: usize,              // of replies kept and being sent
     wakes_at: Option<Instant>, // when the thread will look again by itself
     running: bool,
     closed: bool,
+}
+
+/// Replies by the time from which they may leave; of one time, in the order they came.
+#[derive(Default)]
+struct Schedule {
+    replies: BinaryHeap<Reverse<Reply>>,
+    taken: u64,
 }
 
 struct Reply {
@@ -44,11 +51,37 @@ struct Reply {
     record: Vec<u8>,
 }
 
-impl Held {
-    pub(crate) fn new() -> Self {
-        Self { shared: Arc::default() }
+impl Schedule {
+    fn add(&mut self, from: Instant, connection: &Arc<Connection>, record: Vec<u8>) {
+        self.taken += 1;
+        self.replies.push(Reverse(Reply { from, nth: self.taken, connection: Arc::clone(connection), record }));
     }
 
+    /// Moves those that may leave to `due`, in their order; their bytes.
+    fn take_due(&mut self, now: Instant, due: &mut Vec<Reply>) -> usize {
+        let mut bytes = 0;
+        while let Some(Reverse(first)) = self.replies.peek()
+            && first.from <= now
+        {
+            due.extend(self.replies.pop().map(|Reverse(reply)| reply));
+            bytes += due.last().map_or(0, |reply| reply.record.len());
+        }
+        bytes
+    }
+
+    /// When the next may leave.
+    fn next(&self) -> Option<Instant> {
+        self.replies.peek().map(|Reverse(first)| first.from)
+    }
+}
+
+/// From when a reply may leave that is due then: a thread that sleeps wakes some 50 us late, so it is called that much before, if
+/// that is little of the wait.
+fn leaves_from(due: Instant, now: Instant) -> Instant {
+    due - DELAYED_LEAD_MAX.min(due.saturating_duration_since(now) / DELAYED_LEAD_SHARE)
+}
+
+impl DelayedReplies {
     /// Replies sent so far, and what waiting for their time has cost, in nanoseconds of CPU.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.shared.sent.load(Ordering::Relaxed), self.shared.waiting_cpu_ns.load(Ordering::Relaxed))
@@ -56,13 +89,13 @@ impl Held {
 
     /// Replies kept now.
     pub(crate) fn waiting(&self) -> usize {
-        self.shared.queue().replies.len()
+        self.shared.queue().schedule.replies.len()
     }
 
-    /// Keeps a reply until it is due. Waits while others fill the room there is.
-    pub(crate) fn hold(&self, connection: &Arc<Connection>, due: Instant, record: Vec<u8>) {
+    /// Keeps a reply until it is due. Waits while others fill the memory there is.
+    pub(crate) fn delay(&self, connection: &Arc<Connection>, due: Instant, record: Vec<u8>) {
         let mut queue = self.shared.queue();
-        while queue.bytes > 0 && queue.bytes + record.len() > HELD_BYTES_MAX {
+        while queue.bytes > 0 && queue.bytes + record.len() > DELAYED_BYTES_MAX {
             queue = self.shared.released.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
         if queue.closed || !(queue.running || self.start(&mut queue)) {
@@ -72,12 +105,8 @@ impl Held {
             return;
         }
         queue.bytes += record.len();
-        queue.taken += 1;
-        let nth = queue.taken;
-        // A thread that sleeps wakes some 50 us late: it is called that much before, if that is little of the wait.
-        let lead = HELD_LEAD_MAX.min(due.saturating_duration_since(Instant::now()) / HELD_LEAD_SHARE);
-        let from = due - lead;
-        queue.replies.push(Reverse(Reply { from, nth, connection: Arc::clone(connection), record }));
+        let from = leaves_from(due, Instant::now());
+        queue.schedule.add(from, connection, record);
         if queue.wakes_at.is_none_or(|wakes_at| from < wakes_at) {
             drop(queue);
             self.shared.earlier.notify_one();
@@ -117,13 +146,7 @@ impl Shared {
         let mut queue = self.queue();
         loop {
             let now = Instant::now();
-            let mut bytes = 0;
-            while let Some(Reverse(first)) = queue.replies.peek()
-                && first.from <= now
-            {
-                due_now.extend(queue.replies.pop().map(|Reverse(reply)| reply));
-                bytes += due_now.last().map_or(0, |reply| reply.record.len());
-            }
+            let bytes = queue.schedule.take_due(now, &mut due_now);
             if !due_now.is_empty() {
                 drop(queue);
                 let begun_ns = sys::thread_cpu_ns();
@@ -136,7 +159,7 @@ impl Shared {
                 self.released.notify_all();
                 continue;
             }
-            let next = queue.replies.peek().map(|Reverse(first)| first.from);
+            let next = queue.schedule.next();
             queue.wakes_at = next;
             queue = match next {
                 Some(at) => {
@@ -206,59 +229,95 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (stream, address) = listener.accept().unwrap();
-        (Arc::new(Connection::new(stream, address, crate::listener::ListenerRole::Nfs).unwrap()), peer)
+        (Arc::new(Connection::new(stream, address).unwrap()), peer)
     }
 
     #[test]
-    fn replies_leave_in_the_order_they_are_due_and_not_before() {
-        let held = Held::new();
+    fn replies_leave_in_the_order_they_are_due_and_those_of_one_time_in_the_order_they_came() {
+        let (connection, _peer) = connected();
+        let (begin, mut schedule, mut due) = (Instant::now(), Schedule::default(), Vec::new());
+        let after = |ms| begin + Duration::from_millis(ms);
+        for (ms, byte) in [(60, b'd'), (20, b'a'), (40, b'b'), (40, b'c')] {
+            schedule.add(after(ms), &connection, vec![byte]);
+        }
+        let mut taken = |now| {
+            let bytes = schedule.take_due(now, &mut due);
+            let records: Vec<u8> = due.drain(..).flat_map(|reply| reply.record).collect();
+            assert_eq!(records.len(), bytes);
+            (records, schedule.next())
+        };
+        assert_eq!(taken(after(19)), (b"".to_vec(), Some(after(20))));
+        assert_eq!(taken(after(40)), (b"abc".to_vec(), Some(after(60))));
+        assert_eq!(taken(after(60)), (b"d".to_vec(), None));
+    }
+
+    #[test]
+    fn a_reply_leaves_a_little_before_it_is_due_and_never_much() {
+        let now = Instant::now();
+        let lead = |wait| (now + wait) - leaves_from(now + wait, now);
+        assert_eq!(lead(Duration::from_secs(1)), DELAYED_LEAD_MAX);
+        assert_eq!(lead(Duration::from_micros(160)), Duration::from_micros(160) / DELAYED_LEAD_SHARE);
+        assert_eq!(leaves_from(now, now + Duration::from_secs(1)), now);
+    }
+
+    #[test]
+    fn each_reply_is_sent_and_none_before_its_time() {
+        let delayed = DelayedReplies::default();
         let (connection, mut peer) = connected();
         let begin = Instant::now();
         let after = |ms| begin + Duration::from_millis(ms);
-        for (ms, byte) in [(60, b'c'), (20, b'a'), (40, b'b'), (80, b'd')] {
-            held.hold(&connection, after(ms), vec![byte]);
+        for ms in [40, 20, 60] {
+            delayed.delay(&connection, after(ms), vec![ms as u8]);
         }
-        for (ms, byte) in [(20, b'a'), (40, b'b'), (60, b'c'), (80, b'd')] {
+        for _ in 0..3 {
             let mut got = [0];
             peer.read_exact(&mut got).unwrap();
-            assert_eq!(got, [byte]);
-            let earliest = after(ms) - (HELD_LEAD_MAX + Duration::from_millis(ms) / HELD_LEAD_SHARE);
-            assert!(Instant::now() >= earliest, "{} came early", char::from(byte));
+            let wait = Duration::from_millis(got[0].into());
+            assert!(begin.elapsed() >= wait - DELAYED_LEAD_MAX, "{got:?} came early");
         }
-        assert!(held.finish(Duration::from_secs(5)));
-        assert_eq!(held.counts().0, 4);
+        assert!(delayed.finish(Duration::from_secs(5)));
+        assert_eq!((delayed.counts().0, delayed.waiting()), (3, 0));
     }
 
     #[test]
-    fn finishing_waits_for_what_is_held_and_sends_later_ones_at_once() {
-        let held = Held::new();
-        let (connection, mut peer) = connected();
+    fn finishing_waits_for_what_is_delayed() {
+        let delayed = DelayedReplies::default();
+        let (connection, _peer) = connected();
+        delayed.delay(&connection, Instant::now() + Duration::from_secs(3600), vec![1; 100]);
+        assert_eq!(delayed.waiting(), 1);
+        assert!(!delayed.finish(Duration::from_millis(1)));
+        let delayed = DelayedReplies::default();
         let begin = Instant::now();
-        held.hold(&connection, begin + Duration::from_millis(50), vec![1; 100]);
-        assert_eq!(held.waiting(), 1);
-        assert!(!held.finish(Duration::from_millis(1)));
-        assert!(held.finish(Duration::from_secs(5)));
-        assert!(begin.elapsed() >= Duration::from_millis(49));
-        held.hold(&connection, begin + Duration::from_secs(3600), vec![2; 100]);
-        let mut got = [0; 200];
-        peer.read_exact(&mut got).unwrap();
-        assert_eq!((got[99], got[100]), (1, 2));
+        delayed.delay(&connection, begin + Duration::from_millis(20), vec![1; 100]);
+        assert!(delayed.finish(Duration::from_secs(60)));
+        assert!(begin.elapsed() >= Duration::from_millis(20) - DELAYED_LEAD_MAX);
     }
 
     #[test]
-    fn whoever_finds_no_room_waits_until_there_is_some() {
-        let held = Held::new();
+    fn a_reply_that_comes_after_the_end_is_sent_at_once() {
+        let delayed = DelayedReplies::default();
+        let (connection, mut peer) = connected();
+        assert!(delayed.finish(Duration::ZERO));
+        delayed.delay(&connection, Instant::now() + Duration::from_secs(3600), vec![2]);
+        let mut got = [0];
+        peer.read_exact(&mut got).unwrap();
+        assert_eq!(got, [2]);
+    }
+
+    #[test]
+    fn whoever_finds_no_memory_waits_until_there_is_some() {
+        let delayed = DelayedReplies::default();
         let (connection, mut peer) = connected();
         let begin = Instant::now();
         let reader = std::thread::spawn(move || {
             let mut got = 0;
             let mut buffer = vec![0; 1 << 20];
-            while got < HELD_BYTES_MAX + 1 {
+            while got < DELAYED_BYTES_MAX + 1 {
                 got += peer.read(&mut buffer).unwrap();
             }
         });
-        held.hold(&connection, begin + Duration::from_millis(60), vec![0; HELD_BYTES_MAX]);
-        held.hold(&connection, begin, vec![0]);
+        delayed.delay(&connection, begin + Duration::from_millis(60), vec![0; DELAYED_BYTES_MAX]);
+        delayed.delay(&connection, begin, vec![0]);
         assert!(begin.elapsed() >= Duration::from_millis(59), "the second waited for the first");
         reader.join().unwrap();
     }

@@ -1,26 +1,42 @@
-//! Bytes of one connection in, whole call records out. No socket here: the driver receives into [`Session::room`].
+//! Bytes of one connection in, whole frames out. No socket here: the driver receives into [`ReceiveBuffer::space`].
 
-use nfs_proto::limits::RECORD_BYTES_MAX;
-use nfs_proto::record::{self, Framed, RecordError};
+use std::ops::Range;
 
-use crate::limits::{RECEIVE_BYTES_BUSY, RECEIVE_BYTES_MAX, RECEIVE_BYTES_RESTING, RECEIVE_BYTES_START};
+use crate::limits::{RECEIVE_BYTES_BUSY, RECEIVE_BYTES_IDLE, RECEIVE_BYTES_MAX, RECEIVE_BYTES_START};
 
-/// The receive side of a connection: one buffer, in which calls are parsed in place.
+/// The receive side of a connection: one buffer, in which requests are parsed in place.
 ///
-/// The buffer starts small, doubles while the socket fills it, grows at once for an announced larger record, and is
+/// The buffer starts small, doubles while the socket fills it, grows at once for an announced larger frame, and is
 /// given back when it was not needed for a while.
 #[derive(Debug)]
-pub struct Session {
+pub struct ReceiveBuffer {
     buffer: Vec<u8>, // all of it initialised; its length is its size
     start: usize,    // first byte not yet taken
     end: usize,      // behind the last byte received
-    needed: usize,   // bytes from `start` that the record under way takes, as far as known
+    needed: usize,   // bytes from `start` that the frame under way takes, as far as known
     wanted: usize,   // size the buffer should have, because the socket filled it
     small_turns: u32,
-    records: u64, // taken so far
+    frames: u64, // taken so far
 }
 
-/// A record of which a part has come.
+/// What a protocol finds at the start of received bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Framed {
+    /// Not a whole frame yet.
+    Incomplete {
+        /// Bytes that are needed before it is worth looking again, counted from the start.
+        bytes_needed: usize,
+    },
+    /// A whole frame.
+    Whole {
+        /// Where its body stands now.
+        body: Range<usize>,
+        /// Bytes it took, headers included.
+        consumed: usize,
+    },
+}
+
+/// A frame of which a part has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partial {
     /// Which one of the connection it is.
@@ -29,24 +45,24 @@ pub struct Partial {
     pub bytes: usize,
 }
 
-/// A received call.
+/// A received frame: an RPC record, a PDU.
 #[derive(Debug)]
-pub struct Record<'a> {
-    /// The call, without record mark.
+pub struct Frame<'a> {
+    /// Its body.
     pub bytes: &'a [u8],
     /// More bytes were received behind it.
     pub more: bool,
 }
 
-impl Default for Session {
+impl Default for ReceiveBuffer {
     fn default() -> Self {
-        Self { buffer: vec![0; RECEIVE_BYTES_START], start: 0, end: 0, needed: 0, wanted: 0, small_turns: 0, records: 0 }
+        Self { buffer: vec![0; RECEIVE_BYTES_START], start: 0, end: 0, needed: 0, wanted: 0, small_turns: 0, frames: 0 }
     }
 }
 
-impl Session {
-    /// Where to receive to; never empty. Call when [`Session::next_record`] had no further record.
-    pub fn room(&mut self) -> &mut [u8] {
+impl ReceiveBuffer {
+    /// Where to receive to; never empty. Call when [`Self::next_frame`] had no further frame.
+    pub fn space(&mut self) -> &mut [u8] {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
@@ -57,8 +73,8 @@ impl Session {
         self.buffer.get_mut(self.end..).unwrap_or_default()
     }
 
-    /// Takes note of `bytes` received into [`Session::room`].
-    pub fn received(&mut self, bytes: usize) {
+    /// Takes note of `bytes` received into [`Self::space`].
+    pub fn filled(&mut self, bytes: usize) {
         self.end = (self.end + bytes).min(self.buffer.len());
         if self.end == self.buffer.len() && self.buffer.len() < RECEIVE_BYTES_BUSY {
             // More is waiting in the socket than the buffer holds: fewer, larger receives from now on.
@@ -67,34 +83,34 @@ impl Session {
         self.small_turns = if self.end > RECEIVE_BYTES_START { 0 } else { self.small_turns.saturating_add(1) };
     }
 
-    /// Takes the next whole record, if there is one.
+    /// Takes the next whole frame, if there is one; `find` looks for it at the start of what was received.
     ///
     /// # Errors
-    /// [`RecordError`] when the bytes are not record-marked RPC: the connection has to be closed.
-    pub fn next_record(&mut self) -> Result<Option<Record<'_>>, RecordError> {
+    /// That of `find`: the bytes are not of its protocol.
+    pub fn next_frame<E>(&mut self, find: impl FnOnce(&mut [u8]) -> Result<Framed, E>) -> Result<Option<Frame<'_>>, E> {
         let unread = self.buffer.get_mut(self.start..self.end).unwrap_or_default();
         let unread_bytes = unread.len();
-        match record::frame(unread, RECORD_BYTES_MAX)? {
+        match find(unread)? {
             Framed::Incomplete { bytes_needed } => {
                 self.needed = self.needed.max(bytes_needed);
                 Ok(None)
             }
-            Framed::Record { body, consumed } => {
+            Framed::Whole { body, consumed } => {
                 let from = self.start + body.start;
                 let to = self.start + body.end;
                 self.start += consumed;
                 self.needed = 0;
-                self.records += 1;
+                self.frames += 1;
                 let bytes = self.buffer.get(from..to).unwrap_or_default();
-                Ok(Some(Record { bytes, more: unread_bytes > consumed }))
+                Ok(Some(Frame { bytes, more: unread_bytes > consumed }))
             }
         }
     }
 
-    /// The record under way: begun, not whole.
+    /// The frame under way: begun, not whole.
     #[must_use]
     pub fn partial(&self) -> Option<Partial> {
-        (self.start != self.end).then_some(Partial { number: self.records, bytes: self.needed })
+        (self.start != self.end).then_some(Partial { number: self.frames, bytes: self.needed })
     }
 
     /// Turns in a row that a small buffer would have done.
@@ -111,21 +127,21 @@ impl Session {
 
     /// Whether the buffer is larger than a quiet connection's and empty.
     #[must_use]
-    pub fn holds_spare(&self) -> bool {
+    pub fn has_spare(&self) -> bool {
         self.buffer.len() > RECEIVE_BYTES_START && self.start == self.end
     }
 
     /// Gives a large buffer back.
     pub fn shrink(&mut self) {
-        if self.holds_spare() {
+        if self.has_spare() {
             self.make_empty(RECEIVE_BYTES_START);
         }
     }
 
-    /// After a silence: keeps room for a call or two only.
-    pub fn rest(&mut self) {
-        if self.buffer.len() > RECEIVE_BYTES_RESTING && self.start == self.end {
-            self.make_empty(RECEIVE_BYTES_RESTING);
+    /// When nothing came for a while: keeps space for a few requests only.
+    pub fn shrink_idle(&mut self) {
+        if self.buffer.len() > RECEIVE_BYTES_IDLE && self.start == self.end {
+            self.make_empty(RECEIVE_BYTES_IDLE);
         }
     }
 
@@ -149,69 +165,80 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nfs_proto::record::LAST_FRAGMENT;
 
-    fn record(body: &[u8]) -> Vec<u8> {
-        [&(body.len() as u32 | LAST_FRAGMENT).to_be_bytes(), body].concat()
+    const FRAME_BYTES_MAX: usize = RECEIVE_BYTES_MAX - 4;
+
+    /// Frames of a length of four bytes and a body.
+    fn find(unread: &mut [u8]) -> Result<Framed, usize> {
+        let Some(length) = unread.first_chunk() else { return Ok(Framed::Incomplete { bytes_needed: 4 }) };
+        let consumed = 4 + u32::from_be_bytes(*length) as usize;
+        if consumed > FRAME_BYTES_MAX {
+            return Err(consumed);
+        }
+        let whole = Framed::Whole { body: 4..consumed, consumed };
+        Ok(if unread.len() < consumed { Framed::Incomplete { bytes_needed: consumed } } else { whole })
     }
 
-    /// Feeds `bytes` in pieces of `piece` and collects the records.
-    fn feed(session: &mut Session, bytes: &[u8], piece: usize) -> Vec<Vec<u8>> {
-        let mut records = Vec::new();
+    fn framed(body: &[u8]) -> Vec<u8> {
+        [&(body.len() as u32).to_be_bytes(), body].concat()
+    }
+
+    /// Feeds `bytes` in pieces of `piece` and collects the frames.
+    fn feed(received: &mut ReceiveBuffer, bytes: &[u8], piece: usize) -> Vec<Vec<u8>> {
+        let mut frames = Vec::new();
         let mut left = bytes;
         while !left.is_empty() {
-            let room = session.room();
-            let take = left.len().min(piece).min(room.len());
-            room[..take].copy_from_slice(&left[..take]);
-            session.received(take);
+            let space = received.space();
+            let take = left.len().min(piece).min(space.len());
+            space[..take].copy_from_slice(&left[..take]);
+            received.filled(take);
             left = &left[take..];
-            while let Some(record) = session.next_record().unwrap() {
-                records.push(record.bytes.to_vec());
+            while let Some(frame) = received.next_frame(find).unwrap() {
+                frames.push(frame.bytes.to_vec());
             }
         }
-        records
+        frames
     }
 
     #[test]
-    fn records_come_out_whole_however_the_bytes_are_cut() {
+    fn frames_come_out_whole_however_the_bytes_are_cut() {
         let bodies: Vec<Vec<u8>> = [40usize, 4, 70_000, 0, 1 << 20, 44].iter().map(|&n| vec![n as u8; n]).collect();
-        let stream: Vec<u8> = bodies.iter().flat_map(|body| record(body)).collect();
+        let stream: Vec<u8> = bodies.iter().flat_map(|body| framed(body)).collect();
         for piece in [1 << 20, 65_536, 8191, 997] {
-            assert_eq!(feed(&mut Session::default(), &stream, piece), bodies, "pieces of {piece}");
+            assert_eq!(feed(&mut ReceiveBuffer::default(), &stream, piece), bodies, "pieces of {piece}");
         }
     }
 
     #[test]
     fn a_full_socket_makes_the_buffer_grow_and_quiet_turns_are_counted() {
-        let mut session = Session::default();
-        let stream: Vec<u8> = (0..200).flat_map(|_| record(&[7; 8300])).collect();
-        feed(&mut session, &stream, usize::MAX);
-        assert_eq!(session.size(), RECEIVE_BYTES_BUSY);
+        let mut received = ReceiveBuffer::default();
+        let stream: Vec<u8> = (0..200).flat_map(|_| framed(&[7; 8300])).collect();
+        feed(&mut received, &stream, usize::MAX);
+        assert_eq!(received.size(), RECEIVE_BYTES_BUSY);
         for _ in 0..64 {
-            feed(&mut session, &record(&[1; 100]), usize::MAX);
+            feed(&mut received, &framed(&[1; 100]), usize::MAX);
         }
-        assert!(session.small_turns() >= 64 && session.holds_spare());
-        session.shrink();
-        assert_eq!((session.size(), session.small_turns()), (RECEIVE_BYTES_START, 0));
+        assert!(received.small_turns() >= 64 && received.has_spare());
+        received.shrink();
+        assert_eq!((received.size(), received.small_turns()), (RECEIVE_BYTES_START, 0));
     }
 
     #[test]
-    fn a_record_over_the_limit_is_refused_before_its_buffer_is_made() {
-        let mut session = Session::default();
-        let room = session.room();
-        room[..4].copy_from_slice(&0xffff_ffffu32.to_be_bytes());
-        session.received(4);
-        assert!(session.next_record().is_err());
-        assert_eq!(session.buffer.len(), RECEIVE_BYTES_START);
+    fn a_frame_that_is_refused_gets_no_buffer() {
+        let mut received = ReceiveBuffer::default();
+        received.space()[..4].copy_from_slice(&u32::MAX.to_be_bytes());
+        received.filled(4);
+        assert!(received.next_frame(find).is_err());
+        assert_eq!(received.buffer.len(), RECEIVE_BYTES_START);
     }
 
     #[test]
-    fn more_tells_whether_bytes_wait_behind_a_record() {
-        let mut session = Session::default();
-        let two = [record(&[1; 8]), record(&[2; 8])].concat();
-        session.room()[..two.len()].copy_from_slice(&two);
-        session.received(two.len());
-        assert!(session.next_record().unwrap().unwrap().more);
-        assert!(!session.next_record().unwrap().unwrap().more);
+    fn more_tells_whether_bytes_wait_behind_a_frame() {
+        let mut received = ReceiveBuffer::default();
+        let two = [framed(&[1; 8]), framed(&[2; 8])].concat();
+        received.space()[..two.len()].copy_from_slice(&two);
+        received.filled(two.len());
+        assert!(received.next_frame(find).unwrap().unwrap().more);
+        assert!(!received.next_frame(find).unwrap().unwrap().more);
     }
 }

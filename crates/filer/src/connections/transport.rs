@@ -1,7 +1,7 @@
-//! The socket of a connection and, once hands were shaken, TLS over it.
+//! The socket of a connection and, after a handshake, TLS over it.
 //!
-//! Receiving belongs to the connection's own thread ([`Receiver`]), sending to whoever holds the sending side: records are
-//! sealed by him, in the order in which they leave.
+//! Receiving belongs to the connection's own thread ([`Receiver`]), sending to the thread that owns the sending side: records are
+//! encrypted by it, in the order in which they leave.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rpc_tls::{Incoming, RecordFault, Sealer, ServerTls, Taken, TlsFault, Wire};
 
 use crate::limits::{
-    HANDSHAKE_TIMEOUT, KEEPALIVE_IDLE, RECEIVE_BYTES_BUSY, SEAL_BYTES, SEND_BYTES_MIN, SEND_TIMEOUT, TLS_BYTES_QUIET,
+    HANDSHAKE_TIMEOUT, KEEPALIVE_IDLE, RECEIVE_BYTES_BUSY, SEAL_BYTES, SEND_BYTES_MIN, SEND_TIMEOUT, TLS_BYTES_IDLE,
 };
 use crate::sys;
 
@@ -52,26 +52,26 @@ impl Transport {
         let _ = sys::reset_on_close(&self.stream);
     }
 
-    /// Has receives end with `WouldBlock` after so much silence, or never; whether they do now.
-    pub(crate) fn come_back_after(&self, limit: Option<Duration>) -> bool {
+    /// Has receives end with `WouldBlock` when nothing comes for so long, or never; whether they do now.
+    pub(crate) fn set_receive_timeout(&self, limit: Option<Duration>) -> bool {
         self.stream.set_read_timeout(limit).is_ok() && limit.is_some()
     }
 
-    /// Gives back what it sealed in, unless that is in use.
-    pub(crate) fn rest(&self) {
+    /// Gives back the memory for encrypted records, unless it is in use.
+    pub(crate) fn shrink_idle(&self) {
         if let Some(Ok(mut sealing)) = self.sealing.get().map(Mutex::try_lock) {
             sealing.sealed = Vec::new();
         }
     }
 
-    /// Shakes hands as the server; whether the client showed a certificate that is believed. Nobody else may send meanwhile.
+    /// The TLS handshake as the server; whether the client showed a certificate that is trusted. Nobody else may send meanwhile.
     /// Leaves a time limit on receives.
     ///
     /// # Errors
     /// [`TlsFault`]: the connection is of no use any more.
-    pub(crate) fn shake_hands(&self, tls: &ServerTls, receiver: &mut Receiver) -> Result<bool, TlsFault> {
-        let session = tls.handshake(&mut Hands { stream: &self.stream, until: Instant::now() + HANDSHAKE_TIMEOUT })?;
-        let memory = vec![0; TLS_BYTES_QUIET.max(session.early.len())];
+    pub(crate) fn tls_handshake(&self, tls: &ServerTls, receiver: &mut Receiver) -> Result<bool, TlsFault> {
+        let session = tls.handshake(&mut HandshakeWire { stream: &self.stream, deadline: Instant::now() + HANDSHAKE_TIMEOUT })?;
+        let memory = vec![0; TLS_BYTES_IDLE.max(session.early.len())];
         receiver.0 = Some(Box::new(Incoming::new(session.opener, memory, &session.early)));
         let sealing = Sealing { sealer: session.sealer, sealed: Vec::new() };
         if self.sealing.set(Mutex::new(sealing)).is_err() {
@@ -83,14 +83,14 @@ impl Transport {
     /// Sends all of it, or fails when the peer takes less than [`SEND_BYTES_MIN`] in a [`SEND_TIMEOUT`]: one that takes a byte
     /// now and then would hold a thread and its replies as one that takes none. Found within two of them.
     pub(crate) fn send_all(&self, bytes: &[u8]) -> io::Result<()> {
-        let mut pace = Pace::default();
-        let Some(mut sealing) = self.sealing() else { return self.send_raw(bytes, &mut pace) };
+        let mut rate = SendRate::default();
+        let Some(mut sealing) = self.sealing() else { return self.send_raw(bytes, &mut rate) };
         for (nth, part) in bytes.chunks(SEAL_BYTES).enumerate() {
             // A part before may have been taken at one go, and slowly.
             if nth > 0 {
-                pace.took(SEAL_BYTES, Instant::now())?;
+                rate.took(SEAL_BYTES, Instant::now())?;
             }
-            self.send_raw(sealing.seal(part)?, &mut pace)?;
+            self.send_raw(sealing.seal(part)?, &mut rate)?;
         }
         Ok(())
     }
@@ -105,19 +105,19 @@ impl Transport {
 
     /// Sends what [`Self::send_now`] left.
     pub(crate) fn send_rest(&self, rest: &[u8]) -> io::Result<()> {
-        self.send_raw(rest, &mut Pace::default())
+        self.send_raw(rest, &mut SendRate::default())
     }
 
-    /// Answers a client that ended its TLS. Of no consequence when it does not arrive.
-    pub(crate) fn say_goodbye(&self) {
+    /// Answers the close_notify of a client. Of no consequence when it does not arrive.
+    pub(crate) fn close_notify(&self) {
         if let Some(mut sealing) = self.sealing()
-            && let Ok(goodbye) = sealing.sealer.close()
+            && let Ok(alert) = sealing.sealer.close()
         {
-            let _ = sys::send_now(&self.stream, &goodbye);
+            let _ = sys::send_now(&self.stream, &alert);
         }
     }
 
-    fn send_raw(&self, mut bytes: &[u8], pace: &mut Pace) -> io::Result<()> {
+    fn send_raw(&self, mut bytes: &[u8], rate: &mut SendRate) -> io::Result<()> {
         while !bytes.is_empty() {
             match (&self.stream).write(bytes) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
@@ -125,7 +125,7 @@ impl Transport {
                     bytes = bytes.get(sent..).unwrap_or_default();
                     // The clock is only looked at when a send did not take all: then the socket's own time limit has ended it.
                     if !bytes.is_empty() {
-                        pace.took(sent, Instant::now())?;
+                        rate.took(sent, Instant::now())?;
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -195,19 +195,19 @@ impl Receiver {
         self.0.as_ref().map_or(0, |incoming| incoming.size())
     }
 
-    /// Whether it holds more than a quiet connection needs.
-    pub(crate) fn holds_spare(&self) -> bool {
-        self.size() > TLS_BYTES_QUIET
+    /// Whether it holds more than a idle connection needs.
+    pub(crate) fn has_spare(&self) -> bool {
+        self.size() > TLS_BYTES_IDLE
     }
 
-    /// Gives back what a quiet connection does not need.
+    /// Gives back what a idle connection does not need.
     pub(crate) fn shrink(&mut self) {
         if let Some(incoming) = &mut self.0 {
-            incoming.resize(TLS_BYTES_QUIET);
+            incoming.resize(TLS_BYTES_IDLE);
         }
     }
 
-    /// The client has ended its TLS in form.
+    /// The client has sent its close_notify.
     pub(crate) fn is_closed(&self) -> bool {
         self.0.as_ref().is_some_and(|incoming| incoming.is_closed())
     }
@@ -233,14 +233,14 @@ pub(crate) enum ReceiveFault {
     Record(#[from] RecordFault),
 }
 
-/// How fast a peer takes what is sent to it.
+/// How fast a peer receives.
 #[derive(Default)]
-struct Pace {
+struct SendRate {
     since: Option<Instant>, // once it did not take all at a time
     taken: usize,
 }
 
-impl Pace {
+impl SendRate {
     /// Counts bytes taken.
     ///
     /// # Errors
@@ -263,20 +263,20 @@ impl Pace {
     }
 }
 
-/// What a handshake goes over, with an end to its time.
-struct Hands<'s> {
+/// The socket during a handshake, with a deadline.
+struct HandshakeWire<'s> {
     stream: &'s TcpStream,
-    until: Instant,
+    deadline: Instant,
 }
 
-impl Wire for Hands<'_> {
+impl Wire for HandshakeWire<'_> {
     fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         // Some KiB, into a socket that is empty.
         (&mut &*self.stream).write_all(bytes)
     }
 
     fn receive(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        let left = self.until.saturating_duration_since(Instant::now());
+        let left = self.deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(ErrorKind::TimedOut.into());
         }
@@ -293,12 +293,12 @@ mod tests {
     fn a_peer_that_takes_little_in_a_minute_is_given_up_and_one_that_takes_enough_is_not() {
         let begun = Instant::now();
         let minute = |nth: u32| begun + SEND_TIMEOUT * nth;
-        let mut pace = Pace::default();
-        assert!(pace.took(4 << 20, minute(0)).is_ok(), "nobody knows how long it took over these");
-        assert!(pace.took(SEND_BYTES_MIN / 2, begun + SEND_TIMEOUT / 2).is_ok());
-        assert!(pace.took(SEND_BYTES_MIN / 2, minute(1)).is_ok());
-        assert!(pace.took(2 * SEND_BYTES_MIN, minute(2)).is_ok());
-        let error = pace.took(SEND_BYTES_MIN - 1, minute(3)).unwrap_err();
+        let mut rate = SendRate::default();
+        assert!(rate.took(4 << 20, minute(0)).is_ok(), "nobody knows how long it took over these");
+        assert!(rate.took(SEND_BYTES_MIN / 2, begun + SEND_TIMEOUT / 2).is_ok());
+        assert!(rate.took(SEND_BYTES_MIN / 2, minute(1)).is_ok());
+        assert!(rate.took(2 * SEND_BYTES_MIN, minute(2)).is_ok());
+        let error = rate.took(SEND_BYTES_MIN - 1, minute(3)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut, "what it took in an earlier minute is no credit");
     }
 }

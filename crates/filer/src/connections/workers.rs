@@ -1,30 +1,23 @@
-//! The threads beside the connections: they run calls that wait for the medium, so that the waits overlap.
+//! The threads beside the connections of a service: they carry out requests that wait for the medium, so that the waits overlap.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::connections::connection::{Charge, Connection};
-use crate::connections::delayed_replies::Held;
-use crate::connections::queue::Queue;
-use crate::limits::{REPLY_BYTES_QUIET, STACK_BYTES, WORKERS_MAX};
-use crate::nfs::batch;
-use crate::nfs::dispatch::{self, Served};
-use crate::nfs::exports::View;
-use crate::nfs::filer::Filer;
+use super::Totals;
+use super::connection::{Connection, Reservation};
+use super::delayed_replies::DelayedReplies;
+use super::queue::{Job, Queue};
+use crate::limits::{REPLY_BYTES_IDLE, STACK_BYTES, WORKERS_MAX};
 
-/// A call for a worker.
-pub(crate) struct Job {
-    pub(crate) connection: Arc<Connection>,
-    /// As the client stood when the call came; looked at again when it is carried out.
-    pub(crate) view: Arc<View>,
-    pub(crate) record: Vec<u8>,
-    pub(crate) charge: Charge,
-    /// Jobs of one number are best carried out together.
-    pub(crate) group: Option<u64>,
-    /// When it was handed over.
-    pub(crate) came: Instant,
+/// What workers do.
+pub(crate) trait CarryOut: Send + Sync + 'static {
+    /// A request that can wait for a worker.
+    type Request: Send + 'static;
+
+    /// Carries out requests, several of one group or one alone, and answers them: by [`Connection::queue`], with the reservations,
+    /// or by `delayed`. `out` is empty memory for replies.
+    fn carry_out(&self, jobs: Vec<Job<Self::Request>>, delayed: &DelayedReplies, out: &mut Vec<u8>);
 }
 
 /// What the pool does at a moment.
@@ -35,33 +28,32 @@ pub(crate) struct Load {
 }
 
 /// The pool; threads are started as they are needed and stay.
-pub(crate) struct Workers {
-    shared: Arc<Shared>,
+pub(crate) struct Workers<S: CarryOut> {
+    shared: Arc<Shared<S>>,
 }
 
-struct Shared {
-    filer: Arc<Filer>,
-    held: Held,
-    charged: Arc<AtomicUsize>, // bytes of slow calls until their replies have left
-    queue: Mutex<Queue>,
+struct Shared<S: CarryOut> {
+    service: Arc<S>,
+    totals: Arc<Totals>,
+    delayed: DelayedReplies,
+    queue: Mutex<Queue<S::Request>>,
     job: Condvar,
     idle: Condvar,
 }
 
-impl Workers {
-    pub(crate) fn new(filer: Arc<Filer>) -> Self {
-        let (queue, charged) = Default::default();
-        let shared = Shared { filer, held: Held::new(), charged, queue, job: Condvar::new(), idle: Condvar::new() };
-        Self { shared: Arc::new(shared) }
+impl<S: CarryOut> Workers<S> {
+    pub(super) fn new(service: Arc<S>, totals: Arc<Totals>) -> Self {
+        let (delayed, queue, job, idle) = Default::default();
+        Self { shared: Arc::new(Shared { service, totals, delayed, queue, job, idle }) }
     }
 
-    /// Room for a slow call of so many bytes, its reply counted; none when there is none.
-    pub(crate) fn charge(&self, connection: &Arc<Connection>, bytes: usize) -> Option<Charge> {
-        Charge::take(connection, &self.shared.charged, bytes)
+    /// Memory for a slow request of so many bytes, its reply counted; none when as much waits as may.
+    pub(super) fn reserve(&self, connection: &Arc<Connection>, bytes: usize) -> Option<Reservation> {
+        Reservation::new(connection, &self.shared.totals, bytes)
     }
 
     /// Hands a job over; false when the pool takes none, and the caller has to do it.
-    pub(crate) fn submit(&self, job: Job) -> bool {
+    pub(super) fn submit(&self, job: Job<S::Request>) -> bool {
         let mut queue = self.shared.queue();
         if queue.closed {
             return false;
@@ -87,33 +79,23 @@ impl Workers {
         true
     }
 
-    /// Keeps a reply until the modelled medium is done with its call.
-    pub(crate) fn hold(&self, connection: &Arc<Connection>, due: Instant, record: Vec<u8>) {
-        self.shared.held.hold(connection, due, record);
-    }
-
-    /// Workers at work and calls that wait for one.
+    /// Workers at work and requests that wait for one.
     pub(crate) fn load(&self) -> Load {
         let queue = self.shared.queue();
         Load { busy: queue.running, queued: queue.jobs.len() }
     }
 
-    /// Replies held now.
-    pub(crate) fn held_waiting(&self) -> usize {
-        self.shared.held.waiting()
+    /// Replies that leave at a set time.
+    pub(crate) fn delayed(&self) -> &DelayedReplies {
+        &self.shared.delayed
     }
 
-    /// Replies held and sent so far, and the CPU that waiting for their time has cost, in nanoseconds.
-    pub(crate) fn held_counts(&self) -> (u64, u64) {
-        self.shared.held.counts()
-    }
-
-    /// Takes no more jobs and waits for those it has and for held replies; false when they do not end within `limit`.
+    /// Takes no more jobs and waits for those it has and for delayed replies; false when they do not end within `limit`.
     pub(crate) fn finish(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         self.shared.queue().closed = true;
         self.shared.job.notify_all();
-        self.wait_until_idle(deadline) && self.shared.held.finish(deadline.saturating_duration_since(Instant::now()))
+        self.wait_until_idle(deadline) && self.shared.delayed.finish(deadline.saturating_duration_since(Instant::now()))
     }
 
     /// Waits until no job waits or runs; false when that is not so by the deadline.
@@ -130,7 +112,7 @@ impl Workers {
     }
 }
 
-impl Shared {
+impl<S: CarryOut> Shared<S> {
     fn work(&self) {
         let mut out = Vec::new();
         let mut queue = self.queue();
@@ -139,7 +121,7 @@ impl Shared {
                 drop(queue);
                 let group = batch.group;
                 self.run(batch.jobs, &mut out);
-                if out.capacity() > REPLY_BYTES_QUIET {
+                if out.capacity() > REPLY_BYTES_IDLE {
                     out = Vec::new();
                 }
                 queue = self.queue();
@@ -159,33 +141,15 @@ impl Shared {
         }
     }
 
-    fn run(&self, mut jobs: Vec<Job>, out: &mut Vec<u8>) {
+    fn run(&self, jobs: Vec<Job<S::Request>>, out: &mut Vec<u8>) {
         out.clear();
-        if jobs.len() > 1 {
-            batch::run(&self.filer, jobs, out);
-            return;
-        }
-        let Some(Job { connection, mut view, record, charge, came, .. }) = jobs.pop() else { return };
-        if connection.is_fenced() {
-            return;
-        }
-        self.filer.renew(&mut view);
-        let served = catch_unwind(AssertUnwindSafe(|| dispatch::serve_since(came, &self.filer, &view, &record, out)));
-        match served {
-            Ok(Served::Answered | Served::Cold) => {
-                drop(record);
-                if !out.is_empty() {
-                    connection.queue(out, vec![charge]);
-                }
-            }
-            Ok(Served::Due(due)) => self.held.hold(&connection, due, std::mem::take(out)),
-            Ok(Served::Reset) => connection.reset(),
-            Ok(Served::Close) => connection.drop_now(),
-            Err(_) => connection.drop_after_panic(),
+        // A service catches what panics while it can tell whose connections these are; this keeps the worker.
+        if catch_unwind(AssertUnwindSafe(|| self.service.carry_out(jobs, &self.delayed, out))).is_err() {
+            tracing::error!("a worker's request panicked");
         }
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, Queue<S::Request>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -32,9 +32,9 @@ fn process(page: &mut Page, server: &Server) {
     let uptime = server.uptime().as_secs_f64();
     page.single("millrace_uptime_seconds", Type::Gauge, "Time since the start.", uptime);
     page.single("millrace_connections", Type::Gauge, "Connections open now.", server.connection_count());
-    let begun = server.connections_begun();
+    let begun = server.connections().begun();
     page.single("millrace_connections_total", Type::Counter, "Connections begun.", begun);
-    let buffers = server.filer().buffer_bytes.load(std::sync::atomic::Ordering::Relaxed);
+    let buffers = server.buffer_bytes();
     page.single("millrace_buffer_bytes", Type::Gauge, "Size of the buffers of all connections.", buffers);
 }
 
@@ -136,12 +136,16 @@ fn quotas(page: &mut Page, exports: &Exports) {
 }
 
 fn threads(page: &mut Page, server: &Server) {
-    let (load, (sent, _)) = (server.workers().load(), server.held_counts());
+    let (load, delayed) = (server.workers().load(), server.workers().delayed());
     page.single("millrace_workers_busy", Type::Gauge, "Workers that carry out a slow call.", load.busy);
     page.single("millrace_workers_queued", Type::Gauge, "Slow calls that wait for a worker.", load.queued);
-    let held = server.workers().held_waiting();
-    page.single("millrace_held_replies", Type::Gauge, "Replies that wait for the modelled medium.", held);
-    page.single("millrace_held_replies_sent_total", Type::Counter, "Replies that have waited for the modelled medium.", sent);
+    page.single("millrace_held_replies", Type::Gauge, "Replies that wait for the modelled medium.", delayed.waiting());
+    page.single(
+        "millrace_held_replies_sent_total",
+        Type::Counter,
+        "Replies that have waited for the modelled medium.",
+        delayed.counts().0,
+    );
     let cache = server.filer().replies.holding();
     let help = "Repeated calls that were answered with the stored reply.";
     page.single("millrace_reply_cache_hits_total", Type::Counter, help, cache.hits);

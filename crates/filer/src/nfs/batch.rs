@@ -1,31 +1,108 @@
-//! Several calls that a worker carries out one after the other and answers together: stable writes of one file, which share
-//! a flush, or calls of one connection that flush nothing.
+//! Calls on a worker: one alone, or several that it carries out one after the other and answers together: stable writes of one
+//! file, which share a flush, or calls of one connection that flush nothing.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::connections::connection::{Charge, Connection};
-use crate::connections::workers::Job;
-use crate::nfs::dispatch::{self, Call, Later, Served};
-use crate::nfs::exports::View;
-use crate::nfs::filer::Filer;
+use nfs_proto::limits::HANDLE_BYTES_MAX;
+use nfs_proto::xdr::Reader;
+
+use super::call::{Call, Later, Served};
+use super::dispatch;
+use super::export::Export;
+use super::exports::View;
+use super::faults;
+use super::filer::Filer;
+use crate::connections::connection::{Connection, Reservation};
+use crate::connections::delayed_replies::DelayedReplies;
+use crate::connections::queue::Job;
+
+/// A call that waits for a worker.
+pub(crate) struct Request {
+    /// The exports as its connection saw them when it came; looked at again when it is carried out.
+    pub(super) view: Arc<View>,
+    pub(super) record: Vec<u8>,
+}
 
 /// A call that is carried out, a stable write but for its flush.
 struct Begun {
     connection: Arc<Connection>,
-    view: Arc<View>,
-    record: Vec<u8>,
-    charge: Charge,
-    came: Instant,
+    request: Request,
+    reservation: Reservation,
+    received_at: Instant,
     reply: std::ops::Range<usize>,        // in the buffer of all replies
     unsettled: Option<volume::Unsettled>, // none: durable already, refused, or no write
 }
 
-/// Carries all out, flushes once, answers all. `out` holds the replies meanwhile.
+/// A number that stands for the calls this one is best carried out with: stable writes of its file, if they gain from sharing a
+/// flush; calls of its connection, if nothing is flushed.
+pub(super) fn group(call: &Call<'_>, view: &View, of_connection: u64) -> Option<u64> {
+    shares_flush(call, view).or_else(|| is_brief(call, view).then_some(of_connection))
+}
+
+/// Of a stable WRITE, a number that stands for its file, if writes of that file gain from sharing a flush.
+fn shares_flush(call: &Call<'_>, view: &View) -> Option<u64> {
+    let args = call.stable_write()?;
+    let (export, _) = view.at(view.exports().of_handle(args.file.as_bytes())?);
+    // Two files of one number share a worker, no more.
+    (goes_in_batches(export) && export.volume.shares_flushes()).then(|| {
+        let mut hash = std::hash::DefaultHasher::new();
+        std::hash::Hasher::write(&mut hash, args.file.as_bytes());
+        std::hash::Hasher::finish(&hash)
+    })
+}
+
+/// Whether the call is slow on other volumes and over soon here, where nothing is flushed: sooner than another thread is
+/// awake to do it.
+fn is_brief(call: &Call<'_>, view: &View) -> bool {
+    let handle = Reader::new(call.arguments).opaque(HANDLE_BYTES_MAX);
+    let Some(index) = handle.ok().and_then(|handle| view.exports().of_handle(handle)) else { return false };
+    let (export, _) = view.at(index);
+    goes_in_batches(export) && export.volume.options().durability == volume::Durability::Battery && call.is_slow()
+}
+
+/// Whether several calls of an export may be carried out and answered together: a modelled medium delays each reply for its own
+/// time, and faults strike a call and its answer, not those of a whole batch.
+fn goes_in_batches(export: &Export) -> bool {
+    export.medium().is_none() && !export.volume.faults().any(faults::WIRE)
+}
+
+/// Carries calls out and answers them.
 ///
 /// **Durability**: as each call asks; no reply leaves before its flush.
-pub(crate) fn run(filer: &Filer, jobs: Vec<Job>, out: &mut Vec<u8>) {
+pub(super) fn carry_out(filer: &Filer, mut jobs: Vec<Job<Request>>, delayed: &DelayedReplies, out: &mut Vec<u8>) {
+    if jobs.len() > 1 {
+        return together(filer, jobs, out);
+    }
+    if let Some(job) = jobs.pop() {
+        alone(filer, job, delayed, out);
+    }
+}
+
+fn alone(filer: &Filer, job: Job<Request>, delayed: &DelayedReplies, out: &mut Vec<u8>) {
+    let Job { connection, request: Request { mut view, record }, reservation, received_at, .. } = job;
+    if view.is_fenced() {
+        return;
+    }
+    filer.renew(&mut view);
+    let served = catch_unwind(AssertUnwindSafe(|| dispatch::serve_received(received_at, filer, &view, &record, out)));
+    match served {
+        Ok(Served::Answered | Served::Cold | Served::Last) => {
+            drop(record);
+            if !out.is_empty() {
+                connection.queue(out, vec![reservation]);
+            }
+        }
+        Ok(Served::Due(due)) => delayed.delay(&connection, due, std::mem::take(out)),
+        Ok(Served::Reset) => connection.reset(),
+        Ok(Served::Close) => connection.drop_now(),
+        Err(_) => connection.drop_after_panic(),
+    }
+}
+
+/// Carries all out, flushes once, answers all. `out` holds the replies meanwhile.
+fn together(filer: &Filer, jobs: Vec<Job<Request>>, out: &mut Vec<u8>) {
     let mut begun: Vec<Begun> = jobs.into_iter().filter_map(|job| begin(filer, job, out)).collect();
     let (owners, unsettled): (Vec<usize>, Vec<_>) =
         begun.iter_mut().enumerate().filter_map(|(n, write)| Some((n, write.unsettled.take()?))).unzip();
@@ -37,8 +114,8 @@ pub(crate) fn run(filer: &Filer, jobs: Vec<Job>, out: &mut Vec<u8>) {
     for (owner, result) in owners.into_iter().zip(settled) {
         let Some(write) = begun.get_mut(owner) else { continue };
         let start = out.len();
-        if let Some(call) = Call::parse(&write.record) {
-            dispatch::settled(&write.view, &call, write.came, &result, out);
+        if let Some(call) = Call::parse(&write.request.record) {
+            dispatch::settled(&write.request.view, &call, write.received_at, &result, out);
         }
         if result.is_err() {
             write.reply = start..out.len();
@@ -48,22 +125,22 @@ pub(crate) fn run(filer: &Filer, jobs: Vec<Job>, out: &mut Vec<u8>) {
 }
 
 /// Carries one call out, a write as far as to its flush; none if there is nothing to answer.
-fn begin(filer: &Filer, job: Job, out: &mut Vec<u8>) -> Option<Begun> {
-    let Job { connection, mut view, record, charge, came, .. } = job;
-    if connection.is_fenced() {
+fn begin(filer: &Filer, job: Job<Request>, out: &mut Vec<u8>) -> Option<Begun> {
+    let Job { connection, mut request, reservation, received_at, .. } = job;
+    if request.view.is_fenced() {
         return None;
     }
-    filer.renew(&mut view);
+    filer.renew(&mut request.view);
     let start = out.len();
     let later = Later::default();
     let served = catch_unwind(AssertUnwindSafe(|| {
-        let Some(call) = Call::parse(&record) else { return Served::Close };
-        dispatch::serve_call(filer, &view, &call.since(came).settled_later(&later), out)
+        let Some(call) = Call::parse(&request.record) else { return Served::Close };
+        dispatch::serve_call(filer, &request.view, &call.received_at(received_at).settled_later(&later), out)
     }));
     match served {
-        Ok(Served::Answered | Served::Due(_) | Served::Cold) => {
+        Ok(Served::Answered | Served::Due(_) | Served::Cold | Served::Last) => {
             let (reply, unsettled) = (start..out.len(), later.into_inner());
-            Some(Begun { connection, view, record, charge, came, reply, unsettled })
+            Some(Begun { connection, request, reservation, received_at, reply, unsettled })
         }
         Ok(Served::Reset) => {
             connection.reset();
@@ -88,11 +165,11 @@ fn answer(begun: Vec<Begun>, out: &[u8]) {
     while let Some(first) = begun.next() {
         bytes.clear();
         bytes.extend_from_slice(out.get(first.reply).unwrap_or_default());
-        let mut charges = vec![first.charge];
+        let mut reservations = vec![first.reservation];
         while let Some(next) = begun.next_if(|next| Arc::ptr_eq(&next.connection, &first.connection)) {
             bytes.extend_from_slice(out.get(next.reply).unwrap_or_default());
-            charges.push(next.charge);
+            reservations.push(next.reservation);
         }
-        first.connection.queue(&bytes, charges);
+        first.connection.queue(&bytes, reservations);
     }
 }

@@ -1,17 +1,16 @@
-//! Whose connection is whose: the program CHANNEL (`nfs_proto::channel1`), by which a client ends its dead connections for
-//! good before it sends their calls again.
+//! Whose connection is whose, by which a client ends its dead connections for good before it sends their calls again: what the
+//! program CHANNEL (`nfs_proto::channel1`) changes.
 //!
 //! What is fenced is the connection: its thread ends, calls received but not begun are dropped, those with a worker are
 //! waited for. When the fence is answered, nothing of it can reach the volume any more.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Instant;
 
-use nfs_proto::channel1::{self, AttachArgs, ChannelResult, ChannelStatus, FenceArgs, Procedure};
-use nfs_proto::rpc::{CallHeader, ReplyHeader, ReplyStatus, encode_reply};
-use nfs_proto::xdr::decode_all;
+use nfs_proto::channel1::{AttachArgs, ChannelStatus, FenceArgs};
 
 use crate::connections::connection::Connection;
 use crate::limits::{FENCE_AGE_MAX, FENCE_WAIT, FENCES_MAX};
@@ -25,13 +24,21 @@ pub(crate) struct Channels {
 
 /// Wakes those who wait for connections to end.
 #[derive(Debug, Default)]
-pub(crate) struct Ended {
+struct Ended {
     count: Mutex<u64>,
     moved: Condvar,
 }
 
-/// What a connection carries; told when nothing of it can run any more.
-pub(crate) struct Carried {
+/// A connection as channels have it. Whoever may still carry out a call of the connection holds it.
+pub(crate) struct Attachment {
+    connection: Arc<Connection>,
+    /// Its client has ended it for good: no further call of it is carried out.
+    fenced: AtomicBool,
+    channel: OnceLock<ChannelOf>,
+}
+
+/// The channel that a connection carries.
+struct ChannelOf {
     process: u64,
     channel: u64,
     generation: u32,
@@ -42,23 +49,50 @@ pub(crate) struct Carried {
 struct State {
     /// By process and channel.
     channels: HashMap<(u64, u64), Channel>,
-    /// Processes that died, and when that was said.
+    /// Processes that died, and when that was reported.
     fenced: HashMap<u64, Instant>,
 }
 
 struct Channel {
     generation: u32,
     /// Those that have not ended for certain: the newest, and earlier ones that are being ended.
-    connections: Vec<Weak<Connection>>,
+    connections: Vec<Weak<Attachment>>,
     touched: Instant,
 }
 
-/// What the driver does after a call of this program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Served {
-    Answered,
-    /// The reply is the last thing on this connection.
-    Last,
+impl Attachment {
+    /// A connection that carries no channel yet.
+    pub(crate) fn new(connection: &Arc<Connection>) -> Self {
+        Self { connection: Arc::clone(connection), fenced: AtomicBool::new(false), channel: OnceLock::new() }
+    }
+
+    /// Whether calls of it may not be begun any more.
+    pub(crate) fn is_fenced(&self) -> bool {
+        self.fenced.load(Ordering::SeqCst)
+    }
+
+    /// Ends it for good: calls that have not begun are not carried out. Those that have go on, and hold it.
+    fn fence(&self) {
+        self.fenced.store(true, Ordering::SeqCst);
+        self.connection.drop_now();
+    }
+
+    /// Whether it carries this channel, in this generation.
+    fn carries(&self, args: &AttachArgs) -> bool {
+        let key = (args.process, args.channel, args.generation);
+        self.channel.get().is_some_and(|of| (of.process, of.channel, of.generation) == key)
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        // Nobody holds it any more.
+        if let Some(ChannelOf { ended, .. }) = self.channel.get() {
+            let mut count = ended.count.lock().unwrap_or_else(PoisonError::into_inner);
+            *count += 1;
+            ended.moved.notify_all();
+        }
+    }
 }
 
 impl Default for Channels {
@@ -70,40 +104,13 @@ impl Default for Channels {
 }
 
 impl Channels {
-    /// Serves one call: appends its reply record to `out`. Waits while calls of fenced connections run.
-    pub(crate) fn serve(
-        &self,
-        connection: &Arc<Connection>,
-        &CallHeader { xid, version, procedure, .. }: &CallHeader<'_>,
-        arguments: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Served {
-        let done = match Procedure::from_number(procedure) {
-            _ if version != channel1::VERSION => {
-                Err(ReplyStatus::ProgramMismatch { low: channel1::VERSION, high: channel1::VERSION })
-            }
-            None => Err(ReplyStatus::ProcedureUnavailable),
-            Some(Procedure::Null) => {
-                encode_reply(&ReplyHeader { xid, status: ReplyStatus::Success }, &(), out);
-                return Served::Answered;
-            }
-            Some(Procedure::Attach) => decode_all(arguments).map(|args| self.attach(connection, &args)).map_err(garbage),
-            Some(Procedure::Fence) => decode_all(arguments).map(|args| self.fence(&args)).map_err(garbage),
-        };
-        match done {
-            Ok(status) => {
-                let result = ChannelResult { status, instance: self.instance };
-                encode_reply(&ReplyHeader { xid, status: ReplyStatus::Success }, &result, out);
-                if status == ChannelStatus::Fenced { Served::Last } else { Served::Answered }
-            }
-            Err(status) => {
-                encode_reply(&ReplyHeader { xid, status }, &(), out);
-                Served::Answered
-            }
-        }
+    /// The run of the filer: bytes meant for another one change nothing.
+    pub(crate) const fn instance(&self) -> u64 {
+        self.instance
     }
 
-    fn attach(&self, connection: &Arc<Connection>, args: &AttachArgs) -> ChannelStatus {
+    /// Has a connection carry a channel, and ends the earlier ones of that channel; waits while calls of these run.
+    pub(crate) fn attach(&self, own: &Arc<Attachment>, args: &AttachArgs) -> ChannelStatus {
         let AttachArgs { instance, process, channel, generation } = *args;
         if instance != self.instance {
             return ChannelStatus::OtherInstance;
@@ -113,17 +120,17 @@ impl Channels {
         if state.fenced.contains_key(&process) {
             return ChannelStatus::Fenced;
         }
-        let known = state.channels.get(&key).map(|held| held.generation);
+        let known = state.channels.get(&key).map(|channel| channel.generation);
         if known.is_some_and(|known| known > generation) {
             return ChannelStatus::Fenced;
         }
         if known.is_none() && !state.has_room() {
             return ChannelStatus::Full;
         }
-        let carried = Carried { process, channel, generation, ended: Arc::clone(&self.ended) };
-        if !connection.carry(carried) {
-            // It carries this channel already, having been told to ask again, or another one.
-            if !connection.carries(process, channel, generation) {
+        let ended = Arc::clone(&self.ended);
+        if own.channel.set(ChannelOf { process, channel, generation, ended }).is_err() {
+            // It carries this channel already, having been answered to ask again, or another one.
+            if !own.carries(args) {
                 return ChannelStatus::Fenced;
             }
         } else if known == Some(generation) {
@@ -131,18 +138,19 @@ impl Channels {
             return ChannelStatus::Fenced;
         }
         let now = Instant::now();
-        let held = state.channels.entry(key).or_insert_with(|| Channel { generation, connections: Vec::new(), touched: now });
-        held.generation = generation;
-        held.touched = now;
-        let own = Arc::downgrade(connection);
-        held.connections.retain(|other| other.strong_count() > 0 && !other.ptr_eq(&own));
-        let before = held.connections.clone();
-        held.connections.push(own);
+        let entry = state.channels.entry(key).or_insert_with(|| Channel { generation, connections: Vec::new(), touched: now });
+        entry.generation = generation;
+        entry.touched = now;
+        let own = Arc::downgrade(own);
+        entry.connections.retain(|other| other.strong_count() > 0 && !other.ptr_eq(&own));
+        let before = entry.connections.clone();
+        entry.connections.push(own);
         drop(state);
         self.end(&before)
     }
 
-    fn fence(&self, args: &FenceArgs) -> ChannelStatus {
+    /// Ends all connections of a process for good; waits while calls of these run.
+    pub(crate) fn fence(&self, args: &FenceArgs) -> ChannelStatus {
         if args.instance != self.instance {
             return ChannelStatus::OtherInstance;
         }
@@ -152,13 +160,13 @@ impl Channels {
         }
         state.fenced.insert(args.process, Instant::now());
         let of_process = state.channels.iter().filter(|((process, _), _)| *process == args.process);
-        let before: Vec<Weak<Connection>> = of_process.flat_map(|(_, held)| held.connections.iter().cloned()).collect();
+        let before: Vec<Weak<Attachment>> = of_process.flat_map(|(_, channel)| channel.connections.iter().cloned()).collect();
         drop(state);
         self.end(&before)
     }
 
     /// Ends connections, and waits until nothing of them can run.
-    fn end(&self, connections: &[Weak<Connection>]) -> ChannelStatus {
+    fn end(&self, connections: &[Weak<Attachment>]) -> ChannelStatus {
         connections.iter().filter_map(Weak::upgrade).for_each(|connection| connection.fence());
         let deadline = Instant::now() + FENCE_WAIT;
         let mut count = self.ended.count.lock().unwrap_or_else(PoisonError::into_inner);
@@ -188,29 +196,10 @@ impl State {
         let old = |since: &Instant| now.saturating_duration_since(*since) >= FENCE_AGE_MAX;
         self.fenced.retain(|_, since| !old(since));
         // Of a channel that had one connection nothing earlier can come; of others something might, for a while.
-        self.channels.retain(|_, held| {
-            let lives = held.connections.iter().any(|connection| connection.strong_count() > 0);
-            lives || (held.generation > 1 && !old(&held.touched))
+        self.channels.retain(|_, channel| {
+            let is_open = channel.connections.iter().any(|connection| connection.strong_count() > 0);
+            is_open || (channel.generation > 1 && !old(&channel.touched))
         });
         self.channels.len() + self.fenced.len() < FENCES_MAX
     }
-}
-
-impl Carried {
-    pub(crate) const fn is(&self, process: u64, channel: u64, generation: u32) -> bool {
-        self.process == process && self.channel == channel && self.generation == generation
-    }
-}
-
-impl Drop for Carried {
-    /// Dropped with its connection, which nobody holds any more then.
-    fn drop(&mut self) {
-        let mut count = self.ended.count.lock().unwrap_or_else(PoisonError::into_inner);
-        *count += 1;
-        self.ended.moved.notify_all();
-    }
-}
-
-fn garbage(_: nfs_proto::xdr::DecodeError) -> ReplyStatus {
-    ReplyStatus::GarbageArguments
 }

@@ -16,7 +16,7 @@ pub struct Export {
     path: String,
     medium: Option<Medium>,
     started: Instant,
-    poison_told: AtomicBool,
+    poison_logged: AtomicBool,
 }
 
 impl Export {
@@ -33,7 +33,7 @@ impl Export {
             tracing::warn!(volume = name, "no file handles on this store: files are told apart by number and birth time");
         }
         let (name, path, started) = (name.to_owned(), path.to_owned(), Instant::now());
-        Self { volume, stats: Stats::default(), name, path, medium: None, started, poison_told: AtomicBool::new(false) }
+        Self { volume, stats: Stats::default(), name, path, medium: None, started, poison_logged: AtomicBool::new(false) }
     }
 
     /// The same on a modelled medium: replies wait until it would have been done.
@@ -72,9 +72,9 @@ impl Export {
         self.medium.as_ref()
     }
 
-    /// Says once, loudly, that a flush failed. Looked at when a call failed, so it costs the others nothing.
-    pub(crate) fn tell_poison(&self) {
-        if self.volume.is_poisoned() && !self.poison_told.swap(true, Ordering::Relaxed) {
+    /// Logs once that a flush failed. Looked at when a call failed, so it costs the others nothing.
+    pub(crate) fn log_poison(&self) {
+        if self.volume.is_poisoned() && !self.poison_logged.swap(true, Ordering::Relaxed) {
             let epoch = self.volume.loss_epoch();
             tracing::error!(
                 volume = self.name,

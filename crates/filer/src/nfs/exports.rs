@@ -11,6 +11,7 @@ use volume::handle_tag;
 
 use crate::limits::EXPORTS_MAX;
 use crate::listener::ListenerRole;
+use crate::nfs::channels::Attachment;
 use crate::nfs::clients::Client;
 use crate::nfs::export::Export;
 use crate::nfs::policy::{Peer, Policy, Refusal, Rights};
@@ -140,7 +141,7 @@ fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&byte| byte == b'/').filter(|name| !name.is_empty())
 }
 
-/// The exports as one client sees them: what it may in each, judged once.
+/// The exports as one connection sees them: what its client may do in each, judged once.
 pub struct View {
     /// The client.
     pub(crate) peer: Peer,
@@ -148,25 +149,26 @@ pub struct View {
     pub(crate) client: Arc<Client>,
     exports: Arc<Exports>,
     standings: Vec<Standing>, // one an export, in the order of the table
-    mount_told: AtomicBool,   // a refused mount is in the log
+    mount_logged: AtomicBool, // a refused mount is in the log
+    attachment: Option<Arc<Attachment>>,
 }
 
 /// What a client may in one export.
 struct Standing {
     verdict: Result<Rights, Refusal>,
-    told: AtomicBool, // the refusal is in the log
+    logged: AtomicBool, // the refusal is in the log
 }
 
 impl View {
-    pub(crate) fn new(exports: Arc<Exports>, peer: Peer, client: Arc<Client>) -> Self {
-        let standing = |entry: &Entry| Standing { verdict: entry.policy.judge(&peer), told: AtomicBool::new(false) };
+    pub(crate) fn new(exports: Arc<Exports>, peer: Peer, client: Arc<Client>, attachment: Option<Arc<Attachment>>) -> Self {
+        let standing = |entry: &Entry| Standing { verdict: entry.policy.judge(&peer), logged: AtomicBool::new(false) };
         let standings = exports.entries.iter().map(standing).collect();
-        Self { peer, client, exports, standings, mount_told: AtomicBool::new(false) }
+        Self { peer, client, exports, standings, mount_logged: AtomicBool::new(false), attachment }
     }
 
     /// Logs the first mount that the client was refused on its connection.
-    pub(crate) fn tell_refused_mount(&self, path: &[u8], status: MountStatus) {
-        if !self.mount_told.swap(true, Ordering::Relaxed) {
+    pub(crate) fn log_refused_mount(&self, path: &[u8], status: MountStatus) {
+        if !self.mount_logged.swap(true, Ordering::Relaxed) {
             // Anybody may send any path: escaped, it cannot write a line of its own.
             let path = path.escape_ascii();
             tracing::info!(client = %self.peer.address, %path, ?status, "mount refused");
@@ -177,9 +179,18 @@ impl View {
         &self.exports
     }
 
-    /// Whether the client may use any export where it came in: to others fences are not served, for what is remembered of them
-    /// is bounded.
-    pub(crate) fn is_of_use(&self) -> bool {
+    /// Its connection as channels have it; none where there is no connection.
+    pub(crate) const fn attachment(&self) -> Option<&Arc<Attachment>> {
+        self.attachment.as_ref()
+    }
+
+    /// Whether its client has ended the connection: no call of it may be begun any more.
+    pub(crate) fn is_fenced(&self) -> bool {
+        self.attachment.as_ref().is_some_and(|attachment| attachment.is_fenced())
+    }
+
+    /// Whether the client may use any export through this listener.
+    pub(crate) fn may_use_any_export(&self) -> bool {
         self.peer.role == ListenerRole::Nfs && self.standings.iter().any(|standing| standing.verdict.is_ok())
     }
 
@@ -191,7 +202,7 @@ impl View {
     pub(crate) fn at(&self, index: usize) -> (&Export, Result<Rights, Refusal>) {
         let (export, standing) = (&self.exports.entries[index].export, &self.standings[index]);
         if let Err(refusal) = &standing.verdict
-            && !standing.told.swap(true, Ordering::Relaxed)
+            && !standing.logged.swap(true, Ordering::Relaxed)
         {
             tracing::warn!(client = %self.peer.address, volume = export.name(), %refusal, "client refused");
         }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use nfs_proto::nfs3::Procedure;
 use volume::faults::{FaultKind, Faults, Kinds, Probe};
 
-use crate::nfs::dispatch::Served;
+use crate::nfs::call::Served;
 use crate::nfs::stats;
 
 /// What the filer carries out itself.
@@ -85,12 +85,12 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_server_takes_its_time_and_a_delayed_reply_is_ready_but_held() {
+    fn a_slow_server_takes_its_time_and_a_delayed_reply_is_ready_but_delayed() {
         let begun = Instant::now();
         assert_eq!(served("slow,delay_ms=30").2, b"reply");
         assert!(begun.elapsed() >= Duration::from_millis(30));
         let begun = Instant::now();
-        let (carried_out, Served::Due(due), reply) = served("delay-reply,delay_ms=5000") else { panic!("not held") };
+        let (carried_out, Served::Due(due), reply) = served("delay-reply,delay_ms=5000") else { panic!("not delayed") };
         assert_eq!((carried_out, reply), (Some(()), b"reply".to_vec()));
         assert!(begun.elapsed() < Duration::from_secs(5) && due >= begun + Duration::from_secs(5));
     }

@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use results::filer_stats::ProcedureStats;
 use rpc_tls::ServerTls;
 
 use crate::limits::{MOUNTS_MAX, REFUSED_UIDS_LOGGED_MAX};
-use crate::nfs::channels::Channels;
+use crate::nfs::channels::{Attachment, Channels};
 use crate::nfs::clients::Clients;
 use crate::nfs::exports::{Exports, View};
-use crate::nfs::policy::Peer;
+use crate::nfs::policy::{Peer, Security};
 use crate::nfs::reply_cache::ReplyCache;
 use crate::nfs::stats::{CountedRow, Stats, row_names};
 
@@ -31,15 +31,12 @@ pub struct Filer {
     pub(crate) only: Option<(u32, u32)>,
     pub(crate) port: u16,
     /// Calls that belong to no export: MOUNT, NULL, handles that nobody made.
-    /// Calls that belong to no export.
     pub(crate) stats: Stats,
-    /// Calls of exports that are served no more.
+    /// Calls of exports that are no longer served.
     pub(crate) gone: Stats,
     pub(crate) replies: ReplyCache,
     pub(crate) channels: Channels,
     pub(crate) clients: Clients,
-    /// Sizes of the buffers of all connections, in bytes.
-    pub(crate) buffer_bytes: AtomicUsize,
     /// Taken when a connection begins or rules change, not by calls.
     exports: Mutex<Arc<Exports>>,
     generation: AtomicU64, // of `exports`
@@ -70,7 +67,6 @@ impl Filer {
             replies: ReplyCache::default(),
             channels: Channels::default(),
             clients: Clients::default(),
-            buffer_bytes: AtomicUsize::new(0),
             exports: Mutex::new(Arc::new(exports)),
             generation,
             tls: Mutex::default(),
@@ -94,13 +90,13 @@ impl Filer {
         self.generation.store(generation, Ordering::Release);
     }
 
-    /// How hands are shaken with clients that ask for TLS; none: there is no TLS.
+    /// Certificates for clients that ask for TLS; none: there is no TLS.
     #[must_use]
     pub fn tls(&self) -> Option<ServerTls> {
         self.tls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Shakes hands so from now on; connections keep what they have.
+    /// Has connections that ask for TLS from now on use these certificates; others keep what they have.
     pub fn set_tls(&self, tls: Option<ServerTls>) {
         *self.tls.lock().unwrap_or_else(PoisonError::into_inner) = tls;
     }
@@ -108,13 +104,23 @@ impl Filer {
     /// The exports as a client sees them now.
     #[must_use]
     pub fn view(&self, peer: Peer) -> Arc<View> {
-        Arc::new(View::new(self.exports(), peer, self.clients.of(peer.address)))
+        self.view_of(peer, None)
     }
 
-    /// Replaces a view whose rules are no longer those that count.
+    /// The exports as a connection sees them now.
+    pub(crate) fn view_of(&self, peer: Peer, attachment: Option<Arc<Attachment>>) -> Arc<View> {
+        Arc::new(View::new(self.exports(), peer, self.clients.of(peer.address), attachment))
+    }
+
+    /// The same connection with other security.
+    pub(crate) fn view_with(&self, view: &View, security: Security) -> Arc<View> {
+        self.view_of(Peer { security, ..view.peer }, view.attachment().cloned())
+    }
+
+    /// Replaces a view whose rules are no longer those in force.
     pub(crate) fn renew(&self, view: &mut Arc<View>) {
         if view.exports().generation != self.generation.load(Ordering::Acquire) {
-            *view = self.view(view.peer);
+            *view = self.view_with(view, view.peer.security);
         }
     }
 
@@ -134,7 +140,7 @@ impl Filer {
         self.mounts().clear();
     }
 
-    /// The mounts clients told us of; advisory.
+    /// The mounts that clients reported; advisory.
     pub(crate) fn mounts(&self) -> MutexGuard<'_, VecDeque<Mount>> {
         self.mounts.lock().unwrap_or_else(PoisonError::into_inner)
     }

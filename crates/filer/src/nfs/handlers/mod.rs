@@ -1,32 +1,72 @@
-//! The 22 procedures of NFS version 3, MOUNT and portmap: arguments in, results appended to the reply.
+//! What the procedures do: arguments in, results appended to the reply.
+//!
+//! The 22 procedures of NFS version 3 are in the match of [`serve`]. Every other program is a file that says what it is
+//! ([`Program`]) and a line in [`PROGRAMS`]; one more procedure of such a program is an arm in its file.
 #![expect(
     clippy::result_large_err,
     reason = "a refusal carries attributes as RFC 1813 wants; boxing them would cost an allocation"
 )]
 
 mod attributes;
+mod channel;
 mod create;
 mod data;
 mod directory;
 mod file_system;
-pub(crate) mod mount;
+mod mount;
 mod names;
-pub(crate) mod portmap;
+mod portmap;
 
-use nfs_proto::nfs3::{Failure, FileHandle, NfsStatus, Outcome, PostOpAttr, Procedure, WccData};
+use nfs_proto::nfs3::{self, Failure, FileHandle, NfsStatus, Outcome, PostOpAttr, Procedure, WccData};
 use nfs_proto::rpc::ReplyStatus;
 use nfs_proto::xdr::{Decode, Encode, decode_all, encode_to};
 use volume::medium::{Kind, Operation};
 use volume::{Attr, Error, Node};
 
 use crate::nfs::access::Caller;
+use crate::nfs::call::{Call, Later, Served};
 use crate::nfs::convert;
-use crate::nfs::dispatch::Later;
 use crate::nfs::export::Export;
 use crate::nfs::exports::View;
 use crate::nfs::filer::Filer;
 
-/// What one call needs beside its arguments.
+/// A program beside NFS.
+pub(crate) struct Program {
+    pub(crate) number: u32,
+    /// The one version there is.
+    pub(crate) version: u32,
+    /// Whether it is served on a connection; PROG_UNAVAIL otherwise.
+    pub(crate) is_served: fn(&View) -> bool,
+    /// Its calls may wait for those of other connections: what was gathered is sent before.
+    waits_for_others: bool,
+    /// Serves one call: appends its results. What was appended is void when it is refused.
+    pub(crate) serve: fn(&ProgramCall<'_>, &mut Vec<u8>) -> Result<Served, ReplyStatus>,
+}
+
+/// A call of such a program.
+#[derive(Clone, Copy)]
+pub(crate) struct ProgramCall<'a> {
+    pub(crate) filer: &'a Filer,
+    /// Whose call it is, and what that client may.
+    pub(crate) view: &'a View,
+    pub(crate) procedure: u32,
+    pub(crate) arguments: &'a [u8],
+}
+
+/// The programs beside NFS.
+const PROGRAMS: [Program; 3] = [mount::PROGRAM, portmap::PROGRAM, channel::PROGRAM];
+
+/// The program of a number, if it is not NFS.
+pub(crate) fn program(number: u32) -> Option<&'static Program> {
+    PROGRAMS.iter().find(|program| program.number == number)
+}
+
+/// Whether a call may wait for calls of other connections.
+pub(crate) fn waits_for_others(call: &Call<'_>) -> bool {
+    call.header.program != nfs3::PROGRAM && program(call.header.program).is_some_and(|program| program.waits_for_others)
+}
+
+/// What one call of NFS needs beside its arguments.
 pub(crate) struct Context<'a> {
     pub(crate) filer: &'a Filer,
     pub(crate) view: &'a View,

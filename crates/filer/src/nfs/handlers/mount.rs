@@ -1,28 +1,45 @@
 //! MOUNT version 3 (RFC 1813 appendix I), on the same port.
 
+use std::time::Instant;
+
 use nfs_proto::mount3::{self, DirPath, Flavors, HostName, MountArgs, MountOk, MountResult, MountStatus, Procedure};
+use nfs_proto::nfs3::NfsStatus;
 use nfs_proto::rpc::{AUTH_SYS, ReplyStatus};
 use nfs_proto::xdr::{Writer, encode_to};
 use volume::Kind;
 
-use super::arguments;
+use super::{Program, ProgramCall, arguments};
 use crate::limits::MOUNT_DEPTH_MAX;
+use crate::listener::ListenerRole;
+use crate::nfs::call::Served;
 use crate::nfs::convert;
 use crate::nfs::exports::{Entry, View};
-use crate::nfs::filer::{Filer, Mount};
+use crate::nfs::filer::Mount;
 use crate::nfs::policy::Refusal;
+use crate::nfs::stats::Answer;
 
-/// Serves one call; the status it was answered with.
-///
-/// # Errors
-/// The status of the reply when there is no such procedure or its arguments could not be read.
-pub(crate) fn serve(
-    filer: &Filer,
-    view: &View,
-    procedure: u32,
-    bytes: &[u8],
-    out: &mut Vec<u8>,
-) -> Result<MountStatus, ReplyStatus> {
+pub(super) const PROGRAM: Program = Program {
+    number: mount3::PROGRAM,
+    version: mount3::VERSION,
+    is_served: |view| view.peer.role == ListenerRole::Nfs,
+    waits_for_others: false,
+    serve,
+};
+
+/// Serves one call and counts it.
+fn serve(call: &ProgramCall<'_>, out: &mut Vec<u8>) -> Result<Served, ReplyStatus> {
+    let begin = Instant::now();
+    let done = carry_out(call, out);
+    let status = done.ok().and_then(|status| NfsStatus::from_number(status.number()));
+    let took = begin.elapsed();
+    call.filer.stats.count_mount(status.map_or(Answer::Refused, Answer::Status), took);
+    call.view.client.count(0, took);
+    done.map(|_| Served::Answered)
+}
+
+/// Carries one call out; the status it was answered with.
+fn carry_out(call: &ProgramCall<'_>, out: &mut Vec<u8>) -> Result<MountStatus, ReplyStatus> {
+    let ProgramCall { filer, view, procedure, arguments: bytes } = *call;
     let client = view.peer.address;
     match Procedure::from_number(procedure).ok_or(ReplyStatus::ProcedureUnavailable)? {
         Procedure::Null => {}
@@ -31,7 +48,7 @@ pub(crate) fn serve(
             let result = mount(view, args.path.0);
             match &result {
                 Ok(_) => filer.mounted(Mount { client, path: args.path.0.to_vec() }),
-                Err(status) => view.tell_refused_mount(args.path.0, *status),
+                Err(status) => view.log_refused_mount(args.path.0, *status),
             }
             encode_to(&result, out);
             return Ok(result.err().unwrap_or(MountStatus::Ok));

@@ -5,26 +5,26 @@ use nfs_proto::rpc::ReplyStatus;
 use nfs_proto::xdr::{Writer, encode_to};
 use nfs_proto::{mount3, nfs3};
 
-use super::arguments;
-use crate::nfs::filer::Filer;
+use super::{Program, ProgramCall, arguments};
+use crate::nfs::call::Served;
+
+pub(super) const PROGRAM: Program =
+    Program { number: portmap2::PROGRAM, version: portmap2::VERSION, is_served: |_| true, waits_for_others: false, serve };
 
 /// Serves one call.
-///
-/// # Errors
-/// The status of the reply when the procedure is not served or its arguments could not be read.
-pub(crate) fn serve(filer: &Filer, procedure: u32, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ReplyStatus> {
-    let port = u32::from(filer.port);
+fn serve(call: &ProgramCall<'_>, out: &mut Vec<u8>) -> Result<Served, ReplyStatus> {
+    let port = u32::from(call.filer.port);
     let mappings = [(portmap2::PROGRAM, portmap2::VERSION), (nfs3::PROGRAM, nfs3::VERSION), (mount3::PROGRAM, mount3::VERSION)]
         .map(|(program, version)| Mapping { program, version, protocol: IPPROTO_TCP, port });
-    match Procedure::from_number(procedure).ok_or(ReplyStatus::ProcedureUnavailable)? {
+    match Procedure::from_number(call.procedure).ok_or(ReplyStatus::ProcedureUnavailable)? {
         Procedure::Null => {}
         Procedure::GetPort => {
-            let wanted: Mapping = arguments(bytes)?;
+            let wanted: Mapping = arguments(call.arguments)?;
             let known = mappings.iter().any(|mapping| Mapping { port: wanted.port, ..*mapping } == wanted);
             encode_to(&if known { port } else { 0u32 }, out);
         }
         Procedure::Dump => portmap2::encode_mappings(&mappings, &mut Writer::new(out)),
         Procedure::Set | Procedure::Unset | Procedure::CallIt => return Err(ReplyStatus::ProcedureUnavailable),
     }
-    Ok(())
+    Ok(Served::Answered)
 }

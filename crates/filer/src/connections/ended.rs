@@ -1,0 +1,52 @@
+//! Why connections end.
+
+use std::io;
+
+use rpc_tls::{RecordFault, TlsFault};
+
+use super::transport::ReceiveFault;
+use crate::limits::BUFFER_BYTES_MAX;
+
+/// Why a connection ended.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Ended {
+    /// The peer closed it, or the filer stops.
+    #[error("closed")]
+    Closed,
+    /// The socket failed.
+    #[error("transfer data with the peer: {0}")]
+    Socket(#[from] io::Error),
+    /// The peer broke the protocol.
+    #[error("{0}")]
+    Protocol(String),
+    /// A request was begun and its rest does not come.
+    #[error("receive the rest of a request in time")]
+    Stalled,
+    /// All connections together hold as much as they may.
+    #[error("receive a large request: the buffers of all connections exceed {BUFFER_BYTES_MAX} bytes")]
+    BuffersFull,
+    /// The service ended it, as its protocol has it; a message for the log.
+    #[error("{0}")]
+    ByService(&'static str),
+    /// An injected fault.
+    #[error("connection reset by an injected fault")]
+    Reset,
+    /// A handler panicked: our fault.
+    #[error("serve a request: the handler panicked")]
+    Panic,
+    /// The TLS handshake failed.
+    #[error("complete the TLS handshake: {0}")]
+    Tls(#[from] TlsFault),
+    /// A TLS record cannot be decrypted.
+    #[error("receive under TLS: {0}")]
+    Record(#[from] RecordFault),
+}
+
+impl From<ReceiveFault> for Ended {
+    fn from(fault: ReceiveFault) -> Self {
+        match fault {
+            ReceiveFault::Socket(error) => Self::Socket(error),
+            ReceiveFault::Record(fault) => Self::Record(fault),
+        }
+    }
+}

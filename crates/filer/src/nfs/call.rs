@@ -1,0 +1,157 @@
+//! A call as it was received, and what can be said of it before it is carried out.
+
+use std::time::Instant;
+
+use nfs_proto::nfs3::{self, Procedure, ReadArgs, StableHow, WriteArgs};
+use nfs_proto::rpc::{AUTH_TLS, CallHeader, OpaqueAuth, RPC_VERSION, Xid};
+use nfs_proto::xdr::{Decode, Reader, decode_all};
+use nfs_proto::{mount3, portmap2};
+
+use crate::limits::TRANSFER_MAX;
+
+/// What the driver has to do after a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Served {
+    /// A reply record was appended, or none is due.
+    Answered,
+    /// A reply record was appended that must not leave before this time: the modelled medium is not done.
+    Due(Instant),
+    /// Nothing was done nor appended: a READ that would have to wait for the store, of a call that may not. To be served
+    /// again [`Call::waiting`].
+    Cold,
+    /// A reply record was appended that is the last of this connection.
+    Last,
+    /// An injected fault resets the connection; nothing was appended.
+    Reset,
+    /// The bytes are not an RPC call: close the connection.
+    Close,
+}
+
+/// Where a stable write leaves what is still to be [settled](volume::settle) before its reply may leave.
+pub type Later = std::cell::RefCell<Option<volume::Unsettled>>;
+
+/// A call whose header was read.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    pub(super) header: CallHeader<'a>,
+    pub(super) arguments: &'a [u8],
+    pub(super) record: &'a [u8],
+    pub(super) may_wait: bool,
+    pub(super) later: Option<&'a Later>,
+    pub(super) received_at: Option<Instant>,
+}
+
+impl<'a> Call<'a> {
+    /// Reads the header of a call record; none if it is not an RPC call.
+    #[must_use]
+    pub fn parse(record: &'a [u8]) -> Option<Self> {
+        let mut input = Reader::new(record);
+        let header = CallHeader::decode(&mut input).ok()?;
+        Some(Self { header, arguments: input.rest(), record, may_wait: true, later: None, received_at: None })
+    }
+
+    /// The same call, of which a READ is left undone when it would have to wait for the store: see [`Served::Cold`].
+    #[must_use]
+    pub const fn without_waiting(mut self) -> Self {
+        self.may_wait = false;
+        self
+    }
+
+    /// The same call, to be done however long it takes.
+    #[must_use]
+    pub const fn waiting(mut self) -> Self {
+        self.may_wait = true;
+        self
+    }
+
+    /// The same call, of which a stable WRITE is answered before its flush: the reply must not leave before what is in `later`
+    /// is settled.
+    #[must_use]
+    pub const fn settled_later(mut self, later: &'a Later) -> Self {
+        self.later = Some(later);
+        self
+    }
+
+    /// The same call, of which this is when it was received: its latency counts from there, otherwise from when it is served.
+    #[must_use]
+    pub const fn received_at(mut self, received_at: Instant) -> Self {
+        self.received_at = Some(received_at);
+        self
+    }
+
+    /// Pairs the reply with the call.
+    #[must_use]
+    pub const fn xid(&self) -> Xid {
+        self.header.xid
+    }
+
+    /// The procedure, of a call of NFS.
+    #[must_use]
+    pub const fn nfs_procedure(&self) -> Option<Procedure> {
+        if self.header.program == nfs3::PROGRAM { Procedure::from_number(self.header.procedure) } else { None }
+    }
+
+    /// Arguments of a stable WRITE; none of others.
+    #[must_use]
+    pub fn stable_write(&self) -> Option<WriteArgs<'a>> {
+        self.nfs_procedure().filter(|procedure| *procedure == Procedure::Write)?;
+        decode_all::<WriteArgs<'_>>(self.arguments).ok().filter(|args| args.stable != StableHow::Unstable)
+    }
+
+    /// Most bytes its reply can have, headers not counted: what a READ asks for, next to nothing for others that are handed
+    /// to a worker.
+    #[must_use]
+    pub fn reply_bytes_max(&self) -> usize {
+        match self.nfs_procedure() {
+            Some(Procedure::Read) => {
+                decode_all::<ReadArgs>(self.arguments).map_or(0, |args| args.count.min(TRANSFER_MAX) as usize)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Whether the call does nothing: procedure 0 of any program.
+    #[must_use]
+    pub const fn is_null(&self) -> bool {
+        self.header.procedure == 0
+    }
+
+    /// Whether the call asks for TLS (RFC 9289 4.1).
+    #[must_use]
+    pub fn asks_for_tls(&self) -> bool {
+        let CallHeader { rpc_version, program, credential, verifier, .. } = self.header;
+        self.is_null()
+            && credential.flavor == AUTH_TLS
+            && credential.body.0.is_empty()
+            && verifier == OpaqueAuth::NONE
+            && rpc_version == RPC_VERSION
+            && matches!(program, nfs3::PROGRAM | mount3::PROGRAM | portmap2::PROGRAM)
+    }
+
+    /// Whether the call will wait for the medium: stable writes, commits and changes of names and attributes.
+    #[must_use]
+    pub fn is_slow(&self) -> bool {
+        match self.nfs_procedure() {
+            Some(Procedure::Write) => self.stable_write().is_some(),
+            Some(procedure) => procedure == Procedure::Commit || !is_idempotent(procedure),
+            None => false,
+        }
+    }
+}
+
+/// Whether a call gives the same answer when it is carried out twice (RFC 1813 4.4); of the others the replies are stored.
+pub(super) const fn is_idempotent(procedure: Procedure) -> bool {
+    !matches!(
+        procedure,
+        Procedure::SetAttr
+            | Procedure::Create
+            | Procedure::MkDir
+            | Procedure::SymLink
+            | Procedure::MkNod
+            | Procedure::Remove
+            | Procedure::RmDir
+            | Procedure::Rename
+            | Procedure::Link
+    )
+}

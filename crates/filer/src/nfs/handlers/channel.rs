@@ -1,0 +1,32 @@
+//! CHANNEL version 1, a program of our own (`nfs_proto::channel1`).
+
+use nfs_proto::channel1::{self, ChannelResult, ChannelStatus, Procedure};
+use nfs_proto::rpc::ReplyStatus;
+use nfs_proto::xdr::encode_to;
+
+use super::{Program, ProgramCall, arguments};
+use crate::nfs::call::Served;
+
+pub(super) const PROGRAM: Program = Program {
+    number: channel1::PROGRAM,
+    version: channel1::VERSION,
+    // What is remembered of clients is bounded, so those that may use no export get none of it.
+    is_served: |view| view.may_use_any_export() && view.attachment().is_some(),
+    waits_for_others: true,
+    serve,
+};
+
+/// Serves one call. Waits while calls of fenced connections run.
+fn serve(call: &ProgramCall<'_>, out: &mut Vec<u8>) -> Result<Served, ReplyStatus> {
+    let channels = &call.filer.channels;
+    let status = match Procedure::from_number(call.procedure).ok_or(ReplyStatus::ProcedureUnavailable)? {
+        Procedure::Null => return Ok(Served::Answered),
+        Procedure::Attach => {
+            let connection = call.view.attachment().ok_or(ReplyStatus::ProgramUnavailable)?;
+            channels.attach(connection, &arguments(call.arguments)?)
+        }
+        Procedure::Fence => channels.fence(&arguments(call.arguments)?),
+    };
+    encode_to(&ChannelResult { status, instance: channels.instance() }, out);
+    Ok(if status == ChannelStatus::Fenced { Served::Last } else { Served::Answered })
+}

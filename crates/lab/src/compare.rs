@@ -415,7 +415,7 @@ fn run_all(
 /// What the driver is asked for in one round of an arm.
 fn run_order(plan: &Plan, arm: &Arm, round: u32) -> Result<RunOrder, LabError> {
     let Level::Users(users) = arm.load.level else {
-        return Err(plan::wrong(format!("apply the load \"{}\"", arm.load), "this version takes users=N"));
+        return Err(LabError::plan(format!("apply the load \"{}\"", arm.load), "this version takes users=N"));
     };
     Ok(RunOrder {
         users,

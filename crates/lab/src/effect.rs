@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::error::LabError;
 use crate::judge::oets;
 use crate::limits::LADDER_STEPS_MAX;
-use crate::plan::{Overrides, Plan, wrong};
+use crate::plan::{Overrides, Plan};
 
 /// Name of the tuning that the ladder starts from.
 const START: &str = "defaults";
@@ -96,7 +96,7 @@ pub struct Percent {
 pub fn plan(changes: &[Change], terms: &Terms) -> Result<Plan, LabError> {
     if changes.is_empty() || changes.len() > LADDER_STEPS_MAX {
         let what = format!("measure {} changes", changes.len());
-        return Err(wrong(what, &format!("name 1 to {LADDER_STEPS_MAX} rules that change settings of the database")));
+        return Err(LabError::plan(what, &format!("name 1 to {LADDER_STEPS_MAX} rules that change settings of the database")));
     }
     Plan::parse(&text(changes, terms), &Overrides { no_gates: true, keep_awake: terms.keep_awake, ..Overrides::default() })
 }

@@ -119,6 +119,16 @@ impl LabError {
         }
     }
 
+    /// A plan or an option that makes no sense.
+    pub(crate) fn plan(what: impl Into<String>, hint: &str) -> Self {
+        Self::Plan { what: what.into(), hint: hint.to_owned() }
+    }
+
+    /// A medium that makes no sense.
+    pub(crate) fn medium(text: &str, error: &media::SpecError) -> Self {
+        Self::plan(format!("use the medium \"{text}\": {error}"), &error.hint())
+    }
+
     /// Attaches the action to a database error.
     pub fn database(action: &'static str) -> impl FnOnce(tokio_postgres::Error) -> Self {
         move |source| Self::Database { action, source: Box::new(source) }

@@ -4,8 +4,10 @@ mod arm;
 mod experiment;
 mod file;
 pub(crate) mod ladder;
+mod layout;
 mod load;
 mod order;
+mod overrides;
 mod tuning;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,12 +21,14 @@ use crate::limits::{
     ARMS_MAX, DATABASE_BASE_BYTES, REPEATS_MAX, RUN_GROWTH_BYTES, SECONDS_MAX, USERS_MAX, WAREHOUSE_BYTES, WAREHOUSES_MAX,
 };
 
-pub use arm::{Arm, Layout, PathSpec, Target};
+pub use arm::{Arm, PathSpec, Target};
 pub use experiment::Roles;
 use file::{PlanFile, arms_of};
 pub use ladder::{Ladder, Rung, Step};
+pub use layout::Layout;
 pub use load::{Level, Load};
 pub use order::{Estimate, interleave};
+pub use overrides::Overrides;
 pub use tuning::{Knob, TUNED, Tuning, UNTUNED};
 
 /// The plan carried out when none is named.
@@ -71,60 +75,6 @@ pub struct Plan {
     pub roles: Roles,
 }
 
-/// Options of the command line that replace what the plan says.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Overrides {
-    /// `--paths` and `--path`.
-    pub paths: Option<Vec<String>>,
-    /// `--tuning`.
-    pub tunings: Option<Vec<String>>,
-    /// `--layout`.
-    pub layouts: Option<Vec<String>>,
-    /// `--medium`.
-    pub media: Option<Vec<String>>,
-    /// `--load`.
-    pub loads: Option<Vec<String>>,
-    /// `--warehouses`.
-    pub warehouses: Option<u32>,
-    /// `--users`.
-    pub users: Option<u32>,
-    /// `--seconds`.
-    pub seconds: Option<u64>,
-    /// `--warmup`.
-    pub warmup_seconds: Option<u64>,
-    /// `--repeats`.
-    pub repeats: Option<u32>,
-    /// `--page-cache`, MiB.
-    pub page_cache_mib: Option<u64>,
-    /// `--budget`.
-    pub budget: Option<String>,
-    /// `--seed`.
-    pub seed: Option<u64>,
-    /// `--keep-awake`.
-    pub keep_awake: bool,
-    /// `--no-gates`.
-    pub no_gates: bool,
-    /// `--quick`: small and short, whatever was not asked for otherwise; no gates.
-    pub quick: bool,
-}
-
-impl Overrides {
-    /// What `--quick` stands for, where nothing else was asked for.
-    fn with_quick(&self) -> Self {
-        if !self.quick {
-            return self.clone();
-        }
-        Self {
-            warehouses: self.warehouses.or(Some(2)),
-            seconds: self.seconds.or(Some(5)),
-            warmup_seconds: self.warmup_seconds.or(Some(2)),
-            repeats: self.repeats.or(Some(1)),
-            no_gates: true,
-            ..self.clone()
-        }
-    }
-}
-
 impl Plan {
     /// Reads the plan file, or the built-in plan, and applies the options.
     ///
@@ -149,7 +99,7 @@ impl Plan {
             hint: "plans/compare.toml shows every key".to_owned(),
         })?;
         if file.schema != 1 {
-            return Err(wrong(format!("read a plan of schema {}", file.schema), "this version reads schema 1"));
+            return Err(LabError::plan(format!("read a plan of schema {}", file.schema), "this version reads schema 1"));
         }
         let overrides = &overrides.with_quick();
         let arms = arms_of(&file, overrides)?;
@@ -197,27 +147,30 @@ impl Plan {
         within("repeats", u64::from(self.repeats), 1, u64::from(REPEATS_MAX))?;
         if !(0.001..=4.0).contains(&self.buffers_share) {
             let what = format!("give the buffers {} of the database", self.buffers_share);
-            return Err(wrong(what, "buffers_share lies between 0.001 and 4"));
+            return Err(LabError::plan(what, "buffers_share lies between 0.001 and 4"));
         }
         if self.arms.is_empty() {
-            return Err(wrong("compare no paths".to_owned(), "name at least one with --paths"));
+            return Err(LabError::plan("compare no paths".to_owned(), "name at least one with --paths"));
         }
         if self.arms.len() > ARMS_MAX {
             let what = format!("compare {} arms", self.arms.len());
-            return Err(wrong(what, &format!("paths by tunings, layouts, media and loads make at most {ARMS_MAX}")));
+            return Err(LabError::plan(what, &format!("paths by tunings, layouts, media and loads make at most {ARMS_MAX}")));
         }
         let mut seen = BTreeSet::new();
         for arm in &self.arms {
             if !seen.insert(&arm.id) {
                 let what = format!("compare two arms named \"{}\"", arm.id);
-                return Err(wrong(what, "tell them apart with labels: --path local:a --path local:b"));
+                return Err(LabError::plan(what, "tell them apart with labels: --path local:a --path local:b"));
             }
             if let Some(medium) = &arm.medium {
-                media::Profile::parse(medium).map_err(|error| wrong_medium(medium, &error))?;
+                media::Profile::parse(medium).map_err(|error| LabError::medium(medium, &error))?;
             }
             if !self.tunings.contains_key(&arm.tuning) {
                 let known: Vec<&str> = self.tunings.keys().map(String::as_str).collect();
-                return Err(wrong(format!("tune as \"{}\"", arm.tuning), &format!("this plan knows {}", known.join(", "))));
+                return Err(LabError::plan(
+                    format!("tune as \"{}\"", arm.tuning),
+                    &format!("this plan knows {}", known.join(", ")),
+                ));
             }
         }
         for (shape, roles) in &self.roles {
@@ -225,7 +178,7 @@ impl Plan {
                 if !self.arms.iter().any(|arm| arm.id == *id) {
                     let known: Vec<&str> = self.arms.iter().map(|arm| arm.id.as_str()).collect();
                     let what = format!("give the arm \"{id}\" the part {role} of {shape}");
-                    return Err(wrong(what, &format!("the plan's arms are {}", known.join(", "))));
+                    return Err(LabError::plan(what, &format!("the plan's arms are {}", known.join(", "))));
                 }
             }
         }
@@ -301,23 +254,14 @@ pub fn parse_duration(text: &str) -> Result<Duration, LabError> {
     seconds
         .filter(|seconds| (1..=7 * SECONDS_MAX).contains(seconds))
         .map(Duration::from_secs)
-        .ok_or_else(|| wrong(format!("understand \"{text}\" as a time"), "write a number and s, m or h: 12m"))
-}
-
-/// A medium that makes no sense.
-pub(crate) fn wrong_medium(text: &str, error: &media::SpecError) -> LabError {
-    wrong(format!("use the medium \"{text}\": {error}"), &error.hint())
+        .ok_or_else(|| LabError::plan(format!("understand \"{text}\" as a time"), "write a number and s, m or h: 12m"))
 }
 
 fn within(what: &str, value: u64, least: u64, most: u64) -> Result<(), LabError> {
     if (least..=most).contains(&value) {
         return Ok(());
     }
-    Err(wrong(format!("use {value} {what}"), &format!("{what} lie between {least} and {most}")))
-}
-
-pub(crate) fn wrong(what: String, hint: &str) -> LabError {
-    LabError::Plan { what, hint: hint.to_owned() }
+    Err(LabError::plan(format!("use {value} {what}"), &format!("{what} lie between {least} and {most}")))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::compare::conclude::Done;
 use crate::error::LabError;
 use crate::limits::{ARMS_MAX, REPEATS_MAX};
-use crate::plan::{Plan, wrong};
+use crate::plan::Plan;
 
 /// Name of the journal in the output directory.
 const JOURNAL: &str = "runs.jsonl";
@@ -57,7 +57,7 @@ impl Journal {
         let mut lines = BufReader::new(lines).lines().map_while(Result::ok).take(1 + ARMS_MAX * REPEATS_MAX as usize);
         let head: Option<Head> = lines.next().and_then(|line| serde_json::from_str(&line).ok());
         if head.is_none_or(|head| head.schema != 1 || head.plan != fingerprint(plan)) {
-            return Err(wrong(
+            return Err(LabError::plan(
                 format!("resume {}: its runs were asked for by another plan", out.display()),
                 "resume with the plan and the options of the comparison that was interrupted",
             ));

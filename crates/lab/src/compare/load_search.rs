@@ -15,7 +15,7 @@ use crate::host::procfs;
 use crate::limits::{PROBE_SECONDS, PROBE_SEQUENCE, PROBE_WARMUP_SECONDS, SEARCH_USERS_MAX};
 use crate::placement::Ground;
 use crate::placement::workdir;
-use crate::plan::{Arm, Level, wrong};
+use crate::plan::{Arm, Level};
 use crate::run::driver::{Mark, Orders, RunOrder};
 use crate::run::processes::Stage;
 use crate::run::progress::Progress;
@@ -91,7 +91,7 @@ fn wanted(arm: &Arm, place: usize, lanes: &[Lane<'_>]) -> Result<Option<(String,
     };
     if arm.load.model != "closed" {
         let hint = "a load is searched with closed users; give paced and open loads users=N";
-        return Err(wrong(format!("search the load \"{}\"", arm.load), hint));
+        return Err(LabError::plan(format!("search the load \"{}\"", arm.load), hint));
     }
     let Some(name) = at else { return Ok(Some((wanted, place))) };
     let named = |lane: &&Lane<'_>| lane.arm.id == *name || lane.arm.path.name() == *name;
@@ -99,7 +99,7 @@ fn wanted(arm: &Arm, place: usize, lanes: &[Lane<'_>]) -> Result<Option<(String,
         Some(at) => Ok(Some((wanted, at))),
         None => {
             let arms: Vec<&str> = lanes.iter().map(|lane| lane.arm.id.as_str()).collect();
-            Err(wrong(format!("find a load on \"{name}\""), &format!("the arms measured are {}", arms.join(", "))))
+            Err(LabError::plan(format!("find a load on \"{name}\""), &format!("the arms measured are {}", arms.join(", "))))
         }
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::error::LabError;
-use crate::plan::{Arm, Plan, Tuning, wrong};
+use crate::plan::{Arm, Plan, Tuning};
 use crate::run::driver::RunOrder;
 use crate::run::driver_options;
 
@@ -33,5 +33,5 @@ fn takes(program: &Path, arm: &Arm, command: &str, options: &[String]) -> Result
     let said = String::from_utf8_lossy(&output.stderr);
     let first = said.lines().next().unwrap_or_default().trim_start_matches("error: ");
     let what = format!("measure {}: millrace {command} says: {first}", arm.id);
-    Err(wrong(what, &format!("millrace {command} --help shows what it takes")))
+    Err(LabError::plan(what, &format!("millrace {command} --help shows what it takes")))
 }

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use crate::error::LabError;
-use crate::limits::{FILERS_MAX, LABEL_BYTES_MAX};
+use crate::limits::LABEL_BYTES_MAX;
 use crate::paths::StoragePath;
+use crate::plan::layout::Layout;
 use crate::plan::load::Load;
-use crate::plan::wrong;
+use crate::plan::tuning::UNTUNED;
 
 /// One column of a comparison. Runs are interleaved over the arms.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,20 +52,6 @@ pub enum Target {
     Device(PathBuf),
 }
 
-/// How the files of the database are spread over volumes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Layout {
-    /// Data, log and temporary files together.
-    #[default]
-    One,
-    /// The log on a volume of its own.
-    Split,
-    /// The log and the archived log on volumes of their own.
-    SplitArchive,
-    /// Tables and indexes spread evenly over so many volumes, each behind a filer of its own; the log stays on the first.
-    Filers(u32),
-}
-
 impl Arm {
     /// A path on Millrace's own storage, untuned, in a closed loop.
     #[must_use]
@@ -72,7 +59,7 @@ impl Arm {
         Self {
             id: kind.name().to_owned(),
             path: PathSpec::own(kind),
-            tuning: crate::plan::UNTUNED.to_owned(),
+            tuning: UNTUNED.to_owned(),
             layout: Layout::One,
             medium: None,
             load: Load::users(users),
@@ -157,62 +144,13 @@ impl fmt::Display for Target {
     }
 }
 
-impl Layout {
-    /// Whether the log lies on a volume of its own.
-    #[must_use]
-    pub fn log_apart(self) -> bool {
-        matches!(self, Self::Split | Self::SplitArchive)
-    }
-
-    /// Volumes that tables and indexes are spread over.
-    #[must_use]
-    pub fn shares(self) -> u32 {
-        match self {
-            Self::Filers(count) => count,
-            _ => 1,
-        }
-    }
-}
-
-impl fmt::Display for Layout {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::One => formatter.write_str("one"),
-            Self::Split => formatter.write_str("split"),
-            Self::SplitArchive => formatter.write_str("split-archive"),
-            Self::Filers(count) => write!(formatter, "filers={count}"),
-        }
-    }
-}
-
-impl FromStr for Layout {
-    type Err = LabError;
-
-    fn from_str(text: &str) -> Result<Self, LabError> {
-        match text.trim() {
-            "one" => Ok(Self::One),
-            "split" => Ok(Self::Split),
-            "split-archive" => Ok(Self::SplitArchive),
-            other => other
-                .strip_prefix("filers=")
-                .and_then(|count| count.parse().ok())
-                .filter(|count| (2..=FILERS_MAX).contains(count))
-                .map(Self::Filers)
-                .ok_or_else(|| {
-                    let hint = format!("layouts are one, split, split-archive and filers=N with N from 2 to {FILERS_MAX}");
-                    wrong(format!("lay the files out as \"{other}\""), &hint)
-                }),
-        }
-    }
-}
-
 fn check_label(label: &str) -> Result<(), LabError> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     if !label.is_empty() && label.len() <= LABEL_BYTES_MAX && label.bytes().all(plain) {
         return Ok(());
     }
     let hint = format!("a label has 1 to {LABEL_BYTES_MAX} letters, digits, points, underscores or hyphens");
-    Err(wrong(format!("label a path \"{label}\""), &hint))
+    Err(LabError::plan(format!("label a path \"{label}\""), &hint))
 }
 
 fn read_target(kind: StoragePath, text: &str) -> Result<Target, LabError> {
@@ -230,11 +168,11 @@ fn read_target(kind: StoragePath, text: &str) -> Result<Target, LabError> {
         StoragePath::Fc => (absolute.then(|| Target::Device(text.into())), "a block device: fc=/dev/mapper/X"),
     };
     let Some(target) = target else {
-        return Err(wrong(format!("put path {kind} on \"{text}\""), &format!("its target is {wanted}")));
+        return Err(LabError::plan(format!("put path {kind} on \"{text}\""), &format!("its target is {wanted}")));
     };
     if let Target::Nfs(url) = &target {
         url.parse::<dnfs::NfsUrl>().map_err(|error| {
-            wrong(format!("use {url}: {error}"), &error.hint().unwrap_or_else(|| "nfs://HOST/EXPORT".to_owned()))
+            LabError::plan(format!("use {url}: {error}"), &error.hint().unwrap_or_else(|| "nfs://HOST/EXPORT".to_owned()))
         })?;
     }
     Ok(target)
@@ -265,13 +203,5 @@ mod tests {
             let error = text.parse::<PathSpec>().unwrap_err();
             assert!(error.hint().is_some(), "{text}: {error}");
         }
-    }
-
-    #[test]
-    fn layouts_are_read_and_written_alike() {
-        for text in ["one", "split", "split-archive", "filers=2"] {
-            assert_eq!(text.parse::<Layout>().unwrap().to_string(), text);
-        }
-        assert!("filers=1".parse::<Layout>().is_err() && "two".parse::<Layout>().is_err());
     }
 }

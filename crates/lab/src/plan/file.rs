@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use super::{Arm, Overrides, Tuning, UNTUNED};
 use crate::error::LabError;
+use crate::plan::arm::Arm;
 use crate::plan::experiment::{ReportSection, Roles};
 use crate::plan::ladder::Ladder;
+use crate::plan::overrides::Overrides;
+use crate::plan::tuning::{Tuning, UNTUNED};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::error::LabError;
 use crate::limits::LADDER_STEPS_MAX;
-use crate::plan::{Tuning, wrong};
+use crate::plan::tuning::Tuning;
 
 /// A ladder on one path.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -88,17 +88,20 @@ impl Ladder {
     /// [`LabError::Plan`].
     pub(crate) fn check(&self, tunings: &BTreeMap<String, Tuning>) -> Result<(), LabError> {
         if !tunings.contains_key(&self.start) {
-            return Err(wrong(format!("start a ladder from \"{}\"", self.start), "name a tuning of the plan, or untuned"));
+            return Err(LabError::plan(
+                format!("start a ladder from \"{}\"", self.start),
+                "name a tuning of the plan, or untuned",
+            ));
         }
         if self.step.is_empty() || self.step.len() > LADDER_STEPS_MAX {
             let what = format!("climb a ladder of {} steps", self.step.len());
-            return Err(wrong(what, &format!("a ladder has 1 to {LADDER_STEPS_MAX} steps")));
+            return Err(LabError::plan(what, &format!("a ladder has 1 to {LADDER_STEPS_MAX} steps")));
         }
         for (place, step) in self.step.iter().enumerate() {
             let plain = !step.name.is_empty() && step.name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
             if !plain || self.step.iter().take(place).any(|other| other.name == step.name) {
                 let what = format!("name step {} of the ladder \"{}\"", place + 1, step.name);
-                return Err(wrong(what, "names of steps have letters, digits and hyphens, and differ"));
+                return Err(LabError::plan(what, "names of steps have letters, digits and hyphens, and differ"));
             }
         }
         Ok(())

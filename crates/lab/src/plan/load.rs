@@ -5,7 +5,6 @@ use std::str::FromStr;
 
 use crate::error::LabError;
 use crate::limits::USERS_MAX;
-use crate::plan::wrong;
 
 /// Load of one arm: `users=8`, `saturate@local,model=open,rate=200/s`.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,7 +81,7 @@ impl FromStr for Level {
         };
         level.ok_or_else(|| {
             let hint = format!("loads are users=N (1 to {USERS_MAX}), saturate[@ARM], cpu=PERCENT%[@ARM] and sweep");
-            wrong(format!("apply a load \"{text}\""), &hint)
+            LabError::plan(format!("apply a load \"{text}\""), &hint)
         })
     }
 }
@@ -115,12 +114,12 @@ impl FromStr for Load {
                 Some(("arrivals", kind)) if ["constant", "poisson"].contains(&kind) => load.arrivals = Some(kind.to_owned()),
                 _ => {
                     let hint = "after the level come model=closed|paced|open, rate=N/s and arrivals=constant|poisson";
-                    return Err(wrong(format!("apply a load with \"{part}\""), hint));
+                    return Err(LabError::plan(format!("apply a load with \"{part}\""), hint));
                 }
             }
         }
         if (load.model == "open") != load.rate.is_some() {
-            return Err(wrong(
+            return Err(LabError::plan(
                 format!("apply a load \"{text}\""),
                 "an open load, and only that, has a rate: model=open,rate=200/s",
             ));

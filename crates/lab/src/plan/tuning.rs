@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::error::LabError;
-use crate::plan::wrong;
 
 /// Knobs of one tuning, for every layer the laboratory controls. Values as the layer's own
 /// option takes them.
@@ -136,14 +135,17 @@ impl Tuning {
                 let quoted = value.to_string().contains(['\'', '\n', '\\']);
                 if !plain(knob) || quoted {
                     let what = format!("use {knob} = {value} in tuning.{name}.{layer}");
-                    return Err(wrong(what, "names have letters, digits, points, hyphens; values no quotes or line ends"));
+                    return Err(LabError::plan(
+                        what,
+                        "names have letters, digits, points, hyphens; values no quotes or line ends",
+                    ));
                 }
             }
         }
         let probe = self.on_url("nfs://host/export");
         probe.parse::<dnfs::NfsUrl>().map(|_| ()).map_err(|error| {
             let hint = error.hint().unwrap_or_else(|| "they are the options of an NFS URL".to_owned());
-            wrong(format!("use the options of tuning.{name}.dnfs: {error}"), &hint)
+            LabError::plan(format!("use the options of tuning.{name}.dnfs: {error}"), &hint)
         })
     }
 }

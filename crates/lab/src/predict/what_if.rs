@@ -74,7 +74,7 @@ pub fn what_if(comparison: &Comparison, change: &WhatIf) -> Result<Answer, LabEr
     let (system, changed) = changed(&fitted, change)?;
     let users = change.users.unwrap_or(fitted.users);
     if !(1..=USERS_MAX).contains(&users) {
-        return Err(wrong(format!("predict for {users} users"), &format!("users lie between 1 and {USERS_MAX}")));
+        return Err(LabError::plan(format!("predict for {users} users"), &format!("users lie between 1 and {USERS_MAX}")));
     }
     let point = |users: u32| Point::from(system.predict(users));
     let mut steps: Vec<u32> = (0..).map(|power| 1 << power).take_while(|step| *step <= (users * 4).min(USERS_MAX)).collect();
@@ -153,7 +153,7 @@ fn choose<'a>(comparison: &'a Comparison, arm: Option<&str>) -> Result<&'a PathR
     };
     found.ok_or_else(|| {
         let what = arm.map_or_else(|| "predict: no path was measured".to_owned(), |arm| format!("predict from {arm}"));
-        wrong(what, &format!("measured are: {}", names.join(", ")))
+        LabError::plan(what, &format!("measured are: {}", names.join(", ")))
     })
 }
 
@@ -162,7 +162,7 @@ fn changed(fitted: &Fit, change: &WhatIf) -> Result<(System, Vec<String>), LabEr
     let mut words = Vec::new();
     let positive = |name: &str, value: f64| {
         let sound = value.is_finite() && value > 0.0;
-        sound.then_some(value).ok_or_else(|| wrong(format!("predict with a {name} of {value}"), "it lies above 0"))
+        sound.then_some(value).ok_or_else(|| LabError::plan(format!("predict with a {name} of {value}"), "it lies above 0"))
     };
     if let Some(slots) = change.slots {
         system.slots = (slots > 0).then_some(slots);
@@ -171,7 +171,8 @@ fn changed(fitted: &Fit, change: &WhatIf) -> Result<(System, Vec<String>), LabEr
     let read_s = change.latency_us.map(|us| positive("latency", us).map(|us| us / 1e6)).transpose()?;
     match (change.spindles, read_s, system.storage) {
         (Some(count), _, before) => {
-            let count = if count == 0 { return Err(wrong("predict with 0 spindles".to_owned(), "at least 1")) } else { count };
+            let count =
+                if count == 0 { return Err(LabError::plan("predict with 0 spindles".to_owned(), "at least 1")) } else { count };
             let service_s = read_s.unwrap_or(match before {
                 Storage::Latency { seconds } => seconds,
                 Storage::Spindles { service_s, .. } => service_s,
@@ -194,10 +195,6 @@ fn changed(fitted: &Fit, change: &WhatIf) -> Result<(System, Vec<String>), LabEr
         words.push(format!("a flush of the log takes {us:.0} us"));
     }
     Ok((system, words))
-}
-
-fn wrong(what: String, hint: &str) -> LabError {
-    LabError::Plan { what, hint: hint.to_owned() }
 }
 
 #[cfg(test)]

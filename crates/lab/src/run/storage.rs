@@ -139,7 +139,7 @@ pub(crate) fn largest_file(directory: &Path) -> Option<PathBuf> {
 
 fn state_name(directory: &Path, medium: &str) -> Result<String, LabError> {
     use std::os::unix::ffi::OsStrExt;
-    let profile = Profile::parse(medium).map_err(|error| crate::plan::wrong_medium(medium, &error))?;
+    let profile = Profile::parse(medium).map_err(|error| LabError::medium(medium, &error))?;
     Ok(state_file_name(directory.as_os_str().as_bytes(), &profile.to_string()))
 }
 

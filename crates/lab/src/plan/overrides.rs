@@ -1,0 +1,55 @@
+//! Options of the command line that replace what the plan says.
+
+/// Options of the command line that replace what the plan says.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Overrides {
+    /// `--paths` and `--path`.
+    pub paths: Option<Vec<String>>,
+    /// `--tuning`.
+    pub tunings: Option<Vec<String>>,
+    /// `--layout`.
+    pub layouts: Option<Vec<String>>,
+    /// `--medium`.
+    pub media: Option<Vec<String>>,
+    /// `--load`.
+    pub loads: Option<Vec<String>>,
+    /// `--warehouses`.
+    pub warehouses: Option<u32>,
+    /// `--users`.
+    pub users: Option<u32>,
+    /// `--seconds`.
+    pub seconds: Option<u64>,
+    /// `--warmup`.
+    pub warmup_seconds: Option<u64>,
+    /// `--repeats`.
+    pub repeats: Option<u32>,
+    /// `--page-cache`, MiB.
+    pub page_cache_mib: Option<u64>,
+    /// `--budget`.
+    pub budget: Option<String>,
+    /// `--seed`.
+    pub seed: Option<u64>,
+    /// `--keep-awake`.
+    pub keep_awake: bool,
+    /// `--no-gates`.
+    pub no_gates: bool,
+    /// `--quick`: small and short, whatever was not asked for otherwise; no gates.
+    pub quick: bool,
+}
+
+impl Overrides {
+    /// What `--quick` stands for, where nothing else was asked for.
+    pub(super) fn with_quick(&self) -> Self {
+        if !self.quick {
+            return self.clone();
+        }
+        Self {
+            warehouses: self.warehouses.or(Some(2)),
+            seconds: self.seconds.or(Some(5)),
+            warmup_seconds: self.warmup_seconds.or(Some(2)),
+            repeats: self.repeats.or(Some(1)),
+            no_gates: true,
+            ..self.clone()
+        }
+    }
+}

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::compare::{database_user, why_not};
+use crate::compare::database_user;
 use crate::database::binaries::Binaries;
 use crate::host::environment;
-use crate::paths::{PRELOAD_LIBRARY, StoragePath, preload_library};
+use crate::paths::exec::{PRELOAD_LIBRARY, preload_library};
+use crate::paths::{self, Asked, PathRef, WhyNot};
 use crate::plan::{DEFAULT_PLAN, Overrides, Plan};
 use crate::sys;
 
@@ -57,7 +58,7 @@ pub fn examine(look: &Look) -> Vec<Finding> {
     findings.push(space(&look.work_base));
     findings.push(store(&look.work_base));
     findings.push(load());
-    for path in StoragePath::ALL {
+    for path in paths::ALL {
         findings.push(path_finding(path, look, &findings));
     }
     findings
@@ -178,20 +179,25 @@ fn load() -> Finding {
     finding("host", State::Good, words, None)
 }
 
-fn path_finding(path: StoragePath, look: &Look, before: &[Finding]) -> Finding {
-    if let Some(reason) = path.not_built() {
-        return finding(path.name(), State::NotBuilt, reason, None);
+/// A path stands on what every comparison needs, and on what it says itself.
+fn path_finding(path: PathRef, look: &Look, before: &[Finding]) -> Finding {
+    let why_not = path.why_not(&Asked { program: &look.program, target: None, medium: false });
+    let lacks = match why_not {
+        Some(WhyNot::NotBuilt(reason)) => return finding(path.name(), State::NotBuilt, reason, None),
+        Some(WhyNot::Lacks(reason)) => Some(reason),
+        None => None,
+    };
+    let every_path = ["PostgreSQL", "user", "space"];
+    let missing = |other: &&Finding| other.state == State::Missing && every_path.contains(&other.subject.as_str());
+    let blocked: Vec<&str> = before.iter().filter(missing).map(|other| other.subject.as_str()).collect();
+    let mut reasons: Vec<String> = lacks.into_iter().collect();
+    if !blocked.is_empty() {
+        reasons.push(format!("see {}", blocked.join(", ")));
     }
-    let blocked: Vec<&str> = before
-        .iter()
-        .filter(|other| other.state == State::Missing && (other.subject != "library" || path == StoragePath::Dnfs))
-        .map(|other| other.subject.as_str())
-        .collect();
-    if blocked.is_empty() && why_not(path, &look.program).is_none() {
+    if reasons.is_empty() {
         return finding(path.name(), State::Good, format!("{} can be measured", path.title()), None);
     }
-    let words = format!("{} can't be measured: see {}", path.title(), blocked.join(", "));
-    finding(path.name(), State::Missing, words, None)
+    finding(path.name(), State::Missing, format!("{} can't be measured: {}", path.title(), reasons.join("; ")), None)
 }
 
 #[cfg(test)]

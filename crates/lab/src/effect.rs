@@ -246,7 +246,7 @@ mod tests {
             (knobs(3)["database.shared_buffers"].as_str(), knobs(3)["database.checkpoint_timeout"].as_str()),
             ("4GB", "15min")
         );
-        assert!(plan.dnfs_share_min.is_none() && plan.ladder.is_some());
+        assert!(plan.share_gates.is_empty() && plan.ladder.is_some());
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod verdict;
 use results::compare::{Against, Gate, PathResult, PathStatus, PlanRecord};
 use results::statistics::{RunValue, series_mean};
 
-use crate::paths::StoragePath;
+use crate::plan::ShareGate;
 
 pub(crate) use bottleneck::session_time;
 #[cfg(test)]
@@ -56,17 +56,19 @@ pub(crate) fn judge(paths: &mut [PathResult], plan: &PlanRecord) -> Judgement {
     Judgement { verdict, against_first, notes, valid }
 }
 
-/// The gate on `dnfs`, when the plan has one and both sides ran.
-pub(crate) fn gates(against: &[Against], dnfs_share_min: Option<f64>) -> Vec<Gate> {
-    let of_dnfs = |arm: &str| arm.split([':', ' ']).next() == Some(StoragePath::Dnfs.name());
-    let found = against.iter().find(|line| of_dnfs(&line.path));
-    let gate = found.zip(dnfs_share_min).map(|(line, least)| Gate {
-        promise: format!("OETs of dnfs at least {least} of those of {}", line.first),
-        found: line.oets_ratio,
-        least,
-        passed: line.oets_ratio >= least,
-    });
-    gate.into_iter().collect()
+/// The plan's gates on paths of which an arm ran beside the first.
+pub(crate) fn gates(paths: &[PathResult], against: &[Against], gates: &[ShareGate]) -> Vec<Gate> {
+    let is_of = |arm: &str, path: &str| paths.iter().any(|result| result.arm == arm && result.name == path);
+    let judged = |gate: &ShareGate| {
+        let line = against.iter().find(|line| is_of(&line.path, &gate.path))?;
+        Some(Gate {
+            promise: format!("OETs of {} at least {} of those of {}", gate.path, gate.least, line.first),
+            found: line.oets_ratio,
+            least: gate.least,
+            passed: line.oets_ratio >= gate.least,
+        })
+    };
+    gates.iter().filter_map(judged).collect()
 }
 
 /// OETs per minute of each run with the error inside it.

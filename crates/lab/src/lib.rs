@@ -33,5 +33,4 @@ mod summary;
 mod sys;
 
 pub use error::LabError;
-pub use paths::StoragePath;
 pub use run::progress::{Line, News};

@@ -3,6 +3,7 @@
 mod arm;
 mod experiment;
 mod file;
+mod gate;
 pub(crate) mod ladder;
 mod layout;
 mod load;
@@ -21,9 +22,10 @@ use crate::limits::{
     ARMS_MAX, DATABASE_BASE_BYTES, REPEATS_MAX, RUN_GROWTH_BYTES, SECONDS_MAX, USERS_MAX, WAREHOUSE_BYTES, WAREHOUSES_MAX,
 };
 
-pub use arm::{Arm, PathSpec, Target};
+pub use arm::{Arm, PathSpec};
 pub use experiment::Roles;
 use file::{PlanFile, arms_of};
+pub use gate::ShareGate;
 pub use ladder::{Ladder, Rung, Step};
 pub use layout::Layout;
 pub use load::{Level, Load};
@@ -61,8 +63,8 @@ pub struct Plan {
     pub buffers_share: f64,
     /// Most page cache in bytes that the database, and each filer of ours, may keep; not limited when absent.
     pub page_cache_bytes: Option<u64>,
-    /// Least share of the first path's OETs that `dnfs` must reach, if that is a gate.
-    pub dnfs_share_min: Option<f64>,
+    /// Least shares of the first arm's OETs that paths must reach.
+    pub share_gates: Vec<ShareGate>,
     /// Keep this host's processors from sleeping during runs.
     pub keep_awake: bool,
     /// A first look, not a measurement.
@@ -126,7 +128,7 @@ impl Plan {
             budget: parse_duration(&budget)?,
             buffers_share: file.database.buffers_share,
             page_cache_bytes: overrides.page_cache_mib.or(file.database.page_cache_mib).map(|mib| mib.min(1 << 30) << 20),
-            dnfs_share_min: file.gates.dnfs_share_of_first_min.filter(|_| !overrides.no_gates),
+            share_gates: if overrides.no_gates { Vec::new() } else { gate::read(&file.gates)? },
             keep_awake: overrides.keep_awake || file.runs.keep_awake,
             quick: overrides.quick,
             ladder,
@@ -267,7 +269,7 @@ fn within(what: &str, value: u64, least: u64, most: u64) -> Result<(), LabError>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::paths::StoragePath::{Dnfs, Local};
+    use crate::paths::{Asked, WhyNot};
 
     fn default_plan() -> Plan {
         Plan::parse(DEFAULT_PLAN, &Overrides::default()).unwrap()
@@ -276,10 +278,12 @@ mod tests {
     #[test]
     fn built_in_plan_is_sound_and_ends_within_its_budget() {
         let plan = default_plan();
-        assert_eq!([plan.arms[0].path.kind, plan.arms[1].path.kind], [Local, Dnfs]);
+        assert_eq!(plan.arms.iter().map(|arm| arm.path.kind.name()).take(2).collect::<Vec<_>>(), ["local", "dnfs"]);
         assert_eq!(plan.arms[1].id, "dnfs");
         assert!(plan.budget <= Duration::from_secs(600));
-        let measured = plan.arms.iter().filter(|arm| arm.path.kind.not_built().is_none()).count();
+        let asked = Asked { program: Path::new("/millrace"), target: None, medium: false };
+        let not_built = |arm: &Arm| matches!(arm.path.kind.why_not(&asked), Some(WhyNot::NotBuilt(_)));
+        let measured = plan.arms.iter().filter(|arm| !not_built(arm)).count();
         let whole = Estimate::of(&plan).whole(measured * plan.repeats as usize);
         assert!(whole <= plan.budget, "{whole:?}");
         assert!((plan.buffers_share - 0.25).abs() < 1e-9);
@@ -297,8 +301,8 @@ mod tests {
             ..Overrides::default()
         };
         let plan = Plan::parse(DEFAULT_PLAN, &overrides).unwrap();
-        assert_eq!((plan.arms.len(), plan.arms[0].path.kind, plan.warehouses, plan.seconds), (1, Dnfs, 2, 5));
-        assert_eq!((plan.repeats, plan.budget, plan.dnfs_share_min), (1, Duration::from_secs(90), None));
+        assert_eq!((plan.arms.len(), plan.arms[0].path.kind.name(), plan.warehouses, plan.seconds), (1, "dnfs", 2, 5));
+        assert_eq!((plan.repeats, plan.budget, plan.share_gates), (1, Duration::from_secs(90), Vec::new()));
         assert_eq!(plan.users, default_plan().users);
     }
 

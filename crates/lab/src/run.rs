@@ -1,109 +1,73 @@
 //! One measured run on one path: restore, serve, start, load, sample, check, stop.
 
 pub(crate) mod driver;
-pub(crate) mod filer;
 pub(crate) mod processes;
 pub(crate) mod progress;
-pub(crate) mod storage;
+mod read_probe;
+pub(crate) mod setup;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
-use results::compare::{CpuTime, DatabaseCounters, Durability, Proof, ReadProbe, Run};
+use results::compare::{CpuTime, DatabaseCounters, Durability, ProcedureCount, Proof, ProofSource, Run};
 use results::orders_run::OrdersRun;
 
 use crate::database::checkpoints;
-use crate::database::cluster::ClusterPlace;
-use crate::database::counters::{self, Looks};
+use crate::database::counters::{self, WaitSamples};
 use crate::error::LabError;
 use crate::measure::buffer_warm_up::Watch;
 use crate::measure::client_activity;
 use crate::measure::metrics::Source;
-use crate::measure::proof::{self, Witness};
-use crate::placement::restore::Method;
-use crate::placement::workdir::{self, WorkDir};
-use crate::placement::{DATA, Ground};
-use crate::plan::{Arm, Plan, Tuning};
-use crate::run::driver::{Driver, Mark, Orders, RunOrder};
-use crate::run::processes::{Sample, Stage, database_log};
+use crate::measure::proof;
+use crate::paths::{Placement, medium};
+use crate::placement::workdir;
+use crate::plan::Arm;
+use crate::run::driver::{Driver, Mark, Orders};
+use crate::run::processes::{RunProcesses, Sample};
 use crate::run::progress::Progress;
-use crate::run::storage::Storage;
+use crate::run::setup::{Setup, Turn, driver_options};
 
-/// What every run of a comparison shares.
-pub(crate) struct Bench<'a> {
-    pub(crate) plan: &'a Plan,
-    pub(crate) work: &'a WorkDir,
-    pub(crate) place: &'a ClusterPlace,
-    /// The copy of this program that the database's user can read.
-    pub(crate) program: PathBuf,
-    pub(crate) method: Method,
-    pub(crate) block_bytes: u64,
-    /// `shared_buffers` of the database.
-    pub(crate) buffers_bytes: u64,
-    /// Where the storage tells its own latency.
-    pub(crate) metrics: Option<&'a Source>,
-}
-
-/// One run to be carried out.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Turn<'a> {
-    pub(crate) arm: &'a Arm,
-    /// Place in the whole sequence, from 1.
-    pub(crate) sequence: u32,
-    /// Round, from 1.
-    pub(crate) round: u32,
-    /// What is asked of the driver.
-    pub(crate) order: RunOrder,
-}
-
-impl Turn<'_> {
-    fn name(&self) -> &str {
-        &self.arm.id
-    }
-}
-
-impl Bench<'_> {
-    /// Carries one run out on the ground of its arm. Returns what was counted here and the
+impl Setup<'_> {
+    /// Carries one run out where the files of its arm are put. Returns what was counted here and the
     /// driver's own record.
     pub(crate) fn run(
         &self,
         turn: Turn<'_>,
-        ground: &mut Ground,
+        placement: &mut dyn Placement,
         progress: &mut Progress<'_>,
     ) -> Result<(Run, OrdersRun), LabError> {
         let (mut steps, mut probe) = (Steps::new(), None);
-        progress.step(&format!("{}: restoring the loaded state ({})", turn.name(), ground.method(self.method)));
-        ground.restore(&self.work.path("master"), self.method, &self.place.user, &mut |bytes| {
+        progress.step(&format!("{}: restoring the loaded state ({})", turn.name(), placement.method(self.method)));
+        placement.restore(&self.work.path("master"), self.method, &self.place.user, &mut |bytes| {
             progress.bytes(bytes);
         })?;
         if self.plan.page_cache_bytes.is_some() {
-            ground.forget_pages()?;
+            placement.drop_page_cache()?;
         }
         steps.done("restore");
 
         if turn.arm.medium.is_some() && turn.round == 1 {
             progress.step(&format!("{}: probing the medium", turn.name()));
-            probe = Some(self.probe(turn, ground)?);
+            probe = Some(read_probe::probe(self, turn, placement)?);
             steps.done("probe");
         }
 
         progress.step(&format!("{}: starting", turn.name()));
-        let mut stage = Stage::start(self, turn, ground)?;
+        let mut processes = RunProcesses::start(self, turn, placement)?;
         steps.done("start");
 
         let dsn = self.place.dsn();
         let logs = self.work.path("logs");
         let orders = Orders { program: &self.program, dsn: &dsn, logs: &logs };
-        let (run, record) = self.measure(turn, &orders, &mut stage, progress)?;
+        let (run, record) = self.measure(turn, &orders, &mut processes, progress)?;
         steps.done("measure");
 
         if turn.arm.medium.is_some() {
             // Reading the whole database block by block would take minutes on a slow medium and says nothing about it.
             progress.step(&format!("{}: starting again without the medium", turn.name()));
-            stage.stop()?;
+            processes.stop()?;
             let arm = Arm { medium: None, ..turn.arm.clone() };
-            stage = Stage::start(self, Turn { arm: &arm, ..turn }, ground)?;
+            processes = RunProcesses::start(self, Turn { arm: &arm, ..turn }, placement)?;
             steps.done("restart");
         }
         progress.step(&format!("{}: checking consistency", turn.name()));
@@ -111,69 +75,59 @@ impl Bench<'_> {
         steps.done("check");
 
         progress.step(&format!("{}: stopping", turn.name()));
-        stage.stop()?;
-        ground.clear()?;
+        processes.stop()?;
+        placement.clear()?;
         // What the clients of this run shared: the next run begins with counters at zero.
         workdir::empty_directory(self.work.runtime())?;
         steps.done("stop");
         Ok((Run { checks, probe, step_s: steps.seconds, ..run }, record))
     }
 
-    /// Reads blocks of the restored database over the arm's path, without a database.
-    fn probe(&self, turn: Turn<'_>, ground: &Ground) -> Result<ReadProbe, LabError> {
-        let Some(file) = storage::largest_file(&self.work.path("master").join(DATA)) else { return Ok(ReadProbe::default()) };
-        let storage = Storage::start(self, turn.arm, turn.sequence, ground)?;
-        let probe = storage.probe(self, &ground.data(), &file)?;
-        storage.stop()?;
-        workdir::empty_directory(self.work.runtime())?;
-        Ok(probe)
-    }
-
     fn measure(
         &self,
         turn: Turn<'_>,
         orders: &Orders<'_>,
-        stage: &mut Stage,
+        processes: &mut RunProcesses,
         progress: &mut Progress<'_>,
     ) -> Result<(Run, OrdersRun), LabError> {
         let order = turn.order;
-        let before = stage.sample(None)?;
-        let (mut driver, mut watch) = self.warm_up(turn, orders, stage, progress)?;
+        let before = processes.sample(None)?;
+        let (mut driver, mut watch) = self.warm_up(turn, orders, processes, progress)?;
         let array_before = self.metrics.map(Source::read).transpose()?;
-        let (start, began) = (stage.sample(Some(&driver))?, SystemTime::now());
-        watch.end(start.path_read_bytes);
+        let (start, began) = (processes.sample(Some(&driver))?, SystemTime::now());
+        watch.end(start.reads.of_data);
         progress.step(&format!("{}: measuring {} s", turn.name(), turn.order.seconds));
-        let mut looks = Looks::default();
-        stage.await_mark(&mut driver, Mark::Measured, &mut looks, &mut |_, seconds| {
+        let mut waits = WaitSamples::default();
+        processes.await_mark(&mut driver, Mark::Measured, &mut waits, &mut |_, seconds| {
             progress.seconds(seconds);
             Ok(())
         })?;
-        let end = stage.sample(Some(&driver))?;
+        let end = processes.sample(Some(&driver))?;
         let array_after = self.metrics.map(Source::read).transpose()?;
         let record = driver.finish()?;
-        let settled = stage.server().session().settled_counters(Duration::from_secs(10))?;
-        let after = Sample { database: settled, ..stage.sample(None)? };
+        let settled = processes.server().session().settled_counters(Duration::from_secs(10))?;
+        let after = Sample { database: settled, ..processes.sample(None)? };
 
         let whole = counters::between(&before.database, &after.database);
-        let sessions = Sessions::of(&record, stage)?;
-        let proof = self.prove(stage.witness(), whole.blocks_read, (&before, &after), sessions);
+        let sessions = Sessions::of(&record, processes)?;
+        let proof = self.prove(processes.storage().proof_source(), whole.blocks_read, (&before, &after), sessions);
         let database = DatabaseCounters {
             checksum_failures: whole.checksum_failures,
             log_segments_archived: whole.log_segments_archived,
             log_archive_failures: whole.log_archive_failures,
             ..counters::between(&start.database, &end.database)
         };
-        let (beat, host) = (start.pulse.until(&end.pulse), end.host.since(&start.host, self.plan.keep_awake));
+        let (kernel, host) = (end.kernel.since(&start.kernel), end.host.since(&start.host, self.plan.keep_awake));
         let elapsed = end.at.duration_since(start.at);
         let array = self.metrics.zip(array_before.zip(array_after));
         let run = Run {
             array_latency: array.and_then(|(source, (before, after))| source.between(before, after)),
-            read_latency: client_activity::read_latency(&start.activity, &end.activity),
-            slot_use: client_activity::slot_use(&start.activity, &end.activity, elapsed),
-            softirq_s: beat.softirq_s,
-            wire: stage.goes_over().map(|loopback| beat.wire(loopback)),
-            context_switches: beat.switches,
-            processor_queue_s: beat.queued_s,
+            read_latency: client_activity::read_latency(&start.storage.client_activity, &end.storage.client_activity),
+            slot_use: client_activity::slot_use(&start.storage.client_activity, &end.storage.client_activity, elapsed),
+            softirq_s: kernel.softirq_s,
+            wire: processes.storage().interfaces().map(|interfaces| kernel.wire(interfaces)),
+            context_switches: kernel.switches,
+            processor_queue_s: kernel.queued_s,
             sequence: turn.sequence,
             round: turn.round,
             seed: order.seed,
@@ -183,22 +137,22 @@ impl Bench<'_> {
             oets_per_minute: record.oets_per_minute,
             per_second: record.per_second.clone(),
             warmup_per_second: watch.per_second.clone(),
-            filling: watch.looks(before.path_read_bytes, sessions.count * sessions.start_bytes),
-            checkpoint_ends_s: checkpoints::ends(&database_log(self.work, turn), began),
+            filling: watch.looks(before.reads.of_data, sessions.count * sessions.start_bytes),
+            checkpoint_ends_s: checkpoints::ends(&self.database_log(turn), began),
             series: record.series.clone(),
             conform: (!record.conform.items.is_empty()).then(|| record.conform.clone()),
             database,
-            filer: filer::between(&start.filer, &end.filer),
-            durability: end.durability.as_deref().map(Durability::from),
+            filer: calls_between(&start.storage.server_calls, &end.storage.server_calls),
+            durability: end.storage.durability.as_deref().map(Durability::from),
             read_bytes_by_volume: volume_reads(&start, &end),
-            connections: start.connections.max(end.connections),
-            client: filer::between(&start.client, &end.client),
-            medium: start.medium.zip(end.medium).map(|(then, now)| storage::medium_counts(&then, &now)),
+            connections: start.storage.connections.max(end.storage.connections),
+            client: calls_between(&start.storage.client_calls, &end.storage.client_calls),
+            medium: start.medium.zip(end.medium).map(|(then, now)| medium::between(&then, &now)),
             cpu: cpu_between(&start.cpu, &end.cpu),
             host_busy_s: host.busy_s,
             host_stolen_s: host.stolen_s,
-            waits: shares(&looks.waits),
-            vacuum_share: looks.vacuum_share(),
+            waits: shares(&waits.waits),
+            vacuum_share: waits.vacuum_share(),
             proof,
             ..Run::default()
         };
@@ -211,23 +165,23 @@ impl Bench<'_> {
         &self,
         turn: Turn<'_>,
         orders: &Orders<'_>,
-        stage: &mut Stage,
+        processes: &mut RunProcesses,
         progress: &mut Progress<'_>,
     ) -> Result<(Driver, Watch), LabError> {
         progress.step(&format!("{}: warming up {} s", turn.name(), turn.order.warmup_seconds));
         let mut driver = orders.start(turn.order, &driver_options(self.plan, turn.arm), turn.sequence)?;
         let mut watch = Watch::default();
-        stage.await_mark(&mut driver, Mark::Measuring, &mut Looks::default(), &mut |stage, seconds| {
+        processes.await_mark(&mut driver, Mark::Measuring, &mut WaitSamples::default(), &mut |processes, seconds| {
             progress.seconds(seconds);
-            watch.take(seconds, || stage.path_read_bytes())
+            watch.take(seconds, || Ok(processes.reads()?.of_data))
         })?;
         Ok((driver, watch))
     }
 
     /// Holds the database's own reads against those of the path between two samples.
-    fn prove(&self, witness: Witness, blocks_read: u64, (before, after): (&Sample, &Sample), sessions: Sessions) -> Proof {
-        let seen = before.path_read_bytes.zip(after.path_read_bytes).map(|(then, now)| now.saturating_sub(then));
-        let proof = proof::judge(witness, blocks_read * self.block_bytes, seen);
+    fn prove(&self, source: ProofSource, blocks_read: u64, (before, after): (&Sample, &Sample), sessions: Sessions) -> Proof {
+        let seen = before.reads.of_data.zip(after.reads.of_data).map(|(then, now)| now.saturating_sub(then));
+        let proof = proof::judge(source, blocks_read * self.block_bytes, seen);
         proof::without_session_starts(proof, sessions.count, sessions.start_bytes)
     }
 }
@@ -241,29 +195,30 @@ struct Sessions {
 }
 
 impl Sessions {
-    fn of(record: &OrdersRun, stage: &mut Stage) -> Result<Self, LabError> {
+    fn of(record: &OrdersRun, processes: &mut RunProcesses) -> Result<Self, LabError> {
         let count = u64::from(record.connections.max(record.users));
-        Ok(Self { count, start_bytes: stage.server().session().session_start_bytes()? })
+        Ok(Self { count, start_bytes: processes.server().session().session_start_bytes()? })
     }
-}
-
-/// Options of the driver that an arm's load model and tuning ask for.
-pub(crate) fn driver_options(plan: &Plan, arm: &Arm) -> Vec<String> {
-    let mut words = Tuning::arguments(&plan.tuning_of(arm).orders);
-    let load = &arm.load;
-    let model = (load.model != "closed").then(|| load.model.clone());
-    for (name, value) in [("--model", model), ("--rate", load.rate.clone()), ("--arrivals", load.arrivals.clone())] {
-        if let Some(value) = value {
-            words.extend([name.to_owned(), value]);
-        }
-    }
-    words
 }
 
 /// Bytes read from each volume between two moments.
 fn volume_reads(before: &Sample, after: &Sample) -> BTreeMap<String, u64> {
-    let pairs = before.volume_reads.iter().zip(&after.volume_reads);
+    let pairs = before.reads.by_volume.iter().zip(&after.reads.by_volume);
     pairs.map(|((_, then), (part, now))| (part.name(), now.saturating_sub(*then))).collect()
+}
+
+/// What was called between two moments; procedures never called are left out.
+fn calls_between(
+    before: &BTreeMap<String, ProcedureCount>,
+    after: &BTreeMap<String, ProcedureCount>,
+) -> BTreeMap<String, ProcedureCount> {
+    let none = ProcedureCount::default();
+    let gained = after.iter().map(|(name, now)| {
+        let then = before.get(name).unwrap_or(&none);
+        let calls = now.calls.saturating_sub(then.calls);
+        (name.clone(), ProcedureCount { calls, bytes: now.bytes.saturating_sub(then.bytes) })
+    });
+    gained.filter(|(_, count)| count.calls > 0).collect()
 }
 
 fn cpu_between(before: &BTreeMap<String, CpuTime>, after: &BTreeMap<String, CpuTime>) -> BTreeMap<String, CpuTime> {

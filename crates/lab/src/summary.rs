@@ -12,7 +12,6 @@ use crate::judge;
 use crate::limits::READS_PER_ORDER_MIN;
 use crate::measure::cache_class;
 use crate::measure::proof;
-use crate::paths::StoragePath;
 use crate::plan::{Arm, Layout};
 
 /// What is the same for every path.
@@ -36,7 +35,7 @@ pub(crate) fn skipped(arm: &Arm, reason: &str) -> PathResult {
         name: arm.path.kind.name().to_owned(),
         arm: arm.id.clone(),
         label: arm.path.label.clone(),
-        target: arm.path.target.as_ref().map(ToString::to_string),
+        target: arm.path.target.clone(),
         medium: arm.medium.clone(),
         layout_name: Some(arm.layout.to_string()),
         load_level: Some(arm.load.to_string()),
@@ -97,7 +96,7 @@ pub(crate) fn measured(arm: &Arm, mut runs: Vec<Run>, records: &[OrdersRun], com
         io: Some(io),
         load: Some(load_words(records)),
         layout: Some(layout(arm)),
-        caching: Some(cache_class::words(arm, &common)),
+        caching: Some(cache_class::words(arm, common.buffers_bytes, common.database_bytes, common.page_cache_bytes)),
         caching_class: Some(cache_class::class_of(arm, common.page_cache_bytes).0),
         read_probe: runs.iter().find_map(|run| run.probe.clone()),
         users: records.first().map(|record| record.users),
@@ -298,12 +297,7 @@ fn load_words(records: &[OrdersRun]) -> String {
 }
 
 fn layout(arm: &Arm) -> String {
-    let place = match (arm.path.kind, &arm.path.target) {
-        (StoragePath::Dnfs, None) => "exports of Millrace's own filers on this host, one for each volume",
-        (StoragePath::Dnfs, Some(_)) => "directories of one export",
-        (_, None) => "directories of the host's file system",
-        (_, Some(_)) => "directories of the target's file system",
-    };
+    let place = arm.path.kind.files_lie(arm.path.target.is_some());
     let parts = match arm.layout {
         Layout::One => "data, log and temporary files together".to_owned(),
         Layout::Split => "data and temporary files apart from the log".to_owned(),

@@ -8,12 +8,13 @@ use results::environment::Environment;
 use results::orders_run::OrdersRun;
 
 use crate::compare::initial_load::Loaded;
-use crate::compare::{DISCLAIMER, REHEARSAL_NOTE};
+use crate::compare::journal::FinishedRun;
+use crate::compare::notes::{DISCLAIMER, REHEARSAL_NOTE};
 use crate::judge::{self, Judgement};
 use crate::measure::cache_class;
 use crate::measure::probe;
 use crate::placement::restore::Method;
-use crate::plan::{Arm, Plan};
+use crate::plan::{Arm, Plan, ShareGate};
 use crate::summary::{self, Common};
 
 /// The plan as it was carried out.
@@ -48,7 +49,7 @@ pub(crate) fn conclude(
     plan: PlanRecord,
     environment: Environment,
     mut notes: Vec<String>,
-    dnfs_share_min: Option<f64>,
+    share_gates: &[ShareGate],
     (started_utc, elapsed): (String, Duration),
 ) -> Comparison {
     let Judgement { mut verdict, against_first, notes: judged, mut valid } = judge::judge(&mut paths, &plan);
@@ -58,7 +59,7 @@ pub(crate) fn conclude(
         verdict = format!("Verdict withheld: {why}.");
         valid = false;
     }
-    let gates = judge::gates(&against_first, dnfs_share_min);
+    let gates = judge::gates(&paths, &against_first, share_gates);
     Comparison {
         schema: SCHEMA,
         kind: "compare".to_owned(),
@@ -79,15 +80,12 @@ pub(crate) fn conclude(
     }
 }
 
-/// One run of the arm at this place of the measured ones, and the driver's record of it.
-pub(crate) type Done = (usize, Run, OrdersRun);
-
 /// One result for each arm of the plan, in its order.
 pub(crate) fn results_by_arm(
     plan: &Plan,
     measured: &[Arm],
     skipped: &[(Arm, String)],
-    done: &[Done],
+    done: &[FinishedRun],
     common: Common,
 ) -> Vec<PathResult> {
     let mut results = Vec::new();
@@ -98,8 +96,8 @@ pub(crate) fn results_by_arm(
         }
         // As it was run: with the load that was found for it.
         let arm = measured.iter().find(|other| other.id == arm.id).unwrap_or(arm);
-        let mine = done.iter().filter(|(place, ..)| measured.get(*place).is_some_and(|other| other.id == arm.id)).cloned();
-        let (runs, records): (Vec<Run>, Vec<OrdersRun>) = mine.map(|(_, run, record)| (run, record)).unzip();
+        let mine = done.iter().filter(|done| measured.get(done.place).is_some_and(|other| other.id == arm.id)).cloned();
+        let (runs, records): (Vec<Run>, Vec<OrdersRun>) = mine.map(|done| (done.run, done.record)).unzip();
         results.push(summary::measured(arm, runs, &records, common));
     }
     results

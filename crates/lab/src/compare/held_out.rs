@@ -5,13 +5,13 @@ use results::compare::{Comparison, Run};
 use results::judgement::Prediction;
 use results::orders_run::OrdersRun;
 
-use super::{Lane, run_order};
+use crate::compare::runs::{MeasuredArm, run_order};
 use crate::error::LabError;
 use crate::plan::{Arm, Estimate, Level, Load};
 use crate::predict::fit::fit;
 use crate::predict::ladder;
 use crate::run::progress::Progress;
-use crate::run::{Bench, Turn};
+use crate::run::setup::{Setup, Turn};
 use crate::summary::{self, Common};
 
 /// What the extra run gave.
@@ -27,29 +27,29 @@ pub(super) struct HeldOut {
 /// Measures half the users on the last arm, unless the arms are a ladder of loads already, rounds are not repeated, or
 /// the budget does not allow it.
 pub(super) fn measure(
-    bench: &Bench<'_>,
-    lanes: &mut [Lane<'_>],
+    setup: &Setup<'_>,
+    arms: &mut [MeasuredArm<'_>],
     sequence: usize,
     estimate: &Estimate,
     progress: &mut Progress<'_>,
 ) -> Result<Option<HeldOut>, LabError> {
-    let plan = bench.plan;
-    let ladder = lanes.iter().any(|lane| lanes.first().is_some_and(|first| first.arm.load != lane.arm.load));
+    let plan = setup.plan;
+    let ladder = arms.iter().any(|last| arms.first().is_some_and(|first| first.arm.load != last.arm.load));
     if ladder || plan.repeats < 2 || progress.elapsed() + estimate.run > plan.budget {
         return Ok(None);
     }
-    let Some(lane) = lanes.last_mut() else { return Ok(None) };
-    let (Level::Users(users), "closed") = (&lane.arm.load.level, lane.arm.load.model.as_str()) else { return Ok(None) };
+    let Some(last) = arms.last_mut() else { return Ok(None) };
+    let (Level::Users(users), "closed") = (&last.arm.load.level, last.arm.load.model.as_str()) else { return Ok(None) };
     if *users < 2 {
         return Ok(None);
     }
     let half = users / 2;
-    let arm = Arm { id: format!("{} users={half}", lane.arm.id), load: Load::users(half), ..lane.arm.clone() };
+    let arm = Arm { id: format!("{} users={half}", last.arm.id), load: Load::users(half), ..last.arm.clone() };
     let sequence = u32::try_from(sequence + 1).unwrap_or(u32::MAX);
-    progress.step(&format!("{}: one point kept out of the model, {half} users", lane.arm.id));
+    progress.step(&format!("{}: one point kept out of the model, {half} users", last.arm.id));
     let turn = Turn { arm: &arm, sequence, round: plan.repeats, order: run_order(plan, &arm, 1)? };
-    let (run, record) = bench.run(turn, &mut lane.ground, progress)?;
-    Ok(Some(HeldOut { fitted_on: lane.arm.id.clone(), arm, run, record }))
+    let (run, record) = setup.run(turn, &mut *last.placement, progress)?;
+    Ok(Some(HeldOut { fitted_on: last.arm.id.clone(), arm, run, record }))
 }
 
 /// Predictions of the arms among themselves, and of the point that was kept out.

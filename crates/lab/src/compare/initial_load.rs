@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::database::cluster::{self, ClusterPlace, LOAD_OVERRIDES};
 use crate::database::tablespaces;
 use crate::error::LabError;
-use crate::paths;
+use crate::paths::exec;
 use crate::placement::restore;
 use crate::placement::workdir::WorkDir;
 use crate::placement::{DATA, space_name};
@@ -80,8 +80,8 @@ pub(crate) fn load(
 pub(crate) fn install(program: &Path, work: &WorkDir) -> Result<PathBuf, LabError> {
     let target = work.path("bin").join("millrace");
     let mut files = vec![(program.to_owned(), target.clone())];
-    if let Some(library) = paths::preload_library(program) {
-        files.push((library, work.path("bin").join(paths::PRELOAD_LIBRARY)));
+    if let Some(library) = exec::preload_library(program) {
+        files.push((library, work.path("bin").join(exec::PRELOAD_LIBRARY)));
     }
     for (from, to) in files {
         fs::copy(&from, &to).map_err(LabError::file("copy program", &from))?;

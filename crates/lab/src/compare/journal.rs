@@ -9,7 +9,6 @@ use results::compare::Run;
 use results::orders_run::OrdersRun;
 use serde::{Deserialize, Serialize};
 
-use crate::compare::conclude::Done;
 use crate::error::LabError;
 use crate::limits::{ARMS_MAX, REPEATS_MAX};
 use crate::plan::Plan;
@@ -32,12 +31,14 @@ struct Head {
     plan: String,
 }
 
-/// Every other line: a run, and the place of its arm among the measured ones.
-#[derive(Debug, Serialize, Deserialize)]
-struct Line {
-    place: usize,
-    run: Run,
-    record: OrdersRun,
+/// A run that is done: every line but the first.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct FinishedRun {
+    /// Place of its arm among the measured ones.
+    pub(crate) place: usize,
+    pub(crate) run: Run,
+    /// The driver's record of it.
+    pub(crate) record: OrdersRun,
 }
 
 impl Journal {
@@ -51,7 +52,7 @@ impl Journal {
     }
 
     /// Goes on with one of the same plan; a line that was cut off is dropped. Gives the runs that are done.
-    pub(crate) fn resume(out: &Path, plan: &Plan) -> Result<(Self, Vec<Done>), LabError> {
+    pub(crate) fn resume(out: &Path, plan: &Plan) -> Result<(Self, Vec<FinishedRun>), LabError> {
         let path = out.join(JOURNAL);
         let lines = File::open(&path).map_err(LabError::file("resume from", &path))?;
         let mut lines = BufReader::new(lines).lines().map_while(Result::ok).take(1 + ARMS_MAX * REPEATS_MAX as usize);
@@ -62,21 +63,21 @@ impl Journal {
                 "resume with the plan and the options of the comparison that was interrupted",
             ));
         }
-        let done: Vec<Line> = lines.map_while(|line| serde_json::from_str(&line).ok()).collect();
+        let done: Vec<FinishedRun> = lines.map_while(|line| serde_json::from_str(&line).ok()).collect();
         // Written anew: what follows must not stand behind half a line.
         fs::remove_file(&path).map_err(LabError::file("write anew", &path))?;
         let mut journal = Self::create(out, plan)?;
         for line in &done {
-            journal.append(line.place, &line.run, &line.record)?;
+            journal.append(line)?;
         }
-        Ok((journal, done.into_iter().map(|line| (line.place, line.run, line.record)).collect()))
+        Ok((journal, done))
     }
 
     /// Keeps one more run.
     ///
     /// Durability: on the device when it returns.
-    pub(crate) fn append(&mut self, place: usize, run: &Run, record: &OrdersRun) -> Result<(), LabError> {
-        self.write(&Line { place, run: run.clone(), record: record.clone() })?;
+    pub(crate) fn append(&mut self, finished: &FinishedRun) -> Result<(), LabError> {
+        self.write(finished)?;
         self.count += 1;
         self.file.sync_data().map_err(LabError::file("sync", &self.path))
     }
@@ -100,7 +101,7 @@ impl Journal {
 
 /// The plan as far as it decides what a run is: the budget and the gates may change.
 fn fingerprint(plan: &Plan) -> String {
-    let plan = Plan { budget: std::time::Duration::ZERO, dnfs_share_min: None, ..plan.clone() };
+    let plan = Plan { budget: std::time::Duration::ZERO, share_gates: Vec::new(), ..plan.clone() };
     format!("{plan:?}")
 }
 
@@ -114,18 +115,22 @@ mod tests {
         Plan::parse(DEFAULT_PLAN, &overrides).unwrap()
     }
 
+    fn finished(place: usize, run: Run) -> FinishedRun {
+        FinishedRun { place, run, record: OrdersRun::default() }
+    }
+
     #[test]
     fn finished_runs_come_back_for_the_same_plan_and_half_a_line_does_not() {
         let out = tempfile::tempdir().unwrap();
         let mut journal = Journal::create(out.path(), &plan(4, "1m")).unwrap();
         for sequence in 1..=2 {
             let run = Run { sequence, orders: 7, ..Run::default() };
-            journal.append(sequence as usize - 1, &run, &OrdersRun::default()).unwrap();
+            journal.append(&finished(sequence as usize - 1, run)).unwrap();
         }
         journal.file.write_all(b"{\"place\":0,\"ru").unwrap();
         let (mut journal, done) = Journal::resume(out.path(), &plan(4, "2h")).unwrap();
-        assert_eq!(done.iter().map(|(place, run, _)| (*place, run.sequence)).collect::<Vec<_>>(), [(0, 1), (1, 2)]);
-        journal.append(0, &Run::default(), &OrdersRun::default()).unwrap();
+        assert_eq!(done.iter().map(|done| (done.place, done.run.sequence)).collect::<Vec<_>>(), [(0, 1), (1, 2)]);
+        journal.append(&finished(0, Run::default())).unwrap();
         assert_eq!(Journal::resume(out.path(), &plan(4, "1m")).unwrap().1.len(), 3);
     }
 

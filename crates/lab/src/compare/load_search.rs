@@ -6,24 +6,24 @@ use std::collections::BTreeMap;
 use results::curves::CurvePoint;
 use results::statistics::series_mean;
 
-use super::Lane;
-use super::conclude::Done;
+use crate::compare::journal::FinishedRun;
+use crate::compare::runs::MeasuredArm;
 use crate::compare::user_search::{self, Found, Probe};
-use crate::database::counters::Looks;
+use crate::database::counters::WaitSamples;
 use crate::error::LabError;
 use crate::host::procfs;
 use crate::limits::{PROBE_SECONDS, PROBE_SEQUENCE, PROBE_WARMUP_SECONDS, SEARCH_USERS_MAX};
-use crate::placement::Ground;
+use crate::paths::Placement;
 use crate::placement::workdir;
 use crate::plan::{Arm, Level};
 use crate::run::driver::{Mark, Orders, RunOrder};
-use crate::run::processes::Stage;
+use crate::run::processes::RunProcesses;
 use crate::run::progress::Progress;
-use crate::run::{Bench, Turn, driver_options};
+use crate::run::setup::{Setup, Turn, driver_options};
 
 /// What the searches found.
 #[derive(Default)]
-pub(super) struct Sought {
+pub(super) struct FoundLoads {
     /// Every load that was tried.
     pub(super) curve: Vec<CurvePoint>,
     /// How each load was found, one line each.
@@ -32,7 +32,7 @@ pub(super) struct Sought {
     users: BTreeMap<String, u32>,
 }
 
-impl Sought {
+impl FoundLoads {
     /// The arms with the loads that were found.
     pub(super) fn apply(&self, arms: &[Arm]) -> Vec<Arm> {
         let with = |arm: &Arm| {
@@ -49,40 +49,40 @@ impl Sought {
 /// Finds the loads that arms ask for; does nothing when each names its users. An arm that has `done`
 /// runs already, before a crash, keeps the load they had.
 pub(super) fn find(
-    bench: &Bench<'_>,
-    lanes: &mut [Lane<'_>],
-    done: &[Done],
+    setup: &Setup<'_>,
+    arms: &mut [MeasuredArm<'_>],
+    done: &[FinishedRun],
     progress: &mut Progress<'_>,
-) -> Result<Sought, LabError> {
-    let mut sought = Sought::default();
+) -> Result<FoundLoads, LabError> {
+    let mut found_loads = FoundLoads::default();
     // What was found on which arm, so that a load held for all arms is searched once.
     let mut known: BTreeMap<(String, usize), u32> = BTreeMap::new();
-    for place in 0..lanes.len() {
-        let Some(arm) = lanes.get(place).map(|lane| lane.arm.clone()) else { break };
-        let Some((wanted, at)) = wanted(&arm, place, lanes)? else { continue };
-        let before = done.iter().find(|(other, ..)| *other == place).map(|(_, _, record)| record.users);
+    for place in 0..arms.len() {
+        let Some(arm) = arms.get(place).map(|measured| measured.arm.clone()) else { break };
+        let Some((wanted, at)) = wanted(&arm, place, arms)? else { continue };
+        let before = done.iter().find(|run| run.place == place).map(|run| run.record.users);
         let users = match before.or_else(|| known.get(&(wanted.clone(), at)).copied()) {
             Some(users) => {
                 known.insert((wanted, at), users);
                 users
             }
             None => {
-                let Some(lane) = lanes.get_mut(at) else { continue };
-                let found = on_lane(bench, &arm.load.level, lane, progress)?;
-                sought.notes.push(format!("load {wanted} found on {}: {}", lane.arm.id, found.reason));
-                sought.curve.extend(curve(&lane.arm.id, &found));
+                let Some(measured) = arms.get_mut(at) else { continue };
+                let found = search_on(setup, &arm.load.level, measured, progress)?;
+                found_loads.notes.push(format!("load {wanted} found on {}: {}", measured.arm.id, found.reason));
+                found_loads.curve.extend(curve(&measured.arm.id, &found));
                 known.insert((wanted, at), found.users);
                 found.users
             }
         };
-        sought.users.insert(arm.id, users);
+        found_loads.users.insert(arm.id, users);
     }
-    hold_one_sweep(&mut sought, lanes);
-    Ok(sought)
+    hold_one_sweep(&mut found_loads, arms);
+    Ok(found_loads)
 }
 
 /// What an arm wants searched, and the place of the arm where; nothing when it names its users.
-fn wanted(arm: &Arm, place: usize, lanes: &[Lane<'_>]) -> Result<Option<(String, usize)>, LabError> {
+fn wanted(arm: &Arm, place: usize, arms: &[MeasuredArm<'_>]) -> Result<Option<(String, usize)>, LabError> {
     let (wanted, at) = match &arm.load.level {
         Level::Users(_) => return Ok(None),
         Level::Saturate { at } => ("saturate".to_owned(), at),
@@ -94,33 +94,38 @@ fn wanted(arm: &Arm, place: usize, lanes: &[Lane<'_>]) -> Result<Option<(String,
         return Err(LabError::plan(format!("search the load \"{}\"", arm.load), hint));
     }
     let Some(name) = at else { return Ok(Some((wanted, place))) };
-    let named = |lane: &&Lane<'_>| lane.arm.id == *name || lane.arm.path.name() == *name;
-    match lanes.iter().position(|lane| named(&lane)) {
+    let named = |measured: &&MeasuredArm<'_>| measured.arm.id == *name || measured.arm.path.name() == *name;
+    match arms.iter().position(|measured| named(&measured)) {
         Some(at) => Ok(Some((wanted, at))),
         None => {
-            let arms: Vec<&str> = lanes.iter().map(|lane| lane.arm.id.as_str()).collect();
+            let arms: Vec<&str> = arms.iter().map(|measured| measured.arm.id.as_str()).collect();
             Err(LabError::plan(format!("find a load on \"{name}\""), &format!("the arms measured are {}", arms.join(", "))))
         }
     }
 }
 
 /// Arms that were swept hold the load found on the first of them, so that the runs compare.
-fn hold_one_sweep(sought: &mut Sought, lanes: &[Lane<'_>]) {
+fn hold_one_sweep(found_loads: &mut FoundLoads, arms: &[MeasuredArm<'_>]) {
     let mut first = None;
-    for arm in lanes.iter().map(|lane| lane.arm).filter(|arm| arm.load.level == Level::Sweep) {
-        if let Some(users) = sought.users.get_mut(&arm.id) {
+    for arm in arms.iter().map(|measured| measured.arm).filter(|arm| arm.load.level == Level::Sweep) {
+        if let Some(users) = found_loads.users.get_mut(&arm.id) {
             *users = *first.get_or_insert(*users);
         }
     }
 }
 
-fn on_lane(bench: &Bench<'_>, level: &Level, lane: &mut Lane<'_>, progress: &mut Progress<'_>) -> Result<Found, LabError> {
-    let arm = lane.arm;
+fn search_on(
+    setup: &Setup<'_>,
+    level: &Level,
+    measured: &mut MeasuredArm<'_>,
+    progress: &mut Progress<'_>,
+) -> Result<Found, LabError> {
+    let arm = measured.arm;
     progress.step(&format!("{}: restoring the loaded state to search the load {level}", arm.id));
-    lane.ground.restore(&bench.work.path("master"), bench.method, &bench.place.user, &mut |bytes| {
+    measured.placement.restore(&setup.work.path("master"), setup.method, &setup.place.user, &mut |bytes| {
         progress.bytes(bytes);
     })?;
-    let mut prober = Prober::start(bench, arm, &lane.ground)?;
+    let mut prober = Prober::start(setup, arm, &*measured.placement)?;
     let measure = &mut |users: u32| {
         let probe = prober.probe(users)?;
         progress.step(&format!(
@@ -137,36 +142,36 @@ fn on_lane(bench: &Bench<'_>, level: &Level, lane: &mut Lane<'_>, progress: &mut
         Level::Saturate { .. } | Level::Users(_) => user_search::saturate(SEARCH_USERS_MAX, measure)?,
     };
     progress.step(&format!("{}: {}", arm.id, found.reason));
-    prober.stop(&mut lane.ground)?;
+    prober.stop(&mut *measured.placement)?;
     Ok(found)
 }
 
 /// One database at work on one arm, asked what different numbers of users give.
 struct Prober<'a> {
-    bench: &'a Bench<'a>,
+    setup: &'a Setup<'a>,
     arm: &'a Arm,
-    stage: Stage,
+    processes: RunProcesses,
     probes: u32,
 }
 
 impl<'a> Prober<'a> {
-    fn start(bench: &'a Bench<'a>, arm: &'a Arm, ground: &Ground) -> Result<Self, LabError> {
-        let turn = Turn { arm, sequence: PROBE_SEQUENCE, round: 0, order: order(bench, 1, 0) };
-        Ok(Self { bench, arm, stage: Stage::start(bench, turn, ground)?, probes: 0 })
+    fn start(setup: &'a Setup<'a>, arm: &'a Arm, placement: &dyn Placement) -> Result<Self, LabError> {
+        let turn = Turn { arm, sequence: PROBE_SEQUENCE, round: 0, order: order(setup, 1, 0) };
+        Ok(Self { setup, arm, processes: RunProcesses::start(setup, turn, placement)?, probes: 0 })
     }
 
     /// A short run; its orders stay in the database, so that later probes meet somewhat larger tables.
     fn probe(&mut self, users: u32) -> Result<Probe, LabError> {
-        let order = order(self.bench, users, self.probes);
-        let (dsn, logs) = (self.bench.place.dsn(), self.bench.work.path("logs"));
-        let orders = Orders { program: &self.bench.program, dsn: &dsn, logs: &logs };
-        let mut driver = orders.start(order, &driver_options(self.bench.plan, self.arm), PROBE_SEQUENCE + self.probes)?;
+        let order = order(self.setup, users, self.probes);
+        let (dsn, logs) = (self.setup.place.dsn(), self.setup.work.path("logs"));
+        let orders = Orders { program: &self.setup.program, dsn: &dsn, logs: &logs };
+        let mut driver = orders.start(order, &driver_options(self.setup.plan, self.arm), PROBE_SEQUENCE + self.probes)?;
         self.probes += 1;
-        let looks = &mut Looks::default();
-        self.stage.await_mark(&mut driver, Mark::Measuring, looks, &mut |_, _| Ok(()))?;
+        let waits = &mut WaitSamples::default();
+        self.processes.await_mark(&mut driver, Mark::Measuring, waits, &mut |_, _| Ok(()))?;
         let before = procfs::host_cpu();
-        self.stage.await_mark(&mut driver, Mark::Measured, looks, &mut |_, _| Ok(()))?;
-        let host = procfs::host_cpu().since(&before, self.bench.plan.keep_awake);
+        self.processes.await_mark(&mut driver, Mark::Measured, waits, &mut |_, _| Ok(()))?;
+        let host = procfs::host_cpu().since(&before, self.setup.plan.keep_awake);
         let record = driver.finish()?;
         let seconds: Vec<f64> = record.per_second.iter().map(|orders| *orders as f64 * 60.0).collect();
         let response = &record.transactions.new_order.response_us;
@@ -178,16 +183,16 @@ impl<'a> Prober<'a> {
         })
     }
 
-    fn stop(self, ground: &mut Ground) -> Result<(), LabError> {
-        self.stage.stop()?;
-        ground.clear()?;
-        workdir::empty_directory(self.bench.work.runtime())
+    fn stop(self, placement: &mut dyn Placement) -> Result<(), LabError> {
+        self.processes.stop()?;
+        placement.clear()?;
+        workdir::empty_directory(self.setup.work.runtime())
     }
 }
 
 /// A probe's order; the first one warms the database up longer.
-fn order(bench: &Bench<'_>, users: u32, probes: u32) -> RunOrder {
-    let plan = bench.plan;
+fn order(setup: &Setup<'_>, users: u32, probes: u32) -> RunOrder {
+    let plan = setup.plan;
     RunOrder {
         users,
         threads: plan.threads,

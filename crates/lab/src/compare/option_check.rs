@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use crate::error::LabError;
 use crate::plan::{Arm, Plan, Tuning};
 use crate::run::driver::RunOrder;
-use crate::run::driver_options;
+use crate::run::setup::driver_options;
 
 /// Refuses options of an arm that the driver or the filer would not take.
 ///

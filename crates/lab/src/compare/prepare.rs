@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use crate::compare::{Request, option_check};
+use crate::compare::option_check;
+use crate::compare::request::Request;
 use crate::database::binaries::Binaries;
 use crate::error::LabError;
 use crate::host::cgroup;
-use crate::paths::{self, StoragePath};
-use crate::placement::{self, Facts, check_reachable};
+use crate::paths::{Asked, exec};
+use crate::placement::target::{TargetFacts, check_reachable};
 use crate::plan::Arm;
 use crate::sys::{self, User};
 
@@ -20,7 +21,7 @@ pub(crate) struct Prepared {
     /// The others, with the reason.
     pub(crate) skipped: Vec<(Arm, String)>,
     /// What is known of the targets, each once.
-    pub(crate) targets: Vec<Facts>,
+    pub(crate) targets: Vec<TargetFacts>,
     /// Free below the work directory's base.
     pub(crate) free_bytes: u64,
 }
@@ -56,9 +57,10 @@ pub(crate) fn prepare(request: &Request) -> Result<Prepared, LabError> {
     let target_needs = (plan.database_bytes() + plan.growth_bytes()) / 10 * 11;
     let mut targets = Vec::new();
     for arm in &measured {
-        if let Some(facts) = placement::check(arm, &user, target_needs)?
-            && !targets.contains(&facts)
-        {
+        let Some(target) = &arm.path.target else { continue };
+        let facts = arm.path.kind.examine_target(target, &user)?;
+        facts.check_space(target_needs)?;
+        if !targets.contains(&facts) {
             targets.push(facts);
         }
     }
@@ -81,31 +83,15 @@ pub(crate) fn prepare(request: &Request) -> Result<Prepared, LabError> {
 
 /// Why an arm can't be measured with this program on this host.
 fn why_not_arm(arm: &Arm, program: &Path) -> Option<String> {
-    // A directory that the kernel mounted from a filer needs nothing that is not built.
-    if arm.medium.is_some() && paths::preload_library(program).is_none() {
-        return Some(format!("a modelled medium needs {} beside this program", paths::PRELOAD_LIBRARY));
+    let (medium, target) = (arm.medium.is_some(), arm.path.target.as_deref());
+    if medium && exec::preload_library(program).is_none() {
+        return Some(format!("a modelled medium needs {} beside this program", exec::PRELOAD_LIBRARY));
     }
-    let mounted = arm.path.kind == StoragePath::Knfs && arm.path.directory().is_some();
-    if let Some(reason) = why_not(arm.path.kind, program).filter(|_| !mounted) {
-        return Some(reason);
+    if let Some(reason) = arm.path.kind.why_not(&Asked { program, target, medium }) {
+        return Some(reason.to_string());
     }
-    if arm.layout.shares() > 1 && arm.path.target.is_some() {
-        return Some("a target is one filer: layout filers=N spreads over filers of Millrace's own".to_owned());
-    }
-    let twice = arm.medium.is_some() && arm.path.export_url().is_some();
-    twice.then(|| "not built yet: a modelled medium below an export that has its own".to_owned())
-}
-
-/// Why a path can't be measured with this program on this host.
-pub(crate) fn why_not(path: StoragePath, program: &Path) -> Option<String> {
-    if let Some(reason) = path.not_built() {
-        return Some(reason.to_owned());
-    }
-    if path == StoragePath::Dnfs && paths::preload_library(program).is_none() {
-        let place = program.parent().unwrap_or(Path::new("/")).display();
-        return Some(format!("{} is not beside {place}/millrace; build it (cargo build -p preload)", paths::PRELOAD_LIBRARY));
-    }
-    None
+    let one_filer = arm.layout.shares() > 1 && target.is_some();
+    one_filer.then(|| "a target is one filer: layout filers=N spreads over filers of Millrace's own".to_owned())
 }
 
 /// The user the database runs as: this one, or for root `postgres`, else `nobody`.

@@ -53,7 +53,7 @@ const LOG_FROM_18: &str = "select wal_bytes::int8, (select coalesce(sum(fsyncs),
 
 /// What was seen of the sessions at several moments.
 #[derive(Debug, Default)]
-pub(crate) struct Looks {
+pub(crate) struct WaitSamples {
     /// What clients waited for: event name to number of sessions. One that waits for nothing counts under `running`.
     pub(crate) waits: BTreeMap<String, u64>,
     /// Moments.
@@ -62,7 +62,7 @@ pub(crate) struct Looks {
     with_vacuum: u64,
 }
 
-impl Looks {
+impl WaitSamples {
     /// Share of the moments at which an autovacuum was at work, 0 to 1.
     pub(crate) fn vacuum_share(&self) -> f64 {
         self.with_vacuum as f64 / self.count.max(1) as f64
@@ -165,8 +165,8 @@ impl Session {
         }
     }
 
-    /// Looks at the sessions at work now.
-    pub(crate) fn look(&self, looks: &mut Looks) -> Result<(), LabError> {
+    /// WaitSamples at the sessions at work now.
+    pub(crate) fn sample_waits(&self, samples: &mut WaitSamples) -> Result<(), LabError> {
         let statement = "select coalesce(wait_event_type || ':' || wait_event, 'running'), count(*), \
              backend_type = 'autovacuum worker' from pg_stat_activity \
              where backend_type in ('client backend', 'autovacuum worker') and pid <> pg_backend_pid() group by 1, 3";
@@ -175,11 +175,11 @@ impl Session {
             if field(row, 2)? {
                 vacuum = true;
             } else {
-                *looks.waits.entry(field(row, 0)?).or_default() += unsigned(row, 1)?;
+                *samples.waits.entry(field(row, 0)?).or_default() += unsigned(row, 1)?;
             }
         }
-        looks.count += 1;
-        looks.with_vacuum += u64::from(vacuum);
+        samples.count += 1;
+        samples.with_vacuum += u64::from(vacuum);
         Ok(())
     }
 

@@ -14,11 +14,11 @@ use crate::error::LabError;
 const DEVICE: &str = "/dev/cpu_dma_latency";
 
 /// The request, withdrawn when this is dropped or this process ends.
-pub(crate) struct Awake {
+pub(crate) struct KeepAwake {
     _request: File,
 }
 
-impl Awake {
+impl KeepAwake {
     /// Asks for processors that do not sleep.
     pub(crate) fn begin() -> Result<Self, LabError> {
         Self::by(Path::new(DEVICE))
@@ -43,10 +43,10 @@ mod tests {
     fn request_is_four_bytes_of_nothing_and_a_missing_device_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let device = folder.path().join("latency");
-        let failed = Awake::by(&device).err().expect("there is no such device");
+        let failed = KeepAwake::by(&device).err().expect("there is no such device");
         assert!(failed.to_string().contains("latency"), "{failed}");
         std::fs::write(&device, "").unwrap();
-        let _awake = Awake::by(&device).unwrap();
+        let _awake = KeepAwake::by(&device).unwrap();
         assert_eq!(std::fs::read(&device).unwrap(), [0; 4]);
     }
 }

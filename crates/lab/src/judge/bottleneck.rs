@@ -8,7 +8,7 @@ use results::compare::{
 };
 
 use super::{OTHERS_BUSY_MAX, STOLEN_MAX, share};
-use crate::paths::StoragePath;
+use crate::paths;
 
 /// Share of the host that is busy when the processors are the limit. TR-3322 says 100 %; a host of few cores idles a
 /// little between two transactions of a closed loop.
@@ -239,7 +239,7 @@ fn reads(path: &PathResult, part: f64) -> Finding {
         };
     }
     let mean = path.block_read_us.as_ref().map_or(0.0, |read| read.mean);
-    let network = path.name == StoragePath::Dnfs.name();
+    let network = paths::find(&path.name).is_some_and(|found| found.layers().network.is_some());
     Finding {
         kind: BottleneckKind::Concurrency,
         class: BottleneckClass::Concurrency,

@@ -3,22 +3,24 @@
 use results::compare::{Against, PathResult, PathStatus};
 use results::statistics::Difference;
 
-use crate::paths::StoragePath;
+use crate::paths;
 use crate::summary::interval_words;
 
 /// The sentence at the top.
-pub(super) fn verdict(paths: &[PathResult], against: &[Against]) -> String {
-    let bad: Vec<&str> = paths.iter().filter(|path| path.status == PathStatus::NotValid).map(|path| path.arm.as_str()).collect();
+pub(super) fn verdict(results: &[PathResult], against: &[Against]) -> String {
+    let bad: Vec<&str> =
+        results.iter().filter(|path| path.status == PathStatus::NotValid).map(|path| path.arm.as_str()).collect();
     if !bad.is_empty() {
         return format!("Not valid: {} failed a proof or a check, so nothing may be concluded.", bad.join(" and "));
     }
     // The name of an arm begins with its path; what follows tells it from the others.
     let title = |arm: &str| {
-        let (path, rest) = arm.split_at(arm.find([':', ' ']).unwrap_or(arm.len()));
-        path.parse::<StoragePath>().map_or_else(|_| arm.to_owned(), |path| path.title().to_owned() + rest)
+        let result = results.iter().find(|result| result.arm == arm);
+        let found = result.and_then(|result| Some((paths::find(&result.name)?, arm.strip_prefix(&result.name)?)));
+        found.map_or_else(|| arm.to_owned(), |(path, rest)| path.title().to_owned() + rest)
     };
     let figure = |name: &str| {
-        let path = paths.iter().find(|path| path.arm == name);
+        let path = results.iter().find(|path| path.arm == name);
         path.and_then(|path| path.oets_per_minute.as_ref()).map_or_else(String::new, interval_words)
     };
     let sentences: Vec<String> = against
@@ -42,7 +44,7 @@ pub(super) fn verdict(paths: &[PathResult], against: &[Against]) -> String {
     if !sentences.is_empty() {
         return sentences.join(" ");
     }
-    match paths.iter().find(|path| path.oets_per_minute.is_some()) {
+    match results.iter().find(|path| path.oets_per_minute.is_some()) {
         Some(path) => format!("{} did {} orders per minute; no other path was measured.", title(&path.arm), figure(&path.arm)),
         None => "No path was measured.".to_owned(),
     }

@@ -3,37 +3,27 @@
 
 use results::compare::{CachingClass, PathResult};
 
-use crate::paths::StoragePath;
 use crate::plan::Arm;
-use crate::summary::Common;
 
 /// The class of an arm, and why, in one clause.
 pub(crate) fn class_of(arm: &Arm, page_cache_bytes: Option<u64>) -> (CachingClass, &'static str) {
-    let own = arm.path.target.is_none();
-    if page_cache_bytes.is_some() && arm.medium.is_none() && (own || arm.path.kind != StoragePath::Dnfs) {
+    if arm.medium.is_some() {
+        return (CachingClass::Direct, "a modelled medium delays every read, whatever this host has in its page cache");
+    }
+    let cache = arm.path.kind.page_cache(arm.path.target.is_some());
+    if cache.may_answer && page_cache_bytes.is_some() {
         return (
             CachingClass::Direct,
             "a memory control group holds the page cache small, and the restored state was dropped from it",
         );
     }
-    match (arm.medium.is_some(), arm.path.kind, own) {
-        (true, ..) => (CachingClass::Direct, "a modelled medium delays every read, whatever this host has in its page cache"),
-        (false, StoragePath::Dnfs, true) => (
-            CachingClass::Cached,
-            "the client keeps no data; reads may be served from the page cache of the filer's host, which is this host",
-        ),
-        (false, StoragePath::Dnfs, false) => {
-            (CachingClass::Direct, "the client keeps no data; what the server has in its memory belongs to the storage measured")
-        }
-        (false, StoragePath::Knfs, _) => (CachingClass::Cached, "the kernel's client keeps data in this host's page cache"),
-        (false, ..) => (CachingClass::Cached, "reads may be served from this host's page cache"),
-    }
+    (if cache.may_answer { CachingClass::Cached } else { CachingClass::Direct }, cache.because)
 }
 
 /// How an arm's reads are cached, in a sentence.
-pub(crate) fn words(arm: &Arm, common: &Common) -> String {
-    let (class, below) = class_of(arm, common.page_cache_bytes);
-    let (buffers, database) = (common.buffers_bytes >> 20, common.database_bytes >> 20);
+pub(crate) fn words(arm: &Arm, buffers_bytes: u64, database_bytes: u64, page_cache_bytes: Option<u64>) -> String {
+    let (class, below) = class_of(arm, page_cache_bytes);
+    let (buffers, database) = (buffers_bytes >> 20, database_bytes >> 20);
     let warm = if class == CachingClass::Direct { "" } else { "; the restored state was just written, so much of it is warm" };
     format!("{buffers} MiB of database buffers for a database of {database} MiB; below them {below}{warm}")
 }
@@ -60,6 +50,7 @@ pub(crate) fn notes(paths: &[PathResult]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::paths::local::Local;
     use results::statistics::MeanInterval;
 
     fn result(arm: &str, class: CachingClass) -> PathResult {
@@ -80,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_modelled_medium_makes_every_path_direct() {
-        let mut arm = Arm::own(StoragePath::Local, 1);
+        let mut arm = Arm::own(&Local, 1);
         assert_eq!(class_of(&arm, None).0, CachingClass::Cached);
         assert_eq!(class_of(&arm, Some(64 << 20)).0, CachingClass::Direct);
         arm.medium = Some("fc15k".into());

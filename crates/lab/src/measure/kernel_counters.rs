@@ -8,20 +8,29 @@ use results::judgement::Wire;
 use crate::host::procfs;
 use crate::sys;
 
+/// Network interfaces that the bytes of a path cross.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Interfaces {
+    /// Both sides are on this host.
+    Loopback,
+    /// The server is another host.
+    Network,
+}
+
 /// Counters at one moment.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Pulse {
+pub(crate) struct KernelCounters {
     /// Seconds of all processors in soft interrupts since boot.
     pub(crate) softirq_s: f64,
     /// Counters of each thread by owner, threads that live now only.
-    threads: BTreeMap<String, HashMap<u32, Turns>>,
+    threads: BTreeMap<String, HashMap<u32, Thread>>,
     /// Received bytes and packets of each network interface.
     interfaces: BTreeMap<String, (u64, u64)>,
 }
 
-/// One thread's turns on a processor since it began.
+/// What the kernel counts of one thread since it began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Turns {
+struct Thread {
     switches: u64,
     /// Nanoseconds it was ready to run and had no processor; none where the kernel does not say.
     queued_ns: Option<u64>,
@@ -29,7 +38,7 @@ struct Turns {
 
 /// What happened between two moments.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Beat {
+pub(crate) struct KernelDelta {
     pub(crate) softirq_s: f64,
     pub(crate) switches: BTreeMap<String, u64>,
     /// Seconds that threads of each owner were ready to run and had no processor; owners of whom the kernel does not say are
@@ -39,13 +48,13 @@ pub(crate) struct Beat {
     network: (u64, u64),
 }
 
-impl Pulse {
+impl KernelCounters {
     /// Counts now for the process trees of each owner.
-    pub(crate) fn take(owners: &[(&str, Vec<u32>)]) -> Self {
-        let mut threads: BTreeMap<String, HashMap<u32, Turns>> = BTreeMap::new();
+    pub(crate) fn read(owners: &[(&str, Vec<u32>)]) -> Self {
+        let mut threads: BTreeMap<String, HashMap<u32, Thread>> = BTreeMap::new();
         for (owner, roots) in owners {
             let own = threads.entry((*owner).to_owned()).or_default();
-            roots.iter().flat_map(|root| procfs::tree(*root)).for_each(|pid| own.extend(turns_of(pid)));
+            roots.iter().flat_map(|root| procfs::tree(*root)).for_each(|pid| own.extend(threads_of(pid)));
         }
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
         Self {
@@ -55,35 +64,37 @@ impl Pulse {
         }
     }
 
-    /// From `self` to `later`. Threads that began or ended between are left out: their counters are not whole.
-    pub(crate) fn until(&self, later: &Self) -> Beat {
-        let mut beat = Beat { softirq_s: (later.softirq_s - self.softirq_s).max(0.0), ..Beat::default() };
-        for (owner, now) in &later.threads {
-            let before = self.threads.get(owner);
+    /// From `earlier` to `self`. Threads that began or ended between are left out: their counters are not whole.
+    pub(crate) fn since(&self, earlier: &Self) -> KernelDelta {
+        let mut delta = KernelDelta { softirq_s: (self.softirq_s - earlier.softirq_s).max(0.0), ..KernelDelta::default() };
+        for (owner, now) in &self.threads {
+            let before = earlier.threads.get(owner);
             let lived = || now.iter().filter_map(|(thread, turns)| Some((before?.get(thread)?, turns)));
-            beat.switches.insert(owner.clone(), lived().map(|(then, now)| now.switches.saturating_sub(then.switches)).sum());
+            delta.switches.insert(owner.clone(), lived().map(|(then, now)| now.switches.saturating_sub(then.switches)).sum());
             let queued: Option<u64> = lived().map(|(then, now)| Some(now.queued_ns?.saturating_sub(then.queued_ns?))).sum();
             if let Some(ns) = queued {
-                beat.queued_s.insert(owner.clone(), ns as f64 / 1e9);
+                delta.queued_s.insert(owner.clone(), ns as f64 / 1e9);
             }
         }
-        for (name, (bytes, packets)) in &later.interfaces {
-            let (bytes_before, packets_before) = self.interfaces.get(name).copied().unwrap_or((*bytes, *packets));
-            let sum = if name == "lo" { &mut beat.loopback } else { &mut beat.network };
+        for (name, (bytes, packets)) in &self.interfaces {
+            let (bytes_before, packets_before) = earlier.interfaces.get(name).copied().unwrap_or((*bytes, *packets));
+            let sum = if name == "lo" { &mut delta.loopback } else { &mut delta.network };
             sum.0 += bytes.saturating_sub(bytes_before);
             sum.1 += packets.saturating_sub(packets_before);
         }
-        beat
+        delta
     }
 }
 
-impl Beat {
-    /// Bytes on the wire of a path that goes over the loopback interface or over the others. On loopback what one side
+impl KernelDelta {
+    /// Bytes on the wire of a path. On loopback what one side
     /// sends the other receives, so the received bytes are both directions; elsewhere sent bytes are received by
     /// another host and `interfaces` holds both.
-    pub(crate) fn wire(&self, over_loopback: bool) -> Wire {
-        let (source, (bytes, packets)) =
-            if over_loopback { ("loopback interface", self.loopback) } else { ("network interfaces", self.network) };
+    pub(crate) fn wire(&self, interfaces: Interfaces) -> Wire {
+        let (source, (bytes, packets)) = match interfaces {
+            Interfaces::Loopback => ("loopback interface", self.loopback),
+            Interfaces::Network => ("network interfaces", self.network),
+        };
         Wire { source: source.to_owned(), bytes, packets }
     }
 }
@@ -94,8 +105,8 @@ fn softirq_ticks(stat: &str) -> u64 {
     line.and_then(|line| line.split_whitespace().nth(6)?.parse().ok()).unwrap_or(0)
 }
 
-/// The turns of each thread of a process.
-fn turns_of(pid: u32) -> Vec<(u32, Turns)> {
+/// The counters of each thread of a process.
+fn threads_of(pid: u32) -> Vec<(u32, Thread)> {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     tasks
         .flatten()
@@ -103,12 +114,12 @@ fn turns_of(pid: u32) -> Vec<(u32, Turns)> {
             let thread = task.file_name().to_str()?.parse().ok()?;
             let switches = parse_switches(&fs::read_to_string(task.path().join("status")).ok()?);
             let queued_ns = fs::read_to_string(task.path().join("schedstat")).ok().and_then(|text| parse_queued(&text));
-            Some((thread, Turns { switches, queued_ns }))
+            Some((thread, Thread { switches, queued_ns }))
         })
         .collect()
 }
 
-/// Switches, wanted and unwanted.
+/// Switches, voluntary and involuntary.
 fn parse_switches(status: &str) -> u64 {
     let count = |line: &str| line.rsplit_once('\t').and_then(|(_, number)| number.trim().parse::<u64>().ok());
     status.lines().filter(|line| line.contains("voluntary_ctxt_switches")).filter_map(count).sum()
@@ -152,15 +163,15 @@ mod tests {
 
     #[test]
     fn only_threads_that_live_at_both_moments_count_and_silence_of_the_kernel_is_no_zero() {
-        let turns = |switches, queued_ns| Turns { switches, queued_ns };
-        let pulse = |threads: &[(u32, Turns)]| Pulse {
+        let turns = |switches, queued_ns| Thread { switches, queued_ns };
+        let counters = |threads: &[(u32, Thread)]| KernelCounters {
             threads: BTreeMap::from([("database".to_owned(), threads.iter().copied().collect())]),
-            ..Pulse::default()
+            ..KernelCounters::default()
         };
-        let before = pulse(&[(1, turns(10, Some(500))), (2, turns(7, Some(9)))]);
-        let beat = before.until(&pulse(&[(1, turns(30, Some(2_500_000_500))), (3, turns(9, Some(8)))]));
-        assert_eq!((beat.switches["database"], beat.queued_s["database"]), (20, 2.5));
-        let silent = before.until(&pulse(&[(1, turns(30, None))]));
+        let before = counters(&[(1, turns(10, Some(500))), (2, turns(7, Some(9)))]);
+        let delta = counters(&[(1, turns(30, Some(2_500_000_500))), (3, turns(9, Some(8)))]).since(&before);
+        assert_eq!((delta.switches["database"], delta.queued_s["database"]), (20, 2.5));
+        let silent = counters(&[(1, turns(30, None))]).since(&before);
         assert_eq!((silent.switches["database"], silent.queued_s.get("database")), (20, None));
     }
 
@@ -168,15 +179,15 @@ mod tests {
     fn loopback_traffic_and_own_switches_are_seen_between_two_moments() {
         use std::io::{Read, Write};
         let own = [("self", vec![std::process::id()])];
-        let before = Pulse::take(&own);
+        let before = KernelCounters::read(&own);
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let mut near = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut far, _) = listener.accept().unwrap();
         near.write_all(&[7; 100_000]).unwrap();
         far.read_exact(&mut vec![0; 100_000]).unwrap();
-        let beat = before.until(&Pulse::take(&own));
-        let wire = beat.wire(true);
+        let delta = KernelCounters::read(&own).since(&before);
+        let wire = delta.wire(Interfaces::Loopback);
         assert!(wire.bytes >= 100_000 && wire.packets > 0, "{wire:?}");
-        assert!(beat.switches.contains_key("self"));
+        assert!(delta.switches.contains_key("self"));
     }
 }

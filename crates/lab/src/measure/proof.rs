@@ -4,58 +4,33 @@ use results::compare::{Proof, ProofSource};
 
 use crate::limits::PROOF_TOLERANCE_PERCENT;
 
-/// What the reads are held against.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Witness {
-    /// READ payload bytes our filer sent.
-    FilerReads,
-    /// READ payload bytes our client got, where the filer's own counters are not ours to see.
-    ClientReads,
-    /// Bytes the database's processes got from read calls of the kernel.
-    ReadCalls,
-}
-
-impl Witness {
-    fn source(self) -> ProofSource {
-        match self {
-            Self::FilerReads => ProofSource::FilerReads,
-            Self::ClientReads => ProofSource::ClientReads,
-            Self::ReadCalls => ProofSource::ReadCalls,
-        }
-    }
-
-    fn explanation(self) -> &'static str {
-        match self {
-            Self::FilerReads => {
-                "blocks the database read by their size, against READ bytes the filer sent, from before the driver \
-                 connected until all sessions had ended"
-            }
-            Self::ClientReads => {
-                "blocks the database read by their size, against READ bytes that our client inside its processes got \
-                 from the filer, from before the driver connected until all sessions had ended"
-            }
-            Self::ReadCalls => {
-                "blocks the database read by their size, against bytes its processes got from read calls of the \
-                 kernel, from before the driver connected until all sessions had ended"
-            }
-        }
-    }
+/// What is compared, for the record.
+fn explanation(source: &ProofSource) -> String {
+    let counted = match source {
+        ProofSource::FilerReads => "READ bytes the filer sent",
+        ProofSource::ClientReads => "READ bytes that our client inside its processes got from the filer",
+        ProofSource::ReadCalls => "bytes its processes got from read calls of the kernel",
+        ProofSource::Unknown(name) => name,
+    };
+    format!(
+        "blocks the database read by their size, against {counted}, from before the driver connected until all sessions had ended"
+    )
 }
 
 /// Judges one interval. No reads at all prove nothing and do not pass; `None` for
 /// `path_bytes` means that the host does not count them.
-pub(crate) fn judge(witness: Witness, database_bytes: u64, path_bytes: Option<u64>) -> Proof {
+pub(crate) fn judge(source: ProofSource, database_bytes: u64, path_bytes: Option<u64>) -> Proof {
     let seen = path_bytes.unwrap_or(0);
     let larger = database_bytes.max(seen);
     let difference_percent = if larger == 0 { 0.0 } else { database_bytes.abs_diff(seen) as f64 / larger as f64 * 100.0 };
-    let mut explanation = witness.explanation().to_owned();
+    let mut explanation = explanation(&source);
     if path_bytes.is_none() {
         explanation.push_str("; this host does not count the latter");
     } else if larger == 0 {
         explanation.push_str("; nothing was read, so nothing is proved");
     }
     Proof {
-        kind: witness.source(),
+        kind: source,
         database_read_bytes: database_bytes,
         path_read_bytes: seen,
         difference_percent,
@@ -102,47 +77,47 @@ mod tests {
 
     #[test]
     fn equal_and_nearly_equal_reads_pass() {
-        assert!(judge(Witness::FilerReads, 8192 * 1000, Some(8192 * 1000)).passed);
-        let near = judge(Witness::FilerReads, 8192 * 1000, Some(8192 * 1049));
+        assert!(judge(ProofSource::FilerReads, 8192 * 1000, Some(8192 * 1000)).passed);
+        let near = judge(ProofSource::FilerReads, 8192 * 1000, Some(8192 * 1049));
         assert!(near.passed && near.difference_percent > 4.0, "{near:?}");
     }
 
     #[test]
     fn more_than_five_percent_fails_on_either_side() {
-        assert!(!judge(Witness::FilerReads, 8192 * 1000, Some(8192 * 900)).passed);
-        assert!(!judge(Witness::FilerReads, 8192 * 900, Some(8192 * 1000)).passed);
+        assert!(!judge(ProofSource::FilerReads, 8192 * 1000, Some(8192 * 900)).passed);
+        assert!(!judge(ProofSource::FilerReads, 8192 * 900, Some(8192 * 1000)).passed);
     }
 
     #[test]
     fn reads_that_never_reached_the_filer_fail_fully() {
-        let proof = judge(Witness::FilerReads, 8192, Some(0));
+        let proof = judge(ProofSource::FilerReads, 8192, Some(0));
         assert!(!proof.passed);
         assert!((proof.difference_percent - 100.0).abs() < 1e-9);
     }
 
     #[test]
     fn nothing_read_or_nothing_counted_proves_nothing() {
-        assert!(!judge(Witness::FilerReads, 0, Some(0)).passed);
-        let uncounted = judge(Witness::ReadCalls, 8192, None);
+        assert!(!judge(ProofSource::FilerReads, 0, Some(0)).passed);
+        let uncounted = judge(ProofSource::ReadCalls, 8192, None);
         assert!(!uncounted.passed && uncounted.explanation.contains("does not count"));
     }
 
     #[test]
     fn what_sessions_read_when_they_begin_is_taken_out_and_nothing_more() {
-        let short = judge(Witness::FilerReads, 11_000_000, Some(13_000_000));
+        let short = judge(ProofSource::FilerReads, 11_000_000, Some(13_000_000));
         assert!(!short.passed);
         let known = without_session_starts(short.clone(), 10, 180_000);
         assert!(known.passed && known.path_read_bytes == 13_000_000 && known.explanation.contains("10 sessions"), "{known:?}");
         assert!(!without_session_starts(short, 1, 180_000).passed);
-        let elsewhere = judge(Witness::FilerReads, 8_000_000, Some(0));
+        let elsewhere = judge(ProofSource::FilerReads, 8_000_000, Some(0));
         assert!(!without_session_starts(elsewhere, 1_000, 180_000).passed, "reads that went elsewhere stay missing");
-        assert!(!without_session_starts(judge(Witness::FilerReads, 0, Some(8192)), 1, 8192).passed);
+        assert!(!without_session_starts(judge(ProofSource::FilerReads, 0, Some(8192)), 1, 8192).passed);
     }
 
     #[test]
     fn one_bad_run_spoils_the_path() {
-        let good = judge(Witness::FilerReads, 100, Some(100));
-        let bad = judge(Witness::FilerReads, 100, Some(50));
+        let good = judge(ProofSource::FilerReads, 100, Some(100));
+        let bad = judge(ProofSource::FilerReads, 100, Some(50));
         let whole = join(&[&good, &bad]).unwrap();
         assert!(!whole.passed);
         assert_eq!((whole.database_read_bytes, whole.path_read_bytes), (200, 150));

@@ -1,4 +1,4 @@
-//! Ground on an export that was there before: a directory of our own, made, filled and
+//! Files put on an export that was there before: a directory of our own, made, filled and
 //! removed through our own client.
 
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use dnfs::NfsUrl;
 use dnfs::nfs3::FileHandle;
 
 use crate::error::LabError;
-use crate::placement::Part;
 use crate::placement::nfs_tree::NfsTree;
 use crate::placement::owner::{self, MARK, MARK_BYTES_MAX, Owner, PREFIX};
+use crate::placement::part::Part;
 use crate::placement::spread::Spread;
 use crate::sys::User;
 
 /// A directory on an export.
-pub(crate) struct Export {
+pub(crate) struct ExportDirectory {
     tree: NfsTree,
     /// The export as the user named it.
     url: String,
@@ -27,9 +27,9 @@ pub(crate) struct Export {
     made: bool,
 }
 
-impl Export {
+impl ExportDirectory {
     /// Makes the directory, after removing those of dead comparisons of this host.
-    pub(super) fn make(url: &str, parts: Vec<Part>, user: &User) -> Result<(Self, Vec<String>), LabError> {
+    pub(crate) fn make(url: &str, parts: Vec<Part>, user: &User) -> Result<(Self, Vec<String>), LabError> {
         let tree = NfsTree::mount(&as_user(url, user)?)?;
         let removed = sweep(&tree)?;
         let name = owner::unique_name();
@@ -40,11 +40,13 @@ impl Export {
         Ok((export, removed))
     }
 
-    pub(super) fn parts(&self) -> &[Part] {
+    /// What lies apart here; the data comes first.
+    pub(crate) fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    pub(super) fn restore(
+    /// Brings a copy of the state kept in `master` here; `seen` says where the database finds a part. Durable when it returns.
+    pub(crate) fn restore(
         &mut self,
         master: &Path,
         seen: &dyn Fn(Part) -> PathBuf,
@@ -70,7 +72,7 @@ impl Export {
     }
 
     /// URL of each part's directory of this copy.
-    pub(super) fn urls(&self) -> Vec<(Part, String)> {
+    pub(crate) fn urls(&self) -> Vec<(Part, String)> {
         let (base, query) = self.url.split_once('?').map_or((self.url.as_str(), None), |(base, query)| (base, Some(query)));
         let url = |part: &Part| {
             let path = format!("{}/{}/{}", base.trim_end_matches('/'), self.name, self.part_name(*part));
@@ -79,14 +81,16 @@ impl Export {
         self.parts.iter().map(url).collect()
     }
 
-    pub(super) fn clear(&self) -> Result<(), LabError> {
+    /// Removes the copy after a run.
+    pub(crate) fn clear(&self) -> Result<(), LabError> {
         for part in &self.parts {
             self.tree.remove(&self.directory, self.part_name(*part).as_bytes())?;
         }
         Ok(())
     }
 
-    pub(super) fn remove(mut self) -> Result<(), LabError> {
+    /// Removes everything that was made here and says what could not be removed.
+    pub(crate) fn remove(mut self) -> Result<(), LabError> {
         self.made = false;
         self.remove_all()
     }
@@ -104,7 +108,7 @@ impl Export {
     }
 }
 
-impl Drop for Export {
+impl Drop for ExportDirectory {
     fn drop(&mut self) {
         if self.made
             && let Err(error) = self.remove_all()
@@ -115,7 +119,7 @@ impl Drop for Export {
 }
 
 /// The URL with the database's user, unless it names one: what that user will see is what has to be made.
-pub(super) fn as_user(url: &str, user: &User) -> Result<NfsUrl, LabError> {
+pub(crate) fn as_user(url: &str, user: &User) -> Result<NfsUrl, LabError> {
     let mut parsed: NfsUrl = url.parse().map_err(|error: dnfs::UrlError| LabError::Plan {
         what: format!("use {url}: {error}"),
         hint: error.hint().unwrap_or_else(|| "nfs://HOST/EXPORT".to_owned()),

@@ -1,10 +1,10 @@
-//! How the kept state is spread over the volumes of a ground: what goes where, and the links that hold it together.
+//! How the kept state is spread over the volumes of a placement: what goes where, and the links that hold it together.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::LabError;
-use crate::placement::{DATA, Part};
+use crate::placement::part::{DATA, Part};
 
 /// Name of the log's directory within a cluster.
 const LOG: &str = "pg_wal";
@@ -15,7 +15,7 @@ const SPACES: &str = "pg_tblspc";
 /// What the names of the kept state's tablespaces begin with; a number from 1 follows.
 const SPACE: &str = "space-";
 
-/// Name of a tablespace's directory beside the kept cluster and on every ground.
+/// Name of a tablespace's directory beside the kept cluster and on every volume.
 pub(crate) fn space_name(number: u32) -> String {
     format!("{SPACE}{number}")
 }
@@ -41,7 +41,7 @@ pub(super) struct Link {
     pub(super) to: PathBuf,
 }
 
-/// A kept state spread over the parts of a ground.
+/// A kept state spread over the parts of a layout.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Spread {
     /// The cluster itself comes first.
@@ -115,7 +115,7 @@ mod tests {
 
     fn spread(layout: Layout, spaces: u32) -> (Names<Part>, Names<PathBuf>) {
         let master = kept(spaces);
-        let seen = |part: Part| PathBuf::from(part.mount_path());
+        let seen = |part: Part| Path::new("/mnt").join(part.name());
         let found = Spread::of(master.path(), &Part::of(layout), &seen).unwrap();
         let pieces = found.pieces.into_iter().map(|piece| (piece.name, piece.part)).collect();
         (pieces, found.links.into_iter().map(|link| (link.name, link.to)).collect())
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(spread(Layout::One, 0), (vec![("pgdata".to_owned(), Part::Data)], vec![]));
         let split = spread(Layout::Split, 0);
         assert_eq!(split.0, [("pgdata".to_owned(), Part::Data), ("pg_wal".to_owned(), Part::Log)]);
-        assert_eq!(split.1, [("pg_wal".to_owned(), PathBuf::from("/millrace-log/pg_wal"))]);
+        assert_eq!(split.1, [("pg_wal".to_owned(), PathBuf::from("/mnt/log/pg_wal"))]);
         assert_eq!(spread(Layout::SplitArchive, 0), split);
     }
 
@@ -137,6 +137,6 @@ mod tests {
         assert_eq!(parts(Layout::Filers(2)), [Part::Data, Part::Share(2), Part::Data, Part::Share(2)]);
         assert_eq!(parts(Layout::One), [Part::Data; 4]);
         let links = spread(Layout::Filers(2), 1).1;
-        assert_eq!(links, [("16385".to_owned(), PathBuf::from("/millrace-db-2/space-1"))]);
+        assert_eq!(links, [("16385".to_owned(), PathBuf::from("/mnt/data-2/space-1"))]);
     }
 }

@@ -37,7 +37,7 @@ impl WorkDir {
         for (part, mode) in [("bin", 0o755), ("logs", 0o711), ("state", 0o700)] {
             make_directory(&work.root.join(part), mode)?;
         }
-        for part in ["run", "master", "local", "export"] {
+        for part in ["run", "master"] {
             work.directory_for(part, user)?;
         }
         let shared = Path::new(RUNTIME_BASE);

@@ -1,15 +1,13 @@
 //! One column of a comparison: which path, on what target, how tuned, laid out, slowed and loaded.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use crate::error::LabError;
 use crate::limits::LABEL_BYTES_MAX;
-use crate::paths::StoragePath;
+use crate::paths::{self, PathRef};
 use crate::plan::layout::Layout;
 use crate::plan::load::Load;
-use crate::plan::tuning::UNTUNED;
 
 /// One column of a comparison. Runs are interleaved over the arms.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,34 +30,21 @@ pub struct Arm {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathSpec {
     /// Which way.
-    pub kind: StoragePath,
+    pub(crate) kind: PathRef,
     /// Tells two arms of one kind apart.
     pub label: Option<String>,
-    /// Storage that Millrace did not make; `None` stands on its own filer or work directory.
-    pub target: Option<Target>,
-}
-
-/// Storage that was there before.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
-    /// A directory of this host, for `knfs` a mounted one.
-    Directory(PathBuf),
-    /// An export as a URL.
-    Nfs(String),
-    /// A LUN as a URL.
-    Iscsi(String),
-    /// A block device.
-    Device(PathBuf),
+    /// Storage that Millrace did not make, in the form its path takes; `None` is Millrace's own.
+    pub target: Option<String>,
 }
 
 impl Arm {
     /// A path on Millrace's own storage, untuned, in a closed loop.
-    #[must_use]
-    pub fn own(kind: StoragePath, users: u32) -> Self {
+    #[cfg(test)]
+    pub(crate) fn own(kind: PathRef, users: u32) -> Self {
         Self {
             id: kind.name().to_owned(),
             path: PathSpec::own(kind),
-            tuning: UNTUNED.to_owned(),
+            tuning: crate::plan::UNTUNED.to_owned(),
             layout: Layout::One,
             medium: None,
             load: Load::users(users),
@@ -69,15 +54,15 @@ impl Arm {
 
 impl PathSpec {
     /// A path on Millrace's own storage.
-    #[must_use]
-    pub fn own(kind: StoragePath) -> Self {
+    #[cfg(test)]
+    pub(crate) fn own(kind: PathRef) -> Self {
         Self { kind, label: None, target: None }
     }
 
     /// `kind[:label]`.
     #[must_use]
     pub fn name(&self) -> String {
-        self.label.as_ref().map_or_else(|| self.kind.name().to_owned(), |label| format!("{}:{label}", self.kind))
+        self.label.as_ref().map_or_else(|| self.kind.name().to_owned(), |label| format!("{}:{label}", self.kind.name()))
     }
 
     /// The same in a sentence: `Direct NFS "old"`.
@@ -85,24 +70,6 @@ impl PathSpec {
     pub fn title(&self) -> String {
         let title = self.kind.title();
         self.label.as_ref().map_or_else(|| title.to_owned(), |label| format!("{title} \"{label}\""))
-    }
-
-    /// The directory of a target that is one.
-    #[must_use]
-    pub fn directory(&self) -> Option<&Path> {
-        match &self.target {
-            Some(Target::Directory(path)) => Some(path),
-            _ => None,
-        }
-    }
-
-    /// The URL of a target that is an export.
-    #[must_use]
-    pub fn export_url(&self) -> Option<&str> {
-        match &self.target {
-            Some(Target::Nfs(url)) => Some(url),
-            _ => None,
-        }
     }
 }
 
@@ -126,21 +93,17 @@ impl FromStr for PathSpec {
             Some((name, label)) => (name, Some(label)),
             None => (left, None),
         };
-        let kind: StoragePath = name.parse()?;
+        let kind = paths::find(name).ok_or_else(|| {
+            let known: Vec<&str> = paths::ALL.iter().map(|path| path.name()).collect();
+            LabError::plan(format!("measure a path \"{name}\""), &format!("paths are {}", known.join(", ")))
+        })?;
         if let Some(label) = label {
             check_label(label)?;
         }
-        let target = target.map(|target| read_target(kind, target)).transpose()?;
-        Ok(Self { kind, label: label.map(str::to_owned), target })
-    }
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Directory(path) | Self::Device(path) => write!(formatter, "{}", path.display()),
-            Self::Nfs(url) | Self::Iscsi(url) => formatter.write_str(url),
+        if let Some(target) = target {
+            kind.accept_target(target)?;
         }
+        Ok(Self { kind, label: label.map(str::to_owned), target: target.map(str::to_owned) })
     }
 }
 
@@ -151,31 +114,6 @@ fn check_label(label: &str) -> Result<(), LabError> {
     }
     let hint = format!("a label has 1 to {LABEL_BYTES_MAX} letters, digits, points, underscores or hyphens");
     Err(LabError::plan(format!("label a path \"{label}\""), &hint))
-}
-
-fn read_target(kind: StoragePath, text: &str) -> Result<Target, LabError> {
-    let absolute = Path::new(text).is_absolute();
-    let (target, wanted) = match kind {
-        StoragePath::Local | StoragePath::Knfs => {
-            (absolute.then(|| Target::Directory(text.into())), "the full path of a directory: local=/mnt/nvme, knfs=/mnt/pg")
-        }
-        StoragePath::Dnfs => {
-            (text.starts_with("nfs://").then(|| Target::Nfs(text.to_owned())), "the URL of an export: dnfs=nfs://filer/vol")
-        }
-        StoragePath::Iscsi => {
-            (text.starts_with("iscsi://").then(|| Target::Iscsi(text.to_owned())), "the URL of a LUN: iscsi=iscsi://filer/IQN/0")
-        }
-        StoragePath::Fc => (absolute.then(|| Target::Device(text.into())), "a block device: fc=/dev/mapper/X"),
-    };
-    let Some(target) = target else {
-        return Err(LabError::plan(format!("put path {kind} on \"{text}\""), &format!("its target is {wanted}")));
-    };
-    if let Target::Nfs(url) = &target {
-        url.parse::<dnfs::NfsUrl>().map_err(|error| {
-            LabError::plan(format!("use {url}: {error}"), &error.hint().unwrap_or_else(|| "nfs://HOST/EXPORT".to_owned()))
-        })?;
-    }
-    Ok(target)
 }
 
 #[cfg(test)]
@@ -191,7 +129,7 @@ mod tests {
             assert_eq!(spec.to_string(), text);
         }
         let spec: PathSpec = "dnfs:old=nfs://filer/vol".parse().unwrap();
-        assert_eq!((spec.name().as_str(), spec.export_url()), ("dnfs:old", Some("nfs://filer/vol")));
+        assert_eq!((spec.name().as_str(), spec.target.as_deref()), ("dnfs:old", Some("nfs://filer/vol")));
         assert_eq!("iscsi=iscsi://h/iqn.2026-11.x:y/0".parse::<PathSpec>().unwrap().label, None);
     }
 

@@ -35,7 +35,7 @@ pub(super) struct PlanFile {
     pub(super) runs: RunsSection,
     pub(super) database: DatabaseSection,
     #[serde(default)]
-    pub(super) gates: GatesSection,
+    pub(super) gates: BTreeMap<String, f64>,
 }
 
 /// One arm written out, where a product of lists will not do.
@@ -77,12 +77,6 @@ pub(super) struct RunsSection {
 pub(super) struct DatabaseSection {
     pub(super) buffers_share: f64,
     pub(super) page_cache_mib: Option<u64>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct GatesSection {
-    pub(super) dnfs_share_of_first_min: Option<f64>,
 }
 
 /// Every path with every tuning, layout, medium and load; or the arms the plan wrote out.

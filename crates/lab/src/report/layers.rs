@@ -5,6 +5,7 @@ use results::compare::{Comparison, Run, SessionState};
 use super::view::Arm;
 use super::words::{bytes, figure, grouped, micros};
 use crate::judge;
+use crate::paths::{self, Layers, StoragePath};
 
 /// One layer.
 pub(crate) struct Layer {
@@ -66,14 +67,9 @@ pub(crate) fn of(arm: &Arm<'_>, comparison: &Comparison) -> Vec<Layer> {
 
 /// What lies between the database and the medium, and the medium.
 fn below(arm: &Arm<'_>, comparison: &Comparison, filer_cost: Option<String>) -> Vec<Layer> {
-    let (client, network, server) = match arm.result.name.as_str() {
-        "local" => ("Kernel file system", None, None),
-        "dnfs" => ("Direct NFS, in the database", Some("TCP, NFS version 3"), Some("NFS filer")),
-        "knfs" => ("Kernel NFS client", Some("TCP, NFS"), Some("NFS filer")),
-        "iscsi" => ("iSCSI initiator, SCSI disk", Some("TCP, iSCSI"), Some("iSCSI target")),
-        "fc" => ("Kernel SCSI disk, HBA", Some("Fibre Channel fabric"), Some("Array")),
-        _ => ("Client", None, None),
-    };
+    // A record of another version may name a path that this one does not have.
+    let unknown = Layers { client: "Client", network: None, server: None };
+    let Layers { client, network, server } = paths::find(&arm.result.name).map_or(unknown, StoragePath::layers);
     let mut layers = vec![Layer { name: client.to_owned(), facts: client_facts(arm), kind: "storage" }];
     if let Some(network) = network {
         let wire = arm.result.wire_bytes_per_order.map(|wire| format!("{} per order", bytes(wire)));

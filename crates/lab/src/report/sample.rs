@@ -4,15 +4,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use results::compare::{Checks, Comparison, CpuTime, DatabaseCounters, PlanRecord, ProcedureCount, Run};
+use results::compare::{Checks, Comparison, CpuTime, DatabaseCounters, PlanRecord, ProcedureCount, ProofSource, Run};
 use results::environment::Environment;
 use results::histogram::ResponseTimes;
 use results::orders_run::OrdersRun;
 
 use crate::compare::conclude;
-use crate::measure::proof::{Witness, judge};
-use crate::paths::StoragePath;
-use crate::plan::Arm;
+use crate::measure::proof::judge;
+use crate::paths::{self, PathRef};
+use crate::plan::{Arm, ShareGate};
 use crate::summary::{self, Common};
 
 /// What the sample shall show.
@@ -34,17 +34,17 @@ pub(crate) const SOUND: Shape =
 pub(crate) fn comparison(shape: Shape) -> Comparison {
     let common =
         Common { block_bytes: 8192, cpu_count: 2, database_bytes: 1 << 30, buffers_bytes: 256 << 20, page_cache_bytes: None };
-    let path = |path: StoragePath, orders: [u64; 3], share: f64, failed: u32| {
+    let path = |name: &str, orders: [u64; 3], share: f64, failed: u32| {
         let runs = (1..).zip(orders).map(|(round, orders)| {
             let failed = if round == 3 { failed } else { 0 };
-            run(path, round, orders, shape.blocks_read, share, failed)
+            run(name, round, orders, shape.blocks_read, share, failed)
         });
-        summary::measured(&Arm::own(path, 8), runs.collect(), &[record(1_500), record(2_500)], common)
+        summary::measured(&Arm::own(known(name), 8), runs.collect(), &[record(1_500), record(2_500)], common)
     };
     let paths = vec![
-        path(StoragePath::Local, [3_000, 3_010, 2_990], 1.0, 0),
-        path(StoragePath::Dnfs, shape.dnfs_orders, shape.filer_share, shape.failed_checks),
-        summary::skipped(&Arm::own(StoragePath::Iscsi, 8), "not built yet: <later>"),
+        path("local", [3_000, 3_010, 2_990], 1.0, 0),
+        path("dnfs", shape.dnfs_orders, shape.filer_share, shape.failed_checks),
+        summary::skipped(&Arm::own(known("iscsi"), 8), "not built yet: <later>"),
     ];
     let plan = PlanRecord {
         paths: paths.iter().map(|path| path.name.clone()).collect(),
@@ -66,18 +66,22 @@ pub(crate) fn comparison(shape: Shape) -> Comparison {
         ..Environment::default()
     };
     let times = ("2026-11-21T04:00:00Z".to_owned(), Duration::from_secs(300));
-    conclude(paths, plan, environment, Vec::new(), Some(0.6), times)
+    conclude(paths, plan, environment, Vec::new(), &[ShareGate { path: "dnfs".into(), least: 0.6 }], times)
 }
 
-fn run(path: StoragePath, round: u32, orders: u64, blocks_read: u64, share: f64, failed: u32) -> Run {
+fn known(name: &str) -> PathRef {
+    paths::find(name).expect("a path of this version")
+}
+
+fn run(path: &str, round: u32, orders: u64, blocks_read: u64, share: f64, failed: u32) -> Run {
     let bytes = blocks_read * 8192;
-    let witness = if path == StoragePath::Dnfs { Witness::FilerReads } else { Witness::ReadCalls };
+    let source = if path == "dnfs" { ProofSource::FilerReads } else { ProofSource::ReadCalls };
     let mut cpu = BTreeMap::from([
         ("database".to_owned(), CpuTime { user_s: 20.0, sys_s: 6.0 }),
         ("driver".to_owned(), CpuTime { user_s: 2.0, sys_s: 1.0 }),
     ]);
     let mut filer = BTreeMap::new();
-    if path == StoragePath::Dnfs {
+    if path == "dnfs" {
         cpu.insert("filer".to_owned(), CpuTime { user_s: 1.0, sys_s: 5.0 });
         filer.insert("READ".to_owned(), ProcedureCount { calls: blocks_read, bytes });
     }
@@ -108,7 +112,7 @@ fn run(path: StoragePath, round: u32, orders: u64, blocks_read: u64, share: f64,
             failed,
             failures: (0..failed).map(|number| format!("condition {number}")).collect(),
         },
-        proof: judge(witness, bytes, Some((bytes as f64 * share) as u64)),
+        proof: judge(source, bytes, Some((bytes as f64 * share) as u64)),
         ..Run::default()
     }
 }

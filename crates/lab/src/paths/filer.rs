@@ -1,13 +1,11 @@
-//! The filer under test: `millrace serve` as a child, and the questions its admin socket answers.
+//! A filer of ours: `millrace serve` as a child process, and its admin socket.
 
-use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc;
 
-use results::compare::ProcedureCount;
 use results::filer_stats::FilerStats;
 use serde::Deserialize;
 
@@ -17,20 +15,20 @@ use crate::host::process::{Launch, Process};
 use crate::limits::{ADMIN_REPLY_BYTES_MAX, FILER_START_MAX, FILER_STOP_MAX, REPLY_MAX};
 
 /// A running filer.
-pub(crate) struct Filer {
+pub(super) struct Filer {
     process: Process,
     ready: Ready,
 }
 
 /// What a filer shall serve, and how.
-pub(crate) struct FilerOrder<'a> {
-    pub(crate) directory: &'a Path,
-    pub(crate) state: &'a Path,
-    pub(crate) log: PathBuf,
+pub(super) struct FilerOrder<'a> {
+    pub(super) directory: &'a Path,
+    pub(super) state: &'a Path,
+    pub(super) log: PathBuf,
     /// Medium its delays come from.
-    pub(crate) medium: Option<&'a str>,
+    pub(super) medium: Option<&'a str>,
     /// Further options as the command takes them.
-    pub(crate) options: &'a [String],
+    pub(super) options: &'a [String],
 }
 
 /// First line of `millrace serve --json`.
@@ -42,7 +40,7 @@ struct Ready {
 
 impl Filer {
     /// Serves on a free loopback port and waits until it is ready.
-    pub(crate) fn start(program: &Path, order: FilerOrder<'_>) -> Result<Self, LabError> {
+    pub(super) fn start(program: &Path, order: FilerOrder<'_>) -> Result<Self, LabError> {
         let mut command = Command::new(program);
         command.arg("serve").arg(order.directory).args(["--listen", "127.0.0.1:0", "--json", "--state"]).arg(order.state);
         command.arg("--admin").arg(order.state.join("admin.sock")).args(order.options).current_dir("/");
@@ -69,22 +67,22 @@ impl Filer {
     }
 
     /// URL of its export.
-    pub(crate) fn url(&self) -> &str {
+    pub(super) fn url(&self) -> &str {
         &self.ready.nfs
     }
 
     /// Pid of the filer.
-    pub(crate) fn pid(&self) -> u32 {
+    pub(super) fn pid(&self) -> u32 {
         self.process.pid()
     }
 
     /// An error when it has ended.
-    pub(crate) fn expect_alive(&mut self) -> Result<(), LabError> {
+    pub(super) fn expect_alive(&mut self) -> Result<(), LabError> {
         self.process.expect_alive()
     }
 
     /// What it counted since its start.
-    pub(crate) fn stats(&self) -> Result<FilerStats, LabError> {
+    pub(super) fn stats(&self) -> Result<FilerStats, LabError> {
         let refused = |detail: String| LabError::Filer { what: "stats", detail };
         let ask = || -> std::io::Result<String> {
             let mut stream = UnixStream::connect(&self.ready.admin)?;
@@ -100,40 +98,9 @@ impl Filer {
     }
 
     /// Clean stop: drain, flush, exit code 0.
-    pub(crate) fn stop(self) -> Result<(), LabError> {
+    pub(super) fn stop(self) -> Result<(), LabError> {
         self.process.stop(libc::SIGTERM, FILER_STOP_MAX)
     }
-}
-
-/// What was called between two readings; procedures never called are left out.
-pub(crate) fn between(
-    before: &BTreeMap<String, ProcedureCount>,
-    after: &BTreeMap<String, ProcedureCount>,
-) -> BTreeMap<String, ProcedureCount> {
-    let none = ProcedureCount::default();
-    let gained = after.iter().map(|(name, now)| {
-        let then = before.get(name).unwrap_or(&none);
-        let calls = now.calls.saturating_sub(then.calls);
-        (name.clone(), ProcedureCount { calls, bytes: now.bytes.saturating_sub(then.bytes) })
-    });
-    gained.filter(|(_, count)| count.calls > 0).collect()
-}
-
-/// What a filer's medium counted, as the laboratory adds it up with those of local files.
-pub(crate) fn medium(stats: &FilerStats) -> Option<media::Counters> {
-    stats.medium.as_ref().map(|found| media::Counters {
-        reads: found.reads,
-        writes: found.writes,
-        flushes: found.flushes,
-        cache_hits: found.cache_hits,
-        busy_ns: found.busy_ns,
-        waiting_max: found.waiting_max,
-        queued_ns: found.queued_ns,
-        read_ns: found.read_ns,
-        write_ns: found.write_ns,
-        flush_ns: found.flush_ns,
-        nvram_full: found.nvram_full,
-    })
 }
 
 fn parse_stats(line: &str) -> Result<FilerStats, String> {
@@ -160,6 +127,7 @@ fn first_line(from: impl Read + Send + 'static) -> mpsc::Receiver<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::paths::medium;
 
     #[test]
     fn stats_reply_gives_calls_and_bytes() {
@@ -167,13 +135,8 @@ mod tests {
             "procedures":{"READ":{"calls":3,"errors":0,"bytes":24576},"MOUNT":{"calls":1,"errors":0,"bytes":0}},"flushes":0}"#;
         let stats = parse_stats(line).unwrap();
         let read = stats.procedures["READ"];
-        let counts = BTreeMap::from([("READ".to_owned(), ProcedureCount { calls: read.calls, bytes: read.bytes })]);
-        assert_eq!(counts["READ"], ProcedureCount { calls: 3, bytes: 24_576 });
-        assert_eq!((stats.connections, medium(&stats)), (2, None));
-        let more = BTreeMap::from([("READ".to_owned(), ProcedureCount { calls: 5, bytes: 40_960 })]);
-        let gained = between(&counts, &more);
-        assert_eq!(gained["READ"], ProcedureCount { calls: 2, bytes: 16_384 });
-        assert_eq!(gained.len(), 1);
+        assert_eq!((read.calls, read.bytes), (3, 24_576));
+        assert_eq!((stats.connections, medium::of_filer(&stats)), (2, None));
     }
 
     #[test]

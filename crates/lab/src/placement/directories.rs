@@ -1,45 +1,49 @@
-//! Ground in directories of this host.
+//! Files put into directories of this host.
 
 use std::path::{Path, PathBuf};
 
 use crate::error::LabError;
-use crate::placement::Part;
 use crate::placement::owner;
+use crate::placement::part::Part;
 use crate::placement::restore::{self, Method};
 use crate::placement::spread::Spread;
-use crate::placement::workdir::{self, make_directory, own, remove_tree};
+use crate::placement::workdir::{self, WorkDir, make_directory, own, remove_tree};
 use crate::sys::User;
 
 /// A directory with one directory for each part.
-pub(crate) struct Host {
+pub(crate) struct Directories {
     root: PathBuf,
     parts: Vec<Part>,
     /// The root is ours to remove: it lies below a target.
     made: bool,
 }
 
-impl Host {
-    /// In a directory of the work directory, which removes it.
-    pub(super) fn within(root: &Path, parts: Vec<Part>, user: &User) -> Result<Self, LabError> {
-        let host = Self { root: root.to_owned(), parts, made: false };
-        host.make_parts(user)?;
-        Ok(host)
+impl Directories {
+    /// In the directory `name` of the work directory, which removes it. Arms may share it, one run at a time.
+    pub(crate) fn within(work: &WorkDir, name: &str, parts: Vec<Part>, user: &User) -> Result<Self, LabError> {
+        let root = work.path(name);
+        if !root.exists() {
+            work.directory_for(name, user)?;
+        }
+        let directories = Self { root, parts, made: false };
+        directories.make_parts(user)?;
+        Ok(directories)
     }
 
     /// In a new directory below `target`, which Millrace did not make.
-    pub(super) fn below(target: &Path, parts: Vec<Part>, user: &User) -> Result<(Self, Vec<String>), LabError> {
+    pub(crate) fn below(target: &Path, parts: Vec<Part>, user: &User) -> Result<(Self, Vec<String>), LabError> {
         let removed = workdir::sweep_below(target).iter().map(|path| path.display().to_string()).collect();
         let root = target.join(owner::unique_name());
         make_directory(&root, 0o711)?;
-        let host = Self { root, parts, made: true };
-        workdir::write_mark(&host.root, &host.root)?;
-        host.make_parts(user)?;
-        Ok((host, removed))
+        let directories = Self { root, parts, made: true };
+        workdir::write_mark(&directories.root, &directories.root)?;
+        directories.make_parts(user)?;
+        Ok((directories, removed))
     }
 
     fn make_parts(&self, user: &User) -> Result<(), LabError> {
         for part in &self.parts {
-            let path = self.root.join(part.name());
+            let path = self.of(*part);
             if !path.exists() {
                 make_directory(&path, 0o700)?;
                 own(&path, user)?;
@@ -48,20 +52,28 @@ impl Host {
         Ok(())
     }
 
-    pub(super) fn root(&self) -> &Path {
+    /// The directory that holds those of the parts.
+    pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
-    pub(super) fn parts(&self) -> &[Part] {
+    /// What lies apart here; the data comes first.
+    pub(crate) fn parts(&self) -> &[Part] {
         &self.parts
     }
 
     /// Extents can be shared within one file system only.
-    pub(super) fn method(&self, own: Method) -> Method {
+    pub(crate) fn method(&self, own: Method) -> Method {
         if self.made { Method::Copy } else { own }
     }
 
-    pub(super) fn restore(
+    /// The directory of one part.
+    pub(crate) fn of(&self, part: Part) -> PathBuf {
+        self.root.join(part.name())
+    }
+
+    /// Brings a copy of the state kept in `master` here; `seen` says where the database finds a part. Durable when it returns.
+    pub(crate) fn restore(
         &self,
         master: &Path,
         seen: &dyn Fn(Part) -> PathBuf,
@@ -72,7 +84,7 @@ impl Host {
         let (method, spread) = (self.method(own), Spread::of(master, &self.parts, seen)?);
         let mut done = 0;
         for (place, piece) in spread.pieces.iter().enumerate() {
-            let to = self.root.join(piece.part.name()).join(&piece.name);
+            let to = self.of(piece.part).join(&piece.name);
             let before = done;
             let mut more = |bytes| progress(before + bytes);
             done += restore::restore(&piece.from, &to, piece.leave_out, method, user, &mut more)?.bytes;
@@ -87,17 +99,19 @@ impl Host {
         Ok(())
     }
 
-    pub(super) fn clear(&self) -> Result<(), LabError> {
-        self.parts.iter().try_for_each(|part| workdir::empty_directory(&self.root.join(part.name())))
+    /// Removes the copy after a run.
+    pub(crate) fn clear(&self) -> Result<(), LabError> {
+        self.parts.iter().try_for_each(|part| workdir::empty_directory(&self.of(*part)))
     }
 
-    pub(super) fn remove(mut self) -> Result<(), LabError> {
+    /// Removes everything that was made here and says what could not be removed.
+    pub(crate) fn remove(mut self) -> Result<(), LabError> {
         let mine = std::mem::take(&mut self.made);
         if mine { remove_tree(&self.root) } else { Ok(()) }
     }
 }
 
-impl Drop for Host {
+impl Drop for Directories {
     fn drop(&mut self) {
         if self.made
             && let Err(error) = remove_tree(&self.root)

@@ -1,0 +1,59 @@
+//! What a reader must know of how a comparison went.
+
+use results::compare::PlanRecord;
+
+use crate::compare::prepare::Prepared;
+use crate::plan::Plan;
+
+/// What both sides on one host means.
+pub(crate) const REHEARSAL_NOTE: &str =
+    "REHEARSAL: filer, database and driver share this host, so this compares mechanisms, not products";
+
+/// What the figures are not.
+pub(crate) const DISCLAIMER: &str =
+    "OETs are derived from the TPC-C specification; the results are not comparable to published TPC-C results";
+
+/// What was done to this host.
+const AWAKE_NOTE: &str = "this host's processors were kept awake: they polled where they would have slept";
+
+/// What a quick look is not.
+pub(crate) const QUICK_NOTE: &str = "a quick look: a small database and short runs show that everything works and about how fast; \
+    it has no interval, hardly a checkpoint, and is no result to cite";
+
+/// What a reader must know of how the comparison went: `before` runs were done by an earlier one, `left_out` do not count.
+pub(super) fn notes(plan: &Plan, record: &PlanRecord, mut notes: Vec<String>, (before, left_out): (usize, u32)) -> Vec<String> {
+    if before > 0 {
+        notes.push(format!("resumed: {before} runs were done before, on a database loaded the same way"));
+    }
+    if left_out > 0 {
+        let hint = if plan.keep_awake { "" } else { "; --keep-awake may avoid that" };
+        notes.push(format!(
+            "{left_out} runs were repeated: the hypervisor gave more than a tenth of the processor time they wanted to other machines \
+             (steal time); of each the one with the least steal time counts{hint}"
+        ));
+    }
+    if plan.keep_awake {
+        notes.push(AWAKE_NOTE.to_owned());
+    }
+    if plan.quick {
+        notes.push(QUICK_NOTE.to_owned());
+    }
+    if record.repeats_done < record.repeats {
+        notes.push(format!(
+            "the budget of {} s ended after {} of {} rounds",
+            record.budget_seconds, record.repeats_done, record.repeats
+        ));
+    }
+    notes
+}
+
+/// Whether storage and database share this host on any arm, and what that means.
+pub(super) fn rehearsal(prepared: &Prepared) -> (bool, String) {
+    if prepared.measured.iter().any(|arm| arm.path.target.is_none()) {
+        return (true, REHEARSAL_NOTE.to_owned());
+    }
+    match prepared.targets.iter().find(|target| target.this_host) {
+        Some(target) => (true, format!("{REHEARSAL_NOTE} ({} is served by this host)", target.target)),
+        None => (false, String::new()),
+    }
+}

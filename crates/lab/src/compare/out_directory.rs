@@ -1,0 +1,52 @@
+//! The directory of the record.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::LabError;
+
+/// The output directory, with those above it that had to be made.
+pub(super) struct OutDirectory {
+    /// Innermost first.
+    made: Vec<PathBuf>,
+}
+
+impl OutDirectory {
+    /// The directory of a comparison that goes on: nothing is made.
+    pub(super) fn resumed() -> Self {
+        Self { made: Vec::new() }
+    }
+
+    /// Makes the directory; one that holds something is refused.
+    pub(super) fn make(out: &Path) -> Result<Self, LabError> {
+        let taken = fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some());
+        if taken {
+            return Err(LabError::Plan {
+                what: format!("write the record to {}: it is not empty", out.display()),
+                hint: "name a new directory with --out".to_owned(),
+            });
+        }
+        let missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+        let made = out.ancestors().take_while(missing).map(Path::to_owned).collect();
+        fs::create_dir_all(out).map_err(LabError::file("create directory", out))?;
+        Ok(Self { made })
+    }
+
+    /// Takes back what was made, as far as it is empty.
+    pub(super) fn unmake(&self) {
+        for directory in &self.made {
+            let _ = fs::remove_dir(directory);
+        }
+    }
+}
+
+/// Logs of a comparison that failed are worth more than its data.
+pub(super) fn keep_logs(logs: &Path, out: &Path) {
+    let target = out.join("logs");
+    if fs::create_dir(&target).is_err() {
+        return;
+    }
+    for entry in fs::read_dir(logs).into_iter().flatten().flatten() {
+        let _ = fs::copy(entry.path(), target.join(entry.file_name()));
+    }
+}

@@ -1,0 +1,80 @@
+//! Path `dnfs`: Direct NFS, the client inside the database's processes. On own storage a filer of ours serves directories of
+//! the work directory; a target is an export that was there before.
+
+mod placement;
+mod storage;
+
+use crate::error::LabError;
+use crate::paths::{Asked, Layers, PageCache, Placement, PlacementOrder, StoragePath, WhyNot, exec, refused};
+use crate::placement::directories::Directories;
+use crate::placement::export::ExportDirectory;
+use crate::placement::target::{TargetFacts, export_facts};
+use crate::sys::User;
+use placement::{Export, Served};
+
+/// Direct NFS.
+pub(crate) struct Dnfs;
+
+impl StoragePath for Dnfs {
+    fn name(&self) -> &'static str {
+        "dnfs"
+    }
+
+    fn title(&self) -> &'static str {
+        "Direct NFS"
+    }
+
+    fn why_not(&self, asked: &Asked<'_>) -> Option<WhyNot> {
+        if exec::preload_library(asked.program).is_none() {
+            let place = asked.program.parent().unwrap_or(std::path::Path::new("/")).display();
+            let library = exec::PRELOAD_LIBRARY;
+            return Some(WhyNot::Lacks(format!("{library} is not beside {place}/millrace; build it (cargo build -p preload)")));
+        }
+        let twice = asked.medium && asked.target.is_some();
+        twice.then_some(WhyNot::NotBuilt("not built yet: a modelled medium below an export that has its own"))
+    }
+
+    fn layers(&self) -> Layers {
+        Layers { client: "Direct NFS, in the database", network: Some("TCP, NFS version 3"), server: Some("NFS filer") }
+    }
+
+    fn accept_target(&self, target: &str) -> Result<(), LabError> {
+        if !target.starts_with("nfs://") {
+            return Err(refused(self.name(), target, "the URL of an export: dnfs=nfs://filer/vol"));
+        }
+        target.parse::<dnfs::NfsUrl>().map(|_| ()).map_err(|error| {
+            let hint = error.hint().unwrap_or_else(|| "nfs://HOST/EXPORT".to_owned());
+            LabError::plan(format!("use {target}: {error}"), &hint)
+        })
+    }
+
+    fn examine_target(&self, target: &str, user: &User) -> Result<TargetFacts, LabError> {
+        export_facts(target, user)
+    }
+
+    fn files_lie(&self, named: bool) -> &'static str {
+        if named { "directories of one export" } else { "exports of Millrace's own filers on this host, one for each volume" }
+    }
+
+    fn page_cache(&self, named: bool) -> PageCache {
+        let because = if named {
+            "the client keeps no data; what the server has in its memory belongs to the storage measured"
+        } else {
+            "the client keeps no data; reads may be served from the page cache of the filer's host, which is this host"
+        };
+        PageCache { may_answer: !named, because }
+    }
+
+    fn prepare(&self, order: PlacementOrder<'_>) -> Result<(Box<dyn Placement>, Vec<String>), LabError> {
+        match order.target {
+            Some(url) => {
+                let (directory, removed) = ExportDirectory::make(url, order.parts, order.user)?;
+                Ok((Box::new(Export { directory }), removed))
+            }
+            None => {
+                let directories = Directories::within(order.work, "export", order.parts, order.user)?;
+                Ok((Box::new(Served { directories }), Vec::new()))
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Where the files lie that a database reaches over Direct NFS.
+
+use std::path::{Path, PathBuf};
+
+use super::storage::{DnfsStorage, mount_path};
+use crate::error::LabError;
+use crate::host::cgroup;
+use crate::paths::filer::{Filer, FilerOrder};
+use crate::paths::{Placement, StartOrder, Storage};
+use crate::placement::directories::Directories;
+use crate::placement::export::ExportDirectory;
+use crate::placement::part::Part;
+use crate::placement::restore::Method;
+use crate::plan::Tuning;
+use crate::sys::User;
+
+/// Directories of this host that filers of ours serve, one filer for each part.
+pub(super) struct Served {
+    pub(super) directories: Directories,
+}
+
+/// A directory on an export that was there before.
+pub(super) struct Export {
+    pub(super) directory: ExportDirectory,
+}
+
+fn mounted(part: Part) -> PathBuf {
+    PathBuf::from(mount_path(part))
+}
+
+impl Placement for Served {
+    fn parts(&self) -> &[Part] {
+        self.directories.parts()
+    }
+
+    fn database_finds(&self, part: Part) -> PathBuf {
+        mounted(part)
+    }
+
+    fn method(&self, own: Method) -> &'static str {
+        self.directories.method(own).name()
+    }
+
+    fn restore(&mut self, master: &Path, own: Method, user: &User, progress: &mut dyn FnMut(u64)) -> Result<(), LabError> {
+        self.directories.restore(master, &mounted, own, user, progress)
+    }
+
+    fn drop_page_cache(&self) -> Result<(), LabError> {
+        cgroup::forget_pages(self.directories.root())
+    }
+
+    fn start(&self, order: &StartOrder<'_>) -> Result<Box<dyn Storage>, LabError> {
+        let mut filers = Vec::new();
+        for part in self.parts() {
+            let filer = FilerOrder {
+                directory: &self.directories.of(*part),
+                state: &order.work.path("state").join(part.name()),
+                log: order.work.path("logs").join(format!("filer-{}-{}.log", order.sequence, part.name())),
+                medium: order.medium,
+                options: &Tuning::arguments(&order.tuning.filer),
+            };
+            filers.push((*part, Filer::start(order.program, filer)?));
+        }
+        Ok(Box::new(DnfsStorage::of_filers(order, filers)))
+    }
+
+    fn clear(&mut self) -> Result<(), LabError> {
+        self.directories.clear()
+    }
+
+    fn remove(self: Box<Self>) -> Result<(), LabError> {
+        self.directories.remove()
+    }
+}
+
+impl Placement for Export {
+    fn parts(&self) -> &[Part] {
+        self.directory.parts()
+    }
+
+    fn database_finds(&self, part: Part) -> PathBuf {
+        mounted(part)
+    }
+
+    fn method(&self, _own: Method) -> &'static str {
+        "nfs"
+    }
+
+    fn restore(&mut self, master: &Path, _own: Method, _user: &User, progress: &mut dyn FnMut(u64)) -> Result<(), LabError> {
+        self.directory.restore(master, &mounted, progress)
+    }
+
+    fn drop_page_cache(&self) -> Result<(), LabError> {
+        Ok(())
+    }
+
+    fn start(&self, order: &StartOrder<'_>) -> Result<Box<dyn Storage>, LabError> {
+        Ok(Box::new(DnfsStorage::of_exports(order, self.directory.urls())))
+    }
+
+    fn clear(&mut self) -> Result<(), LabError> {
+        self.directory.clear()
+    }
+
+    fn remove(self: Box<Self>) -> Result<(), LabError> {
+        self.directory.remove()
+    }
+}

@@ -1,0 +1,151 @@
+//! Direct NFS at work: the mounts of the database, the filers behind them when they are ours, and what both count.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use dnfs::mount::Observer;
+use results::compare::{ProcedureCount, ProofSource};
+
+use crate::database::cluster::Server;
+use crate::error::LabError;
+use crate::measure::kernel_counters::Interfaces;
+
+use crate::paths::filer::Filer;
+use crate::paths::{Reads, StartOrder, Storage, StorageCounters, add_calls, exec, medium};
+use crate::placement::part::Part;
+
+/// Where the database sees a part. Must not exist on the host.
+pub(super) fn mount_path(part: Part) -> String {
+    match part {
+        Part::Data => "/millrace-db".to_owned(),
+        Part::Share(number) => format!("/millrace-db-{number}"),
+        Part::Log => "/millrace-log".to_owned(),
+        Part::Archive => "/millrace-archive".to_owned(),
+    }
+}
+
+/// The storage of one run.
+pub(super) struct DnfsStorage {
+    /// Ours; empty on an export that was there before.
+    filers: Vec<(Part, Filer)>,
+    /// Each volume's URL with the options of the arm's tuning.
+    mounts: Vec<(Part, String)>,
+    prefix: Vec<OsString>,
+    proof: ProofSource,
+    /// The clients' shared counters, once the database has started.
+    observers: Vec<(Part, Observer)>,
+    /// Where the clients' shared state lies, and whose it is.
+    runtime: (PathBuf, u32),
+}
+
+impl DnfsStorage {
+    /// On filers of ours.
+    pub(super) fn of_filers(order: &StartOrder<'_>, filers: Vec<(Part, Filer)>) -> Self {
+        let urls = filers.iter().map(|(part, filer)| (*part, filer.url().to_owned())).collect();
+        Self { filers, ..Self::new(order, urls, ProofSource::FilerReads) }
+    }
+
+    /// On exports that were there before.
+    pub(super) fn of_exports(order: &StartOrder<'_>, urls: Vec<(Part, String)>) -> Self {
+        Self::new(order, urls, ProofSource::ClientReads)
+    }
+
+    fn new(order: &StartOrder<'_>, urls: Vec<(Part, String)>, proof: ProofSource) -> Self {
+        let mounts: Vec<(Part, String)> = urls.into_iter().map(|(part, url)| (part, order.tuning.on_url(&url))).collect();
+        let argument = |(part, url): &(Part, String)| ["--mount".into(), format!("{}={url}", mount_path(*part)).into()];
+        let prefix = exec::prefix(order.program, mounts.iter().flat_map(argument).collect());
+        let runtime = (order.work.runtime().to_owned(), order.user.uid);
+        Self { filers: Vec::new(), mounts, prefix, proof, observers: Vec::new(), runtime }
+    }
+
+    fn client_calls(&self) -> BTreeMap<String, ProcedureCount> {
+        let mut counts = BTreeMap::new();
+        for (_, observer) in &self.observers {
+            let totals = observer.totals();
+            add_calls(&mut counts, "READ", &ProcedureCount { calls: totals.read_calls, bytes: totals.read_bytes });
+            add_calls(&mut counts, "WRITE", &ProcedureCount { calls: totals.write_calls, bytes: totals.write_bytes });
+            add_calls(&mut counts, "COMMIT", &ProcedureCount { calls: totals.commit_calls, bytes: 0 });
+        }
+        counts
+    }
+}
+
+impl Storage for DnfsStorage {
+    fn command_prefix(&self) -> &[OsString] {
+        &self.prefix
+    }
+
+    fn database_started(&mut self) -> Result<(), LabError> {
+        let (directory, uid) = &self.runtime;
+        for (part, text) in &self.mounts {
+            let failed = |detail: String| LabError::Missing {
+                what: format!("look at the counters of the clients of {text}: {detail}"),
+                hint: "the proof of path needs them; is MILLRACE_RUNTIME_DIR on another host's memory?".to_owned(),
+            };
+            let url = text.parse().map_err(|error: dnfs::UrlError| failed(error.to_string()))?;
+            match Observer::open(directory, *uid, &url).map_err(|error| failed(error.to_string()))? {
+                Some(observer) => self.observers.push((*part, observer)),
+                None => return Err(failed("nobody has mounted it".to_owned())),
+            }
+        }
+        Ok(())
+    }
+
+    fn proof_source(&self) -> ProofSource {
+        self.proof.clone()
+    }
+
+    fn interfaces(&self) -> Option<Interfaces> {
+        Some(if self.filers.is_empty() { Interfaces::Network } else { Interfaces::Loopback })
+    }
+
+    fn servers(&self) -> Vec<(Part, u32)> {
+        self.filers.iter().map(|(part, filer)| (*part, filer.pid())).collect()
+    }
+
+    fn expect_alive(&mut self) -> Result<(), LabError> {
+        self.filers.iter_mut().try_for_each(|(_, filer)| filer.expect_alive())
+    }
+
+    fn counters(&self) -> Result<StorageCounters, LabError> {
+        let mut all = StorageCounters { client_calls: self.client_calls(), ..StorageCounters::default() };
+        for (part, filer) in &self.filers {
+            let stats = filer.stats()?;
+            if part.holds_data() {
+                all.connections = Some(all.connections.unwrap_or(0) + stats.connections);
+            }
+            all.durability.get_or_insert(stats.durability);
+            for (name, count) in stats.procedures {
+                add_calls(&mut all.server_calls, &name, &ProcedureCount { calls: count.calls, bytes: count.bytes });
+            }
+        }
+        let (data, others): (Vec<_>, Vec<_>) = self.observers.iter().partition(|(part, _)| part.holds_data());
+        all.client_activity = data.into_iter().chain(others).map(|(_, observer)| observer.activity()).collect();
+        Ok(all)
+    }
+
+    fn reads(&self, _database: &mut Server) -> Result<Reads, LabError> {
+        if self.filers.is_empty() {
+            let read = |(part, observer): &(Part, Observer)| (*part, observer.totals().read_bytes);
+            return Ok(Reads::of_volumes(self.observers.iter().map(read).collect()));
+        }
+        let read = |(part, filer): &(Part, Filer)| {
+            let stats = filer.stats()?;
+            Ok((*part, stats.procedures.get("READ").map_or(0, |read| read.bytes)))
+        };
+        Ok(Reads::of_volumes(self.filers.iter().map(read).collect::<Result<_, LabError>>()?))
+    }
+
+    fn medium_counters(&self) -> Result<Option<media::Counters>, LabError> {
+        let mut all = None;
+        for (_, filer) in &self.filers {
+            all = medium::add(all, medium::of_filer(&filer.stats()?));
+        }
+        Ok(all)
+    }
+
+    fn stop(self: Box<Self>) -> Result<(), LabError> {
+        self.filers.into_iter().try_for_each(|(_, filer)| filer.stop())
+    }
+}

@@ -1,0 +1,34 @@
+//! Path `fc`: a Fibre Channel block device. Named in plans and records; not built yet.
+
+use std::path::Path;
+
+use crate::error::LabError;
+use crate::paths::{Asked, Layers, StoragePath, WhyNot, refused};
+
+/// A Fibre Channel block device.
+pub(crate) struct Fc;
+
+impl StoragePath for Fc {
+    fn name(&self) -> &'static str {
+        "fc"
+    }
+
+    fn title(&self) -> &'static str {
+        "Fibre Channel"
+    }
+
+    fn why_not(&self, _asked: &Asked<'_>) -> Option<WhyNot> {
+        Some(WhyNot::NotBuilt("not built yet: needs a Fibre Channel block device, or the kernel guest of a later version"))
+    }
+
+    fn layers(&self) -> Layers {
+        Layers { client: "Kernel SCSI disk, HBA", network: Some("Fibre Channel fabric"), server: Some("Array") }
+    }
+
+    fn accept_target(&self, target: &str) -> Result<(), LabError> {
+        if Path::new(target).is_absolute() {
+            return Ok(());
+        }
+        Err(refused(self.name(), target, "a block device: fc=/dev/mapper/X"))
+    }
+}

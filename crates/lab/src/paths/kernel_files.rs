@@ -1,0 +1,104 @@
+//! Files that the database reaches through the kernel: directories of this host, whatever is mounted there.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use results::compare::ProofSource;
+
+use crate::database::cluster::Server;
+use crate::error::LabError;
+use crate::host::{cgroup, procfs};
+
+use crate::paths::{Placement, PlacementOrder, Reads, StartOrder, Storage, exec, medium};
+use crate::placement::directories::Directories;
+use crate::placement::part::Part;
+use crate::placement::restore::Method;
+use crate::sys::User;
+
+/// Where files lie on named storage.
+pub(super) const ON_A_TARGET: &str = "directories of the target's file system";
+
+/// Directories of this host.
+pub(super) struct KernelFiles {
+    pub(super) directories: Directories,
+}
+
+impl KernelFiles {
+    /// In a new directory below a target; the names of directories that dead comparisons left there come back.
+    pub(super) fn below(target: &Path, order: PlacementOrder<'_>) -> Result<(Box<dyn Placement>, Vec<String>), LabError> {
+        let (directories, removed) = Directories::below(target, order.parts, order.user)?;
+        Ok((Box::new(Self { directories }), removed))
+    }
+}
+
+impl Placement for KernelFiles {
+    fn parts(&self) -> &[Part] {
+        self.directories.parts()
+    }
+
+    fn database_finds(&self, part: Part) -> PathBuf {
+        self.directories.of(part)
+    }
+
+    fn method(&self, own: Method) -> &'static str {
+        self.directories.method(own).name()
+    }
+
+    fn restore(&mut self, master: &Path, own: Method, user: &User, progress: &mut dyn FnMut(u64)) -> Result<(), LabError> {
+        self.directories.restore(master, &|part| self.directories.of(part), own, user, progress)
+    }
+
+    fn drop_page_cache(&self) -> Result<(), LabError> {
+        cgroup::forget_pages(self.directories.root())
+    }
+
+    fn start(&self, order: &StartOrder<'_>) -> Result<Box<dyn Storage>, LabError> {
+        let (mut words, mut media) = (Vec::new(), Vec::new());
+        if let Some(medium) = order.medium {
+            for part in self.parts() {
+                let directory = self.directories.of(*part);
+                let directory = std::fs::canonicalize(&directory).map_err(LabError::file("find", &directory))?;
+                media.push(order.work.runtime().join(medium::state_name(&directory, medium)?));
+                let mut argument = directory.into_os_string();
+                argument.push(format!("={medium}"));
+                words.extend(["--local-medium".into(), argument]);
+            }
+        }
+        Ok(Box::new(KernelStorage { prefix: exec::prefix(order.program, words), media }))
+    }
+
+    fn clear(&mut self) -> Result<(), LabError> {
+        self.directories.clear()
+    }
+
+    fn remove(self: Box<Self>) -> Result<(), LabError> {
+        self.directories.remove()
+    }
+}
+
+/// The kernel serves the files; only a modelled medium stands before it.
+struct KernelStorage {
+    prefix: Vec<OsString>,
+    /// Files with the states of the modelled media.
+    media: Vec<PathBuf>,
+}
+
+impl Storage for KernelStorage {
+    fn command_prefix(&self) -> &[OsString] {
+        &self.prefix
+    }
+
+    fn proof_source(&self) -> ProofSource {
+        ProofSource::ReadCalls
+    }
+
+    fn reads(&self, database: &mut Server) -> Result<Reads, LabError> {
+        // The archiver copies log segments; it reads no block.
+        let archiver = database.session().archiver()?;
+        Ok(Reads { by_volume: Vec::new(), of_data: procfs::tree_read_bytes(database.pid(), archiver) })
+    }
+
+    fn medium_counters(&self) -> Result<Option<media::Counters>, LabError> {
+        Ok(medium::of_states(&self.media))
+    }
+}

@@ -1,0 +1,114 @@
+//! What is known of a named target before anything is made on it.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::error::LabError;
+use crate::host::procfs;
+use crate::placement::export::as_user;
+use crate::placement::nfs_tree::NfsTree;
+use crate::sys::{self, User};
+
+/// What was found out about a target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TargetFacts {
+    /// The target as named.
+    pub(crate) target: String,
+    /// What it is: `ext4 mounted at /mnt/x`, `NFS export of filer`.
+    pub(crate) what: String,
+    /// Bytes free there.
+    pub(crate) free_bytes: u64,
+    /// It is served by this very host.
+    pub(crate) this_host: bool,
+}
+
+impl TargetFacts {
+    /// Refuses a target with less than `needed_bytes` free.
+    ///
+    /// # Errors
+    /// [`LabError::Missing`].
+    pub(crate) fn check_space(&self, needed_bytes: u64) -> Result<(), LabError> {
+        if self.free_bytes >= needed_bytes {
+            return Ok(());
+        }
+        Err(LabError::Missing {
+            what: format!(
+                "work on {}: {} MiB are needed, {} MiB are free",
+                self.target,
+                needed_bytes >> 20,
+                self.free_bytes >> 20
+            ),
+            hint: "name a larger target, or load fewer warehouses with --warehouses".to_owned(),
+        })
+    }
+}
+
+/// The database's user must be able to walk to `base`.
+pub(crate) fn check_reachable(base: &Path, user: &User) -> Result<(), LabError> {
+    let base = fs::canonicalize(base).map_err(LabError::file("find", base))?;
+    for directory in base.ancestors() {
+        let facts = fs::metadata(directory).map_err(LabError::file("look at", directory))?;
+        let mode = facts.permissions().mode();
+        let owner = facts.uid() == user.uid;
+        if mode & 0o001 == 0 && !(owner && mode & 0o100 != 0) {
+            return Err(LabError::Missing {
+                what: format!("work below {}: user {} may not enter {}", base.display(), user.name, directory.display()),
+                hint: "name another place with --work or as the target, for example below /var/tmp".to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// A directory that exists and that the database's user can reach.
+pub(crate) struct DirectoryFacts {
+    /// File system type, `nfs4` for example.
+    pub(crate) file_system: String,
+    /// Where it is mounted.
+    pub(crate) mount_point: PathBuf,
+    free_bytes: u64,
+}
+
+impl DirectoryFacts {
+    /// Looks at a directory of this host.
+    ///
+    /// # Errors
+    /// When it does not exist, is none, or the user may not enter it.
+    pub(crate) fn of(directory: &Path, user: &User) -> Result<Self, LabError> {
+        if !fs::metadata(directory).map_err(LabError::file("look at the target", directory))?.is_dir() {
+            return Err(LabError::Missing {
+                what: format!("work on {}: it is no directory", directory.display()),
+                hint: "mount the storage and name the directory it is mounted on".to_owned(),
+            });
+        }
+        check_reachable(directory, user)?;
+        let real = fs::canonicalize(directory).map_err(LabError::file("find", directory))?;
+        let (file_system, mount_point) = procfs::mount_of(&real).unwrap_or_default();
+        let free_bytes = sys::free_bytes(directory).map_err(LabError::file("ask for free space of", directory))?;
+        Ok(Self { file_system, mount_point, free_bytes })
+    }
+
+    /// Whether the kernel's NFS client serves it.
+    pub(crate) fn over_nfs(&self) -> bool {
+        self.file_system.starts_with("nfs")
+    }
+
+    /// The facts as those of a target.
+    pub(crate) fn of_target(&self, target: &str) -> TargetFacts {
+        let what = format!("{} mounted at {}", self.file_system, self.mount_point.display());
+        TargetFacts { target: target.to_owned(), what, free_bytes: self.free_bytes, this_host: false }
+    }
+}
+
+/// Looks at an export through our own client, as the database's user.
+///
+/// # Errors
+/// When it cannot be reached or mounted.
+pub(crate) fn export_facts(url: &str, user: &User) -> Result<TargetFacts, LabError> {
+    let tree = NfsTree::mount(&as_user(url, user)?)?;
+    let free_bytes = tree.free_bytes()?;
+    let this_host = tree.server().ip().is_loopback();
+    let what = format!("NFS export of {}{}", tree.server(), if this_host { ", which is this host" } else { "" });
+    Ok(TargetFacts { target: url.to_owned(), what, free_bytes, this_host })
+}

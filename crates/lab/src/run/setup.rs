@@ -1,0 +1,77 @@
+//! What the runs of a comparison share, and what one of them is.
+
+use std::path::PathBuf;
+
+use crate::database::cluster::ClusterPlace;
+use crate::measure::metrics::Source;
+use crate::paths::StartOrder;
+use crate::placement::restore::Method;
+use crate::placement::workdir::WorkDir;
+use crate::plan::{Arm, Plan, Tuning};
+use crate::run::driver::RunOrder;
+
+/// What every run of a comparison shares.
+pub(crate) struct Setup<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) work: &'a WorkDir,
+    pub(crate) place: &'a ClusterPlace,
+    /// The copy of this program that the database's user can read.
+    pub(crate) program: PathBuf,
+    pub(crate) method: Method,
+    pub(crate) block_bytes: u64,
+    /// `shared_buffers` of the database.
+    pub(crate) buffers_bytes: u64,
+    /// Where the storage reports its own latency.
+    pub(crate) metrics: Option<&'a Source>,
+}
+
+/// One run to be carried out.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Turn<'a> {
+    pub(crate) arm: &'a Arm,
+    /// Place in the whole sequence, from 1.
+    pub(crate) sequence: u32,
+    /// Round, from 1.
+    pub(crate) round: u32,
+    /// What is asked of the driver.
+    pub(crate) order: RunOrder,
+}
+
+impl Turn<'_> {
+    /// Name of the arm.
+    pub(crate) fn name(&self) -> &str {
+        &self.arm.id
+    }
+}
+
+impl Setup<'_> {
+    /// How the storage of a run is to be started.
+    pub(crate) fn start_order<'a>(&'a self, turn: &Turn<'a>) -> StartOrder<'a> {
+        StartOrder {
+            program: &self.program,
+            work: self.work,
+            user: &self.place.user,
+            tuning: self.plan.tuning_of(turn.arm),
+            medium: turn.arm.medium.as_deref(),
+            sequence: turn.sequence,
+        }
+    }
+
+    /// The server's log of a run.
+    pub(crate) fn database_log(&self, turn: Turn<'_>) -> PathBuf {
+        self.work.path("logs").join(format!("database-{}-{}.log", turn.sequence, turn.arm.path.kind.name()))
+    }
+}
+
+/// Options of the driver that an arm's load model and tuning ask for.
+pub(crate) fn driver_options(plan: &Plan, arm: &Arm) -> Vec<String> {
+    let mut words = Tuning::arguments(&plan.tuning_of(arm).orders);
+    let load = &arm.load;
+    let model = (load.model != "closed").then(|| load.model.clone());
+    for (name, value) in [("--model", model), ("--rate", load.rate.clone()), ("--arrivals", load.arrivals.clone())] {
+        if let Some(value) = value {
+            words.extend([name.to_owned(), value]);
+        }
+    }
+    words
+}

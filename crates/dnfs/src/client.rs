@@ -4,16 +4,18 @@ use crate::activity::SlotUse;
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::export;
+use crate::file::{FileHandle, FileKind, FsError};
 use crate::limits::{DIRECTORY_BYTES, IO_BYTES_MAX, JUKEBOX_MS_MAX, JUKEBOX_MS_MIN};
-use crate::rpc::channel::{Channel, Exchange};
+use crate::nfs3_types::{self as convert, refusal};
 use crate::rpc::fault::Fault;
 use crate::rpc::pool::Pool;
 use crate::rpc::service::{NFS, RetryPolicy, Service};
 use crate::rpc::tls_config::TlsConfig;
+use crate::single_call::SingleCall;
 use crate::slot_limiter::{SlotLimiter, SlotPermit};
 use crate::sys::socket;
 use crate::url::NfsUrl;
-use nfs_proto::nfs3::{FileHandle, FsInfoOk, NfsStatus, Outcome, Procedure};
+use nfs_proto::nfs3::{FsInfoOk, FsInfoResult, NfsStatus, ObjectArgs, Outcome, Procedure};
 use nfs_proto::xdr::{Decode, Encode, Reader};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -213,8 +215,8 @@ impl Client {
         }
         if !components.is_empty() {
             let attributes = self.getattr(&self.parts.root)?;
-            if attributes.kind != nfs_proto::nfs3::FileType::Directory {
-                return Err(Error::Status(NfsStatus::NotDir));
+            if attributes.kind != FileKind::Directory {
+                return Err(Error::Fs(FsError::NotDirectory));
             }
             self.parts.fsid = attributes.fsid;
         }
@@ -248,7 +250,7 @@ impl Client {
         look: impl FnMut(&mut Reader<'_>) -> Result<NfsStatus, Fault>,
     ) -> Result<bool, Error> {
         self.counts.other_calls.fetch_add(1, Ordering::Relaxed);
-        let mut single = Single { look, status: NfsStatus::Ok };
+        let mut single = SingleCall::new(look);
         let mut resent = false;
         let mut pause = Jukebox::new();
         loop {
@@ -282,47 +284,11 @@ impl Client {
     }
 
     /// Limits and preferences of the server, RFC 1813 3.3.19.
-    ///
-    /// # Errors
-    /// [`Error`] of the server or the mount.
-    pub fn fsinfo(&self, object: &FileHandle) -> Result<FsInfoOk, Error> {
-        let arguments = nfs_proto::nfs3::ObjectArgs { object: *object };
-        let (outcome, _): (nfs_proto::nfs3::FsInfoResult, _) = self.call(Procedure::FsInfo, &arguments)?;
-        outcome.map_err(|failure| Error::Status(failure.status))
+    fn fsinfo(&self, object: &FileHandle) -> Result<FsInfoOk, Error> {
+        let arguments = ObjectArgs { object: convert::handle(object)? };
+        let (outcome, _): (FsInfoResult, _) = self.call(Procedure::FsInfo, &arguments)?;
+        outcome.map_err(|failure| refusal(failure.status))
     }
-}
-
-/// The exchange of one call without payload.
-struct Single<L> {
-    look: L,
-    status: NfsStatus,
-}
-
-impl<L: FnMut(&mut Reader<'_>) -> Result<NfsStatus, Fault>> Exchange for Single<L> {
-    fn reply(&mut self, _call: usize, results: &mut Reader<'_>) -> Result<(), Fault> {
-        self.status = (self.look)(results)?;
-        Ok(())
-    }
-}
-
-/// One call on a channel of its own, for services that are only asked while mounting.
-pub(crate) fn call_once<A: Encode>(
-    service: &Service,
-    procedure: u32,
-    arguments: &A,
-    mut look: impl FnMut(&mut Reader<'_>) -> Result<(), Fault>,
-) -> Result<(), Error> {
-    let mut channel = Channel::new();
-    channel.begin();
-    channel.add(service, procedure, arguments, 0..0);
-    let mut single = Single {
-        look: |results: &mut Reader<'_>| {
-            look(results)?;
-            Ok(NfsStatus::Ok)
-        },
-        status: NfsStatus::Ok,
-    };
-    channel.run(service, &mut single).map(|_| ())
 }
 
 /// The pauses after NFS3ERR_JUKEBOX: longer each time.

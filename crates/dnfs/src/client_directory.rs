@@ -2,86 +2,110 @@
 
 use crate::client::Client;
 use crate::error::{Error, ProtocolError};
+use crate::file::{DirectoryEntry, DirectoryPosition, FileHandle};
+use crate::nfs3_types::{attributes_of, handle, handle_of, refusal};
+use crate::rpc::fault::Fault;
 use nfs_proto::nfs3::{
-    CookieVerifier, Entry, EntryPlus, FileHandle, NfsStatus, Procedure, ReadDirArgs, ReadDirPlusArgs, ReadDirPlusResult,
-    ReadDirResult,
+    CookieVerifier, Entry, EntryPlus, NfsStatus, Procedure, ReadDirArgs, ReadDirPlusArgs, ReadDirPlusResult, ReadDirResult,
 };
 use nfs_proto::xdr::Decode;
 
+/// Looks at an entry; false ends the listing there.
+type Visit<'v> = &'v mut dyn FnMut(&DirectoryEntry<'_>) -> bool;
+
 impl Client {
-    /// Names, attributes and handles behind `cookie` (RFC 1813 3.3.17), as many as one reply holds, until `visit` says no.
-    /// The verifier for the next call, and whether the directory ends with what was sent.
+    /// Names, attributes and handles from a position on (RFC 1813 3.3.17), as many as one reply holds, until `visit` says no.
+    /// Where the next call goes on; none at the end of the directory.
     ///
     /// # Errors
-    /// The server's refusal; `BadCookie` means: begin anew.
+    /// The server's refusal; [`crate::FsError::BadCookie`] means: begin anew.
     pub fn readdirplus(
         &self,
         dir: &FileHandle,
-        cookie: u64,
-        verifier: CookieVerifier,
-        visit: &mut dyn FnMut(&EntryPlus<'_>) -> bool,
-    ) -> Result<(CookieVerifier, bool), Error> {
-        let bytes = self.parts.dtpref;
-        let arguments = ReadDirPlusArgs { dir: *dir, cookie, cookie_verifier: verifier, dir_count: bytes, max_count: bytes };
+        from: DirectoryPosition,
+        visit: Visit<'_>,
+    ) -> Result<Option<DirectoryPosition>, Error> {
+        let (bytes, cookie_verifier) = (self.parts.dtpref, CookieVerifier(from.verifier));
+        let arguments =
+            ReadDirPlusArgs { dir: handle(dir)?, cookie: from.cookie, cookie_verifier, dir_count: bytes, max_count: bytes };
         let mut answer = Err(NfsStatus::ServerFault);
         self.call_with(Procedure::ReadDirPlus, &arguments, |results| {
-            let ok = match ReadDirPlusResult::decode(results)? {
-                Ok(ok) => ok,
-                Err(failure) => {
-                    answer = Err(failure.status);
-                    return Ok(failure.status);
+            answer = match ReadDirPlusResult::decode(results)? {
+                Ok(ok) => {
+                    let entries = ok.entries.iter().map(|entry| (entry.cookie, described_plus(&entry)));
+                    listed(from, ok.cookie_verifier, ok.entries.eof(), entries, visit)?
                 }
+                Err(failure) => Err(failure.status),
             };
-            let mut advanced = false;
-            for entry in ok.entries.iter() {
-                advanced = true;
-                if !visit(&entry) {
-                    break;
-                }
-            }
-            if !advanced && !ok.entries.eof() {
-                return Err(ProtocolError::NoProgress.into());
-            }
-            answer = Ok((ok.cookie_verifier, ok.entries.eof()));
-            Ok(NfsStatus::Ok)
+            Ok(answer.err().unwrap_or(NfsStatus::Ok))
         })?;
-        answer.map_err(Error::Status)
+        answer.map_err(refusal)
     }
 
-    /// Names behind `cookie` (RFC 1813 3.3.16); otherwise as [`Self::readdirplus`].
+    /// Names from a position on (RFC 1813 3.3.16); otherwise as [`Self::readdirplus`].
     ///
     /// # Errors
     /// The server's refusal.
     pub fn readdir(
         &self,
         dir: &FileHandle,
-        cookie: u64,
-        verifier: CookieVerifier,
-        visit: &mut dyn FnMut(&Entry<'_>) -> bool,
-    ) -> Result<(CookieVerifier, bool), Error> {
-        let arguments = ReadDirArgs { dir: *dir, cookie, cookie_verifier: verifier, count: self.parts.dtpref };
+        from: DirectoryPosition,
+        visit: Visit<'_>,
+    ) -> Result<Option<DirectoryPosition>, Error> {
+        let cookie_verifier = CookieVerifier(from.verifier);
+        let arguments = ReadDirArgs { dir: handle(dir)?, cookie: from.cookie, cookie_verifier, count: self.parts.dtpref };
         let mut answer = Err(NfsStatus::ServerFault);
         self.call_with(Procedure::ReadDir, &arguments, |results| {
-            let ok = match ReadDirResult::decode(results)? {
-                Ok(ok) => ok,
-                Err(failure) => {
-                    answer = Err(failure.status);
-                    return Ok(failure.status);
+            answer = match ReadDirResult::decode(results)? {
+                Ok(ok) => {
+                    let entries = ok.entries.iter().map(|entry| (entry.cookie, described(&entry)));
+                    listed(from, ok.cookie_verifier, ok.entries.eof(), entries, visit)?
                 }
+                Err(failure) => Err(failure.status),
             };
-            let mut advanced = false;
-            for entry in ok.entries.iter() {
-                advanced = true;
-                if !visit(&entry) {
-                    break;
-                }
-            }
-            if !advanced && !ok.entries.eof() {
-                return Err(ProtocolError::NoProgress.into());
-            }
-            answer = Ok((ok.cookie_verifier, ok.entries.eof()));
-            Ok(NfsStatus::Ok)
+            Ok(answer.err().unwrap_or(NfsStatus::Ok))
         })?;
-        answer.map_err(Error::Status)
+        answer.map_err(refusal)
     }
+}
+
+/// Visits the entries of a reply. A reply without any that does not end the directory is a malformed one; one that leads
+/// back to where it began would be asked for again for ever.
+fn listed<'a>(
+    from: DirectoryPosition,
+    verifier: CookieVerifier,
+    eof: bool,
+    entries: impl Iterator<Item = (u64, DirectoryEntry<'a>)>,
+    visit: Visit<'_>,
+) -> Result<Result<Option<DirectoryPosition>, NfsStatus>, Fault> {
+    let mut last = None;
+    let mut stopped = false;
+    for (cookie, entry) in entries {
+        last = Some(cookie);
+        if !visit(&entry) {
+            stopped = true;
+            break;
+        }
+    }
+    if eof && !stopped {
+        return Ok(Ok(None));
+    }
+    match last {
+        None => Err(ProtocolError::NoProgress.into()),
+        Some(cookie) if cookie == from.cookie => Ok(Err(NfsStatus::ServerFault)),
+        Some(cookie) => Ok(Ok(Some(DirectoryPosition { cookie, verifier: verifier.0 }))),
+    }
+}
+
+fn described_plus<'a>(entry: &EntryPlus<'a>) -> DirectoryEntry<'a> {
+    DirectoryEntry {
+        name: entry.name.0,
+        fileid: entry.fileid,
+        attributes: entry.attributes.as_ref().map(attributes_of),
+        handle: entry.handle.as_ref().map(handle_of),
+    }
+}
+
+fn described<'a>(entry: &Entry<'a>) -> DirectoryEntry<'a> {
+    DirectoryEntry { name: entry.name.0, fileid: entry.fileid, attributes: None, handle: None }
 }

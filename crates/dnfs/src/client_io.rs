@@ -2,14 +2,15 @@
 
 use crate::client::{Client, Jukebox};
 use crate::error::{Error, ProtocolError};
+use crate::file::{Attributes, FileHandle, Stability, WriteVerifier};
 use crate::limits::{PROTOCOL_ERRORS_MAX, SLOTS_MAX};
+use crate::nfs3_types::{attributes_of, handle, refusal, stability_of, stable_how, verifier_of};
 use crate::rpc::channel::Exchange;
 use crate::rpc::fault::Fault;
 use crate::rpc::io_slices::{ReceiveList, copy_in, copy_out, total};
 use crate::slot_limiter::SlotPermit;
 use nfs_proto::nfs3::{
-    CommitArgs, CommitResult, Fattr, FileHandle, NfsStatus, Procedure, ReadArgs, ReadOkHead, ReadResult, StableHow,
-    WriteArgsHead, WriteResult, WriteVerifier,
+    CommitArgs, CommitResult, NfsStatus, Procedure, ReadArgs, ReadOkHead, ReadResult, WriteArgsHead, WriteResult,
 };
 use nfs_proto::xdr::{Decode, Reader};
 use std::io::{IoSlice, IoSliceMut};
@@ -24,7 +25,7 @@ pub struct ReadDone {
     /// The end of the file was reached.
     pub eof: bool,
     /// Attributes of the file after the last READ, if the server sent them.
-    pub attr: Option<Fattr>,
+    pub attr: Option<Attributes>,
 }
 
 /// What a write did.
@@ -33,13 +34,13 @@ pub struct WriteDone {
     /// Bytes written, from the start of the buffers. Fewer than given only when the server refused the rest.
     pub bytes: usize,
     /// What all of them are promised: the least of the replies.
-    pub committed: StableHow,
+    pub committed: Stability,
     /// The verifier of the last reply.
     pub verifier: WriteVerifier,
     /// Replies came with different verifiers: what was written first may be lost if it was unstable.
     pub verifier_changed: bool,
     /// Attributes of the file after the last WRITE, if the server sent them.
-    pub attr: Option<Fattr>,
+    pub attr: Option<Attributes>,
 }
 
 /// One call of a batch and what came of it.
@@ -52,16 +53,16 @@ struct Part<T> {
 #[derive(Clone, Copy, Debug)]
 struct Written {
     count: usize,
-    committed: StableHow,
+    committed: Stability,
     verifier: WriteVerifier,
-    attributes: Option<Fattr>,
+    attributes: Option<Attributes>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Read {
     count: usize,
     eof: bool,
-    attributes: Option<Fattr>,
+    attributes: Option<Attributes>,
 }
 
 type Parts<T, const N: usize> = [Part<T>; N];
@@ -88,6 +89,7 @@ impl Client {
         bufs: &mut [IoSliceMut<'_>],
         wanted: usize,
     ) -> Result<ReadDone, Error> {
+        let file = handle(file)?;
         let mut done = ReadDone { bytes: 0, eof: false, attr: None };
         let mut pause = Jukebox::new();
         let mut idle_rounds = 0;
@@ -101,7 +103,7 @@ impl Client {
                 channel.begin();
                 for part in exchange.parts.iter().take(count) {
                     let offset = offset.saturating_add(part.range.start as u64);
-                    let arguments = ReadArgs { file: *file, offset, count: part.range.len() as u32 };
+                    let arguments = ReadArgs { file, offset, count: part.range.len() as u32 };
                     channel.add(&self.service, Procedure::Read.number(), &arguments, 0..0);
                 }
                 channel.run(&self.service, &mut exchange)
@@ -129,7 +131,7 @@ impl Client {
             self.counts.read_bytes.fetch_add((done.bytes - before) as u64, Ordering::Relaxed);
             match refused {
                 Some(NfsStatus::JukeBox) => pause.wait(),
-                Some(status) if done.bytes == 0 => return Err(Error::Status(status)),
+                Some(status) if done.bytes == 0 => return Err(refusal(status)),
                 Some(_) => return Ok(done),
                 None if done.eof || done.bytes == wanted => return Ok(done),
                 None if done.bytes == before => self.idle(&mut idle_rounds)?,
@@ -145,7 +147,7 @@ impl Client {
     ///
     /// # Errors
     /// The server's refusal. After a refusal of a later part, what was written before it is returned.
-    pub fn write(&self, file: &FileHandle, offset: u64, bufs: &[IoSlice<'_>], how: StableHow) -> Result<WriteDone, Error> {
+    pub fn write(&self, file: &FileHandle, offset: u64, bufs: &[IoSlice<'_>], how: Stability) -> Result<WriteDone, Error> {
         let wanted = total(bufs);
         if wanted <= self.parts.wtmax as usize {
             self.write_by::<1>(file, offset, bufs, how, wanted)
@@ -159,10 +161,10 @@ impl Client {
         file: &FileHandle,
         offset: u64,
         bufs: &[IoSlice<'_>],
-        how: StableHow,
+        how: Stability,
         wanted: usize,
     ) -> Result<WriteDone, Error> {
-        let stable = if self.always_stable { StableHow::FileSync } else { how };
+        let (file, stable) = (handle(file)?, stable_how(if self.always_stable { Stability::FileSync } else { how }));
         let mut all: Option<WriteDone> = None;
         let mut pause = Jukebox::new();
         let mut idle_rounds = 0;
@@ -178,7 +180,7 @@ impl Client {
                 for part in exchange.parts.iter().take(count) {
                     let offset = offset.saturating_add(part.range.start as u64);
                     let bytes = part.range.len() as u32;
-                    let arguments = WriteArgsHead { file: *file, offset, count: bytes, stable, data_bytes: bytes };
+                    let arguments = WriteArgsHead { file, offset, count: bytes, stable, data_bytes: bytes };
                     channel.add(&self.service, Procedure::Write.number(), &arguments, part.range.clone());
                 }
                 channel.run(&self.service, &mut exchange)
@@ -204,7 +206,7 @@ impl Client {
             self.counts.write_bytes.fetch_add((after - before) as u64, Ordering::Relaxed);
             match (refused, all) {
                 (Some(NfsStatus::JukeBox), _) => pause.wait(),
-                (Some(status), None) => return Err(Error::Status(status)),
+                (Some(status), None) => return Err(refusal(status)),
                 (Some(_), Some(done)) => return Ok(done),
                 (None, Some(done)) if done.bytes == wanted => return Ok(done),
                 (None, _) if after == before => self.idle(&mut idle_rounds)?,
@@ -218,12 +220,15 @@ impl Client {
     ///
     /// # Errors
     /// The server's refusal.
-    pub fn commit(&self, file: &FileHandle) -> Result<(WriteVerifier, Option<Fattr>), Error> {
+    pub fn commit(&self, file: &FileHandle) -> Result<(WriteVerifier, Option<Attributes>), Error> {
         self.counts.commit_calls.fetch_add(1, Ordering::Relaxed);
         self.counts.other_calls.fetch_sub(1, Ordering::Relaxed); // counted there by `call`
-        let arguments = CommitArgs { file: *file, offset: 0, count: 0 };
+        let arguments = CommitArgs { file: handle(file)?, offset: 0, count: 0 };
         let (outcome, _): (CommitResult, _) = self.call(Procedure::Commit, &arguments)?;
-        outcome.map(|ok| (ok.verifier, ok.wcc.after)).map_err(|failure| Error::Status(failure.status))
+        match outcome {
+            Ok(ok) => Ok((verifier_of(ok.verifier), ok.wcc.after.as_ref().map(attributes_of))),
+            Err(failure) => Err(refusal(failure.status)),
+        }
     }
 
     /// The verifier the server has now, if a connection was made since it was last asked: behind each may be a server that
@@ -237,7 +242,7 @@ impl Client {
         if made == self.proven.load(Ordering::Acquire) {
             return Ok(None);
         }
-        let done = self.write(file, 0, &[], StableHow::Unstable)?;
+        let done = self.write(file, 0, &[], Stability::Unstable)?;
         self.proven.store(made, Ordering::Release);
         Ok(Some(done.verifier))
     }
@@ -259,7 +264,7 @@ fn add_written(all: Option<WriteDone>, written: &Written) -> WriteDone {
         None => WriteDone { bytes: count, committed, verifier, verifier_changed: false, attr: attributes },
         Some(done) => WriteDone {
             bytes: done.bytes + count,
-            committed: if committed.number() < done.committed.number() { committed } else { done.committed },
+            committed: committed.min(done.committed),
             verifier,
             verifier_changed: done.verifier_changed || done.verifier != verifier,
             attr: attributes.or(done.attr),
@@ -314,7 +319,8 @@ impl<const N: usize> Exchange for Reads<'_, '_, N> {
 
     fn received(&mut self, call: usize, head: &ReadOkHead) {
         if let Some(part) = self.parts.get_mut(call) {
-            let read = Read { count: head.count as usize, eof: head.eof, attributes: head.attributes };
+            let read =
+                Read { count: head.count as usize, eof: head.eof, attributes: head.attributes.as_ref().map(attributes_of) };
             part.outcome = Some(Ok(read));
         }
     }
@@ -328,7 +334,7 @@ impl<const N: usize> Exchange for Reads<'_, '_, N> {
                     return Err(ProtocolError::TooMuch { sent: sent as u64, asked: asked as u64 }.into());
                 }
                 copy_in(self.bufs, part.range.start, ok.data.0);
-                part.outcome = Some(Ok(Read { count: sent, eof: ok.eof, attributes: ok.attributes }));
+                part.outcome = Some(Ok(Read { count: sent, eof: ok.eof, attributes: ok.attributes.as_ref().map(attributes_of) }));
             }
             Err(failure) => part.outcome = Some(Err(failure.status)),
         }
@@ -355,7 +361,12 @@ impl<const N: usize> Exchange for Writes<'_, '_, N> {
                 if sent > asked {
                     return Err(ProtocolError::TooMuch { sent: sent as u64, asked: asked as u64 }.into());
                 }
-                Ok(Written { count: sent, committed: ok.committed, verifier: ok.verifier, attributes: ok.wcc.after })
+                Ok(Written {
+                    count: sent,
+                    committed: stability_of(ok.committed),
+                    verifier: verifier_of(ok.verifier),
+                    attributes: ok.wcc.after.as_ref().map(attributes_of),
+                })
             }
             Err(failure) => Err(failure.status),
         });

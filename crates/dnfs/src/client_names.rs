@@ -1,18 +1,19 @@
-//! Attributes and names: every procedure that is one call and one answer. What a resend may have done twice is healed.
+//! Attributes and names: every procedure that is one call and one answer. A call that was sent again may have been executed
+//! twice: [`retry_outcome`] says what came of it.
 
 use crate::client::Client;
 use crate::error::Error;
-use crate::heal;
+use crate::file::{
+    AccessRights, Attributes, CreateMode, Created, FileHandle, FileKind, FileTime, FsError, SetAttributes, SpaceUse, SpecialFile,
+};
+use crate::nfs3_types::{self as convert, attributes_of, handle, handle_of, refusal};
+use crate::retry_outcome;
 use nfs_proto::nfs3::{
-    AccessArgs, AccessResult, CreateArgs, CreateHow, CreateResult, DirOpArgs, Failure, Fattr, FileHandle, FsStatOk, FsStatResult,
-    GetAttrResult, LinkArgs, LinkResult, LookupResult, MkDirArgs, MkNodArgs, Name, NfsStatus, NfsTime, NodeData, ObjectArgs,
-    Path, PathConfOk, PathConfResult, Procedure, ReadLinkResult, RenameArgs, RenameResult, SetAttr, SetAttrArgs, SymLinkArgs,
-    WccData, WccResult,
+    AccessArgs, AccessResult, CreateArgs, CreateOk, CreateResult, DirOpArgs, Failure, FsStatResult, GetAttrResult, LinkArgs,
+    LinkResult, LookupResult, MkDirArgs, MkNodArgs, Name, NfsStatus, ObjectArgs, Path, Procedure, ReadLinkResult, RenameArgs,
+    RenameResult, SetAttrArgs, SymLinkArgs, WccData, WccResult,
 };
 use nfs_proto::xdr::Decode;
-
-/// A new object: its handle and attributes, as far as the server sent them.
-pub type Created = (Option<FileHandle>, Option<Fattr>);
 
 impl Client {
     /// Does nothing, on the server too (RFC 1813 3.3.0): is it there?
@@ -27,9 +28,9 @@ impl Client {
     ///
     /// # Errors
     /// The server's refusal.
-    pub fn getattr(&self, object: &FileHandle) -> Result<Fattr, Error> {
-        let (outcome, _): (GetAttrResult, _) = self.call(Procedure::GetAttr, &ObjectArgs { object: *object })?;
-        refusal(outcome).map(|ok| ok.attributes)
+    pub fn getattr(&self, object: &FileHandle) -> Result<Attributes, Error> {
+        let (outcome, _): (GetAttrResult, _) = self.call(Procedure::GetAttr, &ObjectArgs { object: handle(object)? })?;
+        answer(outcome).map(|ok| attributes_of(&ok.attributes))
     }
 
     /// Changes attributes (RFC 1813 3.3.2); `guard` is the ctime the object must have. Its attributes afterwards.
@@ -38,12 +39,20 @@ impl Client {
     ///
     /// # Errors
     /// The server's refusal.
-    pub fn setattr(&self, object: &FileHandle, set: &SetAttr, guard: Option<NfsTime>) -> Result<Option<Fattr>, Error> {
-        let arguments = SetAttrArgs { object: *object, new_attributes: *set, guard };
+    pub fn setattr(
+        &self,
+        object: &FileHandle,
+        set: &SetAttributes,
+        guard: Option<FileTime>,
+    ) -> Result<Option<Attributes>, Error> {
+        let (new_attributes, guard) = (convert::set_attr(set), guard.map(convert::time_to));
+        let arguments = SetAttrArgs { object: handle(object)?, new_attributes, guard };
         let (outcome, resent): (WccResult, _) = self.call(Procedure::SetAttr, &arguments)?;
-        match refusal(outcome) {
-            Err(error) if resent && error.status() == Some(NfsStatus::NotSync) => heal::set_attr(self, object, set, error),
-            other => other.map(|wcc| wcc.after),
+        match answer(outcome) {
+            Err(error) if resent && error.fs_error() == Some(FsError::NotSync) => {
+                retry_outcome::set_attr(self, object, set, error)
+            }
+            other => other.map(|wcc| wcc.after.as_ref().map(attributes_of)),
         }
     }
 
@@ -51,18 +60,19 @@ impl Client {
     ///
     /// # Errors
     /// The server's refusal.
-    pub fn lookup(&self, dir: &FileHandle, name: &[u8]) -> Result<(FileHandle, Option<Fattr>), Error> {
-        let (outcome, _): (LookupResult, _) = self.call(Procedure::Lookup, &place(dir, name)?)?;
-        refusal(outcome).map(|ok| (ok.object, ok.attributes))
+    pub fn lookup(&self, dir: &FileHandle, name: &[u8]) -> Result<(FileHandle, Option<Attributes>), Error> {
+        let (outcome, _): (LookupResult, _) = self.call(Procedure::Lookup, &name_in(dir, name)?)?;
+        answer(outcome).map(|ok| (handle_of(&ok.object), ok.attributes.as_ref().map(attributes_of)))
     }
 
-    /// Which of the rights `access` (`ACCESS_*`) the caller has (RFC 1813 3.3.4).
+    /// Which of these rights the caller has (RFC 1813 3.3.4).
     ///
     /// # Errors
     /// The server's refusal.
-    pub fn access(&self, object: &FileHandle, access: u32) -> Result<u32, Error> {
-        let (outcome, _): (AccessResult, _) = self.call(Procedure::Access, &AccessArgs { object: *object, access })?;
-        refusal(outcome).map(|ok| ok.access)
+    pub fn access(&self, object: &FileHandle, rights: AccessRights) -> Result<AccessRights, Error> {
+        let arguments = AccessArgs { object: handle(object)?, access: convert::access_bits(rights) };
+        let (outcome, _): (AccessResult, _) = self.call(Procedure::Access, &arguments)?;
+        answer(outcome).map(|ok| convert::rights_of(ok.access))
     }
 
     /// Text of a symbolic link (RFC 1813 3.3.5), in place of what `target` held.
@@ -70,9 +80,9 @@ impl Client {
     /// # Errors
     /// The server's refusal.
     pub fn readlink(&self, link: &FileHandle, target: &mut Vec<u8>) -> Result<(), Error> {
-        let mut answer = NfsStatus::Ok;
-        self.call_with(Procedure::ReadLink, &ObjectArgs { object: *link }, |results| {
-            answer = match ReadLinkResult::decode(results)? {
+        let mut status = NfsStatus::Ok;
+        self.call_with(Procedure::ReadLink, &ObjectArgs { object: handle(link)? }, |results| {
+            status = match ReadLinkResult::decode(results)? {
                 Ok(ok) => {
                     target.clear();
                     target.extend_from_slice(ok.target.0);
@@ -80,9 +90,9 @@ impl Client {
                 }
                 Err(failure) => failure.status,
             };
-            Ok(answer)
+            Ok(status)
         })?;
-        if answer == NfsStatus::Ok { Ok(()) } else { Err(Error::Status(answer)) }
+        if status == NfsStatus::Ok { Ok(()) } else { Err(refusal(status)) }
     }
 
     /// Creates a regular file (RFC 1813 3.3.8).
@@ -91,12 +101,12 @@ impl Client {
     ///
     /// # Errors
     /// The server's refusal.
-    pub fn create(&self, dir: &FileHandle, name: &[u8], how: CreateHow) -> Result<Created, Error> {
-        let arguments = CreateArgs { place: place(dir, name)?, how };
+    pub fn create(&self, dir: &FileHandle, name: &[u8], mode: CreateMode) -> Result<Created, Error> {
+        let arguments = CreateArgs { place: name_in(dir, name)?, how: convert::create_how(mode) };
         let (outcome, resent): (CreateResult, _) = self.call(Procedure::Create, &arguments)?;
         match created(outcome) {
             // UNCHECKED is not refused, EXCLUSIVE is recognised by the server itself.
-            Err(error) if resent && matches!(how, CreateHow::Guarded(_)) => heal::created_file(self, dir, name, error),
+            Err(error) if resent && matches!(mode, CreateMode::Guarded(_)) => retry_outcome::created_file(self, dir, name, error),
             other => other,
         }
     }
@@ -107,11 +117,11 @@ impl Client {
     ///
     /// # Errors
     /// The server's refusal.
-    pub fn mkdir(&self, dir: &FileHandle, name: &[u8], attributes: &SetAttr) -> Result<Created, Error> {
-        let arguments = MkDirArgs { place: place(dir, name)?, attributes: *attributes };
+    pub fn mkdir(&self, dir: &FileHandle, name: &[u8], attributes: &SetAttributes) -> Result<Created, Error> {
+        let arguments = MkDirArgs { place: name_in(dir, name)?, attributes: convert::set_attr(attributes) };
         let (outcome, resent): (CreateResult, _) = self.call(Procedure::MkDir, &arguments)?;
         match created(outcome) {
-            Err(error) if resent => heal::created_directory(self, dir, name, error),
+            Err(error) if resent => retry_outcome::created_directory(self, dir, name, error),
             other => other,
         }
     }
@@ -122,14 +132,15 @@ impl Client {
     ///
     /// # Errors
     /// The server's refusal.
-    pub fn symlink(&self, dir: &FileHandle, name: &[u8], target: &[u8], attributes: &SetAttr) -> Result<Created, Error> {
+    pub fn symlink(&self, dir: &FileHandle, name: &[u8], target: &[u8], attributes: &SetAttributes) -> Result<Created, Error> {
         if target.len() > nfs_proto::limits::PATH_BYTES_MAX {
-            return Err(Error::Status(NfsStatus::NameTooLong));
+            return Err(Error::Fs(FsError::NameTooLong));
         }
-        let arguments = SymLinkArgs { place: place(dir, name)?, attributes: *attributes, target: Path(target) };
+        let arguments =
+            SymLinkArgs { place: name_in(dir, name)?, attributes: convert::set_attr(attributes), target: Path(target) };
         let (outcome, resent): (CreateResult, _) = self.call(Procedure::SymLink, &arguments)?;
         match created(outcome) {
-            Err(error) if resent => heal::created_symlink(self, dir, name, target, error),
+            Err(error) if resent => retry_outcome::created_symlink(self, dir, name, target, error),
             other => other,
         }
     }
@@ -140,13 +151,18 @@ impl Client {
     ///
     /// # Errors
     /// The server's refusal.
-    pub fn mknod(&self, dir: &FileHandle, name: &[u8], what: NodeData) -> Result<Created, Error> {
-        let (outcome, resent): (CreateResult, _) = self.call(Procedure::MkNod, &MkNodArgs { place: place(dir, name)?, what })?;
-        match (created(outcome), what) {
-            (Err(error), NodeData::Device(kind, ..) | NodeData::Pipe(kind, _)) if resent => {
-                heal::created_of_kind(self, dir, name, kind, error)
-            }
-            (other, _) => other,
+    pub fn mknod(&self, dir: &FileHandle, name: &[u8], what: SpecialFile, attributes: &SetAttributes) -> Result<Created, Error> {
+        let arguments = MkNodArgs { place: name_in(dir, name)?, what: convert::node_data(what, attributes) };
+        let (outcome, resent): (CreateResult, _) = self.call(Procedure::MkNod, &arguments)?;
+        let kind = match what {
+            SpecialFile::Fifo => FileKind::Fifo,
+            SpecialFile::Socket => FileKind::Socket,
+            SpecialFile::Character(_) => FileKind::Character,
+            SpecialFile::Block(_) => FileKind::Block,
+        };
+        match created(outcome) {
+            Err(error) if resent => retry_outcome::created_of_kind(self, dir, name, kind, error),
+            other => other,
         }
     }
 
@@ -157,8 +173,8 @@ impl Client {
     /// # Errors
     /// The server's refusal.
     pub fn remove(&self, dir: &FileHandle, name: &[u8]) -> Result<(), Error> {
-        let (outcome, resent): (WccResult, _) = self.call(Procedure::Remove, &place(dir, name)?)?;
-        heal::removed(refusal(outcome).map(|_| ()), resent)
+        let (outcome, resent): (WccResult, _) = self.call(Procedure::Remove, &name_in(dir, name)?)?;
+        retry_outcome::removed(answer(outcome).map(|_| ()), resent)
     }
 
     /// Removes an empty directory (RFC 1813 3.3.13).
@@ -168,8 +184,8 @@ impl Client {
     /// # Errors
     /// The server's refusal.
     pub fn rmdir(&self, dir: &FileHandle, name: &[u8]) -> Result<(), Error> {
-        let (outcome, resent): (WccResult, _) = self.call(Procedure::RmDir, &place(dir, name)?)?;
-        heal::removed(refusal(outcome).map(|_| ()), resent)
+        let (outcome, resent): (WccResult, _) = self.call(Procedure::RmDir, &name_in(dir, name)?)?;
+        retry_outcome::removed(answer(outcome).map(|_| ()), resent)
     }
 
     /// Renames (RFC 1813 3.3.14); what stood under the new name is replaced.
@@ -182,7 +198,7 @@ impl Client {
         self.rename_object(from_dir, from, to_dir, to, None)
     }
 
-    /// [`Self::rename`] of an object whose number is known, so that a resend is healed for this object only.
+    /// [`Self::rename`] of an object whose number is known, so that after a retransmission only this object is taken for the renamed one.
     ///
     /// # Errors
     /// The server's refusal.
@@ -194,10 +210,10 @@ impl Client {
         to: &[u8],
         fileid: Option<u64>,
     ) -> Result<(), Error> {
-        let arguments = RenameArgs { from: place(from_dir, from)?, to: place(to_dir, to)? };
+        let arguments = RenameArgs { from: name_in(from_dir, from)?, to: name_in(to_dir, to)? };
         let (outcome, resent): (RenameResult, _) = self.call(Procedure::Rename, &arguments)?;
-        match refusal(outcome) {
-            Err(error) if resent => heal::renamed(self, (to_dir, to), fileid, error),
+        match answer(outcome) {
+            Err(error) if resent => retry_outcome::renamed(self, (to_dir, to), fileid, error),
             other => other.map(|_| ()),
         }
     }
@@ -208,12 +224,12 @@ impl Client {
     ///
     /// # Errors
     /// The server's refusal.
-    pub fn link(&self, file: &FileHandle, dir: &FileHandle, name: &[u8]) -> Result<Option<Fattr>, Error> {
-        let arguments = LinkArgs { file: *file, link: place(dir, name)? };
+    pub fn link(&self, file: &FileHandle, dir: &FileHandle, name: &[u8]) -> Result<Option<Attributes>, Error> {
+        let arguments = LinkArgs { file: handle(file)?, link: name_in(dir, name)? };
         let (outcome, resent): (LinkResult, _) = self.call(Procedure::Link, &arguments)?;
-        match refusal(outcome) {
-            Err(error) if resent => heal::linked(self, file, dir, name, error),
-            other => other.map(|wcc| wcc.attributes),
+        match answer(outcome) {
+            Err(error) if resent => retry_outcome::linked(self, file, dir, name, error),
+            other => other.map(|wcc| wcc.attributes.as_ref().map(attributes_of)),
         }
     }
 
@@ -221,33 +237,24 @@ impl Client {
     ///
     /// # Errors
     /// The server's refusal.
-    pub fn fsstat(&self, object: &FileHandle) -> Result<FsStatOk, Error> {
-        let (outcome, _): (FsStatResult, _) = self.call(Procedure::FsStat, &ObjectArgs { object: *object })?;
-        refusal(outcome)
-    }
-
-    /// POSIX limits of the export (RFC 1813 3.3.20).
-    ///
-    /// # Errors
-    /// The server's refusal.
-    pub fn pathconf(&self, object: &FileHandle) -> Result<PathConfOk, Error> {
-        let (outcome, _): (PathConfResult, _) = self.call(Procedure::PathConf, &ObjectArgs { object: *object })?;
-        refusal(outcome)
+    pub fn fsstat(&self, object: &FileHandle) -> Result<SpaceUse, Error> {
+        let (outcome, _): (FsStatResult, _) = self.call(Procedure::FsStat, &ObjectArgs { object: handle(object)? })?;
+        answer(outcome).map(|ok| convert::space_of(&ok))
     }
 }
 
 /// Directory and name of a call. A name no server takes never leaves this host.
-pub(crate) fn place<'a>(dir: &FileHandle, name: &'a [u8]) -> Result<DirOpArgs<'a>, Error> {
+pub(crate) fn name_in<'a>(dir: &FileHandle, name: &'a [u8]) -> Result<DirOpArgs<'a>, Error> {
     if name.len() > nfs_proto::limits::NAME_BYTES_MAX {
-        return Err(Error::Status(NfsStatus::NameTooLong));
+        return Err(Error::Fs(FsError::NameTooLong));
     }
-    Ok(DirOpArgs { dir: *dir, name: Name(name) })
+    Ok(DirOpArgs { dir: handle(dir)?, name: Name(name) })
 }
 
-fn refusal<O, F>(outcome: Result<O, Failure<F>>) -> Result<O, Error> {
-    outcome.map_err(|failure| Error::Status(failure.status))
+fn answer<O, F>(outcome: Result<O, Failure<F>>) -> Result<O, Error> {
+    outcome.map_err(|failure| refusal(failure.status))
 }
 
-fn created(outcome: Result<nfs_proto::nfs3::CreateOk, Failure<WccData>>) -> Result<Created, Error> {
-    refusal(outcome).map(|ok| (ok.object, ok.attributes))
+fn created(outcome: Result<CreateOk, Failure<WccData>>) -> Result<Created, Error> {
+    answer(outcome).map(|ok| convert::created_of(&ok))
 }

@@ -1,9 +1,9 @@
 //! What can go wrong, and what the user can do about it.
 
+use crate::file::FsError;
 use crate::segment::SegmentError;
 use crate::url::UrlError;
 use nfs_proto::mount3::MountStatus;
-use nfs_proto::nfs3::NfsStatus;
 use nfs_proto::rpc::{AuthStat, ReplyStatus};
 use nfs_proto::xdr::DecodeError;
 use std::io;
@@ -11,14 +11,14 @@ use std::net::SocketAddr;
 
 /// Why a call or a mount failed.
 ///
-/// Once a client is mounted hard (the default), only [`Error::Status`], [`Error::Refused`] and [`Error::Protocol`]
+/// Once a client is mounted hard (the default), only [`Error::Fs`], [`Error::Refused`] and [`Error::Protocol`]
 /// can come out of it: a server that is away is waited for.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The server answered, and refused (RFC 1813 2.6).
-    #[error("{}", status_text(*.0))]
-    Status(NfsStatus),
+    /// What went wrong with a file: the server refused, or the client knew the answer.
+    #[error(transparent)]
+    Fs(#[from] FsError),
     /// The RPC layer of the server refused the call (RFC 5531 9).
     #[error("server {server} refused the call: {}", reply_text(*.status))]
     Refused {
@@ -177,11 +177,11 @@ pub enum ProtocolError {
 }
 
 impl Error {
-    /// The status the server answered with, if it answered.
+    /// What went wrong with a file, if that is what it is: the server was reached.
     #[must_use]
-    pub const fn status(&self) -> Option<NfsStatus> {
+    pub const fn fs_error(&self) -> Option<FsError> {
         match self {
-            Self::Status(status) => Some(*status),
+            Self::Fs(error) => Some(*error),
             _ => None,
         }
     }
@@ -190,7 +190,7 @@ impl Error {
     #[must_use]
     pub fn hints(&self) -> Vec<String> {
         match self {
-            Self::Status(NfsStatus::Acces | NfsStatus::Perm) => privileged_port_hints(),
+            Self::Fs(FsError::AccessDenied | FsError::NotOwner) => privileged_port_hints(),
             // For some servers a matter of TLS, for others of ports.
             Self::Refused { status: ReplyStatus::AuthError(AuthStat::TooWeak), .. } => {
                 [TLS_HINT.to_owned()].into_iter().chain(privileged_port_hints()).collect()
@@ -279,39 +279,5 @@ fn mount_text(status: MountStatus) -> &'static str {
         MountStatus::NameTooLong => "name too long (MNT3ERR_NAMETOOLONG)",
         MountStatus::NotSupp => "not supported (MNT3ERR_NOTSUPP)",
         MountStatus::ServerFault => "failure of the server (MNT3ERR_SERVERFAULT)",
-    }
-}
-
-fn status_text(status: NfsStatus) -> &'static str {
-    match status {
-        NfsStatus::Ok => "no reason given",
-        NfsStatus::Perm => "not the owner (NFS3ERR_PERM)",
-        NfsStatus::NoEnt => "no such file or directory (NFS3ERR_NOENT)",
-        NfsStatus::Io => "input/output error on the server (NFS3ERR_IO)",
-        NfsStatus::NxIo => "no such device (NFS3ERR_NXIO)",
-        NfsStatus::Acces => "permission denied (NFS3ERR_ACCES)",
-        NfsStatus::Exist => "file exists (NFS3ERR_EXIST)",
-        NfsStatus::XDev => "link across file systems (NFS3ERR_XDEV)",
-        NfsStatus::NoDev => "no such device type (NFS3ERR_NODEV)",
-        NfsStatus::NotDir => "not a directory (NFS3ERR_NOTDIR)",
-        NfsStatus::IsDir => "is a directory (NFS3ERR_ISDIR)",
-        NfsStatus::Inval => "invalid argument (NFS3ERR_INVAL)",
-        NfsStatus::FBig => "file too large (NFS3ERR_FBIG)",
-        NfsStatus::NoSpc => "no space left on the server (NFS3ERR_NOSPC)",
-        NfsStatus::RoFs => "read-only export (NFS3ERR_ROFS)",
-        NfsStatus::MLink => "too many hard links (NFS3ERR_MLINK)",
-        NfsStatus::NameTooLong => "name too long (NFS3ERR_NAMETOOLONG)",
-        NfsStatus::NotEmpty => "directory not empty (NFS3ERR_NOTEMPTY)",
-        NfsStatus::DQuot => "quota exceeded (NFS3ERR_DQUOT)",
-        NfsStatus::Stale => "the file or its export is gone from the server (NFS3ERR_STALE)",
-        NfsStatus::Remote => "too many levels of remote (NFS3ERR_REMOTE)",
-        NfsStatus::BadHandle => "not a file handle of this server (NFS3ERR_BADHANDLE)",
-        NfsStatus::NotSync => "changed meanwhile (NFS3ERR_NOT_SYNC)",
-        NfsStatus::BadCookie => "directory changed while it was read (NFS3ERR_BAD_COOKIE)",
-        NfsStatus::NotSupp => "not supported by the server (NFS3ERR_NOTSUPP)",
-        NfsStatus::TooSmall => "reply did not fit (NFS3ERR_TOOSMALL)",
-        NfsStatus::ServerFault => "failure of the server (NFS3ERR_SERVERFAULT)",
-        NfsStatus::BadType => "type not supported (NFS3ERR_BADTYPE)",
-        NfsStatus::JukeBox => "not available yet (NFS3ERR_JUKEBOX)",
     }
 }

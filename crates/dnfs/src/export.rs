@@ -1,14 +1,15 @@
 //! From a URL to the handle of a directory: name lookup, MOUNT (on the NFS port, a given one, or the one portmap names).
 
-use crate::client::call_once;
 use crate::credentials::Credentials;
 use crate::error::Error;
+use crate::file::FileHandle;
 use crate::limits::ADDRESSES_MAX;
+use crate::nfs3_types::handle_of;
 use crate::rpc::service::{MOUNT, NFS, PORTMAP, Program, RetryPolicy, Service};
 use crate::rpc::tls_config::TlsConfig;
+use crate::single_call::call_once;
 use crate::url::NfsUrl;
 use nfs_proto::mount3::{self, DirPath, MountArgs, MountResult, MountStatus};
-use nfs_proto::nfs3::FileHandle;
 use nfs_proto::portmap2::{self, Mapping};
 use nfs_proto::rpc::{AUTH_NONE, AUTH_SYS, ReplyStatus};
 use nfs_proto::xdr::{Decode, Reader};
@@ -216,7 +217,11 @@ fn mnt(mount: &Service, path: &str) -> Result<FileHandle, Error> {
         Some(Ok(ok)) => {
             let flavors = ok.flavors.as_slice();
             let usable = flavors.is_empty() || flavors.iter().any(|flavor| matches!(*flavor, AUTH_SYS | AUTH_NONE));
-            if usable { Ok(ok.root) } else { Err(Error::Flavors { path: path.to_owned(), flavors: flavors.to_vec() }) }
+            if usable {
+                Ok(handle_of(&ok.root))
+            } else {
+                Err(Error::Flavors { path: path.to_owned(), flavors: flavors.to_vec() })
+            }
         }
         Some(Err(status)) => Err(Error::Mount { server: mount.server, path: path.to_owned(), status, exports: Vec::new() }),
         None => Err(Error::Protocol { server: mount.server, source: crate::error::ProtocolError::Missing("results") }),

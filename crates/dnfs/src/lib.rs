@@ -9,7 +9,9 @@
 #![deny(unsafe_code)]
 
 pub mod activity;
+pub mod file;
 pub mod limits;
+pub mod mount;
 pub mod options;
 pub mod url;
 
@@ -21,25 +23,24 @@ mod credentials;
 mod error;
 mod event_count;
 mod export;
-mod heal;
-pub mod mount;
+mod nfs3_types;
 mod pipeline;
+mod retry_outcome;
 mod rpc;
 mod segment;
+mod single_call;
 mod slot_limiter;
 #[allow(unsafe_code, reason = "system calls without libc's symbols: the only module with unsafe code")]
 mod sys;
 
 pub use client::{Client, Counters, MountParts};
 pub use client_io::{ReadDone, WriteDone};
-pub use client_names::Created;
 pub use credentials::Credentials;
 pub use error::{Error, ProtocolError};
 pub use export::exports;
+pub use file::{Attributes, FileHandle, FileKind, FsError, SetAttributes, Stability, WriteVerifier};
 pub use options::{Options, StablePolicy, TransportSecurity};
 pub use pipeline::{Answer, Pipeline, Work};
 pub use rpc::events::{Cause, Event, report_to};
 pub use sys::socket::{cpu_time, is_internal_fd};
 pub use url::{NfsUrl, UrlError};
-
-pub use nfs_proto::nfs3;

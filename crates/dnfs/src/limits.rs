@@ -1,6 +1,6 @@
 //! Bounds of the client, each with its reason.
 
-use nfs_proto::limits::{AUTH_BYTES_MAX, HANDLE_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, RECORD_BYTES_MAX, TRANSFER_BYTES_MAX};
+use nfs_proto::limits::{AUTH_BYTES_MAX, HANDLE_BYTES_MAX, NAME_BYTES_MAX, RECORD_BYTES_MAX, TRANSFER_BYTES_MAX};
 
 /// Channels of one client in one process. More threads than that at once wait for a channel; a server drops clients
 /// with hundreds of connections.
@@ -79,6 +79,8 @@ pub const MACHINE_BYTES_MAX: usize = 64;
 
 /// Symbolic links followed in one path, as Linux does (ELOOP).
 pub const SYMLINKS_MAX: u32 = 40;
+/// Longest path of a program, in bytes (Linux PATH_MAX), and longest text of a symbolic link.
+pub const PATH_BYTES_MAX: usize = nfs_proto::limits::PATH_BYTES_MAX;
 /// Longest name in a path, in bytes: what file systems take (NAME_MAX).
 pub const COMPONENT_BYTES_MAX: usize = 255;
 /// Directories and links one process remembers. PostgreSQL meets a few dozen; forgotten ones cost a LOOKUP.

@@ -3,7 +3,9 @@
 
 use crate::client::Client;
 use crate::error::{Error, ProtocolError};
+use crate::file::{FileHandle, Stability};
 use crate::limits::{PIPELINE_BYTES_MIN, PIPELINE_DEPTH_MAX, UNEXPECTED_REPLIES_MAX};
+use crate::nfs3_types::{handle, refusal, stable_how};
 use crate::rpc::connection::Connection;
 use crate::rpc::fault::Fault;
 use crate::rpc::io_slices::{LONG, SendList};
@@ -13,7 +15,7 @@ use crate::rpc::retry::Backoff;
 use crate::slot_limiter::SlotPermit;
 use crate::sys::socket::{self, Region};
 use nfs_proto::limits::RECORD_BYTES_MAX;
-use nfs_proto::nfs3::{FileHandle, Procedure, ReadArgs, ReadResult, StableHow, WriteArgsHead, WriteResult};
+use nfs_proto::nfs3::{self, Procedure, ReadArgs, ReadResult, WriteArgsHead, WriteResult};
 use nfs_proto::record::{self, Framed};
 use nfs_proto::rpc::{ReplyHeader, ReplyStatus};
 use nfs_proto::xdr::{Decode, Encode, Reader, Writer, padding};
@@ -27,7 +29,7 @@ pub enum Work {
     /// READ.
     Read,
     /// WRITE, with this promise.
-    Write(StableHow),
+    Write(Stability),
 }
 
 /// An answered call.
@@ -59,7 +61,7 @@ struct Slot<'c> {
 pub struct Pipeline<'c> {
     client: &'c Client,
     connection: Connection,
-    file: FileHandle,
+    file: nfs3::FileHandle,
     work: Work,
     payload: Vec<u8>, // of every WRITE
     io_bytes: u32,
@@ -99,7 +101,7 @@ impl Client {
         Ok(Pipeline {
             client: self,
             connection: Connection::new(),
-            file: *file,
+            file: handle(file)?,
             work,
             payload,
             io_bytes,
@@ -217,9 +219,10 @@ impl Pipeline<'_> {
                 self.client.service.append_header(xid, Procedure::Read.number(), &mut self.heads);
                 ReadArgs { file, offset, count }.encode(&mut Writer::new(&mut self.heads));
             }
-            Work::Write(stable) => {
+            Work::Write(stability) => {
                 self.client.service.append_header(xid, Procedure::Write.number(), &mut self.heads);
-                WriteArgsHead { file, offset, count, stable, data_bytes: count }.encode(&mut Writer::new(&mut self.heads));
+                WriteArgsHead { file, offset, count, stable: stable_how(stability), data_bytes: count }
+                    .encode(&mut Writer::new(&mut self.heads));
             }
         }
         self.head_bytes = self.heads.len() - start;
@@ -329,7 +332,7 @@ fn look<'a>(work: Work, record: &'a [u8], io_bytes: u32, client: &Client) -> Res
     if header.status != ReplyStatus::Success {
         return Err(Fault::Fatal(Error::Refused { server: client.service.server, status: header.status }));
     }
-    let refused = |status| Fault::Fatal(Error::Status(status));
+    let refused = |status| Fault::Fatal(refusal(status));
     match work {
         Work::Read => {
             let ok = ReadResult::decode(&mut input)?.map_err(|failure| refused(failure.status))?;

@@ -4,8 +4,8 @@
 
 mod script;
 
-use dnfs::nfs3::{Procedure, StableHow, WriteVerifier};
-use dnfs::{Error, Work};
+use dnfs::{Error, FileHandle, Stability, Work, WriteVerifier};
+use nfs_proto::nfs3::Procedure;
 use script::{Fault, Server, once};
 use sim::Rng;
 use std::io::{IoSlice, IoSliceMut};
@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 const LANES: usize = 16;
 
 /// Reads into buffers cut at random places.
-fn read(client: &dnfs::Client, file: &dnfs::nfs3::FileHandle, offset: u64, count: usize, rng: &mut Rng) -> (Vec<u8>, bool) {
+fn read(client: &dnfs::Client, file: &FileHandle, offset: u64, count: usize, rng: &mut Rng) -> (Vec<u8>, bool) {
     let mut bytes = vec![0xaa; count];
     let done = {
         let mut parts = Vec::new();
@@ -67,7 +67,7 @@ fn reads_and_writes_agree_with_a_model_under_faults() {
                 let data = rng.bytes(count);
                 let cut = rng.index(count + 1);
                 let parts = [IoSlice::new(&data[..cut]), IoSlice::new(&data[cut..])];
-                let done = client.write(&file, offset as u64, &parts, StableHow::Unstable).unwrap();
+                let done = client.write(&file, offset as u64, &parts, Stability::Unstable).unwrap();
                 assert_eq!((done.bytes, done.verifier_changed), (count, false));
                 if count > 0 {
                     model.resize(model.len().max(offset + count), 0);
@@ -110,7 +110,7 @@ fn spoiled_replies_end_in_right_data_or_an_error() {
         match client.read(&file, 0, &mut [IoSliceMut::new(&mut got)]) {
             Ok(done) if done.bytes == 700 => assert_eq!(got, data, "seed {seed}: spoiled at {at}"),
             Ok(done) => panic!("seed {seed}: {} bytes, spoiled at {at}", done.bytes),
-            Err(Error::Refused { .. } | Error::Status(_) | Error::Protocol { .. }) => {}
+            Err(Error::Refused { .. } | Error::Fs(_) | Error::Protocol { .. }) => {}
             Err(error) => panic!("seed {seed}: {error}, spoiled at {at}"),
         }
         server.plan(Box::new(|_, _| Fault::None));
@@ -134,8 +134,8 @@ fn jukebox_is_waited_out() {
     assert_eq!(read(&client, &file, 0, 4, &mut Rng::new(1)).0, b"data");
     assert_eq!((client.counters().read_calls, client.counters().resends), (2, 0));
     server.plan(once(Procedure::Write, Fault::JukeBox));
-    let done = client.write(&file, 0, &[IoSlice::new(b"more")], StableHow::FileSync).unwrap();
-    assert_eq!((done.bytes, done.committed), (4, StableHow::FileSync));
+    let done = client.write(&file, 0, &[IoSlice::new(b"more")], Stability::FileSync).unwrap();
+    assert_eq!((done.bytes, done.committed), (4, Stability::FileSync));
 }
 
 #[test]
@@ -145,10 +145,10 @@ fn a_verifier_that_changes_within_one_write_is_told() {
     let file = server.file(b"f", b"");
     let client = server.client("wsize=512&slots=1");
     let data = vec![7; 8 * 512];
-    let done = client.write(&file, 0, &[IoSlice::new(&data)], StableHow::Unstable).unwrap();
+    let done = client.write(&file, 0, &[IoSlice::new(&data)], Stability::Unstable).unwrap();
     assert_eq!((done.bytes, done.verifier, done.verifier_changed), (data.len(), WriteVerifier([9; 8]), true));
     assert_eq!(server.state.lock().unwrap().objects[&2].data, data);
-    let again = client.write(&file, 0, &[IoSlice::new(&data)], StableHow::Unstable).unwrap();
+    let again = client.write(&file, 0, &[IoSlice::new(&data)], Stability::Unstable).unwrap();
     assert!(!again.verifier_changed);
 }
 

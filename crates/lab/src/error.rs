@@ -110,7 +110,7 @@ impl LabError {
         let export = export.to_owned();
         move |source| {
             let advice = match &source {
-                dnfs::Error::Status(dnfs::nfs3::NfsStatus::Acces | dnfs::nfs3::NfsStatus::Perm) => {
+                dnfs::Error::Fs(dnfs::FsError::AccessDenied | dnfs::FsError::NotOwner) => {
                     Some("the database's user must be allowed to write there, or name another with ?uid=N&gid=N".to_owned())
                 }
                 other => Some(other.hints().join("; ")).filter(|text| !text.is_empty()),

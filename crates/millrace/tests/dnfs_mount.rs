@@ -5,14 +5,13 @@
 mod mounted;
 mod support;
 
-use dnfs::mount::{Durability, Mount, Observer, OpenHow, Target, Walk};
-use dnfs::nfs3::{FileType, NfsStatus, SetAttr};
-use dnfs::{Credentials, Error, mount::SegmentError};
+use dnfs::mount::{Mount, Observer, OpenHow, SegmentError, Target, Walk};
+use dnfs::{Credentials, Error, FileKind, FsError, SetAttributes, Stability};
 use mounted::{MAKE, Mounted, READ_WRITE, at, at_link, attach, open, report_ready, status, try_open, worker_arguments};
 use std::io::IoSlice;
 use std::time::Duration;
 
-fn walk_status(mounted: &Mounted, path: &str) -> Option<NfsStatus> {
+fn walk_status(mounted: &Mounted, path: &str) -> Option<FsError> {
     status(mounted.mount.walk(path.as_bytes(), true))
 }
 
@@ -90,7 +89,7 @@ fn totals_of_all_processes_match_what_the_filer_counted() {
 }
 
 fn is_lost(result: Result<(), Error>) -> bool {
-    matches!(result, Err(Error::Segment(SegmentError::WritesLost)))
+    matches!(result, Err(Error::Fs(FsError::WritesLost)))
 }
 
 #[test]
@@ -181,8 +180,8 @@ fn names_attributes_and_stable_writes_survive_a_power_cut() {
     mount.unlink(&at(mount, "removed")).unwrap();
     let file = open(mount, "synced", &MAKE);
     let stable = [IoSlice::new(b"stable")];
-    assert_eq!(mount.write(file.file, 0, &stable, Durability::DataSync).unwrap(), 6);
-    mount.set_attr(Target::File(file.file), &SetAttr { mode: Some(0o604), ..SetAttr::default() }).unwrap();
+    assert_eq!(mount.write(file.file, 0, &stable, Stability::DataSync).unwrap(), 6);
+    mount.set_attr(Target::File(file.file), &SetAttributes { mode: Some(0o604), ..SetAttributes::default() }).unwrap();
     mounted.filer.admin(r#"{"op":"power-cut"}"#);
     let listed = mount.read_dir(Target::Entry(&at(mount, ""))).unwrap();
     let mut names: Vec<_> = listed.iter().map(|item| String::from_utf8_lossy(&item.name)).collect();
@@ -282,7 +281,7 @@ fn directory_with_only_unlinked_open_files_can_be_removed() {
     mount.mkdir(&at(mount, "folder"), 0o700).unwrap();
     let file = open(mount, "folder/temp", &MAKE);
     file.write(0, b"kept");
-    assert_eq!(status(mount.rmdir(&at(mount, "folder"))), Some(NfsStatus::NotEmpty));
+    assert_eq!(status(mount.rmdir(&at(mount, "folder"))), Some(FsError::NotEmpty));
     mount.unlink(&at(mount, "folder/temp")).unwrap();
     mount.rmdir(&at(mount, "folder")).unwrap();
     assert_eq!(file.read(0, 10), b"kept");
@@ -305,7 +304,7 @@ fn directory_renamed_by_another_process_is_not_found_under_its_old_name() {
     assert_eq!(open(mount, "b/file", &READ_WRITE).read(0, 10), b"a");
     let (by_name, file) = (at(mount, "a/file").object.unwrap().attr, open(mount, "a/file", &READ_WRITE));
     assert_eq!(mount.attr(file.file).unwrap(), by_name);
-    assert_eq!(walk_status(&mounted, "c/file"), Some(NfsStatus::NoEnt));
+    assert_eq!(walk_status(&mounted, "c/file"), Some(FsError::NotFound));
 }
 
 fn worker_swaps_directories(mount: &Mount, _: &str) {
@@ -349,7 +348,7 @@ fn directory_of_ten_thousand_names_is_listed_whole() {
     names.sort_by(|one, two| one.name.cmp(&two.name));
     assert_eq!(names.len(), 10_000);
     assert!(names.iter().enumerate().all(|(number, item)| item.name == format!("file-{number:05}").into_bytes()));
-    assert!(names.iter().all(|item| item.kind == Some(FileType::Regular)));
+    assert!(names.iter().all(|item| item.kind == Some(FileKind::Regular)));
 }
 
 #[test]
@@ -370,7 +369,7 @@ fn paths_are_walked_as_the_kernel_does() {
     assert_eq!(path_of("one/two/.."), "one");
     assert_eq!(path_of(""), "");
     assert_eq!(path_of("rel/"), "one/two");
-    assert_eq!(at_link(mount, "rel").object.unwrap().attr.kind, FileType::SymLink);
+    assert_eq!(at_link(mount, "rel").object.unwrap().attr.kind, FileKind::Symlink);
     assert_eq!(mount.readlink(&at_link(mount, "rel")).unwrap(), b"one/two");
     let leaves = |path: &str| match mount.walk(path.as_bytes(), true).unwrap() {
         Walk::Leaves(path) => String::from_utf8(path).unwrap(),
@@ -380,13 +379,13 @@ fn paths_are_walked_as_the_kernel_does() {
     assert_eq!(leaves("one/../../etc/passwd"), "/etc/passwd");
     assert_eq!(leaves(".."), "/");
     assert_eq!(leaves("far"), "/..");
-    assert!(matches!(mount.walk(b"loop", true), Err(Error::Segment(SegmentError::SymlinkLoop))));
+    assert!(matches!(mount.walk(b"loop", true), Err(Error::Fs(FsError::SymlinkLoop))));
     assert!(mount.walk(b"loop", false).is_ok());
-    assert_eq!(walk_status(&mounted, "one/file/"), Some(NfsStatus::NotDir));
-    assert_eq!(walk_status(&mounted, "one/file/x"), Some(NfsStatus::NotDir));
-    assert_eq!(walk_status(&mounted, "none/x"), Some(NfsStatus::NoEnt));
-    assert_eq!(walk_status(&mounted, &"n".repeat(256)), Some(NfsStatus::NameTooLong));
-    assert_eq!(walk_status(&mounted, &"n/".repeat(3000)), Some(NfsStatus::NameTooLong));
+    assert_eq!(walk_status(&mounted, "one/file/"), Some(FsError::NotDirectory));
+    assert_eq!(walk_status(&mounted, "one/file/x"), Some(FsError::NotDirectory));
+    assert_eq!(walk_status(&mounted, "none/x"), Some(FsError::NotFound));
+    assert_eq!(walk_status(&mounted, &"n".repeat(256)), Some(FsError::NameTooLong));
+    assert_eq!(walk_status(&mounted, &"n/".repeat(3000)), Some(FsError::NameTooLong));
     assert!(at(mount, "none").object.is_none());
 }
 
@@ -396,15 +395,15 @@ fn open_answers_as_open_2_does() {
     let mount = &mounted.mount;
     mount.mkdir(&at(mount, "folder"), 0o700).unwrap();
     let exclusive = OpenHow { exclusive: true, ..MAKE };
-    let fails = |path: &str, how: &OpenHow| try_open(mount, path, how).err().and_then(|error| error.status());
-    assert_eq!(fails("new", &READ_WRITE), Some(NfsStatus::NoEnt));
+    let fails = |path: &str, how: &OpenHow| try_open(mount, path, how).err().and_then(|error| error.fs_error());
+    assert_eq!(fails("new", &READ_WRITE), Some(FsError::NotFound));
     drop(open(mount, "new", &OpenHow { mode: 0o4, ..exclusive }));
     let attr = at(mount, "new").object.unwrap().attr;
     assert_eq!(attr.mode, 0o4);
     assert!(attr.mtime.seconds > 1_700_000_000, "the verifier is not left in the times");
-    assert_eq!(fails("new", &exclusive), Some(NfsStatus::Exist));
-    assert_eq!(fails("folder", &READ_WRITE), Some(NfsStatus::IsDir));
-    assert_eq!(fails("new", &OpenHow { directory: true, ..READ_WRITE }), Some(NfsStatus::NotDir));
+    assert_eq!(fails("new", &exclusive), Some(FsError::Exists));
+    assert_eq!(fails("folder", &READ_WRITE), Some(FsError::IsDirectory));
+    assert_eq!(fails("new", &OpenHow { directory: true, ..READ_WRITE }), Some(FsError::NotDirectory));
     let file = open(mount, "data", &MAKE);
     file.write(0, b"content");
     let truncated = open(mount, "data", &OpenHow { truncate: true, ..READ_WRITE });
@@ -416,15 +415,15 @@ fn open_answers_as_open_2_does() {
 fn rights_of_another_user_are_those_of_the_mode_even_for_the_owner() {
     let mounted = Mounted::new("rights", &[]);
     let mount = &mounted.mount;
-    mount.set_attr(Target::Entry(&at(mount, "")), &SetAttr { mode: Some(0o777), ..SetAttr::default() }).unwrap();
+    mount.set_attr(Target::Entry(&at(mount, "")), &SetAttributes { mode: Some(0o777), ..SetAttributes::default() }).unwrap();
     let other = attach(&format!("{}&uid=4711&gid=4711", mounted.filer.url));
     drop(open(&other, "mine", &OpenHow { mode: 0o400, ..MAKE }));
     assert_eq!(at(&other, "mine").object.unwrap().attr.uid, 4711);
     let read = OpenHow { read: true, ..OpenHow::default() };
     open(&other, "mine", &read);
-    assert_eq!(try_open(&other, "mine", &READ_WRITE).err().and_then(|error| error.status()), Some(NfsStatus::Acces));
+    assert_eq!(try_open(&other, "mine", &READ_WRITE).err().and_then(|error| error.fs_error()), Some(FsError::AccessDenied));
     drop(open(mount, "roots", &MAKE));
-    assert_eq!(try_open(&other, "roots", &read).err().and_then(|error| error.status()), Some(NfsStatus::Acces));
+    assert_eq!(try_open(&other, "roots", &read).err().and_then(|error| error.fs_error()), Some(FsError::AccessDenied));
 }
 
 #[test]
@@ -459,7 +458,7 @@ fn worker_replaces(mount: &Mount, number: &str) {
     let own = format!("new.{number}");
     for round in 0..40 {
         write_file(mount, &own, round);
-        let gone = [Some(NfsStatus::NoEnt), Some(NfsStatus::Stale)];
+        let gone = [Some(FsError::NotFound), Some(FsError::Stale)];
         let renamed = mount.rename(&at(mount, &own), &at(mount, "shared"));
         renamed.unwrap_or_else(|error| panic!("rename: {error}"));
         if let Ok(file) = try_open(mount, "shared", &READ_WRITE) {

@@ -5,8 +5,8 @@
 
 mod support;
 
-use dnfs::nfs3::{CreateHow, SetAttr};
-use dnfs::{Client, Credentials, NfsUrl};
+use dnfs::file::CreateMode;
+use dnfs::{Client, Credentials, NfsUrl, SetAttributes, Stability};
 use nfs_proto::channel1::{self, AttachArgs, ChannelResult, ChannelStatus, FenceArgs, Procedure as Channel};
 use nfs_proto::nfs3::{FileHandle, Procedure, StableHow};
 use std::io::IoSlice;
@@ -152,8 +152,8 @@ fn the_client_fences_its_own_dead_connection_before_it_sends_again() {
     let url: NfsUrl = format!("nfs://127.0.0.1/vol?nfsport={0}&mountport={0}&timeo=10", proxy.port).parse().unwrap();
     let client = Client::mount(&url, &Credentials::of_process()).unwrap();
     let root = client.parts().root;
-    let file = client.create(&root, b"f", CreateHow::Guarded(SetAttr::default())).unwrap().0.unwrap();
-    let write = |byte: u8| client.write(&file, 0, &[IoSlice::new(&[byte; 8192])], StableHow::Unstable).unwrap();
+    let file = client.create(&root, b"f", CreateMode::Guarded(SetAttributes::default())).unwrap().0.unwrap();
+    let write = |byte: u8| client.write(&file, 0, &[IoSlice::new(&[byte; 8192])], Stability::Unstable).unwrap();
     write(1);
     let lanes = proxy.hold();
     let done = write(2); // held back, given up after a second, sent again

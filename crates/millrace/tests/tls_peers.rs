@@ -4,7 +4,8 @@
 
 mod support;
 
-use dnfs::{Cause, Client, Credentials, Error, Event, NfsUrl};
+use dnfs::file::CreateMode;
+use dnfs::{Cause, Client, Credentials, Error, Event, FileHandle, NfsUrl, SetAttributes, Stability};
 use nfs_proto::nfs3::{self, StableHow};
 use nfs_proto::rpc::{CallHeader, OpaqueAuth, RPC_VERSION, Xid, encode_call, encode_starttls, offers_tls};
 use std::io::{IoSlice, IoSliceMut, Read, Write};
@@ -147,7 +148,7 @@ fn our_client_reads_and_writes_through_openssl_as_a_server() {
     let scratch = Scratch::new("tls-s-server");
     let pki = Pki::new(&scratch);
     let filer = Filer::start(&scratch, &[]);
-    let root = Wire::connect(filer.port).root();
+    let root = FileHandle::new(Wire::connect(filer.port).root().as_bytes()).unwrap();
     for cipher in ["TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"] {
         let (port, server) = openssl_server(&openssl, &pki, cipher, &filer);
         // Mounted already: openssl serves one connection at a time.
@@ -156,10 +157,10 @@ fn our_client_reads_and_writes_through_openssl_as_a_server() {
         let parts =
             dnfs::MountParts { server: server_address, root, rtmax: 1 << 20, wtmax: 1 << 20, dtpref: 8192, fsid: 1, host: 0 };
         let client = Client::from_parts(parts, &url, &Credentials::of_process()).unwrap();
-        let set = nfs3::SetAttr { mode: Some(0o600), ..nfs3::SetAttr::default() };
-        let file = client.create(&root, cipher.as_bytes(), nfs3::CreateHow::Guarded(set)).unwrap().0.unwrap();
+        let set = SetAttributes { mode: Some(0o600), ..SetAttributes::default() };
+        let file = client.create(&root, cipher.as_bytes(), CreateMode::Guarded(set)).unwrap().0.unwrap();
         let data = sim::Rng::new(3).bytes(700_000);
-        client.write(&file, 0, &[IoSlice::new(&data)], StableHow::FileSync).unwrap();
+        client.write(&file, 0, &[IoSlice::new(&data)], Stability::FileSync).unwrap();
         assert!(std::fs::read(filer.export().join(cipher)).unwrap() == data, "{cipher}");
         let mut back = vec![0; data.len()];
         client.read(&file, 0, &mut [IoSliceMut::new(&mut back)]).unwrap();

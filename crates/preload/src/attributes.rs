@@ -7,8 +7,8 @@ use crate::place;
 use crate::raw;
 use crate::rights;
 use crate::table::{self, Found};
+use dnfs::file::{Attributes, FileKind, FileTime};
 use dnfs::mount::{Entry, Mount};
-use dnfs::nfs3::{Fattr, FileType, NfsTime};
 use libc::{c_char, c_int, c_uint, c_void, size_t, ssize_t};
 
 /// What programs are told to use as a block for I/O: large enough that a copy is few calls, small enough for a stack.
@@ -19,7 +19,7 @@ const NFS_MAGIC: i64 = 0x6969;
 const EMPTY: c_int = libc::AT_EMPTY_PATH;
 
 /// Attributes of whatever `fd` is.
-pub(crate) fn of_descriptor(fd: c_int) -> Result<(&'static Mounted, Fattr), Out> {
+pub(crate) fn of_descriptor(fd: c_int) -> Result<(&'static Mounted, Attributes), Out> {
     match table::find(fd)? {
         Found::File(file) => Ok((file.mounted, file.attr()?)),
         Found::Directory(mounted, below) => {
@@ -40,26 +40,26 @@ pub(crate) fn directory_entry(mounted: &'static Mounted, below: &[u8]) -> Result
 }
 
 /// Attributes of what a path named.
-pub(crate) fn of_entry(mount: &Mount, entry: &Entry) -> Result<Fattr, Out> {
+pub(crate) fn of_entry(mount: &Mount, entry: &Entry) -> Result<Attributes, Out> {
     if entry.object.is_none() {
         return Err(Out::Errno(libc::ENOENT));
     }
     Ok(mount.stat(entry)?)
 }
 
-fn type_bits(kind: FileType) -> u32 {
+fn type_bits(kind: FileKind) -> u32 {
     match kind {
-        FileType::Regular => libc::S_IFREG,
-        FileType::Directory => libc::S_IFDIR,
-        FileType::Block => libc::S_IFBLK,
-        FileType::Character => libc::S_IFCHR,
-        FileType::SymLink => libc::S_IFLNK,
-        FileType::Socket => libc::S_IFSOCK,
-        FileType::Fifo => libc::S_IFIFO,
+        FileKind::Regular => libc::S_IFREG,
+        FileKind::Directory => libc::S_IFDIR,
+        FileKind::Block => libc::S_IFBLK,
+        FileKind::Character => libc::S_IFCHR,
+        FileKind::Symlink => libc::S_IFLNK,
+        FileKind::Socket => libc::S_IFSOCK,
+        FileKind::Fifo => libc::S_IFIFO,
     }
 }
 
-fn stat_of(mounted: &Mounted, attr: &Fattr) -> libc::stat {
+fn stat_of(mounted: &Mounted, attr: &Attributes) -> libc::stat {
     // SAFETY: struct stat is plain integers; zero is valid.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
     stat.st_dev = mounted.device();
@@ -72,18 +72,18 @@ fn stat_of(mounted: &Mounted, attr: &Fattr) -> libc::stat {
     stat.st_size = attr.size as i64;
     stat.st_blksize = BLOCK_BYTES as _;
     stat.st_blocks = attr.used.div_ceil(512) as i64;
-    (stat.st_atime, stat.st_atime_nsec) = (attr.atime.seconds.into(), attr.atime.nseconds.into());
-    (stat.st_mtime, stat.st_mtime_nsec) = (attr.mtime.seconds.into(), attr.mtime.nseconds.into());
-    (stat.st_ctime, stat.st_ctime_nsec) = (attr.ctime.seconds.into(), attr.ctime.nseconds.into());
+    (stat.st_atime, stat.st_atime_nsec) = (attr.atime.seconds, attr.atime.nanoseconds.into());
+    (stat.st_mtime, stat.st_mtime_nsec) = (attr.mtime.seconds, attr.mtime.nanoseconds.into());
+    (stat.st_ctime, stat.st_ctime_nsec) = (attr.ctime.seconds, attr.ctime.nanoseconds.into());
     stat
 }
 
-fn statx_of(mounted: &Mounted, attr: &Fattr) -> libc::statx {
+fn statx_of(mounted: &Mounted, attr: &Attributes) -> libc::statx {
     // SAFETY: struct statx is plain integers; zero is valid.
     let mut answer: libc::statx = unsafe { std::mem::zeroed() };
-    let time = |time: NfsTime, into: &mut libc::statx_timestamp| {
-        into.tv_sec = time.seconds.into();
-        into.tv_nsec = time.nseconds;
+    let time = |time: FileTime, into: &mut libc::statx_timestamp| {
+        into.tv_sec = time.seconds;
+        into.tv_nsec = time.nanoseconds;
     };
     answer.stx_mask = libc::STATX_BASIC_STATS;
     answer.stx_blksize = BLOCK_BYTES as u32;

@@ -5,13 +5,13 @@ use crate::ffi;
 use crate::hook::{Out, hooks};
 use crate::place;
 use crate::table::{self, Found};
+use dnfs::file::{FileTime, SetAttributes, SetTime};
 use dnfs::mount::{Entry, Mount, Target};
-use dnfs::nfs3::{NfsTime, SetAttr, SetTime};
 use libc::{c_char, c_int, gid_t, mode_t, off_t, timespec, timeval, uid_t, utimbuf};
 
 const HERE: c_int = libc::AT_FDCWD;
 
-fn set_entry(mount: &Mount, entry: &Entry, change: &SetAttr) -> Result<c_int, Out> {
+fn set_entry(mount: &Mount, entry: &Entry, change: &SetAttributes) -> Result<c_int, Out> {
     if entry.object.is_none() {
         return Err(Out::Errno(libc::ENOENT));
     }
@@ -23,7 +23,7 @@ fn set_at(
     directory: c_int,
     path: *const c_char,
     flags: c_int,
-    change: &SetAttr,
+    change: &SetAttributes,
     local: impl FnOnce(c_int, *const c_char) -> c_int,
 ) -> Result<c_int, Out> {
     if flags & libc::AT_EMPTY_PATH != 0 && ffi::path(path)?.is_empty() {
@@ -33,7 +33,7 @@ fn set_at(
     place::at(directory, path, follow, |_, mount, entry| set_entry(mount, entry, change), local)
 }
 
-fn set_fd(fd: c_int, change: &SetAttr) -> Result<c_int, Out> {
+fn set_fd(fd: c_int, change: &SetAttributes) -> Result<c_int, Out> {
     match table::find(fd)? {
         Found::File(file) => {
             file.mount.set_attr(Target::File(file.file), change)?;
@@ -47,53 +47,52 @@ fn set_fd(fd: c_int, change: &SetAttr) -> Result<c_int, Out> {
     }
 }
 
-fn mode_of(mode: mode_t) -> SetAttr {
-    SetAttr { mode: Some(mode & 0o7777), ..SetAttr::default() }
+fn mode_of(mode: mode_t) -> SetAttributes {
+    SetAttributes { mode: Some(mode & 0o7777), ..SetAttributes::default() }
 }
 
-fn owner_of(uid: uid_t, gid: gid_t) -> SetAttr {
+fn owner_of(uid: uid_t, gid: gid_t) -> SetAttributes {
     let given = |id: u32| (id != u32::MAX).then_some(id);
-    SetAttr { uid: given(uid), gid: given(gid), ..SetAttr::default() }
+    SetAttributes { uid: given(uid), gid: given(gid), ..SetAttributes::default() }
 }
 
 /// utimensat's pair.
-fn times_of(times: *const timespec) -> Result<SetAttr, Out> {
+fn times_of(times: *const timespec) -> Result<SetAttributes, Out> {
     let one = |time: timespec| match time.tv_nsec {
-        libc::UTIME_NOW => Ok(SetTime::ServerTime),
-        libc::UTIME_OMIT => Ok(SetTime::DontChange),
+        libc::UTIME_NOW => Ok(SetTime::Now),
+        libc::UTIME_OMIT => Ok(SetTime::Keep),
         nseconds @ 0..1_000_000_000 => Ok(client_time(time.tv_sec, nseconds)),
         _ => Err(Out::Errno(libc::EINVAL)),
     };
     match ffi::take(times.cast::<[timespec; 2]>()) {
         None => Ok(now()),
-        Some([atime, mtime]) => Ok(SetAttr { atime: one(atime)?, mtime: one(mtime)?, ..SetAttr::default() }),
+        Some([atime, mtime]) => Ok(SetAttributes { atime: one(atime)?, mtime: one(mtime)?, ..SetAttributes::default() }),
     }
 }
 
 /// utimes' pair.
-fn timevals_of(times: *const timeval) -> SetAttr {
-    ffi::take(times.cast::<[timeval; 2]>()).map_or_else(now, |[atime, mtime]| SetAttr {
+fn timevals_of(times: *const timeval) -> SetAttributes {
+    ffi::take(times.cast::<[timeval; 2]>()).map_or_else(now, |[atime, mtime]| SetAttributes {
         atime: client_time(atime.tv_sec, atime.tv_usec * 1000),
         mtime: client_time(mtime.tv_sec, mtime.tv_usec * 1000),
-        ..SetAttr::default()
+        ..SetAttributes::default()
     })
 }
 
-fn utimbuf_of(times: *const utimbuf) -> SetAttr {
-    ffi::take(times).map_or_else(now, |times| SetAttr {
+fn utimbuf_of(times: *const utimbuf) -> SetAttributes {
+    ffi::take(times).map_or_else(now, |times| SetAttributes {
         atime: client_time(times.actime, 0),
         mtime: client_time(times.modtime, 0),
-        ..SetAttr::default()
+        ..SetAttributes::default()
     })
 }
 
-fn now() -> SetAttr {
-    SetAttr { atime: SetTime::ServerTime, mtime: SetTime::ServerTime, ..SetAttr::default() }
+fn now() -> SetAttributes {
+    SetAttributes { atime: SetTime::Now, mtime: SetTime::Now, ..SetAttributes::default() }
 }
 
-/// NFSv3 has 32 bits, unsigned: what does not fit is cut to the nearest (RFC 1813 2.5, nfstime3).
-fn client_time(seconds: i64, nseconds: i64) -> SetTime {
-    SetTime::Client(NfsTime { seconds: seconds.clamp(0, u32::MAX.into()) as u32, nseconds: nseconds as u32 })
+fn client_time(seconds: i64, nanoseconds: i64) -> SetTime {
+    SetTime::To(FileTime { seconds, nanoseconds: nanoseconds as u32 })
 }
 
 fn length(length: off_t) -> Result<u64, Out> {
@@ -107,11 +106,11 @@ fn truncate_at(path: *const c_char, bytes: off_t, local: impl FnOnce(c_int, *con
         true,
         |_, mount, entry| {
             let attr = attributes::of_entry(mount, entry)?;
-            if attr.kind == dnfs::nfs3::FileType::Directory {
+            if attr.kind == dnfs::file::FileKind::Directory {
                 return Err(Out::Errno(libc::EISDIR));
             }
             crate::rights::check(&attr, libc::W_OK, true)?;
-            set_entry(mount, entry, &SetAttr { size: Some(length(bytes)?), ..SetAttr::default() })
+            set_entry(mount, entry, &SetAttributes { size: Some(length(bytes)?), ..SetAttributes::default() })
         },
         local,
     )

@@ -8,8 +8,7 @@ use crate::hook::{Out, hooks};
 use crate::medium::{self, Ask};
 use crate::raw;
 use crate::table::{self, Open};
-use dnfs::mount::Durability;
-use dnfs::nfs3::Fattr;
+use dnfs::{Attributes, Stability};
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 use std::io::{IoSlice, IoSliceMut};
 
@@ -26,14 +25,14 @@ impl Open {
     }
 
     /// What the description asks of each write.
-    fn durability(&self) -> Durability {
+    fn durability(&self) -> Stability {
         // O_SYNC contains O_DSYNC's bit.
         if self.flags & libc::O_SYNC == libc::O_SYNC {
-            Durability::FileSync
+            Stability::FileSync
         } else if self.flags & libc::O_DSYNC != 0 {
-            Durability::DataSync
+            Stability::DataSync
         } else {
-            Durability::Cached
+            Stability::Unstable
         }
     }
 
@@ -54,7 +53,7 @@ impl Open {
     }
 
     /// Attributes, the size among them.
-    pub(crate) fn attr(&self) -> Result<Fattr, Out> {
+    pub(crate) fn attr(&self) -> Result<Attributes, Out> {
         Ok(match self.flags & libc::O_ACCMODE {
             libc::O_RDONLY => self.mount.attr(self.file)?,
             _ => self.mount.attr_to_change(self.file, self.cursor)?,
@@ -141,7 +140,7 @@ const fn empty_mut() -> IoSliceMut<'static> {
     unsafe { std::mem::transmute(iovec { iov_base: std::ptr::dangling_mut::<u8>().cast(), iov_len: 0 }) }
 }
 
-fn write_vector_at(file: &Open, offset: u64, vector: &[IoSlice<'_>], how: Durability) -> Result<usize, Out> {
+fn write_vector_at(file: &Open, offset: u64, vector: &[IoSlice<'_>], how: Stability) -> Result<usize, Out> {
     file.writable()?;
     if total(vector)? == 0 {
         return Ok(0);
@@ -149,7 +148,7 @@ fn write_vector_at(file: &Open, offset: u64, vector: &[IoSlice<'_>], how: Durabi
     Ok(file.mount.write(file.file, offset, vector, how)?)
 }
 
-fn append(file: &Open, vector: &[IoSlice<'_>], how: Durability) -> Result<(usize, u64), Out> {
+fn append(file: &Open, vector: &[IoSlice<'_>], how: Stability) -> Result<(usize, u64), Out> {
     file.writable()?;
     if total(vector)? == 0 {
         return Ok((0, file.mount.size(file.file)));
@@ -217,9 +216,9 @@ fn flagged_write(file: &Open, vector: &[IoSlice<'_>], offset: off_t, flags: c_in
         };
     }
     let how = if flags & libc::RWF_SYNC != 0 {
-        Durability::FileSync
+        Stability::FileSync
     } else if flags & libc::RWF_DSYNC != 0 {
-        Durability::DataSync
+        Stability::DataSync
     } else {
         file.durability()
     };

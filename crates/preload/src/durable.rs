@@ -1,4 +1,4 @@
-//! Durability and space: what fsync promises, and what NFSv3 has no word for.
+//! Stability and space: what fsync promises, and what NFSv3 has no word for.
 
 use crate::hook::{Out, hooks};
 use crate::medium::{self, Ask};

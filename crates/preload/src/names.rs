@@ -9,18 +9,18 @@ use crate::place::{self, Target};
 use crate::raw;
 use crate::rights;
 use crate::table::{self, Found};
+use dnfs::file::{DeviceNumbers, FileKind, SpecialFile};
 use dnfs::mount::{Entry, Mount};
-use dnfs::nfs3::{FileType, NodeData, SetAttr, SpecData};
 use libc::{c_char, c_int, c_uint, dev_t, mode_t, size_t, ssize_t};
 
 const HERE: c_int = libc::AT_FDCWD;
 
-fn kind(entry: &Entry) -> Option<FileType> {
+fn kind(entry: &Entry) -> Option<FileKind> {
     entry.object.as_ref().map(|object| object.attr.kind)
 }
 
 /// The kind of something that must be there.
-fn existing(entry: &Entry) -> Result<FileType, Out> {
+fn existing(entry: &Entry) -> Result<FileKind, Out> {
     kind(entry).ok_or(Out::Errno(libc::ENOENT))
 }
 
@@ -36,7 +36,7 @@ fn make_directory(mount: &Mount, entry: &Entry, mode: mode_t) -> Result<c_int, O
 }
 
 fn remove_directory(mount: &Mount, entry: &Entry) -> Result<c_int, Out> {
-    if existing(entry)? != FileType::Directory {
+    if existing(entry)? != FileKind::Directory {
         return Err(Out::Errno(libc::ENOTDIR));
     }
     mount.rmdir(entry)?;
@@ -45,7 +45,7 @@ fn remove_directory(mount: &Mount, entry: &Entry) -> Result<c_int, Out> {
 }
 
 fn remove_file(mount: &Mount, entry: &Entry) -> Result<c_int, Out> {
-    if existing(entry)? == FileType::Directory {
+    if existing(entry)? == FileKind::Directory {
         return Err(Out::Errno(libc::EISDIR));
     }
     mount.unlink(entry)?;
@@ -101,19 +101,19 @@ fn rename_on_mount(mount: &Mount, from: &Entry, to: &Entry, flags: c_uint) -> Re
         free(to)?;
     }
     match (moved, kind(to)) {
-        (FileType::Directory, Some(other)) if other != FileType::Directory => return Err(Out::Errno(libc::ENOTDIR)),
-        (file, Some(FileType::Directory)) if file != FileType::Directory => return Err(Out::Errno(libc::EISDIR)),
+        (FileKind::Directory, Some(other)) if other != FileKind::Directory => return Err(Out::Errno(libc::ENOTDIR)),
+        (file, Some(FileKind::Directory)) if file != FileKind::Directory => return Err(Out::Errno(libc::EISDIR)),
         _ => {}
     }
     mount.rename(from, to)?;
-    if moved == FileType::Directory {
+    if moved == FileKind::Directory {
         cwd::renamed(mount, &from.path, &to.path);
     }
     Ok(0)
 }
 
 fn link_on_mount(mount: &Mount, from: &Entry, to: &Entry) -> Result<c_int, Out> {
-    if existing(from)? == FileType::Directory {
+    if existing(from)? == FileKind::Directory {
         return Err(Out::Errno(libc::EPERM));
     }
     free(to)?;
@@ -128,7 +128,7 @@ fn symlink_to(text: *const c_char, mount: &Mount, entry: &Entry) -> Result<c_int
 }
 
 fn read_link(mount: &Mount, entry: &Entry, into: *mut c_char, room: size_t) -> Result<ssize_t, Out> {
-    if existing(entry)? != FileType::SymLink {
+    if existing(entry)? != FileKind::Symlink {
         return Err(Out::Errno(libc::EINVAL));
     }
     let text = mount.readlink(entry)?;
@@ -139,8 +139,7 @@ fn read_link(mount: &Mount, entry: &Entry, into: *mut c_char, room: size_t) -> R
 
 fn make_node(mount: &Mount, entry: &Entry, mode: mode_t, device: dev_t) -> Result<c_int, Out> {
     free(entry)?;
-    let set = SetAttr { mode: Some(masked(mode)), ..SetAttr::default() };
-    let numbers = SpecData { major: libc::major(device), minor: libc::minor(device) };
+    let numbers = DeviceNumbers { major: libc::major(device), minor: libc::minor(device) };
     let what = match mode & libc::S_IFMT {
         0 | libc::S_IFREG => {
             // A regular file by mknod is an exclusive create.
@@ -150,13 +149,13 @@ fn make_node(mount: &Mount, entry: &Entry, mode: mode_t, device: dev_t) -> Resul
             mount.closed(file);
             return Ok(0);
         }
-        libc::S_IFIFO => NodeData::Pipe(FileType::Fifo, set),
-        libc::S_IFSOCK => NodeData::Pipe(FileType::Socket, set),
-        libc::S_IFCHR => NodeData::Device(FileType::Character, set, numbers),
-        libc::S_IFBLK => NodeData::Device(FileType::Block, set, numbers),
+        libc::S_IFIFO => SpecialFile::Fifo,
+        libc::S_IFSOCK => SpecialFile::Socket,
+        libc::S_IFCHR => SpecialFile::Character(numbers),
+        libc::S_IFBLK => SpecialFile::Block(numbers),
         _ => return Err(Out::Errno(libc::EINVAL)),
     };
-    mount.mknod(entry, what)?;
+    mount.mknod(entry, what, masked(mode))?;
     Ok(0)
 }
 
@@ -180,7 +179,7 @@ hooks! {
     /// remove(3).
     fn remove(path: *const c_char) -> c_int {
         place::at(HERE, path, false, |_, mount, entry| match kind(entry) {
-            Some(FileType::Directory) => remove_directory(mount, entry),
+            Some(FileKind::Directory) => remove_directory(mount, entry),
             _ => remove_file(mount, entry),
         }, |_, path| real(path))
     }
@@ -254,7 +253,7 @@ hooks! {
 
 fn change_directory(mount: &Mount, entry: &Entry) -> Result<c_int, Out> {
     let attr = of_entry(mount, entry)?;
-    if attr.kind != FileType::Directory {
+    if attr.kind != FileKind::Directory {
         return Err(Out::Errno(libc::ENOTDIR));
     }
     rights::check(&attr, libc::X_OK, true)?;

@@ -7,8 +7,8 @@ use crate::place;
 use crate::raw;
 use crate::rights;
 use crate::table;
+use dnfs::file::{FileKind, FsError};
 use dnfs::mount::{Entry, Mount, OpenHow};
-use dnfs::nfs3::{FileType, NfsStatus};
 use libc::{c_char, c_int, c_uint, mode_t};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -131,10 +131,10 @@ fn on_mount(
     for _ in 0..ATTEMPTS_MAX {
         let entry = fresh.as_ref().unwrap_or(entry);
         match entry.object.as_ref().map(|object| object.attr.kind) {
-            Some(FileType::Directory) => return open_directory(mount, entry, flags),
+            Some(FileKind::Directory) => return open_directory(mount, entry, flags),
             Some(_) if flags & libc::O_DIRECTORY != 0 => return Err(Out::Errno(libc::ENOTDIR)),
-            Some(FileType::Regular) => {}
-            Some(FileType::SymLink) => return Err(Out::Errno(libc::ELOOP)),
+            Some(FileKind::Regular) => {}
+            Some(FileKind::Symlink) => return Err(Out::Errno(libc::ELOOP)),
             Some(_) => return Err(Out::Errno(libc::ENXIO)),
             None if flags & libc::O_CREAT == 0 => return Err(Out::Errno(libc::ENOENT)),
             None if flags & libc::O_DIRECTORY != 0 => return Err(Out::Errno(libc::EINVAL)),
@@ -184,7 +184,7 @@ fn open_file(mounted: &'static Mounted, mount: &'static Mount, entry: &Entry, fl
     };
     let ready = raw::flock(fd, libc::LOCK_SH).map_err(Out::Errno).and_then(|()| match mount.opened(file) {
         Ok(()) => raw::fstat(fd).map_err(Out::Errno),
-        Err(dnfs::Error::Status(NfsStatus::Stale | NfsStatus::NoEnt)) => Err(Out::Errno(libc::ESTALE)),
+        Err(dnfs::Error::Fs(FsError::Stale | FsError::NotFound)) => Err(Out::Errno(libc::ESTALE)),
         Err(error) => Err(Out::from(error)),
     });
     match ready {

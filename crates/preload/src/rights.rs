@@ -2,7 +2,7 @@
 
 use crate::hook::Out;
 use crate::raw;
-use dnfs::nfs3::{Fattr, FileType};
+use dnfs::file::{Attributes, FileKind};
 use libc::c_int;
 
 /// Groups of AUTH_SYS that we look at.
@@ -12,12 +12,12 @@ const GROUPS_MAX: usize = 64;
 ///
 /// # Errors
 /// EACCES.
-pub(crate) fn check(attr: &Fattr, wanted: c_int, effective: bool) -> Result<(), Out> {
+pub(crate) fn check(attr: &Attributes, wanted: c_int, effective: bool) -> Result<(), Out> {
     let (uid, gid) = if effective { (raw::geteuid(), raw::getegid()) } else { (raw::getuid(), raw::getgid()) };
     let wanted = wanted as u32 & 7;
     if uid == 0 {
         // Root may all, but execute only what somebody may execute.
-        let executable = attr.kind == FileType::Directory || attr.mode & 0o111 != 0;
+        let executable = attr.kind == FileKind::Directory || attr.mode & 0o111 != 0;
         return if wanted & 1 == 0 || executable { Ok(()) } else { Err(Out::Errno(libc::EACCES)) };
     }
     let mut groups = [0u32; GROUPS_MAX];

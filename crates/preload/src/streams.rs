@@ -7,8 +7,8 @@ use crate::open;
 use crate::place::{self, Target};
 use crate::raw;
 use crate::table::{self, Found};
+use dnfs::file::FileKind;
 use dnfs::mount::DirItem;
-use dnfs::nfs3::FileType;
 use libc::{DIR, c_char, c_int, c_long, c_void, dirent};
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
@@ -95,15 +95,15 @@ fn read_items(fd: c_int) -> Result<Vec<DirItem>, Out> {
     }
 }
 
-fn type_of(kind: Option<FileType>) -> u8 {
+fn type_of(kind: Option<FileKind>) -> u8 {
     match kind {
-        Some(FileType::Regular) => libc::DT_REG,
-        Some(FileType::Directory) => libc::DT_DIR,
-        Some(FileType::SymLink) => libc::DT_LNK,
-        Some(FileType::Block) => libc::DT_BLK,
-        Some(FileType::Character) => libc::DT_CHR,
-        Some(FileType::Socket) => libc::DT_SOCK,
-        Some(FileType::Fifo) => libc::DT_FIFO,
+        Some(FileKind::Regular) => libc::DT_REG,
+        Some(FileKind::Directory) => libc::DT_DIR,
+        Some(FileKind::Symlink) => libc::DT_LNK,
+        Some(FileKind::Block) => libc::DT_BLK,
+        Some(FileKind::Character) => libc::DT_CHR,
+        Some(FileKind::Socket) => libc::DT_SOCK,
+        Some(FileKind::Fifo) => libc::DT_FIFO,
         None => libc::DT_UNKNOWN,
     }
 }

@@ -1,7 +1,5 @@
 //! Attaching to the segment of an export, or making it.
 
-use nfs_proto::nfs3::{FileHandle, NfsStatus};
-
 use std::sync::Arc;
 
 use super::runtime_dir::RuntimeDir;
@@ -9,6 +7,7 @@ use super::{Mount, MountSpec};
 use crate::client::{Client, MountParts};
 use crate::credentials::Credentials;
 use crate::error::Error;
+use crate::file::{FILE_HANDLE_BYTES_MAX, FileHandle, FsError};
 use crate::segment::{Segment, SegmentError, StoredParts, local};
 use crate::slot_limiter::{Members, SlotLimiter};
 use crate::sys::shm::{Errno, FileLock, effective_uid, unlink};
@@ -71,7 +70,7 @@ fn attach_existing(
     let client = Client::from_parts(parts, &spec.url, who)?;
     match client.getattr(&parts.root) {
         Ok(_) => Ok(Some((segment, client))),
-        Err(Error::Status(NfsStatus::Stale | NfsStatus::BadHandle)) => Ok(None),
+        Err(Error::Fs(FsError::Stale | FsError::BadHandle)) => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -109,7 +108,7 @@ pub(super) fn identity_of(url: &NfsUrl, uid: u32) -> u64 {
 }
 
 fn stored_of(parts: &MountParts) -> StoredParts {
-    let mut root = [0; 64];
+    let mut root = [0; FILE_HANDLE_BYTES_MAX];
     let bytes = parts.root.as_bytes();
     root[..bytes.len()].copy_from_slice(bytes);
     StoredParts {

@@ -1,13 +1,11 @@
 //! Attributes and sizes: from the segment where it knows them, from the server where it does not.
 
-use nfs_proto::nfs3::{Fattr, FileHandle, FileType, NfsStatus, NfsTime, SetAttr, SpecData};
-use nfs_proto::xdr::Decode;
-
 use super::{Entry, FileRef, Mount, Target, handle_of};
 use crate::error::Error;
+use crate::file::{Attributes, DeviceNumbers, FileHandle, FileKind, FsError, SetAttributes};
 use crate::limits::SIZE_ROUNDS_MAX;
 use crate::segment::layout::{FLAG_UNLINKED, Slot};
-use crate::segment::{AttrMoment, AttrRecord, NewFile, SegmentError};
+use crate::segment::{AttrMoment, AttrRecord, NewFile, packed_time, unpacked_time};
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -16,7 +14,7 @@ impl Mount {
     ///
     /// # Errors
     /// The server's refusal, STALE when the file is gone.
-    pub fn attr(&self, file: FileRef) -> Result<Fattr, Error> {
+    pub fn attr(&self, file: FileRef) -> Result<Attributes, Error> {
         let slot = self.live(file)?;
         if !self.shared_use
             && let (Some(record), Some(size)) = (slot.attr_record(), slot.size_known())
@@ -39,7 +37,7 @@ impl Mount {
     /// Size as [`Self::size`], for an open description that may write too and whose place among the errors is `cursor`.
     ///
     /// # Errors
-    /// [`SegmentError::WritesLost`] while a loss stands that a [`Self::sync`] with this cursor has not told yet: the file may
+    /// [`FsError::WritesLost`] while a loss stands that a [`Self::sync`] with this cursor has not told yet: the file may
     /// have become shorter, and who wrote at its end would write over data that others wrote and that can be had back.
     pub fn size_to_change(&self, file: FileRef, cursor: &AtomicU32) -> Result<u64, Error> {
         let size = self.size(file);
@@ -50,7 +48,7 @@ impl Mount {
     ///
     /// # Errors
     /// As both.
-    pub fn attr_to_change(&self, file: FileRef, cursor: &AtomicU32) -> Result<Fattr, Error> {
+    pub fn attr_to_change(&self, file: FileRef, cursor: &AtomicU32) -> Result<Attributes, Error> {
         let attr = self.attr(file)?;
         self.told_of_losses(file, cursor).map(|()| attr)
     }
@@ -58,43 +56,43 @@ impl Mount {
     /// To be called behind what is told: whoever makes a size smaller because of a loss has noted the loss before.
     pub(super) fn told_of_losses(&self, file: FileRef, cursor: &AtomicU32) -> Result<(), Error> {
         let lost = self.live(file)?.lost_unknown_to(cursor.load(Relaxed));
-        if lost { Err(SegmentError::WritesLost.into()) } else { Ok(()) }
+        if lost { Err(FsError::WritesLost.into()) } else { Ok(()) }
     }
 
     /// Kind of an open file.
     #[must_use]
-    pub fn kind(&self, file: FileRef) -> FileType {
-        self.live(file).map_or(FileType::Regular, kind_of)
+    pub fn kind(&self, file: FileRef) -> FileKind {
+        self.live(file).map_or(FileKind::Regular, Slot::kind)
     }
 
     /// Attributes of what a walk found.
     ///
     /// # Errors
     /// NOENT when it found nothing.
-    pub fn stat(&self, entry: &Entry) -> Result<Fattr, Error> {
-        entry.object.map(|object| object.attr).ok_or(Error::Status(NfsStatus::NoEnt))
+    pub fn stat(&self, entry: &Entry) -> Result<Attributes, Error> {
+        entry.object.map(|object| object.attr).ok_or(Error::Fs(FsError::NotFound))
     }
 
-    /// Makes an open file `length` bytes long (RFC 1813 3.3.2). **Durability**: stable when it returns.
+    /// Makes an open file `length` bytes long (RFC 1813 3.3.2). **Stability**: stable when it returns.
     ///
     /// # Errors
     /// The server's refusal.
     pub fn truncate(&self, file: FileRef, length: u64) -> Result<(), Error> {
-        self.set_attr(Target::File(file), &SetAttr { size: Some(length), ..SetAttr::default() })
+        self.set_attr(Target::File(file), &SetAttributes { size: Some(length), ..SetAttributes::default() })
     }
 
-    /// Changes attributes (RFC 1813 3.3.2). **Durability**: stable when it returns.
+    /// Changes attributes (RFC 1813 3.3.2). **Stability**: stable when it returns.
     ///
     /// # Errors
     /// The server's refusal; NOENT for a name that stands for nothing.
-    pub fn set_attr(&self, target: Target<'_>, set: &SetAttr) -> Result<(), Error> {
+    pub fn set_attr(&self, target: Target<'_>, set: &SetAttributes) -> Result<(), Error> {
         let (file, handle, kind) = match target {
             Target::File(file) => {
                 let slot = self.live(file)?;
-                (Some(file), handle_of(slot)?, kind_of(slot))
+                (Some(file), handle_of(slot)?, slot.kind())
             }
             Target::Entry(entry) => {
-                let object = entry.object.ok_or(Error::Status(NfsStatus::NoEnt))?;
+                let object = entry.object.ok_or(Error::Fs(FsError::NotFound))?;
                 (self.segment.find(object.handle.as_bytes()), object.handle, object.attr.kind)
             }
         };
@@ -103,10 +101,10 @@ impl Mount {
             None => self.client.setattr(&handle, set, None).map(|_| ()),
         };
         // Who may pass through a directory is part of what cached handles rest on.
-        if kind == FileType::Directory { self.segment.change_namespace(change)? } else { change() }
+        if kind == FileKind::Directory { self.segment.change_namespace(change)? } else { change() }
     }
 
-    fn set_known(&self, file: FileRef, slot: &Slot, handle: &FileHandle, set: &SetAttr) -> Result<(), Error> {
+    fn set_known(&self, file: FileRef, slot: &Slot, handle: &FileHandle, set: &SetAttributes) -> Result<(), Error> {
         let (moment, size_moment) = (slot.attr_moment(), slot.size_moment());
         if set.size.is_some() {
             slot.size_set_starts();
@@ -130,7 +128,7 @@ impl Mount {
     }
 
     /// Asks the server, and keeps what it says.
-    pub(super) fn fetch(&self, file: FileRef, slot: &Slot) -> Result<Fattr, Error> {
+    pub(super) fn fetch(&self, file: FileRef, slot: &Slot) -> Result<Attributes, Error> {
         let handle = handle_of(slot)?;
         let (moment, size_moment) = (slot.attr_moment(), slot.size_moment());
         let attr = self.client.getattr(&handle)?;
@@ -172,7 +170,7 @@ impl Mount {
     }
 
     /// Attributes from the server, with what this host knows better: the size, and changes newer than the reply.
-    pub(super) fn known_better(&self, handle: &FileHandle, attr: Fattr) -> Fattr {
+    pub(super) fn known_better(&self, handle: &FileHandle, attr: Attributes) -> Attributes {
         let Some(file) = self.segment.find(handle.as_bytes()) else { return attr };
         let Some(slot) = self.segment.slot(file) else { return attr };
         slot.attr_apply(file.generation, record_of(&attr), AttrMoment::UNKNOWN);
@@ -186,10 +184,10 @@ impl Mount {
 }
 
 /// What a new slot begins with.
-pub(super) fn new_file<'a>(handle: &'a FileHandle, attr: &Fattr, created: bool) -> NewFile<'a> {
+pub(super) fn new_file<'a>(handle: &'a FileHandle, attr: &Attributes, created: bool) -> NewFile<'a> {
     NewFile {
         handle: handle.as_bytes(),
-        kind: attr.kind as u32,
+        kind: attr.kind,
         fsid: attr.fsid,
         fileid: attr.fileid,
         rdev: u64::from(attr.rdev.major) << 32 | u64::from(attr.rdev.minor),
@@ -200,31 +198,24 @@ pub(super) fn new_file<'a>(handle: &'a FileHandle, attr: &Fattr, created: bool) 
 }
 
 /// The part of attributes that a record holds.
-pub(super) fn record_of(attr: &Fattr) -> AttrRecord {
-    let packed = |time: NfsTime| u64::from(time.seconds) << 32 | u64::from(time.nseconds);
+pub(super) fn record_of(attr: &Attributes) -> AttrRecord {
     AttrRecord {
         mode: attr.mode,
         nlink: attr.nlink,
         uid: attr.uid,
         gid: attr.gid,
         used: attr.used,
-        atime: packed(attr.atime),
-        mtime: packed(attr.mtime),
-        ctime: packed(attr.ctime),
+        atime: packed_time(attr.atime),
+        mtime: packed_time(attr.mtime),
+        ctime: packed_time(attr.ctime),
     }
 }
 
-fn kind_of(slot: &Slot) -> FileType {
-    let bytes = slot.kind.load(Relaxed).to_be_bytes();
-    FileType::decode(&mut nfs_proto::xdr::Reader::new(&bytes)).unwrap_or(FileType::Regular)
-}
-
-fn compose(slot: &Slot, record: AttrRecord, size: u64) -> Fattr {
-    let time = |packed: u64| NfsTime { seconds: (packed >> 32) as u32, nseconds: packed as u32 };
+fn compose(slot: &Slot, record: AttrRecord, size: u64) -> Attributes {
     let rdev = slot.rdev.load(Relaxed);
     let unlinked = slot.flags.load(Acquire) & FLAG_UNLINKED != 0;
-    Fattr {
-        kind: kind_of(slot),
+    Attributes {
+        kind: slot.kind(),
         mode: record.mode,
         // One of its names on the server is none a program knows.
         nlink: record.nlink.saturating_sub(u32::from(unlinked)),
@@ -232,11 +223,11 @@ fn compose(slot: &Slot, record: AttrRecord, size: u64) -> Fattr {
         gid: record.gid,
         size,
         used: record.used,
-        rdev: SpecData { major: (rdev >> 32) as u32, minor: rdev as u32 },
+        rdev: DeviceNumbers { major: (rdev >> 32) as u32, minor: rdev as u32 },
         fsid: slot.fsid.load(Relaxed),
         fileid: slot.fileid.load(Relaxed),
-        atime: time(record.atime),
-        mtime: time(record.mtime),
-        ctime: time(record.ctime),
+        atime: unpacked_time(record.atime),
+        mtime: unpacked_time(record.mtime),
+        ctime: unpacked_time(record.ctime),
     }
 }

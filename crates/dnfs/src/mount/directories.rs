@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use nfs_proto::nfs3::FileHandle;
-
+use crate::file::FileHandle;
 use crate::limits::DIRECTORIES_MAX;
 
 /// What a path below the root is.

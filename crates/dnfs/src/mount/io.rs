@@ -5,12 +5,11 @@ use std::time::Instant;
 
 use core::sync::atomic::AtomicU32;
 
-use nfs_proto::nfs3::{FileHandle, FileType, NfsStatus, StableHow, WriteVerifier};
-
 use super::attributes::record_of;
-use super::{Durability, FileRef, Mount, handle_of};
+use super::{FileRef, Mount, handle_of};
 use crate::client_io::WriteDone;
 use crate::error::Error;
+use crate::file::{FileHandle, FileKind, FsError, Stability, WriteVerifier};
 use crate::limits::WRITE_ROUNDS_MAX;
 use crate::options::StablePolicy;
 use crate::segment::layout::Slot;
@@ -37,7 +36,7 @@ impl Mount {
     /// Reads as [`Self::read`], for an open description that may write too and whose place among the errors is `cursor`.
     ///
     /// # Errors
-    /// The server's refusal. [`SegmentError::WritesLost`] while a loss stands that a [`Self::sync`] with this cursor has
+    /// The server's refusal. [`FsError::WritesLost`] while a loss stands that a [`Self::sync`] with this cursor has
     /// not told yet: the server has older data than was written, and nobody must change the file on the strength of it.
     pub fn read_to_change(
         &self,
@@ -55,18 +54,18 @@ impl Mount {
 
     /// Writes `bufs` at `offset`: bytes written, fewer than given only when the server refused the rest.
     ///
-    /// **Durability**: as asked for; what is [`Durability::Cached`] needs a [`Self::sync`].
+    /// **Stability**: as asked for; what is [`Stability::Unstable`] needs a [`Self::sync`].
     ///
     /// # Errors
     /// The server's refusal; FBIG beyond the largest offset.
-    pub fn write(&self, file: FileRef, offset: u64, bufs: &[IoSlice<'_>], how: Durability) -> Result<usize, Error> {
+    pub fn write(&self, file: FileRef, offset: u64, bufs: &[IoSlice<'_>], how: Stability) -> Result<usize, Error> {
         let slot = self.live(file)?;
         let length: usize = bufs.iter().map(|buffer| buffer.len()).sum();
         if length == 0 {
             return Ok(0);
         }
         if offset.checked_add(length as u64).is_none_or(|end| end > i64::MAX as u64) {
-            return Err(Error::Status(NfsStatus::FBig));
+            return Err(Error::Fs(FsError::FileTooLarge));
         }
         let handle = handle_of(slot)?;
         let wanted = self.wanted(how);
@@ -94,13 +93,13 @@ impl Mount {
     ///
     /// # Errors
     /// As [`Self::write`].
-    pub fn append(&self, file: FileRef, bufs: &[IoSlice<'_>], how: Durability) -> Result<(usize, u64), Error> {
+    pub fn append(&self, file: FileRef, bufs: &[IoSlice<'_>], how: Stability) -> Result<(usize, u64), Error> {
         let slot = self.live(file)?;
         if self.shared_use || slot.size_known().is_none() {
             self.fetch(file, slot)?;
         }
         let length: u64 = bufs.iter().map(|buffer| buffer.len() as u64).sum();
-        let offset = slot.append_reserve(length).ok_or(Error::Status(NfsStatus::FBig))?;
+        let offset = slot.append_reserve(length).ok_or(Error::Fs(FsError::FileTooLarge))?;
         let done = self.write(file, offset, bufs, how);
         let written = done.as_ref().map_or(0, |bytes| *bytes as u64);
         if written < length {
@@ -118,10 +117,10 @@ impl Mount {
     /// Makes everything written to the file so far, by any process, stable (RFC 1813 3.3.21). No call when it is.
     ///
     /// # Errors
-    /// [`SegmentError::WritesLost`] when writes were lost, once for each cursor; the server's refusal of COMMIT.
+    /// [`FsError::WritesLost`] when writes were lost, once for each cursor; the server's refusal of COMMIT.
     pub fn sync(&self, file: FileRef, cursor: &AtomicU32) -> Result<(), Error> {
         let slot = self.live(file)?;
-        if self.kind(file) == FileType::Directory {
+        if self.kind(file) == FileKind::Directory {
             return Ok(()); // names are stable when the server answers
         }
         let refused = self.settle(file, slot).err();
@@ -131,7 +130,7 @@ impl Mount {
         }
         match (refused, told) {
             (Some(error), _) => Err(error),
-            (None, true) => Err(SegmentError::WritesLost.into()),
+            (None, true) => Err(FsError::WritesLost.into()),
             (None, false) => Ok(()),
         }
     }
@@ -144,8 +143,8 @@ impl Mount {
         let mut first = Ok(());
         for (file, slot) in self.segment.live_files().filter(|(_, slot)| slot.is_dirty()) {
             let settled = match self.settle(file, slot) {
-                Ok(()) if slot.has_unseen_error() => Err(SegmentError::WritesLost.into()),
-                Err(Error::Status(NfsStatus::Stale)) => Ok(()), // removed: nothing of it needs to stay
+                Ok(()) if slot.has_unseen_error() => Err(FsError::WritesLost.into()),
+                Err(Error::Fs(FsError::Stale)) => Ok(()), // removed: nothing of it needs to stay
                 other => other,
             };
             first = first.and(settled);
@@ -208,19 +207,19 @@ impl Mount {
         handle: &FileHandle,
         offset: u64,
         bufs: &[IoSlice<'_>],
-        wanted: StableHow,
+        wanted: Stability,
     ) -> Result<WriteDone, Error> {
         let verifiers = self.segment.verifiers();
         for round in 1.. {
             let (sent, moment) = (verifiers.newest(), slot.attr_moment());
-            if wanted == StableHow::Unstable {
+            if wanted == Stability::Unstable {
                 slot.write_starts();
             }
             let done = self.client.write(handle, offset, bufs, wanted)?;
             if let Some(attr) = &done.attr {
                 slot.attr_apply(file.generation, record_of(attr), moment);
             }
-            if done.committed == StableHow::Unstable {
+            if done.committed == Stability::Unstable {
                 if done.verifier_changed && round < WRITE_ROUNDS_MAX {
                     // The server restarted in the middle and may have lost the first parts: they are still here.
                     slot.write_starts();
@@ -237,23 +236,18 @@ impl Mount {
             }
             return Ok(done);
         }
-        Err(SegmentError::WritesLost.into())
+        Err(FsError::WritesLost.into())
     }
 
     /// Makes a write stable that the server answered as less than asked.
     fn hold(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
         let before = slot.error_sample();
         self.settle(file, slot)?;
-        if slot.has_unseen_error() || slot.error_sample() != before { Err(SegmentError::WritesLost.into()) } else { Ok(()) }
+        if slot.has_unseen_error() || slot.error_sample() != before { Err(FsError::WritesLost.into()) } else { Ok(()) }
     }
 
-    fn wanted(&self, how: Durability) -> StableHow {
-        match how {
-            _ if self.stable == StablePolicy::Always => StableHow::FileSync,
-            Durability::Cached => StableHow::Unstable,
-            Durability::DataSync => StableHow::DataSync,
-            Durability::FileSync => StableHow::FileSync,
-        }
+    fn wanted(&self, how: Stability) -> Stability {
+        if self.stable == StablePolicy::Always { Stability::FileSync } else { how }
     }
 }
 

@@ -2,10 +2,9 @@
 
 use std::collections::HashSet;
 
-use nfs_proto::nfs3::{CookieVerifier, FileHandle, FileType, FsStatOk, NfsStatus};
-
 use super::{Mount, Target, handle_of};
 use crate::error::Error;
+use crate::file::{DirectoryPosition, FileHandle, FileKind, FsError, SpaceUse};
 use crate::limits::LISTING_ROUNDS_MAX;
 
 /// One name of a directory.
@@ -16,7 +15,7 @@ pub struct DirItem {
     /// Number of the object.
     pub fileid: u64,
     /// Its kind, if the server sent it.
-    pub kind: Option<FileType>,
+    pub kind: Option<FileKind>,
 }
 
 impl Mount {
@@ -28,8 +27,8 @@ impl Mount {
         let handle = match directory {
             Target::File(file) => handle_of(self.live(file)?)?,
             Target::Entry(entry) => match entry.object {
-                None => return Err(Error::Status(NfsStatus::NoEnt)),
-                Some(object) if object.attr.kind != FileType::Directory => return Err(Error::Status(NfsStatus::NotDir)),
+                None => return Err(Error::Fs(FsError::NotFound)),
+                Some(object) if object.attr.kind != FileKind::Directory => return Err(Error::Fs(FsError::NotDirectory)),
                 Some(object) => object.handle,
             },
         };
@@ -38,7 +37,7 @@ impl Mount {
         loop {
             match self.list(&handle, &mut items) {
                 // The directory changed so that the server can't go on: begin anew.
-                Err(Error::Status(NfsStatus::BadCookie)) if rounds < LISTING_ROUNDS_MAX => {
+                Err(Error::Fs(FsError::BadCookie)) if rounds < LISTING_ROUNDS_MAX => {
                     rounds += 1;
                     items.clear();
                 }
@@ -57,29 +56,20 @@ impl Mount {
     ///
     /// # Errors
     /// The server's refusal.
-    pub fn fsstat(&self) -> Result<FsStatOk, Error> {
+    pub fn fsstat(&self) -> Result<SpaceUse, Error> {
         self.client.fsstat(&self.client.parts().root)
     }
 
     fn list(&self, directory: &FileHandle, items: &mut Vec<DirItem>) -> Result<(), Error> {
-        let (mut cookie, mut verifier) = (0, CookieVerifier::default());
-        loop {
-            let start = items.len();
-            let mut last = cookie;
-            let (next_verifier, end) = self.client.readdirplus(directory, cookie, verifier, &mut |entry| {
-                last = entry.cookie;
+        let mut position = Some(DirectoryPosition::default());
+        while let Some(from) = position {
+            position = self.client.readdirplus(directory, from, &mut |entry| {
                 let kind = entry.attributes.map(|attributes| attributes.kind);
-                items.push(DirItem { name: entry.name.0.to_vec(), fileid: entry.fileid, kind });
+                items.push(DirItem { name: entry.name.to_vec(), fileid: entry.fileid, kind });
                 true
             })?;
-            if end {
-                return Ok(());
-            }
-            if items.len() == start || last == cookie {
-                return Err(Error::Status(NfsStatus::ServerFault)); // a directory that does not advance
-            }
-            (cookie, verifier) = (last, next_verifier);
         }
+        Ok(())
     }
 
     fn hidden_names(&self, directory: &FileHandle) -> HashSet<Vec<u8>> {

@@ -9,7 +9,7 @@
 //! A descriptor of a program is a fresh open of the file's placeholder, locked shared; that this lock is gone is how
 //! anybody learns that a file is open nowhere. The order is: [`Mount::walk`], [`Mount::open`], open(2) and flock(2) of
 //! [`Mount::placeholder_path`], [`Mount::opened`]. When the placeholder is missing, or `opened` says
-//! [`NfsStatus::Stale`], the file was removed in between: walk again.
+//! [`crate::FsError::Stale`], the file was removed in between: walk again.
 
 mod attach;
 mod attributes;
@@ -36,12 +36,11 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 use std::path::Path;
 use std::sync::Arc;
 
-use nfs_proto::nfs3::{FileHandle, NfsStatus};
-
 use crate::activity::Activity;
 use crate::client::Client;
 use crate::credentials::Credentials;
 use crate::error::Error;
+use crate::file::{FileHandle, FsError};
 use crate::options::StablePolicy;
 use crate::segment::Segment;
 use crate::segment::layout::{ActivityCell, CELL_COUNT, Slot};
@@ -86,17 +85,6 @@ pub struct OpenHow {
     pub directory: bool,
     /// Permission bits of a new file, the umask already taken off.
     pub mode: u32,
-}
-
-/// What a write promises when it returns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durability {
-    /// The server has it; a crash of the server may lose it until a sync.
-    Cached,
-    /// Data and what is needed to read it are stable: O_DSYNC.
-    DataSync,
-    /// All attributes too: O_SYNC.
-    FileSync,
 }
 
 /// What an operation is about: an open file, or a name.
@@ -174,7 +162,7 @@ impl Mount {
 
     /// The slot of an open file. Its placeholder is locked by the caller's descriptor, so it stays.
     fn live(&self, file: FileRef) -> Result<&Slot, Error> {
-        self.segment.slot(file).ok_or(Error::Status(NfsStatus::Stale))
+        self.segment.slot(file).ok_or(Error::Fs(FsError::Stale))
     }
 }
 
@@ -191,5 +179,5 @@ fn totals_of(segment: &Segment) -> Totals {
 /// The handle a slot stands for; allocates nothing.
 fn handle_of(slot: &Slot) -> Result<FileHandle, Error> {
     let (bytes, length) = slot.handle_array();
-    bytes.get(..length).and_then(FileHandle::new).ok_or(Error::Status(NfsStatus::BadHandle))
+    bytes.get(..length).and_then(FileHandle::new).ok_or(Error::Fs(FsError::BadHandle))
 }

@@ -2,10 +2,9 @@
 
 use core::sync::atomic::Ordering::AcqRel;
 
-use nfs_proto::nfs3::{FileHandle, FileType, NfsStatus, NodeData, SetAttr};
-
 use super::{Entry, FileRef, Mount, Object};
 use crate::error::Error;
+use crate::file::{FileHandle, FileKind, FsError, SetAttributes, SpecialFile};
 use crate::limits::REMOVE_ROUNDS_MAX;
 use crate::segment::layout::FLAG_REMOVING;
 use crate::segment::{Pinned, Unopened};
@@ -26,7 +25,7 @@ impl Mount {
     /// As mkdir(2).
     pub fn mkdir(&self, entry: &Entry, mode: u32) -> Result<(), Error> {
         absent(entry)?;
-        let set = SetAttr { mode: Some(mode & 0o7777), ..SetAttr::default() };
+        let set = SetAttributes { mode: Some(mode & 0o7777), ..SetAttributes::default() };
         self.client.mkdir(&entry.parent, &entry.name, &set).map(|_| ())
     }
 
@@ -37,9 +36,9 @@ impl Mount {
     pub fn symlink(&self, entry: &Entry, target: &[u8]) -> Result<(), Error> {
         absent(entry)?;
         if entry.must_be_directory {
-            return Err(Error::Status(NfsStatus::NoEnt));
+            return Err(Error::Fs(FsError::NotFound));
         }
-        let set = SetAttr { mode: Some(0o777), ..SetAttr::default() };
+        let set = SetAttributes { mode: Some(0o777), ..SetAttributes::default() };
         self.client.symlink(&entry.parent, &entry.name, target, &set).map(|_| ())
     }
 
@@ -47,9 +46,10 @@ impl Mount {
     ///
     /// # Errors
     /// As mknod(2).
-    pub fn mknod(&self, entry: &Entry, what: NodeData) -> Result<(), Error> {
+    pub fn mknod(&self, entry: &Entry, what: SpecialFile, mode: u32) -> Result<(), Error> {
         absent(entry)?;
-        self.client.mknod(&entry.parent, &entry.name, what).map(|_| ())
+        let set = SetAttributes { mode: Some(mode & 0o7777), ..SetAttributes::default() };
+        self.client.mknod(&entry.parent, &entry.name, what, &set).map(|_| ())
     }
 
     /// Text of a symbolic link (RFC 1813 3.3.5).
@@ -58,8 +58,8 @@ impl Mount {
     /// As readlink(2).
     pub fn readlink(&self, entry: &Entry) -> Result<Vec<u8>, Error> {
         let object = present(entry)?;
-        if object.attr.kind != FileType::SymLink {
-            return Err(Error::Status(NfsStatus::Inval));
+        if object.attr.kind != FileKind::Symlink {
+            return Err(Error::Fs(FsError::InvalidArgument));
         }
         let mut target = Vec::new();
         self.client.readlink(&object.handle, &mut target)?;
@@ -73,8 +73,8 @@ impl Mount {
     pub fn link(&self, from: &Entry, to: &Entry) -> Result<(), Error> {
         let object = present(from)?;
         absent(to)?;
-        if object.attr.kind == FileType::Directory {
-            return Err(Error::Status(NfsStatus::Perm));
+        if object.attr.kind == FileKind::Directory {
+            return Err(Error::Fs(FsError::NotOwner));
         }
         let done = self.client.link(&object.handle, &to.parent, &to.name);
         self.segment.name_changed();
@@ -89,11 +89,11 @@ impl Mount {
     pub fn unlink(&self, entry: &Entry) -> Result<(), Error> {
         present(entry)?;
         let _lock = self.segment.lock_name(entry.parent.as_bytes(), &entry.name)?;
-        let object = self.current(entry)?.ok_or(Error::Status(NfsStatus::NoEnt))?;
+        let object = self.current(entry)?.ok_or(Error::Fs(FsError::NotFound))?;
         let remove = || self.client.remove(&entry.parent, &entry.name);
         match object.attr.kind {
-            FileType::Directory => return Err(Error::Status(NfsStatus::IsDir)),
-            FileType::SymLink => return self.segment.change_namespace(remove)?,
+            FileKind::Directory => return Err(Error::Fs(FsError::IsDirectory)),
+            FileKind::Symlink => return self.segment.change_namespace(remove)?,
             _ => {}
         }
         let (file, removal) = self.removal_of(&object)?;
@@ -114,12 +114,12 @@ impl Mount {
     /// As rmdir(2).
     pub fn rmdir(&self, entry: &Entry) -> Result<(), Error> {
         let object = present(entry)?;
-        if object.attr.kind != FileType::Directory {
-            return Err(Error::Status(NfsStatus::NotDir));
+        if object.attr.kind != FileKind::Directory {
+            return Err(Error::Fs(FsError::NotDirectory));
         }
         let remove = || self.client.rmdir(&entry.parent, &entry.name);
         match self.segment.change_namespace(remove)? {
-            Err(Error::Status(NfsStatus::NotEmpty | NfsStatus::Exist)) if self.clear_silly(&object.handle, &entry.parent) => {
+            Err(Error::Fs(FsError::NotEmpty | FsError::Exists)) if self.clear_silly(&object.handle, &entry.parent) => {
                 self.segment.change_namespace(remove)?
             }
             other => other,
@@ -133,11 +133,11 @@ impl Mount {
     pub fn rename(&self, from: &Entry, to: &Entry) -> Result<(), Error> {
         present(from)?;
         let _locks = self.segment.lock_names((from.parent.as_bytes(), &from.name), (to.parent.as_bytes(), &to.name))?;
-        let object = self.current(from)?.ok_or(Error::Status(NfsStatus::NoEnt))?;
+        let object = self.current(from)?.ok_or(Error::Fs(FsError::NotFound))?;
         let target = self.current(to)?;
-        let directory = object.attr.kind == FileType::Directory;
+        let directory = object.attr.kind == FileKind::Directory;
         if to.must_be_directory && !directory {
-            return Err(Error::Status(NfsStatus::NotDir));
+            return Err(Error::Fs(FsError::NotDirectory));
         }
         let rename = || {
             let fileid = Some(object.attr.fileid);
@@ -145,8 +145,8 @@ impl Mount {
         };
         let change = || match target {
             Some(target) if target.handle == object.handle => Ok(()), // two names of one file: nothing to do
-            Some(target) if directory && target.attr.kind != FileType::Directory => Err(Error::Status(NfsStatus::NotDir)),
-            Some(target) if !directory && target.attr.kind == FileType::Directory => Err(Error::Status(NfsStatus::IsDir)),
+            Some(target) if directory && target.attr.kind != FileKind::Directory => Err(Error::Fs(FsError::NotDirectory)),
+            Some(target) if !directory && target.attr.kind == FileKind::Directory => Err(Error::Fs(FsError::IsDirectory)),
             Some(target) if !moves_paths(&target) => self.replace(to, &target, &rename),
             _ => rename(),
         };
@@ -168,7 +168,7 @@ impl Mount {
                 // A second name, then the rename: at no moment, not even after a crash, is the target's name missing.
                 let (name, noted) = self.note_silly(file, &to.parent, target.attr.fileid)?;
                 let linked = match self.client.link(&target.handle, &to.parent, &name) {
-                    Err(Error::Status(NfsStatus::Exist)) if noted => Ok(()), // by the one that was killed
+                    Err(Error::Fs(FsError::Exists)) if noted => Ok(()), // by the one that was killed
                     other => other.map(|_| ()),
                 };
                 let done = linked.and_then(|()| {
@@ -185,7 +185,7 @@ impl Mount {
     fn removal_of(&self, object: &Object) -> Result<(FileRef, Removal), Error> {
         for _ in 0..REMOVE_ROUNDS_MAX {
             let file = match self.enter(object, false) {
-                Err(Error::Status(NfsStatus::Stale)) => continue,
+                Err(Error::Fs(FsError::Stale)) => continue,
                 other => other?,
             };
             let unopened = self.segment.if_unopened(file)?;
@@ -201,7 +201,7 @@ impl Mount {
             };
             return Ok((file, removal));
         }
-        Err(Error::Status(NfsStatus::JukeBox))
+        Err(Error::Fs(FsError::Delayed))
     }
 
     /// Takes a name from a file that nobody has open; openers wait at the placeholder's lock meanwhile.
@@ -279,13 +279,13 @@ impl Mount {
 
 /// Whether paths through this object change when its name does.
 fn moves_paths(object: &Object) -> bool {
-    matches!(object.attr.kind, FileType::Directory | FileType::SymLink)
+    matches!(object.attr.kind, FileKind::Directory | FileKind::Symlink)
 }
 
 fn present(entry: &Entry) -> Result<Object, Error> {
-    entry.object.ok_or(Error::Status(NfsStatus::NoEnt))
+    entry.object.ok_or(Error::Fs(FsError::NotFound))
 }
 
 fn absent(entry: &Entry) -> Result<(), Error> {
-    if entry.object.is_some() { Err(Error::Status(NfsStatus::Exist)) } else { Ok(()) }
+    if entry.object.is_some() { Err(Error::Fs(FsError::Exists)) } else { Ok(()) }
 }

@@ -2,16 +2,12 @@
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire};
 
-use nfs_proto::nfs3::{
-    ACCESS_EXTEND, ACCESS_MODIFY, ACCESS_READ, CreateHow, CreateVerifier, Fattr, FileType, NfsStatus, SetAttr, SetTime,
-};
-
 use super::attributes::new_file;
 use super::runtime_dir::PLACEHOLDER_PATH_BYTES_MAX;
 use super::{Entry, FileRef, Mount, Object, OpenHow, handle_of};
 use crate::error::Error;
+use crate::file::{AccessRights, Attributes, CreateMode, CreateVerifier, FileKind, FsError, SetAttributes, SetTime};
 use crate::limits::IN_FLIGHT_MS;
-use crate::segment::SegmentError;
 use crate::segment::layout::{FLAG_REMOVING, FLAG_SILLY, Slot};
 use crate::sys::shm::{pause_ms, random};
 
@@ -19,7 +15,7 @@ impl Mount {
     /// Opens, and if asked makes, the file of a name: its slot. The caller then opens the placeholder, locks it shared and
     /// calls [`Self::opened`].
     ///
-    /// **Durability**: a file made is stable when it returns.
+    /// **Stability**: a file made is stable when it returns.
     ///
     /// # Errors
     /// As open(2); STALE when it was removed meanwhile: walk again.
@@ -30,8 +26,8 @@ impl Mount {
                 self.may_open(&object, how)?;
                 (object, false)
             }
-            None if !how.create => return Err(Error::Status(NfsStatus::NoEnt)),
-            None if entry.must_be_directory || how.directory => return Err(Error::Status(NfsStatus::IsDir)),
+            None if !how.create => return Err(Error::Fs(FsError::NotFound)),
+            None if entry.must_be_directory || how.directory => return Err(Error::Fs(FsError::IsDirectory)),
             None => (self.create(entry, how)?, true),
         };
         let file = self.enter(&object, created)?;
@@ -43,7 +39,7 @@ impl Mount {
         if let Some(slot) = self.segment.slot(file) {
             self.rest_size(file, slot);
         }
-        if how.truncate && !created && object.attr.kind == FileType::Regular {
+        if how.truncate && !created && object.attr.kind == FileKind::Regular {
             self.truncate(file, 0)?;
         }
         Ok(file)
@@ -106,22 +102,22 @@ impl Mount {
         let mode = Some(how.mode & 0o7777);
         let _lock = self.segment.lock_name(entry.parent.as_bytes(), &entry.name)?;
         if self.current(entry)?.is_some() {
-            return Err(Error::Status(if how.exclusive { NfsStatus::Exist } else { NfsStatus::Stale }));
+            return Err(Error::Fs(if how.exclusive { FsError::Exists } else { FsError::Stale }));
         }
         let created = if how.exclusive {
             let verifier = CreateVerifier(random().to_be_bytes());
-            let handle = match self.client.create(&entry.parent, &entry.name, CreateHow::Exclusive(verifier))? {
+            let handle = match self.client.create(&entry.parent, &entry.name, CreateMode::Exclusive(verifier))? {
                 (Some(handle), _) => handle,
                 (None, _) => self.client.lookup(&entry.parent, &entry.name)?.0,
             };
             // The verifier lies in the times; the mode could not be given (RFC 1813 3.3.8).
-            let (atime, mtime) = (SetTime::ServerTime, SetTime::ServerTime);
-            let set = SetAttr { mode, atime, mtime, ..SetAttr::default() };
+            let (atime, mtime) = (SetTime::Now, SetTime::Now);
+            let set = SetAttributes { mode, atime, mtime, ..SetAttributes::default() };
             (Some(handle), self.client.setattr(&handle, &set, None)?)
         } else {
             let size = how.truncate.then_some(0);
-            let set = SetAttr { mode, size, ..SetAttr::default() };
-            self.client.create(&entry.parent, &entry.name, CreateHow::Unchecked(set))?
+            let set = SetAttributes { mode, size, ..SetAttributes::default() };
+            self.client.create(&entry.parent, &entry.name, CreateMode::Unchecked(set))?
         };
         match created {
             (Some(handle), Some(attr)) => Ok(Object { handle, attr }),
@@ -145,24 +141,24 @@ impl Mount {
             drop(unopened);
             self.client.getattr(&object.handle)?;
             if self.segment.slot(file).is_none() {
-                return Err(Error::Status(NfsStatus::Stale));
+                return Err(Error::Fs(FsError::Stale));
             }
         }
         Ok(file)
     }
 
     fn may_open(&self, object: &Object, how: &OpenHow) -> Result<(), Error> {
-        let status = match object.attr.kind {
-            _ if how.create && how.exclusive => NfsStatus::Exist,
-            FileType::SymLink => return Err(SegmentError::SymlinkLoop.into()), // O_NOFOLLOW
-            FileType::Directory if how.write || how.truncate || how.create && !how.directory => NfsStatus::IsDir,
-            FileType::Directory | FileType::Regular if how.directory && object.attr.kind == FileType::Regular => {
-                NfsStatus::NotDir
+        let refused = match object.attr.kind {
+            _ if how.create && how.exclusive => FsError::Exists,
+            FileKind::Symlink => return Err(FsError::SymlinkLoop.into()), // O_NOFOLLOW
+            FileKind::Directory if how.write || how.truncate || how.create && !how.directory => FsError::IsDirectory,
+            FileKind::Directory | FileKind::Regular if how.directory && object.attr.kind == FileKind::Regular => {
+                FsError::NotDirectory
             }
-            FileType::Directory | FileType::Regular => return self.permitted(object, how),
-            _ => NfsStatus::NxIo, // devices, sockets and pipes of the server are none of this host
+            FileKind::Directory | FileKind::Regular => return self.permitted(object, how),
+            _ => FsError::NoDevice, // devices, sockets and pipes of the server are none of this host
         };
-        Err(Error::Status(status))
+        Err(Error::Fs(refused))
     }
 
     /// Whether the caller's rights allow it. The server checks each call by itself, but lets an owner do everything
@@ -171,19 +167,20 @@ impl Mount {
         let write = how.write || how.truncate;
         let allowed = if self.who.uid == 0 {
             // What root may do depends on the export.
-            let wanted = if how.read { ACCESS_READ } else { 0 } | if write { ACCESS_MODIFY | ACCESS_EXTEND } else { 0 };
+            let change = AccessRights::MODIFY | AccessRights::EXTEND;
+            let wanted =
+                if how.read { AccessRights::READ } else { AccessRights::NONE } | if write { change } else { AccessRights::NONE };
             let granted = self.client.access(&object.handle, wanted)?;
-            let write_granted = granted & (ACCESS_MODIFY | ACCESS_EXTEND) != 0;
-            (!how.read || granted & ACCESS_READ != 0) && (!write || write_granted)
+            (!how.read || granted.has_any(AccessRights::READ)) && (!write || granted.has_any(change))
         } else {
             let bits = self.permission_bits(&object.attr);
             (!how.read || bits & 0o4 != 0) && (!write || bits & 0o2 != 0)
         };
-        if allowed { Ok(()) } else { Err(Error::Status(NfsStatus::Acces)) }
+        if allowed { Ok(()) } else { Err(Error::Fs(FsError::AccessDenied)) }
     }
 
     /// The three bits of the mode that hold for the caller.
-    fn permission_bits(&self, attr: &Fattr) -> u32 {
+    fn permission_bits(&self, attr: &Attributes) -> u32 {
         if attr.uid == self.who.uid {
             attr.mode >> 6 & 0o7
         } else if attr.gid == self.who.gid || self.who.groups.as_slice().contains(&attr.gid) {

@@ -1,10 +1,9 @@
 //! Files that lost their name while open. Version 3 of the protocol has no open: the name is exchanged for one that
 //! programs do not see, `.nfs` and numbers in the same directory, and that one removed when nobody has the file open.
 
-use nfs_proto::nfs3::{FileHandle, NfsStatus};
-
 use super::{FileRef, Mount, handle_of};
 use crate::error::Error;
+use crate::file::{FileHandle, FsError};
 use crate::limits::SWEEP_PAUSE_MS;
 use crate::sys::shm::{monotonic_ns, random};
 use core::sync::atomic::Ordering::Relaxed;
@@ -49,14 +48,14 @@ impl Mount {
         let Some(slot) = self.segment.slot(file) else { return };
         let Some(parent) = FileHandle::new(name.parent()) else { return };
         match self.client.remove(&parent, name.name()) {
-            Err(Error::Status(NfsStatus::NoEnt)) if name.may_still_come() => return,
-            Ok(()) | Err(Error::Status(NfsStatus::NoEnt | NfsStatus::Stale)) => {}
+            Err(Error::Fs(FsError::NotFound)) if name.may_still_come() => return,
+            Ok(()) | Err(Error::Fs(FsError::NotFound | FsError::Stale)) => {}
             Err(_) => return,
         }
         // It may have other names, and a process killed before its rename or link left it the one it had.
         let named = !matches!(
             handle_of(slot).and_then(|handle| self.client.getattr(&handle)),
-            Err(Error::Status(NfsStatus::Stale | NfsStatus::BadHandle))
+            Err(Error::Fs(FsError::Stale | FsError::BadHandle))
         );
         if named {
             let _ = self.segment.silly_end(file);

@@ -1,13 +1,11 @@
 //! From a path to an object, component by component.
 
-use nfs_proto::nfs3::{Fattr, FileHandle, FileType, NfsStatus};
-
 use super::Mount;
 use super::directories::Known;
 use crate::error::Error;
-use crate::limits::{COMPONENT_BYTES_MAX, LOOKUP_ROUNDS_MAX, SYMLINKS_MAX};
+use crate::file::{Attributes, FileHandle, FileKind, FsError};
+use crate::limits::{COMPONENT_BYTES_MAX, LOOKUP_ROUNDS_MAX, PATH_BYTES_MAX, SYMLINKS_MAX};
 use crate::segment::SegmentError;
-use nfs_proto::limits::PATH_BYTES_MAX;
 
 /// Where a path ends.
 #[derive(Clone, Debug)]
@@ -42,7 +40,7 @@ pub struct Object {
     /// Its handle.
     pub handle: FileHandle,
     /// Its attributes; the size is what this host knows.
-    pub attr: Fattr,
+    pub attr: Attributes,
 }
 
 /// A walk under way.
@@ -69,18 +67,18 @@ impl Mount {
     /// Directories met before cost nothing, the last component one LOOKUP.
     ///
     /// # Errors
-    /// NOENT, NOTDIR, NAMETOOLONG, ACCES of the server; [`SegmentError::SymlinkLoop`] after 40 symbolic links.
+    /// NOENT, NOTDIR, NAMETOOLONG, ACCES of the server; [`FsError::SymlinkLoop`] after 40 symbolic links.
     pub fn walk(&self, path: &[u8], follow_last: bool) -> Result<Walk, Error> {
         if self.segment.is_retired() {
             return Err(SegmentError::VolumeReplaced.into());
         }
         if path.len() > PATH_BYTES_MAX {
-            return Err(Error::Status(NfsStatus::NameTooLong));
+            return Err(Error::Fs(FsError::NameTooLong));
         }
         let mut walker = Walker::new(self, path);
         match walker.run(follow_last) {
             // A handle from the cache whose directory was removed behind our back.
-            Err(Error::Status(NfsStatus::Stale)) if walker.used_cache => {
+            Err(Error::Fs(FsError::Stale)) if walker.used_cache => {
                 self.directories.clear();
                 Walker::new(self, path).run(follow_last)
             }
@@ -98,7 +96,7 @@ impl Mount {
             });
             match found {
                 // The directory, or the object between being found and being asked for its attributes.
-                Err(Error::Status(NfsStatus::Stale)) if rounds < LOOKUP_ROUNDS_MAX => rounds += 1,
+                Err(Error::Fs(FsError::Stale)) if rounds < LOOKUP_ROUNDS_MAX => rounds += 1,
                 other => break other?,
             }
         };
@@ -112,7 +110,7 @@ impl Mount {
         }
         match self.look_up(&entry.parent, &entry.name) {
             Ok(object) => Ok(Some(object)),
-            Err(Error::Status(NfsStatus::NoEnt)) => Ok(None),
+            Err(Error::Fs(FsError::NotFound)) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -153,7 +151,7 @@ impl<'a> Walker<'a> {
                         return Ok(Walk::Leaves(self.leave(&self.mount.local_path[..parent])));
                     }
                 }
-                name if name.len() > COMPONENT_BYTES_MAX => return Err(Error::Status(NfsStatus::NameTooLong)),
+                name if name.len() > COMPONENT_BYTES_MAX => return Err(Error::Fs(FsError::NameTooLong)),
                 _ if self.pending.is_empty() => {
                     if let Step::Done(walk) = self.last(component, follow_last)? {
                         return Ok(walk);
@@ -199,13 +197,13 @@ impl<'a> Walker<'a> {
     fn ask(&self, name: &[u8]) -> Result<Known, Error> {
         let object = self.mount.look_up(&self.here(), name)?;
         match object.attr.kind {
-            FileType::Directory => Ok(Known::Directory(object.handle)),
-            FileType::SymLink => {
+            FileKind::Directory => Ok(Known::Directory(object.handle)),
+            FileKind::Symlink => {
                 let mut target = Vec::new();
                 self.mount.client.readlink(&object.handle, &mut target)?;
                 Ok(Known::Link(target))
             }
-            _ => Err(Error::Status(NfsStatus::NotDir)),
+            _ => Err(Error::Fs(FsError::NotDirectory)),
         }
     }
 
@@ -214,18 +212,18 @@ impl<'a> Walker<'a> {
         let seen = self.mount.segment.name_changes();
         let object = match self.mount.look_up(&parent, &name) {
             Ok(object) => Some(object),
-            Err(Error::Status(NfsStatus::NoEnt)) => None,
+            Err(Error::Fs(FsError::NotFound)) => None,
             Err(error) => return Err(error),
         };
         match object.map(|object| object.attr.kind) {
-            Some(FileType::SymLink) if follow || self.must_be_directory => {
+            Some(FileKind::Symlink) if follow || self.must_be_directory => {
                 let mut target = Vec::new();
                 let handle = object.map_or(parent, |object| object.handle);
                 self.mount.client.readlink(&handle, &mut target)?;
                 return self.follow(&target);
             }
-            Some(kind) if self.must_be_directory && kind != FileType::Directory => {
-                return Err(Error::Status(NfsStatus::NotDir));
+            Some(kind) if self.must_be_directory && kind != FileKind::Directory => {
+                return Err(Error::Fs(FsError::NotDirectory));
             }
             _ => {}
         }
@@ -237,10 +235,10 @@ impl<'a> Walker<'a> {
     fn follow(&mut self, target: &[u8]) -> Result<Step, Error> {
         self.links += 1;
         if self.links > SYMLINKS_MAX {
-            return Err(SegmentError::SymlinkLoop.into());
+            return Err(FsError::SymlinkLoop.into());
         }
         if target.is_empty() {
-            return Err(Error::Status(NfsStatus::NoEnt));
+            return Err(Error::Fs(FsError::NotFound));
         }
         if target.starts_with(b"/") {
             return Ok(Step::Done(Walk::Leaves(self.leave(target))));

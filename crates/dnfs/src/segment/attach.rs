@@ -5,6 +5,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::layout::{Header, LAYOUT_VERSION, MAGIC, SEGMENT_BYTES, SLOT_COUNT, SLOTS_OFFSET, load_bytes, store_bytes};
 use super::{Segment, SegmentError, local};
+use crate::file::FILE_HANDLE_BYTES_MAX;
 use crate::mount::runtime_dir::RuntimeDir;
 use crate::sys::shm::{Errno, Mapping, allocate, effective_uid, open, rename, stat, truncate, unlink};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoredParts {
     pub(crate) server: SocketAddr,
-    pub(crate) root: [u8; 64],
+    pub(crate) root: [u8; FILE_HANDLE_BYTES_MAX],
     pub(crate) root_length: usize,
     /// Numbers the client knows the meaning of.
     pub(crate) limits: [u32; 8],
@@ -142,7 +143,13 @@ impl Header {
         let root_length = self.root_length.load(Relaxed) as usize;
         let limits = core::array::from_fn(|place| self.limits[place].load(Relaxed));
         let limits_wide = core::array::from_fn(|place| self.limits_wide[place].load(Relaxed));
-        (root_length <= 64).then(|| StoredParts { server, root: load_bytes(&self.root), root_length, limits, limits_wide })
+        (root_length <= FILE_HANDLE_BYTES_MAX).then(|| StoredParts {
+            server,
+            root: load_bytes(&self.root),
+            root_length,
+            limits,
+            limits_wide,
+        })
     }
 }
 
@@ -153,7 +160,13 @@ pub(crate) mod tests {
 
     pub(crate) fn parts() -> StoredParts {
         let server = "127.0.0.1:2049".parse().unwrap();
-        StoredParts { server, root: [7; 64], root_length: 28, limits: [1, 2, 3, 4, 5, 6, 7, 8], limits_wide: [9; 4] }
+        StoredParts {
+            server,
+            root: [7; FILE_HANDLE_BYTES_MAX],
+            root_length: 28,
+            limits: [1, 2, 3, 4, 5, 6, 7, 8],
+            limits_wide: [9; 4],
+        }
     }
 
     #[test]

@@ -4,13 +4,14 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::fence;
 
 use super::layout::Slot;
+use crate::file::FileTime;
 use crate::sys::shm::give_way;
 
 /// Turns given to a writer before its record is taken over. A live writer needs nanoseconds; one that was killed never
 /// ends; one that was stopped finds at its end that it lost the lock, and the record is fetched anew.
 const PATIENCE_TURNS: u32 = 64;
 
-/// What changes about a file besides its size. Times are seconds << 32 | nanoseconds, so that they compare.
+/// What changes about a file besides its size. Times are packed ([`packed_time`]), so that they compare.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AttrRecord {
     pub(crate) mode: u32,
@@ -52,6 +53,23 @@ impl AttrRecord {
     fn differs_in_rights(self, other: Self) -> bool {
         (self.mode, self.nlink, self.uid, self.gid) != (other.mode, other.nlink, other.uid, other.gid)
     }
+}
+
+/// Seconds before 1970 that a packed time reaches: those of ext4, from 1901 to 2446.
+const TIME_BIAS_SECONDS: i64 = 1 << 31;
+/// Bits of a packed time's nanoseconds, below 10^9.
+const NANOSECOND_BITS: u32 = 30;
+
+/// A time as one number that compares as the time does; beyond its range, the nearest.
+pub(crate) fn packed_time(time: FileTime) -> u64 {
+    let seconds = time.seconds.saturating_add(TIME_BIAS_SECONDS).clamp(0, (1 << (u64::BITS - NANOSECOND_BITS)) - 1);
+    (seconds as u64) << NANOSECOND_BITS | u64::from(time.nanoseconds.min(999_999_999))
+}
+
+/// The time of such a number.
+pub(crate) const fn unpacked_time(packed: u64) -> FileTime {
+    let seconds = (packed >> NANOSECOND_BITS) as i64 - TIME_BIAS_SECONDS;
+    FileTime { seconds, nanoseconds: (packed & ((1 << NANOSECOND_BITS) - 1)) as u32 }
 }
 
 fn checksum(words: [u64; 6]) -> u64 {
@@ -167,6 +185,15 @@ mod tests {
 
     fn record(mode: u32, ctime: u64) -> AttrRecord {
         AttrRecord { mode, ctime, nlink: 1, ..AttrRecord::default() }
+    }
+
+    #[test]
+    fn packed_times_come_back_and_compare_as_times_do() {
+        let time = |seconds, nanoseconds| FileTime { seconds, nanoseconds };
+        let times = [time(-1, 999_999_999), time(0, 0), time(0, 1), time(i64::from(u32::MAX), 5), time(1 << 33, 0)];
+        assert!(times.windows(2).all(|two| packed_time(two[0]) < packed_time(two[1])));
+        assert!(times.iter().all(|time| unpacked_time(packed_time(*time)) == *time));
+        assert_eq!(unpacked_time(packed_time(time(i64::MIN, 0))).seconds, -(1 << 31));
     }
 
     #[test]

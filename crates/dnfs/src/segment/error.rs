@@ -4,7 +4,6 @@ use super::layout::{LAYOUT_VERSION, SLOT_COUNT};
 
 /// Why the state shared by the processes of this host could not be used, or what it has to report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum SegmentError {
     /// Every slot stands for a file that is open or not yet stable.
     #[error("all {SLOT_COUNT} file slots of the shared segment are in use")]
@@ -32,28 +31,7 @@ pub enum SegmentError {
     /// The export was replaced by another volume while programs have files of the old one open.
     #[error("the export now holds another volume, and files of the old one are still open")]
     VolumeReplaced,
-    /// Writes that were not yet stable were lost by the server: told once to each open description (EIO).
-    #[error("the server lost writes that were not yet stable")]
-    WritesLost,
     /// The server changed its verifier more often than the segment can tell apart.
     #[error("the server changed its write verifier too often for this segment")]
     VerifiersFull,
-    /// More symbolic links in a path than [`crate::limits::SYMLINKS_MAX`] (ELOOP).
-    #[error("too many symbolic links")]
-    SymlinkLoop,
-}
-
-impl SegmentError {
-    /// The error number a program expects for it.
-    #[must_use]
-    pub const fn errno(self) -> i32 {
-        match self {
-            Self::Full => libc::ENFILE,
-            Self::Local { errno, .. } => errno,
-            Self::SymlinkLoop => libc::ELOOP,
-            Self::VolumeReplaced => libc::ESTALE,
-            Self::Version { .. } | Self::Foreign(_) | Self::Directory(_) => libc::ENOTSUP,
-            Self::WritesLost | Self::VerifiersFull => libc::EIO,
-        }
-    }
 }

@@ -5,12 +5,13 @@ use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use super::tests::fresh_segment;
 use super::*;
+use crate::file::FileKind;
 use crate::sys::shm::tests::Child;
 use crate::sys::shm::{flock, open, random};
 
 fn file(handle: &[u8]) -> NewFile<'_> {
     let attr = AttrRecord { mode: 0o600, nlink: 1, ..AttrRecord::default() };
-    NewFile { handle, kind: 1, fsid: 1, fileid: 7, rdev: 0, size: 0, attr, created: true }
+    NewFile { handle, kind: FileKind::Regular, fsid: 1, fileid: 7, rdev: 0, size: 0, attr, created: true }
 }
 
 /// Opens, writes, syncs, truncates, unlinks and closes files at random, as far as the segment is concerned.

@@ -1,4 +1,4 @@
-//! Byte layout of the segment file, version 2 (drawn in docs/design/002-segment.md).
+//! Byte layout of the segment file, version 3 (drawn in docs/design/002-segment.md).
 //!
 //! Everything is an atomic integer of the host's byte order: the file never leaves the host's memory. A change of any
 //! field is a new [`LAYOUT_VERSION`].
@@ -6,12 +6,13 @@
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::event_count::EventCount;
+use crate::file::FILE_HANDLE_BYTES_MAX;
 use crate::limits::{CALL_SLOTS_MAX, LATENCY_COUNT, MEMBERS_MAX, SIZE_COUNT};
 
 /// First eight bytes of a segment.
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"MILLSEG\0");
 /// Version of this layout; processes of different versions refuse each other's segment.
-pub(crate) const LAYOUT_VERSION: u32 = 2;
+pub(crate) const LAYOUT_VERSION: u32 = 3;
 /// Files known at once. PostgreSQL with 10,000 relations keeps about 30,000 files; one slot is 512 bytes, and a slot
 /// never used takes no memory.
 pub(crate) const SLOT_COUNT: u32 = 65_536;
@@ -47,8 +48,8 @@ pub(crate) const FLAG_REMOVING: u32 = 2;
 /// One of the file's names is the silly one, which fstat does not count.
 pub(crate) const FLAG_UNLINKED: u32 = 4;
 
-/// A 64-byte string as words: file handles.
-pub(crate) type HandleWords = [AtomicU64; 8];
+/// A file handle as words.
+pub(crate) type HandleWords = [AtomicU64; FILE_HANDLE_BYTES_MAX / 8];
 
 /// Head of the file.
 #[repr(C, align(64))]
@@ -205,10 +206,10 @@ pub(crate) struct Slot {
 }
 
 const _: () = assert!(size_of::<Header>() <= VERIFIERS_OFFSET);
-const _: () = assert!(size_of::<Slot>() == 384 && SLOTS_OFFSET.is_multiple_of(4096));
+const _: () = assert!(size_of::<Slot>() == 512 && SLOTS_OFFSET.is_multiple_of(4096));
 const _: () = assert!(INDEX_COUNT.is_power_of_two() && SLOT_COUNT.is_multiple_of(GROWTH_SLOTS));
 
-/// Stores at most 64 bytes as words, zero-padded.
+/// Stores bytes as words, zero-padded.
 pub(crate) fn store_bytes(words: &[AtomicU64], bytes: &[u8]) {
     use core::sync::atomic::Ordering::Relaxed;
     let mut chunks = bytes.chunks(8);

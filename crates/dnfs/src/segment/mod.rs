@@ -18,7 +18,7 @@ mod table;
 mod fork_tests;
 
 pub(crate) use attach::StoredParts;
-pub(crate) use attributes::{AttrMoment, AttrRecord};
+pub(crate) use attributes::{AttrMoment, AttrRecord, packed_time, unpacked_time};
 pub(crate) use durability::{Committed, Verifiers, VerifiersFull};
 pub use error::SegmentError;
 pub(crate) use table::NewFile;

@@ -5,13 +5,14 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use super::layout::{FLAG_SILLY, FLAG_UNLINKED, NAME_LOCK_COUNT, SILLY_NAME_BYTES_MAX, load_bytes, store_bytes};
 use super::table::hash;
 use super::{FileRef, Segment, SegmentError, local};
+use crate::file::FILE_HANDLE_BYTES_MAX;
 use crate::limits::SILLY_IN_FLIGHT_MS;
 use crate::sys::shm::{FileLock, monotonic_ns};
 
 /// Where the data of an unlinked but open file went: a name in the same directory that programs do not see.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SillyName {
-    parent: [u8; 64],
+    parent: [u8; FILE_HANDLE_BYTES_MAX],
     parent_length: usize,
     name: [u8; SILLY_NAME_BYTES_MAX],
     name_length: usize,
@@ -54,7 +55,7 @@ impl Segment {
     /// Records that `file` is about to get this name, before the server is asked: whoever dies in between leaves a note
     /// that leads to a removal of a name that may not exist.
     pub(crate) fn silly_begin(&self, file: FileRef, parent: &[u8], name: &[u8]) -> Result<(), SegmentError> {
-        assert!(parent.len() <= 64 && name.len() <= SILLY_NAME_BYTES_MAX, "silly name too long");
+        assert!(parent.len() <= FILE_HANDLE_BYTES_MAX && name.len() <= SILLY_NAME_BYTES_MAX, "silly name too long");
         let _lock = self.lock_structure()?;
         let Some(slot) = self.slot(file) else { return Ok(()) };
         store_bytes(&slot.silly_parent, parent);
@@ -99,7 +100,7 @@ impl Segment {
         let name_length = slot.silly_name_length.load(Relaxed) as usize;
         let found = SillyName {
             parent: load_bytes(&slot.silly_parent),
-            parent_length: parent_length.min(64),
+            parent_length: parent_length.min(FILE_HANDLE_BYTES_MAX),
             name: load_bytes(&slot.silly_name),
             name_length: name_length.min(SILLY_NAME_BYTES_MAX),
             since_ms: slot.silly_since_ms.load(Relaxed),

@@ -11,6 +11,7 @@ use super::layout::{
     FLAG_SILLY, GROWTH_SLOTS, INDEX_COUNT, INDEX_EMPTY, INDEX_GONE, SLOT_COUNT, SLOTS_OFFSET, Slot, load_bytes, store_bytes,
 };
 use super::{AttrRecord, FileRef, Segment, SegmentError, Unopened, local};
+use crate::file::{FILE_HANDLE_BYTES_MAX, FileKind};
 use crate::sys::shm::{Errno, allocate, open, unlink};
 
 /// Slots given away in one search, so that the next openers find some free.
@@ -20,7 +21,7 @@ const RECLAIM_COUNT: u32 = 32;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewFile<'a> {
     pub(crate) handle: &'a [u8],
-    pub(crate) kind: u32,
+    pub(crate) kind: FileKind,
     pub(crate) fsid: u64,
     pub(crate) fileid: u64,
     pub(crate) rdev: u64,
@@ -249,18 +250,28 @@ impl Segment {
 impl Slot {
     /// The handle.
     pub(crate) fn handle_bytes(&self) -> Vec<u8> {
-        let bytes: [u8; 64] = load_bytes(&self.handle);
-        bytes[..(self.handle_length.load(Relaxed) as usize).min(64)].to_vec()
+        let (bytes, length) = self.handle_array();
+        bytes[..length].to_vec()
     }
 
-    /// The handle, without an allocation: 64 bytes and how many count.
-    pub(crate) fn handle_array(&self) -> ([u8; 64], usize) {
-        (load_bytes(&self.handle), (self.handle_length.load(Relaxed) as usize).min(64))
+    /// The handle, without an allocation: its bytes and how many count.
+    pub(crate) fn handle_array(&self) -> ([u8; FILE_HANDLE_BYTES_MAX], usize) {
+        let length = (self.handle_length.load(Relaxed) as usize).min(FILE_HANDLE_BYTES_MAX);
+        // Only the words in use: most handles fill a quarter of them.
+        (load_bytes(&self.handle[..length.div_ceil(8)]), length)
     }
 
     fn has_handle(&self, handle: &[u8]) -> bool {
+        if self.handle_length.load(Relaxed) as usize != handle.len() {
+            return false;
+        }
         let (bytes, length) = self.handle_array();
-        length == handle.len() && bytes.get(..length) == Some(handle)
+        bytes.get(..length) == Some(handle)
+    }
+
+    /// What the file is.
+    pub(crate) fn kind(&self) -> FileKind {
+        KINDS.get(self.kind.load(Relaxed) as usize).copied().unwrap_or(FileKind::Regular)
     }
 
     /// Whether forgetting this file loses nothing but a round trip.
@@ -270,8 +281,8 @@ impl Slot {
 
     fn begin(&self, file: &NewFile<'_>) {
         store_bytes(&self.handle, file.handle);
-        self.handle_length.store(file.handle.len().min(64) as u32, Relaxed);
-        self.kind.store(file.kind, Relaxed);
+        self.handle_length.store(file.handle.len().min(FILE_HANDLE_BYTES_MAX) as u32, Relaxed);
+        self.kind.store(kind_number(file.kind), Relaxed);
         self.touched.store(1, Relaxed);
         self.flags.store(0, Relaxed);
         for (place, value) in
@@ -286,6 +297,21 @@ impl Slot {
         self.size_unsure.store(0, Relaxed);
         self.attr_begin(file.attr);
     }
+}
+
+/// Kinds by the number that stands for them in a slot.
+const KINDS: [FileKind; 7] = [
+    FileKind::Regular,
+    FileKind::Directory,
+    FileKind::Block,
+    FileKind::Character,
+    FileKind::Symlink,
+    FileKind::Socket,
+    FileKind::Fifo,
+];
+
+fn kind_number(kind: FileKind) -> u32 {
+    KINDS.iter().position(|known| *known == kind).unwrap_or(0) as u32
 }
 
 /// Spreads handles and names; the same in every build.
@@ -306,7 +332,7 @@ mod tests {
     use super::*;
 
     pub(crate) fn file(handle: &[u8]) -> NewFile<'_> {
-        let (attr, kind) = (AttrRecord::default(), 1);
+        let (attr, kind) = (AttrRecord::default(), FileKind::Regular);
         NewFile { handle, kind, fsid: 1, fileid: 7, rdev: 0, size: 0, attr, created: true }
     }
 

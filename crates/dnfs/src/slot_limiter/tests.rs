@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::{Members, SlotLimiter};
 use crate::activity::SlotUse;
+use crate::file::FileKind;
 use crate::segment::tests::fresh_segment;
 use crate::segment::tests::tempdir::TempDir;
 use crate::segment::{AttrRecord, NewFile, Segment};
@@ -177,7 +178,7 @@ fn limit_of_a_process_alone_holds_among_its_threads_and_anew_in_a_child() {
 fn a_file_has_one_writer_at_a_time_and_readers_between_them() {
     let (_place, segment, limiter) = limiter(1);
     let attr = AttrRecord::default();
-    let file = NewFile { handle: b"file", kind: 1, fsid: 1, fileid: 1, rdev: 0, size: 0, attr, created: true };
+    let file = NewFile { handle: b"file", kind: FileKind::Regular, fsid: 1, fileid: 1, rdev: 0, size: 0, attr, created: true };
     let (found, _) = segment.find_or_insert(&file).unwrap();
     let slot = segment.slot(found).unwrap();
     let members = &limiter.members;

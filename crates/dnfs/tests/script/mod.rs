@@ -9,8 +9,8 @@
     reason = "test support: each test uses a part of it, and a broken script fails the test"
 )]
 
-use dnfs::nfs3::*;
 use dnfs::{Client, Credentials, MountParts, NfsUrl};
+use nfs_proto::nfs3::*;
 use nfs_proto::record::{self, Framed};
 use nfs_proto::rpc::{CallHeader, Groups, ReplyHeader, ReplyStatus, Xid, encode_reply};
 use nfs_proto::xdr::{Decode, Encode, Reader};
@@ -102,7 +102,7 @@ impl Server {
         Self { address, state, connections, stop }
     }
 
-    pub fn file(&self, name: &[u8], data: &[u8]) -> FileHandle {
+    pub fn file(&self, name: &[u8], data: &[u8]) -> dnfs::FileHandle {
         let mut state = self.state.lock().unwrap();
         let id = state.add(name, Object { kind: FileType::Regular, data: data.to_vec(), target: vec![], nlink: 1 });
         handle(id)
@@ -141,7 +141,11 @@ pub fn once(procedure: Procedure, fault: Fault) -> Plan {
     Box::new(move |asked, _| if asked == procedure && !std::mem::replace(&mut done, true) { fault } else { Fault::None })
 }
 
-pub fn handle(id: u64) -> FileHandle {
+pub fn handle(id: u64) -> dnfs::FileHandle {
+    dnfs::FileHandle::new(wire_handle(id).as_bytes()).unwrap()
+}
+
+fn wire_handle(id: u64) -> FileHandle {
     FileHandle::new(&[&id.to_be_bytes()[..], &[7; 20]].concat()).unwrap()
 }
 
@@ -275,7 +279,7 @@ impl State {
                 match self.names.get(args.name.0) {
                     Some(&id) => {
                         let attributes = Some(self.attributes(id)).filter(|_| fault != Fault::Bare);
-                        let ok = LookupOk { object: handle(id), attributes, dir_attributes: None };
+                        let ok = LookupOk { object: wire_handle(id), attributes, dir_attributes: None };
                         reply_of::<_, PostOpAttr>(xid, &Ok(ok))
                     }
                     None => reply_of::<(), PostOpAttr>(xid, &Err(Failure { status: NfsStatus::NoEnt, body: None })),
@@ -337,7 +341,7 @@ impl State {
             None => self.add(name, Object { kind, data: vec![], target: target.to_vec(), nlink: 1 }),
         };
         let attributes = Some(self.attributes(id));
-        reply_of::<_, WccData>(xid, &Ok(CreateOk { object: Some(handle(id)), attributes, dir_wcc: WccData::default() }))
+        reply_of::<_, WccData>(xid, &Ok(CreateOk { object: Some(wire_handle(id)), attributes, dir_wcc: WccData::default() }))
     }
 
     fn read(&self, xid: Xid, args: &ReadArgs, fault: Fault) -> Vec<u8> {

@@ -3,8 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use dnfs::NfsUrl;
-use dnfs::nfs3::FileHandle;
+use dnfs::{FileHandle, NfsUrl};
 
 use crate::error::LabError;
 use crate::placement::nfs_tree::NfsTree;

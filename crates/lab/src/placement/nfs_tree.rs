@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use dnfs::nfs3::{CookieVerifier, CreateHow, FileHandle, FileType, NfsStatus, SetAttr, StableHow, WriteVerifier};
-use dnfs::{Client, Credentials, NfsUrl};
+use dnfs::file::{CreateMode, DirectoryPosition};
+use dnfs::{Client, Credentials, FileHandle, FileKind, FsError, NfsUrl, SetAttributes, Stability, WriteVerifier};
 
 use crate::error::LabError;
 use crate::host::interrupt;
@@ -30,7 +30,7 @@ pub(crate) struct NfsTree {
 pub(crate) struct Entry {
     pub(crate) name: Vec<u8>,
     handle: FileHandle,
-    kind: FileType,
+    kind: FileKind,
 }
 
 /// A file that waits to be copied.
@@ -73,7 +73,7 @@ impl NfsTree {
 
     /// Makes a directory.
     pub(crate) fn make_directory(&self, parent: &FileHandle, name: &[u8], mode: u32) -> Result<FileHandle, LabError> {
-        let attributes = SetAttr { mode: Some(mode), ..SetAttr::default() };
+        let attributes = SetAttributes { mode: Some(mode), ..SetAttributes::default() };
         let made = self.client.mkdir(parent, name, &attributes).and_then(|(handle, _)| match handle {
             Some(handle) => Ok(handle),
             None => self.client.lookup(parent, name).map(|(handle, _)| handle),
@@ -89,7 +89,7 @@ impl NfsTree {
 
     /// Makes a symbolic link.
     pub(crate) fn make_link(&self, parent: &FileHandle, name: &[u8], text: &Path) -> Result<(), LabError> {
-        let done = self.client.symlink(parent, name, text.as_os_str().as_bytes(), &SetAttr::default());
+        let done = self.client.symlink(parent, name, text.as_os_str().as_bytes(), &SetAttributes::default());
         done.map(|_| ()).map_err(LabError::nfs("make a symbolic link on", &self.name))
     }
 
@@ -97,8 +97,8 @@ impl NfsTree {
     pub(crate) fn write_file(&self, parent: &FileHandle, name: &[u8], text: &[u8]) -> Result<(), LabError> {
         let done = create(&self.client, parent, name, 0o600).and_then(|file| {
             let slices = [IoSlice::new(text)];
-            let done = self.client.write(&file, 0, &slices, StableHow::FileSync)?;
-            if done.bytes == text.len() { Ok(()) } else { Err(dnfs::Error::Status(NfsStatus::NoSpc)) }
+            let done = self.client.write(&file, 0, &slices, Stability::FileSync)?;
+            if done.bytes == text.len() { Ok(()) } else { Err(dnfs::Error::Fs(FsError::NoSpace)) }
         });
         done.map_err(LabError::nfs("write a file on", &self.name))
     }
@@ -125,12 +125,12 @@ impl NfsTree {
             Ok((handle, attributes)) => {
                 attributes.map_or_else(|| self.client.getattr(&handle), Ok).map(|facts| (handle, facts.kind))
             }
-            Err(dnfs::Error::Status(NfsStatus::NoEnt)) => return Ok(()),
+            Err(dnfs::Error::Fs(FsError::NotFound)) => return Ok(()),
             Err(error) => Err(error),
         };
         let (handle, kind) = found.map_err(LabError::nfs("look at a file of", &self.name))?;
         let removed = match kind {
-            FileType::Directory => {
+            FileKind::Directory => {
                 self.empty(&handle, 0)?;
                 self.client.rmdir(parent, name)
             }
@@ -141,10 +141,10 @@ impl NfsTree {
 
     fn empty(&self, directory: &FileHandle, depth: usize) -> Result<(), LabError> {
         if depth > TREE_DEPTH_MAX {
-            return Err(LabError::nfs("remove a tree of", &self.name)(dnfs::Error::Status(NfsStatus::NameTooLong)));
+            return Err(LabError::nfs("remove a tree of", &self.name)(dnfs::Error::Fs(FsError::NameTooLong)));
         }
         for entry in self.list(directory)? {
-            let removed = if entry.kind == FileType::Directory {
+            let removed = if entry.kind == FileKind::Directory {
                 self.empty(&entry.handle, depth + 1)?;
                 self.client.rmdir(directory, &entry.name)
             } else {
@@ -156,26 +156,20 @@ impl NfsTree {
     }
 
     fn list_raw(&self, directory: &FileHandle) -> Result<Vec<Entry>, dnfs::Error> {
-        let mut names: Vec<(Vec<u8>, Option<FileHandle>, Option<FileType>)> = Vec::new();
-        let (mut cookie, mut verifier) = (0, CookieVerifier::default());
-        loop {
-            let last = cookie;
-            let (next, end) = self.client.readdirplus(directory, cookie, verifier, &mut |entry| {
-                cookie = entry.cookie;
-                if !matches!(entry.name.0, b"." | b"..") {
-                    names.push((entry.name.0.to_vec(), entry.handle, entry.attributes.map(|facts| facts.kind)));
+        let mut names: Vec<(Vec<u8>, Option<FileHandle>, Option<FileKind>)> = Vec::new();
+        let mut position = Some(DirectoryPosition::default());
+        while let Some(from) = position {
+            position = self.client.readdirplus(directory, from, &mut |entry| {
+                if !matches!(entry.name, b"." | b"..") {
+                    names.push((entry.name.to_vec(), entry.handle, entry.attributes.map(|facts| facts.kind)));
                 }
                 true
             })?;
-            if end {
-                break;
+            if names.len() > TREE_ENTRIES_MAX {
+                return Err(dnfs::Error::Fs(FsError::ServerFault));
             }
-            if cookie == last || names.len() > TREE_ENTRIES_MAX {
-                return Err(dnfs::Error::Status(NfsStatus::ServerFault));
-            }
-            verifier = next;
         }
-        let whole = |(name, handle, kind): (Vec<u8>, Option<FileHandle>, Option<FileType>)| {
+        let whole = |(name, handle, kind): (Vec<u8>, Option<FileHandle>, Option<FileKind>)| {
             let handle = handle.map_or_else(|| self.client.lookup(directory, &name).map(|(handle, _)| handle), Ok)?;
             let kind = kind.map_or_else(|| self.client.getattr(&handle).map(|facts| facts.kind), Ok)?;
             Ok(Entry { name, handle, kind })
@@ -186,7 +180,7 @@ impl NfsTree {
     /// Copies the tree `from` to the new name `name` below `parent`, leaving out the top-level names in `leave_out`.
     /// Several files are copied at a time; `progress` hears how many bytes are done.
     ///
-    /// Durability: when it returns, every file is committed to the server's stable storage.
+    /// Stability: when it returns, every file is committed to the server's stable storage.
     pub(crate) fn fill(
         &self,
         from: &Path,
@@ -275,9 +269,9 @@ impl NfsTree {
                 let count = source.read(buffer).map_err(LabError::file("read", &file.source))?;
                 let Some(mut rest) = buffer.get(..count).filter(|rest| !rest.is_empty()) else { break };
                 while !rest.is_empty() {
-                    let done = client.write(&target, offset, &[IoSlice::new(rest)], StableHow::Unstable).map_err(wrap())?;
+                    let done = client.write(&target, offset, &[IoSlice::new(rest)], Stability::Unstable).map_err(wrap())?;
                     if done.bytes == 0 {
-                        return Err(wrap()(dnfs::Error::Status(NfsStatus::Io)));
+                        return Err(wrap()(dnfs::Error::Fs(FsError::Io)));
                     }
                     if done.verifier_changed || !verifiers.contains(&done.verifier) {
                         verifiers.push(done.verifier);
@@ -295,20 +289,20 @@ impl NfsTree {
                 return Ok(());
             }
         }
-        Err(wrap()(dnfs::Error::Status(NfsStatus::Io)))
+        Err(wrap()(dnfs::Error::Fs(FsError::Io)))
     }
 }
 
 impl Entry {
     /// The directory this name stands for.
     pub(crate) fn directory(&self) -> Option<FileHandle> {
-        (self.kind == FileType::Directory).then_some(self.handle)
+        (self.kind == FileKind::Directory).then_some(self.handle)
     }
 }
 
 fn create(client: &Client, directory: &FileHandle, name: &[u8], mode: u32) -> Result<FileHandle, dnfs::Error> {
-    let attributes = SetAttr { mode: Some(mode), ..SetAttr::default() };
-    match client.create(directory, name, CreateHow::Guarded(attributes))? {
+    let attributes = SetAttributes { mode: Some(mode), ..SetAttributes::default() };
+    match client.create(directory, name, CreateMode::Guarded(attributes))? {
         (Some(handle), _) => Ok(handle),
         (None, _) => client.lookup(directory, name).map(|(handle, _)| handle),
     }

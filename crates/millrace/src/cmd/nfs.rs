@@ -62,7 +62,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let Err(error) = outcome else { return Ok(ExitCode::SUCCESS) };
     complain::say(&error);
-    let refused = error.downcast_ref::<dnfs::Error>().is_some_and(|error| error.status().is_some());
+    let refused = error.downcast_ref::<dnfs::Error>().is_some_and(|error| error.fs_error().is_some());
     Ok(ExitCode::from(if refused { 1 } else { 2 }))
 }
 

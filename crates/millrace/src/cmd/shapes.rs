@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 
 use anyhow::{Context as _, bail};
-use dnfs::nfs3::{CreateHow, SetAttr, StableHow};
-use dnfs::{Client, Credentials, NfsUrl};
+use dnfs::file::CreateMode;
+use dnfs::{Client, Credentials, NfsUrl, SetAttributes, Stability};
 use lab::shapes::{GenerationCalls, look, markdown, table};
 use results::compare::Comparison;
 
@@ -86,15 +86,15 @@ fn calls_of_one_write(url: &str, options: &str) -> anyhow::Result<u64> {
     let joint = if url.contains('?') { '&' } else { '?' };
     let url: NfsUrl = format!("{url}{joint}{options}").parse()?;
     let client = Client::mount(&url, &Credentials::of_process())?;
-    let made = SetAttr { mode: Some(0o600), ..SetAttr::default() };
+    let made = SetAttributes { mode: Some(0o600), ..SetAttributes::default() };
     let root = client.parts().root;
-    let (file, _) = client.create(&root, b"redo", CreateHow::Unchecked(made))?;
+    let (file, _) = client.create(&root, b"redo", CreateMode::Unchecked(made))?;
     let file = match file {
         Some(file) => file,
         None => client.lookup(&root, b"redo")?.0,
     };
     let before = client.counters().write_calls;
-    let done = client.write(&file, 0, &[IoSlice::new(&[7; 65_536])], StableHow::FileSync)?;
+    let done = client.write(&file, 0, &[IoSlice::new(&[7; 65_536])], Stability::FileSync)?;
     if done.bytes != 65_536 {
         bail!("{} of 65536 bytes were written", done.bytes);
     }

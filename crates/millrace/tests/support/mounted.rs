@@ -3,9 +3,8 @@
 
 use crate::support::Scratch;
 use crate::support::filer::Filer;
-use dnfs::mount::{Durability, Entry, FileRef, Mount, MountSpec, OpenHow, Walk};
-use dnfs::nfs3::NfsStatus;
-use dnfs::{Credentials, Error};
+use dnfs::mount::{Entry, FileRef, Mount, MountSpec, OpenHow, Walk};
+use dnfs::{Credentials, Error, FsError, Stability};
 use std::fs::File;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::unix::ffi::OsStrExt;
@@ -173,7 +172,7 @@ pub fn try_open<'a>(mount: &'a Mount, path: &str, how: &OpenHow) -> Result<Descr
     for _ in 0..100 {
         let Walk::At(entry) = mount.walk(path.as_bytes(), true)? else { panic!("{path} leaves the mount") };
         let file = match mount.open(&entry, how) {
-            Err(Error::Status(NfsStatus::Stale)) => continue,
+            Err(Error::Fs(FsError::Stale)) => continue,
             other => other?,
         };
         let path = mount.placeholder_path(file);
@@ -181,7 +180,7 @@ pub fn try_open<'a>(mount: &'a Mount, path: &str, how: &OpenHow) -> Result<Descr
         let Ok(placeholder) = File::open(std::ffi::OsStr::from_bytes(path.to_bytes())) else { continue };
         placeholder.lock_shared().unwrap();
         match mount.opened(file) {
-            Err(Error::Status(NfsStatus::Stale)) => continue,
+            Err(Error::Fs(FsError::Stale)) => continue,
             other => other?,
         }
         let cursor = AtomicU32::new(mount.error_cursor(file));
@@ -196,12 +195,12 @@ pub fn open<'a>(mount: &'a Mount, path: &str, how: &OpenHow) -> Description<'a> 
 
 impl Description<'_> {
     pub fn write(&self, offset: u64, data: &[u8]) {
-        let bytes = self.mount.write(self.file, offset, &[IoSlice::new(data)], Durability::Cached).unwrap();
+        let bytes = self.mount.write(self.file, offset, &[IoSlice::new(data)], Stability::Unstable).unwrap();
         assert_eq!(bytes, data.len());
     }
 
     pub fn append(&self, data: &[u8]) -> u64 {
-        let (bytes, offset) = self.mount.append(self.file, &[IoSlice::new(data)], Durability::Cached).unwrap();
+        let (bytes, offset) = self.mount.append(self.file, &[IoSlice::new(data)], Stability::Unstable).unwrap();
         assert_eq!(bytes, data.len());
         offset
     }
@@ -226,6 +225,6 @@ impl Drop for Description<'_> {
 }
 
 /// The status of a refusal.
-pub fn status<T>(result: Result<T, Error>) -> Option<NfsStatus> {
-    result.err().and_then(|error| error.status())
+pub fn status<T>(result: Result<T, Error>) -> Option<FsError> {
+    result.err().and_then(|error| error.fs_error())
 }

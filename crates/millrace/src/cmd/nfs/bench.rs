@@ -7,8 +7,7 @@ use super::histogram::Histogram;
 use super::target::Target;
 use anyhow::{Context, bail};
 use clap::ValueEnum;
-use dnfs::nfs3::{FileHandle, StableHow};
-use dnfs::{Client, Work};
+use dnfs::{Client, FileHandle, Stability, Work};
 use serde::Serialize;
 use std::io::{IoSlice, IoSliceMut};
 use std::time::{Duration, Instant};
@@ -257,11 +256,11 @@ fn many_at_a_time(
 }
 
 impl Bench {
-    const fn promise(&self) -> StableHow {
+    const fn promise(&self) -> Stability {
         match self.stable {
-            Stable::File => StableHow::FileSync,
-            Stable::Data => StableHow::DataSync,
-            Stable::Unstable => StableHow::Unstable,
+            Stable::File => Stability::FileSync,
+            Stable::Data => Stability::DataSync,
+            Stable::Unstable => Stability::Unstable,
         }
     }
 }

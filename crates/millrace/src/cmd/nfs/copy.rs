@@ -3,8 +3,8 @@
 use super::Progress;
 use super::target::Target;
 use anyhow::{Context, bail};
-use dnfs::nfs3::{CreateHow, FileHandle, FileType, NfsStatus, SetAttr, StableHow, WriteVerifier};
-use dnfs::{Client, Error};
+use dnfs::file::CreateMode;
+use dnfs::{Client, Error, FileHandle, FileKind, FsError, SetAttributes, Stability, WriteVerifier};
 use std::fs::File;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Seek, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -126,7 +126,7 @@ fn upload(from: &str, to: &str) -> anyhow::Result<u64> {
     let target = Target::find(to)?;
     let base = || Path::new(from).file_name().map(|name| name.as_encoded_bytes().to_vec());
     let (dir, name) = match (&target.object, &target.place) {
-        (Some((handle, attributes)), _) if attributes.kind == FileType::Directory => {
+        (Some((handle, attributes)), _) if attributes.kind == FileKind::Directory => {
             (*handle, base().with_context(|| format!("cannot name a file after {from}"))?)
         }
         (_, Some((dir, name))) => (*dir, name.clone()),
@@ -149,8 +149,8 @@ fn upload(from: &str, to: &str) -> anyhow::Result<u64> {
 
 /// A new empty file.
 pub(super) fn create(client: &Client, dir: &FileHandle, name: &[u8], mode: Option<u32>) -> Result<FileHandle, Error> {
-    let attributes = SetAttr { mode, ..SetAttr::default() };
-    match client.create(dir, name, CreateHow::Guarded(attributes))? {
+    let attributes = SetAttributes { mode, ..SetAttributes::default() };
+    match client.create(dir, name, CreateMode::Guarded(attributes))? {
         (Some(handle), _) => Ok(handle),
         (None, _) => client.lookup(dir, name).map(|(handle, _)| handle),
     }
@@ -194,15 +194,15 @@ impl<'a> Writer<'a> {
 
     pub(super) fn write(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
         while !bytes.is_empty() {
-            let done = self.client.write(self.file, self.offset, &[IoSlice::new(bytes)], StableHow::Unstable)?;
-            if done.committed == StableHow::Unstable {
+            let done = self.client.write(self.file, self.offset, &[IoSlice::new(bytes)], Stability::Unstable)?;
+            if done.committed == Stability::Unstable {
                 self.lost |= done.verifier_changed || self.verifier.is_some_and(|verifier| verifier != done.verifier);
                 self.verifier = Some(done.verifier);
             }
             self.offset += done.bytes as u64;
             bytes = bytes.get(done.bytes..).unwrap_or_default();
             if done.bytes == 0 {
-                return Err(Error::Status(NfsStatus::Io));
+                return Err(Error::Fs(FsError::Io));
             }
         }
         Ok(())

@@ -2,8 +2,8 @@
 
 use super::target::Target;
 use anyhow::Context;
-use dnfs::nfs3::{CookieVerifier, Fattr, FileHandle, FileType, NfsStatus};
-use dnfs::{Client, Error};
+use dnfs::file::{DirectoryPosition, FileTime};
+use dnfs::{Attributes, Client, Error, FileHandle, FileKind, FsError};
 use serde::Serialize;
 use std::io::Write;
 
@@ -51,7 +51,7 @@ pub(super) fn ls(args: &Ls) -> anyhow::Result<()> {
     let target = Target::find(&args.url)?;
     let (handle, attributes) = target.existing()?;
     let mut items = Vec::new();
-    if attributes.kind == FileType::Directory {
+    if attributes.kind == FileKind::Directory {
         read_directory(&target.client, &handle, &mut items).with_context(|| format!("cannot list {}", target.url))?;
         items.sort_by(|a, b| a.0.cmp(&b.0));
     } else {
@@ -92,12 +92,12 @@ pub(super) fn stat(args: &Stat) -> anyhow::Result<()> {
     Ok(())
 }
 
-type Item = (Vec<u8>, Option<Fattr>);
+type Item = (Vec<u8>, Option<Attributes>);
 
 /// READDIRPLUS, or READDIR where the server has only that.
 fn read_directory(client: &Client, dir: &FileHandle, items: &mut Vec<Item>) -> Result<(), Error> {
     match read_all(client, dir, true, items) {
-        Err(Error::Status(NfsStatus::NotSupp)) => {
+        Err(Error::Fs(FsError::NotSupported)) => {
             items.clear();
             read_all(client, dir, false, items)
         }
@@ -106,47 +106,32 @@ fn read_directory(client: &Client, dir: &FileHandle, items: &mut Vec<Item>) -> R
 }
 
 fn read_all(client: &Client, dir: &FileHandle, plus: bool, items: &mut Vec<Item>) -> Result<(), Error> {
-    let mut cookie = 0;
-    let mut verifier = CookieVerifier::default();
-    let mut add = |name: &[u8], attributes: Option<Fattr>| {
+    let mut add = |name: &[u8], attributes: Option<Attributes>| {
         if name != b"." && name != b".." {
             items.push((name.to_vec(), attributes));
         }
         items.len() < NAMES_MAX
     };
-    loop {
-        let before = cookie;
-        let (next, eof) = if plus {
-            client.readdirplus(dir, cookie, verifier, &mut |entry| {
-                cookie = entry.cookie;
-                add(entry.name.0, entry.attributes)
-            })?
-        } else {
-            client.readdir(dir, cookie, verifier, &mut |entry| {
-                cookie = entry.cookie;
-                add(entry.name.0, None)
-            })?
-        };
-        // A server that sends the same cookie again would send the same names for ever.
-        if eof || cookie == before {
-            return Ok(());
-        }
-        verifier = next;
+    let mut position = Some(DirectoryPosition::default());
+    while let Some(from) = position {
+        let mut visit = |entry: &dnfs::file::DirectoryEntry<'_>| add(entry.name, entry.attributes);
+        position = if plus { client.readdirplus(dir, from, &mut visit)? } else { client.readdir(dir, from, &mut visit)? };
     }
+    Ok(())
 }
 
-fn describe<'a>(name: &'a str, attributes: &Fattr) -> Described<'a> {
-    let seconds = |time: dnfs::nfs3::NfsTime| f64::from(time.seconds) + f64::from(time.nseconds) / 1e9;
+fn describe<'a>(name: &'a str, attributes: &Attributes) -> Described<'a> {
+    let seconds = |time: FileTime| time.seconds as f64 + f64::from(time.nanoseconds) / 1e9;
     Described {
         name,
         kind: match attributes.kind {
-            FileType::Regular => "file",
-            FileType::Directory => "directory",
-            FileType::SymLink => "symlink",
-            FileType::Block => "block",
-            FileType::Character => "character",
-            FileType::Socket => "socket",
-            FileType::Fifo => "fifo",
+            FileKind::Regular => "file",
+            FileKind::Directory => "directory",
+            FileKind::Symlink => "symlink",
+            FileKind::Block => "block",
+            FileKind::Character => "character",
+            FileKind::Socket => "socket",
+            FileKind::Fifo => "fifo",
         },
         mode: format!("{:04o}", attributes.mode & 0o7777),
         nlink: attributes.nlink,
@@ -161,18 +146,18 @@ fn describe<'a>(name: &'a str, attributes: &Fattr) -> Described<'a> {
     }
 }
 
-fn long_line(name: &str, attributes: &Fattr) -> String {
+fn long_line(name: &str, attributes: &Attributes) -> String {
     let kind = match attributes.kind {
-        FileType::Regular => '-',
-        FileType::Directory => 'd',
-        FileType::SymLink => 'l',
-        FileType::Block => 'b',
-        FileType::Character => 'c',
-        FileType::Socket => 's',
-        FileType::Fifo => 'p',
+        FileKind::Regular => '-',
+        FileKind::Directory => 'd',
+        FileKind::Symlink => 'l',
+        FileKind::Block => 'b',
+        FileKind::Character => 'c',
+        FileKind::Socket => 's',
+        FileKind::Fifo => 'p',
     };
     let bits = attributes.mode;
     let rwx: String = (0..9).map(|bit| if bits & (0o400 >> bit) != 0 { ['r', 'w', 'x'][bit % 3] } else { '-' }).collect();
-    let Fattr { nlink, uid, gid, size, mtime, .. } = attributes;
+    let Attributes { nlink, uid, gid, size, mtime, .. } = attributes;
     format!("{kind}{rwx} {nlink:>3} {uid:>6} {gid:>6} {size:>14} {:>10} {name}", mtime.seconds)
 }

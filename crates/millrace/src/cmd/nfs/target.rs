@@ -1,8 +1,7 @@
 //! From a URL to the object it names: mount what can be mounted, then walk the rest.
 
 use anyhow::Context;
-use dnfs::nfs3::{Fattr, FileHandle, FileType, NfsStatus};
-use dnfs::{Client, Credentials, Error, NfsUrl};
+use dnfs::{Attributes, Client, Credentials, Error, FileHandle, FileKind, FsError, NfsUrl};
 
 /// Symbolic links followed in one path, as in Linux.
 const LINKS_MAX: usize = 40;
@@ -14,7 +13,7 @@ pub(super) struct Target {
     /// Directory and name, unless the URL names the root of what was mounted.
     pub(super) place: Option<(FileHandle, Vec<u8>)>,
     /// The object, if it exists.
-    pub(super) object: Option<(FileHandle, Fattr)>,
+    pub(super) object: Option<(FileHandle, Attributes)>,
 }
 
 impl Target {
@@ -28,16 +27,16 @@ impl Target {
     }
 
     /// The object, which must exist.
-    pub(super) fn existing(&self) -> anyhow::Result<(FileHandle, Fattr)> {
-        self.object.ok_or(Error::Status(NfsStatus::NoEnt)).with_context(|| format!("cannot open {}", self.url))
+    pub(super) fn existing(&self) -> anyhow::Result<(FileHandle, Attributes)> {
+        self.object.ok_or(Error::Fs(FsError::NotFound)).with_context(|| format!("cannot open {}", self.url))
     }
 
     /// The object, which must be a regular file.
-    pub(super) fn file(&self) -> anyhow::Result<(FileHandle, Fattr)> {
+    pub(super) fn file(&self) -> anyhow::Result<(FileHandle, Attributes)> {
         let (handle, attributes) = self.existing()?;
         match attributes.kind {
-            FileType::Regular => Ok((handle, attributes)),
-            FileType::Directory => Err(Error::Status(NfsStatus::IsDir)).with_context(|| format!("cannot open {}", self.url)),
+            FileKind::Regular => Ok((handle, attributes)),
+            FileKind::Directory => Err(Error::Fs(FsError::IsDirectory)).with_context(|| format!("cannot open {}", self.url)),
             kind => anyhow::bail!("cannot open {}: not a regular file but {kind:?}", self.url),
         }
     }
@@ -49,23 +48,23 @@ impl Target {
         let mut links = 0;
         let mut todo: Vec<Vec<u8>> = rest.into_iter().rev().collect();
         while let Some(name) = todo.pop() {
-            let Some((dir, attributes)) = object else { return Err(Error::Status(NfsStatus::NoEnt)) };
-            if attributes.kind != FileType::Directory {
-                return Err(Error::Status(NfsStatus::NotDir));
+            let Some((dir, attributes)) = object else { return Err(Error::Fs(FsError::NotFound)) };
+            if attributes.kind != FileKind::Directory {
+                return Err(Error::Fs(FsError::NotDirectory));
             }
             let found = match client.lookup(&dir, &name) {
                 Ok((handle, Some(attributes))) => Some((handle, attributes)),
                 Ok((handle, None)) => Some((handle, client.getattr(&handle)?)),
-                Err(Error::Status(NfsStatus::NoEnt)) => None,
+                Err(Error::Fs(FsError::NotFound)) => None,
                 Err(error) => return Err(error),
             };
-            if let Some((handle, Fattr { kind: FileType::SymLink, .. })) = found {
+            if let Some((handle, Attributes { kind: FileKind::Symlink, .. })) = found {
                 let mut text = Vec::new();
                 client.readlink(&handle, &mut text)?;
                 links += 1;
                 // An absolute link means a path of whoever mounts; here nobody does.
                 if links > LINKS_MAX || text.starts_with(b"/") {
-                    return Err(Error::Status(NfsStatus::Inval));
+                    return Err(Error::Fs(FsError::InvalidArgument));
                 }
                 let names = text.split(|&byte| byte == b'/').filter(|name| !name.is_empty());
                 todo.extend(names.rev().map(<[u8]>::to_vec));

@@ -1,22 +1,21 @@
-//! Calls that were sent twice. A server that lost its reply cache (or never had one) does them twice too, and then
-//! refuses the second time what it did the first. Looked at only when a call really was sent again.
+//! The outcome of a retransmitted non-idempotent call. A server that lost its reply cache (or never had one) executes it
+//! twice, and refuses the second time what it did the first. Looked at only when a call really was sent again.
 
 use crate::client::Client;
-use crate::client_names::Created;
 use crate::error::Error;
-use nfs_proto::nfs3::{Fattr, FileHandle, FileType, NfsStatus, SetAttr};
+use crate::file::{Attributes, Created, FileHandle, FileKind, FsError, SetAttributes};
 
 /// REMOVE and RMDIR: a name that is gone was removed by the first sending.
 pub(crate) fn removed(outcome: Result<(), Error>, resent: bool) -> Result<(), Error> {
     match outcome {
-        Err(Error::Status(NfsStatus::NoEnt)) if resent => Ok(()),
+        Err(Error::Fs(FsError::NotFound)) if resent => Ok(()),
         other => other,
     }
 }
 
 /// RENAME: the old name is gone and the new one is there; with a known number it must be that object.
 pub(crate) fn renamed(client: &Client, to: (&FileHandle, &[u8]), fileid: Option<u64>, error: Error) -> Result<(), Error> {
-    if error.status() != Some(NfsStatus::NoEnt) {
+    if error.fs_error() != Some(FsError::NotFound) {
         return Err(error);
     }
     match found(client, to.0, to.1)? {
@@ -27,14 +26,14 @@ pub(crate) fn renamed(client: &Client, to: (&FileHandle, &[u8]), fileid: Option<
 
 /// GUARDED CREATE: an empty file of that name is the one the first sending made.
 pub(crate) fn created_file(client: &Client, dir: &FileHandle, name: &[u8], error: Error) -> Result<Created, Error> {
-    let created = created_of_kind(client, dir, name, FileType::Regular, error)?;
+    let created = created_of_kind(client, dir, name, FileKind::Regular, error)?;
     // Somebody else's file may have been written to; ours cannot have been yet.
-    if created.1.is_some_and(|attributes| attributes.size == 0) { Ok(created) } else { Err(Error::Status(NfsStatus::Exist)) }
+    if created.1.is_some_and(|attributes| attributes.size == 0) { Ok(created) } else { Err(Error::Fs(FsError::Exists)) }
 }
 
 /// MKDIR: a directory of that name is the one the first sending made.
 pub(crate) fn created_directory(client: &Client, dir: &FileHandle, name: &[u8], error: Error) -> Result<Created, Error> {
-    created_of_kind(client, dir, name, FileType::Directory, error)
+    created_of_kind(client, dir, name, FileKind::Directory, error)
 }
 
 /// SYMLINK: a link of that name with the same text is the one the first sending made.
@@ -45,12 +44,12 @@ pub(crate) fn created_symlink(
     target: &[u8],
     error: Error,
 ) -> Result<Created, Error> {
-    let created = created_of_kind(client, dir, name, FileType::SymLink, error)?;
+    let created = created_of_kind(client, dir, name, FileKind::Symlink, error)?;
     let mut text = Vec::new();
     if let Some(object) = &created.0 {
         client.readlink(object, &mut text)?;
     }
-    if text == target { Ok(created) } else { Err(Error::Status(NfsStatus::Exist)) }
+    if text == target { Ok(created) } else { Err(Error::Fs(FsError::Exists)) }
 }
 
 /// Any creation: an object of that name and kind is the one the first sending made.
@@ -58,10 +57,10 @@ pub(crate) fn created_of_kind(
     client: &Client,
     dir: &FileHandle,
     name: &[u8],
-    kind: FileType,
+    kind: FileKind,
     error: Error,
 ) -> Result<Created, Error> {
-    if error.status() != Some(NfsStatus::Exist) {
+    if error.fs_error() != Some(FsError::Exists) {
         return Err(error);
     }
     match found(client, dir, name)? {
@@ -77,8 +76,8 @@ pub(crate) fn linked(
     dir: &FileHandle,
     name: &[u8],
     error: Error,
-) -> Result<Option<Fattr>, Error> {
-    if error.status() != Some(NfsStatus::Exist) {
+) -> Result<Option<Attributes>, Error> {
+    if error.fs_error() != Some(FsError::Exists) {
         return Err(error);
     }
     let wanted = client.getattr(file)?;
@@ -89,7 +88,12 @@ pub(crate) fn linked(
 }
 
 /// SETATTR with a guard: the ctime moved because the first sending changed the attributes.
-pub(crate) fn set_attr(client: &Client, object: &FileHandle, set: &SetAttr, error: Error) -> Result<Option<Fattr>, Error> {
+pub(crate) fn set_attr(
+    client: &Client,
+    object: &FileHandle,
+    set: &SetAttributes,
+    error: Error,
+) -> Result<Option<Attributes>, Error> {
     let now = client.getattr(object)?;
     let same = set.mode.is_none_or(|mode| mode == now.mode)
         && set.uid.is_none_or(|uid| uid == now.uid)
@@ -99,11 +103,11 @@ pub(crate) fn set_attr(client: &Client, object: &FileHandle, set: &SetAttr, erro
 }
 
 /// What stands under a name now; none when nothing does.
-fn found(client: &Client, dir: &FileHandle, name: &[u8]) -> Result<Option<(FileHandle, Fattr)>, Error> {
+fn found(client: &Client, dir: &FileHandle, name: &[u8]) -> Result<Option<(FileHandle, Attributes)>, Error> {
     match client.lookup(dir, name) {
         Ok((object, Some(attributes))) => Ok(Some((object, attributes))),
         Ok((object, None)) => client.getattr(&object).map(|attributes| Some((object, attributes))),
-        Err(Error::Status(NfsStatus::NoEnt)) => Ok(None),
+        Err(Error::Fs(FsError::NotFound)) => Ok(None),
         Err(error) => Err(error),
     }
 }

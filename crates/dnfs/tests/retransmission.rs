@@ -2,16 +2,17 @@
 
 mod script;
 
-use dnfs::Error;
-use dnfs::nfs3::{CreateHow, NfsStatus, Procedure, SetAttr};
+use dnfs::file::CreateMode;
+use dnfs::{Error, FsError, SetAttributes};
+use nfs_proto::nfs3::Procedure;
 use script::{Fault, Server, handle, once};
 
 fn server() -> Server {
     Server::start(1, Box::new(|_, _| Fault::None))
 }
 
-fn status<T>(outcome: Result<T, Error>) -> Option<NfsStatus> {
-    outcome.err().and_then(|error| error.status())
+fn fs_error<T>(outcome: Result<T, Error>) -> Option<FsError> {
+    outcome.err().and_then(|error| error.fs_error())
 }
 
 #[test]
@@ -22,11 +23,11 @@ fn names_created_or_removed_by_a_lost_reply_are_reported_as_done() {
     let file = server.file(b"old", b"1234");
     let lose = |procedure| server.plan(once(procedure, Fault::Lose));
     lose(Procedure::Create);
-    client.create(&root, b"new", CreateHow::Guarded(SetAttr::default())).unwrap().0.unwrap();
+    client.create(&root, b"new", CreateMode::Guarded(SetAttributes::default())).unwrap().0.unwrap();
     lose(Procedure::MkDir);
-    client.mkdir(&root, b"dir", &SetAttr::default()).unwrap().0.unwrap();
+    client.mkdir(&root, b"dir", &SetAttributes::default()).unwrap().0.unwrap();
     lose(Procedure::SymLink);
-    client.symlink(&root, b"sym", b"old", &SetAttr::default()).unwrap().0.unwrap();
+    client.symlink(&root, b"sym", b"old", &SetAttributes::default()).unwrap().0.unwrap();
     lose(Procedure::Link);
     client.link(&file, &root, b"hard").unwrap().unwrap();
     lose(Procedure::Rename);
@@ -46,12 +47,12 @@ fn refusals_stay_refusals_when_nothing_was_sent_twice() {
     let client = server.client("");
     let root = handle(1);
     let file = server.file(b"there", b"1234");
-    let guarded = || client.create(&root, b"there", CreateHow::Guarded(SetAttr::default()));
-    assert_eq!(status(guarded()), Some(NfsStatus::Exist));
-    assert_eq!(status(client.mkdir(&root, b"there", &SetAttr::default())), Some(NfsStatus::Exist));
-    assert_eq!(status(client.link(&file, &root, b"there")), Some(NfsStatus::Exist));
-    assert_eq!(status(client.remove(&root, b"gone")), Some(NfsStatus::NoEnt));
-    assert_eq!(status(client.rename(&root, b"gone", &root, b"there")), Some(NfsStatus::NoEnt));
+    let guarded = || client.create(&root, b"there", CreateMode::Guarded(SetAttributes::default()));
+    assert_eq!(fs_error(guarded()), Some(FsError::Exists));
+    assert_eq!(fs_error(client.mkdir(&root, b"there", &SetAttributes::default())), Some(FsError::Exists));
+    assert_eq!(fs_error(client.link(&file, &root, b"there")), Some(FsError::Exists));
+    assert_eq!(fs_error(client.remove(&root, b"gone")), Some(FsError::NotFound));
+    assert_eq!(fs_error(client.rename(&root, b"gone", &root, b"there")), Some(FsError::NotFound));
 }
 
 #[test]
@@ -62,13 +63,13 @@ fn what_somebody_else_made_is_not_taken_for_ours() {
     server.file(b"there", b"somebody's data");
     let lose = |procedure| server.plan(once(procedure, Fault::Ignore));
     lose(Procedure::Create);
-    assert_eq!(status(client.create(&root, b"there", CreateHow::Guarded(SetAttr::default()))), Some(NfsStatus::Exist));
+    assert_eq!(fs_error(client.create(&root, b"there", CreateMode::Guarded(SetAttributes::default()))), Some(FsError::Exists));
     lose(Procedure::MkDir);
-    assert_eq!(status(client.mkdir(&root, b"there", &SetAttr::default())), Some(NfsStatus::Exist));
+    assert_eq!(fs_error(client.mkdir(&root, b"there", &SetAttributes::default())), Some(FsError::Exists));
     lose(Procedure::SymLink);
-    assert_eq!(status(client.symlink(&root, b"there", b"x", &SetAttr::default())), Some(NfsStatus::Exist));
+    assert_eq!(fs_error(client.symlink(&root, b"there", b"x", &SetAttributes::default())), Some(FsError::Exists));
     lose(Procedure::Rename);
-    assert_eq!(status(client.rename_object(&root, b"gone", &root, b"there", Some(77))), Some(NfsStatus::NoEnt));
+    assert_eq!(fs_error(client.rename_object(&root, b"gone", &root, b"there", Some(77))), Some(FsError::NotFound));
 }
 
 #[test]
@@ -76,7 +77,7 @@ fn a_name_too_long_for_any_server_never_leaves_this_host() {
     let server = server();
     let client = server.client("");
     let name = vec![b'x'; 5000];
-    assert_eq!(status(client.lookup(&handle(1), &name)), Some(NfsStatus::NameTooLong));
+    assert_eq!(fs_error(client.lookup(&handle(1), &name)), Some(FsError::NameTooLong));
     assert_eq!(client.counters().reconnects, 0);
     assert_eq!(server.state.lock().unwrap().replies, 0);
 }

@@ -1,0 +1,18 @@
+//! Files as the mount layer and its users see them: types that belong to no version of the protocol.
+//!
+//! The client turns what its protocol says into these ([`crate::client`] and its siblings are the only files that see
+//! NFSv3's structures), so that another version can be spoken below without a change above.
+
+mod access;
+mod attributes;
+mod directory;
+mod error;
+mod handle;
+mod write;
+
+pub use access::AccessRights;
+pub use attributes::{Attributes, DeviceNumbers, FileKind, FileTime, SetAttributes, SetTime};
+pub use directory::{DirectoryEntry, DirectoryPosition};
+pub use error::FsError;
+pub use handle::{FILE_HANDLE_BYTES_MAX, FileHandle};
+pub use write::{CreateMode, CreateVerifier, Created, SpaceUse, SpecialFile, Stability, WriteVerifier};

@@ -176,7 +176,7 @@ fn serve_nfs(nfs: &Arc<Driver<Nfs>>, role: ListenerRole) -> Serve {
 
 /// Ends the waits of injected faults.
 fn hurry(exports: &Exports) {
-    exports.entries().iter().for_each(|entry| entry.export.volume.faults().hurry());
+    exports.entries().iter().for_each(|entry| entry.export.volume.faults().release_waiters());
 }
 
 /// Takes back what each volume did not promise.

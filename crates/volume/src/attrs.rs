@@ -1,11 +1,14 @@
-//! Attributes: reading them, setting them durably, room in the store.
+//! Attributes: reading them, setting them durably; free space of the store.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use crate::descriptor::{Access, Descriptor};
 use crate::error::Error;
 use crate::limits::OFFSET_MAX;
-use crate::node::{Access, Descriptor, Node, locked};
+use crate::lock::locked;
+use crate::node::Node;
+use crate::quiesce::Change;
 use crate::sys::{self, RawStat, RawTime};
 use crate::types::{Attr, FsStat, Kind, SetAttr, SetTime, Time};
 use crate::volume::{Volume, VolumeInner};
@@ -13,29 +16,29 @@ use crate::volume::{Volume, VolumeInner};
 impl Volume {
     /// Attributes as they are now: one statx on the cached descriptor.
     pub fn attr(&self, node: &Node) -> Result<Attr, Error> {
-        let _gate = self.0.read_gate();
+        let _read = self.0.begin_read();
         let descriptor = self.0.descriptor(node)?;
         self.0.attr_of(node, &descriptor)
     }
 
-    /// The same without the times, which come out as zero: a look at those makes the next stable write dearer on some hosts.
+    /// The same without the times, which come out as zero: reading those makes the next stable write cost more on some hosts.
     pub fn attr_untimed(&self, node: &Node) -> Result<Attr, Error> {
-        let _gate = self.0.read_gate();
+        let _read = self.0.begin_read();
         let descriptor = self.0.descriptor(node)?;
         self.0.attr_from(node, &sys::stat_untimed(&*descriptor)?)
     }
 
-    /// Attributes for the answer to a durable write; `None` while they would cost and nobody seems to want them.
+    /// Attributes for the answer to a durable write; `None` while they would cost and no client seems to need them.
     pub fn attr_after_stable_write(&self, node: &Node) -> Option<Attr> {
-        if self.0.looking_costs && !node.0.times.tell() {
+        if self.0.multigrain_times && !node.0.times.include() {
             return None;
         }
         self.attr(node).ok()
     }
 
-    /// To be told when a client asks for attributes of a file and nothing else.
+    /// To be called when a client requests attributes of a file and nothing else.
     pub fn attr_asked(&self, node: &Node) {
-        node.0.times.asked();
+        node.0.times.requested();
     }
 
     /// Sets attributes. With a guard: only when the change time is that one (RFC 1813 3.3.2).
@@ -44,38 +47,14 @@ impl Volume {
     /// match; on other errors a part may have been set.
     pub fn set_attr(&self, node: &Node, set: &SetAttr, guard_ctime: Option<Time>) -> Result<Attr, Error> {
         self.0.may_change(&[node])?;
-        let mut loss = self.0.write_gate();
-        let descriptor = self.0.descriptor(node)?;
-        let _change = locked(&node.0.change);
-        let now = self.0.attr_of(node, &descriptor)?;
-        if guard_ctime.is_some_and(|guard| guard != now.ctime) {
-            return Err(Error::NotSync);
+        let mut change = self.0.begin_change();
+        if set.size.is_some() && node.kind() == Kind::File {
+            self.0.check_writable_as_file(node)?;
         }
-        if set.is_empty() {
-            return Ok(now);
-        }
-        check_size(node.kind(), set)?;
-        let sizing = match set.size {
-            Some(size) => self.0.resize(node, &descriptor, size)?,
-            None => None,
-        };
-        if let Some(loss) = &mut loss {
-            loss.before_attr(&node.0.identity, &*descriptor, set.size)?;
-        }
-        node.0.mark_change();
-        // Cutting a page in two makes it dirty.
-        let _turn = if set.size.is_some() { self.0.buffered_turn(node) } else { None };
-        let descriptor = if set.size.is_some() { self.0.writable(node, descriptor)? } else { descriptor };
-        let result = apply(&*descriptor, node.kind(), descriptor.access, set);
-        node.0.mark_change();
-        drop(sizing);
-        // What was set before a failure must not be less durable than what the client can see.
-        self.0.flush(node, true, &mut loss)?;
-        result?;
-        self.0.attr_of(node, &descriptor)
+        self.0.set_attr(&mut change, node, set, guard_ctime)
     }
 
-    /// Room in the store.
+    /// Free space and limits of the store.
     pub fn fs_stat(&self) -> Result<FsStat, Error> {
         let s = sys::fs_stat(&self.0.root_fd)?;
         let unit = s.f_frsize;
@@ -95,6 +74,44 @@ impl Volume {
 }
 
 impl VolumeInner {
+    /// Sets attributes of a file or of the file behind a block device.
+    pub(crate) fn set_attr(
+        &self,
+        change: &mut Change<'_>,
+        node: &Node,
+        set: &SetAttr,
+        guard_ctime: Option<Time>,
+    ) -> Result<Attr, Error> {
+        let descriptor = self.descriptor(node)?;
+        let _attrs = locked(&node.0.attr_lock);
+        let now = self.attr_of(node, &descriptor)?;
+        if guard_ctime.is_some_and(|guard| guard != now.ctime) {
+            return Err(Error::NotSync);
+        }
+        if set.is_empty() {
+            return Ok(now);
+        }
+        check_size(node.kind(), set)?;
+        let sizing = match set.size {
+            Some(size) => self.resize(node, &descriptor, size)?,
+            None => None,
+        };
+        if let Some(loss) = &mut change.loss {
+            loss.before_attr(&node.0.identity, &*descriptor, set.size)?;
+        }
+        node.0.mark_change();
+        // Cutting a page in two makes it dirty.
+        let _in_flight = if set.size.is_some() { self.begin_buffered(node) } else { None };
+        let descriptor = if set.size.is_some() { self.writable(node, descriptor)? } else { descriptor };
+        let result = apply(&*descriptor, node.kind(), descriptor.access, set);
+        node.0.mark_change();
+        drop(sizing);
+        // What was set before a failure must not be less durable than what the client can see.
+        self.flush(node, true, &mut change.loss)?;
+        result?;
+        self.attr_of(node, &descriptor)
+    }
+
     /// Attributes by an open descriptor. An object without a name left is gone.
     pub(crate) fn attr_of(&self, node: &Node, descriptor: &Descriptor) -> Result<Attr, Error> {
         self.attr_from(node, &sys::stat(descriptor)?)

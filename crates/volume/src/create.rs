@@ -8,10 +8,12 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
 use crate::attrs::{apply, check_size};
+use crate::descriptor::{Access, Descriptor};
 use crate::error::Error;
 use crate::limits::LINK_BYTES_MAX;
-use crate::loss::Guard;
-use crate::node::{Access, Descriptor, Node, locked};
+use crate::lock::locked;
+use crate::loss::LossGuard;
+use crate::node::Node;
 use crate::sys;
 use crate::types::{Attr, CreateHow, Kind, NodeKind, Owner, SetAttr, SetTime, Time};
 use crate::volume::{Volume, VolumeInner};
@@ -32,7 +34,7 @@ impl Volume {
     pub fn create(&self, dir: &Node, name: &[u8], how: CreateHow, owner: Owner) -> Result<(Node, Attr), Error> {
         let volume = &*self.0;
         volume.may_change(&[dir])?;
-        let mut loss = volume.write_gate();
+        let mut change = volume.begin_change();
         let descriptor = volume.directory(dir)?;
         check_new_name(volume, dir, name)?;
         let set = match how {
@@ -42,12 +44,12 @@ impl Volume {
         check_size(Kind::File, &set)?;
         for _ in 0..CREATE_ROUNDS_MAX {
             match volume.child(dir, &descriptor, name) {
-                Ok((node, attr)) => return volume.take_existing(dir, node, attr, &how, &mut loss),
+                Ok((node, attr)) => return volume.take_existing(dir, node, attr, &how, &mut change.loss),
                 Err(Error::NoEntry) => {}
                 Err(Error::CrossDevice) => return Err(Error::Exists),
                 Err(error) => return Err(error),
             }
-            match volume.create_new(dir, &descriptor, name, &set, owner, &mut loss) {
+            match volume.create_new(dir, &descriptor, name, &set, owner, &mut change.loss) {
                 Err(Error::Exists) => {}
                 other => return other,
             }
@@ -105,7 +107,7 @@ impl Volume {
     ) -> Result<(Node, Attr), Error> {
         let volume = &*self.0;
         volume.may_change(&[dir])?;
-        let mut loss = volume.write_gate();
+        let mut change = volume.begin_change();
         let descriptor = volume.directory(dir)?;
         check_new_name(volume, dir, name)?;
         check_size(kind, &set)?;
@@ -115,14 +117,14 @@ impl Volume {
         make(&descriptor)?;
         let flags = if kind == Kind::Directory { libc::O_RDONLY | libc::O_DIRECTORY } else { libc::O_PATH };
         let access = if kind == Kind::Directory { Access::Read } else { Access::Path };
-        let dressed = sys::open_at(&*descriptor, name, flags, 0).map_err(Error::from).and_then(|fd| {
+        let prepared = sys::open_at(&*descriptor, name, flags, 0).map_err(Error::from).and_then(|fd| {
             if let (Kind::Directory, Some(mode)) = (kind, &mut set.mode) {
                 // The set-group-id bit a directory inherits is not the client's to drop.
                 *mode |= sys::stat(&fd)?.mode & libc::S_ISGID;
             }
             apply(&fd, kind, access, &set).map(|()| fd)
         });
-        let fd = match dressed {
+        let fd = match prepared {
             Ok(fd) => fd,
             Err(error) => {
                 // Nothing half-made stays.
@@ -137,11 +139,11 @@ impl Volume {
         node.0.mark_change();
         dir.0.mark_change();
         volume.keep_new(&node, fd, access)?;
-        if let Some(loss) = &mut loss {
+        if let Some(loss) = &mut change.loss {
             loss.name_added(&dir.0.identity, &*descriptor, name)?;
         }
-        volume.flush(&node, true, &mut loss)?;
-        volume.flush(dir, true, &mut loss)?;
+        volume.flush(&node, true, &mut change.loss)?;
+        volume.flush(dir, true, &mut change.loss)?;
         Ok((node, volume.to_attr(&stat)?))
     }
 }
@@ -155,7 +157,7 @@ impl VolumeInner {
         node: Node,
         attr: Attr,
         how: &CreateHow,
-        loss: &mut Option<Guard<'_>>,
+        loss: &mut Option<LossGuard<'_>>,
     ) -> Result<(Node, Attr), Error> {
         if node.kind() != Kind::File {
             return Err(Error::Exists);
@@ -180,14 +182,15 @@ impl VolumeInner {
         let CreateHow::Unchecked(SetAttr { size: Some(size), .. }) = how else {
             return Ok((node, attr));
         };
+        self.check_writable_as_file(&node)?;
         let descriptor = self.descriptor(&node)?;
-        let change = locked(&node.0.change);
+        let attrs = locked(&node.0.attr_lock);
         let sizing = self.resize(&node, &descriptor, *size)?;
         if let Some(loss) = loss {
             loss.before_attr(&node.0.identity, &*descriptor, Some(*size))?;
         }
         let descriptor = self.writable(&node, descriptor)?;
-        let turn = self.buffered_turn(&node);
+        let in_flight = self.begin_buffered(&node);
         node.0.mark_change();
         let cut = sys::truncate(&*descriptor, *size);
         node.0.mark_change();
@@ -195,7 +198,7 @@ impl VolumeInner {
         cut?;
         self.flush(&node, true, loss)?;
         let attr = self.attr_of(&node, &descriptor)?;
-        drop((change, turn));
+        drop((attrs, in_flight));
         Ok((node, attr))
     }
 
@@ -206,24 +209,24 @@ impl VolumeInner {
         name: &[u8],
         set: &SetAttr,
         owner: Owner,
-        loss: &mut Option<Guard<'_>>,
+        loss: &mut Option<LossGuard<'_>>,
     ) -> Result<(Node, Attr), Error> {
-        let room = self.reserve(set.size)?;
+        let reserved = self.reserve(set.size)?;
         let set = self.owned(at, *set, owner)?;
-        let dressed = |fd: &OwnedFd| -> Result<(), Error> {
+        let prepared = |fd: &OwnedFd| -> Result<(), Error> {
             apply(fd, Kind::File, Access::ReadWrite, &set)?;
             self.check_times_held(fd, &set)
         };
         dir.0.mark_change();
         let fd = match self.unnamed_file(at)? {
             Some(fd) => {
-                dressed(&fd)?;
+                prepared(&fd)?;
                 sys::link_descriptor(&fd, at, name)?;
                 fd
             }
             None => {
                 let fd = sys::open_at(at, name, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOATIME, 0o600)?;
-                if let Err(error) = dressed(&fd) {
+                if let Err(error) = prepared(&fd) {
                     sys::unlink_at(at, name, false)?;
                     dir.0.mark_change();
                     return Err(error);
@@ -231,7 +234,7 @@ impl VolumeInner {
                 fd
             }
         };
-        room.keep();
+        reserved.keep();
         let stat = sys::stat(&fd)?;
         let node = self.node_of(&fd, &stat, Some((dir, name)))?;
         // Marked before the directory's second mark: whoever finds the name clean in a flushed

@@ -1,156 +1,126 @@
-//! Group commit: one caller flushes an object for all who asked before the flush began.
+//! Flushes: of one object, shared by all who wait for it, and of the whole file system.
 
 use std::io;
-use std::sync::{Condvar, Mutex, PoisonError};
 
-/// Turns of flushing one object.
-#[derive(Debug, Default)]
-pub(crate) struct FlushTurns {
-    state: Mutex<Turns>,
-    ended: Condvar,
-}
+use crate::counters::Counted;
+use crate::descriptor::Access;
+use crate::error::Error;
+use crate::loss::LossGuard;
+use crate::node::Node;
+use crate::options::Durability;
+use crate::sys;
+use crate::types::Kind;
+use crate::volume::{Volume, VolumeInner};
 
-#[derive(Debug, Default)]
-struct Turns {
-    /// Flushes begun so far; the number of the latest.
-    begun: u64,
-    /// Latest flush that ended well, of any sort.
-    ended_data: u64,
-    /// Latest flush that ended well and covered all attributes.
-    ended_whole: u64,
-    /// Latest flush that failed, and its error number.
-    failed: Option<(u64, i32)>,
-    running: bool,
-    /// Callers who wait for a flush of somebody else.
-    waiting: usize,
-    /// Someone who waits for a flush not yet begun needs the attributes too.
-    whole_wanted: bool,
-}
-
-impl FlushTurns {
-    /// Returns after a flush that began after this call. Runs `flush(whole)` itself when nobody else
-    /// does; callers that came meanwhile share the next one.
+impl Volume {
+    /// Makes all that was written to the file durable: data and size; of a directory, its entries.
     ///
-    /// **Errors**: the error number of that flush, told to each who waited for it.
-    pub(crate) fn flush(&self, whole: bool, mut flush: impl FnMut(bool) -> io::Result<()>) -> Result<(), i32> {
-        let mut turns = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let wanted = turns.begun + 1;
-        turns.whole_wanted |= whole;
-        loop {
-            let ended = if whole { turns.ended_whole } else { turns.ended_data };
-            if ended >= wanted {
-                return Ok(());
-            }
-            if let Some((turn, errno)) = turns.failed
-                && turn >= wanted
-            {
-                return Err(errno);
-            }
-            if turns.running {
-                turns.waiting += 1;
-                turns = self.ended.wait(turns).unwrap_or_else(PoisonError::into_inner);
-                turns.waiting -= 1;
-                continue;
-            }
-            turns.running = true;
-            turns.begun += 1;
-            let turn = turns.begun;
-            let cover_all = std::mem::take(&mut turns.whole_wanted);
-            drop(turns);
-            let result = flush(cover_all);
-            turns = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            turns.running = false;
-            match result {
-                Ok(()) => {
-                    turns.ended_data = turn;
-                    if cover_all {
-                        turns.ended_whole = turn;
-                    }
-                }
-                Err(error) => turns.failed = Some((turn, error.raw_os_error().unwrap_or(libc::EIO))),
-            }
-            self.ended.notify_all();
+    /// **Errors**: a failed flush is reported, moves the loss epoch and poisons the volume.
+    pub fn commit(&self, node: &Node) -> Result<(), Error> {
+        self.0.alive()?;
+        let whole = match node.kind() {
+            Kind::File => false,
+            Kind::Directory => true,
+            _ => return Err(Error::Invalid),
+        };
+        if self.0.loss.is_none() && node.0.is_clean() {
+            // Gone files still must be told apart.
+            let descriptor = self.0.descriptor(node)?;
+            return self.0.attr_of(node, &descriptor).map(drop);
         }
+        let mut loss = self.0.lock_loss();
+        let descriptor = self.0.descriptor(node)?;
+        self.0.attr_of(node, &descriptor)?;
+        drop(descriptor);
+        if self.0.flush_now(node, whole, &mut loss)? {
+            Counted::add(&self.0.counted.data_flushes);
+        }
+        Ok(())
     }
 
-    /// Callers who wait for the flush of another.
-    #[cfg(test)]
-    pub(crate) fn waiting(&self) -> usize {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).waiting
+    /// Makes everything of the volume durable. The host flushes its whole file system.
+    pub fn flush_all(&self) -> Result<(), Error> {
+        self.0.alive()?;
+        let mut loss = self.0.lock_loss();
+        self.0.flush_file_system()?;
+        if let Some(loss) = &mut loss {
+            loss.all_flushed();
+        }
+        Ok(())
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicU64, Ordering};
-    use std::sync::mpsc;
-
-    use super::*;
-
-    #[test]
-    fn callers_who_arrive_during_a_flush_share_the_next_one() {
-        let turns = Arc::new(FlushTurns::default());
-        let ran = Arc::new(AtomicU64::new(0));
-        let (started, wait_started) = mpsc::channel();
-        let (go, wait_go) = mpsc::channel::<()>();
-        let first = {
-            let (turns, ran) = (turns.clone(), ran.clone());
-            std::thread::spawn(move || {
-                turns.flush(false, |_| {
-                    ran.fetch_add(1, Ordering::SeqCst);
-                    started.send(()).unwrap();
-                    wait_go.recv().unwrap();
-                    Ok(())
-                })
-            })
-        };
-        wait_started.recv().unwrap();
-        let others: Vec<_> = (0..8)
-            .map(|n| {
-                let (turns, ran) = (turns.clone(), ran.clone());
-                std::thread::spawn(move || {
-                    turns.flush(n == 3, |_| {
-                        ran.fetch_add(1, Ordering::SeqCst);
-                        Ok(())
-                    })
-                })
-            })
-            .collect();
-        while turns.state.lock().unwrap().waiting < 8 {
-            std::thread::yield_now();
+impl VolumeInner {
+    /// Flushes an object that holds changes, together with all who ask at the same time; true if this caller made the
+    /// flush. `whole`: attributes too. The loss layer is not told: see `flush`.
+    pub(crate) fn flush_node(&self, node: &Node, whole: bool) -> Result<bool, Error> {
+        self.alive()?;
+        if self.options.durability == Durability::Battery {
+            // The host has promised it already.
+            node.0.mark_flushed(node.0.change_mark(), whole);
+            return Ok(false);
         }
-        go.send(()).unwrap();
-        assert_eq!(first.join().unwrap(), Ok(()));
-        for other in others {
-            assert_eq!(other.join().unwrap(), Ok(()));
+        let descriptor = self.descriptor(node)?;
+        let mut made = false;
+        let result = node.0.group_commit.flush(whole, |whole| {
+            made = true;
+            let mark = node.0.change_mark();
+            Counted::add(&self.counted.flushes);
+            let flushed = self.flush_fault(Some(node.0.fileid)).and_then(|()| match (descriptor.access, whole) {
+                // An O_PATH descriptor can't be flushed by itself.
+                (Access::Path, _) => sys::sync_file_system(&self.root_fd),
+                (_, true) => sys::fsync(&*descriptor),
+                (_, false) => sys::fdatasync(&*descriptor),
+            });
+            if let Err(error) = &flushed {
+                self.flush_failed(error.raw_os_error().unwrap_or(libc::EIO));
+            }
+            // The kernel tells of lost pages once: this flush may have ended well because the one before it did not.
+            let flushed = flushed.and_then(|()| self.alive().map_err(|_| io::Error::from_raw_os_error(libc::EIO)));
+            if flushed.is_ok() {
+                node.0.mark_flushed(mark, whole);
+            }
+            flushed
+        });
+        if !made {
+            Counted::add(&self.counted.shared_flushes);
         }
-        assert_eq!(ran.load(Ordering::SeqCst), 2, "one for the first, one for the eight who came during it");
+        result.map(|()| made).map_err(Error::from_errno)
     }
 
-    #[test]
-    fn failure_reaches_the_caller_and_the_next_flush_is_a_new_one() {
-        let turns = FlushTurns::default();
-        assert_eq!(turns.flush(true, |_| Err(io::Error::from_raw_os_error(libc::EIO))), Err(libc::EIO));
-        assert_eq!(turns.flush(true, |_| Ok(())), Ok(()));
+    /// Makes the object's changes durable; `whole`: attributes (of a directory: entries) too.
+    pub(crate) fn flush(&self, node: &Node, whole: bool, loss: &mut Option<LossGuard<'_>>) -> Result<(), Error> {
+        if loss.as_ref().is_some_and(|loss| loss.answers_early()) {
+            return Ok(());
+        }
+        self.flush_now(node, whole, loss).map(drop)
     }
 
-    #[test]
-    fn whole_flush_is_made_when_asked() {
-        let turns = FlushTurns::default();
-        let mut seen = Vec::new();
-        turns
-            .flush(false, |whole| {
-                seen.push(whole);
-                Ok(())
-            })
-            .unwrap();
-        turns
-            .flush(true, |whole| {
-                seen.push(whole);
-                Ok(())
-            })
-            .unwrap();
-        assert_eq!(seen, [false, true]);
+    /// The same, also when a test lets operations answer early; true if this caller made the flush.
+    pub(crate) fn flush_now(&self, node: &Node, whole: bool, loss: &mut Option<LossGuard<'_>>) -> Result<bool, Error> {
+        let made = self.flush_node(node, whole)?;
+        if let Some(loss) = loss {
+            loss.flushed(&node.0.identity, whole);
+        }
+        Ok(made)
+    }
+
+    /// Makes everything durable.
+    pub(crate) fn flush_file_system(&self) -> Result<(), Error> {
+        let mut marks = Vec::new();
+        self.nodes.for_each(|node| {
+            if node.is_dirty() {
+                marks.push((node.clone(), node.change_mark()));
+            }
+        });
+        Counted::add(&self.counted.flushes);
+        let flushed = self.flush_fault(None).and_then(|()| sys::sync_file_system(&self.root_fd));
+        flushed.map_err(|error| self.flush_failed(error.raw_os_error().unwrap_or(libc::EIO)))?;
+        for (node, mark) in marks {
+            // syncfs may not report a file's own write-back error; its own flush does, and is cheap now.
+            self.flush_node(&Node(node.clone()), true)?;
+            node.mark_flushed(mark, true);
+        }
+        Ok(())
     }
 }

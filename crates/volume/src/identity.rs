@@ -1,11 +1,11 @@
-//! Which object is it: identity by kernel handle or birth, and how to open it for as much as allowed.
+//! The identity of an object: its kernel handle, or inode number and birth time, and how to open it for as much as allowed.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+use crate::descriptor::Access;
 use crate::error::Error;
 use crate::limits::KERNEL_HANDLE_BYTES_MAX;
-use crate::node::Access;
 use crate::sys::{self, KernelHandle, RawStat};
 use crate::types::Kind;
 

@@ -1,51 +1,68 @@
-//! Files of a volume in a store, durability, loss of unsynced data.
+//! Files and block devices of a volume in a store, durability, loss of unsynced data.
 //!
 //! A [`Volume`] serves one directory as it is. Objects are known by identity (inode and generation), so
 //! a [`Handle`] outlives renames and restarts; changes of names and attributes are durable before they
 //! return; unstable writes become durable by [`Volume::commit`], and a flush that fails is never hidden:
-//! the [write verifier](Volume::verifier) moves and the volume promises nothing more. Calls block; there
-//! are no threads but the search of an unprivileged volume.
+//! the [write verifier](Volume::verifier) moves and the volume promises nothing more. A file may be opened as a
+//! [`BlockDevice`] under the same rules; [`Volume::quiesce`] stops all changes for a while. Calls block; there
+//! are no threads but the tree search of an unprivileged volume.
 //!
 //! It does not check access rights (the filer does), knows no protocol, and writes no format of its own
 //! into the served directory. Reasons: `docs/design/001-volume.md`.
 #![deny(unsafe_code)]
 
 mod attrs;
+mod changes;
+mod counters;
 mod create;
-mod data;
-mod descriptors;
-mod dice;
-mod direct;
-mod durable;
+mod descriptor;
+mod descriptor_cache;
+mod direct_io;
 mod error;
 pub mod faults;
 mod flush;
+mod group_commit;
 mod handle;
 mod identity;
+mod in_flight;
 mod limits;
+mod lock;
+mod lookup;
 mod loss;
+mod loss_epoch;
 pub mod medium;
-mod moves;
-mod names;
 mod node;
+mod node_table;
+mod open;
 mod options;
+mod quiesce;
 mod quota;
-mod search;
+mod random;
+mod read;
+mod remove;
+mod rename;
+mod resolve;
 mod state;
 #[allow(unsafe_code, reason = "host calls on descriptors, kernel file handles, listings")]
 mod sys;
 mod times;
-mod traffic;
+mod tree_copy;
+mod tree_search;
 mod types;
 mod volume;
+mod write;
 
-pub use durable::{Unsettled, settle};
+pub use counters::Counters;
 pub use error::{Error, OpenError};
 pub use handle::{Handle, handle_tag};
 pub use identity::Identity;
-pub use loss::copy::{CopyError, CopyReport};
+pub use loss::LossConfig;
+pub use loss::cut_copy::CopyReport;
 pub use node::Node;
-pub use options::{CacheMode, Counters, Durability, Options, ReadAhead, UnknownOption};
+pub use options::{CacheMode, Durability, Options, ReadAhead, UnknownOption};
+pub use quiesce::{QuiesceError, Quiesced};
 pub use quota::QuotaUse;
+pub use tree_copy::CopyError;
 pub use types::{Attr, CreateHow, CutReport, DirEntry, FsStat, Kind, NodeKind, Owner, SetAttr, SetTime, Stability, Time};
-pub use volume::{Config, LossConfig, Volume};
+pub use volume::{Config, Volume};
+pub use write::{DeferredFlush, flush_deferred};

@@ -1,4 +1,4 @@
-//! Bounds of the volume room, each with its reason.
+//! Bounds of the volume crate, each with its reason.
 
 /// Longest handle given out, bytes: ESXi's NFSv3 client refuses more than 56.
 pub(crate) const HANDLE_BYTES_MAX: usize = 56;
@@ -32,7 +32,7 @@ pub(crate) const DEPTH_MAX: usize = 2048;
 /// Largest file offset: what a signed 64-bit file offset holds.
 pub(crate) const OFFSET_MAX: u64 = i64::MAX as u64;
 
-/// Objects a walk looks for at once; more callers are told to come back.
+/// Objects a walk looks for at once; more callers get Busy.
 pub(crate) const WANTED_MAX: usize = 65_536;
 /// Objects remembered as gone, so that a stale handle costs one walk and not one per call.
 pub(crate) const GONE_MAX: usize = 65_536;
@@ -48,7 +48,7 @@ pub(crate) const LOSS_FILES_MAX: usize = 2048;
 /// Directories an unprivileged volume remembers the place of: about 100 MiB at the most.
 pub(crate) const DIRECTORIES_MAX: usize = 1 << 20;
 
-/// Faults set at once: more than a test tells apart, and each costs a look per operation while any is set.
+/// Faults set at once: more than a test tells apart, and each is compared with every operation while any is set.
 pub(crate) const FAULTS_MAX: usize = 64;
 /// Latest strikes of faults that are remembered: about 150 bytes each.
 pub(crate) const FAULT_STRIKES_KEPT: usize = 1024;
@@ -61,14 +61,26 @@ pub(crate) const COPY_BYTES: usize = 1 << 20;
 pub(crate) const DIRECT_ALIGN_BYTES: usize = 4096;
 /// Largest direct transfer, bytes: the largest the protocol has; each thread that makes one keeps a buffer of that size.
 pub(crate) const DIRECT_BYTES_MAX: usize = 1 << 20;
-/// Times somebody has to ask for attributes behind answers without them before answers carry them: a program looks at a
-/// file now and then, a client that caches does so behind each answer.
-pub(crate) const TIMES_ASKED_MIN: u32 = 4;
-/// Answers with attributes before it is tried again without: the price of finding out is one in a thousand.
-pub(crate) const TIMES_TOLD_MAX: u32 = 4096;
+/// Requests for attributes after replies without them before replies include them: a program looks at a
+/// file now and then, a client that caches does so after each reply.
+pub(crate) const TIMES_REQUESTS_MIN: u32 = 4;
+/// Replies with attributes before it is tried again without: the price of finding out is one in a thousand.
+pub(crate) const TIMES_INCLUDED_MAX: u32 = 4096;
 /// Bytes of unstable data that a shared flush may write along: some milliseconds of a disk. With more, a durable write is
 /// flushed by itself.
 pub(crate) const UNSTABLE_DRAGGED_BYTES_MAX: u64 = 1 << 20;
-/// Times a kernel handle is tried while its inode number is being given to a new file: that takes microseconds, or a turn of the
-/// processor on a busy host.
+/// Times a kernel handle is tried while its inode number is being given to a new file: that takes microseconds, or a time
+/// slice on a busy host.
 pub(crate) const HANDLE_OPENS_MAX: u32 = 100;
+
+/// Largest logical block of a block device, bytes: the page; what initiators and kernels take without question.
+pub(crate) const BLOCK_BYTES_MAX: u32 = 4096;
+/// Smallest logical block, bytes.
+pub(crate) const BLOCK_BYTES_MIN: u32 = 512;
+/// Bytes zeroed or discarded at a time: a quiesce, and the loss layer's memory, wait for one such piece only.
+pub(crate) const ZERO_BYTES_MAX: u64 = 16 << 20;
+const _: () = assert!(ZERO_BYTES_MAX < LOSS_BYTES_MAX as u64);
+/// Zeros written at a time where the host cannot zero a range.
+pub(crate) const ZERO_BUFFER_BYTES: usize = 256 << 10;
+/// How long the open of a block device waits for file operations in flight to end.
+pub(crate) const DEVICE_OPEN_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);

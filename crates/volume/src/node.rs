@@ -1,19 +1,17 @@
-//! Nodes: what is known of an object in memory, and the bounded table of them.
+//! Nodes: what is kept in memory of an object.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
-use crate::direct::DirectDescriptor;
-use crate::flush::FlushTurns;
+use crate::descriptor::Descriptor;
+use crate::group_commit::GroupCommit;
 use crate::handle::Handle;
-use crate::limits::{NODE_SHARDS, NODES_MAX, UNSTABLE_DRAGGED_BYTES_MAX};
-use crate::quota::Charged;
+use crate::in_flight::InFlight;
+use crate::limits::UNSTABLE_DRAGGED_BYTES_MAX;
+use crate::lock::locked;
+use crate::quota::charged::Charged;
 use crate::sys::KernelHandle;
 use crate::times::TimesWanted;
-use crate::traffic::Traffic;
 use crate::types::Kind;
 
 /// An object of a volume. Cheap to clone. Keeps no descriptor open by itself.
@@ -46,44 +44,6 @@ impl std::fmt::Debug for Node {
     }
 }
 
-/// What a descriptor was opened for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Access {
-    ReadWrite,
-    Read,
-    /// O_PATH: attributes only.
-    Path,
-}
-
-/// An open descriptor, counted while it lives.
-#[derive(Debug)]
-pub(crate) struct Descriptor {
-    pub(crate) fd: OwnedFd,
-    pub(crate) access: Access,
-    /// A second way to the same file, past the page cache; opened when it is first wanted.
-    pub(crate) direct: DirectDescriptor,
-    open: Arc<AtomicUsize>,
-}
-
-impl Descriptor {
-    pub(crate) fn new(fd: OwnedFd, access: Access, open: &Arc<AtomicUsize>) -> Self {
-        open.fetch_add(1, Ordering::Relaxed);
-        Self { fd, access, direct: DirectDescriptor::default(), open: open.clone() }
-    }
-}
-
-impl AsFd for Descriptor {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-}
-
-impl Drop for Descriptor {
-    fn drop(&mut self) {
-        self.open.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// Where an object was last seen (used where the host does not open by identity).
 #[derive(Clone)]
 pub(crate) struct Place {
@@ -100,18 +60,20 @@ pub(crate) struct NodeInner {
     pub(crate) handle: OnceLock<Handle>,
     pub(crate) descriptor: Mutex<Option<Arc<Descriptor>>>,
     pub(crate) place: Mutex<Option<Place>>,
-    /// Orders attribute changes with their guard.
-    pub(crate) change: Mutex<()>,
+    /// Held over an attribute change and the check of its guard.
+    pub(crate) attr_lock: Mutex<()>,
     /// Of a directory: held while something in it has its name but not yet its owner and mode.
     pub(crate) making: RwLock<()>,
-    pub(crate) turns: FlushTurns,
-    /// Direct and buffered changes under way, where there are direct ones.
-    pub(crate) traffic: Traffic,
+    pub(crate) group_commit: GroupCommit,
+    /// Direct and buffered writes in flight, where there are direct ones.
+    pub(crate) in_flight: InFlight,
     /// Whether answers to stable writes tell the times.
     pub(crate) times: TimesWanted,
     /// The size that the quota has the file charged for.
     pub(crate) charged: Charged,
-    /// Touched since the last eviction pass.
+    /// Open as a block device: file operations do not change its content, and its descriptor stays.
+    pub(crate) is_device: AtomicBool,
+    /// Used since the last eviction pass.
     pub(crate) used: AtomicBool,
     /// Marks of changes: one before and one after each, so that a flush which ran between covers
     /// neither.
@@ -139,11 +101,12 @@ impl NodeInner {
             handle: OnceLock::new(),
             descriptor: Mutex::new(None),
             place: Mutex::new(None),
-            change: Mutex::new(()),
-            turns: FlushTurns::default(),
-            traffic: Traffic::default(),
+            attr_lock: Mutex::new(()),
+            group_commit: GroupCommit::default(),
+            in_flight: InFlight::default(),
             times: TimesWanted::default(),
             charged: Charged::default(),
+            is_device: AtomicBool::new(false),
             used: AtomicBool::new(true),
             changed: AtomicU64::new(0),
             flushed_whole: AtomicU64::new(0),
@@ -210,6 +173,11 @@ impl NodeInner {
         self.flush_seen.load(Ordering::SeqCst) && !self.is_dirty()
     }
 
+    /// A block device is open on the file.
+    pub(crate) fn is_device(&self) -> bool {
+        self.is_device.load(Ordering::SeqCst)
+    }
+
     /// The object is gone or was taken back: nothing is left to flush.
     pub(crate) fn forget(&self) {
         *locked(&self.descriptor) = None;
@@ -218,88 +186,5 @@ impl NodeInner {
         self.flushed_whole.fetch_max(mark, Ordering::SeqCst);
         self.flushed.fetch_max(mark, Ordering::SeqCst);
         self.flush_seen.store(false, Ordering::SeqCst);
-    }
-}
-
-/// Locks; a panic elsewhere leaves the small values in these locks whole.
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// One part of the table.
-type Shard = HashMap<KernelHandle, Arc<NodeInner>, BuildHasherDefault<Mixed>>;
-
-/// Takes the identity's own mix as its hash.
-#[derive(Default)]
-struct Mixed(u64);
-
-impl Hasher for Mixed {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, mixed: u64) {
-        self.0 = mixed;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
-/// All nodes in memory, by identity. Bounded: nodes nobody holds are dropped, least recently used first.
-pub(crate) struct NodeTable {
-    shards: Vec<Mutex<Shard>>,
-}
-
-impl NodeTable {
-    pub(crate) fn new() -> Self {
-        Self { shards: (0..NODE_SHARDS).map(|_| Mutex::default()).collect() }
-    }
-
-    fn shard(&self, identity: &KernelHandle) -> &Mutex<Shard> {
-        // The high bits: the map inside a shard uses the low ones.
-        &self.shards[(identity.mix() >> 32) as usize % NODE_SHARDS]
-    }
-
-    pub(crate) fn find(&self, identity: &KernelHandle) -> Option<Node> {
-        locked(self.shard(identity)).get(identity).map(|inner| Node(inner.clone()))
-    }
-
-    /// The node of this identity: the one in the table, else this one.
-    pub(crate) fn intern(&self, fresh: Arc<NodeInner>) -> Node {
-        let mut shard = locked(self.shard(&fresh.identity));
-        if let Some(inner) = shard.get(&fresh.identity) {
-            return Node(inner.clone());
-        }
-        if shard.len() >= NODES_MAX / NODE_SHARDS {
-            evict(&mut shard);
-        }
-        shard.insert(fresh.identity, fresh.clone());
-        Node(fresh)
-    }
-
-    /// Visits each node.
-    pub(crate) fn for_each(&self, mut visit: impl FnMut(&Arc<NodeInner>)) {
-        for shard in &self.shards {
-            locked(shard).values().for_each(&mut visit);
-        }
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.shards.iter().map(|shard| locked(shard).len()).sum()
-    }
-}
-
-/// Drops nodes that nobody holds, that wait for no flush and that were not used since the last pass;
-/// when that frees nothing, used ones too. Nodes in use may exceed the bound: their callers bound them.
-fn evict(shard: &mut Shard) {
-    let full = shard.len();
-    let idle = |inner: &Arc<NodeInner>| Arc::strong_count(inner) == 1 && !inner.is_dirty();
-    shard.retain(|_, inner| !idle(inner) || inner.used.swap(false, Ordering::Relaxed));
-    if shard.len() == full {
-        shard.retain(|_, inner| !idle(inner));
     }
 }

@@ -1,4 +1,4 @@
-//! How a volume keeps its promises and uses the host's page cache, and what came of it.
+//! How a volume keeps its promises and uses the host's page cache.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,9 +20,9 @@ pub enum CacheMode {
     /// Through it, and it stays there.
     #[default]
     Cached,
-    /// Past it, where size, alignment and the other traffic on the file allow; else as `DropBehind`.
+    /// Past it (O_DIRECT), where size, alignment and the other I/O in flight on the file allow; else as `DropBehind`.
     Direct,
-    /// Through it, and out again at once (`RWF_DONTCACHE`); as `Cached` on a host without that.
+    /// Through it, and dropped from it at once (`RWF_DONTCACHE`); as `Cached` on a host without that.
     DropBehind,
 }
 
@@ -134,23 +134,6 @@ impl fmt::Display for CacheMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
-}
-
-/// What a volume counted since it was opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counters {
-    /// Flushes and durable writes asked of the host.
-    pub flushes: u64,
-    /// Of these, asked for durable writes and commits of files.
-    pub data_flushes: u64,
-    /// Durable writes carried out.
-    pub stable_writes: u64,
-    /// Flushes that were needed and that somebody else's covered.
-    pub shared_flushes: u64,
-    /// Durable writes that went past the page cache.
-    pub direct_writes: u64,
-    /// Reads that went past the page cache.
-    pub direct_reads: u64,
 }
 
 #[cfg(test)]

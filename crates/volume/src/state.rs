@@ -149,6 +149,11 @@ pub(crate) fn verifier(record: &Record, boot_id: &[u8]) -> [u8; 8] {
     keyed_hash(&record.key, &[b"verifier", &record.id, boot_id, &record.loss_epoch.to_le_bytes()]).to_le_bytes()
 }
 
+/// The file system's number: moves with the volume, with nothing else.
+pub(crate) fn fsid(record: &Record) -> u64 {
+    u64::from_le_bytes(verifier(&Record { loss_epoch: 0, ..record.clone() }, b"fsid"))
+}
+
 /// Identity of the running kernel; `None` when /proc does not say.
 pub(crate) fn boot_id() -> Option<Vec<u8>> {
     fs::read("/proc/sys/kernel/random/boot_id").ok().filter(|id| !id.is_empty())

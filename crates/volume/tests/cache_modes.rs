@@ -120,7 +120,7 @@ fn threads_that_mix_all_sorts_on_the_same_pages_meet_no_error() {
 }
 
 #[test]
-fn writes_settled_together_share_one_flush() {
+fn deferred_writes_share_one_flush() {
     let scratch = Scratch::new();
     let volume = scratch.open();
     let (a, b) = (pages(&volume, "a", 8), pages(&volume, "b", 8));
@@ -129,13 +129,13 @@ fn writes_settled_together_share_one_flush() {
         .map(|n| {
             let node = if n % 2 == 0 { &a } else { &b };
             let sort = if n == 6 { Stability::FileSync } else { Stability::DataSync };
-            volume.write_to_settle(node, u64::from(n / 2) * PAGE as u64, &[n; PAGE], sort).unwrap()
+            volume.write_deferred(node, u64::from(n / 2) * PAGE as u64, &[n; PAGE], sort).unwrap()
         })
         .collect();
     assert!(begun.iter().all(|(written, _)| *written == PAGE));
     assert_eq!(volume.counters().flushes, before.flushes, "none yet");
-    let unsettled: Vec<_> = begun.into_iter().map(|(_, unsettled)| unsettled.unwrap()).collect();
-    assert!(volume::settle(&unsettled).iter().all(Result::is_ok));
+    let deferred: Vec<_> = begun.into_iter().map(|(_, deferred)| deferred.unwrap()).collect();
+    assert!(volume::flush_deferred(&deferred).iter().all(Result::is_ok));
     let after = volume.counters();
     assert_eq!(after.flushes - before.flushes, 2, "one for each file");
     assert_eq!((after.stable_writes - before.stable_writes, after.shared_flushes - before.shared_flushes), (16, 14));
@@ -154,11 +154,11 @@ fn a_flush_is_not_shared_with_much_unstable_data() {
     let volume = scratch.open();
     let node = pages(&volume, "a", 8);
     volume.write(&node, 0, &vec![1; 2 << 20], Stability::Unstable).unwrap();
-    let (_, unsettled) = volume.write_to_settle(&node, PAGE as u64, &[2; PAGE], Stability::DataSync).unwrap();
-    assert!(unsettled.is_none(), "durable by itself");
+    let (_, deferred) = volume.write_deferred(&node, PAGE as u64, &[2; PAGE], Stability::DataSync).unwrap();
+    assert!(deferred.is_none(), "durable by itself");
     volume.commit(&node).unwrap();
-    let (_, unsettled) = volume.write_to_settle(&node, PAGE as u64, &[2; PAGE], Stability::DataSync).unwrap();
-    assert!(volume::settle(&[unsettled.unwrap()])[0].is_ok());
+    let (_, deferred) = volume.write_deferred(&node, PAGE as u64, &[2; PAGE], Stability::DataSync).unwrap();
+    assert!(volume::flush_deferred(&[deferred.unwrap()])[0].is_ok());
 }
 
 #[test]

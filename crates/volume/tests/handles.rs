@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Scratch, content, make_dir, make_file, patient};
+use common::{Scratch, content, make_dir, make_file, retry_busy};
 use volume::{Error, Volume};
 
 #[test]
@@ -17,10 +17,10 @@ fn handle_survives_reopen_of_the_volume() {
     };
     assert!(file.as_bytes().len() <= 56);
     let volume = scratch.open();
-    let node = patient(|| volume.resolve(file.as_bytes())).unwrap();
+    let node = retry_busy(|| volume.resolve(file.as_bytes())).unwrap();
     assert_eq!(content(&volume, &node).unwrap(), b"hello");
     assert_eq!(volume.handle(&node), file, "one object, one handle");
-    assert_eq!(patient(|| volume.resolve(dir.as_bytes())).map(|n| n.kind()), Ok(volume::Kind::Directory));
+    assert_eq!(retry_busy(|| volume.resolve(dir.as_bytes())).map(|n| n.kind()), Ok(volume::Kind::Directory));
     assert_eq!(volume.resolve(root.as_bytes()), Ok(volume.root()));
     assert_eq!(volume.verifier(), verifier, "nothing was lost, the verifier stays");
 }
@@ -34,13 +34,13 @@ fn handle_survives_rename_and_reopen() {
         let node = make_file(&volume, &from, "a", b"moved");
         let handle = volume.handle(&node);
         volume.rename(&from, b"a", &to, b"b").unwrap();
-        assert_eq!(content(&volume, &patient(|| volume.resolve(handle.as_bytes())).unwrap()).unwrap(), b"moved");
+        assert_eq!(content(&volume, &retry_busy(|| volume.resolve(handle.as_bytes())).unwrap()).unwrap(), b"moved");
         let (found, _) = volume.lookup(&to, b"b").unwrap();
         assert_eq!(volume.handle(&found), handle);
         handle
     };
     let volume = scratch.open();
-    assert_eq!(content(&volume, &patient(|| volume.resolve(handle.as_bytes())).unwrap()).unwrap(), b"moved");
+    assert_eq!(content(&volume, &retry_busy(|| volume.resolve(handle.as_bytes())).unwrap()).unwrap(), b"moved");
 }
 
 #[test]
@@ -53,11 +53,11 @@ fn handle_survives_removal_of_the_first_of_two_links() {
         assert_eq!(volume.link(&node, &root, b"second").unwrap().nlink, 2);
         volume.remove(&root, b"first").unwrap();
         let handle = volume.handle(&node);
-        assert_eq!(content(&volume, &patient(|| volume.resolve(handle.as_bytes())).unwrap()).unwrap(), b"linked");
+        assert_eq!(content(&volume, &retry_busy(|| volume.resolve(handle.as_bytes())).unwrap()).unwrap(), b"linked");
         handle
     };
     let volume = scratch.open();
-    let node = patient(|| volume.resolve(handle.as_bytes())).unwrap();
+    let node = retry_busy(|| volume.resolve(handle.as_bytes())).unwrap();
     assert_eq!(content(&volume, &node).unwrap(), b"linked");
     assert_eq!(volume.attr(&node).unwrap().nlink, 1);
 }
@@ -98,13 +98,13 @@ fn recycled_inode_is_stale() {
         }
     }
     println!("inode number given out again: {recycled}");
-    match patient(|| volume.resolve(handle.as_bytes())) {
+    match retry_busy(|| volume.resolve(handle.as_bytes())) {
         Err(error) => assert_eq!(error, Error::Stale),
         Ok(node) => assert_eq!(content(&volume, &node), Err(Error::Stale)),
     }
     drop(volume);
     let volume = scratch.open();
-    assert_eq!(patient(|| volume.resolve(handle.as_bytes())), Err(Error::Stale));
+    assert_eq!(retry_busy(|| volume.resolve(handle.as_bytes())), Err(Error::Stale));
 }
 
 #[test]
@@ -116,12 +116,12 @@ fn removed_objects_are_stale_for_every_call() {
     let dir = make_dir(&volume, &root, "d");
     volume.remove(&root, b"f").unwrap();
     volume.rmdir(&root, b"d").unwrap();
-    assert_eq!(patient(|| volume.attr(&file)), Err(Error::Stale));
-    assert_eq!(patient(|| volume.read(&file, 0, &mut [0; 4])), Err(Error::Stale));
-    assert_eq!(patient(|| volume.write(&file, 0, b"x", volume::Stability::Unstable)), Err(Error::Stale));
-    assert_eq!(patient(|| volume.commit(&file)), Err(Error::Stale));
-    assert_eq!(patient(|| volume.attr(&dir)), Err(Error::Stale));
-    assert_eq!(patient(|| volume.lookup(&dir, b"x")), Err(Error::Stale));
+    assert_eq!(retry_busy(|| volume.attr(&file)), Err(Error::Stale));
+    assert_eq!(retry_busy(|| volume.read(&file, 0, &mut [0; 4])), Err(Error::Stale));
+    assert_eq!(retry_busy(|| volume.write(&file, 0, b"x", volume::Stability::Unstable)), Err(Error::Stale));
+    assert_eq!(retry_busy(|| volume.commit(&file)), Err(Error::Stale));
+    assert_eq!(retry_busy(|| volume.attr(&dir)), Err(Error::Stale));
+    assert_eq!(retry_busy(|| volume.lookup(&dir, b"x")), Err(Error::Stale));
     assert_eq!(volume.read_dir(&dir, 0, &mut |_| true), Err(Error::Stale));
 }
 
@@ -143,7 +143,7 @@ fn changes_on_the_host_give_the_right_object_or_stale() {
     // One goes, and a new file takes its name.
     std::fs::remove_file(host.join("b")).unwrap();
     std::fs::write(host.join("b"), b"a stranger").unwrap();
-    assert_eq!(patient(|| volume.attr(&a)), Err(Error::Stale));
+    assert_eq!(retry_busy(|| volume.attr(&a)), Err(Error::Stale));
     let (stranger, _) = volume.lookup(&root, b"b").unwrap();
     assert_eq!(content(&volume, &stranger).unwrap(), b"a stranger");
 }
@@ -177,7 +177,7 @@ fn memory_stays_bounded_over_more_files_than_it_holds() {
     let handles: Vec<_> =
         (0..count).map(|n| volume.handle(&volume.lookup(&root, format!("f{n}").as_bytes()).unwrap().0)).collect();
     for (n, handle) in handles.iter().enumerate() {
-        let node = patient(|| volume.resolve(handle.as_bytes())).unwrap();
+        let node = retry_busy(|| volume.resolve(handle.as_bytes())).unwrap();
         let mut bytes = [0; 8];
         let (got, eof) = volume.read(&node, 0, &mut bytes).unwrap();
         assert_eq!((&bytes[..got], eof), (n.to_string().as_bytes(), true));

@@ -7,8 +7,8 @@ mod model;
 
 use std::collections::BTreeMap;
 
-use common::{Scratch, content, make_dir, make_file, names, owner, patient};
-use model::{FileModel, Object, Picture, assert_same, picture};
+use common::{Scratch, content, make_dir, make_file, names, owner, retry_busy};
+use model::{FileModel, Object, TreeContent, assert_same, tree_of};
 use sim::Rng;
 use volume::{CopyError, CreateHow, Error, Handle, Node, SetAttr, SetTime, Stability, Time, Volume};
 
@@ -24,16 +24,16 @@ fn unstable_write_is_taken_back_and_committed_one_stays() {
     let report = volume.power_cut().unwrap();
     assert_eq!((report.undone_writes, report.undone_names), (2, 0));
     assert_ne!(volume.verifier(), verifier);
-    assert_eq!(patient(|| content(&volume, &node)).unwrap(), b"old content");
+    assert_eq!(retry_busy(|| content(&volume, &node)).unwrap(), b"old content");
 
     volume.write(&node, 0, b"NEW", Stability::Unstable).unwrap();
     volume.commit(&node).unwrap();
     volume.write(&node, 4, b"xxx", Stability::Unstable).unwrap();
     volume.power_cut().unwrap();
-    assert_eq!(patient(|| content(&volume, &node)).unwrap(), b"NEW content");
+    assert_eq!(retry_busy(|| content(&volume, &node)).unwrap(), b"NEW content");
     volume.write(&node, 4, b"C", Stability::DataSync).unwrap();
     assert_eq!(volume.power_cut().unwrap().undone_writes, 0);
-    assert_eq!(patient(|| content(&volume, &node)).unwrap(), b"NEW Content");
+    assert_eq!(retry_busy(|| content(&volume, &node)).unwrap(), b"NEW Content");
 }
 
 #[test]
@@ -55,11 +55,11 @@ fn answered_changes_of_names_and_attributes_survive() {
     volume.link(&node, &a, b"second").unwrap();
     make_file(&volume, &a, "removed", b"");
     volume.remove(&a, b"removed").unwrap();
-    let before = picture(&scratch.dir());
+    let before = tree_of(&scratch.dir());
     let report = volume.power_cut().unwrap();
     assert_eq!((report.undone_writes, report.undone_names), (0, 0));
-    assert_same(&picture(&scratch.dir()), &before);
-    assert_eq!(patient(|| content(&volume, &node)).unwrap(), b"x\0\0\0\0\0\0\0\0");
+    assert_same(&tree_of(&scratch.dir()), &before);
+    assert_eq!(retry_busy(|| content(&volume, &node)).unwrap(), b"x\0\0\0\0\0\0\0\0");
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn too_early_answers_are_taken_back_whole() {
                 run.step(&mut rng);
             }
             volume.flush_all().unwrap();
-            let before = picture(&scratch.dir());
+            let before = tree_of(&scratch.dir());
             volume.set_answer_early(true);
             let (files, tree) = (run.files.clone(), run.tree.clone());
             let mut early = Run { files, tree, early: true, ..Run::new(&volume) };
@@ -119,7 +119,7 @@ fn too_early_answers_are_taken_back_whole() {
             }
             cut_as_the_copy_said(&scratch, &volume);
             volume.set_answer_early(false);
-            assert_same(&picture(&scratch.dir()), &before);
+            assert_same(&tree_of(&scratch.dir()), &before);
             run.files.iter_mut().for_each(FileModel::flush);
         }
     });
@@ -140,9 +140,9 @@ fn early_answered_file_vanishes_and_early_rename_is_undone() {
     assert!(report.undone_names >= 2, "{report:?}");
     volume.set_answer_early(false);
     assert_eq!(names(&volume, &root), [".", "..", "old"]);
-    assert_eq!(patient(|| volume.attr(&new)), Err(Error::Stale), "the file was never on the disk");
-    let back = patient(|| volume.resolve(handle.as_bytes())).expect("the replaced file is the same object again");
-    assert_eq!(patient(|| content(&volume, &back)).unwrap(), b"kept");
+    assert_eq!(retry_busy(|| volume.attr(&new)), Err(Error::Stale), "the file was never on the disk");
+    let back = retry_busy(|| volume.resolve(handle.as_bytes())).expect("the replaced file is the same object again");
+    assert_eq!(retry_busy(|| content(&volume, &back)).unwrap(), b"kept");
 }
 
 #[test]
@@ -183,21 +183,21 @@ fn check_promises(scratch: &Scratch, loss_seed: u64, mut rng: Rng) {
 /// Cuts the power. A copy made before leaves the volume as it is and shows, byte for byte, what the cut then leaves.
 fn cut_as_the_copy_said(scratch: &Scratch, volume: &Volume) {
     let to = scratch.base.path().join("copy");
-    let before = picture(&scratch.dir());
+    let before = tree_of(&scratch.dir());
     let copied = volume.power_cut_copy(&to).unwrap();
-    assert_same(&picture(&scratch.dir()), &before);
+    assert_same(&tree_of(&scratch.dir()), &before);
     assert_eq!(volume.power_cut().unwrap(), copied.cut);
-    assert_same(&without_inodes(picture(&to)), &without_inodes(picture(&scratch.dir())));
+    assert_same(&without_inodes(tree_of(&to)), &without_inodes(tree_of(&scratch.dir())));
     std::fs::remove_dir_all(to).unwrap();
 }
 
 /// In the place of inode numbers, which path was the first of the inode.
-fn without_inodes(mut picture: Picture) -> Picture {
+fn without_inodes(mut tree_of: TreeContent) -> TreeContent {
     let mut first = BTreeMap::new();
-    for (nth, (_, inode, _)) in picture.values_mut().enumerate() {
+    for (nth, (_, inode, _)) in tree_of.values_mut().enumerate() {
         *inode = *first.entry(*inode).or_insert(nth as u64);
     }
-    picture
+    tree_of
 }
 
 /// A model of the tree and the operations that move it and the volume together.
@@ -438,7 +438,7 @@ impl Run {
 
     /// After a cut: the names are exactly those answered, each file holds what was promised.
     fn compare(&mut self, scratch: &Scratch, all_lost: bool) {
-        let seen = picture(&scratch.dir());
+        let seen = tree_of(&scratch.dir());
         assert_eq!(seen.keys().collect::<Vec<_>>(), self.tree.keys().collect::<Vec<_>>());
         let mut left: BTreeMap<usize, Vec<u8>> = BTreeMap::new();
         for (path, object) in &self.tree {
@@ -453,8 +453,8 @@ impl Run {
                     if all_lost && !self.mixed.contains(file) {
                         assert!(*bytes == model.durable, "{path}: nothing unpromised may survive");
                     }
-                    let by_handle = patient(|| self.volume.resolve(self.handles[file].as_bytes())).unwrap();
-                    assert!(patient(|| content(&self.volume, &by_handle)).unwrap() == *bytes, "{path}: by handle");
+                    let by_handle = retry_busy(|| self.volume.resolve(self.handles[file].as_bytes())).unwrap();
+                    assert!(retry_busy(|| content(&self.volume, &by_handle)).unwrap() == *bytes, "{path}: by handle");
                     left.insert(*file, bytes.clone());
                 }
             }

@@ -151,16 +151,16 @@ fn a_file_that_is_cut_while_others_write_to_it_is_charged_for_the_size_it_ends_w
 }
 
 #[test]
-fn a_write_that_settles_later_is_charged_and_one_of_nothing_is_not() {
+fn a_write_whose_flush_is_deferred_is_charged_and_one_of_nothing_is_not() {
     let scratch = Scratch::new();
     let volume = scratch.open();
     let file = make_file(&volume, &volume.root(), "f", b"");
     volume.set_quota(Some(10_000)).unwrap();
     assert!(volume.shares_flushes(), "or this shows nothing");
-    let (written, unsettled) = volume.write_to_settle(&file, 0, &[1; 8000], Stability::FileSync).unwrap();
+    let (written, deferred) = volume.write_deferred(&file, 0, &[1; 8000], Stability::FileSync).unwrap();
     assert_eq!((written, used(&volume)), (8000, 8000));
-    assert_eq!(volume::settle(&[unsettled.unwrap()]), [Ok(())]);
-    let refused = volume.write_to_settle(&file, 8000, &[1; 8000], Stability::FileSync);
+    assert_eq!(volume::flush_deferred(&[deferred.unwrap()]), [Ok(())]);
+    let refused = volume.write_deferred(&file, 8000, &[1; 8000], Stability::FileSync);
     assert_eq!((refused.unwrap_err(), used(&volume)), (Error::NoSpace, 8000));
     assert_eq!(volume.write(&file, 1 << 40, &[], Stability::FileSync), Ok(0));
     assert_eq!(used(&volume), 8000);

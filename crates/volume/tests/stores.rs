@@ -6,7 +6,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Scratch, content, make_dir, make_file, owner, patient};
+use common::{Scratch, content, make_dir, make_file, owner, retry_busy};
 use volume::{Config, Error, Handle, Identity, OpenError, Options, Volume};
 
 fn config(dir: &Path, base: &Path) -> Config {
@@ -84,7 +84,7 @@ fn a_store_with_birth_times_only_is_labelled_and_its_handles_outlive_restart_and
     std::fs::remove_file(host("sub/gone")).unwrap();
     std::fs::write(host("sub/gone"), "a stranger").unwrap();
     let volume = Volume::open(config).unwrap();
-    let read = |handle: &Handle| patient(|| volume.resolve(handle.as_bytes()).and_then(|node| content(&volume, &node)));
+    let read = |handle: &Handle| retry_busy(|| volume.resolve(handle.as_bytes()).and_then(|node| content(&volume, &node)));
     assert_eq!(read(&kept).unwrap(), b"kept");
     assert_eq!(read(&moved).unwrap(), b"moved");
     assert_eq!(read(&linked).unwrap(), b"linked");

@@ -5,7 +5,7 @@ mod common;
 
 use std::os::unix::fs::MetadataExt;
 
-use common::{USER, content, owner, patient, without_privilege};
+use common::{USER, content, owner, retry_busy, without_privilege};
 use volume::{CreateHow, Error, SetAttr, Stability, Volume};
 
 fn me() -> volume::Owner {
@@ -39,7 +39,7 @@ fn handles_hold_over_restart_by_hint_and_walk() {
             handles
         };
         let volume = scratch.open();
-        let resolve = |handle: &volume::Handle| patient(|| volume.resolve(handle.as_bytes()));
+        let resolve = |handle: &volume::Handle| retry_busy(|| volume.resolve(handle.as_bytes()));
         assert_eq!(volume.resolve(deep.as_bytes()), Err(Error::Busy), "never STALE before the walk has ended");
         assert_eq!(content(&volume, &resolve(&deep).unwrap()).unwrap(), b"deep content");
         assert_eq!(content(&volume, &resolve(&top).unwrap()).unwrap(), b"top content");
@@ -62,7 +62,7 @@ fn removed_object_is_stale_once_the_walk_has_ended() {
             handle
         };
         let volume = scratch.open();
-        assert_eq!(patient(|| volume.resolve(handle.as_bytes())), Err(Error::Stale));
+        assert_eq!(retry_busy(|| volume.resolve(handle.as_bytes())), Err(Error::Stale));
         assert_eq!(volume.resolve(handle.as_bytes()), Err(Error::Stale), "without a second walk");
     });
 }
@@ -82,11 +82,11 @@ fn renames_on_the_host_are_followed_and_strangers_refused() {
         // Not opened yet: only its place is known.
         std::fs::rename(host.join("sub/a"), host.join("elsewhere")).unwrap();
         std::fs::write(host.join("sub/a"), "a stranger").unwrap();
-        assert_eq!(patient(|| content(&volume, &node)).unwrap(), b"mine");
+        assert_eq!(retry_busy(|| content(&volume, &node)).unwrap(), b"mine");
         assert_eq!(volume.resolve(handle.as_bytes()), Ok(node.clone()));
         drop(node);
         std::fs::remove_file(host.join("elsewhere")).unwrap();
-        let gone = patient(|| volume.resolve(handle.as_bytes()).and_then(|node| volume.attr(&node)));
+        let gone = retry_busy(|| volume.resolve(handle.as_bytes()).and_then(|node| volume.attr(&node)));
         assert_eq!(gone, Err(Error::Stale));
     });
 }
@@ -100,10 +100,10 @@ fn second_link_serves_when_the_first_name_is_removed() {
         volume.link(&node, &volume.root(), b"two").unwrap();
         volume.remove(&sub, b"one").unwrap();
         let handle = volume.handle(&node);
-        assert_eq!(patient(|| content(&volume, &node)).unwrap(), b"linked");
+        assert_eq!(retry_busy(|| content(&volume, &node)).unwrap(), b"linked");
         drop((node, sub, volume));
         let volume = scratch.open();
-        let node = patient(|| volume.resolve(handle.as_bytes())).unwrap();
+        let node = retry_busy(|| volume.resolve(handle.as_bytes())).unwrap();
         assert_eq!(content(&volume, &node).unwrap(), b"linked");
     });
 }

@@ -32,7 +32,7 @@ struct Begun {
     reservation: Reservation,
     received_at: Instant,
     reply: std::ops::Range<usize>,        // in the buffer of all replies
-    unsettled: Option<volume::Unsettled>, // none: durable already, refused, or no write
+    unsettled: Option<volume::DeferredFlush>, // none: durable already, refused, or no write
 }
 
 /// A number that stands for the calls this one is best carried out with: stable writes of its file, if they gain from sharing a
@@ -106,7 +106,7 @@ fn together(filer: &Filer, jobs: Vec<Job<Request>>, out: &mut Vec<u8>) {
     let mut begun: Vec<Begun> = jobs.into_iter().filter_map(|job| begin(filer, job, out)).collect();
     let (owners, unsettled): (Vec<usize>, Vec<_>) =
         begun.iter_mut().enumerate().filter_map(|(n, write)| Some((n, write.unsettled.take()?))).unzip();
-    let settled = catch_unwind(AssertUnwindSafe(|| volume::settle(&unsettled)));
+    let settled = catch_unwind(AssertUnwindSafe(|| volume::flush_deferred(&unsettled)));
     let Ok(settled) = settled else {
         begun.iter().for_each(|write| write.connection.drop_after_panic());
         return;

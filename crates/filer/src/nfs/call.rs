@@ -28,8 +28,8 @@ pub enum Served {
     Close,
 }
 
-/// Where a stable write leaves what is still to be [settled](volume::settle) before its reply may leave.
-pub type Later = std::cell::RefCell<Option<volume::Unsettled>>;
+/// Where a stable write leaves what is still to be [settled](volume::flush_deferred) before its reply may leave.
+pub type Later = std::cell::RefCell<Option<volume::DeferredFlush>>;
 
 /// A call whose header was read.
 #[derive(Clone, Copy, Debug)]

@@ -48,24 +48,24 @@ pub(crate) enum Torn {
 
 impl VolumeInner {
     /// Whether a fault of reads is set.
-    pub(crate) fn spoils_reads(&self) -> bool {
+    pub(crate) fn faults_reads(&self) -> bool {
         self.faults.any(READS)
     }
 
     /// Before a read: fails if a fault says so.
     pub(crate) fn read_fault(&self, node: &Node, offset: u64, bytes: usize) -> Result<(), Error> {
-        if self.spoils_reads() { fail(&self.faults, "read", &[node.0.fileid], Some((offset, bytes as u64))) } else { Ok(()) }
+        if self.faults_reads() { fail(&self.faults, "read", &[node.0.fileid], Some((offset, bytes as u64))) } else { Ok(()) }
     }
 
     /// After a read: flips a bit if a fault says so.
-    pub(crate) fn spoil_read(&self, node: &Node, offset: u64, data: &mut [u8]) {
-        if data.is_empty() || !self.spoils_reads() {
+    pub(crate) fn flip_bit(&self, node: &Node, offset: u64, data: &mut [u8]) {
+        if data.is_empty() || !self.faults_reads() {
             return;
         }
         let (file, range) = (node.0.fileid, (offset, data.len() as u64));
         let probe = Probe { on: "read", files: &[file], range: Some(range) };
         if let Some(mut strike) = self.faults.strike(Kinds::of(&[FaultKind::BitFlip]), &probe) {
-            let bit = strike.dice.below(range.1 * 8);
+            let bit = strike.random.below(range.1 * 8);
             if let Some(byte) = data.get_mut((bit / 8) as usize) {
                 *byte ^= 1 << (bit % 8);
             }
@@ -74,13 +74,13 @@ impl VolumeInner {
     }
 
     /// Before a write: fails or tears it if a fault says so.
-    pub(crate) fn write_fault(&self, node: &Node, offset: u64, data: &[u8]) -> Result<Option<Torn>, Error> {
+    pub(crate) fn write_fault(&self, node: &Node, offset: u64, len: usize) -> Result<Option<Torn>, Error> {
         if !self.faults.any(WRITES) {
             return Ok(None);
         }
-        let (files, range) = (&[node.0.fileid], Some((offset, data.len() as u64)));
+        let (files, range) = (&[node.0.fileid], Some((offset, len as u64)));
         fail(&self.faults, "write", files, range)?;
-        let sectors = sectors(offset, data.len());
+        let sectors = sectors(offset, len);
         if sectors.len() < 2 {
             // A sector is written whole or not at all.
             return Ok(None);
@@ -92,11 +92,11 @@ impl VolumeInner {
     fn tear(&self, mut strike: Strike, sectors: Vec<std::ops::Range<usize>>) -> Torn {
         let all = sectors.len();
         // At least one arrives and at least one does not: else nothing is torn.
-        let (kept, lost) = (strike.dice.below(all as u64) as usize, strike.dice.below(all as u64 - 1) as usize);
+        let (kept, lost) = (strike.random.below(all as u64) as usize, strike.random.below(all as u64 - 1) as usize);
         let lost = if lost >= kept { lost + 1 } else { lost };
         let pieces = sectors.into_iter().enumerate();
         let arrived: Vec<_> =
-            pieces.filter(|(n, _)| *n == kept || (*n != lost && strike.dice.below(2) == 0)).map(|(_, piece)| piece).collect();
+            pieces.filter(|(n, _)| *n == kept || (*n != lost && strike.random.below(2) == 0)).map(|(_, piece)| piece).collect();
         self.faults.tell(&strike, format!("{} of {all} sectors arrived", arrived.len()));
         if strike.silent { Torn::Lies(arrived) } else { Torn::Fails(arrived) }
     }

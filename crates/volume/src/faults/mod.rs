@@ -16,8 +16,8 @@ pub use results::faults::{FaultError, FaultKind, FaultReport, FaultSpec, FaultSt
 
 pub(crate) use data::Torn;
 
-use crate::dice::Dice;
 use crate::limits::{FAULT_STRIKES_KEPT, FAULTS_MAX};
+use crate::random::Random;
 
 /// All faults of a volume.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ pub struct Faults {
 struct List {
     set: Vec<Armed>,
     last_id: u64,
-    hurried: u64,
+    releases: u64,
     struck: u64,
     strikes: VecDeque<FaultStrike>,
 }
@@ -40,7 +40,7 @@ struct List {
 #[derive(Debug)]
 struct Armed {
     status: FaultStatus,
-    dice: Dice,
+    random: Random,
 }
 
 /// An operation that a fault may strike.
@@ -65,7 +65,7 @@ pub struct Strike {
     pub silent: bool,
     nth: u64,
     id: u64,
-    dice: Dice,
+    random: Random,
 }
 
 /// Why a fault could not be set.
@@ -100,8 +100,8 @@ impl Faults {
         }
         list.last_id += 1;
         let id = list.last_id;
-        let dice = Dice::new(fault.seed);
-        list.set.push(Armed { status: FaultStatus { id, fault, matched: 0, struck: 0 }, dice });
+        let random = Random::new(fault.seed);
+        list.set.push(Armed { status: FaultStatus { id, fault, matched: 0, struck: 0 }, random });
         self.arm(&list);
         Ok(id)
     }
@@ -168,18 +168,18 @@ impl Faults {
         }
     }
 
-    /// Waits for as long as a strike says, or until its fault is cleared or [`Faults::hurry`] called.
+    /// Waits for as long as a strike says, or until its fault is cleared or [`Faults::release_waiters`] called.
     pub fn wait(&self, strike: &Strike) {
         let list = self.list();
-        let hurried = list.hurried;
-        let on = |list: &mut List| list.hurried == hurried && list.set.iter().any(|armed| armed.status.id == strike.id);
+        let releases = list.releases;
+        let on = |list: &mut List| list.releases == releases && list.set.iter().any(|armed| armed.status.id == strike.id);
         // Whether it timed out does not matter.
         drop(self.changed.wait_timeout_while(list, strike.delay, on).unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Lets go of all that waits now: the volume is to end, or its power to fail.
-    pub fn hurry(&self) {
-        self.list().hurried += 1;
+    pub fn release_waiters(&self) {
+        self.list().releases += 1;
         self.changed.notify_all();
     }
 
@@ -200,14 +200,14 @@ impl Armed {
             return None;
         }
         *matched += 1;
-        let drawn = self.dice.chance(fault.rate);
-        let dice = self.dice.fork();
+        let drawn = self.random.chance(fault.rate);
+        let random = self.random.fork();
         if !drawn || *matched <= fault.after || fault.times.is_some_and(|times| *struck >= times) {
             return None;
         }
         *struck += 1;
         let delay = Duration::from_secs_f64(fault.delay_ms.unwrap_or(0.0) / 1000.0);
-        Some(Strike { kind: fault.kind, delay, silent: fault.silent, nth: *matched, id: *id, dice })
+        Some(Strike { kind: fault.kind, delay, silent: fault.silent, nth: *matched, id: *id, random })
     }
 }
 

@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::time::Duration;
 
+use super::Loss;
+use super::chance::Chance;
 use super::names::{NameChange, NamePart};
 use super::pages::{FileLoss, Undo};
-use super::{Chance, Loss, empty_directory};
 use crate::error::Error;
 use crate::node::Node;
 use crate::sys::{self, KernelHandle};
@@ -20,21 +22,25 @@ impl Volume {
     }
 
     /// Leaves the directory as a power cut would: everything not promised stable is taken back (with a
-    /// seed: some of it survives), the loss epoch moves, all descriptors are forgotten. Waits for running
-    /// operations. May be called again and again.
+    /// seed: some of it survives), the loss epoch moves, all descriptors are closed. Quiesces the volume, and waits
+    /// for reads too. May be called repeatedly.
     ///
     /// **Errors**: [`Error::NotSupported`] when the volume was opened without the loss layer.
     pub fn power_cut(&self) -> Result<CutReport, Error> {
-        let mut loss = self.0.write_gate().ok_or(Error::NotSupported)?;
+        if !self.can_lose() {
+            return Err(Error::NotSupported);
+        }
+        let _quiesced = self.quiesce(Duration::MAX).map_err(|_| Error::Busy)?;
+        let mut loss = self.0.lock_loss().ok_or(Error::NotSupported)?;
         // First of all: whatever fails below, clients must learn that data may be lost.
-        self.0.move_epoch()?;
+        self.0.loss_epoch.advance()?;
         let report = loss.cut(|fd, stat| self.0.identify.of(fd, stat))?;
         self.0.nodes.for_each(|node| {
             if Node(node.clone()) != self.0.root {
                 node.forget();
             }
         });
-        self.0.search.forget();
+        self.0.tree_search.forget();
         self.0.recount();
         Ok(report)
     }
@@ -42,13 +48,13 @@ impl Volume {
     /// Test fault: operations answer before they flush, so that a cut must show it.
     #[doc(hidden)]
     pub fn set_answer_early(&self, on: bool) {
-        if let Some(mut loss) = self.0.write_gate() {
+        if let Some(mut loss) = self.0.lock_loss() {
             loss.set_answer_early(on);
         }
     }
 }
 
-/// What a cut takes back, decided by the dice.
+/// What a cut takes back.
 pub(super) struct Plan<'a> {
     pub(super) files: Vec<(KernelHandle, &'a FileLoss, Undo<'a>)>,
     /// The changes of names that survive are those before this one.
@@ -57,11 +63,11 @@ pub(super) struct Plan<'a> {
 }
 
 impl Loss {
-    /// What a cut now takes back, if these are the dice.
+    /// What a cut now takes back, by this chance.
     pub(super) fn plan(&self, chance: &mut Chance) -> io::Result<Plan<'_>> {
         let mut report = CutReport::default();
-        let mut lossy: Vec<_> = self.files.iter().collect();
-        // The order of a hash map is not the seed's to tell.
+        let mut lossy: Vec<_> = self.files.files.iter().collect();
+        // The order of a hash map does not follow from the seed.
         lossy.sort_by_key(|(identity, _)| (identity.kind, identity.bytes));
         let mut files = Vec::with_capacity(lossy.len());
         for (identity, file) in lossy {
@@ -71,8 +77,8 @@ impl Loss {
             report.undone_names += attrs;
             files.push((*identity, file, undo));
         }
-        let survived = usize::try_from(chance.up_to(self.names.len() as u64)).unwrap_or(0);
-        report.undone_names += (self.names.len() - survived) as u64;
+        let survived = usize::try_from(chance.up_to(self.names.list.len() as u64)).unwrap_or(0);
+        report.undone_names += (self.names.list.len() - survived) as u64;
         Ok(Plan { files, survived, report })
     }
 
@@ -87,8 +93,8 @@ impl Loss {
         }
         let (survived, report) = (plan.survived, plan.report);
         self.chance = chance;
-        self.files.clear();
-        let names = std::mem::take(&mut self.names);
+        self.files.all_flushed();
+        let names = std::mem::take(&mut self.names.list);
         let mut limbo: HashMap<KernelHandle, Vec<u8>> = names.iter().filter_map(|change| change.limbo.clone()).collect();
         let spots = lost_names(names.get(survived..).unwrap_or_default());
         for part in &spots {
@@ -98,20 +104,20 @@ impl Loss {
                 Err(error) => return Err(error),
             };
             let occupant = identify(&fd, &sys::stat(&fd)?)?;
-            let name = self.limbo_name();
-            sys::rename_at(&part.at, &part.name, &self.limbo, &name)?;
+            let name = self.names.limbo.fresh_name();
+            sys::rename_at(&part.at, &part.name, &self.names.limbo.dir, &name)?;
             limbo.insert(occupant, name);
         }
         for part in &spots {
             let Some(before) = part.before else { continue };
             let name = limbo.get(&before).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))?;
-            if sys::stat_name(&self.limbo, name)?.mode & libc::S_IFMT == libc::S_IFDIR {
-                sys::rename_at(&self.limbo, name, &part.at, &part.name)?;
+            if sys::stat_name(&self.names.limbo.dir, name)?.mode & libc::S_IFMT == libc::S_IFDIR {
+                sys::rename_at(&self.names.limbo.dir, name, &part.at, &part.name)?;
             } else {
-                sys::link_at(&self.limbo, name, &part.at, &part.name)?;
+                sys::link_at(&self.names.limbo.dir, name, &part.at, &part.name)?;
             }
         }
-        empty_directory(&self.limbo)?;
+        self.names.limbo.empty()?;
         Ok(report)
     }
 }

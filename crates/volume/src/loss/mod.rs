@@ -1,37 +1,42 @@
-//! The loss layer: a door between the operations and the host that remembers how to take back what was
+//! The loss layer: stands between the operations and the host, and can take back what was
 //! not promised stable yet, as a power cut would. A test switch; off, it costs one look at an `Option`.
 //!
-//! Names and attributes are remembered until the flush that makes them durable really ran, data until a
+//! Names and attributes are recorded until the flush that makes them durable really ran, data until a
 //! flush of the file (or a durable write of the page) really ran. Operations that change something run
 //! one at a time while the layer is on. Removed objects stay in a hidden directory of the root
 //! ([`LIMBO`]) until their removal is durable, so that they come back as the same objects.
 
-pub(crate) mod copy;
+mod chance;
 mod cut;
+pub(crate) mod cut_copy;
+mod limbo;
 mod names;
 mod pages;
 
-use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::dice::Dice;
-use crate::sys::{self, KernelHandle, Listing};
-use crate::volume::LossConfig;
-use names::NameChange;
-use pages::FileLoss;
+use crate::sys::KernelHandle;
+use chance::Chance;
+pub(crate) use limbo::LIMBO;
+use names::NameChanges;
+use pages::FileLosses;
 
-/// Name of the layer's directory in the root of the volume; never listed, never found.
-pub(crate) const LIMBO: &[u8] = b".millrace-limbo";
+/// How a power cut takes things back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LossConfig {
+    /// 0: all that was not promised stable is lost. Else: the seed by which some of it survives.
+    pub seed: u64,
+}
 
-/// Shared by operations that only read, exclusive for the others and for a cut.
-pub(crate) struct Gate(RwLock<Loss>);
+/// The layer's lock: shared by operations that only read, exclusive for the others and for a cut.
+pub(crate) struct LossLock(RwLock<Loss>);
 
-/// The layer, held exclusively.
-pub(crate) type Guard<'a> = RwLockWriteGuard<'a, Loss>;
+/// The layer, locked exclusively.
+pub(crate) type LossGuard<'a> = RwLockWriteGuard<'a, Loss>;
 
-impl Gate {
+impl LossLock {
     pub(crate) fn new(loss: Loss) -> Self {
         Self(RwLock::new(loss))
     }
@@ -40,7 +45,7 @@ impl Gate {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn write(&self) -> Guard<'_> {
+    pub(crate) fn write(&self) -> LossGuard<'_> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -49,31 +54,21 @@ impl Gate {
 pub(crate) struct Loss {
     chance: Chance,
     answer_early: bool,
-    root: OwnedFd,
-    limbo: OwnedFd,
-    limbo_count: u64,
-    names: Vec<NameChange>,
-    files: HashMap<KernelHandle, FileLoss>,
+    names: NameChanges,
+    files: FileLosses,
 }
+
+/// A directory and a name in it.
+pub(crate) type Spot<'a> = (&'a KernelHandle, BorrowedFd<'a>, &'a [u8]);
 
 impl Loss {
     /// Makes the layer's directory; what a killed process left there is removed.
     pub(crate) fn start(config: LossConfig, root: impl AsFd) -> io::Result<Self> {
-        match sys::mkdir_at(&root, LIMBO, 0o700) {
-            Err(error) if error.raw_os_error() != Some(libc::EEXIST) => return Err(error),
-            _ => {}
-        }
-        let limbo = sys::open_at(&root, LIMBO, libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
-        empty_directory(&limbo)?;
-        sys::fsync(&root)?;
         Ok(Self {
-            chance: Chance { dice: (config.seed != 0).then(|| Dice::new(config.seed)) },
+            chance: Chance::new(config.seed),
             answer_early: false,
-            root: root.as_fd().try_clone_to_owned()?,
-            limbo,
-            limbo_count: 0,
-            names: Vec::new(),
-            files: HashMap::new(),
+            names: NameChanges::start(root)?,
+            files: FileLosses::default(),
         })
     }
 
@@ -88,67 +83,51 @@ impl Loss {
 
     /// A flush of an object really ran; `whole`: attributes and, of a directory, entries too.
     pub(crate) fn flushed(&mut self, identity: &KernelHandle, whole: bool) {
-        self.file_flushed(identity, whole);
+        self.files.flushed(identity, whole);
         if whole {
-            self.directory_flushed(identity);
+            self.names.directory_flushed(identity);
         }
     }
 
     /// A flush of the whole file system really ran.
     pub(crate) fn all_flushed(&mut self) {
-        self.files.clear();
-        for change in std::mem::take(&mut self.names) {
-            self.discard(&change);
-        }
-    }
-}
-
-impl Drop for Loss {
-    fn drop(&mut self) {
-        // A leftover is removed by the next start; nobody could act on the error here.
-        let _ = empty_directory(&self.limbo).and_then(|()| sys::unlink_at(&self.root, LIMBO, true));
-    }
-}
-
-/// What survives of what was not promised.
-#[derive(Debug, Clone)]
-struct Chance {
-    /// None: everything is lost.
-    dice: Option<Dice>,
-}
-
-impl Chance {
-    /// Whether something that was not promised survives.
-    fn survives(&mut self) -> bool {
-        self.dice.as_mut().is_some_and(|dice| dice.draw() & 1 == 1)
+        self.files.all_flushed();
+        self.names.all_flushed();
     }
 
-    /// A number up to and including `most`; 0 when everything is lost.
-    fn up_to(&mut self, most: u64) -> u64 {
-        self.dice.as_mut().map_or(0, |dice| dice.below(most.saturating_add(1)))
+    /// A name was made where there was none.
+    pub(crate) fn name_added(&mut self, dir: &KernelHandle, at: impl AsFd, name: &[u8]) -> io::Result<()> {
+        self.names.added((dir, at.as_fd(), name))
     }
-}
 
-/// Removes everything below an open directory.
-fn empty_directory(dir: impl AsFd) -> io::Result<()> {
-    loop {
-        let mut listing = Listing::new(sys::open_at(&dir, b".", libc::O_RDONLY | libc::O_DIRECTORY, 0)?, 0)?;
-        let mut removed = false;
-        while let Some(entry) = listing.next_entry()? {
-            if entry.name == b"." || entry.name == b".." {
-                continue;
-            }
-            removed = true;
-            match sys::unlink_at(&dir, entry.name, false) {
-                Err(error) if matches!(error.raw_os_error(), Some(libc::EISDIR | libc::EPERM)) => {
-                    empty_directory(sys::open_at(&dir, entry.name, libc::O_RDONLY | libc::O_DIRECTORY, 0)?)?;
-                    sys::unlink_at(&dir, entry.name, true)?;
-                }
-                other => other?,
-            }
-        }
-        if !removed {
-            return Ok(());
-        }
+    /// Removes a name; see [`NameChanges::remove`].
+    pub(crate) fn remove(&mut self, spot: Spot<'_>, victim: &KernelHandle, directory: bool) -> io::Result<()> {
+        self.names.remove(spot, victim, directory)
+    }
+
+    /// Renames; see [`NameChanges::rename`].
+    pub(crate) fn rename(
+        &mut self,
+        from: Spot<'_>,
+        to: Spot<'_>,
+        moved: &KernelHandle,
+        victim: Option<&KernelHandle>,
+    ) -> io::Result<()> {
+        self.names.rename(from, to, moved, victim)
+    }
+
+    /// To be called before a write, or before bytes are zeroed.
+    pub(crate) fn before_write(&mut self, identity: &KernelHandle, fd: impl AsFd, offset: u64, len: usize) -> io::Result<()> {
+        self.files.before_write(identity, fd, offset, len)
+    }
+
+    /// To be called before attributes are set; `size` when that is one of them.
+    pub(crate) fn before_attr(&mut self, identity: &KernelHandle, fd: impl AsFd, size: Option<u64>) -> io::Result<()> {
+        self.files.before_attr(identity, fd, size)
+    }
+
+    /// A durable write of these bytes really ran: their pages, and the size up to them, are durable.
+    pub(crate) fn written_durably(&mut self, identity: &KernelHandle, offset: u64, len: usize) {
+        self.files.written_durably(identity, offset, len);
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use super::Loss;
+use super::limbo::Limbo;
 use crate::sys::{self, KernelHandle};
 
 /// A directory and a name in it.
@@ -30,17 +30,28 @@ pub(super) struct NameChange {
     pub(super) limbo: Option<(KernelHandle, Vec<u8>)>,
 }
 
-impl Loss {
+/// Changes of names that are not durable yet, in order of time.
+#[derive(Debug)]
+pub(super) struct NameChanges {
+    pub(super) list: Vec<NameChange>,
+    pub(super) limbo: Limbo,
+}
+
+impl NameChanges {
+    pub(super) fn start(root: impl AsFd) -> io::Result<Self> {
+        Ok(Self { list: Vec::new(), limbo: Limbo::start(root)? })
+    }
+
     /// A name was made where there was none.
-    pub(crate) fn name_added(&mut self, dir: &KernelHandle, at: impl AsFd, name: &[u8]) -> io::Result<()> {
-        let part = part((dir, at.as_fd(), name), None)?;
-        self.names.push(NameChange { parts: vec![part], pending: vec![*dir], limbo: None });
+    pub(super) fn added(&mut self, spot: Spot<'_>) -> io::Result<()> {
+        let part = part(spot, None)?;
+        self.list.push(NameChange { parts: vec![part], pending: vec![*spot.0], limbo: None });
         Ok(())
     }
 
-    /// Takes a name away: the object goes to the limbo until that is durable. The caller has seen that a
+    /// Removes a name: the object goes to the limbo until that is durable. The caller has seen that a
     /// directory is empty.
-    pub(crate) fn take_away(&mut self, spot: Spot<'_>, victim: &KernelHandle, directory: bool) -> io::Result<()> {
+    pub(super) fn remove(&mut self, spot: Spot<'_>, victim: &KernelHandle, directory: bool) -> io::Result<()> {
         let (dir, at, name) = spot;
         let is_directory = sys::stat_name(at, name)?.mode & libc::S_IFMT == libc::S_IFDIR;
         match (is_directory, directory) {
@@ -49,15 +60,15 @@ impl Loss {
             _ => {}
         }
         let part = part(spot, Some(*victim))?;
-        let limbo = self.limbo_name();
-        sys::rename_at(at, name, &self.limbo, &limbo)?;
-        self.names.push(NameChange { parts: vec![part], pending: vec![*dir], limbo: Some((*victim, limbo)) });
+        let limbo = self.limbo.fresh_name();
+        sys::rename_at(at, name, &self.limbo.dir, &limbo)?;
+        self.list.push(NameChange { parts: vec![part], pending: vec![*dir], limbo: Some((*victim, limbo)) });
         Ok(())
     }
 
     /// Renames. A victim is linked (a directory: moved) to the limbo first. The caller has seen that a
     /// victim directory is empty.
-    pub(crate) fn rename(
+    pub(super) fn rename(
         &mut self,
         from: Spot<'_>,
         to: Spot<'_>,
@@ -71,22 +82,22 @@ impl Loss {
         let parts = vec![part(from, Some(*moved))?, part(to, victim.copied())?];
         let mut limbo = None;
         if let Some(victim) = victim {
-            let name = self.limbo_name();
+            let name = self.limbo.fresh_name();
             let is_directory =
                 |spot: Spot<'_>| -> io::Result<bool> { Ok(sys::stat_name(spot.1, spot.2)?.mode & libc::S_IFMT == libc::S_IFDIR) };
             match (is_directory(from)?, is_directory(to)?) {
-                (true, true) => sys::rename_at(to.1, to.2, &self.limbo, &name)?,
+                (true, true) => sys::rename_at(to.1, to.2, &self.limbo.dir, &name)?,
                 // The host's own refusal: a directory and something else.
                 (true, false) | (false, true) => return sys::rename_at(from.1, from.2, to.1, to.2),
-                (false, false) => sys::link_at(to.1, to.2, &self.limbo, &name)?,
+                (false, false) => sys::link_at(to.1, to.2, &self.limbo.dir, &name)?,
             }
             limbo = Some((*victim, name));
         }
         if let Err(error) = sys::rename_at(from.1, from.2, to.1, to.2) {
             if let Some((_, name)) = &limbo {
                 // Back to its place; over its own second link that changes nothing, so unlink that.
-                sys::rename_at(&self.limbo, name, to.1, to.2)?;
-                let _ = sys::unlink_at(&self.limbo, name, false);
+                sys::rename_at(&self.limbo.dir, name, to.1, to.2)?;
+                let _ = sys::unlink_at(&self.limbo.dir, name, false);
             }
             return Err(error);
         }
@@ -94,7 +105,7 @@ impl Loss {
         if from.0 != to.0 {
             pending.push(*to.0);
         }
-        self.names.push(NameChange { parts, pending, limbo });
+        self.list.push(NameChange { parts, pending, limbo });
         Ok(())
     }
 
@@ -103,7 +114,7 @@ impl Loss {
     pub(super) fn directory_flushed(&mut self, dir: &KernelHandle) {
         let mut durable: Vec<(KernelHandle, Box<[u8]>)> = Vec::new();
         let mut kept = Vec::new();
-        for mut change in std::mem::take(&mut self.names).into_iter().rev() {
+        for mut change in std::mem::take(&mut self.list).into_iter().rev() {
             change.pending.retain(|pending| pending != dir);
             let overtaken = change.parts.iter().any(|p| durable.iter().any(|(d, n)| *d == p.dir && *n == p.name));
             if change.pending.is_empty() || overtaken {
@@ -114,22 +125,23 @@ impl Loss {
             }
         }
         kept.reverse();
-        self.names = kept;
+        self.list = kept;
     }
 
     /// The change is durable: its removed object is really gone.
-    pub(super) fn discard(&self, change: &NameChange) {
+    fn discard(&self, change: &NameChange) {
         let Some((_, name)) = &change.limbo else { return };
-        if sys::unlink_at(&self.limbo, name, false).is_err() {
+        if sys::unlink_at(&self.limbo.dir, name, false).is_err() {
             // A directory; if even that fails the next start removes it.
-            let _ = sys::unlink_at(&self.limbo, name, true);
+            let _ = sys::unlink_at(&self.limbo.dir, name, true);
         }
     }
 
-    /// A fresh name in the limbo.
-    pub(super) fn limbo_name(&mut self) -> Vec<u8> {
-        self.limbo_count += 1;
-        format!("{:x}", self.limbo_count).into_bytes()
+    /// A flush of the whole file system really ran.
+    pub(super) fn all_flushed(&mut self) {
+        for change in std::mem::take(&mut self.list) {
+            self.discard(&change);
+        }
     }
 }
 

@@ -1,10 +1,10 @@
 //! Data and attributes of objects that are not durable yet: before-images at 4 KiB pages.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use super::{Chance, Loss};
+use super::chance::Chance;
 use crate::limits::{LOSS_BYTES_MAX, LOSS_FILES_MAX, LOSS_PAGE_BYTES};
 use crate::sys::{self, KernelHandle, RawStat, RawTime};
 
@@ -28,9 +28,15 @@ struct DataLoss {
     changes: u64,
 }
 
-impl Loss {
+/// What could be taken back of the content and attributes of objects.
+#[derive(Debug, Default)]
+pub(super) struct FileLosses {
+    pub(super) files: HashMap<KernelHandle, FileLoss>,
+}
+
+impl FileLosses {
     /// To be called before a write.
-    pub(crate) fn before_write(&mut self, identity: &KernelHandle, fd: impl AsFd, offset: u64, len: usize) -> io::Result<()> {
+    pub(super) fn before_write(&mut self, identity: &KernelHandle, fd: impl AsFd, offset: u64, len: usize) -> io::Result<()> {
         self.bound(len)?;
         let data = self.data_loss(identity, &fd)?;
         data.changes += 1;
@@ -39,14 +45,14 @@ impl Loss {
     }
 
     /// To be called before attributes are set; `size` when that is one of them.
-    pub(crate) fn before_attr(&mut self, identity: &KernelHandle, fd: impl AsFd, size: Option<u64>) -> io::Result<()> {
+    pub(super) fn before_attr(&mut self, identity: &KernelHandle, fd: impl AsFd, size: Option<u64>) -> io::Result<()> {
         let stat = sys::stat(&fd)?;
         let cut = size.map_or(0, |size| stat.size.saturating_sub(size));
         self.bound(usize::try_from(cut).unwrap_or(usize::MAX))?;
         if cut > LOSS_BYTES_MAX as u64 {
-            // Too much to remember: what was there becomes durable, and the cut itself is not kept.
+            // Too much to keep: what was there becomes durable, and the cut itself is not kept.
             sys::fsync(&fd)?;
-            self.file_flushed(identity, true);
+            self.flushed(identity, true);
             return Ok(());
         }
         if let Some(size) = size {
@@ -59,7 +65,7 @@ impl Loss {
     }
 
     /// A durable write of these bytes really ran: their pages, and the size up to them, are durable.
-    pub(crate) fn written_durably(&mut self, identity: &KernelHandle, offset: u64, len: usize) {
+    pub(super) fn written_durably(&mut self, identity: &KernelHandle, offset: u64, len: usize) {
         let Some(object) = self.files.get_mut(identity) else { return };
         let Some(data) = &mut object.data else { return };
         let end = offset + len as u64;
@@ -77,12 +83,17 @@ impl Loss {
     }
 
     /// A flush of the object really ran; `whole`: attributes too.
-    pub(super) fn file_flushed(&mut self, identity: &KernelHandle, whole: bool) {
+    pub(super) fn flushed(&mut self, identity: &KernelHandle, whole: bool) {
         let Some(object) = self.files.get_mut(identity) else { return };
         object.data = None;
         if whole || object.attr.is_none() {
             self.files.remove(identity);
         }
+    }
+
+    /// A flush of the whole file system really ran.
+    pub(super) fn all_flushed(&mut self) {
+        self.files.clear();
     }
 
     /// Keeps the layer within its memory and descriptors: flushes files, as a kernel that writes back
@@ -97,7 +108,7 @@ impl Loss {
             if let Some(object) = self.files.get(&largest) {
                 sys::fsync(&object.fd)?;
             }
-            self.file_flushed(&largest, true);
+            self.flushed(&largest, true);
             spare = spare.saturating_add(bytes.max(1));
         }
         Ok(())
@@ -128,7 +139,7 @@ impl FileLoss {
         self.data.as_ref().map_or(0, |data| data.pages.len() * (LOSS_PAGE_BYTES as usize + 64))
     }
 
-    /// What the dice do not let survive, without taking it back yet.
+    /// What does not survive, without taking it back yet.
     pub(super) fn plan(&self, chance: &mut Chance) -> io::Result<Undo<'_>> {
         let data = self.data.as_ref().map(|data| data.plan(&self.fd, chance)).transpose()?.flatten();
         let attr = self.attr.as_ref().filter(|_| !chance.survives());
@@ -222,7 +233,7 @@ impl DataLoss {
         Ok(())
     }
 
-    /// What durable content is to be put back, as the dice say; none if all survives.
+    /// What durable content is to be put back, as chance says; none if all survives.
     fn plan(&self, fd: impl AsFd, chance: &mut Chance) -> io::Result<Option<DataUndo<'_>>> {
         let now = sys::stat(&fd)?.size;
         let shortened = now < self.size;

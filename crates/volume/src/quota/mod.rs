@@ -4,30 +4,22 @@
 //! file. Each node in memory knows up to which size its file is charged for. Writers of one file go side by side; whoever cuts
 //! it, or finds that less came than was charged, waits for them, so that the size it sees is the size there is.
 
-mod charge;
-mod leave;
+pub(crate) mod account;
+pub(crate) mod charged;
+mod growth;
+mod release;
 mod walk;
 
-pub(crate) use charge::{Charged, Growth};
+pub(crate) use growth::Growth;
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::error::Error;
-use crate::node::{NodeInner, locked};
+use crate::lock::locked;
+use crate::node::NodeInner;
 use crate::types::FsStat;
 use crate::volume::{Volume, VolumeInner};
-
-/// The quota of a volume.
-#[derive(Default)]
-pub(crate) struct Quota {
-    /// Sizes are counted; without a limit they are not.
-    counting: AtomicBool,
-    limit: AtomicU64,
-    /// Below zero only while files are counted beside writers.
-    used: AtomicI64,
-    setting: Mutex<()>,
-}
 
 /// A limit and what of it is used, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +31,7 @@ pub struct QuotaUse {
 }
 
 impl Volume {
-    /// Sets or takes away the limit of all sizes together. A limit below what is there only stops growth. With the first
+    /// Sets or removes the limit of all sizes together. A limit below what is there only stops growth. With the first
     /// one the tree is walked; what others write meanwhile may be counted twice or not at all, until the volume is opened anew.
     ///
     /// **Errors**: the tree could not be walked; then nothing has changed.
@@ -71,25 +63,6 @@ impl Volume {
     }
 }
 
-impl Quota {
-    fn used(&self) -> u64 {
-        u64::try_from(self.used.load(Ordering::SeqCst)).unwrap_or(0)
-    }
-
-    /// Takes room for so many bytes.
-    fn take(&self, bytes: u64) -> Result<(), Error> {
-        let limit = i64::try_from(self.limit.load(Ordering::SeqCst)).unwrap_or(i64::MAX);
-        let bytes = i64::try_from(bytes).map_err(|_| Error::NoSpace)?;
-        let fits = |used: i64| used.checked_add(bytes).filter(|sum| *sum <= limit);
-        self.used.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fits).map(drop).map_err(|_| Error::NoSpace)
-    }
-
-    /// Changes the charge of a file from one size to another, whatever the limit.
-    fn move_charge(&self, from: u64, to: u64) {
-        self.used.fetch_add(to.cast_signed() - from.cast_signed(), Ordering::SeqCst);
-    }
-}
-
 impl VolumeInner {
     /// Whether sizes are counted at all.
     pub(crate) fn counts_sizes(&self) -> bool {
@@ -104,15 +77,15 @@ impl VolumeInner {
         }
     }
 
-    /// Room as the quota leaves it.
-    pub(crate) fn within_quota(&self, room: FsStat) -> FsStat {
+    /// Free space as the quota leaves it.
+    pub(crate) fn within_quota(&self, store: FsStat) -> FsStat {
         if !self.counts_sizes() {
-            return room;
+            return store;
         }
         let limit = self.quota.limit.load(Ordering::SeqCst);
         let left = limit.saturating_sub(self.quota.used());
-        let (free_bytes, available_bytes) = (room.free_bytes.min(left), room.available_bytes.min(left));
-        FsStat { total_bytes: room.total_bytes.min(limit), free_bytes, available_bytes, ..room }
+        let (free_bytes, available_bytes) = (store.free_bytes.min(left), store.available_bytes.min(left));
+        FsStat { total_bytes: store.total_bytes.min(limit), free_bytes, available_bytes, ..store }
     }
 
     /// Forgets all charges and walks the tree for new ones.
@@ -121,7 +94,7 @@ impl VolumeInner {
         self.quota.used.store(0, Ordering::SeqCst);
         self.quota.counting.store(true, Ordering::SeqCst);
         let there = self.sizes_in_tree()?;
-        self.quota.move_charge(0, there);
+        self.quota.adjust(0, there);
         Ok(())
     }
 }

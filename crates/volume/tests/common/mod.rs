@@ -124,8 +124,8 @@ pub fn names(volume: &Volume, dir: &Node) -> Vec<String> {
     names
 }
 
-/// Asks again while the object is being searched for.
-pub fn patient<T>(mut ask: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+/// Repeats a call while the object is being searched for.
+pub fn retry_busy<T>(mut ask: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
     for _ in 0..5000 {
         match ask() {
             Err(Error::Busy) => std::thread::yield_now(),

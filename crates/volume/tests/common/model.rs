@@ -80,21 +80,21 @@ fn put(content: &mut Vec<u8>, offset: usize, data: &[u8]) {
 }
 
 /// A tree as the host shows it: path -> (kind and mode, inode, content or target).
-pub type Picture = BTreeMap<String, (String, u64, Vec<u8>)>;
+pub type TreeContent = BTreeMap<String, (String, u64, Vec<u8>)>;
 
 /// Fails with the names that differ, not with their content.
-pub fn assert_same(got: &Picture, want: &Picture) {
+pub fn assert_same(got: &TreeContent, want: &TreeContent) {
     let paths: Vec<_> = got.keys().chain(want.keys()).filter(|path| got.get(*path) != want.get(*path)).collect();
-    let show = |picture: &Picture, path: &String| {
-        picture.get(path).map(|(kind, inode, bytes)| format!("{kind} inode {inode} {} bytes", bytes.len()))
+    let show = |tree_of: &TreeContent, path: &String| {
+        tree_of.get(path).map(|(kind, inode, bytes)| format!("{kind} inode {inode} {} bytes", bytes.len()))
     };
     let text: Vec<_> = paths.iter().map(|path| format!("{path}: {:?}, wanted {:?}", show(got, path), show(want, path))).collect();
     assert!(text.is_empty(), "{}", text.join("\n"));
 }
 
-/// Takes the picture of a directory; the loss layer's own directory is left out.
-pub fn picture(root: &Path) -> Picture {
-    let mut picture = Picture::new();
+/// Takes the tree_of of a directory; the loss layer's own directory is left out.
+pub fn tree_of(root: &Path) -> TreeContent {
+    let mut tree_of = TreeContent::new();
     let mut todo = vec![root.to_path_buf()];
     while let Some(dir) = todo.pop() {
         for entry in std::fs::read_dir(&dir).expect("list host directory") {
@@ -121,9 +121,9 @@ pub fn picture(root: &Path) -> Picture {
                 () if kind.is_fifo() => "fifo",
                 () => "file",
             };
-            picture
+            tree_of
                 .insert(name, (format!("{what} {:o} {}:{}", meta.mode() & 0o7777, meta.uid(), meta.gid()), meta.ino(), content));
         }
     }
-    picture
+    tree_of
 }

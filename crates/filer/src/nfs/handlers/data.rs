@@ -144,7 +144,7 @@ fn write_data(context: &Context<'_>, args: &WriteArgs<'_>, data: &[u8]) -> Write
         }
         let stability = convert::stability(args.stable);
         let Some(later) = context.later else { return volume.write(&node, args.offset, data, stability).map_err(status) };
-        let (count, unsettled) = volume.write_to_settle(&node, args.offset, data, stability).map_err(status)?;
+        let (count, unsettled) = volume.write_deferred(&node, args.offset, data, stability).map_err(status)?;
         later.replace(unsettled);
         Ok(count)
     })();

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use crate::limits::{DESCRIPTORS_MAX, DESCRIPTORS_MIN, DESCRIPTORS_RESERVED};
-use crate::node::{NodeInner, locked};
+use crate::lock::locked;
+use crate::node::NodeInner;
 use crate::sys;
 
 /// Which nodes have a descriptor, in the order of the eviction clock.
@@ -28,9 +29,9 @@ impl DescriptorCache {
         locked(&self.clock).push_back(Arc::downgrade(node));
     }
 
-    /// Closes unused descriptors until one more fits. `None`: there is room. `Some`: all are waiting
+    /// Closes unused descriptors until one more fits. `None`: it does. `Some`: all are waiting
     /// for a flush; this one is to be flushed and the call made again.
-    pub(crate) fn make_room(&self) -> Option<Arc<NodeInner>> {
+    pub(crate) fn evict_for_one(&self) -> Option<Arc<NodeInner>> {
         if self.open.load(Ordering::Relaxed) < self.count_max {
             return None;
         }
@@ -38,7 +39,7 @@ impl DescriptorCache {
     }
 
     /// The same after the host refused one more descriptor: gives several back, whatever the bound is.
-    pub(crate) fn give_back(&self) -> Option<Arc<NodeInner>> {
+    pub(crate) fn evict_several(&self) -> Option<Arc<NodeInner>> {
         self.evict(16)
     }
 
@@ -46,11 +47,11 @@ impl DescriptorCache {
         let mut clock = locked(&self.clock);
         let mut dirty = None;
         let mut closed = 0;
-        // Twice round: the first pass takes the marks of use away.
+        // Twice round: the first pass clears the marks of use.
         for _ in 0..2 * clock.len() {
             let Some(weak) = clock.pop_front() else { break };
             let Some(node) = weak.upgrade() else { continue };
-            if node.used.swap(false, Ordering::Relaxed) {
+            if node.used.swap(false, Ordering::Relaxed) || node.is_device() {
                 clock.push_back(weak);
                 continue;
             }
@@ -84,8 +85,8 @@ impl DescriptorCache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::descriptor::{Access, Descriptor};
     use crate::limits::KERNEL_HANDLE_BYTES_MAX;
-    use crate::node::{Access, Descriptor};
     use crate::sys::KernelHandle;
     use crate::types::Kind;
 
@@ -104,16 +105,16 @@ mod tests {
         let nodes: Vec<_> = (0..3).map(|number| opened(&cache, number)).collect();
         nodes[0].mark_change();
         nodes[1].used.store(false, Ordering::Relaxed);
-        assert!(cache.make_room().is_none());
+        assert!(cache.evict_for_one().is_none());
         let open: Vec<_> = nodes.iter().map(|node| locked(&node.descriptor).is_some()).collect();
         assert_eq!(open, [true, false, true], "the dirty and the used one stay");
         assert_eq!(cache.open.load(Ordering::Relaxed), 2);
         nodes[2].mark_change();
         let late = opened(&cache, 3);
         late.mark_change();
-        let dirty = cache.make_room().expect("one that has to be flushed first");
+        let dirty = cache.evict_for_one().expect("one that has to be flushed first");
         dirty.mark_flushed(dirty.change_mark(), true);
-        assert!(cache.make_room().is_none());
+        assert!(cache.evict_for_one().is_none());
         assert_eq!(cache.open.load(Ordering::Relaxed), 2, "flushed, then closed");
     }
 }

@@ -1,32 +1,19 @@
-//! A copy of the volume as a power cut now would leave it, beside the live one.
+//! A copy of a directory tree of the volume, made from a view of which names lead where.
 //!
-//! The same plan and the same dice as the cut itself, carried out on a copy: the tree as the host shows it, the lost
-//! changes of names taken back in that picture, and what is left of it made anew elsewhere.
+//! The view is taken from the host; the caller may change it before the copy is made, and may change each object of
+//! the copy after it has its content and attributes. Hard links stay links, holes stay holes, blocks are shared
+//! where the host can. Who wants one moment in time quiesces the volume first.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use super::cut::lost_names;
-use super::pages::Undo;
-use super::{LIMBO, Loss};
 use crate::limits::{COPY_BYTES, DEPTH_MAX};
+use crate::loss::LIMBO;
 use crate::sys::{self, KernelHandle, Listing, RawStat, RawTime};
-use crate::types::CutReport;
-use crate::volume::{Volume, VolumeInner};
-
-/// What was copied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct CopyReport {
-    /// What the copy lacks.
-    pub cut: CutReport,
-    /// Files, directories and others that were made, the copy's root not counted.
-    pub objects: u64,
-    /// Sizes of the files, in bytes.
-    pub bytes: u64,
-}
+use crate::volume::VolumeInner;
 
 /// Why there is no copy, or only a part of one.
 #[derive(Debug, thiserror::Error)]
@@ -56,58 +43,35 @@ pub enum CopyError {
     },
 }
 
-impl Volume {
-    /// Leaves in `to`, an empty directory or one to be made, what a power cut now would leave. The volume stands still
-    /// meanwhile and is not changed; a cut right after leaves the same.
-    ///
-    /// **Durability**: none; the copy is for looking at.
-    ///
-    /// # Errors
-    /// [`CopyError`]; what was copied so far stays.
-    pub fn power_cut_copy(&self, to: &Path) -> Result<CopyReport, CopyError> {
-        let volume = &*self.0;
-        let loss = volume.loss.as_ref().ok_or(CopyError::NotSupported)?.read();
-        let failed = |source| CopyError::Io { path: to.to_path_buf(), source };
-        let root = std::fs::read_link(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&volume.root_fd)));
-        let absolute = std::path::absolute(to).map_err(failed)?;
-        let existing = absolute.ancestors().find_map(|path| path.canonicalize().ok());
-        if existing.is_some_and(|path| path.starts_with(root.as_deref().unwrap_or(Path::new("/")))) {
-            return Err(CopyError::Inside { path: to.to_path_buf() });
-        }
-        std::fs::create_dir_all(to).map_err(failed)?;
-        if std::fs::read_dir(to).map_err(failed)?.next().is_some() {
-            return Err(CopyError::NotEmpty { path: to.to_path_buf() });
-        }
-        let plan = loss.plan(&mut loss.chance.clone()).map_err(failed)?;
-        let mut picture = Picture::take(volume).map_err(failed)?;
-        picture.take_back(&loss, plan.survived).map_err(failed)?;
-        let undo = plan.files.iter().map(|(identity, _, undo)| (*identity, undo)).collect();
-        let mut copy = Copy { volume, picture, undo, to, made: HashMap::new(), report: CopyReport::default() };
-        copy.make()?;
-        Ok(CopyReport { cut: plan.report, ..copy.report })
-    }
+/// What was copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Copied {
+    /// Files, directories and others that were made, the root of the copy not counted.
+    pub(crate) objects: u64,
+    /// Sizes of the files, in bytes.
+    pub(crate) bytes: u64,
 }
 
 /// Names of a directory.
-type Names = BTreeMap<Box<[u8]>, KernelHandle>;
+pub(crate) type Names = BTreeMap<Box<[u8]>, KernelHandle>;
 /// A path below the root, by its components.
-type Steps = Vec<Box<[u8]>>;
+pub(crate) type Steps = Vec<Box<[u8]>>;
 
 /// Which names lead where.
-struct Picture {
-    directories: HashMap<KernelHandle, Names>,
+pub(crate) struct TreeView {
+    pub(crate) directories: HashMap<KernelHandle, Names>,
     /// Where each object really is.
-    places: HashMap<KernelHandle, Steps>,
+    pub(crate) places: HashMap<KernelHandle, Steps>,
 }
 
-impl Picture {
+impl TreeView {
     /// The tree as the host shows it; the layer's own directory and mount points are left out.
-    fn take(volume: &VolumeInner) -> io::Result<Self> {
+    pub(crate) fn take(volume: &VolumeInner) -> io::Result<Self> {
         let root = volume.root.0.identity;
-        let mut picture = Self { directories: HashMap::new(), places: HashMap::from([(root, Steps::new())]) };
+        let mut tree = Self { directories: HashMap::new(), places: HashMap::from([(root, Steps::new())]) };
         let mut todo = vec![root];
         while let Some(dir) = todo.pop() {
-            let steps = picture.places.get(&dir).cloned().unwrap_or_default();
+            let steps = tree.places.get(&dir).cloned().unwrap_or_default();
             let fd = open(volume, &steps, libc::O_RDONLY | libc::O_DIRECTORY)?;
             let mut listing = Listing::new(sys::open_at(&fd, b".", libc::O_RDONLY | libc::O_DIRECTORY, 0)?, 0)?;
             let mut names = Names::new();
@@ -122,34 +86,16 @@ impl Picture {
                 }
                 let identity = volume.identify.of(&object, &stat)?;
                 names.insert(entry.name.into(), identity);
-                if let Entry::Vacant(place) = picture.places.entry(identity) {
+                if let Entry::Vacant(place) = tree.places.entry(identity) {
                     place.insert(steps.iter().cloned().chain([entry.name.into()]).collect());
                     if stat.mode & libc::S_IFMT == libc::S_IFDIR {
                         todo.push(identity);
                     }
                 }
             }
-            picture.directories.insert(dir, names);
+            tree.directories.insert(dir, names);
         }
-        Ok(picture)
-    }
-
-    /// Takes the lost changes of names back.
-    fn take_back(&mut self, loss: &Loss, survived: usize) -> io::Result<()> {
-        for (identity, name) in loss.names.iter().filter_map(|change| change.limbo.as_ref()) {
-            if sys::stat_name(&loss.limbo, name)?.mode & libc::S_IFMT == libc::S_IFDIR {
-                self.directories.entry(*identity).or_default();
-            }
-            self.places.insert(*identity, vec![LIMBO.into(), name.as_slice().into()]);
-        }
-        for part in lost_names(loss.names.get(survived..).unwrap_or_default()) {
-            let names = self.directories.entry(part.dir).or_default();
-            match part.before {
-                Some(before) => names.insert(part.name.clone(), before),
-                None => names.remove(&part.name),
-            };
-        }
-        Ok(())
+        Ok(tree)
     }
 }
 
@@ -164,15 +110,46 @@ fn open(volume: &VolumeInner, steps: &[Box<[u8]>], flags: libc::c_int) -> io::Re
     sys::open_at(&dir, last, flags, 0)
 }
 
-/// The copy under way.
+/// Checks that `to` lies outside the served directory and is empty; makes it where missing.
+///
+/// **Errors**: [`CopyError`].
+pub(crate) fn prepare_destination(volume: &VolumeInner, to: &Path) -> Result<(), CopyError> {
+    let failed = |source| CopyError::Io { path: to.to_path_buf(), source };
+    let root = std::fs::read_link(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&volume.root_fd)));
+    let absolute = std::path::absolute(to).map_err(failed)?;
+    let existing = absolute.ancestors().find_map(|path| path.canonicalize().ok());
+    if existing.is_some_and(|path| path.starts_with(root.as_deref().unwrap_or(Path::new("/")))) {
+        return Err(CopyError::Inside { path: to.to_path_buf() });
+    }
+    std::fs::create_dir_all(to).map_err(failed)?;
+    if std::fs::read_dir(to).map_err(failed)?.next().is_some() {
+        return Err(CopyError::NotEmpty { path: to.to_path_buf() });
+    }
+    Ok(())
+}
+
+/// Copies what a view shows to a prepared destination. `amend` is called with each object, after it has its
+/// content and attributes.
+///
+/// **Durability**: none. **Errors**: [`CopyError::Io`]; what was copied so far stays.
+pub(crate) fn copy_tree(volume: &VolumeInner, tree: TreeView, to: &Path, amend: &Amend<'_>) -> Result<Copied, CopyError> {
+    let mut copy = Copy { volume, tree, amend, to, made: HashMap::new(), copied: Copied::default() };
+    copy.make()?;
+    Ok(copy.copied)
+}
+
+/// Changes an object of a copy: the identity of what it is a copy of, and its descriptor.
+pub(crate) type Amend<'a> = dyn Fn(&KernelHandle, BorrowedFd<'_>) -> io::Result<()> + 'a;
+
+/// The copy being made.
 struct Copy<'a> {
     volume: &'a VolumeInner,
-    picture: Picture,
-    undo: HashMap<KernelHandle, &'a Undo<'a>>,
+    tree: TreeView,
+    amend: &'a Amend<'a>,
     to: &'a Path,
     /// Where in the copy an object has its first name.
     made: HashMap<KernelHandle, PathBuf>,
-    report: CopyReport,
+    copied: Copied,
 }
 
 impl Copy<'_> {
@@ -181,7 +158,7 @@ impl Copy<'_> {
         let mut next = 0;
         while let Some((dir, path)) = directories.get(next).cloned() {
             next += 1;
-            let names = self.picture.directories.remove(&dir).unwrap_or_default();
+            let names = self.tree.directories.remove(&dir).unwrap_or_default();
             for (name, identity) in names {
                 let target = path.join(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(&name));
                 let made = self.object(&identity, &path, &name, &target);
@@ -192,7 +169,7 @@ impl Copy<'_> {
         }
         // From the leaves up, for what is made in a directory moves its times.
         for (identity, path) in directories.iter().rev() {
-            self.dress_directory(identity, path).map_err(|source| CopyError::Io { path: path.clone(), source })?;
+            self.set_directory_attributes(identity, path).map_err(|source| CopyError::Io { path: path.clone(), source })?;
         }
         Ok(())
     }
@@ -204,7 +181,7 @@ impl Copy<'_> {
             return Ok(false);
         }
         self.made.insert(*identity, target.to_path_buf());
-        self.report.objects += 1;
+        self.copied.objects += 1;
         let source = self.source(identity, libc::O_PATH)?;
         let stat = sys::stat(&source)?;
         let at = sys::open_path(dir, libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
@@ -216,30 +193,30 @@ impl Copy<'_> {
             libc::S_IFREG => {
                 let copy = sys::open_at(&at, name, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, 0o600)?;
                 copy_content(&self.source(identity, libc::O_RDONLY)?, &copy, stat.size)?;
-                self.dress(identity, &copy, &stat)?;
-                self.report.bytes += sys::stat(&copy)?.size;
+                self.set_attributes(identity, &copy, &stat)?;
+                self.copied.bytes += sys::stat(&copy)?.size;
             }
             libc::S_IFLNK => {
                 let mut link = vec![0; crate::limits::LINK_BYTES_MAX];
                 let bytes = sys::read_link(&source, &mut link)?;
                 sys::symlink_at(link.get(..bytes).unwrap_or_default(), &at, name)?;
-                self.dress(identity, sys::open_at(&at, name, libc::O_PATH, 0)?, &stat)?;
+                self.set_attributes(identity, sys::open_at(&at, name, libc::O_PATH, 0)?, &stat)?;
             }
             _ => {
                 sys::mknod_at(&at, name, stat.mode, stat.rdev)?;
-                self.dress(identity, sys::open_at(&at, name, libc::O_PATH, 0)?, &stat)?;
+                self.set_attributes(identity, sys::open_at(&at, name, libc::O_PATH, 0)?, &stat)?;
             }
         }
         Ok(false)
     }
 
-    fn dress_directory(&self, identity: &KernelHandle, path: &Path) -> io::Result<()> {
+    fn set_directory_attributes(&self, identity: &KernelHandle, path: &Path) -> io::Result<()> {
         let stat = sys::stat(self.source(identity, libc::O_PATH)?)?;
-        self.dress(identity, sys::open_path(path, libc::O_RDONLY | libc::O_DIRECTORY, 0)?, &stat)
+        self.set_attributes(identity, sys::open_path(path, libc::O_RDONLY | libc::O_DIRECTORY, 0)?, &stat)
     }
 
-    /// Gives a copy the attributes of what it is a copy of, then takes back what is lost.
-    fn dress(&self, identity: &KernelHandle, copy: impl AsFd, stat: &RawStat) -> io::Result<()> {
+    /// Gives a copy the attributes of what it is a copy of, then has it amended.
+    fn set_attributes(&self, identity: &KernelHandle, copy: impl AsFd, stat: &RawStat) -> io::Result<()> {
         let now = sys::stat(&copy)?;
         if (now.uid, now.gid) != (stat.uid, stat.gid) {
             sys::chown(&copy, Some(stat.uid), Some(stat.gid))?;
@@ -249,11 +226,11 @@ impl Copy<'_> {
         }
         let time = |(sec, nsec): (i64, u32)| RawTime::At { sec, nsec };
         sys::set_times(&copy, time(stat.atime), time(stat.mtime))?;
-        self.undo.get(identity).map_or(Ok(()), |undo| undo.apply(&copy))
+        (self.amend)(identity, copy.as_fd())
     }
 
     fn source(&self, identity: &KernelHandle, flags: libc::c_int) -> io::Result<OwnedFd> {
-        let steps = self.picture.places.get(identity).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))?;
+        let steps = self.tree.places.get(identity).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))?;
         open(self.volume, steps, flags)
     }
 }
@@ -282,4 +259,47 @@ fn copy_content(from: &OwnedFd, to: &OwnedFd, size: u64) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+    use super::*;
+    use crate::{Config, Options, Volume};
+
+    #[test]
+    fn a_copy_has_the_names_links_modes_times_and_holes_of_the_tree_and_what_was_amended() {
+        let base = tempfile::tempdir().unwrap();
+        let (dir, to) = (base.path().join("dir"), base.path().join("copy"));
+        std::fs::create_dir_all(dir.join("below")).unwrap();
+        std::fs::write(dir.join("below/file"), b"content").unwrap();
+        std::fs::set_permissions(dir.join("below/file"), std::fs::Permissions::from_mode(0o640)).unwrap();
+        std::fs::hard_link(dir.join("below/file"), dir.join("second")).unwrap();
+        std::os::unix::fs::symlink("below", dir.join("link")).unwrap();
+        std::fs::File::create(dir.join("sparse")).unwrap().set_len(1 << 30).unwrap();
+        let volume = Volume::open(Config {
+            dir: dir.clone(),
+            state_dir: base.path().join("state"),
+            loss: None,
+            options: Options::default(),
+        })
+        .unwrap();
+        let copy = |amend: &Amend<'_>| {
+            prepare_destination(&volume.0, &to).unwrap();
+            copy_tree(&volume.0, TreeView::take(&volume.0).unwrap(), &to, amend).unwrap()
+        };
+        assert_eq!(copy(&|_, _| Ok(())), Copied { objects: 4, bytes: 7 + (1 << 30) });
+        let stat = |path: &str| std::fs::symlink_metadata(to.join(path)).unwrap();
+        let (file, was) = (stat("below/file"), std::fs::metadata(dir.join("below/file")).unwrap());
+        assert_eq!((file.mode(), file.nlink(), file.ino()), (was.mode(), 2, stat("second").ino()));
+        assert_eq!((file.mtime(), file.mtime_nsec()), (was.mtime(), was.mtime_nsec()));
+        assert_eq!(std::fs::read(to.join("link/file")).unwrap(), b"content");
+        assert!(stat("sparse").blocks() < 64, "{} blocks", stat("sparse").blocks());
+        assert!(matches!(prepare_destination(&volume.0, &to), Err(CopyError::NotEmpty { .. })));
+        std::fs::remove_dir_all(&to).unwrap();
+        let file = volume.lookup(&volume.root(), b"second").unwrap().0;
+        copy(&|identity, fd| if *identity == file.0.identity { sys::truncate(fd, 3) } else { Ok(()) });
+        assert_eq!(std::fs::read(to.join("below/file")).unwrap(), b"con");
+    }
 }

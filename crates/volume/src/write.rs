@@ -1,54 +1,75 @@
-//! Durable writes: alone, or with the flush left to the last of several.
+//! Writes: unstable, durable, and durable with the flush left to the last of several.
 
+use std::sync::Arc;
+
+use crate::counters::Counted;
+use crate::descriptor::Descriptor;
 use crate::error::Error;
-use crate::node::{Descriptor, Node};
+use crate::faults::Torn;
+use crate::limits::OFFSET_MAX;
+use crate::node::Node;
 use crate::options::{CacheMode, Durability};
+use crate::quiesce::Change;
+use crate::quota::Growth;
 use crate::sys;
 use crate::types::Stability;
-use crate::volume::{Counted, Volume, VolumeInner};
+use crate::volume::{Volume, VolumeInner};
 
-/// A write that is in the page cache and was promised to become durable: to be given to [`settle`].
+/// A write that is in the page cache and was promised to become durable: to be given to [`flush_deferred`].
 #[must_use]
-pub struct Unsettled {
+pub struct DeferredFlush {
     volume: Volume,
     node: Node,
     mark: u64,
     whole: bool,
 }
 
-impl std::fmt::Debug for Unsettled {
+impl std::fmt::Debug for DeferredFlush {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Unsettled").field("node", &self.node).field("mark", &self.mark).field("whole", &self.whole).finish()
+        f.debug_struct("DeferredFlush").field("node", &self.node).field("mark", &self.mark).field("whole", &self.whole).finish()
     }
 }
 
-/// Makes begun writes durable: one flush for each file, or none where somebody else's flush has covered them. The
-/// results in the same order.
+/// Makes writes durable whose flush was deferred: one flush for each file, or none where another caller's flush has
+/// covered them. The results in the same order.
 ///
 /// **Durability**: a write whose result is `Ok` is durable, as it asked for. **Errors**: a failed flush moves the loss
 /// epoch and poisons the volume.
-pub fn settle(writes: &[Unsettled]) -> Vec<Result<(), Error>> {
-    writes.iter().map(|write| write.volume.0.settle_one(write, writes)).collect()
+pub fn flush_deferred(writes: &[DeferredFlush]) -> Vec<Result<(), Error>> {
+    writes.iter().map(|write| write.volume.0.flush_deferred_one(write, writes)).collect()
 }
 
 impl Volume {
-    /// Begins a durable write whose flush may be shared: `None` beside the count when it is durable already, else what has to
-    /// be [settled](settle) before it is answered. Where sharing has no sense (direct writes, much
+    /// Writes; fewer bytes than given only when the store ran full on the way.
+    ///
+    /// **Durability**: by `stable`. [`Stability::Unstable`]: none until [`Volume::commit`].
+    /// **Errors**: a failed durable write moves the loss epoch and poisons the volume, except that a full
+    /// store or quota is only reported (the epoch moves when older uncommitted data could be concerned).
+    pub fn write(&self, node: &Node, offset: u64, data: &[u8], stable: Stability) -> Result<usize, Error> {
+        let mut change = self.0.begin_change();
+        self.0.check_writable_as_file(node)?;
+        self.0.write(&mut change, node, offset, data, stable)
+    }
+
+    /// A durable write whose flush may be shared: `None` beside the count when it is durable already, else what has to
+    /// be [flushed](flush_deferred) before it is answered. Where sharing makes no sense (direct writes, much
     /// unstable data in the same file, the loss layer) this is [`Volume::write`].
-    pub fn write_to_settle(
+    pub fn write_deferred(
         &self,
         node: &Node,
         offset: u64,
         data: &[u8],
         stable: Stability,
-    ) -> Result<(usize, Option<Unsettled>), Error> {
+    ) -> Result<(usize, Option<DeferredFlush>), Error> {
         let volume = &*self.0;
         let alone = stable == Stability::Unstable || !self.shares_flushes() || node.0.has_much_unstable_data();
         if alone {
             return self.write(node, offset, data, stable).map(|written| (written, None));
         }
+        let _change = volume.begin_change();
+        volume.check_writable_as_file(node)?;
         let (descriptor, growth) = volume.to_write(node, offset, data.len())?;
-        if let Some(torn) = volume.write_fault(node, offset, data)? {
+        if let Some(torn) = volume.write_fault(node, offset, data.len())? {
             return volume.write_torn(node, &descriptor, offset, data, &torn).map(|written| (written, None));
         }
         let (written, mark) = volume.write_cached(node, &descriptor, offset, data, true)?;
@@ -56,7 +77,10 @@ impl Volume {
             growth.arrived();
         }
         Counted::add(&volume.counted.stable_writes);
-        Ok((written, Some(Unsettled { volume: self.clone(), node: node.clone(), mark, whole: stable == Stability::FileSync })))
+        Ok((
+            written,
+            Some(DeferredFlush { volume: self.clone(), node: node.clone(), mark, whole: stable == Stability::FileSync }),
+        ))
     }
 
     /// Whether durable writes of one file gain from being begun together: not where each waits for a transfer of its own,
@@ -68,8 +92,86 @@ impl Volume {
 }
 
 impl VolumeInner {
-    fn settle_one(&self, write: &Unsettled, all: &[Unsettled]) -> Result<(), Error> {
-        let Unsettled { node, mark, whole, .. } = write;
+    /// Refuses a change of a file's content by file operations while a block device is open on it.
+    pub(crate) fn check_writable_as_file(&self, node: &Node) -> Result<(), Error> {
+        if node.0.is_device() { Err(Error::Access) } else { Ok(()) }
+    }
+
+    /// One write, of a file or of a block device.
+    pub(crate) fn write(
+        &self,
+        change: &mut Change<'_>,
+        node: &Node,
+        offset: u64,
+        data: &[u8],
+        stable: Stability,
+    ) -> Result<usize, Error> {
+        let (descriptor, growth) = self.to_write(node, offset, data.len())?;
+        if let Some(loss) = &mut change.loss {
+            loss.before_write(&node.0.identity, &*descriptor, offset, data.len())?;
+        }
+        if let Some(torn) = self.write_fault(node, offset, data.len())? {
+            return self.write_torn(node, &descriptor, offset, data, &torn);
+        }
+        let written = match stable {
+            Stability::Unstable => self.write_cached(node, &descriptor, offset, data, false)?.0,
+            Stability::DataSync | Stability::FileSync => {
+                self.write_durably(node, &descriptor, offset, data, stable == Stability::FileSync)?
+            }
+        };
+        if let Some(loss) = &mut change.loss
+            && stable != Stability::Unstable
+        {
+            loss.written_durably(&node.0.identity, offset, written);
+        }
+        if written == data.len() {
+            growth.arrived();
+        }
+        Ok(written)
+    }
+
+    /// What a fault leaves of a write. It has no say on durability: a torn write that lies is not flushed either.
+    pub(crate) fn write_torn(
+        &self,
+        node: &Node,
+        descriptor: &Descriptor,
+        offset: u64,
+        data: &[u8],
+        torn: &Torn,
+    ) -> Result<usize, Error> {
+        let (Torn::Fails(pieces) | Torn::Lies(pieces)) = torn;
+        let _in_flight = self.begin_buffered(node);
+        node.0.mark_change();
+        let arrived = pieces.iter().try_for_each(|piece| {
+            let (data, at) = (data.get(piece.clone()).unwrap_or_default(), offset + piece.start as u64);
+            write_fully(data, |done| sys::pwrite(descriptor, &data[done..], at + done as u64)).map(drop)
+        });
+        node.0.mark_cached(data.len());
+        arrived?;
+        match torn {
+            Torn::Fails(_) => Err(Error::Io(libc::EIO)),
+            Torn::Lies(_) => Ok(data.len()),
+        }
+    }
+
+    /// The descriptor for a write that the volume may still take, and the charge for it.
+    pub(crate) fn to_write<'n>(
+        &'n self,
+        node: &'n Node,
+        offset: u64,
+        len: usize,
+    ) -> Result<(Arc<Descriptor>, Growth<'n>), Error> {
+        self.alive()?;
+        if offset.checked_add(len as u64).is_none_or(|end| end > OFFSET_MAX) {
+            return Err(Error::TooBig);
+        }
+        let descriptor = self.writable(node, self.file(node)?)?;
+        let growth = self.grow(node, &descriptor, offset, len)?;
+        Ok((descriptor, growth))
+    }
+
+    fn flush_deferred_one(&self, write: &DeferredFlush, all: &[DeferredFlush]) -> Result<(), Error> {
+        let DeferredFlush { node, mark, whole, .. } = write;
         if node.0.is_flushed(*mark, *whole) {
             Counted::add(&self.counted.shared_flushes);
             return Ok(());
@@ -82,7 +184,7 @@ impl VolumeInner {
         Ok(())
     }
 
-    /// Writes into the page cache. The mark that a flush has to reach; `awaited`: somebody will wait for that.
+    /// Writes into the page cache. The mark that a flush has to reach; `awaited`: a caller will wait for that.
     pub(crate) fn write_cached(
         &self,
         node: &Node,
@@ -91,8 +193,8 @@ impl VolumeInner {
         data: &[u8],
         awaited: bool,
     ) -> Result<(usize, u64), Error> {
-        let _turn = self.buffered_turn(node);
-        // Marked before, so that the descriptor stays, and after, so that a flush that began
+        let _in_flight = self.begin_buffered(node);
+        // Marked before, so that the descriptor stays open, and after, so that a flush that began
         // in between does not count as covering it.
         node.0.mark_change();
         let written = write_fully(data, |done| {
@@ -131,7 +233,7 @@ impl VolumeInner {
             }
             result
         })?;
-        // The kernel tells of lost pages once: another's flush may have been told of ours.
+        // The kernel reports a writeback error once: another caller's flush may have got ours.
         self.alive()?;
         Counted::add(&self.counted.stable_writes);
         Ok(written)
@@ -145,7 +247,7 @@ impl VolumeInner {
         data: &[u8],
         sync: libc::c_int,
     ) -> std::io::Result<usize> {
-        let _turn = self.buffered_turn(node);
+        let _in_flight = self.begin_buffered(node);
         let result = self.through_cache(|flag| sys::pwrite_with(descriptor, data, offset, sync | flag));
         if result.is_err() && self.options.cache == CacheMode::Direct {
             // Written perhaps, and not flushed: no direct write before that is cleared up.
@@ -154,12 +256,12 @@ impl VolumeInner {
         result
     }
 
-    /// The host does not tell whether the write or its flush failed. Refusals of the write itself leave
+    /// The host does not say whether the write or its flush failed. Refusals of the write itself leave
     /// nothing in doubt, unless uncommitted data of the file could have met the same fate unseen.
     fn durable_write_failed(&self, others_wait: bool, errno: i32) {
         let refused =
             matches!(errno, libc::ENOSPC | libc::EDQUOT | libc::EFBIG | libc::EINVAL | libc::EPERM | libc::EROFS | libc::ENOMEM);
-        if !refused || (others_wait && self.move_epoch().is_err()) {
+        if !refused || (others_wait && self.loss_epoch.advance().is_err()) {
             self.flush_failed(errno);
         }
     }
@@ -188,7 +290,7 @@ mod tests {
     use crate::{Config, CreateHow, Owner, SetAttr};
 
     #[test]
-    fn who_waits_behind_a_flush_that_fails_is_not_told_that_his_own_ended_well() {
+    fn a_flush_behind_a_failed_one_fails_too() {
         let base = tempfile::tempdir().unwrap();
         let (dir, state_dir) = (base.path().join("dir"), base.path().join("state"));
         std::fs::create_dir(&dir).unwrap();
@@ -197,8 +299,8 @@ mod tests {
         let own = std::fs::metadata(&dir).unwrap();
         let owner = Owner { uid: own.uid(), gid: own.gid() };
         let (node, _) = volume.create(&volume.root(), b"f", CreateHow::Unchecked(SetAttr::default()), owner).unwrap();
-        let (_, unsettled) = volume.write_to_settle(&node, 0, b"promised", Stability::FileSync).unwrap();
-        let unsettled = unsettled.expect("a flush to share");
+        let (_, deferred) = volume.write_deferred(&node, 0, b"promised", Stability::FileSync).unwrap();
+        let deferred = deferred.expect("a flush to share");
         let set = |fault: &str| volume.set_fault(FaultSpec::parse(fault).unwrap()).unwrap();
         let (slow, _) = (set("slow-flush,delay_ms=60000,times=1"), set("eio,on=flush,times=1"));
         std::thread::scope(|scope| {
@@ -206,13 +308,13 @@ mod tests {
             while volume.faults().report().struck == 0 {
                 std::thread::yield_now();
             }
-            let second = scope.spawn(move || settle(&[unsettled]).remove(0));
-            while node.0.turns.waiting() == 0 {
+            let second = scope.spawn(move || flush_deferred(&[deferred]).remove(0));
+            while node.0.group_commit.waiting() == 0 {
                 std::thread::yield_now();
             }
             volume.faults().clear(Some(slow));
             assert_eq!(first.join().unwrap(), Err(Error::Io(libc::EIO)));
-            // The host would have said yes: it has told of its loss already.
+            // The host would have said yes: it reports a writeback error once.
             assert_eq!(second.join().unwrap(), Err(Error::Io(libc::EIO)));
         });
     }

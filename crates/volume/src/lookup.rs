@@ -3,10 +3,12 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use crate::descriptor::{Access, Descriptor};
 use crate::error::Error;
 use crate::identity::Identify;
 use crate::limits::{DEPTH_MAX, LINK_BYTES_MAX, NAME_BYTES_MAX};
-use crate::node::{Access, Descriptor, Node, NodeInner, Place, locked};
+use crate::lock::locked;
+use crate::node::{Node, NodeInner, Place};
 use crate::sys::{self, Listing, RawEntry, RawStat};
 use crate::types::{Attr, DirEntry, Kind};
 use crate::volume::{Volume, VolumeInner};
@@ -16,7 +18,7 @@ impl Volume {
     ///
     /// **Errors**: [`Error::CrossDevice`] for a mount point: it is listed but not entered.
     pub fn lookup(&self, dir: &Node, name: &[u8]) -> Result<(Node, Attr), Error> {
-        let _gate = self.0.read_gate();
+        let _read = self.0.begin_read();
         let descriptor = self.0.directory(dir)?;
         match name {
             b"." => Ok((dir.clone(), self.0.attr_of(dir, &descriptor)?)),
@@ -30,7 +32,7 @@ impl Volume {
 
     /// Target of a symbolic link, as it stands. The volume itself never follows one.
     pub fn read_link(&self, node: &Node) -> Result<Vec<u8>, Error> {
-        let _gate = self.0.read_gate();
+        let _read = self.0.begin_read();
         if node.kind() != Kind::Symlink {
             return Err(Error::Invalid);
         }
@@ -45,7 +47,7 @@ impl Volume {
     /// says no. Returns whether the end was reached. Cookies are the host's own: they hold while
     /// entries come and go, and over restarts.
     pub fn read_dir(&self, dir: &Node, cookie: u64, visit: &mut dyn FnMut(&DirEntry<'_>) -> bool) -> Result<bool, Error> {
-        let _gate = self.0.read_gate();
+        let _read = self.0.begin_read();
         let descriptor = self.0.directory(dir)?;
         self.0.attr_of(dir, &descriptor)?;
         let cookie = i64::try_from(cookie).map_err(|_| Error::Invalid)?;
@@ -155,7 +157,7 @@ impl VolumeInner {
             return;
         }
         *locked(&node.0.place) = Some(Place { parent: dir.clone(), name: name.into() });
-        self.search.seen(node, dir, name);
+        self.tree_search.seen(node, dir, name);
     }
 
     /// The parent of a directory, never above the root.
@@ -212,7 +214,7 @@ impl VolumeInner {
 
     /// Keeps the descriptor a new object was made with.
     pub(crate) fn keep_new(&self, node: &Node, fd: OwnedFd, access: Access) -> Result<(), Error> {
-        if self.descriptors.make_room().is_none() {
+        if self.descriptors.evict_for_one().is_none() {
             self.keep(node, fd, access);
         }
         Ok(())

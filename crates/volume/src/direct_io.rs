@@ -2,29 +2,21 @@
 
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
+use crate::counters::Counted;
+use crate::descriptor::Descriptor;
+use crate::in_flight::InFlightGuard;
 use crate::limits::{DIRECT_ALIGN_BYTES, DIRECT_BYTES_MAX};
-use crate::node::{Access, Descriptor, Node};
+use crate::node::Node;
 use crate::options::CacheMode;
 use crate::sys;
-use crate::traffic::Turn;
-use crate::volume::{Counted, VolumeInner};
-
-/// A file's second descriptor.
-#[derive(Debug, Default)]
-pub(crate) struct DirectDescriptor {
-    /// `None` inside: the host has no direct transfers for the file.
-    opened: OnceLock<Option<OwnedFd>>,
-    /// The host refused a transfer that should have fitted: no further one is tried.
-    refused: AtomicBool,
-}
+use crate::volume::VolumeInner;
 
 impl VolumeInner {
     /// Taken around each change that makes pages of the file dirty, where there are direct writes to keep it apart from.
-    pub(crate) fn buffered_turn<'n>(&self, node: &'n Node) -> Option<Turn<'n>> {
-        (self.options.cache == CacheMode::Direct).then(|| node.0.traffic.buffered())
+    pub(crate) fn begin_buffered<'n>(&self, node: &'n Node) -> Option<InFlightGuard<'n>> {
+        (self.options.cache == CacheMode::Direct).then(|| node.0.in_flight.buffered())
     }
 
     /// Writes past the page cache if that may be: the transfer is aligned, it lies inside the file and no hole is near, nothing
@@ -45,14 +37,14 @@ impl VolumeInner {
         if stat.blocks.saturating_mul(512) < stat.size || offset + data.len() as u64 > allocated {
             return None;
         }
-        let _turn = node.0.traffic.direct(|| !node.0.has_cached_data())?;
+        let _in_flight = node.0.in_flight.direct(|| !node.0.has_cached_data())?;
         let written = with_aligned(data.len(), |buffer| {
             buffer.copy_from_slice(data);
             sys::pwrite_with(fd, buffer, offset, flags)
         });
         match written {
             Err(error) if is_unsupported(&error) => {
-                descriptor.direct.refused.store(true, Ordering::Relaxed);
+                descriptor.refuse_direct();
                 None
             }
             other => {
@@ -79,7 +71,7 @@ impl VolumeInner {
         });
         match read {
             Err(error) if is_unsupported(&error) => {
-                descriptor.direct.refused.store(true, Ordering::Relaxed);
+                descriptor.refuse_direct();
                 None
             }
             other => {
@@ -100,25 +92,22 @@ impl VolumeInner {
         if self.options.cache != CacheMode::Direct || !aligned || len == 0 || len > DIRECT_BYTES_MAX {
             return None;
         }
-        if descriptor.access != Access::ReadWrite || descriptor.direct.refused.load(Ordering::Relaxed) {
-            return None;
-        }
-        descriptor.direct.opened.get_or_init(|| sys::reopen_direct(descriptor).ok()).as_ref()
+        descriptor.direct()
     }
 
     /// The flag for transfers through the page cache.
     pub(crate) fn cache_flag(&self) -> libc::c_int {
-        if self.drops_behind.load(Ordering::Relaxed) { libc::RWF_DONTCACHE } else { 0 }
+        if self.uncached_buffered.load(Ordering::Relaxed) { libc::RWF_DONTCACHE } else { 0 }
     }
 
-    /// Makes a transfer through the page cache; on a host that does not know the flag again without it, and from then on.
+    /// Makes a transfer through the page cache; where the host refuses the flag, without it, and from then on.
     pub(crate) fn through_cache<T>(&self, mut transfer: impl FnMut(libc::c_int) -> std::io::Result<T>) -> std::io::Result<T> {
         let flag = self.cache_flag();
         match transfer(flag) {
             Err(error) if flag != 0 && is_unsupported(&error) => {
                 let done = transfer(0);
                 if done.is_ok() {
-                    self.drops_behind.store(false, Ordering::Relaxed);
+                    self.uncached_buffered.store(false, Ordering::Relaxed);
                 }
                 done
             }
@@ -132,7 +121,7 @@ fn is_unsupported(error: &std::io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EINVAL))
 }
 
-/// Lends aligned memory of this length, kept by the thread.
+/// Calls with an aligned buffer of this length, which the thread keeps.
 fn with_aligned<T>(len: usize, transfer: impl FnOnce(&mut [u8]) -> T) -> T {
     thread_local! {
         static MEMORY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -151,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lent_memory_is_aligned_and_as_long_as_asked() {
+    fn the_buffer_is_aligned_and_as_long_as_asked() {
         for len in [4096, 1 << 20, 8192, 0] {
             with_aligned(len, |buffer| {
                 assert_eq!(buffer.len(), len);

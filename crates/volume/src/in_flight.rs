@@ -1,0 +1,114 @@
+//! Direct and buffered writes in flight to one file, kept apart.
+//!
+//! A direct write invalidates the cached pages it covers. If one of them is dirty again afterwards, the kernel marks the
+//! file as having lost data, and a flush of a healthy file then fails with EIO. So a direct write begins only while no
+//! buffered write to the file is in flight and no buffered data waits for a flush; and a buffered write waits until
+//! the direct ones in flight have ended. A direct write that may not begin goes through the page cache: it never waits,
+//! so neither kind can starve the other.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Writes in flight to one file.
+#[derive(Debug, Default)]
+pub(crate) struct InFlight {
+    state: Mutex<Counts>,
+    ended: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    buffered: usize,
+    direct: usize,
+    /// Buffered writes that wait for the direct ones to end: no further direct one begins.
+    waiting: usize,
+}
+
+/// A write in flight; it ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct InFlightGuard<'a> {
+    in_flight: &'a InFlight,
+    direct: bool,
+}
+
+impl InFlight {
+    /// A buffered write begins, once no direct one is in flight.
+    pub(crate) fn buffered(&self) -> InFlightGuard<'_> {
+        let mut state = self.state();
+        state.waiting += 1;
+        while state.direct > 0 {
+            state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.waiting -= 1;
+        state.buffered += 1;
+        InFlightGuard { in_flight: self, direct: false }
+    }
+
+    /// A direct write begins, if it may: `clean` says that no buffered data waits for a flush, and is called while nothing
+    /// can begin or end.
+    pub(crate) fn direct(&self, clean: impl FnOnce() -> bool) -> Option<InFlightGuard<'_>> {
+        let mut state = self.state();
+        if state.buffered > 0 || state.waiting > 0 || !clean() {
+            return None;
+        }
+        state.direct += 1;
+        Some(InFlightGuard { in_flight: self, direct: true })
+    }
+
+    fn state(&self) -> MutexGuard<'_, Counts> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for InFlightGuard<'_> {
+    fn drop(&mut self) {
+        let mut state = self.in_flight.state();
+        let count = if self.direct { &mut state.direct } else { &mut state.buffered };
+        *count -= 1;
+        let wake = self.direct && *count == 0 && state.waiting > 0;
+        drop(state);
+        if wake {
+            self.in_flight.ended.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn direct_writes_overlap_each_other_and_no_buffered_change() {
+        let in_flight = InFlight::default();
+        let first = in_flight.direct(|| true).unwrap();
+        let second = in_flight.direct(|| true).unwrap();
+        assert!(in_flight.direct(|| false).is_none(), "buffered data waits for a flush");
+        drop((first, second));
+        let buffered = in_flight.buffered();
+        assert!(in_flight.direct(|| true).is_none());
+        drop(buffered);
+        assert!(in_flight.direct(|| true).is_some());
+    }
+
+    #[test]
+    fn a_buffered_change_waits_for_direct_ones_and_keeps_further_ones_out() {
+        let in_flight = InFlight::default();
+        let began = AtomicBool::new(false);
+        let direct = in_flight.direct(|| true).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let _guard = in_flight.buffered();
+                began.store(true, Ordering::SeqCst);
+            });
+            while in_flight.state().waiting == 0 {
+                std::thread::yield_now();
+            }
+            assert!(!began.load(Ordering::SeqCst));
+            assert!(in_flight.direct(|| true).is_none(), "one waits");
+            drop(direct);
+        });
+        assert!(began.load(Ordering::SeqCst));
+        assert!(in_flight.direct(|| true).is_some());
+    }
+}

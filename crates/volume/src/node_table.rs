@@ -1,0 +1,89 @@
+//! The table of nodes, by identity.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use crate::limits::{NODE_SHARDS, NODES_MAX};
+use crate::lock::locked;
+use crate::node::{Node, NodeInner};
+use crate::sys::KernelHandle;
+
+/// One part of the table.
+type Shard = HashMap<KernelHandle, Arc<NodeInner>, BuildHasherDefault<Mixed>>;
+
+/// Takes the identity's own mix as its hash.
+#[derive(Default)]
+struct Mixed(u64);
+
+impl Hasher for Mixed {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, mixed: u64) {
+        self.0 = mixed;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// All nodes in memory, by identity. Bounded: nodes nobody holds are dropped, least recently used first.
+pub(crate) struct NodeTable {
+    shards: Vec<Mutex<Shard>>,
+}
+
+impl NodeTable {
+    pub(crate) fn new() -> Self {
+        Self { shards: (0..NODE_SHARDS).map(|_| Mutex::default()).collect() }
+    }
+
+    fn shard(&self, identity: &KernelHandle) -> &Mutex<Shard> {
+        // The high bits: the map inside a shard uses the low ones.
+        &self.shards[(identity.mix() >> 32) as usize % NODE_SHARDS]
+    }
+
+    pub(crate) fn find(&self, identity: &KernelHandle) -> Option<Node> {
+        locked(self.shard(identity)).get(identity).map(|inner| Node(inner.clone()))
+    }
+
+    /// The node of this identity: the one in the table, else this one.
+    pub(crate) fn intern(&self, fresh: Arc<NodeInner>) -> Node {
+        let mut shard = locked(self.shard(&fresh.identity));
+        if let Some(inner) = shard.get(&fresh.identity) {
+            return Node(inner.clone());
+        }
+        if shard.len() >= NODES_MAX / NODE_SHARDS {
+            evict(&mut shard);
+        }
+        shard.insert(fresh.identity, fresh.clone());
+        Node(fresh)
+    }
+
+    /// Visits each node.
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(&Arc<NodeInner>)) {
+        for shard in &self.shards {
+            locked(shard).values().for_each(&mut visit);
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| locked(shard).len()).sum()
+    }
+}
+
+/// Drops nodes that nobody holds, that wait for no flush and that were not used since the last pass;
+/// when that frees nothing, used ones too. Nodes in use may exceed the bound: their callers bound them.
+fn evict(shard: &mut Shard) {
+    let full = shard.len();
+    let idle = |inner: &Arc<NodeInner>| Arc::strong_count(inner) == 1 && !inner.is_dirty();
+    shard.retain(|_, inner| !idle(inner) || inner.used.swap(false, Ordering::Relaxed));
+    if shard.len() == full {
+        shard.retain(|_, inner| !idle(inner));
+    }
+}

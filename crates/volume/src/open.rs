@@ -1,0 +1,92 @@
+//! The descriptor of an object: opened when it is needed, kept as long as the cache has space.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::descriptor::{Access, Descriptor};
+use crate::descriptor_cache::DescriptorCache;
+use crate::error::Error;
+use crate::identity::{self, Identify};
+use crate::lock::locked;
+use crate::node::{Node, NodeInner};
+use crate::options::ReadAhead;
+use crate::sys;
+use crate::types::Kind;
+use crate::volume::VolumeInner;
+
+impl VolumeInner {
+    /// The node's descriptor, opened when it has none.
+    pub(crate) fn descriptor(&self, node: &Node) -> Result<Arc<Descriptor>, Error> {
+        let inner = &node.0;
+        if let Some(descriptor) = &*locked(&inner.descriptor) {
+            inner.used.store(true, Ordering::Relaxed);
+            return Ok(descriptor.clone());
+        }
+        self.evict_for_one(DescriptorCache::evict_for_one)?;
+        let (fd, access) = match self.open_node(node) {
+            Err(Error::Io(libc::EMFILE | libc::ENFILE)) => {
+                self.evict_for_one(DescriptorCache::evict_several)?;
+                self.open_node(node)?
+            }
+            other => other?,
+        };
+        Ok(self.keep(node, fd, access))
+    }
+
+    pub(crate) fn evict_for_one(&self, evict: impl Fn(&DescriptorCache) -> Option<Arc<NodeInner>>) -> Result<(), Error> {
+        match evict(&self.descriptors) {
+            None => Ok(()),
+            Some(dirty) => {
+                self.flush_node(&Node(dirty), false)?;
+                evict(&self.descriptors);
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives the node a descriptor, unless another caller was faster.
+    pub(crate) fn keep(&self, node: &Node, fd: OwnedFd, access: Access) -> Arc<Descriptor> {
+        let inner = &node.0;
+        let mut slot = locked(&inner.descriptor);
+        inner.used.store(true, Ordering::Relaxed);
+        if let Some(descriptor) = &*slot {
+            return descriptor.clone();
+        }
+        if self.options.read_ahead == ReadAhead::Minimal && inner.kind == Kind::File {
+            // Advice: a store that takes none reads as it likes, and the data are the same.
+            let _ = sys::read_nothing_ahead(&fd);
+        }
+        let descriptor = Arc::new(Descriptor::new(fd, access, &self.descriptors.open));
+        *slot = Some(descriptor.clone());
+        drop(slot);
+        self.descriptors.opened(inner);
+        descriptor
+    }
+
+    /// Opens the object, by its identity or at its place, for as much as the host allows.
+    pub(crate) fn open_node(&self, node: &Node) -> Result<(OwnedFd, Access), Error> {
+        identity::open_as_allowed(node.0.kind, |flags| {
+            if *node == self.root {
+                return sys::open_at(&self.root_fd, b".", flags, 0).map_err(Error::from);
+            }
+            match self.identify {
+                Identify::Kernel { .. } => {
+                    sys::open_handle(&self.root_fd, &node.0.identity, flags).map_err(|error| match error.raw_os_error() {
+                        Some(libc::ENOENT) => Error::Stale,
+                        _ => Error::from(error),
+                    })
+                }
+                Identify::Walk | Identify::Birth => self.open_at_place(node, flags),
+            }
+        })
+    }
+
+    /// A directory's descriptor; anything else is refused.
+    pub(crate) fn directory(&self, node: &Node) -> Result<Arc<Descriptor>, Error> {
+        if node.kind() != Kind::Directory {
+            return Err(Error::NotDirectory);
+        }
+        self.descriptor(node)
+    }
+}

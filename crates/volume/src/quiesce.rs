@@ -1,0 +1,105 @@
+//! Operations as they begin and end: what changes something is counted, and can be stopped as a whole.
+
+use std::time::Duration;
+
+use crate::changes::{InFlightChange, StillInFlight};
+use crate::loss::{LossGuard, LossLock};
+use crate::volume::{Volume, VolumeInner};
+
+/// No change of the volume is in flight and none begins until this is dropped. Reads and flushes go on.
+#[must_use = "changes go on as soon as this is dropped"]
+pub struct Quiesced {
+    volume: Volume,
+    waited: Duration,
+}
+
+/// A volume that could not be quiesced; changes go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum QuiesceError {
+    /// Changes were in flight at the end of the time.
+    #[error("quiesce the volume: {in_flight} changes still in flight after {waited:?}")]
+    InFlight {
+        /// How many.
+        in_flight: u64,
+        /// How long they were waited for.
+        waited: Duration,
+    },
+    /// Somebody else had quiesced it and did not release it in that time.
+    #[error("quiesce the volume: quiesced by another caller for {waited:?}")]
+    AlreadyQuiesced {
+        /// How long that was waited for.
+        waited: Duration,
+    },
+}
+
+impl Quiesced {
+    /// How long the volume took to drain.
+    #[must_use]
+    pub const fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    /// Lets changes begin again, as dropping does.
+    pub fn release(self) {}
+}
+
+impl Drop for Quiesced {
+    fn drop(&mut self) {
+        self.volume.0.changes.resume();
+    }
+}
+
+impl std::fmt::Debug for Quiesced {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Quiesced").field("waited", &self.waited).finish_non_exhaustive()
+    }
+}
+
+impl Volume {
+    /// Stops new changes (of data, names, attributes; by files and block devices), waits until those in flight have
+    /// returned to their callers, and keeps it so until the result is dropped. Changes that come meanwhile wait without limit:
+    /// whoever quiesces bounds the time. The thread that holds the result must not change the volume itself.
+    ///
+    /// **Durability**: none; [`Volume::flush_all`] may be called while the volume is quiesced. A write whose flush was
+    /// [deferred](Volume::write_deferred) has returned: its flush may come later.
+    ///
+    /// **Errors**: not within `timeout`; changes then go on as before.
+    pub fn quiesce(&self, timeout: Duration) -> Result<Quiesced, QuiesceError> {
+        match self.0.changes.stop(timeout) {
+            Ok(waited) => Ok(Quiesced { volume: self.clone(), waited }),
+            Err(StillInFlight { waited, count: 0 }) => Err(QuiesceError::AlreadyQuiesced { waited }),
+            Err(StillInFlight { waited, count }) => Err(QuiesceError::InFlight { in_flight: count, waited }),
+        }
+    }
+
+    /// Whether changes wait now, for a caller that would rather answer "later" than wait.
+    #[must_use]
+    pub fn is_quiesced(&self) -> bool {
+        self.0.changes.are_stopped()
+    }
+}
+
+/// A change of the volume in flight: a quiesce waits for it. With the loss layer it is the only operation.
+pub(crate) struct Change<'v> {
+    pub(crate) loss: Option<LossGuard<'v>>,
+    _counted: InFlightChange<'v>,
+}
+
+impl VolumeInner {
+    /// Taken by operations that change something, once, before they look at what they change.
+    pub(crate) fn begin_change(&self) -> Change<'_> {
+        // In this order: a power cut stops the changes before it takes the loss layer.
+        let counted = self.changes.begin();
+        Change { loss: self.lock_loss(), _counted: counted }
+    }
+
+    /// Taken by operations that flush; `None` without the loss layer.
+    pub(crate) fn lock_loss(&self) -> Option<LossGuard<'_>> {
+        self.loss.as_ref().map(LossLock::write)
+    }
+
+    /// Taken by operations that change nothing: a power cut waits for them. `None` without the loss layer.
+    pub(crate) fn begin_read(&self) -> Option<impl Drop + '_> {
+        self.loss.as_ref().map(LossLock::read)
+    }
+}

@@ -1,0 +1,129 @@
+//! Reads of file content.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::descriptor::{Access, Descriptor};
+use crate::error::Error;
+use crate::limits::OFFSET_MAX;
+use crate::node::Node;
+use crate::sys;
+use crate::types::{Attr, Kind};
+use crate::volume::{Volume, VolumeInner};
+
+impl Volume {
+    /// Reads into `buf`: bytes read and whether they end the file. No allocation, one pread.
+    pub fn read(&self, node: &Node, offset: u64, buf: &mut [u8]) -> Result<(usize, bool), Error> {
+        let _read = self.0.begin_read();
+        let descriptor = self.0.file(node)?;
+        let bytes = self.0.read_checked(node, &descriptor, offset, buf)?;
+        if bytes < buf.len() {
+            return Ok((bytes, true));
+        }
+        let size = sys::stat_untimed(&*descriptor)?.size;
+        Ok((bytes, offset.saturating_add(bytes as u64) >= size))
+    }
+
+    /// The same with the attributes after the read, for the price of the one statx that the end of
+    /// file needs anyway.
+    pub fn read_with_attr(&self, node: &Node, offset: u64, buf: &mut [u8]) -> Result<(usize, bool, Attr), Error> {
+        let _read = self.0.begin_read();
+        let descriptor = self.0.file(node)?;
+        let bytes = self.0.read_checked(node, &descriptor, offset, buf)?;
+        let attr = self.0.attr_of(node, &descriptor)?;
+        let eof = bytes < buf.len() || offset.saturating_add(bytes as u64) >= attr.size;
+        Ok((bytes, eof, attr))
+    }
+
+    /// The same without waiting for the store: `None` when that would be needed, with some or all of `buf` void. The
+    /// host then has begun to fetch what is missing. Where a file system cannot tell, this waits.
+    pub fn read_with_attr_now(&self, node: &Node, offset: u64, buf: &mut [u8]) -> Result<Option<(usize, bool, Attr)>, Error> {
+        if !self.0.nowait_reads.load(Ordering::Relaxed) || self.0.faults_reads() {
+            return self.read_with_attr(node, offset, buf).map(Some);
+        }
+        let _read = self.0.begin_read();
+        let descriptor = self.0.file(node)?;
+        let bytes = match read_bounds(&descriptor, offset, buf.len())? {
+            0 => 0,
+            wanted if self.0.reads_direct(node, &descriptor, offset, wanted) => return Ok(None),
+            wanted => match self.0.read_now(&descriptor, offset, &mut buf[..wanted])? {
+                Some(bytes) => bytes,
+                None => return Ok(None),
+            },
+        };
+        let attr = self.0.attr_of(node, &descriptor)?;
+        let end = offset.saturating_add(bytes as u64);
+        if bytes < buf.len() && end < attr.size {
+            return Ok(None);
+        }
+        Ok(Some((bytes, end >= attr.size, attr)))
+    }
+}
+
+impl VolumeInner {
+    /// A regular file's descriptor; other kinds are refused as RFC 1813 3.3.6 requires.
+    pub(crate) fn file(&self, node: &Node) -> Result<Arc<Descriptor>, Error> {
+        match node.kind() {
+            Kind::File => self.descriptor(node),
+            Kind::Directory => Err(Error::IsDirectory),
+            _ => Err(Error::Invalid),
+        }
+    }
+
+    /// One read without waiting, of a file in the page cache. `None` where it would have to wait, or cannot tell.
+    fn read_now(&self, descriptor: &Descriptor, offset: u64, buf: &mut [u8]) -> Result<Option<usize>, Error> {
+        let flag = self.cache_flag();
+        match sys::pread_with(descriptor, buf, offset, libc::RWF_NOWAIT | flag) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) => match error.raw_os_error() {
+                Some(libc::EAGAIN) => Ok(None),
+                Some(libc::EOPNOTSUPP | libc::ENOSYS) => {
+                    // Whichever of the two flags it was: a read that waits finds out about the other.
+                    if flag == 0 {
+                        self.nowait_reads.store(false, Ordering::Relaxed);
+                    }
+                    Ok(None)
+                }
+                _ => Err(error.into()),
+            },
+        }
+    }
+
+    pub(crate) fn read_checked(&self, node: &Node, descriptor: &Descriptor, offset: u64, buf: &mut [u8]) -> Result<usize, Error> {
+        self.read_fault(node, offset, buf.len())?;
+        let bytes = self.read_fully(node, descriptor, offset, buf)?;
+        self.flip_bit(node, offset, buf.get_mut(..bytes).unwrap_or_default());
+        Ok(bytes)
+    }
+
+    fn read_fully(&self, node: &Node, descriptor: &Descriptor, offset: u64, buf: &mut [u8]) -> Result<usize, Error> {
+        let wanted = read_bounds(descriptor, offset, buf.len())?;
+        let buf = &mut buf[..wanted];
+        let mut done = 0;
+        while done < buf.len() {
+            let (rest, at) = (&mut buf[done..], offset + done as u64);
+            let read = match self.read_direct(node, descriptor, at, rest) {
+                Some(read) => read,
+                None if self.cache_flag() == 0 => sys::pread(descriptor, rest, at),
+                None => self.through_cache(|flag| sys::pread_with(descriptor, rest, at, flag)),
+            };
+            match read? {
+                0 => break,
+                bytes => done += bytes,
+            }
+            // A short read is the end of the file, but for a signal on a slow store: see which.
+            if done < buf.len() && sys::stat_untimed(descriptor)?.size <= offset + done as u64 {
+                break;
+            }
+        }
+        Ok(done)
+    }
+}
+
+/// How many of the bytes wanted from `offset` can be asked of the host: all, or none behind the largest offset.
+fn read_bounds(descriptor: &Descriptor, offset: u64, wanted: usize) -> Result<usize, Error> {
+    if descriptor.access == Access::Path {
+        return Err(Error::Access);
+    }
+    Ok(if offset > OFFSET_MAX - wanted as u64 { 0 } else { wanted })
+}

@@ -1,0 +1,94 @@
+//! Moving names and adding them: rename, link.
+
+use std::os::fd::AsFd;
+
+use crate::error::Error;
+use crate::node::Node;
+use crate::remove::check_old_name;
+use crate::sys;
+use crate::types::{Attr, Kind};
+use crate::volume::Volume;
+
+impl Volume {
+    /// Renames, over an existing name where the kinds allow it (RFC 1813 3.3.14).
+    ///
+    /// **Durability**: durable when it returns; at no moment is the object without a durable name.
+    pub fn rename(&self, from_dir: &Node, from: &[u8], to_dir: &Node, to: &[u8]) -> Result<(), Error> {
+        let volume = &*self.0;
+        volume.may_change(&[from_dir, to_dir])?;
+        let mut change = volume.begin_change();
+        let from_at = volume.directory(from_dir)?;
+        let to_at = volume.directory(to_dir)?;
+        check_old_name(volume, from_dir, from)?;
+        check_old_name(volume, to_dir, to)?;
+        let moved = volume.identity_at(&from_at, from);
+        let victim = volume.identity_at(&to_at, to);
+        if victim != moved {
+            volume.check_not_device(victim)?;
+        }
+        let released = if victim == moved { None } else { volume.name_to_release(to_dir, to) };
+        from_dir.0.mark_change();
+        to_dir.0.mark_change();
+        let renamed = match (&mut change.loss, moved) {
+            (Some(loss), Some(moved)) => {
+                if victim.is_some()
+                    && sys::stat_name(&*to_at, to)?.mode & libc::S_IFMT == libc::S_IFDIR
+                    && !volume.is_removable(&to_at, to)?
+                {
+                    return Err(Error::NotEmpty);
+                }
+                let source = (&from_dir.0.identity, from_at.as_fd(), from);
+                loss.rename(source, (&to_dir.0.identity, to_at.as_fd(), to), &moved, victim.as_ref())
+            }
+            _ => sys::rename_at(&*from_at, from, &*to_at, to),
+        };
+        from_dir.0.mark_change();
+        to_dir.0.mark_change();
+        renamed.map_err(|error| match error.raw_os_error() {
+            // xfs' word for a target directory that is not empty.
+            Some(libc::EEXIST) => Error::NotEmpty,
+            _ => Error::from(error),
+        })?;
+        volume.release(released);
+        if victim != moved
+            && let Some(node) = moved.and_then(|moved| volume.nodes.find(&moved))
+        {
+            volume.found_at(&node, to_dir, to);
+            volume.tree_search.renamed();
+        }
+        // The new name first: a host that logs directories one by one must not lose both.
+        let mut flushed = volume.flush(to_dir, true, &mut change.loss);
+        if flushed.is_ok() && from_dir != to_dir {
+            flushed = volume.flush(from_dir, true, &mut change.loss);
+        }
+        if victim != moved {
+            volume.name_gone(victim);
+        }
+        flushed
+    }
+
+    /// Gives a file one more name. **Durability**: durable when it returns.
+    pub fn link(&self, node: &Node, dir: &Node, name: &[u8]) -> Result<Attr, Error> {
+        let volume = &*self.0;
+        volume.may_change(&[node, dir])?;
+        let mut change = volume.begin_change();
+        if node.kind() == Kind::Directory {
+            return Err(Error::IsDirectory);
+        }
+        let at = volume.directory(dir)?;
+        check_old_name(volume, dir, name)?;
+        let descriptor = volume.descriptor(node)?;
+        volume.attr_of(node, &descriptor)?;
+        dir.0.mark_change();
+        let linked = sys::link_descriptor(&*descriptor, &*at, name);
+        node.0.mark_change();
+        dir.0.mark_change();
+        linked?;
+        if let Some(loss) = &mut change.loss {
+            loss.name_added(&dir.0.identity, &*at, name)?;
+        }
+        volume.flush(node, true, &mut change.loss)?;
+        volume.flush(dir, true, &mut change.loss)?;
+        volume.attr_of(node, &descriptor)
+    }
+}

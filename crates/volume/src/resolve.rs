@@ -1,0 +1,66 @@
+//! Handles: making one for an object, and the object of one.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::descriptor_cache::DescriptorCache;
+use crate::error::Error;
+use crate::handle::{Handle, Named};
+use crate::identity::Identify;
+use crate::node::{Node, NodeInner};
+use crate::volume::{Volume, VolumeInner};
+
+impl Volume {
+    /// The handle of an object: at most 56 bytes, valid over restarts, renames and hard links.
+    pub fn handle(&self, node: &Node) -> Handle {
+        let inner = &node.0;
+        *inner.handle.get_or_init(|| {
+            self.0.handle_key.encode(&Named {
+                identity: inner.identity,
+                kind: inner.kind,
+                fileid: inner.fileid,
+                parent_hint: inner.parent_hint,
+            })
+        })
+    }
+
+    /// The object of a handle. For one in memory: one MAC and one look into a map.
+    ///
+    /// **Errors**: [`Error::BadHandle`] for anything this volume did not make, [`Error::Stale`] when the
+    /// object is gone, [`Error::Busy`] while it is searched for.
+    pub fn resolve(&self, handle: &[u8]) -> Result<Node, Error> {
+        let named = self.0.handle_key.decode(handle).ok_or(Error::BadHandle)?;
+        if let Some(node) = self.0.nodes.find(&named.identity) {
+            node.0.used.store(true, Ordering::Relaxed);
+            return Ok(node);
+        }
+        let _read = self.0.begin_read();
+        self.0.open_by_handle(&named)
+    }
+
+    /// The byte that all handles of this volume carry (see [`crate::handle_tag`]). Other volumes may have the same.
+    pub fn tag(&self) -> u8 {
+        self.0.handle_key.tag()
+    }
+
+    /// Whether this volume made the handle; what it names may be gone.
+    pub fn made(&self, handle: &[u8]) -> bool {
+        self.0.handle_key.made(handle)
+    }
+}
+
+impl VolumeInner {
+    /// The node of a handle that is not in memory, opened to see that it still exists.
+    fn open_by_handle(&self, named: &Named) -> Result<Node, Error> {
+        let Named { identity, kind, fileid, parent_hint } = *named;
+        if self.identify == Identify::Walk || self.identify == Identify::Birth {
+            return self.find_by_walk(named);
+        }
+        let fresh = Node(Arc::new(NodeInner::new(identity, kind, fileid, parent_hint)));
+        self.evict_for_one(DescriptorCache::evict_for_one)?;
+        let (fd, access) = self.open_node(&fresh)?;
+        let node = self.nodes.intern(fresh.0);
+        self.keep(&node, fd, access);
+        Ok(node)
+    }
+}

@@ -1,0 +1,171 @@
+//! Opening an object at its last known place, or where it is found.
+
+use std::os::fd::OwnedFd;
+
+use super::walk::walk_while_wanted;
+use super::{State, Wanted};
+use crate::error::Error;
+use crate::handle::Named;
+use crate::identity::Identify;
+use crate::limits::{DEPTH_MAX, WANTED_MAX};
+use crate::lock::locked;
+use crate::node::Node;
+use crate::sys::{self, Listing};
+use crate::types::Kind;
+use crate::volume::VolumeInner;
+
+impl VolumeInner {
+    /// Opens a node where it was last seen, or where it is found.
+    pub(crate) fn open_at_place(&self, node: &Node, flags: libc::c_int) -> Result<OwnedFd, Error> {
+        for _ in 0..2 {
+            let place = locked(&node.0.place).clone();
+            if let Some(place) = place {
+                self.open_ancestors(&place.parent)?;
+                let parent = self.descriptor(&place.parent)?;
+                // First without touching the object: what took its place may be a device.
+                let seen = sys::open_at(&*parent, &place.name, libc::O_PATH, 0);
+                if seen.is_ok_and(|fd| self.is_node(&fd, node)) {
+                    let fd = sys::open_at(&*parent, &place.name, flags, 0)?;
+                    if self.is_node(&fd, node) {
+                        return Ok(fd);
+                    }
+                }
+                *locked(&node.0.place) = None;
+            }
+            self.find_by_walk(&Named {
+                identity: node.0.identity,
+                kind: node.0.kind,
+                fileid: node.0.fileid,
+                parent_hint: node.0.parent_hint,
+            })?;
+        }
+        Err(Error::Busy)
+    }
+
+    /// Opens the chain of directories above a node from the top, so that a deep one needs no deep stack.
+    fn open_ancestors(&self, node: &Node) -> Result<(), Error> {
+        let mut chain = Vec::new();
+        let mut at = node.clone();
+        while at != self.root && locked(&at.0.descriptor).is_none() {
+            let place = locked(&at.0.place).clone();
+            chain.push(at);
+            let Some(place) = place else { break };
+            at = place.parent;
+            if chain.len() > DEPTH_MAX {
+                return Err(Error::NameTooLong);
+            }
+        }
+        for above in chain.iter().rev() {
+            self.descriptor(above)?;
+        }
+        Ok(())
+    }
+
+    fn is_node(&self, fd: &OwnedFd, node: &Node) -> bool {
+        let identity = sys::stat(fd).and_then(|stat| self.identify.of(fd, &stat));
+        identity.is_ok_and(|identity| identity == node.0.identity)
+    }
+
+    /// Finds an object of which only the handle is known: in memory, by its hint, by what a walk saw.
+    pub(crate) fn find_by_walk(&self, named: &Named) -> Result<Node, Error> {
+        if locked(&self.tree_search.state).gone.contains(&named.identity) {
+            return Err(Error::Stale);
+        }
+        if let Some(node) = self.find_in(named.parent_hint, named) {
+            return Ok(node);
+        }
+        let wanted = {
+            let mut state = locked(&self.tree_search.state);
+            let ended = state.walks_ended;
+            match state.wanted.get(&named.fileid) {
+                Some(wanted) if wanted.walk <= ended => state.wanted.remove(&named.fileid),
+                Some(_) => return Err(Error::Busy),
+                None => {
+                    self.want(&mut state, named.fileid, false);
+                    return Err(Error::Busy);
+                }
+            }
+        };
+        let Some(wanted) = wanted else { return Err(Error::Busy) };
+        for (dir, _) in wanted.places {
+            if let Some(node) = self.find_in(dir, named) {
+                return Ok(node);
+            }
+        }
+        if !wanted.missed {
+            // The host may have moved it while the walk ran or since: gone is said after a second look.
+            self.want(&mut locked(&self.tree_search.state), named.fileid, true);
+            return Err(Error::Busy);
+        }
+        self.tree_search.gone(&named.identity);
+        Err(Error::Stale)
+    }
+
+    /// The object in a directory of which the inode number is known.
+    fn find_in(&self, dir: u64, named: &Named) -> Option<Node> {
+        // Where identity is birth, an overlay may have given the root a new one by copying it up.
+        let is_root = named.fileid == self.root.fileid() && named.parent_hint == 0 && self.identify == Identify::Birth;
+        if is_root || named.identity == self.root.0.identity {
+            return Some(self.root.clone());
+        }
+        let dir = self.directory_of(dir)?;
+        let descriptor = self.descriptor(&dir).ok()?;
+        let fd = sys::open_at(&*descriptor, b".", libc::O_RDONLY | libc::O_DIRECTORY, 0).ok()?;
+        let mut listing = Listing::new(fd, 0).ok()?;
+        while let Ok(Some(entry)) = listing.next_entry() {
+            if entry.name == b"." || entry.name == b".." || self.listed_fileid(&descriptor, &entry) != named.fileid {
+                continue;
+            }
+            if let Ok((node, _)) = self.child(&dir, &descriptor, entry.name)
+                && node.0.identity == named.identity
+            {
+                return Some(node);
+            }
+        }
+        None
+    }
+
+    /// The node of a directory, by the names a walk or lookups saw from the root down to it.
+    fn directory_of(&self, fileid: u64) -> Option<Node> {
+        let mut names = Vec::new();
+        {
+            let state = locked(&self.tree_search.state);
+            let mut at = fileid;
+            while at != self.root.fileid() {
+                let (parent, name) = state.directories.get(&at)?;
+                names.push((at, name.clone()));
+                at = *parent;
+                if names.len() > DEPTH_MAX {
+                    return None;
+                }
+            }
+        }
+        let mut node = self.root.clone();
+        for (fileid, name) in names.iter().rev() {
+            let descriptor = self.descriptor(&node).ok()?;
+            let (child, _) = self.child(&node, &descriptor, name).ok()?;
+            if child.fileid() != *fileid || child.kind() != Kind::Directory {
+                return None;
+            }
+            node = child;
+        }
+        Some(node)
+    }
+
+    fn want(&self, state: &mut State, fileid: u64, missed: bool) {
+        if state.wanted.len() >= WANTED_MAX {
+            // Answers nobody came back for.
+            state.drop_old_answers();
+            if state.wanted.len() >= WANTED_MAX {
+                return;
+            }
+        }
+        let walk = state.walks_begun + 1;
+        state.wanted.insert(fileid, Wanted { walk, missed, places: Vec::new() });
+        if !state.walking {
+            let me = self.me.clone();
+            let thread = std::thread::Builder::new().name("volume-walk".into()).spawn(move || walk_while_wanted(&me));
+            state.walking = thread.is_ok();
+        }
+    }
+}

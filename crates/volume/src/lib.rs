@@ -12,6 +12,7 @@
 #![deny(unsafe_code)]
 
 mod attrs;
+mod block_device;
 mod changes;
 mod counters;
 mod create;
@@ -51,7 +52,9 @@ mod tree_search;
 mod types;
 mod volume;
 mod write;
+mod zero_range;
 
+pub use block_device::{BlockDevice, BlockError, Durable};
 pub use counters::Counters;
 pub use error::{Error, OpenError};
 pub use handle::{Handle, handle_tag};

@@ -31,7 +31,7 @@ struct Begun {
     request: Request,
     reservation: Reservation,
     received_at: Instant,
-    reply: std::ops::Range<usize>,        // in the buffer of all replies
+    reply: std::ops::Range<usize>,            // in the buffer of all replies
     unsettled: Option<volume::DeferredFlush>, // none: durable already, refused, or no write
 }
 

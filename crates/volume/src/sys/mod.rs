@@ -8,6 +8,7 @@ mod dir;
 mod handle;
 mod io;
 mod uncached;
+mod zero;
 
 pub(crate) use at::{
     chown, link_at, link_descriptor, mkdir_at, mknod_at, open_at, open_path, proc_chmod, read_link, rename_at, set_mode,
@@ -20,6 +21,7 @@ pub(crate) use io::{
     pread, pwrite, stat, stat_name, stat_untimed, sync_file_system,
 };
 pub(crate) use uncached::{pread_with, pwrite_with, read_nothing_ahead, reopen_direct};
+pub(crate) use zero::{ZeroRange, zero_range};
 
 use std::ffi::CString;
 use std::io as std_io;

@@ -1,0 +1,316 @@
+//! A file of the volume opened for block I/O.
+
+use std::sync::atomic::Ordering;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+
+use crate::error::Error;
+use crate::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, DEVICE_OPEN_TIMEOUT};
+use crate::medium;
+use crate::node::Node;
+use crate::sys::ZeroRange;
+use crate::types::{Kind, SetAttr, Stability};
+use crate::volume::Volume;
+
+/// When a write of a block device is durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durable {
+    /// After the next [`BlockDevice::flush`] that returns `Ok` (a device with a volatile write cache, SBC-3 WCE=1).
+    OnFlush,
+    /// When it returns (SBC-3 FUA).
+    OnReturn,
+}
+
+/// A refusal of a block device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BlockError {
+    /// Only a regular file can be a block device.
+    #[error("open file {fileid} as a block device: it is no regular file")]
+    NotAFile {
+        /// Its inode number.
+        fileid: u64,
+    },
+    /// It is open as a block device already.
+    #[error("open file {fileid} as a block device: it is open as one already")]
+    InUse {
+        /// Its inode number.
+        fileid: u64,
+    },
+    /// No size of a logical block.
+    #[error("use blocks of {block_bytes} bytes: a block has a power of two from {BLOCK_BYTES_MIN} to {BLOCK_BYTES_MAX} bytes")]
+    BlockSize {
+        /// What was given.
+        block_bytes: u32,
+    },
+    /// An offset or a length that is no whole number of blocks.
+    #[error("access {bytes} bytes at {offset}: not whole blocks of {block_bytes} bytes")]
+    Unaligned {
+        /// First byte.
+        offset: u64,
+        /// How many.
+        bytes: u64,
+        /// The device's block size.
+        block_bytes: u32,
+    },
+    /// A device size that is no whole number of blocks.
+    #[error("have a block device of {size} bytes: not whole blocks of {block_bytes} bytes")]
+    UnalignedSize {
+        /// The size.
+        size: u64,
+        /// The device's block size.
+        block_bytes: u32,
+    },
+    /// Beyond the end of the device.
+    #[error("access {bytes} bytes at {offset}: the device has {size} bytes")]
+    OutOfRange {
+        /// First byte.
+        offset: u64,
+        /// How many.
+        bytes: u64,
+        /// The device's size.
+        size: u64,
+    },
+    /// The volume or its host refused, as it refuses file operations.
+    #[error(transparent)]
+    Volume(#[from] Error),
+}
+
+/// A file of the volume as a block device: whole blocks at byte offsets below a fixed size. Its descriptor stays open; a file
+/// is open as one device at a time.
+///
+/// While it is open, file operations may read the file, flush it, rename it, link it and set its attributes; those that
+/// would change its content or size or remove one of its names fail with [`Error::Access`], as Linux refuses to write to a
+/// running program or an active swap file.
+///
+/// A write that returned is seen by every read that begins later, of the device or the file. Writes that overlap in time and
+/// place leave either's bytes in each block; whoever promises more (COMPARE AND WRITE, WRITE ATOMIC) has to order them.
+///
+/// **Errors** of flushes are those of files: a failed one moves the [loss epoch](Self::loss_epoch) and poisons the
+/// volume; from then on reads go on, and all that promises durability fails with [`Error::Poisoned`].
+#[derive(Debug)]
+pub struct BlockDevice {
+    open: Open,
+    block_bytes: u32,
+    /// Shared by I/O, exclusive for a resize. Taken before a change begins, so that a quiesce never waits for it.
+    size: RwLock<u64>,
+}
+
+/// The mark on the file, taken away when this is dropped.
+struct Open {
+    volume: Volume,
+    node: Node,
+}
+
+impl std::fmt::Debug for Open {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.node.fmt(f)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.node.0.is_device.store(false, Ordering::SeqCst);
+    }
+}
+
+impl Volume {
+    /// Opens a regular file as a block device with logical blocks of `block_bytes`. Its size is the file's. Waits for
+    /// changes by file operations that are in flight.
+    ///
+    /// **Errors**: [`BlockError::NotAFile`], [`BlockError::InUse`], [`BlockError::BlockSize`],
+    /// [`BlockError::UnalignedSize`]; [`Error::Busy`] when the changes in flight do not end within ten seconds;
+    /// [`Error::ReadOnly`] or [`Error::Access`] for a file that can't be written to.
+    pub fn open_device(&self, node: &Node, block_bytes: u32) -> Result<BlockDevice, BlockError> {
+        let fileid = node.fileid();
+        if node.kind() != Kind::File {
+            return Err(BlockError::NotAFile { fileid });
+        }
+        if !block_bytes.is_power_of_two() || !(BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX).contains(&block_bytes) {
+            return Err(BlockError::BlockSize { block_bytes });
+        }
+        if node.0.is_device.swap(true, Ordering::SeqCst) {
+            return Err(BlockError::InUse { fileid });
+        }
+        let open = Open { volume: self.clone(), node: node.clone() };
+        // Those that begin from now on find the mark.
+        self.quiesce(DEVICE_OPEN_TIMEOUT).map_err(|_| Error::Busy)?.release();
+        let _read = self.0.begin_read();
+        let descriptor = self.0.writable(node, self.0.descriptor(node)?)?;
+        let size = self.0.attr_of(node, &descriptor)?.size;
+        if !size.is_multiple_of(u64::from(block_bytes)) {
+            return Err(BlockError::UnalignedSize { size, block_bytes });
+        }
+        Ok(BlockDevice { open, block_bytes, size: RwLock::new(size) })
+    }
+}
+
+impl BlockDevice {
+    /// Bytes of the device.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        *self.lock_size()
+    }
+
+    /// Bytes of a logical block.
+    #[must_use]
+    pub const fn block_bytes(&self) -> u32 {
+        self.block_bytes
+    }
+
+    /// The file.
+    #[must_use]
+    pub const fn node(&self) -> &Node {
+        &self.open.node
+    }
+
+    /// The [loss epoch](Volume::loss_epoch) of the volume. SCSI has no write verifier: when this has moved, writes that were
+    /// not flushed may be gone, and the initiator can only be told by ending its session or by a unit attention.
+    #[must_use]
+    pub fn loss_epoch(&self) -> u64 {
+        self.open.volume.loss_epoch()
+    }
+
+    /// What an access asks of a [medium](medium::Medium) that the volume is said to lie on, for whoever delays the reply: a write
+    /// is `Buffered` or, durable on return, `Write`; a discard or a resize is `Metadata`.
+    #[must_use]
+    pub fn operation(&self, kind: medium::Kind, offset: u64, bytes: u64) -> medium::Operation {
+        medium::Operation { kind, file: self.open.node.fileid(), offset, bytes }
+    }
+
+    /// Fills `buf` from `offset`.
+    ///
+    /// **Errors**: [`BlockError::Unaligned`], [`BlockError::OutOfRange`]; what a read of a file fails with.
+    pub fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), BlockError> {
+        let _size = self.check(offset, buf.len() as u64)?;
+        let (volume, node) = (&*self.open.volume.0, &self.open.node);
+        let _read = volume.begin_read();
+        let descriptor = volume.file(node)?;
+        let bytes = volume.read_checked(node, &descriptor, offset, buf)?;
+        if bytes < buf.len() {
+            // The host has cut the file behind our back.
+            return Err(Error::Io(libc::EIO).into());
+        }
+        Ok(())
+    }
+
+    /// Writes `data` at `offset`.
+    ///
+    /// **Durability**: by `durable`. **Errors**: [`BlockError::Unaligned`], [`BlockError::OutOfRange`]; what a write of a file
+    /// fails with. After one, each block of the range may be old or new.
+    pub fn write(&self, offset: u64, data: &[u8], durable: Durable) -> Result<(), BlockError> {
+        let _size = self.check(offset, data.len() as u64)?;
+        let stable = match durable {
+            Durable::OnFlush => Stability::Unstable,
+            Durable::OnReturn => Stability::DataSync,
+        };
+        let volume = &*self.open.volume.0;
+        let mut done = 0;
+        // A second round meets the error that cut the first one short.
+        while done < data.len() {
+            let mut change = volume.begin_change();
+            done += volume.write(&mut change, &self.open.node, offset + done as u64, &data[done..], stable)?;
+        }
+        Ok(())
+    }
+
+    /// Makes `bytes` from `offset` read as zeros, with space allocated for them where the host can (SBC-3 WRITE SAME without
+    /// UNMAP).
+    ///
+    /// **Durability**, **errors**: as [`Self::write`].
+    pub fn write_zeroes(&self, offset: u64, bytes: u64, durable: Durable) -> Result<(), BlockError> {
+        self.zero(offset, bytes, ZeroRange::Allocated)?;
+        match durable {
+            Durable::OnFlush => Ok(()),
+            Durable::OnReturn => self.flush(),
+        }
+    }
+
+    /// Makes `bytes` from `offset` read as zeros and gives their space back to the store where the host can (SBC-3 UNMAP with
+    /// LBPRZ=1).
+    ///
+    /// **Durability**: after the next flush. **Errors**: as [`Self::write`].
+    pub fn discard(&self, offset: u64, bytes: u64) -> Result<(), BlockError> {
+        self.zero(offset, bytes, ZeroRange::Hole)
+    }
+
+    fn zero(&self, offset: u64, bytes: u64, how: ZeroRange) -> Result<(), BlockError> {
+        let _size = self.check(offset, bytes)?;
+        Ok(self.open.volume.0.zero(&self.open.node, offset, bytes, how)?)
+    }
+
+    /// Makes all that was written durable (SBC-3 SYNCHRONIZE CACHE, of the whole device).
+    ///
+    /// **Errors**: a failed flush is reported, moves the loss epoch and poisons the volume.
+    pub fn flush(&self) -> Result<(), BlockError> {
+        Ok(self.open.volume.commit(&self.open.node)?)
+    }
+
+    /// Gives the device another size; what is added reads as zeros. Waits for I/O in flight.
+    ///
+    /// **Durability**: durable when it returns. **Errors**: [`BlockError::UnalignedSize`]; [`Error::NoSpace`] beyond the quota;
+    /// what setting the size of a file fails with.
+    pub fn resize(&self, size: u64) -> Result<(), BlockError> {
+        let block_bytes = self.block_bytes;
+        if !size.is_multiple_of(u64::from(block_bytes)) {
+            return Err(BlockError::UnalignedSize { size, block_bytes });
+        }
+        let mut now = self.size.write().unwrap_or_else(PoisonError::into_inner);
+        let (volume, node) = (&*self.open.volume.0, &self.open.node);
+        volume.may_change(&[node])?;
+        let mut change = volume.begin_change();
+        volume.set_attr(&mut change, node, &SetAttr { size: Some(size), ..SetAttr::default() }, None)?;
+        *now = size;
+        Ok(())
+    }
+
+    /// Checks the range of an access, which may be made while the result is held.
+    fn check(&self, offset: u64, bytes: u64) -> Result<RwLockReadGuard<'_, u64>, BlockError> {
+        let block = u64::from(self.block_bytes);
+        if !offset.is_multiple_of(block) || !bytes.is_multiple_of(block) {
+            return Err(BlockError::Unaligned { offset, bytes, block_bytes: self.block_bytes });
+        }
+        let size = self.lock_size();
+        if offset.checked_add(bytes).is_none_or(|end| end > *size) {
+            return Err(BlockError::OutOfRange { offset, bytes, size: *size });
+        }
+        Ok(size)
+    }
+
+    fn lock_size(&self) -> RwLockReadGuard<'_, u64> {
+        self.size.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+    use crate::{Config, CreateHow, Options, Owner};
+
+    #[test]
+    fn a_host_without_holes_and_zero_ranges_gets_zeros_written() {
+        let base = tempfile::tempdir().unwrap();
+        let dir = base.path().join("dir");
+        std::fs::create_dir(&dir).unwrap();
+        let config = Config { dir: dir.clone(), state_dir: base.path().join("state"), loss: None, options: Options::default() };
+        let volume = Volume::open(config).unwrap();
+        let own = std::fs::metadata(&dir).unwrap();
+        let owner = Owner { uid: own.uid(), gid: own.gid() };
+        let set = SetAttr { size: Some(1 << 20), ..SetAttr::default() };
+        let (node, _) = volume.create(&volume.root(), b"lun", CreateHow::Guarded(set), owner).unwrap();
+        let device = volume.open_device(&node, 512).unwrap();
+        volume.0.punch_hole.store(false, Ordering::Relaxed);
+        volume.0.zero_range.store(false, Ordering::Relaxed);
+        device.write(0, &vec![7; 1 << 20], Durable::OnFlush).unwrap();
+        device.discard(512, 300 << 10).unwrap();
+        device.write_zeroes(600 << 10, 300 << 10, Durable::OnReturn).unwrap();
+        let mut expected = vec![7; 1 << 20];
+        expected[512..512 + (300 << 10)].fill(0);
+        expected[600 << 10..900 << 10].fill(0);
+        let mut seen = vec![1; 1 << 20];
+        device.read(0, &mut seen).unwrap();
+        assert!(seen == expected);
+        let blocks = std::fs::metadata(dir.join("lun")).unwrap().blocks();
+        assert!(blocks * 512 >= 1 << 20, "{blocks} blocks: zeros were written, no hole was made");
+    }
+}

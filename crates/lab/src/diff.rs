@@ -249,7 +249,7 @@ fn flatten(name: &str, value: &Value, fields: &mut BTreeMap<String, String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample::{SOUND, Shape, comparison};
+    use crate::report::fixture::{SOUND, Shape, comparison};
 
     #[test]
     fn equal_comparisons_differ_in_nothing_and_pass_the_gate() {

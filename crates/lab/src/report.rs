@@ -3,6 +3,7 @@
 //! Everything here reads a record and nothing else, so that an old one can be shown again.
 
 mod bars;
+mod columns;
 mod cpu;
 mod csv;
 mod curve;
@@ -36,7 +37,7 @@ use crate::error::LabError;
 pub use csv::render as csv;
 pub use markdown::render as markdown;
 pub use page::render as html;
-pub use table::render as table;
+pub use table::{WIDTH_MAX, render as table};
 
 /// Name of the record in the output directory.
 pub const RECORD: &str = "results.json";
@@ -71,10 +72,12 @@ pub fn record_file(place: &Path) -> PathBuf {
     if place.is_dir() { place.join(RECORD) } else { place.to_owned() }
 }
 
+#[cfg(test)]
+mod example;
 /// A comparison for the tests of this module.
 #[cfg(test)]
-pub(crate) mod sample;
+pub(crate) mod fixture;
 #[cfg(test)]
-mod specimen;
+mod readme;
 #[cfg(test)]
 mod tests;

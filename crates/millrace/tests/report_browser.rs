@@ -4,14 +4,14 @@
 
 mod support;
 
-#[path = "../../lab/src/report/specimen.rs"]
-mod specimen;
+#[path = "../../lab/src/report/example.rs"]
+mod example;
 
 use std::path::{Path, PathBuf};
 
+use example::Size;
 use results::compare::Comparison;
 use serde_json::Value;
-use specimen::Size;
 use support::browser::{Browser, installed};
 use support::{Scratch, millrace, skip, succeed};
 
@@ -64,8 +64,8 @@ fn drawn(scratch: &Scratch, name: &str, record: &str) -> PathBuf {
     folder.join("report.html")
 }
 
-fn specimen_of(size: Size) -> String {
-    let comparison: Comparison = specimen::comparison(7, size);
+fn example_of(size: Size) -> String {
+    let comparison: Comparison = example::comparison(7, size);
     serde_json::to_string(&comparison).unwrap()
 }
 
@@ -77,8 +77,8 @@ fn report_stands_in_a_browser_on_any_screen_in_light_and_dark_and_on_paper() {
     };
     let scratch = Scratch::new("browser");
     let pages = [
-        ("specimen", drawn(&scratch, "specimen", &specimen_of(Size { seconds: 40, repeats: 3, media: false }))),
-        ("facets", drawn(&scratch, "facets", &specimen_of(Size { seconds: 3_600, repeats: 1, media: true }))),
+        ("example", drawn(&scratch, "example", &example_of(Size { seconds: 40, repeats: 3, media: false }))),
+        ("facets", drawn(&scratch, "facets", &example_of(Size { seconds: 3_600, repeats: 1, media: true }))),
         ("first", drawn(&scratch, "first", include_str!("records/first-slice.json"))),
     ];
     let mut browser = Browser::start(&program, &scratch.folder("profile"));

@@ -1,6 +1,7 @@
 //! The sentence at the top.
 
 use results::compare::{Against, PathResult, PathStatus};
+use results::judgement::RelativeDifference;
 use results::statistics::Difference;
 
 use crate::paths;
@@ -27,17 +28,17 @@ pub(super) fn verdict(results: &[PathResult], against: &[Against]) -> String {
         .iter()
         .map(|line| {
             let (path, first) = (title(&line.path), title(&line.first));
-            let figures = format!("{} against {} orders per minute", figure(&line.path), figure(&line.first));
-            let cpu = format!("and took {:.2} x the processor time for each order", line.cpu_ratio);
+            let cpu = format!("{:.2} x the CPU per order", line.cpu_ratio);
             let percent = line.oets_ratio * 100.0;
+            let interval = line.orders_difference.as_ref().map_or_else(String::new, interval);
             match line.difference {
-                Difference::Shown => format!("{path} did {percent:.0} % of the orders of {first} ({figures}) {cpu}."),
+                Difference::Shown => format!("{path}: {percent:.0} % of the orders of {first}{interval}, {cpu}."),
                 Difference::NotShown => {
-                    format!("No difference shown between {path} and {first} in orders ({figures}; the interval of the difference holds zero); {path} took {:.2} x the processor time for each order.", line.cpu_ratio)
+                    format!("{path}: no difference shown to the orders of {first} at {percent:.0} %{interval}, {cpu}.")
                 }
-                Difference::Unknown => format!(
-                    "{path} did {percent:.0} % of the orders of {first} ({figures}) {cpu}; one run each, so nothing is claimed."
-                ),
+                Difference::Unknown => {
+                    format!("{path}: {percent:.0} % of the orders of {first}, {cpu}; one run each, so nothing is claimed.")
+                }
             }
         })
         .collect();
@@ -48,4 +49,10 @@ pub(super) fn verdict(results: &[PathResult], against: &[Against]) -> String {
         Some(path) => format!("{} did {} orders per minute; no other path was measured.", title(&path.arm), figure(&path.arm)),
         None => "No path was measured.".to_owned(),
     }
+}
+
+/// The interval of the difference as shares of the first arm's orders.
+fn interval(difference: &RelativeDifference) -> String {
+    let ends = difference.low_percent.zip(difference.high_percent);
+    ends.map_or_else(String::new, |(low, high)| format!(" (95 % interval {:.0} to {:.0} %)", 100.0 + low, 100.0 + high))
 }

@@ -10,12 +10,11 @@ use crate::judge::{self, Carried};
 use super::bars::difference;
 use super::section::{Section, Table, arm_cell, outcome, swatch, term};
 use super::view::View;
-use super::words::{escape, figure, grouped, limit, not_counted, signed};
+use super::words::{bottleneck_name, escape, figure, grouped, not_counted, signed};
 
-const LEAD: &str = "What limited each arm, with the figures that say so and what to try next, and \
-    up to which load the processors carry what is in flight. Then the laboratory's checks on \
-    itself: whether the runs were steady, whether rate times time gives the number in flight (Little's law), and how well one \
-    point that was kept out of the model was predicted.";
+const LEAD: &str = "The bottleneck of each arm, with the figures that show it and what to try next, and up to which load throughput \
+    grows with what is in flight. Then checks of the measurement itself: whether the runs were in steady state, whether rate \
+    times time gives the number in flight (Little's law), and how well one point that was held out of the model was predicted.";
 
 pub(crate) fn section(view: &View<'_>) -> Option<Section> {
     let mut body = limits(view);
@@ -24,7 +23,7 @@ pub(crate) fn section(view: &View<'_>) -> Option<Section> {
     body += &steady(view).html();
     body += &little(view).html();
     body += &predictions(&view.comparison.predictions).html();
-    Section::new("findings", "What limited each arm, and self-checks", LEAD, body)
+    Section::new("findings", "Bottlenecks, and checks of the measurement", LEAD, body)
 }
 
 fn limits(view: &View<'_>) -> String {
@@ -37,8 +36,8 @@ fn limits(view: &View<'_>) -> String {
             } else {
                 format!(" ({})", escape(bottleneck.class.as_str()))
             };
-            term(&mut list, "limited by", &format!("<b>{}</b>{class}", escape(&limit(&bottleneck.kind))));
-            term(&mut list, "because", &escape(&bottleneck.evidence));
+            term(&mut list, "bottleneck", &format!("<b>{}</b>{class}", escape(&bottleneck_name(&bottleneck.kind))));
+            term(&mut list, "evidence", &escape(&bottleneck.evidence));
             if !bottleneck.next.is_empty() {
                 term(&mut list, "try next", &escape(&bottleneck.next));
             }
@@ -71,8 +70,8 @@ fn conditions(list: &mut String, result: &PathResult) {
 
 /// Up to which load throughput is in-flight / latency, and what ends it.
 fn carrying(found: &[Carried]) -> String {
-    let heads = ["arm", "users", "<counted", "in flight / latency, 1/s", "found, 1/s", "found of it", "processors busy, %"];
-    let mut table = Table::new("In flight / latency against throughput, load by load", &heads);
+    let heads = ["arm", "users", "<counted", "in flight / latency, 1/s", "measured, 1/s", "measured of it", "processors busy, %"];
+    let mut table = Table::new("Throughput against in flight / latency, load by load", &heads);
     let mut items = String::new();
     for carried in found {
         let _ = writeln!(items, "<li><b>{}</b>: {}</li>", escape(&carried.arm), escape(&carried.text));
@@ -147,8 +146,8 @@ fn steady(view: &View<'_>) -> Table {
 }
 
 fn little(view: &View<'_>) -> Table {
-    let heads = ["arm", "<in flight", "rate × time", "seen", "difference, %", "<closes", "<how both were counted"];
-    let mut table = Table::new("Little's law: rate × time against what was seen in flight", &heads);
+    let heads = ["arm", "<in flight", "rate × time", "observed", "difference, %", "<agrees", "<how both were counted"];
+    let mut table = Table::new("Little's law: rate × time against what was observed in flight", &heads);
     for arm in &view.arms {
         for law in &arm.result.little {
             table.row(&[
@@ -166,8 +165,8 @@ fn little(view: &View<'_>) -> Table {
 }
 
 fn predictions(predictions: &[Prediction]) -> Table {
-    let heads = ["kept out", "<fitted on", "<of", "predicted", "measured", "error, %", "<model says it is limited by"];
-    let mut table = Table::new("Predicted before it was looked at", &heads);
+    let heads = ["held out", "<fitted on", "<of", "predicted", "measured", "error, %", "<bottleneck by the model"];
+    let mut table = Table::new("Held-out predictions", &heads);
     for point in predictions {
         let range = point.range.map_or_else(String::new, |(low, high)| format!(" ({} to {})", grouped(low), grouped(high)));
         table.row(&[
@@ -177,7 +176,7 @@ fn predictions(predictions: &[Prediction]) -> Table {
             grouped(point.predicted) + &range,
             grouped(point.measured),
             signed(point.error_percent),
-            escape(&limit(&point.bottleneck)),
+            escape(&bottleneck_name(&point.bottleneck)),
         ]);
     }
     table

@@ -9,20 +9,20 @@ use super::latency::array_words;
 use super::view::{View, name};
 use crate::judge;
 
-use super::words::{bytes, figure, grouped, interval_words, limit, micros, not_counted, transaction};
+use super::words::{bottleneck_name, bytes, figure, grouped, interval_words, micros, not_counted, transaction};
 
 /// The comparison as Markdown.
 #[must_use]
 pub fn render(comparison: &Comparison) -> String {
     let view = View::new(comparison);
     let mut text = String::from("# Storage paths compared\n\n");
+    let _ = writeln!(text, "**{}**\n", line(&comparison.verdict));
     if comparison.rehearsal {
         let _ = writeln!(text, "> **{}**\n", line(&comparison.rehearsal_note));
     }
     if !comparison.valid {
         text += "**Not valid: a proof or a check failed.**\n\n";
     }
-    let _ = writeln!(text, "**{}**\n", line(&comparison.verdict));
     overview(&mut text, &view);
     processor_time(&mut text, &view);
     responses(&mut text, &view);
@@ -112,7 +112,7 @@ fn limits(text: &mut String, view: &View<'_>) {
     let mut items = String::new();
     for arm in &view.arms {
         if let Some(bottleneck) = &arm.result.bottleneck {
-            let (kind, evidence) = (line(&limit(&bottleneck.kind)), line(&bottleneck.evidence));
+            let (kind, evidence) = (line(&bottleneck_name(&bottleneck.kind)), line(&bottleneck.evidence));
             let _ = writeln!(items, "- **{}**: {kind} ({evidence})", line(arm.name));
             if !bottleneck.next.is_empty() {
                 let _ = writeln!(items, "  - try next: {}", line(&bottleneck.next));
@@ -126,7 +126,7 @@ fn limits(text: &mut String, view: &View<'_>) {
         let _ = writeln!(items, "- **{}**: {}", line(&carried.arm), line(&carried.text));
     }
     if !items.is_empty() {
-        let _ = write!(text, "\n## What limited each arm\n\n{items}");
+        let _ = write!(text, "\n## Bottleneck of each arm\n\n{items}");
     }
     let mut rows = Vec::new();
     for point in &view.comparison.predictions {
@@ -138,7 +138,7 @@ fn limits(text: &mut String, view: &View<'_>) {
             format!("{:+.1} %", point.error_percent),
         ]);
     }
-    table(text, "Predicted and measured", &["kept out", "fitted on", "predicted", "measured", "error"], &rows);
+    table(text, "Predicted and measured", &["held out", "fitted on", "predicted", "measured", "error"], &rows);
 }
 
 fn conditions(text: &mut String, comparison: &Comparison) {
@@ -166,7 +166,7 @@ fn conditions(text: &mut String, comparison: &Comparison) {
     );
     for gate in &comparison.gates {
         let word = if gate.passed { "met" } else { "MISSED" };
-        let _ = writeln!(text, "- gate {word}: {} (found {})", line(&gate.promise), figure(gate.found));
+        let _ = writeln!(text, "- threshold {word}: {} (found {})", line(&gate.promise), figure(gate.found));
     }
     for note in &comparison.notes {
         let _ = writeln!(text, "- note: {}", line(note));

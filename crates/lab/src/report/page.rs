@@ -6,12 +6,19 @@ use results::compare::{Comparison, PathStatus};
 
 use super::section::{Section, swatch};
 use super::view::View;
-use super::words::{escape, figure, interval_words, limit, micros, script_json};
+use super::words::{bottleneck_name, escape, figure, interval_words, micros, script_json};
 use super::{bars, cpu, curve, disclosure, findings, ladder, latency, proof, response, series, stack, tunings};
 use crate::error::LabError;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
+
+/// What the page's own terms mean, before the first figure.
+const TERMS: &str = "<p class=\"faint\"><b>Order</b>: a New-Order transaction that was committed, the unit of the load; \
+    <b>OETs per minute</b> (order-entry transactions) counts them. <b>Path</b>: the way from database to storage, such as local \
+    disk or Direct NFS; an <b>arm</b> is a path with its tuning, layout, medium and load. <b>Proof of path</b>: the bytes the \
+    database says it read, compared with those counted on the path, so that no figure is booked on a path its reads did not \
+    take.</p>\n";
 
 type Part = fn(&View<'_>) -> Option<Section>;
 
@@ -76,6 +83,7 @@ fn contents(sections: &[Section]) -> String {
 fn header(view: &View<'_>) -> String {
     let comparison = view.comparison;
     let mut head = String::from("<header>\n");
+    let _ = writeln!(head, "<h1>Storage paths compared</h1>\n<p class=\"verdict\">{}</p>", escape(&comparison.verdict));
     if comparison.rehearsal {
         let note = comparison.rehearsal_note.strip_prefix("REHEARSAL").unwrap_or(&comparison.rehearsal_note);
         let note = note.trim_start_matches([':', ' ']);
@@ -88,11 +96,10 @@ fn header(view: &View<'_>) -> String {
     let plan = &comparison.plan;
     let measured = view.arms.iter().filter(|arm| arm.valid()).count();
     let skipped = comparison.paths.iter().filter(|path| path.status == PathStatus::Skipped).count();
-    let _ = write!(
+    let _ = writeln!(
         head,
-        "<h1>Storage paths compared</h1>\n<p class=\"verdict\">{}</p>\n<p class=\"faint\">{} · {} warehouses, {} users · {} × {} s \
-         on each arm, interleaved · {measured} measured{}{} · took {}</p>\n",
-        escape(&comparison.verdict),
+        "<p class=\"faint\">{} · {} warehouses, {} users · {} × {} s \
+         on each arm, interleaved · {measured} measured{}{} · took {}</p>",
         escape(&comparison.started_utc),
         plan.warehouses,
         plan.users,
@@ -105,6 +112,7 @@ fn header(view: &View<'_>) -> String {
     if !comparison.valid {
         head += "<p class=\"void-note\"><strong>Not valid.</strong> A proof or a check failed: figures marked so must not be used.</p>\n";
     }
+    head += TERMS;
     head += &tiles(view);
     head + "</header>\n"
 }
@@ -123,7 +131,7 @@ fn tiles(view: &View<'_>) -> String {
             small.push(format!("{} ms CPU per order", figure(cpu.s_per_1000_orders)));
         }
         if let Some(bottleneck) = &arm.result.bottleneck {
-            small.push(format!("limited by {}", escape(&limit(&bottleneck.kind))));
+            small.push(format!("bottleneck: {}", escape(&bottleneck_name(&bottleneck.kind))));
         }
         if !arm.valid() {
             small.insert(0, "<span class=\"bad\">✗ not valid</span>".to_owned());

@@ -26,15 +26,22 @@ fn gates(view: &View<'_>) -> String {
         .iter()
         .map(|gate| {
             let (promise, found) = (escape(&gate.promise), figure(gate.found));
-            format!("<li>{} {promise}; found {found}</li>\n", outcome(gate.passed, "gate met:", "gate missed:"))
+            format!("<li>{} {promise}; found {found}</li>\n", outcome(gate.passed, "threshold met:", "threshold missed:"))
         })
         .collect();
     if items.is_empty() { items } else { format!("<ul class=\"gates\">{items}</ul>\n") }
 }
 
 fn proofs(view: &View<'_>) -> Table {
-    let heads =
-        ["arm", "database read, bytes", "path carried, bytes", "difference, %", "allowed, %", "<outcome", "<what was counted"];
+    let heads = [
+        "arm",
+        "database read, bytes",
+        "counted on the path, bytes",
+        "difference, %",
+        "allowed, %",
+        "<outcome",
+        "<what was counted",
+    ];
     let mut table = Table::new("Proof of path", &heads);
     for arm in &view.arms {
         let Some(proof) = &arm.result.proof else { continue };

@@ -3,8 +3,8 @@
 use results::compare::Comparison;
 use results::judgement::ArrayLatency;
 
-use super::sample::{self, SOUND, Shape};
-use super::specimen::{self, Size};
+use super::example::{self, Size};
+use super::fixture::{self, SOUND, Shape};
 use crate::judge::arm_on_a_medium;
 
 const SMALL: Size = Size { seconds: 30, repeats: 3, media: true };
@@ -19,8 +19,8 @@ fn page(comparison: &Comparison) -> String {
 fn records() -> Vec<Comparison> {
     let bare = Comparison { schema: 1, kind: "compare".into(), ..Comparison::default() };
     let first = serde_json::from_str(FIRST).unwrap();
-    let failed = sample::comparison(Shape { filer_share: 0.2, failed_checks: 2, ..SOUND });
-    vec![specimen::comparison(7, SMALL), sample::comparison(SOUND), failed, first, bare]
+    let failed = fixture::comparison(Shape { filer_share: 0.2, failed_checks: 2, ..SOUND });
+    vec![example::comparison(7, SMALL), fixture::comparison(SOUND), failed, first, bare]
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn embedded_record_reads_back_as_the_same_comparison() {
 
 #[test]
 fn text_of_the_record_is_never_markup() {
-    let mut record = specimen::comparison(7, SMALL);
+    let mut record = example::comparison(7, SMALL);
     let evil = "<img onerror=alert(1)>'\"&";
     record.verdict = evil.into();
     record.notes = vec![evil.into()];
@@ -91,9 +91,9 @@ fn text_of_the_record_is_never_markup() {
 }
 
 #[test]
-fn specimen_fills_every_section_and_a_bare_record_only_what_it_has() {
+fn example_fills_every_section_and_a_bare_record_only_what_it_has() {
     let page_of = |record: &Comparison| page(record);
-    let full = page_of(&specimen::comparison(7, SMALL));
+    let full = page_of(&example::comparison(7, SMALL));
     let ids = |page: &str| {
         let parts = page.split("<section id=\"").skip(1);
         parts.map(|part| part.split('"').next().unwrap().to_owned()).collect::<Vec<_>>()
@@ -123,7 +123,7 @@ fn specimen_fills_every_section_and_a_bare_record_only_what_it_has() {
 
 #[test]
 fn rehearsal_and_the_disclaimer_are_said_and_never_the_protected_name() {
-    let sound = sample::comparison(SOUND);
+    let sound = fixture::comparison(SOUND);
     let page = page(&sound);
     for fact in ["<strong>REHEARSAL</strong>", "not comparable to published TPC-C results", "6,000 ± 50", "shared_buffers"] {
         assert!(page.contains(fact), "{fact} is missing");
@@ -136,22 +136,23 @@ fn rehearsal_and_the_disclaimer_are_said_and_never_the_protected_name() {
 #[test]
 fn every_form_of_the_report_says_where_the_processors_stop_carrying_a_ladder() {
     let paths = [(8, 8.1, 0.2), (32, 8.3, 0.7), (64, 10.0, 0.96)].map(|(users, ms, busy)| arm_on_a_medium(users, ms, busy));
-    let record = Comparison { paths: paths.into(), ..sample::comparison(SOUND) };
-    for text in [page(&record), super::table(&record), super::markdown(&record)] {
+    let record = Comparison { paths: paths.into(), ..fixture::comparison(SOUND) };
+    for text in [page(&record), super::table(&record, 100), super::markdown(&record)] {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains("at 64 users it is 0.80 of that and the processors are 96 % busy: they carry no more"), "{text}");
     }
-    assert!(page(&record).contains("In flight / latency against throughput, load by load"));
+    assert!(page(&record).contains("Throughput against in flight / latency, load by load"));
 }
 
 #[test]
 fn latency_the_storage_tells_stands_beside_ours_in_every_form_of_the_report() {
-    let mut record = sample::comparison(SOUND);
-    let without = [page(&record), super::table(&record), super::markdown(&record), super::csv(&record)];
+    let mut record = fixture::comparison(SOUND);
+    let without = [page(&record), super::table(&record, 100), super::markdown(&record), super::csv(&record)];
     record.paths[1].array_latency = Some(ArrayLatency { source: "prometheus:an-array".into(), mean_us: 8_123.0 });
-    let with = [page(&record), super::table(&record), super::markdown(&record), super::csv(&record)];
+    let with = [page(&record), super::table(&record, 100), super::markdown(&record), super::csv(&record)];
     let said = [
         "prometheus:an-array: 8.12 ms",
-        "dnfs: a block read takes 50 µs by the database and 8.12 ms",
+        "a block read takes 50 µs by the database and 8.12 ms",
         "and 8.12 ms by the storage",
         "array_latency_mean,us,8123,",
     ];
@@ -162,7 +163,7 @@ fn latency_the_storage_tells_stands_beside_ours_in_every_form_of_the_report() {
 
 #[test]
 fn waiting_for_a_processor_stands_beside_what_it_costs_where_the_kernel_told() {
-    let mut record = specimen::comparison(7, SMALL);
+    let mut record = example::comparison(7, SMALL);
     let (with, csv) = (page(&record), super::csv(&record));
     assert!(with.contains("database waited for a processor") && csv.contains(",processor_queue.database,s,8.4,"), "{csv}");
     record.paths.iter_mut().flat_map(|path| &mut path.runs).for_each(|run| run.processor_queue_s.clear());
@@ -171,7 +172,7 @@ fn waiting_for_a_processor_stands_beside_what_it_costs_where_the_kernel_told() {
 
 #[test]
 fn arm_that_is_not_valid_is_marked_wherever_its_figure_stands_large() {
-    let page = page(&sample::comparison(Shape { filer_share: 0.2, ..SOUND }));
+    let page = page(&fixture::comparison(Shape { filer_share: 0.2, ..SOUND }));
     assert!(page.contains("✗ not valid") && page.contains("proof of path failed") && page.contains("fill void"));
     assert!(page.contains("must not be used"));
 }
@@ -185,7 +186,7 @@ fn record_of_the_first_version_is_read_and_shown() {
     for fact in ["58,056 ± 3,950", "41,308 ± 3,996", "296 µs", "log writes"] {
         assert!(page.contains(fact), "{fact}");
     }
-    assert!(super::table(&record).contains("41,308 ± 3,996"));
+    assert!(super::table(&record, 100).contains("41,308 ± 3,996"));
     let by_file = crate::record::read(&directory.path().join(super::RECORD)).unwrap();
     assert_eq!(by_file, record);
 }
@@ -208,7 +209,7 @@ fn what_is_no_record_is_refused_by_its_name_and_fault() {
 
 #[test]
 fn csv_has_the_same_columns_in_every_line_and_every_second() {
-    let record = specimen::comparison(7, Size { media: false, ..SMALL });
+    let record = example::comparison(7, Size { media: false, ..SMALL });
     let csv = super::csv(&record);
     for line in csv.lines() {
         assert_eq!(line.matches(',').count() - quoted_commas(line), 12, "{line}");
@@ -227,7 +228,7 @@ fn quoted_commas(line: &str) -> usize {
 
 #[test]
 fn csv_cells_cannot_become_formulas_or_new_lines() {
-    let mut record = sample::comparison(SOUND);
+    let mut record = fixture::comparison(SOUND);
     record.paths[0].arm = "=cmd|' /C calc'!A0\"\n,".into();
     let csv = super::csv(&record);
     assert!(csv.contains("\"'=cmd|' /C calc'!A0\"\"\n,\",local,"), "{}", &csv[..400]);
@@ -235,7 +236,7 @@ fn csv_cells_cannot_become_formulas_or_new_lines() {
 
 #[test]
 fn markdown_has_the_verdict_the_tables_and_the_conditions() {
-    let text = super::markdown(&sample::comparison(SOUND));
+    let text = super::markdown(&fixture::comparison(SOUND));
     for fact in
         ["> **REHEARSAL", "| local | measured | 6,000 ± 50 |", "iscsi was skipped: not built yet: &lt;later>", "## Conditions"]
     {
@@ -247,7 +248,7 @@ fn markdown_has_the_verdict_the_tables_and_the_conditions() {
 
 #[test]
 fn an_hour_of_seconds_is_drawn_small() {
-    let hour = specimen::comparison(7, Size { seconds: 3_600, repeats: 3, media: false });
+    let hour = example::comparison(7, Size { seconds: 3_600, repeats: 3, media: false });
     let page = page(&hour);
     let drawn = page.split("<script").next().unwrap().len();
     assert!(drawn < 1 << 20, "{drawn} bytes of page without the record");

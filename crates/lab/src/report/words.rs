@@ -88,15 +88,18 @@ pub(crate) fn transaction(name: &str) -> String {
     words.collect::<Vec<_>>().join("-")
 }
 
-/// A kind of bottleneck as people say it.
-pub(crate) fn limit(kind: &BottleneckKind) -> String {
+/// What limits a path, in a few words.
+pub(crate) fn bottleneck_name(kind: &BottleneckKind) -> String {
     match kind {
         BottleneckKind::HostCpu => "host CPU".to_owned(),
         // The first version's name of it.
         BottleneckKind::Unknown(name) if name == "cpu" => "host CPU".to_owned(),
-        BottleneckKind::LogFlush => "flushing the log".to_owned(),
-        BottleneckKind::LockWait => "waiting for locks".to_owned(),
-        BottleneckKind::Slots => "slots of the client".to_owned(),
+        BottleneckKind::LogFlush => "log flushes".to_owned(),
+        BottleneckKind::LockWait => "lock waits".to_owned(),
+        BottleneckKind::Slots => "slots of the NFS client".to_owned(),
+        BottleneckKind::Driver => "load driver".to_owned(),
+        BottleneckKind::Concurrency => "limited concurrency".to_owned(),
+        BottleneckKind::Interference => "other users of the host".to_owned(),
         other => other.as_str().replace('_', " "),
     }
 }

@@ -161,7 +161,7 @@ fn carry_out(args: &Args, program: PathBuf) -> Result<ExitCode, LabError> {
     if args.json {
         print!("{}", report::json(&comparison)?);
     } else {
-        println!("\n{}", report::table(&comparison));
+        println!("\n{}", report::table(&comparison, screen::report_width()));
         println!("{}\n{}", shown(&request.out, report::RECORD), shown(&request.out, report::PAGE));
     }
     Ok(ExitCode::from(exit_code(&comparison)))

@@ -1,9 +1,15 @@
 //! Where progress goes: a live view on a terminal, plain lines otherwise.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{IsTerminal as _, Write as _, stdout};
 
 use lab::compare::live_view::Live;
-use lab::{Line, News};
+use lab::{Line, News, report};
+
+/// Columns for the report on stdout: the terminal's where there is one, else as many as the report needs.
+pub(crate) fn report_width() -> usize {
+    let columns = rustix::termios::tcgetwinsize(stdout()).ok().map(|size| usize::from(size.ws_col));
+    columns.filter(|columns| *columns > 0).map_or(report::WIDTH_MAX, |columns| columns.min(report::WIDTH_MAX))
+}
 
 /// Stderr, as a terminal or not.
 pub(crate) struct Screen {

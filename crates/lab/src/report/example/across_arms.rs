@@ -1,4 +1,4 @@
-//! What the specimen says of its arms together: differences, predictions, curves, ladders, plan and host.
+//! What the example says of its arms together: differences, predictions, curves, ladders, plan and host.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use results::environment::{Environment, Store};
 use results::judgement::{FixedLoad, Prediction, RelativeDifference};
 use results::statistics::{Difference, MeanInterval};
 
-use super::{Chance, KINDS, Size};
+use super::inputs::{KINDS, SeededRandom, Size};
 
 pub(super) fn against(paths: &[PathResult]) -> Vec<Against> {
     let Some((first, oets)) = paths.first().and_then(|path| Some((path, path.oets_per_minute.as_ref()?))) else {
@@ -59,7 +59,7 @@ pub(super) fn predictions() -> Vec<Prediction> {
     }]
 }
 
-pub(super) fn curve(chance: &mut Chance) -> Vec<CurvePoint> {
+pub(super) fn curve(chance: &mut SeededRandom) -> Vec<CurvePoint> {
     let mut points = Vec::new();
     for kind in [KINDS[1], KINDS[3]] {
         for users in [1u32, 2, 4, 6, 8, 12, 16, 24] {
@@ -84,7 +84,7 @@ pub(super) fn curve(chance: &mut Chance) -> Vec<CurvePoint> {
     points
 }
 
-pub(super) fn ladder(chance: &mut Chance) -> Vec<LadderStep> {
+pub(super) fn ladder(chance: &mut SeededRandom) -> Vec<LadderStep> {
     let steps = [
         ("start", "", "", 36_240.0, 36_240.0),
         ("log apart", "layout", "split", 39_100.0, 39_100.0),

@@ -15,7 +15,7 @@ use crate::paths::{self, PathRef};
 use crate::plan::{Arm, ShareGate};
 use crate::summary::{self, Common};
 
-/// What the sample shall show.
+/// What the fixture shall show.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     /// Orders of the runs on dnfs; those on local have 3,000 each.

@@ -1,11 +1,13 @@
-//! A specimen: a record with every part filled by invented, seeded figures, to test and to look at the page.
+//! The example record: a comparison with every part filled by invented, seeded figures, to test the page and to look at it.
 //!
 //! Nothing in it was measured, and it says so where the verdict stands. It depends on `results` alone, so that the
 //! browser test can use the same file.
 
 // Named by its path, for the browser test takes this file by its own.
-#[path = "specimen/together.rs"]
-mod together;
+#[path = "example/across_arms.rs"]
+mod across_arms;
+#[path = "example/inputs.rs"]
+mod inputs;
 
 use std::collections::BTreeMap;
 
@@ -17,56 +19,13 @@ use results::judgement::{Little, ReadLatency, SlotUse, Steady};
 use results::orders_run::{Conform, ConformItem, SeriesSecond};
 use results::statistics::MeanInterval;
 
-use together::{against, curve, environment, ladder, plan, predictions, tunings};
+use across_arms::{against, curve, environment, ladder, plan, predictions, tunings};
+pub(crate) use inputs::Size;
+use inputs::{KINDS, Kind, SeededRandom};
 
-/// How much there is in the specimen.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Size {
-    pub(crate) seconds: u64,
-    pub(crate) repeats: u32,
-    /// `None` and a medium: two facets; otherwise one.
-    pub(crate) media: bool,
-}
-
-/// A numbers' source that gives the same numbers for the same seed (splitmix64).
-struct Chance(u64);
-
-impl Chance {
-    /// From 0 to 1.
-    fn share(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((bits ^ (bits >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// About normal around 0 with a deviation of 1: the sum of twelve.
-    fn normal(&mut self) -> f64 {
-        (0..12).map(|_| self.share()).sum::<f64>() - 6.0
-    }
-}
-
-/// One arm of the specimen, by its leading figures.
-#[derive(Clone, Copy)]
-struct Kind {
-    path: &'static str,
-    tuning: &'static str,
-    orders_per_s: f64,
-    read_us: f64,
-    cpu_ms: f64,
-}
-
-const KINDS: [Kind; 4] = [
-    Kind { path: "local", tuning: "untuned", orders_per_s: 820.0, read_us: 96.0, cpu_ms: 1.62 },
-    Kind { path: "local", tuning: "tuned", orders_per_s: 1_004.0, read_us: 90.0, cpu_ms: 1.51 },
-    Kind { path: "dnfs", tuning: "untuned", orders_per_s: 604.0, read_us: 291.0, cpu_ms: 2.44 },
-    Kind { path: "dnfs", tuning: "tuned", orders_per_s: 871.0, read_us: 204.0, cpu_ms: 1.98 },
-];
-
-/// The specimen of a seed.
+/// The example of a seed.
 pub(crate) fn comparison(seed: u64, size: Size) -> Comparison {
-    let mut chance = Chance(seed);
+    let mut chance = SeededRandom(seed);
     let media: &[Option<&str>] = if size.media { &[None, Some("fc15k,spindles=80")] } else { &[None] };
     let mut paths = Vec::new();
     for (slower, medium) in media.iter().enumerate() {
@@ -93,8 +52,8 @@ pub(crate) fn comparison(seed: u64, size: Size) -> Comparison {
         rehearsal_note: "REHEARSAL: filer, database and driver share this host, so this compares mechanisms, not products".into(),
         disclaimer: "OETs are derived from the TPC-C specification; the results are not comparable to published TPC-C results"
             .into(),
-        verdict: "SPECIMEN with invented figures: tuned, Direct NFS did 87 % of the orders of local disk and took 1.31 × the \
-                  processor time for each order; tuning brought 1.44 × on Direct NFS and 1.22 × on local disk."
+        verdict: "EXAMPLE with invented figures: Direct NFS, tuned: 87 % of the orders of local disk (95 % interval 85 to 89 %), 1.31 x the \
+                  CPU per order; tuning brought 1.44 x on Direct NFS and 1.22 x on local disk."
             .into(),
         valid: true,
         notes: vec!["every figure of this record is invented: it shows the page, it says nothing about storage".into()],
@@ -127,7 +86,7 @@ fn processor_time(kind: Kind) -> Cpu {
     cpu
 }
 
-fn path(kind: Kind, medium: Option<&str>, size: Size, chance: &mut Chance) -> PathResult {
+fn path(kind: Kind, medium: Option<&str>, size: Size, chance: &mut SeededRandom) -> PathResult {
     let runs: Vec<Run> = (1..=size.repeats).map(|round| run(kind, round, size, chance)).collect();
     let oets: Vec<f64> = runs.iter().map(|run| run.oets_per_minute).collect();
     let cpu = processor_time(kind);
@@ -198,7 +157,7 @@ fn owners(kind: Kind) -> Vec<(&'static str, f64, f64)> {
     }
 }
 
-fn run(kind: Kind, round: u32, size: Size, chance: &mut Chance) -> Run {
+fn run(kind: Kind, round: u32, size: Size, chance: &mut SeededRandom) -> Run {
     let level = kind.orders_per_s * (1.0 + 0.012 * chance.normal());
     let checkpoint = size.seconds as f64 * 0.55;
     let mut second = |at: f64| {
@@ -293,7 +252,7 @@ fn slots() -> SlotUse {
 }
 
 /// Reads around `mean`, in buckets of a quarter of a doubling, with a second hump of slow ones.
-fn spread(mean: f64, chance: &mut Chance) -> ReadLatency {
+fn spread(mean: f64, chance: &mut SeededRandom) -> ReadLatency {
     let bounds_us: Vec<f64> = (0..64).map(|place| 8.0 * 2f64.powf(f64::from(place) / 4.0)).collect();
     let mut counts = vec![0u64; bounds_us.len() + 1];
     let mut sum_us = 0.0;

@@ -1,0 +1,46 @@
+//! What the example is made from: its size, its arms by their leading figures, seeded random numbers.
+
+/// How much there is in the example.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Size {
+    pub(crate) seconds: u64,
+    pub(crate) repeats: u32,
+    /// `None` and a medium: two facets; otherwise one.
+    pub(crate) media: bool,
+}
+
+/// Random numbers that are the same for the same seed (splitmix64).
+pub(super) struct SeededRandom(pub(super) u64);
+
+impl SeededRandom {
+    /// From 0 to 1.
+    pub(super) fn share(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((bits ^ (bits >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// About normal around 0 with a deviation of 1: the sum of twelve.
+    pub(super) fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.share()).sum::<f64>() - 6.0
+    }
+}
+
+/// One arm of the example, by its leading figures.
+#[derive(Clone, Copy)]
+pub(super) struct Kind {
+    pub(super) path: &'static str,
+    pub(super) tuning: &'static str,
+    pub(super) orders_per_s: f64,
+    pub(super) read_us: f64,
+    pub(super) cpu_ms: f64,
+}
+
+pub(super) const KINDS: [Kind; 4] = [
+    Kind { path: "local", tuning: "untuned", orders_per_s: 820.0, read_us: 96.0, cpu_ms: 1.62 },
+    Kind { path: "local", tuning: "tuned", orders_per_s: 1_004.0, read_us: 90.0, cpu_ms: 1.51 },
+    Kind { path: "dnfs", tuning: "untuned", orders_per_s: 604.0, read_us: 291.0, cpu_ms: 2.44 },
+    Kind { path: "dnfs", tuning: "tuned", orders_per_s: 871.0, read_us: 204.0, cpu_ms: 1.98 },
+];

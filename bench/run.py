@@ -209,7 +209,7 @@ def measurements(arguments, servers):
     """(name, server, command) of each measurement of a round, in the order they run."""
     programs, seconds = arguments.programs, str(arguments.seconds)
     for depth in (1, 32):
-        yield f"yardstick {depth}", None, [programs / "yardstick", str(depth), seconds, str(min(server_cpus()))]
+        yield f"raw TCP {depth}", None, [programs / "raw_tcp", str(depth), seconds, str(min(server_cpus()))]
     for depth in (1, 32):
         for server in ("millrace", "ganesha"):
             for action in ("read", "write"):
@@ -337,8 +337,8 @@ def judge(series, memory, flushes):
             lines.append(line(what, value, goal, over_is, **more))
 
     dnfs, libnfs = "dnfs {} {} on {}".format, "libnfs {} {} on {}".format
-    ratio("dnfs p50 over yardstick, depth 1", dnfs("read", 1, "millrace"), "yardstick 1", "p50_us", 1.3)
-    ratio("dnfs client CPU over yardstick, depth 1", dnfs("read", 1, "millrace"), "yardstick 1", "client_cpu_us_per_op")
+    ratio("dnfs p50 over raw TCP, depth 1", dnfs("read", 1, "millrace"), "raw TCP 1", "p50_us", 1.3)
+    ratio("dnfs client CPU over raw TCP, depth 1", dnfs("read", 1, "millrace"), "raw TCP 1", "client_cpu_us_per_op")
     for server in ("millrace", "ganesha"):
         a, b = dnfs("read", 32, server), libnfs("read", 32, server)
         goal = server == "millrace"

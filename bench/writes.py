@@ -83,7 +83,7 @@ def wait_until_traced(pid, tracing):
 
 
 def fio_command(work, depth, seconds, file_bytes):
-    """The yardstick of stable writes: O_DIRECT and O_DSYNC at random places of an allocated file."""
+    """The baseline of stable writes: O_DIRECT and O_DSYNC at random places of an allocated file."""
     return ["fio", "--name=stable", f"--filename={work / 'fio'}", f"--size={file_bytes}", "--rw=randwrite", "--bs=8k", "--direct=1",
             "--sync=dsync", "--ioengine=psync", f"--numjobs={depth}", "--thread", "--group_reporting", "--time_based",
             f"--runtime={seconds}", "--overwrite=1", "--allow_file_create=1", "--randrepeat=0", "--output-format=json"]

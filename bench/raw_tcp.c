@@ -1,7 +1,7 @@
-/* The yardstick: raw TCP on loopback with the bytes of an 8 KiB NFS READ (132 asked, 8320 answered) and no
+/* The raw TCP baseline: on loopback with the bytes of an 8 KiB NFS READ (132 asked, 8320 answered) and no
  * protocol work at all. What a client and a server cost here is the least any NFS pair can cost on this host.
  *
- * usage: yardstick DEPTH SECONDS [CPU OF THE SERVER PROCESS]
+ * usage: raw_tcp DEPTH SECONDS [CPU OF THE SERVER PROCESS]
  *
  * One client and one server process, blocking sockets, DEPTH requests under way. Prints one line of JSON:
  * iops, p50_us and p99_us of a round trip (at depth 1; above it, of the time since the request was written),
@@ -126,7 +126,7 @@ int main(int argc, char **argv) {
     int depth = argc >= 3 ? atoi(argv[1]) : 0;
     double seconds = argc >= 3 ? atof(argv[2]) : 0;
     if (depth < 1 || depth > DEPTH_MAX || seconds <= 0) {
-        fprintf(stderr, "usage: yardstick DEPTH(1..%d) SECONDS [CPU]\n", DEPTH_MAX);
+        fprintf(stderr, "usage: raw_tcp DEPTH(1..%d) SECONDS [CPU]\n", DEPTH_MAX);
         return 2;
     }
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};

@@ -120,7 +120,7 @@ pub enum Error {
         source: rpc_tls::TlsFault,
     },
     /// A file of certificates or keys that cannot be read.
-    #[error("cannot read {path}")]
+    #[error("read {path}")]
     TlsFile {
         /// The file.
         path: String,
@@ -138,7 +138,7 @@ pub enum Error {
     #[error(transparent)]
     Segment(#[from] crate::segment::SegmentError),
     /// The operating system refused something local (a socket, a buffer).
-    #[error("cannot {action}")]
+    #[error("{action}")]
     Local {
         /// What was tried.
         action: &'static str,

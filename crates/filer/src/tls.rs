@@ -25,7 +25,7 @@ pub struct TlsFiles {
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file that cannot be read.
-    #[error("cannot read {path}")]
+    #[error("read {path}")]
     File {
         /// The file.
         path: String,

@@ -1,4 +1,9 @@
-//! How an error reaches the user: one line that names object and cause, then a line for each known fix.
+//! How an error reaches the user: one line that names what could not be done, the object and the cause, then a line for each
+//! known fix.
+//!
+//! Every message that the binary makes itself (a context, a refusal) is a lower-case phrase that completes "cannot", as in
+//! `serve /srv/db: no such directory`; the word itself is written here and nowhere else. Errors of libraries are such phrases or
+//! statements of a cause; a statement that comes without a phrase gets one here.
 
 use std::fmt::{self, Display};
 
@@ -23,9 +28,9 @@ impl std::error::Error for Refusal {
     }
 }
 
-/// An error and its fix.
-pub(crate) fn refusal(what: impl Display, hint: impl Into<String>) -> anyhow::Error {
-    hinted(anyhow!("{what}"), hint)
+/// An error and its fix. `phrase` completes "cannot".
+pub(crate) fn refusal(phrase: impl Display, hint: impl Into<String>) -> anyhow::Error {
+    hinted(anyhow!("{phrase}"), hint)
 }
 
 /// The fix of an error that is there already; an empty one is none.
@@ -34,11 +39,24 @@ pub(crate) fn hinted(error: anyhow::Error, hint: impl Into<String>) -> anyhow::E
     if hint.is_empty() { error } else { anyhow!(Refusal { error, hint }) }
 }
 
-/// Prints `millrace: ` with the error and its causes, then the hints.
-pub(crate) fn say(error: &anyhow::Error) {
-    eprintln!("millrace: {}", text(error));
+/// Prints `millrace: cannot` with the error and its causes, then the hints.
+pub(crate) fn print_error(error: &anyhow::Error) {
+    eprintln!("millrace: cannot {}{}", if completes_cannot(error) { "" } else { "go on: " }, text(error));
     for hint in hints(error) {
         eprintln!("hint: {hint}");
+    }
+}
+
+/// Whether the outermost message is a phrase: one of the binary's own, or of a library whose errors are phrases.
+fn completes_cannot(error: &anyhow::Error) -> bool {
+    match error.downcast_ref::<Refusal>() {
+        Some(refusal) => completes_cannot(&refusal.error),
+        None => {
+            error.is::<String>()
+                || error.is::<&'static str>()
+                || error.is::<lab::LabError>()
+                || error.is::<filer::config::ConfigError>()
+        }
     }
 }
 
@@ -86,15 +104,24 @@ mod tests {
     #[test]
     fn a_hint_is_found_below_context_and_a_text_comes_once() {
         let refused: anyhow::Result<()> = Err(refusal("no such directory", "mkdir -p /srv/db"));
-        let error = refused.context("cannot serve /srv/db").unwrap_err();
-        assert_eq!(text(&error), "cannot serve /srv/db: no such directory");
+        let error = refused.context("serve /srv/db").unwrap_err();
+        assert_eq!(text(&error), "serve /srv/db: no such directory");
+        assert!(completes_cannot(&error));
         assert_eq!(hints(&error), ["mkdir -p /srv/db"]);
+    }
+
+    #[test]
+    fn a_cause_without_a_phrase_is_known_as_such() {
+        let bare = anyhow!("http://x".parse::<dnfs::NfsUrl>().unwrap_err());
+        assert!(!completes_cannot(&bare) && !completes_cannot(&hinted(bare, "as in nfs://filer/vol")));
+        assert!(completes_cannot(&refusal("serve /srv/db: no such directory", "mkdir /srv/db")));
     }
 
     #[test]
     fn the_hints_of_a_library_survive_a_refusal_around_it() {
         let url = "http://x".parse::<dnfs::NfsUrl>().unwrap_err();
-        let error = anyhow!(url).context("cannot list");
+        let error = anyhow!(url).context("list");
+        assert!(completes_cannot(&error));
         assert!(hints(&error).iter().any(|hint| hint.contains("nfs://")), "{error:?}");
     }
 }

@@ -1,13 +1,13 @@
-//! `millrace`: the front door. Reads arguments, wires the rooms, ends with a documented exit code.
+//! `millrace`, the binary: reads arguments, puts the crates together, ends with a documented exit code.
 #![forbid(unsafe_code)]
 
 mod cmd;
-mod complain;
+mod error_printing;
 
 use clap::Parser;
 use std::process::ExitCode;
 
-/// An OLTP database over network storage: as fast as the wire allows, tuned, and measured.
+/// Runs an OLTP database over network storage, tunes it, and measures what each storage path costs.
 #[derive(Parser)]
 #[command(name = "millrace", version, arg_required_else_help = true, after_help = EXIT_CODES)]
 struct Millrace {
@@ -16,13 +16,34 @@ struct Millrace {
 }
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 done; 1 what was asked for failed or missed its gate; 2 could not run (arguments, a missing program, a \
-refusal); 3 ran, but the result is not valid. `millrace exec` ends with the code of the program it ran.";
+Exit codes: 0 done; 1 what was asked for failed, or a figure missed its threshold; 2 could not run
+(arguments, a missing program, a refusal); 3 ran, but the result is not valid. `millrace exec`
+ends with the code of the program it ran.";
 
 fn main() -> ExitCode {
     let millrace = Millrace::parse();
     cmd::run(millrace.command).unwrap_or_else(|error| {
-        complain::say(&error);
+        error_printing::print_error(&error);
         ExitCode::from(2)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    /// clap wraps at 100 columns, which would break lines that are laid out by hand.
+    #[test]
+    fn each_line_of_help_text_laid_out_by_hand_fits_100_columns() {
+        fn long_lines(command: &clap::Command, found: &mut Vec<String>) {
+            let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let is_long = |line: &&str| text.contains('\n') && line.chars().count() > 100;
+            found.extend(text.lines().filter(is_long).map(|line| format!("{}: {line}", command.get_name())));
+            command.get_subcommands().for_each(|below| long_lines(below, found));
+        }
+        let mut found = Vec::new();
+        long_lines(&Millrace::command(), &mut found);
+        assert!(found.is_empty(), "{found:#?}");
+    }
 }

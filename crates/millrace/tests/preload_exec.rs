@@ -54,7 +54,7 @@ fn library_that_cannot_be_loaded_is_found_out_before_the_program_runs() {
     let filer = Filer::start(&scratch, &[]);
     let mount = format!("/db={}", filer.url);
     let witness = scratch.path().join("started");
-    for (library, part) in [("/etc/passwd", "is not active"), ("/nowhere/x.so", "MILLRACE_PRELOAD=/nowhere/x.so")] {
+    for (library, part) in [("/etc/passwd", "cannot load the library"), ("/nowhere/x.so", "MILLRACE_PRELOAD=/nowhere/x.so")] {
         let output = exec(&mount).arg("/bin/touch").arg(&witness).env("MILLRACE_PRELOAD", library).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{}", text(&output));
         assert!(text(&output).contains(part), "{}", text(&output));

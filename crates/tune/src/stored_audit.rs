@@ -10,7 +10,7 @@ use crate::limits::AUDIT_BYTES_MAX;
 #[derive(Debug, thiserror::Error)]
 pub enum StoredAuditError {
     /// The file cannot be read.
-    #[error("cannot read {path}")]
+    #[error("read {path}")]
     File {
         /// Which.
         path: PathBuf,

@@ -66,7 +66,7 @@ pub struct Waivers {
 #[derive(Debug, thiserror::Error)]
 pub enum WaiverError {
     /// The file cannot be read.
-    #[error("cannot read {path}")]
+    #[error("read {path}")]
     File {
         /// Which.
         path: PathBuf,

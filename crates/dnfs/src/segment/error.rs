@@ -9,7 +9,7 @@ pub enum SegmentError {
     #[error("all {SLOT_COUNT} file slots of the shared segment are in use")]
     Full,
     /// A local system call failed.
-    #[error("cannot {action} of the shared segment: {}", std::io::Error::from_raw_os_error(*.errno))]
+    #[error("{action} of the shared segment: {}", std::io::Error::from_raw_os_error(*.errno))]
     Local {
         /// What was tried.
         action: &'static str,

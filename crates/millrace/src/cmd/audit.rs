@@ -19,15 +19,15 @@ use tune::rules::{self, RuleSet};
 use tune::stored_audit;
 use tune::waivers::{self, Day, Waivers};
 
-use crate::complain::{hinted, refusal};
+use crate::error_printing::{hinted, refusal};
 
 pub(super) use gather::{Given, databases, gather_below};
 
 const EXAMPLES: &str = "\
 Examples:
-  millrace audit                                              this host, as far as this user may look
-  millrace audit -v --rule linux-nfs-slot-table               one rule, with reason, source and fix
-  millrace audit --db postgresql:///mill --site site.toml     its database too, and what only people know
+  millrace audit                                 this host, as far as this user may read
+  millrace audit -v --rule linux-nfs-slot-table  one rule, with reason, source and fix
+  millrace audit --db postgresql:///mill --site site.toml  its database too, and what only you know
   millrace audit --facts db1.tar.gz --format html --out db1.html
   millrace audit --format json --out last-week.json; millrace audit --baseline last-week.json
   millrace audit --waivers waivers.toml --fail-on high --format sarif --out audit.sarif
@@ -39,11 +39,11 @@ A capture is what `millrace collect`, a script of dist/collect or sos report wro
   subject = \"mount /u0*\"
   reason = \"the cluster needs it until it moves\"
   expires = 2027-03-31
-Exit codes: 0 nothing found; 1 findings (of the severity of --fail-on or worse, neither waived nor in the
-baseline; those for information never count); 2 could not run. What could not be judged for want of
-facts is said, and counts as neither.";
+Exit codes: 0 nothing found; 1 findings (of the severity of --fail-on or worse, neither waived nor
+in the baseline; those for information never count); 2 could not run. What could not be judged for
+want of facts is said, and counts as neither.";
 
-/// Checks every setting between database and disk, and says why.
+/// Checks the settings between database and disk against rules, each with its reason and source.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
@@ -55,7 +55,7 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Job {
-    /// What differs between two audits that were written with --format json
+    /// Show what differs between two audits that were written with --format json
     #[command(after_help = compared::HELP)]
     Diff(compared::Args),
 }
@@ -64,7 +64,7 @@ enum Job {
 struct AuditArgs {
     #[command(flatten)]
     given: Given,
-    /// How the audit is written
+    /// Format of the audit
     #[arg(long, value_enum, default_value_t)]
     format: Format,
     /// The same as --format json
@@ -73,17 +73,17 @@ struct AuditArgs {
     /// Write to a file; a line with the counts goes to stderr [default: stdout]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Say of each finding what was found, why, what it brings, sources, who says otherwise, and the fix; list
+    /// Show of each finding what was found, the reason, the effect, sources, sources that disagree, and the fix; list
     /// what could not be judged
     #[arg(short, long)]
     verbose: bool,
-    /// Keep what passed in the audit
+    /// Include the rules that passed
     #[arg(long)]
     passed: bool,
-    /// Findings that are lived with, each with a reason and a last day
+    /// File of waivers: findings that are accepted, each with a reason and an expiry date
     #[arg(long, value_name = "FILE")]
     waivers: Option<PathBuf>,
-    /// An audit written with --format json: what it found already does not count
+    /// An earlier audit, written with --format json: what it found already does not count
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
     /// Rules of this directory instead of the built-in ones
@@ -155,7 +155,7 @@ fn audit(args: &AuditArgs) -> anyhow::Result<ExitCode> {
         return Err(nothing_judged(args, &gathered.facts));
     }
     let mut audit = stored_form(judged, &gathered, args.passed);
-    let today = Day::parse(&lab::clock::utc_now()).context("cannot tell what day it is")?;
+    let today = Day::parse(&lab::clock::utc_now()).context("tell what day it is")?;
     let unused = waivers.map(|waivers| waivers::apply(&waivers, &mut audit, today).unused).unwrap_or_default();
     if args.verbose {
         audit.remarks.extend(unused);
@@ -168,14 +168,14 @@ fn audit(args: &AuditArgs) -> anyhow::Result<ExitCode> {
 
 /// The rules that came with this program, or those of a directory.
 fn rules_of(directory: Option<&Path>) -> anyhow::Result<RuleSet> {
-    let Some(directory) = directory else { return rules::built_in().context("cannot use the built-in rules") };
+    let Some(directory) = directory else { return rules::built_in().context("use the built-in rules") };
     let found = RuleSet::folder(directory).map_err(|error| {
-        let what = anyhow::Error::new(error).context(format!("cannot use the rules of {}", directory.display()));
+        let what = anyhow::Error::new(error).context(format!("use the rules of {}", directory.display()));
         hinted(what, "docs/rule-schema.md says how a rule is written")
     })?;
     if found.rules().is_empty() {
         return Err(refusal(
-            format!("{} holds no rule", directory.display()),
+            format!("use the rules of {}: there is none in it", directory.display()),
             "name the directory that holds *.toml or its parent",
         ));
     }
@@ -190,19 +190,19 @@ fn check_names(rules: &RuleSet, only: &[String]) -> anyhow::Result<()> {
         Some(nearest) => format!("is {nearest} meant?"),
         None => "docs/rules.md lists all rules".to_owned(),
     };
-    Err(refusal(format!("there is no rule {unknown}"), hint))
+    Err(refusal(format!("judge by the rule {unknown}: there is no such rule"), hint))
 }
 
 fn waivers_of(file: &Path, rules: &RuleSet) -> anyhow::Result<Waivers> {
     let ids = rules.rules().iter().map(|loaded| loaded.rule.id.as_str());
     Waivers::read(file, ids).map_err(|error| {
         let hint = error.hint().unwrap_or_default();
-        hinted(anyhow::Error::new(error).context(format!("cannot use the waivers of {}", file.display())), hint)
+        hinted(anyhow::Error::new(error).context(format!("use the waivers of {}", file.display())), hint)
     })
 }
 
 fn no_baseline(error: stored_audit::StoredAuditError) -> anyhow::Error {
-    let what = anyhow::Error::new(error).context("cannot use the baseline");
+    let what = anyhow::Error::new(error).context("use the baseline");
     hinted(what, "a baseline is written with: millrace audit --format json --out FILE")
 }
 
@@ -221,13 +221,13 @@ fn chosen(mut judged: Judgement, rules: &RuleSet, only: &[String]) -> Judgement 
 fn nothing_judged(args: &AuditArgs, facts: &Facts) -> anyhow::Error {
     if !args.only.is_empty() {
         return refusal(
-            format!("{} does not apply to these facts", args.only.join(", ")),
+            format!("judge these facts: {} does not apply to them", args.only.join(", ")),
             "millrace tune explain RULE says when it applies",
         );
     }
     let names = facts.host.len() + facts.things.values().map(std::collections::BTreeMap::len).sum::<usize>();
     refusal(
-        format!("nothing could be judged: no rule applies to the {names} facts that were found"),
+        format!("judge anything: no rule applies to the {names} facts that were found"),
         "is the capture that of a Linux, Solaris, AIX, HP-UX or ONTAP host, or of a database? millrace collect writes one",
     )
 }
@@ -264,9 +264,9 @@ fn write(args: &AuditArgs, audit: &Audit, look: &Look<'_>) -> anyhow::Result<()>
         Format::Html => report::html(audit, look),
     };
     let Some(file) = &args.out else {
-        return std::io::stdout().write_all(text.as_bytes()).context("cannot write to stdout");
+        return std::io::stdout().write_all(text.as_bytes()).context("write to stdout");
     };
-    std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    std::fs::write(file, text).with_context(|| format!("write {}", file.display()))?;
     eprintln!("{}: {}", file.display(), report::Counts::of(audit, look).words(look));
     Ok(())
 }

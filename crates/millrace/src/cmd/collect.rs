@@ -8,25 +8,25 @@ use serde_json::json;
 use tune::collect::{LiveOptions, database_text, write_capture};
 
 use super::audit::databases;
-use crate::complain::hinted;
+use crate::error_printing::hinted;
 
 const EXAMPLES: &str = "\
 Examples:
-  millrace collect                                  millrace-HOST-TIME.tar.gz in the current directory
+  millrace collect                        millrace-HOST-TIME.tar.gz in the current directory
   millrace collect --out /tmp/db1.tar.gz --db postgresql:///mill
-  millrace collect --out /tmp/db1                   a directory, to be looked through before it is given away
-  millrace audit --facts /tmp/db1.tar.gz            elsewhere
-Names of hosts and users stay; passwords, keys and secrets of what is read are left out. What this user may not
-read is noted in the capture as not known. Exit codes: 0 written; 2 could not.";
+  millrace collect --out /tmp/db1         a directory, to be read through before you pass it on
+  millrace audit --facts /tmp/db1.tar.gz  elsewhere
+Names of hosts and users stay; passwords, keys and secrets of what is read are left out. What this
+user may not read is noted in the capture as unknown. Exit codes: 0 written; 2 could not write it.";
 
 /// Writes what an audit needs of this host into a capture, with secrets left out.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Where it goes: a name that ends in .tar.gz or .tar, or a directory to be made
+    /// File to write, ending in .tar.gz or .tar, or a directory to be made
     #[arg(long, value_name = "FILE|DIR")]
     out: Option<PathBuf>,
-    /// A database whose settings are taken too, repeatable
+    /// A database whose settings are collected too, repeatable
     #[arg(long, value_name = "DSN")]
     db: Vec<String>,
     /// Print where it was written as JSON
@@ -46,9 +46,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             std::io::ErrorKind::NotFound => "make the directory that it shall lie in first",
             _ => "",
         };
-        hinted(anyhow::Error::new(error).context(format!("cannot write {}", out.display())), hint)
+        hinted(anyhow::Error::new(error).context(format!("write {}", out.display())), hint)
     })?;
-    let bytes = std::fs::metadata(&out).with_context(|| format!("cannot read {}", out.display()))?.len();
+    let bytes = std::fs::metadata(&out).with_context(|| format!("read {}", out.display()))?.len();
     if args.json {
         println!("{}", json!({"written": out.display().to_string(), "bytes": bytes}));
     } else {

@@ -11,6 +11,8 @@ use lab::plan::{Overrides, Plan};
 use lab::{LabError, report};
 use screen::Screen;
 
+use crate::error_printing::print_error;
+
 const EXAMPLES: &str = "\
 Examples:
   millrace compare                                  the built-in plan: local disk against Direct NFS
@@ -20,32 +22,32 @@ Examples:
   millrace compare --path local=/mnt/nvme --path dnfs=nfs://filer/vol    storage of your own
   millrace compare --tuning untuned,tuned             every path untuned and tuned
   millrace compare my-plan.toml --out results/today
-PostgreSQL runs from a throw-away cluster in the work directory, on no TCP port. Ctrl-C ends every
+PostgreSQL runs from a temporary cluster in the work directory, on no TCP port. Ctrl-C ends every
 process and removes the work directory.
-Exit codes: 0 measured; 1 measured, but a gate was missed; 2 could not run (arguments, a missing
-program, a signal); 3 ran, but a proof or a check failed, so the figures are not valid.";
+Exit codes: 0 measured; 1 measured, but a threshold was missed; 2 could not run (arguments, a
+missing program, a signal); 3 ran, but a proof or a check failed, so the figures are not valid.";
 
 const LOAD_HELP: &str = "Load: users=N, saturate[@ARM], cpu=PERCENT%[@ARM] or sweep, then ,model=… ,rate=…; repeatable";
 
-/// Puts the same database on several storage paths and says what each costs.
+/// Runs the same PostgreSQL on several storage paths and measures what each costs.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Plan in TOML; the built-in one is plans/compare.toml
     plan: Option<PathBuf>,
-    /// Paths to compare: local, dnfs, iscsi, knfs, fc; the first is what the others are held against
+    /// Paths to compare: local, dnfs, iscsi, knfs, fc; the others are compared with the first
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     paths: Vec<String>,
     /// One more path to compare, on storage of your own when a target is named
     #[arg(long = "path", value_name = "NAME[:LABEL][=TARGET]")]
     path: Vec<String>,
-    /// Sets of knobs, one arm for each path and set: untuned, tuned or the plan's own
+    /// Sets of settings, each measured on each path: untuned, tuned or those of the plan
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     tuning: Vec<String>,
-    /// How the files are spread: one, split (log apart), split-archive, filers=N
+    /// Placement of the files on volumes: one, split (log apart), split-archive, filers=N
     #[arg(long, value_delimiter = ',', value_name = "LAYOUT,…")]
     layout: Vec<String>,
-    /// Medium below every path: a profile (fc15k, nvme, …) or PROFILE,key=value,…; repeatable
+    /// Modelled storage medium below every path: a profile (fc15k, nvme, …) or PROFILE,key=value,…; repeatable
     #[arg(long, value_name = "SPEC")]
     medium: Vec<String>,
     // No doc comment: rustdoc would take [@ARM] for a link.
@@ -60,7 +62,7 @@ pub(crate) struct Args {
     /// Seconds measured in each run
     #[arg(long, value_name = "N")]
     seconds: Option<u64>,
-    /// Seconds dropped before, in each run
+    /// Seconds of warm-up in each run, not measured
     #[arg(long, value_name = "N")]
     warmup: Option<u64>,
     /// Runs on each path, interleaved
@@ -69,35 +71,35 @@ pub(crate) struct Args {
     /// Start no further round that would end later than this: 90s, 12m, 1h
     #[arg(long, value_name = "TIME")]
     budget: Option<String>,
-    /// Hold what the database and our filers may keep in the page cache, by memory control groups (root)
+    /// Limit the page cache of the database and of our filers by memory control groups (root)
     #[arg(long, value_name = "MIB")]
     page_cache: Option<u64>,
     /// Seed of the first round
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// A first look: one round of 5 s with 2 warehouses, without gates; no result to cite
+    /// A first look: one round of 5 s with 2 warehouses, without thresholds; no result to cite
     #[arg(long)]
     quick: bool,
-    /// Keep processors from sleeping during runs (root): on a virtual machine of a busy host they come back late
+    /// Keep processors from sleeping during runs (root): on a virtual machine of a busy host they wake up late
     #[arg(long)]
     keep_awake: bool,
-    /// Don't fail when a figure misses the plan's gate
+    /// Don't fail when a figure misses a threshold of the plan
     #[arg(long)]
     no_gates: bool,
-    /// An earlier results.json (or its directory): fail when an arm is worse than there beyond the intervals
+    /// An earlier results.json (or its directory): fail when a path is worse than there by more than the intervals
     #[arg(long, value_name = "FILE")]
     gate: Option<PathBuf>,
-    /// The storage's own latency beside ours: prometheus:http://HOST:PORT/api/v1/query?query=EXPRESSION, or
+    /// Record the storage's own latency beside ours: prometheus:http://HOST:PORT/api/v1/query?query=EXPRESSION, or
     /// prometheus:http://HOST:PORT/metrics#NAME (#SUM/COUNT for the two counters of a histogram)
     #[arg(long, value_name = "SOURCE")]
     metrics: Option<String>,
-    /// Print what would be done and end
+    /// Print what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
     /// Directory for results.json and report.html; must be new or empty [default: millrace-results/TIME]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Go on with an interrupted comparison: the directory of its record, with the same plan and options
+    /// Continue an interrupted comparison: the directory of its record, with the same plan and options
     #[arg(long, value_name = "DIR", conflicts_with = "out")]
     resume: Option<PathBuf>,
     /// Directory below which the work directory is made
@@ -119,15 +121,11 @@ pub(crate) struct Args {
 
 /// Runs `millrace compare`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let program = std::env::current_exe().context("find this program's own file")?;
     match carry_out(&args, program) {
         Ok(code) => Ok(code),
         Err(error) => {
-            // The text of a library error completes "cannot"; its causes follow.
-            eprintln!("millrace: cannot {}", chain(&error));
-            if let Some(hint) = error.hint() {
-                eprintln!("hint: {hint}");
-            }
+            print_error(&error.into());
             Ok(ExitCode::from(2))
         }
     }
@@ -198,17 +196,4 @@ fn default_out() -> PathBuf {
 
 fn shown(out: &Path, file: &str) -> String {
     out.join(file).display().to_string()
-}
-
-fn chain(error: &LabError) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(next) = cause {
-        let words = next.to_string();
-        if !text.ends_with(&words) {
-            text = format!("{text}: {words}");
-        }
-        cause = next.source();
-    }
-    text
 }

@@ -10,10 +10,11 @@ const EXAMPLES: &str = "\
 Examples:
   millrace diff millrace-results/monday millrace-results/tuesday
   millrace diff old/results.json new/results.json --json
-Figures carry the 95 % interval of their difference, from the runs of both sides; what it does not show is not claimed.
-`millrace compare --gate old/results.json` fails when a figure is worse. Exit codes: 0 compared; 2 could not read one.";
+Each figure has the 95 % interval of its difference, from the runs of both; a difference is claimed
+only where the interval does not contain zero. `millrace compare --gate old/results.json` fails
+when a figure is worse. Exit codes: 0 compared; 2 could not read one.";
 
-/// Says what differs between two comparisons.
+/// Shows what differs between two comparisons.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -28,7 +29,7 @@ pub(crate) struct Args {
 
 /// Runs `millrace diff`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let read = |path: &PathBuf| lab::record::read(path).context("cannot compare two records");
+    let read = |path: &PathBuf| lab::record::read(path).context("compare two records");
     let found = diff(&read(&args.a)?, &read(&args.b)?);
     if args.json {
         println!("{}", serde_json::to_string_pretty(&found)?);

@@ -10,14 +10,14 @@ const EXAMPLES: &str = "\
 Examples:
   millrace doctor
   millrace doctor --work /srv/fast --json
-Exit codes: 0 every path of this version can be measured; 1 one can't, the line says why and what
-fixes it; 2 could not look.";
+Exit codes: 0 every path of this version can be measured; 1 one can't, its line says why and
+what fixes it; 2 could not check.";
 
-/// Says what can be measured here, what not, why, and what fixes it.
+/// Checks what can be measured here, what not, why, and what fixes it.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Directory below which a comparison would work
+    /// Directory below which a comparison would put its work directory
     #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
     work: PathBuf,
     /// Directory of PostgreSQL's server programs [default: PATH, then the newest installed]
@@ -30,10 +30,10 @@ pub(crate) struct Args {
 
 /// Runs `millrace doctor`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let program = std::env::current_exe().context("find this program's own file")?;
     let findings = examine(&Look { program, work_base: args.work, pg_bin: args.pg_bin });
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&findings).context("cannot write the findings")?);
+        println!("{}", serde_json::to_string_pretty(&findings).context("write the findings")?);
     } else {
         print!("{}", render(&findings));
     }

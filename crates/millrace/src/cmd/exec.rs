@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use self::local_medium::LocalMedium;
-use crate::complain::{hinted, refusal};
+use crate::error_printing::{hinted, print_error, refusal};
 
 mod local_medium;
 
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// An export and the path under which the program sees it; may be given several times
     #[arg(long = "mount", value_name = "/PATH=nfs://HOST[:PORT]/EXPORT[/SUB][?OPTIONS]", required_unless_present_any = ["prove", "prove_medium", "local_media"])]
     mounts: Vec<OsString>,
-    /// A directory of this host as if it lay on this medium: its files' answers wait as those of `serve --medium` do
+    /// Slow a directory of this host down to this storage medium, as `serve --medium` does
     #[arg(long = "local-medium", value_name = "/DIR=PROFILE,KEY=VALUE,…")]
     local_media: Vec<OsString>,
     /// Run although the mount's path exists on this host and is not an empty directory; the export hides it
@@ -41,10 +41,10 @@ pub(crate) struct Args {
     /// Print the environment instead of running a program
     #[arg(long, value_name = "FORMAT", value_parser = ["env"])]
     print: Option<String>,
-    /// What the child is told that proves the library is active
+    /// Paths whose file number a child process prints, to show that the library is active in it
     #[arg(long, hide = true, value_name = "PATH")]
     prove: Vec<OsString>,
-    /// What that child is told of local media
+    /// States of local media that the child looks for
     #[arg(long, hide = true, value_name = "PATH")]
     prove_medium: Vec<PathBuf>,
     /// The program and its arguments
@@ -56,17 +56,18 @@ const AFTER_HELP: &str = "\
 Examples:
   millrace exec --mount /db=nfs://filer/vol -- initdb -D /db/pg
   millrace exec --mount /db=nfs://filer/vol -- pg_ctl -D /db/pg -l /db/log start
-  millrace exec --mount /db=nfs://filer/vol -- psql            another exec of the same user sees the same files
+  millrace exec --mount /db=nfs://filer/vol -- psql     (sees the same files)
   millrace exec --mount '/db=nfs://127.0.0.1:2049/vol?mountport=2049' --print env
-  millrace exec --local-medium /srv/pg=fc15k,spindles=80 -- pg_ctl -D /srv/pg start      (docs/media.md)
+  millrace exec --local-medium /srv/pg=fc15k,spindles=80 -- pg_ctl -D /srv/pg start
 
-Needs no root and makes no mount: the program sees /db, the rest of the host does not. Statically linked and set-uid
-programs, and Go programs, can't be reached: they find nothing below /db.
-Programs run as another user (runuser, setpriv) are other owners to the server: start millrace as that user.
-The library is found by MILLRACE_PRELOAD, beside this binary, or in ../lib/millrace. MILLRACE_LOG=1 makes it talk.
+Needs no root and makes no mount: the program sees /db, the rest of the host does not. The library
+is loaded with LD_PRELOAD, so statically linked and set-uid programs, and Go programs, find nothing
+below /db. Programs run as another user (runuser, setpriv) are other owners to the server: start
+millrace as that user. The preload library is the one named by MILLRACE_PRELOAD, else that beside
+this binary or in ../lib/millrace; MILLRACE_LOG=1 makes it log to stderr.
 
-Exit codes: the program's own; 2 could not run (the mount, the library or an argument; nothing was started);
-126 the program can't be executed; 127 there is no such program.";
+Exit codes: the program's own; 2 could not run (the mount, the library or an argument; nothing was
+started); 126 the program can't be executed; 127 there is no such program.";
 
 /// An error with what the user can do about it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -83,14 +84,14 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut lines: Vec<OsString> = Vec::new();
     let mut expected = Vec::new();
     for text in &args.mounts {
-        let spec = MountSpec::parse(text.as_bytes()).with_context(|| format!("cannot use --mount {}", text.display()))?;
+        let spec = MountSpec::parse(text.as_bytes()).with_context(|| format!("use --mount {}", text.display()))?;
         if text.as_bytes().contains(&b'\n') {
-            let what = format!("cannot use --mount {}: it has a line feed in it", text.display());
+            let what = format!("use --mount {}: it has a line feed in it", text.display());
             return Err(refusal(what, "write line feeds of a URL as %0A"));
         }
         let path = PathBuf::from(OsString::from_vec(spec.local_path.clone()));
         if expected.iter().any(|(other, _): &(PathBuf, u64)| other.starts_with(&path) || path.starts_with(other)) {
-            let what = format!("cannot use --mount {}: mount paths overlap", text.display());
+            let what = format!("use --mount {}: mount paths overlap", text.display());
             return Err(refusal(what, "choose paths of which none is below another, as /db and /wal"));
         }
         if !args.force && !has_mount(&outer, &spec.local_path) {
@@ -113,11 +114,12 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
         print_environment(&environment)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let Some((program, arguments)) = args.command.split_first() else { return Err(anyhow!("no program given")) };
+    let Some((program, arguments)) = args.command.split_first() else { return Err(anyhow!("run a program: none is given")) };
     reachable(program)?;
     let error = Command::new(program).args(arguments).envs(environment).exec();
-    eprintln!("millrace: cannot run {}: {error}", program.display());
-    Ok(ExitCode::from(if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE }))
+    let code = if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE };
+    print_error(&anyhow!(error).context(format!("run {}", program.display())));
+    Ok(ExitCode::from(code))
 }
 
 /// Whether the exec around this one has a mount at this path.
@@ -129,7 +131,7 @@ fn has_mount(mounts: &OsStr, path: &[u8]) -> bool {
 fn local_path_is_free(path: &Path) -> anyhow::Result<()> {
     let found = match path.symlink_metadata() {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(()),
-        Err(error) => return Err(anyhow!(error).context(format!("cannot look at {}", path.display()))),
+        Err(error) => return Err(anyhow!(error).context(format!("look at {}", path.display()))),
         Ok(found) => found,
     };
     let empty = found.is_dir() && path.read_dir().is_ok_and(|mut entries| entries.next().is_none());
@@ -138,7 +140,7 @@ fn local_path_is_free(path: &Path) -> anyhow::Result<()> {
     }
     let what = if found.is_dir() { "a directory that is not empty" } else { "not a directory" };
     Err(hinted(
-        anyhow!("cannot mount at {}: it exists on this host and is {what}", path.display()),
+        anyhow!("mount at {}: it exists on this host and is {what}", path.display()),
         "choose a path that does not exist, as /db; --force hides what is there from the program",
     ))
 }
@@ -146,8 +148,8 @@ fn local_path_is_free(path: &Path) -> anyhow::Result<()> {
 /// Mounts once: the server's refusals become one clear message before anything starts. The root's number.
 fn check(spec: &MountSpec) -> anyhow::Result<u64> {
     let who = Credentials::of_process().for_url(&spec.url);
-    let client = Client::mount(&spec.url, &who).with_context(|| format!("cannot mount {}", spec.url))?;
-    let root = client.getattr(&client.parts().root).with_context(|| format!("cannot mount {}", spec.url))?;
+    let client = Client::mount(&spec.url, &who).with_context(|| format!("mount {}", spec.url))?;
+    let root = client.getattr(&client.parts().root).with_context(|| format!("mount {}", spec.url))?;
     Ok(root.fileid)
 }
 
@@ -156,15 +158,15 @@ fn find_library() -> anyhow::Result<PathBuf> {
         let path = PathBuf::from(named);
         return match path.canonicalize() {
             Ok(path) => Ok(path),
-            Err(error) => Err(anyhow!(error).context(format!("cannot use MILLRACE_PRELOAD={}", path.display()))),
+            Err(error) => Err(anyhow!(error).context(format!("use MILLRACE_PRELOAD={}", path.display()))),
         };
     }
-    let binary = std::env::current_exe().and_then(|path| path.canonicalize()).context("cannot find this binary")?;
+    let binary = std::env::current_exe().and_then(|path| path.canonicalize()).context("find this binary")?;
     let folder = binary.parent().unwrap_or(Path::new("/"));
     let places = [folder.join(LIBRARY), folder.join("../lib/millrace").join(LIBRARY)];
     places.iter().find_map(|place| place.canonicalize().ok()).ok_or_else(|| {
         hinted(
-            anyhow!("cannot find {LIBRARY} beside {} or in ../lib/millrace", binary.display()),
+            anyhow!("find {LIBRARY} beside {} or in ../lib/millrace", binary.display()),
             "build it with `make build`, or name it in MILLRACE_PRELOAD",
         )
     })
@@ -181,11 +183,11 @@ fn readable_by_all(library: &Path) -> anyhow::Result<PathBuf> {
     if plain && library.ancestors().all(open_to_all) {
         return Ok(library.to_owned());
     }
-    let bytes = std::fs::read(library).with_context(|| format!("cannot read {}", library.display()))?;
-    let me = std::fs::metadata("/proc/self").context("cannot read /proc/self")?.uid();
+    let bytes = std::fs::read(library).with_context(|| format!("read {}", library.display()))?;
+    let me = std::fs::metadata("/proc/self").context("read /proc/self")?.uid();
     let folder = std::env::temp_dir().join(format!("millrace-lib-{me}"));
     let copy = folder.join(format!("{:016x}-{LIBRARY}", fingerprint(&bytes)));
-    copy_to(&folder, &copy, &bytes, me).with_context(|| format!("cannot copy the library to {}", copy.display()))?;
+    copy_to(&folder, &copy, &bytes, me).with_context(|| format!("copy the library to {}", copy.display()))?;
     Ok(copy)
 }
 
@@ -235,7 +237,7 @@ type Environment = [(&'static str, OsString); 3];
 /// A child of ourselves under the library looks at each mount: it must see the root the server showed us; and at itself:
 /// it must have the state of each medium.
 fn handshake(expected: &[(PathBuf, u64)], media: &[LocalMedium], environment: &Environment) -> anyhow::Result<()> {
-    let binary = std::env::current_exe().context("cannot find this binary")?;
+    let binary = std::env::current_exe().context("find this binary")?;
     let mut child = Command::new(&binary);
     child.arg("exec").envs(environment.clone()).stdin(Stdio::null()).current_dir("/");
     for (path, _) in expected {
@@ -244,7 +246,7 @@ fn handshake(expected: &[(PathBuf, u64)], media: &[LocalMedium], environment: &E
     for medium in media {
         child.arg("--prove-medium").arg(medium.state());
     }
-    let output = child.output().with_context(|| format!("cannot start {} to try the library", binary.display()))?;
+    let output = child.output().with_context(|| format!("start {} to try the library", binary.display()))?;
     let answer = String::from_utf8_lossy(&output.stdout);
     let roots = expected.iter().map(|(_, root)| format!("{root}\n"));
     let wanted: String = roots.chain(media.iter().map(|_| "true\n".to_owned())).collect();
@@ -252,14 +254,14 @@ fn handshake(expected: &[(PathBuf, u64)], media: &[LocalMedium], environment: &E
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    let error = anyhow!("the library {} is not active in a child: {}", environment[0].1.display(), said.trim());
+    let error = anyhow!("load the library {} into a child process: {}", environment[0].1.display(), said.trim());
     Err(hinted(error, "is it built for this system (same C library and processor)? is its file system mounted noexec?"))
 }
 
 /// In that child: prints the number of each path's object and whether each medium is there, or says what went wrong.
 fn prove(args: &Args) -> anyhow::Result<ExitCode> {
     for path in &args.prove {
-        let found = std::fs::metadata(path).with_context(|| format!("{} does not lead to the server", path.display()))?;
+        let found = std::fs::metadata(path).with_context(|| format!("reach the server through {}", path.display()))?;
         println!("{}", found.ino());
     }
     for state in &args.prove_medium {
@@ -274,7 +276,7 @@ fn print_environment(environment: &Environment) -> anyhow::Result<()> {
     for (name, value) in environment {
         // Quoted for a shell: `eval "$(millrace exec … --print env)"` works.
         let quoted = value.to_string_lossy().replace('\'', r"'\''");
-        writeln!(out, "export {name}='{quoted}'").context("cannot print")?;
+        writeln!(out, "export {name}='{quoted}'").context("print")?;
     }
     Ok(())
 }
@@ -285,14 +287,14 @@ fn reachable(program: &OsStr) -> anyhow::Result<()> {
     let Ok(found) = path.metadata() else { return Ok(()) };
     if found.mode() & 0o6000 != 0 && found.uid() != std::fs::metadata("/proc/self").map_or(0, |me| me.uid()) {
         return Err(hinted(
-            anyhow!("cannot run {} over Direct NFS: it is a set-uid program, so the loader ignores the library", path.display()),
+            anyhow!("run {} over Direct NFS: it is a set-uid program, so the loader ignores the library", path.display()),
             "run millrace as the user you want, for example: runuser -u postgres -- millrace exec …",
         ));
     }
     if is_static(&path) {
         return Err(hinted(
             anyhow!(
-                "cannot run {} over Direct NFS: it is statically linked, so the library can't be loaded into it",
+                "run {} over Direct NFS: it is statically linked, so the library can't be loaded into it",
                 path.display()
             ),
             "use a dynamically linked build, or `millrace nfs cp` to move files",

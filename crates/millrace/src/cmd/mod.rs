@@ -1,4 +1,4 @@
-//! The commands, one file each: arguments in, wiring, exit code out. No logic that a room could hold.
+//! The commands, one file each: arguments in, wiring, exit code out. No logic that a crate below could hold.
 
 /// Declares the commands: module, variant and the line `--help` shows.
 macro_rules! commands {
@@ -24,32 +24,32 @@ macro_rules! commands {
 }
 
 commands! {
-    /// The filer: serve a directory over NFS version 3
+    /// Serve a directory over NFS version 3: the filer
     serve => Serve,
-    /// Ask or order a running filer: counters, power cut, stop
+    /// Administer a running filer: volumes, counters, injected faults, power cut, stop
     volume => Volume,
-    /// Files on an NFS server without a mount: ls, cat, cp, stat, bench
+    /// Use files on an NFS server without a mount: ls, cat, cp, stat, bench
     nfs => Nfs,
-    /// Run a program over Direct NFS: no mount, no root
+    /// Run a program, such as PostgreSQL, over Direct NFS: no mount, no root
     exec => Exec,
-    /// Order-entry load: load, run, check on any PostgreSQL
+    /// Load and run the order-entry workload on any PostgreSQL or MariaDB, and check it
     orders => Orders,
-    /// The main job: one database on several storage paths, compared
+    /// Measure one PostgreSQL on several storage paths and compare them: the main job
     compare => Compare,
-    /// What differs between two comparisons
+    /// Show what differs between two comparisons
     diff => Diff,
-    /// What another load, more slots or another medium would give
+    /// Predict what another load, more slots or another medium would give
     predict => Predict,
-    /// Draw the report of a comparison again, or give it as CSV or Markdown
+    /// Write the report of a comparison again, also as CSV or Markdown
     report => Report,
-    /// The shapes of the reports' figures, looked for in records of comparisons
+    /// Check which findings of five published storage reports your comparisons reproduce (docs/reports.md)
     shapes => Shapes,
-    /// The settings between database and disk, held against the rules: findings with reason, source and fix
+    /// Audit the settings between database and disk: findings with reason, source and fix
     audit => Audit,
-    /// What an audit needs of this host, as a capture that can be taken elsewhere
+    /// Collect what an audit needs of this host in an archive, to be audited elsewhere
     collect => Collect,
-    /// What the audit found, changed, measured and changed back: plan, apply, revert, measure, explain
+    /// Change what the audit found, measure the effect, change it back: plan, apply, revert, measure, explain
     tune => Tune,
-    /// What this host can measure, what not, and what fixes it
+    /// Check what this host can measure, what not, and what fixes it
     doctor => Doctor,
 }

@@ -10,7 +10,7 @@ mod target;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use crate::complain;
+use crate::error_printing::print_error;
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -25,21 +25,23 @@ Examples:
   millrace nfs cat nfs://filer/vol/etc/motd
   millrace nfs cp dump.sql 'nfs://filer/vol/dump.sql?uid=1000'
   millrace nfs stat --json nfs://filer:2049/vol/db
-  millrace nfs bench --create --size 1GiB --rw randread --bs 8k --depth 32 --seconds 10 nfs://filer/vol/x.bench
+  millrace nfs bench --create --size 1GiB --rw randread --bs 8k --depth 32 nfs://filer/vol/x.bench
   millrace nfs bench --depth 64 'nfs://filer/vol/x.bench?slots=16'
   millrace nfs counters --seconds 10
 
-URL: nfs://HOST[:PORT]/EXPORT[/PATH][?option=value&…], options: rsize, wsize, channels (connections of one process),
-stable, uid, gid, nfsport, mountport, timeo (tenths of a second), retrans, soft, resvport; limits of older clients: slots
-(calls outstanding of the whole mount), split (largest call), writers=one. MOUNT is looked for on the NFS port first.
+URL: nfs://HOST[:PORT]/EXPORT[/PATH][?option=value&…], options: rsize, wsize, channels (connections
+of one process), stable, uid, gid, nfsport, mountport, timeo (tenths of a second), retrans, soft,
+resvport; limits of older clients: slots (calls outstanding of the whole mount), split (largest
+call), writers=one. The MOUNT protocol is tried on the NFS port first.
 
-Exit codes: 0 done; 1 the server refused it (no such file, no space, …); 2 could not run (arguments, no server, no export).";
+Exit codes: 0 done; 1 the server refused it (no such file, no space, …); 2 could not run
+(arguments, no server, no export).";
 
 #[derive(clap::Subcommand)]
 enum Action {
     /// List a directory
     Ls(list::Ls),
-    /// Attributes of a file or directory
+    /// Show attributes of a file or directory
     Stat(list::Stat),
     /// Write a file to stdout
     Cat(copy::Cat),
@@ -47,7 +49,7 @@ enum Action {
     Cp(copy::Cp),
     /// Measure reads or writes: IOPS, latency, client CPU
     Bench(bench::Bench),
-    /// What all programs did on their mounts: calls by size, latency, slots
+    /// Show what all programs did on their mounts: calls by size, latency, slots
     Counters(counters::Counters),
 }
 
@@ -61,7 +63,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Action::Counters(counters) => counters::run(counters),
     };
     let Err(error) = outcome else { return Ok(ExitCode::SUCCESS) };
-    complain::say(&error);
+    print_error(&error);
     let refused = error.downcast_ref::<dnfs::Error>().is_some_and(|error| error.fs_error().is_some());
     Ok(ExitCode::from(if refused { 1 } else { 2 }))
 }

@@ -21,7 +21,7 @@ use orders::loader::LoadOptions;
 use orders::any::AnyDatabase;
 use serde::Serialize;
 
-use crate::complain;
+use crate::error_printing::print_error;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,16 +29,15 @@ Examples:
   millrace orders load  --db postgresql:///mill --warehouses 10 -j 4
   millrace orders run   --db postgresql:///mill -c 8 -T 60 --warmup 20 --json run.json
   millrace orders check --db postgresql:///mill --after-run
-  millrace orders load  --db 'mysql://root@localhost/?socket=/run/mysqld/mysqld.sock' --warehouses 10
-A load that was cut off goes on with --resume. On MariaDB and MySQL the schema is the database
-millrace_orders, whatever the DSN names.
-The load works in the schema millrace_orders and in nothing else; remove it with
-DROP SCHEMA millrace_orders CASCADE. Figures are derived from the TPC-C specification and are not
-comparable to published TPC-C results.
-Exit codes: 0 done; 1 failed (a check, an error in a run, a load that was cut off); 2 could not run
+  millrace orders load  --db 'mysql://root@localhost/?socket=/run/mysqld.sock' --warehouses 10
+A load that was interrupted continues with --resume. On MariaDB and MySQL the schema is the
+database millrace_orders, whatever the DSN names. The load works in the schema millrace_orders and
+in nothing else; remove it with DROP SCHEMA millrace_orders CASCADE. Figures are derived from the
+TPC-C specification and are not comparable to published TPC-C results.
+Exit codes: 0 done; 1 failed (a check, an error in a run, an interrupted load); 2 could not run
 (arguments, no database, a schema that is missing or not empty).";
 
-/// Loads, runs and checks the order-entry work in a database.
+/// Loads the order-entry workload into a database, runs it and checks the result.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -51,17 +50,17 @@ enum Job {
     /// Fill the schema millrace_orders, which must not hold anything yet
     #[command(after_help = "Example: millrace orders load --db postgresql:///mill --warehouses 10 -j 4")]
     Load(LoadArgs),
-    /// Enter orders as fast as the database takes them, and measure
+    /// Run the five transactions and measure: as fast as the database takes them, paced or at a rate
     #[command(after_help = run::HELP)]
     Run(Box<run::Args>),
-    /// Hold the record of a run against the rules of the specification
+    /// Check the record of a run against the rules of the TPC-C specification
     #[command(after_help = conform::HELP)]
     Conform(conform::Args),
     /// Check the twelve consistency conditions, and that acknowledged orders are there
     #[command(after_help = "Example: millrace orders check --db postgresql:///mill --after-run --ack-log acks\n\
         Exit codes: 0 all passed, 1 some failed, 2 could not run.")]
     Check(CheckArgs),
-    /// Say how this load compares with a live PostgreSQL, from its own counters, read-only
+    /// Compare the I/O of this load with that of a live PostgreSQL, from its own counters, read-only
     #[command(after_help = like::HELP)]
     Like(like::Args),
     /// Merge the records that the drivers of one run left in a results database
@@ -75,8 +74,8 @@ struct DatabaseArgs {
     /// was built in, oracle://millrace_orders:PASSWORD@HOST:PORT/SERVICE
     #[arg(long = "db", value_name = "DSN")]
     dsn: String,
-    /// Ask only for what every engine of PostgreSQL's wire protocol has: for one that calls itself PostgreSQL and
-    /// is none (others are recognised)
+    /// Use only what every database with PostgreSQL's wire protocol has: for one that reports itself as PostgreSQL and
+    /// is not (others are recognised)
     #[arg(long)]
     portable: bool,
 }
@@ -115,10 +114,10 @@ struct LoadArgs {
     /// Warehouses, about 100 MB each
     #[arg(long, value_name = "N", value_parser = at_least_1(orders::limits::WAREHOUSES_MAX))]
     warehouses: u32,
-    /// Sessions that load side by side [default: one per core]
+    /// Sessions that load in parallel [default: one per core]
     #[arg(short, long, value_name = "N", value_parser = at_least_1(orders::limits::THREADS_MAX))]
     jobs: Option<u32>,
-    /// Seed of every row
+    /// Seed of the random contents of all rows
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// With `functions`, also make the stored functions; a run makes them where they are missing
@@ -128,16 +127,16 @@ struct LoadArgs {
     /// checks need --db alone, which reaches it by postgres_fdw
     #[arg(long, value_name = "DSN")]
     node: Vec<String>,
-    /// Go on with a load that was cut off; warehouses and seed must be the same
+    /// Continue a load that was interrupted; warehouses and seed must be the same
     #[arg(long)]
     resume: bool,
-    /// Load although the disk behind the server seems too small
+    /// Load although the server's file system seems too small
     #[arg(long)]
     no_room_check: bool,
-    /// Print the plan of the load, its size and time, and make nothing
+    /// Print size and time of the load and load nothing
     #[arg(long)]
     plan: bool,
-    /// Print a record of the load on stdout
+    /// Print the record of the load as JSON on stdout
     #[arg(long)]
     json: bool,
 }
@@ -156,7 +155,7 @@ struct CheckArgs {
     /// Also look up every order in this log
     #[arg(long, value_name = "FILE")]
     ack_log: Option<PathBuf>,
-    /// Print the record of the checks on stdout instead of a table
+    /// Print the record of the checks as JSON on stdout instead of a table
     #[arg(long)]
     json: bool,
 }
@@ -166,14 +165,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .context("cannot start the runtime")?;
+        .context("start the runtime")?;
     let (verb, outcome) = match args.job {
-        Job::Load(args) => ("load orders", runtime.block_on(load(args))),
-        Job::Run(args) => ("run orders", runtime.block_on(run::run(*args))),
-        Job::Conform(args) => ("judge a run", conform::run(&args)),
-        Job::Check(args) => ("check orders", runtime.block_on(check(args))),
+        Job::Load(args) => ("load the database", runtime.block_on(load(args))),
+        Job::Run(args) => ("run the load", runtime.block_on(run::run(*args))),
+        Job::Conform(args) => ("judge the run", conform::run(&args)),
+        Job::Check(args) => ("check the database", runtime.block_on(check(args))),
         Job::Like(args) => ("compare with the database", runtime.block_on(like::run(args))),
-        Job::Merge(args) => ("merge orders", runtime.block_on(together::merge(args))),
+        Job::Merge(args) => ("merge the records of the drivers", runtime.block_on(together::merge(args))),
     };
     // Threads that wait for a hung database are not waited for.
     runtime.shutdown_background();
@@ -266,6 +265,6 @@ async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
 /// Prints the error with its causes and its hint; gives the exit code it means.
 fn refused(verb: &str, error: anyhow::Error) -> ExitCode {
     let could_not_run = error.downcast_ref().is_none_or(OrdersError::could_not_run);
-    complain::say(&error.context(format!("cannot {verb}")));
+    print_error(&error.context(verb.to_owned()));
     ExitCode::from(if could_not_run { 2 } else { 1 })
 }

@@ -8,33 +8,34 @@ use lab::predict::what_if::{WhatIf, render, what_if};
 
 const EXAMPLES: &str = "\
 Examples:
-  millrace predict millrace-results/TIME                          the run itself, and a curve over users
-  millrace predict results.json --arm dnfs --users 64             eight times the users
-  millrace predict results.json --arm dnfs --slots 16             an old client's slots
-  millrace predict results.json --spindles 80 --latency 8000      80 spindles at 8 ms
+  millrace predict millrace-results/TIME               the same load, and a curve over users
+  millrace predict results.json --arm dnfs --users 64  eight times the users
+  millrace predict results.json --arm dnfs --slots 16  an old client's slots
+  millrace predict results.json --spindles 80 --latency 8000  80 spindles at 8 ms
   millrace predict results.json --cores 8 --json
-The model is a closed network of queues fitted to one arm's own measurements (docs/lab.md says how, and how far off it
-was on held-out points). Exit codes: 0 predicted; 2 could not (no such record, an arm that can't be fitted, arguments).";
+The model is a closed queueing network fitted to the measurements of one path (docs/lab.md says
+how, and how far off it was on held-out points). Exit codes: 0 predicted; 2 could not (no such
+record, a path that can't be fitted, arguments).";
 
-/// Predicts from a record.
+/// Predicts from the record of a comparison, by a queueing model.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Directory or results.json of a comparison
     run: PathBuf,
-    /// Arm the model is fitted on [default: the first measured]
+    /// Path of the record that the model is fitted on [default: the first measured]
     #[arg(long, value_name = "ARM")]
     arm: Option<String>,
-    /// Users in a closed loop
+    /// Users, each sending its next transaction when the last one ended
     #[arg(long, value_name = "N")]
     users: Option<u32>,
-    /// Most reads in flight; 0 takes the bound away
+    /// Most calls outstanding on the mount; 0: no limit
     #[arg(long, value_name = "N")]
     slots: Option<u32>,
     /// Spindles with a queue each, in place of the measured storage
     #[arg(long, value_name = "N")]
     spindles: Option<usize>,
-    /// Time of one block read in microseconds; with --spindles, what a spindle works for it
+    /// Time of one block read in microseconds; with --spindles, the service time of a spindle
     #[arg(long, value_name = "US")]
     latency: Option<f64>,
     /// Processors of the same speed
@@ -61,7 +62,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let answer = lab::record::read(&args.run)
         .and_then(|comparison| what_if(&comparison, &change))
-        .context("cannot predict")?;
+        .context("predict")?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&answer)?);
     } else {

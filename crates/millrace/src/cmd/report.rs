@@ -10,20 +10,20 @@ use lab::report;
 
 const EXAMPLES: &str = "\
 Examples:
-  millrace report millrace-results/2026-11-21T040000Z          draws report.html there again
+  millrace report millrace-results/2026-11-21T040000Z          writes report.html there again
   millrace report results.json --out /tmp/report.html          from a record alone, to another place
   millrace report DIR --csv -                                  every figure, one a line, on stdout
-  millrace report DIR --markdown comparison.md                 to be pasted where people talk
+  millrace report DIR --markdown comparison.md                 to be pasted into a ticket or a mail
 Records of older versions (schema 1) are read; what they lack is left out.
 Exit codes: 0 written; 2 the record can't be read or a file can't be written.";
 
-/// Draws the report of a comparison again from its record.
+/// Writes the report of a comparison again from its record.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Directory of a comparison, or its results.json
     record: PathBuf,
-    /// Where the page goes [default: report.html beside the record]
+    /// File of the HTML page [default: report.html beside the record]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Write every figure as CSV, - for stdout
@@ -41,26 +41,16 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let on_stdout = [&args.csv, &args.markdown].into_iter().filter(|file| file.as_deref() == Some(Path::new("-"))).count();
     if on_stdout + usize::from(args.json) > 1 {
-        bail!("cannot write more than one of CSV, Markdown and JSON to stdout");
+        bail!("write more than one of CSV, Markdown and JSON to stdout");
     }
     let begin = Instant::now();
-    let comparison = match lab::record::read(&args.record) {
-        Ok(comparison) => comparison,
-        Err(error) => {
-            let hint = error.hint().map(str::to_owned);
-            eprintln!("millrace: {:#}", anyhow::Error::new(error).context("cannot draw the report"));
-            if let Some(hint) = hint {
-                eprintln!("hint: {hint}");
-            }
-            return Ok(ExitCode::from(2));
-        }
-    };
+    let comparison = lab::record::read(&args.record).context("write the report")?;
     let page = args.out.clone().unwrap_or_else(|| report::record_file(&args.record).with_file_name(report::PAGE));
     let html = report::html(&comparison)?;
     let mut written = Vec::new();
     // Asked for text only: the page is left as it is.
     if args.out.is_some() || (args.csv.is_none() && args.markdown.is_none()) {
-        std::fs::write(&page, &html).with_context(|| format!("cannot write {}", page.display()))?;
+        std::fs::write(&page, &html).with_context(|| format!("write {}", page.display()))?;
         written.push(page);
     }
     for (file, text) in [(&args.csv, report::csv as fn(&_) -> String), (&args.markdown, report::markdown)] {
@@ -81,7 +71,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 fn write(file: &Path, text: &str) -> anyhow::Result<()> {
     if file == Path::new("-") {
-        return std::io::stdout().write_all(text.as_bytes()).context("cannot write to stdout");
+        return std::io::stdout().write_all(text.as_bytes()).context("write to stdout");
     }
-    std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+    std::fs::write(file, text).with_context(|| format!("write {}", file.display()))
 }

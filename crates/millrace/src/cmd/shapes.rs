@@ -13,25 +13,25 @@ use results::compare::Comparison;
 
 const EXAMPLES: &str = "\
 Examples:
-  millrace shapes results/plans/*                     what was shown, with figures beside the reports'
-  millrace shapes --markdown results/plans/* > t.md   the table of docs/reports.md
-A record is a directory that millrace compare wrote, or its results.json. Nothing is asserted: a shape that is not there
-does not fail. The calls of SC11 are counted here and now, on a filer of its own.
+  millrace shapes results/plans/*                    what they show, with the reports' figures
+  millrace shapes --markdown results/plans/* > t.md  the table of docs/reports.md
+A record is a directory that millrace compare wrote, or its results.json. A finding that is not
+there is no failure. The calls of SC11 are counted now, on a filer that this command starts.
 Exit codes: 0 printed; 2 could not read a record.";
 
-/// Looks for the shapes of the reports' figures (SC1 to SC13) in records of comparisons.
+/// Checks which findings of five published storage reports (SC1 to SC13, docs/reports.md) the records of your comparisons show.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Directories or results.json files of millrace compare
     records: Vec<PathBuf>,
-    /// A table in Markdown
+    /// Print a table in Markdown
     #[arg(long)]
     markdown: bool,
-    /// One JSON array
+    /// Print one JSON array
     #[arg(long, conflicts_with = "markdown")]
     json: bool,
-    /// Do not count the calls of SC11
+    /// Leave out SC11, whose calls are counted now
     #[arg(long)]
     no_count: bool,
 }
@@ -41,13 +41,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut comparisons = Vec::new();
     for path in &args.records {
         let file = if path.is_dir() { path.join(lab::report::RECORD) } else { path.clone() };
-        let text = fs::read_to_string(&file).with_context(|| format!("cannot read record {}", file.display()))?;
+        let text = fs::read_to_string(&file).with_context(|| format!("read record {}", file.display()))?;
         let record: Comparison =
-            serde_json::from_str(&text).with_context(|| format!("cannot understand record {}", file.display()))?;
+            serde_json::from_str(&text).with_context(|| format!("understand record {}", file.display()))?;
         comparisons.push(record);
     }
     comparisons.sort_by(|one, other| one.started_utc.cmp(&other.started_utc));
-    let calls = if args.no_count { None } else { Some(count_calls().context("cannot count the calls of SC11")?) };
+    let calls = if args.no_count { None } else { Some(count_calls().context("count the calls of SC11")?) };
     let shapes = look(&comparisons, calls);
     if args.json {
         let all: Vec<_> = shapes
@@ -69,7 +69,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// One write of 64 KiB with the limits of each generation, counted by our client against a filer of its own.
 fn count_calls() -> anyhow::Result<GenerationCalls> {
     let place = std::env::temp_dir().join(format!("millrace-shapes-{}", std::process::id()));
-    fs::create_dir_all(place.join("export")).with_context(|| format!("cannot make directory {}", place.display()))?;
+    fs::create_dir_all(place.join("export")).with_context(|| format!("make directory {}", place.display()))?;
     let counted = Filer::start(&place).and_then(|filer| {
         let mut calls = GenerationCalls::default();
         for (count, options) in calls.iter_mut().zip(["split=8k", "rsize=32k&wsize=32k", "wsize=1MiB"]) {
@@ -77,7 +77,7 @@ fn count_calls() -> anyhow::Result<GenerationCalls> {
         }
         Ok(calls)
     });
-    let removed = fs::remove_dir_all(&place).with_context(|| format!("cannot remove directory {}", place.display()));
+    let removed = fs::remove_dir_all(&place).with_context(|| format!("remove directory {}", place.display()));
     let calls = counted?;
     removed.map(|()| calls)
 }
@@ -109,14 +109,14 @@ struct Filer {
 
 impl Filer {
     fn start(place: &Path) -> anyhow::Result<Self> {
-        let mut command = Command::new(std::env::current_exe().context("cannot find this program's own file")?);
+        let mut command = Command::new(std::env::current_exe().context("find this program's own file")?);
         command.arg("serve").arg(place.join("export")).args(["--listen", "127.0.0.1:0", "--json", "--no-root-squash"]);
         command.arg("--state").arg(place.join("state")).arg("--admin").arg(place.join("admin"));
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().context("cannot start a filer")?;
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().context("start a filer")?;
         let mut filer = Self { child, url: String::new() };
         let mut line = String::new();
         let output = filer.child.stdout.take().context("the filer has no output")?;
-        BufReader::new(output).read_line(&mut line).context("cannot hear the filer")?;
+        BufReader::new(output).read_line(&mut line).context("hear the filer")?;
         let ready: serde_json::Value = serde_json::from_str(&line).context("the filer did not say where it is")?;
         ready["nfs"].as_str().context("the filer did not say where it is")?.clone_into(&mut filer.url);
         Ok(filer)

@@ -12,17 +12,17 @@ use results::faults::{FaultReport, FaultSpec, FaultStrike};
 use results::filer_stats::FilerStats;
 use serde_json::{Value, json};
 
-use crate::complain::refusal;
+use crate::error_printing::{print_error, refusal};
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     #[command(subcommand)]
     operation: Operation,
-    /// The filer's admin socket, named when it starts with --json [default: what MILLRACE_ADMIN says]
+    /// The filer's admin socket; `millrace serve` prints its path when it starts [default: MILLRACE_ADMIN]
     #[arg(long, value_name = "PATH", global = true)]
     admin: Option<PathBuf>,
-    /// Print the filer's own answer, one JSON object
+    /// Print the filer's reply, one JSON object
     #[arg(long, global = true)]
     json: bool,
 }
@@ -35,7 +35,7 @@ enum Operation {
     Stats,
     /// Read the configuration file again; connections stay (needs serve --config)
     Reload,
-    /// Take back everything not promised stable and drop all connections (needs serve --loss-layer)
+    /// Act as a power cut: lose every write and change that was not yet promised stable, drop all connections (needs serve --loss-layer)
     PowerCut,
     /// Copy a volume as a power cut now would leave it; the live one goes on (needs serve --loss-layer)
     PowerCutCopy {
@@ -44,7 +44,7 @@ enum Operation {
         /// Where the copy goes: an empty directory, or one to be made
         dir: PathBuf,
     },
-    /// Faults on demand: set, list, clear
+    /// Inject faults: set, list, clear
     Fault {
         #[command(subcommand)]
         order: FaultOrder,
@@ -63,7 +63,7 @@ enum FaultOrder {
         /// As in eio,on=write,path=base/5/1259,rate=0.01,seed=7
         fault: String,
     },
-    /// Those that are set, and what they struck
+    /// The faults that are set, and the calls they hit
     List,
     /// Clear one, or all
     Clear {
@@ -88,28 +88,29 @@ Examples:
   millrace volume power-cut-copy vol /tmp/after-the-cut
   MILLRACE_ADMIN=/run/filer.sock millrace volume shutdown
 
-Exit codes: 0 done; 1 the filer refused, nothing has changed; 2 no filer answers there, or the command makes no sense.";
+Exit codes: 0 done; 1 the filer refused, nothing has changed; 2 no filer answers there, or an
+argument is wrong.";
 
 impl Operation {
-    /// What is said of it, and the line for the filer.
+    /// The phrase for its errors, and the request to the filer.
     fn request(&self) -> anyhow::Result<(&'static str, Value)> {
         Ok(match self {
             Self::Manage(order) => order.request()?,
-            Self::Stats => ("stats", json!({"op": "stats"})),
-            Self::Reload => ("reload", json!({"op": "reload"})),
-            Self::PowerCut => ("power-cut", json!({"op": "power-cut"})),
-            Self::Shutdown => ("shutdown", json!({"op": "shutdown"})),
+            Self::Stats => ("read the counters of the filer", json!({"op": "stats"})),
+            Self::Reload => ("have the filer read its file again", json!({"op": "reload"})),
+            Self::PowerCut => ("cut the power of the filer", json!({"op": "power-cut"})),
+            Self::Shutdown => ("stop the filer", json!({"op": "shutdown"})),
             Self::PowerCutCopy { volume, dir } => {
-                let to = std::path::absolute(dir).with_context(|| format!("cannot find {}", dir.display()))?;
-                ("power-cut-copy", json!({"op": "power-cut-copy", "volume": volume, "to": to}))
+                let to = std::path::absolute(dir).with_context(|| format!("find {}", dir.display()))?;
+                ("copy the volume as a power cut would leave it", json!({"op": "power-cut-copy", "volume": volume, "to": to}))
             }
             Self::Fault { order, volume } => {
-                let (op, key, value) = match order {
-                    FaultOrder::Add { fault } => ("fault-add", "fault", json!(parse(fault)?)),
-                    FaultOrder::List => ("fault-list", "id", Value::Null),
-                    FaultOrder::Clear { id } => ("fault-clear", "id", json!(id)),
+                let (phrase, op, key, value) = match order {
+                    FaultOrder::Add { fault } => ("set the fault", "fault-add", "fault", json!(parse(fault)?)),
+                    FaultOrder::List => ("list the faults", "fault-list", "id", Value::Null),
+                    FaultOrder::Clear { id } => ("clear faults", "fault-clear", "id", json!(id)),
                 };
-                (op, json!({"op": op, "volume": volume, key: value}))
+                (phrase, json!({"op": op, "volume": volume, key: value}))
             }
         })
     }
@@ -117,7 +118,7 @@ impl Operation {
     fn print(&self, reply: Value) -> anyhow::Result<()> {
         match self {
             Self::Manage(order) => order.print(reply)?,
-            Self::Stats => print_stats(&serde_json::from_value(reply).context("cannot read the counters")?),
+            Self::Stats => print_stats(&serde_json::from_value(reply).context("read the counters")?),
             Self::PowerCut => println!(
                 "power cut: {} writes and {} changes of names or attributes taken back; loss epoch {}",
                 reply["undone_writes"], reply["undone_names"], reply["loss_epoch"]
@@ -133,7 +134,7 @@ impl Operation {
             Self::Fault { order: FaultOrder::Add { .. }, .. } => println!("fault {} set", reply["id"]),
             Self::Fault { order: FaultOrder::Clear { .. }, .. } => println!("{} cleared", reply["cleared"]),
             Self::Fault { order: FaultOrder::List, .. } => {
-                print_faults(&serde_json::from_value(reply["report"].clone()).context("cannot read the faults")?);
+                print_faults(&serde_json::from_value(reply["report"].clone()).context("read the faults")?);
             }
             Self::Reload => print_reloaded(&reply),
             Self::Shutdown => println!("stopping"),
@@ -143,19 +144,19 @@ impl Operation {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let (op, request) = args.operation.request()?;
+    let (phrase, request) = args.operation.request()?;
     let Some(admin) = args.admin.or_else(|| std::env::var_os("MILLRACE_ADMIN").map(PathBuf::from)) else {
         let hint = "name its admin socket with --admin PATH, or in MILLRACE_ADMIN";
-        return Err(refusal(format!("cannot {op}: which filer is not said"), hint));
+        return Err(refusal(format!("{phrase}: which filer is not said"), hint));
     };
     let line = ask(&admin, &request)?;
-    let reply: Value = serde_json::from_str(&line).with_context(|| format!("cannot read the answer {line:?}"))?;
+    let reply: Value = serde_json::from_str(&line).with_context(|| format!("read the answer {line:?}"))?;
     if args.json {
         println!("{}", line.trim_end());
     }
     if reply["ok"] != json!(true) {
         let error = reply["error"].as_str().unwrap_or("no reason given");
-        eprintln!("millrace: the filer refused to {op}: {error}");
+        print_error(&anyhow!("{phrase}: the filer refused: {error}"));
         return Ok(ExitCode::from(1));
     }
     if !args.json {
@@ -166,7 +167,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 fn parse(text: &str) -> anyhow::Result<FaultSpec> {
     let hint = "as in eio,on=write,path=base/5/1259,rate=0.01,seed=7 (docs/faults.md)";
-    FaultSpec::parse(text).map_err(|error| refusal(format!("cannot set the fault {text}: {error}"), hint))
+    FaultSpec::parse(text).map_err(|error| refusal(format!("set the fault {text}: {error}"), hint))
 }
 
 /// One line there, one line back.
@@ -174,9 +175,9 @@ fn ask(admin: &Path, request: &Value) -> anyhow::Result<String> {
     let shown = admin.display();
     let mut stream = UnixStream::connect(admin).map_err(|error| {
         let hint = "start `millrace serve` first; with --json its first line names the admin socket";
-        refusal(format!("cannot reach a filer at {shown}: {error}"), hint)
+        refusal(format!("reach a filer at {shown}: {error}"), hint)
     })?;
-    let talked = || format!("cannot talk to the filer at {shown}");
+    let talked = || format!("talk to the filer at {shown}");
     writeln!(stream, "{request}").with_context(talked)?;
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line).with_context(talked)?;
@@ -218,10 +219,10 @@ fn print_stats(stats: &FilerStats) {
     }
     println!("verifier {}, loss epoch {}", stats.verifier, stats.loss_epoch);
     if stats.poisoned {
-        println!("POISONED: a flush failed, nothing is promised until the filer is started anew");
+        println!("POISONED: a flush failed, nothing is promised stable until the filer is started again");
     }
     if !stats.faults.is_empty() {
-        println!("faults on purpose: {}", stats.faults.join(", "));
+        println!("injected faults: {}", stats.faults.join(", "));
     }
     println!("{:<12} {:>12} {:>8} {:>16} {:>10} {:>10}", "procedure", "calls", "errors", "bytes", "p50 us", "p99 us");
     for (name, row) in stats.procedures.iter().filter(|(_, row)| row.calls > 0) {

@@ -7,16 +7,18 @@ use results::audit::Audit;
 use tune::difference::{self, difference};
 use tune::stored_audit;
 
-use crate::complain::hinted;
+use crate::error_printing::hinted;
 
 pub(super) const HELP: &str = "\
 Examples:
   millrace audit diff last-week.json today.json
   millrace audit diff db1.json db2.json --json
-A finding whose facts are missing in the second audit is changed, not gone: nobody has shown that it was set right.
-Exit codes: 0 nothing is worse; 1 a finding is new, worse, or no longer waived; 2 could not read one of the two.";
+A finding whose facts are missing in the second audit counts as changed, not as gone: nothing shows
+that it was fixed.
+Exit codes: 0 nothing is worse; 1 a finding is new, worse, or no longer waived; 2 could not read
+one of the two.";
 
-/// Says what differs between two audits.
+/// Shows what differs between two audits.
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// The first audit, written with --format json
@@ -37,7 +39,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn read(file: &Path) -> anyhow::Result<Audit> {
     stored_audit::read(file).map_err(|error| {
-        let what = anyhow::Error::new(error).context("cannot compare two audits");
+        let what = anyhow::Error::new(error).context("compare two audits");
         hinted(what, "an audit is stored with: millrace audit --format json --out FILE")
     })
 }

@@ -7,7 +7,7 @@ use orders::settings::{Engine, Settings, settings};
 use tune::collect::{self, Database, LiveOptions, Row};
 use tune::facts::{Facts, Value};
 
-use crate::complain::{hinted, refusal};
+use crate::error_printing::{hinted, refusal};
 
 /// Largest site file: some lines for each mount of a large host.
 const SITE_BYTES_MAX: u64 = 1 << 20;
@@ -18,7 +18,7 @@ pub(crate) struct Given {
     /// A capture: a directory, .tar or .tar.gz [default: this host]
     #[arg(long, value_name = "DIR|TAR")]
     pub(crate) facts: Option<PathBuf>,
-    /// What only people know: roles, and which mounts hold redo logs, data and homes
+    /// Site file, with what no program can find out: the host's role, which mounts hold redo logs, data and homes
     #[arg(long, value_name = "FILE")]
     pub(crate) site: Option<PathBuf>,
     /// A database, repeatable: a libpq URL or key=value list, or mysql://USER@HOST:PORT/ (?socket=PATH)
@@ -64,14 +64,14 @@ pub(crate) fn gather_below(given: &Given, root: Option<&Path>) -> anyhow::Result
 }
 
 fn site_text(file: &Path) -> anyhow::Result<String> {
-    let bytes = std::fs::metadata(file).with_context(|| format!("cannot read {}", file.display()))?.len();
+    let bytes = std::fs::metadata(file).with_context(|| format!("read {}", file.display()))?.len();
     if bytes > SITE_BYTES_MAX {
         return Err(refusal(
-            format!("{} is too large for a site file", file.display()),
+            format!("use {}: it is too large for a site file", file.display()),
             "a site file has some lines for each mount",
         ));
     }
-    std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
+    std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))
 }
 
 /// A site file in a capture that makes no sense is remarked; one that was named by the user is refused.
@@ -80,7 +80,7 @@ fn check_site(given: &Given, facts: &Facts) -> anyhow::Result<()> {
     let remark = facts.remarks.iter().find(|remark| remark.contains("site file")).unwrap_or(reason);
     let file = given.site.as_deref().unwrap_or(Path::new("site.toml")).display();
     Err(refusal(
-        format!("cannot use {file}: {remark}"),
+        format!("use {file}: {remark}"),
         "[site] rac = true; [mount.\"/redo\"] role = \"redo\"; role = [\"single-instance\"]",
     ))
 }
@@ -88,7 +88,7 @@ fn check_site(given: &Given, facts: &Facts) -> anyhow::Result<()> {
 fn of_capture(path: &Path) -> anyhow::Result<Gathered> {
     let (facts, info) = collect::capture(path).map_err(|error| {
         hinted(
-            anyhow::Error::new(error).context(format!("cannot use the capture {}", path.display())),
+            anyhow::Error::new(error).context(format!("use the capture {}", path.display())),
             "a capture is what millrace collect, a script of dist/collect or sos report wrote",
         )
     })?;
@@ -155,15 +155,15 @@ fn of_databases(dsns: &[String], facts: &mut Facts) -> anyhow::Result<()> {
 pub(crate) fn databases(dsns: &[String]) -> anyhow::Result<Vec<Asked>> {
     if dsns.iter().any(|dsn| dsn.starts_with("oracle://")) {
         return Err(refusal(
-            "an Oracle database is not asked by its DSN",
+            "read the settings of an Oracle database by its DSN",
             "put its v$parameter into the capture, as the scripts of dist/collect do",
         ));
     }
     if dsns.is_empty() {
         return Ok(Vec::new());
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the runtime")?;
-    let ask = |dsn: &String| runtime.block_on(settings(dsn)).context("cannot read the settings of a database").map(asked);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
+    let ask = |dsn: &String| runtime.block_on(settings(dsn)).context("read the settings of a database").map(asked);
     dsns.iter().map(ask).collect()
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow, bail};
 use media::{Medium, Profile, state_file_name};
 
-use crate::complain::{hinted, refusal};
+use crate::error_printing::{hinted, refusal};
 
 /// What the library reads: one line for each directory, tabs between directory, state file and medium.
 pub(crate) const VARIABLE: &str = "MILLRACE_LOCAL_MEDIUM";
@@ -29,22 +29,22 @@ impl LocalMedium {
         let bytes = text.as_bytes();
         let at = bytes.iter().position(|byte| *byte == b'=').filter(|at| *at > 0);
         let Some((directory, medium)) = at.map(|at| (OsStr::from_bytes(&bytes[..at]), &bytes[at + 1..])) else {
-            let what = format!("cannot use --local-medium {shown}: not of the form /DIR=MEDIUM");
+            let what = format!("use --local-medium {shown}: not of the form /DIR=MEDIUM");
             return Err(refusal(what, "as in: --local-medium /srv/pg=fc15k,spindles=80"));
         };
         let profile = Profile::parse(&String::from_utf8_lossy(medium)).map_err(|error| {
             let hint = error.hint();
-            hinted(anyhow!(error).context(format!("cannot use --local-medium {shown}")), hint)
+            hinted(anyhow!(error).context(format!("use --local-medium {shown}")), hint)
         })?;
         let directory = Path::new(directory);
         let directory = directory
             .canonicalize()
-            .map_err(|error| refusal(format!("cannot use {}: {error}", directory.display()), "make the directory first"))?;
+            .map_err(|error| refusal(format!("use {}: {error}", directory.display()), "make the directory first"))?;
         if !directory.is_dir() {
-            return Err(refusal(format!("cannot use {}: not a directory", directory.display()), "name the directory the files are in"));
+            return Err(refusal(format!("use {}: not a directory", directory.display()), "name the directory the files are in"));
         }
         if directory.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b'\n' | b'\t')) {
-            bail!("cannot use --local-medium {shown}: the path has a line feed or a tab in it");
+            bail!("use --local-medium {shown}: the path has a line feed or a tab in it");
         }
         let name = state_file_name(directory.as_os_str().as_bytes(), &profile.to_string());
         Ok(Self { state: dnfs::mount::runtime_root().join(name), directory, profile })
@@ -68,7 +68,7 @@ impl LocalMedium {
     /// Makes the shared file, with memory behind all of it, unless it is there: a medium goes on where the last process of
     /// its directory left it.
     pub(crate) fn make_state(&self) -> anyhow::Result<()> {
-        self.make().with_context(|| format!("cannot make the state of the medium of {}", self.directory.display()))
+        self.make().with_context(|| format!("make the state of the medium of {}", self.directory.display()))
     }
 
     fn make(&self) -> anyhow::Result<()> {
@@ -103,7 +103,7 @@ pub(crate) fn parse_all(texts: &[OsString]) -> anyhow::Result<Vec<LocalMedium>> 
             other.directory.starts_with(&medium.directory) || medium.directory.starts_with(&other.directory)
         };
         if media.iter().any(overlaps) {
-            let what = format!("cannot use --local-medium {}: directories overlap", text.display());
+            let what = format!("use --local-medium {}: directories overlap", text.display());
             return Err(refusal(what, "choose directories of which none is below another"));
         }
         media.push(medium);

@@ -19,12 +19,12 @@ const OWN_SUFFIX: &str = ".bench";
 
 #[derive(clap::Args)]
 pub(super) struct Bench {
-    /// The file; one named *.bench belongs to the bench
+    /// URL of the file; one named *.bench is the bench's own and may be written over
     url: String,
-    /// Access
+    /// Access pattern
     #[arg(long, value_enum, default_value = "randread")]
     rw: Rw,
-    /// Bytes of a call, such as 8k or 1MiB
+    /// Block size: bytes of a call, such as 8k or 1MiB
     #[arg(long, default_value = "8k", value_parser = bytes)]
     bs: u64,
     /// Calls in flight on one connection, 1 to 1024
@@ -36,7 +36,7 @@ pub(super) struct Bench {
     /// Part of the file that is used, or size of the file that is created
     #[arg(long, value_parser = bytes)]
     size: Option<u64>,
-    /// Promise asked of each write
+    /// Stability of each write (RFC 1813 stable_how)
     #[arg(long, value_enum, default_value = "file")]
     stable: Stable,
     /// Create and fill the file if it does not exist
@@ -45,7 +45,7 @@ pub(super) struct Bench {
     /// Write to a file that is not the bench's own: its data is lost
     #[arg(long)]
     overwrite: bool,
-    /// One JSON object on stdout
+    /// Print one JSON object on stdout
     #[arg(long)]
     json: bool,
 }
@@ -89,7 +89,7 @@ struct Report {
 
 pub(super) fn run(args: &Bench) -> anyhow::Result<()> {
     if args.bs == 0 {
-        bail!("cannot measure with --bs 0");
+        bail!("measure with --bs 0");
     }
     let target = Target::find(&args.url)?;
     let (file, size) = open(args, &target)?;
@@ -98,12 +98,12 @@ pub(super) fn run(args: &Bench) -> anyhow::Result<()> {
     let writes = matches!(args.rw, Rw::Randwrite | Rw::Write);
     let io_max = if writes { parts.wtmax } else { parts.rtmax };
     if args.bs > u64::from(io_max) {
-        bail!("cannot measure with --bs {}: the server takes {io_max} bytes in one call", args.bs);
+        bail!("measure with --bs {}: the server takes {io_max} bytes in one call", args.bs);
     }
     let size = args.size.unwrap_or(size).min(size);
     let blocks = size / args.bs;
     if blocks == 0 {
-        bail!("cannot measure {}: its {size} bytes hold no block of {}", target.url, args.bs);
+        bail!("measure {}: its {size} bytes hold no block of {}", target.url, args.bs);
     }
     let mut offsets = Offsets::new(args, blocks);
     // Connections and caches are warm before the first measured call.
@@ -118,9 +118,9 @@ pub(super) fn run(args: &Bench) -> anyhow::Result<()> {
     } else {
         many_at_a_time(args, client, &file, end, &mut offsets, &mut times)
     };
-    measured.with_context(|| format!("cannot measure {}", target.url))?;
+    measured.with_context(|| format!("measure {}", target.url))?;
     if writes && args.stable == Stable::Unstable {
-        client.commit(&file).with_context(|| format!("cannot commit {}", target.url))?;
+        client.commit(&file).with_context(|| format!("commit {}", target.url))?;
     }
     let elapsed = begun.elapsed().as_secs_f64();
     let cpu = (dnfs::cpu_time() - cpu).as_secs_f64();
@@ -181,13 +181,13 @@ fn open(args: &Bench, target: &Target) -> anyhow::Result<(FileHandle, u64)> {
         let (file, attributes) = target.file()?;
         if writes && !args.overwrite && !target.url.export_path.ends_with(OWN_SUFFIX) {
             bail!(
-                "cannot write to {}: it holds data; name a file *{OWN_SUFFIX} with --create, or say --overwrite to lose the data",
+                "write to {}: it holds data; name a file *{OWN_SUFFIX} with --create, or say --overwrite to lose the data",
                 target.url
             );
         }
         return Ok((file, attributes.size));
     }
-    let Some((dir, name)) = &target.place else { bail!("cannot create {}: it names no file", target.url) };
+    let Some((dir, name)) = &target.place else { bail!("create {}: it names no file", target.url) };
     let size = args.size.unwrap_or(DEFAULT_BYTES);
     let filled = (|| {
         let file = create(&target.client, dir, name, Some(0o644))?;
@@ -206,7 +206,7 @@ fn open(args: &Bench, target: &Target) -> anyhow::Result<(FileHandle, u64)> {
     if filled.is_err() {
         let _ = target.client.remove(dir, name);
     }
-    Ok((filled.with_context(|| format!("cannot create {}", target.url))?, size))
+    Ok((filled.with_context(|| format!("create {}", target.url))?, size))
 }
 
 /// As a program with one thread and blocking calls sees it.

@@ -17,7 +17,7 @@ const ROUNDS_MAX: usize = 3;
 
 #[derive(clap::Args)]
 pub(super) struct Cat {
-    /// The file
+    /// URL of the file
     url: String,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Cp {
     from: String,
     /// A local path or an nfs:// URL; a directory there takes the name of the source
     to: String,
-    /// One JSON object on stdout when done
+    /// Print one JSON object on stdout when done
     #[arg(long)]
     json: bool,
 }
@@ -43,7 +43,7 @@ pub(super) fn cat(args: &Cat) -> anyhow::Result<()> {
     });
     match (outcome, closed) {
         (_, Some(ErrorKind::BrokenPipe)) => Ok(()),
-        (outcome, _) => outcome.map(|_| ()).with_context(|| format!("cannot read {}", target.url)),
+        (outcome, _) => outcome.map(|_| ()).with_context(|| format!("read {}", target.url)),
     }
 }
 
@@ -52,8 +52,8 @@ pub(super) fn cp(args: &Cp) -> anyhow::Result<()> {
     let bytes = match (args.from.starts_with("nfs://"), args.to.starts_with("nfs://")) {
         (false, true) => upload(&args.from, &args.to)?,
         (true, false) => download(&args.from, &args.to)?,
-        (true, true) => bail!("cannot copy from server to server: copy to a local file first"),
-        (false, false) => bail!("cannot copy {} to {}: neither begins with nfs://", args.from, args.to),
+        (true, true) => bail!("copy from server to server: copy to a local file first"),
+        (false, false) => bail!("copy {} to {}: neither begins with nfs://", args.from, args.to),
     };
     if args.json {
         let seconds = begun.elapsed().as_secs_f64();
@@ -64,7 +64,7 @@ pub(super) fn cp(args: &Cp) -> anyhow::Result<()> {
 
 /// The reader of our output went away: nothing more to do.
 pub(super) fn closed_is_fine(error: io::Error) -> anyhow::Result<()> {
-    if error.kind() == ErrorKind::BrokenPipe { Ok(()) } else { Err(error).context("cannot write to stdout") }
+    if error.kind() == ErrorKind::BrokenPipe { Ok(()) } else { Err(error).context("write to stdout") }
 }
 
 /// Reads a file from its start to its end.
@@ -88,7 +88,7 @@ fn download(from: &str, to: &str) -> anyhow::Result<u64> {
     let mut path = PathBuf::from(to);
     if path.is_dir() {
         let name = source.place.as_ref().map(|place| String::from_utf8_lossy(&place.1).into_owned());
-        path.push(name.with_context(|| format!("cannot name a file after {}", source.url))?);
+        path.push(name.with_context(|| format!("name a file after {}", source.url))?);
     }
     let part = sibling(&path);
     let copied = (|| {
@@ -108,7 +108,7 @@ fn download(from: &str, to: &str) -> anyhow::Result<u64> {
     if copied.is_err() {
         let _ = std::fs::remove_file(&part);
     }
-    copied.with_context(|| format!("cannot copy {} to {}", source.url, path.display()))
+    copied.with_context(|| format!("copy {} to {}", source.url, path.display()))
 }
 
 fn sibling(path: &Path) -> PathBuf {
@@ -118,19 +118,19 @@ fn sibling(path: &Path) -> PathBuf {
 
 /// The same in the other direction.
 fn upload(from: &str, to: &str) -> anyhow::Result<u64> {
-    let mut source = File::open(from).with_context(|| format!("cannot open {from}"))?;
-    let metadata = source.metadata().with_context(|| format!("cannot open {from}"))?;
+    let mut source = File::open(from).with_context(|| format!("open {from}"))?;
+    let metadata = source.metadata().with_context(|| format!("open {from}"))?;
     if metadata.is_dir() {
-        bail!("cannot copy {from}: it is a directory");
+        bail!("copy {from}: it is a directory");
     }
     let target = Target::find(to)?;
     let base = || Path::new(from).file_name().map(|name| name.as_encoded_bytes().to_vec());
     let (dir, name) = match (&target.object, &target.place) {
         (Some((handle, attributes)), _) if attributes.kind == FileKind::Directory => {
-            (*handle, base().with_context(|| format!("cannot name a file after {from}"))?)
+            (*handle, base().with_context(|| format!("name a file after {from}"))?)
         }
         (_, Some((dir, name))) => (*dir, name.clone()),
-        (_, None) => bail!("cannot copy to {}: it names no file", target.url),
+        (_, None) => bail!("copy to {}: it names no file", target.url),
     };
     let part = [b".", name.as_slice(), format!(".{}.part", std::process::id()).as_bytes()].concat();
     let client = &target.client;
@@ -144,7 +144,7 @@ fn upload(from: &str, to: &str) -> anyhow::Result<u64> {
     if copied.is_err() {
         let _ = client.remove(&dir, &part);
     }
-    copied.with_context(|| format!("cannot copy {from} to {}", target.url))
+    copied.with_context(|| format!("copy {from} to {}", target.url))
 }
 
 /// A new empty file.

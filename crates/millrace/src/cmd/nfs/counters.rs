@@ -14,12 +14,12 @@ const SECONDS_MAX: f64 = 86_400.0;
 
 #[derive(clap::Args)]
 pub(super) struct Counters {
-    /// Directory of a mount's shared state; default: every mount of this user (MILLRACE_RUNTIME_DIR is honoured)
+    /// Runtime directory of a mount [default: every mount of this user, below MILLRACE_RUNTIME_DIR]
     runtime_dir: Option<PathBuf>,
-    /// Count what happens from now on, for so many seconds, instead of everything so far
+    /// Count for so many seconds from now, instead of everything so far
     #[arg(long, value_parser = seconds)]
     seconds: Option<f64>,
-    /// One JSON array on stdout
+    /// Print one JSON array on stdout
     #[arg(long)]
     json: bool,
 }
@@ -69,13 +69,13 @@ pub(super) fn run(args: &Counters) -> anyhow::Result<()> {
         None => Observer::directories(&runtime_root()),
     };
     if directories.is_empty() {
-        anyhow::bail!("no mount of this user found below {}: start one with millrace exec", runtime_root().display());
+        anyhow::bail!("show counters: no mount of this user found below {}; start one with millrace exec", runtime_root().display());
     }
     let mut observers = Vec::new();
     for directory in &directories {
         let path = directory.display();
-        let observer = Observer::at(directory).with_context(|| format!("cannot read the counters in {path}"))?;
-        observers.push(observer.with_context(|| format!("cannot read the counters in {path}: no mount was made there"))?);
+        let observer = Observer::at(directory).with_context(|| format!("read the counters in {path}"))?;
+        observers.push(observer.with_context(|| format!("read the counters in {path}: no mount was made there"))?);
     }
     let read = || observers.iter().map(Observer::activity).collect::<Vec<_>>();
     let before = match args.seconds {

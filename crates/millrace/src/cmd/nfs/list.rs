@@ -12,21 +12,21 @@ const NAMES_MAX: usize = 10_000_000;
 
 #[derive(clap::Args)]
 pub(super) struct Ls {
-    /// What to list
+    /// URL of a directory or file
     url: String,
-    /// Mode, links, owner, size and time too
+    /// Show mode, links, owner, size and time too
     #[arg(short)]
     long: bool,
-    /// One JSON object per line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
 
 #[derive(clap::Args)]
 pub(super) struct Stat {
-    /// Of what
+    /// URL of a file or directory
     url: String,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -52,7 +52,7 @@ pub(super) fn ls(args: &Ls) -> anyhow::Result<()> {
     let (handle, attributes) = target.existing()?;
     let mut items = Vec::new();
     if attributes.kind == FileKind::Directory {
-        read_directory(&target.client, &handle, &mut items).with_context(|| format!("cannot list {}", target.url))?;
+        read_directory(&target.client, &handle, &mut items).with_context(|| format!("list {}", target.url))?;
         items.sort_by(|a, b| a.0.cmp(&b.0));
     } else {
         items.push((target.place.as_ref().map(|place| place.1.clone()).unwrap_or_default(), Some(attributes)));

@@ -19,16 +19,16 @@ pub(super) struct Target {
 impl Target {
     /// Finds it; only the last component may be missing.
     pub(super) fn find(url: &str) -> anyhow::Result<Self> {
-        let url: NfsUrl = url.parse()?;
+        let url: NfsUrl = url.parse().context("reach the server")?;
         let (client, rest) =
-            Client::mount_prefix(&url, &Credentials::of_process()).with_context(|| format!("cannot mount {url}"))?;
-        let target = Self::walk(client, url.clone(), rest).with_context(|| format!("cannot reach {url}"))?;
+            Client::mount_prefix(&url, &Credentials::of_process()).with_context(|| format!("mount {url}"))?;
+        let target = Self::walk(client, url.clone(), rest).with_context(|| format!("reach {url}"))?;
         Ok(target)
     }
 
     /// The object, which must exist.
     pub(super) fn existing(&self) -> anyhow::Result<(FileHandle, Attributes)> {
-        self.object.ok_or(Error::Fs(FsError::NotFound)).with_context(|| format!("cannot open {}", self.url))
+        self.object.ok_or(Error::Fs(FsError::NotFound)).with_context(|| format!("open {}", self.url))
     }
 
     /// The object, which must be a regular file.
@@ -36,8 +36,8 @@ impl Target {
         let (handle, attributes) = self.existing()?;
         match attributes.kind {
             FileKind::Regular => Ok((handle, attributes)),
-            FileKind::Directory => Err(Error::Fs(FsError::IsDirectory)).with_context(|| format!("cannot open {}", self.url)),
-            kind => anyhow::bail!("cannot open {}: not a regular file but {kind:?}", self.url),
+            FileKind::Directory => Err(Error::Fs(FsError::IsDirectory)).with_context(|| format!("open {}", self.url)),
+            kind => anyhow::bail!("open {}: not a regular file but {kind:?}", self.url),
         }
     }
 

@@ -13,16 +13,17 @@ use super::text;
 pub(super) const HELP: &str = "\
 Rules: shares of the mix, rollbacks, lines, remote lines and payments, customers by name, skipped
 deliveries, New-Orders per minute and warehouse (paced), 90th percentiles and averages of response
-times, due transactions never started. A figure outside its range by no more than chance explains at
-the number of draws is not judged. Keeping every rule does not make a figure comparable to published
-TPC-C results.
+times, due transactions never started. A figure outside its range by no more than chance explains
+at the number of draws is not judged. Keeping every rule does not make a figure comparable to
+published TPC-C results.
 Example: millrace orders conform run.json
-Exit codes: 0 every judged rule is kept, 1 some are broken, 2 no record there, 3 nothing could be judged.";
+Exit codes: 0 every judged rule is kept, 1 some are broken, 2 could not read the record, 3 nothing
+could be judged.";
 
 /// Arguments.
 #[derive(Parser)]
 pub(super) struct Args {
-    /// Record of a run (`orders run --json FILE`)
+    /// Record of a run, written by `orders run --json FILE`
     #[arg(value_name = "RUN.json")]
     record: PathBuf,
     /// Print the rules as JSON
@@ -33,7 +34,7 @@ pub(super) struct Args {
 /// Judges the record.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let path = args.record.display();
-    let bytes = std::fs::read(&args.record).with_context(|| format!("cannot read the record {path}"))?;
+    let bytes = std::fs::read(&args.record).with_context(|| format!("read the record {path}"))?;
     let run: OrdersRun = serde_json::from_slice(&bytes).with_context(|| format!("{path} is not the record of a run"))?;
     let conform = orders::conform::conform(&run);
     if args.json {

@@ -12,11 +12,11 @@ use orders::postgres::Postgres;
 
 /// What `--help` adds.
 pub(super) const HELP: &str = "\
-Reads the server's own counters twice, --seconds apart, in a session that only reads, and says how many
-times the I/O of one of its commits a commit of this load does. Choose seconds in which the database does
-its usual work and, if that matters, sees a checkpoint.
-The load's figures are measured ones that are built in, or those of --ours: results.json of millrace
-compare, the record of orders run, or a saved reading of orders like.
+Reads the server's own counters twice, --seconds apart, in a read-only session, and prints how the
+I/O of one commit there compares with that of one commit of this load. Choose seconds in which the
+database does its usual work and, if that matters, sees a checkpoint. The load's figures are
+measured ones that are built in, or those of --ours: results.json of millrace compare, the record
+of orders run, or a saved reading of orders like.
 Examples:
   millrace orders like --db postgresql://db1/shop --seconds 600
   millrace orders like --db postgresql://db1/shop --ours out/results.json --arm dnfs --json
@@ -34,7 +34,7 @@ pub(super) struct Args {
     /// Record to take the load's figures from [default: built in]
     #[arg(long, value_name = "FILE")]
     ours: Option<PathBuf>,
-    /// Arm of a comparison's record [default: the first that was measured]
+    /// Which path of a comparison's record [default: the first that was measured]
     #[arg(long, value_name = "NAME", requires = "ours")]
     arm: Option<String>,
     /// Save the reading of the database, for --ours of another time
@@ -68,7 +68,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.save {
         let mut json = serde_json::to_vec_pretty(&reading)?;
         json.push(b'\n');
-        std::fs::write(path, json).with_context(|| format!("cannot write the reading {}", path.display()))?;
+        std::fs::write(path, json).with_context(|| format!("write the reading {}", path.display()))?;
     }
     let likeness = like::compare(reading, &ours);
     if args.json {
@@ -80,7 +80,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn read_record(path: &Path, arm: Option<&str>) -> anyhow::Result<like::Ours> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the record {}", path.display()))?;
+    let text = std::fs::read_to_string(path).with_context(|| format!("read the record {}", path.display()))?;
     Ok(like::of_record(&text, arm)?)
 }
 

@@ -21,28 +21,29 @@ const OPEN_USERS: u32 = 16;
 /// What `--help` adds.
 pub(super) const HELP: &str = "\
 Load models:
-  closed  each user sends its next transaction when the last one ended; a stall stops arrivals, so the
-          tail is only what the users in the loop saw
-  paced   keying and think times of the TPC-C specification, ten terminals per warehouse; thousands of
-          terminals share few sessions; the response clock starts when a transaction is due
+  closed  each user sends its next transaction when the last one ended; a stall stops arrivals, so
+          the tail is only what the users in the loop saw
+  paced   keying and think times of the TPC-C specification, ten terminals per warehouse; thousands
+          of terminals share few sessions; the response clock starts when a transaction is due
   open    transactions become due at --rate whatever the database does; the clock starts there too;
-          what finds the queue full is counted as refused
-Transactions run at READ COMMITTED with row locks unless --isolation-level says otherwise. The result is printed with the rules of the
-specification it keeps and breaks (see `millrace orders conform --help`).
+          a transaction that finds the queue full is counted as refused
+Transactions run at READ COMMITTED with row locks unless --isolation-level says otherwise. The
+result is printed with the rules of the specification that the run keeps and breaks (see `millrace
+orders conform --help`).
 Examples:
   millrace orders run --db postgresql:///mill -c 8 -j 2 -T 60 --warmup 20 --progress
-  millrace orders run --db postgresql:///mill --model paced --deliveries deferred -T 1200 --warmup 120
-  millrace orders run --db postgresql:///mill --model open --rate 200/s --arrivals poisson -c 32 -T 60
-Several drivers, on one or more hosts, share the users (and the rate) of one run; each is started alike:
+  millrace orders run --db postgresql:///mill --model paced --deliveries deferred -T 1200
+  millrace orders run --db postgresql:///mill --model open --rate 200/s --arrivals poisson -T 60
+Several drivers, on one or more hosts, share the users (and the rate) of one run:
   millrace orders run --db DSN -c 90 -T 60 --results-db DSN --run friday --drivers 3
-Exit codes: 0 measured, 1 a transaction or the run failed, 2 could not run, 3 one of several drivers is
-missing.";
+Exit codes: 0 measured, 1 a transaction or the run failed, 2 could not run, 3 one of several
+drivers is missing.";
 
 #[derive(Parser)]
 pub(super) struct Args {
     #[command(flatten)]
     database: super::DatabaseArgs,
-    /// Where transactions come from
+    /// Load model
     #[arg(long, value_enum, default_value_t = ModelArg::Closed)]
     model: ModelArg,
     /// Users: terminals (closed, paced) or workers (open) [default: paced: ten per active warehouse; open: 16]
@@ -54,7 +55,7 @@ pub(super) struct Args {
     /// Open model: transactions of all kinds, as N/s or N/min
     #[arg(long, value_name = "RATE")]
     rate: Option<Rate>,
-    /// Open model: how they follow each other
+    /// Open model: distribution of the times between arrivals
     #[arg(long, value_enum, default_value_t = ArrivalsArg::Constant)]
     arrivals: ArrivalsArg,
     /// Open model: due transactions that may wait; more are refused and counted
@@ -73,7 +74,7 @@ pub(super) struct Args {
     /// Whether a Delivery is done at once or queued and done behind the terminals
     #[arg(long, value_enum, default_value_t = DeliveriesArg::Direct)]
     deliveries: DeliveriesArg,
-    /// Threads that drive them
+    /// Threads that drive the users
     #[arg(short = 'j', long, value_name = "N", default_value_t = 1,
           value_parser = super::at_least_1(orders::limits::THREADS_MAX))]
     threads: u32,
@@ -81,34 +82,34 @@ pub(super) struct Args {
     #[arg(short = 'T', long, value_name = "SECONDS",
           value_parser = clap::value_parser!(u64).range(1..=orders::limits::SECONDS_MAX))]
     seconds: u64,
-    /// Seconds before measuring begins
+    /// Seconds of load before measuring begins
     #[arg(long, value_name = "SECONDS", default_value_t = 0,
           value_parser = clap::value_parser!(u64).range(..=orders::limits::SECONDS_MAX))]
     warmup: u64,
-    /// Seed of every choice [default: random, printed]
+    /// Seed of all random choices [default: random, printed]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// How transactions reach the database
     #[arg(long, value_enum, default_value_t = super::ModeArg::Statements)]
     mode: super::ModeArg,
-    /// How far transactions are kept apart, on PostgreSQL and engines of its wire protocol; above
-    /// read-committed, conflicts are sent again and counted as retries [default: PostgreSQL
-    /// read-committed, others the level they are made for]
+    /// Isolation level of the transactions, on PostgreSQL and engines of its wire protocol; above
+    /// read-committed, transactions that fail by a conflict are retried and counted [default: PostgreSQL
+    /// read-committed, others their own default]
     #[arg(long, value_enum, value_name = "LEVEL")]
     isolation_level: Option<IsolationArg>,
-    /// How transactions are mixed
+    /// How the next transaction is chosen
     #[arg(long, value_enum, default_value_t = MixArg::Deck)]
     mix: MixArg,
     /// Weights of New-Order, Payment, Order-Status, Delivery, Stock-Level; means --mix weights
     #[arg(long, value_name = "N,P,O,D,S")]
     weights: Option<Weights>,
-    /// Append `warehouse district order` for each order whose commit was acknowledged
+    /// Append `warehouse district order` to this file for each order whose commit was acknowledged
     #[arg(long, value_name = "FILE")]
     ack_log: Option<PathBuf>,
     /// Open lost connections again; give up after 60 s without any success
     #[arg(long)]
     reconnect: bool,
-    /// Write the record of the run, `-` for stdout
+    /// Write the record of the run as JSON, `-` for stdout
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Print orders, losses and response times once a second on stderr
@@ -117,7 +118,7 @@ pub(super) struct Args {
     /// Print `measuring` and `measured` on stderr when the interval begins and ends
     #[arg(long)]
     marks: bool,
-    /// Write these marks to an open descriptor instead
+    /// Write these two lines to this open file descriptor instead
     #[arg(long, value_name = "FD")]
     marks_fd: Option<u32>,
     #[command(flatten)]
@@ -136,7 +137,7 @@ enum ModelArg {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum ArrivalsArg {
-    /// At equal distances
+    /// At equal intervals
     Constant,
     /// As a Poisson process
     Poisson,
@@ -154,7 +155,7 @@ enum TerminalsArg {
 enum DeliveriesArg {
     /// The terminal waits for the whole delivery
     Direct,
-    /// The terminal waits for its being queued
+    /// The terminal waits until the delivery is queued
     Deferred,
 }
 
@@ -171,9 +172,9 @@ enum MixArg {
 enum IsolationArg {
     /// Row locks; the load does not conflict with itself
     ReadCommitted,
-    /// One snapshot; who changes a row second is sent again
+    /// One snapshot; of two that change a row the second is retried
     RepeatableRead,
-    /// As if one after the other; who would break that is sent again
+    /// As if one after the other; a transaction that would break that is retried
     Serializable,
 }
 
@@ -335,5 +336,5 @@ fn write_record(record: &OrdersRun, path: Option<&Path>) -> anyhow::Result<()> {
     beside.push(".part");
     std::fs::write(&beside, json)
         .and_then(|()| std::fs::rename(&beside, path))
-        .with_context(|| format!("cannot write the record {}", path.display()))
+        .with_context(|| format!("write the record {}", path.display()))
 }

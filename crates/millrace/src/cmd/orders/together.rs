@@ -18,25 +18,25 @@ use super::text;
 
 /// What `orders merge --help` adds.
 pub(super) const MERGE_HELP: &str = "\
-Computes the record of a run again from what its drivers left in the results database, for example when a
-driver that was taken for lost came back later.
+Computes the record of a run again from what its drivers left in the results database, for example
+when a driver that was taken for lost came back later.
 Example: millrace orders merge --results-db postgresql:///results --run friday --json
 Exit codes: 0 every driver finished, 2 there is nothing to merge, 3 a driver is missing.";
 
-/// How drivers of one run meet.
+/// How the drivers of one run are coordinated.
 #[derive(Parser)]
 pub(super) struct TogetherArgs {
-    /// PostgreSQL database where the drivers of one run meet; -c counts the users of all of them
+    /// PostgreSQL database through which the drivers of one run are coordinated; -c counts the users of all of them
     #[arg(long, value_name = "DSN", requires = "run_name", requires = "drivers")]
     results_db: Option<String>,
     /// Name of the run, a new one for each
     #[arg(long = "run", id = "run_name", value_name = "NAME", requires = "results_db")]
     run: Option<String>,
-    /// Drivers of the run; each is started with the same options
+    /// Number of drivers of the run; each is started with the same options
     #[arg(long, value_name = "N", requires = "results_db",
           value_parser = super::at_least_1(orders::limits::DRIVERS_MAX))]
     drivers: Option<u32>,
-    /// Which of them this is, from 1 [default: the first free place]
+    /// Number of this driver, from 1 [default: the first that is free]
     #[arg(long, value_name = "K", requires = "results_db",
           value_parser = super::at_least_1(orders::limits::DRIVERS_MAX))]
     driver: Option<u32>,
@@ -65,7 +65,7 @@ impl TogetherArgs {
 
 #[derive(Parser)]
 pub(super) struct MergeArgs {
-    /// PostgreSQL database where the drivers met
+    /// PostgreSQL database through which the drivers were coordinated
     #[arg(long, value_name = "DSN")]
     results_db: String,
     /// Name of the run

@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow};
 use filer::{Listener, ListenerRole};
 use filer::metrics::Endpoint;
 
-use crate::complain::refusal;
+use crate::error_printing::refusal;
 
 /// Binds all addresses.
 pub(super) fn bind(nfs: &[SocketAddr], portmap: &[SocketAddr]) -> anyhow::Result<Vec<Listener>> {
@@ -32,23 +32,23 @@ pub(super) fn bind_metrics(address: SocketAddr) -> anyhow::Result<Endpoint> {
 /// The addresses of the listeners of one role.
 pub(super) fn addresses(listeners: &[Listener], role: ListenerRole) -> anyhow::Result<Vec<SocketAddr>> {
     let those = listeners.iter().filter(|listener| listener.role == role);
-    those.map(|listener| listener.socket.local_addr().context("cannot learn the address listened on")).collect()
+    those.map(|listener| listener.socket.local_addr().context("learn the address listened on")).collect()
 }
 
 fn cannot_listen(address: SocketAddr, option: &str, error: &std::io::Error) -> anyhow::Error {
     match error.kind() {
         ErrorKind::AddrInUse => refusal(
-            format!("cannot listen on {address}: the port is in use"),
+            format!("listen on {address}: the port is in use"),
             format!("choose another, or any free one: {option} {}:0; [::] takes the port for IPv4 too", address.ip()),
         ),
         ErrorKind::PermissionDenied => refusal(
-            format!("cannot listen on {address}: ports below 1024 need root"),
+            format!("listen on {address}: ports below 1024 need root"),
             "choose a port from 1024, give the program CAP_NET_BIND_SERVICE, or lower net.ipv4.ip_unprivileged_port_start",
         ),
         ErrorKind::AddrNotAvailable => {
-            refusal(format!("cannot listen on {address}: not an address of this machine"), "see `ip address` for those it has")
+            refusal(format!("listen on {address}: not an address of this machine"), "see `ip address` for those it has")
         }
-        _ => anyhow!("cannot listen on {address}: {error}"),
+        _ => anyhow!("listen on {address}: {error}"),
     }
 }
 
@@ -60,5 +60,5 @@ pub(super) fn cannot_bind_admin(path: &Path, error: &std::io::Error) -> anyhow::
         ErrorKind::NotFound => "its directory does not exist: make it, or name another path with --admin PATH",
         _ => "name another path with --admin PATH",
     };
-    refusal(format!("cannot make the admin socket {shown}: {error}"), hint)
+    refusal(format!("make the admin socket {shown}: {error}"), hint)
 }

@@ -15,8 +15,8 @@ use volume::faults::FaultSpec;
 use volume::medium::{Medium, Profile};
 use volume::{LossConfig, OpenError, Volume};
 
-use super::Args;
-use crate::complain::{hinted, refusal};
+use super::arguments::Args;
+use crate::error_printing::{hinted, refusal};
 
 /// The path a filer serves its directory under when nobody names another.
 const EXPORT: &str = "/vol";
@@ -27,7 +27,7 @@ pub(super) struct Plan {
     pub(super) listen: Vec<SocketAddr>,
     pub(super) portmap: Vec<SocketAddr>,
     pub(super) admin: PathBuf,
-    /// How hands are shaken, where there is TLS.
+    /// Certificates of the TLS handshake, where there is TLS.
     pub(super) tls: Option<ServerTls>,
     pub(super) metrics: Option<SocketAddr>,
     /// The file it is from.
@@ -38,7 +38,7 @@ pub(super) struct Plan {
 pub(super) fn from_arguments(args: &Args, uid: u32) -> anyhow::Result<Plan> {
     let dir = directory(&args.dir)?;
     let medium = args.medium.as_deref().map(medium).transpose()?;
-    let (tls_rule, tls) = args.under.load()?;
+    let (tls_rule, tls) = args.tls.load()?;
     let state_dir = match &args.state {
         Some(state) => state.clone(),
         None => state_base(uid)?.join(state_name(&dir)),
@@ -97,14 +97,14 @@ pub(super) fn from_file(file: &Path, uid: u32) -> anyhow::Result<Plan> {
 fn set_fault(export: &Export, text: &str) -> anyhow::Result<()> {
     let hint = "as in eio,on=write,path=base/5/1259,rate=0.01,seed=7 (docs/faults.md)";
     let set = FaultSpec::parse(text).map_err(|error| error.to_string()).and_then(|fault| export.set_fault(fault));
-    set.map(drop).map_err(|error| refusal(format!("cannot set --fault {text}: {error}"), hint))
+    set.map(drop).map_err(|error| refusal(format!("set --fault {text}: {error}"), hint))
 }
 
 /// The medium of that text, or what is wrong with it.
 fn medium(text: &str) -> anyhow::Result<Medium> {
     let profile = Profile::parse(text).map_err(|error| {
         let hint = error.hint();
-        hinted(anyhow!(error).context(format!("cannot use --medium {text}")), hint)
+        hinted(anyhow!(error).context(format!("use --medium {text}")), hint)
     })?;
     Ok(Medium::new(profile))
 }
@@ -113,14 +113,14 @@ fn medium(text: &str) -> anyhow::Result<Medium> {
 fn directory(dir: &Path) -> anyhow::Result<PathBuf> {
     let shown = dir.display();
     let path = dir.canonicalize().map_err(|error| match error.kind() {
-        ErrorKind::NotFound => refusal(format!("cannot serve {shown}: no such directory"), format!("mkdir -p {shown}")),
+        ErrorKind::NotFound => refusal(format!("serve {shown}: no such directory"), format!("mkdir -p {shown}")),
         ErrorKind::PermissionDenied => {
-            refusal(format!("cannot serve {shown}: permission denied"), "run as a user who may enter it, or as root")
+            refusal(format!("serve {shown}: permission denied"), "run as a user who may enter it, or as root")
         }
-        _ => anyhow!(error).context(format!("cannot serve {shown}")),
+        _ => anyhow!(error).context(format!("serve {shown}")),
     })?;
     if !path.is_dir() {
-        return Err(refusal(format!("cannot serve {shown}: not a directory"), "name the directory the file is in"));
+        return Err(refusal(format!("serve {shown}: not a directory"), "name the directory the file is in"));
     }
     Ok(path)
 }
@@ -132,7 +132,7 @@ fn state_base(uid: u32) -> anyhow::Result<PathBuf> {
     }
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
-    let missing = || refusal("cannot choose a state directory: neither XDG_STATE_HOME nor HOME is set", "name one with --state DIR");
+    let missing = || refusal("choose a state directory: neither XDG_STATE_HOME nor HOME is set", "name one with --state DIR");
     Ok(base.ok_or_else(missing)?.join("millrace"))
 }
 
@@ -160,7 +160,7 @@ fn cannot_open(dir: &Path, error: OpenError) -> anyhow::Error {
         OpenError::InUse { .. } => "stop that filer first, or serve another directory with another --state DIR".to_owned(),
         _ => String::new(),
     };
-    let error = anyhow!(error).context(format!("cannot serve {}", dir.display()));
+    let error = anyhow!(error).context(format!("serve {}", dir.display()));
     hinted(error, hint)
 }
 

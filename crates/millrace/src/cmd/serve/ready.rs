@@ -44,7 +44,7 @@ impl Ready<'_> {
                 None => writeln!(out, "serving volume {name} as {url}"),
             })
         };
-        said.and_then(|()| out.flush()).context("cannot write to stdout")
+        said.and_then(|()| out.flush()).context("write to stdout")
     }
 
     fn url(&self, path: &str) -> String {

@@ -9,17 +9,19 @@ use tune::change::{Applied, Choice, Group, Outcome, Plan, Steps, Watch, apply, p
 
 use super::Place;
 use super::facts::{Known, Sources, known, must_exist};
-use crate::complain::{self, refusal};
+use crate::error_printing::{print_error, refusal};
 
 const HELP: &str = "\
-Before each change, what was there is recorded in the state directory and synced: an apply that is killed at any
-moment is taken back by `millrace tune revert`. Nothing is restarted, mounted or run: what a group needs besides is
-printed. Groups from remount on are refused while a process uses the path; its pids are named.
+Before each change, what was there is recorded in the state directory and synced: an apply that is
+killed at any moment is reverted by `millrace tune revert`. Nothing is restarted, mounted or run:
+what a group needs besides is printed. Groups from remount on are refused while a process uses the
+path; its pids are named.
 Examples:
   millrace tune apply
   millrace tune apply --yes --rule linux-nfs-slot-table
   millrace tune apply --root /srv/chroot --state /tmp/state --yes
-Exit codes: 0 applied, or nothing to do; 1 something was left to you, declined or refused; 2 could not run.";
+Exit codes: 0 applied, or nothing to do; 1 something was left to you, declined or refused; 2 could
+not run.";
 
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
@@ -28,7 +30,7 @@ pub(super) struct Args {
     sources: Sources,
     #[command(flatten)]
     place: Place,
-    /// Apply this rule alone, repeatable; lets in what is otherwise listed apart
+    /// Apply this rule alone, repeatable; also one that is contested or may lose data
     #[arg(long = "rule", value_name = "ID")]
     rules: Vec<String>,
     /// Apply each group without asking
@@ -42,7 +44,7 @@ pub(super) struct Args {
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if !args.yes && !std::io::stdin().is_terminal() {
         return Err(refusal(
-            "cannot ask which groups to apply: stdin is no terminal",
+            "ask which groups to apply: stdin is no terminal",
             "--yes applies all that `millrace tune plan` shows",
         ));
     }
@@ -53,14 +55,14 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let applied = match apply(&plan, &args.place.state(), &lab::clock::utc_now(), &mut ask, &mut Steps::new()) {
         Ok(applied) => applied,
         Err(error) if error.is_refusal() => {
-            complain::say(&anyhow::Error::new(error).context("cannot apply"));
+            print_error(&anyhow::Error::new(error).context("apply"));
             return Ok(ExitCode::from(1));
         }
-        Err(error) => return Err(anyhow::Error::new(error).context("cannot apply all of it")),
+        Err(error) => return Err(anyhow::Error::new(error).context("apply all of it")),
     };
     if args.json {
         let both = json!({ "plan": plan, "applied": applied });
-        println!("{}", serde_json::to_string_pretty(&both).context("cannot write what was done")?);
+        println!("{}", serde_json::to_string_pretty(&both).context("write what was done")?);
     } else {
         say(&plan, &applied);
     }

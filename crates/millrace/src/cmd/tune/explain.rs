@@ -12,12 +12,12 @@ const HELP: &str = "\
 Examples:
   millrace tune explain linux-nfs-slot-table
   millrace tune explain oracle-filesystemio-options --facts db1.tar.gz --json
-Exit codes: 0 explained; 2 could not run, or no such rule.";
+Exit codes: 0 printed; 2 could not run, or no such rule.";
 
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub(super) struct Args {
-    /// The rule's identity, as audit and plan print it
+    /// The rule's name, as audit and plan print it
     #[arg(value_name = "RULE")]
     rule: String,
     #[command(flatten)]
@@ -25,7 +25,7 @@ pub(super) struct Args {
     /// A capture instead of this host: a directory, .tar or .tar.gz
     #[arg(long, value_name = "DIR|TAR")]
     facts: Option<PathBuf>,
-    /// The tree whose files are compared [default: that of this host]
+    /// Root of the file tree that is compared [default: that of this host]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
     /// Print it as JSON
@@ -38,12 +38,12 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let names = [args.rule];
     must_exist(&rules, &names)?;
     let [name] = &names;
-    let loaded = rules.find(name).context("cannot find the rule")?;
+    let loaded = rules.find(name).context("find the rule")?;
     let root = Root::new(args.root.unwrap_or_else(|| PathBuf::from("/")));
     let plan = plan_of(&rules, &facts, &findings, &root, &Choice { rules: names.to_vec() });
     let explanation = explain(&loaded.rule, &loaded.layer, &findings, &plan);
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&explanation).context("cannot write the explanation")?);
+        println!("{}", serde_json::to_string_pretty(&explanation).context("write the explanation")?);
     } else {
         print!("{}", explanation.text());
     }

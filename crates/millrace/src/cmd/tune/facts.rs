@@ -10,12 +10,12 @@ use tune::judge::judge;
 use tune::rules::{self, RuleSet};
 
 use crate::cmd::audit::{Given, gather_below};
-use crate::complain::refusal;
+use crate::error_printing::refusal;
 
 /// What facts and rules are made from, besides the host.
 #[derive(clap::Args)]
 pub(super) struct Sources {
-    /// What only people know: roles, and which mounts hold redo logs, data and homes
+    /// Site file, with what no program can find out: the host's role, which mounts hold redo logs, data and homes
     #[arg(long, value_name = "FILE")]
     site: Option<PathBuf>,
     /// A database, repeatable: a libpq URL or key=value list, or mysql://USER@HOST:PORT/ (?socket=PATH)
@@ -36,8 +36,8 @@ pub(super) struct Known {
 /// Reads everything and judges it. `capture` is another host's, `root` a tree that stands for this one.
 pub(super) fn known(sources: &Sources, capture: Option<&Path>, root: Option<&Path>) -> anyhow::Result<Known> {
     let rules = match &sources.rule_folder {
-        Some(folder) => RuleSet::folder(folder).with_context(|| format!("cannot use the rules of {}", folder.display()))?,
-        None => rules::built_in().context("cannot use the built-in rules")?,
+        Some(folder) => RuleSet::folder(folder).with_context(|| format!("use the rules of {}", folder.display()))?,
+        None => rules::built_in().context("use the built-in rules")?,
     };
     if capture.is_none() && std::io::stderr().is_terminal() {
         eprintln!("reading the facts of {} …", root.map_or("this host".into(), Path::to_string_lossy));
@@ -56,5 +56,5 @@ pub(super) fn must_exist(rules: &RuleSet, names: &[String]) -> anyhow::Result<()
         Some(near) => format!("did you mean {near}?"),
         None => "`millrace audit` names the rules that found something; docs/rules.md has them all".to_owned(),
     };
-    Err(refusal(format!("no rule is called {missing}"), hint))
+    Err(refusal(format!("find the rule {missing}: there is none of that name"), hint))
 }

@@ -17,17 +17,19 @@ use super::facts::{Known, Sources, known, must_exist};
 use crate::cmd::compare::screen::Screen;
 
 const HELP: &str = "\
-Loads a database of its own, measures it with PostgreSQL's own defaults, then with each rule's settings alone and all added
-up, interleaved, and keeps the rules whose gain is shown, alone or on top of those before it that are kept: the 99 % interval
-of the difference lies above zero. Without RULE it takes those that the audit finds against here (with --db, against that
-server), that set something in PostgreSQL, lose no durability and are not contested. The report of the comparison shows the ladder.
-With --apply the kept settings are given to the server of --db by ALTER SYSTEM; OUT/revert.sql takes them back.
+Loads a database of its own, measures it with PostgreSQL's own defaults, then with each rule's
+settings alone and all added up, interleaved, and keeps the rules whose gain is shown, alone or on
+top of those before it that are kept: the 99 % interval of the difference lies above zero. Without
+RULE it takes those that the audit finds against here (with --db, against that server), that set
+something in PostgreSQL, lose no durability and are not contested. The report of the comparison
+shows the ladder. With --apply the kept settings are given to the server of --db by ALTER SYSTEM;
+OUT/revert.sql takes them back.
 Examples:
   millrace tune measure postgres-shared-buffers-from-memory postgres-wal-room --dry-run
   millrace tune measure --seconds 60 --repeats 5 --budget 2h
-  millrace tune measure postgres-wal-compression --path dnfs=nfs://filer/vol --db postgresql://db1/postgres --apply
-Exit codes: 0 measured and at least one gain shown; 1 measured, none shown; 2 could not run; 3 ran, but a proof or a check
-failed.";
+  millrace tune measure postgres-wal-compression --db postgresql://db1/postgres --apply
+Exit codes: 0 measured and at least one gain shown; 1 measured, none shown; 2 could not run; 3 ran,
+but a proof or a check failed.";
 
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
@@ -40,7 +42,7 @@ pub(super) struct Args {
     /// Path the database stands on, as `compare` takes it
     #[arg(long, value_name = "NAME[=TARGET]", default_value = "dnfs")]
     path: String,
-    /// Medium below it: a profile (fc15k, nvme, …) or PROFILE,key=value,…
+    /// Modelled storage medium below it: a profile (fc15k, nvme, …) or PROFILE,key=value,…
     #[arg(long, value_name = "SPEC")]
     medium: Option<String>,
     /// Warehouses to load, about 110 MB each
@@ -52,10 +54,10 @@ pub(super) struct Args {
     /// Seconds measured in each run
     #[arg(long, value_name = "N", default_value_t = 30)]
     seconds: u64,
-    /// Seconds dropped before, in each run
+    /// Seconds of warm-up in each run, not measured
     #[arg(long, value_name = "N", default_value_t = 10)]
     warmup: u64,
-    /// Runs of each rung, interleaved
+    /// Runs of each set of settings, interleaved
     #[arg(long, value_name = "N", default_value_t = 3)]
     repeats: u32,
     /// Start no further round that would end later than this
@@ -64,13 +66,13 @@ pub(super) struct Args {
     /// Seed of the first round
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Keep processors from sleeping during runs (root): on a virtual machine of a busy host they come back late
+    /// Keep processors from sleeping during runs (root): on a virtual machine of a busy host they wake up late
     #[arg(long)]
     keep_awake: bool,
-    /// Give what is kept to the server of --db
+    /// Set what is kept on the server of --db, by ALTER SYSTEM
     #[arg(long, requires = "db")]
     apply: bool,
-    /// Print what would be done and end
+    /// Print what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
     /// Directory for the record, the report and revert.sql; must be new or empty [default: millrace-results/TIME]
@@ -210,7 +212,7 @@ fn request(args: &Args, changes: &[Change]) -> anyhow::Result<Request> {
         resume: false,
         keep: false,
         pg_bin: args.pg_bin.clone(),
-        program: std::env::current_exe().context("cannot find this program's own file")?,
+        program: std::env::current_exe().context("find this program's own file")?,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         commit: option_env!("MILLRACE_COMMIT").map(str::to_owned),
         baseline: None,
@@ -224,7 +226,7 @@ fn request(args: &Args, changes: &[Change]) -> anyhow::Result<Request> {
 fn give(dsn: &str, kept: &[&Effect], out: &Path) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let (client, connection) = tokio_postgres::connect(dsn, tokio_postgres::NoTls).await.context("cannot reach the server of --db")?;
+        let (client, connection) = tokio_postgres::connect(dsn, tokio_postgres::NoTls).await.context("reach the server of --db")?;
         let connection = tokio::spawn(connection);
         let settings: Vec<&(String, String)> = kept.iter().flat_map(|effect| &effect.change.settings).collect();
         let mut back = Vec::new();
@@ -235,7 +237,7 @@ fn give(dsn: &str, kept: &[&Effect], out: &Path) -> anyhow::Result<()> {
         }
         back.push("SELECT pg_reload_conf();\n".to_owned());
         let file = out.join("revert.sql");
-        write_synced(&file, &back.join("\n")).with_context(|| format!("cannot write {}", file.display()))?;
+        write_synced(&file, &back.join("\n")).with_context(|| format!("write {}", file.display()))?;
         for (name, value) in &settings {
             let statement = statement(name, value);
             client.batch_execute(&statement).await.with_context(|| format!("the server refuses {statement}"))?;

@@ -9,10 +9,10 @@ use tune::change::{Choice, Root, plan_of, render};
 use super::facts::{Known, Sources, known};
 
 const HELP: &str = "\
-Changes are grouped by what it takes for them to be in force: live, reload, db-restart, remount, nic-restart,
-reboot. Contested settings, and those that may lose acknowledged data, are listed apart: name their rule with
---rule to plan them. For other systems than Linux, storage and databases behind a console, the plan is text to
-be run there.
+Changes are grouped by what it takes for them to be in force: live, reload, db-restart, remount,
+nic-restart, reboot. Contested settings, and those that may lose acknowledged data, are listed
+apart: name their rule with --rule to plan them. For other systems than Linux, storage and
+databases behind a console, the plan is text to be run there.
 Examples:
   millrace tune plan --db postgresql:///mill --site site.toml
   millrace tune plan --rule linux-nfs-slot-table --json
@@ -27,10 +27,10 @@ pub(super) struct Args {
     /// A capture instead of this host: a directory, .tar or .tar.gz
     #[arg(long, value_name = "DIR|TAR")]
     facts: Option<PathBuf>,
-    /// The tree whose files are compared [default: that of this host; of a capture directory, its copies of files]
+    /// Root of the file tree that is compared [default: that of this host; of a capture directory, its copies of files]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// Plan this rule alone, repeatable; lets in what is otherwise listed apart
+    /// Plan this rule alone, repeatable; also one that is contested or may lose data
     #[arg(long = "rule", value_name = "ID")]
     rules: Vec<String>,
     /// Print the plan as JSON
@@ -44,7 +44,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let root = Root::new(args.root.unwrap_or_else(|| tree_of(args.facts.as_deref())));
     let plan = plan_of(&rules, &facts, &findings, &root, &Choice { rules: args.rules });
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&plan).context("cannot write the plan")?);
+        println!("{}", serde_json::to_string_pretty(&plan).context("write the plan")?);
     } else {
         print!("{}", render(&plan));
     }

@@ -6,28 +6,29 @@ use anyhow::Context as _;
 use tune::change::{Reverted, Root, Steps, revert};
 
 use super::Place;
-use crate::complain;
+use crate::error_printing::print_error;
 
 const HELP: &str = "\
-Takes back the newest apply that is not yet taken back; an apply that was killed on its way as well. Nothing is done
-when somebody else has changed one of the files or values since: they are named, and --force takes the old contents
-all the same and keeps theirs beside the record. What read the settings reads the old ones when it is reloaded,
-mounted or started anew.
+Reverts the newest apply that is not yet reverted, also one that was killed on its way. Nothing is
+done when somebody else has changed one of the files or values since: they are named, and --force
+takes the old contents all the same and keeps theirs beside the record. What read the settings
+reads the old ones when it is reloaded, mounted or started again.
 Examples:
   millrace tune revert
   millrace tune revert --all
   millrace tune revert --root /srv/chroot --state /tmp/state
-Exit codes: 0 taken back, or nothing to take back; 1 something was left or refused; 2 could not run.";
+Exit codes: 0 taken back, or nothing to take back; 1 something was left or refused; 2 could not
+run.";
 
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub(super) struct Args {
     #[command(flatten)]
     place: Place,
-    /// Take back what somebody else has changed since, too
+    /// Revert also what was changed by somebody else since
     #[arg(long)]
     force: bool,
-    /// Take back every apply, newest first
+    /// Revert every apply, newest first
     #[arg(long)]
     all: bool,
     /// Print what was done as JSON
@@ -45,10 +46,10 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
             Ok(reverted) => done.push(reverted),
             Err(error) if error.is_refusal() => {
                 print(&done, args.json)?;
-                complain::say(&anyhow::Error::new(error).context("cannot revert"));
+                print_error(&anyhow::Error::new(error).context("revert"));
                 return Ok(ExitCode::from(1));
             }
-            Err(error) => return Err(anyhow::Error::new(error).context("cannot revert all of it")),
+            Err(error) => return Err(anyhow::Error::new(error).context("revert all of it")),
         }
         if !args.all {
             break;
@@ -60,7 +61,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 fn print(done: &[Reverted], json: bool) -> anyhow::Result<()> {
     if json {
-        println!("{}", serde_json::to_string_pretty(done).context("cannot write what was done")?);
+        println!("{}", serde_json::to_string_pretty(done).context("write what was done")?);
         return Ok(());
     }
     if done.is_empty() {

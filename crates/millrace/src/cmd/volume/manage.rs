@@ -8,16 +8,16 @@ use results::volumes::{RuleStatus, VolumeStatus};
 use serde_json::{Map, Value, json};
 
 use super::print_reloaded;
-use crate::complain::refusal;
+use crate::error_printing::refusal;
 
 /// What a quota is set to when there shall be none.
 const NO_QUOTA: &str = "none";
 
 #[derive(clap::Subcommand)]
 pub(super) enum Order {
-    /// All volumes with their size and room
+    /// All volumes with their size and free space
     List,
-    /// One volume: how it is served, to whom, how it stands
+    /// One volume: how it is served, to which clients, its state
     Show {
         /// The volume
         volume: String,
@@ -35,45 +35,45 @@ pub(super) enum Order {
         /// What clients mount [default: / and the name]
         #[arg(long)]
         path: Option<String>,
-        /// How large its files may be together
+        /// Quota: the most its files may take together
         #[arg(long, value_name = "SIZE")]
         quota: Option<String>,
         /// Further keys, as in squash=none access=ro (docs/filer.md has them all)
         #[arg(value_name = "KEY=VALUE")]
         keys: Vec<String>,
     },
-    /// Set how large the files of a volume may be together (needs serve --config)
+    /// Set the quota of a volume (needs serve --config)
     Resize {
         /// The volume
         volume: String,
-        /// As in 500GiB; none: as large as the store
+        /// As in 500GiB; none: as large as the file system
         size: String,
     },
     /// Set keys of a volume, in the filer's file and at once (needs serve --config)
     Set {
         /// The volume
         volume: String,
-        /// As in access=ro; KEY= goes back to what holds without it
+        /// As in access=ro; KEY= goes back to the default
         #[arg(value_name = "KEY=VALUE", required = true)]
         keys: Vec<String>,
     },
 }
 
 impl Order {
-    /// What is said of it, and the line for the filer.
+    /// The phrase for its errors, and the request to the filer.
     pub(super) fn request(&self) -> anyhow::Result<(&'static str, Value)> {
         let order = |op, volume, keys| json!({"op": op, "volume": volume, "keys": Value::Object(keys)});
         Ok(match self {
-            Self::List => ("list its volumes", json!({"op": "volume-list"})),
+            Self::List => ("list the volumes of the filer", json!({"op": "volume-list"})),
             Self::Show { volume } => ("show the volume", order("volume-show", volume, Map::new())),
             Self::Create { volume, dir, clients, path, quota, keys } => {
                 let mut keys = parsed(keys)?;
-                let dir = std::path::absolute(dir).with_context(|| format!("cannot find {}", dir.display()))?;
-                let dir = dir.to_str().with_context(|| format!("cannot write {} into the file: it is no UTF-8", dir.display()))?;
+                let dir = std::path::absolute(dir).with_context(|| format!("find {}", dir.display()))?;
+                let dir = dir.to_str().with_context(|| format!("write {} into the file: it is no UTF-8", dir.display()))?;
                 let given = [("dir", Some(dir)), ("clients", Some(clients)), ("path", path.as_deref()), ("quota", quota.as_deref())];
                 for (key, value) in given.into_iter().filter_map(|(key, value)| Some((key, value?))) {
                     if keys.insert(key.to_owned(), value.into()).is_some() {
-                        return Err(refusal(format!("cannot create volume {volume}: {key} is said twice"), ""));
+                        return Err(refusal(format!("create volume {volume}: {key} is said twice"), ""));
                     }
                 }
                 ("create the volume", order("volume-create", volume, keys))
@@ -82,7 +82,7 @@ impl Order {
                 let quota = match (size.as_str(), parse_bytes(size)) {
                     (NO_QUOTA, _) => Value::Null,
                     (_, Some(bytes)) => bytes_text(bytes).into(),
-                    _ => return Err(refusal(format!("cannot resize to {size}: that is no size"), "as in 500GiB, or none")),
+                    _ => return Err(refusal(format!("resize to {size}: that is no size"), "as in 500GiB, or none")),
                 };
                 ("resize the volume", order("volume-set", volume, Map::from_iter([("quota".to_owned(), quota)])))
             }
@@ -92,8 +92,8 @@ impl Order {
 
     pub(super) fn print(&self, mut reply: Value) -> anyhow::Result<()> {
         match self {
-            Self::List => print_list(&serde_json::from_value::<Vec<_>>(reply["volumes"].take()).context("cannot read the list")?),
-            Self::Show { .. } => print_volume(&serde_json::from_value(reply["volume"].take()).context("cannot read the volume")?),
+            Self::List => print_list(&serde_json::from_value::<Vec<_>>(reply["volumes"].take()).context("read the list")?),
+            Self::Show { .. } => print_volume(&serde_json::from_value(reply["volume"].take()).context("read the volume")?),
             _ => print_reloaded(&reply),
         }
         Ok(())
@@ -103,11 +103,11 @@ impl Order {
 fn parsed(keys: &[String]) -> anyhow::Result<Map<String, Value>> {
     let mut map = Map::new();
     for written in keys {
-        let no_key = || refusal(format!("cannot set {written:?}: it is not KEY=VALUE"), "as in access=ro");
+        let no_key = || refusal(format!("set {written:?}: it is not KEY=VALUE"), "as in access=ro");
         let (key, value) = written.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or_else(no_key)?;
         let value = if value.is_empty() { Value::Null } else { value.into() };
         if map.insert(key.to_owned(), value).is_some() {
-            return Err(refusal(format!("cannot set {key} twice"), ""));
+            return Err(refusal(format!("set {key} twice"), ""));
         }
     }
     Ok(map)
@@ -128,7 +128,7 @@ fn print_list(volumes: &[VolumeStatus]) {
 fn print_volume(volume: &VolumeStatus) {
     println!("volume {} serves {} as {}", volume.name, volume.dir, volume.path);
     if volume.poisoned {
-        println!("POISONED: a flush failed, nothing is promised until the filer is started anew");
+        println!("POISONED: a flush failed, nothing is promised stable until the filer is started again");
     }
     if let (Some(total), Some(free)) = (volume.total_bytes, volume.available_bytes) {
         println!("size {}, {} of it free", about_text(total), about_text(free));

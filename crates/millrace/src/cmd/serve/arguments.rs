@@ -1,0 +1,114 @@
+//! The arguments of `millrace serve`.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use super::tls::TlsArgs;
+
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// The directory to serve, as export /vol
+    #[arg(default_value = ".")]
+    pub(super) dir: PathBuf,
+    /// Serve the volumes of this configuration file, each with its own rules (docs/filer.md)
+    #[arg(long, value_name = "FILE", conflicts_with_all = OF_ONE_DIRECTORY)]
+    pub(super) config: Option<PathBuf>,
+    /// Address and port; port 0 takes any free one
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:2049")]
+    pub(super) listen: SocketAddr,
+    /// Directory of the filer's own records, never below DIR [default: $XDG_STATE_HOME/millrace, for root /var/lib/millrace, in a folder for DIR]
+    #[arg(long, value_name = "DIR")]
+    pub(super) state: Option<PathBuf>,
+    /// Path of the admin socket [default: admin.sock in the state directory]
+    #[arg(long, value_name = "PATH")]
+    pub(super) admin: Option<PathBuf>,
+    /// Serve counters and latencies for Prometheus here, at /metrics; a port alone is one of 127.0.0.1, 0 any free one (docs/filer.md)
+    #[arg(long, value_name = "ADDR:PORT", value_parser = address_or_port)]
+    pub(super) metrics: Option<SocketAddr>,
+    /// Format of the log: text, or a JSON object a line
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = LogFormat::Text)]
+    pub(super) log_format: LogFormat,
+    /// Print one JSON line on stdout when ready
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Let root on a client be root here, as no_root_squash in exports(5)
+    #[arg(long)]
+    pub(super) no_root_squash: bool,
+    /// For tests: remember what is not yet promised stable, so that `millrace volume power-cut` can lose it
+    #[arg(long)]
+    pub(super) loss_layer: bool,
+    /// Inject a fault from the start: KIND,key=value,… (docs/faults.md); may be given several times
+    #[arg(long, value_name = "FAULT")]
+    pub(super) fault: Vec<String>,
+    /// Reply as slowly as if DIR were on this storage medium: a profile (fc15k, fc10k, sata, nvme, nvram-array, cloud), keys, or both
+    #[arg(long, value_name = "PROFILE,KEY=VALUE,…")]
+    pub(super) medium: Option<String>,
+    /// What makes a write durable: sync flushes it to the disk; battery: the host keeps its memory through a power cut
+    #[arg(long, value_name = "sync|battery", default_value_t, conflicts_with = "loss_layer")]
+    pub(super) durability: volume::Durability,
+    /// Use of the page cache: cached, direct (O_DIRECT) or dropbehind (written, then dropped)
+    #[arg(long, value_name = "MODE", default_value_t)]
+    pub(super) cache: volume::CacheMode,
+    /// Read-ahead from the disk: as the host decides, or minimal: only what a client reads
+    #[arg(long, value_name = "host|minimal", default_value_t)]
+    pub(super) read_ahead: volume::ReadAhead,
+    /// With --loss-layer: the seed that decides which unstable writes survive a power cut; 0: none does
+    #[arg(long, value_name = "N", requires = "loss_layer", default_value_t = 0)]
+    pub(super) loss_seed: u64,
+    #[command(flatten)]
+    pub(super) tls: TlsArgs,
+}
+
+/// Options that the configuration file has instead, where there is one.
+const OF_ONE_DIRECTORY: [&str; 17] = [
+    "dir",
+    "listen",
+    "state",
+    "admin",
+    "metrics",
+    "no_root_squash",
+    "loss_layer",
+    "medium",
+    "durability",
+    "cache",
+    "read_ahead",
+    "loss_seed",
+    "tls",
+    "tls_cert",
+    "tls_key",
+    "tls_client_ca",
+    "fault",
+];
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(super) enum LogFormat {
+    Text,
+    Json,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  millrace serve /srv/db                              serve on 127.0.0.1:2049
+  millrace serve /srv/db --listen 0.0.0.0:2049        serve other machines too
+  millrace serve . --listen 127.0.0.1:0 --json        any free port, printed on stdout
+  millrace serve . --medium spindles=80,service_ms=8  reply as slowly as 80 disks would
+  millrace serve --config /etc/millrace/filer.toml    several volumes, each with its own rules
+  millrace serve . --tls required --tls-cert filer.pem --tls-key filer.key  TLS only
+  millrace serve . --metrics 9100 --log-format json   counters for Prometheus, the log as JSON
+  mount -t nfs -o vers=3,nolock,port=2049,mountport=2049,tcp 127.0.0.1:/vol /mnt
+
+As root the filer serves every user and checks their permissions itself; as another user it serves
+only that one. Anyone who reaches the port can claim any uid (AUTH_SYS): listen where only trusted
+machines reach, or serve under TLS only those with a certificate (--tls mutual). SIGTERM or SIGINT
+ends it cleanly; with --config, SIGHUP or `millrace volume reload` reads the file again. The log
+goes to stderr; MILLRACE_LOG=debug logs more.
+
+Exit codes: 0 stopped when asked to, everything flushed; 1 the last flush failed; 2 could not
+start.";
+
+/// An address and port, or a port of this host alone.
+fn address_or_port(text: &str) -> Result<SocketAddr, String> {
+    let port = text.parse().map(|port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    port.or_else(|_| text.parse()).map_err(|_| "give ADDR:PORT or a port, as in 127.0.0.1:9100, [::1]:9100 or 9100".to_owned())
+}

@@ -1,6 +1,7 @@
 //! The client of one export: mounting it, and the way every typed call takes.
 
 use crate::activity::SlotUse;
+use crate::address::{AddressSet, local_for};
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::export;
@@ -24,8 +25,10 @@ use std::time::Duration;
 /// What mounting found out: enough to go on in another process without asking again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MountParts {
-    /// The NFS service.
+    /// The NFS service: the address of the server that is in use.
     pub server: SocketAddr,
+    /// All addresses of the server and of this host.
+    pub addresses: AddressSet,
     /// Handle of the directory the URL names.
     pub root: FileHandle,
     /// Largest READ, in bytes.
@@ -36,7 +39,7 @@ pub struct MountParts {
     pub dtpref: u32,
     /// File system of the root; 0 when the server did not say.
     pub fsid: u64,
-    /// Which of the URL's hosts the server is: under TLS its certificate must have that name.
+    /// Which host of [`NfsUrl::server_set`] is in use: under TLS the server's certificate must have that name.
     pub host: u32,
 }
 
@@ -112,6 +115,7 @@ impl Client {
         let mounted = export::mount(url, &who)?;
         let mut parts = MountParts {
             server: mounted.nfs,
+            addresses: mounted.addresses,
             root: mounted.root,
             rtmax: IO_BYTES_MAX,
             wtmax: IO_BYTES_MAX,
@@ -184,7 +188,9 @@ impl Client {
         let mut service = Service::new(parts.server, NFS, who, retry_policy);
         service.resend_after = url.options.resend_after;
         service.privileged_port = url.options.privileged_port;
-        service.tls_config = TlsConfig::of(url, url.servers.get(parts.host as usize).map_or(url.server(), String::as_str))?;
+        service.tls_config =
+            TlsConfig::of(url, url.server_set().get(parts.host as usize).copied().unwrap_or_else(|| url.server()))?;
+        service.local_address = local_for(parts.server, &url.options.local);
         if retry_policy == RetryPolicy::Mounting {
             service.resend_after = service.resend_after.min(export::MOUNT_ANSWER);
         }

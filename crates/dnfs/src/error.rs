@@ -207,6 +207,9 @@ impl Error {
             Self::Connect { source, server, service } if source.kind() == io::ErrorKind::ConnectionRefused => {
                 vec![format!("nothing listens on port {}: is the {service} server running, is the port right?", server.port())]
             }
+            Self::Connect { source, .. } if source.kind() == io::ErrorKind::AddrNotAvailable => {
+                vec!["local= in the URL takes addresses of this host: see `ip address`".into()]
+            }
             Self::Connect { .. } | Self::TimedOut { .. } => vec!["check the address, the route and the firewall".into()],
             Self::UnknownHost { host, .. } => vec![format!("check the spelling and `getent hosts {host}`")],
             Self::Version { .. } => vec![

@@ -1,5 +1,6 @@
 //! From a URL to the handle of a directory: name lookup, MOUNT (on the NFS port, a given one, or the one portmap names).
 
+use crate::address::{AddressSet, local_for};
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::file::FileHandle;
@@ -8,7 +9,7 @@ use crate::nfs3_types::handle_of;
 use crate::rpc::service::{MOUNT, NFS, PORTMAP, Program, RetryPolicy, Service};
 use crate::rpc::tls_config::TlsConfig;
 use crate::single_call::call_once;
-use crate::url::NfsUrl;
+use crate::url::{NfsUrl, host_key};
 use nfs_proto::mount3::{self, DirPath, MountArgs, MountResult, MountStatus};
 use nfs_proto::portmap2::{self, Mapping};
 use nfs_proto::rpc::{AUTH_NONE, AUTH_SYS, ReplyStatus};
@@ -29,8 +30,10 @@ pub(crate) struct Mounted {
     pub(crate) root: FileHandle,
     /// Components of the path behind it.
     pub(crate) rest: Vec<Vec<u8>>,
-    /// Which of the URL's hosts it is.
+    /// Which host of the URL's set it is.
     pub(crate) host: u32,
+    /// All addresses of the server and of this host.
+    pub(crate) addresses: AddressSet,
 }
 
 /// What a server exports: paths, as it names them.
@@ -50,8 +53,21 @@ pub(crate) fn mount(url: &NfsUrl, who: &Credentials) -> Result<Mounted, Error> {
     on_any_address(url, |server, host, tls_config| {
         let places = Places::find(url, server, who, tls_config)?;
         let (root, rest) = mount_longest(&places.mount, &url.export_path)?;
-        Ok(Mounted { nfs: places.nfs, root, rest, host })
+        let addresses = addresses_of(url, host, places.nfs);
+        Ok(Mounted { nfs: places.nfs, root, rest, host, addresses })
     })
+}
+
+/// One address of each host, that of host `used` being the one that answered. A host without an address is left out: it was
+/// not needed to mount.
+fn addresses_of(url: &NfsUrl, used: u32, answered: SocketAddr) -> AddressSet {
+    let hosts = url.server_set();
+    let used = hosts.get(used as usize).map(|name| host_key(name));
+    let servers = url.servers.iter().filter_map(|host| match used.as_ref() == Some(&host_key(host)) {
+        true => Some(answered),
+        false => resolve(host, answered.port()).ok().and_then(|found| found.first().copied()),
+    });
+    AddressSet::new(servers, url.options.local.iter().copied())
 }
 
 /// FSINFO refused for its version: the server has NFS, but not version 3.
@@ -68,7 +84,10 @@ fn on_any_address<T>(
     mut attempt: impl FnMut(SocketAddr, u32, Option<&TlsConfig>) -> Result<T, Error>,
 ) -> Result<T, Error> {
     let mut first_error = None;
-    for (index, host) in url.servers.iter().enumerate() {
+    let set = url.server_set();
+    for host in &url.servers {
+        // Its number in the set, whatever the order of the URL.
+        let number = set.iter().position(|name| host_key(name) == host_key(host)).unwrap_or(0) as u32;
         let tls_config = TlsConfig::of(url, host)?;
         let addresses = match resolve(host, url.nfs_port()) {
             Ok(addresses) => addresses,
@@ -78,7 +97,7 @@ fn on_any_address<T>(
             }
         };
         for address in addresses {
-            match attempt(address, index as u32, tls_config.as_ref()) {
+            match attempt(address, number, tls_config.as_ref()) {
                 Ok(done) => return Ok(done),
                 Err(error) => first_error = first_error.or(Some(error)),
             }
@@ -113,6 +132,7 @@ impl Places {
             let mut service = Service::new(SocketAddr::new(server.ip(), port), program, who, RetryPolicy::Mounting);
             service.resend_after = options.resend_after.min(MOUNT_ANSWER);
             service.privileged_port = options.privileged_port;
+            service.local_address = local_for(server, &options.local);
             // Portmap speaks in the clear: a port it lies about is one where the handshake fails.
             service.tls_config = tls_config.filter(|_| program.number != PORTMAP.number).cloned();
             service

@@ -15,6 +15,7 @@ pub mod mount;
 pub mod options;
 pub mod url;
 
+mod address;
 mod client;
 mod client_directory;
 mod client_io;
@@ -33,6 +34,7 @@ mod slot_limiter;
 #[allow(unsafe_code, reason = "system calls without libc's symbols: the only module with unsafe code")]
 mod sys;
 
+pub use address::AddressSet;
 pub use client::{Client, Counters, MountParts};
 pub use client_io::{ReadDone, WriteDone};
 pub use credentials::Credentials;

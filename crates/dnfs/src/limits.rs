@@ -48,7 +48,7 @@ pub const ATTACH_BYTES_MAX: usize = 4 + 24 + 8 + AUTH_BYTES_MAX + 8 + 28;
 pub const ATTACH_ROUNDS_MAX: u32 = 4;
 /// First attempts to attach a channel that may end without an answer before the server is taken not to know the program.
 pub const ATTACH_UNANSWERED_MAX: u32 = 3;
-/// Addresses kept of one host name.
+/// Addresses kept of one host name, of one server, and of this host: as many paths as multipath NICs give a database host.
 pub const ADDRESSES_MAX: usize = 8;
 /// Longest wait for one connection attempt once mounted, in ms; then a fresh one begins.
 pub const CONNECT_ATTEMPT_MS: u64 = 1000;

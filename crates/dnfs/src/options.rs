@@ -1,8 +1,10 @@
 //! Options of a mount: the query of an NFS URL, in the spelling of libnfs where it has one.
 
-use crate::limits::{CALL_SLOTS_MAX, CHANNELS_MAX, IO_BYTES_MAX};
-use crate::url::{UrlError, unescape};
+use crate::limits::{ADDRESSES_MAX, CALL_SLOTS_MAX, CHANNELS_MAX, IO_BYTES_MAX};
+use crate::url::error::UrlError;
+use crate::url::escape::unescape;
 use results::sizes::parse_bytes;
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// How writes that are not asked to be stable are sent (design: "writes are honest").
@@ -17,7 +19,7 @@ pub enum StablePolicy {
     Unstable,
 }
 
-/// Whether the connections are secret (RFC 9289).
+/// Whether the connections are encrypted (RFC 9289).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TransportSecurity {
     /// Everything in the clear.
@@ -36,6 +38,8 @@ pub struct Options {
     pub mount_port: Option<u16>,
     /// Port of the NFS service, when given by `nfsport=` or in the authority.
     pub nfs_port: Option<u16>,
+    /// Addresses of this host to connect from, at most [`ADDRESSES_MAX`]; empty: the kernel chooses.
+    pub local: Vec<IpAddr>,
     /// Largest READ, in bytes; the server may lower it.
     pub read_bytes_max: u32,
     /// Largest WRITE, in bytes; the server may lower it.
@@ -64,7 +68,7 @@ pub struct Options {
     pub privileged_port: bool,
     /// Several hosts write to this export: keep no attributes.
     pub no_attribute_cache: bool,
-    /// Whether the connections are secret.
+    /// Whether the connections are encrypted.
     pub security: TransportSecurity,
     /// File of the certificates by which a server is believed.
     pub trusted: Option<String>,
@@ -79,6 +83,7 @@ impl Default for Options {
         Self {
             mount_port: None,
             nfs_port: None,
+            local: Vec::new(),
             read_bytes_max: IO_BYTES_MAX,
             write_bytes_max: IO_BYTES_MAX,
             split_bytes: None,
@@ -105,6 +110,7 @@ impl Default for Options {
 const KEYS: &[&str] = &[
     "nfsport",
     "mountport",
+    "local",
     "rsize",
     "wsize",
     "split",
@@ -185,6 +191,7 @@ impl Options {
                     _ => return Err(bad("one or many")),
                 }
             }
+            "local" => self.local = value.and_then(addresses).ok_or_else(|| bad("1 to 8 IP addresses with commas between"))?,
             "uid" => self.uid = Some(number(u32::MAX).ok_or_else(|| bad("a user id"))?),
             "gid" => self.gid = Some(number(u32::MAX).ok_or_else(|| bad("a group id"))?),
             "stable" => {
@@ -277,6 +284,12 @@ impl Options {
             _ => Ok(()),
         }
     }
+}
+
+/// A list of IP addresses; none if it is not one, or too long.
+fn addresses(list: &str) -> Option<Vec<IpAddr>> {
+    let found: Vec<IpAddr> = list.split(',').map(|address| address.parse().ok()).collect::<Option<_>>()?;
+    (found.len() <= ADDRESSES_MAX).then_some(found)
 }
 
 /// The key with the fewest edits, when it is near enough to be meant.

@@ -154,8 +154,16 @@ fn our_client_reads_and_writes_through_openssl_as_a_server() {
         // Mounted already: openssl serves one connection at a time.
         let url: NfsUrl = format!("nfs://127.0.0.1:{port}/vol?channels=1{}", pki.mutual()).parse().unwrap();
         let server_address = ([127, 0, 0, 1], port).into();
-        let parts =
-            dnfs::MountParts { server: server_address, root, rtmax: 1 << 20, wtmax: 1 << 20, dtpref: 8192, fsid: 1, host: 0 };
+        let parts = dnfs::MountParts {
+            server: server_address,
+            addresses: dnfs::AddressSet::default(),
+            root,
+            rtmax: 1 << 20,
+            wtmax: 1 << 20,
+            dtpref: 8192,
+            fsid: 1,
+            host: 0,
+        };
         let client = Client::from_parts(parts, &url, &Credentials::of_process()).unwrap();
         let set = SetAttributes { mode: Some(0o600), ..SetAttributes::default() };
         let file = client.create(&root, cipher.as_bytes(), CreateMode::Guarded(set)).unwrap().0.unwrap();

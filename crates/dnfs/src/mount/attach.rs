@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use super::runtime_dir::RuntimeDir;
 use super::{Mount, MountSpec};
 use crate::client::{Client, MountParts};
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::file::{FILE_HANDLE_BYTES_MAX, FileHandle, FsError};
+use crate::segment::runtime_dir::RuntimeDir;
 use crate::segment::{Segment, SegmentError, StoredParts, local};
 use crate::slot_limiter::{Members, SlotLimiter};
 use crate::sys::shm::{Errno, FileLock, effective_uid, unlink};
-use crate::url::NfsUrl;
+use crate::url::{NfsUrl, host_key};
 
 impl Mount {
     /// Attaches to the export's shared segment of this user, or mounts the export and makes it.
@@ -98,12 +98,12 @@ fn create(directory: &RuntimeDir, identity: u64, spec: &MountSpec, who: &Credent
     Ok((segment, client))
 }
 
-/// What tells segments apart: user, server and export as the URL spells them, plain variants of spelling removed.
+/// What tells segments apart: user, set of server addresses and export as the URL spells them, plain variants of spelling
+/// removed. Two sets that share an address are two segments.
 pub(super) fn identity_of(url: &NfsUrl, uid: u32) -> u64 {
-    let server = url.server().to_ascii_lowercase();
-    let server = if server == "localhost" { "127.0.0.1" } else { &server };
+    let servers: Vec<String> = url.server_set().into_iter().map(host_key).collect();
     let export = url.export_path.trim_end_matches('/');
-    let text = format!("{uid} {server} {} {export}", url.nfs_port());
+    let text = format!("{uid} {} {} {export}", servers.join(","), url.nfs_port());
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |sum: u64, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
@@ -113,6 +113,7 @@ fn stored_of(parts: &MountParts) -> StoredParts {
     root[..bytes.len()].copy_from_slice(bytes);
     StoredParts {
         server: parts.server,
+        addresses: parts.addresses,
         root,
         root_length: bytes.len(),
         limits: [parts.rtmax, parts.wtmax, parts.dtpref, parts.host, 0, 0, 0, 0],
@@ -124,18 +125,20 @@ fn parts_of(stored: &StoredParts) -> Option<MountParts> {
     let root = FileHandle::new(stored.root.get(..stored.root_length)?)?;
     let [rtmax, wtmax, dtpref, host, ..] = stored.limits;
     let [fsid, ..] = stored.limits_wide;
-    Some(MountParts { server: stored.server, root, rtmax, wtmax, dtpref, fsid, host })
+    Some(MountParts { server: stored.server, addresses: stored.addresses, root, rtmax, wtmax, dtpref, fsid, host })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address::AddressSet;
 
     #[test]
     fn parts_come_back_from_the_segment_as_they_went_in() {
         let root = FileHandle::new(&[3; 28]).unwrap();
-        let server = "[::1]:2049".parse().unwrap();
-        let parts = MountParts { server, root, rtmax: 1 << 20, wtmax: 1 << 19, dtpref: 65536, fsid: 99, host: 1 };
+        let server: std::net::SocketAddr = "[::1]:2049".parse().unwrap();
+        let addresses = AddressSet::new([server; 8], ["::1".parse().unwrap(); 8]);
+        let parts = MountParts { server, addresses, root, rtmax: 1 << 20, wtmax: 1 << 19, dtpref: 65536, fsid: 99, host: 1 };
         assert_eq!(parts_of(&stored_of(&parts)), Some(parts));
     }
 
@@ -143,6 +146,8 @@ mod tests {
     fn spellings_of_one_export_share_a_segment() {
         let identity = |url: &str| identity_of(&url.parse().unwrap(), 1000);
         assert_eq!(identity("nfs://localhost/vol"), identity("nfs://127.0.0.1:2049/vol?rsize=8192"));
+        assert_eq!(identity("nfs://a,B/vol"), identity("nfs://b,a/vol"));
+        assert_ne!(identity("nfs://a/vol"), identity("nfs://a,b/vol"));
         assert_ne!(identity("nfs://127.0.0.1/vol"), identity("nfs://127.0.0.1:2050/vol"));
         assert_ne!(identity("nfs://127.0.0.1/vol"), identity("nfs://127.0.0.1/vol2"));
     }

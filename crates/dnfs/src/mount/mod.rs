@@ -19,15 +19,14 @@ mod listing;
 mod names;
 mod observe;
 mod open;
-pub(crate) mod runtime_dir;
 mod silly;
 mod spec;
 mod walk;
 
+pub use crate::segment::runtime_dir::{PLACEHOLDER_PATH_BYTES_MAX, runtime_root};
 pub use crate::segment::{FileRef, SegmentError};
 pub use listing::DirItem;
 pub use observe::Observer;
-pub use runtime_dir::{PLACEHOLDER_PATH_BYTES_MAX, runtime_root};
 pub use spec::{MountSpec, SpecError};
 pub use walk::{Entry, Object, Walk};
 

@@ -4,9 +4,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::attach::identity_of;
-use super::runtime_dir::RuntimeDir;
 use super::{Totals, totals_of};
 use crate::activity::Activity;
+use crate::segment::runtime_dir::RuntimeDir;
 use crate::segment::{Segment, SegmentError};
 use crate::url::NfsUrl;
 

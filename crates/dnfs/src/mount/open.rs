@@ -3,12 +3,12 @@
 use core::sync::atomic::Ordering::{AcqRel, Acquire};
 
 use super::attributes::new_file;
-use super::runtime_dir::PLACEHOLDER_PATH_BYTES_MAX;
 use super::{Entry, FileRef, Mount, Object, OpenHow, handle_of};
 use crate::error::Error;
 use crate::file::{AccessRights, Attributes, CreateMode, CreateVerifier, FileKind, FsError, SetAttributes, SetTime};
 use crate::limits::IN_FLIGHT_MS;
 use crate::segment::layout::{FLAG_REMOVING, FLAG_SILLY, Slot};
+use crate::segment::runtime_dir::PLACEHOLDER_PATH_BYTES_MAX;
 use crate::sys::shm::{pause_ms, random};
 
 impl Mount {

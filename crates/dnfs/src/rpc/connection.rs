@@ -42,6 +42,7 @@ impl Connection {
         }
         let how = Connect {
             server: service.server,
+            local_address: service.local_address,
             local_port: self.local_port,
             privileged: service.privileged_port,
             timeout: service.connect_timeout(),

@@ -7,7 +7,7 @@ use crate::credentials::Credentials;
 use crate::limits::{CONNECT_ATTEMPT_MS, MOUNT_CONNECT_MS};
 use nfs_proto::rpc::RPC_VERSION;
 use nfs_proto::xdr::{Encode, Writer};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -52,6 +52,8 @@ pub(crate) struct Service {
     pub(crate) retry_policy: RetryPolicy,
     pub(crate) resend_after: Duration,
     pub(crate) privileged_port: bool,
+    /// Address of this host to connect from; none leaves the choice to the kernel.
+    pub(crate) local_address: Option<IpAddr>,
     pub(crate) tls_config: Option<TlsConfig>,
     header: Vec<u8>, // record mark, call header, credential, verifier; xid and procedure to be filled in
     unresponsive: AtomicBool,
@@ -74,6 +76,7 @@ impl Service {
             retry_policy,
             resend_after: Duration::from_secs(60),
             privileged_port: false,
+            local_address: None,
             tls_config: None,
             header,
             unresponsive: AtomicBool::new(false),

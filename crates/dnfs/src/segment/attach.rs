@@ -3,10 +3,13 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::layout::{Header, LAYOUT_VERSION, MAGIC, SEGMENT_BYTES, SLOT_COUNT, SLOTS_OFFSET, load_bytes, store_bytes};
+use super::layout::{
+    Header, LAYOUT_VERSION, MAGIC, SEGMENT_BYTES, SLOT_COUNT, SLOTS_OFFSET, StoredAddress, load_bytes, store_bytes,
+};
+use super::runtime_dir::RuntimeDir;
 use super::{Segment, SegmentError, local};
+use crate::address::AddressSet;
 use crate::file::FILE_HANDLE_BYTES_MAX;
-use crate::mount::runtime_dir::RuntimeDir;
 use crate::sys::shm::{Errno, Mapping, allocate, effective_uid, open, rename, stat, truncate, unlink};
 use std::sync::Arc;
 
@@ -14,6 +17,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoredParts {
     pub(crate) server: SocketAddr,
+    pub(crate) addresses: AddressSet,
     pub(crate) root: [u8; FILE_HANDLE_BYTES_MAX],
     pub(crate) root_length: usize,
     /// Numbers the client knows the meaning of.
@@ -110,14 +114,13 @@ impl Header {
         self.uid.store(effective_uid(), Relaxed);
         self.slot_count.store(SLOT_COUNT, Relaxed);
         self.identity.store(identity, Relaxed);
-        let (family, octets, scope) = match parts.server {
-            SocketAddr::V4(address) => (4, address.ip().to_ipv6_mapped().octets(), 0),
-            SocketAddr::V6(address) => (6, address.ip().octets(), address.scope_id()),
-        };
-        self.server_family.store(family, Relaxed);
-        self.server_port.store(u32::from(parts.server.port()), Relaxed);
-        self.server_scope.store(scope, Relaxed);
-        store_bytes(&self.server_address, &octets);
+        self.server.fill(Some(parts.server));
+        for (place, address) in self.servers.iter().zip(padded(parts.addresses.servers())) {
+            place.fill(address);
+        }
+        for (place, address) in self.local.iter().zip(padded(parts.addresses.local())) {
+            place.fill(address.map(|address| SocketAddr::new(address, 0)));
+        }
         for (place, value) in self.limits.iter().zip(parts.limits) {
             place.store(value, Relaxed);
         }
@@ -132,25 +135,47 @@ impl Header {
     }
 
     fn parts(&self) -> Option<StoredParts> {
-        let octets: [u8; 16] = load_bytes(&self.server_address);
-        let address = Ipv6Addr::from(octets);
-        let port = u16::try_from(self.server_port.load(Relaxed)).ok()?;
-        let server = match self.server_family.load(Relaxed) {
-            4 => SocketAddr::new(IpAddr::V4(address.to_ipv4_mapped().unwrap_or(Ipv4Addr::UNSPECIFIED)), port),
-            6 => SocketAddrV6::new(address, port, 0, self.server_scope.load(Relaxed)).into(),
-            _ => return None,
-        };
+        let server = self.server.value()?;
+        let servers = self.servers.iter().map_while(StoredAddress::value);
+        let local = self.local.iter().map_while(StoredAddress::value);
+        let addresses = AddressSet::new(servers, local.map(|address| address.ip()));
         let root_length = self.root_length.load(Relaxed) as usize;
         let limits = core::array::from_fn(|place| self.limits[place].load(Relaxed));
         let limits_wide = core::array::from_fn(|place| self.limits_wide[place].load(Relaxed));
-        (root_length <= FILE_HANDLE_BYTES_MAX).then(|| StoredParts {
-            server,
-            root: load_bytes(&self.root),
-            root_length,
-            limits,
-            limits_wide,
-        })
+        let root = load_bytes(&self.root);
+        let fits = root_length <= FILE_HANDLE_BYTES_MAX;
+        fits.then_some(StoredParts { server, addresses, root, root_length, limits, limits_wide })
     }
+}
+
+impl StoredAddress {
+    fn fill(&self, address: Option<SocketAddr>) {
+        let (family, octets, scope) = match address {
+            None => (0, [0; 16], 0),
+            Some(SocketAddr::V4(address)) => (4, address.ip().to_ipv6_mapped().octets(), 0),
+            Some(SocketAddr::V6(address)) => (6, address.ip().octets(), address.scope_id()),
+        };
+        self.family.store(family, Relaxed);
+        self.port.store(address.map_or(0, |address| address.port().into()), Relaxed);
+        self.scope.store(scope, Relaxed);
+        store_bytes(&self.octets, &octets);
+    }
+
+    fn value(&self) -> Option<SocketAddr> {
+        let octets: [u8; 16] = load_bytes(&self.octets);
+        let address = Ipv6Addr::from(octets);
+        let port = u16::try_from(self.port.load(Relaxed)).ok()?;
+        match self.family.load(Relaxed) {
+            4 => Some(SocketAddr::new(IpAddr::V4(address.to_ipv4_mapped().unwrap_or(Ipv4Addr::UNSPECIFIED)), port)),
+            6 => Some(SocketAddrV6::new(address, port, 0, self.scope.load(Relaxed)).into()),
+            _ => None,
+        }
+    }
+}
+
+/// Each address, then none for ever.
+fn padded<T>(addresses: impl Iterator<Item = T>) -> impl Iterator<Item = Option<T>> {
+    addresses.map(Some).chain(core::iter::repeat_with(|| None))
 }
 
 #[cfg(test)]
@@ -159,9 +184,11 @@ pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn parts() -> StoredParts {
-        let server = "127.0.0.1:2049".parse().unwrap();
+        let server: SocketAddr = "127.0.0.1:2049".parse().unwrap();
+        let addresses = AddressSet::new([server, "[::1]:3049".parse().unwrap()], ["10.0.0.1".parse().unwrap()]);
         StoredParts {
             server,
+            addresses,
             root: [7; FILE_HANDLE_BYTES_MAX],
             root_length: 28,
             limits: [1, 2, 3, 4, 5, 6, 7, 8],

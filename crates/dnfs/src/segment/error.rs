@@ -1,6 +1,7 @@
 //! What can go wrong on this host, away from the server.
 
 use super::layout::{LAYOUT_VERSION, SLOT_COUNT};
+use crate::sys::shm::Errno;
 
 /// Why the state shared by the processes of this host could not be used, or what it has to report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,4 +35,9 @@ pub enum SegmentError {
     /// The server changed its verifier more often than the segment can tell apart.
     #[error("the server changed its write verifier too often for this segment")]
     VerifiersFull,
+}
+
+/// Names what failed for a local error.
+pub(crate) fn local(action: &'static str) -> impl Fn(Errno) -> SegmentError {
+    move |Errno(errno)| SegmentError::Local { action, errno }
 }

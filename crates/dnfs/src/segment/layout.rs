@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::event_count::EventCount;
 use crate::file::FILE_HANDLE_BYTES_MAX;
-use crate::limits::{CALL_SLOTS_MAX, LATENCY_COUNT, MEMBERS_MAX, SIZE_COUNT};
+use crate::limits::{ADDRESSES_MAX, CALL_SLOTS_MAX, LATENCY_COUNT, MEMBERS_MAX, SIZE_COUNT};
 
 /// First eight bytes of a segment.
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"MILLSEG\0");
@@ -51,6 +51,18 @@ pub(crate) const FLAG_UNLINKED: u32 = 4;
 /// A file handle as words.
 pub(crate) type HandleWords = [AtomicU64; FILE_HANDLE_BYTES_MAX / 8];
 
+/// An address, without one when the family is 0.
+#[repr(C)]
+pub(crate) struct StoredAddress {
+    /// 4 or 6.
+    pub(crate) family: AtomicU32,
+    pub(crate) port: AtomicU32,
+    pub(crate) scope: AtomicU32,
+    pub(crate) reserved: AtomicU32,
+    /// An IPv4 address is IPv4-mapped.
+    pub(crate) octets: [AtomicU64; 2],
+}
+
 /// Head of the file.
 #[repr(C, align(64))]
 pub(crate) struct Header {
@@ -64,14 +76,16 @@ pub(crate) struct Header {
     pub(crate) identity: AtomicU64,
     /// Set when the volume behind it was replaced: attached processes answer STALE, new ones make a new segment.
     pub(crate) retired: AtomicU32,
-    pub(crate) server_family: AtomicU32,
-    pub(crate) server_port: AtomicU32,
-    pub(crate) server_scope: AtomicU32,
-    pub(crate) server_address: [AtomicU64; 2],
-    pub(crate) limits: [AtomicU32; 8],
-    pub(crate) limits_wide: [AtomicU64; 4],
     pub(crate) root_length: AtomicU32,
     pub(crate) reserved: AtomicU32,
+    /// The address of the server that is in use.
+    pub(crate) server: StoredAddress,
+    /// Addresses of the server.
+    pub(crate) servers: [StoredAddress; ADDRESSES_MAX],
+    /// Addresses of this host, without a port.
+    pub(crate) local: [StoredAddress; ADDRESSES_MAX],
+    pub(crate) limits: [AtomicU32; 8],
+    pub(crate) limits_wide: [AtomicU64; 4],
     pub(crate) root: HandleWords,
 
     /// Nonzero while the structure lock's holder changes index, free list or slots; found set, the next holder repairs.

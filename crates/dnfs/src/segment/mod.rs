@@ -9,8 +9,10 @@ mod attach;
 mod attributes;
 mod durability;
 mod error;
+mod file_ref;
 pub(crate) mod layout;
 mod names;
+pub(crate) mod runtime_dir;
 mod size;
 mod table;
 
@@ -21,28 +23,20 @@ pub(crate) use attach::StoredParts;
 pub(crate) use attributes::{AttrMoment, AttrRecord, packed_time, unpacked_time};
 pub(crate) use durability::{Committed, Verifiers, VerifiersFull};
 pub use error::SegmentError;
+pub(crate) use error::local;
+pub use file_ref::FileRef;
+pub(crate) use runtime_dir::RuntimeDir;
 pub(crate) use table::NewFile;
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Acquire;
 
-use crate::mount::runtime_dir::RuntimeDir;
 use crate::sys::shm::{Errno, Fd, FileLock, Mapping, flock, open};
 use layout::{
     ActivityCell, CALLS_OFFSET, CELL_COUNT, CELLS_OFFSET, Header, INDEX_COUNT, INDEX_OFFSET, SLOT_COUNT, SLOTS_OFFSET, Slot,
     SlotTable, VERIFIER_COUNT, VERIFIERS_OFFSET,
 };
 use std::sync::Arc;
-
-/// A file known to the segment, open or not: a slot and which use of it. Plain numbers, meaningful to every process that
-/// attached the same segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct FileRef {
-    /// Index of the slot.
-    pub slot: u32,
-    /// Use of the slot; odd.
-    pub generation: u32,
-}
 
 /// A segment, attached.
 #[derive(Debug)]
@@ -173,11 +167,6 @@ impl Drop for Pinned {
     fn drop(&mut self) {
         let _ = flock(&self.fd, libc::LOCK_UN); // by name, as above
     }
-}
-
-/// Names what failed for a local error.
-pub(crate) fn local(action: &'static str) -> impl Fn(Errno) -> SegmentError {
-    move |Errno(errno)| SegmentError::Local { action, errno }
 }
 
 #[cfg(test)]

@@ -171,6 +171,8 @@ pub(crate) struct Socket {
 pub(crate) struct Connect {
     /// To whom.
     pub(crate) server: SocketAddr,
+    /// From this address of this host; none leaves the choice to the kernel.
+    pub(crate) local_address: Option<IpAddr>,
     /// From this port if it can be had: servers tell resent calls by it.
     pub(crate) local_port: Option<u16>,
     /// From a port below 1024.
@@ -208,10 +210,11 @@ impl Socket {
         // SAFETY: `socket` takes three numbers.
         let fd = check(unsafe { call(libc::SYS_socket, [family as usize, kind as usize, 0, 0, 0, 0]) })?;
         let socket = Self { fd: fd as c_int }.moved_up();
-        if let Some(port) = port {
+        if port.is_some() || how.local_address.is_some() {
             socket.option(libc::SOL_SOCKET, libc::SO_REUSEADDR, &1)?;
             let any = if how.server.is_ipv4() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { IpAddr::V6(Ipv6Addr::UNSPECIFIED) };
-            socket.address_call(libc::SYS_bind, SocketAddr::new(any, port))?;
+            let local = SocketAddr::new(how.local_address.unwrap_or(any), port.unwrap_or(0));
+            socket.address_call(libc::SYS_bind, local)?;
         }
         match socket.address_call(libc::SYS_connect, how.server) {
             Ok(()) => {}
@@ -481,7 +484,8 @@ mod tests {
 
     fn connect(listener: &TcpListener, local_port: Option<u16>) -> Socket {
         let server = listener.local_addr().unwrap();
-        Socket::connect(&Connect { server, local_port, privileged: false, timeout: Duration::from_secs(5) }).unwrap()
+        Socket::connect(&Connect { server, local_address: None, local_port, privileged: false, timeout: Duration::from_secs(5) })
+            .unwrap()
     }
 
     #[test]

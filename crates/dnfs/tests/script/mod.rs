@@ -112,6 +112,7 @@ impl Server {
         let url: NfsUrl = format!("nfs://{}/x?{options}", self.address).parse().unwrap();
         let parts = MountParts {
             server: self.address,
+            addresses: dnfs::AddressSet::default(),
             root: handle(1),
             rtmax: url.options.read_bytes_max,
             wtmax: url.options.write_bytes_max,

@@ -1,13 +1,24 @@
 //! `nfs://HOST[,HOST2…][:PORT]/EXPORT[/PATH][?key=value&…]`.
+//!
+//! The hosts are the addresses of one server. They are tried in the order given when the export is mounted; the one that
+//! answers is used from then on, until the last process has gone. `local=` gives the addresses of this host to connect
+//! from; the first of the server's family is used.
 
+pub(crate) mod error;
+pub(crate) mod escape;
+
+pub use error::UrlError;
+
+use crate::limits::ADDRESSES_MAX;
 use crate::options::Options;
+use escape::unescape;
 use std::fmt;
 use std::str::FromStr;
 
 /// Where an export is and how it is to be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NfsUrl {
-    /// Host names or addresses, the preferred one first; IPv6 without brackets.
+    /// Host names or addresses of the server, at most [`ADDRESSES_MAX`], the preferred one first; IPv6 without brackets.
     pub servers: Vec<String>,
     /// Path on the server, absolute, without a slash at the end (but `/` alone).
     pub export_path: String,
@@ -28,91 +39,19 @@ impl NfsUrl {
         self.servers.first().map_or("", String::as_str)
     }
 
+    /// The hosts in an order that does not depend on how the URL names them; each comes once, as spelled there.
+    #[must_use]
+    pub fn server_set(&self) -> Vec<&str> {
+        let mut set: Vec<(String, &str)> = self.servers.iter().map(|name| (host_key(name), name.as_str())).collect();
+        set.sort();
+        set.dedup_by(|one, other| one.0 == other.0);
+        set.into_iter().map(|(_, name)| name).collect()
+    }
+
     /// The same with another path.
     #[must_use]
     pub fn with_path(&self, path: &str) -> Self {
         Self { export_path: path.to_owned(), ..self.clone() }
-    }
-}
-
-/// Why a text is not a usable NFS URL.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum UrlError {
-    /// Another scheme, or none.
-    #[error("URL {url} does not begin with nfs://")]
-    Scheme {
-        /// The text.
-        url: String,
-    },
-    /// No host.
-    #[error("URL {url} names no host")]
-    Host {
-        /// The text.
-        url: String,
-    },
-    /// No path.
-    #[error("URL {url} names no export")]
-    Path {
-        /// The text.
-        url: String,
-    },
-    /// A port that is none.
-    #[error("{port} in the URL is not a port")]
-    Port {
-        /// What stands in its place.
-        port: String,
-    },
-    /// An escape that is not `%` and two hexadecimal digits, or not UTF-8.
-    #[error("escape in URL path {path} is not % and two hexadecimal digits of UTF-8")]
-    Escape {
-        /// The path.
-        path: String,
-    },
-    /// A key nobody knows.
-    #[error("unknown option {key} in the URL")]
-    Key {
-        /// The key.
-        key: String,
-        /// The one that may be meant.
-        nearest: Option<&'static str>,
-    },
-    /// A value that does not fit its key.
-    #[error("option {key}={value} in the URL: expected {expected}")]
-    Value {
-        /// The key.
-        key: String,
-        /// The value.
-        value: String,
-        /// What would fit.
-        expected: &'static str,
-    },
-    /// Options that do not go together.
-    #[error("{problem} in the URL")]
-    Together {
-        /// What is wrong.
-        problem: &'static str,
-        /// What to write instead.
-        remedy: &'static str,
-    },
-}
-
-impl UrlError {
-    /// What the user can do about it.
-    #[must_use]
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Scheme { .. } | Self::Host { .. } | Self::Path { .. } => {
-                Some("write nfs://HOST[:PORT]/EXPORT, for example nfs://10.0.0.5/vol or nfs://127.0.0.1:2049/vol".into())
-            }
-            Self::Key { nearest: Some(nearest), .. } => Some(format!("did you mean {nearest}?")),
-            Self::Key { .. } => Some(
-                "options are rsize, wsize, split, slots, channels, writers, stable, uid, gid, nfsport, mountport, timeo, retrans, soft, \
-                 resvport, noac, xprtsec, cacert, cert, key"
-                    .into(),
-            ),
-            Self::Together { remedy, .. } => Some((*remedy).into()),
-            _ => None,
-        }
     }
 }
 
@@ -134,7 +73,13 @@ impl FromStr for NfsUrl {
             if host.is_empty() || host.contains('@') {
                 return Err(UrlError::Host { url: owned() });
             }
-            options.nfs_port = port.or(options.nfs_port);
+            if options.nfs_port.is_some() {
+                return Err(UrlError::PortPlace { url: owned() });
+            }
+            if servers.len() == ADDRESSES_MAX {
+                return Err(UrlError::ManyHosts { url: owned() });
+            }
+            options.nfs_port = port;
             servers.push(host.to_owned());
         }
         for item in query.split('&').filter(|item| !item.is_empty()) {
@@ -149,7 +94,8 @@ impl FromStr for NfsUrl {
 }
 
 impl fmt::Display for NfsUrl {
-    /// The URL without its options: enough to say which export is meant.
+    /// The URL with the addresses of the server and of this host, without its other options: enough to say which export is
+    /// meant and how it is reached.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "nfs://")?;
         for (index, server) in self.servers.iter().enumerate() {
@@ -166,8 +112,17 @@ impl fmt::Display for NfsUrl {
                 _ => write!(f, "{}", char::from(byte))?,
             }
         }
+        for (index, local) in self.options.local.iter().enumerate() {
+            write!(f, "{}{local}", if index > 0 { "," } else { "?local=" })?;
+        }
         Ok(())
     }
+}
+
+/// How a host is compared with another: plain variants of spelling are one.
+pub(crate) fn host_key(name: &str) -> String {
+    let name = name.to_ascii_lowercase();
+    if name == "localhost" { "127.0.0.1".to_owned() } else { name }
 }
 
 /// Splits `host:port`, `[v6]:port`, `host`.
@@ -184,23 +139,6 @@ fn split_port(host: &str) -> Result<(&str, Option<u16>), UrlError> {
         Ok(number) if number > 0 => Ok((name, Some(number))),
         _ => Err(UrlError::Port { port: port.to_owned() }),
     }
-}
-
-pub(crate) fn unescape(path: &str) -> Result<String, UrlError> {
-    let bad = || UrlError::Escape { path: path.to_owned() };
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let [first, tail @ ..] = rest {
-        if *first == b'%' {
-            let digits = tail.get(..2).and_then(|digits| std::str::from_utf8(digits).ok()).ok_or_else(bad)?;
-            bytes.push(u8::from_str_radix(digits, 16).map_err(|_| bad())?);
-            rest = tail.get(2..).unwrap_or_default();
-        } else {
-            bytes.push(*first);
-            rest = tail;
-        }
-    }
-    String::from_utf8(bytes).map_err(|_| bad())
 }
 
 #[cfg(test)]
@@ -227,6 +165,39 @@ mod tests {
         assert_eq!(url.to_string(), "nfs://a,b:3049/vol/x%20y");
         let six: NfsUrl = "nfs://[::1]:99/".parse().unwrap();
         assert_eq!((six.server(), six.nfs_port(), six.export_path.as_str()), ("::1", 99, "/"));
+    }
+
+    #[test]
+    fn the_addresses_of_a_server_come_back_from_the_text_of_the_url() {
+        let text = "nfs://a,[fd00::2]:3049/vol?local=10.0.0.1,fd00::1";
+        let url: NfsUrl = format!("{text}&stable=always").parse().unwrap();
+        assert_eq!(url.servers, ["a", "fd00::2"]);
+        assert_eq!(url.options.local, ["10.0.0.1".parse::<std::net::IpAddr>().unwrap(), "fd00::1".parse().unwrap()]);
+        assert_eq!(url.to_string(), text);
+        let again: NfsUrl = url.to_string().parse().unwrap();
+        assert_eq!((again.servers, again.options.local), (url.servers, url.options.local));
+    }
+
+    #[test]
+    fn hosts_in_any_order_are_one_set() {
+        let set = |url: &str| {
+            let url: NfsUrl = url.parse().unwrap();
+            url.server_set().into_iter().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(set("nfs://b,a,b/vol"), set("nfs://a,b/vol"));
+        assert_eq!(set("nfs://localhost,127.0.0.1/vol").len(), 1);
+    }
+
+    #[test]
+    fn too_many_addresses_and_a_port_for_one_host_are_refused() {
+        let hosts = |count: usize| vec!["h"; count].join(",");
+        assert!(format!("nfs://{}/v", hosts(8)).parse::<NfsUrl>().is_ok());
+        let parse = |text: &str| text.parse::<NfsUrl>();
+        assert!(matches!(parse(&format!("nfs://{}/v", hosts(9))), Err(UrlError::ManyHosts { .. })));
+        assert!(matches!(parse("nfs://a:1,b/v"), Err(UrlError::PortPlace { .. })));
+        let locals = ["127.0.0.1"; 9].join(",");
+        assert!(matches!(parse(&format!("nfs://h/v?local={locals}")), Err(UrlError::Value { .. })));
+        assert!(matches!(parse("nfs://h/v?local=eth0"), Err(UrlError::Value { .. })));
     }
 
     #[test]

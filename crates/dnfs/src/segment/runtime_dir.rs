@@ -1,4 +1,4 @@
-//! Where the processes of one user meet: a directory in memory, mode 0700, one below it for each export.
+//! Where the processes of one user find the state they share: a directory in memory, mode 0700, one below it for each export.
 //!
 //! `/dev/shm/millrace-<uid>` first: every process of the user finds the same, whatever its environment. Only where there
 //! is no such directory, `$XDG_RUNTIME_DIR/millrace`: a service and a login shell may disagree about that variable, and
@@ -7,7 +7,8 @@
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use crate::segment::{FileRef, SegmentError, local};
+use super::error::{SegmentError, local};
+use super::file_ref::FileRef;
 use crate::sys::shm::{CPath, Errno, effective_uid, mkdir, open, stat};
 
 /// Room for the path of a placeholder with its NUL, in bytes.

@@ -1,0 +1,98 @@
+//! Why a text is not a usable NFS URL, and what to write instead.
+
+use crate::limits::ADDRESSES_MAX;
+
+/// Why a text is not a usable NFS URL.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UrlError {
+    /// Another scheme, or none.
+    #[error("URL {url} does not begin with nfs://")]
+    Scheme {
+        /// The text.
+        url: String,
+    },
+    /// No host.
+    #[error("URL {url} names no host")]
+    Host {
+        /// The text.
+        url: String,
+    },
+    /// More hosts than are kept.
+    #[error("URL {url} names more than {ADDRESSES_MAX} hosts")]
+    ManyHosts {
+        /// The text.
+        url: String,
+    },
+    /// A port behind a host that is not the last.
+    #[error("URL {url} gives one of several hosts a port of its own")]
+    PortPlace {
+        /// The text.
+        url: String,
+    },
+    /// No path.
+    #[error("URL {url} names no export")]
+    Path {
+        /// The text.
+        url: String,
+    },
+    /// A port that is none.
+    #[error("{port} in the URL is not a port")]
+    Port {
+        /// What stands in its place.
+        port: String,
+    },
+    /// An escape that is not `%` and two hexadecimal digits, or not UTF-8.
+    #[error("escape in URL path {path} is not % and two hexadecimal digits of UTF-8")]
+    Escape {
+        /// The path.
+        path: String,
+    },
+    /// A key nobody knows.
+    #[error("unknown option {key} in the URL")]
+    Key {
+        /// The key.
+        key: String,
+        /// The one that may be meant.
+        nearest: Option<&'static str>,
+    },
+    /// A value that does not fit its key.
+    #[error("option {key}={value} in the URL: expected {expected}")]
+    Value {
+        /// The key.
+        key: String,
+        /// The value.
+        value: String,
+        /// What would fit.
+        expected: &'static str,
+    },
+    /// Options that do not go together.
+    #[error("{problem} in the URL")]
+    Together {
+        /// What is wrong.
+        problem: &'static str,
+        /// What to write instead.
+        remedy: &'static str,
+    },
+}
+
+impl UrlError {
+    /// What the user can do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Scheme { .. } | Self::Host { .. } | Self::Path { .. } => {
+                Some("write nfs://HOST[:PORT]/EXPORT, for example nfs://10.0.0.5/vol or nfs://127.0.0.1:2049/vol".into())
+            }
+            Self::ManyHosts { .. } => Some("the hosts are the addresses of one server: name the ones to be tried first".into()),
+            Self::PortPlace { .. } => Some("the port is that of all hosts: write it once, behind the last one".into()),
+            Self::Key { nearest: Some(nearest), .. } => Some(format!("did you mean {nearest}?")),
+            Self::Key { .. } => Some(
+                "options are rsize, wsize, split, slots, channels, writers, stable, uid, gid, nfsport, mountport, local, timeo, retrans, \
+                 soft, resvport, noac, xprtsec, cacert, cert, key"
+                    .into(),
+            ),
+            Self::Together { remedy, .. } => Some((*remedy).into()),
+            _ => None,
+        }
+    }
+}

@@ -7,13 +7,13 @@ use nfs_proto::limits::{RECORD_BYTES_MAX, TRANSFER_BYTES_MAX};
 /// Connections served at once. A thread each: 1024 stacks of [`STACK_BYTES`] are 256 MiB of address space, of which a
 /// served connection touches some 20 KiB. A database opens one per backend.
 pub const CONNECTIONS_MAX: usize = 1024;
-/// Seconds of silence up to which a connection that has brought calls does not have to leave for another one.
+/// Seconds without a request up to which a connection that has brought any is not closed to make room for another.
 pub const IDLE_SPARED_S: u32 = 30;
 /// Descriptors asked of the host at the start: connections, the volumes' files, and as many again.
 pub const DESCRIPTORS_WANTED: u64 = 65_536;
-/// How long the arrival of a new connection waits for the one that had to leave.
+/// How long a new connection waits for the end of the one that is closed for it.
 pub const LEAVING_WAIT: Duration = Duration::from_secs(1);
-/// Connections that the kernel keeps until they are accepted: a crowd that comes at once.
+/// Connections that the kernel keeps until they are accepted: many that come at once.
 pub const BACKLOG: i32 = 4096;
 /// Stack of a connection or worker thread, in bytes; no handler recurses or keeps large arrays.
 pub const STACK_BYTES: usize = 256 * 1024;
@@ -25,9 +25,9 @@ pub const VOLUME_NAME_BYTES_MAX: usize = 64;
 /// Longest name of a host, in bytes (RFC 1035 2.3.4).
 pub const HOST_NAME_BYTES_MAX: usize = 255;
 
-/// Receive buffer of a quiet connection, in bytes: a write of a page of 16 KiB, or a hundred read calls.
+/// Receive buffer of a connection at its start, in bytes: a write of a page of 16 KiB, or a hundred read calls.
 pub const RECEIVE_BYTES_START: usize = 20 * 1024;
-/// The same after a silence, in bytes: 25 calls; it grows again with what comes.
+/// The same of an idle connection, in bytes: 25 calls; it grows again with what comes.
 pub const RECEIVE_BYTES_IDLE: usize = 4096;
 /// Receive buffer of a connection whose socket is never empty, in bytes: one system call then brings 32 writes of 8 KiB.
 pub const RECEIVE_BYTES_BUSY: usize = 288 * 1024;
@@ -35,24 +35,24 @@ pub const RECEIVE_BYTES_BUSY: usize = 288 * 1024;
 pub const RECEIVE_BYTES_MAX: usize = RECORD_BYTES_MAX + 4096;
 /// Turns in a row that a large buffer was not needed before it is given back.
 pub const SMALL_TURNS: u32 = 64;
-/// A record that was begun has to come on by a MiB in such a time: one that never ends would hold its buffer for ever.
+/// Time for each MiB of a frame that was begun: one that never ends would keep its buffer for ever.
 pub const FRAME_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a quiet connection keeps a large buffer.
+/// How long an idle connection keeps a large buffer.
 pub const BUFFER_IDLE: Duration = Duration::from_millis(500);
 /// Replies gathered before they are sent, in bytes: enough to make the cost of a send small, little enough that the
 /// client's work starts while ours goes on.
 pub const REPLY_BYTES_GATHERED: usize = 128 * 1024;
-/// Reply buffer of a quiet connection, in bytes.
+/// Reply buffer of an idle connection, in bytes.
 pub const REPLY_BYTES_IDLE: usize = 20 * 1024;
 /// Buffers of all connections together, in bytes, up to which they keep large ones between turns; beyond it each gives its
 /// own back at the end of a turn. Keeps 64 connections below 64 MiB however large their transfers.
 pub const BUFFER_BYTES_KEPT: usize = 24 << 20;
 
-/// Buffers of all connections together, in bytes, beyond which one that asks for more than the usual is closed: 500 that each move a
+/// Buffers of all connections together, in bytes, beyond which one that needs a large one is closed: 500 that each move a
 /// MiB at one moment are no database.
 pub const BUFFER_BYTES_MAX: usize = 512 << 20;
 
-/// Threads that run slow calls (stable writes, commits, changes of names, reads of what is not in memory) beside their connection: the flushes of that
+/// Threads of a service that run slow calls (stable writes, commits, changes of names, reads of what is not in memory) beside their connection: the flushes of that
 /// many calls overlap. Depth 32 is what the speed goals are measured at.
 pub const WORKERS_MAX: usize = 32;
 /// Workers that carry out calls of one group at once, as stable writes of one file: while one waits for its flush the other's
@@ -66,16 +66,16 @@ pub const SLOW_REQUESTS_PER_CONNECTION_MAX: usize = 64;
 /// Bytes of slow calls and of their replies until these have left, over all connections; beyond it connections run theirs
 /// themselves.
 pub const SLOW_BYTES_MAX: usize = 16 << 20;
-/// The same of one connection: four of the largest transfers, so that a peer that takes no replies leaves room for others.
+/// The same of one connection: four of the largest transfers, so that a peer that receives no replies leaves memory for others.
 pub const SLOW_BYTES_PER_CONNECTION_MAX: usize = 4 << 20;
 /// Turns in a row in which a connection brought one call at a time, after which its cold reads are done where they are: the
 /// client waits for each answer anyway, and two wake-ups are saved.
 pub const LONE_TURNS: u32 = 16;
 
-/// Replies that wait for a modelled medium, in bytes: 8,000 block reads, more than any client has under way. Beyond it,
+/// Replies delayed until their time, in bytes: 8,000 block reads, more than any client has under way. Beyond it,
 /// connections wait with their next reply, and TCP holds their clients back.
 pub const DELAYED_BYTES_MAX: usize = 64 << 20;
-/// How much before its time a held reply may leave, because a thread wakes late: by as much, on a virtual machine. Never
+/// How much before its time a delayed reply may leave, because a thread wakes late: by as much, on a virtual machine. Never
 /// more than a part in [`DELAYED_LEAD_SHARE`] of the wait, so that a fast medium is not made faster.
 pub const DELAYED_LEAD_MAX: Duration = Duration::from_micros(50);
 /// 50 us are this part of a disk's 8 ms.
@@ -86,39 +86,38 @@ pub const DELAYED_LEAD_SHARE: u32 = 160;
 pub const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 /// What a peer has to take in a [`SEND_TIMEOUT`] while replies wait for it, in bytes: one of the largest reads.
 pub const SEND_BYTES_MIN: usize = TRANSFER_MAX as usize;
-/// How long a TLS handshake may take: two round trips, also to a far client, and no thread for one that only begins them.
+/// How long a TLS handshake may take: two round trips, also to a far client, and a thread is not kept by a peer that only begins one.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Largest file of certificates or keys, in bytes: the bundle of a distribution is a quarter of it.
 pub const PEM_BYTES_MAX: u64 = 1 << 20;
-/// Receive buffer under TLS of a quiet connection, in bytes: the longest record.
+/// Receive buffer under TLS of an idle connection, in bytes: the longest record.
 pub const TLS_BYTES_IDLE: usize = rpc_tls::limits::RECORD_BYTES_MAX;
 /// Bytes of replies sealed and sent at one go, where the peer is waited for: four records, which stay in the cache of the core.
 pub const SEAL_BYTES: usize = 4 * rpc_tls::limits::PLAIN_BYTES_MAX;
-/// Silence after which the kernel starts to ask whether the peer is still there.
+/// Idle time after which the kernel starts to probe whether the peer is still there (TCP keepalive).
 pub const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 /// How long a clean stop waits for calls under way.
 pub const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Replies kept for repeated calls; each is some 300 bytes. A client resends within minutes, and
+/// Replies kept for retransmitted calls; each is some 300 bytes. A client resends within minutes, and
 /// only calls that change names or attributes are kept.
 pub const REPLIES_KEPT: usize = 4096;
 /// Largest reply that is kept, in bytes: CREATE with a handle and two sets of attributes is below 400.
 pub const REPLY_KEPT_BYTES_MAX: usize = 1024;
 /// Bytes of all kept replies: 4096 of 512 bytes.
 pub const REPLY_BYTES_KEPT: usize = 2 << 20;
-/// Age up to which a stored reply is taken for that of a repeated call: a client that was away for longer may have begun
+/// Age up to which a stored reply is used for a retransmitted call: a client that was away for longer may have begun
 /// its xids anew.
 pub const REPLY_AGE_MAX: Duration = Duration::from_secs(600);
-/// How long a repeated call waits for the first one to end.
+/// How long a retransmitted call waits for the first one to end.
 pub const REPEAT_WAIT: Duration = Duration::from_secs(30);
 
-/// Channels and dead processes remembered by the program CHANNEL, each some 100 bytes; beyond it the ended ones that had one
+/// Channels and dead processes that the program CHANNEL remembers, each some 100 bytes; beyond it the ended ones that had one
 /// connection go first, then those older than [`FENCE_AGE_MAX`]. A database has a channel or two for each backend.
 pub const FENCES_MAX: usize = 16_384;
 /// How long a fence is remembered at least: no network and no middlebox keeps the bytes of a dead connection for so long.
 pub const FENCE_AGE_MAX: Duration = Duration::from_secs(3600);
-/// How long a fence waits for calls under way; then its client asks again. Within what clients wait before they ask again by
-/// themselves.
+/// How long a fence waits for calls under way; then its client retries. Shorter than the time after which clients retransmit.
 pub const FENCE_WAIT: Duration = Duration::from_secs(5);
 
 /// Mounts remembered for MOUNT DUMP; advisory (RFC 1813 5.2.2), so the oldest is forgotten.

@@ -105,7 +105,7 @@ impl Server {
         let mut setup = self.setup.lock().unwrap_or_else(PoisonError::into_inner);
         let done = setup.as_mut()?.reload(&self.filer);
         if let Err(error) = &done {
-            tracing::error!(%error, "the configuration is not taken: the one before stays in force");
+            tracing::error!(%error, "failed to load the configuration: the previous one stays in force");
         }
         Some(done)
     }
@@ -202,7 +202,7 @@ mod tests {
     use crate::nfs::export::Export;
     use crate::nfs::filer::Config;
     use crate::nfs::policy::{Policy, Rights};
-    use crate::nfs::reply_cache::{CallKey, Turn};
+    use crate::nfs::reply_cache::{CallKey, Claim};
 
     #[test]
     fn a_power_cut_that_is_refused_forgets_no_stored_reply_and_one_that_is_made_forgets_them() {
@@ -215,8 +215,8 @@ mod tests {
         let server = Server::new(Filer::new(Config { exports, only: None, port: 2049 }), Vec::new(), None);
         let key = CallKey::new([127, 0, 0, 1].into(), Xid(1), b"call");
         match server.filer.replies.claim(key) {
-            Turn::First(running) => running.done(b"reply"),
-            Turn::Repeat(_) | Turn::Drop => panic!("claimed before"),
+            Claim::First(running) => running.done(b"reply"),
+            Claim::Repeat(_) | Claim::Drop => panic!("claimed before"),
         }
         // A connection that does not end.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -224,9 +224,9 @@ mod tests {
         let (stream, address) = listener.accept().unwrap();
         let id = server.connections().add(&Arc::new(Connection::new(stream, address).unwrap())).unwrap();
         assert!(matches!(server.power_cut_by(Instant::now()), Err(volume::Error::Busy)));
-        assert_eq!(server.filer.replies.holding().replies, 1);
+        assert_eq!(server.filer.replies.contents().replies, 1);
         server.connections().remove(id);
         assert!(server.power_cut().is_ok());
-        assert_eq!(server.filer.replies.holding().replies, 0);
+        assert_eq!(server.filer.replies.contents().replies, 0);
     }
 }

@@ -22,7 +22,7 @@ pub struct Setup {
     settings: Settings,
     default_state: PathBuf,
     tls: Option<ServerTls>,
-    /// Volumes taken out of service: a quiet connection may still hold one open.
+    /// Volumes taken out of service: an idle connection may still keep one open.
     retired: Vec<(volume::Config, Weak<Export>)>,
 }
 
@@ -57,7 +57,7 @@ impl Setup {
         &self.settings
     }
 
-    /// How hands are shaken, if there is TLS.
+    /// Certificates and key, if there is TLS.
     #[must_use]
     pub fn tls(&self) -> Option<ServerTls> {
         self.tls.clone()
@@ -110,9 +110,9 @@ impl Setup {
             self.retire(filer, &entry.export);
         }
         self.settings = new;
-        tracing::info!(added = ?done.added, removed = ?done.removed, changed = ?done.changed, "configuration read");
+        tracing::info!(added = ?done.added, removed = ?done.removed, changed = ?done.changed, "configuration loaded");
         if !done.at_next_start.is_empty() {
-            tracing::warn!(changes = ?done.at_next_start, "changes that count from the next start only");
+            tracing::warn!(changes = ?done.at_next_start, "changes that take effect at the next start");
         }
         Ok(done)
     }
@@ -159,7 +159,7 @@ impl Setup {
     fn retire(&mut self, filer: &Filer, export: &Arc<Export>) {
         filer.gone.add_all(&export.stats);
         if let Err(error) = export.volume.flush_all() {
-            tracing::error!(volume = export.name(), %error, "a volume that is no longer served could not be flushed");
+            tracing::error!(volume = export.name(), %error, "failed to flush a volume that is no longer served");
         }
         if let Some(volume) = self.settings.volumes.iter().find(|volume| volume.name == export.name()) {
             self.retired.push((volume.volume.clone(), Arc::downgrade(export)));

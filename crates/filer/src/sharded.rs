@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::limits::COUNTER_SETS;
 
-/// Copies of counters that threads are spread over. A copy is made when a thread first counts in it: what nobody uses takes
+/// Copies of counters that threads are spread over. A copy is made when a thread first counts in it: an unused one takes
 /// no memory.
 #[derive(Debug)]
 pub(crate) struct Sharded<T>([OnceLock<Box<T>>; COUNTER_SETS]);

@@ -1,4 +1,4 @@
-//! The files by which the filer proves who it is, and believes its clients.
+//! The files of TLS: the certificate and key of the filer, and the certificates its clients are verified by.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,14 +10,14 @@ use rpc_tls::{Identity, Pem, ServerTls, SetupError};
 
 use crate::limits::PEM_BYTES_MAX;
 
-/// Where certificates and keys are.
+/// Paths of certificates and keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The filer's certificate first, then those between it and one its clients trust.
+    /// The filer's certificate first, then the intermediates.
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
-    /// Certificates by which clients are believed; none: no client is asked for its own.
+    /// CA certificates that client certificates are verified by; none: no client is asked for a certificate.
     pub client_ca: Option<PathBuf>,
 }
 
@@ -39,7 +39,7 @@ pub enum TlsError {
 }
 
 impl TlsError {
-    /// What to do about it.
+    /// How to mend it.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use filer::exports::{Clash, Entry, Exports, View};
+use filer::exports::{Entry, Exports, ExportsError, View};
 use filer::policy::{Client, Network, Peer, Policy, Rights, Rule, Squash};
 use filer::{Config, Export, Filer, ListenerRole, dispatch};
 use nfs_proto::mount3::{self, DirPath, MountArgs, MountResult, MountStatus};
@@ -308,7 +308,7 @@ fn of_exports_below_each_other_the_deepest_is_mounted() {
         let export = Export::new(name, path, exports.entries()[0].export.volume().clone());
         Exports::new(vec![exports.entries()[1].clone(), Entry { export: Arc::new(export), policy: everybody(root()) }]).err()
     };
-    assert_eq!(again("inner", "/x"), Some(Clash::Name("inner".into())));
-    assert_eq!(again("x", "/srv//db"), Some(Clash::Path("/srv//db".into())));
-    assert_eq!(Exports::new(Vec::new()).err(), Some(Clash::Empty));
+    assert_eq!(again("inner", "/x"), Some(ExportsError::Name("inner".into())));
+    assert_eq!(again("x", "/srv//db"), Some(ExportsError::Path("/srv//db".into())));
+    assert_eq!(Exports::new(Vec::new()).err(), Some(ExportsError::Empty));
 }

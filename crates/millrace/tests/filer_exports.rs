@@ -301,8 +301,8 @@ fn a_broken_file_changes_nothing_and_says_what_is_wrong_where() {
     for (from, to, said) in [
         ("squash = \"none\"", "squahs = \"none\"", "line 10: unknown field `squahs`"),
         ("squash = \"none\"", "squahs = \"none\"", "`squash`"),
-        ("\"::1\"", "\"::1/200\"", "line 9: \"::1/200\" is no network: an address has 128 bits"),
-        ("name = \"closed\"", "name = \"open\"", "line 12: volume \"open\" stands on line 6 already"),
+        ("\"::1\"", "\"::1/200\"", "line 9: \"::1/200\" is not a network: an address has 128 bits"),
+        ("name = \"closed\"", "name = \"open\"", "line 12: volume \"open\" is already defined on line 6"),
         ("DIR/closed", "DIR/missing", "volume \"closed\""),
         ("DIR/closed", "DIR/open", "are one, or one lies in the other"),
         ("squash", "[squash", "line 10"),

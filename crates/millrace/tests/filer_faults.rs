@@ -234,8 +234,8 @@ fn what_is_no_fault_is_refused_with_its_reason() {
         (&["fault", "add", "slow"], 2, "slow needs delay_ms"),
         (&["fault", "add", "drop-reply,on=fsync"], 1, "procedures of NFS version 3"),
         (&["fault", "add", "eio,path=nowhere"], 1, "path \"nowhere\": no such name"),
-        (&["fault", "add", "eio", "--volume", "other"], 1, "there are vol"),
-        (&["fault", "clear", "77"], 1, "none of that number"),
+        (&["fault", "add", "eio", "--volume", "other"], 1, "the filer serves vol"),
+        (&["fault", "clear", "77"], 1, "no fault has this number"),
         (&["power-cut-copy", "vol", "/nowhere/at/all"], 1, "--loss-layer"),
     ] {
         let output = volume(&filer, arguments);

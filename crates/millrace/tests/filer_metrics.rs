@@ -309,8 +309,8 @@ fn each_line_of_the_json_log_is_an_object_with_the_fields_of_what_happened() {
         find("durability by battery: nothing is flushed, a power cut must not reach this host's memory")[0]["volume"],
         "quick"
     );
-    assert_eq!(find("configuration read")[0]["changed"], "[\"closed\"]");
-    let refused = find("the configuration is not taken: the one before stays in force")[0];
+    assert_eq!(find("configuration loaded")[0]["changed"], "[\"closed\"]");
+    let refused = find("failed to load the configuration: the previous one stays in force")[0];
     assert!(refused["level"] == "ERROR" && refused["error"].as_str().unwrap().contains("nonsense"), "{refused}");
     assert_eq!(find("stopped")[0]["level"], "INFO");
 }

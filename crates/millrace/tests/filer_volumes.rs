@@ -102,7 +102,7 @@ fn volumes_are_listed_and_shown_to_people_and_programs() {
     assert_eq!(volume["rules"][1]["clients"], json!(["127.0.0.0/8"]));
     assert!(["handles", "handles-by-name"].contains(&volume["identity"].as_str().unwrap()), "{volume}");
     assert_eq!(served.json(&["list"])["volumes"][0]["dir"], volume["dir"]);
-    served.refused(&["show", "frist"], "there are first");
+    served.refused(&["show", "frist"], "the filer serves first");
 }
 
 #[test]
@@ -140,17 +140,17 @@ fn what_cannot_be_created_leaves_file_and_service_as_they_were() {
         served.refused(&order.iter().copied().chain(more.iter().copied()).collect::<Vec<_>>(), said);
         assert!(!PathBuf::from(&dir).exists() || dir.ends_with("/first"), "{dir} was made and is left");
     };
-    create("first", &dir, "*", &[], "there is one of that name");
-    create("a/b", &dir, "*", &[], "no name of a volume");
+    create("first", &dir, "*", &[], "a volume of that name exists");
+    create("a/b", &dir, "*", &[], "not a volume name");
     create("new", &far, "*", &[], "No such file or directory");
     create("new", &below, "*", &[], "lies in the other");
     create("new", &served.path("first"), "*", &[], "are one");
-    create("new", &dir, "10.0.0.1/8", &[], "is no network");
+    create("new", &dir, "10.0.0.1/8", &[], "is not a network");
     create("new", &dir, "", &[], "");
     create("new", &dir, "*", &["sqash=none"], "unknown field `sqash`, expected one of");
     create("new", &dir, "*", &["squash=some"], "`root`");
     create("new", &dir, "*", &["anonymous_uid=me"], "takes a number");
-    create("new", &dir, "*", &["path=/first"], "is that of volume \"first\"");
+    create("new", &dir, "*", &["path=/first"], "is already used by volume \"first\"");
     create("new", &dir, "*", &["--quota", "ten"], "500GiB");
     create("new", &dir, "*", &["medium=floppy"], "floppy");
     // The new file cannot be written: a directory stands in its way.
@@ -178,7 +178,7 @@ fn a_volume_is_resized_while_clients_write() {
     assert_eq!(served.filer.order(&["resize", "first", "none"]), "changed: first\n");
     wire.write(file, 20_000, b"x", StableHow::FileSync);
     assert_eq!(served.filer.order(&["resize", "first", "none"]), "nothing has changed\n");
-    served.refused(&["resize", "second", "1G"], "there are first");
+    served.refused(&["resize", "second", "1G"], "it has first");
     let output = served.filer.volume(&["resize", "first", "large"]);
     assert!(output.status.code() == Some(2) && text(&output).contains("hint: as in 500GiB"), "{}", text(&output));
 }
@@ -203,7 +203,7 @@ fn keys_set_by_command_count_for_connections_that_are_there_and_the_file_keeps_i
     served.refused(&["set", "first", "acess=ro"], "unknown field `acess`, expected one of");
     served.refused(&["set", "first", "clients="], "clients");
     served.refused(&["set", "first", "name=other"], "edit it, then reload");
-    served.refused(&["set", "second", "access=ro"], "there are first");
+    served.refused(&["set", "second", "access=ro"], "it has first");
     // A file that somebody broke by hand is not made worse.
     let good = served.text();
     std::fs::write(served.file(), good.replacen("squash", "sqash", 1)).unwrap();

@@ -1,4 +1,4 @@
-//! What the admin socket takes about faults and power cuts of one volume.
+//! Requests on the admin socket about the faults of a volume and its power-cut copies.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use crate::nfs::export::Export;
 use crate::nfs::filer::Filer;
 use crate::nfs::stats;
 
-/// The operations, as they are named to whoever asks for an unknown one.
+/// The operations, for the error about an unknown one.
 pub(crate) const NAMES: &str = "fault-add, fault-list, fault-clear, power-cut-copy";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Order {
+struct Request {
     #[serde(rename = "op")]
     _op: String,
     /// The volume by its name; may be left out when there is one.
@@ -34,17 +34,17 @@ struct Order {
     to: Option<PathBuf>,
 }
 
-/// The answer to an order about faults; none if it is about something else. An error is the reason why nothing was done.
+/// The answer to a request about faults; none if it is about something else. An error is the reason why nothing was done.
 pub(crate) fn answer(filer: &Filer, op: &str, request: &Value) -> Option<Result<Value, String>> {
-    let carry_out: fn(&Export, Order) -> Result<Value, String> = match op {
+    let carry_out: fn(&Export, Request) -> Result<Value, String> = match op {
         "fault-add" => add,
         "fault-list" => |export, _| Ok(json!({"ok": true, "report": export.volume.faults().report()})),
         "fault-clear" => clear,
         "power-cut-copy" => copy,
         _ => return None,
     };
-    let order = Order::deserialize(request).map_err(|error| format!("read the request: {error}"));
-    Some(order.and_then(|order| carry_out(&*export(filer, order.volume.as_deref())?, order)))
+    let parsed = Request::deserialize(request).map_err(|error| format!("parse the request: {error}"));
+    Some(parsed.and_then(|request| carry_out(&*export(filer, request.volume.as_deref())?, request)))
 }
 
 fn export(filer: &Filer, name: Option<&str>) -> Result<Arc<Export>, String> {
@@ -54,20 +54,20 @@ fn export(filer: &Filer, name: Option<&str>) -> Result<Arc<Export>, String> {
         (Some(name), _) => exports
             .named(name)
             .map(|entry| Arc::clone(&entry.export))
-            .ok_or_else(|| format!("find the volume {name:?}: there are {}", known())),
+            .ok_or_else(|| format!("find volume {name:?}: the filer serves {}", known())),
         (None, [only]) => Ok(Arc::clone(&only.export)),
         (None, _) => Err(format!("choose a volume: name one of {}", known())),
     }
 }
 
-fn add(export: &Export, order: Order) -> Result<Value, String> {
-    let fault = order.fault.ok_or("set a fault: the request has none")?;
+fn add(export: &Export, request: Request) -> Result<Value, String> {
+    let fault = request.fault.ok_or("set a fault: the request has none")?;
     let id = export.set_fault(fault).map_err(|error| format!("set the fault: {error}"))?;
     Ok(json!({"ok": true, "id": id}))
 }
 
 impl Export {
-    /// Sets a fault of any kind, says so loudly, gives its number.
+    /// Sets a fault of any kind, logs it, gives its number.
     ///
     /// # Errors
     /// What is wrong with the fault, in words.
@@ -87,17 +87,17 @@ impl Export {
     }
 }
 
-fn clear(export: &Export, order: Order) -> Result<Value, String> {
-    let cleared = export.volume.faults().clear(order.id);
-    if let (0, Some(id)) = (cleared, order.id) {
-        return Err(format!("clear the fault {id}: there is none of that number"));
+fn clear(export: &Export, request: Request) -> Result<Value, String> {
+    let cleared = export.volume.faults().clear(request.id);
+    if let (0, Some(id)) = (cleared, request.id) {
+        return Err(format!("clear fault {id}: no fault has this number"));
     }
     tracing::warn!(volume = export.name(), cleared, "faults cleared");
     Ok(json!({"ok": true, "cleared": cleared}))
 }
 
-fn copy(export: &Export, order: Order) -> Result<Value, String> {
-    let to = order.to.filter(|to| to.is_absolute()).ok_or("copy the volume: name an absolute path to copy to")?;
+fn copy(export: &Export, request: Request) -> Result<Value, String> {
+    let to = request.to.filter(|to| to.is_absolute()).ok_or("copy the volume: name an absolute path to copy to")?;
     match export.volume.power_cut_copy(&to) {
         Ok(report) => {
             tracing::info!(volume = export.name(), to = %to.display(), objects = report.objects, "power-cut copy made");
@@ -113,7 +113,7 @@ fn copy(export: &Export, order: Order) -> Result<Value, String> {
     }
 }
 
-/// Kinds that are set, for whoever reads the counters: a record made under faults is to say so.
+/// Kinds that are set, for the counters: a record made under faults is to say so.
 pub(crate) fn kinds(filer: &Filer) -> Vec<String> {
     let exports = filer.exports();
     let reports = exports.entries().iter().map(|entry| entry.export.volume.faults().report());

@@ -1,4 +1,4 @@
-//! The admin socket: a unix stream, one JSON object per line each way.
+//! The admin socket, by which a running filer is administered: a Unix stream, one JSON object a line each way.
 
 mod faults;
 mod volumes;
@@ -42,7 +42,7 @@ impl AdminSocket {
         Ok(socket)
     }
 
-    /// Answers in threads of its own until the process ends.
+    /// Serves requests in threads of its own until the process ends.
     ///
     /// # Errors
     /// No thread could be started.
@@ -74,7 +74,7 @@ fn accept(listener: &UnixListener, server: &Arc<Server>) {
         let stream = match stream {
             Ok(stream) => stream,
             Err(error) => {
-                tracing::warn!(%error, "no admin connection accepted");
+                tracing::warn!(%error, "failed to accept an admin connection");
                 std::thread::sleep(std::time::Duration::from_millis(50));
                 continue;
             }
@@ -125,11 +125,11 @@ fn answer(line: &[u8], server: &Server) -> (Value, bool) {
     let failed = |error: String| (json!({"ok": false, "error": error}), false);
     let request: Value = match serde_json::from_slice(line) {
         Ok(request) => request,
-        Err(error) => return failed(format!("read the request: {error}")),
+        Err(error) => return failed(format!("parse the request: {error}")),
     };
-    let Some(op) = request["op"].as_str() else { return failed("read the request: it has no op".into()) };
-    let managed = volumes::answer(server, op, &request);
-    if let Some(answered) = managed.or_else(|| faults::answer(server.filer(), op, &request)) {
+    let Some(op) = request["op"].as_str() else { return failed("parse the request: it has no op".into()) };
+    let about_volumes = volumes::answer(server, op, &request);
+    if let Some(answered) = about_volumes.or_else(|| faults::answer(server.filer(), op, &request)) {
         return answered.map_or_else(failed, |reply| (reply, false));
     }
     match op {
@@ -158,7 +158,7 @@ fn answer(line: &[u8], server: &Server) -> (Value, bool) {
             None => failed("reload: the filer was started without --config FILE".into()),
         },
         "shutdown" => {
-            tracing::info!("stop asked for over the admin socket");
+            tracing::info!("stop requested over the admin socket");
             (json!({"ok": true}), true)
         }
         other => {

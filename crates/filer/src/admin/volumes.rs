@@ -1,4 +1,4 @@
-//! Orders of the admin socket about volumes: which there are, how they stand, new ones, other keys.
+//! Requests on the admin socket about volumes: listed, shown, created, changed.
 
 use results::volumes::{RuleStatus, VolumeStatus};
 use serde::Deserialize;
@@ -10,13 +10,13 @@ use crate::nfs::policy::{Rule, Squash};
 use crate::server::Server;
 use crate::setup::Reloaded;
 
-/// The orders, for who asked for another.
+/// The operations, for the error about an unknown one.
 pub(crate) const NAMES: &str = "volume-list, volume-show, volume-create, volume-set";
 
-/// What an order is about.
+/// A request about one volume.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct About {
+struct VolumeRequest {
     #[serde(rename = "op")]
     _op: String,
     volume: String,
@@ -24,7 +24,7 @@ struct About {
     keys: Keys,
 }
 
-/// The reply to one of these orders, or why it is refused; none: it is another order.
+/// The reply to one of these requests, or why it is refused; none: it is another request.
 pub(crate) fn answer(server: &Server, op: &str, request: &Value) -> Option<Result<Value, String>> {
     Some(match op {
         "volume-list" => {
@@ -32,28 +32,28 @@ pub(crate) fn answer(server: &Server, op: &str, request: &Value) -> Option<Resul
             let volumes: Vec<VolumeStatus> = exports.entries().iter().map(status).collect();
             Ok(json!({"ok": true, "volumes": volumes}))
         }
-        "volume-show" => about(request).and_then(|about| show(server, &about)),
-        "volume-create" => about(request).and_then(|about| {
-            let done = server.change(Some(&about.volume), |text| with_volume(text, &about.volume, &about.keys));
+        "volume-show" => parse(request).and_then(|request| show(server, &request)),
+        "volume-create" => parse(request).and_then(|request| {
+            let done = server.change(Some(&request.volume), |text| with_volume(text, &request.volume, &request.keys));
             changed(done)
         }),
-        "volume-set" => about(request).and_then(|about| {
-            let done = server.change(None, |text| with_keys(text, &about.volume, &about.keys));
+        "volume-set" => parse(request).and_then(|request| {
+            let done = server.change(None, |text| with_keys(text, &request.volume, &request.keys));
             changed(done)
         }),
         _ => return None,
     })
 }
 
-fn about(request: &Value) -> Result<About, String> {
-    About::deserialize(request).map_err(|error| format!("read the request: {error}"))
+fn parse(request: &Value) -> Result<VolumeRequest, String> {
+    VolumeRequest::deserialize(request).map_err(|error| format!("parse the request: {error}"))
 }
 
-fn show(server: &Server, about: &About) -> Result<Value, String> {
+fn show(server: &Server, request: &VolumeRequest) -> Result<Value, String> {
     let exports = server.filer().exports();
-    let found = exports.named(&about.volume).map(status);
-    let there = || exports.entries().iter().map(|entry| entry.export.name()).collect::<Vec<_>>().join(", ");
-    let volume = found.ok_or_else(|| format!("find volume {:?}: there are {}", about.volume, there()))?;
+    let found = exports.named(&request.volume).map(status);
+    let known = || exports.entries().iter().map(|entry| entry.export.name()).collect::<Vec<_>>().join(", ");
+    let volume = found.ok_or_else(|| format!("find volume {:?}: the filer serves {}", request.volume, known()))?;
     Ok(json!({"ok": true, "volume": volume}))
 }
 
@@ -61,11 +61,11 @@ fn changed(done: Option<Result<Reloaded, crate::setup::ChangeError>>) -> Result<
     match done {
         Some(Ok(done)) => Ok(reloaded(done)),
         Some(Err(error)) => Err(error.to_string()),
-        None => Err("change its file: it was started without --config FILE, what it serves is said where it is started".into()),
+        None => Err("change the configuration file: the filer was started without --config FILE".into()),
     }
 }
 
-/// What has changed, as the socket says it.
+/// What a reload changed, as a reply.
 pub(crate) fn reloaded(done: Reloaded) -> Value {
     let Reloaded { added, removed, changed, at_next_start } = done;
     let names = json!({"added": added, "removed": removed, "changed": changed});

@@ -21,24 +21,24 @@ pub(super) fn client(written: &str, resolve: Resolve<'_>) -> Result<Client, Stri
 }
 
 fn network(written: &str, address: &str, prefix: &str) -> Result<Network, String> {
-    let shape = || format!("{written:?} is no network: write an address and how many of its first bits count, 10.1.0.0/16");
+    let shape = || format!("{written:?} is not a network: write an address and a prefix length, as 10.1.0.0/16");
     let address: IpAddr = address.parse().map_err(|_| shape())?;
     let prefix: u8 = prefix.parse().map_err(|_| shape())?;
     let bits = if address.is_ipv4() { 32 } else { 128 };
     if prefix > bits {
-        return Err(format!("{written:?} is no network: an address has {bits} bits"));
+        return Err(format!("{written:?} is not a network: an address has {bits} bits"));
     }
-    Network::new(address, prefix).ok_or_else(|| format!("{written:?} is no network: bits behind the first {prefix} are set"))
+    Network::new(address, prefix).ok_or_else(|| format!("{written:?} is not a network: bits behind the first {prefix} are set"))
 }
 
 fn host(written: &str, resolve: Resolve<'_>) -> Result<Vec<Network>, String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
     if written.is_empty() || written.len() > HOST_NAME_BYTES_MAX || !written.bytes().all(plain) {
-        return Err(format!("{written:?} is no client: write *, an address, a network (10.1.0.0/16) or the name of a host"));
+        return Err(format!("{written:?} is not a client: write *, an address, a network (10.1.0.0/16) or a host name"));
     }
     match resolve(written) {
         Ok(addresses) if !addresses.is_empty() => Ok(addresses.into_iter().map(Network::of).collect()),
         Ok(_) => Err(format!("client {written:?} has no address")),
-        Err(error) => Err(format!("client {written:?}: its address is not to be found: {error}")),
+        Err(error) => Err(format!("client {written:?}: failed to look up its address: {error}")),
     }
 }

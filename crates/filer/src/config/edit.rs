@@ -16,7 +16,7 @@ const SWITCHES: [&str; 2] = ["privileged_ports", "loss_layer"];
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum EditError {
     /// The volume is not in the file.
-    #[error("find volume {name:?} in the file: there {}", there(.volumes))]
+    #[error("find volume {name:?} in the file: {}", known(.volumes))]
     NoVolume {
         /// The name asked for.
         name: String,
@@ -24,7 +24,7 @@ pub enum EditError {
         volumes: Vec<String>,
     },
     /// The volume is there already.
-    #[error("make volume {0:?}: there is one of that name")]
+    #[error("create volume {0:?}: a volume of that name exists")]
     Exists(String),
     /// The key is not for commands.
     #[error("set {key} of a volume: {reason}")]
@@ -38,12 +38,12 @@ pub enum EditError {
     #[error("change volumes that are not written as [[volume]] tables: edit the file")]
     Form,
     /// It is no TOML.
-    #[error("understand the file: {0}")]
+    #[error("parse the file: {0}")]
     Toml(String),
 }
 
-fn there(volumes: &[String]) -> String {
-    if volumes.is_empty() { "is none".into() } else { format!("are {}", volumes.join(", ")) }
+fn known(volumes: &[String]) -> String {
+    if volumes.is_empty() { "it has none".into() } else { format!("it has {}", volumes.join(", ")) }
 }
 
 /// The text with one volume more, at the end of the volumes.
@@ -93,7 +93,7 @@ fn is_named(table: &Table, name: &str) -> bool {
 fn change(table: &mut Table, keys: &Keys) -> Result<(), EditError> {
     for (key, written) in keys {
         if key == "name" || key == "rule" {
-            let reason = "this stands in the file only; edit it, then reload".to_owned();
+            let reason = "this key can be changed in the file only: edit it, then reload".to_owned();
             return Err(EditError::Key { key: key.clone(), reason });
         }
         let Some(written) = written else {
@@ -185,7 +185,7 @@ clients = [\"::1\"]
     #[test]
     fn what_cannot_be_changed_is_refused_and_says_why() {
         let set = |name, list: &[(&str, &str)]| with_keys(FILE, name, &keys(list)).unwrap_err().to_string();
-        assert_eq!(set("date", &[]), "find volume \"date\" in the file: there are data, other");
+        assert_eq!(set("date", &[]), "find volume \"date\" in the file: it has data, other");
         assert_eq!(with_volume(FILE, "data", &Keys::new()).unwrap_err(), EditError::Exists("data".into()));
         assert!(set("data", &[("name", "x")]).contains("edit it"));
         assert!(set("data", &[("rule", "x")]).contains("edit it"));

@@ -1,11 +1,11 @@
-//! What can be wrong with a configuration.
+//! Errors of a configuration.
 
 use std::io;
 use std::path::PathBuf;
 
-use crate::nfs::exports::Clash;
+use crate::nfs::exports::ExportsError;
 
-/// Why a configuration does not count.
+/// Why a configuration is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
@@ -17,7 +17,7 @@ pub enum ConfigError {
         source: io::Error,
     },
     /// Something in it is wrong.
-    #[error("understand {file}, line {line}: {reason}")]
+    #[error("parse {file}, line {line}: {reason}")]
     Line {
         /// The file.
         file: PathBuf,
@@ -46,7 +46,7 @@ pub enum ConfigError {
         /// Why not.
         reason: String,
     },
-    /// The volumes cannot stand side by side.
+    /// The volumes cannot be served together.
     #[error(transparent)]
-    Clash(#[from] Clash),
+    Exports(#[from] ExportsError),
 }

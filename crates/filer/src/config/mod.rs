@@ -36,7 +36,7 @@ pub struct Settings {
     pub state: PathBuf,
     /// The admin socket.
     pub admin: PathBuf,
-    /// By which files the filer shakes hands under TLS; none: there is no TLS.
+    /// Certificate and key files; none: there is no TLS.
     pub tls: Option<TlsFiles>,
     /// Where a collector asks for metrics; none: nowhere.
     pub metrics: Option<SocketAddr>,
@@ -57,7 +57,7 @@ pub struct VolumeSettings {
     pub quota: Option<u64>,
     /// How it is opened.
     pub volume: volume::Config,
-    /// The medium it is answered as, as written.
+    /// The modelled medium, as written.
     pub medium: Option<String>,
     /// Faults it is served with from the start.
     pub faults: Vec<FaultSpec>,
@@ -104,7 +104,7 @@ impl Settings {
         reader.tls = reader.tls_files(&filer)?;
         let admin = filer.admin.as_ref().map(|path| reader.absolute(path)).transpose()?;
         if parsed.volume.is_empty() {
-            return Err(reader.wrong(text.len(), "no [[volume]]: a filer serves one at least".into()));
+            return Err(reader.wrong(text.len(), "no [[volume]]: a filer needs at least one".into()));
         }
         if let Some(further) = parsed.volume.get(EXPORTS_MAX) {
             return Err(reader.wrong(further.span().start, format!("a filer serves {EXPORTS_MAX} volumes at most")));
@@ -147,7 +147,7 @@ impl Reader<'_> {
         if path.get_ref().is_absolute() {
             return Ok(path.get_ref().clone());
         }
-        Err(self.wrong(path.span().start, format!("{} is no absolute path: begin it with /", path.get_ref().display())))
+        Err(self.wrong(path.span().start, format!("{} is not an absolute path: begin it with /", path.get_ref().display())))
     }
 
     fn tls_files(&self, table: &FilerTable) -> Result<Option<TlsFiles>, ConfigError> {
@@ -180,7 +180,7 @@ impl Reader<'_> {
         let name = table.name.get_ref().clone();
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         if name.is_empty() || name.len() > VOLUME_NAME_BYTES_MAX || name.starts_with('.') || !name.bytes().all(plain) {
-            let reason = format!("{name:?} is no name of a volume: up to {VOLUME_NAME_BYTES_MAX} letters, digits, . _ and -");
+            let reason = format!("{name:?} is not a volume name: use up to {VOLUME_NAME_BYTES_MAX} letters, digits, . _ and -");
             return Err(self.wrong(table.name.span().start, reason));
         }
         let path = match &table.path {
@@ -189,7 +189,7 @@ impl Reader<'_> {
                 path.get_ref().clone()
             }
             Some(path) => {
-                let reason = format!("{:?} is no path to mount: begin it with /, leave out ..", path.get_ref());
+                let reason = format!("{:?} is not an export path: begin it with /, leave out ..", path.get_ref());
                 return Err(self.wrong(path.span().start, reason));
             }
         };
@@ -226,7 +226,7 @@ impl Reader<'_> {
 
     fn rule(&self, clients: &Spanned<Vec<Spanned<String>>>, rights: Rights) -> Result<Rule, ConfigError> {
         if clients.get_ref().is_empty() {
-            let reason = "clients names nobody: [\"10.0.0.0/8\", \"host.example\"], or [\"*\"] for everybody";
+            let reason = "clients is empty: write [\"10.0.0.0/8\", \"host.example\"], or [\"*\"] for everybody";
             return Err(self.wrong(clients.span().start, reason.into()));
         }
         let client = |written: &Spanned<String>| {
@@ -239,7 +239,7 @@ impl Reader<'_> {
     fn rights(&self, keys: &RightsKeys<'_>, others: Rights) -> Result<Rights, ConfigError> {
         let id = |key: &Option<Spanned<u32>>, other| match key {
             // The wire and the host take it for "leave as it is".
-            Some(id) if *id.get_ref() == u32::MAX => Err(self.wrong(id.span().start, format!("{} is nobody's id", u32::MAX))),
+            Some(id) if *id.get_ref() == u32::MAX => Err(self.wrong(id.span().start, format!("{} is not a valid id", u32::MAX))),
             Some(id) => Ok(*id.get_ref()),
             None => Ok(other),
         };
@@ -264,7 +264,7 @@ impl Reader<'_> {
 
     fn quota(&self, written: &Spanned<String>) -> Result<u64, ConfigError> {
         let size = written.get_ref();
-        let reason = || format!("quota {size:?} is no size: write one as 500GiB or 2TiB");
+        let reason = || format!("quota {size:?} is not a size: write one as 500GiB or 2TiB");
         results::sizes::parse_bytes(size).ok_or_else(|| self.wrong(written.span().start, reason()))
     }
 
@@ -286,11 +286,11 @@ impl Reader<'_> {
         for (table, volume) in tables.iter().zip(volumes) {
             let at = table.span().start;
             if let Some(line) = names.insert(&volume.name, volume.line) {
-                return Err(self.wrong(at, format!("volume {:?} stands on line {line} already", volume.name)));
+                return Err(self.wrong(at, format!("volume {:?} is already defined on line {line}", volume.name)));
             }
             let others = || volumes.iter().filter(|other| other.line < volume.line);
             if let Some(other) = others().find(|other| other.path.trim_end_matches('/') == volume.path.trim_end_matches('/')) {
-                return Err(self.wrong(at, format!("path {:?} is that of volume {:?}", volume.path, other.name)));
+                return Err(self.wrong(at, format!("path {:?} is already used by volume {:?}", volume.path, other.name)));
             }
         }
         Ok(())

@@ -81,7 +81,7 @@ impl Acceptor {
         let connection = match Connection::new(stream, peer) {
             Ok(connection) => Arc::new(connection),
             Err(error) => {
-                tracing::debug!(%peer, %error, "connection gone at once");
+                tracing::debug!(%peer, %error, "connection closed by the peer before it was served");
                 return;
             }
         };

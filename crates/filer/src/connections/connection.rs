@@ -84,7 +84,7 @@ impl Connection {
     pub(crate) fn reset(&self) {
         self.outbox().broken = true;
         self.transport.reset_on_close();
-        // Wakes the thread of the connection and, unlike the end of the sending side, tells the peer nothing.
+        // Wakes the thread of the connection and, unlike the end of the sending side, sends the peer nothing.
         self.transport.shutdown(Shutdown::Read);
     }
 

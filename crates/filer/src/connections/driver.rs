@@ -67,8 +67,8 @@ impl<S: Service> Driver<S> {
             if !timer.is_in_time(partial, Instant::now) {
                 return Err(Ended::Stalled);
             }
-            // Whoever has something to give back, or waits for the rest of a frame, receives with a time limit and so does not
-            // sleep for ever. One that has neither costs no timer.
+            // A connection with memory to give back, or with a part of a frame, receives with a time limit and so does not sleep
+            // for ever. One with neither costs no timer.
             if !timed && (partial.is_some() || buffers.have_spare()) {
                 timed = transport.set_receive_timeout(Some(BUFFER_IDLE));
             }

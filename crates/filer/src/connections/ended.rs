@@ -19,7 +19,7 @@ pub(crate) enum Ended {
     /// The peer broke the protocol.
     #[error("{0}")]
     Protocol(String),
-    /// A request was begun and its rest does not come.
+    /// A request was begun, and its rest did not come in time.
     #[error("receive the rest of a request in time")]
     Stalled,
     /// All connections together hold as much as they may.

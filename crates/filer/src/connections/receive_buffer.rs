@@ -125,7 +125,7 @@ impl ReceiveBuffer {
         self.buffer.len()
     }
 
-    /// Whether the buffer is larger than a quiet connection's and empty.
+    /// Whether the buffer is larger than an idle connection's and empty.
     #[must_use]
     pub fn has_spare(&self) -> bool {
         self.buffer.len() > RECEIVE_BYTES_START && self.start == self.end

@@ -130,20 +130,20 @@ impl ConnectionTable {
 impl Open {
     /// The connection that has to leave for a new one; none when all are in use.
     fn one_to_leave(&self, now_s: u32) -> Option<Arc<Connection>> {
-        let standings = self.connections.iter().map(|(&id, connection)| Standing {
+        let candidates = self.connections.iter().map(|(&id, connection)| Candidate {
             id,
             client: connection.client(),
             active_s: connection.active_s(),
             busy: connection.slow_requests() > 0,
         });
-        let standings: Vec<Standing> = standings.collect();
-        choose(&standings, now_s).and_then(|id| self.connections.get(&id).cloned())
+        let candidates: Vec<Candidate> = candidates.collect();
+        choose(&candidates, now_s).and_then(|id| self.connections.get(&id).cloned())
     }
 }
 
 /// What is looked at of a connection.
 #[derive(Clone, Copy, Debug)]
-struct Standing {
+struct Candidate {
     id: u64,
     client: IpAddr,
     /// Second of the last request; 0 when there was none.
@@ -152,48 +152,48 @@ struct Standing {
     busy: bool,
 }
 
-fn choose(standings: &[Standing], now_s: u32) -> Option<u64> {
-    let never_called = standings.iter().filter(|standing| standing.active_s == 0).min_by_key(|standing| standing.id);
-    if let Some(standing) = never_called {
-        return Some(standing.id);
+fn choose(candidates: &[Candidate], now_s: u32) -> Option<u64> {
+    let never_called = candidates.iter().filter(|candidate| candidate.active_s == 0).min_by_key(|candidate| candidate.id);
+    if let Some(candidate) = never_called {
+        return Some(candidate.id);
     }
     let mut counts: HashMap<IpAddr, u32> = HashMap::new();
-    standings.iter().for_each(|standing| *counts.entry(standing.client).or_default() += 1);
+    candidates.iter().for_each(|candidate| *counts.entry(candidate.client).or_default() += 1);
     let most = *counts.values().max()?;
-    standings
+    candidates
         .iter()
-        .filter(|standing| counts.get(&standing.client) == Some(&most) && !standing.busy)
-        .filter(|standing| now_s.saturating_sub(standing.active_s) >= IDLE_SPARED_S)
-        .min_by_key(|standing| (standing.active_s, standing.id))
-        .map(|standing| standing.id)
+        .filter(|candidate| counts.get(&candidate.client) == Some(&most) && !candidate.busy)
+        .filter(|candidate| now_s.saturating_sub(candidate.active_s) >= IDLE_SPARED_S)
+        .min_by_key(|candidate| (candidate.active_s, candidate.id))
+        .map(|candidate| candidate.id)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn standing(id: u64, client: u8, active_s: u32) -> Standing {
-        Standing { id, client: IpAddr::from([10, 0, 0, client]), active_s, busy: false }
+    fn candidate(id: u64, client: u8, active_s: u32) -> Candidate {
+        Candidate { id, client: IpAddr::from([10, 0, 0, client]), active_s, busy: false }
     }
 
     #[test]
     fn those_that_never_called_leave_first_the_oldest_of_them_before_the_others() {
-        let all = [standing(1, 1, 5), standing(7, 2, 0), standing(4, 1, 0), standing(9, 3, 0)];
+        let all = [candidate(1, 1, 5), candidate(7, 2, 0), candidate(4, 1, 0), candidate(9, 3, 0)];
         assert_eq!(choose(&all, 1000), Some(4));
         assert_eq!(choose(&[], 1000), None);
     }
 
     #[test]
     fn then_the_longest_idle_of_whoever_has_most() {
-        let all = [standing(1, 1, 5), standing(2, 2, 900), standing(3, 2, 800), standing(4, 2, 850)];
+        let all = [candidate(1, 1, 5), candidate(2, 2, 900), candidate(3, 2, 800), candidate(4, 2, 850)];
         assert_eq!(choose(&all, 1000), Some(3), "not the only one of the other client, though it is idle for longer");
-        let busy = all.map(|standing| Standing { busy: standing.id == 3, ..standing });
+        let busy = all.map(|candidate| Candidate { busy: candidate.id == 3, ..candidate });
         assert_eq!(choose(&busy, 1000), Some(4));
     }
 
     #[test]
     fn nobody_leaves_who_called_a_moment_ago() {
-        let all = [standing(1, 1, 995), standing(2, 1, 1000)];
+        let all = [candidate(1, 1, 995), candidate(2, 1, 1000)];
         assert_eq!(choose(&all, 1000), None);
         assert_eq!(choose(&all, 995 + IDLE_SPARED_S), Some(1));
     }

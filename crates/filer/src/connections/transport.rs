@@ -151,12 +151,12 @@ impl Transport {
 impl Sealing {
     /// Seals all of it; the records stand in memory that is used again.
     fn seal(&mut self, bytes: &[u8]) -> io::Result<&[u8]> {
-        let room = Sealer::room_for(bytes.len());
-        if self.sealed.len() < room {
-            self.sealed = vec![0; room];
+        let space = Sealer::room_for(bytes.len());
+        if self.sealed.len() < space {
+            self.sealed = vec![0; space];
         }
         let done = self.sealer.seal(&[bytes], &mut self.sealed).map_err(io::Error::other)?;
-        debug_assert_eq!(done.plain, bytes.len(), "room for all of it");
+        debug_assert_eq!(done.plain, bytes.len(), "space for all of it");
         Ok(self.sealed.get(..done.sealed).unwrap_or_default())
     }
 
@@ -173,10 +173,10 @@ impl Receiver {
     ///
     /// # Errors
     /// The socket's; `Interrupted` also when what came has no data yet; a peer's that sends what is no record of this connection.
-    pub(crate) fn receive(&mut self, transport: &Transport, room: &mut [u8]) -> Result<usize, ReceiveFault> {
+    pub(crate) fn receive(&mut self, transport: &Transport, space: &mut [u8]) -> Result<usize, ReceiveFault> {
         let mut stream = &transport.stream;
-        let Some(incoming) = &mut self.0 else { return Ok(stream.read(room)?) };
-        if let Some(bytes) = taken(incoming, room)? {
+        let Some(incoming) = &mut self.0 else { return Ok(stream.read(space)?) };
+        if let Some(bytes) = taken(incoming, space)? {
             return Ok(bytes);
         }
         if incoming.is_full() && incoming.size() < RECEIVE_BYTES_BUSY {
@@ -187,7 +187,7 @@ impl Receiver {
             bytes => incoming.received(bytes),
         }
         // Records without data may come for ever: the caller looks at the time in between.
-        taken(incoming, room)?.ok_or_else(|| io::Error::from(ErrorKind::Interrupted).into())
+        taken(incoming, space)?.ok_or_else(|| io::Error::from(ErrorKind::Interrupted).into())
     }
 
     /// Memory it holds, in bytes.
@@ -214,8 +214,8 @@ impl Receiver {
 }
 
 /// Data of records that are there, 0 behind the last; none before more is received.
-fn taken(incoming: &mut Incoming<Vec<u8>>, room: &mut [u8]) -> Result<Option<usize>, RecordFault> {
-    Ok(match incoming.take(room)? {
+fn taken(incoming: &mut Incoming<Vec<u8>>, space: &mut [u8]) -> Result<Option<usize>, RecordFault> {
+    Ok(match incoming.take(space)? {
         Taken::Bytes(bytes) => Some(bytes),
         Taken::Closed => Some(0),
         Taken::None => None,
@@ -275,13 +275,13 @@ impl Wire for HandshakeWire<'_> {
         (&mut &*self.stream).write_all(bytes)
     }
 
-    fn receive(&mut self, room: &mut [u8]) -> io::Result<usize> {
+    fn receive(&mut self, space: &mut [u8]) -> io::Result<usize> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(ErrorKind::TimedOut.into());
         }
         self.stream.set_read_timeout(Some(left))?;
-        (&mut &*self.stream).read(room)
+        (&mut &*self.stream).read(space)
     }
 }
 

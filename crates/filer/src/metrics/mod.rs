@@ -1,7 +1,7 @@
 //! The counters for a collector: `/metrics` over HTTP, in the text format of Prometheus.
 //!
 //! Nothing here is on the way of a call: who asks sums what the threads have counted. The endpoint has threads and bounds
-//! of its own, so that nobody who reaches it holds up the filer.
+//! of its own, so that its clients cannot slow the filer down.
 
 mod http;
 mod page;
@@ -64,20 +64,20 @@ fn accept(listener: &TcpListener, server: &Arc<Server>) {
             Ok(stream) => stream,
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
             Err(error) => {
-                tracing::warn!(%error, "no connection for metrics accepted");
+                tracing::warn!(%error, "failed to accept a metrics connection");
                 std::thread::sleep(EXHAUSTED_PAUSE);
                 continue;
             }
         };
         if clients.fetch_add(1, Ordering::Relaxed) >= METRICS_CLIENTS_MAX {
             clients.fetch_sub(1, Ordering::Relaxed);
-            tracing::debug!(limit = METRICS_CLIENTS_MAX, "connection for metrics refused: too many");
+            tracing::debug!(limit = METRICS_CLIENTS_MAX, "metrics connection refused: too many");
             continue;
         }
         let (server, counted, turn) = (Arc::clone(server), Arc::clone(&clients), Arc::clone(&turn));
         let answer = move || {
             if let Err(error) = talk(&stream, &server, &turn) {
-                tracing::debug!(%error, "connection for metrics ended");
+                tracing::debug!(%error, "metrics connection ended");
             }
             drop(stream);
             counted.fetch_sub(1, Ordering::Relaxed);
@@ -88,7 +88,7 @@ fn accept(listener: &TcpListener, server: &Arc<Server>) {
     }
 }
 
-/// One request, one answer. Pages are written in turn: a crowd of collectors has one core at the most.
+/// One request, one answer. Pages are written one at a time: many collectors use one core at the most.
 fn talk(stream: &TcpStream, server: &Server, turn: &Mutex<()>) -> io::Result<()> {
     http::answer(stream, Instant::now() + METRICS_TIMEOUT, || {
         let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);

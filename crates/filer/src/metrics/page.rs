@@ -1,4 +1,4 @@
-//! What is told: each name with its help, in the order of docs/filer.md.
+//! The metrics: each name with its help, in the order of docs/filer.md.
 
 use nfs_proto::nfs3::NfsStatus;
 
@@ -8,9 +8,9 @@ use crate::nfs::exports::{Entry, Exports};
 use crate::nfs::stats::{CountedRow, MOUNT, Stats, row_names, status_name};
 use crate::server::Server;
 
-/// Stands for the export of calls that belong to none: paths begin with a slash, so no export has it.
+/// The export label of calls that belong to no export: paths begin with a slash, so no export has it.
 const NO_EXPORT: &str = "none";
-/// Stands for the clients that are not counted by address.
+/// The client label of those that are not counted by address.
 const OTHER_CLIENTS: &str = "other";
 
 /// The counters now.
@@ -27,13 +27,13 @@ pub(super) fn write(server: &Server) -> String {
 }
 
 fn process(page: &mut Page, server: &Server) {
-    let mut build = page.family("millrace_build_info", Type::Gauge, "Always 1; the label says which program this is.");
+    let mut build = page.family("millrace_build_info", Type::Gauge, "Always 1; the label is the version of the program.");
     build.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
     let uptime = server.uptime().as_secs_f64();
     page.single("millrace_uptime_seconds", Type::Gauge, "Time since the start.", uptime);
     page.single("millrace_connections", Type::Gauge, "Connections open now.", server.connection_count());
     let begun = server.connections().begun();
-    page.single("millrace_connections_total", Type::Counter, "Connections begun.", begun);
+    page.single("millrace_connections_total", Type::Counter, "Connections accepted.", begun);
     let buffers = server.buffer_bytes();
     page.single("millrace_buffer_bytes", Type::Gauge, "Size of the buffers of all connections.", buffers);
 }
@@ -64,11 +64,11 @@ fn calls(page: &mut Page, of_none: &Stats, exports: &Exports) {
         let rows = row_names().zip(stats.rows()).filter(|(_, row)| row.latencies.count() > 0);
         called.extend(rows.map(|(procedure, row)| Called { export, procedure, row }));
     }
-    let mut counts = page.family("millrace_nfs_calls_total", Type::Counter, "Calls answered, repeated ones included.");
+    let mut counts = page.family("millrace_nfs_calls_total", Type::Counter, "Calls answered, retransmitted ones included.");
     for of in &called {
         counts.sample(&of.labels(), of.row.latencies.count());
     }
-    let mut errors = page.family("millrace_nfs_errors_total", Type::Counter, "Calls answered with another status than OK.");
+    let mut errors = page.family("millrace_nfs_errors_total", Type::Counter, "Calls answered with a status other than OK.");
     for of in &called {
         let [export, procedure] = of.labels();
         for (status, count) in &of.row.errors {
@@ -88,7 +88,7 @@ fn calls(page: &mut Page, of_none: &Stats, exports: &Exports) {
 }
 
 fn volumes(page: &mut Page, exports: &Exports) {
-    let mut infos = page.family("millrace_volume_info", Type::Gauge, "Always 1; the labels say what the volume is.");
+    let mut infos = page.family("millrace_volume_info", Type::Gauge, "Always 1; the labels describe the volume.");
     for Entry { export, .. } in exports.entries() {
         let options = export.volume().options();
         let (durability, cache) = (options.durability.as_str(), options.cache.as_str());
@@ -103,27 +103,27 @@ fn volumes(page: &mut Page, exports: &Exports) {
             family.sample(&[("export", export.path())], value(export));
         }
     };
-    let help = "READs that the page cache could not answer.";
+    let help = "READs that had to wait for the store: their data was not in the page cache.";
     each("millrace_cold_reads_total", Type::Counter, help, |export| export.stats().cold_reads());
-    let help = "Flushes and durable writes asked of the store.";
+    let help = "Flushes and durable writes issued to the store.";
     each("millrace_flushes_total", Type::Counter, help, |export| export.volume().counters().flushes);
-    let help = "Of the flushes, those for durable WRITEs and COMMITs.";
+    let help = "Of the flushes, those for stable WRITEs and COMMITs.";
     each("millrace_data_flushes_total", Type::Counter, help, |export| export.volume().counters().data_flushes);
-    let help = "Flushes that were needed and that another one covered.";
+    let help = "Flushes saved because another one covered them.";
     each("millrace_shared_flushes_total", Type::Counter, help, |export| export.volume().counters().shared_flushes);
-    let help = "Durable WRITEs carried out.";
+    let help = "Stable WRITEs (DATA_SYNC or FILE_SYNC) carried out.";
     each("millrace_stable_writes_total", Type::Counter, help, |export| export.volume().counters().stable_writes);
-    let help = "Of the durable WRITEs, those past the page cache.";
+    let help = "Of the stable WRITEs, those that bypassed the page cache (direct I/O).";
     each("millrace_direct_writes_total", Type::Counter, help, |export| export.volume().counters().direct_writes);
-    let help = "READs past the page cache.";
+    let help = "READs that bypassed the page cache (direct I/O).";
     each("millrace_direct_reads_total", Type::Counter, help, |export| export.volume().counters().direct_reads);
-    let help = "Times that unstable data may have been lost since the volume was made.";
+    let help = "Times that unstable data may have been lost since the volume was created.";
     each("millrace_loss_epoch", Type::Gauge, help, |export| export.volume().loss_epoch());
-    let help = "Faults on purpose that are set.";
+    let help = "Injected faults that are set.";
     each("millrace_faults", Type::Gauge, help, |export| export.volume().faults().report().faults.len() as u64);
-    let help = "Operations and calls that a fault on purpose struck.";
+    let help = "Operations and calls that an injected fault has struck.";
     each("millrace_fault_strikes_total", Type::Counter, help, |export| export.volume().faults().report().struck);
-    let help = "1 when a flush failed: nothing is promised any more until the volume is opened anew.";
+    let help = "1 after a failed flush: the volume refuses changes until it is reopened.";
     each("millrace_poisoned", Type::Gauge, help, |export| export.volume().is_poisoned().into());
 }
 
@@ -131,26 +131,31 @@ fn quotas(page: &mut Page, exports: &Exports) {
     let quotas = || exports.entries().iter().filter_map(|Entry { export, .. }| Some((export.path(), export.volume().quota()?)));
     let mut limits = page.family("millrace_quota_bytes", Type::Gauge, "Quota of the volume, if it has one.");
     quotas().for_each(|(path, quota)| limits.sample(&[("export", path)], quota.limit_bytes));
-    let mut used = page.family("millrace_quota_used_bytes", Type::Gauge, "What of the quota is used.");
+    let mut used = page.family("millrace_quota_used_bytes", Type::Gauge, "Bytes of the quota in use.");
     quotas().for_each(|(path, quota)| used.sample(&[("export", path)], quota.used_bytes));
 }
 
 fn threads(page: &mut Page, server: &Server) {
     let (load, delayed) = (server.workers().load(), server.workers().delayed());
-    page.single("millrace_workers_busy", Type::Gauge, "Workers that carry out a slow call.", load.busy);
-    page.single("millrace_workers_queued", Type::Gauge, "Slow calls that wait for a worker.", load.queued);
-    page.single("millrace_held_replies", Type::Gauge, "Replies that wait for the modelled medium.", delayed.waiting());
+    page.single("millrace_workers_busy", Type::Gauge, "Worker threads that carry out a call.", load.busy);
+    page.single("millrace_workers_queued", Type::Gauge, "Calls that wait for a worker thread.", load.queued);
+    page.single(
+        "millrace_held_replies",
+        Type::Gauge,
+        "Replies delayed by a modelled medium and not sent yet.",
+        delayed.waiting(),
+    );
     page.single(
         "millrace_held_replies_sent_total",
         Type::Counter,
-        "Replies that have waited for the modelled medium.",
+        "Replies sent after a delay by a modelled medium.",
         delayed.counts().0,
     );
-    let cache = server.filer().replies.holding();
-    let help = "Repeated calls that were answered with the stored reply.";
+    let cache = server.filer().replies.contents();
+    let help = "Retransmitted calls answered from the reply cache.";
     page.single("millrace_reply_cache_hits_total", Type::Counter, help, cache.hits);
-    page.single("millrace_reply_cache_replies", Type::Gauge, "Stored replies.", cache.replies);
-    page.single("millrace_reply_cache_bytes", Type::Gauge, "Size of the stored replies.", cache.bytes);
+    page.single("millrace_reply_cache_replies", Type::Gauge, "Replies in the reply cache.", cache.replies);
+    page.single("millrace_reply_cache_bytes", Type::Gauge, "Size of the replies in the reply cache.", cache.bytes);
 }
 
 fn clients(page: &mut Page, server: &Server) {
@@ -161,7 +166,7 @@ fn clients(page: &mut Page, server: &Server) {
     for (client, row) in &rows {
         bytes.sample(&[("client", client)], row.bytes);
     }
-    let help = "Time of NFS and MOUNT calls as in millrace_nfs_call_seconds, by client address.";
+    let help = "Latency of NFS and MOUNT calls as in millrace_nfs_call_seconds, by client address.";
     let mut latencies = page.family("millrace_client_call_seconds", Type::Histogram, help);
     for (client, row) in &rows {
         let counted = &row.latencies;

@@ -9,7 +9,7 @@ use crate::limits::CLIENTS_COUNTED_MAX;
 use crate::nfs::stats::{CountedRow, Row};
 use crate::sharded::Sharded;
 
-/// The calls of one client, held by what its connections see of the exports.
+/// The calls of one client, shared by the views of its connections.
 #[derive(Debug, Default)]
 pub(crate) struct Client {
     calls: Sharded<Row>,

@@ -18,7 +18,7 @@ use super::faults;
 use super::filer::Filer;
 use super::handlers::{self, ProgramCall};
 use super::policy::{Refusal, Rights};
-use super::reply_cache::{CallKey, Turn};
+use super::reply_cache::{CallKey, Claim};
 use super::stats::{Answer, Stats};
 use crate::listener::ListenerRole;
 
@@ -148,13 +148,13 @@ fn carry_out(context: &handlers::Context<'_>, timing: &Timing<'_>, call: &Call<'
     // What is refused is not carried out, so it takes no place among the stored replies.
     if !is_idempotent(procedure) && context.verdict.is_ok() {
         match filer.replies.claim(CallKey::new(view.peer.address, xid, call.record)) {
-            Turn::First(running) => claim = Some(running),
-            Turn::Repeat(reply) => {
+            Claim::First(running) => claim = Some(running),
+            Claim::Repeat(reply) => {
                 out.extend_from_slice(&reply);
                 timing.count(stats, Answer::OK, 0, None);
                 return Served::Answered;
             }
-            Turn::Drop => return Served::Answered,
+            Claim::Drop => return Served::Answered,
         }
     }
     let reply = Reply::begin(xid, out);
@@ -165,11 +165,11 @@ fn carry_out(context: &handlers::Context<'_>, timing: &Timing<'_>, call: &Call<'
         return Served::Cold;
     }
     let (answer, again, bytes) =
-        done.as_ref().map_or((Answer::Refused, false, 0), |done| (Answer::Status(done.status), done.again, done.bytes));
+        done.as_ref().map_or((Answer::Refused, false, 0), |done| (Answer::Status(done.status), done.retry_later, done.bytes));
     if answer != Answer::OK {
         export.log_poison();
     }
-    let touched = done.as_ref().ok().and_then(|done| touched(procedure, done));
+    let operation = done.as_ref().ok().and_then(|done| medium_operation(procedure, done));
     let mark = reply.mark;
     let understood = done.is_ok();
     reply.end(done.map(|_| ()), out);
@@ -177,7 +177,7 @@ fn carry_out(context: &handlers::Context<'_>, timing: &Timing<'_>, call: &Call<'
     if let (Some(running), true, false, Some(record)) = (claim, understood, again, out.get(mark..)) {
         running.done(record);
     }
-    let due = submitted.zip(touched).and_then(|(at, operation)| export.due(at, operation).filter(|due| *due > at));
+    let due = submitted.zip(operation).and_then(|(at, operation)| export.due(at, operation).filter(|due| *due > at));
     // What is left to be settled is not answered yet: see `settled`.
     if call.later.is_none_or(|later| later.borrow().is_none()) {
         timing.count(stats, answer, bytes, due);
@@ -245,9 +245,9 @@ const fn changes(procedure: Procedure) -> bool {
 }
 
 /// What an answered call asked of the medium.
-fn touched(procedure: Procedure, done: &handlers::Done) -> Option<Operation> {
+fn medium_operation(procedure: Procedure, done: &handlers::Done) -> Option<Operation> {
     let changed = done.ok && !is_idempotent(procedure);
-    done.touched.or_else(|| changed.then_some(Operation { kind: Kind::Metadata, file: 0, offset: 0, bytes: 0 }))
+    done.operation.or_else(|| changed.then_some(Operation { kind: Kind::Metadata, file: 0, offset: 0, bytes: 0 }))
 }
 
 /// A reply under way: its mark and header are written, its results follow.

@@ -1,4 +1,4 @@
-//! One export: a volume under a path, its counters, and the medium it is answered as.
+//! One export: a volume under a path, its counters, and the medium whose reply times it has.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ impl Export {
             );
         }
         if volume.identity() == volume::Identity::BirthTimes {
-            tracing::warn!(volume = name, "no file handles on this store: files are told apart by number and birth time");
+            tracing::warn!(volume = name, "no file handles on this store: files are identified by inode number and birth time");
         }
         let (name, path, started) = (name.to_owned(), path.to_owned(), Instant::now());
         Self { volume, stats: Stats::default(), name, path, medium: None, started, poison_logged: AtomicBool::new(false) }
@@ -79,7 +79,7 @@ impl Export {
             tracing::error!(
                 volume = self.name,
                 epoch,
-                "a flush failed: nothing is promised or changed any more until the filer is started anew"
+                "a flush failed: the volume promises nothing and refuses changes until the filer is restarted"
             );
         }
     }

@@ -32,19 +32,19 @@ pub struct Entry {
     pub policy: Policy,
 }
 
-/// Whose handles carry a tag.
+/// The exports whose handles carry a tag.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tagged {
-    Nobody,
+    None,
     One(u16),
     Several,
 }
 
-/// Exports that cannot stand side by side.
+/// Why exports cannot be served together.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum Clash {
+pub enum ExportsError {
     /// There is none.
-    #[error("serve nothing: no volume is named")]
+    #[error("serve volumes: none is configured")]
     Empty,
     /// There are too many.
     #[error("serve {count} volumes: a filer serves {EXPORTS_MAX} at most")]
@@ -53,7 +53,7 @@ pub enum Clash {
         count: usize,
     },
     /// Two have one name.
-    #[error("serve two volumes of the name {0:?}")]
+    #[error("serve two volumes named {0:?}")]
     Name(String),
     /// Two have one path.
     #[error("serve two volumes under the path {0:?}")]
@@ -64,25 +64,25 @@ impl Exports {
     /// A table of these.
     ///
     /// # Errors
-    /// [`Clash`] when there is none, or two have one name or path.
-    pub fn new(entries: Vec<Entry>) -> Result<Self, Clash> {
+    /// [`ExportsError`] when there is none, or two have one name or path.
+    pub fn new(entries: Vec<Entry>) -> Result<Self, ExportsError> {
         if entries.is_empty() {
-            return Err(Clash::Empty);
+            return Err(ExportsError::Empty);
         }
         if entries.len() > EXPORTS_MAX {
-            return Err(Clash::TooMany { count: entries.len() });
+            return Err(ExportsError::TooMany { count: entries.len() });
         }
-        let mut by_tag = Box::new([Tagged::Nobody; 256]);
+        let mut by_tag = Box::new([Tagged::None; 256]);
         for (index, Entry { export, .. }) in entries.iter().enumerate() {
             let before = entries.get(..index).unwrap_or_default();
             if before.iter().any(|entry| entry.export.name() == export.name()) {
-                return Err(Clash::Name(export.name().to_owned()));
+                return Err(ExportsError::Name(export.name().to_owned()));
             }
             if before.iter().any(|entry| names(entry.export.path().as_bytes()).eq(names(export.path().as_bytes()))) {
-                return Err(Clash::Path(export.path().to_owned()));
+                return Err(ExportsError::Path(export.path().to_owned()));
             }
             if let Some(tagged) = by_tag.get_mut(usize::from(export.volume.tag())) {
-                *tagged = if *tagged == Tagged::Nobody { Tagged::One(index as u16) } else { Tagged::Several };
+                *tagged = if *tagged == Tagged::None { Tagged::One(index as u16) } else { Tagged::Several };
             }
         }
         Ok(Self { entries, by_tag, generation: 0 })
@@ -91,7 +91,7 @@ impl Exports {
     /// One export.
     #[must_use]
     pub fn one(export: Export, policy: Policy) -> Self {
-        let mut by_tag = Box::new([Tagged::Nobody; 256]);
+        let mut by_tag = Box::new([Tagged::None; 256]);
         if let Some(tagged) = by_tag.get_mut(usize::from(export.volume.tag())) {
             *tagged = Tagged::One(0);
         }
@@ -111,14 +111,14 @@ impl Exports {
     }
 
     /// The export whose volume made a handle, by its place in the table. The handle may still be forged: its tag is
-    /// believed as long as it leads to one volume, which will refuse it.
+    /// trusted as long as it leads to one volume, which will refuse it.
     pub(crate) fn of_handle(&self, handle: &[u8]) -> Option<usize> {
         if self.entries.len() == 1 {
             return Some(0);
         }
         match handle_tag(handle).and_then(|tag| self.by_tag.get(usize::from(tag))) {
             Some(Tagged::One(index)) => Some(usize::from(*index)),
-            Some(Tagged::Nobody) => None,
+            Some(Tagged::None) => None,
             Some(Tagged::Several) | None => self.entries.iter().position(|entry| entry.export.volume.made(handle)),
         }
     }
@@ -148,28 +148,28 @@ pub struct View {
     /// Where its calls are counted.
     pub(crate) client: Arc<Client>,
     exports: Arc<Exports>,
-    standings: Vec<Standing>, // one an export, in the order of the table
+    judged: Vec<Judged>,      // one an export, in the order of the table
     mount_logged: AtomicBool, // a refused mount is in the log
     attachment: Option<Arc<Attachment>>,
 }
 
 /// What a client may in one export.
-struct Standing {
+struct Judged {
     verdict: Result<Rights, Refusal>,
     logged: AtomicBool, // the refusal is in the log
 }
 
 impl View {
     pub(crate) fn new(exports: Arc<Exports>, peer: Peer, client: Arc<Client>, attachment: Option<Arc<Attachment>>) -> Self {
-        let standing = |entry: &Entry| Standing { verdict: entry.policy.judge(&peer), logged: AtomicBool::new(false) };
-        let standings = exports.entries.iter().map(standing).collect();
-        Self { peer, client, exports, standings, mount_logged: AtomicBool::new(false), attachment }
+        let judge = |entry: &Entry| Judged { verdict: entry.policy.judge(&peer), logged: AtomicBool::new(false) };
+        let judged = exports.entries.iter().map(judge).collect();
+        Self { peer, client, exports, judged, mount_logged: AtomicBool::new(false), attachment }
     }
 
     /// Logs the first mount that the client was refused on its connection.
     pub(crate) fn log_refused_mount(&self, path: &[u8], status: MountStatus) {
         if !self.mount_logged.swap(true, Ordering::Relaxed) {
-            // Anybody may send any path: escaped, it cannot write a line of its own.
+            // Any peer may send any path: escaped, it cannot forge a line of the log.
             let path = path.escape_ascii();
             tracing::info!(client = %self.peer.address, %path, ?status, "mount refused");
         }
@@ -191,7 +191,7 @@ impl View {
 
     /// Whether the client may use any export through this listener.
     pub(crate) fn may_use_any_export(&self) -> bool {
-        self.peer.role == ListenerRole::Nfs && self.standings.iter().any(|standing| standing.verdict.is_ok())
+        self.peer.role == ListenerRole::Nfs && self.judged.iter().any(|export| export.verdict.is_ok())
     }
 
     /// The export at a place of the table, and what the client may there. A refusal is logged once.
@@ -200,12 +200,12 @@ impl View {
     /// When the table has no such place: places come from [`Exports::of_handle`] and [`Exports::of_path`], and no table
     /// is empty.
     pub(crate) fn at(&self, index: usize) -> (&Export, Result<Rights, Refusal>) {
-        let (export, standing) = (&self.exports.entries[index].export, &self.standings[index]);
-        if let Err(refusal) = &standing.verdict
-            && !standing.logged.swap(true, Ordering::Relaxed)
+        let (export, judged) = (&self.exports.entries[index].export, &self.judged[index]);
+        if let Err(refusal) = &judged.verdict
+            && !judged.logged.swap(true, Ordering::Relaxed)
         {
             tracing::warn!(client = %self.peer.address, volume = export.name(), %refusal, "client refused");
         }
-        (export, standing.verdict)
+        (export, judged.verdict)
     }
 }

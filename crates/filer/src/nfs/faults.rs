@@ -1,5 +1,5 @@
 //! Faults of calls and answers, carried out around a call. Which are set is the volume's list ([`volume::faults`]), so all
-//! faults of a volume have one order, one record and one vocabulary.
+//! faults of a volume have one order, one record and one set of names.
 
 use std::time::Instant;
 

@@ -29,14 +29,14 @@ pub struct Peer {
     pub security: Security,
 }
 
-/// How far a connection is to be trusted.
+/// How the connection is secured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Security {
-    /// In the clear: anybody on the way reads and writes.
+    /// In the clear: whoever is on the path can read and change it.
     Plain,
     /// Under TLS.
     Tls,
-    /// Under TLS, and the client showed a certificate that is believed.
+    /// Under TLS, and the client showed a certificate that is trusted.
     Certified,
 }
 
@@ -63,7 +63,7 @@ impl Network {
     ];
 
     /// The network of the first `prefix` bits; none if the address has fewer, or has bits set behind them: that is
-    /// rather a slip than a wish.
+    /// most likely a mistake.
     #[must_use]
     pub fn new(address: IpAddr, prefix: u8) -> Option<Self> {
         let network = Self { address, prefix };
@@ -122,7 +122,7 @@ impl Client {
     }
 }
 
-/// Whose identity is taken away.
+/// Whose identity is squashed: replaced by the anonymous user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Squash {
@@ -139,9 +139,9 @@ pub enum Squash {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TlsRule {
-    /// None: calls under TLS are refused.
+    /// None: calls over TLS are refused.
     Off,
-    /// As it likes.
+    /// Either.
     #[default]
     Allowed,
     /// Calls in the clear are refused.
@@ -151,7 +151,7 @@ pub enum TlsRule {
 }
 
 impl TlsRule {
-    /// The words of settings, in the order of the rules.
+    /// The values of settings, in the order of the rules.
     pub const WORDS: [&'static str; 4] = ["off", "allowed", "required", "mutual"];
 
     /// The rule of a word; none if it is none of [`Self::WORDS`].
@@ -182,7 +182,7 @@ impl TlsRule {
 pub struct Rights {
     /// Nothing may be changed.
     pub read_only: bool,
-    /// Whose identity is taken away.
+    /// Whose identity is squashed.
     pub squash: Squash,
     /// Uid of who has none, or was squashed.
     pub anonymous_uid: u32,
@@ -297,10 +297,10 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoClient => "no rule of the export names this client",
-            Self::Port => "the export serves ports below 1024 only",
-            Self::Plain => "the export serves under TLS only",
+            Self::Port => "the export serves clients on ports below 1024 only",
+            Self::Plain => "the export serves TLS connections only",
             Self::NoCertificate => "the export serves clients with a certificate only",
-            Self::Tls => "the export does not serve under TLS",
+            Self::Tls => "the export does not serve TLS connections",
         })
     }
 }

@@ -1,8 +1,8 @@
-//! Replies of calls that may not be carried out twice.
+//! Replies of non-idempotent calls, which must not be carried out twice.
 //!
 //! A client that lost its connection sends a call again with the same xid, perhaps from another port. The reply of the
 //! first time is stored under client address, xid and a checksum of the whole call, and replayed: REMOVE then answers
-//! OK both times instead of NOENT the second time. A repeat that comes while the first is still running waits for it.
+//! OK both times instead of NOENT the second time. A retransmission that comes while the first is still running waits for it.
 //! Kept in memory: a restart of the filer forgets it.
 
 use std::collections::{HashMap, VecDeque};
@@ -16,7 +16,7 @@ use siphasher::sip::SipHasher13;
 
 use crate::limits::{REPEAT_WAIT, REPLIES_KEPT, REPLY_AGE_MAX, REPLY_BYTES_KEPT, REPLY_KEPT_BYTES_MAX};
 
-/// What tells one call from another.
+/// What identifies a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CallKey {
     client: IpAddr,
@@ -38,8 +38,8 @@ enum Entry {
     Done { reply: Arc<[u8]>, at: Instant, number: u64 },
 }
 
-/// What is to be done with a call.
-pub(crate) enum Turn<'a> {
+/// What is to be done with a call that was claimed.
+pub(crate) enum Claim<'a> {
     /// Nobody has seen it: carry it out, then [`Running::done`].
     First(Running<'a>),
     /// It was carried out: send this reply record again.
@@ -66,7 +66,7 @@ struct State {
 
 /// What the cache holds, and how often it was of use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Holding {
+pub(crate) struct Contents {
     pub(crate) hits: u64,
     pub(crate) replies: usize,
     pub(crate) bytes: usize,
@@ -95,11 +95,11 @@ impl State {
 
 impl ReplyCache {
     /// Claims a call, or finds its reply; waits while the same call is running.
-    pub(crate) fn claim(&self, key: CallKey) -> Turn<'_> {
+    pub(crate) fn claim(&self, key: CallKey) -> Claim<'_> {
         self.claim_at(key, Instant::now())
     }
 
-    fn claim_at(&self, key: CallKey, now: Instant) -> Turn<'_> {
+    fn claim_at(&self, key: CallKey, now: Instant) -> Claim<'_> {
         let deadline = now + REPEAT_WAIT;
         let mut state = self.lock();
         loop {
@@ -107,17 +107,17 @@ impl ReplyCache {
                 Some(Entry::Done { reply, at, .. }) if now.saturating_duration_since(*at) < REPLY_AGE_MAX => {
                     let reply = Arc::clone(reply);
                     state.hits += 1;
-                    return Turn::Repeat(reply);
+                    return Claim::Repeat(reply);
                 }
                 None | Some(Entry::Done { .. }) => {
                     state.forget(&key);
                     state.entries.insert(key, Entry::Running);
-                    return Turn::First(Running { cache: self, key });
+                    return Claim::First(Running { cache: self, key });
                 }
                 Some(Entry::Running) => {
                     let left = deadline.saturating_duration_since(Instant::now());
                     if left.is_zero() {
-                        return Turn::Drop;
+                        return Claim::Drop;
                     }
                     state = self.ended.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
                 }
@@ -126,10 +126,10 @@ impl ReplyCache {
     }
 
     /// What it holds now.
-    pub(crate) fn holding(&self) -> Holding {
+    pub(crate) fn contents(&self) -> Contents {
         let state = self.lock();
         let replies = state.entries.values().filter(|entry| matches!(entry, Entry::Done { .. })).count();
-        Holding { hits: state.hits, replies, bytes: state.bytes }
+        Contents { hits: state.hits, replies, bytes: state.bytes }
     }
 
     /// Forgets all stored replies, as a reboot would.
@@ -189,8 +189,8 @@ mod tests {
 
     fn first(cache: &ReplyCache, key: CallKey) -> Running<'_> {
         match cache.claim(key) {
-            Turn::First(running) => running,
-            Turn::Repeat(_) | Turn::Drop => panic!("claimed before"),
+            Claim::First(running) => running,
+            Claim::Repeat(_) | Claim::Drop => panic!("claimed before"),
         }
     }
 
@@ -198,9 +198,9 @@ mod tests {
     fn a_repeat_gets_the_stored_reply() {
         let cache = ReplyCache::default();
         first(&cache, key(1)).done(b"reply");
-        let Turn::Repeat(reply) = cache.claim(key(1)) else { panic!("forgotten") };
+        let Claim::Repeat(reply) = cache.claim(key(1)) else { panic!("forgotten") };
         assert_eq!(&*reply, b"reply");
-        assert_eq!(cache.holding(), Holding { hits: 1, replies: 1, bytes: 5 });
+        assert_eq!(cache.contents(), Contents { hits: 1, replies: 1, bytes: 5 });
     }
 
     #[test]
@@ -225,8 +225,8 @@ mod tests {
         let running = first(&cache, key(1));
         std::thread::scope(|scope| {
             let repeat = scope.spawn(|| match cache.claim(key(1)) {
-                Turn::Repeat(reply) => reply.to_vec(),
-                Turn::First(_) | Turn::Drop => Vec::new(),
+                Claim::Repeat(reply) => reply.to_vec(),
+                Claim::First(_) | Claim::Drop => Vec::new(),
             });
             running.done(b"late");
             assert_eq!(repeat.join().unwrap(), b"late");
@@ -237,8 +237,8 @@ mod tests {
     fn an_old_reply_is_not_taken_for_that_of_a_new_call() {
         let cache = ReplyCache::default();
         first(&cache, key(1)).done(b"reply");
-        assert!(matches!(cache.claim_at(key(1), Instant::now() + REPLY_AGE_MAX / 2), Turn::Repeat(_)));
-        assert!(matches!(cache.claim_at(key(1), Instant::now() + REPLY_AGE_MAX), Turn::First(_)));
+        assert!(matches!(cache.claim_at(key(1), Instant::now() + REPLY_AGE_MAX / 2), Claim::Repeat(_)));
+        assert!(matches!(cache.claim_at(key(1), Instant::now() + REPLY_AGE_MAX), Claim::First(_)));
     }
 
     #[test]
@@ -248,7 +248,7 @@ mod tests {
             first(&cache, key(number)).done(b"reply");
         }
         drop(first(&cache, key(0)));
-        assert!(matches!(cache.claim(key(1)), Turn::Repeat(_)));
+        assert!(matches!(cache.claim(key(1)), Claim::Repeat(_)));
         assert!(cache.lock().entries.len() <= REPLIES_KEPT);
     }
 
@@ -256,14 +256,14 @@ mod tests {
     fn a_call_done_again_after_its_reply_was_too_old_keeps_its_place_among_the_newest() {
         let cache = ReplyCache::default();
         first(&cache, key(0)).done(b"old");
-        let Turn::First(again) = cache.claim_at(key(0), Instant::now() + REPLY_AGE_MAX) else { panic!("too old") };
+        let Claim::First(again) = cache.claim_at(key(0), Instant::now() + REPLY_AGE_MAX) else { panic!("too old") };
         for number in 1..=REPLIES_KEPT as u32 {
             first(&cache, key(number)).done(b"reply");
         }
         // While it runs, the place of the first time was given up: a copy must not become a second one.
         assert!(matches!(cache.lock().entries.get(&key(0)), Some(Entry::Running)));
         again.done(b"new");
-        let Turn::Repeat(reply) = cache.claim(key(0)) else { panic!("forgotten") };
+        let Claim::Repeat(reply) = cache.claim(key(0)) else { panic!("forgotten") };
         assert_eq!(&*reply, b"new");
         assert!(cache.lock().entries.len() <= REPLIES_KEPT);
     }

@@ -1,6 +1,6 @@
 //! Counters of the filer: atomics by procedure, no locks, no look-up by name.
 //!
-//! A call is counted in the copy of its thread: see [`spread`](crate::sharded). Those that did not go well are counted in one
+//! A call is counted in the copy of its thread: see [`sharded`](crate::sharded). Those that did not go well are counted in one
 //! place besides: they are few, or slow.
 
 use std::collections::BTreeMap;

@@ -16,7 +16,7 @@ pub(crate) enum ChangeError {
     /// The file as it is cannot be used, or not as it would be.
     #[error("{}", without_line(.0))]
     Config(#[from] ConfigError),
-    /// The change makes no sense.
+    /// The change is invalid.
     #[error(transparent)]
     Edit(#[from] EditError),
     /// The file cannot be replaced.
@@ -29,7 +29,7 @@ pub(crate) enum ChangeError {
     },
 }
 
-/// Lines of a file that nobody has seen help nobody.
+/// Without the line: the user has not seen the file that has it.
 fn without_line(error: &ConfigError) -> String {
     match error {
         ConfigError::Line { reason, .. } => reason.clone(),
@@ -40,7 +40,7 @@ fn without_line(error: &ConfigError) -> String {
 
 impl Setup {
     /// Changes the text of the file, has the filer serve by it, and keeps it. What else was changed in the file since it
-    /// was read counts from then on too. The directory of the volume `new` is made where it is missing.
+    /// was read counts from then on too. The directory of the volume `new` is created where it is missing.
     ///
     /// # Errors
     /// Nothing has changed then, neither the file nor what is served.
@@ -57,18 +57,18 @@ impl Setup {
         let changed = change(&text)?;
         let settings = Settings::parse(&changed, &file, &self.default_state, &crate::config::resolve)?;
         let failed = |source| ChangeError::Write { file: file.clone(), source };
-        let beside = Beside::write(&file, &changed).map_err(failed)?;
-        let made = Made::directory(new, &settings);
+        let replacement = Replacement::write(&file, &changed).map_err(failed)?;
+        let created = CreatedDirectory::directory(new, &settings);
         let before = self.settings.clone();
         let done = self.apply(settings, filer)?;
-        if let Err(source) = beside.replace() {
+        if let Err(source) = replacement.replace() {
             // It was in force a moment ago.
             if let Err(error) = self.apply(before, filer) {
-                tracing::error!(%error, "the configuration in force is not the one in the file");
+                tracing::error!(%error, "failed to restore the configuration: the one in force differs from the file");
             }
             return Err(failed(source));
         }
-        made.keep();
+        created.keep();
         Ok(done)
     }
 
@@ -83,11 +83,11 @@ impl Setup {
     }
 }
 
-/// A directory that was made; taken away again when it is dropped.
-struct Made(Option<PathBuf>);
+/// A directory that was created; removed when it is dropped unless it is kept.
+struct CreatedDirectory(Option<PathBuf>);
 
-impl Made {
-    /// The directory of this volume, if it is missing. Why it cannot be made is said when it cannot be opened.
+impl CreatedDirectory {
+    /// The directory of this volume, if it is missing. Why it cannot be created is said when it cannot be opened.
     fn directory(name: Option<&str>, settings: &Settings) -> Self {
         let volume = settings.volumes.iter().find(|volume| Some(volume.name.as_str()) == name);
         let dir = volume.map(|volume| volume.volume.dir.clone());
@@ -99,7 +99,7 @@ impl Made {
     }
 }
 
-impl Drop for Made {
+impl Drop for CreatedDirectory {
     fn drop(&mut self) {
         if let Some(dir) = &self.0 {
             // Only an empty one goes.
@@ -108,28 +108,28 @@ impl Drop for Made {
     }
 }
 
-/// A new text beside the file, durable; taken away again when it is dropped.
-struct Beside {
+/// The new text in a file beside the old one, durable; removed when it is dropped.
+struct Replacement {
     new: PathBuf,
     file: PathBuf,
 }
 
-impl Beside {
+impl Replacement {
     fn write(file: &Path, text: &str) -> io::Result<Self> {
         // A link to the file stays one.
         let file = file.canonicalize()?;
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let beside = Self { new: file.with_file_name(format!(".{name}.new")), file };
-        let mut new = File::create(&beside.new)?;
-        let before = fs::metadata(&beside.file)?;
+        let replacement = Self { new: file.with_file_name(format!(".{name}.new")), file };
+        let mut new = File::create(&replacement.new)?;
+        let before = fs::metadata(&replacement.file)?;
         new.set_permissions(before.permissions())?;
-        let made = new.metadata()?;
-        if (made.uid(), made.gid()) != (before.uid(), before.gid()) {
+        let created = new.metadata()?;
+        if (created.uid(), created.gid()) != (before.uid(), before.gid()) {
             fchown(&new, Some(before.uid()), Some(before.gid()))?;
         }
         new.write_all(text.as_bytes())?;
         new.sync_all()?;
-        Ok(beside)
+        Ok(replacement)
     }
 
     fn replace(self) -> io::Result<()> {
@@ -138,7 +138,7 @@ impl Beside {
     }
 }
 
-impl Drop for Beside {
+impl Drop for Replacement {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.new);
     }

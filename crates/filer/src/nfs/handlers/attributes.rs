@@ -59,7 +59,7 @@ pub(super) fn access(context: &Context<'_>, args: &AccessArgs) -> AccessResult {
         Ok(attr) => attr,
         Err(status) => return refused(status, None),
     };
-    // Who is not served at all is told so here: no right, rather than an error that a mount stumbles over.
+    // A caller that is not served at all gets no right here, rather than an error that fails its mount.
     let mut access = if context.admitted().is_ok() { context.caller.granted(&attr, args.access) } else { 0 };
     if context.read_only {
         access &= !(ACCESS_MODIFY | ACCESS_EXTEND | ACCESS_DELETE);

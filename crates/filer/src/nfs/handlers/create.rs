@@ -83,7 +83,7 @@ pub(super) fn mknod(context: &Context<'_>, args: &MkNodArgs<'_>) -> CreateResult
             FileType::Regular | FileType::Directory | FileType::SymLink => return Err(NfsStatus::BadType),
         };
         let set = addable(context, dir_attr, set)?;
-        // A device is a door to the server's hardware: only root makes one, as on a local disk.
+        // A device gives access to the server's hardware: only root makes one, as on a local disk.
         if matches!(kind, NodeKind::Block | NodeKind::Character) && context.caller.uid != 0 {
             return Err(NfsStatus::Perm);
         }

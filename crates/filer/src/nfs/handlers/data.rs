@@ -7,7 +7,7 @@ use nfs_proto::nfs3::{
 };
 use nfs_proto::rpc::ReplyStatus;
 use nfs_proto::xdr::{Decode, Reader, encode_to, padding};
-use volume::medium::Kind as Touch;
+use volume::medium::Kind as MediumKind;
 use volume::{Kind, SetAttr};
 
 use super::{Context, Done, arguments, fail, refused, status};
@@ -57,8 +57,9 @@ pub(super) fn read(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Re
             let head = ReadOkHead { attributes: Some(convert::fattr(&attr)), count, eof, data_bytes: count };
             write_head(&head, start, out);
             // What lies behind the end of a file is not asked of the medium.
-            let touched = if count > 0 { context.touch(Touch::Read, &args.file, args.offset, count.into()) } else { None };
-            Ok(Done { bytes: u64::from(count), touched, ..Done::OK })
+            let operation =
+                if count > 0 { context.operation(MediumKind::Read, &args.file, args.offset, count.into()) } else { None };
+            Ok(Done { bytes: u64::from(count), operation, ..Done::OK })
         }
         (failure, _) => {
             out.truncate(start);
@@ -98,9 +99,9 @@ pub(super) fn write(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) -> R
     encode_to(&outcome, out);
     Ok(match &outcome {
         Ok(ok) => {
-            let kind = if args.stable == StableHow::Unstable { Touch::Buffered } else { Touch::Write };
-            let touched = context.touch(kind, &args.file, args.offset, ok.count.into());
-            Done { bytes: u64::from(ok.count), touched, ..Done::OK }
+            let kind = if args.stable == StableHow::Unstable { MediumKind::Buffered } else { MediumKind::Write };
+            let operation = context.operation(kind, &args.file, args.offset, ok.count.into());
+            Done { bytes: u64::from(ok.count), operation, ..Done::OK }
         }
         Err(failure) => Done::of(failure.status),
     })
@@ -157,12 +158,12 @@ fn write_data(context: &Context<'_>, args: &WriteArgs<'_>, data: &[u8]) -> Write
 }
 
 /// COMMIT, and what it asks of the modelled medium.
-pub(super) fn commit_and_touch(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Done, ReplyStatus> {
+pub(super) fn commit_call(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Done, ReplyStatus> {
     let args: CommitArgs = arguments(bytes)?;
     let outcome = commit(context, &args);
     encode_to(&outcome, out);
     Ok(match &outcome {
-        Ok(_) => Done { touched: context.touch(Touch::Flush, &args.file, 0, 0), ..Done::OK },
+        Ok(_) => Done { operation: context.operation(MediumKind::Flush, &args.file, 0, 0), ..Done::OK },
         Err(failure) => Done::of(failure.status),
     })
 }

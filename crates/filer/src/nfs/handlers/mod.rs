@@ -75,7 +75,7 @@ pub(crate) struct Context<'a> {
     /// The export whose volume made the handle of the call.
     pub(crate) export: &'a Export,
     pub(crate) caller: Caller,
-    /// Whether the call may wait for the store here; if not, a READ that would have to is left to somebody else.
+    /// Whether the call may wait for the store here; if not, a READ that would have to is left undone.
     pub(crate) may_wait: bool,
     /// Where a stable WRITE may leave its flush to somebody else.
     pub(crate) later: Option<&'a Later>,
@@ -92,20 +92,21 @@ pub(crate) struct Done {
     /// The status.
     pub(crate) status: NfsStatus,
     /// The status was "try again later": nothing was done.
-    pub(crate) again: bool,
+    pub(crate) retry_later: bool,
     /// Nothing was done nor appended: the call would have to wait for the store, and must not.
     pub(crate) cold: bool,
     /// Payload of READ and WRITE, in bytes.
     pub(crate) bytes: u64,
     /// What READ, WRITE and COMMIT asked of the modelled medium; none without one.
-    pub(crate) touched: Option<Operation>,
+    pub(crate) operation: Option<Operation>,
 }
 
 impl Done {
-    pub(crate) const OK: Self = Self { ok: true, status: NfsStatus::Ok, again: false, cold: false, bytes: 0, touched: None };
+    pub(crate) const OK: Self =
+        Self { ok: true, status: NfsStatus::Ok, retry_later: false, cold: false, bytes: 0, operation: None };
 
     pub(crate) fn of(status: NfsStatus) -> Self {
-        Self { ok: status == NfsStatus::Ok, status, again: status == NfsStatus::JukeBox, ..Self::OK }
+        Self { ok: status == NfsStatus::Ok, status, retry_later: status == NfsStatus::JukeBox, ..Self::OK }
     }
 }
 
@@ -132,7 +133,7 @@ pub(crate) fn serve(
         Procedure::Link => answer(arguments, out, |args| names::link(context, &args)),
         Procedure::Read => data::read(context, arguments, out),
         Procedure::Write => data::write(context, arguments, out),
-        Procedure::Commit => data::commit_and_touch(context, arguments, out),
+        Procedure::Commit => data::commit_call(context, arguments, out),
         Procedure::Create => answer(arguments, out, |args| create::create(context, &args)),
         Procedure::MkDir => answer(arguments, out, |args| create::mkdir(context, &args)),
         Procedure::SymLink => answer(arguments, out, |args| create::symlink(context, &args)),
@@ -198,7 +199,7 @@ impl Context<'_> {
         }
     }
 
-    /// The object of a handle, for any caller that the rules let in: what is told of it is no secret (RFC 1813 3.3.1, 3.3.18 to 3.3.20), and
+    /// The object of a handle, for any caller that the rules let in: these attributes are no secret (RFC 1813 3.3.1, 3.3.18 to 3.3.20), and
     /// a client's mount asks for it as root.
     fn any_node(&self, handle: &FileHandle) -> Result<Node, NfsStatus> {
         self.verdict?;
@@ -230,7 +231,7 @@ impl Context<'_> {
         WccData { before: None, after: self.post(node) }
     }
 
-    /// The same after a write. After a stable one they are left out while they would cost and nobody asks for them.
+    /// The same after a write. After a stable one they are left out while they would cost a system call and clients do not ask for them.
     fn wcc_after_write(&self, node: &Node, stable: bool) -> WccData {
         if !stable {
             return self.wcc(node);
@@ -240,7 +241,7 @@ impl Context<'_> {
     }
 
     /// What a call on a file asks of the modelled medium, if there is one.
-    fn touch(&self, kind: Kind, file: &FileHandle, offset: u64, bytes: u64) -> Option<Operation> {
+    fn operation(&self, kind: Kind, file: &FileHandle, offset: u64, bytes: u64) -> Option<Operation> {
         self.export.medium()?;
         let node = self.export.volume.resolve(file.as_bytes()).ok()?;
         Some(Operation { kind, file: node.fileid(), offset, bytes })

@@ -1,9 +1,9 @@
-//! What drives a connection: a blocking thread per connection, one epoll reactor per core, one io_uring per core, and the filer as
-//! it is. All serve the same volume by the same code, so what differs is the driver alone (docs/design/007-reactor.md).
+//! What drives a connection: a blocking thread per connection, one epoll reactor per core, one io_uring per core, and the filer
+//! as it is. All serve the same volume by the same code, so what differs is the driver alone (docs/design/007-reactor.md).
 //!
-//! `cargo bench -p filer --bench drivers [-- SECONDS ROUNDS]`: 8 KiB reads of cached pages, for each number of connections and depth.
-//! The client is a process of its own, so that the processor time of this one is the server's. Rounds are interleaved; the table
-//! shows medians.
+//! `cargo bench -p filer --bench drivers [-- SECONDS ROUNDS]`: 8 KiB reads of cached pages, for each number of connections and
+//! depth. The client is a process of its own, so that the processor time of this one is the server's. Rounds are interleaved;
+//! the table shows medians.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a bench that cannot run says why and ends")]
 
 mod client;

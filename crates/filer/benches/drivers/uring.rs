@@ -5,25 +5,22 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use filer::connections::ReceiveBuffer;
-use io_uring::{IoUring, opcode, types};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsRawFd as _, OwnedFd};
 
 use super::stage::Stage;
-use super::sys::push;
+use super::sys::{Operation, Ring};
 
 const ENTRIES: u32 = 512;
-/// What a completion is of.
+/// What a completion is of; else of a receive of that connection.
 const WAKE: u64 = u64::MAX;
 const SEND: u64 = 1 << 32;
 
 struct Connection {
     stream: TcpStream,
-    received: ReceiveBuffer,
-    out: Vec<u8>,     // replies while others are sent
-    sending: Vec<u8>, // untouched while a send of it is out
-    sent: usize,
-    receiving: bool,
+    received: Option<ReceiveBuffer>, // none while the ring has it
+    sending: Option<Vec<u8>>,        // empty; none while the ring has it
+    out: Vec<u8>,                    // replies while others are sent
     ended: bool,
 }
 
@@ -48,73 +45,62 @@ pub(crate) fn serve(listener: TcpListener, stage: Arc<Stage>) {
 }
 
 struct Reactor {
-    ring: IoUring,
+    ring: Ring,
     stage: Arc<Stage>,
     wake: Arc<OwnedFd>,
-    woken: Box<[u8; 8]>,
-    connections: Vec<Option<Box<Connection>>>,
+    connections: Vec<Option<Connection>>,
 }
 
 impl Reactor {
     fn new(stage: Arc<Stage>, wake: Arc<OwnedFd>) -> Self {
-        let ring = IoUring::builder().setup_single_issuer().setup_defer_taskrun().setup_coop_taskrun().build(ENTRIES);
-        Self { ring: ring.expect("an io_uring"), stage, wake, woken: Box::default(), connections: Vec::new() }
+        Self { ring: Ring::new(ENTRIES), stage, wake, connections: Vec::new() }
     }
 
     fn run(mut self, from: &Receiver<TcpStream>) {
-        self.listen_for_more();
-        let mut completions: Vec<(u64, i32)> = Vec::new();
+        self.ring.push(WAKE, self.wake.as_raw_fd(), Operation::Wake(Box::default()));
+        let mut completions = Vec::new();
         loop {
-            if self.ring.submit_and_wait(1).is_err() {
-                continue;
-            }
-            completions.extend(self.ring.completion().map(|entry| (entry.user_data(), entry.result())));
-            for (of, result) in completions.drain(..) {
+            self.ring.wait(&mut completions);
+            for (of, result, operation) in completions.drain(..) {
                 if of == WAKE {
                     from.try_iter().for_each(|stream| self.admit(stream));
-                    self.listen_for_more();
+                    self.ring.push(WAKE, self.wake.as_raw_fd(), operation);
                 } else {
-                    self.completed(of, result);
+                    self.completed((of & !SEND) as usize, usize::try_from(result).unwrap_or(0), operation);
                 }
             }
         }
     }
 
-    fn listen_for_more(&mut self) {
-        let entry = opcode::Read::new(types::Fd(self.wake.as_raw_fd()), self.woken.as_mut_ptr(), 8).build().user_data(WAKE);
-        push(&mut self.ring, &entry);
-    }
-
     fn admit(&mut self, stream: TcpStream) {
-        let (received, out, sending) = (ReceiveBuffer::default(), Vec::new(), Vec::new());
-        let connection = Box::new(Connection { stream, received, out, sending, sent: 0, receiving: false, ended: false });
+        let (received, sending, out) = (Some(ReceiveBuffer::default()), Some(Vec::new()), Vec::new());
         let free = self.connections.iter().position(Option::is_none);
         let at = free.unwrap_or_else(|| {
             self.connections.push(None);
             self.connections.len() - 1
         });
-        self.connections[at] = Some(connection);
+        self.connections[at] = Some(Connection { stream, received, sending, out, ended: false });
         self.go_on(at);
     }
 
-    fn completed(&mut self, of: u64, result: i32) {
-        let at = (of & !SEND) as usize;
+    fn completed(&mut self, at: usize, bytes: usize, operation: Operation) {
         let Some(connection) = &mut self.connections[at] else { return };
-        let bytes = usize::try_from(result).unwrap_or(0);
         connection.ended |= bytes == 0;
-        if of & SEND == 0 {
-            connection.receiving = false;
-            connection.received.filled(bytes);
-            self.stage.turn(&mut connection.received, &mut connection.out);
-        } else {
-            connection.sent += bytes;
-            if connection.sent == connection.sending.len() || connection.ended {
-                connection.sending.clear();
-                connection.sent = 0;
-            } else {
-                let entry = send(connection, at);
-                return push(&mut self.ring, &entry);
+        match operation {
+            Operation::Receive(mut received) => {
+                received.filled(bytes);
+                self.stage.turn(&mut received, &mut connection.out);
+                connection.received = Some(received);
             }
+            Operation::Send(sending, from) if from + bytes < sending.len() && !connection.ended => {
+                let rest = Operation::Send(sending, from + bytes);
+                return self.ring.push(at as u64 | SEND, connection.stream.as_raw_fd(), rest);
+            }
+            Operation::Send(mut sending, _) => {
+                sending.clear();
+                connection.sending = Some(sending);
+            }
+            Operation::Wake(_) => {}
         }
         self.go_on(at);
     }
@@ -122,30 +108,21 @@ impl Reactor {
     /// Has everything under way that can be.
     fn go_on(&mut self, at: usize) {
         let Some(connection) = &mut self.connections[at] else { return };
-        let idle = connection.sending.is_empty();
         if connection.ended {
-            if idle && !connection.receiving {
+            if connection.sending.is_some() && connection.received.is_some() {
                 self.connections[at] = None;
             }
             return;
         }
-        if idle && !connection.out.is_empty() {
-            std::mem::swap(&mut connection.out, &mut connection.sending);
-            let entry = send(connection, at);
-            push(&mut self.ring, &entry);
+        let fd = connection.stream.as_raw_fd();
+        if !connection.out.is_empty()
+            && let Some(empty) = connection.sending.take()
+        {
+            let replies = std::mem::replace(&mut connection.out, empty);
+            self.ring.push(at as u64 | SEND, fd, Operation::Send(replies, 0));
         }
-        if !connection.receiving {
-            connection.receiving = true;
-            let fd = types::Fd(connection.stream.as_raw_fd());
-            let room = connection.received.space();
-            let entry = opcode::Recv::new(fd, room.as_mut_ptr(), room.len() as u32).build().user_data(at as u64);
-            push(&mut self.ring, &entry);
+        if let Some(received) = connection.received.take() {
+            self.ring.push(at as u64, fd, Operation::Receive(received));
         }
     }
-}
-
-fn send(connection: &Connection, at: usize) -> io_uring::squeue::Entry {
-    let rest = &connection.sending[connection.sent..];
-    let fd = types::Fd(connection.stream.as_raw_fd());
-    opcode::Send::new(fd, rest.as_ptr(), rest.len() as u32).flags(libc::MSG_NOSIGNAL).build().user_data(at as u64 | SEND)
 }

@@ -1,9 +1,9 @@
 //! The filer: serves volumes over NFS version 3, MOUNT and portmap, all on one TCP port.
 //!
-//! [`connections`] is what every protocol needs of a connection and knows none: accepting, TLS, buffers, workers, stopping. [`nfs`] is
-//! a service on it. [`server`] puts the two together; [`admin`] administers a running filer over a local socket, [`metrics`] answers
-//! a collector. Nothing a peer sends makes the filer panic or grow past the bounds of [`limits`]; a panic all the same costs its
-//! connection, not the process.
+//! [`connections`] is what every protocol needs of a connection and knows none: accepting, TLS, buffers, workers, stopping.
+//! [`nfs`] is a service on it. [`server`] puts the two together; [`admin`] administers a running filer over a local socket,
+//! [`metrics`] answers a collector. Nothing a peer sends makes the filer panic or grow past the bounds of [`limits`]; a panic
+//! all the same costs its connection, not the process.
 #![deny(unsafe_code)]
 
 pub mod admin;

@@ -52,8 +52,8 @@ pub const BUFFER_BYTES_KEPT: usize = 24 << 20;
 /// MiB at one moment are no database.
 pub const BUFFER_BYTES_MAX: usize = 512 << 20;
 
-/// Threads of a service that run slow calls (stable writes, commits, changes of names, reads of what is not in memory) beside their connection: the flushes of that
-/// many calls overlap. Depth 32 is what the speed goals are measured at.
+/// Threads of a service that run slow calls (stable writes, commits, changes of names, reads of what is not in memory) beside
+/// their connection: the flushes of that many calls overlap. Depth 32 is what the speed goals are measured at.
 pub const WORKERS_MAX: usize = 32;
 /// Workers that carry out calls of one group at once, as stable writes of one file: while one waits for its flush the other's
 /// writes gather, and share the next.
@@ -86,7 +86,8 @@ pub const DELAYED_LEAD_SHARE: u32 = 160;
 pub const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 /// What a peer has to take in a [`SEND_TIMEOUT`] while replies wait for it, in bytes: one of the largest reads.
 pub const SEND_BYTES_MIN: usize = TRANSFER_MAX as usize;
-/// How long a TLS handshake may take: two round trips, also to a far client, and a thread is not kept by a peer that only begins one.
+/// How long a TLS handshake may take: two round trips, also to a far client, and a thread is not kept by a peer that only
+/// begins one.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Largest file of certificates or keys, in bytes: the bundle of a distribution is a quarter of it.
 pub const PEM_BYTES_MAX: u64 = 1 << 20;

@@ -127,8 +127,8 @@ impl Server {
     /// anything is taken back, and nobody is let in until all of it is. Clients tell by their connections that there was one.
     ///
     /// # Errors
-    /// `NotSupported` when a volume has no loss layer, `Busy` when calls do not end or another cut is under way: nothing was taken
-    /// back or forgotten. Else what kept a volume from going back.
+    /// `NotSupported` when a volume has no loss layer, `Busy` when calls do not end or another cut is under way: nothing was
+    /// taken back or forgotten. Else what kept a volume from going back.
     pub fn power_cut(&self) -> Result<CutReport, volume::Error> {
         self.power_cut_by(Instant::now() + STOP_TIMEOUT)
     }

@@ -1,5 +1,5 @@
-//! System calls that the standard library does not offer: sends that do not wait, socket options, clocks, limits; and what rustix does
-//! not offer either, which is hand-made here: signals to be awaited, the allocator.
+//! System calls that the standard library does not offer: sends that do not wait, socket options, clocks, limits; and what
+//! rustix does not offer either, which is hand-made here: signals to be awaited, the allocator.
 
 use std::io;
 use std::net::{TcpListener, TcpStream};
@@ -28,7 +28,8 @@ pub(crate) fn reset_on_close(stream: &TcpStream) -> io::Result<()> {
     Ok(sockopt::set_socket_linger(stream, Some(Duration::ZERO))?)
 }
 
-/// Has the kernel keep more connections until they are accepted than the standard library asks for. A refusal leaves the old number.
+/// Has the kernel keep more connections until they are accepted than the standard library asks for. A refusal leaves the old
+/// number.
 pub(crate) fn set_backlog(listener: &TcpListener, backlog: i32) {
     let _ = net::listen(listener, backlog);
 }
@@ -54,8 +55,8 @@ pub(crate) fn wake_on_time() {
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }
 
-/// Asks for as many descriptors as the host lets this process have, up to `wanted`: a service is given few to begin with. A refusal
-/// leaves the limit as it was.
+/// Asks for as many descriptors as the host lets this process have, up to `wanted`: a service is given few to begin with. A
+/// refusal leaves the limit as it was.
 pub fn raise_descriptor_limit(wanted: u64) {
     let Rlimit { current, maximum } = process::getrlimit(Resource::Nofile);
     // None is no limit.

@@ -110,8 +110,8 @@ impl Connection {
         self.send_pending(result)
     }
 
-    /// Sends from any thread, which never waits for the peer: what the socket does not take is left to a thread of its own. What is
-    /// queued leaves in that order and whole. The reservations end when the bytes have left.
+    /// Sends from any thread, which never waits for the peer: what the socket does not take is left to a thread of its own.
+    /// What is queued leaves in that order and whole. The reservations end when the bytes have left.
     pub(crate) fn queue(self: &Arc<Self>, bytes: &[u8], reservations: Vec<Reservation>) {
         let mut outbox = self.outbox();
         if outbox.broken {

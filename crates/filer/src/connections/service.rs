@@ -11,8 +11,8 @@ pub(crate) trait Service: CarryOut + Sized {
     /// What a connection is to the service. Made when the connection begins, dropped when it has ended.
     type Session;
 
-    /// Serves every whole request that was received and appends the replies. Called on the thread of the connection, which may wait
-    /// for its peer and, where nothing else of the connection is under way, for the medium.
+    /// Serves every whole request that was received and appends the replies. Called on the thread of the connection, which may
+    /// wait for its peer and, where nothing else of the connection is under way, for the medium.
     ///
     /// # Errors
     /// Why the connection has to end.

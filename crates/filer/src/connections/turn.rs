@@ -85,8 +85,8 @@ impl<S: CarryOut> Outgoing<'_, S> {
         self.workers.reserve(self.connection, bytes)
     }
 
-    /// Hands a request to a worker, with others of its `group` if there are; false when the workers take none and the caller has to
-    /// carry it out.
+    /// Hands a request to a worker, with others of its `group` if there are; false when the workers take none and the caller
+    /// has to carry it out.
     pub(crate) fn submit(&self, reservation: Reservation, group: Option<u64>, request: S::Request) -> bool {
         let connection = Arc::clone(self.connection);
         self.workers.submit(Job { connection, request, reservation, group, received_at: Instant::now() })

@@ -15,8 +15,8 @@ pub(crate) trait CarryOut: Send + Sync + 'static {
     /// A request that can wait for a worker.
     type Request: Send + 'static;
 
-    /// Carries out requests, several of one group or one alone, and answers them: by [`Connection::queue`], with the reservations,
-    /// or by `delayed`. `out` is empty memory for replies.
+    /// Carries out requests, several of one group or one alone, and answers them: by [`Connection::queue`], with the
+    /// reservations, or by `delayed`. `out` is empty memory for replies.
     fn carry_out(&self, jobs: Vec<Job<Self::Request>>, delayed: &DelayedReplies, out: &mut Vec<u8>);
 }
 

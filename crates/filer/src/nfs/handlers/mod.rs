@@ -199,8 +199,8 @@ impl Context<'_> {
         }
     }
 
-    /// The object of a handle, for any caller that the rules let in: these attributes are no secret (RFC 1813 3.3.1, 3.3.18 to 3.3.20), and
-    /// a client's mount asks for it as root.
+    /// The object of a handle, for any caller that the rules let in: these attributes are no secret (RFC 1813 3.3.1, 3.3.18 to
+    /// 3.3.20), and a client's mount asks for it as root.
     fn any_node(&self, handle: &FileHandle) -> Result<Node, NfsStatus> {
         self.verdict?;
         self.export.volume.resolve(handle.as_bytes()).map_err(status)
@@ -231,7 +231,8 @@ impl Context<'_> {
         WccData { before: None, after: self.post(node) }
     }
 
-    /// The same after a write. After a stable one they are left out while they would cost a system call and clients do not ask for them.
+    /// The same after a write. After a stable one they are left out while they would cost a system call and clients do not ask
+    /// for them.
     fn wcc_after_write(&self, node: &Node, stable: bool) -> WccData {
         if !stable {
             return self.wcc(node);

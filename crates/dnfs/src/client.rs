@@ -256,16 +256,13 @@ impl Client {
         look: impl FnMut(&mut Reader<'_>) -> Result<NfsStatus, Fault>,
     ) -> Result<bool, Error> {
         self.counts.other_calls.fetch_add(1, Ordering::Relaxed);
-        let mut single = SingleCall::new(look);
+        let mut single = SingleCall::new(procedure.number(), arguments, look);
         let mut resent = false;
         let mut pause = Jukebox::new();
         loop {
             let slots = self.admit(1);
-            resent |= self.pool.with(|channel| {
-                channel.begin();
-                channel.add(&self.service, procedure.number(), arguments, 0..0);
-                channel.run(&self.service, &mut single)
-            })?;
+            single.again();
+            resent |= self.pool.with(|channel| channel.run(&self.service, &mut single))?;
             drop(slots); // not held while waiting
             if single.status != NfsStatus::JukeBox {
                 return Ok(resent);

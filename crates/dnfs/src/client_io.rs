@@ -5,14 +5,14 @@ use crate::error::{Error, ProtocolError};
 use crate::file::{Attributes, FileHandle, Stability, WriteVerifier};
 use crate::limits::{PROTOCOL_ERRORS_MAX, SLOTS_MAX};
 use crate::nfs3_types::{attributes_of, handle, refusal, stability_of, stable_how, verifier_of};
-use crate::rpc::channel::Exchange;
+use crate::rpc::calls::Calls;
 use crate::rpc::fault::Fault;
 use crate::rpc::io_slices::{ReceiveList, copy_in, copy_out, total};
 use crate::slot_limiter::SlotPermit;
 use nfs_proto::nfs3::{
-    CommitArgs, CommitResult, NfsStatus, Procedure, ReadArgs, ReadOkHead, ReadResult, WriteArgsHead, WriteResult,
+    self, CommitArgs, CommitResult, NfsStatus, Procedure, ReadArgs, ReadOkHead, ReadResult, WriteArgsHead, WriteResult,
 };
-use nfs_proto::xdr::{Decode, Reader};
+use nfs_proto::xdr::{Decode, Encode, Reader, Writer};
 use std::io::{IoSlice, IoSliceMut};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -65,8 +65,6 @@ struct Read {
     attributes: Option<Attributes>,
 }
 
-type Parts<T, const N: usize> = [Part<T>; N];
-
 impl Client {
     /// Reads from `offset` into `bufs`, end to end (RFC 1813 3.3.6).
     ///
@@ -94,24 +92,17 @@ impl Client {
         let mut pause = Jukebox::new();
         let mut idle_rounds = 0;
         loop {
-            let mut exchange = Reads::<N> { bufs: &mut *bufs, parts: no_parts() };
-            let slots = self.admit(calls(done.bytes..wanted, self.parts.rtmax));
-            let slot_count = slots.as_ref().map_or(SLOTS_MAX, SlotPermit::count);
-            let count = cut(done.bytes..wanted, self.parts.rtmax, slot_count, &mut exchange.parts);
+            let permit = self.admit(call_count(done.bytes..wanted, self.parts.rtmax));
+            let count_max = permit.as_ref().map_or(SLOTS_MAX, SlotPermit::count);
+            let batch = Batch::<Read, N>::new(done.bytes..wanted, self.parts.rtmax, count_max);
+            let count = batch.count;
+            let mut calls = Reads { file, offset, bufs: &mut *bufs, batch };
             self.counts.read_calls.fetch_add(count as u64, Ordering::Relaxed);
-            self.pool.with(|channel| {
-                channel.begin();
-                for part in exchange.parts.iter().take(count) {
-                    let offset = offset.saturating_add(part.range.start as u64);
-                    let arguments = ReadArgs { file, offset, count: part.range.len() as u32 };
-                    channel.add(&self.service, Procedure::Read.number(), &arguments, 0..0);
-                }
-                channel.run(&self.service, &mut exchange)
-            })?;
-            drop(slots);
+            self.pool.with(|channel| channel.run(&self.service, &mut calls))?;
+            drop(permit);
             let before = done.bytes;
             let mut refused = None;
-            for part in exchange.parts.iter().take(count) {
+            for part in calls.batch.parts() {
                 match part.outcome {
                     Some(Ok(read)) => {
                         done.bytes += read.count;
@@ -170,24 +161,16 @@ impl Client {
         let mut idle_rounds = 0;
         loop {
             let before = all.map_or(0, |done| done.bytes);
-            let mut exchange = Writes::<N> { bufs, parts: no_parts() };
-            let slots = self.admit(calls(before..wanted, self.parts.wtmax));
-            let slot_count = slots.as_ref().map_or(SLOTS_MAX, SlotPermit::count);
-            let count = cut(before..wanted, self.parts.wtmax, slot_count, &mut exchange.parts);
+            let permit = self.admit(call_count(before..wanted, self.parts.wtmax));
+            let count_max = permit.as_ref().map_or(SLOTS_MAX, SlotPermit::count);
+            let batch = Batch::<Written, N>::new(before..wanted, self.parts.wtmax, count_max);
+            let count = batch.count;
+            let mut calls = Writes { file, offset, stable, bufs, batch };
             self.counts.write_calls.fetch_add(count as u64, Ordering::Relaxed);
-            self.pool.with(|channel| {
-                channel.begin();
-                for part in exchange.parts.iter().take(count) {
-                    let offset = offset.saturating_add(part.range.start as u64);
-                    let bytes = part.range.len() as u32;
-                    let arguments = WriteArgsHead { file, offset, count: bytes, stable, data_bytes: bytes };
-                    channel.add(&self.service, Procedure::Write.number(), &arguments, part.range.clone());
-                }
-                channel.run(&self.service, &mut exchange)
-            })?;
-            drop(slots);
+            self.pool.with(|channel| channel.run(&self.service, &mut calls))?;
+            drop(permit);
             let mut refused = None;
-            for part in exchange.parts.iter().take(count) {
+            for part in calls.batch.parts() {
                 match part.outcome {
                     Some(Ok(written)) => {
                         all = Some(add_written(all, &written));
@@ -254,10 +237,6 @@ impl Client {
     }
 }
 
-fn no_parts<T, const N: usize>() -> Parts<T, N> {
-    std::array::from_fn(|_| Part { range: 0..0, outcome: None })
-}
-
 fn add_written(all: Option<WriteDone>, written: &Written) -> WriteDone {
     let Written { count, committed, verifier, attributes } = *written;
     match all {
@@ -273,35 +252,84 @@ fn add_written(all: Option<WriteDone>, written: &Written) -> WriteDone {
 }
 
 /// Calls that a range takes; an empty one takes one.
-fn calls(range: Range<usize>, bytes_max: u32) -> usize {
+fn call_count(range: Range<usize>, bytes_max: u32) -> usize {
     range.len().div_ceil(bytes_max as usize).max(1)
 }
 
-/// Cuts a range into calls of at most `bytes_max`, as many as fit in flight; how many. An empty range is one call.
-fn cut<T>(range: Range<usize>, bytes_max: u32, slot_count: usize, parts: &mut [Part<T>]) -> usize {
-    let mut start = range.start;
-    let mut count = 0;
-    for part in parts.iter_mut().take(slot_count.clamp(1, SLOTS_MAX)) {
-        let end = range.end.min(start + bytes_max as usize);
-        part.range = start..end;
-        count += 1;
-        start = end;
-        if start == range.end {
-            break;
+/// The calls that a part of one read or write is cut into.
+struct Batch<T, const N: usize> {
+    parts: [Part<T>; N],
+    count: usize,
+    made: usize,
+}
+
+impl<T, const N: usize> Batch<T, N> {
+    /// Cuts a range into calls of at most `bytes_max`, as many as may be in flight. An empty range is one call.
+    fn new(range: Range<usize>, bytes_max: u32, count_max: usize) -> Self {
+        let mut parts = std::array::from_fn(|_| Part { range: 0..0, outcome: None });
+        let mut start = range.start;
+        let mut count = 0;
+        for part in parts.iter_mut().take(count_max.clamp(1, SLOTS_MAX)) {
+            let end = range.end.min(start + bytes_max as usize);
+            part.range = start..end;
+            count += 1;
+            start = end;
+            if start == range.end {
+                break;
+            }
+        }
+        Self { parts, count, made: 0 }
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &Part<T>> {
+        self.parts.iter().take(self.count)
+    }
+
+    /// The next call that was not made yet.
+    fn next_call(&mut self) -> Option<usize> {
+        let call = self.made;
+        self.made += usize::from(call < self.count);
+        (call < self.count).then_some(call)
+    }
+
+    fn range(&self, call: usize) -> Range<usize> {
+        self.parts.get(call).map_or(0..0, |part| part.range.clone())
+    }
+
+    fn set(&mut self, call: usize, outcome: Result<T, NfsStatus>) {
+        if let Some(part) = self.parts.get_mut(call) {
+            part.outcome = Some(outcome);
         }
     }
-    count
 }
 
 /// READs in flight.
 struct Reads<'b, 'c, const N: usize> {
+    file: nfs3::FileHandle,
+    offset: u64,
     bufs: &'b mut [IoSliceMut<'c>],
-    parts: Parts<Read, N>,
+    batch: Batch<Read, N>,
 }
 
-impl<const N: usize> Exchange for Reads<'_, '_, N> {
-    fn target_bytes(&self, call: usize) -> Option<usize> {
-        self.parts.get(call).map(|part| part.range.len())
+impl<const N: usize> Calls for Reads<'_, '_, N> {
+    const TARGETS: bool = true;
+
+    fn next_call(&mut self, _in_flight: usize) -> Option<usize> {
+        self.batch.next_call()
+    }
+
+    fn procedure(&self) -> u32 {
+        Procedure::Read.number()
+    }
+
+    fn encode(&self, call: usize, out: &mut Writer<'_>) {
+        let range = self.batch.range(call);
+        let offset = self.offset.saturating_add(range.start as u64);
+        ReadArgs { file: self.file, offset, count: range.len() as u32 }.encode(out);
+    }
+
+    fn target_bytes(&self, call: usize) -> usize {
+        self.batch.range(call).len()
     }
 
     fn target_segments(&self) -> usize {
@@ -309,67 +337,86 @@ impl<const N: usize> Exchange for Reads<'_, '_, N> {
     }
 
     fn push_target<'a, const L: usize>(&'a mut self, call: usize, part: Range<usize>, list: &mut ReceiveList<'a, L>) -> bool {
-        let start = self.parts.get(call).map_or(0, |part| part.range.start);
+        let start = self.batch.range(call).start;
         list.push_range(self.bufs, start + part.start..start + part.end)
     }
 
     fn copy_target(&self, call: usize, to: &mut [u8]) {
-        copy_out(self.bufs, self.parts.get(call).map_or(0, |part| part.range.start), to);
+        copy_out(self.bufs, self.batch.range(call).start, to);
     }
 
     fn received(&mut self, call: usize, head: &ReadOkHead) {
-        if let Some(part) = self.parts.get_mut(call) {
-            let read =
-                Read { count: head.count as usize, eof: head.eof, attributes: head.attributes.as_ref().map(attributes_of) };
-            part.outcome = Some(Ok(read));
-        }
+        self.batch.set(
+            call,
+            Ok(Read { count: head.count as usize, eof: head.eof, attributes: head.attributes.as_ref().map(attributes_of) }),
+        );
     }
 
     fn reply(&mut self, call: usize, results: &mut Reader<'_>) -> Result<(), Fault> {
-        let Some(part) = self.parts.get_mut(call) else { return Err(ProtocolError::UnexpectedReply.into()) };
-        match ReadResult::decode(results)? {
+        let range = self.batch.range(call);
+        let outcome = match ReadResult::decode(results)? {
             Ok(ok) => {
-                let (sent, asked) = (ok.data.0.len(), part.range.len());
-                if sent > asked {
-                    return Err(ProtocolError::TooMuch { sent: sent as u64, asked: asked as u64 }.into());
-                }
-                copy_in(self.bufs, part.range.start, ok.data.0);
-                part.outcome = Some(Ok(Read { count: sent, eof: ok.eof, attributes: ok.attributes.as_ref().map(attributes_of) }));
+                let count = ok.data.0.len();
+                check_count(count, range.len())?;
+                copy_in(self.bufs, range.start, ok.data.0);
+                Ok(Read { count, eof: ok.eof, attributes: ok.attributes.as_ref().map(attributes_of) })
             }
-            Err(failure) => part.outcome = Some(Err(failure.status)),
-        }
+            Err(failure) => Err(failure.status),
+        };
+        self.batch.set(call, outcome);
         Ok(())
     }
 }
 
 /// WRITEs in flight.
 struct Writes<'b, 'c, const N: usize> {
+    file: nfs3::FileHandle,
+    offset: u64,
+    stable: nfs3::StableHow,
     bufs: &'b [IoSlice<'c>],
-    parts: Parts<Written, N>,
+    batch: Batch<Written, N>,
 }
 
-impl<const N: usize> Exchange for Writes<'_, '_, N> {
+impl<const N: usize> Calls for Writes<'_, '_, N> {
+    fn next_call(&mut self, _in_flight: usize) -> Option<usize> {
+        self.batch.next_call()
+    }
+
+    fn procedure(&self) -> u32 {
+        Procedure::Write.number()
+    }
+
+    fn encode(&self, call: usize, out: &mut Writer<'_>) {
+        let range = self.batch.range(call);
+        let offset = self.offset.saturating_add(range.start as u64);
+        let count = range.len() as u32;
+        WriteArgsHead { file: self.file, offset, count, stable: self.stable, data_bytes: count }.encode(out);
+    }
+
     fn payload(&self) -> &[IoSlice<'_>] {
         self.bufs
     }
 
+    fn payload_range(&self, call: usize) -> Range<usize> {
+        self.batch.range(call)
+    }
+
     fn reply(&mut self, call: usize, results: &mut Reader<'_>) -> Result<(), Fault> {
-        let Some(part) = self.parts.get_mut(call) else { return Err(ProtocolError::UnexpectedReply.into()) };
-        part.outcome = Some(match WriteResult::decode(results)? {
+        let outcome = match WriteResult::decode(results)? {
             Ok(ok) => {
-                let (sent, asked) = (ok.count as usize, part.range.len());
-                if sent > asked {
-                    return Err(ProtocolError::TooMuch { sent: sent as u64, asked: asked as u64 }.into());
-                }
-                Ok(Written {
-                    count: sent,
-                    committed: stability_of(ok.committed),
-                    verifier: verifier_of(ok.verifier),
-                    attributes: ok.wcc.after.as_ref().map(attributes_of),
-                })
+                let count = ok.count as usize;
+                check_count(count, self.batch.range(call).len())?;
+                let attributes = ok.wcc.after.as_ref().map(attributes_of);
+                Ok(Written { count, committed: stability_of(ok.committed), verifier: verifier_of(ok.verifier), attributes })
             }
             Err(failure) => Err(failure.status),
-        });
+        };
+        self.batch.set(call, outcome);
         Ok(())
     }
+}
+
+/// A reply may tell of fewer bytes than asked for, never of more.
+fn check_count(sent: usize, asked: usize) -> Result<(), ProtocolError> {
+    if sent > asked { Err(ProtocolError::TooMuch { sent: sent as u64, asked: asked as u64 }) } else { Ok(()) }
 }

@@ -1,26 +1,47 @@
-//! One call without payload: its exchange, and the way services take that are only called while mounting.
+//! One call without payload, and the way services take that are only called while mounting.
 
 use crate::error::Error;
-use crate::rpc::channel::{Channel, Exchange};
+use crate::rpc::calls::Calls;
+use crate::rpc::channel::Channel;
 use crate::rpc::fault::Fault;
 use crate::rpc::service::Service;
 use nfs_proto::nfs3::NfsStatus;
-use nfs_proto::xdr::{Encode, Reader};
+use nfs_proto::xdr::{Encode, Reader, Writer};
 
-/// The exchange of one call; `look` reads its results where they were received and tells their status.
-pub(crate) struct SingleCall<L> {
+/// One call; `look` reads its results where they were received and tells their status.
+pub(crate) struct SingleCall<'a, A, L> {
+    procedure: u32,
+    arguments: &'a A,
+    made: bool,
     look: L,
     /// Status of the last reply.
     pub(crate) status: NfsStatus,
 }
 
-impl<L: FnMut(&mut Reader<'_>) -> Result<NfsStatus, Fault>> SingleCall<L> {
-    pub(crate) const fn new(look: L) -> Self {
-        Self { look, status: NfsStatus::Ok }
+impl<'a, A: Encode, L: FnMut(&mut Reader<'_>) -> Result<NfsStatus, Fault>> SingleCall<'a, A, L> {
+    pub(crate) const fn new(procedure: u32, arguments: &'a A, look: L) -> Self {
+        Self { procedure, arguments, made: false, look, status: NfsStatus::Ok }
+    }
+
+    /// The next run makes the call anew.
+    pub(crate) const fn again(&mut self) {
+        self.made = false;
     }
 }
 
-impl<L: FnMut(&mut Reader<'_>) -> Result<NfsStatus, Fault>> Exchange for SingleCall<L> {
+impl<A: Encode, L: FnMut(&mut Reader<'_>) -> Result<NfsStatus, Fault>> Calls for SingleCall<'_, A, L> {
+    fn next_call(&mut self, _in_flight: usize) -> Option<usize> {
+        (!std::mem::replace(&mut self.made, true)).then_some(0)
+    }
+
+    fn procedure(&self) -> u32 {
+        self.procedure
+    }
+
+    fn encode(&self, _call: usize, out: &mut Writer<'_>) {
+        self.arguments.encode(out);
+    }
+
     fn reply(&mut self, _call: usize, results: &mut Reader<'_>) -> Result<(), Fault> {
         self.status = (self.look)(results)?;
         Ok(())
@@ -34,12 +55,9 @@ pub(crate) fn call_once<A: Encode>(
     arguments: &A,
     mut look: impl FnMut(&mut Reader<'_>) -> Result<(), Fault>,
 ) -> Result<(), Error> {
-    let mut channel = Channel::new();
-    channel.begin();
-    channel.add(service, procedure, arguments, 0..0);
-    let mut single = SingleCall::new(|results: &mut Reader<'_>| {
+    let mut single = SingleCall::new(procedure, arguments, |results: &mut Reader<'_>| {
         look(results)?;
         Ok(NfsStatus::Ok)
     });
-    channel.run(service, &mut single).map(|_| ())
+    Channel::new().run(service, &mut single).map(|_| ())
 }

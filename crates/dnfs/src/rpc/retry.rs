@@ -22,6 +22,14 @@ impl Backoff {
         Self { since: None, pause: Duration::from_millis(BACKOFF_MS_MIN), malformed_count: 0, broken_count: 0 }
     }
 
+    /// A reply was received: whatever comes next is a new fault.
+    #[inline]
+    pub(crate) fn reset(&mut self) {
+        if self.since.is_some() {
+            *self = Self::new();
+        }
+    }
+
     /// Waits as long as this fault asks for.
     ///
     /// # Errors

@@ -1,0 +1,84 @@
+//! The memory of a channel for received bytes, and the records in it.
+
+use crate::error::ProtocolError;
+use crate::limits::RECEIVE_BYTES_MAX;
+use crate::sys::socket::Region;
+use nfs_proto::limits::RECORD_BYTES_MAX;
+use nfs_proto::record::{self, Framed};
+use std::io;
+use std::ops::Range;
+
+/// Received bytes: mapped at first use, resident only where touched.
+#[derive(Debug, Default)]
+pub(super) struct ReceiveBuffer {
+    memory: Option<Region>,
+    pending: Range<usize>, // of it: received, not yet looked at
+}
+
+impl ReceiveBuffer {
+    /// Has its memory afterwards.
+    ///
+    /// # Errors
+    /// What the kernel says, `ENOMEM` most likely.
+    pub(super) fn map(&mut self) -> io::Result<()> {
+        if self.memory.is_none() {
+            self.memory = Some(Region::map(RECEIVE_BYTES_MAX)?);
+        }
+        Ok(())
+    }
+
+    /// Nothing is pending.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.pending.start >= self.pending.end
+    }
+
+    /// Forgets what is pending.
+    pub(super) const fn clear(&mut self) {
+        self.pending = 0..0;
+    }
+
+    /// All of its memory, for whoever receives into it while nothing is pending; [`Self::set_pending`] follows.
+    pub(super) fn memory(&mut self) -> &mut [u8] {
+        self.memory.as_deref_mut().unwrap_or_default()
+    }
+
+    /// The first `bytes` bytes of [`Self::memory`] are received.
+    pub(super) const fn set_pending(&mut self, bytes: usize) {
+        self.pending = 0..bytes;
+    }
+
+    /// Where to receive more to: never empty as long as the pending record is not longer than records may be. The pending
+    /// bytes, a part of one record, are moved to the front, where the next receives find the memory in the cache.
+    pub(super) fn free(&mut self) -> &mut [u8] {
+        let memory = self.memory.as_deref_mut().unwrap_or_default();
+        if self.pending.start > 0 {
+            memory.copy_within(self.pending.clone(), 0);
+            self.pending = 0..self.pending.len();
+        }
+        memory.get_mut(self.pending.end..).unwrap_or_default()
+    }
+
+    /// So many bytes were received into [`Self::free`].
+    pub(super) const fn received(&mut self, bytes: usize) {
+        self.pending.end += bytes;
+    }
+
+    /// Takes one whole record off the pending bytes: where its body is; none when no record is whole.
+    pub(super) fn next_record(&mut self) -> Result<Option<Range<usize>>, ProtocolError> {
+        let start = self.pending.start;
+        let pending = self.memory.as_deref_mut().and_then(|memory| memory.get_mut(self.pending.clone())).unwrap_or_default();
+        match record::frame(pending, RECORD_BYTES_MAX)? {
+            Framed::Record { body, consumed } => {
+                self.pending.start += consumed;
+                Ok(Some(start + body.start..start + body.end))
+            }
+            Framed::Incomplete { bytes_needed } if bytes_needed > RECEIVE_BYTES_MAX => Err(ProtocolError::UnexpectedReply),
+            Framed::Incomplete { .. } => Ok(None),
+        }
+    }
+
+    /// The bytes of a record.
+    pub(super) fn bytes(&self, body: Range<usize>) -> &[u8] {
+        self.memory.as_deref().and_then(|memory| memory.get(body)).unwrap_or_default()
+    }
+}

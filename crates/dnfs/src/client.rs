@@ -74,6 +74,15 @@ pub(crate) struct CallCounts {
     pub(crate) other_calls: AtomicU64,
 }
 
+impl CallCounts {
+    /// Counts a call of anything but READ and WRITE, which count themselves. Counters only go up: whoever reads them at
+    /// the same time never sees one that was taken back.
+    fn count(&self, procedure: Procedure) {
+        let counter = if procedure == Procedure::Commit { &self.commit_calls } else { &self.other_calls };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 /// A mounted export. Every call blocks its caller, who drives the connection; there are no helper threads.
 ///
 /// Hard by default: a server that is away is waited for, and every call not answered is sent again, with the same xid
@@ -206,7 +215,7 @@ impl Client {
             pool: Pool::new(url.options.channel_count),
             parts,
             offered,
-            slot_limiter: url.options.slot_count.and_then(|count| SlotLimiter::alone(count).ok()),
+            slot_limiter: url.options.slot_count.map(SlotLimiter::alone).transpose().map_err(no_slot_table)?,
             always_stable,
             counts: CallCounts::default(),
             proven: AtomicU64::new(0),
@@ -255,7 +264,7 @@ impl Client {
         arguments: &A,
         look: impl FnMut(&mut Reader<'_>) -> Result<NfsStatus, Fault>,
     ) -> Result<bool, Error> {
-        self.counts.other_calls.fetch_add(1, Ordering::Relaxed);
+        self.counts.count(procedure);
         let mut single = SingleCall::new(procedure.number(), arguments, look);
         let mut resent = false;
         let mut pause = Jukebox::new();
@@ -309,6 +318,11 @@ impl Jukebox {
         socket::sleep(self.pause);
         self.pause = (self.pause * 2).min(Duration::from_millis(JUKEBOX_MS_MAX));
     }
+}
+
+/// `slots=` was asked for and there is no memory to count by: better no mount than one without the limit.
+fn no_slot_table(errno: crate::sys::shm::Errno) -> Error {
+    Error::Local { action: "map the table for slots=", source: std::io::Error::from_raw_os_error(errno.0) }
 }
 
 /// The smaller of what the server takes and what the user wants; a server that says 0 says nothing.

@@ -204,8 +204,6 @@ impl Client {
     /// # Errors
     /// The server's refusal.
     pub fn commit(&self, file: &FileHandle) -> Result<(WriteVerifier, Option<Attributes>), Error> {
-        self.counts.commit_calls.fetch_add(1, Ordering::Relaxed);
-        self.counts.other_calls.fetch_sub(1, Ordering::Relaxed); // counted there by `call`
         let arguments = CommitArgs { file: handle(file)?, offset: 0, count: 0 };
         let (outcome, _): (CommitResult, _) = self.call(Procedure::Commit, &arguments)?;
         match outcome {

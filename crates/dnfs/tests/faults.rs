@@ -9,7 +9,7 @@ use nfs_proto::nfs3::Procedure;
 use script::{Fault, Server, once};
 use sim::Rng;
 use std::io::{IoSlice, IoSliceMut};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Seeds tried at a time: lost replies are waited for, hardly anything is computed.
 const LANES: usize = 16;
@@ -208,4 +208,29 @@ fn threads_share_a_client_and_each_gets_its_own_answer() {
     });
     assert!(server.connections.load(Ordering::Relaxed) <= 64);
     assert_eq!(client.counters().read_calls, 64);
+}
+
+#[test]
+fn counters_only_go_up_while_another_thread_reads_them() {
+    let server = Server::start(1, Box::new(|_, _| Fault::None));
+    let file = server.file(b"f", b"data");
+    let client = server.client("");
+    let before = client.counters();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut last = client.counters();
+            while !done.load(Ordering::Relaxed) {
+                let now = client.counters();
+                assert!(now.commit_calls >= last.commit_calls && now.other_calls == before.other_calls, "{last:?}, {now:?}");
+                last = now;
+            }
+        });
+        for _ in 0..300 {
+            client.commit(&file).unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+        reader.join().unwrap();
+    });
+    assert_eq!(client.counters().commit_calls, before.commit_calls + 300);
 }

@@ -22,7 +22,7 @@ impl Mount {
         let identity = identity_of(&spec.url, effective_uid());
         let directory = RuntimeDir::of_user(identity)?;
         if let Some((segment, client)) = attach_existing(&directory, identity, spec, who)? {
-            return Ok(Self::new(spec, who, client, segment));
+            return Self::new(spec, who, client, segment);
         }
         let lock = FileLock::wait_with_signals(&directory.lock_path("create")).map_err(local("take the lock"))?;
         let (segment, client) = match attach_existing(&directory, identity, spec, who)? {
@@ -30,13 +30,17 @@ impl Mount {
             None => create(&directory, identity, spec, who)?,
         };
         drop(lock);
-        Ok(Self::new(spec, who, client, segment))
+        Self::new(spec, who, client, segment)
     }
 
-    fn new(spec: &MountSpec, who: &Credentials, mut client: Client, segment: Segment) -> Self {
+    fn new(spec: &MountSpec, who: &Credentials, mut client: Client, segment: Segment) -> Result<Self, Error> {
         let options = &spec.url.options;
         let members = (options.slot_count.is_some() || options.one_writer)
             .then(|| Arc::new(Members::shared(segment.memory(), segment.directory().lock_path("members"))));
+        if let Some(members) = &members {
+            // A limit that cannot be kept is an error here, not a mount without it.
+            members.join().map_err(local("lock the members' file"))?;
+        }
         // From here on all processes' calls count; those that mounted were this process' alone.
         client.slot_limiter = options.slot_count.zip(members.clone()).map(|(count, members)| SlotLimiter::new(members, count));
         let mount = Self {
@@ -52,7 +56,7 @@ impl Mount {
             swept_ms: core::sync::atomic::AtomicU64::new(0),
         };
         mount.sweep();
-        mount
+        Ok(mount)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::limits::MEMBERS_MAX;
 use crate::segment::layout::{CALLS_OFFSET, SlotTable};
 use crate::sys::liveness_lock::{LivenessLock, is_taken};
 use crate::sys::raw::thread_id;
-use crate::sys::shm::{CPath, Mapping, process_id};
+use crate::sys::shm::{CPath, Errno, Mapping, process_id};
 use crate::sys::socket;
 
 /// Bits of an owner word: member, incarnation of its lock, thread.
@@ -53,14 +53,26 @@ impl Members {
         &self.memory.values::<SlotTable>(self.table_offset, 1)[0]
     }
 
+    /// Becomes a member now, so that a lock that cannot be had is an error of mounting.
+    ///
+    /// # Errors
+    /// The kernel's; `ENOLCK` when there are [`MEMBERS_MAX`] members.
+    pub(crate) fn join(&self) -> Result<(), Errno> {
+        self.try_owner().map(|_| ())
+    }
+
     /// The owner word of the calling thread; none when no liveness lock can be had. Async-signal-safe, allocates nothing.
     pub(crate) fn owner(&self) -> Option<Owner> {
+        self.try_owner().ok()
+    }
+
+    fn try_owner(&self) -> Result<Owner, Errno> {
         let generation = u64::from(socket::fork_generation());
         let mut mine = self.mine.load(Acquire);
         while mine >> 32 != generation {
             mine = self.claim(mine, generation)?;
         }
-        Some(u64::from(mine as u32) << 32 | thread())
+        Ok(u64::from(mine as u32) << 32 | thread())
     }
 
     /// Whether the owner has died: what it holds is free.
@@ -81,26 +93,27 @@ impl Members {
     }
 
     /// Becomes a member, unless another thread was faster: the word of this process then.
-    fn claim(&self, before: u64, generation: u64) -> Option<u64> {
+    fn claim(&self, before: u64, generation: u64) -> Result<u64, Errno> {
         let Some(path) = &self.path else {
             // A copy of the parent's table: its slots are held by threads that do not exist here.
             self.table().slots.iter().for_each(|slot| slot.store(0, Relaxed));
             let made = generation << 32;
-            return Some(self.mine.compare_exchange(before, made, AcqRel, Acquire).map_or_else(|now| now, |_| made));
+            return Ok(self.mine.compare_exchange(before, made, AcqRel, Acquire).map_or_else(|now| now, |_| made));
         };
-        let lock = LivenessLock::open(path).ok()?;
+        let lock = LivenessLock::open(path)?;
         let start = process_id();
         let mut members = (0..MEMBERS_MAX as u32).map(|step| start.wrapping_add(step) % MEMBERS_MAX as u32);
-        let member = members.find(|member| lock.take(*member))?;
-        let incarnation = self.table().incarnations.get(member as usize)?.fetch_add(1, AcqRel).wrapping_add(1);
+        let member = members.find(|member| lock.take(*member)).ok_or(Errno(libc::ENOLCK))?;
+        let taken = self.table().incarnations.get(member as usize).ok_or(Errno(libc::ENOLCK))?;
+        let incarnation = taken.fetch_add(1, AcqRel).wrapping_add(1);
         let bits = member << INCARNATION_BITS | incarnation & ((1 << INCARNATION_BITS) - 1);
         let made = generation << 32 | u64::from(bits);
         match self.mine.compare_exchange(before, made, AcqRel, Acquire) {
             Ok(_) => {
                 drop(LivenessLock::from_raw(self.fd.swap(lock.into_raw(), AcqRel)));
-                Some(made)
+                Ok(made)
             }
-            Err(now) => Some(now), // the lock is dropped
+            Err(now) => Ok(now), // the lock is dropped
         }
     }
 }

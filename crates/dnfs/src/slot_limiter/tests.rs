@@ -11,8 +11,9 @@ use crate::segment::tests::fresh_segment;
 use crate::segment::tests::tempdir::TempDir;
 use crate::segment::{AttrRecord, NewFile, Segment};
 use crate::sys::shm::tests::Child;
-use crate::sys::shm::{give_way, monotonic_ns, pause_ms, random};
+use crate::sys::shm::{CPath, Errno, give_way, monotonic_ns, pause_ms, random};
 use crate::sys::socket;
+use std::os::unix::ffi::OsStrExt as _;
 
 fn limiter(limit: usize) -> (TempDir, Segment, SlotLimiter) {
     let (place, segment) = fresh_segment();
@@ -172,6 +173,15 @@ fn limit_of_a_process_alone_holds_among_its_threads_and_anew_in_a_child() {
     let _held = limiter.acquire(2);
     socket::watch_forks();
     assert!(Child::run(|| assert_eq!(limiter.acquire(2).count(), 2)).succeeded());
+}
+
+#[test]
+fn a_liveness_lock_that_cannot_be_had_is_an_error_and_not_a_mount_without_a_limit() {
+    let (place, segment, _limiter) = limiter(1);
+    // A directory cannot be opened for writing.
+    let members = Members::shared(segment.memory(), CPath::new(place.path().as_bytes()));
+    assert_eq!(members.join(), Err(Errno(libc::EISDIR)));
+    assert_eq!(members.owner(), None);
 }
 
 #[test]

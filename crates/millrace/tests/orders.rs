@@ -248,7 +248,7 @@ fn a_load_that_is_cut_off_goes_on_to_the_same_rows() {
     succeed(Command::new("kill").args(["-INT", &child.id().to_string()]));
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
-    assert!(text(&output).contains("cut off with") && text(&output).contains("--resume"), "{}", text(&output));
+    assert!(text(&output).contains("interrupted with") && text(&output).contains("--resume"), "{}", text(&output));
     refused(&mut cut_load(&["--resume", "--seed", "2"]), &["warehouses and seed 1, not 3 and 2"]);
 
     let child = cut_load(&["--resume"]).spawn().unwrap();

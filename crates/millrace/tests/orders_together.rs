@@ -17,7 +17,7 @@ fn cluster(label: &str) -> Option<(Scratch, Cluster)> {
         skip("PostgreSQL is not installed");
         return None;
     };
-    cluster.sql("CREATE DATABASE meeting");
+    cluster.sql("CREATE DATABASE shared_run");
     succeed(orders(&["load", "--warehouses", "1", "-j", "2"]).args(["--db", &cluster.dsn()]));
     Some((scratch, cluster))
 }
@@ -29,12 +29,12 @@ fn orders(arguments: &[&str]) -> Command {
 }
 
 /// The results database: another one than the load's.
-fn meeting(cluster: &Cluster) -> String {
-    cluster.dsn().replace("dbname=postgres", "dbname=meeting")
+fn shared_run(cluster: &Cluster) -> String {
+    cluster.dsn().replace("dbname=postgres", "dbname=shared_run")
 }
 
 fn run(cluster: &Cluster, name: &str, drivers: &str, more: &[&str]) -> Command {
-    let mut command = orders(&["run", "--db", &cluster.dsn(), "--results-db", &meeting(cluster)]);
+    let mut command = orders(&["run", "--db", &cluster.dsn(), "--results-db", &shared_run(cluster)]);
     command.args(["--run", name, "--drivers", drivers]).args(more);
     command
 }
@@ -47,11 +47,11 @@ fn record(output: &Output) -> OrdersRun {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(output)))
 }
 
-/// A question to the tables of the meeting.
+/// A question to the tables of the shared_run.
 fn ask(cluster: &Cluster, statement: &str) -> String {
-    let exists = cluster.sql("SELECT count(*) FROM pg_database WHERE datname = 'meeting'");
+    let exists = cluster.sql("SELECT count(*) FROM pg_database WHERE datname = 'shared_run'");
     assert_eq!(exists.trim(), "1");
-    cluster.sql_in("meeting", statement).trim().to_owned()
+    cluster.sql_in("shared_run", statement).trim().to_owned()
 }
 
 /// Percentiles and counts of a merged record agree with each other.
@@ -97,7 +97,7 @@ fn three_drivers_share_the_users_begin_together_and_each_gives_the_same_merged_r
     assert!(first * 20 > merged.orders / 4, "{:?}", merged.per_second);
 
     // Merging again gives the same; what was needed for a loss only is gone.
-    let again = orders(&["merge", "--results-db", &meeting(&cluster), "--run", "friday", "--json"]).output().unwrap();
+    let again = orders(&["merge", "--results-db", &shared_run(&cluster), "--run", "friday", "--json"]).output().unwrap();
     assert_eq!((again.status.code(), &record(&again)), (Some(0), merged));
     assert_eq!(ask(&cluster, "SELECT count(*) FROM millrace_results.cut"), "0");
     for acks in &acks {
@@ -119,7 +119,7 @@ fn refusals(cluster: &Cluster) {
     let over = ["-c", "7", "-T", "4", "--warmup", "1"];
     refused(&mut run(cluster, "friday", "3", &over), &["run friday began", "hint: every run needs a new --run NAME"]);
     refused(&mut run(cluster, "few", "3", &["-c", "2", "-T", "1"]), &["2 users cannot be shared among 3 drivers"]);
-    let unknown = ["merge", "--results-db", &meeting(cluster), "--run", "nobody"];
+    let unknown = ["merge", "--results-db", &shared_run(cluster), "--run", "nobody"];
     refused(&mut orders(&unknown), &["there is no run nobody"]);
     // The second driver was told otherwise, a third place is asked for, and nobody else comes.
     let alone = ["-c", "4", "-T", "1", "--barrier-timeout", "6", "--driver", "2"];
@@ -182,7 +182,7 @@ fn a_driver_killed_in_the_interval_is_named_and_the_figures_are_those_of_the_com
     let own = "SELECT record->>'orders' FROM millrace_results.cut WHERE number = 2 ORDER BY second";
     let counted: Vec<u64> = ask(&cluster, own).lines().map(|orders| orders.parse().unwrap()).collect();
     assert!(counted.is_sorted() && counted.last().unwrap() > &0, "{counted:?}");
-    let merge = orders(&["merge", "--results-db", &meeting(&cluster), "--run", "saturday"]).output().unwrap();
+    let merge = orders(&["merge", "--results-db", &shared_run(&cluster), "--run", "saturday"]).output().unwrap();
     let said = text(&merge);
     assert_eq!(merge.status.code(), Some(3), "{said}");
     assert!(said.contains("lost from second") && said.contains("s without it"), "{said}");

@@ -5,10 +5,22 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
-use crate::checks::AcknowledgedOrder;
+use serde::Serialize;
+
 use crate::error::OrdersError;
 use crate::limits::ACK_LOG_BYTES_MAX;
 use crate::random::DISTRICTS;
+
+/// An order that the database acknowledged to the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct AcknowledgedOrder {
+    /// W_ID.
+    pub warehouse: u32,
+    /// D_ID.
+    pub district: u32,
+    /// O_ID.
+    pub order: u32,
+}
 
 /// Appends acknowledged orders.
 #[derive(Debug)]

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::checks::{AcknowledgedOrder, CheckOutcome};
+use crate::ack_log::AcknowledgedOrder;
+use crate::conditions::CheckOutcome;
 use crate::database::{
-    Config, Copier, Database, DeliveryAnswer, Failure, Isolation, Mode, NewOrderAnswer, Room, Terminal, Unfinished,
+    Config, Copier, Database, DeliveryAnswer, DiskSpace, Failure, Isolation, Mode, NewOrderAnswer, Terminal, Unfinished,
 };
 use crate::error::OrdersError;
 use crate::inputs::{DeliveryInput, NewOrderInput, OrderStatusInput, PaymentInput, StockLevelInput};
@@ -13,9 +14,9 @@ use crate::mysql::{MySql, MySqlCopier, MySqlTerminal};
 #[cfg(feature = "oracle")]
 use crate::oracle::{Oracle, OracleCopier, OracleTerminal};
 use crate::postgres::{Postgres, PostgresCopier, PostgresTerminal};
-use crate::rows::Unit;
+use crate::tables::Unit;
 
-/// One of the databases behind the door, chosen by its DSN.
+/// One of the supported databases, chosen by its DSN.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "the databases' names")]
 pub enum AnyDatabase {
@@ -167,8 +168,8 @@ impl Database for AnyDatabase {
         inside!(self, database => database.warehouse_bytes())
     }
 
-    async fn room(&self) -> Result<Option<Room>, OrdersError> {
-        inside!(self, database => database.room().await)
+    async fn disk_space(&self) -> Result<Option<DiskSpace>, OrdersError> {
+        inside!(self, database => database.disk_space().await)
     }
 
     async fn copier(&self) -> Result<AnyCopier, OrdersError> {

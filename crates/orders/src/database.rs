@@ -1,13 +1,14 @@
-//! The door to a database: what the load needs of one, and nothing of how it does it.
+//! The interface to a database: what the load needs of one, and nothing of how it does it.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use crate::checks::{AcknowledgedOrder, CheckOutcome};
+use crate::ack_log::AcknowledgedOrder;
+use crate::conditions::CheckOutcome;
 use crate::error::OrdersError;
 use crate::inputs::{DeliveryInput, NewOrderInput, OrderStatusInput, PaymentInput, StockLevelInput};
 use crate::random::NuRandConstants;
-use crate::rows::{Table, Unit};
+use crate::tables::{Table, Unit};
 
 /// Version of the schema of order tables; a database of another version is refused.
 pub const SCHEMA_VERSION: i32 = 1;
@@ -86,7 +87,7 @@ impl Config {
 /// What the note of a finished step adds to its number, beside the tables' numbers.
 pub(crate) const STEP_PART: u32 = 100;
 
-/// A load that was cut off, and what it has done (table `load_progress`).
+/// A load that was interrupted, and what it has done (table `load_progress`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfinished {
     /// What is being loaded.
@@ -121,9 +122,9 @@ impl Unfinished {
     }
 }
 
-/// Room for a load on the server, where it can be seen from here.
+/// Disk space of a server, where it can be seen from here.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Room {
+pub struct DiskSpace {
     /// The server's data directory.
     pub directory: PathBuf,
     /// Bytes free in its file system for ordinary users.
@@ -183,7 +184,7 @@ pub trait Copier {
     /// Copies one unit of rows and notes it, in one transaction; returns the rows copied.
     async fn copy(&mut self, unit: &Unit, now: SystemTime) -> Result<u64, OrdersError>;
     /// Builds the `index`-th index or the statistics of [`Database::finishing_steps`], and notes it;
-    /// a step that was cut off, or done and not noted, may be taken again.
+    /// a step that was interrupted, or done and not noted, may be taken again.
     async fn finish(&mut self, index: usize) -> Result<(), OrdersError>;
 }
 
@@ -215,12 +216,12 @@ pub trait Database: Clone + Send + Sync + 'static {
     /// Makes the empty tables in one transaction, marked as half loaded; refuses a schema that
     /// holds anything.
     async fn create(&self, config: &Config) -> Result<(), OrdersError>;
-    /// What a load that was cut off has done.
+    /// What a load that was interrupted has done.
     async fn unfinished(&self) -> Result<Unfinished, OrdersError>;
     /// Bytes of one warehouse with its indexes, after the load.
     fn warehouse_bytes(&self) -> u64;
-    /// Room for the tables; `None` when the server is elsewhere, or does not say where they are.
-    async fn room(&self) -> Result<Option<Room>, OrdersError>;
+    /// Free disk space for the tables; `None` when the server is elsewhere, or does not say where they are.
+    async fn disk_space(&self) -> Result<Option<DiskSpace>, OrdersError>;
     /// Opens a session for loading.
     async fn copier(&self) -> Result<Self::Copier, OrdersError>;
     /// Names of the steps after the rows, in stages: steps of one stage may run side by side.

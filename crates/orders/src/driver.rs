@@ -4,114 +4,58 @@
 //! a transaction never crosses threads in the driver. A terminal is data, not a task; when its
 //! transaction is due, it waits in the queue of its thread until a session is free.
 
-mod conduct;
-mod desk;
+mod arrivals;
+mod options;
+mod phases;
 mod queue;
-mod release;
+mod scheduler;
 mod shared;
+mod snapshots;
 mod terminal;
 mod thread;
 mod timer;
 mod worker;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use results::orders_run::{CpuTime, OrdersRun, SeriesSecond};
+use results::orders_run::{CpuTime, OrdersRun};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::ack_log::AckLog;
-use crate::cuts::{self, Cutter};
 use crate::database::Database;
 use crate::error::OrdersError;
 use crate::limits::{CONNECTIONS_MAX, DUE_QUEUE_MAX, SECONDS_MAX, THREADS_MAX, USERS_MAX};
 use crate::loader::bounded;
 use crate::measure::{Measure, RunFacts};
-use crate::mix::MixRule;
-use crate::model::{LoadModel, Terminals};
-use conduct::{Gate, conduct};
+use crate::model::LoadModel;
+use crate::snapshots::SnapshotSender;
+use phases::{StartBarrier, run_phases};
 use shared::Shared;
 
-/// What to run.
-#[derive(Debug, Clone)]
-pub struct RunOptions {
-    /// Where transactions come from.
-    pub model: LoadModel,
-    /// How a terminal chooses its warehouse.
-    pub terminals: Terminals,
-    /// Terminals.
-    pub users: u32,
-    /// Database sessions they share; never more than users.
-    pub connections: u32,
-    /// Warehouses the run works on, from the first; all when absent.
-    pub active_warehouses: Option<u32>,
-    /// Whether a Delivery is only queued by its terminal and done behind it.
-    pub deferred_deliveries: bool,
-    /// Threads that drive them; never more than sessions.
-    pub threads: u32,
-    /// Seconds before the measured interval.
-    pub warmup_s: u64,
-    /// Seconds of the measured interval.
-    pub measured_s: u64,
-    /// Seed of every choice.
-    pub seed: u64,
-    /// How the next transaction is chosen.
-    pub mix: MixRule,
-    /// Where acknowledged orders are noted.
-    pub ack_log: Option<PathBuf>,
-    /// Whether lost connections are opened again.
-    pub reconnect: bool,
-    /// Number of the first user: 0, or what drivers before this one drive in the same run.
-    pub first_user: u32,
-}
+pub use options::{Event, RunOptions};
 
 /// What ties a run to other drivers of the same run.
 #[derive(Debug)]
-pub struct Companions {
-    /// Told when every user is connected.
+pub struct Coordination {
+    /// Completed when every user is connected.
     pub connected: oneshot::Sender<()>,
     /// When the warm-up begins; dropped, the run is given up.
     pub start: oneshot::Receiver<Instant>,
-    /// Seconds of the interval between two cuts.
-    pub cut_every_s: u64,
-    /// Gets the record of what was measured up to each cut, in order.
-    pub cuts: mpsc::UnboundedSender<OrdersRun>,
+    /// Seconds of the interval between two snapshots.
+    pub snapshot_every_s: u64,
+    /// Receives the record of what was measured up to each snapshot, in order.
+    pub snapshots: mpsc::UnboundedSender<OrdersRun>,
 }
 
-impl Companions {
-    /// Begins to collect the cuts of the threads; gives the gate to the start and where to tell the cuts.
-    fn welcome(self, threads: u32, facts: &RunFacts) -> (Gate, Cutter) {
+impl Coordination {
+    /// Begins to merge the snapshots of the threads; gives the start barrier and where the threads send their snapshots.
+    fn begin(self, threads: u32, facts: &RunFacts) -> (StartBarrier, SnapshotSender<Measure>) {
         let (to, parts) = mpsc::unbounded_channel();
-        tokio::spawn(cuts::collect(parts, threads, facts.clone(), self.cuts));
-        ((self.connected, self.start), Cutter::new(self.cut_every_s, to))
+        tokio::spawn(snapshots::collect(parts, threads, facts.clone(), self.snapshots));
+        ((self.connected, self.start), SnapshotSender::new(self.snapshot_every_s, to))
     }
-}
-
-/// What happens in a run, as it happens.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Event {
-    /// Every session is open; the warm-up begins.
-    Connected,
-    /// The measured interval begins.
-    Measuring,
-    /// The measured interval ended.
-    Measured,
-    /// About once a second: seconds since the start, new orders committed so far, connections
-    /// lost so far.
-    Tick {
-        /// Seconds since the start of the warm-up.
-        elapsed_s: u64,
-        /// New orders committed since then.
-        orders: u64,
-        /// Connections lost since then.
-        connection_losses: u64,
-        /// The last second of the measured interval that is over.
-        last_second: Option<SeriesSecond>,
-    },
-    /// A transaction ended by an error, or a connection was lost; only the first few are told.
-    Trouble(String),
 }
 
 /// Runs the load and gives its record.
@@ -129,14 +73,14 @@ pub async fn run<D: Database>(
     run_with(database, options, None, on_event).await
 }
 
-/// The same beside other drivers, who agree on the start and hear of the measurements.
+/// The same beside other drivers, which agree on the start and receive the snapshots.
 ///
 /// # Errors
-/// As [`run`]; [`OrdersError::Thread`] when the start is never told.
+/// As [`run`]; [`OrdersError::Thread`] when no start comes.
 pub async fn run_with<D: Database>(
     database: &D,
     options: &RunOptions,
-    companions: Option<Companions>,
+    coordination: Option<Coordination>,
     mut on_event: impl FnMut(&Event),
 ) -> Result<OrdersRun, OrdersError> {
     check_options(options)?;
@@ -145,16 +89,16 @@ pub async fn run_with<D: Database>(
     let facts = facts(database, options, config.warehouses, database.version().await?)?;
     let ack_log = options.ack_log.as_deref().map(AckLog::open).transpose()?;
     let RunFacts { threads, connections, active_warehouses, .. } = facts;
-    let (gate, cutter) = companions.map(|companions| companions.welcome(threads, &facts)).unzip();
-    let lot = shared::Lot { threads, connections, active_warehouses, constants: config.constants };
-    let shared = Arc::new(Shared::new(options, lot, ack_log, cutter));
+    let (barrier, snapshot_sender) = coordination.map(|coordination| coordination.begin(threads, &facts)).unzip();
+    let shares = shared::Shares { threads, connections, active_warehouses, constants: config.constants };
+    let shared = Arc::new(Shared::new(options, shares, ack_log, snapshot_sender));
     let handles: Vec<_> = (0..threads)
         .map(|thread| {
             let (database, shared) = (database.clone(), Arc::clone(&shared));
             tokio::task::spawn_blocking(move || thread::run(&database, &shared, thread))
         })
         .collect();
-    let outcome = conduct(&shared, gate, &mut on_event).await;
+    let outcome = run_phases(&shared, barrier, &mut on_event).await;
     if outcome.is_none() {
         shared.stop.store(true, Ordering::Relaxed);
     }
@@ -171,8 +115,8 @@ pub async fn run_with<D: Database>(
         let ended = handle.await;
         measures.extend(ended.map_err(|error| OrdersError::Thread { what: format!("a thread of the driver: {error}") })?);
     }
-    for trouble in shared.take_troubles() {
-        on_event(&Event::Trouble(trouble));
+    for warning in shared.take_warnings() {
+        on_event(&Event::Warning(warning));
     }
     if let Some(error) = shared.take_failure() {
         return Err(error);

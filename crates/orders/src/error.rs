@@ -84,7 +84,7 @@ pub enum OrdersError {
         relations: i64,
     },
     /// A load of this schema never finished.
-    #[error("schema {schema} in {server} is half loaded: its load is running or was cut off")]
+    #[error("schema {schema} in {server} is half loaded: its load is running or was interrupted")]
     HalfLoaded {
         /// The schema's name.
         schema: &'static str,
@@ -165,7 +165,7 @@ pub enum OrdersError {
     },
     /// Reconnecting was tried too long.
     #[error("no transaction succeeded for {seconds} s after connections were lost")]
-    Silence {
+    Unresponsive {
         /// For how long.
         seconds: u64,
         /// The last attempt's error.
@@ -173,7 +173,7 @@ pub enum OrdersError {
         source: Box<Self>,
     },
     /// Too many errors in a row.
-    #[error("session {session} met {count} errors in a row")]
+    #[error("session {session} had {count} errors in a row")]
     ErrorsInARow {
         /// Number of the session, from 0.
         session: u32,
@@ -225,11 +225,11 @@ pub enum OrdersError {
         /// What is wrong with it.
         detail: String,
     },
-    /// Drivers of one run could not meet.
+    /// Drivers of one run could not be coordinated.
     #[error(transparent)]
-    Meeting(#[from] crate::rendezvous::MeetingError),
-    /// A load was cut off; what it has loaded stays.
-    #[error("the load was cut off with {rows} of about {rows_expected} rows in schema {schema}")]
+    Coordination(#[from] crate::coordination::CoordinationError),
+    /// A load was interrupted; what it has loaded stays.
+    #[error("the load was interrupted with {rows} of about {rows_expected} rows in schema {schema}")]
     CutOff {
         /// The schema's name.
         schema: &'static str,
@@ -252,7 +252,7 @@ pub enum OrdersError {
         warehouses: u32,
     },
     /// A load was to go on with another size or seed.
-    #[error("the load that was cut off has {} warehouses and seed {}, not {} and {}", found.0, found.1, asked.0, asked.1)]
+    #[error("the interrupted load has {} warehouses and seed {}, not {} and {}", found.0, found.1, asked.0, asked.1)]
     OtherLoad {
         /// Warehouses and seed in the schema.
         found: (u32, u64),
@@ -261,7 +261,7 @@ pub enum OrdersError {
     },
     /// The disk behind the database is too small for the load.
     #[error("{needed_mib} MiB are needed, and the file system of {} has {free_mib} MiB free", directory.display())]
-    NoRoom {
+    NoSpace {
         /// The server's data directory.
         directory: PathBuf,
         /// What the load needs, log and sorts included.
@@ -290,12 +290,12 @@ impl OrdersError {
             Self::HalfLoaded { schema, .. } | Self::CutOff { schema, .. } => Some(format!(
                 "if no load is running: load with the same options and --resume goes on, DROP SCHEMA {schema} CASCADE gives up"
             )),
-            Self::OtherLoad { .. } => Some("give the warehouses and the seed of the load that was cut off".into()),
-            Self::NoRoom { .. } => {
+            Self::OtherLoad { .. } => Some("give the warehouses and the seed of the interrupted load".into()),
+            Self::NoSpace { .. } => {
                 Some("load fewer warehouses, or give the server a larger disk; --no-room-check loads anyway".into())
             }
             Self::SchemaVersion { schema, .. } => Some(format!("load again after DROP SCHEMA {schema} CASCADE")),
-            Self::Silence { .. } | Self::ConnectTimeout { .. } => {
+            Self::Unresponsive { .. } | Self::ConnectTimeout { .. } => {
                 Some("the server did not come back or hangs; its log says more".into())
             }
             Self::ConnectionLost { .. } => Some("--reconnect goes on through a restart of the database".into()),
@@ -310,7 +310,7 @@ impl OrdersError {
             Self::OracleConnect { source, .. } => Some(oracle_hint(source)),
             Self::NotOfEngine { instead, .. } => Some((*instead).into()),
             Self::NotOfMySql(option) => Some(format!("leave {option} out")),
-            Self::Meeting(error) => error.hint(),
+            Self::Coordination(error) => error.hint(),
             _ => None,
         }
     }
@@ -318,7 +318,7 @@ impl OrdersError {
     /// Whether nothing was run: bad arguments, missing peer, refused (exit code 2).
     #[must_use]
     pub const fn could_not_run(&self) -> bool {
-        if let Self::Meeting(error) = self {
+        if let Self::Coordination(error) = self {
             return error.could_not_run();
         }
         #[cfg(feature = "oracle")]
@@ -328,7 +328,7 @@ impl OrdersError {
         !matches!(
             self,
             Self::ConnectionLost { .. }
-                | Self::Silence { .. }
+                | Self::Unresponsive { .. }
                 | Self::ErrorsInARow { .. }
                 | Self::Sql { .. }
                 | Self::MySql { .. }

@@ -1,21 +1,28 @@
-//! The order-entry load: schema, loader, five transactions, measuring.
+//! The order-entry load: schema, loader, five transactions, driver, consistency checks.
 //!
 //! Derived from the TPC-C specification (5.11); its figures are not comparable to published
-//! TPC-C results. The load is a closed loop of terminals, each with one connection; a terminal
-//! draws a warehouse for every transaction. Databases stand behind the [`database::Database`]
-//! door: PostgreSQL with its relatives, MariaDB with MySQL, and Oracle where that was built in.
+//! TPC-C results. Transactions come from terminals in a closed loop, paced by keying and think times, or at an open
+//! rate ([`model`]); the terminals of a thread share its database sessions ([`driver`]). A terminal draws any of the
+//! warehouses for each transaction, or keeps to its home warehouse. Several drivers on several hosts can carry out
+//! one run together ([`coordination`]). Databases are behind the [`database::Database`] interface: PostgreSQL and engines
+//! that speak its protocol, one schema partitioned over several PostgreSQL servers, MariaDB and MySQL, and Oracle where
+//! that was built in.
 //!
-//! This room never writes outside the schema `millrace_orders`, and never touches a schema of
-//! that name that it did not fill.
+//! What it writes: the schema `millrace_orders` of the database under load, never one of that name that it did not fill;
+//! the schema `millrace_results` of the results database when drivers are coordinated; with several PostgreSQL servers,
+//! the foreign servers `millrace_node_N` and the extension postgres_fdw on the first one; and the log of acknowledged
+//! orders where one is asked for. `like` only reads.
 #![forbid(unsafe_code)]
 
 pub mod ack_log;
 pub mod any;
 pub mod checks;
 mod common_sql;
+pub mod conditions;
 pub mod conform;
-pub mod cuts;
+pub mod coordination;
 pub mod database;
+mod disk_space;
 pub mod driver;
 pub mod error;
 pub mod inputs;
@@ -34,8 +41,8 @@ pub mod oracle;
 pub mod pacing;
 pub mod postgres;
 pub mod random;
-pub mod rendezvous;
-mod room;
 pub mod rows;
 pub mod series;
 pub mod settings;
+pub mod snapshots;
+pub mod tables;

@@ -1,4 +1,4 @@
-//! Every bound of this room, with its reason.
+//! Every bound of this crate, with its reason.
 
 /// Warehouses of one database: about 10 TB, and every identifier stays within 32 bits.
 pub const WAREHOUSES_MAX: u32 = 100_000;
@@ -13,7 +13,7 @@ pub const SECONDS_MAX: u64 = 7 * 24 * 3600;
 /// Repeats of one transaction after deadlocks or serialization failures before it counts as an
 /// error: a transaction that loses a hundred times in a row will lose the next time too.
 pub const RETRIES_MAX: u32 = 100;
-/// Repeats that follow at once; those after them wait, or sessions that want the same rows hinder each other for ever.
+/// Repeats that follow at once; those after them wait, or sessions that update the same rows hinder each other for ever.
 pub const RETRIES_AT_ONCE: u32 = 3;
 /// Longest pause before the first repeat that waits and before any, in milliseconds; it doubles from one to the next.
 pub const RETRY_PAUSE_MS_MIN: u64 = 2;
@@ -24,7 +24,7 @@ pub const ERRORS_IN_A_ROW_MAX: u32 = 20;
 /// Errors printed on stderr by one run; the rest are counted.
 pub const ERRORS_PRINTED_MAX: u64 = 10;
 /// Seconds without any successful transaction after which reconnecting is given up.
-pub const SILENCE_S_MAX: u64 = 60;
+pub const NO_SUCCESS_S_MAX: u64 = 60;
 /// Seconds a transaction may go on after the measured interval before it is given up.
 pub const GRACE_S: u64 = 60;
 /// Seconds one attempt to connect may take.
@@ -44,7 +44,7 @@ pub const LOAD_CORE_S_PER_WAREHOUSE: f64 = 5.0;
 /// Bytes that a load needs beside its tables: write-ahead log and the sorts of the indexes.
 pub const LOAD_BESIDE_BYTES: u64 = 1 << 30;
 /// Milliseconds after which a statement of an isolation test counts as waiting: long against any
-/// statement of these, short against a user's patience.
+/// statement of these, short for a user who waits.
 pub const ISOLATION_BLOCKED_MS: u64 = 500;
 /// Seconds in which a statement of an isolation test that need not wait must have answered.
 pub const ISOLATION_ANSWER_S: u64 = 10;
@@ -60,20 +60,20 @@ pub const ACK_EXAMPLES_MAX: usize = 10;
 pub const DRIVERS_MAX: u32 = 256;
 /// Bytes of the name of a run: it is printed on one line.
 pub const RUN_NAME_BYTES_MAX: usize = 100;
-/// Milliseconds between two signs of life of a driver.
+/// Milliseconds between two heartbeats of a driver.
 pub const HEARTBEAT_MS: u64 = 1_000;
-/// Seconds of silence after which a driver is taken for lost: ten signs of life missed.
-pub const DRIVER_SILENCE_S: f64 = 10.0;
-/// Milliseconds between two looks at who is ready, or has ended.
+/// Seconds without a heartbeat after which a driver counts as lost: ten of them missed.
+pub const DRIVER_TIMEOUT_S: f64 = 10.0;
+/// Milliseconds between two polls of who is ready, or has ended.
 pub const LOOK_MS: u64 = 100;
-/// Seconds from the last driver's being ready to the start, so that all hear of it before.
+/// Seconds from the last driver's being ready to the start, so that all read it before.
 pub const START_LEAD_S: f64 = 1.0;
-/// Questions for the time of the start; the quickest answer is the most exact.
+/// Queries for the time of the start; the quickest answer is the most exact.
 pub const START_SAMPLES: u32 = 5;
-/// Cuts of one driver of a run, each some tens of KiB in the results database.
-pub const CUTS_MAX: u64 = 60;
+/// Snapshots of one driver of a run, each some tens of KiB in the results database.
+pub const SNAPSHOTS_MAX: u64 = 60;
 /// Seconds one statement in the results database may take.
-pub const MEETING_REPLY_S: u64 = 10;
+pub const RESULTS_REPLY_S: u64 = 10;
 /// Seconds the record of a finished driver is tried to be stored.
 pub const STORE_S_MAX: u64 = 60;
 /// Seconds the others are waited for after the own run ended.
@@ -93,8 +93,8 @@ pub const DUE_QUEUE_MAX: u32 = 10_000_000;
 /// Queued deliveries of one thread from which on they go before everything else, so that the queue
 /// grows by no more than its sessions.
 pub const DELIVERIES_QUEUED_MAX: usize = 10_000;
-/// Seconds a queued delivery lets the terminals' work go first.
-pub const DELIVERY_PATIENCE_S: u64 = 1;
+/// Longest time that a queued delivery waits while terminals have work, in seconds.
+pub const DELIVERY_WAIT_S_MAX: u64 = 1;
 /// Least and most that keying and think times can be multiplied by: a scale of 0.001 makes a cycle of
 /// 20 ms, below which a paced load is a closed one.
 pub const TIME_SCALE_MIN: f64 = 0.001;
@@ -111,6 +111,6 @@ pub const LIKE_COMMITS_MIN: u64 = 100;
 pub const LIKE_S_MAX: u64 = 86_400;
 
 const _: () = assert!(BACKOFF_MS_MIN < BACKOFF_MS_MAX);
-const _: () = assert!(HEARTBEAT_MS * 3 < DRIVER_SILENCE_S as u64 * 1_000);
-const _: () = assert!(BACKOFF_MS_MAX < SILENCE_S_MAX * 1000);
+const _: () = assert!(HEARTBEAT_MS * 3 < DRIVER_TIMEOUT_S as u64 * 1_000);
+const _: () = assert!(BACKOFF_MS_MAX < NO_SUCCESS_S_MAX * 1000);
 const _: () = assert!(WAREHOUSES_MAX < i32::MAX as u32);

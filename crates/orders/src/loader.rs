@@ -7,11 +7,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde::Serialize;
 
-use crate::database::{Config, Copier, Database, Room, SCHEMA, Unfinished};
+use crate::database::{Config, Copier, Database, DiskSpace, SCHEMA, Unfinished};
 use crate::error::OrdersError;
 use crate::limits::{DROP_ATTEMPTS_MAX, LOAD_BESIDE_BYTES, LOAD_CORE_S_PER_WAREHOUSE, THREADS_MAX, WAREHOUSES_MAX};
 use crate::random::{NuRandConstants, stream};
-use crate::rows::{Unit, rows_expected, units};
+use crate::tables::{Unit, rows_expected, units};
 
 /// Stream of the load's seed that draws the constants; the tables' streams are above 2^56 or
 /// belong to table 0, warehouse 0.
@@ -26,7 +26,7 @@ pub struct LoadOptions {
     pub jobs: u32,
     /// Seed of every row.
     pub seed: u64,
-    /// Whether to go on with a load that was cut off, instead of beginning one.
+    /// Whether to go on with a load that was interrupted, instead of beginning one.
     pub resume: bool,
     /// Whether to load although the disk seems too small.
     pub no_room_check: bool,
@@ -43,8 +43,8 @@ pub struct LoadPlan {
     pub bytes_needed: u64,
     /// Seconds, about, when nothing else uses the cores.
     pub seconds: f64,
-    /// Room on the server, when that can be seen from here.
-    pub room: Option<Room>,
+    /// DiskSpace on the server, when that can be seen from here.
+    pub disk_space: Option<DiskSpace>,
 }
 
 /// How far a load is.
@@ -75,7 +75,7 @@ pub struct LoadReport {
     pub jobs: u32,
     /// Rows of the whole load.
     pub rows: u64,
-    /// Those of them that an earlier load, cut off, had copied.
+    /// Those of them that an earlier, interrupted load had copied.
     pub rows_before: u64,
     /// Size of tables and indexes.
     pub bytes: u64,
@@ -153,17 +153,17 @@ pub async fn plan<D: Database>(database: &D, options: LoadOptions) -> Result<Loa
         // The largest index is sorted beside its table, and the log is kept until a checkpoint.
         bytes_needed: bytes + bytes / 8 + LOAD_BESIDE_BYTES.min(bytes),
         seconds: LOAD_CORE_S_PER_WAREHOUSE * warehouses as f64 / lanes,
-        room: database.room().await?,
+        disk_space: database.disk_space().await?,
     })
 }
 
 impl LoadPlan {
     fn check(&self, options: LoadOptions) -> Result<(), OrdersError> {
-        match &self.room {
-            Some(room) if room.free_bytes < self.bytes_needed && !options.no_room_check => Err(OrdersError::NoRoom {
-                directory: room.directory.clone(),
+        match &self.disk_space {
+            Some(space) if space.free_bytes < self.bytes_needed && !options.no_room_check => Err(OrdersError::NoSpace {
+                directory: space.directory.clone(),
                 needed_mib: self.bytes_needed >> 20,
-                free_mib: room.free_bytes >> 20,
+                free_mib: space.free_bytes >> 20,
             }),
             _ => Ok(()),
         }
@@ -372,7 +372,7 @@ impl Work {
                 (steps.get(started.saturating_sub(1)).map_or_else(String::new, |step| step.1.to_owned()), false)
             }
         };
-        // At the pace of this load, not of the one that was cut off before it.
+        // At the pace of this load, not of the one that was interrupted before it.
         let (copied, left) = (rows.saturating_sub(rows_before), rows_expected.saturating_sub(rows));
         let remaining = (copying && copied > 0 && left > 0).then(|| {
             // Indexes and statistics take about as long again as a third of the rows.

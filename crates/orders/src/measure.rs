@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use results::histogram::ResponseTimes;
 
-use crate::cuts::Cutter;
 use crate::inputs::{CustomerKey, NewOrderInput};
 use crate::mix::Kind;
 use crate::random::DISTRICTS;
 use crate::series::{Second, Series};
+use crate::snapshots::SnapshotSender;
 
 pub use record::{RunFacts, process_cpu};
 
@@ -20,7 +20,7 @@ const DELIVERY_LIMIT: Duration = Duration::from_secs(80);
 
 /// Counts and response times of one transaction.
 #[derive(Debug, Default, Clone)]
-struct Tally {
+struct Counters {
     count: u64,
     rolled_back: u64,
     errors: u64,
@@ -90,12 +90,12 @@ pub enum Ended {
 pub struct Measure {
     from: Instant,
     upto: Instant,
-    tallies: [Tally; 5],
+    counters: [Counters; 5],
     drawn: Drawn,
     per_second: Vec<u64>,
     due: Due,
     deferred: Deferred,
-    cutter: Option<Cutter>,
+    snapshot_sender: Option<SnapshotSender<Self>>,
     now: Option<InSeries>,
 }
 
@@ -128,12 +128,12 @@ impl Measure {
         Self {
             from,
             upto,
-            tallies: Default::default(),
+            counters: Default::default(),
             drawn: Drawn::default(),
             per_second: vec![0; seconds],
             due: Due::default(),
             deferred: Deferred::default(),
-            cutter: None,
+            snapshot_sender: None,
             now: None,
         }
     }
@@ -152,25 +152,25 @@ impl Measure {
         }
     }
 
-    /// Hands over whatever the series and the cuts have not been told: this thread measures nothing
+    /// Hands over whatever the series and the snapshots lack: this thread measures nothing
     /// after `now`. Whoever turns the seconds may not have come to the last one.
     pub fn close(&mut self, now: Instant) {
-        self.tell_cuts(now);
+        self.send_snapshots(now);
         let upto = self.upto;
         self.tell_series(upto);
     }
 
-    /// Tells what was measured at fixed moments of the interval as well.
+    /// Sends what was measured at fixed moments of the interval as well.
     #[must_use]
-    pub fn with_cuts(self, cutter: Option<Cutter>) -> Self {
-        Self { cutter, ..self }
+    pub fn with_snapshots(self, snapshot_sender: Option<SnapshotSender<Self>>) -> Self {
+        Self { snapshot_sender, ..self }
     }
 
-    /// Tells the cuts that are due at `now`.
-    pub(crate) fn tell_cuts(&mut self, now: Instant) {
-        if let Some(mut cutter) = self.cutter.take() {
-            cutter.tell(self, self.from, self.upto, now);
-            self.cutter = Some(cutter);
+    /// Sends the snapshots that are due at `now`.
+    pub(crate) fn send_snapshots(&mut self, now: Instant) {
+        if let Some(mut snapshot_sender) = self.snapshot_sender.take() {
+            snapshot_sender.send_due(self.from, self.upto, now, |due| self.up_to(due));
+            self.snapshot_sender = Some(snapshot_sender);
         }
     }
 
@@ -180,11 +180,11 @@ impl Measure {
     }
 
     /// The same with the interval ending at `upto`, when nothing was measured after it yet.
-    pub(crate) fn cut_down_to(&self, upto: Instant) -> Self {
+    pub(crate) fn up_to(&self, upto: Instant) -> Self {
         let seconds = (upto - self.from).as_secs() as usize;
-        let mut cut = Self { upto, cutter: None, now: None, ..self.clone() };
-        cut.per_second.truncate(seconds);
-        cut
+        let mut part = Self { upto, snapshot_sender: None, now: None, ..self.clone() };
+        part.per_second.truncate(seconds);
+        part
     }
 
     /// Whether something that ends now counts.
@@ -196,20 +196,20 @@ impl Measure {
     /// Records a transaction; returns whether it counts.
     pub fn record(&mut self, kind: Kind, at: Moments, how: Ended) -> bool {
         let ended = at.ended;
-        self.tell_cuts(ended);
+        self.send_snapshots(ended);
         if !self.counts(ended) {
             return false;
         }
         let second = (ended - self.from).as_secs() as usize;
-        let tally = &mut self.tallies[kind.index()];
+        let counters = &mut self.counters[kind.index()];
         if let Some(in_series) = &mut self.now {
             in_series.turn_to(second);
         }
         match how {
-            Ended::Committed => tally.count += 1,
-            Ended::RolledBack => tally.rolled_back += 1,
+            Ended::Committed => counters.count += 1,
+            Ended::RolledBack => counters.rolled_back += 1,
             Ended::Error => {
-                tally.errors += 1;
+                counters.errors += 1;
                 if let Some(in_series) = &mut self.now {
                     in_series.second.errors += 1;
                 }
@@ -218,8 +218,8 @@ impl Measure {
         }
         let order = kind == Kind::NewOrder && how == Ended::Committed;
         let response_us = micros(ended - at.due);
-        tally.response.record(response_us);
-        tally.service.record(micros(ended - at.sent));
+        counters.response.record(response_us);
+        counters.service.record(micros(ended - at.sent));
         if let Some(in_series) = &mut self.now {
             in_series.second.response.record(response_us);
             in_series.second.orders += u64::from(order);
@@ -283,7 +283,7 @@ impl Measure {
     /// Counts a repeat after a deadlock or serialization failure.
     pub fn retry(&mut self, kind: Kind, now: Instant) {
         if self.counts(now) {
-            self.tallies[kind.index()].retries += 1;
+            self.counters[kind.index()].retries += 1;
         }
     }
 
@@ -315,13 +315,13 @@ impl Measure {
 
     /// Adds what another thread measured over the same interval.
     pub fn merge(&mut self, other: &Self) {
-        for (tally, more) in self.tallies.iter_mut().zip(&other.tallies) {
-            tally.count += more.count;
-            tally.rolled_back += more.rolled_back;
-            tally.errors += more.errors;
-            tally.retries += more.retries;
-            tally.response.merge(&more.response);
-            tally.service.merge(&more.service);
+        for (counters, more) in self.counters.iter_mut().zip(&other.counters) {
+            counters.count += more.count;
+            counters.rolled_back += more.rolled_back;
+            counters.errors += more.errors;
+            counters.retries += more.retries;
+            counters.response.merge(&more.response);
+            counters.service.merge(&more.service);
         }
         for (orders, more) in self.per_second.iter_mut().zip(&other.per_second) {
             *orders += more;

@@ -4,7 +4,7 @@ use mysql_async::prelude::Queryable;
 
 use crate::database::Database as _;
 use crate::error::OrdersError;
-use crate::limits::{MEETING_REPLY_S, SETTINGS_MAX};
+use crate::limits::{RESULTS_REPLY_S, SETTINGS_MAX};
 use crate::mysql::MySql;
 use crate::postgres::Postgres;
 
@@ -55,7 +55,7 @@ async fn of_postgres(database: &Postgres) -> Result<Settings, OrdersError> {
     let failed = |source| OrdersError::Sql { what: POSTGRES_WHAT.to_owned(), source };
     let client = database.connect().await?;
     // Nothing of the database may wait for us, nor we for it.
-    let setup = format!("SET default_transaction_read_only = on; SET statement_timeout = '{MEETING_REPLY_S}s'");
+    let setup = format!("SET default_transaction_read_only = on; SET statement_timeout = '{RESULTS_REPLY_S}s'");
     client.batch_execute(&setup).await.map_err(failed)?;
     let query = "SELECT name::text, coalesce(setting, '')::text, unit::text, coalesce(pending_restart, false) \
                  FROM pg_settings ORDER BY name";

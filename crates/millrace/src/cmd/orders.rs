@@ -1,10 +1,10 @@
 //! `millrace orders`: the order-entry load alone, on any PostgreSQL.
 
 mod conform;
+mod coordinated;
 mod like;
 mod run;
 mod text;
-mod together;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -64,8 +64,8 @@ enum Job {
     #[command(after_help = like::HELP)]
     Like(like::Args),
     /// Merge the records that the drivers of one run left in a results database
-    #[command(after_help = together::MERGE_HELP)]
-    Merge(together::MergeArgs),
+    #[command(after_help = coordinated::MERGE_HELP)]
+    Merge(coordinated::MergeArgs),
 }
 
 #[derive(Parser)]
@@ -172,7 +172,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Job::Conform(args) => ("judge the run", conform::run(&args)),
         Job::Check(args) => ("check the database", runtime.block_on(check(args))),
         Job::Like(args) => ("compare with the database", runtime.block_on(like::run(args))),
-        Job::Merge(args) => ("merge the records of the drivers", runtime.block_on(together::merge(args))),
+        Job::Merge(args) => ("merge the records of the drivers", runtime.block_on(coordinated::merge(args))),
     };
     // Threads that wait for a hung database are not waited for.
     runtime.shutdown_background();

@@ -4,7 +4,7 @@
 //! agree are added up in one union, so that a row missing on either side is found. `||` joins
 //! texts: sessions of MariaDB and MySQL are told so.
 
-use crate::checks::AcknowledgedOrder;
+use crate::ack_log::AcknowledgedOrder;
 
 /// How many violations of a condition there are, and where one is.
 pub(crate) fn counted(number: u32, after_run: bool) -> String {

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::inputs::DeliveryInput;
-use crate::limits::{DELIVERIES_QUEUED_MAX, DELIVERY_PATIENCE_S};
+use crate::limits::{DELIVERIES_QUEUED_MAX, DELIVERY_WAIT_S_MAX};
 
 /// A terminal whose transaction is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,11 +48,11 @@ impl Queue {
 
     /// Adds a due transaction; `false` when the queue is full and it was not added.
     pub(super) fn push(&mut self, due: DueTerminal) -> bool {
-        let room = self.due.len() < self.due_max;
-        if room {
+        let free = self.due.len() < self.due_max;
+        if free {
             self.due.push_back(due);
         }
-        room
+        free
     }
 
     /// Adds a delivery. Their number is bounded by [`Self::take`]: over the limit, sessions do
@@ -63,11 +63,11 @@ impl Queue {
 
     /// What a session that is free at `now` does next.
     pub(super) fn take(&mut self, now: Instant) -> Option<Work> {
-        let patience = Duration::from_secs(DELIVERY_PATIENCE_S);
+        let wait_max = Duration::from_secs(DELIVERY_WAIT_S_MAX);
         let deliver = self.deliveries.front().is_some_and(|oldest| {
             self.due.is_empty()
                 || self.deliveries.len() >= DELIVERIES_QUEUED_MAX
-                || now.saturating_duration_since(oldest.queued) >= patience
+                || now.saturating_duration_since(oldest.queued) >= wait_max
         });
         if deliver {
             return self.deliveries.pop_front().map(Work::Delivery);

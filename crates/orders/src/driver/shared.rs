@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::RunOptions;
+use super::options::RunOptions;
 use crate::ack_log::AckLog;
-use crate::cuts::Cutter;
 use crate::error::OrdersError;
 use crate::limits::ERRORS_PRINTED_MAX;
+use crate::measure::Measure;
 use crate::random::NuRandConstants;
 use crate::series::Series;
+use crate::snapshots::SnapshotSender;
 
 /// When a run starts, measures and ends.
 #[derive(Debug, Clone, Copy)]
@@ -24,7 +25,7 @@ pub(super) struct Schedule {
 
 /// What is divided among the threads, and over what.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Lot {
+pub(super) struct Shares {
     pub(super) threads: u32,
     pub(super) connections: u32,
     pub(super) active_warehouses: u32,
@@ -34,10 +35,10 @@ pub(super) struct Lot {
 /// What the threads of a run share.
 pub(super) struct Shared {
     pub(super) options: RunOptions,
-    pub(super) lot: Lot,
+    pub(super) shares: Shares,
     pub(super) ack_log: Option<AckLog>,
-    /// Where threads tell their cuts, when somebody asked for them.
-    pub(super) cutter: Option<Cutter>,
+    /// Where threads send their snapshots, when the run is coordinated with others.
+    pub(super) snapshot_sender: Option<SnapshotSender<Measure>>,
     pub(super) series: std::sync::Arc<Series>,
     /// `None` until all sessions are open; then the schedule, or `Some(None)`: never.
     pub(super) start: watch::Sender<Option<Option<Schedule>>>,
@@ -48,21 +49,26 @@ pub(super) struct Shared {
     pub(super) unfinished: AtomicU64,
     /// When a transaction last succeeded, in milliseconds since `began`.
     success_ms: AtomicU64,
-    told: AtomicU64,
-    troubles: Mutex<Vec<String>>,
+    warned: AtomicU64,
+    warnings: Mutex<Vec<String>>,
     failed: Mutex<Option<OrdersError>>,
     began: Instant,
 }
 
 impl Shared {
-    pub(super) fn new(options: &RunOptions, lot: Lot, ack_log: Option<AckLog>, cutter: Option<Cutter>) -> Self {
+    pub(super) fn new(
+        options: &RunOptions,
+        shares: Shares,
+        ack_log: Option<AckLog>,
+        snapshot_sender: Option<SnapshotSender<Measure>>,
+    ) -> Self {
         let seconds = usize::try_from(options.measured_s).unwrap_or(usize::MAX);
         Self {
             options: options.clone(),
-            lot,
+            shares,
             ack_log,
-            cutter,
-            series: std::sync::Arc::new(Series::new(seconds, lot.threads)),
+            snapshot_sender,
+            series: std::sync::Arc::new(Series::new(seconds, shares.threads)),
             start: watch::channel(None).0,
             stop: AtomicBool::new(false),
             connected: AtomicU64::new(0),
@@ -70,8 +76,8 @@ impl Shared {
             connection_losses: AtomicU64::new(0),
             unfinished: AtomicU64::new(0),
             success_ms: AtomicU64::new(0),
-            told: AtomicU64::new(0),
-            troubles: Mutex::new(Vec::new()),
+            warned: AtomicU64::new(0),
+            warnings: Mutex::new(Vec::new()),
             failed: Mutex::new(None),
             began: Instant::now(),
         }
@@ -91,15 +97,15 @@ impl Shared {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Notes a trouble for the user, unless there were too many already.
-    pub(super) fn trouble(&self, text: impl FnOnce() -> String) {
-        if self.told.fetch_add(1, Ordering::Relaxed) < ERRORS_PRINTED_MAX {
-            self.troubles.lock().unwrap_or_else(PoisonError::into_inner).push(text());
+    /// Notes an error for the user, unless there were too many already.
+    pub(super) fn warning(&self, text: impl FnOnce() -> String) {
+        if self.warned.fetch_add(1, Ordering::Relaxed) < ERRORS_PRINTED_MAX {
+            self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(text());
         }
     }
 
-    pub(super) fn take_troubles(&self) -> Vec<String> {
-        std::mem::take(&mut *self.troubles.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(super) fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Notes that a transaction succeeded at `now`.
@@ -107,7 +113,8 @@ impl Shared {
         self.success_ms.store(self.since_began_ms(now), Ordering::Relaxed);
     }
 
-    pub(super) fn silence(&self) -> Duration {
+    /// How long no transaction has succeeded.
+    pub(super) fn since_success(&self) -> Duration {
         let last_ms = self.success_ms.load(Ordering::Relaxed);
         Duration::from_millis(self.since_began_ms(Instant::now()).saturating_sub(last_ms))
     }

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::task::{JoinSet, spawn_local};
 
-use super::desk::Desk;
-use super::release::release;
+use super::arrivals::enqueue_due;
+use super::scheduler::Scheduler;
 use super::shared::Shared;
+use super::snapshots::keep_time;
 use super::worker::Worker;
-use crate::cuts::keep_time;
 use crate::database::Database;
 use crate::error::OrdersError;
 use crate::limits::GRACE_S;
@@ -39,35 +39,35 @@ async fn drive<D: Database>(database: &D, shared: &Arc<Shared>, thread: u32) -> 
     let sessions = open_sessions(database, shared, thread).await?;
     let mut start = shared.start.subscribe();
     let schedule = (*start.wait_for(Option::is_some).await.ok()?)??;
-    let desk = Rc::new(Desk::new(shared, schedule, thread));
-    let mut helpers = vec![spawn_local(tick(Rc::clone(&desk)))];
-    if let Some(cutter) = &shared.cutter {
+    let scheduler = Rc::new(Scheduler::new(shared, schedule, thread));
+    let mut helpers = vec![spawn_local(tick(Rc::clone(&scheduler)))];
+    if let Some(snapshot_sender) = &shared.snapshot_sender {
         let (from, upto) = (schedule.measure_from, schedule.measure_upto);
-        helpers.push(spawn_local(keep_time(desk.shared_measure(), cutter.every_s(), from, upto)));
+        helpers.push(spawn_local(keep_time(scheduler.shared_measure(), snapshot_sender.every_s(), from, upto)));
     }
-    let releasing = Rc::clone(&desk);
+    let arrivals = Rc::clone(&scheduler);
     helpers.push(spawn_local(async move {
-        let shared = Arc::clone(&releasing.shared);
-        if let Err(error) = release(releasing, thread).await {
+        let shared = Arc::clone(&arrivals.shared);
+        if let Err(error) = enqueue_due(arrivals, thread).await {
             shared.fail(OrdersError::Thread { what: format!("a timer of the driver: {error}") });
         }
     }));
     let mut workers = JoinSet::new();
     for (number, session) in sessions {
-        workers.spawn_local(Worker::new(number, database.clone(), Rc::clone(&desk), session).run());
+        workers.spawn_local(Worker::new(number, database.clone(), Rc::clone(&scheduler), session).run());
     }
-    wait_for(workers, &desk).await;
+    wait_for(workers, &scheduler).await;
     for helper in helpers {
         helper.abort();
-        // Ended or aborted: either way it no longer holds the desk.
+        // Ended or aborted: either way it no longer holds the scheduler.
         let _ = helper.await;
     }
-    Rc::into_inner(desk)?.close()
+    Rc::into_inner(scheduler)?.close()
 }
 
 async fn open_sessions<D: Database>(database: &D, shared: &Shared, thread: u32) -> Option<Vec<(u32, D::Terminal)>> {
     let mut sessions = Vec::new();
-    for number in (thread..shared.lot.connections).step_by(shared.lot.threads as usize) {
+    for number in (thread..shared.shares.connections).step_by(shared.shares.threads as usize) {
         if shared.stopped() {
             return None;
         }
@@ -85,30 +85,30 @@ async fn open_sessions<D: Database>(database: &D, shared: &Shared, thread: u32) 
 
 /// Waits for the sessions to end; what is still running when the grace ends is given up: its
 /// statement hangs in the database, and closing the session ends it.
-async fn wait_for(mut workers: JoinSet<()>, desk: &Desk) {
-    let grace_ends = desk.schedule.measure_upto + Duration::from_secs(GRACE_S);
+async fn wait_for(mut workers: JoinSet<()>, scheduler: &Scheduler) {
+    let grace_ends = scheduler.schedule.measure_upto + Duration::from_secs(GRACE_S);
     let all = async {
         while let Some(ended) = workers.join_next().await {
             if let Err(error) = ended {
-                desk.shared.fail(OrdersError::Thread { what: format!("a session of the driver: {error}") });
+                scheduler.shared.fail(OrdersError::Thread { what: format!("a session of the driver: {error}") });
             }
         }
     };
     if tokio::time::timeout_at(grace_ends.into(), all).await.is_err() {
-        desk.shared.unfinished.fetch_add(u64::from(desk.in_flight()), Ordering::Relaxed);
+        scheduler.shared.unfinished.fetch_add(u64::from(scheduler.in_flight()), Ordering::Relaxed);
         workers.shutdown().await;
     }
 }
 
 /// Turns the seconds of the series, also when nothing ends for long, and wakes sessions that wait for
 /// work when there will be none.
-async fn tick(desk: Rc<Desk>) {
+async fn tick(scheduler: Rc<Scheduler>) {
     loop {
         let now = Instant::now();
-        desk.measure().tell_series(now);
-        if desk.is_over(now) {
-            return desk.wake_all();
+        scheduler.measure().tell_series(now);
+        if scheduler.is_over(now) {
+            return scheduler.wake_all();
         }
-        tokio::time::sleep_until((now + TICK).min(desk.schedule.measure_upto).into()).await;
+        tokio::time::sleep_until((now + TICK).min(scheduler.schedule.measure_upto).into()).await;
     }
 }

@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 use rand::Rng;
 use rand::rngs::SmallRng;
 
-use super::desk::Desk;
 use super::queue::{QueuedDelivery, Work};
+use super::scheduler::Scheduler;
 use super::terminal::{Drawn, Rest};
-use crate::checks::AcknowledgedOrder;
+use crate::ack_log::AcknowledgedOrder;
 use crate::database::{Database, Failure, Terminal as Session};
 use crate::error::OrdersError;
 use crate::limits::{
-    BACKOFF_MS_MAX, BACKOFF_MS_MIN, ERRORS_IN_A_ROW_MAX, RETRIES_AT_ONCE, RETRIES_MAX, RETRY_PAUSE_MS_MAX, RETRY_PAUSE_MS_MIN,
-    SILENCE_S_MAX,
+    BACKOFF_MS_MAX, BACKOFF_MS_MIN, ERRORS_IN_A_ROW_MAX, NO_SUCCESS_S_MAX, RETRIES_AT_ONCE, RETRIES_MAX, RETRY_PAUSE_MS_MAX,
+    RETRY_PAUSE_MS_MIN,
 };
 use crate::measure::{Ended, Moments};
 use crate::mix::Kind;
@@ -25,7 +25,7 @@ use crate::random;
 pub(super) struct Worker<D: Database> {
     number: u32,
     database: D,
-    desk: Rc<Desk>,
+    scheduler: Rc<Scheduler>,
     session: Option<D::Terminal>,
     drawn: Drawn,
     /// Of pauses, apart from what inputs are drawn from: conflicts change no input.
@@ -52,58 +52,58 @@ struct Task {
 
 impl<D: Database> Worker<D> {
     /// Session number `number`.
-    pub(super) fn new(number: u32, database: D, desk: Rc<Desk>, session: D::Terminal) -> Self {
+    pub(super) fn new(number: u32, database: D, scheduler: Rc<Scheduler>, session: D::Terminal) -> Self {
         let pauses = random::stream(u64::MAX, u64::from(number));
-        Self { number, database, desk, session: Some(session), drawn: Drawn::default(), pauses, errors_in_a_row: 0 }
+        Self { number, database, scheduler, session: Some(session), drawn: Drawn::default(), pauses, errors_in_a_row: 0 }
     }
 
     /// Works until the run is over; an error ends the run.
     pub(super) async fn run(mut self) {
         loop {
             let now = Instant::now();
-            if self.desk.is_over(now) {
+            if self.scheduler.is_over(now) {
                 return;
             }
-            let outcome = match self.desk.take(now) {
+            let outcome = match self.scheduler.take(now) {
                 Some(work) => self.work(work, now).await,
                 None => {
-                    self.desk.wait().await;
+                    self.scheduler.wait().await;
                     Ok(())
                 }
             };
             if let Err(error) = outcome {
-                return self.desk.shared.fail(error);
+                return self.scheduler.shared.fail(error);
             }
         }
     }
 
     async fn work(&mut self, work: Work, now: Instant) -> Result<(), OrdersError> {
-        self.desk.begin();
+        self.scheduler.begin();
         match work {
             Work::Terminal(due) => {
-                let kind = self.desk.draw(due.terminal, &mut self.drawn);
-                let ended = if kind == Kind::Delivery && self.desk.shared.options.deferred_deliveries {
+                let kind = self.scheduler.draw(due.terminal, &mut self.drawn);
+                let ended = if kind == Kind::Delivery && self.scheduler.shared.options.deferred_deliveries {
                     self.queue_delivery(due.due, now);
                     now
                 } else {
                     self.carry_out(Task { kind, due: due.due, behind: false }).await?
                 };
-                self.desk.ended(due, kind, ended);
+                self.scheduler.ended(due, kind, ended);
             }
             Work::Delivery(QueuedDelivery { input, queued }) => {
                 self.drawn.rest = Rest::Delivery(input);
                 self.carry_out(Task { kind: Kind::Delivery, due: queued, behind: true }).await?;
             }
         }
-        self.desk.end();
+        self.scheduler.end();
         if self.session.is_none() { self.reconnect().await } else { Ok(()) }
     }
 
     /// The part of a deferred Delivery that its terminal waits for.
     fn queue_delivery(&self, due: Instant, now: Instant) {
         let Rest::Delivery(input) = self.drawn.rest else { return };
-        self.desk.measure().record(Kind::Delivery, Moments { due, sent: now, ended: now }, Ended::Committed);
-        self.desk.queue_delivery(QueuedDelivery { input, queued: now });
+        self.scheduler.measure().record(Kind::Delivery, Moments { due, sent: now, ended: now }, Ended::Committed);
+        self.scheduler.queue_delivery(QueuedDelivery { input, queued: now });
     }
 
     /// One transaction to its end, which is returned; an error ends the run.
@@ -116,9 +116,9 @@ impl<D: Database> Worker<D> {
             let ended = Instant::now();
             match outcome {
                 Ok(done) => self.note(task, &done, Moments { due: task.due, sent, ended })?,
-                Err(Failure::Retry(_)) if retries < RETRIES_MAX && !self.desk.shared.stopped() => {
+                Err(Failure::Retry(_)) if retries < RETRIES_MAX && !self.scheduler.shared.stopped() => {
                     retries += 1;
-                    self.desk.measure().retry(task.kind, ended);
+                    self.scheduler.measure().retry(task.kind, ended);
                     if let Some(most) = longest_pause_ms(retries) {
                         tokio::time::sleep(Duration::from_millis(self.pauses.random_range(0..=most))).await;
                     }
@@ -135,7 +135,7 @@ impl<D: Database> Worker<D> {
 
     fn note(&mut self, task: Task, done: &Done, at: Moments) -> Result<(), OrdersError> {
         self.errors_in_a_row = 0;
-        let shared = &self.desk.shared;
+        let shared = &self.scheduler.shared;
         shared.succeeded(at.ended);
         let how = if matches!(done, Done::OrderRolledBack) { Ended::RolledBack } else { Ended::Committed };
         if let Done::Order(order) = done {
@@ -144,7 +144,7 @@ impl<D: Database> Worker<D> {
                 log.append(*order)?;
             }
         }
-        let mut measure = self.desk.measure();
+        let mut measure = self.scheduler.measure();
         let counts =
             if task.behind { measure.delivery_completed(task.due, at.ended) } else { measure.record(task.kind, at, how) };
         if !counts {
@@ -166,26 +166,26 @@ impl<D: Database> Worker<D> {
     }
 
     fn note_error(&mut self, kind: Kind, error: OrdersError, at: Moments) -> Result<(), OrdersError> {
-        self.desk.measure().record(kind, at, Ended::Error);
+        self.scheduler.measure().record(kind, at, Ended::Error);
         self.errors_in_a_row += 1;
         let session = self.number;
         if self.errors_in_a_row >= ERRORS_IN_A_ROW_MAX {
             let (count, source) = (self.errors_in_a_row, Box::new(error));
             return Err(OrdersError::ErrorsInARow { session, count, source });
         }
-        self.desk.shared.trouble(|| format!("{} of session {session}: {}", kind.name(), crate::error::chain(&error)));
+        self.scheduler.shared.warning(|| format!("{} of session {session}: {}", kind.name(), crate::error::chain(&error)));
         Ok(())
     }
 
     /// The connection is gone; whether its transaction was committed is not known.
     fn note_loss(&mut self, error: OrdersError) -> Result<(), OrdersError> {
         self.session = None;
-        let (shared, session) = (&self.desk.shared, self.number);
+        let (shared, session) = (&self.scheduler.shared, self.number);
         if !shared.options.reconnect {
             return Err(OrdersError::ConnectionLost { session, source: Box::new(error) });
         }
         shared.connection_losses.fetch_add(1, Ordering::Relaxed);
-        shared.trouble(|| format!("session {session} lost its connection: {}", crate::error::chain(&error)));
+        shared.warning(|| format!("session {session} lost its connection: {}", crate::error::chain(&error)));
         Ok(())
     }
 
@@ -193,7 +193,7 @@ impl<D: Database> Worker<D> {
     async fn reconnect(&mut self) -> Result<(), OrdersError> {
         let mut pause_ms = BACKOFF_MS_MIN;
         loop {
-            if self.desk.is_over(Instant::now()) {
+            if self.scheduler.is_over(Instant::now()) {
                 return Ok(());
             }
             match self.database.terminal().await {
@@ -202,10 +202,10 @@ impl<D: Database> Worker<D> {
                     return Ok(());
                 }
                 Err(source) => {
-                    let silence = self.desk.shared.silence();
-                    if silence >= Duration::from_secs(SILENCE_S_MAX) {
-                        let (seconds, source) = (silence.as_secs(), Box::new(source));
-                        return Err(OrdersError::Silence { seconds, source });
+                    let idle = self.scheduler.shared.since_success();
+                    if idle >= Duration::from_secs(NO_SUCCESS_S_MAX) {
+                        let (seconds, source) = (idle.as_secs(), Box::new(source));
+                        return Err(OrdersError::Unresponsive { seconds, source });
                     }
                 }
             }

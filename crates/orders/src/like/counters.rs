@@ -5,7 +5,7 @@ use tokio_postgres::types::FromSql;
 use tokio_postgres::{Client, Row};
 
 use crate::error::OrdersError;
-use crate::limits::MEETING_REPLY_S;
+use crate::limits::RESULTS_REPLY_S;
 use crate::postgres::Postgres;
 
 /// Cluster-wide counters at one moment, or what was counted between two.
@@ -92,7 +92,7 @@ impl Session {
         let client = database.connect().await?;
         // Nothing of the watched database may wait for us, nor we for it.
         let setup = format!(
-            "SET default_transaction_read_only = on; SET statement_timeout = '{MEETING_REPLY_S}s'; SET lock_timeout = '1s'"
+            "SET default_transaction_read_only = on; SET statement_timeout = '{RESULTS_REPLY_S}s'; SET lock_timeout = '1s'"
         );
         client.batch_execute(&setup).await.map_err(failed)?;
         let row = client

@@ -7,7 +7,7 @@ use results::orders_run::{
     TransactionRecord, Transactions,
 };
 
-use super::{Due, Measure, Tally};
+use super::{Counters, Due, Measure};
 use crate::conform::conform;
 use crate::database::Mode;
 use crate::mix::{Kind, MixRule};
@@ -19,8 +19,9 @@ impl Measure {
     #[must_use]
     pub fn into_record(self, about: RunFacts) -> OrdersRun {
         let measured_s = (self.upto - self.from).as_secs_f64();
-        let orders = self.tallies[Kind::NewOrder.index()].count;
-        let [new_order, payment, order_status, delivery, stock_level] = [0, 1, 2, 3, 4].map(|index| record(&self.tallies[index]));
+        let orders = self.counters[Kind::NewOrder.index()].count;
+        let [new_order, payment, order_status, delivery, stock_level] =
+            [0, 1, 2, 3, 4].map(|index| record(&self.counters[index]));
         let transactions = Transactions { new_order, payment, order_status, delivery, stock_level };
         let mut run = OrdersRun {
             schema: ORDERS_RUN_SCHEMA,
@@ -91,7 +92,7 @@ impl Measure {
 
     fn audit(&self) -> Audit {
         let drawn = &self.drawn;
-        let orders = &self.tallies[Kind::NewOrder.index()];
+        let orders = &self.counters[Kind::NewOrder.index()];
         Audit {
             rollback_percent: percent(orders.rolled_back, orders.count + orders.rolled_back),
             lines_per_order: percent(drawn.lines, drawn.orders) / 100.0,
@@ -141,16 +142,16 @@ pub fn process_cpu() -> Option<CpuTime> {
     Some(CpuTime { user_s: user_ticks as f64 / TICKS_PER_S, sys_s: sys_ticks as f64 / TICKS_PER_S })
 }
 
-fn record(tally: &Tally) -> TransactionRecord {
+fn record(counters: &Counters) -> TransactionRecord {
     TransactionRecord {
-        count: tally.count,
-        rolled_back: tally.rolled_back,
-        errors: tally.errors,
-        retries: tally.retries,
-        response_us: tally.response.summary(),
-        histogram_v2_base64: tally.response.to_v2_base64(),
-        service_us: tally.service.summary(),
-        service_histogram_v2_base64: tally.service.to_v2_base64(),
+        count: counters.count,
+        rolled_back: counters.rolled_back,
+        errors: counters.errors,
+        retries: counters.retries,
+        response_us: counters.response.summary(),
+        histogram_v2_base64: counters.response.to_v2_base64(),
+        service_us: counters.service.summary(),
+        service_histogram_v2_base64: counters.service.to_v2_base64(),
     }
 }
 

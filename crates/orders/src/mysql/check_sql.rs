@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
-use crate::checks::{AcknowledgedOrder, CONDITIONS, CheckOutcome};
+use crate::ack_log::AcknowledgedOrder;
 use crate::common_sql;
+use crate::conditions::{CONDITIONS, CheckOutcome};
 use crate::error::OrdersError;
 use crate::limits::ACK_IN_LIST_ROWS;
 

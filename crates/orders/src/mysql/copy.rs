@@ -15,13 +15,14 @@ use crate::common_sql;
 use crate::database::{Config, Copier, Database as _, SCHEMA, STEP_PART, Unfinished};
 use crate::error::OrdersError;
 use crate::limits::COPY_CHUNK_BYTES;
-use crate::rows::{RowSink, RowSource, Unit};
+use crate::rows::{RowSink, RowSource};
+use crate::tables::Unit;
 
 use super::{MySql, Session, schema, sql, value};
 
 /// Entities generated before the chunk's fill is looked at; the largest row is about 1 KiB.
 const STEPS_AT_ONCE: u32 = 32;
-/// The server's answer to an index that is there already: the step was done before the load was cut off.
+/// The server's answer to an index that is there already: the step was done before the load was interrupted.
 const DUPLICATE_KEY_NAME: u16 = 1061;
 
 /// A session that loads rows and builds indexes.
@@ -171,8 +172,8 @@ impl TextRows {
         if self.rows > 0 {
             self.text.push(if self.style == Style::Lines { b'\n' } else { b')' });
         }
-        let room = Vec::with_capacity(self.text.capacity());
-        (std::mem::replace(&mut self.text, room), std::mem::take(&mut self.rows))
+        let empty = Vec::with_capacity(self.text.capacity());
+        (std::mem::replace(&mut self.text, empty), std::mem::take(&mut self.rows))
     }
 
     fn column(&mut self) {
@@ -283,7 +284,7 @@ pub(super) async fn create(mysql: &MySql, config: &Config) -> Result<(), OrdersE
     Ok(())
 }
 
-/// What a load that was cut off has done.
+/// What a load that was interrupted has done.
 pub(super) async fn unfinished(mysql: &MySql) -> Result<Unfinished, OrdersError> {
     const WHAT: &str = "reading how far the load was";
     let mut session = mysql.session().await?;
@@ -329,7 +330,7 @@ mod tests {
     fn chunks_hold_every_row_once() {
         let config =
             Config { warehouses: 1, seed: 1, constants: crate::random::NuRandConstants::draw(&mut crate::random::stream(1, 1)) };
-        let unit = Unit { table: crate::rows::Table::Stock, warehouse: 1 };
+        let unit = Unit { table: crate::tables::Table::Stock, warehouse: 1 };
         let rows_sent = Arc::default();
         let chunks = Chunks {
             source: Some(RowSource::new(unit, &config)),

@@ -1,4 +1,4 @@
-//! MariaDB (10.6 and later) and MySQL (8.0 and later) behind the door, on InnoDB.
+//! MariaDB (10.6 and later) and MySQL (8.0 and later), on InnoDB.
 //!
 //! Everything is in the database `millrace_orders` of the server; what the DSN names after the
 //! host is not used. Transactions run at READ COMMITTED with row locks, Order-Status on one
@@ -17,12 +17,13 @@ use std::time::Duration;
 use mysql_async::prelude::{FromValue, Queryable};
 use mysql_async::{Conn, Error, Opts, OptsBuilder, Row};
 
-use crate::checks::{AcknowledgedOrder, CheckOutcome};
-use crate::database::{Config, Database, Mode, Room, SCHEMA, Unfinished};
+use crate::ack_log::AcknowledgedOrder;
+use crate::conditions::CheckOutcome;
+use crate::database::{Config, Database, DiskSpace, Mode, SCHEMA, Unfinished};
+use crate::disk_space;
 use crate::error::OrdersError;
 use crate::limits::CONNECT_S;
 use crate::random::NuRandConstants;
-use crate::room;
 
 pub use copy::MySqlCopier;
 pub use terminal::MySqlTerminal;
@@ -235,14 +236,14 @@ impl Database for MySql {
         125 << 20
     }
 
-    async fn room(&self) -> Result<Option<Room>, OrdersError> {
+    async fn disk_space(&self) -> Result<Option<DiskSpace>, OrdersError> {
         const WHAT: &str = "looking for the data directory";
-        if self.opts.socket().is_none() && !room::is_loopback(self.opts.ip_or_hostname()) {
+        if self.opts.socket().is_none() && !disk_space::is_loopback(self.opts.ip_or_hostname()) {
             return Ok(None);
         }
         let rows = self.connect().await?.rows(WHAT, "SELECT @@datadir").await?;
         let directory: Option<String> = rows.first().map(|row| value(WHAT, row, 0)).transpose()?;
-        Ok(directory.and_then(|directory| room::of_directory(&directory)))
+        Ok(directory.and_then(|directory| disk_space::of_directory(&directory)))
     }
 
     async fn copier(&self) -> Result<MySqlCopier, OrdersError> {

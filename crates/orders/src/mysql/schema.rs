@@ -78,7 +78,7 @@ pub(super) fn create() -> Vec<String> {
     TABLES.iter().map(|(name, columns)| format!("CREATE TABLE {name} ({columns}) {OPTIONS}")).collect()
 }
 
-/// The statement that drops every table, `config` last: a drop that is cut off can be made again.
+/// The statement that drops every table, `config` last: a drop that is interrupted can be made again.
 pub(super) fn drop_tables() -> String {
     let names: Vec<&str> = TABLES.iter().rev().map(|(name, _)| *name).collect();
     format!("DROP TABLE IF EXISTS {}", names.join(", "))

@@ -1,4 +1,4 @@
-//! Oracle behind the door: **compiled and unit-tested, not run against a server**.
+//! Oracle: **compiled and unit-tested, not run against a server**.
 //!
 //! An opt-in feature of the build. The client library of the vendor is loaded at run time by
 //! ODPI-C. Everything is in the schema of the user `millrace_orders`, which the DSN must name.
@@ -15,19 +15,21 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use oracle::{Connection, Error};
 
-use crate::checks::{AcknowledgedOrder, CONDITIONS, CheckOutcome};
+use crate::ack_log::AcknowledgedOrder;
 use crate::common_sql;
-use crate::database::{Config, Copier, Database, Mode, Room, SCHEMA, STEP_PART, Unfinished};
+use crate::conditions::{CONDITIONS, CheckOutcome};
+use crate::database::{Config, Copier, Database, DiskSpace, Mode, SCHEMA, STEP_PART, Unfinished};
 use crate::error::OrdersError;
 use crate::limits::ACK_IN_LIST_ROWS;
 use crate::mysql::schema as mysql_schema;
 use crate::random::NuRandConstants;
-use crate::rows::{RowSource, Unit};
+use crate::rows::RowSource;
+use crate::tables::Unit;
 
-use session::Session;
+use session::{Login, Session, sql};
 pub use terminal::OracleTerminal;
 
-/// The answer to an index that is there already: the step was done before the load was cut off.
+/// The answer to an index that is there already: the step was done before the load was interrupted.
 const NAME_IN_USE: i32 = 955;
 /// No such table.
 const NO_TABLE: i32 = 942;
@@ -37,10 +39,7 @@ const STATISTICS: &str = "BEGIN DBMS_STATS.GATHER_SCHEMA_STATS(USER); END;";
 /// An Oracle database by its URL.
 #[derive(Clone)]
 pub struct Oracle {
-    user: String,
-    password: String,
-    /// `//HOST:PORT/SERVICE`.
-    place: String,
+    login: Login,
     mode: Mode,
 }
 
@@ -66,9 +65,7 @@ impl Oracle {
         let parsed = parts.and_then(|(who, place)| Some((who.split_once(':')?, place)));
         match parsed {
             Some(((user, password), place)) if place.contains('/') && user.eq_ignore_ascii_case(SCHEMA) => Ok(Self {
-                user: user.to_owned(),
-                password: password.to_owned(),
-                place: format!("//{place}"),
+                login: Login { user: user.to_owned(), password: password.to_owned(), address: format!("//{place}") },
                 mode: Mode::default(),
             }),
             _ => Err(OrdersError::OracleDsn),
@@ -83,14 +80,14 @@ impl Oracle {
 
     /// Where it is, without the password.
     fn place(&self) -> String {
-        format!("the Oracle database {} as {}", self.place, self.user)
+        self.login.server()
     }
 
     /// A session of a schema with a table `config`, and what is in that.
     async fn stored(&self) -> Result<(Session, Config, bool), OrdersError> {
         const WHAT: &str = "reading table config";
         const TEXT: &str = "SELECT version, loaded, warehouses, load_seed, c_last_load, c_last_run, c_id, ol_i_id FROM config";
-        let session = Session::open(self).await?;
+        let session = Session::open(&self.login).await?;
         let read = |connection: &Connection| connection.query_row_as::<(i32, u8, u32, u64, u32, u32, u32, u32)>(TEXT, &[]);
         let (version, loaded, warehouses, seed, last_load, last_run, customer, item) = match session.ask(read).await {
             Err(error) if error.oci_code() == Some(NO_TABLE) => {
@@ -112,9 +109,6 @@ impl Oracle {
 }
 
 /// Wraps an error of the statement that does `what`.
-fn sql(what: &str) -> impl FnOnce(Error) -> OrdersError {
-    move |source| OrdersError::Oracle { what: what.to_owned(), source: Box::new(source) }
-}
 
 /// A session that loads rows and builds indexes.
 pub struct OracleCopier {
@@ -187,7 +181,7 @@ impl Database for Oracle {
 
     async fn version(&self) -> Result<String, OrdersError> {
         let read = |connection: &Connection| connection.server_version();
-        let (version, _) = Session::open(self).await?.ask(read).await.map_err(sql("reading the version"))?;
+        let (version, _) = Session::open(&self.login).await?.ask(read).await.map_err(sql("reading the version"))?;
         Ok(format!("Oracle {version}"))
     }
 
@@ -201,12 +195,12 @@ impl Database for Oracle {
     }
 
     async fn terminal(&self) -> Result<OracleTerminal, OrdersError> {
-        Ok(OracleTerminal::new(Session::open(self).await?))
+        Ok(OracleTerminal::new(Session::open(&self.login).await?))
     }
 
     async fn create(&self, config: &Config) -> Result<(), OrdersError> {
         const WHAT: &str = "creating the tables";
-        let session = Session::open(self).await?;
+        let session = Session::open(&self.login).await?;
         let relations = session.number(WHAT, "SELECT COUNT(*) FROM user_tables".to_owned()).await?;
         if relations > 0 {
             let server = self.place();
@@ -244,7 +238,7 @@ impl Database for Oracle {
     }
 
     /// Not looked at: where the files are is hidden from ordinary users.
-    async fn room(&self) -> Result<Option<Room>, OrdersError> {
+    async fn disk_space(&self) -> Result<Option<DiskSpace>, OrdersError> {
         Ok(None)
     }
 

@@ -4,7 +4,8 @@ use oracle::sql_type::ToSql;
 use oracle::{Connection, Error};
 
 use crate::mysql::schema::TABLES;
-use crate::rows::{RowSink, RowSource, Table};
+use crate::rows::{RowSink, RowSource};
+use crate::tables::Table;
 
 /// Rows sent at once.
 const BATCH_ROWS: usize = 1_000;
@@ -16,7 +17,7 @@ pub(super) fn create() -> Vec<String> {
     TABLES.iter().map(|(name, columns)| format!("CREATE TABLE {name} ({})", in_types(columns))).collect()
 }
 
-/// The statements that drop every table, `config` last: a drop that is cut off can be made again.
+/// The statements that drop every table, `config` last: a drop that is interrupted can be made again.
 pub(super) fn drop_all() -> Vec<String> {
     TABLES.iter().rev().map(|(name, _)| format!("DROP TABLE {name}")).collect()
 }
@@ -142,7 +143,7 @@ mod tests {
     use super::*;
     use crate::database::Config;
     use crate::random::{NuRandConstants, stream};
-    use crate::rows::Unit;
+    use crate::tables::Unit;
 
     #[test]
     fn tables_are_in_oracles_types_with_the_keys_that_lead_with_the_warehouse() {

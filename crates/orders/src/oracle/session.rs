@@ -10,7 +10,26 @@ use tokio::sync::oneshot;
 use crate::error::OrdersError;
 use crate::limits::CONNECT_S;
 
-use super::Oracle;
+/// Where a database is, and as whom to connect.
+#[derive(Clone)]
+pub(super) struct Login {
+    pub(super) user: String,
+    pub(super) password: String,
+    /// `//HOST:PORT/SERVICE`.
+    pub(super) address: String,
+}
+
+impl Login {
+    /// Where it is, without the password.
+    pub(super) fn server(&self) -> String {
+        format!("the Oracle database {} as {}", self.address, self.user)
+    }
+}
+
+/// An error of the database while it did `what`.
+pub(super) fn sql(what: &str) -> impl FnOnce(Error) -> OrdersError {
+    move |source| OrdersError::Oracle { what: what.to_owned(), source: Box::new(source) }
+}
 
 type Work = Box<dyn FnOnce(&Connection) + Send>;
 
@@ -21,11 +40,11 @@ pub(super) struct Session {
 
 impl Session {
     /// Connects; the client library is loaded by the first connection of the process.
-    pub(super) async fn open(oracle: &Oracle) -> Result<Self, OrdersError> {
+    pub(super) async fn open(login: &Login) -> Result<Self, OrdersError> {
         let (work, queue) = mpsc::channel::<Work>();
         let (told, connected) = oneshot::channel();
-        let Oracle { user, password, place, .. } = oracle.clone();
-        let thread = move || match Connection::connect(user, password, place) {
+        let Login { user, password, address } = login.clone();
+        let thread = move || match Connection::connect(user, password, address) {
             Ok(connection) => {
                 if told.send(Ok(())).is_ok() {
                     queue.into_iter().for_each(|work| work(&connection));
@@ -35,7 +54,7 @@ impl Session {
         };
         let spawned = std::thread::Builder::new().name("oracle session".to_owned()).spawn(thread);
         spawned.map_err(|error| OrdersError::Thread { what: format!("a session with Oracle: {error}") })?;
-        let (server, limit) = (oracle.place(), Duration::from_secs(CONNECT_S));
+        let (server, limit) = (login.server(), Duration::from_secs(CONNECT_S));
         match tokio::time::timeout(limit, connected).await {
             Ok(Ok(Ok(()))) => Ok(Self { work }),
             Ok(Ok(Err(source))) => Err(OrdersError::OracleConnect { server, source: Box::new(source) }),
@@ -59,12 +78,12 @@ impl Session {
     /// Statements without parameters, one after the other.
     pub(super) async fn execute(&self, what: &str, texts: Vec<String>) -> Result<(), OrdersError> {
         let all = move |connection: &Connection| texts.iter().try_for_each(|text| connection.execute(text, &[]).map(drop));
-        self.ask(all).await.map_err(super::sql(what))
+        self.ask(all).await.map_err(sql(what))
     }
 
     /// The one number of a query.
     pub(super) async fn number(&self, what: &str, text: String) -> Result<i64, OrdersError> {
-        self.ask(move |connection| connection.query_row_as::<i64>(&text, &[])).await.map_err(super::sql(what))
+        self.ask(move |connection| connection.query_row_as::<i64>(&text, &[])).await.map_err(sql(what))
     }
 }
 

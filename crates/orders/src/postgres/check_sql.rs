@@ -5,7 +5,8 @@
 
 use std::time::Instant;
 
-use crate::checks::{AcknowledgedOrder, CONDITIONS, CheckOutcome};
+use crate::ack_log::AcknowledgedOrder;
+use crate::conditions::{CONDITIONS, CheckOutcome};
 use crate::error::OrdersError;
 
 use super::{Session, sql};

@@ -9,7 +9,8 @@ use futures_util::SinkExt;
 use crate::database::{Config, Copier};
 use crate::error::OrdersError;
 use crate::limits::COPY_CHUNK_BYTES;
-use crate::rows::{RowSink, RowSource, Unit};
+use crate::rows::{RowSink, RowSource};
+use crate::tables::Unit;
 
 use super::{Session, nodes, schema, sql};
 
@@ -75,7 +76,7 @@ impl Copier for PostgresCopier {
         const WHAT: &str = "copying rows";
         if nodes::partition_column(unit.table).is_none() {
             for node in &self.nodes {
-                // Again from the start where an earlier load had copied it and was cut off.
+                // Again from the start where an earlier load had copied it and was interrupted.
                 let table = unit.table.name();
                 node.execute(WHAT, &format!("BEGIN; DELETE FROM {table}")).await?;
                 self.copy_rows(node, table, unit, now).await?;

@@ -7,7 +7,7 @@
 use crate::database::SCHEMA;
 use crate::error::OrdersError;
 
-use super::{Session, schema, sql, statements};
+use super::{Session, ddl, sql, statements};
 
 const ADDRESS: [&str; 6] = ["varchar", "varchar", "varchar", "varchar", "bpchar", "bpchar"];
 const CUSTOMER: [&str; 16] = [
@@ -161,7 +161,7 @@ pub(super) async fn ensure(session: &Session) -> Result<(), OrdersError> {
     let routines = routines();
     let bodies: Vec<&str> = routines.iter().map(|routine| routine.body.as_str()).collect();
     session.execute(WHAT, "BEGIN").await?;
-    schema::lock(session, WHAT).await?;
+    ddl::lock(session, WHAT).await?;
     let row = session.client.query_one(PRESENT, &[&SCHEMA, &bodies]).await.map_err(sql(WHAT))?;
     let present: i64 = row.try_get(0).map_err(sql(WHAT))?;
     if usize::try_from(present) != Ok(routines.len()) {

@@ -1,9 +1,9 @@
-//! The lines of an order, as a New-Order sends them and as its answer tells of them.
+//! The lines of an order, as a New-Order sends them and as its answer returns them.
 
 use tokio_postgres::Row;
 
+use super::answers::{read, unexpected};
 use super::arrays::{Count, Numbers, Sum};
-use super::terminal::{read, unexpected};
 use crate::database::Failure;
 use crate::inputs::LineInput;
 
@@ -17,9 +17,9 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    fn with_room(lines: usize) -> Self {
-        let room = || Numbers(Vec::with_capacity(lines));
-        Self { numbers: room(), items: room(), supplies: room(), quantities: room() }
+    fn with_capacity(lines: usize) -> Self {
+        let empty = || Numbers(Vec::with_capacity(lines));
+        Self { numbers: empty(), items: empty(), supplies: empty(), quantities: empty() }
     }
 
     /// These and then `more`.
@@ -35,7 +35,7 @@ impl Lines {
 /// Splits sorted lines so that no round holds a (warehouse, item) twice: a set-based UPDATE
 /// changes each row once. Nearly every order is one round.
 pub(super) fn rounds(lines: &[LineInput]) -> Vec<Lines> {
-    let mut rounds = vec![Lines::with_room(lines.len())];
+    let mut rounds = vec![Lines::with_capacity(lines.len())];
     let mut round = 0;
     let mut before: Option<&LineInput> = None;
     for line in lines {

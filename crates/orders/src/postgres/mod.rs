@@ -1,13 +1,15 @@
-//! PostgreSQL 15 to 18 behind the door, and engines that speak its wire protocol.
+//! PostgreSQL 15 to 18 and engines that speak its wire protocol.
 //!
 //! What differs between the engines is in [`dialect`]. On PostgreSQL transactions run at READ
 //! COMMITTED. Each is one statement that reads and changes under one snapshot with row locks, or a
 //! short block around such a statement; rows are locked in one order (stock and customers, then
 //! districts, then warehouses), so that the transactions of this load cannot deadlock each other.
 
+mod answers;
 mod arrays;
 mod check_sql;
 mod copy;
+mod ddl;
 mod dialect;
 mod errors;
 mod functions;
@@ -25,12 +27,13 @@ use tokio_postgres::config::Host;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Statement};
 
-use crate::checks::{AcknowledgedOrder, CheckOutcome};
-use crate::database::{Config, Database, Isolation, Mode, Room, SCHEMA, Unfinished};
+use crate::ack_log::AcknowledgedOrder;
+use crate::conditions::CheckOutcome;
+use crate::database::{Config, Database, DiskSpace, Isolation, Mode, SCHEMA, Unfinished};
+use crate::disk_space;
 use crate::error::OrdersError;
 use crate::limits::CONNECT_S;
 use crate::random::NuRandConstants;
-use crate::room;
 
 use dialect::Dialect;
 
@@ -178,7 +181,7 @@ impl Postgres {
     fn is_here(&self) -> bool {
         let local = |host: &Host| match host {
             Host::Unix(_) => true,
-            Host::Tcp(name) => room::is_loopback(name),
+            Host::Tcp(name) => disk_space::is_loopback(name),
         };
         self.config.get_hosts().iter().all(local) && self.config.get_hostaddrs().iter().all(std::net::IpAddr::is_loopback)
     }
@@ -372,7 +375,7 @@ impl Database for Postgres {
         106 << 20
     }
 
-    async fn room(&self) -> Result<Option<Room>, OrdersError> {
+    async fn disk_space(&self) -> Result<Option<DiskSpace>, OrdersError> {
         const WHAT: &str = "looking for the data directory";
         if !self.is_here() {
             return Ok(None);
@@ -385,7 +388,7 @@ impl Database for Postgres {
         }
         let rows = session.client.query(text, &[]).await.map_err(sql(WHAT))?;
         let directory = rows.first().map(|row| row.try_get::<_, String>(0).map_err(sql(WHAT))).transpose()?;
-        Ok(directory.and_then(|directory| room::of_directory(&directory)))
+        Ok(directory.and_then(|directory| disk_space::of_directory(&directory)))
     }
 
     async fn copier(&self) -> Result<PostgresCopier, OrdersError> {

@@ -12,9 +12,9 @@ use std::fmt::Write as _;
 
 use tokio_postgres::config::Host;
 
-use crate::rows::Table;
+use crate::tables::Table;
 
-use super::schema;
+use super::ddl;
 
 /// Column that tells the share of a row; `None` for the tables that are whole on each server.
 pub(super) const fn partition_column(table: Table) -> Option<&'static str> {
@@ -58,7 +58,7 @@ pub(super) fn create(nodes: &[tokio_postgres::Config], warehouses: u32) -> Strin
         );
     }
     let shares = nodes.len() + 1;
-    for statement in schema::TABLES.split_inclusive(';') {
+    for statement in ddl::TABLES.split_inclusive(';') {
         let table =
             Table::ALL.into_iter().find(|table| statement.trim_start().starts_with(&format!("CREATE TABLE {} (", table.name())));
         let Some((table, column)) = table.and_then(|table| Some((table, partition_column(table)?))) else {

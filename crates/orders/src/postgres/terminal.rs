@@ -13,6 +13,7 @@ use crate::inputs::{CustomerKey, DeliveryInput, NewOrderInput, OrderStatusInput,
 use crate::money::order_total_cents;
 use crate::random::{DISTRICTS, last_name};
 
+use super::answers::{read, unexpected};
 use super::arrays::{Count, Numbers};
 use super::errors::{Class, classify};
 use super::lines::{Lines, Shown, rounds};
@@ -310,20 +311,6 @@ impl Terminal for PostgresTerminal {
         let low: i64 = read(WHAT, &row, 0)?;
         u32::try_from(low).map_err(|_| unexpected(WHAT, format!("{low} items")))
     }
-}
-
-/// Column `column` of a row of the answer to `what`.
-pub(super) fn read<'row, T: tokio_postgres::types::FromSql<'row>>(
-    what: &'static str,
-    row: &'row Row,
-    column: usize,
-) -> Result<T, Failure> {
-    row.try_get(column).map_err(|source| Failure::Error(OrdersError::Sql { what: what.to_owned(), source }))
-}
-
-/// The answer to `what` is not one that the schema can give.
-pub(super) fn unexpected(what: &'static str, detail: String) -> Failure {
-    Failure::Error(OrdersError::Answer { what, detail })
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use orders::model::{LoadModel, Terminals};
 use orders::open::{Arrivals, Rate};
 use results::orders_run::OrdersRun;
 
-use super::{text, together};
+use super::{coordinated, text};
 
 /// Workers of an open load when nothing is said.
 const OPEN_USERS: u32 = 16;
@@ -71,7 +71,7 @@ pub(super) struct Args {
     /// How a terminal chooses its warehouse [default: home in the paced model, else all]
     #[arg(long, value_enum)]
     terminals: Option<TerminalsArg>,
-    /// Whether a Delivery is done at once or queued and done behind the terminals
+    /// Execute a Delivery at once (direct), or queue it and execute it in the background (deferred)
     #[arg(long, value_enum, default_value_t = DeliveriesArg::Direct)]
     deliveries: DeliveriesArg,
     /// Threads that drive the users
@@ -106,7 +106,7 @@ pub(super) struct Args {
     /// Append `warehouse district order` to this file for each order whose commit was acknowledged
     #[arg(long, value_name = "FILE")]
     ack_log: Option<PathBuf>,
-    /// Open lost connections again; give up after 60 s without any success
+    /// Reconnect when a connection is lost; give up after 60 s without any successful transaction
     #[arg(long)]
     reconnect: bool,
     /// Write the record of the run as JSON, `-` for stdout
@@ -122,7 +122,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FD")]
     marks_fd: Option<u32>,
     #[command(flatten)]
-    together: together::TogetherArgs,
+    coordination: coordinated::CoordinationArgs,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -272,15 +272,15 @@ pub(super) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let on_event = |event: &Event| match event {
         Event::Measuring => mark(args.marks, marks.as_mut(), "measuring"),
         Event::Measured => mark(args.marks, marks.as_mut(), "measured"),
-        Event::Trouble(text) => eprintln!("millrace: {text}"),
+        Event::Warning(text) => eprintln!("millrace: {text}"),
         Event::Tick { .. } if args.progress => eprintln!("{}", text::tick(event)),
         Event::Tick { .. } | Event::Connected => {}
     };
-    let outcome = match args.together.meeting()? {
+    let outcome = match args.coordination.shared_run()? {
         None => orders::driver::run(&database, &options, on_event).await?,
-        Some(meeting) => {
-            let alike = together::alike(&options, &database);
-            orders::rendezvous::run(&meeting, &database, (&options, args.seed, alike), on_event, together::tell).await?
+        Some(shared_run) => {
+            let alike = coordinated::common_options(&options, &database);
+            orders::coordination::run(&shared_run, &database, (&options, args.seed, alike), on_event, coordinated::print_event).await?
         }
     };
     write_record(&outcome, args.json.as_deref())?;
@@ -293,7 +293,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         );
         return Ok(ExitCode::from(1));
     }
-    Ok(together::exit_code(&outcome))
+    Ok(coordinated::exit_code(&outcome))
 }
 
 /// A seed that is printed in the record; the clock is chance enough.
@@ -321,14 +321,14 @@ fn mark(on_stderr: bool, descriptor: Option<&mut std::fs::File>, text: &str) {
 
 fn write_record(record: &OrdersRun, path: Option<&Path>) -> anyhow::Result<()> {
     let Some(path) = path else {
-        print!("{}{}", text::run_table(record), together::table(record));
+        print!("{}{}", text::run_table(record), coordinated::table(record));
         return Ok(());
     };
     if path == Path::new("-") {
-        eprint!("{}{}", text::run_table(record), together::table(record));
+        eprint!("{}{}", text::run_table(record), coordinated::table(record));
         return super::print_json(record);
     }
-    print!("{}{}", text::run_table(record), together::table(record));
+    print!("{}{}", text::run_table(record), coordinated::table(record));
     let mut json = serde_json::to_vec_pretty(record)?;
     json.push(b'\n');
     // Written beside and renamed: a reader never meets half a record.

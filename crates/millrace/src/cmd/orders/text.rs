@@ -187,12 +187,12 @@ fn ms(value_us: u64) -> f64 {
 /// What a load will come to.
 pub(super) fn planned(warehouses: u32, plan: &LoadPlan) -> String {
     let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
-    let room = plan.room.as_ref().map_or_else(
+    let space = plan.disk_space.as_ref().map_or_else(
         || "how much is free there cannot be seen from here".to_owned(),
-        |room| format!("{:.1} GiB are free in the file system of {}", gib(room.free_bytes), room.directory.display()),
+        |space| format!("{:.1} GiB are free in the file system of {}", gib(space.free_bytes), space.directory.display()),
     );
     format!(
-        "plan: {warehouses} warehouses, {} rows, about {:.1} GiB with indexes ({:.1} GiB while loading; {room}), \
+        "plan: {warehouses} warehouses, {} rows, about {:.1} GiB with indexes ({:.1} GiB while loading; {space}), \
          about {:.0} s when nothing else uses the cores",
         plan.rows,
         gib(plan.bytes),

@@ -1,4 +1,4 @@
-//! Room on the disk behind a server on this host.
+//! Free disk space of a server on this host.
 //!
 //! The server names its data directory; where that directory is seen here too, `df` says what is
 //! free in its file system. A server elsewhere, in a container, or one that does not name its
@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::database::Room;
+use crate::database::DiskSpace;
 
 /// Whether a host name is this host.
 pub(crate) fn is_loopback(host: &str) -> bool {
@@ -16,13 +16,13 @@ pub(crate) fn is_loopback(host: &str) -> bool {
 }
 
 /// Free bytes of the file system that holds a directory, where both can be seen.
-pub(crate) fn of_directory(directory: &str) -> Option<Room> {
+pub(crate) fn of_directory(directory: &str) -> Option<DiskSpace> {
     if !Path::new(directory).is_dir() {
         return None;
     }
     let output = Command::new("df").args(["-Pk", "--", directory]).env("LC_ALL", "C").output().ok()?;
     let free_bytes = free_bytes(&String::from_utf8_lossy(&output.stdout))?;
-    Some(Room { directory: PathBuf::from(directory), free_bytes })
+    Some(DiskSpace { directory: PathBuf::from(directory), free_bytes })
 }
 
 /// The fourth field of the second line, in KiB.
@@ -43,8 +43,8 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_here_has_room_and_one_that_is_not_is_not_judged() {
-        assert!(of_directory("/").is_some_and(|room| room.directory == Path::new("/")));
+    fn a_directory_that_is_here_has_free_space_and_one_that_is_not_is_not_judged() {
+        assert!(of_directory("/").is_some_and(|space| space.directory == Path::new("/")));
         assert_eq!(of_directory("/nowhere/at/all"), None);
         assert!(is_loopback("localhost") && is_loopback("127.0.0.1") && is_loopback("[::1]") && !is_loopback("db1"));
     }

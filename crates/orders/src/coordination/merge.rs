@@ -172,35 +172,36 @@ fn series(records: &[OrdersRun]) -> Vec<SeriesSecond> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-
-    /// A record of `orders` new orders in `seconds` seconds, each answered after `response_us`.
-    pub(in super::super) fn record(users: u32, seconds: u64, orders: u64, response_us: u64) -> OrdersRun {
-        let mut times = ResponseTimes::new();
-        for _ in 0..orders {
-            times.record(response_us);
-        }
-        let new_order = TransactionRecord {
-            count: orders,
-            response_us: times.summary(),
-            histogram_v2_base64: times.to_v2_base64(),
-            ..TransactionRecord::default()
-        };
-        OrdersRun {
-            users,
-            measured_s: seconds as f64,
-            orders,
-            oets_per_minute: orders as f64 * 60.0 / seconds as f64,
-            per_second: vec![orders / seconds; seconds as usize],
-            transactions: Transactions { new_order, ..Transactions::default() },
-            ..OrdersRun::default()
-        }
+/// A record of `orders` new orders in `seconds` seconds, each answered after `response_us`.
+pub(super) fn example_record(users: u32, seconds: u64, orders: u64, response_us: u64) -> OrdersRun {
+    let mut times = ResponseTimes::new();
+    for _ in 0..orders {
+        times.record(response_us);
     }
+    let new_order = TransactionRecord {
+        count: orders,
+        response_us: times.summary(),
+        histogram_v2_base64: times.to_v2_base64(),
+        ..TransactionRecord::default()
+    };
+    OrdersRun {
+        users,
+        measured_s: seconds as f64,
+        orders,
+        oets_per_minute: orders as f64 * 60.0 / seconds as f64,
+        per_second: vec![orders / seconds; seconds as usize],
+        transactions: Transactions { new_order, ..Transactions::default() },
+        ..OrdersRun::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[test]
     fn percentiles_are_those_of_all_values_and_not_means_of_percentiles() {
-        let merged = merge(&[record(2, 10, 900, 1_000), record(3, 10, 100, 50_000)]).unwrap().unwrap();
+        let merged = merge(&[example_record(2, 10, 900, 1_000), example_record(3, 10, 100, 50_000)]).unwrap().unwrap();
         assert_eq!((merged.users, merged.orders), (5, 1_000));
         assert!((merged.oets_per_minute - 6_000.0).abs() < 1e-9);
         let response = merged.transactions.new_order.response_us;
@@ -212,7 +213,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_second_of_several_drivers_has_sums_and_the_longest_response_and_no_percentiles() {
-        let [mut few, mut many] = [record(1, 10, 100, 1), record(1, 10, 300, 1)];
+        let [mut few, mut many] = [example_record(1, 10, 100, 1), example_record(1, 10, 300, 1)];
         let second = |orders, most| SeriesSecond {
             orders,
             response_p50_us: Some(most),
@@ -231,7 +232,7 @@ pub(super) mod tests {
 
     #[test]
     fn shares_are_weighted_by_what_they_are_shares_of() {
-        let (mut few, mut many) = (record(1, 10, 100, 1), record(1, 10, 300, 1));
+        let (mut few, mut many) = (example_record(1, 10, 100, 1), example_record(1, 10, 300, 1));
         few.transactions.new_order.rolled_back = 10;
         few.audit.lines_per_order = 8.0;
         many.audit.lines_per_order = 10.0;
@@ -245,7 +246,7 @@ pub(super) mod tests {
 
     #[test]
     fn one_record_merges_to_itself_and_rubbish_is_an_error() {
-        let mut one = record(1, 10, 50, 7);
+        let mut one = example_record(1, 10, 50, 7);
         one.mix_percent.new_order = 100.0;
         assert_eq!(merge(std::slice::from_ref(&one)).unwrap().unwrap(), one);
         assert_eq!(merge(&[]).unwrap(), None);

@@ -11,7 +11,7 @@ use orders::driver::RunOptions;
 use orders::mix::MixRule;
 use orders::model::LoadModel;
 use orders::postgres::Postgres;
-use orders::rendezvous::{self, Meet, Meeting};
+use orders::coordination::{self, CoordinationEvent, SharedRun};
 use results::orders_run::OrdersRun;
 
 use super::text;
@@ -19,13 +19,13 @@ use super::text;
 /// What `orders merge --help` adds.
 pub(super) const MERGE_HELP: &str = "\
 Computes the record of a run again from what its drivers left in the results database, for example
-when a driver that was taken for lost came back later.
+when a driver that was counted as lost came back later.
 Example: millrace orders merge --results-db postgresql:///results --run friday --json
 Exit codes: 0 every driver finished, 2 there is nothing to merge, 3 a driver is missing.";
 
 /// How the drivers of one run are coordinated.
 #[derive(Parser)]
-pub(super) struct TogetherArgs {
+pub(super) struct CoordinationArgs {
     /// PostgreSQL database through which the drivers of one run are coordinated; -c counts the users of all of them
     #[arg(long, value_name = "DSN", requires = "run_name", requires = "drivers")]
     results_db: Option<String>,
@@ -46,13 +46,13 @@ pub(super) struct TogetherArgs {
     barrier_timeout: u64,
 }
 
-impl TogetherArgs {
-    /// The meeting asked for, if any.
-    pub(super) fn meeting(&self) -> anyhow::Result<Option<Meeting>> {
+impl CoordinationArgs {
+    /// The run that this is one driver of, if there are several.
+    pub(super) fn shared_run(&self) -> anyhow::Result<Option<SharedRun>> {
         let (Some(dsn), Some(run), Some(drivers)) = (&self.results_db, &self.run, self.drivers) else {
             return Ok(None);
         };
-        Ok(Some(Meeting {
+        Ok(Some(SharedRun {
             results: Postgres::parse(dsn)?,
             run: run.clone(),
             drivers,
@@ -78,7 +78,7 @@ pub(super) struct MergeArgs {
 
 /// `orders merge`.
 pub(super) async fn merge(args: MergeArgs) -> anyhow::Result<ExitCode> {
-    let merged = rendezvous::merged(&Postgres::parse(&args.results_db)?, &args.run).await?;
+    let merged = coordination::merged(&Postgres::parse(&args.results_db)?, &args.run).await?;
     if args.json {
         super::print_json(&merged)?;
     } else {
@@ -87,10 +87,10 @@ pub(super) async fn merge(args: MergeArgs) -> anyhow::Result<ExitCode> {
     Ok(exit_code(&merged))
 }
 
-/// What must have been given to all drivers alike, by the name of the option.
-pub(super) fn alike(options: &RunOptions, database: &impl Database) -> BTreeMap<String, String> {
-    let mut alike = BTreeMap::new();
-    let mut add = |name: &str, value: String| alike.insert(name.to_owned(), value);
+/// Options that must be the same for all drivers, by their names.
+pub(super) fn common_options(options: &RunOptions, database: &impl Database) -> BTreeMap<String, String> {
+    let mut common = BTreeMap::new();
+    let mut add = |name: &str, value: String| common.insert(name.to_owned(), value);
     add("--model", options.model.name().to_owned());
     match options.model {
         LoadModel::Closed => {}
@@ -114,23 +114,23 @@ pub(super) fn alike(options: &RunOptions, database: &impl Database) -> BTreeMap<
     if let MixRule::Weights(weights) = options.mix {
         add("--weights", format!("{weights:?}"));
     }
-    alike
+    common
 }
 
 /// 0 when every driver finished, else 3.
 pub(super) fn exit_code(merged: &OrdersRun) -> ExitCode {
-    if rendezvous::is_whole(merged) { ExitCode::SUCCESS } else { ExitCode::from(3) }
+    if coordination::is_whole(merged) { ExitCode::SUCCESS } else { ExitCode::from(3) }
 }
 
-/// Progress of a meeting on stderr.
-pub(super) fn tell(meet: &Meet) {
-    match meet {
-        Meet::Joined { driver, users } => eprintln!("driver {driver}, {users} users; connecting"),
-        Meet::Waiting { ready, drivers, missing, waited_s } => {
+/// Progress of the coordination on stderr.
+pub(super) fn print_event(event: &CoordinationEvent) {
+    match event {
+        CoordinationEvent::Joined { driver, users } => eprintln!("driver {driver}, {users} users; connecting"),
+        CoordinationEvent::Waiting { ready, drivers, missing, waited_s } => {
             eprintln!("{waited_s:>5} s  {ready} of {drivers} drivers ready, waiting for {}", numbers(missing));
         }
-        Meet::Ending { at_work } => eprintln!("waiting for the end of {}", numbers(at_work)),
-        Meet::Trouble(text) => eprintln!("millrace: results database: {text}; trying again"),
+        CoordinationEvent::Ending { at_work } => eprintln!("waiting for the end of {}", numbers(at_work)),
+        CoordinationEvent::Warning(text) => eprintln!("millrace: results database: {text}; trying again"),
     }
 }
 

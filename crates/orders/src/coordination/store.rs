@@ -1,4 +1,4 @@
-//! The meeting's tables in the results database, schema `millrace_results`.
+//! The tables of coordinated runs in the results database, schema `millrace_results`.
 //!
 //! Every moment is taken from the clock of this database, so that the clocks of the drivers' hosts
 //! need not agree.
@@ -10,11 +10,11 @@ use results::orders_run::OrdersRun;
 use tokio_postgres::types::FromSql;
 use tokio_postgres::{Client, Row};
 
-use super::error::MeetingError;
-use super::settle::{Driver, Status};
-use super::{Meeting, Terms};
+use super::agreement::{AgreedOptions, SharedRun};
+use super::common_interval::{Driver, Status};
+use super::error::CoordinationError;
 use crate::error::OrdersError;
-use crate::limits::{DRIVER_SILENCE_S, MEETING_REPLY_S, RECORD_BYTES_MAX, START_LEAD_S, START_SAMPLES};
+use crate::limits::{DRIVER_TIMEOUT_S, RECORD_BYTES_MAX, RESULTS_REPLY_S, START_LEAD_S, START_SAMPLES};
 use crate::postgres::Postgres;
 
 /// Version of these tables.
@@ -40,12 +40,12 @@ CREATE TABLE IF NOT EXISTS millrace_results.cut (
     PRIMARY KEY (run, number, second),
     FOREIGN KEY (run, number) REFERENCES millrace_results.driver ON DELETE CASCADE);";
 
-/// A driver's place in a run.
+/// A driver's membership of a run: its number and its share of the users.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct Membership {
     pub(super) run: String,
     pub(super) number: i32,
-    /// Tells this driver from one that had the place before.
+    /// Tells this driver from one that had the number before.
     token: i64,
     pub(super) users: u32,
     pub(super) first_user: u32,
@@ -93,28 +93,28 @@ impl Store {
         let row = self.row("SELECT version FROM millrace_results.about", &[]).await?;
         let found: i32 = field(&row, 0)?;
         if found != VERSION {
-            return Err(MeetingError::Version { schema: SCHEMA, found, expected: VERSION }.into());
+            return Err(CoordinationError::Version { schema: SCHEMA, found, expected: VERSION }.into());
         }
         Ok(())
     }
 
-    /// Takes a place in the run, making the run if this is its first driver.
-    pub(super) async fn join(&self, meeting: &Meeting, terms: &Terms) -> Result<Place, OrdersError> {
+    /// Joins the run, making the run if this is its first driver.
+    pub(super) async fn join(&self, shared_run: &SharedRun, agreed: &AgreedOptions) -> Result<Membership, OrdersError> {
         self.batch("BEGIN").await?;
-        let joined = self.join_within(meeting, terms).await;
+        let joined = self.join_within(shared_run, agreed).await;
         self.batch(if joined.is_ok() { "COMMIT" } else { "ROLLBACK" }).await?;
         joined
     }
 
-    async fn join_within(&self, meeting: &Meeting, terms: &Terms) -> Result<Place, OrdersError> {
-        let (name, drivers) = (&meeting.run, i32::try_from(meeting.drivers).unwrap_or(i32::MAX));
-        let seed = terms.seed.unwrap_or(terms.seed_else).cast_signed();
-        let (warmup_s, measured_s) = (terms.warmup_s.cast_signed(), terms.measured_s.cast_signed());
-        let agreed = serde_json::to_string(&terms.agreed).unwrap_or_default();
+    async fn join_within(&self, shared_run: &SharedRun, agreed: &AgreedOptions) -> Result<Membership, OrdersError> {
+        let (name, drivers) = (&shared_run.run, i32::try_from(shared_run.drivers).unwrap_or(i32::MAX));
+        let seed = agreed.seed.unwrap_or(agreed.seed_else).cast_signed();
+        let (warmup_s, measured_s) = (agreed.warmup_s.cast_signed(), agreed.measured_s.cast_signed());
+        let others = serde_json::to_string(&agreed.others).unwrap_or_default();
         self.execute(
             "INSERT INTO millrace_results.run (name, drivers, seed, warmup_s, measured_s, terms) \
              VALUES ($1, $2, $3, $4, $5, $6::text::jsonb) ON CONFLICT DO NOTHING",
-            &[name, &drivers, &seed, &warmup_s, &measured_s, &agreed],
+            &[name, &drivers, &seed, &warmup_s, &measured_s, &others],
         )
         .await?;
         let row = self
@@ -130,20 +130,20 @@ impl Store {
         theirs.insert("--drivers".to_owned(), field::<i32>(&row, 0)?.to_string());
         theirs.insert("--warmup".to_owned(), field::<i64>(&row, 2)?.to_string());
         theirs.insert("--seconds".to_owned(), field::<i64>(&row, 3)?.to_string());
-        let mut ours = terms.agreed.clone();
+        let mut ours = agreed.others.clone();
         ours.insert("--drivers".to_owned(), drivers.to_string());
         ours.insert("--warmup".to_owned(), warmup_s.to_string());
         ours.insert("--seconds".to_owned(), measured_s.to_string());
-        if let Some(own) = terms.seed {
+        if let Some(own) = agreed.seed {
             theirs.insert("--seed".to_owned(), seed.cast_unsigned().to_string());
             ours.insert("--seed".to_owned(), own.to_string());
         }
         agree(name, &theirs, &ours)?;
         if let Some(ago_s) = field::<Option<f64>>(&row, 5)? {
-            return Err(MeetingError::Begun { run: name.clone(), ago_s: ago_s as i64 }.into());
+            return Err(CoordinationError::Begun { run: name.clone(), ago_s: ago_s as i64 }.into());
         }
-        let number = self.free_place(meeting).await?;
-        let (users, first_user) = terms.share(number.unsigned_abs(), meeting.drivers);
+        let number = self.free_number(shared_run).await?;
+        let (users, first_user) = agreed.share(number.unsigned_abs(), shared_run.drivers);
         let row = self
             .row(
                 "INSERT INTO millrace_results.driver AS d \
@@ -155,70 +155,71 @@ impl Store {
                 &[
                     name,
                     &number,
-                    &meeting.host,
+                    &shared_run.host,
                     &std::process::id().cast_signed(),
                     &users.cast_signed(),
                     &first_user.cast_signed(),
                 ],
             )
             .await?;
-        Ok(Place { run: name.clone(), number, token: field(&row, 0)?, users, first_user, seed: seed.cast_unsigned() })
+        Ok(Membership { run: name.clone(), number, token: field(&row, 0)?, users, first_user, seed: seed.cast_unsigned() })
     }
 
-    /// The place asked for, or the first one that nobody alive has.
-    async fn free_place(&self, meeting: &Meeting) -> Result<i32, OrdersError> {
+    /// The number asked for, or the first one that no live driver has.
+    async fn free_number(&self, shared_run: &SharedRun) -> Result<i32, OrdersError> {
         let rows = self
             .rows(
                 "SELECT number FROM millrace_results.driver WHERE run = $1 AND status <> 'failed' \
                  AND heard_at > clock_timestamp() - make_interval(secs => $2)",
-                &[&meeting.run, &DRIVER_SILENCE_S],
+                &[&shared_run.run, &DRIVER_TIMEOUT_S],
             )
             .await?;
         let taken = rows.iter().map(|row| field::<i32>(row, 0)).collect::<Result<Vec<i32>, _>>()?;
-        let places = 1..=i32::try_from(meeting.drivers).unwrap_or(i32::MAX);
-        let free = match meeting.driver {
+        let numbers = 1..=i32::try_from(shared_run.drivers).unwrap_or(i32::MAX);
+        let free = match shared_run.driver {
             Some(wanted) => Some(wanted.cast_signed()).filter(|wanted| !taken.contains(wanted)),
-            None => places.into_iter().find(|number| !taken.contains(number)),
+            None => numbers.into_iter().find(|number| !taken.contains(number)),
         };
         free.ok_or_else(|| {
-            let what = meeting
-                .driver
-                .map_or_else(|| format!("each of the {} places", meeting.drivers), |wanted| format!("place {wanted}"));
-            MeetingError::Taken { run: meeting.run.clone(), what }.into()
+            let what = shared_run.driver.map_or_else(
+                || format!("each of the {} driver numbers", shared_run.drivers),
+                |wanted| format!("driver number {wanted}"),
+            );
+            CoordinationError::Taken { run: shared_run.run.clone(), what }.into()
         })
     }
 
-    /// Says that this driver lives and where it is; fails when another has its place.
-    pub(super) async fn heartbeat(&self, place: &Place, ready: bool) -> Result<(), OrdersError> {
+    /// Stores that this driver is alive and whether it is ready; fails when another has its number.
+    pub(super) async fn heartbeat(&self, membership: &Membership, ready: bool) -> Result<(), OrdersError> {
         let changed = self
             .execute(
                 "UPDATE millrace_results.driver SET heard_at = clock_timestamp(), \
                  status = CASE WHEN $4 AND status = 'joined' THEN 'ready' ELSE status END \
                  WHERE run = $1 AND number = $2 AND token = $3",
-                &[&place.run, &place.number, &place.token, &ready],
+                &[&membership.run, &membership.number, &membership.token, &ready],
             )
             .await?;
-        held(changed, place)
+        still_member(changed, membership)
     }
 
-    /// Stores what was measured up to a cut, and says that this driver lives.
-    pub(super) async fn cut(&self, place: &Place, record: &OrdersRun) -> Result<(), OrdersError> {
+    /// Stores what was measured up to a snapshot, with a heartbeat.
+    pub(super) async fn add_snapshot(&self, membership: &Membership, record: &OrdersRun) -> Result<(), OrdersError> {
         self.execute(
             "INSERT INTO millrace_results.cut SELECT run, number, $4, $5::text::jsonb FROM millrace_results.driver \
              WHERE run = $1 AND number = $2 AND token = $3 ON CONFLICT DO NOTHING",
-            &[&place.run, &place.number, &place.token, &(record.measured_s.round() as i64), &text(record)],
+            &[&membership.run, &membership.number, &membership.token, &(record.measured_s.round() as i64), &text(record)],
         )
         .await?;
-        self.heartbeat(place, true).await
+        self.heartbeat(membership, true).await
     }
 
     /// Who is ready; sets the start when everybody is.
-    pub(super) async fn barrier(&self, place: &Place, drivers: u32) -> Result<Barrier, OrdersError> {
+    pub(super) async fn barrier(&self, membership: &Membership, drivers: u32) -> Result<Barrier, OrdersError> {
         let rows = self
             .rows(
                 "SELECT number, host FROM millrace_results.driver WHERE run = $1 AND status = 'ready' \
                  AND heard_at > clock_timestamp() - make_interval(secs => $2)",
-                &[&place.run, &DRIVER_SILENCE_S],
+                &[&membership.run, &DRIVER_TIMEOUT_S],
             )
             .await?;
         let mut ready = BTreeMap::new();
@@ -229,17 +230,17 @@ impl Store {
             self.execute(
                 "UPDATE millrace_results.run SET start_at = clock_timestamp() + make_interval(secs => $2) \
                  WHERE name = $1 AND start_at IS NULL",
-                &[&place.run, &START_LEAD_S],
+                &[&membership.run, &START_LEAD_S],
             )
             .await?;
         }
-        let row = self.row("SELECT start_at IS NOT NULL FROM millrace_results.run WHERE name = $1", &[&place.run]).await?;
+        let row = self.row("SELECT start_at IS NOT NULL FROM millrace_results.run WHERE name = $1", &[&membership.run]).await?;
         Ok(Barrier { ready, started: field(&row, 0)? })
     }
 
     /// The start on this host's monotonic clock, from the quickest of a few questions; notes how far
     /// off it may be.
-    pub(super) async fn start(&self, place: &Place) -> Result<Instant, OrdersError> {
+    pub(super) async fn start(&self, membership: &Membership) -> Result<Instant, OrdersError> {
         let mut best: Option<(Duration, Instant)> = None;
         for _ in 0..START_SAMPLES {
             let asked = Instant::now();
@@ -247,7 +248,7 @@ impl Store {
                 .row(
                     "SELECT extract(epoch FROM start_at - clock_timestamp())::float8 \
                      FROM millrace_results.run WHERE name = $1",
-                    &[&place.run],
+                    &[&membership.run],
                 )
                 .await?;
             let took = asked.elapsed();
@@ -267,7 +268,7 @@ impl Store {
         let error_ms = took.as_secs_f64() * 500.0;
         self.execute(
             "UPDATE millrace_results.driver SET start_error_ms = $4 WHERE run = $1 AND number = $2 AND token = $3",
-            &[&place.run, &place.number, &place.token, &error_ms],
+            &[&membership.run, &membership.number, &membership.token, &error_ms],
         )
         .await?;
         Ok(start)
@@ -276,7 +277,7 @@ impl Store {
     /// Stores how this driver ended.
     ///
     /// **Durability**: on disk in the results database when it returns.
-    pub(super) async fn end(&self, place: &Place, ended: &Result<OrdersRun, String>) -> Result<(), OrdersError> {
+    pub(super) async fn end(&self, membership: &Membership, ended: &Result<OrdersRun, String>) -> Result<(), OrdersError> {
         let (status, record, error) = match ended {
             Ok(record) => (Status::Finished, Some(text(record)), None),
             Err(error) => (Status::Failed, None, Some(error.as_str())),
@@ -286,20 +287,20 @@ impl Store {
             .execute(
                 "UPDATE millrace_results.driver SET status = $4, record = $5::text::jsonb, error = $6, \
                  heard_at = clock_timestamp() WHERE run = $1 AND number = $2 AND token = $3",
-                &[&place.run, &place.number, &place.token, &status.name(), &record, &error],
+                &[&membership.run, &membership.number, &membership.token, &status.name(), &record, &error],
             )
             .await?;
-        held(changed, place)
+        still_member(changed, membership)
     }
 
-    /// Drivers that have neither ended nor fallen silent: number to seconds since they were heard of.
+    /// Drivers that have neither ended nor stopped their heartbeats: number to seconds since the last one.
     pub(super) async fn at_work(&self, run: &str) -> Result<BTreeMap<u32, f64>, OrdersError> {
         let rows = self
             .rows(
                 "SELECT number, extract(epoch FROM clock_timestamp() - heard_at)::float8 FROM millrace_results.driver \
                  WHERE run = $1 AND status NOT IN ('finished', 'failed') \
                  AND heard_at > clock_timestamp() - make_interval(secs => $2)",
-                &[&run, &DRIVER_SILENCE_S],
+                &[&run, &DRIVER_TIMEOUT_S],
             )
             .await?;
         rows.iter().map(|row| Ok((field::<i32>(row, 0)?.unsigned_abs(), field(row, 1)?))).collect()
@@ -308,7 +309,7 @@ impl Store {
     /// Seconds of the interval and all drivers of a run.
     pub(super) async fn drivers(&self, run: &str) -> Result<(f64, Vec<Driver>), OrdersError> {
         let there = self.row("SELECT to_regclass('millrace_results.about') IS NOT NULL", &[]).await?;
-        let no_run = || OrdersError::from(MeetingError::NoRun { run: run.to_owned() });
+        let no_run = || OrdersError::from(CoordinationError::NoRun { run: run.to_owned() });
         if !field::<bool>(&there, 0)? {
             return Err(no_run());
         }
@@ -331,23 +332,23 @@ impl Store {
         Ok((measured_s as f64, drivers))
     }
 
-    /// The records of all drivers at one cut.
-    pub(super) async fn cuts(&self, run: &str, second: u64) -> Result<BTreeMap<u32, OrdersRun>, OrdersError> {
+    /// The records of all drivers at the snapshot of one second.
+    pub(super) async fn snapshots(&self, run: &str, second: u64) -> Result<BTreeMap<u32, OrdersRun>, OrdersError> {
         let rows = self
             .rows(
                 "SELECT number, record::text FROM millrace_results.cut WHERE run = $1 AND second = $2",
                 &[&run, &second.cast_signed()],
             )
             .await?;
-        let mut cuts = BTreeMap::new();
+        let mut snapshots = BTreeMap::new();
         for row in &rows {
             let number = field::<i32>(row, 0)?.unsigned_abs();
-            cuts.insert(number, read_record(run, number, &field::<String>(row, 1)?)?);
+            snapshots.insert(number, read_record(run, number, &field::<String>(row, 1)?)?);
         }
-        Ok(cuts)
+        Ok(snapshots)
     }
 
-    /// Keeps the merged record; when it is `whole`, cuts are no longer needed.
+    /// Keeps the merged record; when it is `whole`, snapshots are no longer needed.
     pub(super) async fn keep_merged(&self, run: &str, merged: &OrdersRun, whole: bool) -> Result<(), OrdersError> {
         self.execute("UPDATE millrace_results.run SET merged = $2::text::jsonb WHERE name = $1", &[&run, &text(merged)]).await?;
         if whole {
@@ -375,12 +376,12 @@ impl Store {
 
 type Values<'a> = &'a [&'a (dyn tokio_postgres::types::ToSql + Sync)];
 
-const WHAT: &str = "talking to the results database";
+const WHAT: &str = "using the results database";
 
 async fn within<T>(work: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, OrdersError> {
-    match tokio::time::timeout(Duration::from_secs(MEETING_REPLY_S), work).await {
+    match tokio::time::timeout(Duration::from_secs(RESULTS_REPLY_S), work).await {
         Ok(outcome) => outcome.map_err(|source| OrdersError::Sql { what: WHAT.to_owned(), source }),
-        Err(_) => Err(OrdersError::ConnectTimeout { server: "the results database".to_owned(), seconds: MEETING_REPLY_S }),
+        Err(_) => Err(OrdersError::ConnectTimeout { server: "the results database".to_owned(), seconds: RESULTS_REPLY_S }),
     }
 }
 
@@ -393,18 +394,18 @@ fn text(record: &OrdersRun) -> String {
     serde_json::to_string(record).unwrap_or_default()
 }
 
-fn held(changed: u64, place: &Place) -> Result<(), OrdersError> {
+fn still_member(changed: u64, membership: &Membership) -> Result<(), OrdersError> {
     if changed == 1 {
         return Ok(());
     }
-    Err(MeetingError::Replaced { run: place.run.clone(), driver: place.number.unsigned_abs() }.into())
+    Err(CoordinationError::Replaced { run: membership.run.clone(), driver: membership.number.unsigned_abs() }.into())
 }
 
-fn agree(run: &str, theirs: &BTreeMap<String, String>, ours: &BTreeMap<String, String>) -> Result<(), MeetingError> {
+fn agree(run: &str, theirs: &BTreeMap<String, String>, ours: &BTreeMap<String, String>) -> Result<(), CoordinationError> {
     for term in theirs.keys().chain(ours.keys()) {
         let value = |side: &BTreeMap<String, String>| side.get(term).cloned().unwrap_or_else(|| "none".to_owned());
         if theirs.get(term) != ours.get(term) {
-            return Err(MeetingError::Disagree {
+            return Err(CoordinationError::Disagree {
                 run: run.to_owned(),
                 term: term.clone(),
                 theirs: value(theirs),
@@ -418,7 +419,7 @@ fn agree(run: &str, theirs: &BTreeMap<String, String>, ours: &BTreeMap<String, S
 fn driver(run: &str, row: &Row) -> Result<Driver, OrdersError> {
     let number = field::<i32>(row, 0)?.unsigned_abs();
     let status: String = field(row, 4)?;
-    let unreadable = |detail: String| MeetingError::Record { run: run.to_owned(), driver: number, detail };
+    let unreadable = |detail: String| CoordinationError::Record { run: run.to_owned(), driver: number, detail };
     let record: Option<String> = field(row, 9)?;
     Ok(Driver {
         number,
@@ -426,17 +427,17 @@ fn driver(run: &str, row: &Row) -> Result<Driver, OrdersError> {
         users: field::<i32>(row, 2)?.unsigned_abs(),
         first_user: field::<i32>(row, 3)?.unsigned_abs(),
         status: Status::parse(&status).ok_or_else(|| unreadable(format!("status {status}")))?,
-        silent_s: field(row, 5)?,
-        heard_s: field(row, 6)?,
+        since_heartbeat_s: field(row, 5)?,
+        heartbeat_s: field(row, 6)?,
         start_error_ms: field(row, 7)?,
         error: field(row, 8)?,
         record: record.map(|text| read_record(run, number, &text)).transpose()?,
-        cuts: field::<Vec<i64>>(row, 10)?.into_iter().map(i64::cast_unsigned).collect(),
+        snapshots: field::<Vec<i64>>(row, 10)?.into_iter().map(i64::cast_unsigned).collect(),
     })
 }
 
-fn read_record(run: &str, driver: u32, text: &str) -> Result<OrdersRun, MeetingError> {
-    let unreadable = |detail: String| MeetingError::Record { run: run.to_owned(), driver, detail };
+fn read_record(run: &str, driver: u32, text: &str) -> Result<OrdersRun, CoordinationError> {
+    let unreadable = |detail: String| CoordinationError::Record { run: run.to_owned(), driver, detail };
     if text.len() > RECORD_BYTES_MAX {
         return Err(unreadable(format!("{} bytes are over the limit of {RECORD_BYTES_MAX}", text.len())));
     }

@@ -1,4 +1,4 @@
-//! Starts the clock of a run, tells its marks and ends its interval.
+//! The phases of a run: connect, warm-up, measured interval.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -6,20 +6,20 @@ use std::time::{Duration, Instant};
 use results::orders_run::CpuTime;
 use tokio::sync::oneshot;
 
-use super::Event;
+use super::options::Event;
 use super::shared::{Schedule, Shared};
 use crate::measure::process_cpu;
 
-/// Where others are told that all sessions are open, and tell when the warm-up begins.
-pub(super) type Gate = (oneshot::Sender<()>, oneshot::Receiver<Instant>);
+/// The barrier of a coordinated run: this side says that all sessions are open, the other when the warm-up begins.
+pub(super) type StartBarrier = (oneshot::Sender<()>, oneshot::Receiver<Instant>);
 
-/// Starts the clock when all are connected and tells the marks; `None` when the run failed.
-pub(super) async fn conduct(
+/// Starts the clock when all are connected and reports each phase; `None` when the run failed.
+pub(super) async fn run_phases(
     shared: &Shared,
-    gate: Option<Gate>,
+    barrier: Option<StartBarrier>,
     on_event: &mut impl FnMut(&Event),
 ) -> Option<(Schedule, CpuTime)> {
-    let connections = u64::from(shared.lot.connections);
+    let connections = u64::from(shared.shares.connections);
     while shared.connected.load(Ordering::Relaxed) < connections {
         if shared.stopped() {
             return None;
@@ -27,7 +27,7 @@ pub(super) async fn conduct(
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     on_event(&Event::Connected);
-    let began = match gate {
+    let began = match barrier {
         Some((connected, start)) => {
             // A receiver that is gone shows in the start that never comes.
             let _ = connected.send(());
@@ -52,17 +52,17 @@ pub(super) async fn conduct(
 
 /// Waits, ticking once a second; `None` when the run was stopped.
 async fn wait_until(shared: &Shared, began: Instant, until: Instant, on_event: &mut impl FnMut(&Event)) -> Option<()> {
-    let mut elapsed_told_s = began.elapsed().as_secs();
+    let mut elapsed_shown_s = began.elapsed().as_secs();
     loop {
-        for trouble in shared.take_troubles() {
-            on_event(&Event::Trouble(trouble));
+        for warning in shared.take_warnings() {
+            on_event(&Event::Warning(warning));
         }
         if shared.stopped() {
             return None;
         }
         let elapsed_s = began.elapsed().as_secs();
-        if elapsed_s > elapsed_told_s {
-            elapsed_told_s = elapsed_s;
+        if elapsed_s > elapsed_shown_s {
+            elapsed_shown_s = elapsed_s;
             on_event(&Event::Tick {
                 elapsed_s,
                 orders: shared.orders.load(Ordering::Relaxed),

@@ -1,22 +1,22 @@
-//! What a run came to when its drivers have ended, finished or not.
+//! The interval that counts when the drivers of a run have ended, finished or not.
 //!
 //! Every driver finished: their records over the whole interval are merged. One is missing: the
-//! common interval ends at the last cut that is stored of every driver, and only what ended before
+//! common interval ends at the last snapshot that is stored of every driver, and only what ended before
 //! counts, of all of them; how the others went on with less load is not counted. A driver that left
-//! no cut is left out, and the others count over the whole interval.
+//! no snapshot is left out, and the others count over the whole interval.
 
 use std::collections::BTreeMap;
 
 use results::orders_run::{DriverRecord, OrdersRun};
 
-use super::error::MeetingError;
+use super::error::CoordinationError;
 use super::merge;
 use crate::conform::conform;
 
 /// How far a driver is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
-    /// It has its place; its users connect.
+    /// It has its number; its users connect.
     Joined,
     /// All its users are connected.
     Ready,
@@ -41,7 +41,7 @@ impl Status {
     }
 }
 
-/// A driver as the results database knows it.
+/// A driver as it stands in the results database.
 #[derive(Debug, Clone)]
 pub(super) struct Driver {
     pub(super) number: u32,
@@ -49,16 +49,16 @@ pub(super) struct Driver {
     pub(super) users: u32,
     pub(super) first_user: u32,
     pub(super) status: Status,
-    /// Seconds since it was last heard of, by the database's clock.
-    pub(super) silent_s: f64,
-    /// When it was last heard of, in seconds after the start of the interval.
-    pub(super) heard_s: f64,
+    /// Seconds since its last heartbeat, by the database's clock.
+    pub(super) since_heartbeat_s: f64,
+    /// When that was, in seconds after the start of the interval.
+    pub(super) heartbeat_s: f64,
     pub(super) start_error_ms: f64,
     pub(super) error: Option<String>,
     /// Its whole record; only of one that finished.
     pub(super) record: Option<OrdersRun>,
-    /// Seconds of the interval at which a cut of it is stored.
-    pub(super) cuts: Vec<u64>,
+    /// Seconds of the interval at which a snapshot of it is stored.
+    pub(super) snapshots: Vec<u64>,
 }
 
 impl Driver {
@@ -72,47 +72,47 @@ impl Driver {
 pub(super) enum Common {
     /// All of it, by the drivers that finished.
     Whole,
-    /// The first so many seconds, by every driver that has a cut there.
-    Cut(u64),
+    /// The first so many seconds, by every driver that has a snapshot there.
+    Snapshot(u64),
 }
 
-/// The common interval: the last second at which every driver that left anything has a cut.
+/// The common interval: the last second at which every driver that left anything has a snapshot.
 pub(super) fn common(drivers: &[Driver]) -> Common {
-    let missing: Vec<&Driver> = drivers.iter().filter(|driver| !driver.finished() && !driver.cuts.is_empty()).collect();
+    let missing: Vec<&Driver> = drivers.iter().filter(|driver| !driver.finished() && !driver.snapshots.is_empty()).collect();
     if missing.is_empty() {
         return Common::Whole;
     }
-    let counted = || drivers.iter().filter(|driver| driver.finished() || !driver.cuts.is_empty());
-    let candidates = missing.iter().flat_map(|driver| driver.cuts.iter());
-    let in_all = candidates.filter(|second| counted().all(|driver| driver.cuts.contains(second)));
-    in_all.max().map_or(Common::Whole, |second| Common::Cut(*second))
+    let counted = || drivers.iter().filter(|driver| driver.finished() || !driver.snapshots.is_empty());
+    let candidates = missing.iter().flat_map(|driver| driver.snapshots.iter());
+    let in_all = candidates.filter(|second| counted().all(|driver| driver.snapshots.contains(second)));
+    in_all.max().map_or(Common::Whole, |second| Common::Snapshot(*second))
 }
 
-/// Merges what counts; `cuts` holds the drivers' records at the second of [`Common::Cut`].
-pub(super) fn settle(
+/// Merges what counts; `snapshots` holds the drivers' records at the second of [`Common::Snapshot`].
+pub(super) fn merge_known(
     run: &str,
     measured_s: f64,
     drivers: &[Driver],
     common: Common,
-    cuts: &BTreeMap<u32, OrdersRun>,
-) -> Result<OrdersRun, MeetingError> {
+    snapshots: &BTreeMap<u32, OrdersRun>,
+) -> Result<OrdersRun, CoordinationError> {
     let mut counted = Vec::new();
     let mut named = Vec::new();
     for driver in drivers {
         let record = match common {
             Common::Whole => driver.record.as_ref(),
-            Common::Cut(_) => cuts.get(&driver.number),
+            Common::Snapshot(_) => snapshots.get(&driver.number),
         };
         counted.extend(record.cloned());
         named.push(name(driver, record, measured_s));
     }
-    let merged = merge::merge(&counted).map_err(|error| MeetingError::Record {
+    let merged = merge::merge(&counted).map_err(|error| CoordinationError::Record {
         run: run.to_owned(),
         driver: 0,
         detail: error.to_string(),
     })?;
     let Some(merged) = merged else {
-        return Err(MeetingError::Nothing { run: run.to_owned() });
+        return Err(CoordinationError::Nothing { run: run.to_owned() });
     };
     let merged = OrdersRun { drivers: named, ..merged };
     Ok(OrdersRun { conform: conform(&merged), ..merged })
@@ -123,9 +123,9 @@ fn name(driver: &Driver, counted: Option<&OrdersRun>, measured_s: f64) -> Driver
     let (status, reason) = match driver.status {
         _ if finished => ("finished", None),
         Status::Failed => ("failed", driver.error.clone()),
-        _ => ("lost", Some(format!("not heard of for {:.0} s", driver.silent_s))),
+        _ => ("lost", Some(format!("no heartbeat for {:.0} s", driver.since_heartbeat_s))),
     };
-    let missing_from_s = (!finished).then_some(driver.heard_s);
+    let missing_from_s = (!finished).then_some(driver.heartbeat_s);
     let known = driver.record.as_ref().or(counted);
     DriverRecord {
         name: driver.number.to_string(),
@@ -144,46 +144,46 @@ fn name(driver: &Driver, counted: Option<&OrdersRun>, measured_s: f64) -> Driver
 
 #[cfg(test)]
 mod tests {
-    use super::super::merge::tests::record;
+    use super::super::merge::example_record;
     use super::*;
 
-    fn driver(number: u32, status: Status, record: Option<OrdersRun>, cuts: &[u64]) -> Driver {
+    fn driver(number: u32, status: Status, record: Option<OrdersRun>, snapshots: &[u64]) -> Driver {
         Driver {
             number,
             host: format!("host{number}"),
             users: 2,
             first_user: 2 * (number - 1),
             status,
-            silent_s: if status == Status::Ready { 20.0 } else { 0.0 },
-            heard_s: 4.4,
+            since_heartbeat_s: if status == Status::Ready { 20.0 } else { 0.0 },
+            heartbeat_s: 4.4,
             start_error_ms: 0.1,
             error: None,
             record,
-            cuts: cuts.to_vec(),
+            snapshots: snapshots.to_vec(),
         }
     }
 
     #[test]
     fn all_finished_counts_the_whole_interval() {
-        let drivers = [1, 2].map(|number| driver(number, Status::Finished, Some(record(2, 10, 100, 1_000)), &[2, 4]));
+        let drivers = [1, 2].map(|number| driver(number, Status::Finished, Some(example_record(2, 10, 100, 1_000)), &[2, 4]));
         assert_eq!(common(&drivers), Common::Whole);
-        let merged = settle("r", 10.0, &drivers, Common::Whole, &BTreeMap::new()).unwrap();
+        let merged = merge_known("r", 10.0, &drivers, Common::Whole, &BTreeMap::new()).unwrap();
         assert_eq!((merged.orders, merged.users, merged.drivers.len()), (200, 4, 2));
         assert!(merged.drivers.iter().all(|driver| driver.status == "finished" && driver.lost_s == 0.0));
     }
 
     #[test]
-    fn a_lost_driver_ends_the_common_interval_at_the_last_cut_all_have() {
-        let whole = Some(record(2, 10, 100, 1_000));
-        // Driver 2 could not store its cut at 4 s: 3 is the last they share.
+    fn a_lost_driver_ends_the_common_interval_at_the_last_snapshot_all_have() {
+        let whole = Some(example_record(2, 10, 100, 1_000));
+        // Driver 2 could not store its snapshot at 4 s: 3 is the last they share.
         let drivers = [
             driver(1, Status::Finished, whole.clone(), &[1, 2, 3, 4, 5]),
             driver(2, Status::Finished, whole, &[1, 2, 3, 5]),
             driver(3, Status::Ready, None, &[1, 2, 3, 4]),
         ];
-        assert_eq!(common(&drivers), Common::Cut(3));
-        let cuts = BTreeMap::from([1, 2, 3].map(|number| (number, record(2, 3, 30, 1_000))));
-        let merged = settle("r", 10.0, &drivers, Common::Cut(3), &cuts).unwrap();
+        assert_eq!(common(&drivers), Common::Snapshot(3));
+        let snapshots = BTreeMap::from([1, 2, 3].map(|number| (number, example_record(2, 3, 30, 1_000))));
+        let merged = merge_known("r", 10.0, &drivers, Common::Snapshot(3), &snapshots).unwrap();
         assert_eq!((merged.orders, merged.measured_s, merged.users), (90, 3.0, 6));
         assert!((merged.oets_per_minute - 1_800.0).abs() < 1e-9);
         let lost = &merged.drivers[2];
@@ -194,12 +194,16 @@ mod tests {
 
     #[test]
     fn a_driver_that_left_nothing_is_left_out_by_name() {
-        let drivers = [driver(1, Status::Finished, Some(record(2, 10, 100, 1_000)), &[1]), driver(2, Status::Failed, None, &[])];
+        let drivers =
+            [driver(1, Status::Finished, Some(example_record(2, 10, 100, 1_000)), &[1]), driver(2, Status::Failed, None, &[])];
         assert_eq!(common(&drivers), Common::Whole);
-        let merged = settle("r", 10.0, &drivers, Common::Whole, &BTreeMap::new()).unwrap();
+        let merged = merge_known("r", 10.0, &drivers, Common::Whole, &BTreeMap::new()).unwrap();
         assert_eq!((merged.orders, merged.users, merged.measured_s), (100, 2, 10.0));
         assert_eq!((merged.drivers[1].status.as_str(), merged.drivers[1].counted_s), ("failed", 0.0));
         let nobody = [driver(1, Status::Failed, None, &[])];
-        assert!(matches!(settle("r", 10.0, &nobody, Common::Whole, &BTreeMap::new()), Err(MeetingError::Nothing { .. })));
+        assert!(matches!(
+            merge_known("r", 10.0, &nobody, Common::Whole, &BTreeMap::new()),
+            Err(CoordinationError::Nothing { .. })
+        ));
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Instant;
 
-use super::desk::Desk;
+use super::scheduler::Scheduler;
 use super::timer::Timer;
 use crate::model::LoadModel;
 use crate::open::ArrivalTimes;
@@ -15,46 +15,46 @@ const ARRIVALS_AT_ONCE: u32 = 64;
 /// Streams of arrivals, apart from those of the terminals.
 const ARRIVAL_STREAMS: u64 = 1 << 40;
 
-/// Releases what is due until the interval ends; `thread` is the number of the thread.
-pub(super) async fn release(desk: Rc<Desk>, thread: u32) -> io::Result<()> {
-    match desk.shared.options.model {
+/// Enqueues what is due until the interval ends; `thread` is the number of the thread.
+pub(super) async fn enqueue_due(scheduler: Rc<Scheduler>, thread: u32) -> io::Result<()> {
+    match scheduler.shared.options.model {
         LoadModel::Closed => Ok(()),
-        LoadModel::Paced { .. } => release_paced(&desk).await,
+        LoadModel::Paced { .. } => enqueue_paced(&scheduler).await,
         LoadModel::Open { rate, arrivals, .. } => {
-            let options = &desk.shared.options;
+            let options = &scheduler.shared.options;
             // Poisson processes of several drivers differ by the numbers of their users.
             let rng = stream(options.seed, ARRIVAL_STREAMS + u64::from(options.first_user) * 1_000 + u64::from(thread));
-            let times = ArrivalTimes::new(arrivals, rate, thread, desk.shared.lot.threads, rng);
-            release_open(&desk, times).await
+            let times = ArrivalTimes::new(arrivals, rate, thread, scheduler.shared.shares.threads, rng);
+            enqueue_open(&scheduler, times).await
         }
     }
 }
 
-async fn release_paced(desk: &Desk) -> io::Result<()> {
+async fn enqueue_paced(scheduler: &Scheduler) -> io::Result<()> {
     let timer = Timer::new()?;
     loop {
         let now = Instant::now();
-        if desk.is_over(now) {
+        if scheduler.is_over(now) {
             return Ok(());
         }
-        desk.release(now);
-        match desk.next_due() {
+        scheduler.enqueue_due(now);
+        match scheduler.next_due() {
             Some(due) => tokio::select! {
                 waited = timer.wait_until(due) => waited?,
-                () = desk.earlier() => {}
+                () = scheduler.earlier() => {}
             },
-            None => desk.earlier().await,
+            None => scheduler.earlier().await,
         }
     }
 }
 
-async fn release_open(desk: &Desk, mut times: ArrivalTimes) -> io::Result<()> {
+async fn enqueue_open(scheduler: &Scheduler, mut times: ArrivalTimes) -> io::Result<()> {
     let timer = Timer::new()?;
     let (mut terminal, mut at_once) = (0, 0);
     let mut now = Instant::now();
     loop {
-        let due = desk.schedule.began + times.next_after_start();
-        if due >= desk.schedule.measure_upto || desk.shared.stopped() {
+        let due = scheduler.schedule.began + times.next_after_start();
+        if due >= scheduler.schedule.measure_upto || scheduler.shared.stopped() {
             return Ok(());
         }
         if due > now {
@@ -68,7 +68,7 @@ async fn release_open(desk: &Desk, mut times: ArrivalTimes) -> io::Result<()> {
                 now = Instant::now();
             }
         }
-        desk.arrive(terminal, due, now);
-        terminal = (terminal + 1) % desk.terminal_count();
+        scheduler.arrive(terminal, due, now);
+        terminal = (terminal + 1) % scheduler.terminal_count();
     }
 }

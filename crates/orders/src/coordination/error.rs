@@ -1,15 +1,15 @@
-//! What can go wrong when drivers meet.
+//! What can go wrong when several drivers carry out one run.
 
-/// An error of a meeting. Texts complete "cannot run orders: …".
+/// An error of the coordination of drivers. Texts complete "cannot run orders: …".
 #[derive(Debug, thiserror::Error)]
-pub enum MeetingError {
+pub enum CoordinationError {
     /// A name, number or share is outside its limits.
     #[error("{what}")]
-    Terms {
+    AgreedOptions {
         /// Which, and what is allowed.
         what: String,
     },
-    /// The drivers of one run were given different orders.
+    /// The drivers of one run were given different options.
     #[error("run {run} was begun with {term} {theirs}, this driver has {ours}")]
     Disagree {
         /// Name of the run.
@@ -34,21 +34,21 @@ pub enum MeetingError {
     Taken {
         /// Name of the run.
         run: String,
-        /// Which place.
+        /// Which number.
         what: String,
     },
     /// Not all drivers came in time.
-    #[error("after {seconds} s run {run} still waits for {missing}")]
+    #[error("after {seconds} s run {run} still lacks {missing}")]
     Barrier {
         /// Name of the run.
         run: String,
-        /// How long was waited.
+        /// How long the barrier was waited for.
         seconds: u64,
         /// The drivers that are missing, with their hosts where known.
         missing: String,
     },
-    /// This driver was silent for so long that another took its place.
-    #[error("driver {driver} of run {run} was replaced while it was silent")]
+    /// This driver sent no heartbeat for so long that another took its number.
+    #[error("driver {driver} of run {run} was replaced: it had sent no heartbeat for too long")]
     Replaced {
         /// Name of the run.
         run: String,
@@ -89,7 +89,7 @@ pub enum MeetingError {
     },
 }
 
-impl MeetingError {
+impl CoordinationError {
     /// What the user can do about it, where that is known.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
@@ -103,7 +103,7 @@ impl MeetingError {
             Self::Barrier { .. } => "start the missing drivers, or raise --barrier-timeout".into(),
             Self::NoRun { .. } => "name a run that drivers were started with".into(),
             Self::Version { schema, .. } => format!("if nobody needs it: DROP SCHEMA {schema} CASCADE"),
-            Self::Terms { .. } | Self::Replaced { .. } | Self::Nothing { .. } | Self::Record { .. } => return None,
+            Self::AgreedOptions { .. } | Self::Replaced { .. } | Self::Nothing { .. } | Self::Record { .. } => return None,
         })
     }
 

@@ -18,11 +18,11 @@ use crate::mix::Kind;
 use crate::model::{LoadModel, Terminals};
 use crate::pacing::Pacing;
 
-/// The middle of one thread.
-pub(super) struct Desk {
+/// Assigns the due transactions of one thread's terminals to its sessions.
+pub(super) struct Scheduler {
     pub(super) shared: Arc<Shared>,
     pub(super) schedule: Schedule,
-    /// Shared with the timekeeper of the cuts.
+    /// Shared with the timer of the snapshots.
     measure: Rc<RefCell<Measure>>,
     queue: RefCell<Queue>,
     terminals: RefCell<Vec<Terminal>>,
@@ -36,19 +36,19 @@ pub(super) struct Desk {
     in_flight: Cell<u32>,
 }
 
-impl Desk {
-    /// The desk of thread number `thread`, with its share of the terminals.
+impl Scheduler {
+    /// The scheduler of thread number `thread`, with its share of the terminals.
     pub(super) fn new(shared: &Arc<Shared>, schedule: Schedule, thread: u32) -> Self {
         let measure = Measure::new(schedule.measure_from, schedule.measure_upto)
-            .with_cuts(shared.cutter.clone())
+            .with_snapshots(shared.snapshot_sender.clone())
             .with_series(Arc::clone(&shared.series), thread);
         let terminals = terminals(shared, thread);
         let due_max = match shared.options.model {
             // Each terminal is in the queue once at most.
             LoadModel::Closed | LoadModel::Paced { .. } => terminals.len(),
-            LoadModel::Open { queue_limit, .. } => queue_limit.div_ceil(shared.lot.threads) as usize,
+            LoadModel::Open { queue_limit, .. } => queue_limit.div_ceil(shared.shares.threads) as usize,
         };
-        let desk = Self {
+        let scheduler = Self {
             shared: Arc::clone(shared),
             schedule,
             measure: Rc::new(RefCell::new(measure)),
@@ -60,12 +60,12 @@ impl Desk {
             free_count: Cell::new(0),
             in_flight: Cell::new(0),
         };
-        desk.seat_terminals();
-        desk
+        scheduler.start_terminals();
+        scheduler
     }
 
     /// Closed terminals are due at once, paced ones anywhere in their first cycle.
-    fn seat_terminals(&self) {
+    fn start_terminals(&self) {
         let began = self.schedule.began;
         let mut terminals = self.terminals.borrow_mut();
         match self.shared.options.model {
@@ -144,7 +144,7 @@ impl Desk {
     }
 
     /// Puts the paced terminals that are due at `now` into the queue.
-    pub(super) fn release(&self, now: Instant) {
+    pub(super) fn enqueue_due(&self, now: Instant) {
         let mut busy = self.busy.borrow_mut();
         while let Some(Reverse((due, terminal))) = busy.peek().copied().filter(|Reverse((due, _))| *due <= now) {
             busy.pop();
@@ -226,7 +226,7 @@ impl Desk {
     /// Counts what was due and never started, when no session works any more; gives the measurements.
     pub(super) fn close(self) -> Option<Measure> {
         if matches!(self.shared.options.model, LoadModel::Paced { .. }) {
-            self.release(self.schedule.measure_upto);
+            self.enqueue_due(self.schedule.measure_upto);
         }
         let Self { measure, queue, shared, .. } = self;
         let mut measure = Rc::into_inner(measure)?.into_inner();
@@ -241,15 +241,15 @@ impl Desk {
 }
 
 fn terminals(shared: &Shared, thread: u32) -> Vec<Terminal> {
-    let (options, lot) = (&shared.options, shared.lot);
+    let (options, shares) = (&shared.options, shared.shares);
     (thread..options.users)
-        .step_by(lot.threads as usize)
+        .step_by(shares.threads as usize)
         .map(|user| {
             // Numbered through all drivers of a run: no two of them draw the same.
             let number = options.first_user + user;
             let inputs = match options.terminals {
-                Terminals::AllWarehouses => Inputs::new(lot.active_warehouses, lot.constants, number),
-                Terminals::HomeWarehouse => Inputs::at_home(lot.active_warehouses, lot.constants, number),
+                Terminals::AllWarehouses => Inputs::new(shares.active_warehouses, shares.constants, number),
+                Terminals::HomeWarehouse => Inputs::at_home(shares.active_warehouses, shares.constants, number),
             };
             Terminal::new(options.seed, number, options.mix, inputs)
         })

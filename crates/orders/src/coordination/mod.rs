@@ -1,0 +1,380 @@
+//! Several drivers of one run, on one or more hosts, coordinated through a results database.
+//!
+//! Each joins the run, connects its share of the users, and waits at a barrier until all
+//! are ready; then they begin at one moment of the results database's clock. While it runs, a driver
+//! stores a heartbeat once a second and snapshots of what it measured, so that the figures of a
+//! driver that dies are not lost and nobody waits for it. At the end the records are merged into one.
+
+mod agreement;
+mod common_interval;
+mod error;
+mod merge;
+mod store;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use results::orders_run::OrdersRun;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use agreement::AgreedOptions;
+pub use agreement::SharedRun;
+pub use error::CoordinationError;
+pub use merge::merge;
+
+use crate::database::Database;
+use crate::driver::{Coordination, Event, RunOptions, run_with};
+use crate::error::OrdersError;
+use crate::limits::{
+    DRIVER_TIMEOUT_S, DRIVERS_MAX, GRACE_S, HEARTBEAT_MS, LOOK_MS, RUN_NAME_BYTES_MAX, SNAPSHOTS_MAX, STORE_S_MAX, WAIT_S_MAX,
+};
+use crate::postgres::Postgres;
+use common_interval::Common;
+use store::{Membership, Store};
+
+/// What happens between the drivers.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CoordinationEvent {
+    /// This driver has joined.
+    Joined {
+        /// Its number, from 1.
+        driver: u32,
+        /// Users it drives.
+        users: u32,
+    },
+    /// Sent once a second until all are ready.
+    Waiting {
+        /// Drivers that are ready.
+        ready: u32,
+        /// Drivers of the run.
+        drivers: u32,
+        /// Those that are not, by number.
+        missing: Vec<u32>,
+        /// Seconds waited so far.
+        waited_s: u64,
+    },
+    /// The run ended here; sent once a second while others are at work.
+    Ending {
+        /// Drivers still at work, by number.
+        at_work: Vec<u32>,
+    },
+    /// The results database did not store something; it is tried again.
+    Warning(String),
+}
+
+/// Drives this driver's share of a run and gives the record merged of all its drivers.
+///
+/// `options.users` are the users of all drivers together; `seed` is what the user asked for, else
+/// the seed of the run's first driver replaces `options.seed`. `also` holds whatever else the
+/// drivers must have in common, by the name of the option.
+///
+/// # Errors
+/// [`CoordinationError`] when the drivers do not agree or not all start; errors of this driver's own run, which
+/// which is stored in the results database; anything that keeps the merged record from being made. What this
+/// driver measured is in the results database by then whenever that could be reached.
+pub async fn run<D: Database>(
+    shared_run: &SharedRun,
+    database: &D,
+    (options, seed, also): (&RunOptions, Option<u64>, BTreeMap<String, String>),
+    on_event: impl FnMut(&Event),
+    on_coordination: impl Fn(&CoordinationEvent) + Clone + Send + Sync + 'static,
+) -> Result<OrdersRun, OrdersError> {
+    let agreed = agreed_options(shared_run, database, options, seed, also).await?;
+    let store = Store::open(&shared_run.results).await?;
+    store.prepare().await?;
+    let membership = store.join(shared_run, &agreed).await?;
+    on_coordination(&CoordinationEvent::Joined { driver: membership.number.unsigned_abs(), users: membership.users });
+    let own = RunOptions {
+        users: membership.users,
+        first_user: membership.first_user,
+        seed: membership.seed,
+        model: options.model.share(membership.users, options.users),
+        connections: session_share(options.connections, membership.users, options.users),
+        ..options.clone()
+    };
+
+    let (connected_to, connected) = oneshot::channel();
+    let (start_to, start) = oneshot::channel();
+    let (snapshots_to, snapshots) = mpsc::unbounded_channel();
+    let (end_to, end) = oneshot::channel();
+    let session = ResultsSession { shared_run: shared_run.clone(), membership: membership.clone(), store: Some(store) };
+    let membership_task = tokio::spawn(session.keep_membership(
+        StartBarrier { connected, start: start_to },
+        snapshots,
+        end,
+        on_coordination.clone(),
+    ));
+    let coordination = Coordination {
+        connected: connected_to,
+        start,
+        snapshot_every_s: options.measured_s.div_ceil(SNAPSHOTS_MAX),
+        snapshots: snapshots_to,
+    };
+    let outcome = run_with(database, &own, Some(coordination), on_event).await;
+    conclude(shared_run, outcome, end_to, membership_task, &on_coordination).await
+}
+
+/// Merges what the drivers of a run left in the results database, and keeps the result there.
+///
+/// # Errors
+/// [`CoordinationError::NoRun`], [`CoordinationError::Nothing`], or what the database says.
+pub async fn merged(results: &Postgres, run: &str) -> Result<OrdersRun, OrdersError> {
+    let store = Store::open(results).await?;
+    merge_stored(&store, run).await
+}
+
+/// Of `all` sessions those of `part` of `whole` users: at least one, never more than users.
+fn session_share(all: u32, part: u32, whole: u32) -> u32 {
+    let share = u64::from(all) * u64::from(part) / u64::from(whole.max(1));
+    u32::try_from(share).unwrap_or(part).clamp(1, part.max(1))
+}
+
+/// Whether every driver of a merged record finished.
+#[must_use]
+pub fn is_whole(merged: &OrdersRun) -> bool {
+    merged.drivers.iter().all(|driver| driver.status == "finished")
+}
+
+async fn merge_stored(store: &Store, run: &str) -> Result<OrdersRun, OrdersError> {
+    let (measured_s, drivers) = store.drivers(run).await?;
+    let common = common_interval::common(&drivers);
+    let snapshots = match common {
+        Common::Whole => BTreeMap::new(),
+        Common::Snapshot(second) => store.snapshots(run, second).await?,
+    };
+    let merged = common_interval::merge_known(run, measured_s, &drivers, common, &snapshots)?;
+    store.keep_merged(run, &merged, is_whole(&merged)).await?;
+    Ok(merged)
+}
+
+async fn agreed_options<D: Database>(
+    shared_run: &SharedRun,
+    database: &D,
+    options: &RunOptions,
+    seed: Option<u64>,
+    also: BTreeMap<String, String>,
+) -> Result<AgreedOptions, OrdersError> {
+    let wrong = |what: String| Err(OrdersError::from(CoordinationError::AgreedOptions { what }));
+    if shared_run.run.is_empty() || shared_run.run.len() > RUN_NAME_BYTES_MAX {
+        return wrong(format!("--run has {} bytes, a name has 1 to {RUN_NAME_BYTES_MAX}", shared_run.run.len()));
+    }
+    if !(1..=DRIVERS_MAX).contains(&shared_run.drivers) {
+        return wrong(format!("--drivers = {} is outside 1 to {DRIVERS_MAX}", shared_run.drivers));
+    }
+    if let Some(driver) = shared_run.driver.filter(|driver| !(1..=shared_run.drivers).contains(driver)) {
+        return wrong(format!("--driver = {driver} is outside 1 to {} (--drivers)", shared_run.drivers));
+    }
+    if options.users < shared_run.drivers {
+        return wrong(format!("{} users cannot be shared among {} drivers", options.users, shared_run.drivers));
+    }
+    let config = database.config().await?;
+    let mut others = also;
+    others.insert("--users".to_owned(), options.users.to_string());
+    others.insert("warehouses of the database".to_owned(), config.warehouses.to_string());
+    others.insert("seed of the loaded rows".to_owned(), config.seed.to_string());
+    Ok(AgreedOptions {
+        seed,
+        seed_else: options.seed,
+        warmup_s: options.warmup_s,
+        measured_s: options.measured_s,
+        users: options.users,
+        others,
+    })
+}
+
+/// What the barrier receives from the driver and sends to it.
+struct StartBarrier {
+    connected: oneshot::Receiver<()>,
+    start: oneshot::Sender<Instant>,
+}
+
+/// This driver's session with the results database, opened again when it is lost.
+struct ResultsSession {
+    shared_run: SharedRun,
+    membership: Membership,
+    store: Option<Store>,
+}
+
+impl ResultsSession {
+    /// Keeps this driver a member of the run until the run has ended here: barrier, heartbeats, snapshots, the end.
+    async fn keep_membership(
+        mut self,
+        driver: StartBarrier,
+        mut snapshots: mpsc::UnboundedReceiver<OrdersRun>,
+        mut end: oneshot::Receiver<Result<OrdersRun, String>>,
+        on_coordination: impl Fn(&CoordinationEvent),
+    ) -> Result<Self, OrdersError> {
+        let StartBarrier { mut connected, start } = driver;
+        let membership = self.membership.clone();
+        let mut heartbeat = tokio::time::interval(Duration::from_millis(HEARTBEAT_MS));
+        heartbeat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        // Until the users are connected the number is kept; an end before that is a failure to connect.
+        let failed = loop {
+            tokio::select! {
+                _ = &mut connected => break None,
+                ended = &mut end => break Some(ended),
+                _ = heartbeat.tick() => self.store().await?.heartbeat(&membership, false).await?,
+            }
+        };
+        if let Some(ended) = failed {
+            return self.store_end(ended.unwrap_or_else(|_| Err("it was given up".to_owned())), &on_coordination).await;
+        }
+        let begin = match self.wait_at_barrier(&on_coordination).await {
+            Ok(begin) => begin,
+            Err(error) => {
+                // The number is free again for another try.
+                let _ = self.store().await?.end(&membership, &Err(error.to_string())).await;
+                return Err(error);
+            }
+        };
+        // A driver that ended meanwhile stores that below.
+        let _ = start.send(begin);
+        let mut more_snapshots = true;
+        let ended = loop {
+            let stored = tokio::select! {
+                ended = &mut end => break ended,
+                snapshot = snapshots.recv(), if more_snapshots => match snapshot {
+                    Some(snapshot) => self.report(Some(&snapshot)).await,
+                    None => { more_snapshots = false; Ok(()) }
+                },
+                _ = heartbeat.tick() => self.report(None).await,
+            };
+            if let Err(error) = stored {
+                if matches!(error, OrdersError::Coordination(_)) {
+                    return Err(error);
+                }
+                on_coordination(&CoordinationEvent::Warning(crate::error::chain(&error)));
+            }
+        };
+        self.store_end(ended.unwrap_or_else(|_| Err("it was given up".to_owned())), &on_coordination).await
+    }
+
+    async fn store(&mut self) -> Result<&Store, OrdersError> {
+        let open = self.store.take().filter(|store| !store.is_closed());
+        let store = match open {
+            Some(store) => store,
+            None => Store::open(&self.shared_run.results).await?,
+        };
+        Ok(self.store.insert(store))
+    }
+
+    async fn report(&mut self, snapshot: Option<&OrdersRun>) -> Result<(), OrdersError> {
+        let membership = self.membership.clone();
+        let store = self.store().await?;
+        match snapshot {
+            Some(snapshot) => store.add_snapshot(&membership, snapshot).await,
+            None => store.heartbeat(&membership, true).await,
+        }
+    }
+
+    /// Waits until every driver is ready; gives the moment all begin.
+    async fn wait_at_barrier(&mut self, on_coordination: &impl Fn(&CoordinationEvent)) -> Result<Instant, OrdersError> {
+        let (began, mut shown_s) = (Instant::now(), None);
+        let drivers = self.shared_run.drivers;
+        let membership = self.membership.clone();
+        loop {
+            let store = self.store().await?;
+            store.heartbeat(&membership, true).await?;
+            let barrier = store.barrier(&membership, drivers).await?;
+            if barrier.started {
+                return store.start(&membership).await;
+            }
+            let missing: Vec<u32> = (1..=drivers).filter(|number| !barrier.ready.contains_key(number)).collect();
+            let waited = began.elapsed();
+            if waited >= self.shared_run.barrier_timeout {
+                let named: Vec<String> = missing.iter().map(|number| format!("driver {number}")).collect();
+                let (run, seconds) = (membership.run, waited.as_secs());
+                return Err(CoordinationError::Barrier { run, seconds, missing: named.join(", ") }.into());
+            }
+            if shown_s != Some(waited.as_secs()) {
+                shown_s = Some(waited.as_secs());
+                let ready = u32::try_from(barrier.ready.len()).unwrap_or(u32::MAX);
+                on_coordination(&CoordinationEvent::Waiting { ready, drivers, missing, waited_s: waited.as_secs() });
+            }
+            tokio::time::sleep(Duration::from_millis(LOOK_MS)).await;
+        }
+    }
+
+    /// Stores how the run ended here, trying for a while: it is all that is left of the work.
+    async fn store_end(
+        mut self,
+        ended: Result<OrdersRun, String>,
+        on_coordination: &impl Fn(&CoordinationEvent),
+    ) -> Result<Self, OrdersError> {
+        let began = Instant::now();
+        let membership = self.membership.clone();
+        loop {
+            let stored = match self.store().await {
+                Ok(store) => store.end(&membership, &ended).await,
+                Err(error) => Err(error),
+            };
+            match stored {
+                Ok(()) => return Ok(self),
+                Err(error) if matches!(error, OrdersError::Coordination(_)) || began.elapsed().as_secs() >= STORE_S_MAX => {
+                    return Err(error);
+                }
+                Err(error) => on_coordination(&CoordinationEvent::Warning(crate::error::chain(&error))),
+            }
+            tokio::time::sleep(Duration::from_millis(HEARTBEAT_MS)).await;
+        }
+    }
+
+    /// Waits until nobody is at work any more; a driver without a heartbeat is not waited for.
+    async fn wait_for_others(&mut self, on_coordination: &impl Fn(&CoordinationEvent)) -> Result<(), OrdersError> {
+        let (began, mut shown_s) = (Instant::now(), None);
+        let run = self.membership.run.clone();
+        loop {
+            let at_work = self.store().await?.at_work(&run).await?;
+            let waited_s = began.elapsed().as_secs();
+            if at_work.is_empty() || waited_s >= WAIT_S_MAX {
+                return Ok(());
+            }
+            if waited_s > 0 && shown_s != Some(waited_s) {
+                shown_s = Some(waited_s);
+                on_coordination(&CoordinationEvent::Ending { at_work: at_work.into_keys().collect() });
+            }
+            tokio::time::sleep(Duration::from_millis(LOOK_MS)).await;
+        }
+    }
+}
+
+/// After the own run: stores its end, waits for the others, merges.
+async fn conclude(
+    shared_run: &SharedRun,
+    outcome: Result<OrdersRun, OrdersError>,
+    end: oneshot::Sender<Result<OrdersRun, String>>,
+    membership_task: JoinHandle<Result<ResultsSession, OrdersError>>,
+    on_coordination: &impl Fn(&CoordinationEvent),
+) -> Result<OrdersRun, OrdersError> {
+    let ended = outcome.as_ref().map(Clone::clone).map_err(|error| crate::error::chain(error));
+    // A task that ended before has its own reason, found below.
+    let _ = end.send(ended);
+    let left = membership_task
+        .await
+        .map_err(|error| OrdersError::Thread { what: format!("the session with the results database: {error}") });
+    let mut session = match (left, outcome) {
+        (Ok(Err(error)), _) if matches!(error, OrdersError::Coordination(_)) => return Err(error),
+        // Without a start the run's own error says nothing.
+        (Ok(Err(error)), Err(OrdersError::Thread { .. })) => return Err(error),
+        (_, Err(error)) => return Err(error),
+        (left, Ok(_)) => left??,
+    };
+    session.wait_for_others(on_coordination).await?;
+    merge_stored(session.store().await?, &shared_run.run).await
+}
+
+const _: () = assert!(WAIT_S_MAX > GRACE_S + DRIVER_TIMEOUT_S as u64 + STORE_S_MAX);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_driver_has_a_session_and_never_more_than_users() {
+        for users in [1, 3, 10, 10_000] {
+            let sessions = |users_of| session_share(users, users_of, users);
+            assert_eq!((sessions(1), sessions(users)), (1, users));
+        }
+    }
+}

@@ -1,15 +1,18 @@
-//! Every call of the laboratory that Rust's standard library does not offer safely.
+//! Signals, process control, users and file system calls that the standard library lacks.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, WaitOptions, getppid, kill_process, set_child_subreaper, set_parent_process_death_signal, waitpid,
+};
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
@@ -39,56 +42,46 @@ pub(crate) fn interrupted() -> bool {
 
 /// Adopts orphans of our children, so that the last look finds every process we caused.
 pub(crate) fn adopt_orphans() {
-    // SAFETY: PR_SET_CHILD_SUBREAPER takes one integer and touches no memory.
-    unsafe {
-        libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    }
+    let _ = set_child_subreaper(Some(rustix::process::getpid()));
 }
 
 /// Collects one ended child that nobody waits for; the pid, or `None`.
 pub(crate) fn reap(pid: u32) -> bool {
-    let mut status = 0;
-    // SAFETY: waitpid writes one int; WNOHANG never blocks.
-    unsafe { libc::waitpid(pid.cast_signed(), &raw mut status, libc::WNOHANG) == pid.cast_signed() }
+    Pid::from_raw(pid.cast_signed()).is_some_and(|pid| matches!(waitpid(Some(pid), WaitOptions::NOHANG), Ok(Some(_))))
 }
 
 /// Has the child run in a process group of its own and die with `signal` when the thread
 /// that starts it (the main thread) ends, even by SIGKILL.
 pub(crate) fn bind_to_parent(command: &mut Command, signal: i32) {
-    let parent = std::process::id().cast_signed();
+    let parent = rustix::process::getpid();
+    let signal = Signal::from_named_raw(signal);
     command.process_group(0);
-    // SAFETY: the closure runs between fork and exec and calls only prctl and getppid, which
+    // SAFETY: the closure runs between fork and exec and makes only the system calls prctl and getppid, which
     // are async-signal-safe; it allocates nothing.
     unsafe {
         command.pre_exec(move || {
-            if libc::prctl(libc::PR_SET_PDEATHSIG, signal, 0, 0, 0) != 0 {
-                return Err(io::Error::last_os_error());
-            }
-            if libc::getppid() != parent {
-                return Err(io::Error::from_raw_os_error(libc::ESRCH));
-            }
-            Ok(())
+            set_parent_process_death_signal(signal)?;
+            if getppid() == Some(parent) { Ok(()) } else { Err(Errno::SRCH.into()) }
         });
     }
 }
 
 /// Sends `signal` to one process. An error says that it is gone.
 pub(crate) fn signal(pid: u32, signal: i32) -> io::Result<()> {
-    // SAFETY: kill takes two integers.
-    check(unsafe { libc::kill(pid.cast_signed(), signal) })
+    let (Some(pid), Some(signal)) = (Pid::from_raw(pid.cast_signed()), Signal::from_named_raw(signal)) else {
+        return Err(Errno::INVAL.into());
+    };
+    Ok(kill_process(pid, signal)?)
 }
 
 /// Effective user id of this process.
 pub(crate) fn effective_uid() -> u32 {
-    // SAFETY: geteuid takes nothing and cannot fail.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 /// Clock ticks per second of /proc/PID/stat.
 pub(crate) fn ticks_per_second() -> f64 {
-    // SAFETY: sysconf takes one integer.
-    let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
-    if ticks > 0 { ticks as f64 } else { 100.0 }
+    rustix::param::clock_ticks_per_second() as f64
 }
 
 /// A user of this host.
@@ -132,39 +125,23 @@ fn look_up(ask: impl FnOnce(*mut libc::passwd, &mut [libc::c_char], *mut *mut li
 
 /// Free bytes for an unprivileged user on the file system that holds `path`.
 pub(crate) fn free_bytes(path: &Path) -> io::Result<u64> {
-    let c_path = CString::new(path.as_os_str().as_bytes())?;
-    let mut record = MaybeUninit::<libc::statvfs>::zeroed();
-    // SAFETY: c_path ends with NUL and record is large enough; a zeroed statvfs is valid.
-    let record = unsafe {
-        check(libc::statvfs(c_path.as_ptr(), record.as_mut_ptr()))?;
-        record.assume_init()
-    };
-    Ok(record.f_bavail.saturating_mul(record.f_frsize))
+    let facts = rustix::fs::statvfs(path)?;
+    Ok(facts.f_bavail.saturating_mul(facts.f_frsize))
 }
 
 /// Has `to` share the extents of `from` (FICLONE). Fails where the file system can't.
 pub(crate) fn reflink(from: &File, to: &File) -> io::Result<()> {
-    // SAFETY: both descriptors are open; FICLONE takes the source descriptor by value.
-    check(unsafe { libc::ioctl(to.as_raw_fd(), libc::FICLONE, from.as_raw_fd()) })
+    Ok(rustix::fs::ioctl_ficlone(to, from)?)
 }
 
 /// Has the kernel drop the cached pages of a file, as far as they are clean.
 pub(crate) fn forget_pages(file: &File) -> io::Result<()> {
-    // SAFETY: the descriptor is open; an offset and a length of 0 mean the whole file.
-    match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
-        0 => Ok(()),
-        error => Err(io::Error::from_raw_os_error(error)),
-    }
+    Ok(rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed)?)
 }
 
 /// Writes everything of the file system that holds `directory` to its device.
 ///
 /// Durability: when it returns, all data and metadata written before are on the device.
 pub(crate) fn sync_file_system(directory: &File) -> io::Result<()> {
-    // SAFETY: the descriptor is open.
-    check(unsafe { libc::syncfs(directory.as_raw_fd()) })
-}
-
-fn check(outcome: libc::c_int) -> io::Result<()> {
-    if outcome == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    Ok(rustix::fs::syncfs(directory)?)
 }

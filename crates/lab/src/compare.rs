@@ -44,7 +44,7 @@ use prepare::{Prepared, prepare};
 pub use request::Request;
 use runs::MeasuredArm;
 
-use crate::run::progress::Line;
+use crate::run::progress::Event;
 
 /// Carries the plan out, writes `results.json` and `report.html`, returns the record.
 ///
@@ -53,7 +53,7 @@ use crate::run::progress::Line;
 /// # Errors
 /// Whatever kept it from ending. Processes are ended and directories removed by then, save
 /// logs, which are moved to `out/logs`.
-pub fn compare(request: &Request, watcher: &mut dyn FnMut(&Line)) -> Result<Comparison, LabError> {
+pub fn compare(request: &Request, watcher: &mut dyn FnMut(&Event)) -> Result<Comparison, LabError> {
     crate::host::interrupt::catch();
     sys::adopt_orphans();
     let mut progress = Progress::new(watcher);

@@ -39,9 +39,9 @@ pub enum State {
     Missing,
 }
 
-/// Where doctor looks.
+/// What doctor examines.
 #[derive(Debug, Clone)]
-pub struct Look {
+pub struct Options {
     /// This program.
     pub program: PathBuf,
     /// Where a comparison would work.
@@ -52,14 +52,14 @@ pub struct Look {
 
 /// Looks at everything a comparison needs. Changes nothing but a probe file it removes.
 #[must_use]
-pub fn examine(look: &Look) -> Vec<Finding> {
-    let mut findings = vec![programs(look), user()];
-    findings.push(library(&look.program));
-    findings.push(space(&look.work_base));
-    findings.push(store(&look.work_base));
+pub fn examine(options: &Options) -> Vec<Finding> {
+    let mut findings = vec![programs(options), user()];
+    findings.push(library(&options.program));
+    findings.push(space(&options.work_base));
+    findings.push(store(&options.work_base));
     findings.push(load());
     for path in paths::ALL {
-        findings.push(path_finding(path, look, &findings));
+        findings.push(path_finding(path, options, &findings));
     }
     findings
 }
@@ -93,8 +93,8 @@ fn finding(subject: &str, state: State, found: impl Into<String>, fix: Option<&s
     Finding { subject: subject.to_owned(), state, found: found.into(), fix: fix.map(str::to_owned) }
 }
 
-fn programs(look: &Look) -> Finding {
-    match Binaries::find(look.pg_bin.as_deref()) {
+fn programs(options: &Options) -> Finding {
+    match Binaries::find(options.pg_bin.as_deref()) {
         Ok(found) if found.major < 15 => finding(
             "PostgreSQL",
             State::Missing,
@@ -180,8 +180,8 @@ fn load() -> Finding {
 }
 
 /// A path stands on what every comparison needs, and on what it says itself.
-fn path_finding(path: PathRef, look: &Look, before: &[Finding]) -> Finding {
-    let why_not = path.why_not(&Asked { program: &look.program, target: None, medium: false });
+fn path_finding(path: PathRef, options: &Options, before: &[Finding]) -> Finding {
+    let why_not = path.why_not(&Asked { program: &options.program, target: None, medium: false });
     let lacks = match why_not {
         Some(WhyNot::NotBuilt(reason)) => return finding(path.name(), State::NotBuilt, reason, None),
         Some(WhyNot::Lacks(reason)) => Some(reason),
@@ -207,8 +207,8 @@ mod tests {
     #[test]
     fn missing_library_keeps_dnfs_from_being_measured_and_says_what_to_do() {
         let empty = tempfile::tempdir().unwrap();
-        let look = Look { program: empty.path().join("millrace"), work_base: empty.path().to_owned(), pg_bin: None };
-        let findings = examine(&look);
+        let options = Options { program: empty.path().join("millrace"), work_base: empty.path().to_owned(), pg_bin: None };
+        let findings = examine(&options);
         let of = |subject: &str| findings.iter().find(|finding| finding.subject == subject).unwrap();
         assert_eq!(of("library").state, State::Missing);
         assert!(of("library").fix.as_ref().unwrap().contains("make build"));
@@ -220,8 +220,8 @@ mod tests {
 
     #[test]
     fn place_that_does_not_exist_is_named() {
-        let look = Look { program: "/x".into(), work_base: "/no/such/place".into(), pg_bin: Some("/no/bin".into()) };
-        let text = render(&examine(&look));
+        let options = Options { program: "/x".into(), work_base: "/no/such/place".into(), pg_bin: Some("/no/bin".into()) };
+        let text = render(&examine(&options));
         assert!(text.contains("/no/such/place") && text.contains("/no/bin"), "{text}");
     }
 }

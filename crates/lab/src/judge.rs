@@ -15,12 +15,12 @@ use crate::plan::ShareGate;
 pub(crate) use bottleneck::session_time;
 #[cfg(test)]
 pub(crate) use saturation::tests::arm as arm_on_a_medium;
-pub(crate) use saturation::{Carried, carried};
+pub(crate) use saturation::{Saturation, saturation};
 
 /// Share of the host that others may use before the figures are called disturbed.
 const OTHERS_BUSY_MAX: f64 = 0.20;
-/// Share of the processor time wanted here that the machine below may give to others before the same is said. The lost turns
-/// come in bursts, so a tenth on average is far more for some.
+/// Share of the processor time wanted here that may be steal time before the same is said. It
+/// comes in bursts, so a tenth on average is far more for some.
 pub(crate) const STOLEN_MAX: f64 = 0.10;
 
 /// The conclusions of a comparison.
@@ -90,8 +90,9 @@ fn notes(path: &PathResult) -> Vec<String> {
     }
     if let Some(cpu) = path.cpu.as_ref().filter(|cpu| cpu.stolen_share > STOLEN_MAX) {
         let percent = cpu.stolen_share * 100.0;
-        notes
-            .push(format!("{name}: the machine below this host gave {percent:.0} % of the processor time wanted here to others"));
+        notes.push(format!(
+            "{name}: the hypervisor gave {percent:.0} % of the processor time wanted here to other machines (steal time)"
+        ));
     }
     if path.io.as_ref().is_some_and(|io| io.checkpoints == 0) {
         notes.push(format!("{name}: no checkpoint ended inside the measured intervals"));

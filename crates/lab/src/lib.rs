@@ -2,10 +2,10 @@
 //!
 //! It starts processes (the database, `millrace serve`, `millrace orders run`) and reads
 //! their records, so that its own memory and threads stay out of what is measured. It never
-//! touches a running database or a foreign file: it writes only into directories it made.
+//! touches a running database or a file it did not make.
 //!
-//! Doors: [`plan::Plan`] says what to do, [`compare::compare`] does it, [`report`] shows it,
-//! [`doctor`] tells what this host can measure.
+//! Interface: [`plan::Plan`] says what to do, [`compare::compare`] does it, [`report`] shows it,
+//! [`doctor`] says what this host can measure. Storage paths are in `paths`, one file each.
 #![deny(unsafe_code)]
 
 pub mod clock;
@@ -33,4 +33,4 @@ mod summary;
 mod sys;
 
 pub use error::LabError;
-pub use run::progress::{Line, News};
+pub use run::progress::{Event, EventKind};

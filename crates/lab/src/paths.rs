@@ -2,7 +2,7 @@
 //!
 //! A path is a value of [`StoragePath`]. It says why it cannot be measured here, which targets it accepts, and puts the files
 //! of an arm in place ([`Placement`]); a placement starts whatever serves the files of one run ([`Storage`]). Everything else
-//! in the laboratory, doctor and the reports included, goes through these three and knows no path by its name.
+//! in the laboratory, doctor and the reports included, goes through these three and matches on no path's name.
 //!
 //! A new path is a file in `paths/` and its line in [`ALL`]. One that can only be skipped implements the first three
 //! methods of [`StoragePath`]; what it leaves out refuses, it never falls back to another path.
@@ -184,7 +184,7 @@ pub(crate) trait Placement {
     /// How the loaded state comes here, where `own` is the way within the work directory: `reflink`, `copy` or `nfs`.
     fn method(&self, own: Method) -> &'static str;
 
-    /// Brings a copy of the state kept in `master` here; `progress` is told the bytes done.
+    /// Brings a copy of the state kept in `master` here; `progress` is called with the bytes done.
     ///
     /// Durability: on stable storage when it returns.
     fn restore(&mut self, master: &Path, own: Method, user: &User, progress: &mut dyn FnMut(u64)) -> Result<(), LabError>;

@@ -171,7 +171,7 @@ impl Plan {
                 let known: Vec<&str> = self.tunings.keys().map(String::as_str).collect();
                 return Err(LabError::plan(
                     format!("tune as \"{}\"", arm.tuning),
-                    &format!("this plan knows {}", known.join(", ")),
+                    &format!("this plan has {}", known.join(", ")),
                 ));
             }
         }

@@ -15,7 +15,7 @@ use results::orders_run::OrdersRun;
 use crate::database::checkpoints;
 use crate::database::counters::{self, WaitSamples};
 use crate::error::LabError;
-use crate::measure::buffer_warm_up::Watch;
+use crate::measure::buffer_warm_up::BufferWarmUp;
 use crate::measure::client_activity;
 use crate::measure::metrics::Source;
 use crate::measure::proof;
@@ -92,10 +92,10 @@ impl Setup<'_> {
     ) -> Result<(Run, OrdersRun), LabError> {
         let order = turn.order;
         let before = processes.sample(None)?;
-        let (mut driver, mut watch) = self.warm_up(turn, orders, processes, progress)?;
+        let (mut driver, mut warm_up) = self.warm_up(turn, orders, processes, progress)?;
         let array_before = self.metrics.map(Source::read).transpose()?;
         let (start, began) = (processes.sample(Some(&driver))?, SystemTime::now());
-        watch.end(start.reads.of_data);
+        warm_up.end(start.reads.of_data);
         progress.step(&format!("{}: measuring {} s", turn.name(), turn.order.seconds));
         let mut waits = WaitSamples::default();
         processes.await_mark(&mut driver, Mark::Measured, &mut waits, &mut |_, seconds| {
@@ -136,8 +136,8 @@ impl Setup<'_> {
             orders: record.orders,
             oets_per_minute: record.oets_per_minute,
             per_second: record.per_second.clone(),
-            warmup_per_second: watch.per_second.clone(),
-            filling: watch.looks(before.reads.of_data, sessions.count * sessions.start_bytes),
+            warmup_per_second: warm_up.per_second.clone(),
+            filling: warm_up.samples(before.reads.of_data, sessions.count * sessions.start_bytes),
             checkpoint_ends_s: checkpoints::ends(&self.database_log(turn), began),
             series: record.series.clone(),
             conform: (!record.conform.items.is_empty()).then(|| record.conform.clone()),
@@ -167,15 +167,15 @@ impl Setup<'_> {
         orders: &Orders<'_>,
         processes: &mut RunProcesses,
         progress: &mut Progress<'_>,
-    ) -> Result<(Driver, Watch), LabError> {
+    ) -> Result<(Driver, BufferWarmUp), LabError> {
         progress.step(&format!("{}: warming up {} s", turn.name(), turn.order.warmup_seconds));
         let mut driver = orders.start(turn.order, &driver_options(self.plan, turn.arm), turn.sequence)?;
-        let mut watch = Watch::default();
+        let mut warm_up = BufferWarmUp::default();
         processes.await_mark(&mut driver, Mark::Measuring, &mut WaitSamples::default(), &mut |processes, seconds| {
             progress.seconds(seconds);
-            watch.take(seconds, || Ok(processes.reads()?.of_data))
+            warm_up.take(seconds, || Ok(processes.reads()?.of_data))
         })?;
-        Ok((driver, watch))
+        Ok((driver, warm_up))
     }
 
     /// Holds the database's own reads against those of the path between two samples.

@@ -1,10 +1,10 @@
 //! A comparison as it runs, for a terminal: a few lines that are drawn again and again in the same place.
 //!
-//! Pure: takes news, gives text with control codes. Who shows it decides whether there is a terminal.
+//! Pure: takes progress events, gives text with control codes. The caller decides whether there is a terminal.
 
 use std::fmt::Write;
 
-use crate::run::progress::{Line, News, clock};
+use crate::run::progress::{Event, EventKind, clock};
 use crate::summary::grouped;
 
 /// Seconds of the load shown, one letter each.
@@ -16,7 +16,7 @@ const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█
 
 /// What is shown.
 #[derive(Debug, Default)]
-pub struct Live {
+pub struct LiveView {
     step: String,
     clocks: String,
     share_done: f64,
@@ -29,30 +29,31 @@ pub struct Live {
     height: usize,
 }
 
-impl Live {
+impl LiveView {
     /// Nothing to show yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes news.
-    pub fn take(&mut self, line: &Line) {
-        self.step.clone_from(&line.text);
-        self.clocks =
-            line.left.map_or_else(|| clock(line.elapsed), |left| format!("{}, about {} left", clock(line.elapsed), clock(left)));
-        let (gone, left) = (line.elapsed.as_secs_f64(), line.left.map_or(0.0, |left| left.as_secs_f64()));
-        self.share_done = if gone + left > 0.0 && line.left.is_some() { gone / (gone + left) } else { 0.0 };
-        match &line.news {
-            News::Step => {}
-            News::Second { second, orders } => {
+    /// Takes an event.
+    pub fn take(&mut self, event: &Event) {
+        self.step.clone_from(&event.text);
+        self.clocks = event
+            .left
+            .map_or_else(|| clock(event.elapsed), |left| format!("{}, about {} left", clock(event.elapsed), clock(left)));
+        let (gone, left) = (event.elapsed.as_secs_f64(), event.left.map_or(0.0, |left| left.as_secs_f64()));
+        self.share_done = if gone + left > 0.0 && event.left.is_some() { gone / (gone + left) } else { 0.0 };
+        match &event.kind {
+            EventKind::Step => {}
+            EventKind::Second { second, orders } => {
                 if *second <= self.last_second {
                     self.seconds.clear();
                 }
                 self.last_second = *second;
                 self.seconds.push(*orders);
             }
-            News::Run { arm, oets_per_minute } => {
+            EventKind::Run { arm, oets_per_minute } => {
                 match self.arms.iter_mut().find(|(known, _)| known == arm) {
                     Some((_, runs)) => runs.push(*oets_per_minute),
                     None => self.arms.push((arm.clone(), vec![*oets_per_minute])),
@@ -116,18 +117,18 @@ mod tests {
 
     use super::*;
 
-    fn line(news: News) -> Line {
+    fn event(kind: EventKind) -> Event {
         let (elapsed, left) = (Duration::from_secs(60), Some(Duration::from_secs(180)));
-        Line { news, elapsed, left, text: "run 2 of 6, dnfs: measuring 30 s".into() }
+        Event { kind, elapsed, left, text: "run 2 of 6, dnfs: measuring 30 s".into() }
     }
 
     #[test]
     fn step_progress_seconds_and_results_are_shown() {
-        let mut live = Live::new();
-        live.take(&line(News::Run { arm: "local".into(), oets_per_minute: 48_000.0 }));
-        live.take(&line(News::Run { arm: "local".into(), oets_per_minute: 50_000.0 }));
+        let mut live = LiveView::new();
+        live.take(&event(EventKind::Run { arm: "local".into(), oets_per_minute: 48_000.0 }));
+        live.take(&event(EventKind::Run { arm: "local".into(), oets_per_minute: 50_000.0 }));
         for (second, orders) in [(1, 0), (2, 400), (3, 800)] {
-            live.take(&line(News::Second { second, orders }));
+            live.take(&event(EventKind::Second { second, orders }));
         }
         let lines = live.lines();
         assert!(lines[0].contains(" 25 %  1:00, about 3:00 left"), "{lines:?}");
@@ -138,19 +139,19 @@ mod tests {
 
     #[test]
     fn a_new_load_begins_a_new_line_of_seconds() {
-        let mut live = Live::new();
-        live.take(&line(News::Second { second: 9, orders: 100 }));
-        live.take(&line(News::Second { second: 1, orders: 7 }));
+        let mut live = LiveView::new();
+        live.take(&event(EventKind::Second { second: 9, orders: 100 }));
+        live.take(&event(EventKind::Second { second: 1, orders: 7 }));
         assert_eq!(live.seconds, [7]);
         assert_eq!(sparkline(&vec![5; 500]).chars().count(), SECONDS_SHOWN);
     }
 
     #[test]
     fn drawing_again_goes_back_over_exactly_what_was_drawn() {
-        let mut live = Live::new();
-        live.take(&line(News::Step));
+        let mut live = LiveView::new();
+        live.take(&event(EventKind::Step));
         assert!(!live.redraw().contains("\x1b[2A"), "nothing was drawn before");
-        live.take(&line(News::Second { second: 1, orders: 7 }));
+        live.take(&event(EventKind::Second { second: 1, orders: 7 }));
         let second = live.redraw();
         assert!(second.contains("\x1b[2A") && second.matches('\n').count() == 3, "{second:?}");
         assert!(live.redraw().contains("\x1b[3A"));

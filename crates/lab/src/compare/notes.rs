@@ -14,7 +14,7 @@ pub(crate) const DISCLAIMER: &str =
     "OETs are derived from the TPC-C specification; the results are not comparable to published TPC-C results";
 
 /// What was done to this host.
-const AWAKE_NOTE: &str = "this host's processors were kept awake: they polled where they would have slept";
+const AWAKE_NOTE: &str = "this host's processors were kept awake (--keep-awake): idle ones polled instead of sleeping";
 
 /// What a quick look is not.
 pub(crate) const QUICK_NOTE: &str = "a quick look: a small database and short runs show that everything works and about how fast; \

@@ -1,6 +1,6 @@
-//! Runs that were robbed are carried out again: when the machine below gave others what was wanted here, a run says how busy that
-//! machine was, not how fast this one is. What decides is the stolen time alone, never the figure of the run, so nothing is
-//! chosen for being fast or slow.
+//! Runs that were disturbed by steal time are repeated: when the hypervisor gave other machines the processor time that was
+//! wanted here, a run says how busy the hypervisor was, not how fast this host is. Only the steal time decides, never the figure
+//! of the run, so nothing is chosen for being fast or slow.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,13 @@ use crate::judge::STOLEN_MAX;
 use crate::plan::Plan;
 use crate::run::progress::Progress;
 
-/// Further tries of one run.
-const AGAIN_MAX: u32 = 2;
+/// Most repeats of one run.
+const REPEATS_MAX: u32 = 2;
 
-/// Shorter runs are looks, not measurements: they are never carried out again.
+/// Shorter runs are first looks, not measurements: they are never repeated.
 const MEASUREMENT_S: u64 = 10;
 
-/// Time for further tries when the runs that are left take `needed`, from the start on.
+/// Time for repeats when the runs that are left take `needed`, from the start on.
 pub(super) fn time_to_spare(plan: &Plan, needed: Duration) -> Duration {
     let looks = plan.quick || plan.seconds < MEASUREMENT_S;
     if looks { Duration::ZERO } else { plan.budget.saturating_sub(needed) }
@@ -29,7 +29,7 @@ pub(super) struct Counted<T> {
     pub(super) left_out: u32,
 }
 
-/// Carries a run out until it was not robbed, while `spare` allows for another; the least robbed one counts.
+/// Repeats a run until steal time did not disturb it, while `spare` allows for another; the one with the least steal counts.
 pub(super) fn until_quiet<T, E>(
     spare: Duration,
     progress: &mut Progress<'_>,
@@ -38,14 +38,15 @@ pub(super) fn until_quiet<T, E>(
     let began = Instant::now();
     let (run, record) = carry_out(progress)?;
     let mut best = Counted { run, record, left_out: 0 };
-    while stolen_share(&best.run) > STOLEN_MAX && best.left_out < AGAIN_MAX {
+    while stolen_share(&best.run) > STOLEN_MAX && best.left_out < REPEATS_MAX {
         let one = began.elapsed() / (best.left_out + 1);
         if began.elapsed() > spare {
             break;
         }
         let percent = stolen_share(&best.run) * 100.0;
         progress.step(&format!(
-            "the machine below gave {percent:.0} % of the processor time wanted here to others: once more, about {} s",
+            "steal time: the hypervisor gave {percent:.0} % of the processor time wanted here to other machines; repeating the run, \
+             about {} s",
             one.as_secs()
         ));
         let left_out = best.left_out + 1;
@@ -58,7 +59,7 @@ pub(super) fn until_quiet<T, E>(
     Ok(best)
 }
 
-/// Part of the processor time wanted on this host that others got.
+/// Part of the processor time wanted on this host that the hypervisor gave to other machines.
 fn stolen_share(run: &Run) -> f64 {
     if run.host_busy_s > 0.0 { (run.host_stolen_s / run.host_busy_s).clamp(0.0, 1.0) } else { 0.0 }
 }
@@ -72,7 +73,7 @@ mod tests {
     /// Shares that were stolen in a row of tries: the sequence number of the one that counts, and how many were left out.
     fn counted(stolen: &[f64], spare: Duration) -> (u32, u32) {
         let mut tries = (1..).zip(stolen);
-        let mut watcher = |_: &crate::run::progress::Line| {};
+        let mut watcher = |_: &crate::run::progress::Event| {};
         let mut progress = Progress::new(&mut watcher);
         let counted = until_quiet(spare, &mut progress, |_| {
             let (sequence, share) = tries.next().expect("no further try is made");
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_run_counts_at_once_and_of_robbed_ones_the_least_robbed() {
+    fn a_quiet_run_counts_at_once_and_of_disturbed_ones_that_with_the_least_steal() {
         let hour = Duration::from_secs(3600);
         assert_eq!(counted(&[0.05], hour), (1, 0));
         assert_eq!(counted(&[0.3, 0.02], hour), (2, 1));

@@ -30,6 +30,6 @@ pub struct Request {
     pub commit: Option<String>,
     /// An earlier comparison that this one must not be worse than.
     pub baseline: Option<Comparison>,
-    /// Where the storage tells its own latency.
+    /// Where the storage reports its own latency.
     pub metrics: Option<Source>,
 }

@@ -104,7 +104,7 @@ impl Session {
             loop {
                 tokio::select! {
                     done = &mut work => return done.map_err(LabError::database(action)),
-                    () = tokio::time::sleep(interrupt::LOOK_EVERY) => interrupt::check()?,
+                    () = tokio::time::sleep(interrupt::POLL_EVERY) => interrupt::check()?,
                 }
             }
         })

@@ -6,7 +6,7 @@ use crate::error::LabError;
 use crate::sys;
 
 /// Pause between two looks at the flag while waiting for something.
-pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(20);
+pub(crate) const POLL_EVERY: Duration = Duration::from_millis(20);
 
 /// Starts to treat SIGINT, SIGTERM and SIGHUP as a wish to stop and clean up.
 pub(crate) fn catch() {
@@ -36,6 +36,6 @@ pub(crate) fn wait_for<T>(
         if Instant::now() >= end {
             return Ok(None);
         }
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(POLL_EVERY);
     }
 }

@@ -1,8 +1,8 @@
 //! Keeps the processors of this host awake while runs are measured.
 //!
-//! A virtual machine that waits gives its processors back, and on a busy machine below they come late: a database that mostly
-//! waits for its disk is then measured by how busy that machine is. While somebody asks the kernel for a latency of 0, its idle
-//! loop polls instead (Documentation/power/pm_qos_interface.rst). That time stays idle time in every figure.
+//! A virtual machine that waits gives its processors back to the hypervisor, and a busy hypervisor returns them late: a database
+//! that mostly waits for its disk is then measured by how busy other machines are. While a process requests a latency of 0 from
+//! the kernel (PM QoS), its idle loop polls instead (Documentation/power/pm_qos_interface.rst). That time stays idle time in every figure.
 
 use std::fs::File;
 use std::io::Write as _;

@@ -143,7 +143,7 @@ impl Drop for Process {
         let _ = sys::signal(self.pid(), self.stop_signal);
         let end = Instant::now() + KILL_AFTER;
         while self.poll().is_none() && Instant::now() < end {
-            std::thread::sleep(interrupt::LOOK_EVERY);
+            std::thread::sleep(interrupt::POLL_EVERY);
         }
         if self.poll().is_none() {
             for pid in tree.into_iter().chain(procfs::tree(self.pid())) {
@@ -170,7 +170,7 @@ pub(crate) fn end_descendants() -> usize {
             ended.insert(pid);
             let _ = sys::signal(pid, libc::SIGKILL);
         }
-        std::thread::sleep(interrupt::LOOK_EVERY);
+        std::thread::sleep(interrupt::POLL_EVERY);
     }
 }
 

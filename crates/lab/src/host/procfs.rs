@@ -24,13 +24,13 @@ pub(crate) struct HostCpu {
     /// Whatever was wanted, stolen time included.
     pub(crate) busy_s: f64,
     pub(crate) total_s: f64,
-    /// Wanted while the machine that this host runs on gave its processors to others.
+    /// Steal time: wanted while the hypervisor gave the processors to other machines.
     pub(crate) stolen_s: f64,
 }
 
 impl HostCpu {
-    /// From `before` to this moment. Processors that poll where they would sleep (`polling`) are robbed of idle time too: what was
-    /// stolen is shared out between work and idling by what each of them got, for nobody tells from which it was taken.
+    /// From `before` to this moment. Processors that poll where they would sleep (`polling`) lose idle time to steal too: steal
+    /// time is divided between work and idling by what each of them got, for the kernel does not say from which it was taken.
     pub(crate) fn since(&self, before: &Self, polling: bool) -> Self {
         let (wanted, total_s) = (self.busy_s - before.busy_s, self.total_s - before.total_s);
         let stolen = self.stolen_s - before.stolen_s;
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn processors_that_poll_are_robbed_of_idle_time_as_of_work() {
+    fn steal_time_of_polling_processors_is_divided_between_idling_and_work() {
         let before = HostCpu { busy_s: 10.0, total_s: 40.0, stolen_s: 1.0 };
         // Of 20 s 2 were stolen; of the 18 s that were given, 4.5 were work.
         let after = HostCpu { busy_s: 16.5, total_s: 60.0, stolen_s: 3.0 };

@@ -144,10 +144,10 @@ fn interference(cpu: &Cpu) -> Option<Finding> {
             kind: BottleneckKind::Interference,
             class: BottleneckClass::None,
             because: format!(
-                "the machine below this host gave {:.0} % of the processor time wanted here to others",
+                "the hypervisor gave {:.0} % of the processor time wanted here to other machines (steal time)",
                 cpu.stolen_share * 100.0
             ),
-            next: "measure with --keep-awake, when the machine below is quiet, or on a host of its own",
+            next: "measure with --keep-awake, when the hypervisor is less busy, or on a host of its own",
         });
     }
     None
@@ -286,7 +286,7 @@ fn driver_busy(runs: &[Run]) -> Option<f64> {
     (capacity > 0.0).then(|| busy / capacity)
 }
 
-/// Most connections that the filers of the data saw in any run; none when no filer of ours told.
+/// Most connections that the filers of the data saw in any run; none without a filer of ours.
 fn connections(runs: &[Run]) -> Option<u64> {
     runs.iter().filter_map(|run| run.connections).max()
 }
@@ -423,10 +423,10 @@ mod tests {
         let mut disturbed = path(0.9, &[("running", 0.9)]);
         disturbed.cpu.as_mut().unwrap().others_busy_share = 0.5;
         assert_eq!(kind(&disturbed).0.as_str(), "interference");
-        let mut robbed = path(0.4, &[("running", 0.9)]);
-        robbed.cpu.as_mut().unwrap().stolen_share = 0.3;
-        assert_eq!(kind(&robbed).0.as_str(), "interference");
-        assert!(judge(&robbed).evidence.starts_with("the machine below this host gave 30 %"), "{:?}", judge(&robbed));
+        let mut disturbed = path(0.4, &[("running", 0.9)]);
+        disturbed.cpu.as_mut().unwrap().stolen_share = 0.3;
+        assert_eq!(kind(&disturbed).0.as_str(), "interference");
+        assert!(judge(&disturbed).evidence.starts_with("the hypervisor gave 30 %"), "{:?}", judge(&disturbed));
         let mut single = path(0.5, &[("IO:DataFileRead", 0.7)]);
         single.runs[0].cpu.insert("filer".into(), CpuTime { user_s: 10.0, sys_s: 19.0 });
         assert_eq!(kind(&single).0.as_str(), "concurrency", "nobody counted the connections");

@@ -35,7 +35,7 @@ pub(crate) struct Step {
 
 /// Loads of one kind of arm, and where the processors stop carrying them.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Carried {
+pub(crate) struct Saturation {
     /// Name of the arms without their load.
     pub(crate) arm: String,
     /// What is counted: `reads`, `orders` or `transactions`.
@@ -59,7 +59,7 @@ impl Step {
 
 /// What the comparison shows of it: one entry for each kind of arm that differs by its load alone, and for each curve of a
 /// search. Arms that are not valid, and loads that are offered at a pace of their own, show nothing.
-pub(crate) fn carried(comparison: &Comparison) -> Vec<Carried> {
+pub(crate) fn saturation(comparison: &Comparison) -> Vec<Saturation> {
     let mut left: Vec<&PathResult> = comparison.paths.iter().filter(|path| usable(path)).collect();
     let mut found = Vec::new();
     while let Some(first) = left.first().copied() {
@@ -95,7 +95,7 @@ fn curve_of<'a>(comparison: &'a Comparison, arm: &str) -> Vec<&'a CurvePoint> {
     points
 }
 
-fn of_family(family: &[&PathResult]) -> Option<Carried> {
+fn of_family(family: &[&PathResult]) -> Option<Saturation> {
     let mut family = family.to_vec();
     family.sort_by_key(|path| users(path));
     let first = *family.first()?;
@@ -114,7 +114,7 @@ fn of_family(family: &[&PathResult]) -> Option<Carried> {
     (least.1 > 0.0).then(|| conclude(name, Basis::LeastLoad(least.0), steps.collect()))
 }
 
-fn of_curve(arm: &str, points: &[&CurvePoint]) -> Option<Carried> {
+fn of_curve(arm: &str, points: &[&CurvePoint]) -> Option<Saturation> {
     let first = points.first()?;
     let least = (first.users, first.oets_per_minute / 60.0);
     let known: Option<Vec<f64>> = points.iter().map(|point| point.host_busy_share).collect();
@@ -164,7 +164,7 @@ fn by_response(path: &PathResult) -> Option<Step> {
     (response_s > 0.0 && seconds > 0.0).then(|| step(path, f64::from(users(path)) / response_s, transactions / seconds))
 }
 
-fn conclude(arm: &str, basis: Basis, steps: Vec<Step>) -> Carried {
+fn conclude(arm: &str, basis: Basis, steps: Vec<Step>) -> Saturation {
     let (counted, law) = match basis {
         Basis::Medium => ("reads", "reads in flight / the medium's latency".to_owned()),
         Basis::LeastLoad(least) => ("orders", format!("users / the time of an order at {}", so_many(least))),
@@ -174,7 +174,7 @@ fn conclude(arm: &str, basis: Basis, steps: Vec<Step>) -> Carried {
         [only] => one_load(only, counted, &law),
         _ => ladder(&steps, &format!("{counted} per second are {law}")),
     };
-    Carried { arm: arm.to_owned(), counted, steps, text }
+    Saturation { arm: arm.to_owned(), counted, steps, text }
 }
 
 /// One load says how far it is from both: from the law, and from the end of the processors.
@@ -297,11 +297,11 @@ pub(crate) mod tests {
         }
     }
 
-    fn found(paths: Vec<PathResult>) -> Vec<Carried> {
-        carried(&Comparison { paths, ..Comparison::default() })
+    fn found(paths: Vec<PathResult>) -> Vec<Saturation> {
+        saturation(&Comparison { paths, ..Comparison::default() })
     }
 
-    fn only(paths: Vec<PathResult>) -> Carried {
+    fn only(paths: Vec<PathResult>) -> Saturation {
         let mut all = found(paths);
         assert_eq!(all.len(), 1, "{all:?}");
         all.remove(0)
@@ -395,7 +395,7 @@ pub(crate) mod tests {
         let mut paths = vec![plain(2, 1_960.0, 0.6)];
         paths[0].arm = "local".into();
         let curve = vec![point(4, 2_800.0, 0.98), point(1, 1_000.0, 0.3)];
-        let swept = carried(&Comparison { paths, curve, ..Comparison::default() });
+        let swept = saturation(&Comparison { paths, curve, ..Comparison::default() });
         assert_eq!(swept.len(), 2);
         assert!(swept[1].text.contains("up to 1 user ") && swept[1].text.contains("they carry no more"), "{}", swept[1].text);
     }

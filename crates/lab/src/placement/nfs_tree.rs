@@ -178,7 +178,7 @@ impl NfsTree {
     }
 
     /// Copies the tree `from` to the new name `name` below `parent`, leaving out the top-level names in `leave_out`.
-    /// Several files are copied at a time; `progress` hears how many bytes are done.
+    /// Several files are copied at a time; `progress` is called with the bytes done.
     ///
     /// Stability: when it returns, every file is committed to the server's stable storage.
     pub(crate) fn fill(
@@ -198,7 +198,7 @@ impl NfsTree {
             let copiers: Vec<_> = (0..EXPORT_COPIERS).map(|_| scope.spawn(|| self.copier(&waiting, &bytes))).collect();
             while copiers.iter().any(|copier| !copier.is_finished()) {
                 progress(bytes.load(Ordering::Relaxed));
-                std::thread::sleep(interrupt::LOOK_EVERY);
+                std::thread::sleep(interrupt::POLL_EVERY);
             }
             copiers.into_iter().map(|copier| copier.join().unwrap_or(Err(LabError::Interrupted))).collect::<Result<Vec<()>, _>>()
         });

@@ -93,7 +93,7 @@ pub(crate) fn restore(
                 .map_err(LabError::file("set permissions of", &target))?;
             size.files += 1;
         } else {
-            // Links lead to tablespaces, whose place on a ground is another; sockets and the like are left out too.
+            // Links lead to tablespaces, which lie elsewhere in every placement; sockets and the like are left out too.
             continue;
         }
         std::os::unix::fs::lchown(&target, Some(user.uid), Some(user.gid))

@@ -54,7 +54,7 @@ pub const UNTUNED: &str = "untuned";
 pub const TUNED: &str = "tuned";
 
 impl Tuning {
-    /// The tunings every plan knows.
+    /// The tunings every plan has.
     #[must_use]
     pub fn built_in() -> BTreeMap<String, Self> {
         let text = |text: &str| Knob::Text(text.to_owned());
@@ -127,7 +127,7 @@ impl Tuning {
         url
     }
 
-    /// Refuses names that could not be passed on unchanged, and mount options nobody knows.
+    /// Refuses names that could not be passed on unchanged, and unknown mount options.
     pub(crate) fn check(&self, name: &str) -> Result<(), LabError> {
         let plain = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
         for (layer, knobs) in self.layers() {

@@ -12,9 +12,9 @@ const EXPONENT: (f64, f64) = (0.1, 1.0);
 const FULL_AFTER: (f64, f64) = (1e-3, 1e12);
 /// Steps of each search of the fit: each narrows the bracket to a half or, by the golden section, to 0.62.
 const STEPS: u32 = 60;
-/// From one step of the course to the next, orders done grow by this.
+/// From one step of the cold_start to the next, orders done grow by this.
 const STRIDE: f64 = 1.1;
-/// Most steps of a course: 1.1^400 are 10^16 orders.
+/// Most steps of a run: 1.1^400 are 10^16 orders.
 const STRIDES_MAX: u32 = 400;
 
 /// What the buffers make of a load that begins with none of its pages in them.
@@ -32,7 +32,7 @@ pub struct Cache {
 
 /// A run from its cold start: buffers, and when it is measured. Times in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Course {
+pub struct ColdStart {
     /// The buffers.
     pub cache: Cache,
     /// From the start to the measured interval.
@@ -52,9 +52,9 @@ pub struct Done {
 
 /// What a run says of its buffers.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Seen<'a> {
+pub struct Observed<'a> {
     /// Moments of the warm-up: what was done since the start; may be empty.
-    pub looks: &'a [Done],
+    pub samples: &'a [Done],
     /// Done before the measured interval.
     pub before: Done,
     /// Done in it.
@@ -65,7 +65,7 @@ pub struct Seen<'a> {
     pub growth: f64,
 }
 
-impl Seen<'_> {
+impl Observed<'_> {
     /// Whether nothing but growth explains more reads per order later than at the start: otherwise buffers were warm.
     fn began_empty(&self) -> bool {
         let before = grown(self.before.orders, self.growth);
@@ -76,7 +76,7 @@ impl Seen<'_> {
     /// How far a curve is from what was seen of the warm-up: squares of the ratios' logarithms.
     fn distance(&self, cache: &Cache) -> f64 {
         let before = [self.before];
-        let moments = if self.looks.is_empty() { &before[..] } else { self.looks };
+        let moments = if self.samples.is_empty() { &before[..] } else { self.samples };
         let counted = moments.iter().filter(|seen| seen.orders >= 1.0 && seen.reads >= 1.0);
         counted.map(|seen| (cache.reads(seen.orders) / seen.reads).ln().powi(2)).sum()
     }
@@ -85,7 +85,7 @@ impl Seen<'_> {
 impl Cache {
     /// From what a run says; `None` when its counts are not of buffers that began empty.
     #[must_use]
-    pub fn fit(seen: &Seen<'_>) -> Option<Self> {
+    pub fn fit(seen: &Observed<'_>) -> Option<Self> {
         let counts = [seen.before.orders, seen.before.reads, seen.measured.orders, seen.measured.reads, seen.blocks];
         if counts.iter().any(|count| *count < 1.0) || !seen.began_empty() {
             return None;
@@ -97,7 +97,7 @@ impl Cache {
     }
 
     /// The curve with this exponent that has the reads of the measured interval.
-    fn through(seen: &Seen<'_>, exponent: f64) -> Self {
+    fn through(seen: &Observed<'_>, exponent: f64) -> Self {
         let at = |logarithm: f64| Self { blocks: seen.blocks, full_after: logarithm.exp(), exponent, growth: seen.growth };
         let (first, last) = (seen.before.orders, seen.before.orders + seen.measured.orders);
         let (mut low, mut high) = (FULL_AFTER.0.ln(), FULL_AFTER.1.ln());
@@ -135,7 +135,7 @@ fn grown(orders: f64, growth: f64) -> f64 {
     orders * (1.0 + growth * orders / 2.0)
 }
 
-/// What a course did in its measured interval.
+/// What a run did in its measured interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
     /// Orders per second.
@@ -146,7 +146,7 @@ pub struct Interval {
     pub full: f64,
 }
 
-impl Course {
+impl ColdStart {
     /// The measured interval, when `seconds` is the time that one order takes of the whole system while an order reads so
     /// many blocks into buffers that are full or not.
     #[must_use]
@@ -207,9 +207,9 @@ mod tests {
         Done { orders: last - first, reads: truth.reads(last) - truth.reads(first) }
     }
 
-    fn seen(truth: Cache, looks: &[Done], warm: f64, end: f64) -> Seen<'_> {
+    fn seen(truth: Cache, samples: &[Done], warm: f64, end: f64) -> Observed<'_> {
         let (before, measured) = (done(truth, 0.0, warm), done(truth, warm, end));
-        Seen { looks, before, measured, blocks: truth.blocks, growth: truth.growth }
+        Observed { samples, before, measured, blocks: truth.blocks, growth: truth.growth }
     }
 
     #[test]
@@ -226,9 +226,9 @@ mod tests {
 
     #[test]
     fn looks_at_the_warm_up_tell_the_cold_start_and_the_interval_stays_as_it_was() {
-        let looks: Vec<Done> = (0..14).map(|look| done(TRUTH, 0.0, 400.0 * 1.28_f64.powi(look))).collect();
+        let samples: Vec<Done> = (0..14).map(|sample| done(TRUTH, 0.0, 400.0 * 1.28_f64.powi(sample))).collect();
         // As it was seen, but for orders that read a twentieth less once the buffers have been full for long.
-        let mut seen = seen(TRUTH, &looks, 11_000.0, 41_000.0);
+        let mut seen = seen(TRUTH, &samples, 11_000.0, 41_000.0);
         seen.measured.reads *= 0.95;
         let found = Cache::fit(&seen).unwrap();
         assert!(((found.reads(41_000.0) - found.reads(11_000.0)) / seen.measured.reads - 1.0).abs() < 1e-6, "{found:?}");
@@ -239,7 +239,7 @@ mod tests {
     fn reads_that_growth_makes_more_later_are_no_sign_of_warm_buffers() {
         // As a run with sixteen users: 7.2 reads an order in the warm-up, cold start included, 8.2 behind it.
         let (before, measured) = (Done { orders: 11_071.0, reads: 79_700.0 }, Done { orders: 30_142.0, reads: 246_260.0 });
-        let found = Cache::fit(&Seen { looks: &[], before, measured, blocks: 13_180.0, growth: 8.2e-6 }).unwrap();
+        let found = Cache::fit(&Observed { samples: &[], before, measured, blocks: 13_180.0, growth: 8.2e-6 }).unwrap();
         assert!((found.reads(41_213.0) - found.reads(11_071.0) - 246_260.0).abs() < 1.0, "{found:?}");
         assert!((found.reads(11_071.0) / 79_700.0 - 1.0).abs() < 0.01, "{found:?}");
     }
@@ -256,7 +256,7 @@ mod tests {
     fn counts_that_say_nothing_give_no_cache() {
         let none = Done { orders: 0.0, reads: 0.0 };
         let (cold, warm) = (done(TRUTH, 0.0, 100.0), done(TRUTH, 100.0, 200.0));
-        let fit = |before, measured, blocks| Cache::fit(&Seen { looks: &[], before, measured, blocks, growth: 0.0 });
+        let fit = |before, measured, blocks| Cache::fit(&Observed { samples: &[], before, measured, blocks, growth: 0.0 });
         assert_eq!(fit(none, warm, 1e4), None);
         assert_eq!(fit(cold, none, 1e4), None);
         assert_eq!(fit(cold, warm, 0.0), None);
@@ -266,9 +266,9 @@ mod tests {
 
     #[test]
     fn a_slow_start_is_measured_while_it_still_warms_up() {
-        let course = Course { cache: TRUTH, warmup_s: 10.0, measured_s: 25.0 };
+        let cold_start = ColdStart { cache: TRUTH, warmup_s: 10.0, measured_s: 25.0 };
         // 2 ms a read and 1 ms besides: by hand, the time until n orders is 2 ms x 14,000 x sqrt(n / 1,100) + n ms.
-        let Interval { orders_per_s: rate, reads, full } = course.measured(|reads, _| reads * 0.002 + 0.001);
+        let Interval { orders_per_s: rate, reads, full } = cold_start.measured(|reads, _| reads * 0.002 + 0.001);
         assert!(full > 0.0 && full < 1.0, "{full}");
         let until = |n: f64| 0.002 * TRUTH.reads(n) + 0.001 * n;
         let find = |seconds: f64| (1..200_000).map(|n| f64::from(n) / 10.0).find(|n| until(*n) >= seconds).unwrap();
@@ -279,8 +279,8 @@ mod tests {
 
     #[test]
     fn a_long_run_reads_what_full_buffers_leave() {
-        let course = Course { cache: TRUTH, warmup_s: 600.0, measured_s: 600.0 };
-        let Interval { orders_per_s: rate, reads, .. } = course.measured(|reads, _| reads * 0.002);
+        let cold_start = ColdStart { cache: TRUTH, warmup_s: 600.0, measured_s: 600.0 };
+        let Interval { orders_per_s: rate, reads, .. } = cold_start.measured(|reads, _| reads * 0.002);
         assert!((reads - TRUTH.reads_when_full()).abs() < 1e-6);
         assert!((rate * reads * 0.002 - 1.0).abs() < 1e-6);
     }

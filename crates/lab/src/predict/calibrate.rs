@@ -2,7 +2,7 @@
 
 use super::model::{Storage, System};
 
-/// Steps of the search for what closes the round: each halves the bracket.
+/// Steps of each bisection.
 const STEPS: u32 = 24;
 
 /// Most that calls may wait for processors, by what sharing in turns would give: C^2 = 5. Found are 1.5 to 2, where the way
@@ -15,7 +15,7 @@ const QUEUEING_MAX: f64 = 3.0;
 /// times of reads and flushes hold and the processors' station counts too. Which comes first: where a medium or a page cache
 /// tells the storage's own part of a read (`storage_known`), that is believed; elsewhere the processor time is. What then
 /// still is too much is processor time again. Says what it did.
-pub(super) fn close(system: &mut System, users: u32, measured: f64, storage_known: bool) -> String {
+pub(super) fn calibrate(system: &mut System, users: u32, measured: f64, storage_known: bool) -> String {
     let predicted = |system: &System| system.with_reads(users, system.reads, system.writes).oets_per_minute;
     if predicted(system) >= measured {
         let queueing = |queueing: f64| System { queueing, ..system.clone() };

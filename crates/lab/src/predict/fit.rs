@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use results::compare::{CachingClass, Comparison, Filling, LoadModel, PathResult, PathStatus, Run};
 
-use super::cache::{Cache, Course, Done, Seen};
-use super::calibrate::close;
+use super::cache::{Cache, ColdStart, Done, Observed};
+use super::calibrate::calibrate;
 use super::locks::Locks;
 use super::model::{Storage, System};
 use super::steady::FLUSH_CALLS;
@@ -49,7 +49,7 @@ pub fn fit(comparison: &Comparison, arm: &PathResult) -> Result<Fit, LabError> {
         return Err(lacking("it was not measured"));
     }
     let Some(loads) = arm.runs.iter().map(|run| run.load.as_ref()).collect::<Option<Vec<_>>>() else {
-        return Err(lacking("its record does not tell the load"));
+        return Err(lacking("its record does not contain the load"));
     };
     if loads.iter().any(|load| load.model != LoadModel::Closed) {
         return Err(lacking("its load was no closed loop"));
@@ -110,15 +110,15 @@ fn fit_figures(comparison: &Comparison, arm: &PathResult, sums: &Sums<'_>) -> Fi
         let calls = FLUSH_CALLS * sums.of(|run| run.database.log_syncs as f64) / orders;
         let on_the_way = system.reads * system.read_path_s + calls * system.flush_path_s + system.writes * system.write_path_s;
         system.beside = over(on_the_way, system.cpu_s).min(1.0);
-        closing = close(&mut system, users, oets_per_minute, read.path_s > 0.0);
+        closing = calibrate(&mut system, users, oets_per_minute, read.path_s > 0.0);
         stretch = f64::midpoint(stretch, system.steady(users, system.reads, system.writes).stretch);
     }
     // Whoever else kept the host busy then is no part of the system.
     system.taken = 0.0;
-    system.course = course(comparison, arm, sums);
+    system.cold_start = cold_start(comparison, arm, sums);
     let residual = |system: &System| (system.predict(users).oets_per_minute / oets_per_minute - 1.0) * 100.0;
     if residual(&system).abs() > RESIDUAL_MAX {
-        system.course = None;
+        system.cold_start = None;
     }
     let steps = words(&system, closing, read.all_s, by_client.is_some());
     let residual_percent = residual(&system);
@@ -232,14 +232,14 @@ fn storage(arm: &PathResult, sums: &Sums<'_>, by_client: Option<f64>) -> Storage
 }
 
 /// The cold start of the arm's runs, when the record tells what went before the measured intervals.
-fn course(comparison: &Comparison, arm: &PathResult, sums: &Sums<'_>) -> Option<Course> {
+fn cold_start(comparison: &Comparison, arm: &PathResult, sums: &Sums<'_>) -> Option<ColdStart> {
     let runs = sums.runs.len() as f64;
     let io = arm.io.as_ref()?;
     let blocks = sums.of(|run| (run.database.blocks_read + run.database.blocks_written) as f64);
     let block_bytes = over(io.bytes as f64 - sums.of(|run| run.database.log_bytes as f64), blocks);
     let reads = sums.of(|run| run.database.blocks_read as f64);
     // Reads of the warm-up: as the path saw them, else what the proof counted beyond the interval.
-    let last = sums.runs.iter().map(|run| run.filling.last().map(|look| look.read_bytes as f64)).sum::<Option<f64>>();
+    let last = sums.runs.iter().map(|run| run.filling.last().map(|sample| sample.read_bytes as f64)).sum::<Option<f64>>();
     let told = || sums.of(|run| run.proof.database_read_bytes as f64) - reads * block_bytes;
     let before = Done {
         orders: sums.of(|run| run.warmup_per_second.iter().sum::<u64>() as f64) / runs,
@@ -250,10 +250,10 @@ fn course(comparison: &Comparison, arm: &PathResult, sums: &Sums<'_>) -> Option<
     let room = over(comparison.plan.buffers_bytes as f64, block_bytes) * over(reads, reads + grown);
     let growth = over(grown / sums.orders * block_bytes, comparison.plan.database_bytes as f64);
     let measured = Done { orders: sums.orders / runs, reads: reads / runs };
-    let done = |look: &Filling| Done { orders: look.orders as f64, reads: over(look.read_bytes as f64, block_bytes) };
-    let looks: Vec<Done> = sums.runs.iter().flat_map(|run| &run.filling).map(done).collect();
-    let cache = Cache::fit(&Seen { looks: &looks, before, measured, blocks: room, growth })?;
-    Some(Course { cache, warmup_s: sums.of(|run| run.warmup_s) / runs, measured_s: sums.seconds / runs })
+    let done = |sample: &Filling| Done { orders: sample.orders as f64, reads: over(sample.read_bytes as f64, block_bytes) };
+    let samples: Vec<Done> = sums.runs.iter().flat_map(|run| &run.filling).map(done).collect();
+    let cache = Cache::fit(&Observed { samples: &samples, before, measured, blocks: room, growth })?;
+    Some(ColdStart { cache, warmup_s: sums.of(|run| run.warmup_s) / runs, measured_s: sums.seconds / runs })
 }
 
 fn words(system: &System, closing: String, read_s: f64, by_client: bool) -> Vec<String> {
@@ -276,13 +276,13 @@ fn words(system: &System, closing: String, read_s: f64, by_client: bool) -> Vec<
         format!("{:.2} data blocks per order written by users", system.writes),
         format!("a user holds one of {} hot rows for {:.1} % of its time", system.locks.rows, system.locks.held * 100.0),
     ];
-    steps.push(system.course.as_ref().map_or_else(
-        || "reads per order taken as they were: the record does not tell how the buffers filled".to_owned(),
-        |course| {
+    steps.push(system.cold_start.as_ref().map_or_else(
+        || "reads per order taken as they were: the record does not contain how the buffers filled".to_owned(),
+        |cold_start| {
             format!(
                 "buffers begin empty, are full after {:.0} orders, and then leave {:.2} reads per order",
-                course.cache.full_after,
-                course.cache.reads_when_full()
+                cold_start.cache.full_after,
+                cold_start.cache.reads_when_full()
             )
         },
     ));

@@ -4,7 +4,7 @@
 use results::compare::{BottleneckKind, Comparison, LoadModel, PathResult, PathStatus, Run};
 use results::judgement::Prediction;
 
-use super::cache::Course;
+use super::cache::ColdStart;
 use super::fit::{Fit, fit, slots};
 use super::model::System;
 
@@ -57,7 +57,7 @@ pub fn errors(predictions: &[Prediction]) -> Option<Errors> {
 #[must_use]
 pub fn hold(comparison: &Comparison, fitted: &Fit, path: &PathResult) -> Prediction {
     let users = path.users.unwrap_or(fitted.users);
-    let system = System { slots: slots(comparison, path), course: course(fitted, path), ..fitted.system.clone() };
+    let system = System { slots: slots(comparison, path), cold_start: cold_start(fitted, path), ..fitted.system.clone() };
     let found = system.predict(users);
     let measured = path.oets_per_minute.as_ref().map_or(0.0, |oets| oets.mean);
     Prediction {
@@ -74,12 +74,12 @@ pub fn hold(comparison: &Comparison, fitted: &Fit, path: &PathResult) -> Predict
 }
 
 /// The fitted buffers from a cold start, over the time for which the point was measured.
-fn course(fitted: &Fit, path: &PathResult) -> Option<Course> {
-    let course = fitted.system.course?;
+fn cold_start(fitted: &Fit, path: &PathResult) -> Option<ColdStart> {
+    let cold_start = fitted.system.cold_start?;
     let runs = path.runs.len() as f64;
     let mean = |pick: fn(&Run) -> f64| path.runs.iter().map(pick).sum::<f64>() / runs;
     let (warmup_s, measured_s) = (mean(|run| run.warmup_s), mean(|run| run.measured_s));
-    if measured_s > 0.0 { Some(Course { warmup_s, measured_s, ..course }) } else { Some(course) }
+    if measured_s > 0.0 { Some(ColdStart { warmup_s, measured_s, ..cold_start }) } else { Some(cold_start) }
 }
 
 /// Why an arm's figures can be neither fitted nor held against a prediction.

@@ -2,7 +2,7 @@
 
 use results::compare::BottleneckKind;
 
-use super::cache::Course;
+use super::cache::ColdStart;
 use super::locks::Locks;
 use super::steady::Steady;
 
@@ -71,7 +71,7 @@ pub struct System {
     /// Rows that users wait for.
     pub locks: Locks,
     /// The run from its cold start; `None` takes `reads` as they are.
-    pub course: Option<Course>,
+    pub cold_start: Option<ColdStart>,
 }
 
 /// What the model says about a number of users.
@@ -97,7 +97,7 @@ pub struct Predicted {
 
 /// Busy share at which a station is called the limit.
 const BUSY_LIMIT: f64 = 0.9;
-/// Reads per order at which the course of a run is solved, by those of full buffers; between them the time of an order
+/// Reads per order at which a run is solved, by those of full buffers; between them the time of an order
 /// is a straight line, as reads add to the times of whatever bounds it.
 const READS_SOLVED: [f64; 3] = [1.0, 2.0, 8.0];
 
@@ -123,24 +123,24 @@ impl Default for System {
             write_path_s: 0.0,
             other_s: 0.0,
             locks: Locks::default(),
-            course: None,
+            cold_start: None,
         }
     }
 }
 
 impl System {
-    /// Predicts for `users` over the run's course, or with the reads as they are when there is none.
+    /// Predicts for `users` over the run's cold start, or with the reads as they are when there is none.
     #[must_use]
     pub fn predict(&self, users: u32) -> Predicted {
-        let Some(course) = &self.course else { return self.with_reads(users, self.reads, self.writes) };
+        let Some(cold_start) = &self.cold_start else { return self.with_reads(users, self.reads, self.writes) };
         let solved = |writes: f64| {
             READS_SOLVED.map(|times| {
-                let reads = course.cache.reads_when_full() * times;
+                let reads = cold_start.cache.reads_when_full() * times;
                 (reads, 1.0 / self.steady(users, reads, writes).orders_per_s)
             })
         };
         let (filling, full) = (solved(0.0), solved(self.writes));
-        let found = course.measured(|reads, evicts| on_line(if evicts { &full } else { &filling }, reads));
+        let found = cold_start.measured(|reads, evicts| on_line(if evicts { &full } else { &filling }, reads));
         let balance = self.with_reads(users, found.reads, self.writes * found.full);
         Predicted { oets_per_minute: found.orders_per_s * 60.0, round_ms: round_ms(users, found.orders_per_s), ..balance }
     }
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn few_users_are_measured_with_colder_buffers_than_many() {
         let cache = Cache { blocks: 14_000.0, full_after: 1_100.0, exponent: 0.5, growth: 0.0 };
-        let cold = System { course: Some(Course { cache, warmup_s: 10.0, measured_s: 25.0 }), ..system() };
+        let cold = System { cold_start: Some(ColdStart { cache, warmup_s: 10.0, measured_s: 25.0 }), ..system() };
         let (one, many) = (cold.predict(1), cold.predict(16));
         assert!(one.reads_per_order > 1.5 * many.reads_per_order, "{one:?} {many:?}");
         assert!(many.oets_per_minute > 20.0 * one.oets_per_minute, "{one:?} {many:?}");

@@ -20,7 +20,7 @@ const BUFFERS: usize = 3_000;
 /// Pages that an order touches.
 const TOUCHES: u32 = 12;
 /// Moments of the warm-up at which is looked what was read.
-const LOOKS: u32 = 8;
+const SAMPLES: u32 = 8;
 
 /// Seconds. Reads at their spindle and processor time (of a touch, of the way of a call) vary around these; a flush does not.
 struct Times {
@@ -243,18 +243,18 @@ fn simulate(users: usize, slots: usize) -> (Vec<Counts>, Counts) {
         done: Counts::default(),
     };
     (0..users).for_each(|user| host.touch_next(user));
-    let mut look = |end: f64| {
+    let mut sample = |end: f64| {
         host.until(end);
         host.done
     };
-    let looks = (1..=LOOKS).map(|number| look(TIMES.warmup_s * f64::from(number) / f64::from(LOOKS))).collect();
-    (looks, look(TIMES.warmup_s + TIMES.measured_s))
+    let samples = (1..=SAMPLES).map(|number| sample(TIMES.warmup_s * f64::from(number) / f64::from(SAMPLES))).collect();
+    (samples, sample(TIMES.warmup_s + TIMES.measured_s))
 }
 
 /// The record that a run on this host would leave.
 fn record(users: u32, slots: u32) -> PathResult {
-    let (looks, after) = simulate(users as usize, slots as usize);
-    let before = looks.last().copied().unwrap();
+    let (samples, after) = simulate(users as usize, slots as usize);
+    let before = samples.last().copied().unwrap();
     let count = |pick: fn(&Counts) -> u64| pick(&after) - pick(&before);
     let sum = |pick: fn(&Counts) -> f64| pick(&after) - pick(&before);
     let (orders, reads, flushes) = (count(|done| done.orders), count(|done| done.reads), count(|done| done.flushes));
@@ -267,7 +267,7 @@ fn record(users: u32, slots: u32) -> PathResult {
         orders,
         oets_per_minute: oets,
         warmup_per_second: vec![before.orders],
-        filling: looks.iter().map(|seen| Filling { orders: seen.orders, read_bytes: seen.reads * 8192 }).collect(),
+        filling: samples.iter().map(|seen| Filling { orders: seen.orders, read_bytes: seen.reads * 8192 }).collect(),
         cpu: BTreeMap::from([
             ("database".to_owned(), cpu(sum(|done| done.users_cpu_s))),
             ("filer".to_owned(), cpu(sum(|done| done.way_cpu_s))),

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use results::compare::{BottleneckClass, PathResult};
 use results::judgement::{Prediction, RelativeDifference};
 
-use crate::judge::{self, Carried};
+use crate::judge::{self, Saturation};
 
 use super::bars::difference;
 use super::section::{Section, Table, arm_cell, outcome, swatch, term};
@@ -18,7 +18,7 @@ const LEAD: &str = "The bottleneck of each arm, with the figures that show it an
 
 pub(crate) fn section(view: &View<'_>) -> Option<Section> {
     let mut body = limits(view);
-    body += &carrying(&judge::carried(view.comparison));
+    body += &carrying(&judge::saturation(view.comparison));
     body += &differences(view).html();
     body += &steady(view).html();
     body += &little(view).html();
@@ -69,17 +69,17 @@ fn conditions(list: &mut String, result: &PathResult) {
 }
 
 /// Up to which load throughput is in-flight / latency, and what ends it.
-fn carrying(found: &[Carried]) -> String {
+fn carrying(found: &[Saturation]) -> String {
     let heads = ["arm", "users", "<counted", "in flight / latency, 1/s", "measured, 1/s", "measured of it", "processors busy, %"];
     let mut table = Table::new("Throughput against in flight / latency, load by load", &heads);
     let mut items = String::new();
-    for carried in found {
-        let _ = writeln!(items, "<li><b>{}</b>: {}</li>", escape(&carried.arm), escape(&carried.text));
-        for step in &carried.steps {
+    for one in found {
+        let _ = writeln!(items, "<li><b>{}</b>: {}</li>", escape(&one.arm), escape(&one.text));
+        for step in &one.steps {
             table.row(&[
-                escape(&carried.arm),
+                escape(&one.arm),
                 step.users.to_string(),
-                carried.counted.to_owned(),
+                one.counted.to_owned(),
                 figure(step.expected_per_s),
                 figure(step.found_per_s),
                 format!("{:.2}", step.reached()),

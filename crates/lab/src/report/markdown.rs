@@ -122,8 +122,8 @@ fn limits(text: &mut String, view: &View<'_>) {
             let _ = writeln!(items, "- **{}** is not valid: {}", line(arm.name), line(reason));
         }
     }
-    for carried in judge::carried(view.comparison) {
-        let _ = writeln!(items, "- **{}**: {}", line(&carried.arm), line(&carried.text));
+    for found in judge::saturation(view.comparison) {
+        let _ = writeln!(items, "- **{}**: {}", line(&found.arm), line(&found.text));
     }
     if !items.is_empty() {
         let _ = write!(text, "\n## Bottleneck of each arm\n\n{items}");

@@ -126,7 +126,7 @@ fn details(path: &PathResult, width: usize) -> String {
 /// What concerns the arms together: load, differences, predictions, thresholds, notes.
 fn closing(comparison: &Comparison) -> Vec<String> {
     let mut lines: Vec<String> =
-        judge::carried(comparison).into_iter().map(|found| format!("{}: {}", found.arm, found.text)).collect();
+        judge::saturation(comparison).into_iter().map(|found| format!("{}: {}", found.arm, found.text)).collect();
     lines.extend(comparison.against_first.iter().map(|line| line.text.clone()));
     lines.extend(comparison.predictions.iter().map(|point| {
         format!(

@@ -70,7 +70,7 @@ pub(crate) struct Driver {
     log: PathBuf,
     /// Seconds that are over, with the orders in each; and the last line about them.
     seconds: Vec<Second>,
-    told: Second,
+    last_second: Second,
     written: String,
     end: Instant,
 }
@@ -82,8 +82,8 @@ impl Orders<'_> {
         command
     }
 
-    /// Loads `warehouses` into the empty database; lines of progress go to `told`.
-    pub(crate) fn load(&self, warehouses: u32, jobs: u32, told: &mut dyn FnMut(&str)) -> Result<(), LabError> {
+    /// Loads `warehouses` into the empty database; lines of progress go to `on_line`.
+    pub(crate) fn load(&self, warehouses: u32, jobs: u32, on_line: &mut dyn FnMut(&str)) -> Result<(), LabError> {
         let mut command = self.command("load");
         command.args(["--warehouses", &warehouses.to_string(), "-j", &jobs.to_string()]);
         let log = self.logs.join("load.log");
@@ -95,9 +95,9 @@ impl Orders<'_> {
         let mut written = String::new();
         loop {
             interrupt::check()?;
-            match lines.recv_timeout(interrupt::LOOK_EVERY) {
+            match lines.recv_timeout(interrupt::POLL_EVERY) {
                 Ok(line) => {
-                    told(&line);
+                    on_line(&line);
                     written += &line;
                     written.push('\n');
                 }
@@ -126,7 +126,7 @@ impl Orders<'_> {
         let lines = stderr_lines(&mut process);
         let planned = Duration::from_secs(order.seconds + order.warmup_seconds);
         let end = Instant::now() + planned + DRIVER_GRACE;
-        Ok(Driver { process, lines, record, log, seconds: Vec::new(), told: (0, 0), written: String::new(), end })
+        Ok(Driver { process, lines, record, log, seconds: Vec::new(), last_second: (0, 0), written: String::new(), end })
     }
 
     /// Checks the consistency conditions after a run. A failed condition is a result, not
@@ -166,7 +166,7 @@ impl Driver {
         self.process.pid()
     }
 
-    /// Seconds that were told since the last call: seconds since the load began, orders in each.
+    /// Seconds reported since the last call: seconds since the load began, orders in each.
     pub(crate) fn take_seconds(&mut self) -> Vec<Second> {
         std::mem::take(&mut self.seconds)
     }
@@ -174,12 +174,12 @@ impl Driver {
     /// Takes a line of progress for the seconds since the one before; false for any other line.
     fn note_second(&mut self, line: &str) -> bool {
         let Some((second, orders)) = read_tick(line) else { return false };
-        let (last, before) = self.told;
+        let (last, before) = self.last_second;
         let gone = second.saturating_sub(last);
         let each = orders.saturating_sub(before).checked_div(gone).unwrap_or(0);
         // A busy host may skip a line: the orders are spread over the seconds it stands for.
         self.seconds.extend((last + 1..=second.min(last + SECONDS_MAX)).map(|second| (second, each)));
-        self.told = (second, orders);
+        self.last_second = (second, orders);
         true
     }
 
@@ -192,7 +192,7 @@ impl Driver {
             if Instant::now() > self.end {
                 return Err(self.failure("did not reach its next mark in time"));
             }
-            let left = until.saturating_duration_since(Instant::now()).min(interrupt::LOOK_EVERY);
+            let left = until.saturating_duration_since(Instant::now()).min(interrupt::POLL_EVERY);
             match self.lines.recv_timeout(left) {
                 Ok(line) => match line.trim() {
                     "measuring" => return Ok(Some(Mark::Measuring)),

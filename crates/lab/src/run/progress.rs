@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use crate::run::driver::Second;
 
-/// One line of progress.
+/// One event of progress.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Line {
-    /// What kind of news it is.
-    pub news: News,
+pub struct Event {
+    /// What happened.
+    pub kind: EventKind,
     /// Time since the start.
     pub elapsed: Duration,
     /// Estimated time to the end.
@@ -17,12 +17,12 @@ pub struct Line {
     pub text: String,
 }
 
-/// What a [`Line`] brings.
+/// What an [`Event`] reports.
 #[derive(Debug, Clone, PartialEq)]
-pub enum News {
+pub enum EventKind {
     /// A step began or went on: worth a line anywhere.
     Step,
-    /// A second of the load is over: for who redraws.
+    /// A second of the load is over: for a view that is redrawn.
     Second {
         /// Seconds since the load began, its warm-up included.
         second: u64,
@@ -43,7 +43,7 @@ pub(crate) struct Progress<'a> {
     start: Instant,
     /// Estimated end, as time since the start.
     end: Option<Duration>,
-    watcher: &'a mut (dyn FnMut(&Line) + 'a),
+    watcher: &'a mut (dyn FnMut(&Event) + 'a),
     step: Step,
     /// `run 2 of 6, ` before every line while runs are carried out.
     prefix: String,
@@ -51,21 +51,21 @@ pub(crate) struct Progress<'a> {
 
 struct Step {
     text: String,
-    told: Instant,
+    last_event: Instant,
     bytes_whole: u64,
 }
 
-/// A step that copies bytes says how far it is this often.
-const TELL_EVERY: Duration = Duration::from_secs(2);
+/// A step that copies bytes reports how far it is this often.
+const EVENT_EVERY: Duration = Duration::from_secs(2);
 
 impl<'a> Progress<'a> {
-    pub(crate) fn new(watcher: &'a mut (dyn FnMut(&Line) + 'a)) -> Self {
+    pub(crate) fn new(watcher: &'a mut (dyn FnMut(&Event) + 'a)) -> Self {
         let now = Instant::now();
         Self {
             start: now,
             end: None,
             watcher,
-            step: Step { text: String::new(), told: now, bytes_whole: 0 },
+            step: Step { text: String::new(), last_event: now, bytes_whole: 0 },
             prefix: String::new(),
         }
     }
@@ -92,51 +92,51 @@ impl<'a> Progress<'a> {
     /// A new step begins.
     pub(crate) fn step(&mut self, text: &str) {
         text.clone_into(&mut self.step.text);
-        self.tell(text.to_owned());
+        self.emit(text.to_owned());
     }
 
     /// The step has copied so many bytes.
     pub(crate) fn bytes(&mut self, done: u64) {
-        if self.step.told.elapsed() >= TELL_EVERY {
+        if self.step.last_event.elapsed() >= EVENT_EVERY {
             let whole = self.step.bytes_whole.max(done) >> 20;
-            self.tell(format!("{}, {} of {whole} MiB", self.step.text, done >> 20));
+            self.emit(format!("{}, {} of {whole} MiB", self.step.text, done >> 20));
         }
     }
 
-    /// Something within a step, told at most every two seconds.
+    /// Something within a step, reported at most every two seconds.
     pub(crate) fn within(&mut self, text: &str) {
-        if self.step.told.elapsed() >= TELL_EVERY {
-            self.tell(text.to_owned());
+        if self.step.last_event.elapsed() >= EVENT_EVERY {
+            self.emit(text.to_owned());
         }
     }
 
     /// Seconds of the load that are over: seconds since it began, orders in each.
     pub(crate) fn seconds(&mut self, seconds: &[Second]) {
         for (second, orders) in seconds.iter().copied() {
-            self.pass_on(News::Second { second, orders }, self.step.text.clone());
+            self.send(EventKind::Second { second, orders }, self.step.text.clone());
         }
     }
 
     /// A run has ended.
     pub(crate) fn run_ended(&mut self, arm: &str, oets_per_minute: f64) {
-        self.pass_on(News::Run { arm: arm.to_owned(), oets_per_minute }, self.step.text.clone());
+        self.send(EventKind::Run { arm: arm.to_owned(), oets_per_minute }, self.step.text.clone());
     }
 
-    fn tell(&mut self, text: String) {
-        self.step.told = Instant::now();
-        self.pass_on(News::Step, text);
+    fn emit(&mut self, text: String) {
+        self.step.last_event = Instant::now();
+        self.send(EventKind::Step, text);
     }
 
-    fn pass_on(&mut self, news: News, text: String) {
+    fn send(&mut self, kind: EventKind, text: String) {
         let elapsed = self.elapsed();
         let left = self.end.map(|end| end.saturating_sub(elapsed));
         let text = format!("{}{text}", self.prefix);
-        (self.watcher)(&Line { news, elapsed, left, text });
+        (self.watcher)(&Event { kind, elapsed, left, text });
     }
 }
 
-impl Line {
-    /// The line for a terminal: `[ 1:23, about 5:40 left] text`.
+impl Event {
+    /// The event as a line for a terminal: `[ 1:23, about 5:40 left] text`.
     #[must_use]
     pub fn render(&self) -> String {
         let elapsed = clock(self.elapsed);
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn line_shows_elapsed_time_what_is_left_and_the_step() {
         let mut lines = Vec::new();
-        let mut watcher = |line: &Line| lines.push(line.clone());
+        let mut watcher = |line: &Event| lines.push(line.clone());
         let mut progress = Progress::new(&mut watcher);
         progress.step("first");
         progress.expect(Duration::from_millis(340_900));

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use lab::doctor::{Look, all_good, examine, render};
+use lab::doctor::{Options, all_good, examine, render};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,7 +31,7 @@ pub(crate) struct Args {
 /// Runs `millrace doctor`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let program = std::env::current_exe().context("find this program's own file")?;
-    let findings = examine(&Look { program, work_base: args.work, pg_bin: args.pg_bin });
+    let findings = examine(&Options { program, work_base: args.work, pg_bin: args.pg_bin });
     if args.json {
         println!("{}", serde_json::to_string_pretty(&findings).context("write the findings")?);
     } else {

@@ -36,7 +36,7 @@ pub struct Cpu {
     pub host_busy_share: f64,
     /// Share that was busy with processes this comparison did not start, 0 to 1.
     pub others_busy_share: f64,
-    /// Of the processor time that anybody on this host wanted, the share that the machine below it gave to others (steal time
+    /// Of the processor time that anybody on this host wanted, the share that the hypervisor gave to other machines (steal time
     /// of proc(5)), 0 to 1.
     #[serde(default)]
     pub stolen_share: f64,
@@ -50,7 +50,7 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// Share of the host's processors that this comparison could not have: others here, and the machine below, 0 to 1.
+    /// Share of the host's processors that this comparison could not have: others here, and steal time, 0 to 1.
     #[must_use]
     pub fn foreign_share(&self) -> f64 {
         (self.others_busy_share + self.stolen_share * self.host_busy_share).min(1.0)

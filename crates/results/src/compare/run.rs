@@ -100,7 +100,7 @@ pub struct Run {
     pub cpu: BTreeMap<String, CpuTime>,
     /// Host processor seconds that were busy, by anybody.
     pub host_busy_s: f64,
-    /// Of these, seconds for which the machine below gave the processors to others.
+    /// Of these, seconds for which the hypervisor gave the processors to other machines (steal time).
     #[serde(default)]
     pub host_stolen_s: f64,
     /// Of these, seconds in soft interrupts.

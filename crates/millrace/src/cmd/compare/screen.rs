@@ -2,8 +2,8 @@
 
 use std::io::{IsTerminal as _, Write as _, stdout};
 
-use lab::compare::live_view::Live;
-use lab::{Line, News, report};
+use lab::compare::live_view::LiveView;
+use lab::{Event, EventKind, report};
 
 /// Columns for the report on stdout: the terminal's where there is one, else as many as the report needs.
 pub(crate) fn report_width() -> usize {
@@ -13,25 +13,25 @@ pub(crate) fn report_width() -> usize {
 
 /// Stderr, as a terminal or not.
 pub(crate) struct Screen {
-    live: Option<Live>,
+    live: Option<LiveView>,
 }
 
 impl Screen {
     /// Redraws when stderr is a terminal that takes control codes.
     pub(crate) fn new() -> Self {
         let dumb = std::env::var_os("TERM").is_none_or(|name| name == "dumb");
-        let live = (std::io::stderr().is_terminal() && !dumb).then(Live::new);
+        let live = (std::io::stderr().is_terminal() && !dumb).then(LiveView::new);
         Self { live }
     }
 
-    /// Shows news. A terminal that went away does not end a comparison.
-    pub(crate) fn show(&mut self, line: &Line) {
+    /// Shows an event. A terminal that went away does not end a comparison.
+    pub(crate) fn show(&mut self, event: &Event) {
         let mut stderr = std::io::stderr().lock();
         if let Some(live) = &mut self.live {
-            live.take(line);
+            live.take(event);
             let _ = stderr.write_all(live.redraw().as_bytes());
-        } else if line.news == News::Step {
-            let _ = writeln!(stderr, "{}", line.render());
+        } else if event.kind == EventKind::Step {
+            let _ = writeln!(stderr, "{}", event.render());
         }
     }
 }

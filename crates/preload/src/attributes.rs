@@ -1,11 +1,12 @@
 //! Attributes: stat and its relatives, access, and what the file system as a whole says of itself.
 
 use crate::ffi;
-use crate::hook::{Out, hooks};
+use crate::hook::hooks;
 use crate::mounts::{self, Mounted};
-use crate::place;
+use crate::outcome::Out;
+use crate::paths;
+use crate::permission;
 use crate::raw;
-use crate::rights;
 use crate::table::{self, Found};
 use dnfs::file::{Attributes, FileKind, FileTime};
 use dnfs::mount::{Entry, Mount};
@@ -103,70 +104,91 @@ fn statx_of(mounted: &Mounted, attr: &Attributes) -> libc::statx {
 }
 
 /// fstatat in both worlds.
-fn stat_at(directory: c_int, path: *const c_char, into: *mut libc::stat, flags: c_int) -> Result<c_int, Out> {
-    if flags & EMPTY != 0 && (path.is_null() || ffi::path(path)?.is_empty()) {
-        return match of_descriptor(directory) {
+///
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn stat_at(directory: c_int, path: *const c_char, into: *mut libc::stat, flags: c_int) -> Result<c_int, Out> {
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        if flags & EMPTY != 0 && (path.is_null() || ffi::path(path)?.is_empty()) {
+            return match of_descriptor(directory) {
+                Ok((mounted, attr)) => ffi::put(into, stat_of(mounted, &attr)).map(|()| 0),
+                Err(Out::Pass) if directory == libc::AT_FDCWD => stat_at(directory, c".".as_ptr(), into, flags & !EMPTY),
+                Err(Out::Pass) => crate::outcome::kept(raw::fstatat(directory, path, into, flags)),
+                Err(out) => Err(out),
+            };
+        }
+        paths::at(
+            directory,
+            path,
+            flags & libc::AT_SYMLINK_NOFOLLOW == 0,
+            |mounted, mount, entry| ffi::put(into, stat_of(mounted, &of_entry(mount, entry)?)).map(|()| 0),
+            |directory, path| raw::fstatat(directory, path, into, flags),
+        )
+    }
+}
+
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn stat_fd(fd: c_int, into: *mut libc::stat) -> Result<c_int, Out> {
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        match of_descriptor(fd) {
             Ok((mounted, attr)) => ffi::put(into, stat_of(mounted, &attr)).map(|()| 0),
-            Err(Out::Pass) if directory == libc::AT_FDCWD => stat_at(directory, c".".as_ptr(), into, flags & !EMPTY),
-            Err(Out::Pass) => crate::hook::kept(raw::fstatat(directory, path, into, flags)),
+            Err(Out::Pass) => crate::outcome::kept(raw::fstatat(fd, c"".as_ptr(), into, EMPTY)),
             Err(out) => Err(out),
-        };
-    }
-    place::at(
-        directory,
-        path,
-        flags & libc::AT_SYMLINK_NOFOLLOW == 0,
-        |mounted, mount, entry| ffi::put(into, stat_of(mounted, &of_entry(mount, entry)?)).map(|()| 0),
-        |directory, path| raw::fstatat(directory, path, into, flags),
-    )
-}
-
-fn stat_fd(fd: c_int, into: *mut libc::stat) -> Result<c_int, Out> {
-    match of_descriptor(fd) {
-        Ok((mounted, attr)) => ffi::put(into, stat_of(mounted, &attr)).map(|()| 0),
-        Err(Out::Pass) => crate::hook::kept(raw::fstatat(fd, c"".as_ptr(), into, EMPTY)),
-        Err(out) => Err(out),
+        }
     }
 }
 
-pub(crate) fn statx_at(
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+pub(crate) unsafe fn statx_at(
     directory: c_int,
     path: *const c_char,
     flags: c_int,
     mask: c_uint,
     into: *mut libc::statx,
 ) -> Result<c_int, Out> {
-    if flags & EMPTY != 0 && (path.is_null() || ffi::path(path)?.is_empty()) {
-        return match of_descriptor(directory) {
-            Ok((mounted, attr)) => ffi::put(into, statx_of(mounted, &attr)).map(|()| 0),
-            Err(Out::Pass) if directory == libc::AT_FDCWD => statx_at(directory, c".".as_ptr(), flags & !EMPTY, mask, into),
-            Err(Out::Pass) => crate::hook::kept(raw::statx(directory, path, flags, mask, into)),
-            Err(out) => Err(out),
-        };
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        if flags & EMPTY != 0 && (path.is_null() || ffi::path(path)?.is_empty()) {
+            return match of_descriptor(directory) {
+                Ok((mounted, attr)) => ffi::put(into, statx_of(mounted, &attr)).map(|()| 0),
+                Err(Out::Pass) if directory == libc::AT_FDCWD => statx_at(directory, c".".as_ptr(), flags & !EMPTY, mask, into),
+                Err(Out::Pass) => crate::outcome::kept(raw::statx(directory, path, flags, mask, into)),
+                Err(out) => Err(out),
+            };
+        }
+        paths::at(
+            directory,
+            path,
+            flags & libc::AT_SYMLINK_NOFOLLOW == 0,
+            |mounted, mount, entry| ffi::put(into, statx_of(mounted, &of_entry(mount, entry)?)).map(|()| 0),
+            |directory, path| raw::statx(directory, path, flags, mask, into),
+        )
     }
-    place::at(
-        directory,
-        path,
-        flags & libc::AT_SYMLINK_NOFOLLOW == 0,
-        |mounted, mount, entry| ffi::put(into, statx_of(mounted, &of_entry(mount, entry)?)).map(|()| 0),
-        |directory, path| raw::statx(directory, path, flags, mask, into),
-    )
 }
 
-fn access_at(
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn access_at(
     directory: c_int,
     path: *const c_char,
     wanted: c_int,
     flags: c_int,
     local: impl FnOnce(c_int, *const c_char) -> c_int,
 ) -> Result<c_int, Out> {
-    place::at(
-        directory,
-        path,
-        flags & libc::AT_SYMLINK_NOFOLLOW == 0,
-        |_, mount, entry| rights::check(&of_entry(mount, entry)?, wanted, flags & libc::AT_EACCESS != 0).map(|()| 0),
-        local,
-    )
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        paths::at(
+            directory,
+            path,
+            flags & libc::AT_SYMLINK_NOFOLLOW == 0,
+            |_, mount, entry| permission::check(&of_entry(mount, entry)?, wanted, flags & libc::AT_EACCESS != 0).map(|()| 0),
+            local,
+        )
+    }
 }
 
 const NOFOLLOW: c_int = libc::AT_SYMLINK_NOFOLLOW;
@@ -229,7 +251,9 @@ fn mounted_of_fd(fd: c_int) -> Result<&'static Mounted, Out> {
     }
 }
 
-fn put_statfs(mount: &Mount, into: *mut libc::statfs) -> Result<c_int, Out> {
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn put_statfs(mount: &Mount, into: *mut libc::statfs) -> Result<c_int, Out> {
     let space = mount.fsstat()?;
     // SAFETY: struct statfs is plain integers; zero is valid.
     let mut answer: libc::statfs = unsafe { std::mem::zeroed() };
@@ -242,10 +266,13 @@ fn put_statfs(mount: &Mount, into: *mut libc::statfs) -> Result<c_int, Out> {
     answer.f_files = space.total_files;
     answer.f_ffree = space.free_files;
     answer.f_namelen = 255;
-    ffi::put(into, answer).map(|()| 0)
+    // SAFETY: the pointer is that of the hook's caller.
+    unsafe { ffi::put(into, answer) }.map(|()| 0)
 }
 
-fn put_statvfs(mount: &Mount, into: *mut libc::statvfs) -> Result<c_int, Out> {
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn put_statvfs(mount: &Mount, into: *mut libc::statvfs) -> Result<c_int, Out> {
     let space = mount.fsstat()?;
     // SAFETY: struct statvfs is plain integers; zero is valid.
     let mut answer: libc::statvfs = unsafe { std::mem::zeroed() };
@@ -258,7 +285,8 @@ fn put_statvfs(mount: &Mount, into: *mut libc::statvfs) -> Result<c_int, Out> {
     answer.f_ffree = space.free_files;
     answer.f_favail = space.available_files;
     answer.f_namemax = 255;
-    ffi::put(into, answer).map(|()| 0)
+    // SAFETY: the pointer is that of the hook's caller.
+    unsafe { ffi::put(into, answer) }.map(|()| 0)
 }
 
 /// pathconf for what has an answer of its own; the rest is that of the placeholder's file system.
@@ -275,12 +303,16 @@ fn limit(name: c_int) -> Result<libc::c_long, Out> {
 }
 
 /// The extended attributes of a mount: there are none.
-fn no_xattr_at<R: crate::hook::Failure + PartialEq>(
+///
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn no_xattr_at<R: crate::outcome::Failure + PartialEq>(
     path: *const c_char,
     follow: bool,
     local: impl FnOnce(c_int, *const c_char) -> R,
 ) -> Result<R, Out> {
-    place::at(HERE, path, follow, |_, _, _| Err(Out::Errno(libc::EOPNOTSUPP)), local)
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe { paths::at(HERE, path, follow, |_, _, _| Err(Out::Errno(libc::EOPNOTSUPP)), local) }
 }
 
 fn no_xattr_fd<R>(fd: c_int) -> Result<R, Out> {
@@ -294,11 +326,11 @@ fn no_xattr_fd<R>(fd: c_int) -> Result<R, Out> {
 hooks! {
     /// statfs(2).
     fn statfs(path: *const c_char, into: *mut libc::statfs) -> c_int {
-        place::at(HERE, path, true, |_, mount, _| put_statfs(mount, into), |_, path| real(path, into))
+        paths::at(HERE, path, true, |_, mount, _| put_statfs(mount, into), |_, path| real(path, into))
     }
     /// statfs(2).
     fn statfs64(path: *const c_char, into: *mut libc::statfs) -> c_int {
-        place::at(HERE, path, true, |_, mount, _| put_statfs(mount, into), |_, path| real(path, into))
+        paths::at(HERE, path, true, |_, mount, _| put_statfs(mount, into), |_, path| real(path, into))
     }
     /// fstatfs(2).
     fn fstatfs(fd: c_int, into: *mut libc::statfs) -> c_int { put_statfs(mounted_of_fd(fd)?.attach()?, into) }
@@ -306,11 +338,11 @@ hooks! {
     fn fstatfs64(fd: c_int, into: *mut libc::statfs) -> c_int { put_statfs(mounted_of_fd(fd)?.attach()?, into) }
     /// statvfs(3).
     fn statvfs(path: *const c_char, into: *mut libc::statvfs) -> c_int {
-        place::at(HERE, path, true, |_, mount, _| put_statvfs(mount, into), |_, path| real(path, into))
+        paths::at(HERE, path, true, |_, mount, _| put_statvfs(mount, into), |_, path| real(path, into))
     }
     /// statvfs(3).
     fn statvfs64(path: *const c_char, into: *mut libc::statvfs) -> c_int {
-        place::at(HERE, path, true, |_, mount, _| put_statvfs(mount, into), |_, path| real(path, into))
+        paths::at(HERE, path, true, |_, mount, _| put_statvfs(mount, into), |_, path| real(path, into))
     }
     /// fstatvfs(3).
     fn fstatvfs(fd: c_int, into: *mut libc::statvfs) -> c_int { put_statvfs(mounted_of_fd(fd)?.attach()?, into) }
@@ -318,7 +350,7 @@ hooks! {
     fn fstatvfs64(fd: c_int, into: *mut libc::statvfs) -> c_int { put_statvfs(mounted_of_fd(fd)?.attach()?, into) }
     /// pathconf(3).
     fn pathconf(path: *const c_char, name: c_int) -> libc::c_long {
-        place::at(HERE, path, true, |_, _, _| limit(name), |_, path| real(path, name))
+        paths::at(HERE, path, true, |_, _, _| limit(name), |_, path| real(path, name))
     }
     /// fpathconf(3).
     fn fpathconf(fd: c_int, name: c_int) -> libc::c_long {

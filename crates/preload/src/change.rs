@@ -2,8 +2,9 @@
 
 use crate::attributes;
 use crate::ffi;
-use crate::hook::{Out, hooks};
-use crate::place;
+use crate::hook::hooks;
+use crate::outcome::Out;
+use crate::paths;
 use crate::table::{self, Found};
 use dnfs::file::{FileTime, SetAttributes, SetTime};
 use dnfs::mount::{Entry, Mount, Target};
@@ -19,18 +20,23 @@ fn set_entry(mount: &Mount, entry: &Entry, change: &SetAttributes) -> Result<c_i
     Ok(0)
 }
 
-fn set_at(
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn set_at(
     directory: c_int,
     path: *const c_char,
     flags: c_int,
     change: &SetAttributes,
     local: impl FnOnce(c_int, *const c_char) -> c_int,
 ) -> Result<c_int, Out> {
-    if flags & libc::AT_EMPTY_PATH != 0 && ffi::path(path)?.is_empty() {
-        return set_fd(directory, change);
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        if flags & libc::AT_EMPTY_PATH != 0 && ffi::path(path)?.is_empty() {
+            return set_fd(directory, change);
+        }
+        let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
+        paths::at(directory, path, follow, |_, mount, entry| set_entry(mount, entry, change), local)
     }
-    let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
-    place::at(directory, path, follow, |_, mount, entry| set_entry(mount, entry, change), local)
 }
 
 fn set_fd(fd: c_int, change: &SetAttributes) -> Result<c_int, Out> {
@@ -57,34 +63,51 @@ fn owner_of(uid: uid_t, gid: gid_t) -> SetAttributes {
 }
 
 /// utimensat's pair.
-fn times_of(times: *const timespec) -> Result<SetAttributes, Out> {
-    let one = |time: timespec| match time.tv_nsec {
-        libc::UTIME_NOW => Ok(SetTime::Now),
-        libc::UTIME_OMIT => Ok(SetTime::Keep),
-        nseconds @ 0..1_000_000_000 => Ok(client_time(time.tv_sec, nseconds)),
-        _ => Err(Out::Errno(libc::EINVAL)),
-    };
-    match ffi::take(times.cast::<[timespec; 2]>()) {
-        None => Ok(now()),
-        Some([atime, mtime]) => Ok(SetAttributes { atime: one(atime)?, mtime: one(mtime)?, ..SetAttributes::default() }),
+///
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn times_of(times: *const timespec) -> Result<SetAttributes, Out> {
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        let one = |time: timespec| match time.tv_nsec {
+            libc::UTIME_NOW => Ok(SetTime::Now),
+            libc::UTIME_OMIT => Ok(SetTime::Keep),
+            nseconds @ 0..1_000_000_000 => Ok(client_time(time.tv_sec, nseconds)),
+            _ => Err(Out::Errno(libc::EINVAL)),
+        };
+        match ffi::take(times.cast::<[timespec; 2]>()) {
+            None => Ok(now()),
+            Some([atime, mtime]) => Ok(SetAttributes { atime: one(atime)?, mtime: one(mtime)?, ..SetAttributes::default() }),
+        }
     }
 }
 
 /// utimes' pair.
-fn timevals_of(times: *const timeval) -> SetAttributes {
-    ffi::take(times.cast::<[timeval; 2]>()).map_or_else(now, |[atime, mtime]| SetAttributes {
-        atime: client_time(atime.tv_sec, atime.tv_usec * 1000),
-        mtime: client_time(mtime.tv_sec, mtime.tv_usec * 1000),
-        ..SetAttributes::default()
-    })
+///
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn timevals_of(times: *const timeval) -> SetAttributes {
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        ffi::take(times.cast::<[timeval; 2]>()).map_or_else(now, |[atime, mtime]| SetAttributes {
+            atime: client_time(atime.tv_sec, atime.tv_usec * 1000),
+            mtime: client_time(mtime.tv_sec, mtime.tv_usec * 1000),
+            ..SetAttributes::default()
+        })
+    }
 }
 
-fn utimbuf_of(times: *const utimbuf) -> SetAttributes {
-    ffi::take(times).map_or_else(now, |times| SetAttributes {
-        atime: client_time(times.actime, 0),
-        mtime: client_time(times.modtime, 0),
-        ..SetAttributes::default()
-    })
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn utimbuf_of(times: *const utimbuf) -> SetAttributes {
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        ffi::take(times).map_or_else(now, |times| SetAttributes {
+            atime: client_time(times.actime, 0),
+            mtime: client_time(times.modtime, 0),
+            ..SetAttributes::default()
+        })
+    }
 }
 
 fn now() -> SetAttributes {
@@ -99,21 +122,30 @@ fn length(length: off_t) -> Result<u64, Out> {
     u64::try_from(length).map_err(|_| Out::Errno(libc::EINVAL))
 }
 
-fn truncate_at(path: *const c_char, bytes: off_t, local: impl FnOnce(c_int, *const c_char) -> c_int) -> Result<c_int, Out> {
-    place::at(
-        HERE,
-        path,
-        true,
-        |_, mount, entry| {
-            let attr = attributes::of_entry(mount, entry)?;
-            if attr.kind == dnfs::file::FileKind::Directory {
-                return Err(Out::Errno(libc::EISDIR));
-            }
-            crate::rights::check(&attr, libc::W_OK, true)?;
-            set_entry(mount, entry, &SetAttributes { size: Some(length(bytes)?), ..SetAttributes::default() })
-        },
-        local,
-    )
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn truncate_at(
+    path: *const c_char,
+    bytes: off_t,
+    local: impl FnOnce(c_int, *const c_char) -> c_int,
+) -> Result<c_int, Out> {
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        paths::at(
+            HERE,
+            path,
+            true,
+            |_, mount, entry| {
+                let attr = attributes::of_entry(mount, entry)?;
+                if attr.kind == dnfs::file::FileKind::Directory {
+                    return Err(Out::Errno(libc::EISDIR));
+                }
+                crate::permission::check(&attr, libc::W_OK, true)?;
+                set_entry(mount, entry, &SetAttributes { size: Some(length(bytes)?), ..SetAttributes::default() })
+            },
+            local,
+        )
+    }
 }
 
 fn truncate_fd(fd: c_int, bytes: off_t) -> Result<c_int, Out> {
@@ -132,7 +164,7 @@ hooks! {
     fn fchmod(fd: c_int, mode: mode_t) -> c_int { set_fd(fd, &mode_of(mode)) }
     /// lchmod(3): the mode of a link cannot be changed.
     fn lchmod(path: *const c_char, mode: mode_t) -> c_int {
-        place::at(HERE, path, false, |_, _, _| Err(Out::Errno(libc::EOPNOTSUPP)), |_, path| real(path, mode))
+        paths::at(HERE, path, false, |_, _, _| Err(Out::Errno(libc::EOPNOTSUPP)), |_, path| real(path, mode))
     }
     /// fchmodat(2).
     fn fchmodat(directory: c_int, path: *const c_char, mode: mode_t, flags: c_int) -> c_int {

@@ -2,7 +2,8 @@
 
 use crate::data;
 use crate::ffi;
-use crate::hook::{Out, hooks, kept};
+use crate::hook::hooks;
+use crate::outcome::{Out, kept};
 use crate::raw;
 use crate::table::{self, Found, Open};
 use libc::{c_int, c_uint, loff_t, off_t, size_t, ssize_t};
@@ -30,9 +31,13 @@ impl End {
             (Self::File(file), Some(at)) => data::read_at(file, position(at)?, buffer),
             (Self::File(file), None) => data::read_here(file, buffer),
             (Self::Elsewhere(fd), Some(at)) => {
-                Ok(kept(data::pread::real(*fd, buffer.as_mut_ptr().cast(), buffer.len(), at))? as usize)
+                // SAFETY: a buffer of that length.
+                Ok(kept(unsafe { data::pread::real(*fd, buffer.as_mut_ptr().cast(), buffer.len(), at) })? as usize)
             }
-            (Self::Elsewhere(fd), None) => Ok(kept(data::read::real(*fd, buffer.as_mut_ptr().cast(), buffer.len()))? as usize),
+            (Self::Elsewhere(fd), None) => {
+                // SAFETY: a buffer of that length.
+                Ok(kept(unsafe { data::read::real(*fd, buffer.as_mut_ptr().cast(), buffer.len()) })? as usize)
+            }
         }
     }
 
@@ -41,9 +46,13 @@ impl End {
             (Self::File(file), Some(at)) => data::write_at(file, position(at)?, bytes),
             (Self::File(file), None) => data::write_here(file, bytes),
             (Self::Elsewhere(fd), Some(at)) => {
-                Ok(kept(data::pwrite::real(*fd, bytes.as_ptr().cast(), bytes.len(), at))? as usize)
+                // SAFETY: bytes of that length.
+                Ok(kept(unsafe { data::pwrite::real(*fd, bytes.as_ptr().cast(), bytes.len(), at) })? as usize)
             }
-            (Self::Elsewhere(fd), None) => Ok(kept(data::write::real(*fd, bytes.as_ptr().cast(), bytes.len()))? as usize),
+            (Self::Elsewhere(fd), None) => {
+                // SAFETY: bytes of that length.
+                Ok(kept(unsafe { data::write::real(*fd, bytes.as_ptr().cast(), bytes.len()) })? as usize)
+            }
         }
     }
 
@@ -67,13 +76,15 @@ impl Buffer {
     }
 
     fn bytes(&mut self) -> &mut [u8] {
-        ffi::bytes_mut(self.0.cast(), BUFFER_BYTES)
+        // SAFETY: the mapping is of that size and ours alone.
+        unsafe { ffi::bytes_mut(self.0.cast(), BUFFER_BYTES) }
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        raw::unmap(self.0, BUFFER_BYTES);
+        // SAFETY: exactly what was mapped; the slices into it borrow from self and are gone.
+        unsafe { raw::unmap(self.0, BUFFER_BYTES) };
     }
 }
 
@@ -117,23 +128,30 @@ fn copy(from: &End, mut from_at: Option<off_t>, to: &End, mut to_at: Option<off_
     Ok(done)
 }
 
-fn send(out: c_int, input: c_int, offset: *mut off_t, count: size_t) -> Result<ssize_t, Out> {
-    if !crate::mounts::any() {
-        return Err(Out::Pass);
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn send(out: c_int, input: c_int, offset: *mut off_t, count: size_t) -> Result<ssize_t, Out> {
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        if !crate::mounts::any() {
+            return Err(Out::Pass);
+        }
+        let (from, to) = (end(input)?, end(out)?);
+        if let (End::Elsewhere(_), End::Elsewhere(_)) = (&from, &to) {
+            return Err(Out::Pass);
+        }
+        let at = ffi::take(offset);
+        let done = copy(&from, at, &to, None, count.min(ffi::COUNT_MAX))?;
+        if let Some(at) = at {
+            ffi::put(offset, at + done as off_t)?;
+        }
+        Ok(done as ssize_t)
     }
-    let (from, to) = (end(input)?, end(out)?);
-    if let (End::Elsewhere(_), End::Elsewhere(_)) = (&from, &to) {
-        return Err(Out::Pass);
-    }
-    let at = ffi::take(offset);
-    let done = copy(&from, at, &to, None, count.min(ffi::COUNT_MAX))?;
-    if let Some(at) = at {
-        ffi::put(offset, at + done as off_t)?;
-    }
-    Ok(done as ssize_t)
 }
 
-pub(crate) fn copy_range(
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+pub(crate) unsafe fn copy_range(
     input: c_int,
     from_at: *mut loff_t,
     out: c_int,
@@ -141,27 +159,30 @@ pub(crate) fn copy_range(
     count: size_t,
     flags: c_uint,
 ) -> Result<ssize_t, Out> {
-    if !crate::mounts::any() {
-        return Err(Out::Pass);
-    }
-    let (from, to) = (end(input)?, end(out)?);
-    match (&from, &to) {
-        (End::Elsewhere(_), End::Elsewhere(_)) => return Err(Out::Pass),
-        (_, End::File(file)) if raw::fcntl(file.fd, libc::F_GETFL, 0)? & libc::O_APPEND != 0 => {
-            return Err(Out::Errno(libc::EBADF));
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        if !crate::mounts::any() {
+            return Err(Out::Pass);
         }
-        _ if flags != 0 => return Err(Out::Errno(libc::EINVAL)),
-        _ => {}
+        let (from, to) = (end(input)?, end(out)?);
+        match (&from, &to) {
+            (End::Elsewhere(_), End::Elsewhere(_)) => return Err(Out::Pass),
+            (_, End::File(file)) if raw::status_flags(file.fd)? & libc::O_APPEND != 0 => {
+                return Err(Out::Errno(libc::EBADF));
+            }
+            _ if flags != 0 => return Err(Out::Errno(libc::EINVAL)),
+            _ => {}
+        }
+        let (begin, target) = (ffi::take(from_at), ffi::take(to_at));
+        let done = copy(&from, begin, &to, target, count.min(ffi::COUNT_MAX))?;
+        if let Some(begin) = begin {
+            ffi::put(from_at, begin + done as loff_t)?;
+        }
+        if let Some(target) = target {
+            ffi::put(to_at, target + done as loff_t)?;
+        }
+        Ok(done as ssize_t)
     }
-    let (begin, target) = (ffi::take(from_at), ffi::take(to_at));
-    let done = copy(&from, begin, &to, target, count.min(ffi::COUNT_MAX))?;
-    if let Some(begin) = begin {
-        ffi::put(from_at, begin + done as loff_t)?;
-    }
-    if let Some(target) = target {
-        ffi::put(to_at, target + done as loff_t)?;
-    }
-    Ok(done as ssize_t)
 }
 
 /// splice, vmsplice and tee move pages; of a file on a mount there are none. Callers fall back to read and write.

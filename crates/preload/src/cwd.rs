@@ -5,8 +5,8 @@
 //! call we do not see finds an empty directory, never a wrong file. Renames and removals on the mount are repeated in
 //! the mirror, so descriptors follow a renamed directory as they do on a local file system.
 
-use crate::hook::Out;
 use crate::mounts::{self, Mounted};
+use crate::outcome::Out;
 use crate::raw;
 use dnfs::mount::Mount;
 use std::ffi::CString;

@@ -4,8 +4,9 @@
 //! moving the offset first, which the kernel does atomically, and gives back what it did not use.
 
 use crate::ffi;
-use crate::hook::{Out, hooks};
+use crate::hook::hooks;
 use crate::medium::{self, Ask};
+use crate::outcome::Out;
 use crate::raw;
 use crate::table::{self, Open};
 use dnfs::{Attributes, Stability};
@@ -62,7 +63,7 @@ impl Open {
 
     /// O_APPEND can change after open: the kernel knows.
     fn appends(&self) -> bool {
-        raw::fcntl(self.fd, libc::F_GETFL, 0).is_ok_and(|flags| flags & libc::O_APPEND != 0)
+        raw::status_flags(self.fd).is_ok_and(|flags| flags & libc::O_APPEND != 0)
     }
 }
 
@@ -117,7 +118,8 @@ fn read_vector_at(file: &Open, offset: u64, vector: &[IoSliceMut<'_>]) -> Result
         let mut copy: [IoSliceMut<'_>; GROUP] = [const { empty_mut() }; GROUP];
         let mut wanted = 0;
         for (to, from) in copy.iter_mut().zip(group) {
-            *to = IoSliceMut::new(ffi::bytes_mut(from.as_ptr() as *mut c_void, from.len()));
+            // SAFETY: the memory of this slice, which the vector is not used to reach meanwhile.
+            *to = IoSliceMut::new(unsafe { ffi::bytes_mut(from.as_ptr() as *mut c_void, from.len()) });
             wanted += from.len();
         }
         if wanted == 0 {
@@ -261,24 +263,44 @@ fn flagged(fd: c_int, at: off_t, flags: c_int, ask: Ask) -> Result<Open, Out> {
     table::file(fd).map_err(|out| medium::instead(out, fd, ask, (at != -1).then_some(at)))
 }
 
-fn pread_at(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t) -> Result<ssize_t, Out> {
-    let file = source(fd, Some(offset))?;
-    Ok(read_at(&file, position(offset)?, ffi::bytes_mut(buffer, count))? as ssize_t)
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn pread_at(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t) -> Result<ssize_t, Out> {
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        let file = source(fd, Some(offset))?;
+        Ok(read_at(&file, position(offset)?, ffi::bytes_mut(buffer, count))? as ssize_t)
+    }
 }
 
-fn pwrite_at(fd: c_int, buffer: *const c_void, count: size_t, offset: off_t) -> Result<ssize_t, Out> {
-    let file = target(fd, Some(offset))?;
-    positioned_write(&file, &[IoSlice::new(ffi::bytes(buffer, count))], offset)
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn pwrite_at(fd: c_int, buffer: *const c_void, count: size_t, offset: off_t) -> Result<ssize_t, Out> {
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        let file = target(fd, Some(offset))?;
+        positioned_write(&file, &[IoSlice::new(ffi::bytes(buffer, count))], offset)
+    }
 }
 
-fn preadv_at(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> Result<ssize_t, Out> {
-    let file = source(fd, Some(offset))?;
-    Ok(read_vector_at(&file, position(offset)?, ffi::vector_mut(vector, count)?)? as ssize_t)
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn preadv_at(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> Result<ssize_t, Out> {
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        let file = source(fd, Some(offset))?;
+        Ok(read_vector_at(&file, position(offset)?, ffi::vector_mut(vector, count)?)? as ssize_t)
+    }
 }
 
-fn pwritev_at(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> Result<ssize_t, Out> {
-    let file = target(fd, Some(offset))?;
-    positioned_write(&file, ffi::vector(vector, count)?, offset)
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn pwritev_at(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> Result<ssize_t, Out> {
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        let file = target(fd, Some(offset))?;
+        positioned_write(&file, ffi::vector(vector, count)?, offset)
+    }
 }
 
 fn seek(fd: c_int, offset: off_t, whence: c_int) -> Result<off_t, Out> {

@@ -1,43 +1,17 @@
-//! The life of descriptors: they are the kernel's; we only take note, and keep our sockets out of reach.
+//! Descriptors beyond reading and writing: copies, locks and controls. They are the kernel's; the table only takes note.
 
+use crate::close::{file_if_any, protect};
 use crate::ffi;
-use crate::hook::{Out, hooks, kept};
+use crate::hook::hooks;
 use crate::mounts;
+use crate::outcome::{Out, kept};
 use crate::raw;
 use crate::standard;
 use crate::table::{self, Found, Open};
-use libc::{c_int, c_uint, c_ulong};
+use libc::{c_int, c_ulong};
 
 /// Where flock's lock lies among the placeholder's record locks: one byte nobody else has a use for.
 const FLOCK_BYTE: i64 = i64::MAX - 1;
-
-/// The regular file behind `fd`, even if its placeholder was written to: life goes on for close and dup.
-fn file_if_any(fd: c_int) -> Option<Open> {
-    match table::find(fd) {
-        Ok(Found::File(file)) => Some(file),
-        Ok(_) => None,
-        Err(_) => table::known(fd),
-    }
-}
-
-/// A descriptor of our own sockets does not exist for the program.
-fn protect(fd: c_int) -> Result<(), Out> {
-    if dnfs::is_internal_fd(fd) { Err(Out::Errno(libc::EBADF)) } else { Ok(()) }
-}
-
-fn close_fd(fd: c_int, real: impl FnOnce() -> c_int) -> Result<c_int, Out> {
-    if !mounts::any() {
-        return Err(Out::Pass);
-    }
-    protect(fd)?;
-    let file = file_if_any(fd);
-    table::forget(fd);
-    let answer = kept(real());
-    if let Some(file) = file {
-        file.mount.closed(file.file);
-    }
-    answer
-}
 
 /// dup2 and dup3: `to` stops being what it was.
 fn onto(from: c_int, to: c_int, real: impl FnOnce() -> c_int) -> Result<c_int, Out> {
@@ -76,44 +50,6 @@ fn note(source: Option<&Open>, to: c_int) {
     }
 }
 
-/// Closes a range around our own sockets.
-pub(crate) fn close_between(
-    first: c_uint,
-    last: c_uint,
-    flags: c_int,
-    real: impl Fn(c_uint, c_uint, c_int) -> c_int,
-) -> Result<c_int, Out> {
-    if !mounts::any() || first > last {
-        return Err(Out::Pass);
-    }
-    let end = last.min(table::LIMIT as c_uint - 1);
-    let mut files = Vec::new();
-    if flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 {
-        for fd in (first..=end).map(|fd| fd as c_int).take_while(|fd| *fd <= table::highest()) {
-            if let Some(file) = table::known(fd) {
-                files.push(file);
-                table::forget(fd);
-            }
-        }
-    }
-    let mut from = first;
-    let mut answer = 0;
-    for fd in (first..=end).filter(|fd| dnfs::is_internal_fd(*fd as c_int)) {
-        if from < fd {
-            answer = real(from, fd - 1, flags).min(answer);
-        }
-        from = fd + 1;
-    }
-    if from <= last {
-        answer = real(from, last, flags).min(answer);
-    }
-    let answer = kept(answer);
-    for file in files {
-        file.mount.closed(file.file);
-    }
-    answer
-}
-
 /// flock: the placeholder's own flock says that the file is open, so the program's is an open-file-description lock
 /// on one byte, which has the same life.
 fn flock_file(file: &Open, how: c_int) -> Result<c_int, Out> {
@@ -129,8 +65,7 @@ fn flock_file(file: &Open, how: c_int) -> Result<c_int, Out> {
     lock.l_whence = libc::SEEK_SET as _;
     lock.l_start = FLOCK_BYTE;
     lock.l_len = 1;
-    let command = if how & libc::LOCK_NB != 0 { libc::F_OFD_SETLK } else { libc::F_OFD_SETLKW };
-    match raw::record_lock(file.fd, command, &lock) {
+    match raw::description_lock(file.fd, how & libc::LOCK_NB == 0, &lock) {
         Ok(()) => Ok(0),
         Err(libc::EAGAIN | libc::EACCES) => Err(Out::Errno(libc::EWOULDBLOCK)),
         Err(errno) => Err(Out::Errno(errno)),
@@ -168,7 +103,8 @@ fn lock_from_here(fd: c_int, command: c_int, bytes: libc::off_t) -> Result<c_int
         libc::F_TEST => libc::F_GETLK,
         _ => return Err(Out::Errno(libc::EINVAL)),
     };
-    kept(fcntl::hook(fd, how, std::ptr::from_mut(&mut lock) as usize))?;
+    // SAFETY: a lock that outlives the call.
+    kept(unsafe { fcntl::hook(fd, how, std::ptr::from_mut(&mut lock) as usize) })?;
     if command == libc::F_TEST && lock.l_type != libc::F_UNLCK as libc::c_short {
         return Err(Out::Errno(libc::EACCES));
     }
@@ -176,45 +112,41 @@ fn lock_from_here(fd: c_int, command: c_int, bytes: libc::off_t) -> Result<c_int
 }
 
 /// fcntl on a file of ours; all that is the kernel's own business passes.
-fn control(fd: c_int, command: c_int, argument: usize, real: impl FnOnce(usize) -> c_int) -> Result<c_int, Out> {
-    if !mounts::any() {
-        return Err(Out::Pass);
-    }
-    match command {
-        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => duplicated(fd, || real(argument)),
-        libc::F_SETFL => {
-            table::file(fd)?;
-            kept(real(argument & !(libc::O_DIRECT as usize | libc::O_ASYNC as usize)))
+///
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn control(fd: c_int, command: c_int, argument: usize, real: impl FnOnce(usize) -> c_int) -> Result<c_int, Out> {
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        if !mounts::any() {
+            return Err(Out::Pass);
         }
-        libc::F_SETLK | libc::F_SETLKW | libc::F_GETLK | libc::F_OFD_SETLK | libc::F_OFD_SETLKW | libc::F_OFD_GETLK => {
-            let file = table::file(fd)?;
-            let at = argument as *mut libc::flock;
-            let asks = matches!(command, libc::F_GETLK | libc::F_OFD_GETLK);
-            let mut lock = plain_lock(&file, ffi::take(at).ok_or(Out::Errno(libc::EFAULT))?)?;
-            let answer = kept(real(std::ptr::from_mut(&mut lock) as usize))?;
-            if asks {
-                if lock.l_len > 0 && lock.l_start + lock.l_len == FLOCK_BYTE {
-                    lock.l_len = 0;
-                }
-                ffi::put(at, lock)?;
+        match command {
+            libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => duplicated(fd, || real(argument)),
+            libc::F_SETFL => {
+                table::file(fd)?;
+                kept(real(argument & !(libc::O_DIRECT as usize | libc::O_ASYNC as usize)))
             }
-            Ok(answer)
+            libc::F_SETLK | libc::F_SETLKW | libc::F_GETLK | libc::F_OFD_SETLK | libc::F_OFD_SETLKW | libc::F_OFD_GETLK => {
+                let file = table::file(fd)?;
+                let at = argument as *mut libc::flock;
+                let asks = matches!(command, libc::F_GETLK | libc::F_OFD_GETLK);
+                let mut lock = plain_lock(&file, ffi::take(at).ok_or(Out::Errno(libc::EFAULT))?)?;
+                let answer = kept(real(std::ptr::from_mut(&mut lock) as usize))?;
+                if asks {
+                    if lock.l_len > 0 && lock.l_start + lock.l_len == FLOCK_BYTE {
+                        lock.l_len = 0;
+                    }
+                    ffi::put(at, lock)?;
+                }
+                Ok(answer)
+            }
+            _ => Err(Out::Pass),
         }
-        _ => Err(Out::Pass),
     }
 }
 
 hooks! {
-    /// close(2).
-    fn close(fd: c_int) -> c_int { close_fd(fd, || real(fd)) }
-    /// close(2), libc's other name.
-    fn __close(fd: c_int) -> c_int { close_fd(fd, || real(fd)) }
-    /// close_range(2).
-    fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int { close_between(first, last, flags, |first, last, flags| real(first, last, flags)) }
-    /// closefrom(3).
-    fn closefrom(low: c_int) -> () {
-        close_between(low.max(0) as c_uint, c_uint::MAX, 0, |first, last, flags| close_range::real(first, last, flags)).map(drop)
-    }
     /// dup(2).
     fn dup(from: c_int) -> c_int { duplicated(from, || real(from)) }
     /// dup2(2).

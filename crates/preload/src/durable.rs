@@ -1,8 +1,9 @@
 //! Stability and space: what fsync promises, and what NFSv3 has no word for.
 
-use crate::hook::{Out, hooks};
+use crate::hook::hooks;
 use crate::medium::{self, Ask};
 use crate::mounts;
+use crate::outcome::Out;
 use crate::table::{self, Found};
 use libc::{c_int, c_uint, off_t, size_t, ssize_t};
 

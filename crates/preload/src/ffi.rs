@@ -1,15 +1,19 @@
-//! The doorstep between C and Rust.
+//! Pointers of C as Rust's references and values.
 //!
-//! What every function here relies on: a pointer that reaches a hook came from a caller of the libc function of that
-//! name, who promised what that function's manual asks for. NULL is caught where libc's own would fail with EFAULT.
+//! A pointer that reaches a hook came from a caller of the libc function of that name, who promised what that function's
+//! manual asks for: that is what makes the calls of these functions right. NULL is caught where libc's own would fail with
+//! EFAULT.
 
-use crate::hook::Out;
+use crate::outcome::Out;
 use libc::{c_char, c_int, c_void, iovec, size_t};
 use std::ffi::CStr;
 use std::io::{IoSlice, IoSliceMut};
 
 /// The bytes of a path argument, without its NUL.
-pub(crate) fn path<'a>(path: *const c_char) -> Result<&'a [u8], Out> {
+///
+/// # Safety
+/// NULL, or a NUL-terminated string that stays as it is for `'a`.
+pub(crate) unsafe fn path<'a>(path: *const c_char) -> Result<&'a [u8], Out> {
     if path.is_null() {
         return Err(Out::Errno(libc::EFAULT));
     }
@@ -18,7 +22,10 @@ pub(crate) fn path<'a>(path: *const c_char) -> Result<&'a [u8], Out> {
 }
 
 /// A buffer that the caller wants filled.
-pub(crate) fn bytes_mut<'a>(at: *mut c_void, count: size_t) -> &'a mut [u8] {
+///
+/// # Safety
+/// NULL, or `count` writable bytes that nobody else uses for `'a`.
+pub(crate) unsafe fn bytes_mut<'a>(at: *mut c_void, count: size_t) -> &'a mut [u8] {
     if at.is_null() {
         return &mut [];
     }
@@ -27,7 +34,10 @@ pub(crate) fn bytes_mut<'a>(at: *mut c_void, count: size_t) -> &'a mut [u8] {
 }
 
 /// A buffer to be read.
-pub(crate) fn bytes<'a>(at: *const c_void, count: size_t) -> &'a [u8] {
+///
+/// # Safety
+/// NULL, or `count` readable bytes that stay as they are for `'a`.
+pub(crate) unsafe fn bytes<'a>(at: *const c_void, count: size_t) -> &'a [u8] {
     if at.is_null() {
         return &[];
     }
@@ -39,7 +49,10 @@ pub(crate) fn bytes<'a>(at: *const c_void, count: size_t) -> &'a [u8] {
 pub(crate) const COUNT_MAX: usize = 0x7fff_f000;
 
 /// The vector of a readv.
-pub(crate) fn vector_mut<'a>(at: *const iovec, count: c_int) -> Result<&'a [IoSliceMut<'a>], Out> {
+///
+/// # Safety
+/// `count` vectors, each with memory as for [`bytes_mut`].
+pub(crate) unsafe fn vector_mut<'a>(at: *const iovec, count: c_int) -> Result<&'a [IoSliceMut<'a>], Out> {
     let count = vector_length(at.is_null(), count)?;
     if count == 0 {
         return Ok(&[]);
@@ -49,7 +62,10 @@ pub(crate) fn vector_mut<'a>(at: *const iovec, count: c_int) -> Result<&'a [IoSl
 }
 
 /// The vector of a writev.
-pub(crate) fn vector<'a>(at: *const iovec, count: c_int) -> Result<&'a [IoSlice<'a>], Out> {
+///
+/// # Safety
+/// `count` vectors, each with memory as for [`bytes`].
+pub(crate) unsafe fn vector<'a>(at: *const iovec, count: c_int) -> Result<&'a [IoSlice<'a>], Out> {
     let count = vector_length(at.is_null(), count)?;
     if count == 0 {
         return Ok(&[]);
@@ -68,7 +84,10 @@ fn vector_length(null: bool, count: c_int) -> Result<usize, Out> {
 }
 
 /// Writes an answer through a pointer of the caller.
-pub(crate) fn put<T>(at: *mut T, value: T) -> Result<(), Out> {
+///
+/// # Safety
+/// NULL, or room for a `T`, aligned or not.
+pub(crate) unsafe fn put<T>(at: *mut T, value: T) -> Result<(), Out> {
     if at.is_null() {
         return Err(Out::Errno(libc::EFAULT));
     }
@@ -78,17 +97,27 @@ pub(crate) fn put<T>(at: *mut T, value: T) -> Result<(), Out> {
 }
 
 /// Reads an argument through a pointer of the caller; none if NULL.
-pub(crate) fn take<T: Copy>(at: *const T) -> Option<T> {
+///
+/// # Safety
+/// NULL, or a readable `T`, aligned or not.
+pub(crate) unsafe fn take<T: Copy>(at: *const T) -> Option<T> {
     // SAFETY: a readable T if not NULL by the caller's promise.
     (!at.is_null()).then(|| unsafe { at.read_unaligned() })
 }
 
 /// Writes a string and its NUL into a buffer of the caller.
-pub(crate) fn put_string(at: *mut c_char, room: size_t, text: &[u8]) -> Result<(), Out> {
+///
+/// # Safety
+/// NULL, or `room` writable bytes.
+pub(crate) unsafe fn put_string(at: *mut c_char, room: size_t, text: &[u8]) -> Result<(), Out> {
     if text.len() >= room {
         return Err(Out::Errno(libc::ERANGE));
     }
-    let buffer = bytes_mut(at.cast(), room);
+    if at.is_null() {
+        return Err(Out::Errno(libc::EFAULT));
+    }
+    // SAFETY: the caller's memory, of that size.
+    let buffer = unsafe { bytes_mut(at.cast(), room) };
     buffer[..text.len()].copy_from_slice(text);
     buffer[text.len()] = 0;
     Ok(())
@@ -101,6 +130,7 @@ pub(crate) fn give_string(text: &[u8]) -> Result<*mut c_char, Out> {
     if at.is_null() {
         return Err(Out::Errno(libc::ENOMEM));
     }
-    put_string(at, text.len() + 1, text)?;
+    // SAFETY: malloc's memory, of that size.
+    unsafe { put_string(at, text.len() + 1, text) }?;
     Ok(at)
 }

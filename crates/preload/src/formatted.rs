@@ -2,7 +2,8 @@
 
 use crate::data;
 use crate::ffi;
-use crate::hook::{Out, hooks};
+use crate::hook::hooks;
+use crate::outcome::Out;
 use crate::table::{self, Found};
 use libc::{c_char, c_int, c_void};
 
@@ -11,13 +12,17 @@ unsafe extern "C" {
 }
 
 /// `list` is C's `va_list` as it is passed: a pointer on both processors we know.
-fn print(fd: c_int, format: *const c_char, list: *mut c_void) -> Result<c_int, Out> {
+///
+/// # Safety
+/// Format and list belong together.
+unsafe fn print(fd: c_int, format: *const c_char, list: *mut c_void) -> Result<c_int, Out> {
     let Found::File(file) = table::find(fd)? else { return Err(Out::Pass) };
     let mut text: *mut c_char = std::ptr::null_mut();
     // SAFETY: format and list are the caller's own pair.
     let length = unsafe { vasprintf(&raw mut text, format, list) };
     let length = usize::try_from(length).map_err(|_| Out::Errno(libc::ENOMEM))?;
-    let outcome = data::write_here(&file, ffi::bytes(text.cast(), length));
+    // SAFETY: vasprintf's text, of that length.
+    let outcome = data::write_here(&file, unsafe { ffi::bytes(text.cast(), length) });
     // SAFETY: vasprintf's, used no more.
     unsafe { libc::free(text.cast()) };
     Ok(outcome? as c_int)

@@ -6,8 +6,7 @@
 //! must be served. Any other call goes to the hook proper, which never unwinds and leaves `errno` as a libc function
 //! would: unchanged on success.
 
-use crate::medium::Timed;
-use crate::raw::Errno;
+use crate::outcome::{Failure, Out, errno, set_errno};
 use libc::{c_int, c_void};
 use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,64 +16,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) static TEXT_BASE: AtomicUsize = AtomicUsize::new(0);
 /// Bytes of this library's mapping from [`TEXT_BASE`].
 pub(crate) static TEXT_BYTES: AtomicUsize = AtomicUsize::new(0);
-
-/// Why a hook has no answer of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Out {
-    /// Not ours: libc shall do it.
-    Pass,
-    /// Not ours: libc shall do it, and then the caller waits for a modelled medium.
-    Timed(Timed),
-    /// It failed with this errno.
-    Errno(Errno),
-}
-
-impl From<Errno> for Out {
-    fn from(errno: Errno) -> Self {
-        Self::Errno(errno)
-    }
-}
-
-/// The value by which a libc function says that it failed.
-pub(crate) trait Failure {
-    /// That value.
-    const FAILED: Self;
-
-    /// The number that the answer is, none if it says failure.
-    fn count(&self) -> Option<u64> {
-        None
-    }
-}
-
-macro_rules! failures { ($($type:ty => $value:expr),*) => { $(impl Failure for $type {
-    const FAILED: Self = $value;
-    fn count(&self) -> Option<u64> { u64::try_from(*self).ok().filter(|_| *self != Self::FAILED) }
-})* } }
-failures!(i32 => -1, i64 => -1, isize => -1, u32 => u32::MAX);
-
-impl Failure for () {
-    const FAILED: Self = ();
-}
-
-impl<T> Failure for *mut T {
-    const FAILED: Self = std::ptr::null_mut();
-}
-
-impl<T> Failure for *const T {
-    const FAILED: Self = std::ptr::null();
-}
-
-/// libc's `errno`.
-pub(crate) fn errno() -> Errno {
-    // SAFETY: the address is that of this thread's errno, always valid.
-    unsafe { *libc::__errno_location() }
-}
-
-/// Sets libc's `errno`.
-pub(crate) fn set_errno(value: Errno) {
-    // SAFETY: the address is that of this thread's errno, always valid.
-    unsafe { *libc::__errno_location() = value }
-}
 
 /// Runs a hook's body: no unwinding, `errno` kept on success; `pass` is libc's own function.
 pub(crate) fn entered<R: Failure>(pass: impl FnOnce() -> R, body: impl FnOnce() -> Result<R, Out>) -> R {
@@ -103,11 +44,6 @@ pub(crate) fn entered<R: Failure>(pass: impl FnOnce() -> R, body: impl FnOnce() 
             R::FAILED
         }
     }
-}
-
-/// The answer of a libc function we called ourselves: its failure becomes its errno.
-pub(crate) fn kept<R: Failure + PartialEq>(answer: R) -> Result<R, Out> {
-    if answer == R::FAILED { Err(Out::Errno(errno())) } else { Ok(answer) }
 }
 
 /// Stands in for a function this libc does not have.
@@ -202,8 +138,11 @@ macro_rules! hooks {
             };
 
             /// libc's own function.
+            ///
+            /// # Safety
+            /// As libc documents.
             #[allow(dead_code, reason = "used where a hook goes on to libc by hand")]
-            pub(crate) extern "C" fn real($($arg: $type),*) -> $answer {
+            pub(crate) unsafe extern "C" fn real($($arg: $type),*) -> $answer {
                 // SAFETY: the next definition of a libc name has the signature libc documents for it.
                 let function: Function = unsafe { std::mem::transmute($crate::hook::next(&NEXT, NAME)) };
                 // SAFETY: the arguments are the caller's own, who keeps the function's contract.
@@ -211,8 +150,19 @@ macro_rules! hooks {
             }
 
             /// Ours.
-            pub(crate) extern "C" fn hook($($arg: $type),*) -> $answer {
-                $crate::hook::entered::<$answer>(|| real($($arg),*), || -> Result<$answer, Out> { $body })
+            ///
+            /// # Safety
+            /// As libc documents.
+            pub(crate) unsafe extern "C" fn hook($($arg: $type),*) -> $answer {
+                $crate::hook::entered::<$answer>(
+                    // SAFETY: the arguments are the caller's own, who keeps the function's contract.
+                    || unsafe { real($($arg),*) },
+                    || -> Result<$answer, $crate::outcome::Out> {
+                        // SAFETY: as above: what the body does with the pointers is what the function documents.
+                        #[allow(unused_unsafe, reason = "not every hook has pointers")]
+                        unsafe { $body }
+                    },
+                )
             }
 
             /// # Safety

@@ -7,11 +7,14 @@
 //!
 //! A directory of this host may be said to lie on a modelled medium (`medium`): its files stay libc's, their answers wait.
 //!
-//! This crate is the quarantine for unsafe code: the doors are `hook` (exported names), `ffi` (pointers of C) and
-//! `raw` (system calls). It prints nothing unless the user must know or `MILLRACE_LOG` is set.
+//! Most of the project's unsafe code is here: `hook` (exported names), `ffi` (pointers of C) and `raw` (system calls) are
+//! where it begins. It prints nothing unless the user must know or `MILLRACE_LOG` is set.
 
+mod attach_lock;
 mod attributes;
 mod change;
+mod close;
+mod cookie;
 mod copy;
 mod cwd;
 mod data;
@@ -22,22 +25,25 @@ mod formatted;
 mod hook;
 mod medium;
 mod memory;
+mod messages;
 mod mounts;
 mod names;
 mod open;
-mod place;
+mod outcome;
+mod paths;
+mod permission;
 mod processes;
 mod queues;
 mod raw;
-mod rights;
-mod say;
 mod sockets;
 mod standard;
 mod status;
+mod stderr;
 mod stdio;
 mod streams;
 mod syscalls;
 mod table;
+mod umask;
 
 use libc::{c_char, c_int};
 use std::ffi::CStr;
@@ -62,8 +68,8 @@ extern "C" fn start(_argument_count: c_int, _arguments: *mut *mut c_char, enviro
         }
     }
     hook::learn_own_text();
-    std::panic::set_hook(Box::new(|panic| say::say(format_args!("internal error: {panic}"))));
-    say::TRACING.store(variable(c"MILLRACE_LOG").is_some(), Ordering::Relaxed);
+    std::panic::set_hook(Box::new(|panic| messages::warn(format_args!("internal error: {panic}"))));
+    messages::TRACING.store(variable(c"MILLRACE_LOG").is_some(), Ordering::Relaxed);
     if let Some(value) = variable(medium::VARIABLE) {
         for look_up in [data::read::look_up, data::write::look_up] {
             look_up();
@@ -71,17 +77,18 @@ extern "C" fn start(_argument_count: c_int, _arguments: *mut *mut c_char, enviro
         medium::parse(value);
     }
     let Some(value) = variable(mounts::VARIABLE) else { return };
-    open::learn_umask();
+    umask::learn();
     if !table::reserve() || !streams::reserve() {
-        say::say(format_args!("no memory for the descriptor table; no mount is active"));
+        messages::warn(format_args!("no memory for the descriptor table; no mount is active"));
         return;
     }
     // SAFETY: the handler is async-signal-safe and lives as long as the process.
     unsafe { libc::pthread_atfork(None, None, Some(mounts::after_fork_child)) };
-    for look_up in [data::read::look_up, data::write::look_up, descriptors::close::look_up] {
+    for look_up in [data::read::look_up, data::write::look_up, close::close::look_up] {
         look_up();
     }
     mounts::parse(value);
+    stderr::attach_messages();
     standard::inherited();
 }
 

@@ -5,9 +5,9 @@
 //! is a shared file in memory, mapped by every process of the directory: atomic words, no locks, nothing a killed process
 //! could leave undone.
 
-use crate::hook::{Failure, Out};
+use crate::messages::warn;
+use crate::outcome::{Errno, Failure, Out, Timed};
 use crate::raw;
-use crate::say::say;
 use libc::{c_int, off_t};
 use media::{Kind, Medium, Operation, Profile};
 use std::ffi::CStr;
@@ -45,18 +45,18 @@ pub(crate) fn any() -> bool {
 /// Reads the environment. Called once, by the constructor.
 pub(crate) fn parse(value: &[u8]) {
     let Some(known) = raw::map(DESCRIPTORS_MAX * size_of::<AtomicU64>()) else {
-        say(format_args!("no memory for local media; none is active"));
+        warn(format_args!("no memory for local media; none is active"));
         return;
     };
     KNOWN.store(known.cast(), Ordering::Release);
     let mut slots = MEDIA.iter();
     for line in value.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         let Some(slot) = slots.next() else {
-            say(format_args!("more than {MEDIA_MAX} local media; the rest is not active"));
+            warn(format_args!("more than {MEDIA_MAX} local media; the rest is not active"));
             break;
         };
         let Some(local) = Local::parse(line) else {
-            say(format_args!("{}: no line of a local medium; not active", String::from_utf8_lossy(line)));
+            warn(format_args!("{}: no line of a local medium; not active", String::from_utf8_lossy(line)));
             continue;
         };
         if slot.set(local).is_ok() {
@@ -76,7 +76,7 @@ impl Local {
         let state = map_state(state, medium.words());
         if let Err(errno) = state {
             // Every operation below the directory will fail: answers without their delay would be believed.
-            say(format_args!("cannot share the state of the medium of {}: errno {errno}", String::from_utf8_lossy(directory)));
+            warn(format_args!("cannot share the state of the medium of {}: errno {errno}", String::from_utf8_lossy(directory)));
         }
         if let Ok(state) = state {
             medium.begin(state);
@@ -86,7 +86,7 @@ impl Local {
 }
 
 /// Maps a state file, made by `exec`, for as long as the process lives.
-fn map_state(path: &[u8], words: usize) -> Result<&'static [AtomicU64], raw::Errno> {
+fn map_state(path: &[u8], words: usize) -> Result<&'static [AtomicU64], Errno> {
     let path = [path, b"\0"].concat();
     let path = CStr::from_bytes_with_nul(&path).map_err(|_| libc::EINVAL)?;
     let fd = raw::open(path, libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW, 0)?;
@@ -111,17 +111,6 @@ pub(crate) enum Ask {
     StableWrite,
     /// fsync, fdatasync.
     Flush,
-}
-
-/// A call that libc shall do and whose answer then waits for the medium.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Timed {
-    index: usize,
-    fd: c_int,
-    file: u64,
-    kind: Kind,
-    at: Option<off_t>, // none: at the descriptor's own offset
-    came_ns: u64,
 }
 
 /// What to do with a call that is not of a mount (`out` says what the mounts make of it).
@@ -157,7 +146,7 @@ pub(crate) fn has(fd: c_int) -> bool {
 /// Whether a write through this description waits for the medium. Asked each time: a number may be of another open of the
 /// same file by now.
 fn is_stable(fd: c_int) -> bool {
-    raw::fcntl(fd, libc::F_GETFL, 0).is_ok_and(|flags| flags & (libc::O_DSYNC | libc::O_DIRECT) != 0)
+    raw::status_flags(fd).is_ok_and(|flags| flags & (libc::O_DSYNC | libc::O_DIRECT) != 0)
 }
 
 /// The medium below which a descriptor's file lies.

@@ -2,7 +2,8 @@
 
 use crate::data;
 use crate::ffi;
-use crate::hook::{Failure, Out, hooks, kept};
+use crate::hook::hooks;
+use crate::outcome::{Failure, Out, kept};
 use crate::raw;
 use crate::table;
 use libc::{c_int, c_void, off_t, size_t};
@@ -29,18 +30,22 @@ fn map_file(
     let memory = kept(real(flags | libc::MAP_ANONYMOUS))?.0;
     let whole = bytes.next_multiple_of(4096);
     let fill = || -> Result<(), Out> {
-        raw::protect(memory.cast(), whole, libc::PROT_READ | libc::PROT_WRITE)?;
+        // SAFETY: the mapping was just made and nobody else knows it.
+        unsafe { raw::protect(memory.cast(), whole, libc::PROT_READ | libc::PROT_WRITE) }?;
         let mut done = 0;
         while done < bytes {
-            let chunk = ffi::bytes_mut(memory.cast::<u8>().wrapping_add(done).cast(), bytes - done);
+            // SAFETY: inside the mapping, which nobody else knows yet.
+            let chunk = unsafe { ffi::bytes_mut(memory.cast::<u8>().wrapping_add(done).cast(), bytes - done) };
             match data::read_at(&file, offset + done as u64, chunk)? {
                 0 => break, // beyond the end: zeroes, where the kernel would send SIGBUS
                 got => done += got,
             }
         }
-        Ok(raw::protect(memory.cast(), whole, protection)?)
+        // SAFETY: as above; the slices into it are gone.
+        Ok(unsafe { raw::protect(memory.cast(), whole, protection) }?)
     };
-    fill().inspect_err(|_| raw::unmap(memory.cast(), whole))?;
+    // SAFETY: exactly what was mapped, which nobody was told of.
+    fill().inspect_err(|_| unsafe { raw::unmap(memory.cast(), whole) })?;
     Ok(Mapping(memory))
 }
 

@@ -1,14 +1,15 @@
 //! The mounts of this process: parsed at start, attached when a path first reaches one.
 
-use crate::hook::Out;
+use crate::attach_lock::AttachLock;
+use crate::messages::{note_outside_mounts, warn};
+use crate::outcome::Out;
 use crate::raw;
-use crate::say::{say, say_aside};
 use dnfs::Credentials;
 use dnfs::mount::{Mount, MountSpec};
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Mounts of one process at most: each is a line of an environment variable, and a path is compared with each.
 pub(crate) const MOUNTS_MAX: usize = 8;
@@ -21,7 +22,7 @@ pub(crate) struct Mounted {
     pub(crate) index: usize,
     spec: MountSpec,
     up: OnceLock<Mount>,
-    busy: AtomicU32,     // process id of who attaches, 0 for nobody
+    attaching: AttachLock,
     refused: AtomicBool, // and the user was told why
 }
 
@@ -59,19 +60,19 @@ pub(crate) fn parse(value: &[u8]) {
         let spec = match MountSpec::parse(line) {
             Ok(spec) => spec,
             Err(error) => {
-                say(format_args!("{}: {error}; this mount is not active", String::from_utf8_lossy(line)));
+                warn(format_args!("{}: {error}; this mount is not active", String::from_utf8_lossy(line)));
                 continue;
             }
         };
         let Some(slot) = MOUNTS.get(index) else {
-            say(format_args!("more than {MOUNTS_MAX} mounts; the rest is not active"));
+            warn(format_args!("more than {MOUNTS_MAX} mounts; the rest is not active"));
             break;
         };
         let mut local = spec.local_path.clone();
         local.push(0);
         let shadowed = CStr::from_bytes_with_nul(&local).is_ok_and(|path| raw::stat(path, false).is_ok());
         CAREFUL.fetch_or(shadowed, Ordering::Relaxed);
-        let mounted = Mounted { index, spec, up: OnceLock::new(), busy: AtomicU32::new(0), refused: AtomicBool::new(false) };
+        let mounted = Mounted { index, spec, up: OnceLock::new(), attaching: AttachLock::new(), refused: AtomicBool::new(false) };
         if slot.set(mounted).is_ok() {
             index += 1;
         }
@@ -80,8 +81,8 @@ pub(crate) fn parse(value: &[u8]) {
         let _ = ROOT.set(dnfs::mount::runtime_root().into_os_string().as_encoded_bytes().to_vec());
         learn_root_device();
         dnfs::report_to(|event| match event {
-            dnfs::Event::NotResponding(server, cause) => say_aside(format_args!("server {server} {cause}; waiting")),
-            dnfs::Event::Responding(server) => say_aside(format_args!("server {server} answers again")),
+            dnfs::Event::NotResponding(server, cause) => note_outside_mounts(format_args!("server {server} {cause}; waiting")),
+            dnfs::Event::Responding(server) => note_outside_mounts(format_args!("server {server} answers again")),
         });
         ANY.store(true, Ordering::Release);
     }
@@ -143,34 +144,26 @@ impl Mounted {
     /// The mount, attached now if it was not.
     ///
     /// # Errors
-    /// EIO when the server refuses (the reason is said on stderr).
+    /// The refusal of the server (the reason is printed on stderr); EDEADLK for a signal handler that came in while its own
+    /// thread attaches.
     pub(crate) fn attach(&self) -> Result<&Mount, Out> {
         if let Some(mount) = self.up.get() {
             return Ok(mount);
         }
-        let me = std::process::id();
-        while self.busy.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            // Another thread of ours attaches, unless the mark was inherited by a fork in that moment.
-            if self.busy.load(Ordering::Relaxed) != me {
-                self.busy.store(0, Ordering::Relaxed);
-            }
-            std::thread::yield_now();
-        }
-        let outcome = match self.up.get() {
+        let _guard = self.attaching.lock()?;
+        match self.up.get() {
             Some(mount) => Ok(mount),
             None => match Mount::attach(&self.spec, &Credentials::of_process()) {
                 Ok(mount) => Ok(self.up.get_or_init(|| mount)),
                 Err(error) => {
                     let path = OsStr::from_bytes(&self.spec.local_path).to_string_lossy();
                     if !self.refused.swap(true, Ordering::Relaxed) {
-                        say(format_args!("cannot mount {} at {path}: {error}", self.spec.url));
+                        warn(format_args!("cannot mount {} at {path}: {error}", self.spec.url));
                     }
                     Err(Out::from(error))
                 }
             },
-        };
-        self.busy.store(0, Ordering::Release);
-        outcome
+        }
     }
 
     /// The device number that `stat` shows for everything on this mount: the same in every process.

@@ -3,12 +3,13 @@
 use crate::attributes::of_entry;
 use crate::cwd;
 use crate::ffi;
-use crate::hook::{Out, hooks, kept};
-use crate::open::masked;
-use crate::place::{self, Target};
+use crate::hook::hooks;
+use crate::outcome::{Out, kept};
+use crate::paths::{self, Target};
+use crate::permission;
 use crate::raw;
-use crate::rights;
 use crate::table::{self, Found};
+use crate::umask::masked;
 use dnfs::file::{DeviceNumbers, FileKind, SpecialFile};
 use dnfs::mount::{Entry, Mount};
 use libc::{c_char, c_int, c_uint, dev_t, mode_t, size_t, ssize_t};
@@ -52,43 +53,54 @@ fn remove_file(mount: &Mount, entry: &Entry) -> Result<c_int, Out> {
     Ok(0)
 }
 
-fn remove_at(
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn remove_at(
     directory: c_int,
     path: *const c_char,
     flags: c_int,
     local: impl FnOnce(c_int, *const c_char) -> c_int,
 ) -> Result<c_int, Out> {
-    place::at(
-        directory,
-        path,
-        false,
-        |_, mount, entry| {
-            if flags & libc::AT_REMOVEDIR != 0 { remove_directory(mount, entry) } else { remove_file(mount, entry) }
-        },
-        local,
-    )
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        paths::at(
+            directory,
+            path,
+            false,
+            |_, mount, entry| {
+                if flags & libc::AT_REMOVEDIR != 0 { remove_directory(mount, entry) } else { remove_file(mount, entry) }
+            },
+            local,
+        )
+    }
 }
 
 /// Two paths that must be in one world: what to do on a mount, what on this host.
-fn pair(
+///
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn pair(
     from: (c_int, *const c_char),
     to: (c_int, *const c_char),
     on_mount: impl FnOnce(&Mount, &Entry, &Entry) -> Result<c_int, Out>,
     local: impl FnOnce((c_int, *const c_char), (c_int, *const c_char)) -> c_int,
 ) -> Result<c_int, Out> {
-    if !crate::mounts::any() {
-        return Err(Out::Pass);
-    }
-    match (place::target_or_linked(from.0, from.1)?, place::target_or_linked(to.0, to.1)?) {
-        (Target::At(one, mount, from), Target::At(other, _, to)) if one.index == other.index => on_mount(mount, &from, &to),
-        (Target::Local(one), Target::Local(other)) => {
-            let path_of = |other: &Option<std::ffi::CString>, given: (c_int, *const c_char)| {
-                other.as_ref().map_or(given, |path| (HERE, path.as_ptr()))
-            };
-            kept(local(path_of(&one, from), path_of(&other, to)))
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        if !crate::mounts::any() {
+            return Err(Out::Pass);
         }
-        (Target::At(_, _, entry), _) if entry.object.is_none() => Err(Out::Errno(libc::ENOENT)),
-        _ => Err(Out::Errno(libc::EXDEV)),
+        match (paths::target_or_linked(from.0, from.1)?, paths::target_or_linked(to.0, to.1)?) {
+            (Target::At(one, mount, from), Target::At(other, _, to)) if one.index == other.index => on_mount(mount, &from, &to),
+            (Target::Local(one), Target::Local(other)) => {
+                let path_of = |other: &Option<std::ffi::CString>, given: (c_int, *const c_char)| {
+                    other.as_ref().map_or(given, |path| (HERE, path.as_ptr()))
+                };
+                kept(local(path_of(&one, from), path_of(&other, to)))
+            }
+            (Target::At(_, _, entry), _) if entry.object.is_none() => Err(Out::Errno(libc::ENOENT)),
+            _ => Err(Out::Errno(libc::EXDEV)),
+        }
     }
 }
 
@@ -121,20 +133,30 @@ fn link_on_mount(mount: &Mount, from: &Entry, to: &Entry) -> Result<c_int, Out> 
     Ok(0)
 }
 
-fn symlink_to(text: *const c_char, mount: &Mount, entry: &Entry) -> Result<c_int, Out> {
-    free(entry)?;
-    mount.symlink(entry, ffi::path(text)?)?;
-    Ok(0)
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn symlink_to(text: *const c_char, mount: &Mount, entry: &Entry) -> Result<c_int, Out> {
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        free(entry)?;
+        mount.symlink(entry, ffi::path(text)?)?;
+        Ok(0)
+    }
 }
 
-fn read_link(mount: &Mount, entry: &Entry, into: *mut c_char, room: size_t) -> Result<ssize_t, Out> {
-    if existing(entry)? != FileKind::Symlink {
-        return Err(Out::Errno(libc::EINVAL));
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn read_link(mount: &Mount, entry: &Entry, into: *mut c_char, room: size_t) -> Result<ssize_t, Out> {
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        if existing(entry)? != FileKind::Symlink {
+            return Err(Out::Errno(libc::EINVAL));
+        }
+        let text = mount.readlink(entry)?;
+        let count = text.len().min(room);
+        ffi::bytes_mut(into.cast(), count).copy_from_slice(&text[..count]);
+        Ok(count as ssize_t)
     }
-    let text = mount.readlink(entry)?;
-    let count = text.len().min(room);
-    ffi::bytes_mut(into.cast(), count).copy_from_slice(&text[..count]);
-    Ok(count as ssize_t)
 }
 
 fn make_node(mount: &Mount, entry: &Entry, mode: mode_t, device: dev_t) -> Result<c_int, Out> {
@@ -162,11 +184,11 @@ fn make_node(mount: &Mount, entry: &Entry, mode: mode_t, device: dev_t) -> Resul
 hooks! {
     /// mkdir(2).
     fn mkdir(path: *const c_char, mode: mode_t) -> c_int {
-        place::at(HERE, path, false, |_, mount, entry| make_directory(mount, entry, mode), |_, path| real(path, mode))
+        paths::at(HERE, path, false, |_, mount, entry| make_directory(mount, entry, mode), |_, path| real(path, mode))
     }
     /// mkdirat(2).
     fn mkdirat(directory: c_int, path: *const c_char, mode: mode_t) -> c_int {
-        place::at(directory, path, false, |_, mount, entry| make_directory(mount, entry, mode), |directory, path| real(directory, path, mode))
+        paths::at(directory, path, false, |_, mount, entry| make_directory(mount, entry, mode), |directory, path| real(directory, path, mode))
     }
     /// rmdir(2).
     fn rmdir(path: *const c_char) -> c_int { remove_at(HERE, path, libc::AT_REMOVEDIR, |_, path| real(path)) }
@@ -178,7 +200,7 @@ hooks! {
     }
     /// remove(3).
     fn remove(path: *const c_char) -> c_int {
-        place::at(HERE, path, false, |_, mount, entry| match kind(entry) {
+        paths::at(HERE, path, false, |_, mount, entry| match kind(entry) {
             Some(FileKind::Directory) => remove_directory(mount, entry),
             _ => remove_file(mount, entry),
         }, |_, path| real(path))
@@ -206,48 +228,48 @@ hooks! {
     }
     /// symlink(2).
     fn symlink(text: *const c_char, path: *const c_char) -> c_int {
-        place::at(HERE, path, false, |_, mount, entry| symlink_to(text, mount, entry), |_, path| real(text, path))
+        paths::at(HERE, path, false, |_, mount, entry| symlink_to(text, mount, entry), |_, path| real(text, path))
     }
     /// symlinkat(2).
     fn symlinkat(text: *const c_char, directory: c_int, path: *const c_char) -> c_int {
-        place::at(directory, path, false, |_, mount, entry| symlink_to(text, mount, entry), |directory, path| real(text, directory, path))
+        paths::at(directory, path, false, |_, mount, entry| symlink_to(text, mount, entry), |directory, path| real(text, directory, path))
     }
     /// readlink(2).
     fn readlink(path: *const c_char, into: *mut c_char, room: size_t) -> ssize_t {
-        place::at(HERE, path, false, |_, mount, entry| read_link(mount, entry, into, room), |_, path| real(path, into, room))
+        paths::at(HERE, path, false, |_, mount, entry| read_link(mount, entry, into, room), |_, path| real(path, into, room))
     }
     /// readlinkat(2).
     fn readlinkat(directory: c_int, path: *const c_char, into: *mut c_char, room: size_t) -> ssize_t {
-        place::at(directory, path, false, |_, mount, entry| read_link(mount, entry, into, room),
+        paths::at(directory, path, false, |_, mount, entry| read_link(mount, entry, into, room),
             |directory, path| real(directory, path, into, room))
     }
     /// readlink(2), fortified.
     fn __readlink_chk(path: *const c_char, into: *mut c_char, room: size_t, size: size_t) -> ssize_t {
         if room > size { return Err(Out::Pass) } // libc ends the process
-        place::at(HERE, path, false, |_, mount, entry| read_link(mount, entry, into, room), |_, path| real(path, into, room, size))
+        paths::at(HERE, path, false, |_, mount, entry| read_link(mount, entry, into, room), |_, path| real(path, into, room, size))
     }
     /// readlinkat(2), fortified.
     fn __readlinkat_chk(directory: c_int, path: *const c_char, into: *mut c_char, room: size_t, size: size_t) -> ssize_t {
         if room > size { return Err(Out::Pass) }
-        place::at(directory, path, false, |_, mount, entry| read_link(mount, entry, into, room),
+        paths::at(directory, path, false, |_, mount, entry| read_link(mount, entry, into, room),
             |directory, path| real(directory, path, into, room, size))
     }
     /// mknod(2).
     fn mknod(path: *const c_char, mode: mode_t, device: dev_t) -> c_int {
-        place::at(HERE, path, false, |_, mount, entry| make_node(mount, entry, mode, device), |_, path| real(path, mode, device))
+        paths::at(HERE, path, false, |_, mount, entry| make_node(mount, entry, mode, device), |_, path| real(path, mode, device))
     }
     /// mknodat(2).
     fn mknodat(directory: c_int, path: *const c_char, mode: mode_t, device: dev_t) -> c_int {
-        place::at(directory, path, false, |_, mount, entry| make_node(mount, entry, mode, device),
+        paths::at(directory, path, false, |_, mount, entry| make_node(mount, entry, mode, device),
             |directory, path| real(directory, path, mode, device))
     }
     /// mkfifo(3): a pipe on a mount could be made but not opened.
     fn mkfifo(path: *const c_char, mode: mode_t) -> c_int {
-        place::at(HERE, path, false, |_, _, _| Err(Out::Errno(libc::EOPNOTSUPP)), |_, path| real(path, mode))
+        paths::at(HERE, path, false, |_, _, _| Err(Out::Errno(libc::EOPNOTSUPP)), |_, path| real(path, mode))
     }
     /// mkfifoat(3).
     fn mkfifoat(directory: c_int, path: *const c_char, mode: mode_t) -> c_int {
-        place::at(directory, path, false, |_, _, _| Err(Out::Errno(libc::EOPNOTSUPP)), |directory, path| real(directory, path, mode))
+        paths::at(directory, path, false, |_, _, _| Err(Out::Errno(libc::EOPNOTSUPP)), |directory, path| real(directory, path, mode))
     }
 }
 
@@ -256,7 +278,7 @@ fn change_directory(mount: &Mount, entry: &Entry) -> Result<c_int, Out> {
     if attr.kind != FileKind::Directory {
         return Err(Out::Errno(libc::ENOTDIR));
     }
-    rights::check(&attr, libc::X_OK, true)?;
+    permission::check(&attr, libc::X_OK, true)?;
     raw::chdir(&cwd::make(mount, &entry.path)?)?;
     Ok(0)
 }
@@ -274,49 +296,60 @@ fn visible(local: &[u8], below: &[u8]) -> Vec<u8> {
     if below.is_empty() { local.to_vec() } else { [local, b"/", below].concat() }
 }
 
-fn give_working_directory(into: *mut c_char, room: size_t) -> Result<*mut c_char, Out> {
-    if !crate::mounts::any() {
-        return Err(Out::Pass);
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn give_working_directory(into: *mut c_char, room: size_t) -> Result<*mut c_char, Out> {
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        if !crate::mounts::any() {
+            return Err(Out::Pass);
+        }
+        let path = working_directory()?;
+        if into.is_null() {
+            return if room == 0 || path.len() < room { ffi::give_string(&path) } else { Err(Out::Errno(libc::ERANGE)) };
+        }
+        ffi::put_string(into, room, &path)?;
+        Ok(into)
     }
-    let path = working_directory()?;
-    if into.is_null() {
-        return if room == 0 || path.len() < room { ffi::give_string(&path) } else { Err(Out::Errno(libc::ERANGE)) };
-    }
-    ffi::put_string(into, room, &path)?;
-    Ok(into)
 }
 
 /// The physical path of something that exists, in whichever world.
-fn real_path(
+///
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn real_path(
     path: *const c_char,
     into: *mut c_char,
     local: impl FnOnce(*const c_char, *mut c_char) -> *mut c_char,
 ) -> Result<*mut c_char, Out> {
-    place::at(
-        HERE,
-        path,
-        true,
-        |mounted, _, entry| {
-            existing(entry)?;
-            let path = visible(mounted.local_path(), &entry.path);
-            if into.is_null() {
-                return ffi::give_string(&path);
-            }
-            ffi::put_string(into, libc::PATH_MAX as usize, &path).map_err(|_| Out::Errno(libc::ENAMETOOLONG))?;
-            Ok(into)
-        },
-        |_, path| local(path, into),
-    )
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        paths::at(
+            HERE,
+            path,
+            true,
+            |mounted, _, entry| {
+                existing(entry)?;
+                let path = visible(mounted.local_path(), &entry.path);
+                if into.is_null() {
+                    return ffi::give_string(&path);
+                }
+                ffi::put_string(into, libc::PATH_MAX as usize, &path).map_err(|_| Out::Errno(libc::ENAMETOOLONG))?;
+                Ok(into)
+            },
+            |_, path| local(path, into),
+        )
+    }
 }
 
 hooks! {
     /// chdir(2).
     fn chdir(path: *const c_char) -> c_int {
-        place::at(HERE, path, true, |_, mount, entry| change_directory(mount, entry), |_, path| real(path))
+        paths::at(HERE, path, true, |_, mount, entry| change_directory(mount, entry), |_, path| real(path))
     }
     /// chroot(2): the runtime directory and the mounts would be out of reach.
     fn chroot(path: *const c_char) -> c_int {
-        place::at(HERE, path, true, |_, _, _| Err(Out::Errno(libc::EOPNOTSUPP)), |_, path| real(path))
+        paths::at(HERE, path, true, |_, _, _| Err(Out::Errno(libc::EOPNOTSUPP)), |_, path| real(path))
     }
     /// getcwd(3).
     fn getcwd(into: *mut c_char, room: size_t) -> *mut c_char {

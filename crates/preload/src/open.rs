@@ -1,17 +1,18 @@
 //! Opening: every open of a file is a fresh open of its placeholder, every open of a directory one of its mirror.
 
 use crate::cwd;
-use crate::hook::{Out, hooks, kept};
+use crate::hook::hooks;
 use crate::mounts::Mounted;
-use crate::place;
+use crate::outcome::{Out, kept};
+use crate::paths;
+use crate::permission;
 use crate::raw;
-use crate::rights;
 use crate::table;
+use crate::umask::masked;
 use dnfs::file::{FileKind, FsError};
 use dnfs::mount::{Entry, Mount, OpenHow};
 use libc::{c_char, c_int, c_uint, mode_t};
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Times an open is begun again because the file was removed between the answer and the placeholder's lock.
 const ATTEMPTS_MAX: usize = 16;
@@ -26,27 +27,7 @@ const STRIPPED: c_int = libc::O_DIRECT
     | libc::O_PATH
     | libc::O_NOATIME;
 
-/// The file creation mask, as the program last set it.
-static UMASK: AtomicU32 = AtomicU32::new(0o022);
-
-/// Learns the mask. Called once, by the constructor.
-pub(crate) fn learn_umask() {
-    let mask = raw::umask(0o077);
-    raw::umask(mask);
-    UMASK.store(mask, Ordering::Relaxed);
-}
-
-/// A mode less what the mask takes away.
-pub(crate) fn masked(mode: mode_t) -> u32 {
-    mode & 0o7777 & !UMASK.load(Ordering::Relaxed)
-}
-
 hooks! {
-    /// umask(2).
-    fn umask(mask: mode_t) -> mode_t {
-        UMASK.store(mask & 0o777, Ordering::Relaxed);
-        Err(Out::Pass)
-    }
     /// open(2).
     fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
         open_at(libc::AT_FDCWD, path, flags, mode, |_, path| real(path, flags, mode))
@@ -100,20 +81,31 @@ hooks! {
 const CREAT: c_int = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
 
 /// Opens a path in whichever world it is.
-pub(crate) fn open_at(
+///
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+pub(crate) unsafe fn open_at(
     directory: c_int,
     path: *const c_char,
     flags: c_int,
     mode: mode_t,
     local: impl FnOnce(c_int, *const c_char) -> c_int,
 ) -> Result<c_int, Out> {
-    let exclusive = flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0;
-    let follow = flags & libc::O_NOFOLLOW == 0 && !exclusive;
-    let again = |_: &Entry| place::target(directory, path, follow);
-    let fd =
-        place::at(directory, path, follow, |mounted, mount, entry| on_mount(mounted, mount, entry, flags, mode, again), local)?;
-    crate::standard::rebound(fd);
-    Ok(fd)
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        let exclusive = flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0;
+        let follow = flags & libc::O_NOFOLLOW == 0 && !exclusive;
+        let again = |_: &Entry| paths::target(directory, path, follow);
+        let fd = paths::at(
+            directory,
+            path,
+            follow,
+            |mounted, mount, entry| on_mount(mounted, mount, entry, flags, mode, again),
+            local,
+        )?;
+        crate::standard::rebound(fd);
+        Ok(fd)
+    }
 }
 
 fn on_mount(
@@ -122,7 +114,7 @@ fn on_mount(
     entry: &Entry,
     flags: c_int,
     mode: mode_t,
-    again: impl Fn(&Entry) -> Result<place::Target, Out>,
+    again: impl Fn(&Entry) -> Result<paths::Target, Out>,
 ) -> Result<c_int, Out> {
     if flags & libc::O_TMPFILE == libc::O_TMPFILE {
         return Err(Out::Errno(libc::EOPNOTSUPP));
@@ -142,8 +134,8 @@ fn on_mount(
         }
         match open_file(mounted, mount, entry, flags, mode) {
             Err(Out::Errno(libc::ESTALE)) => match again(entry)? {
-                place::Target::At(_, _, entry) => fresh = Some(entry),
-                place::Target::Local(_) => return Err(Out::Errno(libc::ENOENT)),
+                paths::Target::At(_, _, entry) => fresh = Some(entry),
+                paths::Target::Local(_) => return Err(Out::Errno(libc::ENOENT)),
             },
             outcome => return outcome,
         }
@@ -221,7 +213,7 @@ fn open_directory(mount: &Mount, entry: &Entry, flags: c_int) -> Result<c_int, O
         return Err(Out::Errno(libc::EISDIR));
     }
     if let Some(object) = entry.object.as_ref().filter(|_| flags & libc::O_PATH == 0) {
-        rights::check(&object.attr, libc::R_OK, true)?;
+        permission::check(&object.attr, libc::R_OK, true)?;
     }
     let mirror = cwd::make(mount, &entry.path)?;
     let kept_flags = flags & (libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_PATH);
@@ -229,44 +221,63 @@ fn open_directory(mount: &Mount, entry: &Entry, flags: c_int) -> Result<c_int, O
 }
 
 /// A name from a template that ends in `XXXXXX` and `tail` more bytes; opened or made by `make` until it is a free one.
-fn from_template<R>(template: *mut c_char, tail: c_int, mut make: impl FnMut() -> Result<R, Out>) -> Result<R, Out> {
-    const ALPHABET: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-    let length = crate::ffi::path(template)?.len();
-    let end = usize::try_from(tail).ok().and_then(|tail| length.checked_sub(tail)).ok_or(Out::Errno(libc::EINVAL))?;
-    let start = end.checked_sub(6).ok_or(Out::Errno(libc::EINVAL))?;
-    let text = crate::ffi::bytes_mut(template.cast(), length);
-    if &text[start..end] != b"XXXXXX" {
-        return Err(Out::Errno(libc::EINVAL));
-    }
-    for _ in 0..100 {
-        let mut random = raw::random();
-        for byte in &mut text[start..end] {
-            *byte = ALPHABET[(random % ALPHABET.len() as u64) as usize];
-            random /= ALPHABET.len() as u64;
+///
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn from_template<R>(template: *mut c_char, tail: c_int, mut make: impl FnMut() -> Result<R, Out>) -> Result<R, Out> {
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        const ALPHABET: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+        let length = crate::ffi::path(template)?.len();
+        let end = usize::try_from(tail).ok().and_then(|tail| length.checked_sub(tail)).ok_or(Out::Errno(libc::EINVAL))?;
+        let start = end.checked_sub(6).ok_or(Out::Errno(libc::EINVAL))?;
+        let text = crate::ffi::bytes_mut(template.cast(), length);
+        if &text[start..end] != b"XXXXXX" {
+            return Err(Out::Errno(libc::EINVAL));
         }
-        match make() {
-            Err(Out::Errno(libc::EEXIST)) => {}
-            outcome => return outcome,
+        for _ in 0..100 {
+            let mut random = raw::random();
+            for byte in &mut text[start..end] {
+                *byte = ALPHABET[(random % ALPHABET.len() as u64) as usize];
+                random /= ALPHABET.len() as u64;
+            }
+            match make() {
+                Err(Out::Errno(libc::EEXIST)) => {}
+                outcome => return outcome,
+            }
         }
+        Err(Out::Errno(libc::EEXIST))
     }
-    Err(Out::Errno(libc::EEXIST))
 }
 
 /// Whether a template lies on a mount; its last component is not there yet.
-fn template_is_ours(template: *mut c_char) -> Result<(), Out> {
-    if !crate::mounts::any() {
-        return Err(Out::Pass);
-    }
-    match place::target(libc::AT_FDCWD, template, false)? {
-        place::Target::At(..) => Ok(()),
-        place::Target::Local(_) => Err(Out::Pass),
+///
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn template_is_ours(template: *mut c_char) -> Result<(), Out> {
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        if !crate::mounts::any() {
+            return Err(Out::Pass);
+        }
+        match paths::target(libc::AT_FDCWD, template, false)? {
+            paths::Target::At(..) => Ok(()),
+            paths::Target::Local(_) => Err(Out::Pass),
+        }
     }
 }
 
-fn temporary(template: *mut c_char, tail: c_int, flags: c_int) -> Result<c_int, Out> {
-    template_is_ours(template)?;
-    let flags = flags & !libc::O_ACCMODE | libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
-    from_template(template, tail, || open_at(libc::AT_FDCWD, template, flags, 0o600, |_, path| open::real(path, flags, 0o600)))
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn temporary(template: *mut c_char, tail: c_int, flags: c_int) -> Result<c_int, Out> {
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        template_is_ours(template)?;
+        let flags = flags & !libc::O_ACCMODE | libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
+        from_template(template, tail, || {
+            open_at(libc::AT_FDCWD, template, flags, 0o600, |_, path| open::real(path, flags, 0o600))
+        })
+    }
 }
 
 hooks! {
@@ -294,7 +305,7 @@ hooks! {
     }
     /// open_by_handle_at(2): nothing of a mount has a kernel handle; others pass.
     fn name_to_handle_at(directory: c_int, path: *const c_char, handle: *mut libc::c_void, id: *mut c_int, flags: c_uint) -> c_int {
-        place::at(directory, path, flags as c_int & libc::AT_SYMLINK_FOLLOW != 0,
+        paths::at(directory, path, flags as c_int & libc::AT_SYMLINK_FOLLOW != 0,
             |_, _, _| Err(Out::Errno(libc::EOPNOTSUPP)),
             |directory, path| real(directory, path, handle, id, flags))
     }

@@ -2,18 +2,22 @@
 //!
 //! Every function returns the kernel's answer as a `Result` whose error is an errno; libc's `errno` is never touched.
 
-use libc::{c_int, c_long, c_uint, mode_t, off_t};
+use crate::outcome::Errno;
+use libc::{c_char, c_int, c_long, c_uint, mode_t, off_t};
 use std::ffi::CStr;
-
-/// An errno.
-pub(crate) type Errno = c_int;
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
 
 /// Makes a system call. The arguments are those of the call's manual page.
+///
+/// # Safety
+/// Every argument that is an address must be valid for what the call does with it, for as long as the kernel uses it; memory
+/// that Rust knows of must not be unmapped.
 #[cfg(target_arch = "x86_64")]
-fn call(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> isize {
+unsafe fn call(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> isize {
     let answer: isize;
     // SAFETY: the x86-64 Linux convention: number in rax, arguments in rdi, rsi, rdx, r10, r8, r9; rcx and r11 are lost.
-    // What the kernel does to memory is what the callers in this file ask for with pointers they own.
+    // The caller answers for what the kernel does to memory.
     unsafe {
         core::arch::asm!("syscall", inlateout("rax") number as isize => answer, in("rdi") a, in("rsi") b, in("rdx") c,
             in("r10") d, in("r8") e, in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack));
@@ -22,11 +26,15 @@ fn call(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usi
 }
 
 /// Makes a system call. The arguments are those of the call's manual page.
+///
+/// # Safety
+/// Every argument that is an address must be valid for what the call does with it, for as long as the kernel uses it; memory
+/// that Rust knows of must not be unmapped.
 #[cfg(target_arch = "aarch64")]
-fn call(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> isize {
+unsafe fn call(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> isize {
     let answer: isize;
     // SAFETY: the AArch64 Linux convention: number in x8, arguments in x0 to x5, answer in x0.
-    // What the kernel does to memory is what the callers in this file ask for with pointers they own.
+    // The caller answers for what the kernel does to memory.
     unsafe {
         core::arch::asm!("svc 0", in("x8") number, inlateout("x0") a as isize => answer, in("x1") b, in("x2") c,
             in("x3") d, in("x4") e, in("x5") f, options(nostack));
@@ -38,8 +46,19 @@ fn checked(answer: isize) -> Result<usize, Errno> {
     if (-4095..0).contains(&answer) { Err(-answer as Errno) } else { Ok(answer as usize) }
 }
 
-fn call4(number: c_long, a: usize, b: usize, c: usize, d: usize) -> Result<usize, Errno> {
-    checked(call(number, a, b, c, d, 0, 0))
+/// The same with four arguments.
+///
+/// # Safety
+/// As [`call`].
+unsafe fn call4(number: c_long, a: usize, b: usize, c: usize, d: usize) -> Result<usize, Errno> {
+    // SAFETY: the caller answers for the arguments.
+    checked(unsafe { call(number, a, b, c, d, 0, 0) })
+}
+
+/// A system call whose arguments are numbers: a descriptor that is none is an error, never undefined.
+fn call_with_numbers(number: c_long, a: usize, b: usize, c: usize) -> Result<usize, Errno> {
+    // SAFETY: no argument is an address.
+    unsafe { call4(number, a, b, c, 0) }
 }
 
 const CWD: usize = libc::AT_FDCWD as usize;
@@ -47,7 +66,8 @@ const CWD: usize = libc::AT_FDCWD as usize;
 /// fstat(2).
 pub(crate) fn fstat(fd: c_int) -> Result<libc::stat, Errno> {
     let mut stat = std::mem::MaybeUninit::<libc::stat>::zeroed();
-    call4(libc::SYS_fstat, fd as usize, stat.as_mut_ptr() as usize, 0, 0)?;
+    // SAFETY: `stat` is ours to be written.
+    unsafe { call4(libc::SYS_fstat, fd as usize, stat.as_mut_ptr() as usize, 0, 0) }?;
     // SAFETY: the kernel filled it, and zeroes are a valid value of it anyhow.
     Ok(unsafe { stat.assume_init() })
 }
@@ -56,44 +76,49 @@ pub(crate) fn fstat(fd: c_int) -> Result<libc::stat, Errno> {
 pub(crate) fn stat(path: &CStr, follow: bool) -> Result<libc::stat, Errno> {
     let mut stat = std::mem::MaybeUninit::<libc::stat>::zeroed();
     let flags = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
-    call4(libc::SYS_newfstatat, CWD, path.as_ptr() as usize, stat.as_mut_ptr() as usize, flags as usize)?;
+    // SAFETY: a NUL-terminated path, and `stat` is ours to be written.
+    unsafe { call4(libc::SYS_newfstatat, CWD, path.as_ptr() as usize, stat.as_mut_ptr() as usize, flags as usize) }?;
     // SAFETY: the kernel filled it, and zeroes are a valid value of it anyhow.
     Ok(unsafe { stat.assume_init() })
 }
 
 /// openat(2) relative to the working directory.
 pub(crate) fn open(path: &CStr, flags: c_int, mode: mode_t) -> Result<c_int, Errno> {
-    call4(libc::SYS_openat, CWD, path.as_ptr() as usize, flags as usize, mode as usize).map(|fd| fd as c_int)
+    // SAFETY: a NUL-terminated path.
+    unsafe { call4(libc::SYS_openat, CWD, path.as_ptr() as usize, flags as usize, mode as usize) }.map(|fd| fd as c_int)
 }
 
 /// close(2).
 pub(crate) fn close(fd: c_int) -> Result<(), Errno> {
-    call4(libc::SYS_close, fd as usize, 0, 0, 0).map(drop)
+    call_with_numbers(libc::SYS_close, fd as usize, 0, 0).map(drop)
 }
 
 /// lseek(2).
 pub(crate) fn lseek(fd: c_int, offset: off_t, whence: c_int) -> Result<off_t, Errno> {
-    call4(libc::SYS_lseek, fd as usize, offset as usize, whence as usize, 0).map(|at| at as off_t)
+    call_with_numbers(libc::SYS_lseek, fd as usize, offset as usize, whence as usize).map(|at| at as off_t)
 }
 
-/// fcntl(2) with an integer argument.
-pub(crate) fn fcntl(fd: c_int, command: c_int, argument: usize) -> Result<c_int, Errno> {
-    call4(libc::SYS_fcntl, fd as usize, command as usize, argument, 0).map(|answer| answer as c_int)
+/// The status flags of a description (F_GETFL).
+pub(crate) fn status_flags(fd: c_int) -> Result<c_int, Errno> {
+    call_with_numbers(libc::SYS_fcntl, fd as usize, libc::F_GETFL as usize, 0).map(|flags| flags as c_int)
 }
 
 /// flock(2).
 pub(crate) fn flock(fd: c_int, how: c_int) -> Result<(), Errno> {
-    call4(libc::SYS_flock, fd as usize, how as usize, 0, 0).map(drop)
+    call_with_numbers(libc::SYS_flock, fd as usize, how as usize, 0).map(drop)
 }
 
 /// write(2), once.
 pub(crate) fn write(fd: c_int, bytes: &[u8]) -> Result<usize, Errno> {
-    call4(libc::SYS_write, fd as usize, bytes.as_ptr() as usize, bytes.len(), 0)
+    // SAFETY: the bytes outlive the call.
+    unsafe { call4(libc::SYS_write, fd as usize, bytes.as_ptr() as usize, bytes.len(), 0) }
 }
 
 /// readlink(2): the target's bytes in `buffer`. A target that does not fit is ENAMETOOLONG.
 pub(crate) fn readlink<'a>(path: &CStr, buffer: &'a mut [u8]) -> Result<&'a [u8], Errno> {
-    let got = call4(libc::SYS_readlinkat, CWD, path.as_ptr() as usize, buffer.as_mut_ptr() as usize, buffer.len())?;
+    let (name, into) = (path.as_ptr() as usize, buffer.as_mut_ptr() as usize);
+    // SAFETY: a NUL-terminated path, and a buffer of that length.
+    let got = unsafe { call4(libc::SYS_readlinkat, CWD, name, into, buffer.len()) }?;
     if got >= buffer.len() { Err(libc::ENAMETOOLONG) } else { Ok(&buffer[..got]) }
 }
 
@@ -117,65 +142,72 @@ pub(crate) fn fd_path(fd: c_int, buffer: &mut [u8]) -> Result<&[u8], Errno> {
 
 /// getcwd(2), without the final NUL.
 pub(crate) fn getcwd(buffer: &mut [u8]) -> Result<&[u8], Errno> {
-    let length = call4(libc::SYS_getcwd, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0)?;
+    // SAFETY: a buffer of that length.
+    let length = unsafe { call4(libc::SYS_getcwd, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0) }?;
     Ok(&buffer[..length.saturating_sub(1)])
 }
 
 /// chdir(2).
 pub(crate) fn chdir(path: &CStr) -> Result<(), Errno> {
-    call4(libc::SYS_chdir, path.as_ptr() as usize, 0, 0, 0).map(drop)
+    // SAFETY: a NUL-terminated path.
+    unsafe { call4(libc::SYS_chdir, path.as_ptr() as usize, 0, 0, 0) }.map(drop)
 }
 
 /// mkdir(2).
 pub(crate) fn mkdir(path: &CStr, mode: mode_t) -> Result<(), Errno> {
-    call4(libc::SYS_mkdirat, CWD, path.as_ptr() as usize, mode as usize, 0).map(drop)
+    // SAFETY: a NUL-terminated path.
+    unsafe { call4(libc::SYS_mkdirat, CWD, path.as_ptr() as usize, mode as usize, 0) }.map(drop)
 }
 
 /// rmdir(2).
 pub(crate) fn rmdir(path: &CStr) -> Result<(), Errno> {
-    call4(libc::SYS_unlinkat, CWD, path.as_ptr() as usize, libc::AT_REMOVEDIR as usize, 0).map(drop)
+    // SAFETY: a NUL-terminated path.
+    unsafe { call4(libc::SYS_unlinkat, CWD, path.as_ptr() as usize, libc::AT_REMOVEDIR as usize, 0) }.map(drop)
 }
 
 /// rename(2).
 pub(crate) fn rename(from: &CStr, to: &CStr) -> Result<(), Errno> {
-    checked(call(libc::SYS_renameat2, CWD, from.as_ptr() as usize, CWD, to.as_ptr() as usize, 0, 0)).map(drop)
+    // SAFETY: two NUL-terminated paths.
+    checked(unsafe { call(libc::SYS_renameat2, CWD, from.as_ptr() as usize, CWD, to.as_ptr() as usize, 0, 0) }).map(drop)
 }
 
 /// umask(2).
 pub(crate) fn umask(mask: mode_t) -> mode_t {
-    call4(libc::SYS_umask, mask as usize, 0, 0, 0).unwrap_or(0) as mode_t
+    call_with_numbers(libc::SYS_umask, mask as usize, 0, 0).unwrap_or(0) as mode_t
 }
 
 /// The effective user.
 pub(crate) fn geteuid() -> u32 {
-    call4(libc::SYS_geteuid, 0, 0, 0, 0).unwrap_or(0) as u32
+    call_with_numbers(libc::SYS_geteuid, 0, 0, 0).unwrap_or(0) as u32
 }
 
 /// The real user.
 pub(crate) fn getuid() -> u32 {
-    call4(libc::SYS_getuid, 0, 0, 0, 0).unwrap_or(0) as u32
+    call_with_numbers(libc::SYS_getuid, 0, 0, 0).unwrap_or(0) as u32
 }
 
 /// The effective group.
 pub(crate) fn getegid() -> u32 {
-    call4(libc::SYS_getegid, 0, 0, 0, 0).unwrap_or(0) as u32
+    call_with_numbers(libc::SYS_getegid, 0, 0, 0).unwrap_or(0) as u32
 }
 
 /// The real group.
 pub(crate) fn getgid() -> u32 {
-    call4(libc::SYS_getgid, 0, 0, 0, 0).unwrap_or(0) as u32
+    call_with_numbers(libc::SYS_getgid, 0, 0, 0).unwrap_or(0) as u32
 }
 
 /// The supplementary groups; at most as many as fit.
 pub(crate) fn getgroups(groups: &mut [u32]) -> &[u32] {
-    let got = call4(libc::SYS_getgroups, groups.len(), groups.as_mut_ptr() as usize, 0, 0).unwrap_or(0);
+    // SAFETY: room for so many groups.
+    let got = unsafe { call4(libc::SYS_getgroups, groups.len(), groups.as_mut_ptr() as usize, 0, 0) }.unwrap_or(0);
     &groups[..got.min(groups.len())]
 }
 
 /// Random bytes.
 pub(crate) fn random() -> u64 {
     let mut bytes = [0u8; 8];
-    let _ = call4(libc::SYS_getrandom, bytes.as_mut_ptr() as usize, bytes.len(), 0, 0);
+    // SAFETY: a buffer of that length.
+    let _ = unsafe { call4(libc::SYS_getrandom, bytes.as_mut_ptr() as usize, bytes.len(), 0, 0) };
     u64::from_ne_bytes(bytes)
 }
 
@@ -183,14 +215,16 @@ pub(crate) fn random() -> u64 {
 pub(crate) fn map(bytes: usize) -> Option<*mut u8> {
     let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE) as usize;
-    let answer = call(libc::SYS_mmap, 0, bytes, protection, flags, usize::MAX, 0);
+    // SAFETY: a fresh mapping at an address of the kernel's choice disturbs no other memory.
+    let answer = unsafe { call(libc::SYS_mmap, 0, bytes, protection, flags, usize::MAX, 0) };
     checked(answer).ok().map(|at| at as *mut u8)
 }
 
 /// The first bytes of a file, shared with whoever maps it too.
 pub(crate) fn map_shared(fd: c_int, bytes: usize) -> Result<*mut u8, Errno> {
     let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-    let answer = call(libc::SYS_mmap, 0, bytes, protection, libc::MAP_SHARED as usize, fd as usize, 0);
+    // SAFETY: as above.
+    let answer = unsafe { call(libc::SYS_mmap, 0, bytes, protection, libc::MAP_SHARED as usize, fd as usize, 0) };
     checked(answer).map(|at| at as *mut u8)
 }
 
@@ -207,46 +241,94 @@ pub(crate) fn monotonic_ns() -> u64 {
 pub(crate) fn sleep_until(time_ns: u64) {
     let until = libc::timespec { tv_sec: (time_ns / 1_000_000_000) as _, tv_nsec: (time_ns % 1_000_000_000) as _ };
     let (clock, absolute) = (libc::CLOCK_MONOTONIC as usize, libc::TIMER_ABSTIME as usize);
-    while call4(libc::SYS_clock_nanosleep, clock, absolute, std::ptr::from_ref(&until) as usize, 0) == Err(libc::EINTR) {}
+    let until = std::ptr::from_ref(&until) as usize;
+    // SAFETY: a time that outlives the call; the time left over is not asked for.
+    while unsafe { call4(libc::SYS_clock_nanosleep, clock, absolute, until, 0) } == Err(libc::EINTR) {}
 }
 
 /// Has this thread, and those it starts, wake when their time is up and not up to 50 us later.
 pub(crate) fn wake_on_time() {
-    let _ = call4(libc::SYS_prctl, libc::PR_SET_TIMERSLACK as usize, 1, 0, 0);
+    let _ = call_with_numbers(libc::SYS_prctl, libc::PR_SET_TIMERSLACK as usize, 1, 0);
 }
 
-/// Gives back memory of [`map`].
-pub(crate) fn unmap(at: *mut u8, bytes: usize) {
-    let _ = call4(libc::SYS_munmap, at as usize, bytes, 0, 0);
+/// Gives back memory of [`map`] or of mmap(2).
+///
+/// # Safety
+/// Exactly a mapping of so many bytes, which nobody uses any more.
+pub(crate) unsafe fn unmap(at: *mut u8, bytes: usize) {
+    // SAFETY: the caller gives the mapping up.
+    let _ = unsafe { call4(libc::SYS_munmap, at as usize, bytes, 0, 0) };
 }
 
 /// Changes the protection of memory.
-pub(crate) fn protect(at: *mut u8, bytes: usize, protection: c_int) -> Result<(), Errno> {
-    call4(libc::SYS_mprotect, at as usize, bytes, protection as usize, 0).map(drop)
+///
+/// # Safety
+/// A mapping of so many bytes whose users do nothing that the new protection forbids.
+pub(crate) unsafe fn protect(at: *mut u8, bytes: usize, protection: c_int) -> Result<(), Errno> {
+    // SAFETY: the caller answers for the mapping.
+    unsafe { call4(libc::SYS_mprotect, at as usize, bytes, protection as usize, 0) }.map(drop)
 }
 
-/// A record lock by fcntl (F_OFD_SETLK, F_OFD_SETLKW).
-pub(crate) fn record_lock(fd: c_int, command: c_int, lock: &libc::flock) -> Result<(), Errno> {
-    fcntl(fd, command, std::ptr::from_ref(lock) as usize).map(drop)
+/// A lock of the open file description (F_OFD_SETLK, F_OFD_SETLKW).
+pub(crate) fn description_lock(fd: c_int, wait: bool, lock: &libc::flock) -> Result<(), Errno> {
+    let command = if wait { libc::F_OFD_SETLKW } else { libc::F_OFD_SETLK };
+    // SAFETY: the lock outlives the call, which only reads it.
+    unsafe { call4(libc::SYS_fcntl, fd as usize, command as usize, std::ptr::from_ref(lock) as usize, 0) }.map(drop)
 }
 
-/// A libc-style answer of a system call that takes a caller's pointers as they are: −1 and `errno` on failure.
+/// The number of this thread, unlike that of any other living one of this host.
+pub(crate) fn thread_id() -> u32 {
+    call_with_numbers(libc::SYS_gettid, 0, 0, 0).unwrap_or(0) as u32
+}
+
+/// Whether this process has a thread of that number.
+pub(crate) fn has_thread(id: u32) -> bool {
+    let process = call_with_numbers(libc::SYS_getpid, 0, 0, 0).unwrap_or(0);
+    call_with_numbers(libc::SYS_tgkill, process, id as usize, 0) != Err(libc::ESRCH)
+}
+
+/// Sleeps while `word` is `expected`, at most so long; may end early.
+pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, longest: Duration) {
+    let longest = libc::timespec { tv_sec: longest.as_secs() as _, tv_nsec: longest.subsec_nanos().into() };
+    let (word, longest) = (word.as_ptr() as usize, std::ptr::from_ref(&longest) as usize);
+    let operation = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
+    // SAFETY: word and time outlive the call, which only reads them.
+    let _ = unsafe { call4(libc::SYS_futex, word, operation, expected as usize, longest) };
+}
+
+/// Wakes all threads that sleep on `word`.
+pub(crate) fn futex_wake_all(word: &AtomicU32) {
+    let operation = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize;
+    // SAFETY: the word outlives the call, which only takes its address.
+    let _ = unsafe { call4(libc::SYS_futex, word.as_ptr() as usize, operation, i32::MAX as usize, 0) };
+}
+
+/// A libc-style answer: −1 and `errno` on failure.
 fn as_libc(answer: isize) -> c_int {
     checked(answer).map_or_else(
         |errno| {
-            crate::hook::set_errno(errno);
+            crate::outcome::set_errno(errno);
             -1
         },
         |answer| answer as c_int,
     )
 }
 
-/// fstatat(2) with the caller's pointers.
-pub(crate) fn fstatat(directory: c_int, path: *const libc::c_char, into: *mut libc::stat, flags: c_int) -> c_int {
-    as_libc(call(libc::SYS_newfstatat, directory as usize, path as usize, into as usize, flags as usize, 0, 0))
+/// fstatat(2) with the pointers of a hook's caller.
+///
+/// # Safety
+/// A path and room for the answer, or NULL.
+pub(crate) unsafe fn fstatat(directory: c_int, path: *const c_char, into: *mut libc::stat, flags: c_int) -> c_int {
+    // SAFETY: the caller's pointers; the kernel answers NULL with EFAULT.
+    as_libc(unsafe { call(libc::SYS_newfstatat, directory as usize, path as usize, into as usize, flags as usize, 0, 0) })
 }
 
-/// statx(2) with the caller's pointers.
-pub(crate) fn statx(directory: c_int, path: *const libc::c_char, flags: c_int, mask: c_uint, into: *mut libc::statx) -> c_int {
-    as_libc(call(libc::SYS_statx, directory as usize, path as usize, flags as usize, mask as usize, into as usize, 0))
+/// statx(2) with the pointers of a hook's caller.
+///
+/// # Safety
+/// A path and room for the answer, or NULL.
+pub(crate) unsafe fn statx(directory: c_int, path: *const c_char, flags: c_int, mask: c_uint, into: *mut libc::statx) -> c_int {
+    let (directory, path, into) = (directory as usize, path as usize, into as usize);
+    // SAFETY: the caller's pointers; the kernel answers NULL with EFAULT.
+    as_libc(unsafe { call(libc::SYS_statx, directory, path, flags as usize, mask as usize, into, 0) })
 }

@@ -1,7 +1,7 @@
 //! stdin, stdout and stderr: libc writes to them with system calls we cannot see, so while one of the descriptors 0, 1
 //! and 2 leads to a mount, libc's variable of that stream points to a cookie stream of ours.
 
-use crate::stdio;
+use crate::cookie;
 use crate::table::{self, Found};
 use libc::{FILE, c_int};
 use std::ffi::CStr;
@@ -53,14 +53,16 @@ pub(crate) fn rebound(fd: c_int) {
 pub(crate) fn current(fd: c_int) -> Option<*mut FILE> {
     let stream = usize::try_from(fd).ok().and_then(|fd| STREAMS.get(fd))?;
     let ours = stream.ours.load(Ordering::Acquire);
-    if ours.is_null() { None } else { stream.variable().map(read) }
+    // SAFETY: libc's variable lives as long as the process.
+    if ours.is_null() { None } else { stream.variable().map(|variable| unsafe { read(variable) }) }
 }
 
 /// The cookie stream of a standard descriptor is being closed: libc's own takes its place again.
-pub(crate) fn closed(fd: c_int) {
+fn closed(fd: c_int) {
     let Some(stream) = usize::try_from(fd).ok().and_then(|fd| STREAMS.get(fd)) else { return };
     let ours = stream.ours.swap(std::ptr::null_mut(), Ordering::AcqRel);
-    if let Some(variable) = stream.variable().filter(|variable| read(*variable) == ours) {
+    // SAFETY: libc's variable lives as long as the process.
+    if let Some(variable) = stream.variable().filter(|variable| unsafe { read(*variable) } == ours) {
         // SAFETY: the address of libc's variable; what it pointed to is going away.
         unsafe { variable.write_volatile(stream.libcs.load(Ordering::Relaxed)) };
     }
@@ -71,8 +73,10 @@ pub(crate) fn is_ours(stream: *mut FILE) -> bool {
     STREAMS.iter().any(|standard| standard.ours.load(Ordering::Acquire) == stream)
 }
 
-fn read(variable: *mut *mut FILE) -> *mut FILE {
-    // SAFETY: the address of libc's variable, which holds a stream as long as the process lives.
+/// # Safety
+/// The address of a variable of libc that holds a stream.
+unsafe fn read(variable: *mut *mut FILE) -> *mut FILE {
+    // SAFETY: the caller's promise.
     unsafe { variable.read_volatile() }
 }
 
@@ -91,12 +95,17 @@ impl Standard {
 
     fn follow(&self, fd: c_int, on_mount: bool) {
         let Some(variable) = self.variable() else { return };
-        let shown = read(variable);
+        // SAFETY: libc's variable lives as long as the process.
+        let shown = unsafe { read(variable) };
         if on_mount && self.ours.load(Ordering::Acquire).is_null() {
-            let Ok(made) = stdio::stream_on(fd, if fd == 0 { libc::O_RDONLY } else { libc::O_WRONLY }, true) else { return };
-            stdio::set_narrow(made);
+            let Ok(made) = cookie::stream_on(fd, if fd == 0 { libc::O_RDONLY } else { libc::O_WRONLY }, Some(closed)) else {
+                return;
+            };
+            // SAFETY: a stream that was just made.
+            unsafe { cookie::set_narrow(made) };
             if fd == 2 {
-                stdio::set_unbuffered(made);
+                // SAFETY: as above.
+                unsafe { cookie::set_unbuffered(made) };
             }
             self.libcs.store(shown, Ordering::Relaxed);
             self.ours.store(made, Ordering::Release);
@@ -110,7 +119,8 @@ impl Standard {
         // SAFETY: the address of libc's variable; programs do not use a stream in another thread while they rebind it.
         unsafe { variable.write_volatile(wanted) };
         if fd != 0 {
-            stdio::hand_over(shown, wanted);
+            // SAFETY: the stream that libc began with and the one that stands in for it, both open.
+            unsafe { cookie::hand_over(shown, wanted) };
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The one table from what went wrong to errno.
 
-use crate::hook::Out;
-use crate::raw::Errno;
+use crate::outcome::Errno;
+use crate::outcome::Out;
 use dnfs::FsError;
 use dnfs::mount::SegmentError;
 

@@ -2,9 +2,10 @@
 
 use crate::attributes::directory_entry;
 use crate::ffi;
-use crate::hook::{Out, hooks, kept, set_errno};
+use crate::hook::hooks;
 use crate::open;
-use crate::place::{self, Target};
+use crate::outcome::{Out, kept, set_errno};
+use crate::paths::{self, Target};
 use crate::raw;
 use crate::table::{self, Found};
 use dnfs::file::FileKind;
@@ -59,8 +60,12 @@ impl Stream {
         self.fd.load(Ordering::Acquire) - 1
     }
 
+    /// What the stream holds.
+    ///
+    /// # Safety
+    /// One thread uses the stream at a time, and keeps no answer of an earlier call.
     #[expect(clippy::mut_from_ref, reason = "POSIX leaves one stream to one thread at a time")]
-    fn reading(&self) -> Result<&mut Reading, Out> {
+    unsafe fn reading(&self) -> Result<&mut Reading, Out> {
         if self.descriptor() < 0 {
             return Err(Out::Errno(libc::EBADF));
         }
@@ -109,8 +114,12 @@ fn type_of(kind: Option<FileKind>) -> u8 {
 }
 
 /// The next entry; null at the end.
-fn next(stream: &Stream) -> Result<*mut dirent, Out> {
-    let reading = stream.reading()?;
+///
+/// # Safety
+/// As [`Stream::reading`].
+unsafe fn next(stream: &Stream) -> Result<*mut dirent, Out> {
+    // SAFETY: the caller's promise.
+    let reading = unsafe { stream.reading() }?;
     if reading.items.is_none() {
         reading.items = Some(read_items(stream.descriptor())?);
     }
@@ -133,83 +142,96 @@ fn next(stream: &Stream) -> Result<*mut dirent, Out> {
     }
 }
 
-fn next_reentrant(stream: *mut DIR, entry: *mut dirent, result: *mut *mut dirent) -> Result<c_int, Out> {
-    match next(ours(stream)?) {
-        Ok(found) => match ffi::take(found) {
-            Some(value) => {
-                ffi::put(entry, value)?;
-                ffi::put(result, entry)?;
-            }
-            None => ffi::put(result, std::ptr::null_mut())?,
-        },
-        Err(Out::Errno(errno)) => return Ok(errno),
-        Err(out) => return Err(out),
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn next_reentrant(stream: *mut DIR, entry: *mut dirent, result: *mut *mut dirent) -> Result<c_int, Out> {
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        match next(ours(stream)?) {
+            Ok(found) => match ffi::take(found) {
+                Some(value) => {
+                    ffi::put(entry, value)?;
+                    ffi::put(result, entry)?;
+                }
+                None => ffi::put(result, std::ptr::null_mut())?,
+            },
+            Err(Out::Errno(errno)) => return Ok(errno),
+            Err(out) => return Err(out),
+        }
+        Ok(0)
     }
-    Ok(0)
 }
 
-fn open_path(path: *const c_char, real: impl FnOnce(*const c_char) -> *mut DIR) -> Result<*mut DIR, Out> {
-    const FLAGS: c_int = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
-    place::at(
-        libc::AT_FDCWD,
-        path,
-        true,
-        |_, _, _| {
-            let fd = open::open_at(libc::AT_FDCWD, path, FLAGS, 0, |_, path| open::open::real(path, FLAGS, 0))?;
-            adopt(fd).inspect_err(|_| {
-                let _ = raw::close(fd);
-            })
-        },
-        |_, path| real(path),
-    )
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn open_path(path: *const c_char, real: impl FnOnce(*const c_char) -> *mut DIR) -> Result<*mut DIR, Out> {
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        const FLAGS: c_int = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+        paths::at(
+            libc::AT_FDCWD,
+            path,
+            true,
+            |_, _, _| {
+                let fd = open::open_at(libc::AT_FDCWD, path, FLAGS, 0, |_, path| open::open::real(path, FLAGS, 0))?;
+                adopt(fd).inspect_err(|_| {
+                    let _ = raw::close(fd);
+                })
+            },
+            |_, path| real(path),
+        )
+    }
 }
 
 type Filter = Option<extern "C" fn(*const dirent) -> c_int>;
 type Order = Option<extern "C" fn(*mut *const dirent, *mut *const dirent) -> c_int>;
 
 /// scandir over a directory of a mount: the entries one by one in memory of malloc, as the contract says.
-fn scan(path: *const c_char, list: *mut *mut *mut dirent, filter: Filter, order: Order) -> Result<c_int, Out> {
-    let Target::At(..) = place::target(libc::AT_FDCWD, path, true)? else { return Err(Out::Pass) };
-    let stream = kept(opendir::hook(path))?;
-    let mut found: Vec<*mut dirent> = Vec::new();
-    let outcome = loop {
-        match ours(stream).and_then(next) {
-            Err(out) => break Err(out),
-            Ok(entry) if entry.is_null() => break Ok(()),
-            Ok(entry) if filter.is_some_and(|wanted| wanted(entry) == 0) => {}
-            Ok(entry) => {
-                // SAFETY: malloc of one entry; NULL is checked.
-                let copy = unsafe { libc::malloc(size_of::<dirent>()) }.cast::<dirent>();
-                if copy.is_null() {
-                    break Err(Out::Errno(libc::ENOMEM));
+///
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn scan(path: *const c_char, list: *mut *mut *mut dirent, filter: Filter, order: Order) -> Result<c_int, Out> {
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        let Target::At(..) = paths::target(libc::AT_FDCWD, path, true)? else { return Err(Out::Pass) };
+        let stream = kept(opendir::hook(path))?;
+        let mut found: Vec<*mut dirent> = Vec::new();
+        let outcome = loop {
+            match ours(stream).and_then(|stream| next(stream)) {
+                Err(out) => break Err(out),
+                Ok(entry) if entry.is_null() => break Ok(()),
+                Ok(entry) if filter.is_some_and(|wanted| wanted(entry) == 0) => {}
+                Ok(entry) => {
+                    let copy = libc::malloc(size_of::<dirent>()).cast::<dirent>();
+                    if copy.is_null() {
+                        break Err(Out::Errno(libc::ENOMEM));
+                    }
+                    if let Some(value) = ffi::take(entry) {
+                        ffi::put(copy, value)?;
+                    }
+                    found.push(copy);
                 }
-                if let Some(value) = ffi::take(entry) {
-                    ffi::put(copy, value)?;
-                }
-                found.push(copy);
             }
+        };
+        closedir::hook(stream);
+        let array = libc::malloc(size_of::<*mut dirent>() * found.len().max(1)).cast::<*mut dirent>();
+        if outcome.is_err() || array.is_null() {
+            for entry in found {
+                libc::free(entry.cast()); // from malloc above, and given to nobody
+            }
+            return Err(outcome.err().unwrap_or(Out::Errno(libc::ENOMEM)));
         }
-    };
-    closedir::hook(stream);
-    // SAFETY: malloc of the array; NULL is checked.
-    let array = unsafe { libc::malloc(size_of::<*mut dirent>() * found.len().max(1)) }.cast::<*mut dirent>();
-    if outcome.is_err() || array.is_null() {
-        for entry in found {
-            // SAFETY: each came from malloc above and was given to nobody.
-            unsafe { libc::free(entry.cast()) };
+        if let Some(order) = order {
+            found.sort_by(|one, other| {
+                order(std::ptr::from_ref(one).cast_mut().cast(), std::ptr::from_ref(other).cast_mut().cast()).cmp(&0)
+            });
         }
-        return Err(outcome.err().unwrap_or(Out::Errno(libc::ENOMEM)));
+        for (index, entry) in found.iter().enumerate() {
+            ffi::put(array.wrapping_add(index), *entry)?;
+        }
+        ffi::put(list, array)?;
+        Ok(found.len() as c_int)
     }
-    if let Some(order) = order {
-        found.sort_by(|one, other| {
-            order(std::ptr::from_ref(one).cast_mut().cast(), std::ptr::from_ref(other).cast_mut().cast()).cmp(&0)
-        });
-    }
-    for (index, entry) in found.iter().enumerate() {
-        ffi::put(array.wrapping_add(index), *entry)?;
-    }
-    ffi::put(list, array)?;
-    Ok(found.len() as c_int)
 }
 
 hooks! {
@@ -287,7 +309,9 @@ struct Glob {
 
 const GLOB_ALTDIRFUNC: c_int = 1 << 9;
 
-fn glob_through(flags: c_int, into: *mut c_void, real: impl FnOnce(c_int) -> c_int) -> Result<c_int, Out> {
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn glob_through(flags: c_int, into: *mut c_void, real: impl FnOnce(c_int) -> c_int) -> Result<c_int, Out> {
     if !crate::mounts::any() || flags & GLOB_ALTDIRFUNC != 0 || into.is_null() {
         return Err(Out::Pass);
     }
@@ -316,27 +340,38 @@ hooks! {
 }
 
 /// libc's tree walkers open directories inside libc, where they would find the mirror's empty ones.
-fn no_walk(path: *const c_char) -> Result<(), Out> {
-    if !crate::mounts::any() {
-        return Err(Out::Pass);
-    }
-    match place::target_or_linked(libc::AT_FDCWD, path)? {
-        Target::At(..) => Err(Out::Errno(libc::EOPNOTSUPP)),
-        Target::Local(_) => Err(Out::Pass),
+///
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn no_walk(path: *const c_char) -> Result<(), Out> {
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        if !crate::mounts::any() {
+            return Err(Out::Pass);
+        }
+        match paths::target_or_linked(libc::AT_FDCWD, path)? {
+            Target::At(..) => Err(Out::Errno(libc::EOPNOTSUPP)),
+            Target::Local(_) => Err(Out::Pass),
+        }
     }
 }
 
-fn no_tree(paths: *const *const c_char) -> Result<*mut c_void, Out> {
-    if crate::mounts::any() {
-        let each = (0..).map_while(|index| ffi::take(paths.wrapping_add(index)).filter(|path| !path.is_null()));
-        for path in each {
-            match no_walk(path) {
-                Ok(()) | Err(Out::Pass) => {}
-                Err(refused) => return Err(refused),
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn no_tree(paths: *const *const c_char) -> Result<*mut c_void, Out> {
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        if crate::mounts::any() {
+            let each = (0..).map_while(|index| ffi::take(paths.wrapping_add(index)).filter(|path| !path.is_null()));
+            for path in each {
+                match no_walk(path) {
+                    Ok(()) | Err(Out::Pass) => {}
+                    Err(refused) => return Err(refused),
+                }
             }
         }
+        Err(Out::Pass)
     }
-    Err(Out::Pass)
 }
 
 hooks! {

@@ -1,40 +1,46 @@
 //! syscall(2): the numbers programs use directly when their libc had no name for them go where the name would.
 
-use crate::hook::{Out, hooks, kept};
-use crate::{attributes, copy, data, descriptors, durable, names, open};
+use crate::hook::hooks;
+use crate::outcome::{Out, kept};
+use crate::{attributes, close, copy, data, durable, names, open};
 use libc::{c_int, c_long, c_uint};
 
-fn dispatch(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> Result<c_long, Out> {
-    let int = |value: c_int| kept(value).map(c_long::from);
-    let fd = a as c_int;
-    match number {
-        libc::SYS_openat => int(open::openat::hook(fd, b as _, c as c_int, d as _)),
-        #[cfg(target_arch = "x86_64")]
-        libc::SYS_open => int(open::open::hook(a as _, b as c_int, c as _)),
-        libc::SYS_close => int(descriptors::close::hook(fd)),
-        libc::SYS_close_range => int(descriptors::close_range::hook(a as c_uint, b as c_uint, c as c_int)),
-        libc::SYS_read => kept(data::read::hook(fd, b as _, c)).map(|got| got as c_long),
-        libc::SYS_write => kept(data::write::hook(fd, b as _, c)).map(|got| got as c_long),
-        libc::SYS_pread64 => kept(data::pread::hook(fd, b as _, c, d as i64)).map(|got| got as c_long),
-        libc::SYS_pwrite64 => kept(data::pwrite::hook(fd, b as _, c, d as i64)).map(|got| got as c_long),
-        libc::SYS_lseek => kept(data::lseek::hook(fd, b as i64, c as c_int)),
-        libc::SYS_fsync => int(durable::fsync::hook(fd)),
-        libc::SYS_fdatasync => int(durable::fdatasync::hook(fd)),
-        libc::SYS_syncfs => int(durable::syncfs::hook(fd)),
-        libc::SYS_fallocate => int(durable::fallocate::hook(fd, b as c_int, c as i64, d as i64)),
-        libc::SYS_statx => int(attributes::statx::hook(fd, b as _, c as c_int, d as c_uint, e as _)),
-        libc::SYS_newfstatat => int(attributes::fstatat::hook(fd, b as _, c as _, d as c_int)),
-        libc::SYS_fstat => int(attributes::fstat::hook(fd, b as _)),
-        libc::SYS_renameat2 => int(names::renameat2::hook(fd, b as _, c as c_int, d as _, e as c_uint)),
-        libc::SYS_copy_file_range => {
-            kept(copy::copy_file_range::hook(fd, b as _, c as c_int, d as _, e, f as c_uint)).map(|got| got as c_long)
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn dispatch(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> Result<c_long, Out> {
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        let int = |value: c_int| kept(value).map(c_long::from);
+        let fd = a as c_int;
+        match number {
+            libc::SYS_openat => int(open::openat::hook(fd, b as _, c as c_int, d as _)),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_open => int(open::open::hook(a as _, b as c_int, c as _)),
+            libc::SYS_close => int(close::close::hook(fd)),
+            libc::SYS_close_range => int(close::close_range::hook(a as c_uint, b as c_uint, c as c_int)),
+            libc::SYS_read => kept(data::read::hook(fd, b as _, c)).map(|got| got as c_long),
+            libc::SYS_write => kept(data::write::hook(fd, b as _, c)).map(|got| got as c_long),
+            libc::SYS_pread64 => kept(data::pread::hook(fd, b as _, c, d as i64)).map(|got| got as c_long),
+            libc::SYS_pwrite64 => kept(data::pwrite::hook(fd, b as _, c, d as i64)).map(|got| got as c_long),
+            libc::SYS_lseek => kept(data::lseek::hook(fd, b as i64, c as c_int)),
+            libc::SYS_fsync => int(durable::fsync::hook(fd)),
+            libc::SYS_fdatasync => int(durable::fdatasync::hook(fd)),
+            libc::SYS_syncfs => int(durable::syncfs::hook(fd)),
+            libc::SYS_fallocate => int(durable::fallocate::hook(fd, b as c_int, c as i64, d as i64)),
+            libc::SYS_statx => int(attributes::statx::hook(fd, b as _, c as c_int, d as c_uint, e as _)),
+            libc::SYS_newfstatat => int(attributes::fstatat::hook(fd, b as _, c as _, d as c_int)),
+            libc::SYS_fstat => int(attributes::fstat::hook(fd, b as _)),
+            libc::SYS_renameat2 => int(names::renameat2::hook(fd, b as _, c as c_int, d as _, e as c_uint)),
+            libc::SYS_copy_file_range => {
+                kept(copy::copy_file_range::hook(fd, b as _, c as c_int, d as _, e, f as c_uint)).map(|got| got as c_long)
+            }
+            libc::SYS_getdents64 => match crate::table::find(fd)? {
+                crate::table::Found::Elsewhere => Err(Out::Pass),
+                _ => Err(Out::Errno(libc::EOPNOTSUPP)),
+            },
+            libc::SYS_io_uring_setup if crate::mounts::any() || crate::medium::any() => Err(Out::Errno(libc::ENOSYS)),
+            _ => Err(Out::Pass),
         }
-        libc::SYS_getdents64 => match crate::table::find(fd)? {
-            crate::table::Found::Elsewhere => Err(Out::Pass),
-            _ => Err(Out::Errno(libc::EOPNOTSUPP)),
-        },
-        libc::SYS_io_uring_setup if crate::mounts::any() || crate::medium::any() => Err(Out::Errno(libc::ENOSYS)),
-        _ => Err(Out::Pass),
     }
 }
 

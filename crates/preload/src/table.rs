@@ -5,10 +5,10 @@
 //! believed as long as fstat shows the inode it was made for, so a close we did not see makes no wrong entry. Lookups
 //! take no lock and allocate nothing.
 
-use crate::hook::Out;
+use crate::messages::warn;
 use crate::mounts::{self, Mounted};
+use crate::outcome::Out;
 use crate::raw;
-use crate::say::say;
 use dnfs::mount::{FileRef, Mount};
 use libc::c_int;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -161,10 +161,13 @@ fn learn(fd: c_int, inode: u64) -> Result<Option<Open>, Out> {
         Some((mounted, mount, mount.file_of_placeholder(path)?))
     });
     let Some((mounted, mount, file)) = found else {
-        crate::say::trace!("descriptor {fd} leads to {}, which no mount of this process knows", String::from_utf8_lossy(path));
+        crate::messages::trace!(
+            "descriptor {fd} leads to {}, which no mount of this process knows",
+            String::from_utf8_lossy(path)
+        );
         return Err(Out::Errno(libc::EIO));
     };
-    let flags = raw::fcntl(fd, libc::F_GETFL, 0)?;
+    let flags = raw::status_flags(fd)?;
     // A descriptor that was opened by name (/dev/stdin, /proc/self/fd/N) has no lock yet; on the others this changes nothing.
     let _ = raw::flock(fd, libc::LOCK_SH | libc::LOCK_NB);
     insert(fd, inode, mounted, file, flags, mount.error_cursor(file));
@@ -207,9 +210,9 @@ pub(crate) fn highest() -> c_int {
 }
 
 fn leaked(open: &Open, bytes: i64) {
-    static SAID: AtomicBool = AtomicBool::new(false);
-    if !SAID.swap(true, Ordering::Relaxed) {
-        say(format_args!(
+    static WARNED: AtomicBool = AtomicBool::new(false);
+    if !WARNED.swap(true, Ordering::Relaxed) {
+        warn(format_args!(
             "{bytes} bytes for a file on {} (descriptor {}) never reached it: a program or a libc function that this \
              library cannot see (statically linked? Go? a raw system call?) wrote them; refusing to go on with EIO",
             String::from_utf8_lossy(open.mounted.local_path()),

@@ -1,6 +1,6 @@
 //! Permission as the mode bits say; the server has the last word on every call.
 
-use crate::hook::Out;
+use crate::outcome::Out;
 use crate::raw;
 use dnfs::file::{Attributes, FileKind};
 use libc::c_int;

@@ -1,8 +1,8 @@
-//! What we say on stderr: only what the user must know, and traces when `MILLRACE_LOG` is set.
+//! Messages on stderr: only what the user must know, and traces when `MILLRACE_LOG` is set.
 
 use crate::raw;
-use crate::table::{self, Found};
 use std::fmt::Write;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether `MILLRACE_LOG` was set when the process started.
@@ -24,13 +24,17 @@ impl Write for Line {
     }
 }
 
+/// Writes a finished line to descriptor 2 when that leads to a mount; the flag tells whether that may be tried. False when
+/// descriptor 2 is none of ours. Set by the constructor: the table of descriptors writes messages itself.
+pub(crate) static MOUNT_WRITER: OnceLock<fn(line: &[u8], may_call: bool) -> bool> = OnceLock::new();
+
 /// Writes a line to descriptor 2, wherever that leads: to a file on a mount as well.
-pub(crate) fn say(text: std::fmt::Arguments<'_>) {
+pub(crate) fn warn(text: std::fmt::Arguments<'_>) {
     write(text, true);
 }
 
 /// Writes a line if `MILLRACE_LOG` is set and stderr is not on a mount: for who is in the middle of a call to the server.
-pub(crate) fn say_aside(text: std::fmt::Arguments<'_>) {
+pub(crate) fn note_outside_mounts(text: std::fmt::Arguments<'_>) {
     if TRACING.load(Ordering::Relaxed) {
         write(text, false);
     }
@@ -42,22 +46,19 @@ fn write(text: std::fmt::Arguments<'_>, to_mounts: bool) {
     let _ = line.write_fmt(text);
     line.bytes[line.used] = b'\n';
     let line = &line.bytes[..=line.used];
-    // A line about trouble with stderr's own file must not lead back here.
-    static SAYING: AtomicBool = AtomicBool::new(false);
-    if SAYING.swap(true, Ordering::Acquire) {
+    // A line about a fault of stderr's own file must not lead back here.
+    static WRITING: AtomicBool = AtomicBool::new(false);
+    if WRITING.swap(true, Ordering::Acquire) {
         return;
     }
-    match table::find(2) {
-        Ok(Found::Elsewhere) => drop(raw::write(2, line)),
-        Ok(Found::File(file)) if to_mounts => drop(crate::data::write_here(&file, line)),
-        Err(_) if to_mounts => drop(table::known(2).map(|file| crate::data::write_here(&file, line))),
-        Ok(Found::File(_) | Found::Directory(..)) | Err(_) => {}
+    if !MOUNT_WRITER.get().is_some_and(|write| write(line, to_mounts)) {
+        let _ = raw::write(2, line);
     }
-    SAYING.store(false, Ordering::Release);
+    WRITING.store(false, Ordering::Release);
 }
 
 /// Writes a line if `MILLRACE_LOG` is set.
 macro_rules! trace {
-    ($($arg:tt)*) => { if $crate::say::TRACING.load(std::sync::atomic::Ordering::Relaxed) { $crate::say::say(format_args!($($arg)*)) } };
+    ($($arg:tt)*) => { if $crate::messages::TRACING.load(std::sync::atomic::Ordering::Relaxed) { $crate::messages::warn(format_args!($($arg)*)) } };
 }
 pub(crate) use trace;

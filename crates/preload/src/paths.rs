@@ -6,8 +6,8 @@
 
 use crate::cwd;
 use crate::ffi;
-use crate::hook::{Failure, Out, kept};
 use crate::mounts::{self, Mounted};
+use crate::outcome::{Failure, Out, kept};
 use crate::raw;
 use crate::table::{self, Found};
 use dnfs::mount::{Entry, Mount, Walk};
@@ -33,53 +33,71 @@ pub(crate) enum Target {
 }
 
 /// Does `on_mount` if the path leads to a mount and `local` if not. `local` is libc's function with the path to use.
-pub(crate) fn at<R: Failure + PartialEq>(
+///
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+pub(crate) unsafe fn at<R: Failure + PartialEq>(
     directory: c_int,
     path: *const c_char,
     follow: bool,
     on_mount: impl FnOnce(&'static Mounted, &'static Mount, &Entry) -> Result<R, Out>,
     local: impl FnOnce(c_int, *const c_char) -> R,
 ) -> Result<R, Out> {
-    if !mounts::any() {
-        return kept(local(directory, path));
-    }
-    match target(directory, path, follow)? {
-        Target::At(mounted, mount, entry) => on_mount(mounted, mount, &entry),
-        Target::Local(Some(other)) => kept(local(libc::AT_FDCWD, other.as_ptr())),
-        Target::Local(None) => {
-            let answer = kept(local(directory, path));
-            let Err(failed @ Out::Errno(libc::ENOENT | libc::ENOTDIR)) = answer else { return answer };
-            let Some(start) = through_links(directory, ffi::path(path)?, follow) else { return Err(failed) };
-            match walk(start, follow)? {
-                Target::At(mounted, mount, entry) => on_mount(mounted, mount, &entry),
-                Target::Local(_) => Err(failed),
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        if !mounts::any() {
+            return kept(local(directory, path));
+        }
+        match target(directory, path, follow)? {
+            Target::At(mounted, mount, entry) => on_mount(mounted, mount, &entry),
+            Target::Local(Some(other)) => kept(local(libc::AT_FDCWD, other.as_ptr())),
+            Target::Local(None) => {
+                let answer = kept(local(directory, path));
+                let Err(failed @ Out::Errno(libc::ENOENT | libc::ENOTDIR)) = answer else { return answer };
+                let Some(start) = through_links(directory, ffi::path(path)?, follow) else { return Err(failed) };
+                match walk(start, follow)? {
+                    Target::At(mounted, mount, entry) => on_mount(mounted, mount, &entry),
+                    Target::Local(_) => Err(failed),
+                }
             }
         }
     }
 }
 
 /// What a path names; the last link is followed if `follow`.
-pub(crate) fn target(directory: c_int, path: *const c_char, follow: bool) -> Result<Target, Out> {
-    let bytes = ffi::path(path)?;
-    if bytes.is_empty() {
-        return Ok(Target::Local(None)); // ENOENT, or AT_EMPTY_PATH, which the caller has looked at
+///
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+pub(crate) unsafe fn target(directory: c_int, path: *const c_char, follow: bool) -> Result<Target, Out> {
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        let bytes = ffi::path(path)?;
+        if bytes.is_empty() {
+            return Ok(Target::Local(None)); // ENOENT, or AT_EMPTY_PATH, which the caller has looked at
+        }
+        let start = match begin(directory, bytes)? {
+            Some(start) => Some(start),
+            None if mounts::careful() => through_links(directory, bytes, follow),
+            None => None,
+        };
+        start.map_or(Ok(Target::Local(None)), |start| walk(start, follow))
     }
-    let start = match begin(directory, bytes)? {
-        Some(start) => Some(start),
-        None if mounts::careful() => through_links(directory, bytes, follow),
-        None => None,
-    };
-    start.map_or(Ok(Target::Local(None)), |start| walk(start, follow))
 }
 
 /// As [`target`] for a pair of paths (rename, link): neither link is followed.
-pub(crate) fn target_or_linked(directory: c_int, path: *const c_char) -> Result<Target, Out> {
-    match target(directory, path, false)? {
-        Target::Local(None) => match through_links(directory, ffi::path(path)?, false) {
-            Some(start) => walk(start, false),
-            None => Ok(Target::Local(None)),
-        },
-        other => Ok(other),
+///
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+pub(crate) unsafe fn target_or_linked(directory: c_int, path: *const c_char) -> Result<Target, Out> {
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        match target(directory, path, false)? {
+            Target::Local(None) => match through_links(directory, ffi::path(path)?, false) {
+                Some(start) => walk(start, false),
+                None => Ok(Target::Local(None)),
+            },
+            other => Ok(other),
+        }
     }
 }
 

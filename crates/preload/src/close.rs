@@ -1,0 +1,87 @@
+//! Closing: the descriptor is the kernel's; a file that loses its last one may have something to be removed. Our own sockets
+//! stay out of reach.
+
+use crate::hook::hooks;
+use crate::mounts;
+use crate::outcome::{Out, kept};
+use crate::table::{self, Found, Open};
+use libc::{c_int, c_uint};
+
+/// The regular file behind `fd`, even if its placeholder was written to: life goes on for close and dup.
+pub(crate) fn file_if_any(fd: c_int) -> Option<Open> {
+    match table::find(fd) {
+        Ok(Found::File(file)) => Some(file),
+        Ok(_) => None,
+        Err(_) => table::known(fd),
+    }
+}
+
+/// A descriptor of our own sockets does not exist for the program.
+pub(crate) fn protect(fd: c_int) -> Result<(), Out> {
+    if dnfs::is_internal_fd(fd) { Err(Out::Errno(libc::EBADF)) } else { Ok(()) }
+}
+
+fn close_fd(fd: c_int, real: impl FnOnce() -> c_int) -> Result<c_int, Out> {
+    if !mounts::any() {
+        return Err(Out::Pass);
+    }
+    protect(fd)?;
+    let file = file_if_any(fd);
+    table::forget(fd);
+    let answer = kept(real());
+    if let Some(file) = file {
+        file.mount.closed(file.file);
+    }
+    answer
+}
+
+/// Closes a range around our own sockets.
+pub(crate) fn close_between(
+    first: c_uint,
+    last: c_uint,
+    flags: c_int,
+    real: impl Fn(c_uint, c_uint, c_int) -> c_int,
+) -> Result<c_int, Out> {
+    if !mounts::any() || first > last {
+        return Err(Out::Pass);
+    }
+    let end = last.min(table::LIMIT as c_uint - 1);
+    let mut files = Vec::new();
+    if flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 {
+        for fd in (first..=end).map(|fd| fd as c_int).take_while(|fd| *fd <= table::highest()) {
+            if let Some(file) = table::known(fd) {
+                files.push(file);
+                table::forget(fd);
+            }
+        }
+    }
+    let mut from = first;
+    let mut answer = 0;
+    for fd in (first..=end).filter(|fd| dnfs::is_internal_fd(*fd as c_int)) {
+        if from < fd {
+            answer = real(from, fd - 1, flags).min(answer);
+        }
+        from = fd + 1;
+    }
+    if from <= last {
+        answer = real(from, last, flags).min(answer);
+    }
+    let answer = kept(answer);
+    for file in files {
+        file.mount.closed(file.file);
+    }
+    answer
+}
+
+hooks! {
+    /// close(2).
+    fn close(fd: c_int) -> c_int { close_fd(fd, || real(fd)) }
+    /// close(2), libc's other name.
+    fn __close(fd: c_int) -> c_int { close_fd(fd, || real(fd)) }
+    /// close_range(2).
+    fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int { close_between(first, last, flags, |first, last, flags| real(first, last, flags)) }
+    /// closefrom(3).
+    fn closefrom(low: c_int) -> () {
+        close_between(low.max(0) as c_uint, c_uint::MAX, 0, |first, last, flags| close_range::real(first, last, flags)).map(drop)
+    }
+}

@@ -1,0 +1,87 @@
+//! How a hook ends: with an answer, with an errno, or by leaving the call to libc.
+
+use libc::{c_int, off_t};
+use media::Kind;
+
+/// An errno.
+pub(crate) type Errno = c_int;
+
+/// A call that libc shall do and whose answer then waits for a modelled medium (`medium`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Timed {
+    /// Number of the medium.
+    pub(crate) index: usize,
+    /// The descriptor.
+    pub(crate) fd: c_int,
+    /// Inode of its file.
+    pub(crate) file: u64,
+    /// What the medium is asked for.
+    pub(crate) kind: Kind,
+    /// Offset; none: the descriptor's own.
+    pub(crate) at: Option<off_t>,
+    /// When the call came, by [`crate::raw::monotonic_ns`].
+    pub(crate) came_ns: u64,
+}
+
+/// Why a hook has no answer of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Out {
+    /// Not ours: libc shall do it.
+    Pass,
+    /// Not ours: libc shall do it, and then the caller waits for a modelled medium.
+    Timed(Timed),
+    /// It failed with this errno.
+    Errno(Errno),
+}
+
+impl From<Errno> for Out {
+    fn from(errno: Errno) -> Self {
+        Self::Errno(errno)
+    }
+}
+
+/// The value by which a libc function says that it failed.
+pub(crate) trait Failure {
+    /// That value.
+    const FAILED: Self;
+
+    /// The number that the answer is, none if it says failure.
+    fn count(&self) -> Option<u64> {
+        None
+    }
+}
+
+macro_rules! failures { ($($type:ty => $value:expr),*) => { $(impl Failure for $type {
+    const FAILED: Self = $value;
+    fn count(&self) -> Option<u64> { u64::try_from(*self).ok().filter(|_| *self != Self::FAILED) }
+})* } }
+failures!(i32 => -1, i64 => -1, isize => -1, u32 => u32::MAX);
+
+impl Failure for () {
+    const FAILED: Self = ();
+}
+
+impl<T> Failure for *mut T {
+    const FAILED: Self = std::ptr::null_mut();
+}
+
+impl<T> Failure for *const T {
+    const FAILED: Self = std::ptr::null();
+}
+
+/// libc's `errno`.
+pub(crate) fn errno() -> Errno {
+    // SAFETY: the address is that of this thread's errno, always valid.
+    unsafe { *libc::__errno_location() }
+}
+
+/// Sets libc's `errno`.
+pub(crate) fn set_errno(value: Errno) {
+    // SAFETY: the address is that of this thread's errno, always valid.
+    unsafe { *libc::__errno_location() = value }
+}
+
+/// The answer of a libc function we called ourselves: its failure becomes its errno.
+pub(crate) fn kept<R: Failure + PartialEq>(answer: R) -> Result<R, Out> {
+    if answer == R::FAILED { Err(Out::Errno(errno())) } else { Ok(answer) }
+}

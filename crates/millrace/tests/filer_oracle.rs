@@ -174,7 +174,7 @@ impl World {
     }
 
     fn set(&self, fault: &str) {
-        let fault = results::faults::FaultSpec::parse(fault).unwrap();
+        let fault = volume::faults::FaultSpec::parse(fault).unwrap();
         let reply = self.filer.admin(&serde_json::json!({"op": "fault-add", "fault": fault}).to_string());
         assert_eq!(reply["ok"], true, "{reply}");
     }

@@ -7,7 +7,6 @@ pub mod audit;
 pub mod compare;
 pub mod curves;
 pub mod environment;
-pub mod faults;
 pub mod filer_stats;
 pub mod histogram;
 pub mod judgement;

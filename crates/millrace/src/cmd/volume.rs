@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
-use results::faults::{FaultReport, FaultSpec, FaultStrike};
+use volume::faults::{FaultReport, FaultSpec, FaultStrike};
 use results::filer_stats::FilerStats;
 use serde_json::{Value, json};
 

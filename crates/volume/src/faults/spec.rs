@@ -1,13 +1,13 @@
-//! Faults on demand: what one is, what is said of those that are set, and of what they hit.
+//! What a fault is, and how it is written.
 //!
 //! A fault has a kind, a choice of what it strikes, and a seed from which all chance follows. It is written as JSON (admin
-//! socket, records), as a table of a configuration, or as text: `eio,on=write,path=base/5/1259,rate=0.01,seed=7`.
+//! socket), or as text: `eio,on=write,path=base/5/1259,rate=0.01,seed=7`.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Longest time a fault may make something wait: beyond it nobody tells it from an outage, which a stopped filer gives.
+/// Longest time a fault may make something wait: a longer one is an outage, which a stopped filer gives.
 pub const FAULT_DELAY_MS_MAX: f64 = 60_000.0;
 /// Longest text of a fault, in bytes: all keys with a path of PATH_MAX.
 pub const FAULT_TEXT_BYTES_MAX: usize = 8192;
@@ -152,7 +152,7 @@ pub enum FaultError {
     /// Its first word is no kind.
     #[error("{0:?} is no kind of fault; known are {known}", known = names(&FaultKind::ALL.map(FaultKind::name)))]
     Kind(String),
-    /// A word behind the kind that is no `key=value`, or of a key nobody knows.
+    /// A word behind the kind that is no `key=value`, or of an unknown key.
     #[error("unknown key {0:?}; keys are {known}", known = names(KEYS))]
     Key(String),
     /// A value that makes no sense.
@@ -249,7 +249,7 @@ impl FaultSpec {
         Ok(())
     }
 
-    /// Whether its parts fit together. Procedures are not looked at: this room knows no protocol.
+    /// Whether its parts fit together. Procedures are not checked: this crate knows no protocol.
     ///
     /// # Errors
     /// The first that does not.
@@ -315,55 +315,6 @@ impl fmt::Display for FaultSpec {
         }
         Ok(())
     }
-}
-
-/// A fault that is set, and how often it struck.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FaultStatus {
-    /// Its number, by which it is cleared.
-    pub id: u64,
-    /// The fault.
-    pub fault: FaultSpec,
-    /// Operations that it could have struck.
-    pub matched: u64,
-    /// Operations that it struck.
-    pub struck: u64,
-}
-
-/// One strike.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FaultStrike {
-    /// The fault's number.
-    pub id: u64,
-    /// What it is.
-    pub kind: FaultKind,
-    /// Which of the operations it matched, from 1.
-    pub nth: u64,
-    /// What it struck: `write`, `READ`.
-    pub on: String,
-    /// File id, where it struck a file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub file: Option<u64>,
-    /// Where in the file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub offset: Option<u64>,
-    /// How many bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub length: Option<u64>,
-    /// What exactly, as far as chance decided it: the bit that was flipped, the sectors that arrived.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub detail: String,
-}
-
-/// The faults of a volume.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct FaultReport {
-    /// Those that are set, in the order in which they are tried.
-    pub faults: Vec<FaultStatus>,
-    /// Strikes since the volume was opened, of faults cleared meanwhile too.
-    pub struck: u64,
-    /// The latest of them, oldest first.
-    pub strikes: Vec<FaultStrike>,
 }
 
 fn always() -> f64 {

@@ -1,6 +1,6 @@
 //! How times scatter around their mean.
 
-use crate::random::Chance;
+use crate::random::Random;
 
 /// The shape of a time's distribution; its mean is kept beside it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,28 +20,28 @@ pub enum Distribution {
 
 impl Distribution {
     /// One value with this mean.
-    pub(crate) fn sample(self, mean: f64, chance: &mut Chance) -> f64 {
+    pub(crate) fn sample(self, mean: f64, random: &mut Random) -> f64 {
         match self {
             Self::Constant => mean,
-            Self::Uniform => mean * 2.0 * chance.unit(),
-            Self::Exponential => -mean * chance.unit().ln(),
+            Self::Uniform => mean * 2.0 * random.unit(),
+            Self::Exponential => -mean * random.unit().ln(),
             Self::LogNormal { variation } => {
                 // A log-normal of parameters mu and sigma has mean exp(mu + sigma²/2) and variation sqrt(exp(sigma²) − 1).
                 let variance = (1.0 + variation * variation).ln();
-                let normal = (-2.0 * chance.unit().ln()).sqrt() * (std::f64::consts::TAU * chance.unit()).cos();
+                let normal = (-2.0 * random.unit().ln()).sqrt() * (std::f64::consts::TAU * random.unit()).cos();
                 mean * (variance.sqrt() * normal - variance / 2.0).exp()
             }
         }
     }
 }
 
-/// Time of a seek between two places that are each anywhere on the disk with the same chance.
+/// Time of a seek between two places that are each anywhere on the disk with the same random.
 ///
 /// Their distance d, in widths of the disk, has density 2(1 − d), and a head that speeds up half the way and slows down
 /// the other half takes time in the root of d. The mean of that root is 8/15, so the longest seek is 15/8 of the mean one;
 /// the 3.3 ms of a 15k drive then give 6.2 ms.
-pub(crate) fn seek(mean: f64, chance: &mut Chance) -> f64 {
-    let distance = 1.0 - chance.unit().sqrt();
+pub(crate) fn seek(mean: f64, random: &mut Random) -> f64 {
+    let distance = 1.0 - random.unit().sqrt();
     mean * 15.0 / 8.0 * distance.sqrt()
 }
 
@@ -52,8 +52,8 @@ mod tests {
     const ROUNDS: u64 = 200_000;
 
     /// Mean and standard deviation of a million nanoseconds' worth of samples.
-    fn moments(mut sample: impl FnMut(&mut Chance) -> f64) -> (f64, f64) {
-        let values: Vec<f64> = (0..ROUNDS).map(|n| sample(&mut Chance::of(crate::random::mix(n + 7)))).collect();
+    fn moments(mut sample: impl FnMut(&mut Random) -> f64) -> (f64, f64) {
+        let values: Vec<f64> = (0..ROUNDS).map(|n| sample(&mut Random::of(crate::random::mix(n + 7)))).collect();
         let mean = values.iter().sum::<f64>() / ROUNDS as f64;
         let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / ROUNDS as f64;
         (mean, variance.sqrt())
@@ -69,7 +69,7 @@ mod tests {
             (tail, 0.5),
         ];
         for (distribution, spread) in expected {
-            let (mean, deviation) = moments(|chance| distribution.sample(8.0, chance));
+            let (mean, deviation) = moments(|random| distribution.sample(8.0, random));
             assert!((mean - 8.0).abs() < 0.06, "{distribution:?}: mean {mean}");
             assert!((deviation - 8.0 * spread).abs() < 0.1, "{distribution:?}: deviation {deviation}");
         }
@@ -78,8 +78,8 @@ mod tests {
     #[test]
     fn seeks_have_their_mean_and_end_at_the_width_of_the_disk() {
         let mut longest = 0.0f64;
-        let (mean, _) = moments(|chance| {
-            let time = seek(3.3, chance);
+        let (mean, _) = moments(|random| {
+            let time = seek(3.3, random);
             longest = longest.max(time);
             time
         });

@@ -11,7 +11,7 @@ use crate::counters::{Counters, LAYOUT, at};
 use crate::distribution;
 use crate::limits::{BACKLOG_NS_MAX, FILES_MAX, RECORD_BYTES};
 use crate::profile::{Placement, Profile, Service};
-use crate::random::{Chance, STEP, mix};
+use crate::random::{Random, mix, nth};
 
 /// What is asked of the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,15 +83,15 @@ impl Medium {
     /// The next number of the seeded sequence, for one [`Medium::submit`]: operations of all processes share one sequence.
     #[must_use]
     pub fn draw(&self, state: &[AtomicU64]) -> u64 {
-        let nth = state.get(at::DRAWS).map_or(0, |word| word.fetch_add(1, Ordering::Relaxed));
-        mix(self.profile.seed.wrapping_mul(STEP) ^ mix(nth))
+        let count = state.get(at::DRAWS).map_or(0, |word| word.fetch_add(1, Ordering::Relaxed));
+        nth(self.profile.seed, count)
     }
 
     /// Takes an operation that came at `now_ns` (of a clock that only goes forward, the same for all who share the state)
-    /// and gives the time at which it is done, of the same clock; never before `now_ns`. `draw` decides its chance.
+    /// and gives the time at which it is done, of the same clock; never before `now_ns`. `draw` decides its random.
     #[must_use]
     pub fn submit(&self, state: &[AtomicU64], now_ns: u64, operation: Operation, draw: u64) -> u64 {
-        let mut turn = Turn { medium: self, state, now: now_ns, chance: Chance::of(draw) };
+        let mut turn = Turn { medium: self, state, now: now_ns, random: Random::of(draw) };
         let (count, time, done) = match operation.kind {
             Kind::Read => (at::READS, at::READ_NS, turn.read(&operation)),
             Kind::Buffered => (at::WRITES, at::WRITE_NS, turn.buffered(&operation)),
@@ -138,7 +138,7 @@ struct Turn<'a> {
     medium: &'a Medium,
     state: &'a [AtomicU64],
     now: u64,
-    chance: Chance,
+    random: Random,
 }
 
 /// A stretch of an operation that lies on one spindle.
@@ -156,7 +156,7 @@ impl<'a> Turn<'a> {
 
     fn read(&mut self, operation: &Operation) -> u64 {
         let overhead = self.overhead();
-        if self.profile().cache_hit > 0.0 && self.chance.unit() < self.profile().cache_hit {
+        if self.profile().cache_hit > 0.0 && self.random.unit() < self.profile().cache_hit {
             add(self.state, at::CACHE_HITS, 1);
             return self.now + overhead + whole_ns(self.profile().cache_ms * NS_PER_MS);
         }
@@ -201,13 +201,13 @@ impl<'a> Turn<'a> {
 
     /// Logs a change: to NVRAM, else as a small write wherever chance has it.
     fn record(&mut self) -> u64 {
-        let anywhere = self.chance.bits();
+        let anywhere = self.random.bits();
         self.write(&Operation { kind: Kind::Metadata, file: anywhere, offset: 0, bytes: RECORD_BYTES })
     }
 
     fn overhead(&mut self) -> u64 {
         let Profile { overhead, overhead_ms, .. } = self.medium.profile;
-        if overhead_ms > 0.0 { whole_ns(overhead.sample(overhead_ms * NS_PER_MS, &mut self.chance)) } else { 0 }
+        if overhead_ms > 0.0 { whole_ns(overhead.sample(overhead_ms * NS_PER_MS, &mut self.random)) } else { 0 }
     }
 
     /// When NVRAM has taken these bytes; none without NVRAM.
@@ -300,7 +300,7 @@ impl<'a> Turn<'a> {
     /// Time to find the place.
     fn position(&mut self, part: &Part, kind: Kind) -> u64 {
         match self.medium.profile.service {
-            Service::Drawn { mean_ms, distribution } => whole_ns(distribution.sample(mean_ms * NS_PER_MS, &mut self.chance)),
+            Service::Drawn { mean_ms, distribution } => whole_ns(distribution.sample(mean_ms * NS_PER_MS, &mut self.random)),
             Service::Disk { seek_ms, settle_ms, turn_ms } => {
                 let key = |place: u64| mix(part.file).wrapping_add(place);
                 let last = self.state.get(self.spindle_at(part.spindle) + 1);
@@ -311,10 +311,10 @@ impl<'a> Turn<'a> {
                 let seek = match (goes_on, reads) {
                     (true, true) => return 0,
                     (true, false) => 0.0,
-                    (false, true) => distribution::seek(seek_ms, &mut self.chance),
-                    (false, false) => distribution::seek(seek_ms, &mut self.chance) + settle_ms,
+                    (false, true) => distribution::seek(seek_ms, &mut self.random),
+                    (false, false) => distribution::seek(seek_ms, &mut self.random) + settle_ms,
                 };
-                whole_ns((seek + turn_ms * self.chance.unit()) * NS_PER_MS)
+                whole_ns((seek + turn_ms * self.random.unit()) * NS_PER_MS)
             }
         }
     }

@@ -1,28 +1,33 @@
-//! Chance, from one number: every use of a draw takes its own value of a seeded sequence.
+//! Seeded random numbers: each operation takes its own number of one sequence.
 
-/// Scrambles 64 bits so that neighbours have nothing in common (the finalizer of SplitMix64).
-pub(crate) const fn mix(value: u64) -> u64 {
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{RngCore, SeedableRng};
+
+/// What SplitMix64 adds before it mixes: 2^64 over the golden ratio, odd. Multiples of it spread neighbouring numbers.
+const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Mixes 64 bits so that neighbours have nothing in common: what SplitMix64 gives for the state `value`.
+pub(crate) fn mix(value: u64) -> u64 {
+    SplitMix64::seed_from_u64(value.wrapping_sub(GAMMA)).next_u64()
 }
 
-/// The step of SplitMix64: 2^64 over the golden ratio, odd.
-pub(crate) const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+/// The `nth` number of the sequence of a seed, without the ones before it: processes share a count, not a generator.
+pub(crate) fn nth(seed: u64, nth: u64) -> u64 {
+    mix(seed.wrapping_mul(GAMMA) ^ mix(nth))
+}
 
-/// The values that follow from one draw.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Chance(u64);
+/// The random numbers of one operation, that follow from its draw.
+#[derive(Clone, Debug)]
+pub(crate) struct Random(SplitMix64);
 
-impl Chance {
-    pub(crate) const fn of(draw: u64) -> Self {
-        Self(draw)
+impl Random {
+    pub(crate) fn of(draw: u64) -> Self {
+        Self(SplitMix64::seed_from_u64(draw))
     }
 
     /// The next 64 bits.
-    pub(crate) const fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(STEP);
-        mix(self.0)
+    pub(crate) fn bits(&mut self) -> u64 {
+        self.0.next_u64()
     }
 
     /// The next number above 0 and below 1: 53 bits, the middle of each step, so that its logarithm is finite.

@@ -142,6 +142,6 @@ fn ack_log(scratch: &Scratch) -> PathBuf {
 /// When the injected crash comes, within a span of seconds, to the millisecond.
 fn moment(seed: u64, seconds: std::ops::Range<u64>) -> Duration {
     println!("seed {seed}");
-    let mixed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
-    Duration::from_millis(seconds.start * 1000 + mixed % ((seconds.end - seconds.start) * 1000))
+    let span_ms = (seconds.end - seconds.start) * 1000;
+    Duration::from_millis(seconds.start * 1000 + sim::Rng::new(seed).below(span_ms))
 }

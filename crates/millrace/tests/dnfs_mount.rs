@@ -515,16 +515,13 @@ fn processes_killed_at_work_leave_every_file_usable_and_no_name_behind() {
 }
 
 fn worker_works(mount: &Mount, seed: &str) {
-    let mut seed = seed.parse::<u64>().unwrap() * 2 + 0x9e37_79b9_7f4a_7c15;
+    let mut rng = sim::Rng::new(seed.parse().unwrap());
     println!("ready");
     loop {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        let name = format!("file {}", seed % 3);
+        let name = format!("file {}", rng.below(3));
         let file = open(mount, &name, &MAKE);
         file.append(&[b'x'; 100]);
-        match seed >> 60 {
+        match rng.below(16) {
             0..4 => file.sync().unwrap(),
             4..8 => mount.truncate(file.file, 50).unwrap(),
             8..10 => drop(mount.unlink(&at(mount, &name))), // another may have done it

@@ -13,6 +13,8 @@ mod every;
 use every::{Kind, call_parts, check, reply_parts};
 use nfs_proto::nfs3::*;
 use nfs_proto::xdr::decode_all;
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use std::collections::{HashMap, HashSet};
 
 const TRACE: &str = include_str!("golden/libnfs4-ganesha4.hex");
@@ -123,13 +125,9 @@ fn every_cut_is_refused() {
 
 #[test]
 fn damaged_bytes_are_refused_or_read_as_what_they_say() {
-    // SplitMix64; the property itself is in `check`: what is read is written again to the byte.
-    let mut state = 0x6d69_6c6c_7261_6365_u64;
-    let mut next = move || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed ^ (mixed >> 27)
-    };
+    // The property itself is in `check`: what is read is written again to the byte.
+    let mut random = SplitMix64::seed_from_u64(0x6d69_6c6c_7261_6365);
+    let mut next = move || random.next_u64();
     let (mut refused, mut read) = (0, 0);
     for body in trace().iter().filter(|body| !body.bytes.is_empty()) {
         for _ in 0..500 {

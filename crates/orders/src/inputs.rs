@@ -1,7 +1,7 @@
 //! The inputs of each transaction, as a terminal draws them (clauses 2.4.1 to 2.8.1).
 
 use rand::Rng;
-use rand::rngs::SmallRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::pacing::TERMINALS_PER_WAREHOUSE;
 use crate::random::{DISTRICTS, ITEMS, NuRandConstants};
@@ -142,14 +142,14 @@ impl Inputs {
     }
 
     /// Clause 2.4.1: 5 to 15 lines, 1 % of them remote, 1 % of orders with an unused last item.
-    pub fn new_order(&self, rng: &mut SmallRng) -> NewOrderInput {
+    pub fn new_order(&self, rng: &mut Xoshiro256PlusPlus) -> NewOrderInput {
         let mut input = NewOrderInput::default();
         self.new_order_into(rng, &mut input);
         input
     }
 
     /// The same in the place of an order before, whose memory is used again.
-    pub fn new_order_into(&self, rng: &mut SmallRng, input: &mut NewOrderInput) {
+    pub fn new_order_into(&self, rng: &mut Xoshiro256PlusPlus, input: &mut NewOrderInput) {
         let warehouse = self.warehouse(rng);
         input.warehouse = warehouse;
         input.district = district(rng);
@@ -170,7 +170,7 @@ impl Inputs {
     }
 
     /// Clause 2.5.1: 15 % by a customer of another warehouse, 60 % by name.
-    pub fn payment(&self, rng: &mut SmallRng) -> PaymentInput {
+    pub fn payment(&self, rng: &mut Xoshiro256PlusPlus) -> PaymentInput {
         let warehouse = self.warehouse(rng);
         let own_district = district(rng);
         let home = rng.random_range(1..=100) <= 85;
@@ -187,17 +187,17 @@ impl Inputs {
     }
 
     /// Clause 2.6.1: 60 % by name.
-    pub fn order_status(&self, rng: &mut SmallRng) -> OrderStatusInput {
+    pub fn order_status(&self, rng: &mut Xoshiro256PlusPlus) -> OrderStatusInput {
         OrderStatusInput { warehouse: self.warehouse(rng), district: district(rng), customer: self.customer(rng) }
     }
 
     /// Clause 2.7.1.
-    pub fn delivery(&self, rng: &mut SmallRng) -> DeliveryInput {
+    pub fn delivery(&self, rng: &mut Xoshiro256PlusPlus) -> DeliveryInput {
         DeliveryInput { warehouse: self.warehouse(rng), carrier: rng.random_range(1..=10) }
     }
 
     /// Clause 2.8.1.
-    pub fn stock_level(&self, rng: &mut SmallRng) -> StockLevelInput {
+    pub fn stock_level(&self, rng: &mut Xoshiro256PlusPlus) -> StockLevelInput {
         StockLevelInput {
             warehouse: self.warehouse(rng),
             district: self.stock_level_district,
@@ -205,12 +205,12 @@ impl Inputs {
         }
     }
 
-    fn warehouse(&self, rng: &mut SmallRng) -> u32 {
+    fn warehouse(&self, rng: &mut Xoshiro256PlusPlus) -> u32 {
         self.home.unwrap_or_else(|| rng.random_range(1..=self.warehouses))
     }
 
     /// Another warehouse, uniformly; the same one where there is only one.
-    fn warehouse_other_than(&self, warehouse: u32, rng: &mut SmallRng) -> u32 {
+    fn warehouse_other_than(&self, warehouse: u32, rng: &mut Xoshiro256PlusPlus) -> u32 {
         if self.warehouses == 1 {
             return warehouse;
         }
@@ -218,7 +218,7 @@ impl Inputs {
         if other < warehouse { other } else { other + 1 }
     }
 
-    fn customer(&self, rng: &mut SmallRng) -> CustomerKey {
+    fn customer(&self, rng: &mut Xoshiro256PlusPlus) -> CustomerKey {
         if rng.random_range(1..=100) <= 60 {
             CustomerKey::LastName(self.constants.last_name_run(rng))
         } else {
@@ -227,7 +227,7 @@ impl Inputs {
     }
 }
 
-fn district(rng: &mut SmallRng) -> u32 {
+fn district(rng: &mut Xoshiro256PlusPlus) -> u32 {
     rng.random_range(1..=DISTRICTS)
 }
 
@@ -238,7 +238,7 @@ mod tests {
 
     const DRAWS: u32 = 10_0000;
 
-    fn inputs(warehouses: u32) -> (Inputs, SmallRng) {
+    fn inputs(warehouses: u32) -> (Inputs, Xoshiro256PlusPlus) {
         let mut rng = stream(11, 0);
         let constants = NuRandConstants::draw(&mut rng);
         (Inputs::new(warehouses, constants, 3), rng)

@@ -1,8 +1,8 @@
 //! Which of the five transactions comes next (clause 5.2.3, 5.2.4).
 
 use rand::Rng;
-use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
+use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// The five transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl Weights {
         self.parts.map(|part| f64::from(part) * 100.0 / f64::from(MILLION))
     }
 
-    fn draw(self, rng: &mut SmallRng) -> Kind {
+    fn draw(self, rng: &mut Xoshiro256PlusPlus) -> Kind {
         let mut left = rng.random_range(0..MILLION);
         for kind in Kind::ALL {
             let part = self.parts[kind.index()];
@@ -140,7 +140,7 @@ impl Mix {
     }
 
     /// The next transaction.
-    pub fn draw(&mut self, rng: &mut SmallRng) -> Kind {
+    pub fn draw(&mut self, rng: &mut Xoshiro256PlusPlus) -> Kind {
         match self.rule {
             MixRule::Deck => {
                 if self.next == DECK {

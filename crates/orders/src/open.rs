@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use rand::rngs::SmallRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::limits::{RATE_PER_S_MAX, RATE_PER_S_MIN};
 use crate::pacing::exponential;
@@ -90,13 +90,13 @@ pub struct ArrivalTimes {
     parts: u32,
     taken: u64,
     last_s: f64,
-    rng: SmallRng,
+    rng: Xoshiro256PlusPlus,
 }
 
 impl ArrivalTimes {
     /// Arrivals of part `part` of `parts`.
     #[must_use]
-    pub fn new(arrivals: Arrivals, rate: Rate, part: u32, parts: u32, rng: SmallRng) -> Self {
+    pub fn new(arrivals: Arrivals, rate: Rate, part: u32, parts: u32, rng: Xoshiro256PlusPlus) -> Self {
         debug_assert!(part < parts);
         Self { arrivals, rate_per_s: rate.per_s, part, parts, taken: 0, last_s: 0.0, rng }
     }

@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use rand::Rng;
-use rand::rngs::SmallRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::mix::Kind;
 
@@ -47,20 +47,20 @@ impl Pacing {
     }
 
     /// Time to think after a transaction: a negative exponential draw, cut at ten times its mean.
-    pub fn think(&self, kind: Kind, rng: &mut SmallRng) -> Duration {
+    pub fn think(&self, kind: Kind, rng: &mut Xoshiro256PlusPlus) -> Duration {
         let mean_s = THINK_MEAN_S[kind.index()];
         let drawn_s = exponential(mean_s, rng).min(mean_s * THINK_CUT);
         seconds(drawn_s * self.scale)
     }
 
     /// When a terminal whose transaction `done` ended at `ended` sends `next`.
-    pub fn next_due(&self, ended: Instant, done: Kind, next: Kind, rng: &mut SmallRng) -> Instant {
+    pub fn next_due(&self, ended: Instant, done: Kind, next: Kind, rng: &mut Xoshiro256PlusPlus) -> Instant {
         ended + self.think(done, rng) + self.keying(next)
     }
 
     /// When a terminal sends its first transaction: anywhere in a mean cycle, so that terminals do
     /// not begin in step.
-    pub fn first_due(&self, began: Instant, rng: &mut SmallRng) -> Instant {
+    pub fn first_due(&self, began: Instant, rng: &mut Xoshiro256PlusPlus) -> Instant {
         began + seconds(rng.random_range(0.0..self.cycle_mean().as_secs_f64()))
     }
 
@@ -76,7 +76,7 @@ impl Pacing {
 }
 
 /// A negative exponential draw with this mean.
-pub(crate) fn exponential(mean: f64, rng: &mut SmallRng) -> f64 {
+pub(crate) fn exponential(mean: f64, rng: &mut Xoshiro256PlusPlus) -> f64 {
     // 1 - [0, 1) is never 0, so the logarithm is finite.
     -(1.0 - rng.random::<f64>()).ln() * mean
 }

@@ -3,8 +3,8 @@
 //! The rows of a unit depend on seed, table and warehouse only, never on how many jobs load them.
 
 use rand::Rng;
-use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
+use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::database::Config;
 use crate::random::{CUSTOMERS, DISTRICTS, ITEMS, last_name, push_alphanumeric, push_digits, stream};
@@ -35,7 +35,7 @@ pub trait RowSink {
 pub struct RowSource {
     unit: Unit,
     config: Config,
-    rng: SmallRng,
+    rng: Xoshiro256PlusPlus,
     next: u32,
     count: u32,
     scratch: Vec<u8>,

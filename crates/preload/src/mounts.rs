@@ -7,6 +7,7 @@ use crate::raw;
 use dnfs::Credentials;
 use dnfs::mount::{Mount, MountSpec};
 use std::ffi::{CStr, OsStr};
+use std::hash::Hasher;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -168,12 +169,9 @@ impl Mounted {
 
     /// The device number that `stat` shows for everything on this mount: the same in every process.
     pub(crate) fn device(&self) -> u64 {
-        let hash = self
-            .spec
-            .local_path
-            .iter()
-            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));
-        libc::makedev(0x6d7, (hash >> 40) as u32 & 0xf_ffff)
+        let mut hash = fnv::FnvHasher::default();
+        hash.write(&self.spec.local_path);
+        libc::makedev(0x6d7, (hash.finish() >> 40) as u32 & 0xf_ffff)
     }
 }
 

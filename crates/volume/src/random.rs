@@ -1,25 +1,24 @@
 //! Seeded random numbers, so that the same seed takes the same decisions: in faults and in what survives a cut.
 
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{RngCore, SeedableRng};
+
 /// A generator; the whole state is one number.
 #[derive(Debug, Clone)]
-pub(crate) struct Random(u64);
+pub(crate) struct Random(SplitMix64);
 
 impl Random {
-    pub(crate) const fn new(seed: u64) -> Self {
-        Self(seed)
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(SplitMix64::seed_from_u64(seed))
     }
 
     /// The next 64 bits.
-    pub(crate) const fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+    pub(crate) fn bits(&mut self) -> u64 {
+        self.0.next_u64()
     }
 
     /// A number below `count`; 0 when that is 0.
-    pub(crate) const fn below(&mut self, count: u64) -> u64 {
+    pub(crate) fn below(&mut self, count: u64) -> u64 {
         let drawn = self.bits();
         if count == 0 { 0 } else { drawn % count }
     }
@@ -31,8 +30,8 @@ impl Random {
     }
 
     /// A generator of its own, so that one use can draw more without moving the others.
-    pub(crate) const fn fork(&mut self) -> Self {
-        Self(self.bits())
+    pub(crate) fn fork(&mut self) -> Self {
+        Self::new(self.bits())
     }
 }
 

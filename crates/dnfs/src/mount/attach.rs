@@ -1,5 +1,6 @@
 //! Attaching to the segment of an export, or making it.
 
+use std::hash::Hasher;
 use std::sync::Arc;
 
 use super::{Mount, MountSpec};
@@ -108,7 +109,10 @@ pub(super) fn identity_of(url: &NfsUrl, uid: u32) -> u64 {
     let servers: Vec<String> = url.server_set().into_iter().map(host_key).collect();
     let export = url.export_path.trim_end_matches('/');
     let text = format!("{uid} {} {} {export}", servers.join(","), url.nfs_port());
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |sum: u64, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+    // FNV-1a, in every version: processes of two versions must find the same segment, or learn that it has another layout.
+    let mut hash = fnv::FnvHasher::default();
+    hash.write(text.as_bytes());
+    hash.finish()
 }
 
 fn stored_of(parts: &MountParts) -> StoredParts {

@@ -2,6 +2,8 @@
 //! modest pace, one at a time in each of a few threads. Arms that claim the same medium must
 //! agree, else what is compared is the media and not the paths.
 
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -68,7 +70,7 @@ fn read_part(file: &File, blocks: u64, seed: u64, end: Instant) -> std::io::Resu
             break;
         }
         // A fixed sequence of places, the same on every arm.
-        let place = mix(seed * READS_IN_A_ROUND + step) % blocks.max(1);
+        let place = SplitMix64::seed_from_u64(seed * READS_IN_A_ROUND + step).next_u64() % blocks.max(1);
         let begin = Instant::now();
         file.read_at(&mut block, place * PROBE_BLOCK_BYTES as u64)?;
         let taken = begin.elapsed();
@@ -76,13 +78,6 @@ fn read_part(file: &File, blocks: u64, seed: u64, end: Instant) -> std::io::Resu
         std::thread::sleep(taken.max(Duration::from_millis(1)));
     }
     Ok(times)
-}
-
-/// SplitMix64's finisher: neighbours land far apart.
-fn mix(number: u64) -> u64 {
-    let number = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 1
 }
 
 fn summarize(times_us: &[f64]) -> ProbeRecord {

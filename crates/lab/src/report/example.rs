@@ -25,7 +25,7 @@ use inputs::{KINDS, Kind, SeededRandom};
 
 /// The example of a seed.
 pub(crate) fn comparison(seed: u64, size: Size) -> Comparison {
-    let mut chance = SeededRandom(seed);
+    let mut chance = SeededRandom::new(seed);
     let media: &[Option<&str>] = if size.media { &[None, Some("fc15k,spindles=80")] } else { &[None] };
     let mut paths = Vec::new();
     for (slower, medium) in media.iter().enumerate() {

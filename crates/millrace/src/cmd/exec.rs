@@ -4,6 +4,7 @@
 //! export once, makes sure that nothing of this host hides below a mount's path, puts the library where the program may
 //! read it, and lets a child of itself prove that the library is active and leads to the server.
 
+use std::hash::Hasher;
 use anyhow::{Context, anyhow, bail};
 use dnfs::mount::MountSpec;
 use dnfs::{Client, Credentials};
@@ -193,7 +194,9 @@ fn readable_by_all(library: &Path) -> anyhow::Result<PathBuf> {
 
 /// FNV-1a: the name of a copy says what is in it, so that an update never changes a library in use.
 fn fingerprint(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    let mut hash = fnv::FnvHasher::default();
+    hash.write(bytes);
+    hash.finish()
 }
 
 fn copy_to(folder: &Path, copy: &Path, bytes: &[u8], me: u32) -> anyhow::Result<()> {

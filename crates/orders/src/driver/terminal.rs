@@ -1,6 +1,6 @@
 //! A terminal: what it does next, and with which inputs.
 
-use rand::rngs::SmallRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::inputs::{DeliveryInput, Inputs, NewOrderInput, OrderStatusInput, PaymentInput, StockLevelInput};
 use crate::mix::{Kind, Mix, MixRule};
@@ -9,7 +9,7 @@ use crate::random::stream;
 /// One terminal of a thread; it is no task, so that there can be very many.
 #[derive(Debug)]
 pub(super) struct Terminal {
-    pub(super) rng: SmallRng,
+    pub(super) rng: Xoshiro256PlusPlus,
     mix: Mix,
     inputs: Inputs,
     /// The transaction it sends next: a paced terminal keys for it before it is due.

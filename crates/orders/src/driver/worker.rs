@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rand::Rng;
-use rand::rngs::SmallRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::queue::{QueuedDelivery, Work};
 use super::scheduler::Scheduler;
@@ -29,7 +29,7 @@ pub(super) struct Worker<D: Database> {
     session: Option<D::Terminal>,
     drawn: Drawn,
     /// Of pauses, apart from what inputs are drawn from: conflicts change no input.
-    pauses: SmallRng,
+    pauses: Xoshiro256PlusPlus,
     errors_in_a_row: u32,
 }
 

@@ -1,5 +1,8 @@
 //! What the example is made from: its size, its arms by their leading figures, seeded random numbers.
 
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{RngCore, SeedableRng};
+
 /// How much there is in the example.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
@@ -9,17 +12,17 @@ pub(crate) struct Size {
     pub(crate) media: bool,
 }
 
-/// Random numbers that are the same for the same seed (splitmix64).
-pub(super) struct SeededRandom(pub(super) u64);
+/// Random numbers that are the same for the same seed.
+pub(super) struct SeededRandom(SplitMix64);
 
 impl SeededRandom {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(SplitMix64::seed_from_u64(seed))
+    }
+
     /// From 0 to 1.
     pub(super) fn share(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((bits ^ (bits >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+        (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// About normal around 0 with a deviation of 1: the sum of twelve.

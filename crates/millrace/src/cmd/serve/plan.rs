@@ -1,5 +1,6 @@
 //! What is to be served: from the arguments, or from a file.
 
+use std::hash::Hasher;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -139,11 +140,9 @@ fn state_base(uid: u32) -> anyhow::Result<PathBuf> {
 /// A folder named after the directory, told from others of that name by a hash of the whole path.
 fn state_name(dir: &Path) -> String {
     // FNV-1a: the name must be the same in every later version.
-    let hash = dir
-        .as_os_str()
-        .as_encoded_bytes()
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+    let mut hash = fnv::FnvHasher::default();
+    hash.write(dir.as_os_str().as_encoded_bytes());
+    let hash = hash.finish();
     let name = dir.file_name().map_or_else(|| "root".into(), |name| name.to_string_lossy().into_owned());
     format!("{name}-{hash:016x}")
 }

@@ -3,6 +3,8 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use rustix::fs::StatVfsMountFlags;
+
 use crate::descriptor::{Access, Descriptor};
 use crate::error::Error;
 use crate::limits::OFFSET_MAX;
@@ -68,7 +70,7 @@ impl Volume {
             name_bytes_max: u32::try_from(s.f_namemax).unwrap_or(255),
             // ext4 holds 65,000; xfs and btrfs more. The smallest is promised.
             links_max: 65_000,
-            read_only: s.f_flag & libc::ST_RDONLY != 0,
+            read_only: s.f_flag.contains(StatVfsMountFlags::RDONLY),
         }))
     }
 }
@@ -157,7 +159,7 @@ impl VolumeInner {
             return Ok(descriptor);
         }
         let store = sys::fs_stat(&self.root_fd)?;
-        Err(if store.f_flag & libc::ST_RDONLY != 0 { Error::ReadOnly } else { Error::Access })
+        Err(if store.f_flag.contains(StatVfsMountFlags::RDONLY) { Error::ReadOnly } else { Error::Access })
     }
 }
 

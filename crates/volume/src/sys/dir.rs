@@ -3,7 +3,6 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use super::checked_len;
 use crate::limits::LISTING_BYTES;
 
 /// One entry as the kernel gave it.
@@ -32,11 +31,8 @@ impl Listing {
     /// Lists from `cookie`: 0 is the start, else the `next` of an entry.
     pub(crate) fn new(fd: OwnedFd, cookie: i64) -> io::Result<Self> {
         if cookie != 0 {
-            // SAFETY: a plain call on a descriptor we own.
-            let moved = unsafe { libc::lseek64(fd.as_raw_fd(), cookie, libc::SEEK_SET) };
-            if moved < 0 {
-                return Err(io::Error::last_os_error());
-            }
+            // A cookie is any 64 bits of the file system's own choice.
+            rustix::fs::seek(&fd, rustix::fs::SeekFrom::Start(cookie.cast_unsigned()))?;
         }
         Ok(Self { fd, buf: vec![0; LISTING_BYTES], filled: 0, at: 0 })
     }
@@ -46,7 +42,7 @@ impl Listing {
         if self.at >= self.filled {
             // SAFETY: the buffer is writable for its length; the descriptor is ours.
             let got = unsafe { libc::syscall(libc::SYS_getdents64, self.fd.as_raw_fd(), self.buf.as_mut_ptr(), self.buf.len()) };
-            self.filled = checked_len(got as libc::ssize_t)?;
+            self.filled = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
             self.at = 0;
             if self.filled == 0 {
                 return Ok(None);

@@ -1,4 +1,7 @@
-//! The only unsafe code of this room: host calls on descriptors, each wrapped once.
+//! Host calls on descriptors, each wrapped once.
+//!
+//! rustix makes them, with two exceptions that are the only unsafe code of this crate: kernel file handles, which it
+//! does not have, and listings, whose iterator there borrows its buffer while ours is kept with it.
 //!
 //! Nothing here follows a symbolic link or takes a path with more than one component, save [`open_path`]
 //! for the directories the operator named.
@@ -29,11 +32,6 @@ use std::io as std_io;
 /// Turns the -1 of a host call into its error.
 pub(crate) fn checked(result: libc::c_int) -> std_io::Result<libc::c_int> {
     if result < 0 { Err(std_io::Error::last_os_error()) } else { Ok(result) }
-}
-
-/// The same for calls that return a length.
-pub(crate) fn checked_len(result: libc::ssize_t) -> std_io::Result<usize> {
-    usize::try_from(result).map_err(|_| std_io::Error::last_os_error())
 }
 
 /// A name as the host takes it; a NUL inside is an invalid argument.

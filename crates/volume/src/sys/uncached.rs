@@ -1,38 +1,35 @@
 //! Reads and writes that say how they are to pass the page cache.
 
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use super::io::again;
+use rustix::fs::{Advice, fadvise};
+use rustix::io::{ReadWriteFlags, preadv2, pwritev2, retry_on_intr};
+
+use super::io::checked_offset;
 use super::open_path;
 
-/// One pwritev2 with these flags (`RWF_…`); interrupted calls are made again.
+/// RWF_* bits as callers combine them, some of which rustix does not name.
+fn transfer_flags(flags: libc::c_int) -> ReadWriteFlags {
+    ReadWriteFlags::from_bits_retain(flags.cast_unsigned())
+}
+
+/// One pwritev2 with these flags (`RWF_…`); an interrupted call is repeated.
 pub(crate) fn pwrite_with(fd: impl AsFd, data: &[u8], offset: u64, flags: libc::c_int) -> io::Result<usize> {
-    let offset = i64::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
-    let piece = libc::iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: data.len() };
-    again(|| {
-        // SAFETY: one iovec over a buffer readable for its length (the call only reads it).
-        unsafe { libc::pwritev2(fd.as_fd().as_raw_fd(), &raw const piece, 1, offset, flags) }
-    })
+    let (offset, flags) = (checked_offset(offset, libc::EFBIG)?, transfer_flags(flags));
+    Ok(retry_on_intr(|| pwritev2(&fd, &[IoSlice::new(data)], offset, flags))?)
 }
 
-/// One preadv2 with these flags; interrupted calls are made again.
+/// One preadv2 with these flags; an interrupted call is repeated.
 pub(crate) fn pread_with(fd: impl AsFd, buf: &mut [u8], offset: u64, flags: libc::c_int) -> io::Result<usize> {
-    let offset = i64::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
-    let piece = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
-    again(|| {
-        // SAFETY: one iovec over a buffer writable for its length.
-        unsafe { libc::preadv2(fd.as_fd().as_raw_fd(), &raw const piece, 1, offset, flags) }
-    })
+    let (offset, flags) = (checked_offset(offset, libc::EINVAL)?, transfer_flags(flags));
+    Ok(retry_on_intr(|| preadv2(&fd, &mut [IoSliceMut::new(buf)], offset, flags))?)
 }
 
-/// Has reads by this descriptor bring what they ask for, and nothing beside.
+/// Has reads by this descriptor fetch what they ask for, and nothing beside.
 pub(crate) fn read_nothing_ahead(fd: impl AsFd) -> io::Result<()> {
-    // SAFETY: integers only; an offset and a length of 0 mean the whole file.
-    match unsafe { libc::posix_fadvise(fd.as_fd().as_raw_fd(), 0, 0, libc::POSIX_FADV_RANDOM) } {
-        0 => Ok(()),
-        error => Err(io::Error::from_raw_os_error(error)),
-    }
+    // No length: the whole file.
+    Ok(fadvise(fd, 0, None, Advice::Random)?)
 }
 
 /// A further descriptor of an open file that passes the page cache by.

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use tempfile::TempDir;
-use volume::{Config, CreateHow, Error, LossConfig, Node, Options, Owner, SetAttr, Stability, Volume};
+use volume::{Config, CreateHow, Error, LossConfig, Node, OpenError, Options, Owner, SetAttr, Stability, Volume};
 
 /// The owner of what tests make: whoever runs them.
 pub fn owner() -> Owner {
@@ -48,12 +48,23 @@ impl Scratch {
     }
 
     pub fn open(&self) -> Volume {
-        Volume::open(self.config(None)).expect("open volume")
+        open(self.config(None))
     }
 
     pub fn open_lossy(&self, seed: u64) -> Volume {
-        Volume::open(self.config(Some(seed))).expect("open volume with loss layer")
+        open(self.config(Some(seed)))
     }
+}
+
+/// Opens a volume. A test beside this one that starts a program has a copy of the lock between fork and exec: that is waited for.
+fn open(config: Config) -> Volume {
+    for _ in 0..10_000 {
+        match Volume::open(config.clone()) {
+            Err(OpenError::InUse { .. }) => std::thread::sleep(std::time::Duration::from_millis(1)),
+            other => return other.expect("open volume"),
+        }
+    }
+    panic!("another process serves this volume");
 }
 
 /// Whom tests run as that shall be nobody special.

@@ -35,7 +35,7 @@ pub struct Reloaded {
     pub removed: Vec<String>,
     /// Volumes with other rules.
     pub changed: Vec<String>,
-    /// What was changed in the file and counts from the next start only.
+    /// What was changed in the file and takes effect at the next start only.
     pub at_next_start: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! `filer.toml`: what a filer serves and to whom, read and checked whole before any of it counts.
+//! `filer.toml`: what a filer serves and to whom, read and checked whole before any of it takes effect.
 
 mod clients;
 pub mod edit;

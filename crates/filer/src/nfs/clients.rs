@@ -45,12 +45,12 @@ pub(crate) struct Clients {
 #[derive(Debug, Default)]
 struct State {
     named: HashMap<IpAddr, Arc<Client>>,
-    /// Those for whom there is no room, and what was counted of those who made room.
+    /// Those beyond the limit, and what was counted of those that were removed for others.
     others: Arc<Client>,
 }
 
 impl Clients {
-    /// Where the calls of a client are counted. When there is no room, one that has no connection any more makes it.
+    /// Where the calls of a client are counted. At the limit, one without a connection is removed for it.
     pub(crate) fn of(&self, address: IpAddr) -> Arc<Client> {
         let address = address.to_canonical();
         let mut state = self.state();

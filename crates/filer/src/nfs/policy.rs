@@ -1,4 +1,4 @@
-//! Who may use an export, and as whom: rules by the address of the client, looked at when a connection begins or rules
+//! Who may use an export, and as whom: rules by the address of the client, judged when a connection begins or rules
 //! change, never per call.
 
 use std::fmt;
@@ -216,7 +216,7 @@ pub struct Rule {
     pub rights: Rights,
 }
 
-/// The rules of an export: the first that names a client counts for it. Who is named by none is refused.
+/// The rules of an export: the first that names a client applies to it. A client that none names is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// The rules, in this order.

@@ -58,7 +58,7 @@ pub(crate) struct ReplyCache {
 #[derive(Default)]
 struct State {
     entries: HashMap<CallKey, Entry>,
-    done: VecDeque<(CallKey, u64)>, // oldest first; the number tells whether the entry still is the one meant
+    done: VecDeque<(CallKey, u64)>, // oldest first; the number says whether the entry is still that one
     bytes: usize,                   // of the replies
     stored: u64,
     hits: u64,

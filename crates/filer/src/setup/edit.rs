@@ -40,7 +40,7 @@ fn without_line(error: &ConfigError) -> String {
 
 impl Setup {
     /// Changes the text of the file, has the filer serve by it, and keeps it. What else was changed in the file since it
-    /// was read counts from then on too. The directory of the volume `new` is created where it is missing.
+    /// was read takes effect too. The directory of the volume `new` is created where it is missing.
     ///
     /// # Errors
     /// Nothing has changed then, neither the file nor what is served.

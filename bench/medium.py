@@ -41,10 +41,10 @@ class Filer:
         self.url = json.loads(self.child.stdout.readline())["nfs"].replace("/vol?", "/vol/f?")
 
     def counters(self):
-        with socket.socket(socket.AF_UNIX) as door:
-            door.connect(self.admin)
-            door.sendall(b'{"op":"stats"}\n')
-            return json.loads(door.makefile().readline())["medium"]
+        with socket.socket(socket.AF_UNIX) as admin_socket:
+            admin_socket.connect(self.admin)
+            admin_socket.sendall(b'{"op":"stats"}\n')
+            return json.loads(admin_socket.makefile().readline())["medium"]
 
     def cpu_s(self):
         """CPU of the process, threads that have ended included (proc(5): fields 14 and 15 of stat)."""

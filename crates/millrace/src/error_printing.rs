@@ -9,7 +9,7 @@ use std::fmt::{self, Display};
 
 use anyhow::anyhow;
 
-/// An error whose fix the command knows.
+/// An error with a known fix.
 #[derive(Debug)]
 struct Refusal {
     error: anyhow::Error,
@@ -71,7 +71,7 @@ pub(crate) fn text(error: &anyhow::Error) -> String {
     chain.join(": ")
 }
 
-/// What the error, or any of its causes, knows as a fix.
+/// The known fixes of the error and of its causes.
 fn hints(error: &anyhow::Error) -> Vec<String> {
     let mut hints: Vec<String> = Vec::new();
     for cause in error.chain() {

@@ -72,6 +72,6 @@ fn the_page_of_an_audit_stands_on_any_screen_in_light_and_dark() {
         }
     }
     let dark = browser.evaluate("getComputedStyle(document.body).backgroundColor");
-    assert_eq!(dark, Value::from("rgb(19, 22, 26)"), "the dark ground was not used");
+    assert_eq!(dark, Value::from("rgb(19, 22, 26)"), "the dark background was not used");
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }

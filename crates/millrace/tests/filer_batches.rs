@@ -22,8 +22,8 @@ use volume::{Durability, Options, Volume};
 const PAGE: usize = 4096;
 const WRITES: u64 = 48;
 
-/// A filer in this process, so that its volume can be asked and spoiled.
-struct Stage {
+/// A filer in this process, so that its volume can be read and faults set in it.
+struct FilerHere {
     volume: Volume,
     server: Arc<Server>,
     thread: Option<std::thread::JoinHandle<Result<(), volume::Error>>>,
@@ -31,7 +31,7 @@ struct Stage {
     scratch: Scratch,
 }
 
-impl Stage {
+impl FilerHere {
     fn new(options: Options) -> Self {
         let scratch = Scratch::new("batches");
         let (dir, state_dir) = (scratch.folder("export"), scratch.folder("state"));
@@ -69,7 +69,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for FilerHere {
     fn drop(&mut self) {
         self.server.stop();
         let ended = self.thread.take().unwrap().join();
@@ -80,48 +80,48 @@ impl Drop for Stage {
 
 #[test]
 fn writes_that_wait_for_a_slow_flush_share_the_next_one() {
-    let stage = Stage::new(Options::default());
-    let mut wire = Wire::connect(stage.port);
+    let filer = FilerHere::new(Options::default());
+    let mut wire = Wire::connect(filer.port);
     let root = wire.root();
     let file = wire.create(root, "f");
-    stage.volume.set_fault(FaultSpec::parse("slow-flush,delay_ms=50").unwrap()).unwrap();
-    let before = stage.volume.counters();
-    let answers = stage.write_at_once(&mut wire, file);
+    filer.volume.set_fault(FaultSpec::parse("slow-flush,delay_ms=50").unwrap()).unwrap();
+    let before = filer.volume.counters();
+    let answers = filer.write_at_once(&mut wire, file);
     assert!(answers.iter().all(|answer| *answer == Ok(PAGE as u32)), "{answers:?}");
-    let after = stage.volume.counters();
+    let after = filer.volume.counters();
     assert_eq!(after.stable_writes - before.stable_writes, WRITES);
     // Two begin at once with what has come by then; what came while they ran shares the next ones.
     let flushes = after.data_flushes - before.data_flushes;
     assert!(flushes <= WRITES / 4, "{flushes} flushes for {WRITES} writes");
     assert_eq!(flushes + after.shared_flushes - before.shared_flushes, WRITES);
     let expected: Vec<u8> = (1..=WRITES as u8).flat_map(|n| [n; PAGE]).collect();
-    assert!(std::fs::read(stage.scratch.folder("export").join("f")).unwrap() == expected);
+    assert!(std::fs::read(filer.scratch.folder("export").join("f")).unwrap() == expected);
 }
 
 #[test]
 fn a_flush_that_fails_fails_every_write_that_waited_for_it() {
-    let stage = Stage::new(Options::default());
-    let mut wire = Wire::connect(stage.port);
+    let filer = FilerHere::new(Options::default());
+    let mut wire = Wire::connect(filer.port);
     let root = wire.root();
     let file = wire.create(root, "f");
     let verifier = wire.write(file, 0, &[0; PAGE], StableHow::FileSync).verifier;
-    stage.volume.set_fault(FaultSpec::parse("eio,on=flush").unwrap()).unwrap();
-    let answers = stage.write_at_once(&mut wire, file);
+    filer.volume.set_fault(FaultSpec::parse("eio,on=flush").unwrap()).unwrap();
+    let answers = filer.write_at_once(&mut wire, file);
     assert!(answers.iter().all(|answer| *answer == Err(NfsStatus::Io)), "{answers:?}");
-    assert!(stage.volume.is_poisoned());
-    assert_ne!(stage.volume.verifier(), verifier.0, "who has unstable data there has to know");
-    stage.volume.faults().clear(None);
+    assert!(filer.volume.is_poisoned());
+    assert_ne!(filer.volume.verifier(), verifier.0, "clients with unstable data there must learn of it");
+    filer.volume.faults().clear(None);
     let later = wire.try_write(file, 0, &[9; PAGE], StableHow::FileSync);
     assert_eq!(later.map_err(|failure| failure.status).map(|ok| ok.count), Err(NfsStatus::Io), "until it is opened anew");
 }
 
 #[test]
 fn by_battery_calls_that_come_together_are_each_answered_once_and_flush_nothing() {
-    let stage = Stage::new(Options { durability: Durability::Battery, ..Options::default() });
-    let mut wire = Wire::connect(stage.port);
+    let filer = FilerHere::new(Options { durability: Durability::Battery, ..Options::default() });
+    let mut wire = Wire::connect(filer.port);
     let root = wire.root();
     let file = wire.create(root, "f");
-    let answers = stage.write_at_once(&mut wire, file);
+    let answers = filer.write_at_once(&mut wire, file);
     assert!(answers.iter().all(|answer| *answer == Ok(PAGE as u32)), "{answers:?}");
     let names: Vec<String> = (0..WRITES).map(|n| format!("n{n}")).collect();
     let (mut bytes, mut sent) = (Vec::new(), BTreeSet::new());
@@ -136,22 +136,22 @@ fn by_battery_calls_that_come_together_are_each_answered_once_and_flush_nothing(
         assert!(sent.remove(&reply.header().xid.0), "each call is answered once");
         assert!(reply.results::<CreateResult>().is_ok());
     }
-    let export = stage.scratch.folder("export");
+    let export = filer.scratch.folder("export");
     assert!(names.iter().all(|name| export.join(name).is_dir()));
-    let counted = stage.volume.counters();
+    let counted = filer.volume.counters();
     assert_eq!((counted.flushes, counted.stable_writes), (0, WRITES));
 }
 
 #[test]
 fn by_battery_a_delayed_reply_is_late_though_its_call_came_with_others() {
-    let stage = Stage::new(Options { durability: Durability::Battery, ..Options::default() });
-    let mut wire = Wire::connect(stage.port);
+    let filer = FilerHere::new(Options { durability: Durability::Battery, ..Options::default() });
+    let mut wire = Wire::connect(filer.port);
     let root = wire.root();
     let file = wire.create(root, "f");
     let delay = Duration::from_millis(100);
-    stage.volume.set_fault(FaultSpec::parse("delay-reply,delay_ms=100").unwrap()).unwrap();
+    filer.volume.set_fault(FaultSpec::parse("delay-reply,delay_ms=100").unwrap()).unwrap();
     let began = Instant::now();
-    let answers = stage.write_at_once(&mut wire, file);
+    let answers = filer.write_at_once(&mut wire, file);
     assert!(answers.iter().all(|answer| *answer == Ok(PAGE as u32)), "{answers:?}");
     assert!(began.elapsed() >= delay, "{:?}", began.elapsed());
 }

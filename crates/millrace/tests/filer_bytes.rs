@@ -158,16 +158,16 @@ fn a_client_that_takes_no_replies_costs_only_itself() {
     let root = slow.root();
     let file = slow.lookup(root, "f").unwrap().object;
     slow.stream.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
-    let mut asked = 0;
-    while asked < 20_000 {
+    let mut sent = 0;
+    while sent < 20_000 {
         let call = slow.nfs_record(Procedure::Read, &ReadArgs { file, offset: 0, count: 1 << 20 });
         if slow.stream.write_all(&call).is_err() {
             break;
         }
-        asked += 1;
+        sent += 1;
     }
     let mut other = Wire::connect(filer.port);
     assert!(other.lookup(root, "f").is_ok());
     let resident = filer.resident();
-    assert!(resident < 64 << 20, "{resident} bytes resident after {asked} unread replies");
+    assert!(resident < 64 << 20, "{resident} bytes resident after {sent} unread replies");
 }

@@ -337,21 +337,21 @@ fn a_quota_stops_growth_before_anything_is_written_and_fsstat_shows_it() {
     let mut wire = v4(&filer);
     let dir = wire.mount("/open").unwrap();
     let file = wire.create(dir, "file");
-    let room = |wire: &mut Wire| {
+    let space = |wire: &mut Wire| {
         let reply = wire.nfs(Procedure::FsStat, &ObjectArgs { object: dir });
-        let room = reply.results::<FsStatResult>().unwrap();
-        (room.total_bytes, room.available_bytes)
+        let space = reply.results::<FsStatResult>().unwrap();
+        (space.total_bytes, space.available_bytes)
     };
-    assert_eq!(room(&mut wire), (10_240, 7240));
+    assert_eq!(space(&mut wire), (10_240, 7240));
     assert_eq!(wire.try_write(file, 0, &[7; 7241], StableHow::Unstable).unwrap_err().status, NfsStatus::NoSpc);
     assert_eq!(wire.getattr(file).unwrap().attributes.size, 0);
     wire.write(file, 0, &[7; 7240], StableHow::FileSync);
-    assert_eq!(room(&mut wire), (10_240, 0));
+    assert_eq!(space(&mut wire), (10_240, 0));
     wire.write(file, 0, &[8; 7240], StableHow::FileSync);
     filer.edit(|text| text.replacen("10k", "1M", 1));
     assert_eq!(filer.order(&["reload"]), "changed: open\n");
     wire.write(file, 7240, &[7; 100_000], StableHow::FileSync);
-    assert_eq!(room(&mut wire), (1 << 20, (1 << 20) - 110_240));
+    assert_eq!(space(&mut wire), (1 << 20, (1 << 20) - 110_240));
 }
 
 #[test]

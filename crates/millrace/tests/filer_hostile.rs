@@ -1,5 +1,5 @@
 //! Peers that mean it: crowds that never call, records too long or cut off, handles that were never given out. Meanwhile a
-//! client that does as it should is served: asked, written to, and read back right, each within seconds.
+//! client that behaves is served: its calls are answered, what it writes is read back, each within seconds.
 
 #![allow(clippy::unwrap_used, clippy::result_large_err, reason = "a panic is a test's verdict; results are those of the wire")]
 
@@ -162,19 +162,19 @@ fn calls_about(wire: &mut Wire, handle: FileHandle, root: FileHandle) -> Vec<(Pr
 }
 
 /// What somebody who has good handles, of this filer and of another, may try.
-fn forgeries(good: &[FileHandle], foreign: FileHandle) -> Vec<FileHandle> {
-    let mut forged = vec![foreign];
+fn forgeries(good: &[FileHandle], of_another: FileHandle) -> Vec<FileHandle> {
+    let mut forged = vec![of_another];
     for handle in good {
         let bytes = handle.as_bytes();
         let changed = (0..bytes.len()).map(|at| [&bytes[..at], &[bytes[at] ^ (1 << (at % 8))], &bytes[at + 1..]].concat());
         let cut = (0..bytes.len()).map(|kept| bytes[..kept].to_vec());
         let longer = [[bytes, &[0; 8]].concat()];
-        // The head of one and the rest of another; the body of ours and the seal of the foreign one.
+        // The head of one and the rest of another; the body of ours and the MAC of the handle of another filer.
         let spliced = good.iter().filter(|other| *other != handle).flat_map(|other| {
             let other = other.as_bytes();
             [[&bytes[..12], &other[12..]].concat(), [&bytes[..bytes.len() - 8], &other[other.len() - 8..]].concat()]
         });
-        let resealed = [[&bytes[..bytes.len() - 8], &foreign.as_bytes()[foreign.as_bytes().len() - 8..]].concat()];
+        let resealed = [[&bytes[..bytes.len() - 8], &of_another.as_bytes()[of_another.as_bytes().len() - 8..]].concat()];
         forged
             .extend(changed.chain(cut).chain(longer).chain(spliced).chain(resealed).filter_map(|bytes| FileHandle::new(&bytes)));
     }

@@ -1,4 +1,4 @@
-//! A foreign client: libnfs and its tools against the filer.
+//! A client of others: libnfs and its tools against the filer.
 
 #![allow(clippy::unwrap_used, clippy::result_large_err, reason = "a panic is a test's verdict; results are those of the wire")]
 

@@ -211,7 +211,7 @@ fn a_volume_that_is_served_no_more_leaves_the_page_but_not_the_sums() {
 fn every_name_on_the_page_is_explained_and_every_name_explained_is_on_the_page() {
     let (_scratch, filer) = start("metrics-names");
     work(&filer);
-    let told: BTreeSet<String> = scrape(&page(&filer)).types.into_keys().collect();
+    let exposed: BTreeSet<String> = scrape(&page(&filer)).types.into_keys().collect();
     let manual = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/filer.md")).unwrap();
     let explained: BTreeSet<String> = manual
         .lines()
@@ -219,7 +219,7 @@ fn every_name_on_the_page_is_explained_and_every_name_explained_is_on_the_page()
         .filter_map(|rest| rest.split(['`', '{']).next())
         .map(|name| format!("millrace_{name}"))
         .collect();
-    assert_eq!(told, explained);
+    assert_eq!(exposed, explained);
 }
 
 #[test]

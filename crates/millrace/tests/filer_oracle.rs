@@ -164,7 +164,7 @@ impl World {
         match crash {
             // The page cache survived: nothing was lost.
             InjectedCrash::Kill if matches!(beside, Beside::None) => assert_eq!(now, before),
-            // A flush may have failed after all; and where there is no room, older data may have met the same fate.
+            // A flush may have failed after all; and where there is no space, older data may have met the same fate.
             InjectedCrash::Kill if !refused => {}
             _ => assert_ne!(now, before, "{crash:?}, refused: {refused}"),
         }

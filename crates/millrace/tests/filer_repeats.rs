@@ -1,4 +1,4 @@
-//! Calls sent again, as a client does that lost its connection or its patience: whichever way the copies come, a call is
+//! Calls sent again, as a client does that lost its connection or whose timer expired: whichever way the copies come, a call is
 //! carried out once and every copy gets the one reply.
 //!
 //! Two filers get the same seeded calls: one each call once, the other each call in one to four copies, from the same and
@@ -76,7 +76,7 @@ enum Action {
     },
 }
 
-/// A filer and what a client knows of it.
+/// A filer and what a client has seen of it.
 struct Side {
     filer: Filer,
     wire: Wire,
@@ -308,7 +308,7 @@ fn a_call_in_many_copies_is_done_once_and_every_copy_gets_its_reply() {
 }
 
 /// As documented: a restart and a power cut forget stored replies. A copy of an old call is then a call; what it may do is
-/// what any client's would, and its status tells what the client heals by looking.
+/// what any client's would, and its status tells from what the client takes the outcome of a retransmitted call.
 #[test]
 fn after_a_restart_a_copy_is_a_new_call_and_says_so() {
     let scratch = Scratch::new("repeats-restart");

@@ -177,7 +177,7 @@ fn hundreds_wait_on_one_connection_at_little_cost() {
     assert!(printed["p50_us"].as_f64().unwrap() >= 249_000.0);
     let (cpu_ms, threads) = cpu_of_threads(filer.pid(), "medium");
     let replies = filer.calls("READ") as f64;
-    println!("{replies} replies held by one thread for {cpu_ms} ms of CPU");
+    println!("{replies} replies delayed by one thread for {cpu_ms} ms of CPU");
     assert_eq!(threads, 1);
     assert!(cpu_ms / replies <= 0.2, "{cpu_ms} ms of CPU for {replies} replies: does it spin?");
     assert_eq!(filer.admin(r#"{"op":"stats"}"#)["medium"]["reads"].as_f64().unwrap(), replies);
@@ -204,7 +204,7 @@ fn without_a_medium_no_reply_is_held_and_none_is_counted() {
     std::fs::write(filer.export().join("f"), b"here").unwrap();
     assert_eq!(succeed(millrace().args(["nfs", "cat", &filer.url.replace("/vol?", "/vol/f?")])), "here");
     assert_eq!(filer.admin(r#"{"op":"stats"}"#)["medium"], serde_json::Value::Null);
-    assert_eq!(cpu_of_threads(filer.pid(), "medium").1, 0, "the thread that holds replies");
+    assert_eq!(cpu_of_threads(filer.pid(), "medium").1, 0, "the thread that delays replies");
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn a_filer_that_is_stopped_sends_what_it_holds_first() {
     let mut filer = Filer::start(&scratch, &["--medium", "service_ms=1500"]);
     std::fs::write(filer.export().join("f"), b"late").unwrap();
     let reader = millrace().args(["nfs", "cat", &filer.url.replace("/vol?", "/vol/f?")]).stdout(Stdio::piped()).spawn().unwrap();
-    await_until("the read to be held", Duration::from_secs(20), || (filer.calls("READ") > 0).then_some(()));
+    await_until("the read to be delayed", Duration::from_secs(20), || (filer.calls("READ") > 0).then_some(()));
     assert_eq!(filer.stop(), Some(0));
     assert_eq!(String::from_utf8_lossy(&reader.wait_with_output().unwrap().stdout), "late");
 }

@@ -63,11 +63,14 @@ fn is_consistent(run: &OrdersRun) {
     assert!((run.oets_per_minute - run.orders as f64 * 60.0 / run.measured_s).abs() < 1e-6);
     for record in [&all.new_order, &all.payment, &all.order_status, &all.delivery, &all.stock_level] {
         let times = ResponseTimes::from_v2_base64(&record.histogram_v2_base64).unwrap();
-        let (own, told) = (times.summary(), record.response_us);
+        let (own, recorded) = (times.summary(), record.response_us);
         assert_eq!(times.count(), record.count + record.rolled_back);
-        assert_eq!((own.p50, own.p90, own.p95, own.p99, own.max), (told.p50, told.p90, told.p95, told.p99, told.max));
+        assert_eq!(
+            (own.p50, own.p90, own.p95, own.p99, own.max),
+            (recorded.p50, recorded.p90, recorded.p95, recorded.p99, recorded.max)
+        );
         // A mean read from JSON may be off by its last binary digit.
-        assert!((own.mean - told.mean).abs() <= own.mean * 1e-12, "{own:?} {told:?}");
+        assert!((own.mean - recorded.mean).abs() <= own.mean * 1e-12, "{own:?} {recorded:?}");
     }
 }
 
@@ -121,7 +124,7 @@ fn refusals(cluster: &Cluster) {
     refused(&mut run(cluster, "few", "3", &["-c", "2", "-T", "1"]), &["2 users cannot be shared among 3 drivers"]);
     let unknown = ["merge", "--results-db", &shared_run(cluster), "--run", "nobody"];
     refused(&mut orders(&unknown), &["there is no run nobody"]);
-    // The second driver was told otherwise, a third place is asked for, and nobody else comes.
+    // The second driver has other options, another asks to be the third of two, and nobody else comes.
     let alone = ["-c", "4", "-T", "1", "--barrier-timeout", "6", "--driver", "2"];
     let first = spawn(&mut run(cluster, "alone", "2", &alone));
     await_until("the driver to be ready", Duration::from_secs(20), || {
@@ -155,7 +158,7 @@ fn a_driver_killed_in_the_interval_is_named_and_the_figures_are_those_of_the_com
     let at = Instant::now();
     killed.wait().unwrap();
     let outputs: Vec<Output> = children.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
-    // 5 s of the interval were left; silence is noticed after 10 s; the rest is this host's business.
+    // 5 s of the interval were left; a driver that does not answer is given up after 10 s; the rest is spare.
     assert!(at.elapsed() < Duration::from_secs(60), "{:?}", at.elapsed());
     for output in &outputs {
         assert_eq!(output.status.code(), Some(3), "{}", text(output));

@@ -157,8 +157,8 @@ fn cluster_lives_on_a_mount_from_initdb_to_checksums() {
     world.check_balance();
     world.check_pages();
     world.no_hidden_names();
-    for trouble in ["PANIC", "could not fsync", "could not write", "could not read", "Input/output error"] {
-        assert!(!world.log().contains(trouble), "{trouble}: {}", world.log());
+    for message in ["PANIC", "could not fsync", "could not write", "could not read", "Input/output error"] {
+        assert!(!world.log().contains(message), "{message}: {}", world.log());
     }
 }
 
@@ -170,7 +170,7 @@ fn cluster_under_mutual_tls_outlives_its_filer_and_its_own_end() {
     let (before, mut load) =
         (world.filer.calls("WRITE"), world.pgbench(&["-n", "-c", "4", "-j", "2", "-t", "150"]).spawn().unwrap());
     await_until("the load to write", Duration::from_secs(20), || (world.filer.calls("WRITE") > before).then_some(()));
-    // Every process of the database shakes hands anew, in the middle of its calls.
+    // Every process of the database does a new TLS handshake, in the middle of its calls.
     world.filer.kill();
     world.filer.restart();
     assert!(load.wait().unwrap().success());

@@ -100,7 +100,7 @@ fn report_stands_in_a_browser_on_any_screen_in_light_and_dark_and_on_paper() {
         assert_eq!(browser.evaluate(RECORD_OPENS), Value::from(1), "{name}");
     }
     let dark = browser.evaluate("getComputedStyle(document.body).backgroundColor");
-    assert_eq!(dark, Value::from("rgb(19, 22, 26)"), "the dark ground was not used");
+    assert_eq!(dark, Value::from("rgb(19, 22, 26)"), "the dark background was not used");
     browser.print(&pictures.join("report-first.pdf"));
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }

@@ -28,7 +28,7 @@ impl Drop for Running {
     }
 }
 
-/// Copies bytes until an end, and hands the end on.
+/// Copies bytes until the end, which it passes on.
 fn relay(mut from: impl Read + Send + 'static, mut to: impl Write + Send + 'static, end: impl FnOnce() + Send + 'static) {
     std::thread::spawn(move || {
         let mut buffer = vec![0; 1 << 16];
@@ -111,7 +111,7 @@ fn openssl_as_a_client_reads_and_writes_through_the_filer() {
     }
 }
 
-/// A server that offers TLS and leaves it to `openssl s_server`, which hands what it opens on to a filer.
+/// A server that offers TLS and leaves it to `openssl s_server`, which passes what it decrypts on to a filer.
 fn openssl_server(openssl: &std::path::Path, pki: &Pki, cipher: &str, filer: &Filer) -> (u16, Running) {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let mut command = Command::new(openssl);

@@ -1,4 +1,4 @@
-//! `millrace audit`: the settings between database and disk, held against the rules.
+//! `millrace audit`: the settings between database and disk, checked against the rules.
 
 mod compared;
 mod gather;
@@ -143,7 +143,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn audit(args: &AuditArgs) -> anyhow::Result<ExitCode> {
-    // Whatever a person can have got wrong is read before the host is asked anything.
+    // Whatever a person can have got wrong is read before anything of the host is.
     let rules = rules_of(args.rules.as_deref())?;
     check_names(&rules, &args.only)?;
     let waivers = args.waivers.as_deref().map(|file| waivers_of(file, &rules)).transpose()?;
@@ -206,7 +206,7 @@ fn no_baseline(error: stored_audit::StoredAuditError) -> anyhow::Error {
     hinted(what, "a baseline is written with: millrace audit --format json --out FILE")
 }
 
-/// Only the judgements of rules that were asked for.
+/// Only the judgements of rules that were named.
 fn chosen(mut judged: Judgement, rules: &RuleSet, only: &[String]) -> Judgement {
     if only.is_empty() {
         return judged;

@@ -234,7 +234,7 @@ fn preload_list(library: &Path) -> OsString {
     list
 }
 
-/// What the library is told.
+/// Variables that the library reads.
 type Environment = [(&'static str, OsString); 3];
 
 /// A child of ourselves under the library looks at each mount: it must see the root the server showed us; and at itself:

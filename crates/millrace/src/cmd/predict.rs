@@ -14,8 +14,8 @@ Examples:
   millrace predict results.json --spindles 80 --latency 8000  80 spindles at 8 ms
   millrace predict results.json --cores 8 --json
 The model is a closed queueing network fitted to the measurements of one path (docs/lab.md says
-how, and how far off it was on held-out points). Exit codes: 0 predicted; 2 could not (no such
-record, a path that can't be fitted, arguments).";
+how, and its error on measured points that were left out).
+Exit codes: 0 predicted; 2 could not (no such record, a path that can't be fitted, arguments).";
 
 /// Predicts from the record of a comparison, by a queueing model.
 #[derive(clap::Args)]

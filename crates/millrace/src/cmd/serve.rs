@@ -53,7 +53,7 @@ fn obey(signals: &sys::Signals, server: &Arc<Server>) {
     loop {
         match signals.wait() {
             sys::Signal::Stop(signal) => {
-                tracing::info!(signal, "stop asked for");
+                tracing::info!(signal, "stopping on a signal");
                 return server.stop();
             }
             sys::Signal::Reload => {

@@ -1,4 +1,4 @@
-//! A client with a directory of its own: makes calls by seed, notes what it is promised, checks it after a blow.
+//! A client with a directory of its own: makes calls by seed, notes what it is promised, checks it after an injected crash.
 
 use super::promises::{Change, File, Names, Object, SECTOR, Value, fill};
 use crate::support::wire::{Reply, Wire, place, write_args};
@@ -19,13 +19,13 @@ const FILES_MAX: usize = 12;
 const SIZE_MAX: usize = 512;
 /// Of one write, in sectors.
 const WRITE_MAX: u64 = 48;
-/// Last calls that are told when something is wrong.
-const TOLD: usize = 24;
+/// Last calls that are printed when something is wrong.
+const LATEST: usize = 24;
 
 /// Why a client stopped.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Stopped {
-    /// Its connection ended: the blow.
+    /// Its connection ended: the crash.
     Cut,
     /// The filer refuses to promise anything: a flush failed.
     Refused,
@@ -42,7 +42,7 @@ pub struct Lane {
     /// What the names lead to: as acknowledged, then as they may be after calls that failed or got no answer.
     names: Vec<Names>,
     versions: u32,
-    told: VecDeque<String>,
+    latest: VecDeque<String>,
     /// Answers so far.
     pub answers: u64,
     /// Answers that said the store is full.
@@ -70,7 +70,7 @@ impl Lane {
             files: Vec::new(),
             names: vec![Names::new()],
             versions: 0,
-            told: VecDeque::new(),
+            latest: VecDeque::new(),
             answers: 0,
             full: 0,
         }
@@ -204,7 +204,7 @@ impl Lane {
         Ok(())
     }
 
-    /// A change of names; none when it was refused for lack of room.
+    /// A change of names; none when it was refused for lack of space.
     fn change<T>(
         &mut self,
         wire: &mut Wire,
@@ -255,7 +255,7 @@ impl Lane {
         done.map(drop)
     }
 
-    /// False when it was refused for lack of room.
+    /// False when it was refused for lack of space.
     fn set_attr(&mut self, wire: &mut Wire, object: FileHandle, new_attributes: SetAttr) -> Outcome<bool> {
         self.tell(format!("set mode {:?}, size {:?} of {object:?}", new_attributes.mode, new_attributes.size));
         let reply = self.call(wire, Procedure::SetAttr, &SetAttrArgs { object, new_attributes, guard: None })?;
@@ -272,9 +272,9 @@ impl Lane {
         let mut calls = BTreeMap::new();
         let mut records = Vec::new();
         for nth in 0..count {
-            let room = SIZE_MAX / count;
-            let from = nth * room + self.rng.index(room / 2);
-            let sectors = from..from + 1 + self.rng.below(WRITE_MAX.min(room as u64 / 2)) as usize;
+            let share = SIZE_MAX / count;
+            let from = nth * share + self.rng.index(share / 2);
+            let sectors = from..from + 1 + self.rng.below(WRITE_MAX.min(share as u64 / 2)) as usize;
             let stable =
                 *self.rng.pick(&[StableHow::Unstable, StableHow::Unstable, StableHow::DataSync, StableHow::FileSync]).unwrap();
             self.versions += 1;
@@ -344,15 +344,15 @@ impl Lane {
     }
 
     fn tell(&mut self, what: String) {
-        if self.told.len() == TOLD {
-            self.told.pop_front();
+        if self.latest.len() == LATEST {
+            self.latest.pop_front();
         }
-        self.told.push_back(what);
+        self.latest.push_back(what);
     }
 
     /// The last calls.
     pub fn story(&self) -> String {
-        Vec::from_iter(self.told.iter().cloned()).join("\n")
+        Vec::from_iter(self.latest.iter().cloned()).join("\n")
     }
 
     /// Tells content of one file from that of any other.

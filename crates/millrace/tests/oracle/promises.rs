@@ -1,4 +1,4 @@
-//! What a client was promised, and what it may therefore find after a blow.
+//! What a client was promised, and what it may therefore find after an injected crash.
 //!
 //! Kept by whoever makes the calls, from the answers alone. Of each thing three sorts of values are known: the one promised
 //! durable; the one acknowledged last; and those that may have come about since, by calls that got no answer or failed. While

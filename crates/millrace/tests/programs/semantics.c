@@ -259,15 +259,15 @@ static void links(void)
 	/* A link of the host into the folder. */
 	char local[] = "/tmp/millrace-link-XXXXXX";
 	FACT(mkdtemp(local) != NULL);
-	char door[PATH_MAX], through[PATH_MAX + 8];
-	snprintf(door, sizeof door, "%s/door", local);
-	FACT(symlink(folder, door) == 0);
-	snprintf(through, sizeof through, "%s/x", door);
+	char link_to[PATH_MAX], through[PATH_MAX + 8];
+	snprintf(link_to, sizeof link_to, "%s/link", local);
+	FACT(symlink(folder, link_to) == 0);
+	snprintf(through, sizeof through, "%s/x", link_to);
 	FACT(holds(through, "linked"));
-	snprintf(through, sizeof through, "%s/made", door);
+	snprintf(through, sizeof through, "%s/made", link_to);
 	put(through, "through a link");
 	FACT(holds("made", "through a link") && unlink(through) == 0 && access("made", F_OK) == -1);
-	FACT(unlink(door) == 0 && rmdir(local) == 0);
+	FACT(unlink(link_to) == 0 && rmdir(local) == 0);
 	FACT(strncmp(folder, "/tmp", 4) == 0 || (rename("x", "/tmp/millrace-never") == -1 && errno == EXDEV));
 	unlink("x"), unlink("y"), unlink("s"), unlink("abs"), unlink("loop"), unlink("out");
 }

@@ -127,7 +127,7 @@ impl Browser {
         std::fs::write(file, decoded(&pdf)).unwrap();
     }
 
-    /// What the console was told as warning or error, what was thrown, and what was fetched from elsewhere.
+    /// Warnings and errors of the console, what was thrown, and what was fetched from elsewhere.
     pub fn complaints(&mut self) -> Vec<String> {
         self.events.extend(self.messages.try_iter());
         let bad = |event: &Value| {

@@ -41,7 +41,7 @@ impl Place {
         serde_json::from_str(&std::fs::read_to_string(self.out().join("results.json")).unwrap()).unwrap()
     }
 
-    /// No file in the work place, none in /dev/shm, no process that knows the work place.
+    /// No file in the work place, none in /dev/shm, no process that names the work place.
     pub fn assert_nothing_left(&self, pid: u32) {
         let left: Vec<_> = std::fs::read_dir(self.work()).unwrap().flatten().map(|entry| entry.path()).collect();
         assert!(left.is_empty(), "left behind: {left:?}");

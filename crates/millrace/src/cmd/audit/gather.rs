@@ -47,14 +47,14 @@ pub(crate) fn gather(given: &Given) -> anyhow::Result<Gathered> {
 
 /// The same of a tree that stands for this host: then no command is run, for commands answer for this host alone.
 pub(crate) fn gather_below(given: &Given, root: Option<&Path>) -> anyhow::Result<Gathered> {
-    // Read first: a mistake in it is told before the host is asked anything.
+    // Read first: a mistake in it is reported before anything of the host is read.
     let site = given.site.as_deref().map(site_text).transpose()?;
     let mut gathered = match &given.facts {
         Some(capture) => of_capture(capture)?,
         None => of_this_host(root),
     };
     of_databases(&given.db, &mut gathered.facts)?;
-    // Last: what people say holds against what was measured.
+    // Last: what people say overrides what was measured.
     if let Some(text) = site {
         collect::site(&text, &mut gathered.facts);
         check_site(given, &gathered.facts)?;
@@ -139,7 +139,7 @@ pub(crate) struct Asked {
     pub(crate) kind: Database,
     /// Its settings.
     pub(crate) rows: Vec<Row>,
-    /// The server and how it was asked, without a password.
+    /// The server and the connection string, without a password.
     origin: String,
 }
 

@@ -103,7 +103,7 @@ pub(super) fn run(args: &Bench) -> anyhow::Result<()> {
     let size = args.size.unwrap_or(size).min(size);
     let blocks = size / args.bs;
     if blocks == 0 {
-        bail!("measure {}: its {size} bytes hold no block of {}", target.url, args.bs);
+        bail!("measure {}: its {size} bytes are less than a block of {}", target.url, args.bs);
     }
     let mut offsets = Offsets::new(args, blocks);
     // Connections and caches are warm before the first measured call.
@@ -174,7 +174,7 @@ fn print(args: &Bench, report: &Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The file and its size, made first when that was asked for. Data that is not ours is never written over unasked.
+/// The file and its size, made first with --create. Data that is not ours is never written over without --overwrite.
 fn open(args: &Bench, target: &Target) -> anyhow::Result<(FileHandle, u64)> {
     let writes = matches!(args.rw, Rw::Randwrite | Rw::Write);
     if target.object.is_some() || !args.create {

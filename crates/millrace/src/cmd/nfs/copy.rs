@@ -219,8 +219,8 @@ impl<'a> Writer<'a> {
 /// Fills the buffer as far as the source goes: pipes give less at a time.
 fn fill(source: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
     let mut have = 0;
-    while let Some(room) = buffer.get_mut(have..).filter(|room| !room.is_empty()) {
-        match source.read(room) {
+    while let Some(rest) = buffer.get_mut(have..).filter(|rest| !rest.is_empty()) {
+        match source.read(rest) {
             Ok(0) => break,
             Ok(bytes) => have += bytes,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}

@@ -1,4 +1,4 @@
-//! `millrace orders conform`: the record of a run held against the rules of the specification.
+//! `millrace orders conform`: the record of a run checked against the rules of the specification.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

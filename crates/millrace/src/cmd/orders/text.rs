@@ -130,7 +130,7 @@ fn waited(run: &OrdersRun) -> String {
     out
 }
 
-/// A run held against the rules of the specification.
+/// A run checked against the rules of the specification.
 pub(super) fn conform_table(conform: &Conform) -> String {
     let mut out = String::new();
     let judged = conform.items.iter().filter(|item| item.not_judged.is_none()).count();

@@ -137,7 +137,7 @@ fn state_base(uid: u32) -> anyhow::Result<PathBuf> {
     Ok(base.ok_or_else(missing)?.join("millrace"))
 }
 
-/// A folder named after the directory, told from others of that name by a hash of the whole path.
+/// A folder named after the directory, distinguished from others of that name by a hash of the whole path.
 fn state_name(dir: &Path) -> String {
     // FNV-1a: the name must be the same in every later version.
     let mut hash = fnv::FnvHasher::default();

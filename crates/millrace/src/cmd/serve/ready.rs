@@ -19,7 +19,7 @@ pub(super) struct Ready<'a> {
     pub(super) listen: &'a [SocketAddr],
     pub(super) portmap: &'a [SocketAddr],
     pub(super) admin: &'a Path,
-    /// Where metrics are told.
+    /// Where metrics are served.
     pub(super) metrics: Option<SocketAddr>,
 }
 
@@ -60,15 +60,15 @@ impl Ready<'_> {
     }
 }
 
-/// Tells the service manager, if one asked to be told: sd_notify(3), a datagram to the socket that NOTIFY_SOCKET names.
+/// Notifies the service manager, where there is one: sd_notify(3), a datagram to the socket that NOTIFY_SOCKET names.
 pub(super) fn notify(state: &str) {
     let Some(place) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let address = match place.as_bytes() {
         [b'@', name @ ..] => UnixAddr::from_abstract_name(name),
         path => UnixAddr::from_pathname(Path::new(std::ffi::OsStr::from_bytes(path))),
     };
-    let told = address.and_then(|address| UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address));
-    if let Err(error) = told {
-        tracing::warn!(%error, state, "the service manager could not be told");
+    let sent = address.and_then(|address| UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address));
+    if let Err(error) = sent {
+        tracing::warn!(%error, state, "the service manager could not be notified");
     }
 }

@@ -12,12 +12,12 @@ pub mod clock;
 pub mod compare;
 pub mod diff;
 pub mod doctor;
-pub mod effect;
 pub mod measure;
 pub mod plan;
 pub mod predict;
 pub mod record;
 pub mod report;
+pub mod rule_effects;
 pub mod shapes;
 
 mod database;

@@ -268,7 +268,7 @@ fn waivers_that_cannot_be_used_are_refused_with_a_cause_and_a_fix() {
     let said = |file: &str| refused(&place.audit(&["--waivers", file]));
     let unknown = said(&place.waiver("unknown.toml", "test-redo-hart", "2999-12-31"));
     assert!(
-        unknown.contains("test-redo-hart, which there is not") && unknown.contains("hint: is test-redo-hard meant?"),
+        unknown.contains("test-redo-hart, which there is not") && unknown.contains("hint: did you mean test-redo-hard?"),
         "{unknown}"
     );
     let day = said(&place.waiver("day.toml", "test-redo-hard", "'next spring'"));
@@ -367,8 +367,8 @@ fn arguments_that_make_no_sense_are_refused() {
     let place = Place::new();
     let unknown = refused(&place.audit(&["--rule", "test-swapiness-low"]));
     assert!(
-        unknown.contains("rule test-swapiness-low: there is no such rule")
-            && unknown.contains("hint: is test-swappiness-low meant?"),
+        unknown.contains("find the rule test-swapiness-low: there is no such rule")
+            && unknown.contains("hint: did you mean test-swappiness-low?"),
         "{unknown}"
     );
     let far = refused(&place.audit(&["--rule", "xyz"]));

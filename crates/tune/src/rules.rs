@@ -12,8 +12,30 @@ use std::path::Path;
 
 use crate::builtin;
 use crate::expression::Expression;
+use crate::nearest::nearest;
 use crate::reference::{Catalogue, CatalogueRow, NotTestable, NotTestableFile, ReferenceFile};
 use crate::rule::Rule;
+
+/// A name that no rule has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("find the rule {id}: there is no such rule")]
+pub struct UnknownRule {
+    /// The name.
+    pub id: String,
+    /// The rule that was probably meant.
+    pub nearest: Option<String>,
+}
+
+impl UnknownRule {
+    /// What helps.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match &self.nearest {
+            Some(nearest) => format!("did you mean {nearest}?"),
+            None => "docs/rules.md lists all rules".to_owned(),
+        }
+    }
+}
 
 /// Layers a rule may have, from the database down.
 pub const LAYERS: [&str; 13] = [
@@ -180,6 +202,19 @@ impl RuleSet {
             set.add(file, text, &mut problems);
         }
         set.checked(problems)
+    }
+
+    /// The rules of these identities, in their order.
+    ///
+    /// # Errors
+    /// The first that is no rule's.
+    pub fn named(&self, ids: &[String]) -> Result<Vec<&Loaded>, UnknownRule> {
+        ids.iter().map(|id| self.find(id).ok_or_else(|| self.unknown(id))).collect()
+    }
+
+    fn unknown(&self, id: &str) -> UnknownRule {
+        let ids = self.rules().iter().map(|loaded| loaded.rule.id.as_str());
+        UnknownRule { id: id.to_owned(), nearest: nearest(id, ids).map(str::to_owned) }
     }
 
     /// These and more: the built-in ones and a user's.

@@ -121,7 +121,7 @@ impl WaiverError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Rule { nearest: Some(nearest), .. } => Some(format!("is {nearest} meant?")),
+            Self::Rule { nearest: Some(nearest), .. } => Some(format!("did you mean {nearest}?")),
             Self::Rule { .. } => Some("docs/rules.md lists all rules".into()),
             Self::NoReason { .. } => Some("reason = \"…\" says to the next reader why this is lived with".into()),
             Self::Day { .. } => Some("expires = 2027-03-31".into()),

@@ -13,7 +13,6 @@ use results::audit::{Audit, SCHEMA, Severity, Verdict};
 use tune::baseline::Baseline;
 use tune::facts::Facts;
 use tune::judge::{Judgement, judge};
-use tune::nearest::nearest;
 use tune::report::{self, Look};
 use tune::rules::{self, RuleSet};
 use tune::stored_audit;
@@ -145,7 +144,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn audit(args: &AuditArgs) -> anyhow::Result<ExitCode> {
     // Whatever a person can have got wrong is read before anything of the host is.
     let rules = rules_of(args.rules.as_deref())?;
-    check_names(&rules, &args.only)?;
+    rules.named(&args.only).map_err(|unknown| refusal(&unknown, unknown.hint()))?;
     let waivers = args.waivers.as_deref().map(|file| waivers_of(file, &rules)).transpose()?;
     let baseline = args.baseline.as_deref().map(stored_audit::read).transpose().map_err(no_baseline)?;
     let baseline = baseline.as_ref().map(Baseline::of);
@@ -180,17 +179,6 @@ fn rules_of(directory: Option<&Path>) -> anyhow::Result<RuleSet> {
         ));
     }
     Ok(found)
-}
-
-/// Refuses a rule that there is not.
-fn check_names(rules: &RuleSet, only: &[String]) -> anyhow::Result<()> {
-    let Some(unknown) = only.iter().find(|id| rules.find(id).is_none()) else { return Ok(()) };
-    let ids = rules.rules().iter().map(|loaded| loaded.rule.id.as_str());
-    let hint = match nearest(unknown, ids) {
-        Some(nearest) => format!("is {nearest} meant?"),
-        None => "docs/rules.md lists all rules".to_owned(),
-    };
-    Err(refusal(format!("judge by the rule {unknown}: there is no such rule"), hint))
 }
 
 fn waivers_of(file: &Path, rules: &RuleSet) -> anyhow::Result<Waivers> {

@@ -7,8 +7,9 @@ use results::audit::Activation;
 use serde::Serialize;
 
 use super::disk::{Manner, make_folder, put, set_value, value};
+use super::file_changes::{FileChange, files_of};
 use super::journal::{Entry, Journal, Standing, State};
-use super::plan::{FileChange, Group, Plan, files_of};
+use super::plan::{Group, Plan};
 use super::root::Root;
 use super::target::Part;
 use super::users::{User, users_of};

@@ -3,6 +3,7 @@
 use results::audit::Activation;
 use serde::Serialize;
 
+use super::setting::SettingChange;
 use crate::rule::SettingKind;
 
 /// Commands that are only ever printed.
@@ -16,13 +17,9 @@ pub struct Run {
     pub undo: Vec<String>,
 }
 
-/// What a setting is on its system: kind, key, value, the value before, the thing it belongs to, what it takes.
+/// A setting to change, with what it takes and on which system.
 pub(super) struct SettingText<'a> {
-    pub(super) kind: SettingKind,
-    pub(super) key: &'a str,
-    pub(super) value: &'a str,
-    pub(super) before: Option<&'a str>,
-    pub(super) thing: Option<(&'a str, &'a str)>,
+    pub(super) change: &'a SettingChange,
     pub(super) activation: Activation,
     /// `os.family`, as `solaris`.
     pub(super) family: &'a str,
@@ -30,22 +27,48 @@ pub(super) struct SettingText<'a> {
 
 /// The commands, and those that bring the old value back where it is known.
 pub(super) fn commands(setting: &SettingText<'_>) -> Run {
+    let SettingChange { target, key, from, to } = setting.change;
     let lines = |value: &str| lines(setting, value);
-    let undo = match (setting.kind, setting.before) {
-        (SettingKind::Postgres, _) => vec![format!("ALTER SYSTEM RESET {};", setting.key), reload(setting.activation)],
+    let undo = match (target.kind, from) {
+        (SettingKind::Postgres, _) => vec![alter_system_reset(key), reload(setting.activation)],
         (_, Some(before)) if plain(before) => lines(before),
         _ => Vec::new(),
     };
-    Run { place: place(setting).to_owned(), lines: lines(setting.value), undo }
+    Run { place: place(target.kind).to_owned(), lines: lines(to), undo }
+}
+
+/// The statement that gives a setting of PostgreSQL a value, whatever is in both.
+#[must_use]
+pub fn alter_system(key: &str, value: &str) -> String {
+    format!("ALTER SYSTEM SET {} = '{}';", identifier(key), value.replace('\'', "''"))
+}
+
+/// The statement that takes such a value back.
+#[must_use]
+pub fn alter_system_reset(key: &str) -> String {
+    format!("ALTER SYSTEM RESET {};", identifier(key))
+}
+
+/// As PostgreSQL takes an identifier (4.1.1): quoted unless it is a plain word; a setting of an extension has a dot.
+fn identifier(name: &str) -> String {
+    let plain = |part: &str| {
+        part.starts_with(|sign: char| sign.is_ascii_lowercase() || sign == '_')
+            && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+    };
+    let parts =
+        name.split('.').map(|part| if plain(part) { part.to_owned() } else { format!("\"{}\"", part.replace('"', "\"\"")) });
+    parts.collect::<Vec<_>>().join(".")
 }
 
 fn lines(setting: &SettingText<'_>, value: &str) -> Vec<String> {
-    let SettingText { kind, key, thing, activation, .. } = *setting;
+    let (change, activation) = (setting.change, setting.activation);
+    let (kind, key) = (change.target.kind, change.key.as_str());
+    let thing = change.target.thing.as_ref().map(|(kind, name)| (kind.as_str(), name.as_str()));
     let name = thing.map_or("NAME", |(_, name)| name);
     let boot = activation == Activation::Reboot;
     match kind {
         SettingKind::Postgres => {
-            vec![format!("ALTER SYSTEM SET {key} = '{}';", value.replace('\'', "''")), reload(activation)]
+            vec![alter_system(key, value), reload(activation)]
         }
         SettingKind::Mysql => {
             vec!["in my.cnf, section [mysqld]:".to_owned(), format!("  {key} = {value}")]
@@ -97,8 +120,8 @@ fn lines(setting: &SettingText<'_>, value: &str) -> Vec<String> {
 }
 
 /// Where the commands are run.
-fn place(setting: &SettingText<'_>) -> &'static str {
-    match setting.kind {
+fn place(kind: SettingKind) -> &'static str {
+    match kind {
         SettingKind::Postgres => "psql, as a superuser",
         SettingKind::Mysql => "the database's host",
         SettingKind::Oracle => "sqlplus, as sysdba",
@@ -147,7 +170,7 @@ fn mount_option(setting: &SettingText<'_>, value: &str, name: &str) -> String {
         "aix" => "/etc/filesystems",
         _ => "/etc/fstab",
     };
-    let key = setting.key;
+    let key = &setting.change.key;
     match value {
         "-" => format!("in {file}, mount {name}: take away the option {key}"),
         "" | "true" => format!("in {file}, mount {name}: option {key}"),
@@ -171,10 +194,16 @@ fn plain(value: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::change::setting::Target;
+
+    fn change(kind: SettingKind, key: &str, from: Option<&str>, to: &str, thing: Option<(&str, &str)>) -> SettingChange {
+        let thing = thing.map(|(kind, name)| (kind.to_owned(), name.to_owned()));
+        SettingChange { target: Target { kind, thing }, key: key.to_owned(), from: from.map(str::to_owned), to: to.to_owned() }
+    }
 
     fn text(kind: SettingKind, key: &str, value: &str, thing: Option<(&str, &str)>, activation: Activation) -> Vec<String> {
-        let setting = SettingText { kind, key, value, before: Some("16"), thing, activation, family: "solaris" };
-        commands(&setting).lines
+        let change = change(kind, key, Some("16"), value, thing);
+        commands(&SettingText { change: &change, activation, family: "solaris" }).lines
     }
 
     #[test]
@@ -217,17 +246,19 @@ mod tests {
 
     #[test]
     fn the_way_back_is_given_where_the_old_value_is_known_and_plain() {
-        let setting = |before| SettingText {
-            kind: SettingKind::Kctune,
-            key: "maxfiles",
-            value: "2048",
-            before,
-            thing: None,
-            activation: Activation::Live,
-            family: "hpux",
+        let undo = |before| {
+            let change = change(SettingKind::Kctune, "maxfiles", before, "2048", None);
+            commands(&SettingText { change: &change, activation: Activation::Live, family: "hpux" }).undo
         };
-        assert_eq!(commands(&setting(Some("512"))).undo, ["kctune maxfiles=512"]);
-        assert!(commands(&setting(None)).undo.is_empty());
-        assert!(commands(&setting(Some("x; reboot"))).undo.is_empty());
+        assert_eq!(undo(Some("512")), ["kctune maxfiles=512"]);
+        assert!(undo(None).is_empty());
+        assert!(undo(Some("x; reboot")).is_empty());
+    }
+
+    #[test]
+    fn names_and_values_stay_what_they_are_in_a_statement() {
+        assert_eq!(alter_system("max_wal_size", "16GB"), "ALTER SYSTEM SET max_wal_size = '16GB';");
+        assert_eq!(alter_system("a.b\"c", "it's"), "ALTER SYSTEM SET a.\"b\"\"c\" = 'it''s';");
+        assert_eq!(alter_system_reset("x; DROP"), "ALTER SYSTEM RESET \"x; DROP\";");
     }
 }

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use results::audit::{Activation, Finding, Severity, Status, Verdict};
 use serde::Serialize;
 
-use super::plan::{Apart, Change, Plan};
+use super::plan::{Apart, Plan};
+use super::planned::Change;
 use super::text::change_text;
 use crate::describe;
 use crate::rule::Rule;

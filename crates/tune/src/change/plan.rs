@@ -1,88 +1,24 @@
 //! From findings to exact changes.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-use results::audit::{Activation, Finding, Severity, Status, Verdict};
+use results::audit::{Activation, Finding, Status, Verdict};
 use serde::Serialize;
 
-use super::diff::unified;
-use super::edit::Edit;
+use super::conflict::{Taken, why_apart};
+use super::file_changes::{Fault, FileChange, files_of};
+use super::planned::Change;
+use super::resolve::{RuleLookup, resolved};
 use super::root::Root;
-use super::target::{Part, Resolved, family, now, parts, written};
-use crate::expression::{Outcome, parse};
+use super::target::{Part, Resolved, family, parts};
 use crate::facts::{Facts, Value};
-use crate::rule::{Rule, Setting, SettingKind, StandingKind};
-use crate::rules::RuleSet;
-
-/// What a plan asks of the rules and their expressions.
-pub trait RuleLookup {
-    /// The rule of an identity.
-    fn rule(&self, id: &str) -> Option<&Rule>;
-
-    /// The value of an expression, of the host or of one thing (its kind and name).
-    ///
-    /// # Errors
-    /// Why it has none, a phrase.
-    fn value(&self, expression: &str, facts: &Facts, thing: Option<(&str, &str)>) -> Result<Value, String>;
-}
+use crate::rule::{Rule, StandingKind};
 
 /// What is to be planned.
 #[derive(Debug, Clone, Default)]
 pub struct Choice {
     /// Rules that are named. With any, only they are planned, those included that nothing but their name lets in.
     pub rules: Vec<String>,
-}
-
-/// One change: what one rule sets in one place.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Change {
-    /// The rule.
-    pub rule: String,
-    /// Its title.
-    pub title: String,
-    /// How bad it is as it is.
-    pub severity: Severity,
-    /// The thing, `mount /u02`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub subject: Option<String>,
-    /// What is set, in the words of its place; empty for what is all by hand.
-    pub setting: String,
-    /// What it is now, where that is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub from: Option<String>,
-    /// What it becomes; `-` is taken away.
-    pub to: String,
-    /// What it takes to be in force.
-    pub activation: Activation,
-    /// What has to be done before, in order.
-    pub needs: Vec<String>,
-    /// The setting may lose acknowledged data.
-    pub loses_durability: bool,
-    /// Who says otherwise.
-    pub contested: Vec<String>,
-    /// What is done.
-    pub parts: Vec<Part>,
-    /// What is to be known about it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub remarks: Vec<String>,
-}
-
-/// A file before and after.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct FileChange {
-    /// The file as users name it.
-    pub path: String,
-    /// The file itself, links followed.
-    pub real: String,
-    /// The unified difference.
-    pub diff: String,
-    /// Rules that change it.
-    pub rules: Vec<String>,
-    #[serde(skip)]
-    pub(super) before: Option<String>,
-    #[serde(skip)]
-    pub(super) after: String,
 }
 
 /// Changes that take the same.
@@ -138,13 +74,6 @@ impl Plan {
     }
 }
 
-impl Change {
-    /// Whether apply can do any of it.
-    pub fn is_ours(&self) -> bool {
-        self.parts.iter().any(|part| matches!(part, Part::File { .. } | Part::Running { .. }))
-    }
-}
-
 /// Plans for all findings.
 pub fn plan(rules: &impl RuleLookup, facts: &Facts, findings: &[Finding], root: &Root) -> Plan {
     plan_of(rules, facts, findings, root, &Choice::default())
@@ -196,55 +125,6 @@ fn called(finding: &Finding) -> String {
     }
 }
 
-/// Why a change is set apart; what it sets is taken otherwise.
-fn why_apart(change: &Change, named: bool, taken: &mut Vec<Taken>) -> Option<String> {
-    if change.loses_durability && !named {
-        return Some("may lose acknowledged data".to_owned());
-    }
-    if !change.contested.is_empty() && !named {
-        return Some(format!("contested: {}", change.contested.join("; ")));
-    }
-    for part in &change.parts {
-        let Some(place) = place(part) else { continue };
-        let other = taken.iter().find(|one| one.place == place && one.rule != change.rule && !agree(&one.part, part));
-        if let Some(other) = other {
-            return Some(format!("{} says otherwise of the same setting, and is worse to leave", other.rule));
-        }
-    }
-    for part in &change.parts {
-        if let Some(place) = place(part) {
-            taken.push(Taken { place, part: part.clone(), rule: change.rule.clone() });
-        }
-    }
-    None
-}
-
-/// A setting that a change already has.
-struct Taken {
-    place: String,
-    part: Part,
-    rule: String,
-}
-
-/// What a part sets, as a key to find contradictions by.
-fn place(part: &Part) -> Option<String> {
-    match part {
-        Part::File { path, edit } => Some(format!("{path} {}", edit.place())),
-        Part::Running { path, .. } => Some(path.clone()),
-        Part::Run(run) => Some(format!("{}: {}", run.place, run.lines.first()?.rsplit_once(['=', ' '])?.0)),
-        Part::ByHand { .. } => None,
-    }
-}
-
-fn agree(one: &Part, two: &Part) -> bool {
-    match (one, two) {
-        (Part::File { edit, .. }, Part::File { edit: other, .. }) => edit.agrees_with(other),
-        (Part::Running { value, .. }, Part::Running { value: other, .. }) => value == other,
-        (Part::Run(run), Part::Run(other)) => run.lines == other.lines,
-        _ => true,
-    }
-}
-
 fn changes_of(rules: &impl RuleLookup, rule: &Rule, finding: &Finding, facts: &Facts, root: &Root) -> (Vec<Change>, Vec<String>) {
     let Some(fix) = &rule.fix else {
         return (Vec::new(), vec![format!("{}: the rule has no fix", called(finding))]);
@@ -253,21 +133,15 @@ fn changes_of(rules: &impl RuleLookup, rule: &Rule, finding: &Finding, facts: &F
     let mut changes = Vec::new();
     let mut faults = Vec::new();
     for setting in &fix.settings {
-        let value = match value_of(rules, setting, facts, thing) {
-            Ok(value) => value,
+        let set = match resolved(rules, setting, facts, thing) {
+            Ok(set) => set,
             Err(reason) => {
                 faults.push(format!("{}: what {} should be cannot be worked out: {reason}", called(finding), setting.key));
                 continue;
             }
         };
-        let resolved =
-            Resolved { rule: &rule.id, kind: setting.kind, key: &setting.key, value: &value, thing, activation: fix.activation };
-        let (parts, remarks) = parts(&resolved, facts, root);
-        let from = now(setting.kind, &setting.key, thing, facts);
-        let mut change = bare(rule, finding);
-        let to = if setting.kind == SettingKind::FstabOption && value.is_empty() { "on".to_owned() } else { value };
-        (change.setting, change.from, change.to) = (setting.key.clone(), from, to);
-        (change.parts, change.remarks) = (parts, remarks);
+        let (parts, remarks) = parts(&Resolved { rule: &rule.id, change: &set, activation: fix.activation }, facts, root);
+        let change = Change { set: Some(set), parts, remarks, ..bare(rule, finding) };
         changes.push(change);
     }
     if let Some(text) = &fix.by_hand {
@@ -293,32 +167,13 @@ fn bare(rule: &Rule, finding: &Finding) -> Change {
         title: rule.title.clone(),
         severity: finding.severity,
         subject: finding.subject.clone(),
-        setting: String::new(),
-        from: None,
-        to: String::new(),
+        set: None,
         activation: rule.fix.as_ref().map_or(Activation::Live, |fix| fix.activation),
         needs: rule.fix.as_ref().map(|fix| fix.needs.clone()).unwrap_or_default(),
         loses_durability: rule.fix.as_ref().is_some_and(|fix| fix.loses_durability),
         contested,
         parts: Vec::new(),
         remarks: Vec::new(),
-    }
-}
-
-/// The value of a setting of the host, as its file or its command takes it.
-///
-/// **Errors**: what is not known here, in words.
-pub fn setting_text(rules: &impl RuleLookup, setting: &Setting, facts: &Facts) -> Result<String, String> {
-    value_of(rules, setting, facts, None)
-}
-
-fn value_of(rules: &impl RuleLookup, setting: &Setting, facts: &Facts, thing: Option<(&str, &str)>) -> Result<String, String> {
-    match (&setting.value, &setting.value_of) {
-        (Some(value), _) => Ok(value.clone()),
-        (None, Some(expression)) => {
-            rules.value(expression, facts, thing).map(|value| written(&value, setting.kind, &setting.key))
-        }
-        (None, None) => Ok(String::new()),
     }
 }
 
@@ -342,72 +197,6 @@ fn grouped(changes: Vec<Change>, facts: &Facts, root: &Root, left: &mut Vec<Stri
         groups.push(Group { activation, needs, changes, files, paths });
     }
     groups
-}
-
-/// The files that changes touch, before and after; `seen` are contents that groups before leave, by real path.
-pub(super) fn files_of(changes: &[Change], root: &Root, seen: &mut BTreeMap<String, String>) -> (Vec<FileChange>, Vec<Fault>) {
-    let mut files: Vec<FileChange> = Vec::new();
-    let mut faults = Vec::new();
-    for change in changes {
-        for (path, edit) in change.parts.iter().filter_map(file_part) {
-            if let Err(reason) = fold(&mut files, path, edit, &change.rule, root, seen) {
-                faults.push(Fault { rule: change.rule.clone(), path: path.clone(), reason });
-            }
-        }
-    }
-    files.retain(|file| file.before.as_ref() != Some(&file.after));
-    for file in &mut files {
-        file.diff = unified(&file.path, file.before.as_deref(), Some(&file.after));
-        seen.insert(file.real.clone(), file.after.clone());
-    }
-    (files, faults)
-}
-
-/// An edit that its file does not allow.
-#[derive(Debug)]
-pub(super) struct Fault {
-    pub(super) rule: String,
-    pub(super) path: String,
-    pub(super) reason: String,
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: {}", self.rule, self.path, self.reason)
-    }
-}
-
-fn file_part(part: &Part) -> Option<(&String, &Edit)> {
-    match part {
-        Part::File { path, edit } => Some((path, edit)),
-        _ => None,
-    }
-}
-
-fn fold(
-    files: &mut Vec<FileChange>,
-    path: &str,
-    edit: &Edit,
-    rule: &str,
-    root: &Root,
-    seen: &BTreeMap<String, String>,
-) -> Result<(), String> {
-    let real = root.resolve(path).map_err(|error| error.to_string())?;
-    if let Some(file) = files.iter_mut().find(|file| file.real == real) {
-        file.after = edit.made(Some(&file.after))?;
-        if !file.rules.iter().any(|one| one == rule) {
-            file.rules.push(rule.to_owned());
-        }
-        return Ok(());
-    }
-    let before = match seen.get(&real) {
-        Some(text) => Some(text.clone()),
-        None => root.read_text(&real).map_err(|error| error.to_string())?,
-    };
-    let after = edit.made(before.as_deref())?;
-    let rules = vec![rule.to_owned()];
-    files.push(FileChange { path: path.to_owned(), real, diff: String::new(), rules, before, after });
-    Ok(())
 }
 
 /// Paths in use that a remount, a network interface or a start takes away: the mount itself, else all that lie on the
@@ -435,18 +224,4 @@ fn paths_of(changes: &[Change], facts: &Facts) -> Vec<String> {
     paths.sort();
     paths.dedup();
     paths
-}
-
-impl RuleLookup for RuleSet {
-    fn rule(&self, id: &str) -> Option<&Rule> {
-        self.find(id).map(|loaded| &loaded.rule)
-    }
-
-    fn value(&self, expression: &str, facts: &Facts, thing: Option<(&str, &str)>) -> Result<Value, String> {
-        match parse(expression).map_err(|error| error.to_string())?.value(facts, thing) {
-            Outcome::Known(value) => Ok(value),
-            Outcome::Unknown(missing) if missing.is_empty() => Err("it comes to nothing".to_owned()),
-            Outcome::Unknown(missing) => Err(format!("{} not known", missing.join(", "))),
-        }
-    }
 }

@@ -10,6 +10,7 @@ use super::commands::{Run, SettingText, commands};
 use super::edit::{Edit, Style};
 use super::limits::SETTING_BYTES_MAX;
 use super::root::Root;
+use super::setting::SettingChange;
 use crate::facts::{Facts, Value};
 use crate::rule::SettingKind;
 
@@ -45,24 +46,36 @@ pub enum Part {
     },
 }
 
-/// A setting with its value worked out.
+/// A setting that a rule changes.
 pub(super) struct Resolved<'a> {
     pub(super) rule: &'a str,
-    pub(super) kind: SettingKind,
-    pub(super) key: &'a str,
-    pub(super) value: &'a str,
-    pub(super) thing: Option<(&'a str, &'a str)>,
+    pub(super) change: &'a SettingChange,
     pub(super) activation: Activation,
+}
+
+impl Resolved<'_> {
+    fn key(&self) -> &str {
+        &self.change.key
+    }
+
+    fn value(&self) -> &str {
+        &self.change.to
+    }
+
+    /// The thing it belongs to: kind and name.
+    fn thing(&self) -> Option<(&str, &str)> {
+        self.change.target.thing.as_ref().map(|(kind, name)| (kind.as_str(), name.as_str()))
+    }
 }
 
 /// What has to be done, with remarks on it.
 pub(super) fn parts(setting: &Resolved<'_>, facts: &Facts, root: &Root) -> (Vec<Part>, Vec<String>) {
-    if let Some(fault) = unfit(setting.key).or_else(|| unfit(setting.value)) {
+    if let Some(fault) = unfit(setting.key()).or_else(|| unfit(setting.value())) {
         return (vec![Part::ByHand { text: format!("{}: {fault}", setting.rule) }], Vec::new());
     }
     let mut remarks = Vec::new();
     let linux = family(facts) == "linux";
-    let parts = match setting.kind {
+    let parts = match setting.change.target.kind {
         SettingKind::Postgres => database::postgres(setting, facts, root, &mut remarks),
         SettingKind::Mysql if linux => database::mysql(setting, facts, root),
         SettingKind::Oranfstab if linux => database::oranfstab(setting, facts, root),
@@ -156,20 +169,11 @@ fn unfit(text: &str) -> Option<&'static str> {
 }
 
 fn text_for(setting: &Resolved<'_>, facts: &Facts) -> Part {
-    let before = now(setting.kind, setting.key, setting.thing, facts);
-    Part::Run(commands(&SettingText {
-        kind: setting.kind,
-        key: setting.key,
-        value: setting.value,
-        before: before.as_deref(),
-        thing: setting.thing,
-        activation: setting.activation,
-        family: family(facts),
-    }))
+    Part::Run(commands(&SettingText { change: setting.change, activation: setting.activation, family: family(facts) }))
 }
 
 fn assigned(setting: &Resolved<'_>, style: Style, key: &str) -> Edit {
-    Edit::Assign { style, key: key.to_owned(), value: setting.value.to_owned(), rule: setting.rule.to_owned() }
+    Edit::Assign { style, key: key.to_owned(), value: setting.value().to_owned(), rule: setting.rule.to_owned() }
 }
 
 #[cfg(test)]

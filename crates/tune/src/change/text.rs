@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::plan::{Apart, Change, Group, Plan};
+use super::plan::{Apart, Group, Plan};
+use super::planned::Change;
 use super::target::Part;
 use crate::describe;
 
@@ -78,14 +79,14 @@ pub(super) fn change_text(change: &Change) -> String {
     for contested in &change.contested {
         let _ = writeln!(out, "      contested: {contested}");
     }
-    if !change.setting.is_empty() {
-        let from = change.from.as_ref().map_or_else(String::new, |from| format!(" from {from}"));
-        let to = match change.to.as_str() {
+    if let Some(set) = &change.set {
+        let from = set.from.as_ref().map_or_else(String::new, |from| format!(" from {from}"));
+        let to = match set.shown() {
             "-" => " is taken away".to_owned(),
             "" => " to ''".to_owned(),
             to => format!(" to {to}"),
         };
-        let _ = writeln!(out, "      {}{from}{to}", change.setting);
+        let _ = writeln!(out, "      {}{from}{to}", set.key);
     }
     for part in &change.parts {
         match part {

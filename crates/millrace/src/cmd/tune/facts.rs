@@ -50,11 +50,5 @@ pub(super) fn known(sources: &Sources, capture: Option<&Path>, root: Option<&Pat
 
 /// Refuses names of rules that are not there.
 pub(super) fn must_exist(rules: &RuleSet, names: &[String]) -> anyhow::Result<()> {
-    let Some(missing) = names.iter().find(|name| rules.find(name).is_none()) else { return Ok(()) };
-    let known = rules.rules().iter().map(|loaded| loaded.rule.id.as_str());
-    let hint = match tune::nearest::nearest(missing, known) {
-        Some(near) => format!("did you mean {near}?"),
-        None => "`millrace audit` names the rules that found something; docs/rules.md has them all".to_owned(),
-    };
-    Err(refusal(format!("find the rule {missing}: there is none of that name"), hint))
+    rules.named(names).map(|_| ()).map_err(|unknown| refusal(&unknown, unknown.hint()))
 }

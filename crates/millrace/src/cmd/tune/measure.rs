@@ -3,17 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, bail};
 use lab::compare::{Request, compare, dry_run};
-use lab::effect::{self, Change, Effect, Terms};
-use results::audit::{Finding, Status, Verdict};
-use tune::change::setting_text;
-use tune::facts::Facts;
-use tune::judge::judge;
-use tune::rule::{Rule, SettingKind};
-use tune::rules::RuleSet;
+use lab::rule_effects::{Chosen, Given, RuleChange, Terms, choose, effects, give, plan};
 
-use super::facts::{Known, Sources, known, must_exist};
+use super::facts::{Known, Sources, known};
 use crate::cmd::compare::screen::Screen;
 
 const HELP: &str = "\
@@ -89,21 +83,20 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// Measures, says what is kept, and gives it to a server when asked to.
+/// Measures, prints what is kept, and gives it to a server when asked to.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // Found before hours of measuring.
     if args.apply && args.sources.db.len() != 1 {
         bail!("--apply gives settings to one server: name one --db");
     }
-    let Known { rules, mut facts, mut findings } = known(&args.sources, None, None)?;
-    if args.path.starts_with("dnfs") && !facts.host.contains_key("site.direct_nfs") {
-        facts.put("site.direct_nfs", true, "--path");
-        findings = judge(&rules, &facts).findings;
-    }
-    let changes = changes(&rules, &chosen(&rules, &findings, &args.names)?, &facts, !args.names.is_empty())?;
+    let Known { rules, facts, .. } = known(&args.sources, None, None)?;
+    let Chosen { changes, left_out } = choose(&rules, facts, &args.path, &args.names)?;
     let request = request(args, &changes)?;
+    for why in left_out {
+        eprintln!("left out: {why}");
+    }
     for change in &changes {
-        let settings: Vec<String> = change.settings.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+        let settings: Vec<String> = change.settings.iter().map(|change| format!("{} = {}", change.key, change.to)).collect();
         eprintln!("{}: {}", change.rule, settings.join(", "));
     }
     if args.dry_run {
@@ -112,87 +105,35 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let mut screen = Screen::new();
     let comparison = compare(&request, &mut |line| screen.show(line))?;
-    let effects = effect::effects(&comparison, &changes);
-    let kept: Vec<&Effect> = effects.iter().filter(|effect| effect.kept).collect();
+    let effects = effects(&comparison, &changes);
+    let kept = effects.iter().filter(|effect| effect.kept).count();
     if args.json {
         println!("{}", serde_json::to_string_pretty(&effects)?);
     } else {
         for effect in &effects {
             println!("{}", effect.text);
         }
-        println!("{} of {} kept; the ladder: {}", kept.len(), effects.len(), request.out.join(lab::report::PAGE).display());
+        println!("{kept} of {} kept; the ladder: {}", effects.len(), request.out.join(lab::report::PAGE).display());
     }
     if !comparison.valid {
         eprintln!("the comparison is not valid, so nothing is applied: {}", comparison.verdict);
         return Ok(ExitCode::from(3));
     }
-    if let Some(dsn) = args.sources.db.first().filter(|_| args.apply && !kept.is_empty()) {
-        give(dsn, &kept, &request.out)?;
+    if let Some(dsn) = args.sources.db.first().filter(|_| args.apply && kept > 0) {
+        print_given(&give(dsn, &effects, &request.out).context("give the settings to the server of --db")?);
     }
-    Ok(ExitCode::from(u8::from(kept.is_empty())))
+    Ok(ExitCode::from(u8::from(kept == 0)))
 }
 
-/// The rules named, or all that found something and may be tried unasked.
-fn chosen<'r>(rules: &'r RuleSet, findings: &[Finding], names: &[String]) -> anyhow::Result<Vec<&'r Rule>> {
-    if names.is_empty() {
-        let fires = |rule: &Rule| findings.iter().any(|found| found.rule == rule.id && found.verdict == Verdict::Finding);
-        let unasked = |rule: &&Rule| sets_postgres(rule) && !loses(rule) && rule.status != Status::Contested && fires(rule);
-        let chosen: Vec<&Rule> = rules.rules().iter().map(|loaded| &loaded.rule).filter(unasked).collect();
-        if chosen.is_empty() {
-            bail!("the audit finds nothing against PostgreSQL's settings here: name the rules to measure, or a server by --db");
-        }
-        return Ok(chosen);
+/// stdout may be read as JSON.
+fn print_given(given: &Given) {
+    eprintln!("given to the server by ALTER SYSTEM: {} settings; {} takes them back", given.settings, given.revert.display());
+    if !given.after_restart.is_empty() {
+        eprintln!("in force after a restart of the server: {}", given.after_restart.join(", "));
     }
-    must_exist(rules, names)?;
-    names
-        .iter()
-        .filter_map(|name| Some((name, rules.find(name)?)))
-        .map(|(name, loaded)| {
-            if !sets_postgres(&loaded.rule) {
-                bail!("{name} sets nothing in PostgreSQL, so the order load cannot measure it before and after by itself");
-            }
-            if loses(&loaded.rule) {
-                bail!("{name} may lose acknowledged transactions and is never applied by a measurement");
-            }
-            Ok(&loaded.rule)
-        })
-        .collect()
 }
 
-fn sets_postgres(rule: &Rule) -> bool {
-    rule.fix.as_ref().is_some_and(|fix| fix.settings.iter().any(|setting| setting.kind == SettingKind::Postgres))
-}
-
-fn loses(rule: &Rule) -> bool {
-    rule.fix.as_ref().is_some_and(|fix| fix.loses_durability)
-}
-
-/// Settings of the rules with their values here. One whose value hangs on an unknown fact is an error where it was named, else
-/// it is left out.
-fn changes(rules: &RuleSet, chosen: &[&Rule], facts: &Facts, named: bool) -> anyhow::Result<Vec<Change>> {
-    let mut changes = Vec::new();
-    for rule in chosen {
-        match settings(rules, rule, facts) {
-            Ok(settings) => changes.push(Change { rule: rule.id.clone(), settings }),
-            Err(error) if named => return Err(error),
-            Err(error) => eprintln!("left out: {error:#}"),
-        }
-    }
-    Ok(changes)
-}
-
-fn settings(rules: &RuleSet, rule: &Rule, facts: &Facts) -> anyhow::Result<Vec<(String, String)>> {
-    let settings = rule.fix.iter().flat_map(|fix| &fix.settings).filter(|setting| setting.kind == SettingKind::Postgres);
-    settings
-        .map(|setting| {
-            let value = setting_text(rules, setting, facts);
-            let value = value.map_err(|why| anyhow!("{}: the value of {} is not known here: {why}", rule.id, setting.key))?;
-            Ok((setting.key.clone(), value))
-        })
-        .collect()
-}
-
-fn request(args: &Args, changes: &[Change]) -> anyhow::Result<Request> {
+fn request(args: &Args, changes: &[RuleChange]) -> anyhow::Result<Request> {
     let terms = Terms {
         path: args.path.clone(),
         medium: args.medium.clone(),
@@ -206,7 +147,7 @@ fn request(args: &Args, changes: &[Change]) -> anyhow::Result<Request> {
         keep_awake: args.keep_awake,
     };
     Ok(Request {
-        plan: effect::plan(changes, &terms)?,
+        plan: plan(changes, &terms)?,
         work_base: args.work.clone(),
         out: args.out.clone().unwrap_or_else(|| Path::new("millrace-results").join(lab::clock::utc_now().replace(':', ""))),
         resume: false,
@@ -218,68 +159,4 @@ fn request(args: &Args, changes: &[Change]) -> anyhow::Result<Request> {
         baseline: None,
         metrics: None,
     })
-}
-
-/// Gives settings to a running server and writes what takes them back, first.
-///
-/// **Durability**: `revert.sql` is synced before the first setting is changed.
-fn give(dsn: &str, kept: &[&Effect], out: &Path) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let (client, connection) = tokio_postgres::connect(dsn, tokio_postgres::NoTls).await.context("reach the server of --db")?;
-        let connection = tokio::spawn(connection);
-        let settings: Vec<&(String, String)> = kept.iter().flat_map(|effect| &effect.change.settings).collect();
-        let mut back = Vec::new();
-        for (name, _) in &settings {
-            let set = "SELECT setting FROM pg_file_settings WHERE name = $1 AND sourcefile LIKE '%postgresql.auto.conf'";
-            let before: Option<String> = client.query_opt(set, &[name]).await?.map(|row| row.get(0));
-            back.push(before.map_or_else(|| format!("ALTER SYSTEM RESET {};", name_of(name)), |value| statement(name, &value)));
-        }
-        back.push("SELECT pg_reload_conf();\n".to_owned());
-        let file = out.join("revert.sql");
-        write_synced(&file, &back.join("\n")).with_context(|| format!("write {}", file.display()))?;
-        for (name, value) in &settings {
-            let statement = statement(name, value);
-            client.batch_execute(&statement).await.with_context(|| format!("the server refuses {statement}"))?;
-        }
-        client.batch_execute("SELECT pg_reload_conf()").await?;
-        // stdout may be read as JSON.
-        eprintln!("given to the server by ALTER SYSTEM: {} settings; {} takes them back", settings.len(), file.display());
-        let names: Vec<&str> = settings.iter().map(|(name, _)| name.as_str()).collect();
-        let later = "SELECT name FROM pg_settings WHERE name = ANY($1) AND context = 'postmaster' ORDER BY name";
-        let later: Vec<String> = client.query(later, &[&names]).await?.iter().map(|row| row.get(0)).collect();
-        if !later.is_empty() {
-            eprintln!("in force after a restart of the server: {}", later.join(", "));
-        }
-        drop(client);
-        connection.abort();
-        Ok(())
-    })
-}
-
-fn write_synced(file: &Path, text: &str) -> std::io::Result<()> {
-    use std::io::Write as _;
-    let mut made = std::fs::File::create_new(file)?;
-    made.write_all(text.as_bytes())?;
-    made.sync_all()
-}
-
-fn statement(name: &str, value: &str) -> String {
-    format!("ALTER SYSTEM SET {} = '{}';", name_of(name), value.replace('\'', "''"))
-}
-
-/// As PostgreSQL quotes an identifier; a setting of an extension has a dot.
-fn name_of(name: &str) -> String {
-    name.split('.').map(|part| format!("\"{}\"", part.replace('"', "\"\""))).collect::<Vec<_>>().join(".")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_and_values_stay_what_they_are_in_a_statement() {
-        assert_eq!(statement("max_wal_size", "16GB"), "ALTER SYSTEM SET \"max_wal_size\" = '16GB';");
-        assert_eq!(statement("a.b\"c", "it's"), "ALTER SYSTEM SET \"a\".\"b\"\"c\" = 'it''s';");
-    }
 }

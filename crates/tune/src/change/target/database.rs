@@ -53,7 +53,7 @@ pub(super) const POSTGRES_TIMES: &[&str] = &[
 /// The first of the files that Direct NFS reads.
 pub(super) fn oranfstab(setting: &Resolved<'_>, facts: &Facts, root: &Root) -> Vec<Part> {
     let attribute = |names: &[&str]| {
-        let (kind, thing) = setting.thing?;
+        let (kind, thing) = setting.thing()?;
         let thing = facts.things.get(kind)?.get(thing)?;
         names.iter().find_map(|name| match thing.get(*name).map(|fact| &fact.value) {
             Some(Value::Text(text)) => Some(text.clone()),
@@ -64,10 +64,10 @@ pub(super) fn oranfstab(setting: &Resolved<'_>, facts: &Facts, root: &Root) -> V
     let server = attribute(&["server"]).or_else(|| source.split_once(":/").map(|(server, _)| server.to_owned()));
     let export = attribute(&["export"]).or_else(|| source.split_once(":/").map(|(_, path)| format!("/{path}")));
     let point =
-        attribute(&["mount"]).or_else(|| setting.thing.filter(|(kind, _)| *kind == "mount").map(|(_, name)| name.to_owned()));
+        attribute(&["mount"]).or_else(|| setting.thing().filter(|(kind, _)| *kind == "mount").map(|(_, name)| name.to_owned()));
     let (Some(server), Some(export), Some(point)) = (server, export, point) else {
         return vec![Part::ByHand {
-            text: format!("oranfstab: {}: {} (server, export or mount is not known)", setting.key, setting.value),
+            text: format!("oranfstab: {}: {} (server, export or mount is not known)", setting.key(), setting.value()),
         }];
     };
     if [&server, &export, &point].into_iter().any(|word| unfit(word).is_some()) {
@@ -78,7 +78,8 @@ pub(super) fn oranfstab(setting: &Resolved<'_>, facts: &Facts, root: &Root) -> V
         _ => None,
     };
     let path = home.filter(|path| root.has_file(path)).unwrap_or_else(|| "/etc/oranfstab".to_owned());
-    let edit = Edit::Oranfstab { server, mount: (export, point), key: setting.key.to_owned(), value: setting.value.to_owned() };
+    let edit =
+        Edit::Oranfstab { server, mount: (export, point), key: setting.key().to_owned(), value: setting.value().to_owned() };
     vec![Part::File { path, edit }]
 }
 
@@ -91,7 +92,7 @@ pub(super) fn postgres(setting: &Resolved<'_>, facts: &Facts, root: &Root, remar
     let folder = text_fact("postgres.config_file").filter(|_| family(facts) == "linux").and_then(|config| included(root, config));
     let Some(folder) = folder else { return vec![text_for(setting, facts)] };
     let auto = text_fact("postgres.data_directory").map(|data| format!("{}/postgresql.auto.conf", data.trim_end_matches('/')));
-    let key = setting.key.to_lowercase();
+    let key = setting.key().to_lowercase();
     // What ALTER SYSTEM once wrote is read last; a file that cannot be read may hold it.
     let overridden = auto.is_none_or(|auto| match root.read_text(&auto) {
         Ok(text) => text.unwrap_or_default().lines().any(|line| Style::Postgres.key_of(line).as_ref() == Some(&key)),
@@ -125,10 +126,10 @@ pub(super) fn mysql(setting: &Resolved<'_>, facts: &Facts, root: &Root) -> Vec<P
     };
     // The files are read by name; the last one has the word.
     let mut parts =
-        vec![Part::File { path: format!("{folder}/zz-millrace.cnf"), edit: assigned(setting, Style::Mysql, setting.key) }];
+        vec![Part::File { path: format!("{folder}/zz-millrace.cnf"), edit: assigned(setting, Style::Mysql, setting.key()) }];
     if setting.activation <= Activation::Reload {
-        let name = setting.key.replace('-', "_");
-        let before = now(setting.kind, &name, None, facts);
+        let name = setting.key().replace('-', "_");
+        let before = now(setting.change.target.kind, &name, None, facts);
         let quote = |value: &str| {
             if value.bytes().all(|sign| sign.is_ascii_digit()) {
                 value.to_owned()
@@ -138,7 +139,7 @@ pub(super) fn mysql(setting: &Resolved<'_>, facts: &Facts, root: &Root) -> Vec<P
         };
         parts.push(Part::Run(Run {
             place: "the mysql client, as an administrator".to_owned(),
-            lines: vec![format!("SET GLOBAL {name} = {};", quote(setting.value))],
+            lines: vec![format!("SET GLOBAL {name} = {};", quote(setting.value()))],
             undo: before.map(|before| format!("SET GLOBAL {name} = {};", quote(&before))).into_iter().collect(),
         }));
     }

@@ -9,7 +9,7 @@ use crate::rule::SettingKind;
 
 /// What has to be done; `None` for a kind that is not of Linux.
 pub(super) fn parts(setting: &Resolved<'_>, facts: &Facts, root: &Root, remarks: &mut Vec<String>) -> Option<Vec<Part>> {
-    Some(match setting.kind {
+    Some(match setting.change.target.kind {
         SettingKind::Sysctl => sysctl(setting, root, remarks),
         SettingKind::Modprobe => modprobe(setting, root),
         SettingKind::FstabOption => fstab(setting, root),
@@ -21,11 +21,11 @@ pub(super) fn parts(setting: &Resolved<'_>, facts: &Facts, root: &Root, remarks:
                  (/var/lib/iscsi/nodes) keep theirs until `iscsiadm -m node -o update` changes them"
                     .to_owned(),
             );
-            existing(setting, root, "/etc/iscsi/iscsid.conf", assigned(setting, Style::Iscsid, setting.key))
+            existing(setting, root, "/etc/iscsi/iscsid.conf", assigned(setting, Style::Iscsid, setting.key()))
         }
         SettingKind::Multipath => multipath(setting, facts, root),
         SettingKind::Oracleasm => {
-            existing(setting, root, "/etc/sysconfig/oracleasm", assigned(setting, Style::Shell, setting.key))
+            existing(setting, root, "/etc/sysconfig/oracleasm", assigned(setting, Style::Shell, setting.key()))
         }
         _ => return None,
     })
@@ -39,17 +39,17 @@ const PAIRS: &[(&str, &str)] = &[
 ];
 
 fn sysctl(setting: &Resolved<'_>, root: &Root, remarks: &mut Vec<String>) -> Vec<Part> {
-    let name = sysctl_path(setting.key);
+    let name = sysctl_path(setting.key());
     let fits = |part: &str| !part.is_empty() && part != ".." && part != ".";
     if !name.split('/').all(fits) {
-        return vec![Part::ByHand { text: format!("{}: {} is no name of a kernel setting", setting.rule, setting.key) }];
+        return vec![Part::ByHand { text: format!("{}: {} is no name of a kernel setting", setting.rule, setting.key()) }];
     }
     let path = format!("/proc/sys/{name}");
     let mut parts = Vec::new();
     if root.has_file(&path) {
         let pairs = PAIRS.iter().filter(|(one, two)| *one == name || *two == name);
         let moves = pairs.map(|(one, two)| format!("/proc/sys/{}", if *one == name { two } else { one })).collect();
-        parts.push(Part::Running { path, value: setting.value.to_owned(), moves });
+        parts.push(Part::Running { path, value: setting.value().to_owned(), moves });
     } else {
         remarks.push(format!("{path} is not there now (its module may not be loaded): only the file is written"));
     }
@@ -69,7 +69,7 @@ pub(super) fn drop_in(
     remarks: &mut Vec<String>,
 ) -> Part {
     let ours = format!("{folder}/{DROP_IN}.{suffix}");
-    let edit = assigned(setting, style, setting.key);
+    let edit = assigned(setting, style, setting.key());
     let place = edit.place();
     let mut later: Vec<String> = Vec::new();
     if let Ok(names) = root.resolve(folder).and_then(|real| std::fs::read_dir(root.host(&real))) {
@@ -93,16 +93,16 @@ pub(super) fn drop_in(
 }
 
 fn modprobe(setting: &Resolved<'_>, root: &Root) -> Vec<Part> {
-    let Some((module, parameter)) = setting.key.split_once('.') else {
-        return vec![Part::ByHand { text: format!("{}: {} names no parameter of a module", setting.rule, setting.key) }];
+    let Some((module, parameter)) = setting.key().split_once('.') else {
+        return vec![Part::ByHand { text: format!("{}: {} names no parameter of a module", setting.rule, setting.key()) }];
     };
     let mut parts = Vec::new();
     let running = format!("/sys/module/{}/parameters/{parameter}", module.replace('-', "_"));
     if fits_path(&running) && writable(root, &running) {
-        parts.push(Part::Running { path: running, value: setting.value.to_owned(), moves: Vec::new() });
+        parts.push(Part::Running { path: running, value: setting.value().to_owned(), moves: Vec::new() });
     }
     let path = format!("/etc/modprobe.d/{DROP_IN}.conf");
-    parts.push(Part::File { path, edit: assigned(setting, Style::Modprobe, setting.key) });
+    parts.push(Part::File { path, edit: assigned(setting, Style::Modprobe, setting.key()) });
     parts
 }
 
@@ -118,11 +118,11 @@ fn writable(root: &Root, path: &str) -> bool {
 }
 
 fn fstab(setting: &Resolved<'_>, root: &Root) -> Vec<Part> {
-    let Some((_, point)) = setting.thing else {
+    let Some((_, point)) = setting.thing() else {
         return vec![Part::ByHand { text: format!("{}: which mount is not said", setting.rule) }];
     };
-    let value = Some(setting.value.to_owned()).filter(|value| !value.is_empty());
-    let edit = Edit::MountOption { point: point.to_owned(), option: setting.key.to_owned(), value };
+    let value = Some(setting.value().to_owned()).filter(|value| !value.is_empty());
+    let edit = Edit::MountOption { point: point.to_owned(), option: setting.key().to_owned(), value };
     let parts = existing(setting, root, "/etc/fstab", edit);
     let text = root.read_text("/etc/fstab").ok().flatten().unwrap_or_default();
     if options_of(&text, point).is_some() {
@@ -137,10 +137,10 @@ fn fstab(setting: &Resolved<'_>, root: &Root) -> Vec<Part> {
 }
 
 fn mount_words(setting: &Resolved<'_>) -> String {
-    match setting.value {
-        "-" => format!("without the option {}", setting.key),
-        "" | "true" => format!("with the option {}", setting.key),
-        value => format!("with {}={value}", setting.key),
+    match setting.value() {
+        "-" => format!("without the option {}", setting.key()),
+        "" | "true" => format!("with the option {}", setting.key()),
+        value => format!("with {}={value}", setting.key()),
     }
 }
 
@@ -154,27 +154,27 @@ pub(super) fn existing(setting: &Resolved<'_>, root: &Root, path: &str, edit: Ed
     match refused {
         None => vec![Part::File { path: path.to_owned(), edit }],
         Some(reason) => {
-            let value = if setting.value == "-" { "nothing".to_owned() } else { setting.value.to_owned() };
-            vec![Part::ByHand { text: format!("{path}: set {} to {value} ({reason})", setting.key) }]
+            let value = if setting.value() == "-" { "nothing".to_owned() } else { setting.value().to_owned() };
+            vec![Part::ByHand { text: format!("{path}: set {} to {value} ({reason})", setting.key()) }]
         }
     }
 }
 
 fn limits(setting: &Resolved<'_>, root: &Root, remarks: &mut Vec<String>) -> Vec<Part> {
-    if setting.key.split_whitespace().count() != 3 {
-        return vec![Part::ByHand { text: format!("{}: {} is not USER TYPE ITEM", setting.rule, setting.key) }];
+    if setting.key().split_whitespace().count() != 3 {
+        return vec![Part::ByHand { text: format!("{}: {} is not USER TYPE ITEM", setting.rule, setting.key()) }];
     }
     remarks.push("a login, or a start of the service, takes it".to_owned());
     vec![drop_in(setting, root, "/etc/security/limits.d", "conf", Style::Limits, None, remarks)]
 }
 
 fn udev(setting: &Resolved<'_>, root: &Root) -> Vec<Part> {
-    let Some((subsystem, attribute)) = setting.key.split_once('/') else {
-        return vec![Part::ByHand { text: format!("{}: {} is not SUBSYSTEM/ATTRIBUTE", setting.rule, setting.key) }];
+    let Some((subsystem, attribute)) = setting.key().split_once('/') else {
+        return vec![Part::ByHand { text: format!("{}: {} is not SUBSYSTEM/ATTRIBUTE", setting.rule, setting.key()) }];
     };
-    let device = setting.thing.map(|(_, name)| name);
+    let device = setting.thing().map(|(_, name)| name);
     let quoted = |text: &str| text.contains(['"', '\\', '{', '}']);
-    if quoted(setting.value) || quoted(attribute) || quoted(subsystem) || device.is_some_and(quoted) {
+    if quoted(setting.value()) || quoted(attribute) || quoted(subsystem) || device.is_some_and(quoted) {
         return vec![Part::ByHand { text: format!("{}: a quotation mark has no place in a udev rule", setting.rule) }];
     }
     let mut parts = Vec::new();
@@ -185,7 +185,7 @@ fn udev(setting: &Resolved<'_>, root: &Root) -> Vec<Part> {
             other => format!("/sys/class/{other}/{device}/{attribute}"),
         };
         if fits_path(&running) && writable(root, &running) {
-            parts.push(Part::Running { path: running, value: setting.value.to_owned(), moves: Vec::new() });
+            parts.push(Part::Running { path: running, value: setting.value().to_owned(), moves: Vec::new() });
         }
         key.push_str(&format!("KERNEL==\"{device}\", "));
     }
@@ -195,10 +195,10 @@ fn udev(setting: &Resolved<'_>, root: &Root) -> Vec<Part> {
 }
 
 fn multipath(setting: &Resolved<'_>, facts: &Facts, root: &Root) -> Vec<Part> {
-    let (section, key) = setting.key.rsplit_once('.').unwrap_or(("defaults", setting.key));
+    let (section, key) = setting.key().rsplit_once('.').unwrap_or(("defaults", setting.key()));
     let section = section.rsplit('.').next().unwrap_or(section).to_owned();
     let attribute = |name: &str| {
-        let (kind, thing) = setting.thing?;
+        let (kind, thing) = setting.thing()?;
         match facts.value_of(kind, thing, name) {
             Some(Value::Text(text)) => Some(text.clone()),
             _ => None,
@@ -206,6 +206,6 @@ fn multipath(setting: &Resolved<'_>, facts: &Facts, root: &Root) -> Vec<Part> {
     };
     // A block for devices of another make is somebody else's.
     let device = if section == "device" { attribute("vendor").zip(attribute("product")) } else { None };
-    let edit = Edit::MultipathOverride { section, device, key: key.to_owned(), value: setting.value.to_owned() };
+    let edit = Edit::MultipathOverride { section, device, key: key.to_owned(), value: setting.value().to_owned() };
     existing(setting, root, "/etc/multipath.conf", edit)
 }

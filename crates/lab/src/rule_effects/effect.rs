@@ -1,11 +1,4 @@
-//! What a change of settings brings on the order load: a ladder from a database's own defaults, each change alone and all added
-//! up, and which of them are worth keeping.
-//!
-//! A change is kept when the 99 % interval of its difference lies above zero (docs/lab.md, What may be concluded): from the start,
-//! or from those before it where all of them are kept, for a bottleneck may hide behind another. One that loses on top of those
-//! is not kept though it gains alone. What is not shown is not kept, whatever the mean says.
-
-use std::fmt::Write as _;
+//! What each change brought, and whether it is worth keeping.
 
 use results::compare::{Against, Comparison};
 use results::curves::LadderStep;
@@ -13,57 +6,14 @@ use results::judgement::RelativeDifference;
 use results::statistics::{Difference, relative_difference};
 use serde::Serialize;
 
-use crate::error::LabError;
+use super::change::RuleChange;
 use crate::judge::oets;
-use crate::limits::LADDER_STEPS_MAX;
-use crate::plan::{Overrides, Plan};
-
-/// Name of the tuning that the ladder starts from.
-const START: &str = "defaults";
-/// What PostgreSQL has where nobody has set anything, of the settings that the laboratory sets for its own comparisons
-/// (PostgreSQL 18 documentation, 19.4 and 19.5; the same since 10).
-const DEFAULTS: [(&str, &str); 4] =
-    [("shared_buffers", "128MB"), ("max_wal_size", "1GB"), ("checkpoint_timeout", "5min"), ("huge_pages", "try")];
-
-/// Settings that belong together, under the name of the rule that asks for them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Change {
-    /// Name: letters, digits and hyphens.
-    pub rule: String,
-    /// Settings of the database with their values as `postgresql.conf` takes them.
-    pub settings: Vec<(String, String)>,
-}
-
-/// How the changes are measured.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Terms {
-    /// Path as `--path` takes it.
-    pub path: String,
-    /// Medium below it, if one shall be modelled.
-    pub medium: Option<String>,
-    /// Warehouses to load.
-    pub warehouses: u32,
-    /// Users.
-    pub users: u32,
-    /// Seconds measured in each run.
-    pub seconds: u64,
-    /// Seconds dropped before.
-    pub warmup_seconds: u64,
-    /// Runs of each rung, interleaved.
-    pub repeats: u32,
-    /// Time after which no further round is started.
-    pub budget: String,
-    /// First seed.
-    pub seed: u64,
-    /// Keep this host's processors from sleeping during runs.
-    pub keep_awake: bool,
-}
 
 /// What one change brought.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Effect {
     /// The change.
-    pub change: Change,
+    pub change: RuleChange,
     /// Orders per minute with it alone by those of the start, if it was measured.
     pub ratio: Option<f64>,
     /// Difference of the orders per minute, alone.
@@ -89,49 +39,9 @@ pub struct Percent {
     pub high: Option<f64>,
 }
 
-/// The plan that measures changes one by one and added up.
-///
-/// # Errors
-/// [`LabError::Plan`] for no change, too many, two of one name, a name that is none, or terms out of bounds.
-pub fn plan(changes: &[Change], terms: &Terms) -> Result<Plan, LabError> {
-    if changes.is_empty() || changes.len() > LADDER_STEPS_MAX {
-        let what = format!("measure {} changes", changes.len());
-        return Err(LabError::plan(what, &format!("name 1 to {LADDER_STEPS_MAX} rules that change settings of the database")));
-    }
-    Plan::parse(&text(changes, terms), &Overrides { no_gates: true, keep_awake: terms.keep_awake, ..Overrides::default() })
-}
-
-fn text(changes: &[Change], terms: &Terms) -> String {
-    let mut text = String::from("schema = 1\n");
-    let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
-    if let Some(medium) = &terms.medium {
-        let _ = writeln!(text, "media = [{}]", quoted(medium));
-    }
-    let settings = |text: &mut String, of: &[(String, String)]| {
-        for (name, value) in of {
-            let _ = writeln!(text, "{} = {}", quoted(name), quoted(value));
-        }
-    };
-    let _ = writeln!(text, "[tuning.{START}.database]");
-    settings(&mut text, &DEFAULTS.map(|(name, value)| (name.to_owned(), value.to_owned())));
-    let _ = writeln!(text, "[ladder]\npath = {}\nstart = \"{START}\"", quoted(&terms.path));
-    for change in changes {
-        let _ = writeln!(text, "[[ladder.step]]\nname = {}\n[ladder.step.database]", quoted(&change.rule));
-        settings(&mut text, &change.settings);
-    }
-    let Terms { warehouses, users, seconds, warmup_seconds, seed, repeats, budget, .. } = terms;
-    let _ = writeln!(
-        text,
-        "[load]\nwarehouses = {warehouses}\nusers = {users}\nthreads = 2\nseconds = {seconds}\nwarmup_seconds = {warmup_seconds}\n\
-         seed = {seed}\n[runs]\nrepeats = {repeats}\nbudget = {}\n[database]\nbuffers_share = 0.25",
-        quoted(budget)
-    );
-    text
-}
-
 /// What each change brought, in their order.
 #[must_use]
-pub fn effects(comparison: &Comparison, changes: &[Change]) -> Vec<Effect> {
+pub fn effects(comparison: &Comparison, changes: &[RuleChange]) -> Vec<Effect> {
     let mut effects: Vec<Effect> = Vec::new();
     for change in changes {
         let before = effects.last().filter(|_| effects.iter().all(|effect| effect.kept));
@@ -141,7 +51,7 @@ pub fn effects(comparison: &Comparison, changes: &[Change]) -> Vec<Effect> {
     effects
 }
 
-fn effect(comparison: &Comparison, change: &Change, on_top: Option<&RelativeDifference>) -> Effect {
+fn effect(comparison: &Comparison, change: &RuleChange, on_top: Option<&RelativeDifference>) -> Effect {
     let step = comparison.ladder.iter().find(|step| step.place > 0 && step.name == change.rule);
     let against = alone(comparison, &change.rule);
     let alone = against.and_then(|line| line.orders_difference.as_ref());
@@ -207,58 +117,8 @@ mod tests {
 
     use super::*;
 
-    fn change(rule: &str, settings: &[(&str, &str)]) -> Change {
-        let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Change { rule: rule.to_owned(), settings }
-    }
-
-    fn changes() -> Vec<Change> {
-        vec![
-            change("postgres-shared-buffers", &[("shared_buffers", "4GB")]),
-            change("postgres-checkpoints", &[("max_wal_size", "16GB"), ("checkpoint_timeout", "15min")]),
-        ]
-    }
-
-    fn terms() -> Terms {
-        Terms {
-            path: "dnfs".to_owned(),
-            medium: None,
-            warehouses: 4,
-            users: 8,
-            seconds: 30,
-            warmup_seconds: 10,
-            repeats: 3,
-            budget: "30m".to_owned(),
-            seed: 1,
-            keep_awake: false,
-        }
-    }
-
-    #[test]
-    fn each_change_stands_alone_and_added_up_on_a_databases_own_defaults() {
-        let plan = plan(&changes(), &terms()).unwrap();
-        let names: Vec<&str> = plan.arms.iter().map(|arm| arm.tuning.as_str()).collect();
-        assert_eq!(names, ["defaults", "only-postgres-shared-buffers", "only-postgres-checkpoints", "upto-postgres-checkpoints"]);
-        let knobs = |place: usize| plan.tuning_of(&plan.arms[place]).named_knobs();
-        assert_eq!((knobs(0)["database.shared_buffers"].as_str(), knobs(0)["database.max_wal_size"].as_str()), ("128MB", "1GB"));
-        assert_eq!((knobs(2)["database.shared_buffers"].as_str(), knobs(2)["database.max_wal_size"].as_str()), ("128MB", "16GB"));
-        assert_eq!(
-            (knobs(3)["database.shared_buffers"].as_str(), knobs(3)["database.checkpoint_timeout"].as_str()),
-            ("4GB", "15min")
-        );
-        assert!(plan.share_gates.is_empty() && plan.ladder.is_some());
-    }
-
-    #[test]
-    fn nothing_to_measure_and_values_that_would_break_the_plan_are_no_plan() {
-        assert!(super::plan(&[], &terms()).unwrap_err().hint().is_some());
-        let twice = [changes()[0].clone(), changes()[0].clone()];
-        assert!(super::plan(&twice, &terms()).is_err());
-        let odd = change("a", &[("log_line_prefix", "\"]\n[runs]\nrepeats = 9")]);
-        assert!(
-            super::plan(&[odd], &terms()).unwrap_err().to_string().contains("log_line_prefix"),
-            "it stays one value, and is refused"
-        );
+    fn change(rule: &str, settings: &[(&str, &str)]) -> RuleChange {
+        RuleChange::of_postgres(rule, settings)
     }
 
     /// An arm of this tuning, with four rounds about so many orders per minute.
@@ -334,7 +194,7 @@ mod tests {
             }],
             ..Comparison::default()
         };
-        let changes: Vec<Change> = ["gains", "loses", "level", "few", "absent"].map(|rule| change(rule, &[])).to_vec();
+        let changes: Vec<RuleChange> = ["gains", "loses", "level", "few", "absent"].map(|rule| change(rule, &[])).to_vec();
         let found = effects(&comparison, &changes);
         assert_eq!(found.iter().map(|effect| effect.kept).collect::<Vec<_>>(), [true, false, false, false, false]);
         assert_eq!(found[0].added_up_per_minute, Some(500.0));

@@ -1,0 +1,78 @@
+//! Which rules are measured, and what they set here.
+
+use results::audit::{Finding, Status, Verdict};
+use tune::change::setting_changes;
+use tune::facts::Facts;
+use tune::judge::judge;
+use tune::rule::{Rule, SettingKind};
+use tune::rules::RuleSet;
+
+use super::change::RuleChange;
+use crate::error::LabError;
+
+/// What is to be measured.
+#[derive(Debug, Default)]
+pub struct Chosen {
+    /// The changes, in the order in which they are added up.
+    pub changes: Vec<RuleChange>,
+    /// Rules that are left out, each with the reason: a value that hangs on an unknown fact.
+    pub left_out: Vec<String>,
+}
+
+/// The rules of these names, or, without names, all that the audit finds something against and that may be tried unasked: they
+/// set something in PostgreSQL, lose no durability and are not contested. `path` is the storage path as `--path` takes it.
+///
+/// # Errors
+/// [`LabError::Plan`] for a name that there is not, a rule that must not or cannot be measured, a named rule whose value is
+/// not known here, or nothing to measure.
+pub fn choose(rules: &RuleSet, mut facts: Facts, path: &str, names: &[String]) -> Result<Chosen, LabError> {
+    // The database under measurement will use it, whatever this host has today.
+    if path.starts_with("dnfs") && !facts.host.contains_key("site.direct_nfs") {
+        facts.put("site.direct_nfs", true, "--path");
+    }
+    let wanted = if names.is_empty() { found(rules, &judge(rules, &facts).findings)? } else { named(rules, names)? };
+    let mut chosen = Chosen::default();
+    for rule in wanted {
+        match setting_changes(rules, rule, SettingKind::Postgres, &facts) {
+            Ok(settings) => chosen.changes.push(RuleChange { rule: rule.id.clone(), settings }),
+            Err(why) if names.is_empty() => chosen.left_out.push(why),
+            Err(why) => return Err(LabError::plan(format!("measure {why}"), "a site file or --db may tell it")),
+        }
+    }
+    Ok(chosen)
+}
+
+fn found<'r>(rules: &'r RuleSet, findings: &[Finding]) -> Result<Vec<&'r Rule>, LabError> {
+    let fires = |rule: &Rule| findings.iter().any(|found| found.rule == rule.id && found.verdict == Verdict::Finding);
+    let unasked = |rule: &&Rule| sets_postgres(rule) && !loses(rule) && rule.status != Status::Contested && fires(rule);
+    let found: Vec<&Rule> = rules.rules().iter().map(|loaded| &loaded.rule).filter(unasked).collect();
+    if found.is_empty() {
+        let what = "choose rules to measure: the audit finds nothing against PostgreSQL's settings here";
+        return Err(LabError::plan(what, "name the rules to measure, or a server by --db"));
+    }
+    Ok(found)
+}
+
+fn named<'r>(rules: &'r RuleSet, names: &[String]) -> Result<Vec<&'r Rule>, LabError> {
+    let named = rules.named(names).map_err(|unknown| LabError::plan(unknown.to_string(), &unknown.hint()))?;
+    for loaded in &named {
+        let (rule, id) = (&loaded.rule, &loaded.rule.id);
+        if !sets_postgres(rule) {
+            let what = format!("measure {id}: it sets nothing in PostgreSQL");
+            return Err(LabError::plan(what, "only settings of PostgreSQL are measured under the order load, before and after"));
+        }
+        if loses(rule) {
+            let what = format!("measure {id}: it may lose acknowledged transactions");
+            return Err(LabError::plan(what, "a measurement never applies such a rule; `millrace tune apply --rule` does"));
+        }
+    }
+    Ok(named.into_iter().map(|loaded| &loaded.rule).collect())
+}
+
+fn sets_postgres(rule: &Rule) -> bool {
+    rule.fix.as_ref().is_some_and(|fix| fix.settings.iter().any(|setting| setting.kind == SettingKind::Postgres))
+}
+
+fn loses(rule: &Rule) -> bool {
+    rule.fix.as_ref().is_some_and(|fix| fix.loses_durability)
+}

@@ -1,0 +1,142 @@
+//! The plan of a measurement: a ladder from a database's own defaults, each change alone and all added up.
+
+use std::fmt::Write as _;
+
+use tune::change::SettingChange;
+
+use super::change::RuleChange;
+use crate::error::LabError;
+use crate::limits::LADDER_STEPS_MAX;
+use crate::plan::{Overrides, Plan};
+
+/// Name of the tuning that the ladder starts from.
+const START: &str = "defaults";
+/// What PostgreSQL has where nobody has set anything, of the settings that the laboratory sets for its own comparisons
+/// (PostgreSQL 18 documentation, 19.4 and 19.5; the same since 10).
+const DEFAULTS: [(&str, &str); 4] =
+    [("shared_buffers", "128MB"), ("max_wal_size", "1GB"), ("checkpoint_timeout", "5min"), ("huge_pages", "try")];
+
+/// How the changes are measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Terms {
+    /// Path as `--path` takes it.
+    pub path: String,
+    /// Medium below it, if one shall be modelled.
+    pub medium: Option<String>,
+    /// Warehouses to load.
+    pub warehouses: u32,
+    /// Users.
+    pub users: u32,
+    /// Seconds measured in each run.
+    pub seconds: u64,
+    /// Seconds dropped before.
+    pub warmup_seconds: u64,
+    /// Runs of each rung, interleaved.
+    pub repeats: u32,
+    /// Time after which no further round is started.
+    pub budget: String,
+    /// First seed.
+    pub seed: u64,
+    /// Keep this host's processors from sleeping during runs.
+    pub keep_awake: bool,
+}
+
+/// The plan that measures changes one by one and added up.
+///
+/// # Errors
+/// [`LabError::Plan`] for no change, too many, two of one name, a name that is none, or terms out of bounds.
+pub fn plan(changes: &[RuleChange], terms: &Terms) -> Result<Plan, LabError> {
+    if changes.is_empty() || changes.len() > LADDER_STEPS_MAX {
+        let what = format!("measure {} changes", changes.len());
+        return Err(LabError::plan(what, &format!("name 1 to {LADDER_STEPS_MAX} rules that change settings of the database")));
+    }
+    Plan::parse(&text(changes, terms), &Overrides { no_gates: true, keep_awake: terms.keep_awake, ..Overrides::default() })
+}
+
+fn text(changes: &[RuleChange], terms: &Terms) -> String {
+    let mut text = String::from("schema = 1\n");
+    let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
+    if let Some(medium) = &terms.medium {
+        let _ = writeln!(text, "media = [{}]", quoted(medium));
+    }
+    let setting = |text: &mut String, name: &str, value: &str| {
+        let _ = writeln!(text, "{} = {}", quoted(name), quoted(value));
+    };
+    let _ = writeln!(text, "[tuning.{START}.database]");
+    for (name, value) in DEFAULTS {
+        setting(&mut text, name, value);
+    }
+    let _ = writeln!(text, "[ladder]\npath = {}\nstart = \"{START}\"", quoted(&terms.path));
+    for change in changes {
+        let _ = writeln!(text, "[[ladder.step]]\nname = {}\n[ladder.step.database]", quoted(&change.rule));
+        for SettingChange { key, to, .. } in &change.settings {
+            setting(&mut text, key, to);
+        }
+    }
+    let Terms { warehouses, users, seconds, warmup_seconds, seed, repeats, budget, .. } = terms;
+    let _ = writeln!(
+        text,
+        "[load]\nwarehouses = {warehouses}\nusers = {users}\nthreads = 2\nseconds = {seconds}\nwarmup_seconds = {warmup_seconds}\n\
+         seed = {seed}\n[runs]\nrepeats = {repeats}\nbudget = {}\n[database]\nbuffers_share = 0.25",
+        quoted(budget)
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(rule: &str, settings: &[(&str, &str)]) -> RuleChange {
+        RuleChange::of_postgres(rule, settings)
+    }
+
+    fn changes() -> Vec<RuleChange> {
+        vec![
+            change("postgres-shared-buffers", &[("shared_buffers", "4GB")]),
+            change("postgres-checkpoints", &[("max_wal_size", "16GB"), ("checkpoint_timeout", "15min")]),
+        ]
+    }
+
+    fn terms() -> Terms {
+        Terms {
+            path: "dnfs".to_owned(),
+            medium: None,
+            warehouses: 4,
+            users: 8,
+            seconds: 30,
+            warmup_seconds: 10,
+            repeats: 3,
+            budget: "30m".to_owned(),
+            seed: 1,
+            keep_awake: false,
+        }
+    }
+
+    #[test]
+    fn each_change_stands_alone_and_added_up_on_a_databases_own_defaults() {
+        let plan = plan(&changes(), &terms()).unwrap();
+        let names: Vec<&str> = plan.arms.iter().map(|arm| arm.tuning.as_str()).collect();
+        assert_eq!(names, ["defaults", "only-postgres-shared-buffers", "only-postgres-checkpoints", "upto-postgres-checkpoints"]);
+        let knobs = |place: usize| plan.tuning_of(&plan.arms[place]).named_knobs();
+        assert_eq!((knobs(0)["database.shared_buffers"].as_str(), knobs(0)["database.max_wal_size"].as_str()), ("128MB", "1GB"));
+        assert_eq!((knobs(2)["database.shared_buffers"].as_str(), knobs(2)["database.max_wal_size"].as_str()), ("128MB", "16GB"));
+        assert_eq!(
+            (knobs(3)["database.shared_buffers"].as_str(), knobs(3)["database.checkpoint_timeout"].as_str()),
+            ("4GB", "15min")
+        );
+        assert!(plan.share_gates.is_empty() && plan.ladder.is_some());
+    }
+
+    #[test]
+    fn nothing_to_measure_and_values_that_would_break_the_plan_are_no_plan() {
+        assert!(super::plan(&[], &terms()).unwrap_err().hint().is_some());
+        let twice = [changes()[0].clone(), changes()[0].clone()];
+        assert!(super::plan(&twice, &terms()).is_err());
+        let odd = change("a", &[("log_line_prefix", "\"]\n[runs]\nrepeats = 9")]);
+        assert!(
+            super::plan(&[odd], &terms()).unwrap_err().to_string().contains("log_line_prefix"),
+            "it stays one value, and is refused"
+        );
+    }
+}

@@ -1,0 +1,53 @@
+//! Changes that are not made unless their rule is named, and those that contradict one that is made.
+
+use super::planned::Change;
+use super::target::Part;
+
+/// Why a change is set apart; what it sets is taken otherwise.
+pub(super) fn why_apart(change: &Change, named: bool, taken: &mut Vec<Taken>) -> Option<String> {
+    if change.loses_durability && !named {
+        return Some("may lose acknowledged data".to_owned());
+    }
+    if !change.contested.is_empty() && !named {
+        return Some(format!("contested: {}", change.contested.join("; ")));
+    }
+    for part in &change.parts {
+        let Some(place) = place(part) else { continue };
+        let other = taken.iter().find(|one| one.place == place && one.rule != change.rule && !agree(&one.part, part));
+        if let Some(other) = other {
+            return Some(format!("{} says otherwise of the same setting, and is worse to leave", other.rule));
+        }
+    }
+    for part in &change.parts {
+        if let Some(place) = place(part) {
+            taken.push(Taken { place, part: part.clone(), rule: change.rule.clone() });
+        }
+    }
+    None
+}
+
+/// A setting that a change already has.
+pub(super) struct Taken {
+    place: String,
+    part: Part,
+    rule: String,
+}
+
+/// What a part sets, as a key to find contradictions by.
+fn place(part: &Part) -> Option<String> {
+    match part {
+        Part::File { path, edit } => Some(format!("{path} {}", edit.place())),
+        Part::Running { path, .. } => Some(path.clone()),
+        Part::Run(run) => Some(format!("{}: {}", run.place, run.lines.first()?.rsplit_once(['=', ' '])?.0)),
+        Part::ByHand { .. } => None,
+    }
+}
+
+fn agree(one: &Part, two: &Part) -> bool {
+    match (one, two) {
+        (Part::File { edit, .. }, Part::File { edit: other, .. }) => edit.agrees_with(other),
+        (Part::Running { value, .. }, Part::Running { value: other, .. }) => value == other,
+        (Part::Run(run), Part::Run(other)) => run.lines == other.lines,
+        _ => true,
+    }
+}

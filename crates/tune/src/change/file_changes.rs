@@ -1,0 +1,95 @@
+//! What changes come to in each file they touch: its text before and after.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
+use super::diff::unified;
+use super::edit::Edit;
+use super::planned::Change;
+use super::root::Root;
+use super::target::Part;
+
+/// A file before and after.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FileChange {
+    /// The file as users name it.
+    pub path: String,
+    /// The file itself, links followed.
+    pub real: String,
+    /// The unified difference.
+    pub diff: String,
+    /// Rules that change it.
+    pub rules: Vec<String>,
+    #[serde(skip)]
+    pub(super) before: Option<String>,
+    #[serde(skip)]
+    pub(super) after: String,
+}
+
+/// The files that changes touch, before and after; `seen` are contents that groups before leave, by real path.
+pub(super) fn files_of(changes: &[Change], root: &Root, seen: &mut BTreeMap<String, String>) -> (Vec<FileChange>, Vec<Fault>) {
+    let mut files: Vec<FileChange> = Vec::new();
+    let mut faults = Vec::new();
+    for change in changes {
+        for (path, edit) in change.parts.iter().filter_map(file_part) {
+            if let Err(reason) = fold(&mut files, path, edit, &change.rule, root, seen) {
+                faults.push(Fault { rule: change.rule.clone(), path: path.clone(), reason });
+            }
+        }
+    }
+    files.retain(|file| file.before.as_ref() != Some(&file.after));
+    for file in &mut files {
+        file.diff = unified(&file.path, file.before.as_deref(), Some(&file.after));
+        seen.insert(file.real.clone(), file.after.clone());
+    }
+    (files, faults)
+}
+
+/// An edit that its file does not allow.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub(super) rule: String,
+    pub(super) path: String,
+    pub(super) reason: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.rule, self.path, self.reason)
+    }
+}
+
+fn file_part(part: &Part) -> Option<(&String, &Edit)> {
+    match part {
+        Part::File { path, edit } => Some((path, edit)),
+        _ => None,
+    }
+}
+
+fn fold(
+    files: &mut Vec<FileChange>,
+    path: &str,
+    edit: &Edit,
+    rule: &str,
+    root: &Root,
+    seen: &BTreeMap<String, String>,
+) -> Result<(), String> {
+    let real = root.resolve(path).map_err(|error| error.to_string())?;
+    if let Some(file) = files.iter_mut().find(|file| file.real == real) {
+        file.after = edit.made(Some(&file.after))?;
+        if !file.rules.iter().any(|one| one == rule) {
+            file.rules.push(rule.to_owned());
+        }
+        return Ok(());
+    }
+    let before = match seen.get(&real) {
+        Some(text) => Some(text.clone()),
+        None => root.read_text(&real).map_err(|error| error.to_string())?,
+    };
+    let after = edit.made(before.as_deref())?;
+    let rules = vec![rule.to_owned()];
+    files.push(FileChange { path: path.to_owned(), real, diff: String::new(), rules, before, after });
+    Ok(())
+}

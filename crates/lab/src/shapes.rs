@@ -1,7 +1,8 @@
-//! The shapes the reports' figures have, looked for in our records: shown, not shown, or could not be shown and why.
+//! Relations between the figures of five vendor reports ("shapes"), looked for in our records: shown, not shown, or could not
+//! be shown and why.
 //!
 //! Today's hosts, databases and caches are others than the reports' (their host had 2 to 8 cores and 2003's disks): ratios
-//! are printed beside theirs, never asserted. A shape is looked for in the comparisons whose plan gives arms its parts.
+//! are printed beside theirs, never asserted. A shape is looked for in the comparisons whose plan says which arm plays which part in it.
 
 mod checks;
 mod seen;
@@ -71,7 +72,7 @@ fn look_for(check: &checks::Check, comparisons: &[Comparison], generations: Opti
     };
     if check.id == "SC11" {
         let Some(calls) = generations else {
-            "it was not counted".clone_into(&mut shape.ours);
+            "its calls were not counted".clone_into(&mut shape.ours);
             return shape;
         };
         shape.outcome = outcome(calls == [8, 2, 1]);
@@ -104,7 +105,7 @@ pub fn table(shapes: &[Shape]) -> String {
     let mut text = String::new();
     for shape in shapes {
         text += &format!("{:<5} {}: {}\n", shape.id, shape.outcome, shape.expectation);
-        text += &format!("      theirs: {}\n      ours:   {}\n", shape.theirs, shape.ours);
+        text += &format!("      reported: {}\n      measured: {}\n", shape.theirs, shape.ours);
     }
     let count = |wanted| shapes.iter().filter(|shape| shape.outcome == wanted).count();
     let (shown, not, none) = (count(Outcome::Shown), count(Outcome::NotShown), count(Outcome::CouldNot));
@@ -115,7 +116,7 @@ pub fn table(shapes: &[Shape]) -> String {
 #[must_use]
 pub fn markdown(shapes: &[Shape]) -> String {
     let cell = |text: &str| text.replace('|', "\\|").replace('\n', " ");
-    let mut text = "| | Expected | Theirs | Ours | |\n|---|---|---|---|---|\n".to_owned();
+    let mut text = "| | Expected | Reported | Measured | |\n|---|---|---|---|---|\n".to_owned();
     for shape in shapes {
         let source = if shape.source.is_empty() { String::new() } else { format!(" ({})", shape.source) };
         text += &format!(

@@ -16,7 +16,7 @@ pub(super) struct Check {
 pub(super) const SHAPES: [Check; 13] = [
     Check {
         id: "SC1",
-        expectation: "few slots: a plateau below 50 % processor that more users do not lift; many slots give 2 to 3 times as much",
+        expectation: "few slots: a plateau below 50 % processor use that more users do not raise; many slots give 2 to 3 times the OETs",
         theirs: "16 slots: below 50 % with any number of users; 128 slots and the rest of the tuning: 2.6 times (TR-3495 §1, §9)",
         look: slot_plateau,
     },

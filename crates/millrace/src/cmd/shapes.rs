@@ -1,4 +1,4 @@
-//! `millrace shapes`: do our records have the shapes of the reports' figures?
+//! `millrace shapes`: which findings of the five vendor reports do these records show?
 
 use std::fs;
 use std::io::{BufRead, BufReader, IoSlice};

@@ -4,7 +4,6 @@ use results::compare::BottleneckKind;
 
 use super::cache::ColdStart;
 use super::locks::Locks;
-use super::steady::Steady;
 
 /// Storage below the reads.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -126,6 +125,22 @@ impl Default for System {
             cold_start: None,
         }
     }
+}
+
+/// What is in balance: customers are users that do not wait for locks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Steady {
+    pub(super) orders_per_s: f64,
+    /// Mean number of users at each station.
+    pub(super) at_processors: f64,
+    pub(super) at_storage: f64,
+    pub(super) at_log: f64,
+    pub(super) at_writes: f64,
+    pub(super) elsewhere: f64,
+    /// Reads that the storage works on: those at the storage without those that wait for a slot.
+    pub(super) reads_served: f64,
+    /// Time that work beside the users takes by the work in it.
+    pub(super) stretch: f64,
 }
 
 impl System {

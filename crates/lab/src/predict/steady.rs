@@ -1,6 +1,6 @@
 //! The network in balance: times that depend on how much gets through are found together with it.
 
-use super::model::{Storage, System};
+use super::model::{Steady, Storage, System};
 use super::network::{Station, solve, throughputs};
 use super::processors::Shared;
 
@@ -15,22 +15,6 @@ const CHANGE_MIN: f64 = 1e-5;
 const STEP_MAX: f64 = 0.5;
 const STEP_MIN: f64 = 1e-4;
 const STEP_GROWTH: f64 = 1.2;
-
-/// What is in balance: customers are users that do not wait for locks.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Steady {
-    pub(super) orders_per_s: f64,
-    /// Mean number of users at each station.
-    pub(super) at_processors: f64,
-    pub(super) at_storage: f64,
-    pub(super) at_log: f64,
-    pub(super) at_writes: f64,
-    pub(super) elsewhere: f64,
-    /// Reads that the storage works on: those at the storage without those that wait for a slot.
-    pub(super) reads_served: f64,
-    /// Time that work beside the users takes by the work in it.
-    pub(super) stretch: f64,
-}
 
 /// What the users make for each other beside the stations.
 #[derive(Debug, Clone, Copy)]

@@ -110,7 +110,7 @@ pub enum Error {
         /// Where.
         server: SocketAddr,
     },
-    /// Hands were not shaken, or the peer ended TLS.
+    /// The TLS handshake failed, or the peer ended TLS.
     #[error("no TLS with {server}")]
     Tls {
         /// Who.

@@ -1,4 +1,4 @@
-//! Attributes and sizes: from the segment where it knows them, from the server where it does not.
+//! Attributes and sizes: from the segment where it has them, from the server otherwise.
 
 use super::{Entry, FileRef, Mount, Target, handle_of};
 use crate::error::Error;
@@ -34,14 +34,14 @@ impl Mount {
         }
     }
 
-    /// Size as [`Self::size`], for an open description that may write too and whose place among the errors is `cursor`.
+    /// Size as [`Self::size`], for an open description that may write too and whose position in the error sequence is `cursor`.
     ///
     /// # Errors
-    /// [`FsError::WritesLost`] while a loss stands that a [`Self::sync`] with this cursor has not told yet: the file may
+    /// [`FsError::WritesLost`] while there is a loss that no [`Self::sync`] with this cursor has reported yet: the file may
     /// have become shorter, and who wrote at its end would write over data that others wrote and that can be had back.
     pub fn size_to_change(&self, file: FileRef, cursor: &AtomicU32) -> Result<u64, Error> {
         let size = self.size(file);
-        self.told_of_losses(file, cursor).map(|()| size)
+        self.check_writeback_error(file, cursor).map(|()| size)
     }
 
     /// Attributes as [`Self::attr`], for an open description as in [`Self::size_to_change`].
@@ -50,12 +50,13 @@ impl Mount {
     /// As both.
     pub fn attr_to_change(&self, file: FileRef, cursor: &AtomicU32) -> Result<Attributes, Error> {
         let attr = self.attr(file)?;
-        self.told_of_losses(file, cursor).map(|()| attr)
+        self.check_writeback_error(file, cursor).map(|()| attr)
     }
 
-    /// To be called behind what is told: whoever makes a size smaller because of a loss has noted the loss before.
-    pub(super) fn told_of_losses(&self, file: FileRef, cursor: &AtomicU32) -> Result<(), Error> {
-        let lost = self.live(file)?.lost_unknown_to(cursor.load(Relaxed));
+    /// Whether a writeback error is still to be reported to this description. To be called after data or size were read: whoever
+    /// makes a size smaller because of a loss has noted the loss before.
+    pub(super) fn check_writeback_error(&self, file: FileRef, cursor: &AtomicU32) -> Result<(), Error> {
+        let lost = self.live(file)?.has_unreported_loss(cursor.load(Relaxed));
         if lost { Err(FsError::WritesLost.into()) } else { Ok(()) }
     }
 
@@ -111,11 +112,11 @@ impl Mount {
         }
         let done = self.client.setattr(handle, set, None);
         if let Some(size) = set.size {
-            let settled = match &done {
+            let known = match &done {
                 Ok(_) => slot.size_set(size, size_moment),
                 Err(_) => true, // refused: nothing was changed
             };
-            if !settled {
+            if !known {
                 self.refresh_size(file, slot);
             }
             slot.size_set_ends();
@@ -133,7 +134,7 @@ impl Mount {
         let (moment, size_moment) = (slot.attr_moment(), slot.size_moment());
         let attr = self.client.getattr(&handle)?;
         slot.attr_apply(file.generation, record_of(&attr), moment);
-        self.notice_shorter(slot, attr.size)?;
+        self.note_shorter(slot, attr.size)?;
         let size = match slot.size_known() {
             // Somebody is setting it: the server's word is the newest there is, and for this caller only.
             None => attr.size,
@@ -152,7 +153,7 @@ impl Mount {
             let (moment, size_moment) = (slot.attr_moment(), slot.size_moment());
             let Ok(attr) = handle_of(slot).and_then(|handle| self.client.getattr(&handle)) else { break };
             slot.attr_apply(file.generation, record_of(&attr), moment);
-            if self.notice_shorter(slot, attr.size).is_err() {
+            if self.note_shorter(slot, attr.size).is_err() {
                 break;
             }
             if slot.size_fetched(attr.size, size_moment) {
@@ -164,9 +165,9 @@ impl Mount {
 
     /// A file may be shorter because the server lost writes: that is noted before the size is told to anybody, so that
     /// nobody who may write takes it for the end.
-    fn notice_shorter(&self, slot: &Slot, size: u64) -> Result<(), Error> {
+    fn note_shorter(&self, slot: &Slot, size: u64) -> Result<(), Error> {
         let shorter = slot.size_known().is_none_or(|known| size < known);
-        if shorter { self.notice_loss(slot).map(|_| ()) } else { Ok(()) }
+        if shorter { self.detect_loss(slot).map(|_| ()) } else { Ok(()) }
     }
 
     /// Attributes from the server, with what this host knows better: the size, and changes newer than the reply.

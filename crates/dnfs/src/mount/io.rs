@@ -33,11 +33,11 @@ impl Mount {
         Ok(done.bytes)
     }
 
-    /// Reads as [`Self::read`], for an open description that may write too and whose place among the errors is `cursor`.
+    /// Reads as [`Self::read`], for an open description that may write too and whose position in the error sequence is `cursor`.
     ///
     /// # Errors
-    /// The server's refusal. [`FsError::WritesLost`] while a loss stands that a [`Self::sync`] with this cursor has
-    /// not told yet: the server has older data than was written, and nobody must change the file on the strength of it.
+    /// The server's refusal. [`FsError::WritesLost`] while there is a loss that no [`Self::sync`] with this cursor
+    /// has reported yet: the server has older data than was written, and nobody must change the file on the strength of it.
     pub fn read_to_change(
         &self,
         file: FileRef,
@@ -48,8 +48,8 @@ impl Mount {
         let bytes = self.read(file, offset, bufs)?;
         let slot = self.live(file)?;
         // Looked at after the reply: whatever server sent it, no older one can be behind a connection any more.
-        self.witness(file, slot)?;
-        self.told_of_losses(file, cursor).map(|()| bytes)
+        self.check_verifier(file, slot)?;
+        self.check_writeback_error(file, cursor).map(|()| bytes)
     }
 
     /// Writes `bufs` at `offset`: bytes written, fewer than given only when the server refused the rest.
@@ -72,7 +72,7 @@ impl Mount {
         let begun = Instant::now();
         let writing = self.lock_for_writing(slot);
         let size_moment = slot.size_moment();
-        let done = match self.write_until_held(file, slot, &handle, offset, bufs, wanted) {
+        let done = match self.write_until_acknowledged(file, slot, &handle, offset, bufs, wanted) {
             Ok(done) if done.bytes == length => done,
             other => {
                 // Parts behind the refused one may have been written.
@@ -108,7 +108,7 @@ impl Mount {
         done.map(|bytes| (bytes, offset))
     }
 
-    /// Where a new open description stands among the errors of a file: to be kept with it and given to [`Self::sync`].
+    /// Position of a new open description in the error sequence of a file: to be kept with it and given to [`Self::sync`].
     #[must_use]
     pub fn error_cursor(&self, file: FileRef) -> u32 {
         self.live(file).map_or(0, Slot::error_sample)
@@ -123,12 +123,12 @@ impl Mount {
         if self.kind(file) == FileKind::Directory {
             return Ok(()); // names are stable when the server answers
         }
-        let refused = self.settle(file, slot).err();
-        let told = slot.error_check(cursor);
-        if told {
+        let refused = self.commit_writes(file, slot).err();
+        let lost = slot.error_check(cursor);
+        if lost {
             self.refresh_size(file, slot); // a WRITE may have noticed the loss, which asks for no size
         }
-        match (refused, told) {
+        match (refused, lost) {
             (Some(error), _) => Err(error),
             (None, true) => Err(FsError::WritesLost.into()),
             (None, false) => Ok(()),
@@ -142,18 +142,18 @@ impl Mount {
     pub fn sync_all(&self) -> Result<(), Error> {
         let mut first = Ok(());
         for (file, slot) in self.segment.live_files().filter(|(_, slot)| slot.is_dirty()) {
-            let settled = match self.settle(file, slot) {
+            let committed = match self.commit_writes(file, slot) {
                 Ok(()) if slot.has_unseen_error() => Err(FsError::WritesLost.into()),
                 Err(Error::Fs(FsError::Stale)) => Ok(()), // removed: nothing of it needs to stay
                 other => other,
             };
-            first = first.and(settled);
+            first = first.and(committed);
         }
         first
     }
 
     /// COMMIT until nothing written before this call is unstable. A loss found is noted in the slot, not returned.
-    fn settle(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
+    fn commit_writes(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
         let verifiers = self.segment.verifiers();
         while let Some(ticket) = slot.commit_starts(verifiers) {
             let epoch = slot.loss_epoch();
@@ -167,8 +167,8 @@ impl Mount {
             if let Some(attr) = attr {
                 slot.attr_apply(file.generation, record_of(&attr), moment);
             }
-            let settled = slot.commit_answered(verifiers, number(verifier), ticket).map_err(full)?;
-            if settled == Committed::Settled {
+            let outcome = slot.commit_answered(verifiers, number(verifier), ticket).map_err(full)?;
+            if outcome == Committed::Done {
                 if epoch != 0 && slot.loss_epoch() != epoch {
                     self.refresh_size(file, slot); // the file may have become shorter
                 }
@@ -178,17 +178,17 @@ impl Mount {
         Ok(())
     }
 
-    /// Notices that the server was restarted and lost unsettled writes of this file, before anything read is believed.
-    fn witness(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
-        if self.notice_loss(slot)? {
+    /// Notices that the server was restarted and lost uncommitted writes of this file, before anything read is trusted.
+    fn check_verifier(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
+        if self.detect_loss(slot)? {
             self.refresh_size(file, slot); // the file may have become shorter
         }
         Ok(())
     }
 
-    /// The part of [`Self::witness`] that asks the server's verifier, if a connection was made since; true when a loss is news.
-    pub(super) fn notice_loss(&self, slot: &Slot) -> Result<bool, Error> {
-        if !slot.has_unsettled() {
+    /// The part of [`Self::check_verifier`] that asks the server's verifier, if a connection was made since; true when a loss was found that was not noted before.
+    pub(super) fn detect_loss(&self, slot: &Slot) -> Result<bool, Error> {
+        if !slot.has_uncommitted() {
             return Ok(false);
         }
         let verifiers = self.segment.verifiers();
@@ -200,7 +200,7 @@ impl Mount {
     }
 
     /// Writes until all parts were answered under one verifier, and the server holds what was asked.
-    fn write_until_held(
+    fn write_until_acknowledged(
         &self,
         file: FileRef,
         slot: &Slot,
@@ -232,7 +232,7 @@ impl Mount {
             }
             if done.committed < wanted {
                 // A server must not promise less than asked (RFC 1813 3.3.7); some do.
-                self.hold(file, slot)?;
+                self.make_stable(file, slot)?;
             }
             return Ok(done);
         }
@@ -240,9 +240,9 @@ impl Mount {
     }
 
     /// Makes a write stable that the server answered as less than asked.
-    fn hold(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
+    fn make_stable(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
         let before = slot.error_sample();
-        self.settle(file, slot)?;
+        self.commit_writes(file, slot)?;
         if slot.has_unseen_error() || slot.error_sample() != before { Err(FsError::WritesLost.into()) } else { Ok(()) }
     }
 

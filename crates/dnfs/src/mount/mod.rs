@@ -1,7 +1,7 @@
 //! One mount as a program sees it: paths, open files, names; layer 3 of the client.
 //!
 //! State that all processes of the host must agree on lies in the shared segment: a `Mount` is one process'
-//! door to it, and keeps by itself only connections and a cache of directory handles. Single-owner by default: this host
+//! view of it, and keeps by itself only connections and a cache of directory handles. Single-owner by default: this host
 //! alone changes the export, so sizes and attributes of known files cost no call (`noac` in the URL asks the server
 //! instead). Reading, writing, appending and syncing an open file allocate nothing and take no lock that a signal
 //! handler could wait for.
@@ -16,18 +16,18 @@ mod attributes;
 mod directories;
 mod io;
 mod listing;
+mod mount_spec;
 mod names;
-mod observe;
+mod observer;
 mod open;
-mod silly;
-mod spec;
+mod silly_rename;
 mod walk;
 
 pub use crate::segment::runtime_dir::{PLACEHOLDER_PATH_BYTES_MAX, runtime_root};
 pub use crate::segment::{FileRef, SegmentError};
 pub use listing::DirItem;
-pub use observe::Observer;
-pub use spec::{MountSpec, SpecError};
+pub use mount_spec::{MountSpec, SpecError};
+pub use observer::Observer;
 pub use walk::{Entry, Object, Walk};
 
 use core::sync::atomic::Ordering::Relaxed;

@@ -117,7 +117,7 @@ impl Mount {
 
     fn namespace_generation(&self) -> Option<u64> {
         self.segment.namespace_generation().or_else(|| {
-            self.segment.heal_namespace();
+            self.segment.repair_namespace();
             self.segment.namespace_generation()
         })
     }

@@ -9,7 +9,7 @@ use crate::sys::shm::give_way;
 
 /// Turns given to a writer before its record is taken over. A live writer needs nanoseconds; one that was killed never
 /// ends; one that was stopped finds at its end that it lost the lock, and the record is fetched anew.
-const PATIENCE_TURNS: u32 = 64;
+const WRITER_TURNS_MAX: u32 = 64;
 
 /// What changes about a file besides its size. Times are packed ([`packed_time`]), so that they compare.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,10 +84,10 @@ impl Slot {
 
     /// The record; none when it was never fetched, is in doubt, or a killed process left it torn.
     pub(crate) fn attr_record(&self) -> Option<AttrRecord> {
-        if self.attr_doubts.load(Acquire) != self.attr_settled.load(Acquire) {
+        if self.attr_doubts.load(Acquire) != self.attr_resolved.load(Acquire) {
             return None;
         }
-        for _ in 0..PATIENCE_TURNS {
+        for _ in 0..WRITER_TURNS_MAX {
             let before = self.attr_sequence.load(Acquire);
             if before & 1 == 0 {
                 let (words, sum) = self.attr_words();
@@ -131,7 +131,7 @@ impl Slot {
             self.attr_doubt(); // taken over while we were stopped: what was written may be torn or old
         }
         if accept && newest {
-            self.attr_settled.fetch_max(moment.doubts, AcqRel);
+            self.attr_resolved.fetch_max(moment.doubts, AcqRel);
         }
     }
 
@@ -140,7 +140,7 @@ impl Slot {
         let (owned, _) = self.attr_lock();
         self.store_attr(record);
         if self.attr_sequence.compare_exchange(owned, owned + 1, Release, Relaxed).is_ok() {
-            self.attr_settled.store(self.attr_doubts.load(Acquire), Release);
+            self.attr_resolved.store(self.attr_doubts.load(Acquire), Release);
         } else {
             self.attr_doubt();
         }
@@ -152,7 +152,7 @@ impl Slot {
         loop {
             let sequence = self.attr_sequence.load(Acquire);
             let free = sequence & 1 == 0;
-            if free || turns >= PATIENCE_TURNS {
+            if free || turns >= WRITER_TURNS_MAX {
                 let owned = if free { sequence + 1 } else { sequence + 2 };
                 if self.attr_sequence.compare_exchange(sequence, owned, Acquire, Relaxed).is_ok() {
                     fence(Release);

@@ -1,7 +1,7 @@
-//! Which writes are not yet stable, under which verifier, and who still has to hear that some were lost.
+//! Which writes are not yet stable, under which verifier, and to which descriptions a loss is still to be reported.
 //!
 //! Three counters of the slot tell whether a COMMIT is due (`dirty`, `clean`) and whether a new verifier means loss
-//! (`answered`, `settled`); see the layout. A write counts as dirty before it is sent, so that a killed writer leaves a
+//! (`answered`, `committed`); see the layout. A write counts as dirty before it is sent, so that a killed writer leaves a
 //! COMMIT due, and again when it is answered, so that a COMMIT under way meanwhile does not cover it. Error sequences
 //! follow Linux' errseq_t: a counter whose lowest bit says that somebody has seen this value.
 
@@ -65,7 +65,7 @@ pub(crate) struct CommitTicket {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Committed {
     /// Everything the ticket covers is stable, or its loss is noted.
-    Settled,
+    Done,
     /// The server changed while the reply was under way: send another.
     Again,
 }
@@ -103,7 +103,7 @@ impl Slot {
                 // The server has moved on since it answered: this very write may be gone.
                 core::cmp::Ordering::Greater => joined(known, raised(error)),
                 core::cmp::Ordering::Less => {
-                    let lost = known != 0 && answered > self.settled.load(Acquire);
+                    let lost = known != 0 && answered > self.committed.load(Acquire);
                     joined(epoch, if lost { raised(error) } else { error })
                 }
             };
@@ -115,27 +115,27 @@ impl Slot {
     }
 
     /// Whether a new state of the server could have lost something: writes were answered that no COMMIT covered.
-    pub(crate) fn has_unsettled(&self) -> bool {
-        self.answered.load(Acquire) > self.settled.load(Acquire)
+    pub(crate) fn has_uncommitted(&self) -> bool {
+        self.answered.load(Acquire) > self.committed.load(Acquire)
     }
 
-    /// After another file's reply showed a newer verifier: what was unsettled here under an older one is lost. True when
-    /// that was news.
+    /// After another file's reply showed a newer verifier: what was uncommitted here under an older one is lost. True when
+    /// that was not noted before.
     pub(crate) fn server_moved_on(&self, newest: u32) -> bool {
         self.loss
             .fetch_update(AcqRel, Acquire, |loss| {
                 let (known, error) = halves(loss);
-                (known != 0 && known < newest && self.has_unsettled()).then(|| joined(newest, raised(error)))
+                (known != 0 && known < newest && self.has_uncommitted()).then(|| joined(newest, raised(error)))
             })
             .is_ok()
     }
 
-    /// Whether data was lost that the holder of `cursor` was not told of: what is read may be older than what it wrote.
-    pub(crate) fn lost_unknown_to(&self, cursor: u32) -> bool {
+    /// Whether data was lost that was not reported to the holder of `cursor`: what is read may be older than what it wrote.
+    pub(crate) fn has_unreported_loss(&self, cursor: u32) -> bool {
         halves(self.loss.load(Acquire)).1 != cursor
     }
 
-    /// Notes that unsettled data was lost for another reason than a verifier: a split write crossed a restart.
+    /// Notes that uncommitted data was lost for another reason than a verifier: a split write crossed a restart.
     pub(crate) fn note_loss(&self) {
         let _ = self.loss.fetch_update(AcqRel, Acquire, |loss| {
             let (epoch, error) = halves(loss);
@@ -171,22 +171,22 @@ impl Slot {
             return Ok(Committed::Again);
         }
         if epoch > ticket.loss_epoch {
-            let unsettled = ticket.loss_epoch != 0 && ticket.answered > self.settled.load(Acquire);
+            let uncommitted = ticket.loss_epoch != 0 && ticket.answered > self.committed.load(Acquire);
             let _ = self.loss.fetch_update(AcqRel, Acquire, |loss| {
                 let (known, error) = halves(loss);
                 // One of several that found out at once reports it.
-                (known < epoch).then(|| joined(epoch, if unsettled { raised(error) } else { error }))
+                (known < epoch).then(|| joined(epoch, if uncommitted { raised(error) } else { error }))
             });
         }
-        self.settled.fetch_max(ticket.answered, AcqRel);
+        self.committed.fetch_max(ticket.answered, AcqRel);
         self.clean.fetch_max(ticket.dirty, AcqRel);
-        Ok(Committed::Settled)
+        Ok(Committed::Done)
     }
 
     /// After the server refused a COMMIT: the data must be taken for lost, once.
     pub(crate) fn commit_refused(&self, ticket: CommitTicket) {
         self.note_loss();
-        self.settled.fetch_max(ticket.answered, AcqRel);
+        self.committed.fetch_max(ticket.answered, AcqRel);
     }
 
     /// Cursor of a new open description: an error nobody has seen is still ahead of it.
@@ -195,7 +195,7 @@ impl Slot {
         if error & SEEN == 0 { 0 } else { error }
     }
 
-    /// Whether an error came since `cursor`; moves the cursor, so that it is told once.
+    /// Whether an error came since `cursor`; moves the cursor, so that it is reported once.
     pub(crate) fn error_check(&self, cursor: &AtomicU32) -> bool {
         let before = cursor.load(Acquire);
         let (_, error) = halves(self.loss.load(Acquire));
@@ -216,7 +216,7 @@ impl Slot {
         error != 0 && error & SEEN == 0
     }
 
-    /// Number of the verifier the unsettled writes carry.
+    /// Number of the verifier the uncommitted writes carry.
     pub(crate) fn loss_epoch(&self) -> u32 {
         halves(self.loss.load(Acquire)).0
     }
@@ -250,7 +250,7 @@ mod tests {
 
         fn sync(&self, slot: &Slot, verifier: u64, cursor: &AtomicU32) -> bool {
             while let Some(ticket) = slot.commit_starts(self.verifiers()) {
-                if slot.commit_answered(self.verifiers(), verifier, ticket) == Ok(Committed::Settled) {
+                if slot.commit_answered(self.verifiers(), verifier, ticket) == Ok(Committed::Done) {
                     break;
                 }
             }
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn settled_writes_are_not_lost_by_a_new_verifier() {
+    fn committed_writes_are_not_lost_by_a_new_verifier() {
         let (server, slot) = (Server::new(), blank_slot());
         let open = cursor(&slot);
         server.write(&slot, 1);
@@ -306,25 +306,25 @@ mod tests {
         slot.write_starts();
         let ticket = slot.commit_starts(server.verifiers()).unwrap();
         slot.write_answered(server.verifiers(), 1, 1).unwrap();
-        assert_eq!(slot.commit_answered(server.verifiers(), 1, ticket), Ok(Committed::Settled));
+        assert_eq!(slot.commit_answered(server.verifiers(), 1, ticket), Ok(Committed::Done));
         assert!(slot.is_dirty());
         let open = cursor(&slot);
         assert!(server.sync(&slot, 2, &open), "and a restart before the next COMMIT loses it");
     }
 
     #[test]
-    fn restart_seen_through_another_file_fails_readers_until_a_sync_told_them() {
+    fn restart_seen_through_another_file_fails_readers_until_a_sync_reported_it() {
         let (server, slot, other) = (Server::new(), blank_slot(), blank_slot());
         let (open, newcomer) = (cursor(&slot), AtomicU32::new(0));
         server.write(&slot, 1);
         server.write(&other, 2);
-        assert!(slot.has_unsettled() && slot.server_moved_on(server.verifiers().newest()));
+        assert!(slot.has_uncommitted() && slot.server_moved_on(server.verifiers().newest()));
         assert!(!slot.server_moved_on(server.verifiers().newest()), "noted once");
-        assert!(slot.lost_unknown_to(open.load(Relaxed)) && slot.lost_unknown_to(newcomer.load(Relaxed)));
+        assert!(slot.has_unreported_loss(open.load(Relaxed)) && slot.has_unreported_loss(newcomer.load(Relaxed)));
         assert!(server.sync(&slot, 2, &open));
-        assert!(!slot.lost_unknown_to(open.load(Relaxed)));
-        assert!(!slot.lost_unknown_to(slot.error_sample()), "who opens it from now on knows");
-        assert!(!other.lost_unknown_to(0));
+        assert!(!slot.has_unreported_loss(open.load(Relaxed)));
+        assert!(!slot.has_unreported_loss(slot.error_sample()), "who opens it from now on knows");
+        assert!(!other.has_unreported_loss(0));
     }
 
     #[test]
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn server_that_goes_back_to_an_older_verifier_heals_after_one_report() {
+    fn server_that_goes_back_to_an_older_verifier_is_trusted_after_one_report() {
         let (server, slot) = (Server::new(), blank_slot());
         let open = cursor(&slot);
         server.write(&slot, 1);
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_commit_is_told_once() {
+    fn refused_commit_is_reported_once() {
         let (server, slot) = (Server::new(), blank_slot());
         let open = cursor(&slot);
         server.write(&slot, 1);

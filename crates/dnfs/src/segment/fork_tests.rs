@@ -78,7 +78,7 @@ fn process_killed_at_any_instruction_leaves_the_segment_usable() {
         let (live, free, faults) = segment.audit();
         assert_eq!(faults, Vec::<String>::new());
         assert_eq!(live + free, segment.header().high_water.load(SeqCst), "a slot was lost");
-        segment.heal_namespace();
+        segment.repair_namespace();
         assert!(segment.namespace_generation().is_some());
     }
     for number in 0..40u64 {
@@ -179,10 +179,10 @@ fn rename_of_a_killed_process_does_not_leave_stale_directory_handles_valid() {
         crate::sys::shm::give_way();
     }
     assert_eq!(segment.namespace_generation(), None);
-    segment.heal_namespace();
+    segment.repair_namespace();
     assert_eq!(segment.namespace_generation(), None, "the change is still under way");
     child.kill();
     assert!(!child.succeeded());
-    segment.heal_namespace();
+    segment.repair_namespace();
     assert!(segment.namespace_generation().is_some_and(|after| Some(after) > before));
 }

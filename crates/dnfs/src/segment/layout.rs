@@ -192,9 +192,9 @@ pub(crate) struct Slot {
     pub(crate) clean: AtomicU64,
     /// Unstable writes answered.
     pub(crate) answered: AtomicU64,
-    /// `answered` as it was before the last COMMIT that settled them (stable, or reported lost).
-    pub(crate) settled: AtomicU64,
-    /// High half: number of the verifier the unsettled writes carry; low half: error sequence. One word, so that a
+    /// `answered` as it was before the last COMMIT that covered them (stable, or reported lost).
+    pub(crate) committed: AtomicU64,
+    /// High half: number of the verifier the uncommitted writes carry; low half: error sequence. One word, so that a
     /// process killed here has either reported the loss or not seen it.
     pub(crate) loss: AtomicU64,
 
@@ -207,7 +207,7 @@ pub(crate) struct Slot {
     /// Moves when the record is known to be out of date.
     pub(crate) attr_doubts: AtomicU32,
     /// `attr_doubts` as it was before the record was last fetched.
-    pub(crate) attr_settled: AtomicU32,
+    pub(crate) attr_resolved: AtomicU32,
     pub(crate) silly_parent_length: AtomicU32,
     pub(crate) silly_name_length: AtomicU32,
     pub(crate) silly_name: [AtomicU64; SILLY_NAME_BYTES_MAX / 8],

@@ -167,8 +167,8 @@ impl Segment {
     }
 
     /// Puts the guard in order after a process was killed inside [`Segment::change_namespace`].
-    pub(crate) fn heal_namespace(&self) {
-        // A living holder keeps the lock: then there is nothing to heal.
+    pub(crate) fn repair_namespace(&self) {
+        // A living holder keeps the lock: then there is nothing to repair.
         drop(self.namespace_lock(true));
     }
 

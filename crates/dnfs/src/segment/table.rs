@@ -290,7 +290,7 @@ impl Slot {
         {
             place.store(value, Relaxed);
         }
-        for zeroed in [&self.append_end, &self.size_events, &self.clean, &self.answered, &self.settled, &self.loss] {
+        for zeroed in [&self.append_end, &self.size_events, &self.clean, &self.answered, &self.committed, &self.loss] {
             zeroed.store(0, Relaxed);
         }
         self.dirty.store(u64::from(!file.created), Relaxed);

@@ -1,4 +1,4 @@
-//! What the model counted, read from a state by whoever has it: the filer, or the laboratory from the file that the
+//! What the model counted, read from a state by the filer, or by the laboratory from the file that the
 //! processes of a local medium share.
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -2,7 +2,7 @@
 
 /// Most spindles of a medium. The largest array of the reports has 104; a state of so many is 80 KiB.
 pub const SPINDLES_MAX: usize = 4096;
-/// Files told apart when a flush asks what is still on its way to the medium; files that share a place wait for each
+/// Files distinguished when a flush waits for what is still on its way to the medium; files that share a place wait for each
 /// other, which delays and never loses. A database of a few hundred relations fits.
 pub const FILES_MAX: usize = 1024;
 /// Longest text of a medium, in bytes: all keys twice over.

@@ -1,9 +1,9 @@
 //! The model at work: queues of spindles as times in atomic words.
 //!
 //! A spindle is the time at which its queue ends: an operation moves it on by its own service time and is done when it has
-//! got there. NVRAM is the time at which it will have drained: a write moves it on by its bytes, and has room when the
+//! got there. NVRAM is the time at which it will have drained: a write moves it on by its bytes, and has space when the
 //! distance from now is at most the size. A file is the time at which what was written to it will be stable. So a state
-//! has no counts that somebody has to take back, and nobody's death leaves it wrong.
+//! has no counts that have to be taken back, and a process that dies leaves nothing wrong.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,7 +13,7 @@ use crate::limits::{BACKLOG_NS_MAX, FILES_MAX, RECORD_BYTES};
 use crate::profile::{Placement, Profile, Service};
 use crate::random::{Random, mix, nth};
 
-/// What is asked of the medium.
+/// What the medium has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Bytes are read.
@@ -91,13 +91,13 @@ impl Medium {
     /// and gives the time at which it is done, of the same clock; never before `now_ns`. `draw` decides its random.
     #[must_use]
     pub fn submit(&self, state: &[AtomicU64], now_ns: u64, operation: Operation, draw: u64) -> u64 {
-        let mut turn = Turn { medium: self, state, now: now_ns, random: Random::of(draw) };
+        let mut submission = Submission { medium: self, state, now: now_ns, random: Random::of(draw) };
         let (count, time, done) = match operation.kind {
-            Kind::Read => (at::READS, at::READ_NS, turn.read(&operation)),
-            Kind::Buffered => (at::WRITES, at::WRITE_NS, turn.buffered(&operation)),
-            Kind::Write => (at::WRITES, at::WRITE_NS, turn.write(&operation)),
-            Kind::Flush => (at::FLUSHES, at::FLUSH_NS, turn.flush(&operation)),
-            Kind::Metadata => (at::FLUSHES, at::FLUSH_NS, turn.record()),
+            Kind::Read => (at::READS, at::READ_NS, submission.read(&operation)),
+            Kind::Buffered => (at::WRITES, at::WRITE_NS, submission.buffered(&operation)),
+            Kind::Write => (at::WRITES, at::WRITE_NS, submission.write(&operation)),
+            Kind::Flush => (at::FLUSHES, at::FLUSH_NS, submission.flush(&operation)),
+            Kind::Metadata => (at::FLUSHES, at::FLUSH_NS, submission.record()),
         };
         add(state, count, 1);
         add(state, time, done - now_ns);
@@ -133,8 +133,8 @@ fn change(word: &AtomicU64, next: impl Fn(u64) -> u64) -> u64 {
     }
 }
 
-/// One operation under way.
-struct Turn<'a> {
+/// One operation being submitted.
+struct Submission<'a> {
     medium: &'a Medium,
     state: &'a [AtomicU64],
     now: u64,
@@ -149,7 +149,7 @@ struct Part {
     bytes: u64,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> Submission<'a> {
     fn profile(&self) -> &Profile {
         &self.medium.profile
     }
@@ -190,7 +190,7 @@ impl<'a> Turn<'a> {
         let found = word.load(Ordering::Relaxed);
         let written = within(self.now, found >> 1);
         if found & 1 == 0 {
-            // Nothing new; a flush that somebody else has under way is waited for.
+            // Nothing new; a flush of another caller that is in flight is waited for.
             return written;
         }
         let done = self.record().max(written);
@@ -275,7 +275,7 @@ impl<'a> Turn<'a> {
             return (0..spindles).min_by_key(end).unwrap_or(0);
         }
         let stripe = offset / (u64::from(self.profile().stripe_kib) * 1024);
-        // The upper bits of the file, so that the sum has room.
+        // The upper bits of the file, so that the sum does not overflow.
         (((mix(file) >> 16) + stripe) % spindles as u64) as usize
     }
 

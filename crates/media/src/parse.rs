@@ -21,7 +21,7 @@ pub enum SpecError {
     /// A later word without `=`.
     #[error("read the medium: {0:?} is not of the form key=value")]
     NoValue(String),
-    /// A key nobody knows.
+    /// An unknown key.
     #[error("read the medium: unknown key {0:?}")]
     Key(String),
     /// A value out of range or of the wrong kind.
@@ -89,7 +89,7 @@ const KEYS: &[&str] = &[
 
 /// The memory that `nvram=on` adds to a medium that had none: that of `nvram-array`.
 const NVRAM: Nvram = Nvram { size_mib: 512.0, answer_ms: 0.3, drain_mib_s: 400.0 };
-/// What `lognormal` scatters by unless told.
+/// What `lognormal` scatters by unless said.
 const VARIATION: f64 = 0.5;
 
 impl Profile {

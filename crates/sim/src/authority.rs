@@ -2,7 +2,7 @@
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose, date_time_ymd};
 
-/// An authority that nobody but the test believes.
+/// A certificate authority that only the test trusts.
 pub struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// A signed certificate and its key, as PEM.

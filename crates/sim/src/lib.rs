@@ -77,7 +77,7 @@ pub fn sweep(count: u64, mut test: impl FnMut(u64, Rng)) {
     }
 }
 
-/// The same with a sixteenth of the seeds the environment asks for, for tests that pay for the disk.
+/// The same with a sixteenth of the seeds that the environment sets, for tests that write to the disk.
 pub fn sweep_slow(count: u64, mut test: impl FnMut(u64, Rng)) {
     let all = seeds(count * 16);
     let few = if all.start() == all.end() { all } else { 1..=(all.end() / 16).max(count) };

@@ -82,7 +82,7 @@ pub enum BlockError {
 /// running program or an active swap file.
 ///
 /// A write that returned is seen by every read that begins later, of the device or the file. Writes that overlap in time and
-/// place leave either's bytes in each block; whoever promises more (COMPARE AND WRITE, WRITE ATOMIC) has to order them.
+/// place leave either's bytes in each block; a target that promises more (COMPARE AND WRITE, WRITE ATOMIC) has to order them.
 ///
 /// **Errors** of flushes are those of files: a failed one moves the [loss epoch](Self::loss_epoch) and poisons the
 /// volume; from then on reads go on, and all that promises durability fails with [`Error::Poisoned`].
@@ -169,7 +169,7 @@ impl BlockDevice {
         self.open.volume.loss_epoch()
     }
 
-    /// What an access asks of a [medium](medium::Medium) that the volume is said to lie on, for whoever delays the reply: a write
+    /// An access as an operation of a modelled [medium](medium::Medium), for the server that delays the reply by it: a write
     /// is `Buffered` or, durable on return, `Write`; a discard or a resize is `Metadata`.
     #[must_use]
     pub fn operation(&self, kind: medium::Kind, offset: u64, bytes: u64) -> medium::Operation {

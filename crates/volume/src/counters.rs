@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// What a volume counted since it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
-    /// Flushes and durable writes asked of the host.
+    /// Flushes and durable writes that the host was asked for.
     pub flushes: u64,
-    /// Of these, asked for durable writes and commits of files.
+    /// Of these, those for durable writes and commits of files.
     pub data_flushes: u64,
     /// Durable writes carried out.
     pub stable_writes: u64,
-    /// Flushes that were needed and that somebody else's covered.
+    /// Flushes that were needed and that another caller's covered.
     pub shared_flushes: u64,
     /// Durable writes that went past the page cache.
     pub direct_writes: u64,

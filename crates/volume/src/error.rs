@@ -64,7 +64,7 @@ pub enum Error {
     /// The object changed since the guard time (RFC 1813 3.3.2).
     #[error("object changed since the guard time")]
     NotSync,
-    /// The object is being searched for: ask again later (NFS3ERR_JUKEBOX).
+    /// The object is being searched for: to be retried later (NFS3ERR_JUKEBOX).
     #[error("object is being searched for")]
     Busy,
     /// The host file system cannot do it.

@@ -24,7 +24,7 @@ impl Volume {
             _ => return Err(Error::Invalid),
         };
         if self.0.loss.is_none() && node.0.is_clean() {
-            // Gone files still must be told apart.
+            // A file that is gone must still be reported as such.
             let descriptor = self.0.descriptor(node)?;
             return self.0.attr_of(node, &descriptor).map(drop);
         }
@@ -51,8 +51,8 @@ impl Volume {
 }
 
 impl VolumeInner {
-    /// Flushes an object that holds changes, together with all who ask at the same time; true if this caller made the
-    /// flush. `whole`: attributes too. The loss layer is not told: see `flush`.
+    /// Flushes an object that holds changes, together with all callers that flush it at the same time; true if this caller made
+    /// the flush. `whole`: attributes too. Leaves the loss layer as it is: see `flush`.
     pub(crate) fn flush_node(&self, node: &Node, whole: bool) -> Result<bool, Error> {
         self.alive()?;
         if self.options.durability == Durability::Battery {
@@ -75,7 +75,7 @@ impl VolumeInner {
             if let Err(error) = &flushed {
                 self.flush_failed(error.raw_os_error().unwrap_or(libc::EIO));
             }
-            // The kernel tells of lost pages once: this flush may have ended well because the one before it did not.
+            // The kernel reports a writeback error once: this flush may have ended well because the one before it did not.
             let flushed = flushed.and_then(|()| self.alive().map_err(|_| io::Error::from_raw_os_error(libc::EIO)));
             if flushed.is_ok() {
                 node.0.mark_flushed(mark, whole);

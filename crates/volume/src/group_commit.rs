@@ -1,4 +1,4 @@
-//! Group commit: one caller flushes an object for all callers that asked before the flush began.
+//! Group commit: one caller flushes an object for all callers that came before the flush began.
 
 use std::io;
 use std::sync::{Condvar, Mutex, PoisonError};

@@ -21,7 +21,7 @@ use crate::types::Kind;
 
 const VERSION: u8 = 2;
 const VERSION_UNTAGGED: u8 = 1;
-/// Where the kind begins in byte 2: below it is room for a length up to 31.
+/// Where the kind begins in byte 2: the five bits below it hold a length up to 31.
 const KIND_SHIFT: u32 = 5;
 const _: () = assert!(KERNEL_HANDLE_BYTES_MAX < 1 << KIND_SHIFT && (Kind::Fifo as u8) < 8);
 const HEAD: usize = 20;

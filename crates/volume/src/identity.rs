@@ -12,7 +12,7 @@ use crate::types::Kind;
 /// Identity made of inode number and birth time carries this type; no kernel handle does.
 const BIRTH: u8 = u8::MAX;
 
-/// How objects are told apart and opened again.
+/// How objects are distinguished and opened again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Identify {
     /// By kernel handle, opened by it: CAP_DAC_READ_SEARCH.
@@ -34,7 +34,7 @@ pub enum Identity {
     /// By the kernel's file handles, found by name: the process may not open by them.
     HandlesByName,
     /// By inode number and birth time, found by name: the store has no handles. A file that gets another's number in the
-    /// same tick of the clock is not told apart from it.
+    /// same tick of the clock is taken for it.
     BirthTimes,
 }
 

@@ -7,7 +7,7 @@
 //! [`BlockDevice`] under the same rules; [`Volume::quiesce`] stops all changes for a while. Calls block; there
 //! are no threads but the tree search of an unprivileged volume.
 //!
-//! It does not check access rights (the filer does), knows no protocol, and writes no format of its own
+//! It does not check access rights (the filer does), contains no protocol, and writes no format of its own
 //! into the served directory. Reasons: `docs/design/001-volume.md`.
 #![deny(unsafe_code)]
 

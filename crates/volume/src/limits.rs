@@ -57,7 +57,7 @@ pub(crate) const SECTOR_BYTES: u64 = 512;
 /// Bytes copied at a time where the host cannot share blocks between files.
 pub(crate) const COPY_BYTES: usize = 1 << 20;
 
-/// Alignment of direct reads and writes, in offset, length and memory: the page cache's unit, and no device asks for more.
+/// Alignment of direct reads and writes, in offset, length and memory: the page cache's unit, and no device requires more.
 pub(crate) const DIRECT_ALIGN_BYTES: usize = 4096;
 /// Largest direct transfer, bytes: the largest the protocol has; each thread that makes one keeps a buffer of that size.
 pub(crate) const DIRECT_BYTES_MAX: usize = 1 << 20;
@@ -75,7 +75,7 @@ pub(crate) const HANDLE_OPENS_MAX: u32 = 100;
 
 /// Largest logical block of a block device, bytes: the page; what initiators and kernels take without question.
 pub(crate) const BLOCK_BYTES_MAX: u32 = 4096;
-/// Smallest logical block, bytes.
+/// Smallest logical block, bytes: the sector.
 pub(crate) const BLOCK_BYTES_MIN: u32 = 512;
 /// Bytes zeroed or discarded at a time: a quiesce, and the loss layer's memory, wait for one such piece only.
 pub(crate) const ZERO_BYTES_MAX: u64 = 16 << 20;

@@ -18,7 +18,7 @@ pub(crate) struct LossEpoch {
 }
 
 impl LossEpoch {
-    /// The epoch on record. Without a boot id nobody knows whether the page cache survived: that is doubt, and moves it.
+    /// The epoch on record. Without a boot id it is unknown whether the page cache survived: that moves it.
     pub(crate) fn start(store: Store, mut record: Record) -> io::Result<Self> {
         let boot_id = match state::boot_id() {
             Some(id) => id,

@@ -1,4 +1,4 @@
-//! The medium a volume is said to lie on: the model of `media` with its state, for whoever answers calls.
+//! The medium a volume is modelled to lie on: the model of `media` with its state, for the server that answers calls.
 //!
 //! A volume always does its real work on the host; a medium only says until when the answer has to wait.
 
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_medium_queues_counts_and_knows_what_it_is() {
+    fn a_medium_queues_counts_and_has_its_profile() {
         let medium = Medium::new(Profile::parse("service_ms=8,seed=5").unwrap());
         let read = Operation { kind: Kind::Read, file: 1, offset: 0, bytes: 8192 };
         assert_eq!(medium.submit(1000, read), 8_001_000);

@@ -83,7 +83,7 @@ pub(crate) struct NodeInner {
     flushed: AtomicU64,
     /// The mark of the last data that went into the page cache and was not durable by itself.
     cached: AtomicU64,
-    /// Bytes of it, since the last flush, for whose flush nobody waits; about, for it is read and set by several.
+    /// Bytes of it, since the last flush, for whose flush no caller waits; about, for several threads read and set it.
     unstable_bytes: AtomicU64,
     /// A flush has ended well since this node was made: before, a former process may have left
     /// unflushed data.
@@ -127,7 +127,7 @@ impl NodeInner {
     }
 
     /// To be called after data went into the page cache, instead of the second [`Self::mark_change`]; of `unstable_bytes`
-    /// nobody waits for the flush. The mark that a flush has to reach.
+    /// no caller waits for the flush. The mark that a flush has to reach.
     pub(crate) fn mark_cached(&self, unstable_bytes: usize) -> u64 {
         let mark = self.changed.fetch_add(1, Ordering::SeqCst) + 1;
         self.cached.fetch_max(mark, Ordering::SeqCst);
@@ -163,7 +163,7 @@ impl NodeInner {
         !self.is_flushed(self.cached.load(Ordering::SeqCst), false)
     }
 
-    /// A flush of the file would write so much that nobody waits for that one write should not wait for it.
+    /// A flush of the file would write so much unstable data that one durable write should not wait for it.
     pub(crate) fn has_much_unstable_data(&self) -> bool {
         self.unstable_bytes.load(Ordering::Relaxed) > UNSTABLE_DRAGGED_BYTES_MAX
     }

@@ -33,7 +33,7 @@ impl Hasher for Mixed {
     }
 }
 
-/// All nodes in memory, by identity. Bounded: nodes nobody holds are dropped, least recently used first.
+/// All nodes in memory, by identity. Bounded: nodes without a holder are dropped, least recently used first.
 pub(crate) struct NodeTable {
     shards: Vec<Mutex<Shard>>,
 }
@@ -77,7 +77,7 @@ impl NodeTable {
     }
 }
 
-/// Drops nodes that nobody holds, that wait for no flush and that were not used since the last pass;
+/// Drops nodes without a holder, that wait for no flush and that were not used since the last pass;
 /// when that frees nothing, used ones too. Nodes in use may exceed the bound: their callers bound them.
 fn evict(shard: &mut Shard) {
     let full = shard.len();

@@ -10,7 +10,7 @@ pub enum Durability {
     #[default]
     Sync,
     /// The host, which keeps its memory through a power cut (a battery, a UPS with a clean stop): what was promised
-    /// stable lies in its page cache. An error of its later write-back reaches nobody but the host's log.
+    /// stable lies in its page cache. An error of its later writeback is seen in the host's log only.
     Battery,
 }
 
@@ -26,7 +26,7 @@ pub enum CacheMode {
     DropBehind,
 }
 
-/// What the host reads beside what was asked for.
+/// What the host reads beside the bytes of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ReadAhead {
     /// What it thinks comes next, by its own rules.
@@ -43,7 +43,7 @@ pub struct Options {
     pub durability: Durability,
     /// The page cache's part.
     pub cache: CacheMode,
-    /// What is read beside what was asked for.
+    /// What is read beside the bytes of a read.
     pub read_ahead: ReadAhead,
 }
 

@@ -24,7 +24,7 @@ pub enum QuiesceError {
         /// How long they were waited for.
         waited: Duration,
     },
-    /// Somebody else had quiesced it and did not release it in that time.
+    /// Another caller had quiesced it and did not release it in that time.
     #[error("quiesce the volume: quiesced by another caller for {waited:?}")]
     AlreadyQuiesced {
         /// How long that was waited for.
@@ -58,7 +58,7 @@ impl std::fmt::Debug for Quiesced {
 impl Volume {
     /// Stops new changes (of data, names, attributes; by files and block devices), waits until those in flight have
     /// returned to their callers, and keeps it so until the result is dropped. Changes that come meanwhile wait without limit:
-    /// whoever quiesces bounds the time. The thread that holds the result must not change the volume itself.
+    /// the holder bounds the time. The thread that holds the result must not change the volume itself.
     ///
     /// **Durability**: none; [`Volume::flush_all`] may be called while the volume is quiesced. A write whose flush was
     /// [deferred](Volume::write_deferred) has returned: its flush may come later.
@@ -86,7 +86,7 @@ pub(crate) struct Change<'v> {
 }
 
 impl VolumeInner {
-    /// Taken by operations that change something, once, before they look at what they change.
+    /// Taken by operations that change something, once, before they read what they change.
     pub(crate) fn begin_change(&self) -> Change<'_> {
         // In this order: a power cut stops the changes before it takes the loss layer.
         let counted = self.changes.begin();

@@ -120,7 +120,7 @@ impl VolumeInner {
     }
 }
 
-/// How many of the bytes wanted from `offset` can be asked of the host: all, or none behind the largest offset.
+/// How many of `wanted` bytes from `offset` the host can be asked for: all, or none beyond the largest offset.
 fn read_bounds(descriptor: &Descriptor, offset: u64, wanted: usize) -> Result<usize, Error> {
     if descriptor.access == Access::Path {
         return Err(Error::Access);

@@ -55,7 +55,7 @@ impl Volume {
 }
 
 impl VolumeInner {
-    /// Identity of what a name leads to; `None` when there is nothing or it can't be told.
+    /// Identity of what a name leads to; `None` when there is nothing or it can't be opened.
     pub(crate) fn identity_at(&self, at: &Descriptor, name: &[u8]) -> Option<KernelHandle> {
         let fd = sys::open_at(at, name, libc::O_PATH, 0).ok()?;
         let stat = sys::stat(&fd).ok()?;

@@ -62,16 +62,16 @@ impl Store {
             }
             Err(error) => return Err(failed(&path)(error)),
         };
-        let refuge = Record::refuge(&record.id);
+        let shm_note = Record::shm_note(&record.id);
         // An unreadable number is that of a process killed while it wrote: there was a loss.
-        let left = fs::read_to_string(&refuge).ok().map(|text| text.parse::<u64>().unwrap_or(u64::MAX));
+        let left = fs::read_to_string(&shm_note).ok().map(|text| text.parse::<u64>().unwrap_or(u64::MAX));
         if left.is_some_and(|left| left > record.loss_epoch) {
             // The number itself is not trusted: one step moves the verifier.
             record.loss_epoch += 1;
             store.write(&record).map_err(failed(&path))?;
         }
         if left.is_some() {
-            fs::remove_file(&refuge).map_err(failed(&refuge))?;
+            fs::remove_file(&shm_note).map_err(failed(&shm_note))?;
         }
         Ok((store, record))
     }
@@ -81,14 +81,14 @@ impl Store {
     /// which a kill could make the loss unknown, where the flushes of the record take milliseconds. There it
     /// stays when the state directory can't be written: it may be on the disk that just failed.
     pub(crate) fn write_loss(&self, record: &Record) -> io::Result<()> {
-        let refuge = Record::refuge(&record.id);
+        let shm_note = Record::shm_note(&record.id);
         let mut options = fs::OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
-        let left = options.open(&refuge).and_then(|mut file| file.write_all(record.loss_epoch.to_string().as_bytes()));
+        let left = options.open(&shm_note).and_then(|mut file| file.write_all(record.loss_epoch.to_string().as_bytes()));
         match (self.write(record), left) {
             (Ok(()), _) => {
                 // What stays is older than the record then, and removed by the next start.
-                let _ = fs::remove_file(refuge);
+                let _ = fs::remove_file(shm_note);
                 Ok(())
             }
             (Err(_), Ok(())) => Ok(()),
@@ -108,7 +108,8 @@ impl Store {
 }
 
 impl Record {
-    fn refuge(id: &[u8; 16]) -> PathBuf {
+    /// Where the loss epoch is noted before the record: memory that outlives the process.
+    fn shm_note(id: &[u8; 16]) -> PathBuf {
         Path::new("/dev/shm").join(format!("millrace-loss-{}", hex(id)))
     }
 
@@ -205,17 +206,17 @@ mod tests {
     }
 
     #[test]
-    fn loss_is_known_though_the_process_was_killed_while_it_left_word() {
+    fn loss_is_known_though_the_process_was_killed_while_it_noted_it() {
         let base = tempfile::tempdir().unwrap();
         let dir = base.path().join("state");
         let (store, mut record) = Store::open(&dir).unwrap();
         record.loss_epoch += 1;
         store.write_loss(&record).unwrap();
-        assert!(!Record::refuge(&record.id).exists(), "on record, so the word is taken back");
-        fs::write(Record::refuge(&record.id), "").unwrap();
+        assert!(!Record::shm_note(&record.id).exists(), "on record, so the note is removed");
+        fs::write(Record::shm_note(&record.id), "").unwrap();
         drop(store);
         assert_eq!(Store::open(&dir).unwrap().1.loss_epoch, record.loss_epoch + 1);
-        assert!(!Record::refuge(&record.id).exists());
+        assert!(!Record::shm_note(&record.id).exists());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! The view is taken from the host; the caller may change it before the copy is made, and may change each object of
 //! the copy after it has its content and attributes. Hard links stay links, holes stay holes, blocks are shared
-//! where the host can. Who wants one moment in time quiesces the volume first.
+//! where the host can. For one moment in time the caller quiesces the volume first.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};

@@ -1,4 +1,4 @@
-//! Plain values of the door: attributes, what to set, how to create, what was found.
+//! Plain values of the interface: attributes, what to set, how to create, what was found.
 
 /// Kind of an object (RFC 1813 2.6 ftype3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -181,7 +181,7 @@ pub struct DirEntry<'a> {
     pub cookie: u64,
 }
 
-/// Room in the store (RFC 1813 3.3.18) and its limits (3.3.20).
+/// Free space of the store (RFC 1813 3.3.18) and its limits (3.3.20).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FsStat {
     /// Bytes in all.

@@ -144,7 +144,7 @@ impl Volume {
         self.0.fsid
     }
 
-    /// How files are told apart and found again.
+    /// How files are distinguished and found again.
     pub fn identity(&self) -> Identity {
         self.0.identify.as_identity()
     }
@@ -172,7 +172,7 @@ impl Volume {
         self.0.loss_epoch.is_poisoned()
     }
 
-    /// Flushes and durable writes asked of the host so far.
+    /// Flushes and durable writes that the host was asked for so far.
     pub fn flushes(&self) -> u64 {
         self.0.counted.flushes.load(Ordering::Relaxed)
     }

@@ -69,7 +69,7 @@ impl VolumeInner {
             if let Some(byte) = data.get_mut((bit / 8) as usize) {
                 *byte ^= 1 << (bit % 8);
             }
-            self.faults.tell(&strike, format!("bit {} of the byte at {}", bit % 8, offset + bit / 8));
+            self.faults.add_detail(&strike, format!("bit {} of the byte at {}", bit % 8, offset + bit / 8));
         }
     }
 
@@ -97,7 +97,7 @@ impl VolumeInner {
         let pieces = sectors.into_iter().enumerate();
         let arrived: Vec<_> =
             pieces.filter(|(n, _)| *n == kept || (*n != lost && strike.random.below(2) == 0)).map(|(_, piece)| piece).collect();
-        self.faults.tell(&strike, format!("{} of {all} sectors arrived", arrived.len()));
+        self.faults.add_detail(&strike, format!("{} of {all} sectors arrived", arrived.len()));
         if strike.silent { Torn::Lies(arrived) } else { Torn::Fails(arrived) }
     }
 

@@ -164,10 +164,10 @@ impl Faults {
     }
 
     /// Adds to the record of a strike what exactly it did.
-    fn tell(&self, strike: &Strike, detail: String) {
+    fn add_detail(&self, strike: &Strike, detail: String) {
         let mut list = self.list();
-        if let Some(told) = list.strikes.iter_mut().rev().find(|told| (told.id, told.nth) == (strike.id, strike.nth)) {
-            told.detail = detail;
+        if let Some(record) = list.strikes.iter_mut().rev().find(|record| (record.id, record.nth) == (strike.id, strike.nth)) {
+            record.detail = detail;
         }
     }
 

@@ -249,7 +249,7 @@ impl FaultSpec {
         Ok(())
     }
 
-    /// Whether its parts fit together. Procedures are not checked: this crate knows no protocol.
+    /// Whether its parts fit together. Procedures are not checked: this crate contains no protocol.
     ///
     /// # Errors
     /// The first that does not.

@@ -75,7 +75,7 @@ impl Charged {
         Ok(false)
     }
 
-    /// Charges for the size there is. Only while nobody writes to the file.
+    /// Charges for the size there is. Only while no write to the file is in flight.
     pub(super) fn set(&self, size: u64, quota: &Quota) {
         let mut now = self.size.load(Ordering::SeqCst);
         while now < GONE {

@@ -1,4 +1,4 @@
-//! How large the files of a volume are together, by a look at each.
+//! How large the files of a volume are together, by a stat of each.
 
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;

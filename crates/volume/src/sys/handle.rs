@@ -31,7 +31,7 @@ impl std::hash::Hash for KernelHandle {
     }
 }
 
-/// `struct file_handle` with room for the bytes.
+/// `struct file_handle` with space for the bytes.
 #[repr(C)]
 struct Raw {
     handle_bytes: libc::c_uint,
@@ -54,7 +54,7 @@ fn name_to_handle(fd: libc::c_int, path: &std::ffi::CStr, flags: libc::c_int) ->
     let mut raw =
         Raw { handle_bytes: KERNEL_HANDLE_BYTES_MAX as libc::c_uint, handle_type: 0, bytes: [0; KERNEL_HANDLE_BYTES_MAX] };
     let mut mount: libc::c_int = 0;
-    // SAFETY: `raw` has the layout of struct file_handle with `handle_bytes` bytes of room behind its
+    // SAFETY: `raw` has the layout of struct file_handle with `handle_bytes` bytes of space behind its
     // header, `path` is NUL-terminated, `mount` is writable.
     let result = checked(unsafe { libc::name_to_handle_at(fd, path.as_ptr(), (&raw mut raw).cast(), &raw mut mount, flags) });
     match result {

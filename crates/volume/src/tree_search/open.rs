@@ -154,7 +154,7 @@ impl VolumeInner {
 
     fn want(&self, state: &mut State, fileid: u64, missed: bool) {
         if state.wanted.len() >= WANTED_MAX {
-            // Answers nobody came back for.
+            // Results that no caller came back for.
             state.drop_old_answers();
             if state.wanted.len() >= WANTED_MAX {
                 return;

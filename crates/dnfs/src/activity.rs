@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::limits::{LATENCY_COUNT, LATENCY_STEPS, SIZE_COUNT};
 use crate::segment::layout::{ActivityCell, OperationCell, SlotTable};
-use crate::sys::shm::monotonic_ns;
+use crate::sys::clock::monotonic_ns;
 
 /// Counters since the segment was made; two of them give an interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -14,7 +14,8 @@ use crate::rpc::service::{NFS, RetryPolicy, Service};
 use crate::rpc::tls_config::TlsConfig;
 use crate::single_call::SingleCall;
 use crate::slot_limiter::{SlotLimiter, SlotPermit};
-use crate::sys::socket;
+use crate::sys::clock;
+use crate::sys::fork;
 use crate::url::NfsUrl;
 use nfs_proto::nfs3::{FsInfoOk, FsInfoResult, NfsStatus, ObjectArgs, Outcome, Procedure};
 use nfs_proto::xdr::{Decode, Encode, Reader};
@@ -170,7 +171,7 @@ impl Client {
 
     /// To be called in a child after fork, async-signal-safe: the parent's connections are never used again.
     pub fn after_fork_child(&self) {
-        socket::forked();
+        fork::note_fork();
         self.pool.reset_after_fork();
         if let Some(slot_limiter) = &self.slot_limiter {
             slot_limiter.reset_after_fork();
@@ -315,13 +316,13 @@ impl Jukebox {
     }
 
     pub(crate) fn wait(&mut self) {
-        socket::sleep(self.pause);
+        clock::sleep(self.pause);
         self.pause = (self.pause * 2).min(Duration::from_millis(JUKEBOX_MS_MAX));
     }
 }
 
 /// `slots=` was asked for and there is no memory to count by: better no mount than one without the limit.
-fn no_slot_table(errno: crate::sys::shm::Errno) -> Error {
+fn no_slot_table(errno: crate::sys::local_file::Errno) -> Error {
     Error::Local { action: "map the table for slots=", source: std::io::Error::from_raw_os_error(errno.0) }
 }
 

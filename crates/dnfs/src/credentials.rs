@@ -1,7 +1,7 @@
 //! Who calls: AUTH_SYS, RFC 5531 appendix A.
 
 use crate::limits::MACHINE_BYTES_MAX;
-use crate::sys::socket;
+use crate::sys::process;
 use crate::url::NfsUrl;
 use nfs_proto::rpc::{AUTH_SYS, AuthBody, AuthSys, Groups, MachineName, OpaqueAuth};
 use nfs_proto::xdr::{Encode, Writer, encode_to};
@@ -23,10 +23,10 @@ impl Credentials {
     /// Those of this process: effective ids, its groups, the host's name.
     #[must_use]
     pub fn of_process() -> Self {
-        let (uid, gid) = socket::effective_ids();
-        let mut machine = socket::host_name();
+        let (uid, gid) = (process::effective_uid(), process::effective_gid());
+        let mut machine = process::host_name();
         machine.truncate(MACHINE_BYTES_MAX);
-        Self { uid, gid, groups: Groups::new(&socket::groups()), machine }
+        Self { uid, gid, groups: Groups::new(&process::groups()), machine }
     }
 
     /// The same with the `uid` and `gid` the URL asks for; another user gets none of the caller's groups.

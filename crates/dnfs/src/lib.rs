@@ -44,5 +44,6 @@ pub use file::{Attributes, FileHandle, FileKind, FsError, SetAttributes, Stabili
 pub use options::{Options, StablePolicy, TransportSecurity};
 pub use pipeline::{Answer, Pipeline, Work};
 pub use rpc::events::{Cause, Event, report_to};
-pub use sys::socket::{cpu_time, is_internal_fd};
+pub use sys::clock::cpu_time;
+pub use sys::internal_fd::is_internal_fd;
 pub use url::{NfsUrl, UrlError};

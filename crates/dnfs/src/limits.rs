@@ -35,7 +35,7 @@ pub const SEGMENTS_MAX: usize = 64;
 /// Calls in flight of a pipeline. Servers take 128 per connection or so; beyond that they only wait in a queue.
 pub const PIPELINE_DEPTH_MAX: usize = 1024;
 /// Receive buffer asked for on the socket of a pipeline, in bytes: one receive brings some thirty replies of 8 KiB.
-pub const PIPELINE_SOCKET_BYTES: i32 = 1 << 20;
+pub const PIPELINE_SOCKET_BYTES: usize = 1 << 20;
 /// Bytes asked for by one READDIRPLUS. Larger replies save round trips; servers cap it themselves.
 pub const DIRECTORY_BYTES: u32 = 64 * 1024;
 /// Malformed or unexpected replies to one call before it is given up: a peer that sends so many is not an NFS server.

@@ -11,7 +11,9 @@ use crate::file::{FILE_HANDLE_BYTES_MAX, FileHandle, FsError};
 use crate::segment::runtime_dir::RuntimeDir;
 use crate::segment::{Segment, SegmentError, StoredParts, local};
 use crate::slot_limiter::{Members, SlotLimiter};
-use crate::sys::shm::{Errno, FileLock, effective_uid, unlink};
+use crate::sys::file_lock::FileLock;
+use crate::sys::local_file::{Errno, unlink};
+use crate::sys::process::effective_uid;
 use crate::url::{NfsUrl, host_key};
 
 impl Mount {
@@ -53,7 +55,7 @@ impl Mount {
             writers: members.filter(|_| options.one_writer),
             stable: spec.url.options.stable,
             shared_use: spec.url.options.no_attribute_cache,
-            cell: core::sync::atomic::AtomicU32::new(crate::sys::shm::process_id()),
+            cell: core::sync::atomic::AtomicU32::new(crate::sys::process::process_id()),
             swept_ms: core::sync::atomic::AtomicU64::new(0),
         };
         mount.sweep();

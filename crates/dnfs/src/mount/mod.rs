@@ -135,7 +135,7 @@ impl Mount {
         if let Some(members) = &self.writers {
             members.reset_after_fork();
         }
-        self.cell.store(crate::sys::shm::process_id(), Relaxed);
+        self.cell.store(crate::sys::process::process_id(), Relaxed);
     }
 
     /// What all processes did on this export.

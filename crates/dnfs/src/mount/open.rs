@@ -9,7 +9,9 @@ use crate::file::{AccessRights, Attributes, CreateMode, CreateVerifier, FileKind
 use crate::limits::IN_FLIGHT_MS;
 use crate::segment::layout::{FLAG_REMOVING, FLAG_SILLY, Slot};
 use crate::segment::runtime_dir::PLACEHOLDER_PATH_BYTES_MAX;
-use crate::sys::shm::{pause_ms, random};
+use crate::sys::clock::sleep;
+use crate::sys::random::random;
+use std::time::Duration;
 
 impl Mount {
     /// Opens, and if asked makes, the file of a name: its slot. The caller then opens the placeholder, locks it shared and
@@ -65,7 +67,7 @@ impl Mount {
         let slot = self.live(file)?;
         if slot.flags.load(Acquire) & FLAG_REMOVING != 0 {
             // Whoever was removing it holds no lock: it died. Did the server do it, once it got the call?
-            pause_ms(IN_FLIGHT_MS);
+            sleep(Duration::from_millis(IN_FLIGHT_MS));
             self.client.getattr(&handle_of(slot)?)?;
             slot.flags.fetch_and(!FLAG_REMOVING, AcqRel);
         }
@@ -136,7 +138,7 @@ impl Mount {
             if let (Some(slot), Some(_)) = (self.segment.slot(file), &unopened)
                 && slot.flags.fetch_and(!FLAG_REMOVING, AcqRel) & FLAG_REMOVING != 0
             {
-                pause_ms(IN_FLIGHT_MS); // its call may still be on its way
+                sleep(Duration::from_millis(IN_FLIGHT_MS)); // its call may still be on its way
             }
             drop(unopened);
             self.client.getattr(&object.handle)?;

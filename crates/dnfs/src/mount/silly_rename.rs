@@ -5,7 +5,8 @@ use super::{FileRef, Mount, handle_of};
 use crate::error::Error;
 use crate::file::{FileHandle, FsError};
 use crate::limits::SWEEP_PAUSE_MS;
-use crate::sys::shm::{monotonic_ns, random};
+use crate::sys::clock::monotonic_ns;
+use crate::sys::random::random;
 use core::sync::atomic::Ordering::Relaxed;
 
 impl Mount {

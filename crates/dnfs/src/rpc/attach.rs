@@ -8,7 +8,8 @@ use super::service::Service;
 use super::stream::Stream;
 use crate::error::ProtocolError;
 use crate::limits::{ATTACH_BYTES_MAX, ATTACH_ROUNDS_MAX};
-use crate::sys::socket;
+use crate::sys::fork;
+use crate::sys::random::random;
 use nfs_proto::channel1::{self, AttachArgs, ChannelResult, ChannelStatus, Procedure};
 use nfs_proto::record::{self, Framed};
 use nfs_proto::rpc::{ReplyHeader, ReplyStatus};
@@ -39,12 +40,12 @@ impl ChannelIdentity {
     pub(crate) fn attach(&mut self, stream: &mut Stream<'_>, service: &Service) -> Result<(), Fault> {
         let support = &service.channel_support;
         if self.channel == 0 {
-            self.channel = socket::next_channel();
+            self.channel = fork::next_channel();
             self.generation = 0;
         }
         self.generation = self.generation.saturating_add(1);
         for _ in 0..ATTACH_ROUNDS_MAX {
-            let (instance, process) = (support.instance(), socket::process_number());
+            let (instance, process) = (support.instance(), fork::process_number());
             let args = AttachArgs { instance, process, channel: self.channel, generation: self.generation };
             let answer = exchange(stream, service, Procedure::Attach, &args, &mut self.call);
             match &answer {
@@ -58,7 +59,7 @@ impl ChannelIdentity {
                 ChannelStatus::OtherInstance | ChannelStatus::Busy => {}
                 ChannelStatus::Fenced => {
                     // Somebody took this process for dead. All it had sent has ended: it begins anew under another number.
-                    socket::renew_process_number(process);
+                    fork::renew_process_number(process);
                     self.renew();
                     return Err(Fault::Broken(io::ErrorKind::ConnectionReset.into()));
                 }
@@ -76,7 +77,7 @@ fn exchange(
     arguments: &impl Encode,
     call: &mut Vec<u8>,
 ) -> Result<Option<ChannelResult>, Fault> {
-    let xid = socket::random_u64() as u32;
+    let xid = random() as u32;
     call.clear();
     service.append_header_of(channel1::PROGRAM, channel1::VERSION, xid, procedure.number(), call);
     arguments.encode(&mut Writer::new(call));

@@ -2,7 +2,7 @@
 
 use crate::error::ProtocolError;
 use crate::limits::UNEXPECTED_REPLIES_MAX;
-use crate::sys::socket;
+use crate::sys::random::random;
 
 /// A ring of calls in flight: the call with an xid stands at the xid's low bits, so that none is searched for.
 ///
@@ -46,7 +46,7 @@ impl CallTable {
     /// When the table is full: our own bug.
     pub(super) fn insert(&mut self, call: usize) -> u32 {
         assert!(!self.is_full(), "more calls in flight than the channel has entries");
-        let mut xid = self.next_xid.unwrap_or_else(|| socket::random_u64() as u32);
+        let mut xid = self.next_xid.unwrap_or_else(|| random() as u32);
         while self.entry(xid).in_flight {
             xid = xid.wrapping_add(1);
         }

@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering;
 #[derive(Debug)]
 pub(crate) struct Channel {
     connection: Connection,
-    socket_buffer_bytes: Option<i32>,
+    socket_buffer_bytes: Option<usize>,
     table: CallTable,
     queue: SendQueue,
     buffer: ReceiveBuffer,
@@ -36,7 +36,7 @@ impl Channel {
     }
 
     /// A channel for so many calls in flight, whose socket asks for a receive buffer of so many bytes.
-    pub(crate) fn with_depth(depth: usize, socket_buffer_bytes: Option<i32>) -> Self {
+    pub(crate) fn with_depth(depth: usize, socket_buffer_bytes: Option<usize>) -> Self {
         Self {
             connection: Connection::new(),
             socket_buffer_bytes,

@@ -7,7 +7,9 @@ use super::service::Service;
 use super::stream::Stream;
 use super::tls::TlsStream;
 use super::tls_handshake;
-use crate::sys::socket::{self, Connect, Socket};
+use crate::sys::connect::Connect;
+use crate::sys::fork;
+use crate::sys::socket::Socket;
 use std::io;
 use std::sync::atomic::Ordering;
 
@@ -47,7 +49,7 @@ impl Connection {
             privileged: service.privileged_port,
             timeout: service.connect_timeout(),
         };
-        let socket = Socket::connect(&how).map_err(Fault::Connect)?;
+        let socket = how.connect().map_err(Fault::Connect)?;
         self.local_port = socket.local_port();
         match self.set_up(&socket, service) {
             Ok(tls) => self.tls = tls,
@@ -79,7 +81,7 @@ impl Connection {
     pub(crate) fn disconnect(&mut self) {
         self.tls = None;
         let Some(socket) = self.socket.take() else { return };
-        if self.fork_generation == socket::fork_generation() {
+        if self.fork_generation == fork::fork_generation() {
             socket.abort();
         }
         // Otherwise it is the parent's connection: only the descriptor is closed, by dropping it.
@@ -88,7 +90,7 @@ impl Connection {
     /// After a fork: never touches the parent's connection again. True when there was a fork.
     #[inline]
     pub(crate) fn reset_after_fork(&mut self) -> bool {
-        let generation = socket::fork_generation();
+        let generation = fork::fork_generation();
         let forked = self.fork_generation != generation;
         if forked {
             self.disconnect();
@@ -100,7 +102,7 @@ impl Connection {
 
     /// The socket, while it is ours.
     pub(crate) fn socket(&self) -> Result<&Socket, Fault> {
-        if self.fork_generation != socket::fork_generation() {
+        if self.fork_generation != fork::fork_generation() {
             return Err(Fault::Forked);
         }
         self.socket.as_ref().ok_or_else(not_connected)
@@ -109,7 +111,7 @@ impl Connection {
     /// Socket and TLS, while they are ours.
     #[inline]
     pub(crate) fn stream(&mut self) -> Result<Stream<'_>, Fault> {
-        if self.fork_generation != socket::fork_generation() {
+        if self.fork_generation != fork::fork_generation() {
             return Err(Fault::Forked);
         }
         let socket = self.socket.as_ref().ok_or_else(not_connected)?;

@@ -3,8 +3,8 @@
 use crate::event_count::EventCount;
 use crate::limits::CHANNELS_MAX;
 use crate::rpc::channel::Channel;
+use crate::sys::fork;
 use crate::sys::raw::thread_id;
-use crate::sys::socket;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, TryLockError};
@@ -51,7 +51,7 @@ impl Drop for Claim<'_> {
 impl Pool {
     /// A pool that makes `count` connections at most; one more for each signal handler inside a call.
     pub(crate) fn new(count: usize) -> Self {
-        socket::watch_forks();
+        fork::watch_forks();
         let entry = |_| Entry { user: AtomicU64::new(0), channel: Mutex::new(Channel::new()) };
         Self {
             entries: (0..CHANNELS_MAX).map(entry).collect(),
@@ -157,7 +157,7 @@ mod tests {
                     scope.spawn(|| {
                         pool.with(|_| {
                             assert!(inside.fetch_add(1, Ordering::SeqCst) < count as u64);
-                            socket::sleep(Duration::from_micros(300));
+                            crate::sys::clock::sleep(Duration::from_micros(300));
                             inside.fetch_sub(1, Ordering::SeqCst);
                             turns.fetch_add(1, Ordering::Relaxed);
                         })

@@ -2,7 +2,7 @@
 
 use crate::error::ProtocolError;
 use crate::limits::RECEIVE_BYTES_MAX;
-use crate::sys::socket::Region;
+use crate::sys::region::Region;
 use nfs_proto::limits::RECORD_BYTES_MAX;
 use nfs_proto::record::{self, Framed};
 use std::io;

@@ -4,7 +4,7 @@ use super::fault::Fault;
 use super::service::{RetryPolicy, Service};
 use crate::error::{Error, ProtocolError};
 use crate::limits::{BACKOFF_MS_MAX, BACKOFF_MS_MIN, PROTOCOL_ERRORS_MAX, UNRESPONSIVE_MS};
-use crate::sys::socket;
+use crate::sys::clock;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -62,7 +62,7 @@ impl Backoff {
         }
         // A connection that broke may be had again at once; one that was refused may not.
         if self.broken_count > 1 || self.malformed_count > 0 {
-            socket::sleep(self.pause);
+            clock::sleep(self.pause);
             self.pause = (self.pause * 2).min(Duration::from_millis(BACKOFF_MS_MAX));
         }
         if since.elapsed() >= Duration::from_millis(UNRESPONSIVE_MS) {

@@ -3,7 +3,8 @@
 //! Nothing is allocated but at a change of keys, once in millions of records. The keys go with the connection: a child
 //! after fork drops them without a word on the wire and makes a connection and a handshake of its own.
 
-use crate::sys::socket::{Region, Socket};
+use crate::sys::region::Region;
+use crate::sys::socket::Socket;
 use rpc_tls::{Incoming, RecordFault, Sealer, Taken};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::ops::Range;

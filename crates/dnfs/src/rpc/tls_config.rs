@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::limits::PEM_BYTES_MAX;
 use crate::options::TransportSecurity;
-use crate::sys::files;
+use crate::sys::whole_file;
 use crate::url::NfsUrl;
 use rpc_tls::{ClientTls, Identity, PeerName, Pem};
 use std::time::{Duration, SystemTime};
@@ -38,7 +38,7 @@ impl TlsConfig {
 }
 
 fn read(path: &str) -> Result<(Vec<u8>, u32), Error> {
-    files::read(path, PEM_BYTES_MAX).map_err(|source| Error::TlsFile { path: path.to_owned(), source })
+    whole_file::read(path, PEM_BYTES_MAX).map_err(|source| Error::TlsFile { path: path.to_owned(), source })
 }
 
 fn now() -> Option<Duration> {

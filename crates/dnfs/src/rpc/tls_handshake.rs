@@ -6,7 +6,9 @@ use super::tls::TlsStream;
 use super::tls_config::TlsConfig;
 use crate::error::{Error, ProtocolError};
 use crate::limits::{HANDSHAKE_MS, PROBE_REPLY_BYTES_MAX, RECEIVE_BYTES_MAX, SEALED_BYTES};
-use crate::sys::socket::{self, Region, Socket};
+use crate::sys::random::random;
+use crate::sys::region::Region;
+use crate::sys::socket::Socket;
 use nfs_proto::record::{self, LAST_FRAGMENT};
 use nfs_proto::rpc::{CallHeader, OpaqueAuth, RPC_VERSION, ReplyStatus, Xid, encode_call, offers_tls};
 use rpc_tls::{Incoming, Wire};
@@ -25,7 +27,7 @@ pub(super) fn start(socket: &Socket, service: &Service, config: &TlsConfig) -> R
 
 /// The probe: NULL with AUTH_TLS, in the clear. Nothing behind its reply is read: the handshake finds what does not belong.
 fn probe(wire: &mut HandshakeSocket<'_>, service: &Service) -> Result<(), Fault> {
-    let xid = Xid(socket::random_u64() as u32);
+    let xid = Xid(random() as u32);
     let (program, version) = (service.program.number, service.program.version);
     let (credential, verifier) = (OpaqueAuth::TLS, OpaqueAuth::NONE);
     let header = CallHeader { xid, rpc_version: RPC_VERSION, program, version, procedure: 0, credential, verifier };

@@ -10,7 +10,9 @@ use super::runtime_dir::RuntimeDir;
 use super::{Segment, SegmentError, local};
 use crate::address::AddressSet;
 use crate::file::FILE_HANDLE_BYTES_MAX;
-use crate::sys::shm::{Errno, Mapping, allocate, effective_uid, open, rename, stat, truncate, unlink};
+use crate::sys::local_file::{Errno, allocate, open, rename, stat, truncate, unlink};
+use crate::sys::process::effective_uid;
+use crate::sys::shm::Mapping;
 use std::sync::Arc;
 
 /// What a mount learned from the server, so that the next process needs not ask: plain numbers.

@@ -5,7 +5,7 @@ use core::sync::atomic::fence;
 
 use super::layout::Slot;
 use crate::file::FileTime;
-use crate::sys::shm::give_way;
+use crate::sys::clock::give_way;
 
 /// Turns given to a writer before its record is taken over. A live writer needs nanoseconds; one that was killed never
 /// ends; one that was stopped finds at its end that it lost the lock, and the record is fetched anew.

@@ -1,7 +1,7 @@
 //! What can go wrong on this host, away from the server.
 
 use super::layout::{LAYOUT_VERSION, SLOT_COUNT};
-use crate::sys::shm::Errno;
+use crate::sys::local_file::Errno;
 
 /// Why the state shared by the processes of this host could not be used, or what it has to report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

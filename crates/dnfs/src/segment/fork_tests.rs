@@ -6,8 +6,9 @@ use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use super::tests::fresh_segment;
 use super::*;
 use crate::file::FileKind;
+use crate::sys::local_file::{flock, open};
+use crate::sys::random::random;
 use crate::sys::shm::tests::Child;
-use crate::sys::shm::{flock, open, random};
 
 fn file(handle: &[u8]) -> NewFile<'_> {
     let attr = AttrRecord { mode: 0o600, nlink: 1, ..AttrRecord::default() };
@@ -67,8 +68,8 @@ fn process_killed_at_any_instruction_leaves_the_segment_usable() {
     for _ in 0..150 {
         let children: Vec<_> = (0..3).map(|number| Child::run(|| hammer(&segment, seed.wrapping_add(number) | 1))).collect();
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let until = crate::sys::shm::monotonic_ns() + seed % 3_000_000;
-        while crate::sys::shm::monotonic_ns() < until {
+        let until = crate::sys::clock::monotonic_ns() + seed % 3_000_000;
+        while crate::sys::clock::monotonic_ns() < until {
             std::hint::spin_loop();
         }
         children.iter().for_each(Child::kill);
@@ -171,12 +172,12 @@ fn rename_of_a_killed_process_does_not_leave_stale_directory_handles_valid() {
         let _ = segment.change_namespace(|| {
             segment.header().reserved.store(1, Relaxed);
             loop {
-                crate::sys::shm::give_way();
+                crate::sys::clock::give_way();
             }
         });
     });
     while segment.header().reserved.load(Relaxed) == 0 {
-        crate::sys::shm::give_way();
+        crate::sys::clock::give_way();
     }
     assert_eq!(segment.namespace_generation(), None);
     segment.repair_namespace();

@@ -31,7 +31,10 @@ pub(crate) use table::NewFile;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Acquire;
 
-use crate::sys::shm::{Errno, Fd, FileLock, Mapping, flock, open};
+use crate::sys::fd::Fd;
+use crate::sys::file_lock::FileLock;
+use crate::sys::local_file::{Errno, flock, open};
+use crate::sys::shm::Mapping;
 use layout::{
     ActivityCell, CALLS_OFFSET, CELL_COUNT, CELLS_OFFSET, Header, INDEX_COUNT, INDEX_OFFSET, SLOT_COUNT, SLOTS_OFFSET, Slot,
     SlotTable, VERIFIER_COUNT, VERIFIERS_OFFSET,
@@ -205,7 +208,7 @@ pub(crate) mod tests {
 
         impl TempDir {
             pub(crate) fn new() -> Self {
-                let unique = crate::sys::shm::random();
+                let unique = crate::sys::random::random();
                 let path = std::env::temp_dir().join(format!("millrace-segment-{unique:016x}"));
                 use std::os::unix::fs::DirBuilderExt;
                 std::fs::DirBuilder::new().mode(0o700).create(&path).unwrap();

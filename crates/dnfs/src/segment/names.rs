@@ -7,7 +7,8 @@ use super::table::hash;
 use super::{FileRef, Segment, SegmentError, local};
 use crate::file::FILE_HANDLE_BYTES_MAX;
 use crate::limits::SILLY_IN_FLIGHT_MS;
-use crate::sys::shm::{FileLock, monotonic_ns};
+use crate::sys::clock::monotonic_ns;
+use crate::sys::file_lock::FileLock;
 
 /// Where the data of an unlinked but open file went: a name in the same directory that programs do not see.
 #[derive(Clone, Copy, Debug)]

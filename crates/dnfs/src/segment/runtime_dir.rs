@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use super::error::{SegmentError, local};
 use super::file_ref::FileRef;
-use crate::sys::shm::{CPath, Errno, effective_uid, mkdir, open, stat};
+use crate::sys::local_file::{CPath, Errno, mkdir, open, stat};
+use crate::sys::process::effective_uid;
 
 /// Room for the path of a placeholder with its NUL, in bytes.
 pub const PLACEHOLDER_PATH_BYTES_MAX: usize = 256;

@@ -12,7 +12,7 @@ use super::layout::{
 };
 use super::{AttrRecord, FileRef, Segment, SegmentError, Unopened, local};
 use crate::file::{FILE_HANDLE_BYTES_MAX, FileKind};
-use crate::sys::shm::{Errno, allocate, open, unlink};
+use crate::sys::local_file::{Errno, allocate, open, unlink};
 
 /// Slots given away in one search, so that the next openers find some free.
 const RECLAIM_COUNT: u32 = 32;
@@ -357,8 +357,8 @@ mod tests {
         let (_place, segment) = fresh_segment();
         let handle = |number: u32| number.to_le_bytes();
         let (open_file, _) = segment.find_or_insert(&file(&handle(0))).unwrap();
-        let held = crate::sys::shm::open(&segment.directory().placeholder(open_file), libc::O_RDWR, 0).unwrap();
-        crate::sys::shm::flock(&held, libc::LOCK_SH).unwrap();
+        let held = crate::sys::local_file::open(&segment.directory().placeholder(open_file), libc::O_RDWR, 0).unwrap();
+        crate::sys::local_file::flock(&held, libc::LOCK_SH).unwrap();
         let (dirty, _) = segment.find_or_insert(&file(&handle(1))).unwrap();
         segment.slot(dirty).unwrap().write_starts();
         for number in 2..SLOT_COUNT + 100 {

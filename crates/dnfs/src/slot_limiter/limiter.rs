@@ -8,8 +8,9 @@ use super::Members;
 use super::members::Owner;
 use crate::limits::{CALL_SLOTS_MAX, SLOTS_MAX};
 use crate::segment::layout::SlotTable;
-use crate::sys::shm::{Errno, Mapping};
-use crate::sys::socket;
+use crate::sys::fork;
+use crate::sys::local_file::Errno;
+use crate::sys::shm::Mapping;
 
 /// A limit on the calls outstanding, shared by all who have the same table.
 ///
@@ -90,14 +91,7 @@ impl SlotLimiter {
         }
         table.limit.store(self.limit as u32, Relaxed);
         table.calls.fetch_add(count as u64, Relaxed);
-        Some(SlotPermit {
-            limiter: self,
-            owner,
-            fork_generation: socket::fork_generation(),
-            since: Instant::now(),
-            count,
-            places,
-        })
+        Some(SlotPermit { limiter: self, owner, fork_generation: fork::fork_generation(), since: Instant::now(), count, places })
     }
 
     /// Lets calls through without a slot, and counts them.
@@ -139,7 +133,7 @@ impl SlotPermit<'_> {
 impl Drop for SlotPermit<'_> {
     fn drop(&mut self) {
         // In a child that came out of a fork inside a call, the slots are the parent's.
-        if self.owner == 0 || self.fork_generation != socket::fork_generation() {
+        if self.owner == 0 || self.fork_generation != fork::fork_generation() {
             return;
         }
         let table = self.limiter.members.table();

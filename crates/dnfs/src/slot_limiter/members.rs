@@ -1,15 +1,17 @@
 //! Who holds something, and whether that process is alive.
 
+use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use core::sync::atomic::{AtomicI32, AtomicU64};
 use std::sync::Arc;
 
 use crate::limits::MEMBERS_MAX;
 use crate::segment::layout::{CALLS_OFFSET, SlotTable};
-use crate::sys::liveness_lock::{LivenessLock, is_taken};
+use crate::sys::fork;
+use crate::sys::liveness_lock::{LivenessCell, LivenessLock};
+use crate::sys::local_file::{CPath, Errno};
+use crate::sys::process::process_id;
 use crate::sys::raw::thread_id;
-use crate::sys::shm::{CPath, Errno, Mapping, process_id};
-use crate::sys::socket;
+use crate::sys::shm::Mapping;
 
 /// Bits of an owner word: member, incarnation of its lock, thread.
 const MEMBER_BITS: u32 = 10;
@@ -28,7 +30,7 @@ pub(crate) struct Members {
     path: Option<CPath>,
     /// Fork generation in the high half; member and incarnation in the low one.
     mine: AtomicU64,
-    fd: AtomicI32,
+    lock: LivenessCell,
 }
 
 /// Whom a slot or a lock belongs to: never 0.
@@ -38,13 +40,13 @@ impl Members {
     /// The members of a segment, whose liveness locks are bytes of this file.
     pub(crate) const fn shared(memory: Arc<Mapping>, path: CPath) -> Self {
         // No process has this generation, so that the first request takes a lock.
-        Self { memory, table_offset: CALLS_OFFSET, path: Some(path), mine: AtomicU64::new(u64::MAX), fd: AtomicI32::new(-1) }
+        Self { memory, table_offset: CALLS_OFFSET, path: Some(path), mine: AtomicU64::new(u64::MAX), lock: LivenessCell::empty() }
     }
 
     /// The only member of a table that no other process sees.
     pub(crate) fn alone(memory: Arc<Mapping>) -> Self {
-        let mine = AtomicU64::new(u64::from(socket::fork_generation()) << 32);
-        Self { memory, table_offset: 0, path: None, mine, fd: AtomicI32::new(-1) }
+        let mine = AtomicU64::new(u64::from(fork::fork_generation()) << 32);
+        Self { memory, table_offset: 0, path: None, mine, lock: LivenessCell::empty() }
     }
 
     /// The table the members share.
@@ -67,7 +69,7 @@ impl Members {
     }
 
     fn try_owner(&self) -> Result<Owner, Errno> {
-        let generation = u64::from(socket::fork_generation());
+        let generation = u64::from(fork::fork_generation());
         let mut mine = self.mine.load(Acquire);
         while mine >> 32 != generation {
             mine = self.claim(mine, generation)?;
@@ -84,12 +86,12 @@ impl Members {
         let (member, incarnation) = (bits >> INCARNATION_BITS, bits & ((1 << INCARNATION_BITS) - 1));
         let Some(current) = self.table().incarnations.get(member as usize) else { return true };
         // In this order: a lock that is free now, or was taken anew, says that the former holder is dead.
-        !is_taken(self.fd.load(Acquire), member) || current.load(Acquire) & ((1 << INCARNATION_BITS) - 1) != incarnation
+        !self.lock.is_taken_elsewhere(member) || current.load(Acquire) & ((1 << INCARNATION_BITS) - 1) != incarnation
     }
 
     /// In a child after fork: closes the parent's lock, which would outlive the parent here. Async-signal-safe.
     pub(crate) fn reset_after_fork(&self) {
-        drop(LivenessLock::from_raw(self.fd.swap(-1, AcqRel)));
+        drop(self.lock.replace(None));
     }
 
     /// Becomes a member, unless another thread was faster: the word of this process then.
@@ -110,7 +112,7 @@ impl Members {
         let made = generation << 32 | u64::from(bits);
         match self.mine.compare_exchange(before, made, AcqRel, Acquire) {
             Ok(_) => {
-                drop(LivenessLock::from_raw(self.fd.swap(lock.into_raw(), AcqRel)));
+                drop(self.lock.replace(Some(lock)));
                 Ok(made)
             }
             Err(now) => Ok(now), // the lock is dropped

@@ -10,9 +10,13 @@ use crate::file::FileKind;
 use crate::segment::tests::fresh_segment;
 use crate::segment::tests::tempdir::TempDir;
 use crate::segment::{AttrRecord, NewFile, Segment};
+use crate::sys::clock;
+use crate::sys::clock::sleep;
+use crate::sys::clock::{give_way, monotonic_ns};
+use crate::sys::fork;
+use crate::sys::local_file::{CPath, Errno};
+use crate::sys::random::random;
 use crate::sys::shm::tests::Child;
-use crate::sys::shm::{CPath, Errno, give_way, monotonic_ns, pause_ms, random};
-use crate::sys::socket;
 use std::os::unix::ffi::OsStrExt as _;
 
 fn limiter(limit: usize) -> (TempDir, Segment, SlotLimiter) {
@@ -65,7 +69,7 @@ fn slots_of_a_killed_process_are_taken_back() {
     let holder = Child::run(|| {
         let _held = limiter.acquire(2);
         segment.header().reserved.store(1, SeqCst);
-        pause_ms(60_000);
+        sleep(Duration::from_millis(60_000));
     });
     await_word(&segment, 1);
     assert!(limiter.try_acquire(1).is_none());
@@ -120,7 +124,7 @@ fn a_call_inside_a_call_of_the_same_thread_is_let_through() {
 #[test]
 fn child_that_comes_out_of_a_fork_inside_a_call_leaves_the_slot_to_its_parent() {
     let (_place, segment, limiter) = limiter(1);
-    socket::watch_forks();
+    fork::watch_forks();
     let held = std::cell::RefCell::new(Some(limiter.acquire(1)));
     // The child has a copy of `held`, as a signal handler that forks inside a call leaves one.
     let child = Child::run(|| {
@@ -131,7 +135,7 @@ fn child_that_comes_out_of_a_fork_inside_a_call_leaves_the_slot_to_its_parent() 
         assert_eq!(own.count(), 1);
     });
     await_word(&segment, 1);
-    pause_ms(60); // three looks
+    sleep(Duration::from_millis(60)); // three looks
     assert!(limiter.try_acquire(1).is_none(), "the child gave its parent's slot away");
     drop(held.take());
     assert!(child.succeeded());
@@ -142,14 +146,14 @@ fn waiting_for_a_slot_takes_hardly_any_processor_time() {
     let (_place, segment, limiter) = limiter(1);
     let permit = limiter.acquire(1);
     let child = Child::run(|| {
-        let before = socket::cpu_time();
+        let before = clock::cpu_time();
         segment.header().reserved.store(1, SeqCst);
         drop(limiter.acquire(1));
-        let used = socket::cpu_time() - before;
+        let used = clock::cpu_time() - before;
         assert!(used < Duration::from_millis(25), "{used:?} of processor time in half a second");
     });
     await_word(&segment, 1);
-    pause_ms(500);
+    sleep(Duration::from_millis(500));
     drop(permit);
     assert!(child.succeeded());
 }
@@ -171,7 +175,7 @@ fn limit_of_a_process_alone_holds_among_its_threads_and_anew_in_a_child() {
         }
     });
     let _held = limiter.acquire(2);
-    socket::watch_forks();
+    fork::watch_forks();
     assert!(Child::run(|| assert_eq!(limiter.acquire(2).count(), 2)).succeeded());
 }
 
@@ -213,7 +217,7 @@ fn a_file_has_one_writer_at_a_time_and_readers_between_them() {
     let holder = Child::run(|| {
         let _writing = members.lock_for_writing(slot);
         inside.store(7, SeqCst);
-        pause_ms(60_000);
+        sleep(Duration::from_millis(60_000));
     });
     await_word(&segment, 7);
     holder.kill();

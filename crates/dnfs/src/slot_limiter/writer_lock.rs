@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::Members;
 use super::members::Owner;
 use crate::segment::layout::Slot;
-use crate::sys::socket;
+use crate::sys::fork;
 
 /// The writer's lock of a file, released when dropped.
 pub(crate) struct WriterGuard<'s> {
@@ -20,7 +20,7 @@ impl Members {
     /// write, or a COMMIT that belongs to one).
     pub(crate) fn lock_for_writing<'s>(&self, slot: &'s Slot) -> Option<WriterGuard<'s>> {
         let owner = self.owner()?;
-        let fork_generation = socket::fork_generation();
+        let fork_generation = fork::fork_generation();
         let take = || slot.writer.compare_exchange(0, owner, AcqRel, Acquire);
         if let Err(found) = take() {
             if found == owner {
@@ -60,7 +60,7 @@ impl Members {
 
 impl Drop for WriterGuard<'_> {
     fn drop(&mut self) {
-        if self.fork_generation == socket::fork_generation() {
+        if self.fork_generation == fork::fork_generation() {
             let _ = self.slot.writer.compare_exchange(self.owner, 0, SeqCst, Relaxed);
             self.slot.writer_unlocked.notify(u32::MAX); // readers may all go on
         }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::shm::{self, CPath, Errno};
+use super::local_file::{self, CPath, Errno};
 
 /// Reads a file of at most `bytes_max` bytes, and its mode (`st_mode`); symbolic links are followed.
 ///
@@ -16,16 +16,16 @@ fn read_whole(path: &str, bytes_max: usize) -> Result<(Vec<u8>, u32), Errno> {
     if path.contains('\0') {
         return Err(Errno(libc::EINVAL));
     }
-    let fd = shm::open_followed(&CPath::new(path.as_bytes()), libc::O_RDONLY, 0)?;
-    let mode = shm::stat(&fd)?.mode;
+    let fd = local_file::open_followed(&CPath::new(path.as_bytes()), libc::O_RDONLY, 0)?;
+    let mode = local_file::stat(&fd)?.mode;
     let mut bytes = vec![0; bytes_max + 1];
     let mut end = 0;
     loop {
-        let room = bytes.get_mut(end..).unwrap_or_default();
-        if room.is_empty() {
+        let free = bytes.get_mut(end..).unwrap_or_default();
+        if free.is_empty() {
             return Err(Errno(libc::EFBIG));
         }
-        match shm::read(&fd, room)? {
+        match local_file::read(&fd, free)? {
             0 => break,
             count => end += count,
         }

@@ -1,0 +1,93 @@
+//! Making a TCP connection: from which port, how long, and with which options.
+
+use super::fd::Fd;
+use super::internal_fd::InternalFd;
+use super::socket::Socket;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::io::Errno;
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+/// How long one blocking send or receive waits before it returns for a look at the clock.
+const SOCKET_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How a connection is to be made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Connect {
+    /// To whom.
+    pub(crate) server: SocketAddr,
+    /// From this address of this host; none leaves the choice to the kernel.
+    pub(crate) local_address: Option<IpAddr>,
+    /// From this port if it can be had: servers tell resent calls by it.
+    pub(crate) local_port: Option<u16>,
+    /// From a port below 1024.
+    pub(crate) privileged: bool,
+    /// How long to wait for it.
+    pub(crate) timeout: Duration,
+}
+
+impl Connect {
+    /// Connects.
+    ///
+    /// # Errors
+    /// What the kernel says; `ETIMEDOUT` when the time is over.
+    pub(crate) fn connect(&self) -> io::Result<Socket> {
+        if let Some(socket) = self.local_port.and_then(|port| self.connect_from(Some(port)).ok()) {
+            return Ok(socket);
+        }
+        if !self.privileged {
+            return Ok(self.connect_from(None)?);
+        }
+        let mut last = Errno::ADDRINUSE;
+        for port in (665..=1023).rev() {
+            match self.connect_from(Some(port)) {
+                Err(errno @ (Errno::ADDRINUSE | Errno::ADDRNOTAVAIL)) => last = errno,
+                other => return Ok(other?),
+            }
+        }
+        Err(last.into())
+    }
+
+    fn connect_from(&self, port: Option<u16>) -> Result<Socket, Errno> {
+        let family = if self.server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let fd = InternalFd::moved_up(Fd::from(socket_with(family, SocketType::STREAM, flags, None)?));
+        if port.is_some() || self.local_address.is_some() {
+            sockopt::set_socket_reuseaddr(&fd, true)?;
+            let any = if self.server.is_ipv4() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { IpAddr::V6(Ipv6Addr::UNSPECIFIED) };
+            bind(&fd, &SocketAddr::new(self.local_address.unwrap_or(any), port.unwrap_or(0)))?;
+        }
+        match connect(&fd, &self.server) {
+            Ok(()) => {}
+            Err(Errno::INPROGRESS | Errno::INTR) => finish_connect(&fd, self.timeout)?,
+            Err(errno) => return Err(errno),
+        }
+        // A call is one send; waiting for more bytes to fill a segment would only delay it.
+        sockopt::set_tcp_nodelay(&fd, true)?;
+        // A dead host is noticed although nothing is being sent.
+        sockopt::set_socket_keepalive(&fd, true)?;
+        sockopt::set_socket_timeout(&fd, Timeout::Recv, Some(SOCKET_TIMEOUT))?;
+        sockopt::set_socket_timeout(&fd, Timeout::Send, Some(SOCKET_TIMEOUT))?;
+        fcntl_setfl(&fd, OFlags::empty())?; // blocking from here on
+        Ok(Socket::new(fd))
+    }
+}
+
+/// Waits until the connection is made.
+fn finish_connect(fd: &InternalFd, timeout: Duration) -> Result<(), Errno> {
+    let deadline = Instant::now() + timeout;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        match poll(&mut [PollFd::new(fd, PollFlags::OUT)], Some(&left)) {
+            Ok(0) => return Err(Errno::TIMEDOUT),
+            Ok(_) => return sockopt::socket_error(fd)?,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}

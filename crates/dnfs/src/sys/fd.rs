@@ -1,0 +1,45 @@
+//! Descriptors of this crate.
+
+use rustix::fd::{AsFd, BorrowedFd, IntoRawFd as _, OwnedFd};
+
+/// An open descriptor of ours, closed when dropped; always close-on-exec.
+///
+/// std's `OwnedFd` would be closed by libc's `close`, which is a hook of the preload library.
+#[derive(Debug)]
+pub(crate) struct Fd(i32);
+
+impl Fd {
+    /// Takes over a descriptor.
+    ///
+    /// # Safety
+    /// It is open, and nothing else closes it.
+    pub(crate) const unsafe fn from_raw(fd: i32) -> Self {
+        Self(fd)
+    }
+
+    /// Its number.
+    pub(crate) const fn number(&self) -> i32 {
+        self.0
+    }
+}
+
+impl From<OwnedFd> for Fd {
+    fn from(fd: OwnedFd) -> Self {
+        Self(fd.into_raw_fd())
+    }
+}
+
+impl AsFd for Fd {
+    #[inline]
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: open as long as self, which owns it.
+        unsafe { BorrowedFd::borrow_raw(self.0) }
+    }
+}
+
+impl Drop for Fd {
+    fn drop(&mut self) {
+        // SAFETY: open and owned by self, which ends here.
+        unsafe { rustix::io::close(self.0) };
+    }
+}

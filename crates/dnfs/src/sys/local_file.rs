@@ -1,0 +1,107 @@
+//! Files of this host: system calls on paths and descriptors, again after signals.
+
+use super::fd::Fd;
+use rustix::fs::{AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags};
+use rustix::io::retry_on_intr;
+use std::ffi::CString;
+
+/// What the kernel refused, as its error number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Errno(pub(crate) i32);
+
+type Result<T> = core::result::Result<T, Errno>;
+
+impl From<rustix::io::Errno> for Errno {
+    fn from(errno: rustix::io::Errno) -> Self {
+        Self(errno.raw_os_error())
+    }
+}
+
+/// A path for the kernel, made before it is used: using it allocates nothing.
+#[derive(Clone, Debug)]
+pub(crate) struct CPath(CString);
+
+impl CPath {
+    /// The path of these bytes, cut at the first NUL.
+    pub(crate) fn new(path: &[u8]) -> Self {
+        let bytes: Vec<u8> = path.iter().copied().take_while(|byte| *byte != 0).collect();
+        Self(CString::new(bytes).unwrap_or_default()) // no NUL in there
+    }
+
+    /// The path without its NUL.
+    #[cfg(test)]
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+/// Opens `path`; `flags` of open(2), close-on-exec and no-follow are added.
+pub(crate) fn open(path: &CPath, flags: i32, mode: u32) -> Result<Fd> {
+    open_followed(path, flags | libc::O_NOFOLLOW, mode)
+}
+
+/// The same where a symbolic link is as good as what it names.
+pub(crate) fn open_followed(path: &CPath, flags: i32, mode: u32) -> Result<Fd> {
+    let flags = OFlags::from_bits_retain((flags | libc::O_CLOEXEC) as u32);
+    let opened = retry_on_intr(|| rustix::fs::openat(CWD, path.0.as_c_str(), flags, Mode::from_bits_retain(mode)));
+    Ok(Fd::from(opened?))
+}
+
+/// `read(2)`; 0 is the end.
+pub(crate) fn read(fd: &Fd, buffer: &mut [u8]) -> Result<usize> {
+    Ok(retry_on_intr(|| rustix::io::read(fd, &mut *buffer))?)
+}
+
+/// `flock(2)` with its `LOCK_` flags; waits through signals.
+pub(crate) fn flock(fd: &Fd, flags: i32) -> Result<()> {
+    let operation = match (flags & !libc::LOCK_NB, flags & libc::LOCK_NB != 0) {
+        (libc::LOCK_SH, false) => FlockOperation::LockShared,
+        (libc::LOCK_SH, true) => FlockOperation::NonBlockingLockShared,
+        (libc::LOCK_EX, false) => FlockOperation::LockExclusive,
+        (libc::LOCK_EX, true) => FlockOperation::NonBlockingLockExclusive,
+        (libc::LOCK_UN, _) => FlockOperation::Unlock,
+        _ => return Err(Errno(libc::EINVAL)),
+    };
+    Ok(retry_on_intr(|| rustix::fs::flock(fd, operation))?)
+}
+
+/// Makes a directory with this mode.
+pub(crate) fn mkdir(path: &CPath, mode: u32) -> Result<()> {
+    Ok(rustix::fs::mkdirat(CWD, path.0.as_c_str(), Mode::from_bits_retain(mode))?)
+}
+
+/// Removes a file.
+pub(crate) fn unlink(path: &CPath) -> Result<()> {
+    Ok(rustix::fs::unlinkat(CWD, path.0.as_c_str(), AtFlags::empty())?)
+}
+
+/// Renames a file over another.
+pub(crate) fn rename(from: &CPath, to: &CPath) -> Result<()> {
+    Ok(rustix::fs::renameat(CWD, from.0.as_c_str(), CWD, to.0.as_c_str())?)
+}
+
+/// Who owns a file and what it is.
+pub(crate) struct Owner {
+    /// Type and permission bits, as in `st_mode`.
+    pub(crate) mode: u32,
+    /// Owner.
+    pub(crate) uid: u32,
+    /// Size in bytes.
+    pub(crate) size: u64,
+}
+
+/// Type, owner and size of the open file.
+pub(crate) fn stat(fd: &Fd) -> Result<Owner> {
+    let found = rustix::fs::fstat(fd)?;
+    Ok(Owner { mode: found.st_mode, uid: found.st_uid, size: found.st_size as u64 })
+}
+
+/// Sets the length of a file; what is added is a hole.
+pub(crate) fn truncate(fd: &Fd, length: u64) -> Result<()> {
+    Ok(rustix::fs::ftruncate(fd, length)?)
+}
+
+/// Gives memory to a range of a file now, so that a store into its mapping can't die of a full tmpfs.
+pub(crate) fn allocate(fd: &Fd, offset: u64, length: u64) -> Result<()> {
+    Ok(retry_on_intr(|| rustix::fs::fallocate(fd, FallocateFlags::empty(), offset, length))?)
+}

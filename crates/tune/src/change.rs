@@ -33,13 +33,13 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-pub use apply::{Applied, Ended, Outcome, Watch, apply};
+pub use apply::{Applied, Ended, Operator, Outcome, apply};
 pub use commands::{Run, alter_system, alter_system_reset};
 pub use diff::unified;
 pub use edit::{Edit, Style};
 pub use explain::{Explanation, explain};
 pub use file_changes::FileChange;
-pub use journal::{Standing as JournalStanding, State};
+pub use journal::{JournalStatus, State};
 pub use plan::{Apart, Choice, Group, Plan, plan, plan_of};
 pub use planned::Change;
 pub use resolve::{RuleLookup, setting_changes};
@@ -124,7 +124,7 @@ pub enum ChangeError {
     },
     /// The plan is of a system of another kind.
     #[error("the plan is for {}, and only Linux is changed from here", if system.is_empty() { "a system that is not known" } else { system })]
-    Foreign {
+    OtherSystem {
         /// That system.
         system: String,
     },
@@ -139,7 +139,7 @@ impl ChangeError {
                 | Self::Busy { .. }
                 | Self::OtherRoot { .. }
                 | Self::ChangedSince { .. }
-                | Self::Foreign { .. }
+                | Self::OtherSystem { .. }
         )
     }
 
@@ -161,7 +161,7 @@ impl ChangeError {
                     .to_owned()
             }
             Self::ChangedMeanwhile { .. } => "run the plan again".to_owned(),
-            Self::Foreign { .. } => "`millrace tune plan` prints the commands to be run there".to_owned(),
+            Self::OtherSystem { .. } => "`millrace tune plan` prints the commands to be run there".to_owned(),
             Self::Journal { .. } | Self::Interrupted { .. } => return None,
         })
     }

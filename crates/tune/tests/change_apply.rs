@@ -11,7 +11,7 @@ use std::path::Path;
 use change::{Rules, YesToAll, finding, linux, tree, write};
 use results::audit::{Activation, Finding};
 use tune::change::{
-    ChangeError, Choice, Group, JournalStanding, Outcome, Plan, Root, State, Steps, Watch, apply, plan, plan_of, revert,
+    ChangeError, Choice, Group, JournalStatus, Operator, Outcome, Plan, Root, State, Steps, apply, plan, plan_of, revert,
 };
 
 const NOW: &str = "2026-11-21T20:00:00Z";
@@ -127,7 +127,7 @@ fn an_interrupted_apply_keeps_a_second_one_from_beginning() {
         matches!(&error, ChangeError::OpenJournal { .. }) && error.hint().unwrap().contains("millrace tune revert"),
         "{error}"
     );
-    assert_eq!(host.state().journals().unwrap()[0].1, JournalStanding::Open);
+    assert_eq!(host.state().journals().unwrap()[0].1, JournalStatus::Open);
     host.revert(false).unwrap();
     host.apply().unwrap();
 }
@@ -179,12 +179,12 @@ fn a_file_behind_a_link_changes_where_it_lies_and_keeps_its_mode() {
 #[test]
 fn a_declined_group_leaves_no_trace() {
     struct No(Vec<Activation>);
-    impl Watch for No {
-        fn wanted(&mut self, group: &Group) -> bool {
+    impl Operator for No {
+        fn confirm(&mut self, group: &Group) -> bool {
             self.0.push(group.activation);
             false
         }
-        fn begins(&mut self, _: usize, _: usize, _: &str) {
+        fn progress(&mut self, _: usize, _: usize, _: &str) {
             panic!("nothing may begin");
         }
     }
@@ -224,13 +224,13 @@ fn contested_settings_and_those_that_lose_data_wait_for_their_name() {
 #[test]
 fn two_that_run_at_once_are_told_apart_by_the_lock() {
     struct Inside<'a>(&'a Host, bool);
-    impl Watch for Inside<'_> {
-        fn wanted(&mut self, _: &Group) -> bool {
+    impl Operator for Inside<'_> {
+        fn confirm(&mut self, _: &Group) -> bool {
             let other = self.0.revert(false);
             self.1 |= matches!(other, Err(ChangeError::Busy { .. }));
             true
         }
-        fn begins(&mut self, _: usize, _: usize, _: &str) {}
+        fn progress(&mut self, _: usize, _: usize, _: &str) {}
     }
     let host = Host::new();
     let mut inside = Inside(&host, false);

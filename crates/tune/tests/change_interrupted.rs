@@ -5,7 +5,7 @@
 mod change;
 
 use change::{World, YesToAll, tree};
-use tune::change::{ChangeError, JournalStanding, Root, State, Steps, apply, plan, revert};
+use tune::change::{ChangeError, JournalStatus, Root, State, Steps, apply, plan, revert};
 
 const NOW: &str = "2026-11-21T20:00:00Z";
 
@@ -42,7 +42,7 @@ fn whenever_an_apply_ends_a_revert_brings_back_every_byte() {
         let ended = apply(&planned(), &state, NOW, &mut YesToAll, &mut Steps::ending_at(step, torn));
         assert!(matches!(ended, Err(ChangeError::Interrupted { .. })), "{ended:?} at step {step}");
         // Ended between the last line and its sync, the journal may be complete already.
-        let open = state.journals().unwrap().iter().any(|(_, standing, _)| *standing == JournalStanding::Open);
+        let open = state.journals().unwrap().iter().any(|(_, status, _)| *status == JournalStatus::Open);
         if open && !planned().is_empty() {
             let second = apply(&planned(), &state, NOW, &mut YesToAll, &mut Steps::new());
             assert!(matches!(second, Err(ChangeError::OpenJournal { .. })), "{second:?}");

@@ -1,4 +1,4 @@
-//! Doing what a plan says, group by group, each change in the journal before it is made.
+//! Applier what a plan says, group by group, each change in the journal before it is made.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,22 +6,22 @@ use std::path::PathBuf;
 use results::audit::Activation;
 use serde::Serialize;
 
-use super::disk::{Manner, make_folder, put, set_value, value};
+use super::disk::{FileMetadata, make_folder, put, set_value, value};
 use super::file_changes::{FileChange, files_of};
-use super::journal::{Entry, Journal, Standing, State};
+use super::journal::{Entry, Journal, JournalStatus, State};
 use super::plan::{Group, Plan};
 use super::root::Root;
 use super::target::Part;
 use super::users::{User, users_of};
 use super::{ChangeError, Steps};
 
-/// Who is asked and told.
-pub trait Watch {
+/// The person, or the program, that confirms groups and sees progress.
+pub trait Operator {
     /// Whether a group shall be done; it is shown as it would be done now.
-    fn wanted(&mut self, group: &Group) -> bool;
+    fn confirm(&mut self, group: &Group) -> bool;
 
     /// A change begins: number of changes made before, of all in the group, and what it is on.
-    fn begins(&mut self, made: usize, all: usize, what: &str);
+    fn progress(&mut self, made: usize, all: usize, what: &str);
 }
 
 /// A group and what became of it.
@@ -91,11 +91,17 @@ impl Applied {
 /// brings back what was.
 ///
 /// # Errors
-/// An open journal, a lock that is held, a plan of a foreign system, a file that changed meanwhile, or what the system says. What was
+/// An open journal, a lock that is held, a plan of another system, a file that changed meanwhile, or what the system says. What was
 /// done before the error stays in an open journal.
-pub fn apply(plan: &Plan, state: &State, now: &str, watch: &mut dyn Watch, steps: &mut Steps) -> Result<Applied, ChangeError> {
+pub fn apply(
+    plan: &Plan,
+    state: &State,
+    now: &str,
+    operator: &mut dyn Operator,
+    steps: &mut Steps,
+) -> Result<Applied, ChangeError> {
     let ours = plan.groups.iter().flat_map(|group| &group.changes).any(super::Change::is_ours);
-    let mut doing = Doing { root: plan.root(), known: &plan.left, state, now, journal: None, steps };
+    let mut doing = Applier { root: plan.root(), known: &plan.left, state, now, journal: None, steps };
     let mut applied = Applied { groups: Vec::new(), journal: None };
     if !ours {
         applied.groups =
@@ -103,14 +109,14 @@ pub fn apply(plan: &Plan, state: &State, now: &str, watch: &mut dyn Watch, steps
         return Ok(applied);
     }
     if plan.system != "linux" {
-        return Err(ChangeError::Foreign { system: plan.system.clone() });
+        return Err(ChangeError::OtherSystem { system: plan.system.clone() });
     }
-    let _held = state.hold()?;
-    if let Some((journal, ..)) = state.journals()?.into_iter().find(|(_, standing, _)| *standing == Standing::Open) {
+    let _held = state.lock()?;
+    if let Some((journal, ..)) = state.journals()?.into_iter().find(|(_, status, _)| *status == JournalStatus::Open) {
         return Err(ChangeError::OpenJournal { journal });
     }
     for group in &plan.groups {
-        let outcome = doing.group(group, watch)?;
+        let outcome = doing.group(group, operator)?;
         applied.groups.push(Ended { activation: group.activation, outcome });
     }
     if let Some(journal) = &mut doing.journal {
@@ -130,7 +136,7 @@ fn remaining(group: &Group) -> usize {
     parts.filter(|part| matches!(part, Part::Run(_) | Part::ByHand { .. })).count()
 }
 
-struct Doing<'a> {
+struct Applier<'a> {
     root: &'a Root,
     /// What the plan says cannot be done.
     known: &'a [String],
@@ -149,8 +155,8 @@ struct Setting<'a> {
     rule: &'a str,
 }
 
-impl Doing<'_> {
-    fn group(&mut self, group: &Group, watch: &mut dyn Watch) -> Result<Outcome, ChangeError> {
+impl Applier<'_> {
+    fn group(&mut self, group: &Group, operator: &mut dyn Operator) -> Result<Outcome, ChangeError> {
         if !group.changes.iter().any(super::Change::is_ours) {
             return Ok(by_hand(group));
         }
@@ -171,16 +177,16 @@ impl Doing<'_> {
                 return Ok(Outcome::InUse { users: found.users, hidden: found.hidden.len() });
             }
         }
-        if !watch.wanted(&shown) {
+        if !operator.confirm(&shown) {
             return Ok(Outcome::Declined);
         }
         let all = running.len() + shown.files.len();
         for (made, setting) in running.iter().enumerate() {
-            watch.begins(made, all, &setting.real);
+            operator.progress(made, all, &setting.real);
             self.set(setting)?;
         }
         for (made, file) in shown.files.iter().enumerate() {
-            watch.begins(running.len() + made, all, &file.path);
+            operator.progress(running.len() + made, all, &file.path);
             self.write(file)?;
         }
         Ok(Outcome::Done { files: shown.files.len(), running: running.len(), remain })
@@ -230,19 +236,19 @@ impl Doing<'_> {
         if now != file.before {
             return Err(ChangeError::ChangedMeanwhile { path: file.path.clone() });
         }
-        let manner = match &file.before {
-            Some(_) => Some(Manner::of(&host).map_err(|error| ChangeError::io("look at", &host, error))?),
+        let metadata = match &file.before {
+            Some(_) => Some(FileMetadata::of(&host).map_err(|error| ChangeError::io("look at", &host, error))?),
             None => None,
         };
         self.journal()?;
         let Some(journal) = &mut self.journal else { return Ok(()) };
         let number = journal.number();
         journal.contents(number, file.before.as_ref().map(String::as_bytes), file.after.as_bytes(), self.steps)?;
-        let entry = Entry::File { number, path: file.real.clone(), manner, rules: file.rules.clone() };
+        let entry = Entry::File { number, path: file.real.clone(), metadata, rules: file.rules.clone() };
         journal.note(&entry, self.steps)?;
         // Owner and mode stay; the time is that of the change.
-        let manner = manner.map(|manner| Manner { modified: None, ..manner });
-        put(&host, file.after.as_bytes(), manner, self.steps)
+        let metadata = metadata.map(|metadata| FileMetadata { modified: None, ..metadata });
+        put(&host, file.after.as_bytes(), metadata, self.steps)
     }
 
     /// Makes the folders on the way to a file.

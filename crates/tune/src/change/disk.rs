@@ -14,7 +14,7 @@ use super::{ChangeError, Steps};
 
 /// What a file has besides its contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Manner {
+pub(super) struct FileMetadata {
     pub(super) mode: u32,
     pub(super) uid: u32,
     pub(super) gid: u32,
@@ -23,7 +23,7 @@ pub(super) struct Manner {
     pub(super) modified: Option<(i64, u32)>,
 }
 
-impl Manner {
+impl FileMetadata {
     /// That of a file.
     pub(super) fn of(path: &Path) -> io::Result<Self> {
         let found = fs::symlink_metadata(path)?;
@@ -33,7 +33,7 @@ impl Manner {
 }
 
 /// The file that a new content is written to first, beside the one it becomes. No program takes a file of this name for its own.
-pub(super) fn beside(path: &Path) -> PathBuf {
+pub(super) fn temporary_path(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.millrace-new"))
 }
@@ -43,8 +43,8 @@ pub(super) fn beside(path: &Path) -> PathBuf {
 ///
 /// # Errors
 /// As the system has it; a file beside that is left over counts as one.
-pub(super) fn put(path: &Path, bytes: &[u8], manner: Option<Manner>, steps: &mut Steps) -> Result<(), ChangeError> {
-    let new = beside(path);
+pub(super) fn put(path: &Path, bytes: &[u8], metadata: Option<FileMetadata>, steps: &mut Steps) -> Result<(), ChangeError> {
+    let new = temporary_path(path);
     let failed = |what| move |error| ChangeError::io(what, path, error);
     steps.next()?;
     let mut file = OpenOptions::new()
@@ -57,7 +57,7 @@ pub(super) fn put(path: &Path, bytes: &[u8], manner: Option<Manner>, steps: &mut
     file.write_all(bytes.get(..kept).unwrap_or(bytes)).map_err(failed("write the new"))?;
     go_on?;
     steps.next()?;
-    dress(&file, &new, manner).map_err(failed("give owner and mode to the new"))?;
+    set_metadata(&file, &new, metadata).map_err(failed("give owner and mode to the new"))?;
     steps.next()?;
     file.sync_all().map_err(failed("sync the new"))?;
     steps.next()?;
@@ -66,16 +66,16 @@ pub(super) fn put(path: &Path, bytes: &[u8], manner: Option<Manner>, steps: &mut
 }
 
 /// Owner, then mode (a change of owner takes bits of the mode away), then time.
-fn dress(file: &File, path: &Path, manner: Option<Manner>) -> io::Result<()> {
-    let Some(manner) = manner else {
+fn set_metadata(file: &File, path: &Path, metadata: Option<FileMetadata>) -> io::Result<()> {
+    let Some(metadata) = metadata else {
         return file.set_permissions(Permissions::from_mode(0o644));
     };
     let now = file.metadata()?;
-    if (now.uid(), now.gid()) != (manner.uid, manner.gid) {
-        chown(path, Some(manner.uid), Some(manner.gid))?;
+    if (now.uid(), now.gid()) != (metadata.uid, metadata.gid) {
+        chown(path, Some(metadata.uid), Some(metadata.gid))?;
     }
-    file.set_permissions(Permissions::from_mode(manner.mode))?;
-    if let Some((seconds, nanoseconds)) = manner.modified {
+    file.set_permissions(Permissions::from_mode(metadata.mode))?;
+    if let Some((seconds, nanoseconds)) = metadata.modified {
         let since = Duration::new(seconds.unsigned_abs(), nanoseconds);
         let time = if seconds >= 0 { SystemTime::UNIX_EPOCH.checked_add(since) } else { None };
         if let Some(time) = time {
@@ -169,14 +169,14 @@ mod tests {
             let path = folder.path().join("fstab");
             fs::write(&path, "old").unwrap();
             fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
-            let manner = Manner::of(&path).unwrap();
-            let done = put(&path, b"new contents", Some(manner), &mut Steps::ending_at(step, true));
+            let metadata = FileMetadata::of(&path).unwrap();
+            let done = put(&path, b"new contents", Some(metadata), &mut Steps::ending_at(step, true));
             let now = fs::read_to_string(&path).unwrap();
             assert!(now == "old" || now == "new contents", "{now:?} at step {step}");
-            assert_eq!(Manner::of(&path).unwrap().mode, 0o640);
+            assert_eq!(FileMetadata::of(&path).unwrap().mode, 0o640);
             if done.is_ok() {
                 assert!(now == "new contents" && step >= 6);
-                assert_eq!(Manner::of(&path).unwrap(), manner);
+                assert_eq!(FileMetadata::of(&path).unwrap(), metadata);
                 return;
             }
         }
@@ -186,8 +186,8 @@ mod tests {
     fn a_left_over_beside_is_an_error_and_not_written_over() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("fstab");
-        fs::write(beside(&path), "somebody's").unwrap();
+        fs::write(temporary_path(&path), "somebody's").unwrap();
         assert!(put(&path, b"new", None, &mut Steps::new()).is_err());
-        assert_eq!(fs::read_to_string(beside(&path)).unwrap(), "somebody's");
+        assert_eq!(fs::read_to_string(temporary_path(&path)).unwrap(), "somebody's");
     }
 }

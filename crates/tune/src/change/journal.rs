@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::disk::{Manner, keep, make_folder, sync_folder_of};
+use super::disk::{FileMetadata, keep, make_folder, sync_folder_of};
 use super::limits::{FILE_BYTES_MAX, JOURNAL_BYTES_MAX, JOURNALS_MAX};
 use super::root::read_bounded;
 use super::{ChangeError, Root, Steps};
@@ -32,12 +32,12 @@ pub(super) enum Entry {
     Begin { form: u32, program: String, root: PathBuf, started: String },
     /// A folder that is about to be made.
     Folder { path: String },
-    /// A file that is about to be written; without `manner` it was not there.
+    /// A file that is about to be written; without `metadata` it was not there.
     File {
         number: u32,
         path: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        manner: Option<Manner>,
+        #[serde(rename = "manner", default, skip_serializing_if = "Option::is_none")]
+        metadata: Option<FileMetadata>,
         rules: Vec<String>,
     },
     /// A running value that is about to be set; without `after` it moves along with another.
@@ -57,10 +57,10 @@ pub(super) enum Entry {
     Reverted,
 }
 
-/// How a journal stands.
+/// What became of a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Standing {
+pub enum JournalStatus {
     /// Its apply ended on its way.
     Open,
     /// Its apply ended well; it can be taken back.
@@ -77,7 +77,7 @@ pub struct State {
 
 /// The lock of a state directory, held while it lives.
 #[derive(Debug)]
-pub(super) struct Held(#[expect(dead_code, reason = "held for its lock")] File);
+pub(super) struct StateLock(#[expect(dead_code, reason = "the lock lasts as long as the file is open")] File);
 
 impl State {
     /// The state in a directory, which is made when it is first written to.
@@ -90,19 +90,19 @@ impl State {
         &self.folder
     }
 
-    /// Journals that are not taken back, oldest first: folder, standing, and the tree they are of.
+    /// Journals that are not taken back, oldest first: folder, status, and the tree they are of.
     ///
     /// # Errors
     /// An unreadable directory or journal.
-    pub fn journals(&self) -> Result<Vec<(PathBuf, Standing, PathBuf)>, ChangeError> {
+    pub fn journals(&self) -> Result<Vec<(PathBuf, JournalStatus, PathBuf)>, ChangeError> {
         let mut journals = Vec::new();
         for number in self.numbers()? {
             let folder = self.journal(number);
-            let past = Past::read(&folder)?;
-            let standing = past.standing();
+            let past = RecordedJournal::read(&folder)?;
+            let status = past.status();
             // One without a line changed nothing: its apply ended before it began.
-            if let (Some(root), true) = (past.root(), standing != Standing::Reverted) {
-                journals.push((folder, standing, root.to_owned()));
+            if let (Some(root), true) = (past.root(), status != JournalStatus::Reverted) {
+                journals.push((folder, status, root.to_owned()));
             }
         }
         Ok(journals)
@@ -126,7 +126,7 @@ impl State {
     }
 
     /// Makes sure that nobody else changes or takes back at the same time. The kernel gives the lock up with its holder.
-    pub(super) fn hold(&self) -> Result<Held, ChangeError> {
+    pub(super) fn lock(&self) -> Result<StateLock, ChangeError> {
         let failed = |error| ChangeError::io("make the state directory", &self.folder, error);
         let journals = self.folder.join("journals");
         let new: Vec<&Path> = journals.ancestors().take_while(|folder| !folder.exists()).collect();
@@ -140,7 +140,7 @@ impl State {
         let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&lock);
         let file = file.map_err(|error| ChangeError::io("open", &lock, error))?;
         match file.try_lock() {
-            Ok(()) => Ok(Held(file)),
+            Ok(()) => Ok(StateLock(file)),
             Err(TryLockError::WouldBlock) => Err(ChangeError::Busy { lock }),
             Err(TryLockError::Error(error)) => Err(ChangeError::io("lock", lock, error)),
         }
@@ -215,14 +215,14 @@ fn note(file: &mut File, folder: &Path, entry: &Entry, steps: &mut Steps) -> Res
 
 /// A journal being read.
 #[derive(Debug)]
-pub(super) struct Past {
+pub(super) struct RecordedJournal {
     folder: PathBuf,
     pub(super) entries: Vec<Entry>,
     /// Bytes of whole lines; what is behind them is torn.
     whole: u64,
 }
 
-impl Past {
+impl RecordedJournal {
     pub(super) fn read(folder: &Path) -> Result<Self, ChangeError> {
         let path = folder.join("journal");
         let bytes = read_bounded(&path, JOURNAL_BYTES_MAX).map_err(|error| ChangeError::io("read", &path, error))?;
@@ -256,13 +256,13 @@ impl Past {
         &self.folder
     }
 
-    pub(super) fn standing(&self) -> Standing {
+    pub(super) fn status(&self) -> JournalStatus {
         if self.entries.contains(&Entry::Reverted) {
-            Standing::Reverted
+            JournalStatus::Reverted
         } else if self.entries.contains(&Entry::Complete) {
-            Standing::Complete
+            JournalStatus::Complete
         } else {
-            Standing::Open
+            JournalStatus::Open
         }
     }
 
@@ -300,17 +300,17 @@ mod tests {
     fn a_torn_last_line_is_no_entry_and_a_torn_middle_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let state = State::new(folder.path().join("state"));
-        let held = state.hold().unwrap();
-        assert!(matches!(state.hold(), Err(ChangeError::Busy { .. })));
+        let held = state.lock().unwrap();
+        assert!(matches!(state.lock(), Err(ChangeError::Busy { .. })));
         drop(held);
         let mut journal = state.begin(&Root::new("/"), "2026-11-21T20:00:00Z", &mut Steps::new()).unwrap();
         let made = Entry::Folder { path: "/etc/sysctl.d".into() };
         assert!(journal.note(&made, &mut Steps::ending_at(0, true)).is_err());
         let path = journal.folder().join("journal");
-        let past = Past::read(journal.folder()).unwrap();
-        assert!(past.entries.len() == 1 && past.standing() == Standing::Open);
+        let past = RecordedJournal::read(journal.folder()).unwrap();
+        assert!(past.entries.len() == 1 && past.status() == JournalStatus::Open);
         past.close(&mut Steps::new()).unwrap();
-        assert_eq!(Past::read(journal.folder()).unwrap().standing(), Standing::Reverted);
+        assert_eq!(RecordedJournal::read(journal.folder()).unwrap().status(), JournalStatus::Reverted);
         assert!(state.journals().unwrap().is_empty());
         fs::write(&path, "{\"entry\":\"fol\n{}\n").unwrap();
         assert!(matches!(state.journals(), Err(ChangeError::Journal { .. })));

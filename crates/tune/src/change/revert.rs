@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::apply::{chosen, same};
-use super::disk::{Manner, beside, keep, put, remove_file, remove_folder, set_value, value};
-use super::journal::{Entry, Past, State};
+use super::disk::{FileMetadata, keep, put, remove_file, remove_folder, set_value, temporary_path, value};
+use super::journal::{Entry, RecordedJournal, State};
 use super::limits::FILE_BYTES_MAX;
 use super::root::{Root, read_bounded};
 use super::{ChangeError, Steps};
@@ -34,9 +34,9 @@ pub struct Reverted {
 
 /// A file that the journal names, over all its entries.
 #[derive(Debug, Default)]
-struct Was {
-    /// Contents and manner before the first entry; `None` where it was not there.
-    before: Option<(Vec<u8>, Manner)>,
+struct RecordedFile {
+    /// Contents and metadata before the first entry; `None` where it was not there.
+    before: Option<(Vec<u8>, FileMetadata)>,
     /// Contents it may have without anybody else's doing.
     known: Vec<Vec<u8>>,
     first: u32,
@@ -44,7 +44,7 @@ struct Was {
 
 /// A running value that the journal names.
 #[derive(Debug, Default)]
-struct Ran {
+struct RecordedValue {
     before: String,
     known: Vec<String>,
     first: u32,
@@ -58,12 +58,12 @@ struct Ran {
 /// May end at any point and be called again. `root` is the tree that the caller means; absent, the journal's own.
 ///
 /// # Errors
-/// A lock that is held, a journal that makes no sense or is of another tree, foreign changes, or what the system says.
+/// A lock that is held, a journal that makes no sense or is of another tree, changes of others, or what the system says.
 pub fn revert(state: &State, root: Option<&Root>, force: bool, steps: &mut Steps) -> Result<Reverted, ChangeError> {
     if !state.folder().join("journals").exists() {
         return Ok(Reverted::default());
     }
-    let _held = state.hold()?;
+    let _held = state.lock()?;
     let Some((journal, _, of)) = state.journals()?.pop() else { return Ok(Reverted::default()) };
     if let Some(root) = root {
         let asked = std::path::absolute(root.folder()).map_err(|error| ChangeError::io("find", root.folder(), error))?;
@@ -72,44 +72,44 @@ pub fn revert(state: &State, root: Option<&Root>, force: bool, steps: &mut Steps
         }
     }
     let root = Root::new(of);
-    let past = Past::read(&journal)?;
+    let past = RecordedJournal::read(&journal)?;
     let (files, values) = (files(&past)?, values(&past));
-    let foreign = foreign(&files, &values, &root)?;
+    let changed_since = changed_since(&files, &values, &root)?;
     let mut reverted = Reverted { journal: Some(journal.clone()), ..Reverted::default() };
-    if !foreign.is_empty() && !force {
-        return Err(ChangeError::ChangedSince { journal, paths: foreign });
+    if !changed_since.is_empty() && !force {
+        return Err(ChangeError::ChangedSince { journal, paths: changed_since });
     }
     put_back_values(&values, &root, steps, &mut reverted)?;
-    put_back_files(&files, &foreign, &past, &root, steps, &mut reverted)?;
+    put_back_files(&files, &changed_since, &past, &root, steps, &mut reverted)?;
     remove_folders(&past, &root, steps, &mut reverted)?;
     past.close(steps)?;
     Ok(reverted)
 }
 
-fn files(past: &Past) -> Result<BTreeMap<&str, Was>, ChangeError> {
-    let mut files: BTreeMap<&str, Was> = BTreeMap::new();
+fn files(past: &RecordedJournal) -> Result<BTreeMap<&str, RecordedFile>, ChangeError> {
+    let mut files: BTreeMap<&str, RecordedFile> = BTreeMap::new();
     for entry in &past.entries {
-        let Entry::File { number, path, manner, .. } = entry else { continue };
+        let Entry::File { number, path, metadata, .. } = entry else { continue };
         let after = past.contents(*number, "after")?;
-        let before = match manner {
-            Some(manner) => Some((past.contents(*number, "before")?, *manner)),
+        let before = match metadata {
+            Some(metadata) => Some((past.contents(*number, "before")?, *metadata)),
             None => None,
         };
-        let was = files.entry(path).or_insert_with(|| Was { before: before.clone(), known: Vec::new(), first: *number });
+        let was = files.entry(path).or_insert_with(|| RecordedFile { before: before.clone(), known: Vec::new(), first: *number });
         was.known.extend(before.map(|(bytes, _)| bytes));
         was.known.push(after);
     }
     Ok(files)
 }
 
-fn values(past: &Past) -> BTreeMap<&str, Ran> {
-    let mut values: BTreeMap<&str, Ran> = BTreeMap::new();
+fn values(past: &RecordedJournal) -> BTreeMap<&str, RecordedValue> {
+    let mut values: BTreeMap<&str, RecordedValue> = BTreeMap::new();
     let mut paths: BTreeMap<u32, &str> = BTreeMap::new();
     for entry in &past.entries {
         match entry {
             Entry::Running { number, path, before, after, .. } => {
                 paths.insert(*number, path);
-                let fresh = || Ran { before: before.clone(), first: *number, along: true, ..Ran::default() };
+                let fresh = || RecordedValue { before: before.clone(), first: *number, along: true, ..RecordedValue::default() };
                 let ran = values.entry(path).or_insert_with(fresh);
                 ran.known.push(before.clone());
                 match after {
@@ -133,15 +133,19 @@ fn values(past: &Past) -> BTreeMap<&str, Ran> {
 }
 
 /// What is neither as it was nor as an apply left it.
-fn foreign(files: &BTreeMap<&str, Was>, values: &BTreeMap<&str, Ran>, root: &Root) -> Result<Vec<String>, ChangeError> {
-    let mut foreign = Vec::new();
+fn changed_since(
+    files: &BTreeMap<&str, RecordedFile>,
+    values: &BTreeMap<&str, RecordedValue>,
+    root: &Root,
+) -> Result<Vec<String>, ChangeError> {
+    let mut changed_since = Vec::new();
     for (path, was) in files {
         let known = match contents(root, path)? {
             None => was.before.is_none(),
             Some(now) => was.known.contains(&now),
         };
         if !known {
-            foreign.push((*path).to_owned());
+            changed_since.push((*path).to_owned());
         }
     }
     for (path, ran) in values {
@@ -149,13 +153,13 @@ fn foreign(files: &BTreeMap<&str, Was>, values: &BTreeMap<&str, Ran>, root: &Roo
         // The kernel takes a value whole and ends it with a newline; in a folder that stands for a host a kill may tear one.
         let torn = |known: &&String| !now.ends_with('\n') && known.starts_with(now.as_str());
         if !ran.known.iter().any(|known| same(known, &now) || torn(&known)) {
-            foreign.push((*path).to_owned());
+            changed_since.push((*path).to_owned());
         }
     }
-    Ok(foreign)
+    Ok(changed_since)
 }
 
-/// A file's bytes. A link or a folder that took its place is foreign as well, and reads as an error.
+/// A file's bytes. A link or a folder that took its place counts as changed as well, and reads as an error.
 fn contents(root: &Root, path: &str) -> Result<Option<Vec<u8>>, ChangeError> {
     let host = root.host(path);
     let real = root.resolve(path).map_err(|error| ChangeError::io("find", &host, error))?;
@@ -169,12 +173,12 @@ fn contents(root: &Root, path: &str) -> Result<Option<Vec<u8>>, ChangeError> {
 /// Sets values back, newest first. Of a pair each sets its other to 0, so one round may fail in part: a second follows, and
 /// what reads as before in the end is right.
 fn put_back_values(
-    values: &BTreeMap<&str, Ran>,
+    values: &BTreeMap<&str, RecordedValue>,
     root: &Root,
     steps: &mut Steps,
     reverted: &mut Reverted,
 ) -> Result<(), ChangeError> {
-    let mut order: Vec<(&&str, &Ran)> = values.iter().collect();
+    let mut order: Vec<(&&str, &RecordedValue)> = values.iter().collect();
     order.sort_by_key(|(_, ran)| std::cmp::Reverse(ran.first));
     let mut faults: BTreeMap<&str, String> = BTreeMap::new();
     let mut set: Vec<&str> = Vec::new();
@@ -216,23 +220,23 @@ fn set_back(host: &Path, before: &str, steps: &mut Steps) -> Result<(), ChangeEr
 }
 
 fn put_back_files(
-    files: &BTreeMap<&str, Was>,
-    foreign: &[String],
-    past: &Past,
+    files: &BTreeMap<&str, RecordedFile>,
+    changed_since: &[String],
+    past: &RecordedJournal,
     root: &Root,
     steps: &mut Steps,
     reverted: &mut Reverted,
 ) -> Result<(), ChangeError> {
-    let mut order: Vec<(&&str, &Was)> = files.iter().collect();
+    let mut order: Vec<(&&str, &RecordedFile)> = files.iter().collect();
     order.sort_by_key(|(_, was)| std::cmp::Reverse(was.first));
     for (path, was) in order {
         let host = root.host(path);
         // What an apply or a revert left half written.
-        if beside(&host).symlink_metadata().is_ok() {
-            remove_file(&beside(&host), steps)?;
+        if temporary_path(&host).symlink_metadata().is_ok() {
+            remove_file(&temporary_path(&host), steps)?;
         }
         let now = contents(root, path)?;
-        if let Some(now) = now.as_ref().filter(|_| foreign.iter().any(|one| one == *path)) {
+        if let Some(now) = now.as_ref().filter(|_| changed_since.iter().any(|one| one == *path)) {
             let kept = past.folder().join(format!("{:04}.theirs", was.first));
             keep(&kept, now, steps)?;
             reverted.kept.push(kept.display().to_string());
@@ -243,11 +247,11 @@ fn put_back_files(
                 remove_file(&host, steps)?;
                 reverted.removed.push((*path).to_owned());
             }
-            Some((bytes, manner)) if now.as_ref() == Some(bytes) && Manner::of(&host).is_ok_and(|is| is == *manner) => {
+            Some((bytes, metadata)) if now.as_ref() == Some(bytes) && FileMetadata::of(&host).is_ok_and(|is| is == *metadata) => {
                 reverted.untouched += 1;
             }
-            Some((bytes, manner)) => {
-                put(&host, bytes, Some(*manner), steps)?;
+            Some((bytes, metadata)) => {
+                put(&host, bytes, Some(*metadata), steps)?;
                 reverted.restored.push((*path).to_owned());
             }
         }
@@ -255,7 +259,7 @@ fn put_back_files(
     Ok(())
 }
 
-fn remove_folders(past: &Past, root: &Root, steps: &mut Steps, reverted: &mut Reverted) -> Result<(), ChangeError> {
+fn remove_folders(past: &RecordedJournal, root: &Root, steps: &mut Steps, reverted: &mut Reverted) -> Result<(), ChangeError> {
     for entry in past.entries.iter().rev() {
         let Entry::Folder { path } = entry else { continue };
         let host = root.host(path);

@@ -9,19 +9,19 @@ use std::time::{Duration, SystemTime};
 
 use results::audit::{Finding, Severity, Status, Verdict};
 use sim::Rng;
-use tune::change::{Group, RuleLookup, Watch};
+use tune::change::{Group, Operator, RuleLookup};
 use tune::facts::{Facts, Value};
 use tune::rule::Rule;
 
 /// Says yes.
 pub struct YesToAll;
 
-impl Watch for YesToAll {
-    fn wanted(&mut self, _group: &Group) -> bool {
+impl Operator for YesToAll {
+    fn confirm(&mut self, _group: &Group) -> bool {
         true
     }
 
-    fn begins(&mut self, _made: usize, _all: usize, _what: &str) {}
+    fn progress(&mut self, _made: usize, _all: usize, _what: &str) {}
 }
 
 /// Rules by identity; an expression is its own value.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use serde_json::json;
-use tune::change::{Applied, Choice, Group, Outcome, Plan, Steps, Watch, apply, plan_of, render, render_group, render_rest};
+use tune::change::{Applied, Choice, Group, Outcome, Plan, Steps, Operator, apply, plan_of, render, render_group, render_rest};
 
 use super::Place;
 use super::facts::{Known, Sources, known, must_exist};
@@ -76,8 +76,8 @@ struct Ask {
     no_more: bool,
 }
 
-impl Watch for Ask {
-    fn wanted(&mut self, group: &Group) -> bool {
+impl Operator for Ask {
+    fn confirm(&mut self, group: &Group) -> bool {
         if self.no_more {
             return false;
         }
@@ -102,7 +102,7 @@ impl Watch for Ask {
         answer == "y" || answer == "yes"
     }
 
-    fn begins(&mut self, made: usize, all: usize, what: &str) {
+    fn progress(&mut self, made: usize, all: usize, what: &str) {
         eprintln!("  {}/{all} {what}", made + 1);
     }
 }

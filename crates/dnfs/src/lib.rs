@@ -1,11 +1,15 @@
 //! Direct NFS in user space: an NFSv3 client inside the process that uses it. Blocking, fork-aware, no helper threads.
 //!
-//! Three layers. The *channel* is one TCP connection, driven by whoever waits on it. The [`Client`] has every procedure,
-//! typed, on a few channels per process, and waits for a server that is away. The mount is what several processes see as
-//! one file system.
+//! Three layers:
+//! - `rpc`: channels. A channel is one TCP connection, with or without TLS, driven by the caller that waits on it; it connects
+//!   again and retransmits what was not answered.
+//! - [`Client`]: the procedures of one export, typed, on a few channels per process; a server that does not respond is waited
+//!   for, unless the mount is soft. Below it is NFSv3, above it only the types of [`file`], which belong to no version.
+//! - [`mount`]: the export as one file system for all processes of the user on this host, by a segment of shared memory.
 //!
 //! It lives in databases that fork and take signals at any instruction: no async runtime, no allocation while reading,
-//! writing or committing, no lock that a signal handler could find taken.
+//! writing or committing, no lock that a signal handler could find taken. It caches no data, speaks TCP only, and never turns a
+//! lost write into success.
 #![deny(unsafe_code)]
 
 pub mod activity;

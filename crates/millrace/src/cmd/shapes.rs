@@ -115,10 +115,10 @@ impl Filer {
         let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().context("start a filer")?;
         let mut filer = Self { child, url: String::new() };
         let mut line = String::new();
-        let output = filer.child.stdout.take().context("the filer has no output")?;
+        let output = filer.child.stdout.take().context("read the output of the filer")?;
         BufReader::new(output).read_line(&mut line).context("hear the filer")?;
-        let ready: serde_json::Value = serde_json::from_str(&line).context("the filer did not say where it is")?;
-        ready["nfs"].as_str().context("the filer did not say where it is")?.clone_into(&mut filer.url);
+        let ready: serde_json::Value = serde_json::from_str(&line).context("read the address of the filer")?;
+        ready["nfs"].as_str().context("read the address of the filer")?.clone_into(&mut filer.url);
         Ok(filer)
     }
 }

@@ -182,7 +182,7 @@ fn ask(admin: &Path, request: &Value) -> anyhow::Result<String> {
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line).with_context(talked)?;
     if line.is_empty() {
-        return Err(anyhow!("the filer hung up without an answer")).with_context(talked);
+        return Err(anyhow!("the filer closed the connection without a reply")).with_context(talked);
     }
     Ok(line)
 }

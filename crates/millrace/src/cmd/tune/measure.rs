@@ -87,7 +87,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // Found before hours of measuring.
     if args.apply && args.sources.db.len() != 1 {
-        bail!("--apply gives settings to one server: name one --db");
+        bail!("apply what is kept: settings go to one server, name it with one --db");
     }
     let Known { rules, facts, .. } = known(&args.sources, None, None)?;
     let Chosen { changes, left_out } = choose(&rules, facts, &args.path, &args.names)?;

@@ -127,7 +127,7 @@ fn a_client_whose_certificate_is_not_believed_is_told_so() {
     for security in [with(&other.path("client.pem"), &other.path("client.key")), with(&pki.path("old.pem"), &pki.path("old.key"))]
     {
         let said = ls(&filer, &security).unwrap_err();
-        assert!(said.contains("the peer ended TLS") && said.contains("does not believe our certificate"), "{said}");
+        assert!(said.contains("the peer ended TLS") && said.contains("does not trust our certificate"), "{said}");
     }
     assert!(ls(&filer, &pki.mutual()).is_ok());
 }

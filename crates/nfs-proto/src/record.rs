@@ -79,7 +79,7 @@ pub fn frame(buffer: &mut [u8], limit: usize) -> Result<Framed, RecordError> {
 ///
 /// # Panics
 /// When the four bytes are not there or the body is 2 GiB or more: our own bug.
-pub fn seal(out: &mut [u8], position: usize, body_bytes: usize) {
+pub fn write_mark(out: &mut [u8], position: usize, body_bytes: usize) {
     assert!(body_bytes < LAST_FRAGMENT as usize, "record of {body_bytes} bytes");
     let mark = LAST_FRAGMENT | body_bytes as u32;
     out[position..position + MARK_BYTES].copy_from_slice(&mark.to_be_bytes());

@@ -1,4 +1,4 @@
-//! ONC RPC version 2, RFC 5531: calls, replies, AUTH_NONE and AUTH_SYS; the question for TLS, RFC 9289.
+//! ONC RPC version 2, RFC 5531: calls, replies, AUTH_NONE and AUTH_SYS; the AUTH_TLS probe, RFC 9289.
 
 use crate::limits::{AUTH_BYTES_MAX, GROUPS_MAX, MACHINE_NAME_BYTES_MAX};
 use crate::record;
@@ -59,7 +59,7 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// The first 16 of `gids`: AUTH_SYS has no room for more.
+    /// The first 16 of `gids`: AUTH_SYS holds no more.
     #[must_use]
     pub fn new(gids: &[u32]) -> Self {
         let mut groups = Self::default();
@@ -321,7 +321,7 @@ fn encode_record<H: Encode, T: Encode + ?Sized>(header: &H, body: &T, out: &mut 
     header.encode(&mut writer);
     body.encode(&mut writer);
     let bytes = out.len() - mark - record::MARK_BYTES;
-    record::seal(out, mark, bytes);
+    record::write_mark(out, mark, bytes);
 }
 
 fn message_type(input: &mut Reader<'_>, expected: u32) -> Result<(), DecodeError> {

@@ -1,4 +1,4 @@
-//! What can go wrong: files that are no certificates, peers that are not who they should be, records that are none.
+//! What can go wrong: files that are no certificates, peers that are not who they should be, bytes that are no record.
 
 use std::io;
 
@@ -92,7 +92,7 @@ pub enum TlsFault {
     /// The connection broke, was closed, or was silent for too long.
     #[error("the connection ended in the middle of the TLS handshake")]
     Wire(#[source] io::Error),
-    /// The peers do not agree, or one does not believe the other.
+    /// The peers do not agree on parameters, or one does not trust the other's certificate.
     #[error("TLS handshake failed: {0}")]
     Handshake(#[source] rustls::Error),
     /// Bytes that belong to no TLS handshake.
@@ -155,13 +155,13 @@ impl TlsFault {
     }
 }
 
-/// RFC 8446 6: the alerts of a peer that does not want us.
+/// RFC 8446 6.2: the alerts of a peer that refuses us.
 fn alert_hint(alert: u8) -> Option<String> {
     Some(match alert {
-        42..=46 | 48 | 51 => "the peer does not believe our certificate: is it signed by one it trusts, and still valid?".into(),
-        116 => "the peer wants a certificate of ours: use xprtsec=mtls with cert and key".into(),
+        42..=46 | 48 | 51 => "the peer does not trust our certificate: is it signed by one it trusts, and still valid?".into(),
+        116 => "the peer requires a certificate of ours: use xprtsec=mtls with cert and key".into(),
         40 | 70 | 71 => "the peer has no TLS 1.3, or no cipher in common".into(),
-        120 => "the peer does not speak RPC (sunrpc) under TLS on this port".into(),
+        120 => "the peer does not offer RPC (ALPN sunrpc) under TLS on this port".into(),
         _ => return None,
     })
 }

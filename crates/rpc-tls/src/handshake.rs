@@ -1,4 +1,4 @@
-//! The handshake: rustls judges and agrees, the caller's wire carries.
+//! The handshake: rustls checks certificates and agrees on keys, the caller's connection carries the bytes.
 
 use std::io;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, Unbuffered
 use rustls::{ClientConfig, ExtractedSecrets, ServerConfig};
 
 use crate::error::{RecordFault, TlsFault};
-use crate::keys::{Chain, Shared, TrafficKey};
+use crate::keys::{KeySchedule, Shared, TrafficKey};
 use crate::limits::{BODY_BYTES_MAX, HANDSHAKE_BYTES_MAX, HANDSHAKE_RECORDS_MAX, RECORD_BYTES_MAX, RECORD_HEAD_BYTES};
 use crate::open::Opener;
 use crate::seal::Sealer;
@@ -40,7 +40,7 @@ pub struct Session {
     pub opener: Opener,
     /// What came behind the handshake: the beginning of records.
     pub early: Vec<u8>,
-    /// The peer showed a certificate that is believed. A server always has.
+    /// The peer showed a certificate that is trusted. A server always has.
     pub certified: bool,
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn connect(config: Arc<ClientConfig>, name: ServerName<'static>, wire
     let certified = connection.peer_certificates().is_some();
     let (secrets, kernel): (_, KernelConnection<_>) =
         connection.dangerous_into_kernel_connection().map_err(TlsFault::Handshake)?;
-    session(secrets, Chain::Client(Box::new(kernel)), early, certified)
+    session(secrets, KeySchedule::Client(Box::new(kernel)), early, certified)
 }
 
 pub(crate) fn accept(config: Arc<ServerConfig>, wire: &mut impl Wire) -> Result<Session, TlsFault> {
@@ -64,10 +64,10 @@ pub(crate) fn accept(config: Arc<ServerConfig>, wire: &mut impl Wire) -> Result<
     let certified = connection.peer_certificates().is_some();
     let (secrets, kernel): (_, KernelConnection<_>) =
         connection.dangerous_into_kernel_connection().map_err(TlsFault::Handshake)?;
-    session(secrets, Chain::Server(Box::new(kernel)), early, certified)
+    session(secrets, KeySchedule::Server(Box::new(kernel)), early, certified)
 }
 
-fn session(secrets: ExtractedSecrets, chain: Chain, early: Vec<u8>, certified: bool) -> Result<Session, TlsFault> {
+fn session(secrets: ExtractedSecrets, chain: KeySchedule, early: Vec<u8>, certified: bool) -> Result<Session, TlsFault> {
     let ExtractedSecrets { tx, rx } = secrets;
     let shared = Arc::new(Shared::new(chain));
     Ok(Session {
@@ -78,7 +78,7 @@ fn session(secrets: ExtractedSecrets, chain: Chain, early: Vec<u8>, certified: b
     })
 }
 
-/// Steps until both sides are done; what was received behind the peer's last word.
+/// Steps until both sides are done; what was received behind the handshake.
 ///
 /// rustls is given one record at a time: what comes behind the handshake is not for it.
 fn drive<D>(connection: &mut UnbufferedConnectionCommon<D>, step: Step<D>, wire: &mut impl Wire) -> Result<Vec<u8>, TlsFault> {
@@ -104,7 +104,7 @@ fn drive<D>(connection: &mut UnbufferedConnectionCommon<D>, step: Step<D>, wire:
             Ok(_) => return Err(TlsFault::Unexpected("data in the middle of it")),
             Err(error) => {
                 let left = received.get_mut(discard..given).unwrap_or_default();
-                say_why(connection, step, left, wire, outgoing);
+                send_alert(connection, step, left, wire, outgoing);
                 return Err(TlsFault::Handshake(error));
             }
         }
@@ -164,11 +164,11 @@ fn encode<D>(mut data: EncodeTlsData<'_, D>, outgoing: &mut Vec<u8>) -> Result<(
     Ok(())
 }
 
-/// Tells the peer by an alert why it is not wanted; that it arrives matters to nobody but its user.
+/// Tells the peer by an alert (RFC 8446 6) why the handshake failed; nothing depends on its arrival.
 ///
 /// One step and no more: behind the alert rustls would read on in what it could not read, and panics there (its assertion
 /// that no second alert is sent).
-fn say_why<D>(
+fn send_alert<D>(
     connection: &mut UnbufferedConnectionCommon<D>,
     step: Step<D>,
     received: &mut [u8],

@@ -25,7 +25,7 @@ pub enum Taken {
     Bytes(usize),
     /// None before more is received.
     None,
-    /// The peer has sent its last.
+    /// The peer has sent close_notify.
     Closed,
 }
 
@@ -93,7 +93,7 @@ impl<B: DerefMut<Target = [u8]>> Incoming<B> {
         self.plain.is_empty() && self.start == self.end
     }
 
-    /// Whether the peer has sent its last, and said so.
+    /// Whether the peer has sent close_notify.
     #[must_use]
     pub const fn is_closed(&self) -> bool {
         self.closed

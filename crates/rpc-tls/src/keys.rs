@@ -69,29 +69,29 @@ impl TrafficKey {
 
 /// What both directions of a connection share.
 pub(crate) struct Shared {
-    chain: Mutex<Chain>,
+    chain: Mutex<KeySchedule>,
     /// The peer asked for our next key (RFC 8446 4.6.3).
-    pub(crate) asked: AtomicBool,
+    pub(crate) key_update_requested: AtomicBool,
 }
 
-/// The secrets from which further keys are made.
-pub(crate) enum Chain {
+/// The secrets from which further keys are derived (RFC 8446 7.2).
+pub(crate) enum KeySchedule {
     Client(Box<KernelConnection<ClientConnectionData>>),
     Server(Box<KernelConnection<ServerConnectionData>>),
 }
 
 impl Shared {
-    pub(crate) const fn new(chain: Chain) -> Self {
-        Self { chain: Mutex::new(chain), asked: AtomicBool::new(false) }
+    pub(crate) const fn new(chain: KeySchedule) -> Self {
+        Self { chain: Mutex::new(chain), key_update_requested: AtomicBool::new(false) }
     }
 
     /// The next key to seal with.
     pub(crate) fn next_to_seal(&self) -> Result<TrafficKey, RecordFault> {
-        self.asked.store(false, Ordering::Relaxed);
+        self.key_update_requested.store(false, Ordering::Relaxed);
         let mut chain = self.chain.lock().unwrap_or_else(PoisonError::into_inner);
         let secrets = match &mut *chain {
-            Chain::Client(kernel) => kernel.update_tx_secret(),
-            Chain::Server(kernel) => kernel.update_tx_secret(),
+            KeySchedule::Client(kernel) => kernel.update_tx_secret(),
+            KeySchedule::Server(kernel) => kernel.update_tx_secret(),
         };
         TrafficKey::new(secrets.map_err(|_| RecordFault::NoKey)?)
     }
@@ -100,8 +100,8 @@ impl Shared {
     pub(crate) fn next_to_open(&self) -> Result<TrafficKey, RecordFault> {
         let mut chain = self.chain.lock().unwrap_or_else(PoisonError::into_inner);
         let secrets = match &mut *chain {
-            Chain::Client(kernel) => kernel.update_rx_secret(),
-            Chain::Server(kernel) => kernel.update_rx_secret(),
+            KeySchedule::Client(kernel) => kernel.update_rx_secret(),
+            KeySchedule::Server(kernel) => kernel.update_rx_secret(),
         };
         TrafficKey::new(secrets.map_err(|_| RecordFault::NoKey)?)
     }

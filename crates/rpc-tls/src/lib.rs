@@ -1,10 +1,10 @@
-//! TLS for RPC (RFC 9289): who is believed, the handshake, and records of TLS 1.3, as bytes in and bytes out.
+//! TLS for RPC (RFC 9289): trust, the handshake, and protected records of TLS 1.3, as bytes in and bytes out.
 //!
 //! rustls checks certificates and agrees on keys; then it hands the keys over, and [`Sealer`] and [`Opener`] carry the
 //! data: each the property of one thread at a time, neither allocating for a record. They share the next keys only. No
 //! socket, no file and no clock here: the caller passes what was read, what the time is, and a [`Wire`].
 //!
-//! Never: TLS before 1.3, early data, resumed sessions, a peer's certificate that nobody was told to believe.
+//! Never: TLS before 1.3, early data, resumed sessions, a peer's certificate that does not lead to a trusted one.
 #![forbid(unsafe_code)]
 
 mod error;

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use crate::error::RecordFault;
 use crate::keys::{Shared, TrafficKey};
 use crate::limits::{BODY_BYTES_MAX, PLAIN_BYTES_MAX, RECORD_HEAD_BYTES};
-use crate::seal::{ALERT, DATA, HANDSHAKE, OUTSIDE};
+use crate::seal::{ALERT, DATA, HANDSHAKE, OUTER_HEADER};
 
 /// Handshake messages that may come behind a handshake (RFC 8446 4.6).
 const NEW_SESSION_TICKET: u8 = 4;
@@ -47,7 +47,7 @@ impl std::fmt::Debug for Opener {
 /// # Errors
 /// [`RecordFault`] when they begin no sealed record, or one that is too long.
 pub(crate) fn record_bytes(bytes: &[u8]) -> Result<Option<usize>, RecordFault> {
-    if let Some(&first) = bytes.first().filter(|first| **first != OUTSIDE[0]) {
+    if let Some(&first) = bytes.first().filter(|first| **first != OUTER_HEADER[0]) {
         return Err(RecordFault::NotTls(first));
     }
     let Some([_, _, _, high, low]) = bytes.first_chunk::<RECORD_HEAD_BYTES>() else { return Ok(None) };
@@ -102,7 +102,7 @@ impl Opener {
                 [KEY_UPDATE, 0, 0, 1, asked @ (0 | 1)] => {
                     self.key = self.shared.next_to_open()?;
                     if *asked == 1 {
-                        self.shared.asked.store(true, Ordering::Relaxed);
+                        self.shared.key_update_requested.store(true, Ordering::Relaxed);
                     }
                     return Ok(());
                 }

@@ -49,7 +49,7 @@ impl Pem {
         })
     }
 
-    /// Its certificates as those by which others are believed.
+    /// Its certificates as trusted ones.
     pub(crate) fn roots(&self) -> Result<RootCertStore, SetupError> {
         let mut roots = RootCertStore::empty();
         for certificate in self.certificates()? {

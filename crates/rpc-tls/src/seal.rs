@@ -16,8 +16,8 @@ pub(crate) const ALERT: u8 = 21;
 pub(crate) const HANDSHAKE: u8 = 22;
 /// As above.
 pub(crate) const DATA: u8 = 23;
-/// What every sealed record says it is, and the version it says it has (RFC 8446 5.2).
-pub(crate) const OUTSIDE: [u8; 3] = [DATA, 3, 3];
+/// Outer type and version of every protected record (RFC 8446 5.2).
+pub(crate) const OUTER_HEADER: [u8; 3] = [DATA, 3, 3];
 /// KeyUpdate, with nothing asked in return (RFC 8446 4.6.3).
 const KEY_UPDATE: [u8; 5] = [24, 0, 0, 1, 0];
 /// The alert close_notify (RFC 8446 6.1): level warning, number 0.
@@ -73,7 +73,7 @@ impl Sealer {
         assert!(out.len() >= SEAL_BYTES_MIN, "room for a record: {} bytes", out.len());
         let mut source = Source { parts, part: 0, offset: 0 };
         let mut done = Sealed { plain: 0, sealed: 0 };
-        if self.shared.asked.load(Ordering::Relaxed) {
+        if self.shared.key_update_requested.load(Ordering::Relaxed) {
             done.sealed = self.change_key(out)?;
         }
         loop {
@@ -94,7 +94,7 @@ impl Sealer {
         }
     }
 
-    /// The last word of this side (RFC 8446 6.1).
+    /// The alert close_notify, the last record of this side (RFC 8446 6.1).
     ///
     /// # Errors
     /// As [`Self::seal`].
@@ -119,7 +119,7 @@ impl Sealer {
     /// Seals the `plain` bytes that stand behind the place of the head: how long the record is.
     fn record(&mut self, content: u8, plain: usize, out: &mut [u8]) -> Result<usize, RecordFault> {
         let body_bytes = plain + RECORD_TAIL_BYTES;
-        let [a, b, c] = OUTSIDE;
+        let [a, b, c] = OUTER_HEADER;
         let [high, low] = (body_bytes as u16).to_be_bytes(); // at most BODY_BYTES_MAX
         let head = [a, b, c, high, low];
         let (start, rest) = out.split_at_mut(RECORD_HEAD_BYTES);

@@ -1,4 +1,4 @@
-//! Whom a client and a server believe, and who they are themselves.
+//! Whom a client and a server trust, and who they are themselves.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::error::{SetupError, TlsFault};
 use crate::handshake::{self, Session, Wire};
 use crate::pem::Pem;
 
-/// The time since 1970, by which certificates are judged; none when it is not known, and then none is believed.
+/// The time since 1970, by which certificates are checked; none when it is not known, and then no certificate is accepted.
 pub type Clock = fn() -> Option<Duration>;
 
 /// A certificate, those that sign it, and its key.
@@ -42,17 +42,17 @@ impl PeerName {
     }
 }
 
-/// The client's side of every handshake with servers it believes for the same reasons.
+/// The client's side of every handshake with servers whose certificates lead to the same trusted ones.
 #[derive(Clone, Debug)]
 pub struct ClientTls(Arc<ClientConfig>);
 
 impl ClientTls {
-    /// Believes servers whose certificate leads to one in `trusted`; shows `identity` to servers that ask for it.
+    /// Trusts servers whose certificate leads to one in `trusted`; shows `identity` to servers that ask for it.
     ///
     /// # Errors
     /// [`SetupError`] naming the file that cannot be used.
     pub fn new(trusted: &Pem, identity: Option<&Identity>, clock: Clock) -> Result<Self, SetupError> {
-        let builder = ClientConfig::builder_with_details(provider(), Arc::new(Passed(clock)))
+        let builder = ClientConfig::builder_with_details(provider(), Arc::new(GivenClock(clock)))
             .with_protocol_versions(&[&TLS13])
             .map_err(|error| unsupported(&error))?
             .with_root_certificates(trusted.roots()?);
@@ -69,7 +69,7 @@ impl ClientTls {
         Ok(Self(Arc::new(config)))
     }
 
-    /// Shakes hands with the server called `name`.
+    /// Makes the TLS handshake with the server called `name`.
     ///
     /// # Errors
     /// [`TlsFault`]: the connection broke, or the server is not who it should be.
@@ -92,7 +92,7 @@ impl ServerTls {
     /// [`SetupError`] naming the file that cannot be used.
     pub fn new(identity: &Identity, trusted: Option<&Pem>, clock: Clock) -> Result<Self, SetupError> {
         let Identity { certificate, key } = identity;
-        let builder = ServerConfig::builder_with_details(provider(), Arc::new(Passed(clock)))
+        let builder = ServerConfig::builder_with_details(provider(), Arc::new(GivenClock(clock)))
             .with_protocol_versions(&[&TLS13])
             .map_err(|error| unsupported(&error))?;
         let builder = match trusted {
@@ -118,10 +118,10 @@ impl ServerTls {
         self.certifies
     }
 
-    /// Shakes hands with a client.
+    /// Makes the TLS handshake with a client.
     ///
     /// # Errors
-    /// [`TlsFault`]: the connection broke, or the client showed a certificate that is not believed.
+    /// [`TlsFault`]: the connection broke, or the client showed a certificate that is not trusted.
     pub fn handshake(&self, wire: &mut impl Wire) -> Result<Session, TlsFault> {
         handshake::accept(Arc::clone(&self.config), wire)
     }
@@ -129,15 +129,15 @@ impl ServerTls {
 
 /// The clock that was passed in, as rustls asks for it.
 #[derive(Debug)]
-struct Passed(Clock);
+struct GivenClock(Clock);
 
-impl TimeProvider for Passed {
+impl TimeProvider for GivenClock {
     fn current_time(&self) -> Option<UnixTime> {
         (self.0)().map(UnixTime::since_unix_epoch)
     }
 }
 
-/// Named here, never the process' default: a library in a foreign process sets no globals.
+/// Named here, never the process' default: a library inside another program sets no globals.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }

@@ -82,7 +82,7 @@ fn exchange(
     service.append_header_of(channel1::PROGRAM, channel1::VERSION, xid, procedure.number(), call);
     arguments.encode(&mut Writer::new(call));
     let body_bytes = call.len() - record::MARK_BYTES;
-    record::seal(call, 0, body_bytes);
+    record::write_mark(call, 0, body_bytes);
     let mut timer = ResponseTimer::default();
     let mut sent = 0;
     while sent < call.len() {

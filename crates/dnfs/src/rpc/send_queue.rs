@@ -57,7 +57,7 @@ impl SendQueue {
         calls.encode(call, &mut Writer::new(&mut self.headers));
         let end = self.headers.len();
         let body_bytes = end - start - record::MARK_BYTES + payload.len() + padding(payload.len());
-        record::seal(&mut self.headers, start, body_bytes);
+        record::write_mark(&mut self.headers, start, body_bytes);
         self.calls.push(QueuedCall { xid, header: start..end, payload });
     }
 

@@ -271,7 +271,7 @@ impl Reply {
         match done {
             Ok(()) => {
                 let bytes = out.len() - self.mark - record::MARK_BYTES;
-                record::seal(out, self.mark, bytes);
+                record::write_mark(out, self.mark, bytes);
             }
             Err(status) => {
                 out.truncate(self.mark);

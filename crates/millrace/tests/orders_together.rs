@@ -131,12 +131,12 @@ fn refusals(cluster: &Cluster) {
         (ask(cluster, "SELECT count(*) FROM millrace_results.driver WHERE status = 'ready'") == "1").then_some(())
     });
     refused(&mut run(cluster, "alone", "2", &["-c", "5", "-T", "1"]), &["--users 4, this driver has 5", "hint: "]);
-    refused(&mut run(cluster, "alone", "2", &alone), &["place 2 of run alone is taken"]);
+    refused(&mut run(cluster, "alone", "2", &alone), &["driver number 2 of run alone is taken"]);
     let output = first.wait_with_output().unwrap();
     let said = text(&output);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("1 of 2 drivers ready, waiting for driver 1"), "{said}");
-    assert!(said.contains("run alone still waits for driver 1") && said.contains("--barrier-timeout"), "{said}");
+    assert!(said.contains("run alone still lacks driver 1") && said.contains("--barrier-timeout"), "{said}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A run held against the ranges of the specification: the rules, what was found, what is allowed.
 //!
-//! A figure outside its range by no more than chance explains at the number of draws is not judged
+//! A figure outside its range by no more than chance can explain at the number of draws is not judged
 //! rather than called broken; a rule that does not concern the run's load model is not judged either.
 //! That every rule is kept does not make a run comparable to published results.
 

@@ -4,7 +4,7 @@
 //! schema = 1
 //!
 //! [[waiver]]
-//! rule = "linux-nfs-actimeo"
+//! rule = "linux-nfs-attribute-cache-on"
 //! subject = "mount /u0*"
 //! reason = "The cluster needs it until the move to another file system."
 //! expires = 2027-03-31

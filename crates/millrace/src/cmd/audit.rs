@@ -24,8 +24,8 @@ pub(super) use gather::{Given, databases, gather_below};
 
 const EXAMPLES: &str = "\
 Examples:
-  millrace audit                                 this host, as far as this user may read
-  millrace audit -v --rule linux-nfs-slot-table  one rule, with reason, source and fix
+  millrace audit                                   this host, as far as this user may read
+  millrace audit -v --rule linux-rpc-slots-enough  one rule, with reason, source and fix
   millrace audit --db postgresql:///mill --site site.toml  its database too, and what only you know
   millrace audit --facts db1.tar.gz --format html --out db1.html
   millrace audit --format json --out last-week.json; millrace audit --baseline last-week.json
@@ -34,13 +34,13 @@ Examples:
 A capture is what `millrace collect`, a script of dist/collect or sos report wrote. A waiver file:
   schema = 1
   [[waiver]]
-  rule = \"linux-nfs-actimeo\"
+  rule = \"linux-nfs-attribute-cache-on\"
   subject = \"mount /u0*\"
   reason = \"the cluster needs it until it moves\"
   expires = 2027-03-31
 Exit codes: 0 nothing found; 1 findings (of the severity of --fail-on or worse, neither waived nor
-in the baseline; those for information never count); 2 could not run. What could not be judged for
-want of facts is said, and counts as neither.";
+in the baseline; those for information never count); 2 could not run. Rules that could not be
+judged, as facts are missing, are listed and count as neither.";
 
 /// Checks the settings between database and disk against rules, each with its reason and source.
 #[derive(clap::Args)]
@@ -72,7 +72,7 @@ struct AuditArgs {
     /// Write to a file; a line with the counts goes to stderr [default: stdout]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Show of each finding what was found, the reason, the effect, sources, sources that disagree, and the fix; list
+    /// For each finding, show what was found, the reason, the effect, sources, sources that disagree, and the fix; list
     /// what could not be judged
     #[arg(short, long)]
     verbose: bool,

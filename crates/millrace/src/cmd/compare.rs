@@ -68,7 +68,7 @@ pub(crate) struct Args {
     /// Runs on each path, interleaved
     #[arg(long, value_name = "N")]
     repeats: Option<u32>,
-    /// Start no further round that would end later than this: 90s, 12m, 1h
+    /// Time limit: start no round that would end after it: 90s, 12m, 1h
     #[arg(long, value_name = "TIME")]
     budget: Option<String>,
     /// Limit the page cache of the database and of our filers by memory control groups (root)
@@ -80,13 +80,13 @@ pub(crate) struct Args {
     /// A first look: one round of 5 s with 2 warehouses, without thresholds; no result to cite
     #[arg(long)]
     quick: bool,
-    /// Keep processors from sleeping during runs (root): on a virtual machine of a busy host they wake up late
+    /// Keep processors out of idle states during runs (needs root): on a virtual machine of a busy host they wake up late
     #[arg(long)]
     keep_awake: bool,
     /// Don't fail when a figure misses a threshold of the plan
     #[arg(long)]
     no_gates: bool,
-    /// An earlier results.json (or its directory): fail when a path is worse than there by more than the intervals
+    /// An earlier results.json (or its directory): fail when a path is worse than there by more than the 95 % intervals
     #[arg(long, value_name = "FILE")]
     gate: Option<PathBuf>,
     /// Record the storage's own latency beside ours: prometheus:http://HOST:PORT/api/v1/query?query=EXPRESSION, or

@@ -34,7 +34,7 @@ commands! {
     exec => Exec,
     /// Load and run the order-entry workload on any PostgreSQL or MariaDB, and check it
     orders => Orders,
-    /// Measure one PostgreSQL on several storage paths and compare them: the main job
+    /// Measure one PostgreSQL on several storage paths and compare them: the main command
     compare => Compare,
     /// Show what differs between two comparisons
     diff => Diff,
@@ -50,6 +50,6 @@ commands! {
     collect => Collect,
     /// Change what the audit found, measure the effect, change it back: plan, apply, revert, measure, explain
     tune => Tune,
-    /// Check what this host can measure, what not, and what fixes it
+    /// Check what this host can measure, what it cannot, and how to fix that
     doctor => Doctor,
 }

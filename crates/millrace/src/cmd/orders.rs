@@ -47,7 +47,7 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Job {
-    /// Fill the schema millrace_orders, which must not hold anything yet
+    /// Fill the schema millrace_orders, which must be empty
     #[command(after_help = "Example: millrace orders load --db postgresql:///mill --warehouses 10 -j 4")]
     Load(LoadArgs),
     /// Run the five transactions and measure: as fast as the database takes them, paced or at a rate

@@ -29,7 +29,7 @@ pub(crate) struct Args {
     /// Users, each sending its next transaction when the last one ended
     #[arg(long, value_name = "N")]
     users: Option<u32>,
-    /// Most calls outstanding on the mount; 0: no limit
+    /// Maximum of calls outstanding on the mount; 0: no limit
     #[arg(long, value_name = "N")]
     slots: Option<u32>,
     /// Spindles with a queue each, in place of the measured storage

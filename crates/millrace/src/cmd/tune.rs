@@ -17,10 +17,10 @@ Examples:
   millrace tune plan                               what would change on this host, with differences
   millrace tune plan --facts db1.tar.gz            the same for a capture, of Solaris and AIX too
   millrace tune apply                              asks for each group; --yes for all
-  millrace tune apply --rule linux-nfs-slot-table  this rule alone
+  millrace tune apply --rule linux-swappiness      this rule alone
   millrace tune revert                             reverts the newest apply, byte for byte
   millrace tune measure --dry-run                  what a measurement of PostgreSQL's rules would do
-  millrace tune explain linux-nfs-slot-table       all that a rule says, and its fix for this host
+  millrace tune explain linux-rpc-slots-enough     all that a rule says, and its fix for this host
 Exit codes: 0 done, or nothing to do; 1 something was left or refused; 2 could not run.";
 
 /// Plans the changes for what the audit found, applies them, and reverts them.
@@ -39,7 +39,7 @@ enum Job {
     Apply(apply::Args),
     /// Revert an apply: contents, mode, owner and time of each file, and running values
     Revert(revert::Args),
-    /// Measure what rules gain on the order-entry load, one by one and added up; only a shown gain is kept
+    /// Measure what rules gain on the order-entry load, one by one and cumulatively; keep only those with a significant gain
     Measure(measure::Args),
     /// Show a rule: reason, sources, sources that disagree, and its fix for this host
     Explain(explain::Args),

@@ -35,9 +35,9 @@ enum Operation {
     Stats,
     /// Read the configuration file again; connections stay (needs serve --config)
     Reload,
-    /// Act as a power cut: lose every write and change that was not yet promised stable, drop all connections (needs serve --loss-layer)
+    /// Act as a power cut: discard every write and change that is not yet on stable storage, drop all connections (needs serve --loss-layer)
     PowerCut,
-    /// Copy a volume as a power cut now would leave it; the live one goes on (needs serve --loss-layer)
+    /// Copy a volume as a power cut now would leave it; the volume stays in service (needs serve --loss-layer)
     PowerCutCopy {
         /// The volume
         volume: String,
@@ -65,9 +65,9 @@ enum FaultOrder {
     },
     /// The faults that are set, and the calls they hit
     List,
-    /// Clear one, or all
+    /// Clear one fault, or all
     Clear {
-        /// Its number
+        /// Number of the fault, as `list` prints it [default: all]
         id: Option<u64>,
     },
 }
@@ -120,7 +120,7 @@ impl Operation {
             Self::Manage(order) => order.print(reply)?,
             Self::Stats => print_stats(&serde_json::from_value(reply).context("read the counters")?),
             Self::PowerCut => println!(
-                "power cut: {} writes and {} changes of names or attributes taken back; loss epoch {}",
+                "power cut: {} writes and {} changes of names or attributes discarded; loss epoch {}",
                 reply["undone_writes"], reply["undone_names"], reply["loss_epoch"]
             ),
             Self::PowerCutCopy { dir, .. } => println!(

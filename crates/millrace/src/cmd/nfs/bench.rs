@@ -19,7 +19,7 @@ const OWN_SUFFIX: &str = ".bench";
 
 #[derive(clap::Args)]
 pub(super) struct Bench {
-    /// URL of the file; one named *.bench is the bench's own and may be written over
+    /// URL of the file; one named *.bench belongs to the benchmark and may be overwritten
     url: String,
     /// Access pattern
     #[arg(long, value_enum, default_value = "randread")]
@@ -42,7 +42,7 @@ pub(super) struct Bench {
     /// Create and fill the file if it does not exist
     #[arg(long)]
     create: bool,
-    /// Write to a file that is not the bench's own: its data is lost
+    /// Overwrite a file that is not named *.bench: its data is lost
     #[arg(long)]
     overwrite: bool,
     /// Print one JSON object on stdout

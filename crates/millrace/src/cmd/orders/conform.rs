@@ -13,7 +13,7 @@ use super::text;
 pub(super) const HELP: &str = "\
 Rules: shares of the mix, rollbacks, lines, remote lines and payments, customers by name, skipped
 deliveries, New-Orders per minute and warehouse (paced), 90th percentiles and averages of response
-times, due transactions never started. A figure outside its range by no more than chance explains
+times, due transactions never started. A figure outside its range by no more than chance can explain
 at the number of draws is not judged. Keeping every rule does not make a figure comparable to
 published TPC-C results.
 Example: millrace orders conform run.json

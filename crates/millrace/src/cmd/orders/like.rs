@@ -37,7 +37,7 @@ pub(super) struct Args {
     /// Which path of a comparison's record [default: the first that was measured]
     #[arg(long, value_name = "NAME", requires = "ours")]
     arm: Option<String>,
-    /// Save the reading of the database, for --ours of another time
+    /// Save the reading of the database, for a later --ours
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
     /// Print the comparison as a record on stdout

@@ -22,11 +22,11 @@ const OPEN_USERS: u32 = 16;
 pub(super) const HELP: &str = "\
 Load models:
   closed  each user sends its next transaction when the last one ended; a stall stops arrivals, so
-          the tail is only what the users in the loop saw
+          percentiles leave out the transactions that it delayed (coordinated omission)
   paced   keying and think times of the TPC-C specification, ten terminals per warehouse; thousands
-          of terminals share few sessions; the response clock starts when a transaction is due
-  open    transactions become due at --rate whatever the database does; the clock starts there too;
-          a transaction that finds the queue full is counted as refused
+          of terminals share few sessions; response time counts from when a transaction is due
+  open    transactions become due at --rate whatever the database does; response time counts from
+          then, too; a transaction that finds the queue full is counted as refused
 Transactions run at READ COMMITTED with row locks unless --isolation-level says otherwise. The
 result is printed with the rules of the specification that the run keeps and breaks (see `millrace
 orders conform --help`).

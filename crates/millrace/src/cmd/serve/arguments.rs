@@ -17,13 +17,13 @@ pub(crate) struct Args {
     /// Address and port; port 0 takes any free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:2049")]
     pub(super) listen: SocketAddr,
-    /// Directory of the filer's own records, never below DIR [default: $XDG_STATE_HOME/millrace, for root /var/lib/millrace, in a folder for DIR]
+    /// Directory of the filer's own state, outside DIR [default: a subdirectory for DIR of $XDG_STATE_HOME/millrace, for root of /var/lib/millrace]
     #[arg(long, value_name = "DIR")]
     pub(super) state: Option<PathBuf>,
     /// Path of the admin socket [default: admin.sock in the state directory]
     #[arg(long, value_name = "PATH")]
     pub(super) admin: Option<PathBuf>,
-    /// Serve counters and latencies for Prometheus here, at /metrics; a port alone is one of 127.0.0.1, 0 any free one (docs/filer.md)
+    /// Serve counters and latencies for Prometheus here, at /metrics; a port alone listens on 127.0.0.1, port 0 takes any free one (docs/filer.md)
     #[arg(long, value_name = "ADDR:PORT", value_parser = address_or_port)]
     pub(super) metrics: Option<SocketAddr>,
     /// Format of the log: text, or a JSON object a line
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// Let root on a client be root here, as no_root_squash in exports(5)
     #[arg(long)]
     pub(super) no_root_squash: bool,
-    /// For tests: remember what is not yet promised stable, so that `millrace volume power-cut` can lose it
+    /// For tests: keep track of writes that are not yet on stable storage, so that `millrace volume power-cut` can discard them
     #[arg(long)]
     pub(super) loss_layer: bool,
     /// Inject a fault from the start: KIND,key=value,… (docs/faults.md); may be given several times
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     /// Reply as slowly as if DIR were on this storage medium: a profile (fc15k, fc10k, sata, nvme, nvram-array, cloud), keys, or both
     #[arg(long, value_name = "PROFILE,KEY=VALUE,…")]
     pub(super) medium: Option<String>,
-    /// What makes a write durable: sync flushes it to the disk; battery: the host keeps its memory through a power cut
+    /// When a write counts as stable: sync, once it is flushed to the disk; battery, at once, as the host's memory survives a power cut
     #[arg(long, value_name = "sync|battery", default_value_t, conflicts_with = "loss_layer")]
     pub(super) durability: volume::Durability,
     /// Use of the page cache: cached, direct (O_DIRECT) or dropbehind (written, then dropped)

@@ -14,11 +14,11 @@ use crate::error_printing::{print_error, refusal};
 const HELP: &str = "\
 Before each change, what was there is recorded in the state directory and synced: an apply that is
 killed at any moment is reverted by `millrace tune revert`. Nothing is restarted, mounted or run:
-what a group needs besides is printed. Groups from remount on are refused while a process uses the
-path; its pids are named.
+what else a group needs is printed. The groups remount, nic-restart and reboot are refused while a
+process uses the path; the message names its pid.
 Examples:
   millrace tune apply
-  millrace tune apply --yes --rule linux-nfs-slot-table
+  millrace tune apply --yes --rule linux-rpc-slots-enough
   millrace tune apply --root /srv/chroot --state /tmp/state --yes
 Exit codes: 0 applied, or nothing to do; 1 something was left to you, declined or refused; 2 could
 not run.";

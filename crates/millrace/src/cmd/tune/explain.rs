@@ -10,8 +10,8 @@ use super::facts::{Known, Sources, known, must_exist};
 
 const HELP: &str = "\
 Examples:
-  millrace tune explain linux-nfs-slot-table
-  millrace tune explain oracle-filesystemio-options --facts db1.tar.gz --json
+  millrace tune explain linux-rpc-slots-enough
+  millrace tune explain oracle-filesystemio-setall --facts db1.tar.gz --json
 Exit codes: 0 printed; 2 could not run, or no such rule.";
 
 #[derive(clap::Args)]

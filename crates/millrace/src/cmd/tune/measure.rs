@@ -12,14 +12,14 @@ use crate::cmd::compare::screen::Screen;
 
 const HELP: &str = "\
 Loads a database of its own, measures it with PostgreSQL's own defaults, then with each rule's
-settings alone and all added up, interleaved, and keeps the rules whose gain is shown, alone or on
+settings alone and cumulatively, interleaved, and keeps the rules whose gain is shown, alone or on
 top of those before it that are kept: the 99 % interval of the difference lies above zero. Without
 RULE it takes those that the audit finds against here (with --db, against that server), that set
 something in PostgreSQL, lose no durability and are not contested. The report of the comparison
-shows the ladder. With --apply the kept settings are given to the server of --db by ALTER SYSTEM;
-OUT/revert.sql takes them back.
+shows these steps. With --apply the kept settings are set on the server of --db by ALTER SYSTEM;
+OUT/revert.sql reverts them.
 Examples:
-  millrace tune measure postgres-shared-buffers-from-memory postgres-wal-room --dry-run
+  millrace tune measure postgres-shared-buffers-from-memory postgres-max-wal-size --dry-run
   millrace tune measure --seconds 60 --repeats 5 --budget 2h
   millrace tune measure postgres-wal-compression --db postgresql://db1/postgres --apply
 Exit codes: 0 measured and at least one gain shown; 1 measured, none shown; 2 could not run; 3 ran,
@@ -30,10 +30,10 @@ but a proof or a check failed.";
 pub(super) struct Args {
     #[command(flatten)]
     sources: Sources,
-    /// Rules to measure, in the order in which they are added up
+    /// Rules to measure, in the order in which they are accumulated
     #[arg(value_name = "RULE")]
     names: Vec<String>,
-    /// Path the database stands on, as `compare` takes it
+    /// Path the database is stored on, as `compare` takes it
     #[arg(long, value_name = "NAME[=TARGET]", default_value = "dnfs")]
     path: String,
     /// Modelled storage medium below it: a profile (fc15k, nvme, …) or PROFILE,key=value,…
@@ -54,13 +54,13 @@ pub(super) struct Args {
     /// Runs of each set of settings, interleaved
     #[arg(long, value_name = "N", default_value_t = 3)]
     repeats: u32,
-    /// Start no further round that would end later than this
+    /// Time limit: start no round that would end after it
     #[arg(long, value_name = "TIME", default_value = "1h")]
     budget: String,
     /// Seed of the first round
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Keep processors from sleeping during runs (root): on a virtual machine of a busy host they wake up late
+    /// Keep processors out of idle states during runs (needs root): on a virtual machine of a busy host they wake up late
     #[arg(long)]
     keep_awake: bool,
     /// Set what is kept on the server of --db, by ALTER SYSTEM
@@ -78,7 +78,7 @@ pub(super) struct Args {
     /// Directory of PostgreSQL's server programs [default: PATH, then the newest installed]
     #[arg(long, value_name = "DIR")]
     pg_bin: Option<PathBuf>,
-    /// Print what each rule brought as JSON
+    /// Print the effect of each rule as JSON
     #[arg(long)]
     json: bool,
 }
@@ -113,7 +113,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         for effect in &effects {
             println!("{}", effect.text);
         }
-        println!("{kept} of {} kept; the ladder: {}", effects.len(), request.out.join(lab::report::PAGE).display());
+        println!("{kept} of {} kept; step by step: {}", effects.len(), request.out.join(lab::report::PAGE).display());
     }
     if !comparison.valid {
         eprintln!("the comparison is not valid, so nothing is applied: {}", comparison.verdict);
@@ -127,7 +127,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// stdout may be read as JSON.
 fn print_given(given: &Given) {
-    eprintln!("given to the server by ALTER SYSTEM: {} settings; {} takes them back", given.settings, given.revert.display());
+    eprintln!("set on the server by ALTER SYSTEM: {} settings; {} reverts them", given.settings, given.revert.display());
     if !given.after_restart.is_empty() {
         eprintln!("in force after a restart of the server: {}", given.after_restart.join(", "));
     }

@@ -15,7 +15,7 @@ apart: name their rule with --rule to plan them. For other systems than Linux, s
 databases behind a console, the plan is text to be run there.
 Examples:
   millrace tune plan --db postgresql:///mill --site site.toml
-  millrace tune plan --rule linux-nfs-slot-table --json
+  millrace tune plan --rule linux-rpc-slots-enough --json
   millrace tune plan --facts db1.tar.gz
 Exit codes: 0 planned, or nothing to change; 2 could not run.";
 

@@ -9,15 +9,15 @@ use super::Place;
 use crate::error_printing::print_error;
 
 const HELP: &str = "\
-Reverts the newest apply that is not yet reverted, also one that was killed on its way. Nothing is
-done when somebody else has changed one of the files or values since: they are named, and --force
-takes the old contents all the same and keeps theirs beside the record. What read the settings
-reads the old ones when it is reloaded, mounted or started again.
+Reverts the newest apply that is not yet reverted, also one that was killed on its way. If
+somebody else has changed one of the files or values since, they are named and nothing is done;
+--force restores the old contents anyway and keeps the changed files beside the record. Services
+use the old settings again once they are reloaded, remounted or restarted.
 Examples:
   millrace tune revert
   millrace tune revert --all
   millrace tune revert --root /srv/chroot --state /tmp/state
-Exit codes: 0 taken back, or nothing to take back; 1 something was left or refused; 2 could not
+Exit codes: 0 reverted, or nothing to revert; 1 something was left or refused; 2 could not
 run.";
 
 #[derive(clap::Args)]
@@ -65,14 +65,14 @@ fn print(done: &[Reverted], json: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     if done.is_empty() {
-        println!("nothing to take back");
+        println!("nothing to revert");
     }
     for reverted in done {
         for (what, paths) in [
-            ("set back", &reverted.reset),
+            ("reset", &reverted.reset),
             ("restored", &reverted.restored),
             ("removed", &reverted.removed),
-            ("theirs kept in", &reverted.kept),
+            ("changed file kept in", &reverted.kept),
             ("LEFT", &reverted.left),
         ] {
             for path in paths {
@@ -80,7 +80,7 @@ fn print(done: &[Reverted], json: bool) -> anyhow::Result<()> {
             }
         }
         if let Some(journal) = &reverted.journal {
-            println!("taken back: {} ({} were as before already)", journal.display(), reverted.untouched);
+            println!("reverted: {} ({} were as before already)", journal.display(), reverted.untouched);
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Shows a comparison: a table for the terminal, one page for the browser, CSV and Markdown, the record itself.
+//! Shows a comparison: a table for the terminal, one page for the browser, CSV, Markdown and an SVG picture, the record itself.
 //!
 //! Everything here reads a record and nothing else, so that an old one can be shown again.
 
@@ -34,6 +34,7 @@ use results::compare::Comparison;
 
 use crate::error::LabError;
 
+pub use bars::picture as svg;
 pub use csv::render as csv;
 pub use markdown::render as markdown;
 pub use page::render as html;

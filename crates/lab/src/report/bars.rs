@@ -1,6 +1,6 @@
 //! What each arm did: orders per minute with intervals.
 
-use results::compare::PathStatus;
+use results::compare::{Comparison, PathStatus};
 use results::statistics::Difference;
 
 use super::rows::{self, Row};
@@ -11,6 +11,14 @@ use super::words::{escape, figure, grouped, interval_words, micros};
 const LEAD: &str = "Order-entry transactions (new orders committed) per minute. A bar is the mean of the runs, dots are the \
     runs, the line with ends is the 95 % interval of its mean. Whether two arms differ is \
     judged by the interval of their difference, in the table below.";
+
+/// The bars of all arms as one SVG file, for a page or a ticket.
+#[must_use]
+pub fn picture(comparison: &Comparison) -> String {
+    let view = View::new(comparison);
+    let bars: Vec<Row> = view.arms.iter().filter_map(row).collect();
+    rows::picture("Orders per minute of each arm", "orders per minute", &bars, super::page::STYLE)
+}
 
 pub(crate) fn section(view: &View<'_>) -> Option<Section> {
     let mut body = String::new();

@@ -10,7 +10,7 @@ use super::words::{bottleneck_name, escape, figure, interval_words, micros, scri
 use super::{bars, cpu, curve, disclosure, findings, ladder, latency, proof, response, series, stack, tunings};
 use crate::error::LabError;
 
-const STYLE: &str = include_str!("page.css");
+pub(super) const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// What the page's own terms mean, before the first figure.

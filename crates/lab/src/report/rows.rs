@@ -1,7 +1,7 @@
 //! Horizontal bars, one row each: of one part or of several, with an interval and the runs' own values.
 
 use super::scale::Scale;
-use super::svg::{LINE, Svg, bold_width_of, both, width_of};
+use super::svg::{LINE, Svg, WIDTHS, alone, bold_width_of, both, width_of};
 use super::words::{cut, figure};
 
 /// One bar.
@@ -56,6 +56,12 @@ impl Frame {
 /// The chart, for wide and narrow screens. `unit` names the axis.
 pub(crate) fn chart(label: &str, unit: &str, rows: &[Row]) -> String {
     both(label, |width| draw(width, unit, rows))
+}
+
+/// The chart for wide screens as a file of its own.
+pub(crate) fn picture(label: &str, unit: &str, rows: &[Row], style: &str) -> String {
+    let [wide, _] = WIDTHS;
+    alone(draw(wide, unit, rows), label, style)
 }
 
 fn draw(width: f64, unit: &str, rows: &[Row]) -> Svg {

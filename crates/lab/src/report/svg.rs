@@ -101,6 +101,20 @@ impl Svg {
     }
 }
 
+/// A drawing as a file of its own, with the styles of its classes and a background.
+pub(crate) fn alone(drawing: Svg, label: &str, style: &str) -> String {
+    let (width, height) = (drawing.width, drawing.height);
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" aria-label=\"{}\" width=\"{width:.0}\" height=\"{height:.0}\" \
+         viewBox=\"-12 -12 {:.0} {:.0}\"><style>{style}\nsvg {{ font-family: system-ui, sans-serif; background: var(--paper); }}</style>\
+         {}</svg>\n",
+        escape(label),
+        width + 24.0,
+        height + 24.0,
+        drawing.body
+    )
+}
+
 /// Draws once for wide and once for narrow screens; the page shows one of them.
 pub(crate) fn both(label: &str, draw: impl Fn(f64) -> Svg) -> String {
     let [wide, narrow] = WIDTHS.map(|width| draw(width).finish(label));

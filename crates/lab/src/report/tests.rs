@@ -34,6 +34,18 @@ fn page_fetches_nothing_whatever_the_record() {
 }
 
 #[test]
+fn picture_names_every_measured_arm_and_needs_no_page_around_it() {
+    for record in records() {
+        let picture = super::svg(&record);
+        assert!(picture.starts_with("<svg xmlns=") && picture.ends_with("</svg>\n"), "{picture}");
+        assert!(picture.contains("--paper") && !picture.contains("NaN") && !picture.contains("inf\""), "{picture}");
+        for path in record.paths.iter().filter(|path| path.oets_per_minute.is_some() && path.name.len() < 20) {
+            assert!(picture.contains(&path.name), "{}", path.name);
+        }
+    }
+}
+
+#[test]
 fn no_drawing_holds_a_figure_that_is_none() {
     for record in records() {
         let page = page(&record);

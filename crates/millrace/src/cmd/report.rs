@@ -14,6 +14,7 @@ Examples:
   millrace report results.json --out /tmp/report.html          from a record alone, to another place
   millrace report DIR --csv -                                  every figure, one a line, on stdout
   millrace report DIR --markdown comparison.md                 to be pasted into a ticket or a mail
+  millrace report DIR --svg orders.svg                         orders per minute as a picture
 Records of older versions (schema 1) are read; what they lack is left out.
 Exit codes: 0 written; 2 the record can't be read or a file can't be written.";
 
@@ -32,6 +33,9 @@ pub(crate) struct Args {
     /// Write verdict, tables and conditions as Markdown, - for stdout
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
+    /// Write the bars of orders per minute as an SVG picture, - for stdout
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     /// Print what was written as JSON
     #[arg(long)]
     json: bool,
@@ -39,9 +43,9 @@ pub(crate) struct Args {
 
 /// Runs `millrace report`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let on_stdout = [&args.csv, &args.markdown].into_iter().filter(|file| file.as_deref() == Some(Path::new("-"))).count();
+    let on_stdout = [&args.csv, &args.markdown, &args.svg].into_iter().filter(|file| file.as_deref() == Some(Path::new("-"))).count();
     if on_stdout + usize::from(args.json) > 1 {
-        bail!("write more than one of CSV, Markdown and JSON to stdout");
+        bail!("write more than one of CSV, Markdown, SVG and JSON to stdout");
     }
     let begin = Instant::now();
     let comparison = lab::record::read(&args.record).context("write the report")?;
@@ -49,11 +53,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let html = report::html(&comparison)?;
     let mut written = Vec::new();
     // Asked for text only: the page is left as it is.
-    if args.out.is_some() || (args.csv.is_none() && args.markdown.is_none()) {
+    if args.out.is_some() || (args.csv.is_none() && args.markdown.is_none() && args.svg.is_none()) {
         std::fs::write(&page, &html).with_context(|| format!("write {}", page.display()))?;
         written.push(page);
     }
-    for (file, text) in [(&args.csv, report::csv as fn(&_) -> String), (&args.markdown, report::markdown)] {
+    let texts = [(&args.csv, report::csv as fn(&_) -> String), (&args.markdown, report::markdown), (&args.svg, report::svg)];
+    for (file, text) in texts {
         if let Some(file) = file {
             write(file, &text(&comparison))?;
             written.push(file.clone());

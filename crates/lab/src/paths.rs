@@ -317,7 +317,7 @@ pub(crate) fn add_calls(counts: &mut BTreeMap<String, ProcedureCount>, name: &st
 
 /// A target that does not fit a path.
 fn refused(path: &str, target: &str, form: &str) -> LabError {
-    LabError::plan(format!("put path {path} on \"{target}\""), &format!("its target is {form}"))
+    LabError::plan(format!("use \"{target}\" as the target of path {path}"), &format!("its target is {form}"))
 }
 
 /// A path that this version can only skip.

@@ -97,7 +97,7 @@ impl Plan {
     /// [`LabError::Plan`].
     pub fn parse(text: &str, overrides: &Overrides) -> Result<Self, LabError> {
         let file: PlanFile = toml::from_str(text).map_err(|error| LabError::Plan {
-            what: format!("understand the plan: {}", error.to_string().trim_end()),
+            what: format!("parse the plan: {}", error.to_string().trim_end()),
             hint: "plans/compare.toml shows every key".to_owned(),
         })?;
         if file.schema != 1 {
@@ -170,7 +170,7 @@ impl Plan {
             if !self.tunings.contains_key(&arm.tuning) {
                 let known: Vec<&str> = self.tunings.keys().map(String::as_str).collect();
                 return Err(LabError::plan(
-                    format!("tune as \"{}\"", arm.tuning),
+                    format!("use the tuning \"{}\"", arm.tuning),
                     &format!("this plan has {}", known.join(", ")),
                 ));
             }

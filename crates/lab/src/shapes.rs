@@ -67,7 +67,7 @@ fn look_for(check: &checks::Check, comparisons: &[Comparison], generations: Opti
         expectation: check.expectation,
         theirs: check.theirs,
         outcome: Outcome::CouldNot,
-        ours: "no comparison with the arms for it was given".to_owned(),
+        ours: "no comparison with the arms it needs was given".to_owned(),
         source: String::new(),
     };
     if check.id == "SC11" {

@@ -16,7 +16,7 @@ pub enum SpecError {
     #[error("read the medium: it is {0} bytes long, at most {SPEC_BYTES_MAX} are read")]
     TooLong(usize),
     /// Its first word is no profile and no `key=value`.
-    #[error("read the medium: {0:?} is no profile")]
+    #[error("read the medium: {0:?} is not a known profile")]
     Profile(String),
     /// A later word without `=`.
     #[error("read the medium: {0:?} is not of the form key=value")]

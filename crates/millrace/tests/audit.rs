@@ -157,7 +157,7 @@ fn a_finding_is_a_line_under_its_layer_and_the_exit_code_is_1() {
     assert!(said.contains("os-kernel\n  critical  mount /redo: Mounts are hard [test-redo-hard]"), "{said}");
     assert!(said.contains("  medium    The kernel does not swap the database out [test-swappiness-low]"), "{said}");
     assert!(said.contains("2 findings: 1 critical, 1 medium; 1 for information."), "{said}");
-    assert!(said.contains("1 judgement not known, for want of facts: 1 os-kernel; missing: sysctl.vm.nowhere"), "{said}");
+    assert!(said.contains("1 judgement not known, for lack of facts: 1 os-kernel; missing: sysctl.vm.nowhere"), "{said}");
     assert!(!said.contains("Something that the capture does not tell"), "{said}");
     assert!(said.contains("Audit of db1 (") && said.contains("2026-11-21T20:00:00Z"), "{said}");
 }
@@ -301,7 +301,7 @@ fn a_baseline_that_is_none_is_refused() {
     assert!(said("missing.json").contains("read missing.json"));
     place.write("none.json", "{\"schema\": 1}");
     let none = said("none.json");
-    assert!(none.contains("none.json is no stored audit") && none.contains("--format json"), "{none}");
+    assert!(none.contains("none.json is not a stored audit") && none.contains("--format json"), "{none}");
     let mut newer = serde_json::to_value(place.stored("capture", "a.json")).unwrap();
     newer["schema"] = Value::from(99);
     place.write("newer.json", &newer.to_string());

@@ -73,7 +73,7 @@ pub enum ChangeError {
         source: std::io::Error,
     },
     /// An apply before this one ended on the way.
-    #[error("an apply before this one ended on its way and is not taken back: journal {journal}")]
+    #[error("an earlier apply was interrupted and is not reverted yet: journal {journal}")]
     OpenJournal {
         /// Its folder.
         journal: PathBuf,
@@ -85,7 +85,7 @@ pub enum ChangeError {
         lock: PathBuf,
     },
     /// A journal that makes no sense.
-    #[error("the journal {path} makes no sense: {reason}")]
+    #[error("the journal {path} is not valid: {reason}")]
     Journal {
         /// Its file.
         path: PathBuf,
@@ -93,7 +93,7 @@ pub enum ChangeError {
         reason: String,
     },
     /// The journal is of another tree.
-    #[error("the journal {journal} is of another tree, {root}")]
+    #[error("the journal {journal} belongs to another root, {root}")]
     OtherRoot {
         /// Its folder.
         journal: PathBuf,
@@ -101,7 +101,7 @@ pub enum ChangeError {
         root: PathBuf,
     },
     /// Somebody changed what an apply had written.
-    #[error("changed by somebody else since: {} (journal {journal}); nothing is taken back", paths.join(", "))]
+    #[error("changed by somebody else since: {} (journal {journal}); nothing is reverted", paths.join(", "))]
     ChangedSince {
         /// Its folder.
         journal: PathBuf,
@@ -146,17 +146,15 @@ impl ChangeError {
     /// What helps.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::OpenJournal { .. } => {
-                "`millrace tune revert` brings everything back to where it was; then apply again".to_owned()
-            }
+            Self::OpenJournal { .. } => "`millrace tune revert` restores everything as it was; then apply again".to_owned(),
             Self::Busy { .. } => "wait until it has ended".to_owned(),
             Self::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
-                "run it as root; what was done so far is taken back with `millrace tune revert`".to_owned()
+                "run it as root; `millrace tune revert` reverts what was done so far".to_owned()
             }
-            Self::Io { .. } | Self::Edit { .. } => "what was done so far is taken back with `millrace tune revert`".to_owned(),
-            Self::OtherRoot { root, .. } => format!("say --root {}", root.display()),
+            Self::Io { .. } | Self::Edit { .. } => "`millrace tune revert` reverts what was done so far".to_owned(),
+            Self::OtherRoot { root, .. } => format!("name it: --root {}", root.display()),
             Self::ChangedSince { .. } => {
-                "look what was changed; `millrace tune revert --force` takes the old contents all the same and keeps the \
+                "look what was changed; `millrace tune revert --force` restores the old contents anyway and keeps the \
                  new ones beside the journal"
                     .to_owned()
             }

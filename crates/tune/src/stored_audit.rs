@@ -19,7 +19,7 @@ pub enum StoredAuditError {
         source: std::io::Error,
     },
     /// The file is no audit.
-    #[error("{path} is no stored audit")]
+    #[error("{path} is not a stored audit")]
     Form {
         /// Which.
         path: PathBuf,

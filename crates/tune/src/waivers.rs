@@ -81,7 +81,7 @@ pub enum WaiverError {
     #[error("the file is no UTF-8 text")]
     NoText,
     /// The file is no waiver file.
-    #[error("the file is no list of waivers")]
+    #[error("the file is not a list of waivers")]
     Form(#[source] Box<toml::de::Error>),
     /// The file has another version.
     #[error("schema is {0}, this program reads {SCHEMA}")]

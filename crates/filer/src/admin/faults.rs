@@ -76,7 +76,7 @@ impl Export {
             for on in &mut fault.on {
                 on.make_ascii_uppercase();
                 if !Procedure::ALL.iter().any(|procedure| stats::name(*procedure) == on.as_str()) {
-                    return Err(format!("on={on}: {} strikes procedures of NFS version 3, as READ", fault.kind.name()));
+                    return Err(format!("on={on}: {} applies to procedures of NFS version 3, such as READ", fault.kind.name()));
                 }
             }
         }

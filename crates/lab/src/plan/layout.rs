@@ -63,7 +63,7 @@ impl FromStr for Layout {
                 .map(Self::Filers)
                 .ok_or_else(|| {
                     let hint = format!("layouts are one, split, split-archive and filers=N with N from 2 to {FILERS_MAX}");
-                    LabError::plan(format!("lay the files out as \"{other}\""), &hint)
+                    LabError::plan(format!("use the layout \"{other}\""), &hint)
                 }),
         }
     }

@@ -174,7 +174,7 @@ fn rules_of(directory: Option<&Path>) -> anyhow::Result<RuleSet> {
     })?;
     if found.rules().is_empty() {
         return Err(refusal(
-            format!("use the rules of {}: there is none in it", directory.display()),
+            format!("use the rules of {}: it contains no rules", directory.display()),
             "name the directory that holds *.toml or its parent",
         ));
     }

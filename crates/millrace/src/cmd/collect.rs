@@ -43,7 +43,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     write_capture(&out, &options).map_err(|error| {
         let hint = match error.kind() {
             std::io::ErrorKind::AlreadyExists => "nothing is overwritten: choose another name with --out",
-            std::io::ErrorKind::NotFound => "make the directory that it shall lie in first",
+            std::io::ErrorKind::NotFound => "make its parent directory first",
             _ => "",
         };
         hinted(anyhow::Error::new(error).context(format!("write {}", out.display())), hint)
@@ -53,7 +53,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         println!("{}", json!({"written": out.display().to_string(), "bytes": bytes}));
     } else {
         println!("{}", out.display());
-        eprintln!("look it through before it is given away: millrace audit --facts {}", out.display());
+        eprintln!("review it before you pass it on: millrace audit --facts {}", out.display());
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -147,7 +147,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (phrase, request) = args.operation.request()?;
     let Some(admin) = args.admin.or_else(|| std::env::var_os("MILLRACE_ADMIN").map(PathBuf::from)) else {
         let hint = "name its admin socket with --admin PATH, or in MILLRACE_ADMIN";
-        return Err(refusal(format!("{phrase}: which filer is not said"), hint));
+        return Err(refusal(format!("{phrase}: no admin socket is named"), hint));
     };
     let line = ask(&admin, &request)?;
     let reply: Value = serde_json::from_str(&line).with_context(|| format!("read the answer {line:?}"))?;
@@ -236,7 +236,7 @@ fn print_faults(report: &FaultReport) {
     for set in &report.faults {
         println!("{:>4}  {}: struck {} of {}", set.id, set.fault, set.struck, set.matched);
     }
-    println!("{} strikes since the volume was opened; the latest {}:", report.struck, report.strikes.len());
+    println!("{} calls hit since the volume was opened; the latest {}:", report.struck, report.strikes.len());
     for FaultStrike { id, kind, nth, on, file, offset, length, detail } in &report.strikes {
         let place = |word: &str, value: &Option<u64>| value.map_or_else(String::new, |value| format!(" {word} {value}"));
         let (file, offset, length) = (place("file", file), place("at", offset), place("bytes", length));

@@ -38,7 +38,7 @@ pub enum CaptureError {
         what: String,
     },
     /// There is nothing in it that is known.
-    #[error("find anything in capture {path} that a parser reads")]
+    #[error("find any known file in capture {path}")]
     Empty {
         /// Its path.
         path: String,

@@ -133,7 +133,7 @@ fn unknown_words(audit: &Audit, verbose: bool) -> String {
         .map(|(layer, findings)| format!("{} {}", findings.len(), plain(layer)))
         .collect();
     let mut words =
-        format!("{} not known, for want of facts: {}", count(unknown().count(), "judgement", "judgements"), layers.join(", "));
+        format!("{} not known, for lack of facts: {}", count(unknown().count(), "judgement", "judgements"), layers.join(", "));
     let mut missing: BTreeMap<&str, usize> = BTreeMap::new();
     unknown().flat_map(|finding| &finding.missing).for_each(|fact| *missing.entry(fact).or_default() += 1);
     let mut missing: Vec<(&str, usize)> = missing.into_iter().collect();

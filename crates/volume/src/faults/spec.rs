@@ -150,7 +150,7 @@ pub struct FaultSpec {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FaultError {
     /// Its first word is no kind.
-    #[error("{0:?} is no kind of fault; known are {known}", known = names(&FaultKind::ALL.map(FaultKind::name)))]
+    #[error("{0:?} is not a kind of fault; known are {known}", known = names(&FaultKind::ALL.map(FaultKind::name)))]
     Kind(String),
     /// A word behind the kind that is no `key=value`, or of an unknown key.
     #[error("unknown key {0:?}; keys are {known}", known = names(KEYS))]
@@ -289,7 +289,7 @@ impl FaultSpec {
             return Err(wrong("file", &self.file.unwrap_or(0).to_string(), "either path or file"));
         }
         match self.on.iter().find(|word| !kind.strikes().contains(&word.as_str())) {
-            Some(word) => Err(wrong("on", word, &format!("{} strikes {}", kind.name(), names(kind.strikes())))),
+            Some(word) => Err(wrong("on", word, &format!("{} applies to {}", kind.name(), names(kind.strikes())))),
             None => Ok(()),
         }
     }
@@ -371,15 +371,15 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused_by_name() {
         for (text, said) in [
-            ("", "is no kind of fault; known are eio, enospc"),
+            ("", "is not a kind of fault; known are eio, enospc"),
             ("eoi", "\"eoi\" is no kind"),
             ("eio,on", "unknown key \"on\""),
             ("eio,rat=1", "unknown key \"rat\"; keys are on, path"),
             ("eio,rate=0", "above 0, at most 1"),
             ("eio,rate=NaN", "above 0, at most 1"),
             ("eio,times=0", "1 or more"),
-            ("eio,on=write+fsync", "eio strikes read, write, flush, change"),
-            ("bit-flip,on=write", "bit-flip strikes read"),
+            ("eio,on=write+fsync", "eio applies to read, write, flush, change"),
+            ("bit-flip,on=write", "bit-flip applies to read"),
             ("eio,delay_ms=3", "delay_ms has no meaning for eio"),
             ("slow-flush", "slow-flush needs delay_ms"),
             ("slow,delay_ms=1e9", "at most 60000"),

@@ -89,7 +89,7 @@ struct Report {
 
 pub(super) fn run(args: &Bench) -> anyhow::Result<()> {
     if args.bs == 0 {
-        bail!("measure with --bs 0");
+        bail!("measure with --bs 0: a call carries at least one byte");
     }
     let target = Target::find(&args.url)?;
     let (file, size) = open(args, &target)?;
@@ -298,7 +298,7 @@ impl Offsets {
 }
 
 fn bytes(text: &str) -> Result<u64, String> {
-    results::sizes::parse_bytes(text).ok_or_else(|| format!("{text} is no size such as 8k or 1GiB"))
+    results::sizes::parse_bytes(text).ok_or_else(|| format!("{text} is not a size such as 8k or 1GiB"))
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

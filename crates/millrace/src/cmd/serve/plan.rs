@@ -84,7 +84,7 @@ pub(super) fn from_file(file: &Path, uid: u32) -> anyhow::Result<Plan> {
     let opened = Settings::read(&file, &state).and_then(|settings| Setup::open(settings, state));
     let (setup, exports) = opened.map_err(|error| {
         let hint = match &error {
-            ConfigError::Read { .. } => "name the file with --config FILE; docs/filer.md says what stands in it",
+            ConfigError::Read { .. } => "name the file with --config FILE; docs/filer.md describes it",
             _ => "",
         };
         hinted(anyhow!(error), hint)

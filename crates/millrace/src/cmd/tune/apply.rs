@@ -44,7 +44,7 @@ pub(super) struct Args {
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if !args.yes && !std::io::stdin().is_terminal() {
         return Err(refusal(
-            "ask which groups to apply: stdin is no terminal",
+            "ask which groups to apply: stdin is not a terminal",
             "--yes applies all that `millrace tune plan` shows",
         ));
     }

@@ -82,7 +82,7 @@ impl Order {
                 let quota = match (size.as_str(), parse_bytes(size)) {
                     (NO_QUOTA, _) => Value::Null,
                     (_, Some(bytes)) => bytes_text(bytes).into(),
-                    _ => return Err(refusal(format!("resize to {size}: that is no size"), "as in 500GiB, or none")),
+                    _ => return Err(refusal(format!("resize to {size}: that is not a size"), "as in 500GiB, or none")),
                 };
                 ("resize the volume", order("volume-set", volume, Map::from_iter([("quota".to_owned(), quota)])))
             }

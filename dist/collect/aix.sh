@@ -95,7 +95,7 @@ finish() {
   parent=`dirname "$out"`
   base=`basename "$out"`
   if (cd "$parent" && tar cf - "$base" | gzip) >"$out.tar.gz" 2>/dev/null; then
-    echo "written: $out.tar.gz (and the folder $out, to look through before it is given away)"
+    echo "written: $out.tar.gz (and the folder $out, to be reviewed before you pass it on)"
   else
     rm -f "$out.tar.gz"
     echo "written: $out"

@@ -157,8 +157,11 @@ fn store(base: &Path) -> Finding {
         return finding("store", State::Good, words + ": the state is restored by reflink", None);
     }
     let memory = store.file_system == "tmpfs";
-    let fix =
-        if memory { "name a place on a disk with --work" } else { "a place on XFS or btrfs with --work is restored at once" };
+    let fix = if memory {
+        "name a directory on a disk with --work"
+    } else {
+        "name a directory on XFS or btrfs with --work: a reflink copy restores it at once"
+    };
     let rest =
         if memory { ": files lie in memory, no disk is measured" } else { ": no reflink, the state is copied before each run" };
     finding("store", State::Note, words + rest, Some(fix))
@@ -172,7 +175,7 @@ fn load() -> Finding {
         return finding(
             "host",
             State::Note,
-            words + ": others are at work, figures will be disturbed",
+            words + ": other processes are running and will disturb the figures",
             Some("wait until it is idle"),
         );
     }

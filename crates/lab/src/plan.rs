@@ -256,7 +256,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, LabError> {
     seconds
         .filter(|seconds| (1..=7 * SECONDS_MAX).contains(seconds))
         .map(Duration::from_secs)
-        .ok_or_else(|| LabError::plan(format!("understand \"{text}\" as a time"), "write a number and s, m or h: 12m"))
+        .ok_or_else(|| LabError::plan(format!("read \"{text}\" as a time"), "write a number and s, m or h: 12m"))
 }
 
 fn within(what: &str, value: u64, least: u64, most: u64) -> Result<(), LabError> {

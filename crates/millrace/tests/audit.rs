@@ -272,11 +272,11 @@ fn waivers_that_cannot_be_used_are_refused_with_a_cause_and_a_fix() {
         "{unknown}"
     );
     let day = said(&place.waiver("day.toml", "test-redo-hard", "'next spring'"));
-    assert!(day.contains("next spring, which is no day"), "{day}");
+    assert!(day.contains("next spring, which is not a date"), "{day}");
     let form = said(&place.write("form.toml", "waivers = 3\n").display().to_string());
-    assert!(form.contains("no list of waivers") && form.contains("hint: schema = 1"), "{form}");
+    assert!(form.contains("not a list of waivers") && form.contains("hint: schema = 1"), "{form}");
     std::fs::write(place.path("binary.toml"), [0xff, 0xfe, 0]).unwrap();
-    assert!(said("binary.toml").contains("no UTF-8 text"));
+    assert!(said("binary.toml").contains("not UTF-8 text"));
     assert!(said("missing.toml").contains("read missing.toml"));
 }
 

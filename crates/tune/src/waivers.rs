@@ -78,7 +78,7 @@ pub enum WaiverError {
     #[error("the file is larger than {WAIVER_FILE_BYTES_MAX} bytes, or has more than {WAIVERS_MAX} waivers")]
     Size,
     /// The file is no text.
-    #[error("the file is no UTF-8 text")]
+    #[error("the file is not UTF-8 text")]
     NoText,
     /// The file is no waiver file.
     #[error("the file is not a list of waivers")]
@@ -95,7 +95,7 @@ pub enum WaiverError {
         rule: String,
     },
     /// The last day is no day.
-    #[error("waiver {number}, of {rule}, expires on {found}, which is no day of the form 2027-03-31")]
+    #[error("waiver {number}, of {rule}, expires on {found}, which is not a date of the form 2027-03-31")]
     Day {
         /// Its place in the file, from 1.
         number: usize,

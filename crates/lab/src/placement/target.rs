@@ -78,7 +78,7 @@ impl DirectoryFacts {
     pub(crate) fn of(directory: &Path, user: &User) -> Result<Self, LabError> {
         if !fs::metadata(directory).map_err(LabError::file("look at the target", directory))?.is_dir() {
             return Err(LabError::Missing {
-                what: format!("work on {}: it is no directory", directory.display()),
+                what: format!("work on {}: it is not a directory", directory.display()),
                 hint: "mount the storage and name the directory it is mounted on".to_owned(),
             });
         }

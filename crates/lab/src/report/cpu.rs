@@ -108,7 +108,7 @@ fn table(view: &View<'_>, owners: &[&str]) -> Table {
         heads.push("relative CPU cost".to_owned());
     }
     let caption = if soft {
-        "CPU seconds per 1,000 orders. * of the whole host; the kernel may have booked part of it on an owner"
+        "CPU seconds per 1,000 orders. * of the whole host; the kernel may have charged part of it to an owner"
     } else {
         "CPU seconds per 1,000 orders"
     };

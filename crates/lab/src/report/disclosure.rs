@@ -8,8 +8,8 @@ use super::section::{Section, Table, term};
 use super::view::View;
 use super::words::{bytes, escape, figure};
 
-const LEAD: &str = "Everything needed to repeat this: host, store, database with each setting that is not built in, and the plan \
-    as it was carried out. Names of hosts and users are not recorded.";
+const LEAD: &str = "Everything needed to repeat this: host, store, database with each setting not at its built-in default, and \
+    the plan as it was carried out. Names of hosts and users are not recorded.";
 
 pub(crate) fn section(view: &View<'_>) -> Option<Section> {
     let comparison = view.comparison;
@@ -40,12 +40,12 @@ fn host(environment: &Environment) -> String {
         ),
         ("processors", format!("{} × {}", environment.cpu_count, unknown(&environment.cpu_model))),
         ("memory", bytes(environment.memory_bytes as f64)),
-        ("virtualization", environment.virtualization.as_deref().map_or_else(|| "none seen".to_owned(), escape)),
+        ("virtualization", environment.virtualization.as_deref().map_or_else(|| "none detected".to_owned(), escape)),
         ("load average before", format!("{:.2}", environment.load_average_before)),
         (
             "store",
             format!(
-                "{} on {} ({}), {} free, {} sharing of extents",
+                "{} on {} ({}), {} free, {} reflinks",
                 unknown(&store.file_system),
                 unknown(&store.device),
                 unknown(&store.mount_options),
@@ -73,7 +73,7 @@ fn plan(view: &View<'_>) -> String {
     let (comparison, plan) = (view.comparison, &view.comparison.plan);
     let facts = [
         ("started", format!("{}, {} s in all", escape(&comparison.started_utc), figure(comparison.elapsed_s))),
-        ("arms asked for", escape(&plan.paths.join(", "))),
+        ("arms requested", escape(&plan.paths.join(", "))),
         (
             "database",
             format!(
@@ -107,7 +107,7 @@ fn list(facts: &[(&str, String)]) -> String {
 }
 
 fn settings(settings: &BTreeMap<String, String>) -> Table {
-    let mut table = Table::new("Database settings that are not built in, the same on every arm", &["setting", "<value"]);
+    let mut table = Table::new("Database settings not at their built-in default, the same on every arm", &["setting", "<value"]);
     for (name, value) in settings {
         let value = if value.is_empty() { "(empty)".to_owned() } else { escape(value) };
         table.row(&[format!("<code>{}</code>", escape(name)), value]);

@@ -12,9 +12,10 @@ use super::section::{Section, Table, arm_cell, outcome, swatch, term};
 use super::view::View;
 use super::words::{bottleneck_name, escape, figure, grouped, not_counted, signed};
 
-const LEAD: &str = "The bottleneck of each arm, with the figures that show it and what to try next, and up to which load throughput \
-    grows with what is in flight. Then checks of the measurement itself: whether the runs were in steady state, whether rate \
-    times time gives the number in flight (Little's law), and how well one point that was held out of the model was predicted.";
+const LEAD: &str = "The bottleneck of each arm, with the figures that show it and what to try next, and up to which load \
+    throughput grows with the number in flight. Then checks of the measurement itself: whether the runs were in steady state, \
+    whether rate times time gives the number in flight (Little's law), and how well one point that was held out of the model \
+    was predicted.";
 
 pub(crate) fn section(view: &View<'_>) -> Option<Section> {
     let mut body = limits(view);
@@ -70,7 +71,8 @@ fn conditions(list: &mut String, result: &PathResult) {
 
 /// Up to which load throughput is in-flight / latency, and what ends it.
 fn carrying(found: &[Saturation]) -> String {
-    let heads = ["arm", "users", "<counted", "in flight / latency, 1/s", "measured, 1/s", "measured of it", "processors busy, %"];
+    let heads =
+        ["arm", "users", "<counted", "in flight / latency, 1/s", "measured, 1/s", "measured / expected", "processors busy, %"];
     let mut table = Table::new("Throughput against in flight / latency, load by load", &heads);
     let mut items = String::new();
     for one in found {
@@ -128,8 +130,11 @@ fn interval(known: &RelativeDifference) -> String {
 }
 
 fn steady(view: &View<'_>) -> Table {
-    let heads = ["arm", "<steady", "drift, % of mean", "range of fifths, %", "still warming, s", "checkpoints", "<in words"];
-    let mut table = Table::new("Steady state (drift at most 10 %, fifths within 20 %, a checkpoint inside)", &heads);
+    let heads = ["arm", "<steady", "drift, % of mean", "range of fifths, %", "still warming up, s", "checkpoints", "<summary"];
+    let mut table = Table::new(
+        "Steady state (drift at most 10 %, means of the five fifths of a run within 20 %, a checkpoint inside)",
+        &heads,
+    );
     for arm in &view.arms {
         let Some(steady) = &arm.result.steady else { continue };
         table.row(&[

@@ -28,7 +28,7 @@ pub(crate) fn section(view: &View<'_>) -> Option<Section> {
             view.arms.iter().find(|known| known.name == arm || known.result.name == arm).map_or(place % 6, |known| known.hue);
         let bars: Vec<Row> = climbed.iter().map(|step| row(step, hue)).collect();
         body += &format!("<h3>{}</h3>\n", escape(arm));
-        body += &rows::chart(&format!("Ladder of tuning steps on {arm}"), "orders per minute", &bars);
+        body += &rows::chart(&format!("Tuning steps on {arm}"), "orders per minute", &bars);
         body += &table(arm, &climbed).html();
     }
     Section::new("ladder", "Step by step", LEAD, body)
@@ -48,7 +48,7 @@ fn row(step: &LadderStep, hue: usize) -> Row {
 
 fn table(arm: &str, steps: &[&LadderStep]) -> Table {
     let heads =
-        ["step", "<sets", "alone", "alone, against start", "added up", "added up, against start", "gain over step before"];
+        ["step", "<sets", "alone", "alone, against start", "cumulative", "cumulative, against start", "gain over previous step"];
     let mut table = Table::new(&format!("Steps on {arm}, orders per minute"), &heads);
     let start = steps.first().and_then(|step| step.added_up.as_ref()).map_or(f64::NAN, |interval| interval.mean);
     let mut before = f64::NAN;

@@ -11,8 +11,9 @@ use super::svg::{Svg, both};
 use super::view::{Arm, View};
 use super::words::{escape, figure, grouped, micros};
 
-const LEAD: &str = "Time of one block read. A curve shows how the reads of an arm spread (time runs in doublings, so equal areas \
-    are equal numbers of reads); a vertical line is a mean. Where only the database's sums are known, there is a mean and no curve.";
+const LEAD: &str = "Time of one block read. A curve shows how the read times of an arm are distributed (the time axis is \
+    logarithmic, so equal areas are equal numbers of reads); a vertical line is a mean. Where only the database's sums are \
+    known, there is a mean and no curve.";
 
 pub(crate) fn section(view: &View<'_>) -> Option<Section> {
     let mut body = String::new();
@@ -23,7 +24,7 @@ pub(crate) fn section(view: &View<'_>) -> Option<Section> {
         }
         body += &facet_heading(facet.title);
         if arms.iter().any(|arm| spread(arm).is_some()) {
-            body += &both("Spread of block read times by arm", |width| overlay(width, &arms));
+            body += &both("Distribution of block read times by arm", |width| overlay(width, &arms));
             body += &plot::legend(&arms);
         } else {
             let bars: Vec<Row> = arms.iter().filter_map(|arm| bar(arm)).collect();
@@ -94,7 +95,7 @@ fn overlay(width: f64, arms: &[&Arm<'_>]) -> Svg {
     }
     let (left, right, bottom, top) = plot::field(width, height);
     let x = Axis { scale: Scale::log(least, most, left, right), name: "time of one block read", words: micros };
-    let y = Axis::new(Scale::linear(highest * 100.0, bottom, top), "% of reads in a doubling of time");
+    let y = Axis::new(Scale::linear(highest * 100.0, bottom, top), "% of reads per doubling of time");
     let mut svg = plot::paper(width, height, &x, &y);
     for (arm, steps) in &curves {
         let mut points = vec![(x.scale.at(steps.first().map_or(least, |step| step.0)), bottom)];
@@ -138,7 +139,8 @@ fn besides(arm: &Arm<'_>) -> String {
 }
 
 fn table(view: &View<'_>) -> Table {
-    let heads = ["arm", "mean", "p50", "p90", "p99", "p99.9", "reads timed", "in flight, mean", "<timed by", "<besides"];
+    let heads =
+        ["arm", "mean", "p50", "p90", "p99", "p99.9", "reads timed", "in flight, mean", "<timed by", "<other measurements"];
     let mut table = Table::new("Block reads", &heads);
     for arm in &view.arms {
         let Some(mean) = mean(arm) else { continue };
@@ -148,7 +150,7 @@ fn table(view: &View<'_>) -> Table {
             spread.and_then(|spread| spread.quantile_us(share)).or(known).map_or_else(|| "–".to_owned(), micros)
         };
         let timed_by = match (spread, read) {
-            (Some(_), Some(_)) => "mean: database; spread: client",
+            (Some(_), Some(_)) => "mean: database; distribution: client",
             (Some(_), None) => "client",
             _ => "database",
         };

@@ -108,7 +108,7 @@ fn client_facts(arm: &Arm<'_>) -> Vec<String> {
     }
     if let Some(slots) = arm.result.slot_use.as_ref().filter(|slots| slots.calls > 0) {
         let of = if slots.slots > 0 { format!("of {}", slots.slots) } else { "unlimited".to_owned() };
-        facts.push(format!("slots {of}: {} mean, {} most", figure(slots.mean), slots.max));
+        facts.push(format!("slots {of}: {} mean, {} max", figure(slots.mean), slots.max));
     }
     facts
 }

@@ -17,7 +17,7 @@ const SCRIPT: &str = include_str!("page.js");
 const TERMS: &str = "<p class=\"faint\"><b>Order</b>: a New-Order transaction that was committed, the unit of the load; \
     <b>OETs per minute</b> (order-entry transactions) counts them. <b>Path</b>: the way from database to storage, such as local \
     disk or Direct NFS; an <b>arm</b> is a path with its tuning, layout, medium and load. <b>Proof of path</b>: the bytes the \
-    database says it read, compared with those counted on the path, so that no figure is booked on a path its reads did not \
+    database says it read, compared with those counted on the path, so that no figure is attributed to a path its reads did not \
     take.</p>\n";
 
 type Part = fn(&View<'_>) -> Option<Section>;
@@ -63,8 +63,8 @@ pub fn render(comparison: &Comparison) -> Result<String, LabError> {
         "<section id=\"record\" aria-labelledby=\"record-title\"><h2 id=\"record-title\">The record</h2>\n\
          <p class=\"lead\">Everything above was drawn from this record, <code>results.json</code>, which is inside this page.</p>\n\
          <p><button id=\"save\" type=\"button\" hidden>Save results.json</button></p>\n\
-         <details id=\"raw\"><summary>Show it</summary><pre tabindex=\"0\" aria-label=\"results.json\"></pre></details>\n\
-         <noscript><p class=\"faint\">Without scripts it is to be found at the end of this page's source.</p></noscript></section>\n\
+         <details id=\"raw\"><summary>Show the record</summary><pre tabindex=\"0\" aria-label=\"results.json\"></pre></details>\n\
+         <noscript><p class=\"faint\">Without scripts, it is at the end of this page's source.</p></noscript></section>\n\
          <footer class=\"faint\"><p>{}.</p></footer>\n</main>\n\
          <script type=\"application/json\" id=\"results\">{}</script>\n<script>\n{SCRIPT}</script>\n</body></html>\n",
         escape(&comparison.disclaimer),

@@ -7,8 +7,8 @@ use super::view::View;
 use super::words::{escape, figure, grouped};
 
 const LEAD: &str = "Why these figures may be believed. Proof of path: what the database says it read against what was seen on \
-    the path it is booked on. Audit: what the driver really did against the ranges of the specification. Conditions: the twelve \
-    consistency rules, after every run.";
+    the path it is attributed to. Audit: what the driver really did against the ranges of the specification. Conditions: the \
+    twelve consistency rules, after every run.";
 
 pub(crate) fn section(view: &View<'_>) -> Option<Section> {
     let mut body = gates(view);
@@ -69,7 +69,7 @@ fn audits(view: &View<'_>) -> Table {
     let mut heads = vec!["rule".to_owned(), "<clause".to_owned(), "<allowed".to_owned()];
     heads.extend(audited.iter().map(|(arm, _)| format!("<{}", arm.name)));
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let mut table = Table::new("Audit of the load; of several runs the worst", &heads);
+    let mut table = Table::new("Audit of the load: the worst of the runs", &heads);
     let Some(first) = audited.first().and_then(|(_, audits)| audits.first()) else { return table };
     for rule in &first.items {
         let mut cells = vec![escape(&rule.name), escape(&rule.clause), allowed(rule)];

@@ -9,9 +9,9 @@ use super::svg::{LINE, Svg, both};
 use super::view::{Arm, View};
 use super::words::{cut, figure, grouped, transaction};
 
-const LEAD: &str = "From the median (thin end) over p90 (mark) to p99 (thick end), a faint line to p99.9; the axis runs in decades. \
-    The red line is the most that the specification (5.2.5.3) allows for p90. Percentiles come from merged histograms of all \
-    runs; repeats after a conflict count as part of the response.";
+const LEAD: &str = "From the median (thin end) over p90 (mark) to p99 (thick end), a faint line to p99.9; the axis is \
+    logarithmic. The red line is the most that the specification (5.2.5.3) allows for p90. Percentiles come from merged \
+    histograms of all runs; repeats after a conflict count as part of the response.";
 
 /// Transactions with their limit for the 90th percentile in milliseconds (TPC-C 5.2.5.3).
 const LIMITS_MS: [(&str, f64); 5] =

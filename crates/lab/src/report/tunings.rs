@@ -8,7 +8,7 @@ use super::section::{Section, Table};
 use super::view::View;
 use super::words::escape;
 
-const LEAD: &str = "Every knob that is not the same in all tunings. What no tuning sets is under full disclosure.";
+const LEAD: &str = "Every setting that differs between the tunings. What no tuning sets is under full disclosure.";
 
 /// Knobs by tuning: `database.work_mem` to its value.
 type Knobs<'a> = BTreeMap<&'a str, BTreeMap<&'a str, &'a str>>;
@@ -20,9 +20,9 @@ pub(crate) fn section(view: &View<'_>) -> Option<Section> {
         return None;
     }
     let order = order(view, &knobs);
-    let mut heads = vec!["knob".to_owned()];
+    let mut heads = vec!["setting".to_owned()];
     heads.extend(order.iter().map(|tuning| format!("<{tuning}")));
-    let mut table = Table::new("Knobs by tuning", &heads.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut table = Table::new("Settings by tuning", &heads.iter().map(String::as_str).collect::<Vec<_>>());
     for name in &names {
         let mut cells = vec![format!("<code>{}</code>", escape(name))];
         cells.extend(order.iter().map(|tuning| {

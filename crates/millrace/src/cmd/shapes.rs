@@ -43,7 +43,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         let file = if path.is_dir() { path.join(lab::report::RECORD) } else { path.clone() };
         let text = fs::read_to_string(&file).with_context(|| format!("read record {}", file.display()))?;
         let record: Comparison =
-            serde_json::from_str(&text).with_context(|| format!("understand record {}", file.display()))?;
+            serde_json::from_str(&text).with_context(|| format!("parse record {}", file.display()))?;
         comparisons.push(record);
     }
     comparisons.sort_by(|one, other| one.started_utc.cmp(&other.started_utc));

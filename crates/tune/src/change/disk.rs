@@ -147,7 +147,7 @@ pub(super) fn value(path: &Path) -> Result<Option<String>, ChangeError> {
     let failed = |error| ChangeError::io("read", path, error);
     match read_bounded(path, VALUE_BYTES_MAX).map_err(failed)? {
         None => Ok(None),
-        Some(bytes) => String::from_utf8(bytes).map(Some).map_err(|_| failed(io::Error::other("the value is no UTF-8 text"))),
+        Some(bytes) => String::from_utf8(bytes).map(Some).map_err(|_| failed(io::Error::other("the value is not UTF-8 text"))),
     }
 }
 

@@ -79,7 +79,7 @@ impl Root {
     pub fn read_text(&self, path: &str) -> io::Result<Option<String>> {
         match self.read(path)? {
             None => Ok(None),
-            Some(bytes) => String::from_utf8(bytes).map(Some).map_err(|_| io::Error::other("the file is no UTF-8 text")),
+            Some(bytes) => String::from_utf8(bytes).map(Some).map_err(|_| io::Error::other("the file is not UTF-8 text")),
         }
     }
 
@@ -118,7 +118,7 @@ fn parts(path: &Path) -> io::Result<Vec<String>> {
         match part {
             Component::Normal(name) => match name.to_str() {
                 Some(name) => parts.push(name.to_owned()),
-                None => return Err(io::Error::other("a part of the path is no UTF-8 text")),
+                None => return Err(io::Error::other("a part of the path is not UTF-8 text")),
             },
             Component::ParentDir => parts.push("..".to_owned()),
             Component::RootDir | Component::CurDir | Component::Prefix(_) => {}

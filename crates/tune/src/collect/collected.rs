@@ -56,7 +56,7 @@ impl Collected {
         if let Some(text) = self.text(bytes, path) {
             self.files.entry(path.to_owned()).or_insert(text);
         } else if self.remarks.len() > remarks_before {
-            self.denied.insert(path.to_owned(), "it is no text".to_owned());
+            self.denied.insert(path.to_owned(), "it is not text".to_owned());
         }
     }
 

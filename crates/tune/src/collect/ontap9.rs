@@ -61,7 +61,7 @@ fn table(text: &str, origin: &str, facts: &mut Facts) -> Vec<Vec<(String, String
     let all: Vec<&str> = lines(text).map(|(_, line)| line.trim_end()).collect();
     let Some(rule) = all.iter().position(|line| is_rule(line)) else {
         if !text.trim().is_empty() {
-            facts.remark(format!("{origin} is no table that is known: {:?}", head(text.trim(), 60)));
+            facts.remark(format!("{origin} is not a known table: {:?}", head(text.trim(), 60)));
         }
         return Vec::new();
     };

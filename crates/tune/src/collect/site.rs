@@ -45,7 +45,7 @@ pub fn site(text: &str, facts: &mut Facts) {
 
 fn thing(facts: &mut Facts, kind: &str, name: &str, attributes: &Toml) {
     let Toml::Table(attributes) = attributes else {
-        facts.remark(format!("the site file sets {kind}.{name:?}, which is no table of attributes"));
+        facts.remark(format!("the site file sets {kind}.{name:?}, which is not a table of attributes"));
         return;
     };
     let seen = facts.things.get(kind).is_some_and(|things| things.contains_key(name));

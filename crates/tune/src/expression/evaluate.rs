@@ -87,7 +87,7 @@ impl<'a> Evaluator<'a> {
     fn number(&mut self, node: &'a Node) -> Result<i64, Vec<String>> {
         match self.node(node)? {
             Value::Int(number) => Ok(number),
-            other => Err(vec![format!("{} is {}, which is no number", called(node), shown(&other))]),
+            other => Err(vec![format!("{} is {}, which is not a number", called(node), shown(&other))]),
         }
     }
 

@@ -166,7 +166,8 @@ impl Parser<'_> {
         }
         // Every fact has a dot in its name: this finds `package.nfs-utils` without backquotes.
         if !word.trim_end_matches('.').contains('.') {
-            let what = format!("{word} is no fact: their names have a dot, and stand in backquotes when they have other marks");
+            let what =
+                format!("{word} is not a fact: names of facts have a dot, and are in backquotes when they have other characters");
             return Err(self.error(what));
         }
         self.step(Node::Name(word.to_owned()))

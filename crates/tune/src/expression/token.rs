@@ -78,7 +78,7 @@ fn number(rest: &str) -> Result<(Token, usize), String> {
         };
         digits.parse::<i64>().ok().and_then(|count| count.checked_mul(factor))
     };
-    value.map(|value| (Token::Number(value), end)).ok_or_else(|| format!("{word} is no number, or too large"))
+    value.map(|value| (Token::Number(value), end)).ok_or_else(|| format!("{word} is not a number, or too large"))
 }
 
 fn word(rest: &str) -> (Token, usize) {

@@ -89,6 +89,6 @@ pub(crate) fn audit() -> Audit {
         ],
         passed: 40,
         not_applicable: 200,
-        remarks: vec!["/etc/fstab is no text from byte 512 on: skipped".into()],
+        remarks: vec!["/etc/fstab is not text from byte 512 on: skipped".into()],
     }
 }

@@ -92,7 +92,7 @@ fn places(rule: &Rule, wrong: &mut Vec<String>) {
     let cases = rule.fires.iter().chain(&rule.silent);
     for (kind, things) in cases.flat_map(|case| &case.things) {
         if things.iter().any(|thing| !matches!(thing.get("name"), Some(crate::facts::Value::Text(_)))) {
-            wrong.push(format!("a {kind} of a case has no name, or one that is no text"));
+            wrong.push(format!("a {kind} of a case has no name, or one that is not text"));
         }
     }
 }

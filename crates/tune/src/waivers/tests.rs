@@ -88,14 +88,14 @@ fn reason_and_last_day_are_asked_for() {
     let told = |text: &str| read(text).unwrap_err().to_string();
     let blank = "schema = 1\n[[waiver]]\nrule = 'linux-swappiness'\nreason = ' '\nexpires = 2027-01-01\n";
     assert_eq!(told(blank), "waiver 1, of linux-swappiness, gives no reason");
-    assert!(told(&waiver("linux-swappiness", "")).contains("no list of waivers"));
+    assert!(told(&waiver("linux-swappiness", "")).contains("not a list of waivers"));
     for wrong in ["'soon'", "'2027-02-29'", "20270101", "'2027-01-01 or later'", "true"] {
         let text = waiver("linux-swappiness", &format!("expires = {wrong}"));
-        assert!(told(&text).contains("no day of the form"), "{wrong}: {}", told(&text));
+        assert!(told(&text).contains("not a date of the form"), "{wrong}: {}", told(&text));
     }
-    assert!(told(&waiver("linux-swappiness", "expires = 2027-01-01\nrules = 1")).contains("no list of waivers"));
+    assert!(told(&waiver("linux-swappiness", "expires = 2027-01-01\nrules = 1")).contains("not a list of waivers"));
     assert!(told("schema = 2\n").contains("schema is 2"));
-    assert!(told("waiver = 3").contains("no list of waivers"));
+    assert!(told("waiver = 3").contains("not a list of waivers"));
 }
 
 #[test]

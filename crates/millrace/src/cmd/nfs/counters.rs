@@ -192,6 +192,6 @@ impl fmt::Display for SlotReport {
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
-    let seconds: f64 = text.parse().map_err(|_| format!("{text} is no number of seconds"))?;
+    let seconds: f64 = text.parse().map_err(|_| format!("{text} is not a number of seconds"))?;
     if seconds > 0.0 && seconds <= SECONDS_MAX { Ok(seconds) } else { Err(format!("{text} is not between 0 and 86400 seconds")) }
 }

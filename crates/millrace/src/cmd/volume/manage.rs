@@ -69,7 +69,7 @@ impl Order {
             Self::Create { volume, dir, clients, path, quota, keys } => {
                 let mut keys = parsed(keys)?;
                 let dir = std::path::absolute(dir).with_context(|| format!("find {}", dir.display()))?;
-                let dir = dir.to_str().with_context(|| format!("write {} into the file: it is no UTF-8", dir.display()))?;
+                let dir = dir.to_str().with_context(|| format!("write {} into the file: it is not UTF-8", dir.display()))?;
                 let given = [("dir", Some(dir)), ("clients", Some(clients)), ("path", path.as_deref()), ("quota", quota.as_deref())];
                 for (key, value) in given.into_iter().filter_map(|(key, value)| Some((key, value?))) {
                     if keys.insert(key.to_owned(), value.into()).is_some() {

@@ -230,7 +230,7 @@ fn what_is_no_fault_is_refused_with_its_reason() {
     let scratch = Scratch::new("fault-refused");
     let filer = Filer::start(&scratch, &[]);
     for (arguments, code, said) in [
-        (&["fault", "add", "eoi"][..], 2, "no kind of fault"),
+        (&["fault", "add", "eoi"][..], 2, "not a kind of fault"),
         (&["fault", "add", "slow"], 2, "slow needs delay_ms"),
         (&["fault", "add", "drop-reply,on=fsync"], 1, "procedures of NFS version 3"),
         (&["fault", "add", "eio,path=nowhere"], 1, "path \"nowhere\": no such name"),

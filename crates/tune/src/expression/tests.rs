@@ -147,7 +147,7 @@ fn errors_name_the_place() {
         ("a.b == \"x\"", 8, "single quotes"),
         ("a.b && c.d", 5, "`and`"),
         ("1 < a.b < 3", 9, "follow"),
-        ("nfs-utils", 1, "no fact"),
+        ("nfs-utils", 1, "not a fact"),
         ("64kb == 1", 1, "unknown unit"),
         ("'open", 1, "closing"),
         ("frob(a.b)", 1, "no function is called frob"),

@@ -50,7 +50,7 @@ impl fmt::Display for Outcome {
         formatter.write_str(match self {
             Self::Shown => "shown",
             Self::NotShown => "not shown",
-            Self::CouldNot => "could not be shown",
+            Self::CouldNot => "not tested",
         })
     }
 }
@@ -109,7 +109,7 @@ pub fn table(shapes: &[Shape]) -> String {
     }
     let count = |wanted| shapes.iter().filter(|shape| shape.outcome == wanted).count();
     let (shown, not, none) = (count(Outcome::Shown), count(Outcome::NotShown), count(Outcome::CouldNot));
-    text + &format!("{shown} shown, {not} not shown, {none} could not be shown\n")
+    text + &format!("{shown} shown, {not} not shown, {none} not tested\n")
 }
 
 /// The shapes as a table in Markdown.
@@ -178,7 +178,7 @@ mod tests {
         }
         assert!(find(&shapes, "SC5").ours.contains("+10.4 %"), "{}", find(&shapes, "SC5").ours);
         assert_eq!(find(&look(&[], Some([4, 2, 1])), "SC11").outcome, Outcome::NotShown);
-        assert!(table(&shapes).contains("4 shown, 0 not shown, 9 could not be shown"));
+        assert!(table(&shapes).contains("4 shown, 0 not shown, 9 not tested"));
         assert_eq!(markdown(&shapes).lines().count(), 15);
     }
 

@@ -220,7 +220,7 @@ pub enum OrdersError {
         source: Box<Self>,
     },
     /// A record of an earlier measurement cannot be used.
-    #[error("the record cannot be used: {detail}")]
+    #[error("the record of --ours cannot be used: {detail}")]
     Record {
         /// What is wrong with it.
         detail: String,

@@ -65,7 +65,7 @@ pub(crate) fn prepare(request: &Request) -> Result<Prepared, LabError> {
         }
     }
     let free_bytes =
-        sys::free_bytes(&request.work_base).map_err(LabError::file("look at the work directory's base", &request.work_base))?;
+        sys::free_bytes(&request.work_base).map_err(LabError::file("use the --work directory", &request.work_base))?;
     check_reachable(&request.work_base, &user)?;
     if free_bytes < plan.needed_bytes() {
         return Err(LabError::Missing {

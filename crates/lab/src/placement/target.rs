@@ -76,7 +76,7 @@ impl DirectoryFacts {
     /// # Errors
     /// When it does not exist, is none, or the user may not enter it.
     pub(crate) fn of(directory: &Path, user: &User) -> Result<Self, LabError> {
-        if !fs::metadata(directory).map_err(LabError::file("look at the target", directory))?.is_dir() {
+        if !fs::metadata(directory).map_err(LabError::file("use the target", directory))?.is_dir() {
             return Err(LabError::Missing {
                 what: format!("work on {}: it is not a directory", directory.display()),
                 hint: "mount the storage and name the directory it is mounted on".to_owned(),

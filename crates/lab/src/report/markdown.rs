@@ -21,7 +21,7 @@ pub fn render(comparison: &Comparison) -> String {
         let _ = writeln!(text, "> **{}**\n", line(&comparison.rehearsal_note));
     }
     if !comparison.valid {
-        text += "**Not valid: a proof or a check failed.**\n\n";
+        text += "**Not valid: a proof of path or a consistency check failed.**\n\n";
     }
     overview(&mut text, &view);
     processor_time(&mut text, &view);

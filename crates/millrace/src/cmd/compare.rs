@@ -25,9 +25,10 @@ Examples:
 PostgreSQL runs from a temporary cluster in the work directory, on no TCP port. Ctrl-C ends every
 process and removes the work directory.
 Exit codes: 0 measured; 1 measured, but a threshold was missed; 2 could not run (arguments, a
-missing program, a signal); 3 ran, but a proof or a check failed, so the figures are not valid.";
+missing program, a signal); 3 ran, but a proof of path or a consistency check failed, so the figures
+are not valid.";
 
-const LOAD_HELP: &str = "Load: users=N, saturate[@ARM], cpu=PERCENT%[@ARM] or sweep, then ,model=… ,rate=…; repeatable";
+const LOAD_HELP: &str = "Load: users=N, saturate[@ARM], cpu=PERCENT%[@ARM] or sweep, then ,model=… ,rate=…; ARM is a path of the plan; repeatable";
 
 /// Runs the same PostgreSQL on several storage paths and measures what each costs.
 #[derive(clap::Args)]
@@ -35,7 +36,7 @@ const LOAD_HELP: &str = "Load: users=N, saturate[@ARM], cpu=PERCENT%[@ARM] or sw
 pub(crate) struct Args {
     /// Plan in TOML; the built-in one is plans/compare.toml
     plan: Option<PathBuf>,
-    /// Paths to compare: local, dnfs, iscsi, knfs, fc; the others are compared with the first
+    /// Paths to compare: local, dnfs (Direct NFS), iscsi, knfs (kernel NFS), fc (Fibre Channel); the first is the reference
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     paths: Vec<String>,
     /// One more path to compare, on storage of your own when a target is named
@@ -71,7 +72,7 @@ pub(crate) struct Args {
     /// Time limit: start no round that would end after it: 90s, 12m, 1h
     #[arg(long, value_name = "TIME")]
     budget: Option<String>,
-    /// Limit the page cache of the database and of our filers by memory control groups (root)
+    /// Limit the page cache of the database and of millrace's filers by memory control groups (needs root)
     #[arg(long, value_name = "MIB")]
     page_cache: Option<u64>,
     /// Seed of the first round
@@ -89,7 +90,7 @@ pub(crate) struct Args {
     /// An earlier results.json (or its directory): fail when a path is worse than there by more than the 95 % intervals
     #[arg(long, value_name = "FILE")]
     gate: Option<PathBuf>,
-    /// Record the storage's own latency beside ours: prometheus:http://HOST:PORT/api/v1/query?query=EXPRESSION, or
+    /// Record the storage's own latency beside the measured one: prometheus:http://HOST:PORT/api/v1/query?query=EXPRESSION, or
     /// prometheus:http://HOST:PORT/metrics#NAME (#SUM/COUNT for the two counters of a histogram)
     #[arg(long, value_name = "SOURCE")]
     metrics: Option<String>,

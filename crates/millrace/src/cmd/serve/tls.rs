@@ -14,7 +14,7 @@ pub(crate) struct TlsArgs {
     /// TLS for clients: off, allowed, required, or mutual (TLS, and a client certificate signed by --tls-client-ca) [default: allowed]
     #[arg(long, value_name = "RULE", value_parser = rule)]
     tls: Option<TlsRule>,
-    /// The filer's certificate chain (PEM, its own first): lets clients use TLS (RFC 9289)
+    /// The filer's certificate chain (PEM, the server certificate first): lets clients use TLS (RFC 9289)
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// The private key of that certificate (PEM)

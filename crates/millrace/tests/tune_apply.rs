@@ -155,7 +155,7 @@ fn a_host_is_planned_changed_and_brought_back() {
         "== live: 1 change, in force at once ==",
         "sets /proc/sys/vm/swappiness to 1",
         "+vm.swappiness = 1",
-        "== remount: 1 change, in force when the file system is mounted anew ==",
+        "== remount: 1 change, in force when the file system is unmounted and mounted again ==",
         "first: stop the databases on it",
         "-filer:/redo /redo nfs rw,soft,vers=3,rsize=262144 0 0",
         "+filer:/redo /redo nfs rw,hard,vers=3,rsize=262144 0 0",
@@ -170,7 +170,7 @@ fn a_host_is_planned_changed_and_brought_back() {
 
     let applied = host.tune("apply", &["--yes"]);
     assert_eq!(applied.status.code(), Some(0), "{}{}", out(&applied), err(&applied));
-    assert!(out(&applied).contains("`millrace tune revert` takes it back"), "{}", out(&applied));
+    assert!(out(&applied).contains("`millrace tune revert` reverts it"), "{}", out(&applied));
     assert_eq!(host.read("root/proc/sys/vm/swappiness"), "1\n");
     assert_eq!(host.read("root/proc/sys/vm/laptop_mode"), "0\n");
     assert!(host.read("root/etc/sysctl.d/60-millrace.conf").contains("vm.swappiness = 1\n"));

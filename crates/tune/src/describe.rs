@@ -34,11 +34,11 @@ pub fn standing(standing: &Standing) -> String {
 pub fn activation(activation: Activation) -> &'static str {
     match activation {
         Activation::Live => "at once",
-        Activation::Reload => "when the database reads its settings anew",
-        Activation::DbRestart => "when the database starts anew",
-        Activation::Remount => "when the file system is mounted anew",
+        Activation::Reload => "when the database reloads its settings",
+        Activation::DbRestart => "when the database is restarted",
+        Activation::Remount => "when the file system is unmounted and mounted again",
         Activation::NicRestart => "when the network interface goes down and up",
-        Activation::Reboot => "when the host starts anew",
+        Activation::Reboot => "when the host is rebooted",
     }
 }
 

@@ -233,7 +233,7 @@ mod tests {
             "### linux-a\n\n**Mounts are wide.** Severity high.\n",
             "- *Applies to*: Linux; role rac; each mount; when `mount.x`\n",
             "- *Why*: Because of \\*this\\*.\n- *Effect*: Twice\n- *Test*: `` `mount.a-b` > 1 ``\n",
-            "- *Set right*: first unmount; `mount option rsize=1 in /etc/fstab`. In force when the file system is mounted anew.\n",
+            "- *Set right*: first unmount; `mount option rsize=1 in /etc/fstab`. In force when the file system is unmounted and mounted again.\n",
             "- *Today*: reversed: the opposite is advised today; reversed by nfs(5): not so\n- *Sources*: TR-1, 2 (2009)\n- *Rows*: X-1\n",
         ] {
             assert!(page.contains(wanted), "{wanted}\nin\n{page}");

@@ -12,7 +12,10 @@ pub(super) fn verdict(results: &[PathResult], against: &[Against]) -> String {
     let bad: Vec<&str> =
         results.iter().filter(|path| path.status == PathStatus::NotValid).map(|path| path.arm.as_str()).collect();
     if !bad.is_empty() {
-        return format!("Not valid: {} failed a proof or a check, so nothing may be concluded.", bad.join(" and "));
+        return format!(
+            "Not valid: {} failed a proof of path or a consistency check, so nothing may be concluded.",
+            bad.join(" and ")
+        );
     }
     // The name of an arm begins with its path; what follows tells it from the others.
     let title = |arm: &str| {

@@ -110,7 +110,7 @@ fn header(view: &View<'_>) -> String {
         micros(comparison.elapsed_s * 1e6),
     );
     if !comparison.valid {
-        head += "<p class=\"void-note\"><strong>Not valid.</strong> A proof or a check failed: figures marked so must not be used.</p>\n";
+        head += "<p class=\"void-note\"><strong>Not valid.</strong> A proof of path or a consistency check failed: figures marked so must not be used.</p>\n";
     }
     head += TERMS;
     head += &tiles(view);

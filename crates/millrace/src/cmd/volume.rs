@@ -219,7 +219,7 @@ fn print_stats(stats: &FilerStats) {
     }
     println!("verifier {}, loss epoch {}", stats.verifier, stats.loss_epoch);
     if stats.poisoned {
-        println!("POISONED: a flush failed, nothing is promised stable until the filer is started again");
+        println!("POISONED: a flush failed, no write is acknowledged as stable until the filer is started again");
     }
     if !stats.faults.is_empty() {
         println!("injected faults: {}", stats.faults.join(", "));
@@ -234,7 +234,7 @@ fn print_stats(stats: &FilerStats) {
 
 fn print_faults(report: &FaultReport) {
     for set in &report.faults {
-        println!("{:>4}  {}: struck {} of {}", set.id, set.fault, set.struck, set.matched);
+        println!("{:>4}  {}: hit {} of {} matching calls", set.id, set.fault, set.struck, set.matched);
     }
     println!("{} calls hit since the volume was opened; the latest {}:", report.struck, report.strikes.len());
     for FaultStrike { id, kind, nth, on, file, offset, length, detail } in &report.strikes {

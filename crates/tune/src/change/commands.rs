@@ -179,11 +179,7 @@ fn mount_option(setting: &SettingText<'_>, value: &str, name: &str) -> String {
 }
 
 fn reload(activation: Activation) -> String {
-    if activation <= Activation::Reload {
-        "SELECT pg_reload_conf();".to_owned()
-    } else {
-        "-- then start the server anew".to_owned()
-    }
+    if activation <= Activation::Reload { "SELECT pg_reload_conf();".to_owned() } else { "-- then restart the server".to_owned() }
 }
 
 /// A value that may stand in a command as it is.

@@ -9,7 +9,7 @@ use serde::Serialize;
 pub(super) use fstab::options_of;
 
 /// First lines of a file that is made.
-const HEADER: &str = "Written by `millrace tune apply`; `millrace tune revert` takes it back.";
+const HEADER: &str = "Written by `millrace tune apply`; `millrace tune revert` reverts it.";
 
 /// How settings stand in a file, one a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

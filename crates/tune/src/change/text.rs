@@ -103,7 +103,7 @@ pub(super) fn change_text(change: &Change) -> String {
                     let _ = writeln!(out, "        {line}");
                 }
                 if !run.undo.is_empty() {
-                    out.push_str("      and to take it back:\n");
+                    out.push_str("      and to revert it:\n");
                 }
                 for line in &run.undo {
                     let _ = writeln!(out, "        {line}");

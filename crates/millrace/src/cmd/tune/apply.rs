@@ -138,7 +138,7 @@ fn say(plan: &Plan, applied: &Applied) {
         print!("{}", render_rest(plan));
     }
     if let Some(journal) = &applied.journal {
-        println!("recorded in {}; `millrace tune revert` takes it back", journal.display());
+        println!("recorded in {}; `millrace tune revert` reverts it", journal.display());
     }
 }
 

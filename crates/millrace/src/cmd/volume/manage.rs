@@ -128,7 +128,7 @@ fn print_list(volumes: &[VolumeStatus]) {
 fn print_volume(volume: &VolumeStatus) {
     println!("volume {} serves {} as {}", volume.name, volume.dir, volume.path);
     if volume.poisoned {
-        println!("POISONED: a flush failed, nothing is promised stable until the filer is started again");
+        println!("POISONED: a flush failed, no write is acknowledged as stable until the filer is started again");
     }
     if let (Some(total), Some(free)) = (volume.total_bytes, volume.available_bytes) {
         println!("size {}, {} of it free", about_text(total), about_text(free));

@@ -18,13 +18,13 @@ pub enum SegmentError {
         errno: i32,
     },
     /// The segment was made by another version of this library.
-    #[error("the shared segment has layout version {found}, this program needs {LAYOUT_VERSION}")]
+    #[error("the shared segment was made by another version of millrace (layout {found}, this one needs {LAYOUT_VERSION})")]
     Version {
         /// Version in its header.
         found: u32,
     },
     /// The file is not a segment, or belongs to another mount.
-    #[error("the file of the shared segment holds something else ({0})")]
+    #[error("the file of the shared segment is not one of millrace ({0})")]
     Foreign(&'static str),
     /// The runtime directory can't be trusted.
     #[error("the runtime directory is not usable: {0}")]

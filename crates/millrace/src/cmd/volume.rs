@@ -200,7 +200,7 @@ fn print_reloaded(reply: &Value) {
         }
     }
     for change in names(&reply["at_next_start"]) {
-        println!("counts from the next start: {change}");
+        println!("takes effect at the next start: {change}");
         said = true;
     }
     if !said {

@@ -119,7 +119,7 @@ fn say(plan: &Plan, applied: &Applied) {
                 print!("{}", render_group(group));
                 left(*remain);
             }
-            Outcome::Nothing => println!("in force {name}: all is as it should be already"),
+            Outcome::Nothing => println!("in force {name}: nothing to change"),
             Outcome::Declined => println!("in force {name}: declined"),
             Outcome::InUse { users, hidden } => {
                 println!("REFUSED, in force {name}: {} in use; stop these first:", group.paths.join(", "));
@@ -127,7 +127,7 @@ fn say(plan: &Plan, applied: &Applied) {
                     println!("  pid {} ({}): {} {}", user.pid, user.program, user.path, user.how);
                 }
                 if *hidden > 0 {
-                    println!("  and {hidden} processes that this user may not look into: run it as root");
+                    println!("  and {hidden} processes that this user may not inspect: run it as root");
                 }
             }
         }
@@ -144,6 +144,6 @@ fn say(plan: &Plan, applied: &Applied) {
 
 fn left(remain: usize) {
     if remain > 0 {
-        println!("  {remain} left to you, as shown: \"you run\" and \"you do\"");
+        println!("  {remain} left for you to do: the lines \"you run\" and \"you do\" above");
     }
 }

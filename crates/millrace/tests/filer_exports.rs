@@ -262,7 +262,7 @@ fn a_reload_changes_the_rules_of_a_connection_that_is_there() {
     assert!(wire.mount("/third").is_ok());
     assert!(wire.getattr(file).is_ok(), "the connection and its handles are those of the start");
     filer.edit(|text| text.replacen("127.0.0.1:0", "127.0.0.1:1", 1));
-    assert_eq!(filer.order(&["reload"]), "counts from the next start: listen of [filer]\n");
+    assert_eq!(filer.order(&["reload"]), "takes effect at the next start: listen of [filer]\n");
     filer.edit(|text| text.replacen("127.0.0.1:1", "127.0.0.1:0", 1));
     assert_eq!(filer.order(&["reload"]), "nothing has changed\n");
 }

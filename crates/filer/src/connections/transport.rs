@@ -69,6 +69,8 @@ impl Transport {
     ///
     /// # Errors
     /// [`TlsFault`]: the connection is of no use any more.
+    // Not inlined: its large frame would cost the stack of every connection a page, TLS or not.
+    #[inline(never)]
     pub(crate) fn tls_handshake(&self, tls: &ServerTls, receiver: &mut Receiver) -> Result<bool, TlsFault> {
         let session = tls.handshake(&mut HandshakeWire { stream: &self.stream, deadline: Instant::now() + HANDSHAKE_TIMEOUT })?;
         let memory = vec![0; TLS_BYTES_IDLE.max(session.early.len())];

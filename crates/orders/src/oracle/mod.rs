@@ -45,7 +45,7 @@ pub struct Oracle {
 
 impl std::fmt::Debug for Oracle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.place())
+        f.write_str(&self.server())
     }
 }
 
@@ -79,7 +79,7 @@ impl Oracle {
     }
 
     /// Where it is, without the password.
-    fn place(&self) -> String {
+    fn server(&self) -> String {
         self.login.server()
     }
 
@@ -91,7 +91,7 @@ impl Oracle {
         let read = |connection: &Connection| connection.query_row_as::<(i32, u8, u32, u64, u32, u32, u32, u32)>(TEXT, &[]);
         let (version, loaded, warehouses, seed, last_load, last_run, customer, item) = match session.ask(read).await {
             Err(error) if error.oci_code() == Some(NO_TABLE) => {
-                return Err(OrdersError::MissingSchema { schema: SCHEMA, server: self.place() });
+                return Err(OrdersError::MissingSchema { schema: SCHEMA, server: self.server() });
             }
             outcome => outcome.map_err(sql(WHAT))?,
         };
@@ -103,12 +103,10 @@ impl Oracle {
     async fn loaded(&self) -> Result<(Session, Config), OrdersError> {
         match self.stored().await? {
             (session, config, true) => Ok((session, config)),
-            _ => Err(OrdersError::HalfLoaded { schema: SCHEMA, server: self.place() }),
+            _ => Err(OrdersError::HalfLoaded { schema: SCHEMA, server: self.server() }),
         }
     }
 }
-
-/// Wraps an error of the statement that does `what`.
 
 /// A session that loads rows and builds indexes.
 pub struct OracleCopier {
@@ -160,7 +158,7 @@ impl Database for Oracle {
     type Copier = OracleCopier;
 
     fn description(&self) -> String {
-        self.place()
+        self.server()
     }
 
     fn mode(&self) -> Mode {
@@ -203,7 +201,7 @@ impl Database for Oracle {
         let session = Session::open(&self.login).await?;
         let relations = session.number(WHAT, "SELECT COUNT(*) FROM user_tables".to_owned()).await?;
         if relations > 0 {
-            let server = self.place();
+            let server = self.server();
             return Err(match self.stored().await {
                 Ok((_, _, false)) => OrdersError::HalfLoaded { schema: SCHEMA, server },
                 _ => OrdersError::SchemaNotEmpty { schema: SCHEMA, server, relations },
@@ -220,7 +218,7 @@ impl Database for Oracle {
         let (session, config, loaded) = self.stored().await?;
         if loaded {
             let warehouses = config.warehouses;
-            return Err(OrdersError::LoadedAlready { schema: SCHEMA, server: self.place(), warehouses });
+            return Err(OrdersError::LoadedAlready { schema: SCHEMA, server: self.server(), warehouses });
         }
         let read = |connection: &Connection| -> Result<Vec<(u32, u32, u64)>, Error> {
             connection.query_as("SELECT part, warehouse, amount FROM load_progress", &[])?.collect()
@@ -299,7 +297,7 @@ mod tests {
     #[test]
     fn a_dsn_names_the_schemas_user_and_shows_no_password() {
         let oracle = Oracle::parse("oracle://millrace_orders:s@cr:et@db1:1521/XEPDB1").unwrap();
-        assert_eq!((oracle.password.as_str(), oracle.place.as_str()), ("s@cr:et", "//db1:1521/XEPDB1"));
+        assert_eq!((oracle.login.password.as_str(), oracle.login.address.as_str()), ("s@cr:et", "//db1:1521/XEPDB1"));
         assert_eq!(format!("{oracle:?}"), "the Oracle database //db1:1521/XEPDB1 as millrace_orders");
         for dsn in ["oracle://scott:tiger@db1/X", "oracle://millrace_orders@db1/X", "oracle://millrace_orders:x@db1", "oracle:x"]
         {

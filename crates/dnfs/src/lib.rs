@@ -4,7 +4,7 @@
 //! - `rpc`: channels. A channel is one TCP connection, with or without TLS, driven by the caller that waits on it; it connects
 //!   again and retransmits what was not answered.
 //! - [`Client`]: the procedures of one export, typed, on a few channels per process; a server that does not respond is waited
-//!   for, unless the mount is soft. Below it is NFSv3, above it only the types of [`file`], which belong to no version.
+//!   for, unless the mount is soft. Below it is NFSv3, above it only the types of [`mod@file`], which belong to no version.
 //! - [`mount`]: the export as one file system for all processes of the user on this host, by a segment of shared memory.
 //!
 //! It lives in databases that fork and take signals at any instruction: no async runtime, no allocation while reading,

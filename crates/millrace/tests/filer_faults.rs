@@ -153,7 +153,7 @@ fn a_file_that_fails_fails_alone_and_a_flipped_bit_is_told() {
     assert_eq!(read(&mut wire, bad, 4096), Err(NfsStatus::Io));
     assert_eq!((read(&mut wire, bad, 0), read(&mut wire, good, 4096)), (Ok(vec![0; 4096]), Ok(vec![0; 4096])));
     let listed = text(&volume(&filer, &["fault", "list"]));
-    assert!(listed.contains("eio,on=read,file=") && listed.contains("struck 1 of 1"), "{listed}");
+    assert!(listed.contains("eio,on=read,file=") && listed.contains("hit 1 of 1"), "{listed}");
     assert_eq!(filer.admin(r#"{"op":"stats"}"#)["faults"], serde_json::json!(["eio"]), "a record says what it was made under");
     assert!(volume(&filer, &["fault", "clear", "1"]).status.success());
     add(&filer, "bit-flip,path=good,times=1");

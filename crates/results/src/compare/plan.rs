@@ -19,7 +19,7 @@ names! {
 /// The plan as it was carried out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlanRecord {
-    /// Names of the arms ([`PathResult::arm`]) in the order asked for.
+    /// Names of the arms ([`PathResult::arm`](super::PathResult::arm)) in the order asked for.
     pub paths: Vec<String>,
     /// Warehouses loaded.
     pub warehouses: u32,

@@ -372,7 +372,7 @@ mod tests {
     fn what_makes_no_sense_is_refused_by_name() {
         for (text, said) in [
             ("", "is not a kind of fault; known are eio, enospc"),
-            ("eoi", "\"eoi\" is no kind"),
+            ("eoi", "\"eoi\" is not a kind"),
             ("eio,on", "unknown key \"on\""),
             ("eio,rat=1", "unknown key \"rat\"; keys are on, path"),
             ("eio,rate=0", "above 0, at most 1"),

@@ -45,7 +45,7 @@ pub use credentials::Credentials;
 pub use error::{Error, ProtocolError};
 pub use export::exports;
 pub use file::{Attributes, FileHandle, FileKind, FsError, SetAttributes, Stability, WriteVerifier};
-pub use options::{Options, StablePolicy, TransportSecurity};
+pub use options::{ClosePolicy, Options, StablePolicy, TransportSecurity};
 pub use pipeline::{Answer, Pipeline, Work};
 pub use rpc::events::{Cause, Event, report_to};
 pub use sys::clock::cpu_time;

@@ -19,6 +19,16 @@ pub enum StablePolicy {
     Unstable,
 }
 
+/// What close(2) of a descriptor that may write does with what is not yet stable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClosePolicy {
+    /// COMMIT, as a Linux NFS client does, and the error is close's.
+    #[default]
+    Commit,
+    /// Nothing: for a database, which syncs its files itself.
+    Nothing,
+}
+
 /// Whether the connections are encrypted (RFC 9289).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TransportSecurity {
@@ -58,6 +68,8 @@ pub struct Options {
     pub gid: Option<u32>,
     /// How writes are sent.
     pub stable: StablePolicy,
+    /// What close does with written data.
+    pub close: ClosePolicy,
     /// Silence on a live connection after which it is closed and every unanswered call sent again.
     pub resend_after: Duration,
     /// Give up after `retries` times `resend_after` instead of waiting for ever.
@@ -93,6 +105,7 @@ impl Default for Options {
             uid: None,
             gid: None,
             stable: StablePolicy::Auto,
+            close: ClosePolicy::Commit,
             resend_after: Duration::from_secs(60),
             soft: false,
             retries: 2,
@@ -119,6 +132,7 @@ const KEYS: &[&str] = &[
     "nconnect",
     "writers",
     "stable",
+    "close",
     "uid",
     "gid",
     "timeo",
@@ -184,24 +198,9 @@ impl Options {
                 let count = number(CHANNELS_MAX as u32).filter(|&count| count > 0).ok_or_else(|| bad("1 to 64"))?;
                 self.channel_count = count as usize;
             }
-            "writers" => {
-                self.one_writer = match value {
-                    Some("one") => true,
-                    Some("many") => false,
-                    _ => return Err(bad("one or many")),
-                }
-            }
             "local" => self.local = value.and_then(addresses).ok_or_else(|| bad("1 to 8 IP addresses with commas between"))?,
             "uid" => self.uid = Some(number(u32::MAX).ok_or_else(|| bad("a user id"))?),
             "gid" => self.gid = Some(number(u32::MAX).ok_or_else(|| bad("a group id"))?),
-            "stable" => {
-                self.stable = match value {
-                    Some("auto") => StablePolicy::Auto,
-                    Some("always") => StablePolicy::Always,
-                    Some("unstable") => StablePolicy::Unstable,
-                    _ => return Err(bad("auto, always or unstable")),
-                }
-            }
             // Tenths of a second as in nfs(5).
             "timeo" => {
                 let tenths =
@@ -229,10 +228,41 @@ impl Options {
             | "readdir-buffer"
             | "tcp-syncnt"
             | "nolock" => {}
-            _ if self.set_security(key, value)? => {}
+            _ if self.set_writing(key, value)? || self.set_security(key, value)? => {}
             _ => return Err(UrlError::Key { key: key.into(), nearest: nearest(key) }),
         }
         Ok(())
+    }
+
+    /// The same for the keys that say how files are written; false when it is none of them.
+    fn set_writing(&mut self, key: &str, value: Option<&str>) -> Result<bool, UrlError> {
+        let bad = |expected| UrlError::Value { key: key.into(), value: value.unwrap_or_default().into(), expected };
+        match key {
+            "writers" => {
+                self.one_writer = match value {
+                    Some("one") => true,
+                    Some("many") => false,
+                    _ => return Err(bad("one or many")),
+                }
+            }
+            "stable" => {
+                self.stable = match value {
+                    Some("auto") => StablePolicy::Auto,
+                    Some("always") => StablePolicy::Always,
+                    Some("unstable") => StablePolicy::Unstable,
+                    _ => return Err(bad("auto, always or unstable")),
+                }
+            }
+            "close" => {
+                self.close = match value {
+                    Some("commit") => ClosePolicy::Commit,
+                    Some("nothing") => ClosePolicy::Nothing,
+                    _ => return Err(bad("commit or nothing")),
+                }
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 
     /// The same for the keys of TLS; false when it is none of them.

@@ -1,5 +1,6 @@
-//! Closing: the descriptor is the kernel's; a file that loses its last one may have something to be removed. Our own sockets
-//! stay out of reach.
+//! Closing: the descriptor is the kernel's; what may be written through it is made stable first, as a kernel's NFS client
+//! does at every close, of duplicates too. A file that loses its last one may have something to be removed. Our own
+//! sockets stay out of reach.
 
 use crate::hook::hooks;
 use crate::mounts;
@@ -27,12 +28,25 @@ fn close_fd(fd: c_int, real: impl FnOnce() -> c_int) -> Result<c_int, Out> {
     }
     protect(fd)?;
     let file = file_if_any(fd);
+    let flushed = file.as_ref().map_or(Ok(()), flush);
     table::forget(fd);
     let answer = kept(real());
     if let Some(file) = file {
         file.mount.closed(file.file);
     }
-    answer
+    answer.and_then(|answer| flushed.map(|()| answer))
+}
+
+/// What has to be done before a descriptor goes: while it is there, its file stays, and so do the process' record locks,
+/// which tell others that the data may change.
+///
+/// # Errors
+/// What close(2) reports. The descriptor is to be closed nonetheless.
+pub(crate) fn flush(file: &Open) -> Result<(), Out> {
+    if file.flags & libc::O_ACCMODE != libc::O_RDONLY {
+        file.mount.flush(file.file)?;
+    }
+    Ok(())
 }
 
 /// Closes a range around our own sockets.
@@ -50,6 +64,7 @@ pub(crate) fn close_between(
     if flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 {
         for fd in (first..=end).map(|fd| fd as c_int).take_while(|fd| *fd <= table::highest()) {
             if let Some(file) = table::known(fd) {
+                let _ = flush(&file); // close_range(2) reports no error of a close; the next fsync does
                 files.push(file);
                 table::forget(fd);
             }

@@ -1,6 +1,6 @@
 //! Descriptors beyond reading and writing: copies, locks and controls. They are the kernel's; the table only takes note.
 
-use crate::close::{file_if_any, protect};
+use crate::close::{file_if_any, flush, protect};
 use crate::ffi;
 use crate::hook::hooks;
 use crate::mounts;
@@ -22,6 +22,9 @@ fn onto(from: c_int, to: c_int, real: impl FnOnce() -> c_int) -> Result<c_int, O
     protect(to)?;
     let source = file_if_any(from);
     let replaced = file_if_any(to);
+    if let Some(replaced) = &replaced {
+        let _ = flush(replaced); // dup2(2) does not report it; the next fsync does
+    }
     let answer = kept(real())?;
     note(source.as_ref(), to);
     if let Some(replaced) = replaced {

@@ -11,7 +11,7 @@ use crate::client_io::WriteDone;
 use crate::error::Error;
 use crate::file::{FileHandle, FileKind, FsError, Stability, WriteVerifier};
 use crate::limits::WRITE_ROUNDS_MAX;
-use crate::options::StablePolicy;
+use crate::options::{ClosePolicy, StablePolicy};
 use crate::segment::layout::Slot;
 use crate::segment::{Committed, SegmentError, VerifiersFull};
 
@@ -133,6 +133,20 @@ impl Mount {
             (None, true) => Err(FsError::WritesLost.into()),
             (None, false) => Ok(()),
         }
+    }
+
+    /// To be called before a descriptor that may write is closed: what was written to the file so far, by any process,
+    /// becomes stable, as a Linux NFS client does it at each close (`nfs_file_flush`). No call when nothing is due, or with
+    /// the option `close=nothing`.
+    ///
+    /// # Errors
+    /// As [`Self::sync`], of what happened meanwhile or was not reported to anybody yet. Told here it still counts as not
+    /// reported: the next [`Self::sync`] tells it too.
+    pub fn flush(&self, file: FileRef) -> Result<(), Error> {
+        let Some(slot) = self.segment.slot(file).filter(|_| self.close == ClosePolicy::Commit) else { return Ok(()) };
+        let seen = slot.error_sample();
+        self.commit_writes(file, slot)?;
+        if slot.has_unreported_loss(seen) { Err(FsError::WritesLost.into()) } else { Ok(()) }
     }
 
     /// Makes everything written to any file of the export stable. Errors stay for those who sync the files themselves.

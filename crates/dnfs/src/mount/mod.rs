@@ -40,7 +40,7 @@ use crate::client::Client;
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::file::{FileHandle, FsError};
-use crate::options::StablePolicy;
+use crate::options::{ClosePolicy, StablePolicy};
 use crate::segment::Segment;
 use crate::segment::layout::{ActivityCell, CELL_COUNT, Slot};
 use crate::slot_limiter::{Members, WriterGuard};
@@ -57,6 +57,7 @@ pub struct Mount {
     /// Where a file has one writer at a time: by whom the locks of files are held.
     writers: Option<Arc<Members>>,
     stable: StablePolicy,
+    close: ClosePolicy,
     /// Other hosts write too: sizes and attributes are asked for each time.
     shared_use: bool,
     /// This process' cell of the totals.

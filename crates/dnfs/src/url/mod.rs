@@ -144,7 +144,7 @@ fn split_port(host: &str) -> Result<(&str, Option<u16>), UrlError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::StablePolicy;
+    use crate::options::{ClosePolicy, StablePolicy};
 
     #[test]
     fn a_plain_url_has_defaults() {
@@ -155,13 +155,14 @@ mod tests {
 
     #[test]
     fn ports_hosts_and_options_are_read() {
-        let url: NfsUrl = "nfs://a,b:3049/vol/x%20y?mountport=20048&rsize=64KiB&stable=always&version=3".parse().unwrap();
+        let url: NfsUrl =
+            "nfs://a,b:3049/vol/x%20y?mountport=20048&rsize=64KiB&stable=always&close=nothing&version=3".parse().unwrap();
         assert_eq!(url.servers, ["a", "b"]);
         assert_eq!(url.nfs_port(), 3049);
         assert_eq!(url.export_path, "/vol/x y");
         assert_eq!(url.options.mount_port, Some(20048));
         assert_eq!(url.options.read_bytes_max, 65536);
-        assert_eq!(url.options.stable, StablePolicy::Always);
+        assert_eq!((url.options.stable, url.options.close), (StablePolicy::Always, ClosePolicy::Nothing));
         assert_eq!(url.to_string(), "nfs://a,b:3049/vol/x%20y");
         let six: NfsUrl = "nfs://[::1]:99/".parse().unwrap();
         assert_eq!((six.server(), six.nfs_port(), six.export_path.as_str()), ("::1", 99, "/"));

@@ -128,6 +128,18 @@ fn copy(from: &End, mut from_at: Option<off_t>, to: &End, mut to_at: Option<off_
     Ok(done)
 }
 
+/// Flags of the descriptor to write to, when both may be used for it; asked before there is anything to copy.
+///
+/// # Errors
+/// EBADF.
+fn open_for(input: c_int, out: c_int) -> Result<c_int, Out> {
+    let (from, to) = (raw::status_flags(input)?, raw::status_flags(out)?);
+    if from & libc::O_ACCMODE == libc::O_WRONLY || to & libc::O_ACCMODE == libc::O_RDONLY {
+        return Err(Out::Errno(libc::EBADF));
+    }
+    Ok(to)
+}
+
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
 unsafe fn send(out: c_int, input: c_int, offset: *mut off_t, count: size_t) -> Result<ssize_t, Out> {
@@ -139,6 +151,10 @@ unsafe fn send(out: c_int, input: c_int, offset: *mut off_t, count: size_t) -> R
         let (from, to) = (end(input)?, end(out)?);
         if let (End::Elsewhere(_), End::Elsewhere(_)) = (&from, &to) {
             return Err(Out::Pass);
+        }
+        let out_flags = open_for(input, out)?;
+        if out_flags & libc::O_APPEND != 0 {
+            return Err(Out::Errno(libc::EINVAL));
         }
         let at = ffi::take(offset);
         let done = copy(&from, at, &to, None, count.min(ffi::COUNT_MAX))?;
@@ -167,10 +183,8 @@ pub(crate) unsafe fn copy_range(
         let (from, to) = (end(input)?, end(out)?);
         match (&from, &to) {
             (End::Elsewhere(_), End::Elsewhere(_)) => return Err(Out::Pass),
-            (_, End::File(file)) if raw::status_flags(file.fd)? & libc::O_APPEND != 0 => {
-                return Err(Out::Errno(libc::EBADF));
-            }
             _ if flags != 0 => return Err(Out::Errno(libc::EINVAL)),
+            _ if open_for(input, out)? & libc::O_APPEND != 0 => return Err(Out::Errno(libc::EBADF)),
             _ => {}
         }
         let (begin, target) = (ffi::take(from_at), ffi::take(to_at));

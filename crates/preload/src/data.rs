@@ -252,7 +252,12 @@ fn source(fd: c_int, at: Option<off_t>) -> Result<Open, Out> {
 
 /// The same to write to.
 fn target(fd: c_int, at: Option<off_t>) -> Result<Open, Out> {
-    table::file(fd).map_err(|out| medium::instead(out, fd, Ask::Write, at))
+    writable(fd).map_err(|out| medium::instead(out, fd, Ask::Write, at))
+}
+
+/// [`table::file`], but a descriptor of a directory is one that was not opened for writing.
+fn writable(fd: c_int) -> Result<Open, Out> {
+    table::file(fd).map_err(|out| if out == Out::Errno(libc::EISDIR) { Out::Errno(libc::EBADF) } else { out })
 }
 
 /// The same by the flags of a preadv2 or pwritev2, where −1 is the descriptor's own offset.
@@ -260,7 +265,8 @@ fn flagged(fd: c_int, at: off_t, flags: c_int, ask: Ask) -> Result<Open, Out> {
     let stable = ask == Ask::Write && flags & (libc::RWF_DSYNC | libc::RWF_SYNC) != 0;
     let ask = if stable { Ask::StableWrite } else { ask };
     // An append is wherever it went: by the file's end as good as by any other place.
-    table::file(fd).map_err(|out| medium::instead(out, fd, ask, (at != -1).then_some(at)))
+    let file = if ask == Ask::Read { table::file(fd) } else { writable(fd) };
+    file.map_err(|out| medium::instead(out, fd, ask, (at != -1).then_some(at)))
 }
 
 /// # Safety

@@ -92,6 +92,11 @@ fn plain_lock(file: &Open, mut lock: libc::flock) -> Result<libc::flock, Out> {
     Ok(lock)
 }
 
+/// [`table::file`], but what is asked of a directory the kernel does on its mirror.
+fn regular(fd: c_int) -> Result<Open, Out> {
+    table::file(fd).map_err(|out| if out == Out::Errno(libc::EISDIR) { Out::Pass } else { out })
+}
+
 /// lockf as libc does it, by a record lock from the offset on.
 fn lock_from_here(fd: c_int, command: c_int, bytes: libc::off_t) -> Result<c_int, Out> {
     table::file(fd)?;
@@ -127,11 +132,11 @@ unsafe fn control(fd: c_int, command: c_int, argument: usize, real: impl FnOnce(
         match command {
             libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => duplicated(fd, || real(argument)),
             libc::F_SETFL => {
-                table::file(fd)?;
+                regular(fd)?;
                 kept(real(argument & !(libc::O_DIRECT as usize | libc::O_ASYNC as usize)))
             }
             libc::F_SETLK | libc::F_SETLKW | libc::F_GETLK | libc::F_OFD_SETLK | libc::F_OFD_SETLKW | libc::F_OFD_GETLK => {
-                let file = table::file(fd)?;
+                let file = regular(fd)?;
                 let at = argument as *mut libc::flock;
                 let asks = matches!(command, libc::F_GETLK | libc::F_OFD_GETLK);
                 let mut lock = plain_lock(&file, ffi::take(at).ok_or(Out::Errno(libc::EFAULT))?)?;

@@ -90,7 +90,7 @@ unsafe fn pair(
         if !crate::mounts::any() {
             return Err(Out::Pass);
         }
-        match (paths::target_or_linked(from.0, from.1)?, paths::target_or_linked(to.0, to.1)?) {
+        match (named(from)?, named(to)?) {
             (Target::At(one, mount, from), Target::At(other, _, to)) if one.index == other.index => on_mount(mount, &from, &to),
             (Target::Local(one), Target::Local(other)) => {
                 let path_of = |other: &Option<std::ffi::CString>, given: (c_int, *const c_char)| {
@@ -104,6 +104,21 @@ unsafe fn pair(
     }
 }
 
+/// One of a pair of paths. A descriptor that is not open is told of before the other path is looked at.
+///
+/// # Safety
+/// The pointer is that of a caller of the libc function, who keeps its contract.
+unsafe fn named((directory, path): (c_int, *const c_char)) -> Result<Target, Out> {
+    // SAFETY: the pointer is that of the hook's caller.
+    unsafe {
+        let found = paths::target_or_linked(directory, path)?;
+        if matches!(found, Target::Local(None)) && directory != HERE && ffi::path(path)?.first() != Some(&b'/') {
+            raw::status_flags(directory)?;
+        }
+        Ok(found)
+    }
+}
+
 fn rename_on_mount(mount: &Mount, from: &Entry, to: &Entry, flags: c_uint) -> Result<c_int, Out> {
     let moved = existing(from)?;
     if flags & !libc::RENAME_NOREPLACE != 0 {
@@ -111,6 +126,12 @@ fn rename_on_mount(mount: &Mount, from: &Entry, to: &Entry, flags: c_uint) -> Re
     }
     if flags & libc::RENAME_NOREPLACE != 0 {
         free(to)?;
+    }
+    if inside(&to.path, &from.path) {
+        return Err(Out::Errno(libc::EINVAL));
+    }
+    if inside(&from.path, &to.path) {
+        return Err(Out::Errno(libc::ENOTEMPTY));
     }
     match (moved, kind(to)) {
         (FileKind::Directory, Some(other)) if other != FileKind::Directory => return Err(Out::Errno(libc::ENOTDIR)),
@@ -124,11 +145,17 @@ fn rename_on_mount(mount: &Mount, from: &Entry, to: &Entry, flags: c_uint) -> Re
     Ok(0)
 }
 
+/// Whether a path lies below a directory; both without links.
+fn inside(path: &[u8], directory: &[u8]) -> bool {
+    path.strip_prefix(directory).is_some_and(|rest| rest.first() == Some(&b'/'))
+}
+
 fn link_on_mount(mount: &Mount, from: &Entry, to: &Entry) -> Result<c_int, Out> {
-    if existing(from)? == FileKind::Directory {
+    let kind = existing(from)?;
+    free(to)?;
+    if kind == FileKind::Directory {
         return Err(Out::Errno(libc::EPERM));
     }
-    free(to)?;
     mount.link(from, to)?;
     Ok(0)
 }

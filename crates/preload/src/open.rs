@@ -78,6 +78,7 @@ hooks! {
     }
 }
 
+const CREATES_NEW: c_int = libc::O_CREAT | libc::O_EXCL;
 const CREAT: c_int = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
 
 /// Opens a path in whichever world it is.
@@ -123,6 +124,7 @@ fn on_mount(
     for _ in 0..ATTEMPTS_MAX {
         let entry = fresh.as_ref().unwrap_or(entry);
         match entry.object.as_ref().map(|object| object.attr.kind) {
+            Some(FileKind::Directory) if flags & CREATES_NEW == CREATES_NEW => return Err(Out::Errno(libc::EEXIST)),
             Some(FileKind::Directory) => return open_directory(mount, entry, flags),
             Some(_) if flags & libc::O_DIRECTORY != 0 => return Err(Out::Errno(libc::ENOTDIR)),
             Some(FileKind::Regular) => {}
@@ -209,7 +211,8 @@ fn spare_descriptors() -> Result<(), Out> {
 }
 
 fn open_directory(mount: &Mount, entry: &Entry, flags: c_int) -> Result<c_int, Out> {
-    if flags & libc::O_ACCMODE != libc::O_RDONLY && flags & libc::O_PATH == 0 || flags & libc::O_CREAT != 0 {
+    let writes = flags & libc::O_ACCMODE != libc::O_RDONLY || flags & libc::O_TRUNC != 0;
+    if writes && flags & libc::O_PATH == 0 || flags & libc::O_CREAT != 0 {
         return Err(Out::Errno(libc::EISDIR));
     }
     if let Some(object) = entry.object.as_ref().filter(|_| flags & libc::O_PATH == 0) {

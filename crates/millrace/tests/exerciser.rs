@@ -1,0 +1,116 @@
+//! Random programs on a mount and on a local directory: every result they can see is compared, step by step, and in the end
+//! what lies on the server's disk. The steps of all processes are handed out one after the other, so results are exact.
+//!
+//! A failing program is made as small as it can be and printed; `MILLRACE_PROGRAM=FILE` runs the steps of a file,
+//! `MILLRACE_SEED=N` the program of one seed. What differs by intent, and what is left out until a fault is mended, is
+//! in `exerciser/known.rs`.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "exerciser/compare.rs"]
+mod compare;
+#[path = "exerciser/generate.rs"]
+mod generate;
+#[path = "exerciser/known.rs"]
+mod known;
+#[path = "exerciser/program.rs"]
+mod program;
+#[path = "exerciser/shrink.rs"]
+mod shrink;
+#[path = "exerciser/side.rs"]
+mod side;
+mod support;
+
+use compare::{Difference, Exerciser};
+use program::Step;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use support::{Scratch, environment_number, find_program, seeds, skip, succeed};
+
+/// Runs of a failing program while it is made smaller.
+const TRIES_MAX: u32 = 400;
+/// Failing programs that are made smaller; the others are counted.
+const FAILURES_MAX: usize = 12;
+
+/// Mounts that programs take turns on: as a database has it, and as a server with old limits wants it.
+const MOUNTS: [&str; 2] = ["", "&slots=1&writers=one&channels=1&split=8k"];
+
+#[test]
+fn random_programs_see_the_same_on_a_mount_as_on_local_disk() {
+    exercise(&seeds(|count| count * 25), false);
+}
+
+#[test]
+#[ignore = "nightly: 1,000 programs, some minutes"]
+fn a_thousand_random_programs_see_the_same_on_a_mount_as_on_local_disk() {
+    exercise(&seeds(|_| 1000), false);
+}
+
+#[test]
+fn random_programs_see_nothing_of_a_filer_that_is_killed_restarted_or_cut_off() {
+    exercise(&seeds(|count| count * 5), true);
+}
+
+#[test]
+#[ignore = "nightly: 300 programs with a filer that goes down within them, some minutes"]
+fn many_random_programs_see_nothing_of_a_filer_that_is_killed_restarted_or_cut_off() {
+    exercise(&seeds(|_| 300), true);
+}
+
+/// Runs the programs of these seeds; panics with what differed, made small.
+fn exercise(seeds: &[u64], faults: bool) {
+    let scratch = Scratch::new("exerciser-actor");
+    let Some(actor) = build(&scratch) else { return skip("no C compiler") };
+    let filer_options: &[&str] = if faults { &["--loss-layer"] } else { &[] };
+    let mut worlds: Vec<Exerciser> = MOUNTS.iter().map(|options| Exerciser::new(&actor, filer_options, options)).collect();
+    let programs: Vec<(u64, Vec<Step>)> = match std::env::var("MILLRACE_PROGRAM") {
+        Ok(file) => {
+            vec![(environment_number("MILLRACE_SEED").unwrap_or(0), program::parse(&std::fs::read_to_string(file).unwrap()))]
+        }
+        Err(_) => seeds.iter().map(|seed| (*seed, generate::generate(*seed, faults))).collect(),
+    };
+    let mut failures = Vec::new();
+    let mut steps: BTreeMap<String, u32> = BTreeMap::new();
+    for (seed, program) in programs {
+        let world = &mut worlds[(seed % MOUNTS.len() as u64) as usize];
+        for step in &program {
+            *steps.entry(step.name().to_owned()).or_default() += 1;
+        }
+        if let Some(difference) = world.run(&program) {
+            let small = failures.len() < FAILURES_MAX;
+            failures.push(if small { explained(world, seed, program, &difference) } else { format!("seed {seed}\n") });
+        }
+    }
+    println!("steps: {steps:?}");
+    println!("left out: {:?}", known::left_out());
+    assert!(failures.is_empty(), "{} programs differ:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// The smallest program that still fails at such a step, and how.
+fn explained(world: &mut Exerciser, seed: u64, mut program: Vec<Step>, difference: &Difference) -> String {
+    let failing = |program: &[Step], at: usize| program.get(at).map(|step| step.name().to_owned());
+    let name = failing(&program, difference.at);
+    program.truncate(difference.at + 1);
+    let small = shrink::shrink(program, TRIES_MAX, |program| {
+        world.run(program).is_some_and(|difference| failing(program, difference.at) == name)
+    });
+    let again = world.run(&small);
+    let shown = again.as_ref().unwrap_or(difference);
+    let unsteady = if again.is_none() { " (not in a second run of the smallest program)" } else { "" };
+    let (local, mount, at) = (&shown.local, &shown.mount, shown.at + 1);
+    format!("seed {seed}: at step {at}{unsteady}\n  local: {local}\n  mount: {mount}\n{}", program::print(&small))
+}
+
+/// Compiles the actor; none without a compiler.
+fn build(scratch: &Scratch) -> Option<PathBuf> {
+    let compiler = find_program("cc")?;
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/exerciser");
+    let program = scratch.path().join("actor");
+    let mut command = Command::new(compiler);
+    command.args(["-O1", "-o"]).arg(&program);
+    for name in ["actor", "files", "names", "streams", "locks", "processes", "refused"] {
+        command.arg(sources.join(name).with_extension("c"));
+    }
+    succeed(&mut command);
+    Some(program)
+}

@@ -1,0 +1,50 @@
+/* Steps on locks; none waits. */
+#include "actor.h"
+#include <sys/file.h>
+
+static void record_lock(const char *name, const struct step *step)
+{
+	const char *kind = word(step, 2), *from = word(step, 5);
+	struct flock lock = {
+		.l_type = kind[0] == 'r' ? F_RDLCK : kind[0] == 'w' ? F_WRLCK : F_UNLCK,
+		.l_whence = from[0] == 'c' ? SEEK_CUR : from[0] == 'e' ? SEEK_END : SEEK_SET,
+		.l_start = number(step, 3),
+		.l_len = number(step, 4),
+	};
+	int open_file = name[0] == 'o', asks = name[1] == 'g' || name[0] == 'g';
+	int command = asks ? (open_file ? F_OFD_GETLK : F_GETLK) : (open_file ? F_OFD_SETLK : F_SETLK);
+	int status = fcntl(descriptor(step, 1), command, &lock);
+	outcome(status);
+	if (status != 0 || !asks)
+		return;
+	say(" %s", lock.l_type == F_UNLCK ? "free" : lock.l_type == F_RDLCK ? "read" : "write");
+	if (lock.l_type != F_UNLCK)
+		say(" %ld+%ld #%d", (long)lock.l_start, (long)lock.l_len, lock.l_pid);
+}
+
+/* As a kernel NFS mount, which makes flock a lock of the server: shared needs a descriptor that reads, exclusive one that
+ * writes. A local file system does not ask; the model does (known.rs, `flock access`). */
+static int allowed(int fd, char kind)
+{
+	int access = fcntl(fd, F_GETFL);
+	struct stat found;
+	if (on_mount || access < 0 || kind == 'u' || fstat(fd, &found) != 0 || S_ISDIR(found.st_mode))
+		return 1;
+	access &= O_ACCMODE;
+	return kind == 's' ? access != O_WRONLY : access != O_RDONLY;
+}
+
+int lock_step(const char *name, const struct step *step)
+{
+	if (strcmp(name, "flock") == 0) {
+		const char *kind = word(step, 2);
+		if (!allowed(descriptor(step, 1), kind[0]))
+			say("EBADF");
+		else
+			outcome(flock(descriptor(step, 1), (kind[0] == 's' ? LOCK_SH : kind[0] == 'e' ? LOCK_EX : LOCK_UN) | LOCK_NB));
+	} else if (strcmp(name, "setlk") == 0 || strcmp(name, "getlk") == 0 || strcmp(name, "osetlk") == 0 || strcmp(name, "ogetlk") == 0)
+		record_lock(name, step);
+	else
+		return 0;
+	return 1;
+}

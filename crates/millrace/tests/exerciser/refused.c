@@ -1,0 +1,29 @@
+/* What a mount refuses by name (docs/compat-preload.md); these steps run there only, and change nothing. */
+#include "actor.h"
+#include <sys/mman.h>
+#include <sys/xattr.h>
+
+int refused_step(const char *name, const struct step *step)
+{
+	const char *what = word(step, 1);
+	int fd = descriptor(step, 2);
+	if (strcmp(name, "refused") != 0)
+		return 0;
+	if (fd < 0)
+		say("free");
+	else if (strcmp(what, "fallocate") == 0)
+		outcome(fallocate(fd, 0, 0, 100));
+	else if (strcmp(what, "posix_fallocate") == 0)
+		say("%s", strerrorname_np(posix_fallocate(fd, 0, 100)));
+	else if (strcmp(what, "shared-mapping") == 0)
+		outcome(mmap(NULL, 100, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED ? -1 : 0);
+	else if (strcmp(what, "fsetxattr") == 0)
+		outcome(fsetxattr(fd, "user.x", "1", 1, 0));
+	else if (strcmp(what, "mkfifo") == 0)
+		outcome(mkfifo("fifo", 0600));
+	else if (strcmp(what, "tmpfile") == 0)
+		outcome(open(".", O_TMPFILE | O_RDWR, 0600));
+	else
+		outcome(renameat2(AT_FDCWD, root, AT_FDCWD, root, RENAME_EXCHANGE));
+	return 1;
+}

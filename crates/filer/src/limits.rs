@@ -99,6 +99,8 @@ pub const SEAL_BYTES: usize = 4 * rpc_tls::limits::PLAIN_BYTES_MAX;
 pub const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 /// How long a clean stop waits for calls under way.
 pub const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long it then waits for changes of a volume by calls that did not end in that time.
+pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Replies kept for retransmitted calls; each is some 300 bytes. A client resends within minutes, and
 /// only calls that change names or attributes are kept.

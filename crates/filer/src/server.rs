@@ -12,8 +12,9 @@ use crate::connections::acceptor::{Acceptor, Serve, Served};
 use crate::connections::driver::Driver;
 use crate::connections::table::ConnectionTable;
 use crate::connections::workers::Workers;
-use crate::limits::STOP_TIMEOUT;
+use crate::limits::{CLOSE_TIMEOUT, STOP_TIMEOUT};
 use crate::listener::{Listener, ListenerRole};
+use crate::nfs::export::Export;
 use crate::nfs::exports::Exports;
 use crate::nfs::filer::Filer;
 use crate::nfs::service::Nfs;
@@ -87,9 +88,9 @@ impl Server {
         self.acceptor.run();
         self.drain();
         let exports = self.filer.exports();
-        // Each is flushed, also behind one that fails.
-        let flushed: Vec<_> = exports.entries().iter().map(|entry| entry.export.volume.flush_all()).collect();
-        flushed.into_iter().collect()
+        // Each is closed, also behind one that fails.
+        let closed: Vec<_> = exports.entries().iter().map(|entry| close(&entry.export)).collect();
+        closed.into_iter().collect()
     }
 
     /// Makes [`Server::run`] return.
@@ -168,6 +169,26 @@ impl Server {
     }
 }
 
+/// Flushes a volume for good, with its write verifier kept for the next start where nothing can be written any more.
+fn close(export: &Export) -> Result<(), volume::Error> {
+    let volume = export.name();
+    match export.volume.close(CLOSE_TIMEOUT) {
+        Ok(true) => Ok(()),
+        Ok(false) => {
+            tracing::warn!(
+                volume,
+                "failed to record the clean stop: the write verifier changes with the next reboot of the host"
+            );
+            Ok(())
+        }
+        Err(volume::Error::Busy) => {
+            tracing::warn!(volume, "calls still running: the stop is not clean, the write verifier changes with the next reboot");
+            export.volume.flush_all()
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// How the connections of a listener of this role are served.
 fn serve_nfs(nfs: &Arc<Driver<Nfs>>, role: ListenerRole) -> Serve {
     let nfs = Arc::clone(nfs);
@@ -199,7 +220,6 @@ mod tests {
 
     use super::*;
     use crate::connections::connection::Connection;
-    use crate::nfs::export::Export;
     use crate::nfs::filer::Config;
     use crate::nfs::policy::{Policy, Rights};
     use crate::nfs::reply_cache::{CallKey, Claim};

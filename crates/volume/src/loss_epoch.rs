@@ -6,35 +6,41 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::error::Error;
 use crate::lock::locked;
-use crate::state::{self, Record, Store};
+use crate::record::{BootId, Record};
+use crate::state::Store;
 
 /// The epoch, the verifier that follows from it, and whether a failed flush has moved it.
 pub(crate) struct LossEpoch {
     store: Mutex<(Store, Record)>,
-    boot_id: Vec<u8>,
     epoch: AtomicU64,
     verifier: AtomicU64,
     poisoned: AtomicBool,
 }
 
 impl LossEpoch {
-    /// The epoch on record. Without a boot id it is unknown whether the page cache survived: that moves it.
-    pub(crate) fn start(store: Store, mut record: Record) -> io::Result<Self> {
-        let boot_id = match state::boot_id() {
-            Some(id) => id,
-            None => {
-                record.loss_epoch += 1;
-                store.write(&record)?;
-                Vec::new()
-            }
-        };
+    /// The epoch on record, for a process that begins to serve under this boot. **Durability**: that a former process stopped
+    /// cleanly is on record no more: from now on something may be written.
+    pub(crate) fn start(store: Store, record: Record, boot: Option<BootId>) -> io::Result<Self> {
+        let now = record.clone().served_under(boot);
+        if now != record {
+            store.write(&now)?;
+        }
         Ok(Self {
-            epoch: AtomicU64::new(record.loss_epoch),
-            verifier: AtomicU64::new(u64::from_le_bytes(state::verifier(&record, &boot_id))),
+            epoch: AtomicU64::new(now.loss_epoch),
+            verifier: AtomicU64::new(u64::from_le_bytes(now.verifier())),
             poisoned: AtomicBool::new(false),
-            boot_id,
-            store: Mutex::new((store, record)),
+            store: Mutex::new((store, now)),
         })
+    }
+
+    /// Puts on record that everything is flushed and nothing more will be written: the verifier stands over a reboot then.
+    /// Not after a failed flush. **Durability**: on disk when it returns `Ok`.
+    pub(crate) fn stopped_cleanly(&self) -> Result<(), Error> {
+        let store = locked(&self.store);
+        if self.is_poisoned() {
+            return Err(Error::Poisoned);
+        }
+        Ok(store.0.write(&store.1.stopped_cleanly())?)
     }
 
     /// The number itself.
@@ -77,7 +83,7 @@ impl LossEpoch {
     fn record_loss(&self, (store, record): &mut (Store, Record)) -> io::Result<()> {
         record.loss_epoch += 1;
         self.epoch.store(record.loss_epoch, Ordering::SeqCst);
-        self.verifier.store(u64::from_le_bytes(state::verifier(record, &self.boot_id)), Ordering::SeqCst);
+        self.verifier.store(u64::from_le_bytes(record.verifier()), Ordering::SeqCst);
         store.write_loss(record)
     }
 }

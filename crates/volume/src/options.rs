@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::record::BootId;
+
 /// Who makes what is promised stable survive a power cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
@@ -45,6 +47,8 @@ pub struct Options {
     pub cache: CacheMode,
     /// What is read beside the bytes of a read.
     pub read_ahead: ReadAhead,
+    /// The boot of the host to act under, a test switch: a reboot without one. `None` in service: that of the kernel.
+    pub boot_id: Option<BootId>,
 }
 
 /// Not a word that names a [`Durability`], a [`CacheMode`] or a [`ReadAhead`].

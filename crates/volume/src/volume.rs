@@ -18,7 +18,8 @@ use crate::node::{Node, NodeInner};
 use crate::node_table::NodeTable;
 use crate::options::{CacheMode, Durability, Options};
 use crate::quota::account::Quota;
-use crate::state::{self, Store};
+use crate::record::BootId;
+use crate::state::Store;
 use crate::sys;
 use crate::times;
 use crate::tree_search::TreeSearch;
@@ -95,8 +96,9 @@ impl Volume {
         let identify = identify.ok_or_else(|| OpenError::NoIdentity { path: dir.clone() })?;
         let (store, record) = Store::open(&config.state_dir)?;
         let state_failed = |source| OpenError::State { path: config.state_dir.clone(), source };
-        let (handle_key, fsid) = (HandleKey::new(&record.key), state::fsid(&record));
-        let loss_epoch = LossEpoch::start(store, record).map_err(state_failed)?;
+        let (handle_key, fsid) = (HandleKey::new(&record.key), record.fsid());
+        let loss_epoch =
+            LossEpoch::start(store, record, config.options.boot_id.or_else(BootId::of_kernel)).map_err(state_failed)?;
         sys::sync_file_system(&root_fd).map_err(dir_failed)?;
         let stat = sys::stat(&root_fd).map_err(dir_failed)?;
         let root_identity = identify.of(&root_fd, &stat).map_err(dir_failed)?;
@@ -154,7 +156,8 @@ impl Volume {
         self.0.root.clone()
     }
 
-    /// The write verifier (RFC 1813 3.3.7): changes exactly when unstable data may have been lost.
+    /// The write verifier (RFC 1813 3.3.7): changes exactly when unstable data may have been lost. It stands when a process was
+    /// killed and the host runs on, and over a reboot behind [`Volume::close`].
     ///
     /// A server reads it *before* an unstable write and *after* a commit: a loss in between then shows as
     /// two verifiers, and the client sends the data again.

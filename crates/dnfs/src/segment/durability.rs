@@ -13,16 +13,21 @@ use super::layout::{Header, Slot};
 
 const SEEN: u32 = 1;
 
-/// The verifiers of one server in the order they were met: epoch n is the n-th, 0 is none yet.
+/// The verifiers of one server in the order they were met: epoch n is the n-th, 0 is none yet. The log holds the last of
+/// them, epoch n at place (n − 1) modulo its length.
 #[derive(Clone, Copy)]
 pub(crate) struct Verifiers<'a> {
     pub(crate) header: &'a Header,
     pub(crate) log: &'a [AtomicU64],
 }
 
-/// More verifiers than the segment can tell apart.
+/// More verifiers than can be numbered: 2^32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct VerifiersFull;
+
+/// Bits of a place of the log that hold the verifier; those above say which round of the log it belongs to, so that a
+/// place is filled by one compare-and-swap and a process that was stopped for long overwrites nothing.
+const VERIFIER_BITS: u32 = 48;
 
 impl Verifiers<'_> {
     /// The newest epoch; to be taken before a request is sent.
@@ -33,22 +38,36 @@ impl Verifiers<'_> {
     /// Epoch of the verifier in a reply to a request sent when `sent` was the newest.
     ///
     /// Looked for only among the epochs since then: a server that shows an older one now has gone back, which is a new
-    /// state of it, not a late reply.
+    /// state of it, not a late reply. So is one that the log no longer holds: at worst a loss is reported that was none.
     pub(crate) fn epoch_of(&self, verifier: u64, sent: u32) -> Result<u32, VerifiersFull> {
-        // An entry of 0 is free, so a server's 0 is kept as another number.
-        let verifier = if verifier == 0 { u64::MAX } else { verifier };
         loop {
             let newest = self.header.epoch.load(Acquire);
-            for epoch in (sent.max(1)..=newest).rev() {
-                if self.log.get(epoch as usize - 1).ok_or(VerifiersFull)?.load(Acquire) == verifier {
+            let oldest = newest.saturating_sub(self.log.len() as u32 - 1).max(sent).max(1);
+            for epoch in (oldest..=newest).rev() {
+                let (place, entry) = self.entry(epoch, verifier);
+                if place.load(Acquire) == entry {
                     return Ok(epoch);
                 }
             }
-            let place = self.log.get(newest as usize).ok_or(VerifiersFull)?;
+            let next = newest.checked_add(1).ok_or(VerifiersFull)?;
+            let (place, entry) = self.entry(next, verifier);
+            let found = place.load(Acquire);
+            if found >> VERIFIER_BITS != entry >> VERIFIER_BITS {
+                let _ = place.compare_exchange(found, entry, AcqRel, Acquire);
+            }
             // Whoever filled the place, the epoch moves on: nobody waits for a process that was killed in between.
-            let _ = place.compare_exchange(0, verifier, AcqRel, Acquire);
-            let _ = self.header.epoch.compare_exchange(newest, newest + 1, AcqRel, Acquire);
+            let _ = self.header.epoch.compare_exchange(newest, next, AcqRel, Acquire);
         }
+    }
+
+    /// Where an epoch stands in the log, and what stands there when its verifier is this one.
+    fn entry(&self, epoch: u32, verifier: u64) -> (&AtomicU64, u64) {
+        let count = self.log.len() as u32;
+        let round = u64::from((epoch - 1) / count + 1); // never 0, which an unused place shows
+        // Mixed first, as verifiers may be times of which only some bits differ. Two that fall together: once in 2^48.
+        let mixed = (verifier ^ verifier >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        let mixed = (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        (&self.log[((epoch - 1) % count) as usize], round << VERIFIER_BITS | mixed >> (u64::BITS - VERIFIER_BITS))
     }
 }
 
@@ -377,18 +396,46 @@ mod tests {
         let server = Server::new();
         std::thread::scope(|scope| {
             let seen: Vec<_> = (0..4)
-                .map(|_| scope.spawn(|| (1..=200).map(|v| server.verifiers().epoch_of(v, 0).unwrap()).collect::<Vec<_>>()))
+                .map(|_| scope.spawn(|| (1..=3_000).map(|v| server.verifiers().epoch_of(v, 0).unwrap()).collect::<Vec<_>>()))
                 .collect();
             let seen: Vec<_> = seen.into_iter().map(|thread| thread.join().unwrap()).collect();
             assert!(seen.iter().all(|epochs| *epochs == seen[0]));
         });
-        assert_eq!(server.verifiers().newest(), 200);
+        assert_eq!(server.verifiers().newest(), 3_000);
     }
 
     #[test]
-    fn full_log_of_verifiers_is_an_error_not_a_wrong_answer() {
+    fn ten_thousand_restarts_are_each_one_loss_and_no_error() {
+        let (server, slot) = (Server::new(), blank_slot());
+        let open = cursor(&slot);
+        // Of two addresses in turn, whose verifiers come back, and a verifier of 0 among them.
+        for verifier in (0..10_000u64).map(|restart| if restart % 3 == 0 { restart % 2 } else { restart }) {
+            server.write(&slot, verifier);
+            assert!(!server.sync(&slot, verifier, &open), "{verifier}");
+            server.write(&slot, verifier);
+            assert!(server.sync(&slot, verifier + 20_000, &open), "{verifier}");
+            assert!(!server.sync(&slot, verifier + 20_000, &open), "{verifier}");
+        }
+        assert!(server.verifiers().newest() >= 20_000);
+    }
+
+    #[test]
+    fn reply_later_than_the_log_reaches_is_taken_for_a_new_state_of_the_server() {
         let server = Server::new();
-        server.header.epoch.store(VERIFIER_COUNT, Relaxed);
-        assert_eq!(server.verifiers().epoch_of(77, VERIFIER_COUNT), Err(VerifiersFull));
+        let sent = server.verifiers().epoch_of(1, 0).unwrap();
+        for verifier in 2..=u64::from(VERIFIER_COUNT) {
+            server.verifiers().epoch_of(verifier, sent).unwrap();
+        }
+        assert_eq!(server.verifiers().epoch_of(1, sent), Ok(sent), "the log still holds it");
+        let next = u64::from(VERIFIER_COUNT) + 1;
+        assert_eq!(server.verifiers().epoch_of(next, sent), Ok(VERIFIER_COUNT + 1));
+        assert_eq!(server.verifiers().epoch_of(1, sent), Ok(VERIFIER_COUNT + 2));
+    }
+
+    #[test]
+    fn verifiers_beyond_all_numbers_are_an_error_not_a_wrong_answer() {
+        let server = Server::new();
+        server.header.epoch.store(u32::MAX, Relaxed);
+        assert_eq!(server.verifiers().epoch_of(77, u32::MAX), Err(VerifiersFull));
     }
 }

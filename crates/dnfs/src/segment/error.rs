@@ -32,7 +32,7 @@ pub enum SegmentError {
     /// The export was replaced by another volume while programs have files of the old one open.
     #[error("the export now holds another volume, and files of the old one are still open")]
     VolumeReplaced,
-    /// The server changed its verifier more often than the segment can tell apart.
+    /// The server changed its verifier 2^32 times.
     #[error("the server changed its write verifier too often for this segment")]
     VerifiersFull,
 }

@@ -1,4 +1,4 @@
-//! Byte layout of the segment file, version 3 (drawn in docs/design/002-segment.md).
+//! Byte layout of the segment file, version 4 (drawn in docs/design/002-segment.md).
 //!
 //! Everything is an atomic integer of the host's byte order: the file never leaves the host's memory. A change of any
 //! field is a new [`LAYOUT_VERSION`].
@@ -12,13 +12,14 @@ use crate::limits::{ADDRESSES_MAX, CALL_SLOTS_MAX, LATENCY_COUNT, MEMBERS_MAX, S
 /// First eight bytes of a segment.
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"MILLSEG\0");
 /// Version of this layout; processes of different versions refuse each other's segment.
-pub(crate) const LAYOUT_VERSION: u32 = 3;
+pub(crate) const LAYOUT_VERSION: u32 = 4;
 /// Files known at once. PostgreSQL with 10,000 relations keeps about 30,000 files; one slot is 512 bytes, and a slot
 /// never used takes no memory.
 pub(crate) const SLOT_COUNT: u32 = 65_536;
 /// Places of the index; half full at most, so that a probe ends soon.
 pub(crate) const INDEX_COUNT: u32 = SLOT_COUNT * 2;
-/// Write verifiers told apart during one life of the segment: each is one restart of the server that may have lost data.
+/// Write verifiers kept, the last ones met: each is one restart of the server that may have lost data. A reply is looked up
+/// among those since its request was sent.
 pub(crate) const VERIFIER_COUNT: u32 = 4096;
 /// Cells the counters are spread over, so that processes do not fight for one cache line.
 pub(crate) const CELL_COUNT: usize = 16;
@@ -104,7 +105,7 @@ pub(crate) struct Header {
     pub(crate) namespace_generation: AtomicU64,
     /// Nonzero while such a change runs, under the namespace lock.
     pub(crate) namespace_busy: AtomicU32,
-    /// Verifiers known; the newest is verifiers[epoch - 1].
+    /// Verifiers met so far (durability.rs).
     pub(crate) epoch: AtomicU32,
     /// Moves after each change of a name that a lookup made before may not know.
     pub(crate) name_changes: AtomicU64,

@@ -211,6 +211,7 @@ impl Reader<'_> {
                 durability: self.word("durability", table.durability.as_ref())?,
                 cache: self.word("cache", table.cache.as_ref())?,
                 read_ahead: self.word("read_ahead", table.read_ahead.as_ref())?,
+                boot_id: None,
             },
         };
         if volume.loss.is_some() && volume.options.durability == volume::Durability::Battery {

@@ -56,12 +56,15 @@ pub(crate) struct Args {
     /// With --loss-layer: the seed that decides which unstable writes survive a power cut; 0: none does
     #[arg(long, value_name = "N", requires = "loss_layer", default_value_t = 0)]
     pub(super) loss_seed: u64,
+    /// For tests: act as if the host had booted under this id, so that a start with another one is a reboot
+    #[arg(long, value_name = "UUID", hide = true)]
+    pub(super) boot_id: Option<volume::BootId>,
     #[command(flatten)]
     pub(super) tls: TlsArgs,
 }
 
 /// Options that the configuration file has instead, where there is one.
-const OF_ONE_DIRECTORY: [&str; 17] = [
+const OF_ONE_DIRECTORY: [&str; 18] = [
     "dir",
     "listen",
     "state",
@@ -74,6 +77,7 @@ const OF_ONE_DIRECTORY: [&str; 17] = [
     "cache",
     "read_ahead",
     "loss_seed",
+    "boot_id",
     "tls",
     "tls_cert",
     "tls_key",

@@ -1,0 +1,246 @@
+//! The volume's record as text: id, MAC key, loss epoch, and under which boot of the host it was served.
+//!
+//! Layout: `docs/format-volume-state.md`.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use crate::handle::keyed_hash;
+
+const TITLE: &str = "millrace-volume-state 1";
+
+/// The record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Record {
+    /// Random, made once.
+    pub(crate) id: [u8; 16],
+    /// Random, made once; key of handles and verifier.
+    pub(crate) key: [u8; 16],
+    /// Times unstable data may have been lost under this volume id.
+    pub(crate) loss_epoch: u64,
+    /// Who served the volume last; `None` in a record of a version that did not say.
+    pub(crate) last: Option<LastService>,
+}
+
+/// The last process that served the volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LastService {
+    /// The boot that its write verifier is derived from: its own, or an earlier one when nothing was lost in between.
+    pub(crate) verifier_boot: Option<BootId>,
+    /// The boot of the host it ran under.
+    pub(crate) boot: Option<BootId>,
+    /// It flushed everything, and wrote nothing more.
+    pub(crate) clean_stop: bool,
+}
+
+/// A boot of the host: no page cache survives from one to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BootId([u8; 16]);
+
+/// Not the UUID of a boot.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a boot id: 32 hexadecimal digits, as in /proc/sys/kernel/random/boot_id")]
+pub struct NotABootId(String);
+
+impl BootId {
+    /// That of the running kernel; `None` when /proc does not say.
+    pub(crate) fn of_kernel() -> Option<Self> {
+        fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim_end().parse().ok()
+    }
+
+    /// As the verifier has it: the bytes of the kernel's file.
+    fn hashed(self) -> String {
+        format!("{self}\n")
+    }
+}
+
+impl std::str::FromStr for BootId {
+    type Err = NotABootId;
+
+    fn from_str(text: &str) -> Result<Self, NotABootId> {
+        unhex(&text.replace('-', "")).map(Self).ok_or_else(|| NotABootId(text.to_owned()))
+    }
+}
+
+impl fmt::Display for BootId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = hex(&self.0);
+        let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| digits.get(part).unwrap_or_default().to_owned());
+        f.write_str(&parts.join("-"))
+    }
+}
+
+impl Record {
+    /// A new volume's.
+    pub(crate) fn random() -> io::Result<Self> {
+        let mut bytes = [0; 32];
+        File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+        let (mut id, mut key) = ([0; 16], [0; 16]);
+        id.copy_from_slice(&bytes[..16]);
+        key.copy_from_slice(&bytes[16..]);
+        Ok(Self { id, key, loss_epoch: 1, last: None })
+    }
+
+    /// Where the loss epoch is noted before the record: memory that outlives the process.
+    pub(crate) fn shm_note(&self) -> PathBuf {
+        Path::new("/dev/shm").join(format!("millrace-loss-{}", hex(&self.id)))
+    }
+
+    /// The record while a process serves the volume under this boot. The verifier stands when nothing can have been lost: the
+    /// page cache is still the same, or everything was flushed before it went.
+    pub(crate) fn served_under(mut self, boot: Option<BootId>) -> Self {
+        let verifier_boot = match self.last {
+            Some(last) if last.clean_stop || (boot.is_some() && last.boot == boot) => last.verifier_boot,
+            // Versions that did not say derived it from the boot they ran under.
+            None if boot.is_some() => boot,
+            // The epoch alone would not do: a loss may have moved it in the memory that is gone.
+            _ => {
+                self.loss_epoch += 1;
+                boot
+            }
+        };
+        self.last = Some(LastService { verifier_boot, boot, clean_stop: false });
+        self
+    }
+
+    /// The record after a clean stop.
+    pub(crate) fn stopped_cleanly(&self) -> Self {
+        Self { last: self.last.map(|last| LastService { clean_stop: true, ..last }), ..self.clone() }
+    }
+
+    pub(crate) fn to_text(&self) -> String {
+        let mut body = format!("{TITLE}\nid {}\nkey {}\nloss-epoch {}\n", hex(&self.id), hex(&self.key), self.loss_epoch);
+        if let Some(last) = self.last {
+            let boot = |boot: Option<BootId>| boot.map_or_else(|| UNKNOWN.to_owned(), |boot| boot.to_string());
+            let stop = if last.clean_stop { CLEAN } else { UNKNOWN };
+            body += &format!("verifier-boot {}\nboot {}\nstop {stop}\n", boot(last.verifier_boot), boot(last.boot));
+        }
+        let sum = keyed_hash(&self.key, &[body.as_bytes()]);
+        format!("{body}sum {sum:016x}\n")
+    }
+
+    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+        let (body, sum) = text.rsplit_once("sum ").ok_or("no checksum line")?;
+        let mut lines = body.lines();
+        if lines.next() != Some(TITLE) {
+            return Err("not a volume state of version 1");
+        }
+        let mut field = |name: &str| lines.next().and_then(|line| line.strip_prefix(name));
+        let id = field("id ").and_then(unhex).ok_or("volume id is not 32 hexadecimal digits")?;
+        let key = field("key ").and_then(unhex).ok_or("key is not 32 hexadecimal digits")?;
+        let loss_epoch = field("loss-epoch ").and_then(|n| n.parse().ok()).ok_or("loss epoch is not a number")?;
+        let last = field("verifier-boot ").map(|verifier_boot| {
+            let (boot, stop) = (field("boot "), field("stop "));
+            Some(LastService { verifier_boot: boot_of(verifier_boot)?, boot: boot_of(boot?)?, clean_stop: stop? == CLEAN })
+        });
+        if u64::from_str_radix(sum.trim_end(), 16) != Ok(keyed_hash(&key, &[body.as_bytes()])) {
+            return Err("checksum does not match");
+        }
+        let last = last.map(|last| last.ok_or("a boot id is not 32 hexadecimal digits")).transpose()?;
+        Ok(Self { id, key, loss_epoch, last })
+    }
+
+    /// The write verifier: moves with the volume, the boot it is derived from and the loss epoch, with nothing else.
+    pub(crate) fn verifier(&self) -> [u8; 8] {
+        let boot = self.last.and_then(|last| last.verifier_boot).map_or_else(String::new, BootId::hashed);
+        self.hash(boot.as_bytes(), self.loss_epoch).to_le_bytes()
+    }
+
+    /// The file system's number: moves with the volume, with nothing else.
+    pub(crate) fn fsid(&self) -> u64 {
+        self.hash(b"fsid", 0)
+    }
+
+    fn hash(&self, kind: &[u8], number: u64) -> u64 {
+        keyed_hash(&self.key, &[b"verifier", &self.id, kind, &number.to_le_bytes()])
+    }
+}
+
+const CLEAN: &str = "clean";
+const UNKNOWN: &str = "unknown";
+
+/// A boot as the record has it; `None` is no boot id at all.
+fn boot_of(text: &str) -> Option<Option<BootId>> {
+    if text == UNKNOWN { Some(None) } else { text.parse().ok().map(Some) }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<[u8; 16]> {
+    if text.len() != 32 || !text.is_ascii() {
+        return None;
+    }
+    let mut bytes = [0; 16];
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: &str = "11111111-2222-3333-4444-555555555555";
+    const SECOND: &str = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee";
+
+    fn boot(text: &str) -> Option<BootId> {
+        Some(text.parse().unwrap())
+    }
+
+    fn record() -> Record {
+        Record { id: [1; 16], key: [2; 16], loss_epoch: 9, last: None }.served_under(boot(FIRST))
+    }
+
+    #[test]
+    fn record_round_trips() {
+        assert_eq!(FIRST.parse::<BootId>().unwrap().to_string(), FIRST);
+        let unknown = Record { last: None, ..record() }.served_under(None);
+        for record in [record(), record().stopped_cleanly(), unknown, Record { last: None, ..record() }] {
+            assert_eq!(Record::parse(&record.to_text()), Ok(record));
+        }
+    }
+
+    #[test]
+    fn damaged_record_is_refused() {
+        let text = record().to_text();
+        assert!(Record::parse(&text.replace("epoch 9", "epoch 8")).is_err());
+        assert!(Record::parse(&text.replace("stop unknown", "stop clean")).is_err());
+        assert!(Record::parse(&text.replace("state 1", "state 2")).is_err());
+        assert!(Record::parse(&text[..text.len() / 2]).is_err());
+        assert!(Record::parse("").is_err());
+    }
+
+    #[test]
+    fn a_record_of_an_earlier_version_keeps_its_verifier_while_the_host_runs() {
+        let old = Record { last: None, ..record() };
+        let hash = |boot: &str| keyed_hash(&old.key, &[b"verifier", &old.id, boot.as_bytes(), &9u64.to_le_bytes()]);
+        let now = Record::parse(&old.to_text()).unwrap().served_under(boot(SECOND));
+        assert_eq!(u64::from_le_bytes(now.verifier()), hash(&format!("{SECOND}\n")));
+    }
+
+    #[test]
+    fn the_verifier_stands_after_a_kill_and_moves_with_the_boot_and_the_epoch() {
+        let before = record().verifier();
+        assert_eq!(record().served_under(boot(FIRST)).verifier(), before);
+        assert_ne!(record().served_under(boot(SECOND)).verifier(), before);
+        assert_ne!(record().served_under(None).verifier(), before);
+        let unknown = record().served_under(None);
+        assert_ne!(unknown.clone().served_under(None).verifier(), unknown.verifier());
+        assert_ne!(Record { loss_epoch: 10, ..record() }.verifier(), before);
+    }
+
+    #[test]
+    fn the_verifier_stands_over_a_reboot_behind_a_clean_stop_and_for_no_further_one() {
+        let before = record().verifier();
+        let again = record().stopped_cleanly().served_under(boot(SECOND));
+        assert_eq!(again.verifier(), before);
+        assert_eq!(again.clone().served_under(boot(SECOND)).verifier(), before, "killed under the second boot");
+        assert_ne!(again.served_under(boot(FIRST)).verifier(), before, "killed, and another boot");
+        assert_eq!(record().stopped_cleanly().served_under(None).verifier(), before, "everything was flushed");
+    }
+}

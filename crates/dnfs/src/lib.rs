@@ -30,6 +30,7 @@ mod event_count;
 mod export;
 mod nfs3_types;
 mod pipeline;
+mod retention;
 mod retry_outcome;
 mod rpc;
 mod segment;

@@ -13,6 +13,16 @@ pub const SLOTS_MAX: usize = 16;
 pub const CALL_SLOTS_MAX: usize = 1024;
 /// Processes that can hold a slot or a writer's lock at once: databases have some hundreds.
 pub const MEMBERS_MAX: usize = 1024;
+/// Written data kept until COMMIT, in bytes, unless `retain=` says otherwise or the runtime directory has less than four times as much.
+pub const RETAIN_BYTES_MAX: u64 = 64 << 20;
+/// Most that `retain=` can ask for, in bytes.
+pub const RETAIN_BYTES_LIMIT: u64 = 4 << 30;
+/// Least of it, in bytes: below, nothing is kept.
+pub const RETAIN_BYTES_MIN: u64 = 1 << 20;
+/// Times a resend begins anew because the server's verifier changed; then it is sent FILE_SYNC, which needs none.
+pub const RESEND_ROUNDS_MAX: u32 = 3;
+/// Times a write waits for a chunk to be freed by a COMMIT before it is sent FILE_SYNC.
+pub const CHUNK_ROUNDS_MAX: u32 = 8;
 /// Longest sleep of one that waits for a slot or a writer, in ms; then it checks whether the holder is dead.
 pub const HOLDER_CHECK_MS: u64 = 20;
 /// Sizes told apart in the counters of calls: 512 bytes to 1 MiB.

@@ -1,6 +1,8 @@
 //! Options of a mount: the query of an NFS URL, in the spelling of libnfs where it has one.
 
-use crate::limits::{ADDRESSES_MAX, CALL_SLOTS_MAX, CHANNELS_MAX, IO_BYTES_MAX};
+use crate::limits::{
+    ADDRESSES_MAX, CALL_SLOTS_MAX, CHANNELS_MAX, IO_BYTES_MAX, RETAIN_BYTES_LIMIT, RETAIN_BYTES_MAX, RETAIN_BYTES_MIN,
+};
 use crate::url::error::UrlError;
 use crate::url::escape::unescape;
 use results::sizes::parse_bytes;
@@ -70,6 +72,9 @@ pub struct Options {
     pub stable: StablePolicy,
     /// What close does with written data.
     pub close: ClosePolicy,
+    /// Written data kept until COMMIT, in bytes, all processes of the mount together; 0: a changed write verifier is a loss. Whoever
+    /// mounts first decides.
+    pub retain_bytes: u64,
     /// Silence on a live connection after which it is closed and every unanswered call sent again.
     pub resend_after: Duration,
     /// Give up after `retries` times `resend_after` instead of waiting for ever.
@@ -106,6 +111,7 @@ impl Default for Options {
             gid: None,
             stable: StablePolicy::Auto,
             close: ClosePolicy::Commit,
+            retain_bytes: RETAIN_BYTES_MAX,
             resend_after: Duration::from_secs(60),
             soft: false,
             retries: 2,
@@ -133,6 +139,7 @@ const KEYS: &[&str] = &[
     "writers",
     "stable",
     "close",
+    "retain",
     "uid",
     "gid",
     "timeo",
@@ -259,6 +266,11 @@ impl Options {
                     Some("nothing") => ClosePolicy::Nothing,
                     _ => return Err(bad("commit or nothing")),
                 }
+            }
+            "retain" => {
+                let kept = |&bytes: &u64| bytes == 0 || (RETAIN_BYTES_MIN..=RETAIN_BYTES_LIMIT).contains(&bytes);
+                let bytes = value.and_then(parse_bytes).filter(kept);
+                self.retain_bytes = bytes.ok_or_else(|| bad("0, or a size from 1MiB to 4GiB"))?;
             }
             _ => return Ok(false),
         }

@@ -264,7 +264,7 @@ print(*sizes(reader), sep=", ")
 print(ask(lambda: os.fsync(g)), *sizes(g), os.pread(g, 1, 0), sep=", ")
 "#;
     let admin = world.filer.admin.to_str().unwrap();
-    let out = succeed(world.exec(python.to_str().unwrap()).args(["-c", script]).arg(admin));
+    let out = succeed(world.exec_with("&retain=0", python.to_str().unwrap()).args(["-c", script]).arg(admin));
     let eio = "Input/output error";
     let told = format!("{eio}, 8192, 8192");
     assert_eq!(out, format!("{told}\n{eio}, {eio}, {eio}, {eio}, {eio}\n8192, 8192\n{told}, b'x'\n"));

@@ -54,6 +54,7 @@ const fn errno_of(error: FsError) -> Errno {
 /// What the state shared by the processes of this host refuses.
 const fn errno_of_segment(error: SegmentError) -> Errno {
     match error {
+        SegmentError::Retained => libc::ENOLCK,
         SegmentError::Full => libc::ENFILE,
         SegmentError::Local { errno, .. } => errno,
         SegmentError::VolumeReplaced => libc::ESTALE,

@@ -1,5 +1,6 @@
 //! Attaching to the segment of an export, or making it.
 
+use core::sync::atomic::Ordering::Relaxed;
 use std::hash::Hasher;
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use crate::client::{Client, MountParts};
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::file::{FILE_HANDLE_BYTES_MAX, FileHandle, FsError};
+use crate::retention::Retention;
 use crate::segment::runtime_dir::RuntimeDir;
 use crate::segment::{Segment, SegmentError, StoredParts, local};
 use crate::slot_limiter::{Members, SlotLimiter};
@@ -38,21 +40,23 @@ impl Mount {
 
     fn new(spec: &MountSpec, who: &Credentials, mut client: Client, segment: Segment) -> Result<Self, Error> {
         let options = &spec.url.options;
-        let members = (options.slot_count.is_some() || options.one_writer)
-            .then(|| Arc::new(Members::shared(segment.memory(), segment.directory().lock_path("members"))));
-        if let Some(members) = &members {
+        let members = Arc::new(Members::shared(segment.memory(), segment.directory().lock_path("members")));
+        if options.slot_count.is_some() || options.one_writer {
             // A limit that cannot be kept is an error here, not a mount without it.
             members.join().map_err(local("lock the members' file"))?;
         }
         // From here on all processes' calls count; those that mounted were this process' alone.
-        client.slot_limiter = options.slot_count.zip(members.clone()).map(|(count, members)| SlotLimiter::new(members, count));
+        client.slot_limiter = options.slot_count.map(|count| SlotLimiter::new(Arc::clone(&members), count));
+        let instance = segment.header().instance.load(Relaxed);
         let mount = Self {
+            retention: Retention::new(segment.directory(), instance, Arc::clone(&members)),
+            url: spec.url.clone(),
             local_path: spec.local_path.clone(),
             who: who.for_url(&spec.url),
             client,
             segment,
             directories: super::Directories::default(),
-            writers: members.filter(|_| options.one_writer),
+            writers: options.one_writer.then_some(members),
             stable: options.stable,
             close: options.close,
             shared_use: spec.url.options.no_attribute_cache,
@@ -93,6 +97,10 @@ fn create(directory: &RuntimeDir, identity: u64, spec: &MountSpec, who: &Credent
             }
         }
         old.retire();
+        match unlink(&directory.retained_path(old.header().instance.load(Relaxed))) {
+            Ok(()) | Err(Errno(libc::ENOENT)) => {}
+            Err(errno) => return Err(local("remove the retained data")(errno).into()),
+        }
         // The new segment gives the same names to other files, which must find no placeholder of the old ones.
         for (file, _) in old.live_files() {
             match unlink(&directory.placeholder(file)) {
@@ -102,7 +110,7 @@ fn create(directory: &RuntimeDir, identity: u64, spec: &MountSpec, who: &Credent
         }
     }
     let client = Client::mount(&spec.url, who)?;
-    let segment = Segment::create(directory, identity, &stored_of(&client.offered()))?;
+    let segment = Segment::create(directory, identity, &stored_of(&client.offered()), spec.url.options.retain_bytes)?;
     Ok((segment, client))
 }
 

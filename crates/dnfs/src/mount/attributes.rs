@@ -110,7 +110,10 @@ impl Mount {
         if set.size.is_some() {
             slot.size_set_starts();
         }
-        let done = self.client.setattr(handle, set, None);
+        let done = match set.size {
+            Some(_) => self.set_size(file, slot, handle, set),
+            None => self.client.setattr(handle, set, None),
+        };
         if let Some(size) = set.size {
             let known = match &done {
                 Ok(_) => slot.size_set(size, size_moment),
@@ -132,7 +135,7 @@ impl Mount {
     pub(super) fn fetch(&self, file: FileRef, slot: &Slot) -> Result<Attributes, Error> {
         let handle = handle_of(slot)?;
         let (moment, size_moment) = (slot.attr_moment(), slot.size_moment());
-        let attr = self.client.getattr(&handle)?;
+        let attr = self.current_attributes(slot, &handle)?;
         slot.attr_apply(file.generation, record_of(&attr), moment);
         self.note_shorter(slot, attr.size)?;
         let size = match slot.size_known() {
@@ -151,7 +154,7 @@ impl Mount {
     pub(super) fn refresh_size(&self, file: FileRef, slot: &Slot) -> u64 {
         for _ in 0..SIZE_ROUNDS_MAX {
             let (moment, size_moment) = (slot.attr_moment(), slot.size_moment());
-            let Ok(attr) = handle_of(slot).and_then(|handle| self.client.getattr(&handle)) else { break };
+            let Ok(attr) = handle_of(slot).and_then(|handle| self.current_attributes(slot, &handle)) else { break };
             slot.attr_apply(file.generation, record_of(&attr), moment);
             if self.note_shorter(slot, attr.size).is_err() {
                 break;

@@ -28,9 +28,14 @@ impl Mount {
         if let Some(members) = &self.writers {
             members.wait_for_writer(slot);
         }
-        let done = self.client.read(&handle, offset, bufs)?;
-        self.cell().reads.note(begun.elapsed(), done.bytes, self.client.parts().rtmax);
-        Ok(done.bytes)
+        loop {
+            let resent = self.segment.resent();
+            let done = self.client.read(&handle, offset, bufs)?;
+            if self.is_current(slot, resent)? {
+                self.cell().reads.note(begun.elapsed(), done.bytes, self.client.parts().rtmax);
+                return Ok(done.bytes);
+            }
+        }
     }
 
     /// Reads as [`Self::read`], for an open description that may write too and whose position in the error sequence is `cursor`.
@@ -72,20 +77,24 @@ impl Mount {
         let begun = Instant::now();
         let writing = self.lock_for_writing(slot);
         let size_moment = slot.size_moment();
-        let done = match self.write_until_acknowledged(file, slot, &handle, offset, bufs, wanted) {
-            Ok(done) if done.bytes == length => done,
+        let written = match self.retention()? {
+            Some(retention) => self.write_retained(retention, (file, slot, &handle), offset, bufs, wanted),
+            None => self.write_until_acknowledged(file, slot, &handle, offset, bufs, wanted).map(|done| done.bytes),
+        };
+        let bytes = match written {
+            Ok(bytes) if bytes == length => bytes,
             other => {
                 // Parts behind the refused one may have been written.
                 self.refresh_size(file, slot);
                 other?
             }
         };
-        if !slot.size_grew(offset + done.bytes as u64, size_moment) {
+        if !slot.size_grew(offset + bytes as u64, size_moment) {
             self.refresh_size(file, slot);
         }
         drop(writing);
-        self.cell().writes.note(begun.elapsed(), done.bytes, self.client.parts().wtmax);
-        Ok(done.bytes)
+        self.cell().writes.note(begun.elapsed(), bytes, self.client.parts().wtmax);
+        Ok(bytes)
     }
 
     /// Writes `bufs` at the end of the file, wherever that is by then: bytes written, and where they begin. No two
@@ -167,7 +176,7 @@ impl Mount {
     }
 
     /// COMMIT until nothing written before this call is unstable. A loss found is noted in the slot, not returned.
-    fn commit_writes(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
+    pub(super) fn commit_writes(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
         let verifiers = self.segment.verifiers();
         while let Some(ticket) = slot.commit_starts(verifiers) {
             let epoch = slot.loss_epoch();
@@ -180,6 +189,9 @@ impl Mount {
             let (verifier, attr) = answer.inspect_err(|_| slot.commit_refused(ticket))?;
             if let Some(attr) = attr {
                 slot.attr_apply(file.generation, record_of(&attr), moment);
+            }
+            if !self.commit_counts(number(verifier), ticket)? {
+                continue;
             }
             let outcome = slot.commit_answered(verifiers, number(verifier), ticket).map_err(full)?;
             if outcome == Committed::Done {
@@ -254,7 +266,7 @@ impl Mount {
     }
 
     /// Makes a write stable that the server answered as less than asked.
-    fn make_stable(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
+    pub(super) fn make_stable(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
         let before = slot.error_sample();
         self.commit_writes(file, slot)?;
         if slot.has_unseen_error() || slot.error_sample() != before { Err(FsError::WritesLost.into()) } else { Ok(()) }
@@ -265,10 +277,10 @@ impl Mount {
     }
 }
 
-fn number(verifier: WriteVerifier) -> u64 {
+pub(super) fn number(verifier: WriteVerifier) -> u64 {
     u64::from_be_bytes(verifier.0)
 }
 
-fn full(_: VerifiersFull) -> Error {
+pub(super) fn full(_: VerifiersFull) -> Error {
     SegmentError::VerifiersFull.into()
 }

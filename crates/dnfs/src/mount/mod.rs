@@ -20,7 +20,10 @@ mod mount_spec;
 mod names;
 mod observer;
 mod open;
+mod resend;
+mod retained;
 mod silly_rename;
+mod truncation;
 mod walk;
 
 pub use crate::segment::runtime_dir::{PLACEHOLDER_PATH_BYTES_MAX, runtime_root};
@@ -41,9 +44,11 @@ use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::file::{FileHandle, FsError};
 use crate::options::{ClosePolicy, StablePolicy};
+use crate::retention::Retention;
 use crate::segment::Segment;
 use crate::segment::layout::{ActivityCell, CELL_COUNT, Slot};
 use crate::slot_limiter::{Members, WriterGuard};
+use crate::url::NfsUrl;
 use directories::Directories;
 
 /// A mount, attached by this process.
@@ -58,6 +63,10 @@ pub struct Mount {
     writers: Option<Arc<Members>>,
     stable: StablePolicy,
     close: ClosePolicy,
+    /// What was written and is not stable yet.
+    retention: Retention,
+    /// For calls with other credentials than this process'.
+    url: NfsUrl,
     /// Other hosts write too: sizes and attributes are asked for each time.
     shared_use: bool,
     /// This process' cell of the totals.
@@ -133,9 +142,7 @@ impl Mount {
     /// To be called in a child after fork, before anything else here. Async-signal-safe.
     pub fn after_fork_child(&self) {
         self.client.after_fork_child();
-        if let Some(members) = &self.writers {
-            members.reset_after_fork();
-        }
+        self.retention.members().reset_after_fork();
         self.cell.store(crate::sys::process::process_id(), Relaxed);
     }
 

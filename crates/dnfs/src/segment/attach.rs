@@ -12,6 +12,7 @@ use crate::address::AddressSet;
 use crate::file::FILE_HANDLE_BYTES_MAX;
 use crate::sys::local_file::{Errno, allocate, open, rename, stat, truncate, unlink};
 use crate::sys::process::effective_uid;
+use crate::sys::random::random;
 use crate::sys::shm::Mapping;
 use std::sync::Arc;
 
@@ -31,8 +32,13 @@ pub(crate) struct StoredParts {
 impl Segment {
     /// Makes the segment of this directory; one that was there is replaced. Call under the directory's `create` lock.
     ///
-    /// It appears under its name complete or not at all.
-    pub(crate) fn create(directory: &RuntimeDir, identity: u64, parts: &StoredParts) -> Result<Self, SegmentError> {
+    /// It appears under its name complete or not at all. `retain_bytes` holds for all who attach to it.
+    pub(crate) fn create(
+        directory: &RuntimeDir,
+        identity: u64,
+        parts: &StoredParts,
+        retain_bytes: u64,
+    ) -> Result<Self, SegmentError> {
         let fresh = directory.new_segment_path();
         match unlink(&fresh) {
             Ok(()) | Err(Errno(libc::ENOENT)) => {}
@@ -43,6 +49,8 @@ impl Segment {
         allocate(&file, 0, SLOTS_OFFSET as u64).map_err(local("find memory for the index"))?;
         let mapping = Mapping::new(&file, SEGMENT_BYTES).map_err(local("map the file"))?;
         let segment = Self { mapping: Arc::new(mapping), directory: directory.clone() };
+        segment.header().retain_bytes.store(retain_bytes, Relaxed);
+        segment.header().instance.store(random(), Relaxed);
         segment.header().fill(identity, parts);
         rename(&fresh, &directory.segment_path()).map_err(local("name the file"))?;
         Ok(segment)

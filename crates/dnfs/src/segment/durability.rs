@@ -7,7 +7,7 @@
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 
 use super::layout::{Header, Slot};
 
@@ -77,7 +77,9 @@ pub(crate) struct CommitTicket {
     answered: u64,
     dirty: u64,
     loss_epoch: u32,
-    sent: u32,
+    pub(crate) sent: u32,
+    /// Epoch in which the server had everything retained, before the COMMIT was sent.
+    pub(crate) resent: u32,
 }
 
 /// What came of a COMMIT.
@@ -133,6 +135,18 @@ impl Slot {
         }
     }
 
+    /// Counts a retained write that is sent or was answered: a COMMIT covers it once `clean` is what comes back.
+    pub(crate) fn retained_write_counts(&self) -> u64 {
+        let count = self.dirty.fetch_add(1, SeqCst) + 1;
+        self.retained.fetch_max(count, SeqCst);
+        count
+    }
+
+    /// Whether retained writes are in flight or not committed.
+    pub(crate) fn has_retained(&self) -> bool {
+        self.retained.load(SeqCst) > self.clean.load(SeqCst)
+    }
+
     /// Whether a new state of the server could have lost something: writes were answered that no COMMIT covered.
     pub(crate) fn has_uncommitted(&self) -> bool {
         self.answered.load(Acquire) > self.committed.load(Acquire)
@@ -175,7 +189,9 @@ impl Slot {
         }
         let answered = self.answered.load(Acquire);
         let (loss_epoch, _) = halves(self.loss.load(Acquire));
-        Some(CommitTicket { answered, dirty, loss_epoch, sent: verifiers.newest() })
+        // After `dirty`: what is covered was at the server in this epoch.
+        let resent = verifiers.header.resent.load(SeqCst);
+        Some(CommitTicket { answered, dirty, loss_epoch, sent: verifiers.newest(), resent })
     }
 
     /// After a COMMIT was answered with `verifier`.
@@ -206,6 +222,10 @@ impl Slot {
     pub(crate) fn commit_refused(&self, ticket: CommitTicket) {
         self.note_loss();
         self.committed.fetch_max(ticket.answered, AcqRel);
+        if self.has_retained() {
+            // Reported, and given up: nothing would ever free what is kept of it.
+            self.clean.fetch_max(ticket.dirty, AcqRel);
+        }
     }
 
     /// Cursor of a new open description: an error nobody has seen is still ahead of it.

@@ -35,6 +35,9 @@ pub enum SegmentError {
     /// The server changed its verifier 2^32 times.
     #[error("the server changed its write verifier too often for this segment")]
     VerifiersFull,
+    /// There is no memory or no liveness lock by which this process could keep what it writes until it is stable.
+    #[error("the process cannot keep written data until COMMIT: no memory for the map, or too many processes on the mount")]
+    Retained,
 }
 
 /// Names what failed for a local error.

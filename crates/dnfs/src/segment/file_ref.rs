@@ -9,3 +9,15 @@ pub struct FileRef {
     /// Use of the slot; odd.
     pub generation: u32,
 }
+
+impl FileRef {
+    /// A word for it, never 0.
+    pub(crate) const fn word(self) -> u64 {
+        (self.slot as u64) << 32 | self.generation as u64
+    }
+
+    /// The file of a word.
+    pub(crate) const fn of_word(word: u64) -> Self {
+        Self { slot: (word >> 32) as u32, generation: word as u32 }
+    }
+}

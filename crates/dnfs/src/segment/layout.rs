@@ -107,6 +107,12 @@ pub(crate) struct Header {
     pub(crate) namespace_busy: AtomicU32,
     /// Verifiers met so far (durability.rs).
     pub(crate) epoch: AtomicU32,
+    /// Epoch in which the server has everything retained; 0 before the first.
+    pub(crate) resent: AtomicU32,
+    /// Drawn when the segment was made: what is retained belongs to it alone.
+    pub(crate) instance: AtomicU64,
+    /// Most bytes retained; 0: nothing is.
+    pub(crate) retain_bytes: AtomicU64,
     /// Moves after each change of a name that a lookup made before may not know.
     pub(crate) name_changes: AtomicU64,
     /// Nonzero while the holder of that name lock works.
@@ -218,10 +224,12 @@ pub(crate) struct Slot {
     /// Who writes to the file, where only one may; 0 when nobody does.
     pub(crate) writer: AtomicU64,
     pub(crate) writer_unlocked: EventCount,
+    /// `dirty` as it was when the last retained write was sent or answered.
+    pub(crate) retained: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Header>() <= VERIFIERS_OFFSET);
-const _: () = assert!(size_of::<Slot>() == 512 && SLOTS_OFFSET.is_multiple_of(4096));
+const _: () = assert!(size_of::<Slot>() == 576 && SLOTS_OFFSET.is_multiple_of(4096));
 const _: () = assert!(INDEX_COUNT.is_power_of_two() && SLOT_COUNT.is_multiple_of(GROWTH_SLOTS));
 
 /// Stores bytes as words, zero-padded.

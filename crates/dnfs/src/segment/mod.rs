@@ -21,7 +21,7 @@ mod fork_tests;
 
 pub(crate) use attach::StoredParts;
 pub(crate) use attributes::{AttrMoment, AttrRecord, packed_time, unpacked_time};
-pub(crate) use durability::{Committed, Verifiers, VerifiersFull};
+pub(crate) use durability::{CommitTicket, Committed, Verifiers, VerifiersFull};
 pub use error::SegmentError;
 pub(crate) use error::local;
 pub use file_ref::FileRef;
@@ -29,7 +29,7 @@ pub(crate) use runtime_dir::RuntimeDir;
 pub(crate) use table::NewFile;
 
 use core::sync::atomic::AtomicU32;
-use core::sync::atomic::Ordering::Acquire;
+use core::sync::atomic::Ordering::{Acquire, SeqCst};
 
 use crate::sys::fd::Fd;
 use crate::sys::file_lock::FileLock;
@@ -88,6 +88,16 @@ impl Segment {
 
     pub(crate) fn verifiers(&self) -> Verifiers<'_> {
         Verifiers { header: self.header(), log: self.mapping.values(VERIFIERS_OFFSET, VERIFIER_COUNT as usize) }
+    }
+
+    /// Epoch in which the server has everything retained.
+    pub(crate) fn resent(&self) -> u32 {
+        self.header().resent.load(SeqCst)
+    }
+
+    /// The same after a reply in `epoch`: the first reply of all sets it.
+    pub(crate) fn resent_by(&self, epoch: u32) -> u32 {
+        self.header().resent.compare_exchange(0, epoch, SeqCst, SeqCst).map_or_else(|now| now, |_| epoch)
     }
 
     /// The slot of `file` while it still stands for that file.
@@ -193,7 +203,7 @@ pub(crate) mod tests {
     pub(crate) fn fresh_segment() -> (tempdir::TempDir, Segment) {
         let place = tempdir::TempDir::new();
         let directory = RuntimeDir::make(place.path().as_bytes(), 1).unwrap();
-        let segment = Segment::create(&directory, 1, &attach::tests::parts()).unwrap();
+        let segment = Segment::create(&directory, 1, &attach::tests::parts(), 0).unwrap();
         (place, segment)
     }
 

@@ -81,6 +81,16 @@ impl RuntimeDir {
         self.below("segment.new")
     }
 
+    /// The retained data of one instance of the segment.
+    pub(crate) fn retained_path(&self, instance: u64) -> CPath {
+        self.below(&format!("retained.{instance:016x}"))
+    }
+
+    /// Retained data while the file is being made.
+    pub(crate) fn new_retained_path(&self) -> CPath {
+        self.below("retained.new")
+    }
+
     /// The file of a lock.
     pub(crate) fn lock_path(&self, name: &str) -> CPath {
         self.below(&format!("{name}.lock"))

@@ -290,10 +290,15 @@ impl Slot {
         {
             place.store(value, Relaxed);
         }
-        for zeroed in [&self.append_end, &self.size_events, &self.clean, &self.answered, &self.committed, &self.loss] {
+        for zeroed in [&self.append_end, &self.size_events, &self.loss] {
             zeroed.store(0, Relaxed);
         }
-        self.dirty.store(u64::from(!file.created), Relaxed);
+        // These count on: a COMMIT of the slot's former file that is answered now must not cover writes of this one.
+        let (dirty, answered) = (self.dirty.load(Relaxed), self.answered.load(Relaxed));
+        self.committed.store(answered, Relaxed);
+        self.clean.store(dirty, Relaxed);
+        self.retained.store(dirty, Relaxed);
+        self.dirty.store(dirty + u64::from(!file.created), Relaxed);
         self.size_unsure.store(0, Relaxed);
         self.attr_begin(file.attr);
     }

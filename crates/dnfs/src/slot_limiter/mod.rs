@@ -13,5 +13,5 @@ mod tests;
 mod writer_lock;
 
 pub(crate) use limiter::{SlotLimiter, SlotPermit};
-pub(crate) use members::Members;
+pub(crate) use members::{Members, Owner};
 pub(crate) use writer_lock::WriterGuard;

@@ -6,11 +6,11 @@ use super::raw::call;
 use core::ops::Deref;
 
 /// Signals held back from this thread until dropped, so that no handler runs inside a locked section.
-struct SignalsBlocked(u64);
+pub(crate) struct SignalsBlocked(u64);
 
 impl SignalsBlocked {
     /// By instruction: rustix has no such call, and libc's would leave its own signals unblocked and may be replaced.
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let all = u64::MAX;
         let mut before = 0u64;
         let how = libc::SIG_BLOCK as usize;

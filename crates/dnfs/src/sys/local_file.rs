@@ -101,6 +101,12 @@ pub(crate) fn truncate(fd: &Fd, length: u64) -> Result<()> {
     Ok(rustix::fs::ftruncate(fd, length)?)
 }
 
+/// Bytes free for everybody in the file system of an open file.
+pub(crate) fn free_bytes(fd: &Fd) -> Result<u64> {
+    let found = rustix::fs::fstatvfs(fd)?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
 /// Gives memory to a range of a file now, so that a store into its mapping can't die of a full tmpfs.
 pub(crate) fn allocate(fd: &Fd, offset: u64, length: u64) -> Result<()> {
     Ok(retry_on_intr(|| rustix::fs::fallocate(fd, FallocateFlags::empty(), offset, length))?)

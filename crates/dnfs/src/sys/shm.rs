@@ -1,11 +1,13 @@
 //! Memory shared by processes: what may lie in it, and its mapping.
 
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 use super::fd::Fd;
 use super::local_file::Errno;
+use crate::retention::layout::{AreaHeader, Record, StoredCredentials};
 use crate::segment::layout::{ActivityCell, Header, Slot, SlotTable};
 
 /// Types that may lie in memory other processes write at any time: only atomics, so that every bit pattern is a value
@@ -28,6 +30,12 @@ unsafe impl Shared for Slot {}
 unsafe impl Shared for SlotTable {}
 // SAFETY: consists of atomic integers (segment/layout.rs).
 unsafe impl Shared for ActivityCell {}
+// SAFETY: consists of atomic integers (retention/layout.rs).
+unsafe impl Shared for AreaHeader {}
+// SAFETY: consists of atomic integers (retention/layout.rs).
+unsafe impl Shared for Record {}
+// SAFETY: consists of atomic integers (retention/layout.rs).
+unsafe impl Shared for StoredCredentials {}
 
 /// A mapping that other processes may have too, readable and writable, unmapped when dropped.
 #[derive(Debug)]
@@ -71,6 +79,79 @@ impl Mapping {
         // SAFETY: in bounds and aligned (mapping bases are page-aligned), alive as long as self, and `Shared` allows any
         // bit pattern and concurrent change.
         unsafe { core::slice::from_raw_parts(self.base.as_ptr().add(offset).cast::<T>(), count) }
+    }
+}
+
+/// Place for a mapping that is made when it is first needed, by whichever thread or signal handler needs it; never unmapped
+/// before the place itself goes.
+#[derive(Debug, Default)]
+pub(crate) struct LateMapping {
+    base: AtomicPtr<u8>,
+    length: AtomicUsize,
+}
+
+impl LateMapping {
+    /// Puts the mapping in, unless another was faster: this one is dropped then. All have the same length.
+    pub(crate) fn install(&self, mapping: Mapping) {
+        self.length.store(mapping.length, Relaxed);
+        if self.base.compare_exchange(core::ptr::null_mut(), mapping.base.as_ptr(), AcqRel, Acquire).is_ok() {
+            core::mem::forget(mapping);
+        }
+    }
+
+    /// Length in bytes; 0 while nothing is mapped.
+    pub(crate) fn length(&self) -> usize {
+        if self.base.load(Acquire).is_null() { 0 } else { self.length.load(Relaxed) }
+    }
+
+    /// `count` values of `T` from byte `offset` on.
+    ///
+    /// # Panics
+    /// As [`Mapping::values`]; when nothing is mapped yet.
+    pub(crate) fn values<T: Shared>(&self, offset: usize, count: usize) -> &[T] {
+        let bytes = count.checked_mul(size_of::<T>());
+        assert_eq!(offset % align_of::<T>(), 0, "layout is not aligned");
+        let start = self.at(offset, bytes.unwrap_or(usize::MAX));
+        // SAFETY: in bounds (checked by `at`) and aligned, mapped as long as self, and `Shared` allows any bit pattern and
+        // concurrent change.
+        unsafe { core::slice::from_raw_parts(start.cast::<T>(), count) }
+    }
+
+    /// Stores bytes at `offset`. Other processes may read or write them at the same time: what lies there then is their
+    /// agreement's business.
+    ///
+    /// # Panics
+    /// When they do not lie inside the mapping.
+    pub(crate) fn copy_in(&self, offset: usize, from: &[u8]) {
+        let to = self.at(offset, from.len());
+        // SAFETY: in bounds (checked by `at`); private memory and a shared mapping do not overlap. Nobody has a reference to
+        // these bytes: they are reached by these two functions alone.
+        unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
+    }
+
+    /// Takes bytes from `offset` on, as [`Self::copy_in`] stores them.
+    ///
+    /// # Panics
+    /// When they do not lie inside the mapping.
+    pub(crate) fn copy_out(&self, offset: usize, to: &mut [u8]) {
+        let from = self.at(offset, to.len());
+        // SAFETY: as in `copy_in`.
+        unsafe { core::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
+    }
+
+    fn at(&self, offset: usize, bytes: usize) -> *mut u8 {
+        assert!(offset.checked_add(bytes).is_some_and(|end| end <= self.length()), "layout leaves its mapping");
+        // SAFETY: inside the mapping.
+        unsafe { self.base.load(Acquire).add(offset) }
+    }
+}
+
+impl Drop for LateMapping {
+    fn drop(&mut self) {
+        let length = self.length();
+        if let Some(base) = NonNull::new(self.base.load(Acquire)) {
+            drop(Mapping { base, length });
+        }
     }
 }
 

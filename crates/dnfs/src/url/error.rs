@@ -87,7 +87,7 @@ impl UrlError {
             Self::PortPlace { .. } => Some("the port is that of all hosts: write it once, behind the last one".into()),
             Self::Key { nearest: Some(nearest), .. } => Some(format!("did you mean {nearest}?")),
             Self::Key { .. } => Some(
-                "options are rsize, wsize, split, slots, channels, writers, stable, close, uid, gid, nfsport, mountport, local, timeo, retrans, \
+                "options are rsize, wsize, split, slots, channels, writers, stable, close, retain, uid, gid, nfsport, mountport, local, timeo, retrans, \
                  soft, resvport, noac, xprtsec, cacert, cert, key"
                     .into(),
             ),

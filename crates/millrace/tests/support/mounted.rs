@@ -30,17 +30,30 @@ pub const MAKE: OpenHow = OpenHow { create: true, ..READ_WRITE };
 pub struct Mounted {
     pub mount: Mount,
     pub filer: Filer,
+    /// What is mounted, with the options of the mount.
+    pub url: String,
     runtime: PathBuf,
     _scratch: Scratch,
 }
 
 impl Mounted {
     pub fn new(label: &str, options: &[&str]) -> Self {
+        Self::with_query(label, options, "")
+    }
+
+    /// With options of the mount, each behind an `&`.
+    pub fn with_query(label: &str, options: &[&str], query: &str) -> Self {
         let scratch = Scratch::new(label);
         let filer = Filer::start(&scratch, options);
-        let mount = attach(&filer.url);
+        let url = format!("{}{query}", filer.url);
+        let mount = attach(&url);
         let runtime = mount.runtime_dir().to_owned();
-        Self { mount, filer, runtime, _scratch: scratch }
+        Self { mount, filer, url, runtime, _scratch: scratch }
+    }
+
+    /// The filer forgets what was not stable, as by a power cut, and changes its verifier.
+    pub fn power_cut(&self) {
+        assert_eq!(self.filer.admin(r#"{"op":"power-cut"}"#)["ok"], true);
     }
 
     /// A process of its own that runs the test `worker_process` with this job; killed when dropped.
@@ -48,7 +61,7 @@ impl Mounted {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
             .args(["--exact", "worker_process", "--ignored", "--nocapture"])
-            .env("MOUNT_URL", &self.filer.url)
+            .env("MOUNT_URL", &self.url)
             .env("WORKER_JOB", job);
         command.env("WORKER_ARGUMENT", argument).stdin(Stdio::piped()).stdout(Stdio::piped());
         Worker(command.spawn().unwrap())
@@ -196,6 +209,12 @@ pub fn open<'a>(mount: &'a Mount, path: &str, how: &OpenHow) -> Description<'a> 
 impl Description<'_> {
     pub fn write(&self, offset: u64, data: &[u8]) {
         let bytes = self.mount.write(self.file, offset, &[IoSlice::new(data)], Stability::Unstable).unwrap();
+        assert_eq!(bytes, data.len());
+    }
+
+    /// As O_DSYNC does.
+    pub fn write_stable(&self, offset: u64, data: &[u8]) {
+        let bytes = self.mount.write(self.file, offset, &[IoSlice::new(data)], Stability::DataSync).unwrap();
         assert_eq!(bytes, data.len());
     }
 

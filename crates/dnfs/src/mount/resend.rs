@@ -1,0 +1,267 @@
+//! Sending retained data again after the server's write verifier changed, and keeping what is older from being taken for the
+//! file (docs/design/010-retention.md).
+
+use super::io::{full, number};
+use super::{Mount, handle_of};
+use crate::client::Client;
+use crate::error::Error;
+use crate::file::{Attributes, FileHandle, FsError, Stability, WriteVerifier};
+use crate::limits::RESEND_ROUNDS_MAX;
+use crate::retention::layout::{CHUNK_BYTES, Record};
+use crate::retention::{Extent, PIECE_BYTES_MAX, Retention, State};
+use crate::segment::layout::Slot;
+use crate::segment::{CommitTicket, SegmentError};
+use crate::sys::region::Region;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::io::IoSlice;
+
+/// A record to be sent: its order number and its chunk, big-endian, so that sorting is by order.
+type Entry = [u8; 16];
+
+impl Mount {
+    /// The area of retained data, mapped; none where nothing is retained.
+    ///
+    /// # Errors
+    /// When there is one and this process cannot map it.
+    pub(super) fn retention(&self) -> Result<Option<&Retention>, Error> {
+        if self.retention.is_mapped() {
+            return Ok(Some(&self.retention));
+        }
+        let retain_bytes = &self.segment.header().retain_bytes;
+        if retain_bytes.load(Relaxed) == 0 {
+            return Ok(None);
+        }
+        let mapped = self.retention.map(retain_bytes).map_err(|_| SegmentError::Retained)?;
+        Ok(mapped.then_some(&self.retention))
+    }
+
+    /// The area, if anybody made one.
+    fn retention_if_there(&self) -> Result<Option<&Retention>, Error> {
+        let mapped = self.retention.is_mapped() || self.retention.map_if_there().map_err(|_| SegmentError::Retained)?;
+        Ok(mapped.then_some(&self.retention))
+    }
+
+    /// Whether what a reply brought is the newest state of the file. `resent` was read before the call was sent. False: ask
+    /// again; what the server had lost is there now.
+    pub(super) fn is_current(&self, slot: &Slot, resent: u32) -> Result<bool, Error> {
+        let retained = slot.has_retained(); // before `resent` is read the second time
+        if self.segment.resent() != resent {
+            return Ok(resent == 0); // the first reply of all sets it, and resends nothing
+        }
+        if !retained {
+            return Ok(true);
+        }
+        self.ask_verifier(slot)?;
+        if self.segment.verifiers().newest() <= resent {
+            return Ok(true);
+        }
+        self.settle(false).map(|()| false)
+    }
+
+    /// Attributes from the server, not older than what this host wrote.
+    pub(super) fn current_attributes(&self, slot: &Slot, handle: &FileHandle) -> Result<Attributes, Error> {
+        loop {
+            let resent = self.segment.resent();
+            let attributes = self.client.getattr(handle)?;
+            if self.is_current(slot, resent)? {
+                return Ok(attributes);
+            }
+        }
+    }
+
+    /// Asks for the verifier if a connection was made since it was last asked for.
+    fn ask_verifier(&self, slot: &Slot) -> Result<(), Error> {
+        let verifiers = self.segment.verifiers();
+        let sent = verifiers.newest();
+        let answer = match self.client.verifier_after_connect(&handle_of(slot)?) {
+            // Not by this user, or the file is gone: by one that was written.
+            Err(Error::Fs(_)) => self.ask_by_retained()?,
+            other => other?,
+        };
+        if let Some(verifier) = answer {
+            verifiers.epoch_of(number(verifier), sent).map_err(full)?;
+        }
+        Ok(())
+    }
+
+    fn ask_by_retained(&self) -> Result<Option<WriteVerifier>, Error> {
+        let Some(retention) = self.retention_if_there()? else { return Ok(None) };
+        let live = retention.records().iter().filter(|record| record.life().state() == State::Answered);
+        for extent in live.filter_map(Record::extent) {
+            let Some(slot) = self.segment.slot(extent.file) else { continue };
+            let Ok(client) = self.acting_as(retention, extent.credentials) else { continue };
+            match client.as_ref().unwrap_or(&self.client).write(&handle_of(slot)?, 0, &[], Stability::Unstable) {
+                Ok(done) => return Ok(Some(done.verifier)),
+                Err(Error::Fs(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a COMMIT answered with `verifier` covers what its ticket says. If not, what the server lost has been sent again.
+    pub(super) fn commit_counts(&self, verifier: u64, ticket: CommitTicket) -> Result<bool, Error> {
+        if self.segment.header().retain_bytes.load(Relaxed) == 0 {
+            return Ok(true);
+        }
+        let epoch = self.segment.verifiers().epoch_of(verifier, ticket.sent).map_err(full)?;
+        // Nothing had been retained when the COMMIT was sent: none of it is covered.
+        if ticket.resent == 0 {
+            self.segment.resent_by(epoch);
+            return Ok(true);
+        }
+        if epoch > self.segment.resent() {
+            self.settle(false)?;
+        }
+        Ok(epoch == ticket.resent)
+    }
+
+    /// Sends again what is retained, if the server's verifier is newer than the last time; with `force`, also to finish what
+    /// killed processes left.
+    ///
+    /// # Errors
+    /// [`FsError::WritesLost`] in a signal handler inside a write, which would wait for itself; a soft mount's time is over.
+    pub(super) fn settle(&self, force: bool) -> Result<(), Error> {
+        let Some(retention) = self.retention_if_there()? else { return Ok(()) };
+        let owner = retention.owner().ok_or(SegmentError::Retained)?;
+        if retention.locks().is_inside(owner) {
+            return Err(FsError::WritesLost.into());
+        }
+        let gate = retention.locks().close_gate(owner);
+        self.finish_truncation(retention)?;
+        let verifiers = self.segment.verifiers();
+        if force || verifiers.newest() > self.segment.resent() {
+            self.resend_all(retention)?;
+        }
+        drop(gate);
+        Ok(())
+    }
+
+    /// With the gate closed: all records by order, under one verifier.
+    fn resend_all(&self, retention: &Retention) -> Result<(), Error> {
+        let verifiers = self.segment.verifiers();
+        let records = retention.records();
+        let mut list = Region::map(records.len().max(1) * size_of::<Entry>()).map_err(|_| SegmentError::Retained)?;
+        let (entries, _) = list.as_chunks_mut::<16>();
+        let mut count = 0;
+        for (chunk, record) in records.iter().enumerate() {
+            if retention.is_to_be_sent(&self.segment, record)
+                && let (Some(extent), Some(entry)) = (record.extent(), entries.get_mut(count))
+            {
+                *entry = ((u128::from(extent.order) << 64) | chunk as u128).to_be_bytes();
+                count += 1;
+            }
+        }
+        let entries = entries.get_mut(..count).unwrap_or_default();
+        entries.sort_unstable();
+        let mut target = verifiers.newest();
+        let mut rounds = 0;
+        while let Some(newer) = self.send_entries(retention, entries, target, rounds >= RESEND_ROUNDS_MAX)? {
+            target = newer;
+            rounds += 1;
+        }
+        for entry in entries.iter() {
+            let Some(record) = records.get(chunk_of(entry)) else { continue };
+            let Some(slot) = self.segment.slot(record.file()) else { continue };
+            if record.life().state() == State::Published {
+                record.answered(record.life(), slot.retained_write_counts()); // a killed writer's, finished for it
+            }
+            slot.attr_doubt();
+        }
+        self.segment.header().resent.store(target.max(1), SeqCst);
+        Ok(())
+    }
+
+    /// One round: the epoch of a reply that is newer than `target`, if one came.
+    fn send_entries(&self, retention: &Retention, entries: &[Entry], target: u32, stable: bool) -> Result<Option<u32>, Error> {
+        let mut buffer = Region::map(PIECE_BYTES_MAX).map_err(|_| SegmentError::Retained)?;
+        let mut rest = entries;
+        while !rest.is_empty() {
+            let (extent, taken) = gather(retention, rest, &mut buffer);
+            let (sent, behind) = rest.split_at(taken);
+            rest = behind;
+            let Some((extent, slot)) = extent.and_then(|extent| Some((extent, self.segment.slot(extent.file)?))) else {
+                continue;
+            };
+            let handle = handle_of(slot)?;
+            let newest = self.segment.verifiers().newest();
+            match self.send_extent(retention, &extent, &handle, &buffer, stable) {
+                Ok(Some(verifier)) => {
+                    let epoch = self.segment.verifiers().epoch_of(number(verifier), newest).map_err(full)?;
+                    if epoch != target {
+                        return Ok(Some(epoch));
+                    }
+                }
+                Ok(None) => {}
+                Err(Error::Fs(_)) => {
+                    // Told by the file's next fsync, and first: nothing is freed that nobody hears of.
+                    slot.note_loss();
+                    sent.iter().filter_map(|entry| retention.records().get(chunk_of(entry))).for_each(Record::free);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The verifier of the reply; none when it was stable.
+    fn send_extent(
+        &self,
+        retention: &Retention,
+        extent: &Extent,
+        handle: &FileHandle,
+        bytes: &[u8],
+        stable: bool,
+    ) -> Result<Option<WriteVerifier>, Error> {
+        let client = self.acting_as(retention, extent.credentials)?;
+        let how = if stable { Stability::FileSync } else { Stability::Unstable };
+        let bytes = bytes.get(..extent.length as usize).unwrap_or_default();
+        let done = client.as_ref().unwrap_or(&self.client).write(handle, extent.offset, &[IoSlice::new(bytes)], how)?;
+        if done.bytes < bytes.len() {
+            return Err(FsError::Io.into()); // the rest was refused
+        }
+        Ok((!stable).then_some(done.verifier))
+    }
+
+    /// A client with the credentials of a record; none when they are this process' own.
+    fn acting_as(&self, retention: &Retention, place: u32) -> Result<Option<Client>, Error> {
+        if retention.place_of(&self.who) == Some(place) {
+            return Ok(None);
+        }
+        let who = retention.credentials_at(place, &self.who).ok_or(SegmentError::Retained)?;
+        Client::from_parts(self.client.parts(), &self.url, &who).map(Some)
+    }
+}
+
+fn chunk_of(entry: &Entry) -> usize {
+    u128::from_be_bytes(*entry) as u64 as usize
+}
+
+/// Joins the first records that are neighbours in file and order: what they hold together, in the buffer, and how many they are.
+fn gather(retention: &Retention, entries: &[Entry], buffer: &mut [u8]) -> (Option<Extent>, usize) {
+    let mut joined: Option<Extent> = None;
+    let mut taken = 0;
+    for entry in entries {
+        let chunk = chunk_of(entry);
+        let Some(extent) = retention.records().get(chunk).and_then(Record::extent) else {
+            taken += 1;
+            continue;
+        };
+        let fits = joined.is_none_or(|before| {
+            before.file == extent.file
+                && before.credentials == extent.credentials
+                && before.end() == extent.offset
+                && (before.length + extent.length) as usize <= PIECE_BYTES_MAX
+        });
+        if !fits {
+            break;
+        }
+        let start = joined.map_or(0, |before| before.length as usize);
+        if let Some(place) = buffer.get_mut(start..start + (extent.length as usize).min(CHUNK_BYTES)) {
+            retention.load(chunk, place);
+        }
+        joined = Some(Extent { length: start as u32 + extent.length, ..joined.unwrap_or(extent) });
+        taken += 1;
+    }
+    (joined, taken)
+}

@@ -1,0 +1,164 @@
+//! Writing with retention: what is written UNSTABLE is kept in the shared area until a COMMIT covers it
+//! (docs/design/010-retention.md).
+//!
+//! A write is not kept only if, with its block locks held, nothing of its file is: else a later resend would undo it.
+
+use std::io::IoSlice;
+
+use super::attributes::record_of;
+use super::io::{full, number};
+use super::{FileRef, Mount};
+use crate::error::Error;
+use crate::file::{FileHandle, Stability};
+use crate::limits::{CHUNK_ROUNDS_MAX, WRITE_ROUNDS_MAX};
+use crate::retention::{Extent, NoChunk, Retention};
+use crate::rpc::io_slices::{LONG, SendList, total};
+use crate::segment::SegmentError;
+use crate::segment::layout::Slot;
+
+/// A piece of a write: where its bytes go.
+struct Piece<'p> {
+    file: FileRef,
+    slot: &'p Slot,
+    handle: &'p FileHandle,
+    offset: u64,
+}
+
+/// What came of one attempt to write a piece.
+enum Attempt {
+    /// So many bytes are at the server, as stable as asked for.
+    Done(usize),
+    /// Begin again.
+    Again,
+    /// No chunk is free: a COMMIT of this file frees the oldest.
+    Full(Option<FileRef>),
+}
+
+impl Mount {
+    /// Writes all of `bufs` at `offset`, in pieces, and keeps what is not stable: bytes written, fewer only when the server refused
+    /// the rest.
+    pub(super) fn write_retained(
+        &self,
+        retention: &Retention,
+        (file, slot, handle): (FileRef, &Slot, &FileHandle),
+        offset: u64,
+        bufs: &[IoSlice<'_>],
+        wanted: Stability,
+    ) -> Result<usize, Error> {
+        let (length, piece_max) = (total(bufs), retention.piece_bytes());
+        let mut written = 0;
+        while written < length {
+            let piece = Piece { file, slot, handle, offset: offset + written as u64 };
+            let end = length.min(written + piece_max);
+            let (done, asked) = if written == 0 && end == length {
+                (self.write_piece(retention, &piece, bufs, wanted), length)
+            } else {
+                let mut list = SendList::<LONG>::new();
+                let _ = list.push_range(bufs, written..end); // a list that is full makes the piece shorter
+                (self.write_piece(retention, &piece, list.as_slice(), wanted), total(list.as_slice()))
+            };
+            match done {
+                Ok(bytes) if bytes == asked => written += bytes,
+                Ok(bytes) => return Ok(written + bytes),
+                Err(error) if written == 0 => return Err(error),
+                Err(_) => return Ok(written),
+            }
+        }
+        Ok(written)
+    }
+
+    fn write_piece(
+        &self,
+        retention: &Retention,
+        piece: &Piece<'_>,
+        bufs: &[IoSlice<'_>],
+        wanted: Stability,
+    ) -> Result<usize, Error> {
+        let mut full_rounds = 0;
+        for _ in 0..WRITE_ROUNDS_MAX + 2 * CHUNK_ROUNDS_MAX {
+            // Without a chunk in all these rounds, stable once nothing of the file is kept.
+            let how = if full_rounds < CHUNK_ROUNDS_MAX { wanted } else { Stability::FileSync };
+            match self.attempt(retention, piece, bufs, how)? {
+                Attempt::Done(bytes) => return Ok(bytes),
+                Attempt::Again => {}
+                Attempt::Full(oldest) => {
+                    full_rounds += 1;
+                    self.make_space(if full_rounds < CHUNK_ROUNDS_MAX { oldest } else { Some(piece.file) })?;
+                }
+            }
+        }
+        Err(SegmentError::Retained.into())
+    }
+
+    fn attempt(
+        &self,
+        retention: &Retention,
+        piece: &Piece<'_>,
+        bufs: &[IoSlice<'_>],
+        wanted: Stability,
+    ) -> Result<Attempt, Error> {
+        let (slot, length) = (piece.slot, total(bufs));
+        let Some(owner) = retention.owner() else { return Err(SegmentError::Retained.into()) };
+        let Some(guard) = retention.locks().lock(owner, piece.file, piece.offset, length) else {
+            self.settle(true)?; // whoever closed the gate died while truncating
+            return Ok(Attempt::Again);
+        };
+        if wanted != Stability::Unstable && !slot.has_retained() {
+            let moment = slot.attr_moment();
+            let done = self.client.write(piece.handle, piece.offset, bufs, wanted)?;
+            if let Some(attr) = &done.attr {
+                slot.attr_apply(piece.file.generation, record_of(attr), moment);
+            }
+            if done.committed >= wanted {
+                return Ok(Attempt::Done(done.bytes));
+            }
+            // A server must not promise less than asked (RFC 1813 3.3.7); some do. Kept, then.
+        }
+        let Some(credentials) = retention.place_of(&self.who) else { return Ok(Attempt::Full(Some(piece.file))) };
+        let verifiers = self.segment.verifiers();
+        let (sent, moment) = (verifiers.newest(), slot.attr_moment());
+        let extent = Extent { file: piece.file, offset: piece.offset, length: 0, order: 0, credentials };
+        let claims = match retention.keep(&self.segment, owner, extent, bufs, 0..length) {
+            Ok(claims) => claims,
+            Err(NoChunk(oldest)) => return Ok(Attempt::Full(oldest)),
+        };
+        slot.retained_write_counts();
+        let done = self.client.write(piece.handle, piece.offset, bufs, Stability::Unstable).inspect_err(|_| claims.drop_all())?;
+        if !guard.is_of_this_process() {
+            return Ok(Attempt::Again); // a child that came out of a fork in here: locks and records are the parent's
+        }
+        if let Some(attr) = &done.attr {
+            slot.attr_apply(piece.file.generation, record_of(attr), moment);
+        }
+        let epoch = verifiers.epoch_of(number(done.verifier), sent).map_err(full).inspect_err(|_| claims.drop_all())?;
+        let resent = self.segment.resent_by(epoch);
+        if done.verifier_changed || epoch < resent {
+            // The server restarted meanwhile and may not have it: the bytes are still here.
+            claims.drop_all();
+            return Ok(Attempt::Again);
+        }
+        let due = claims.commit_due.filter(|due| *due != piece.file || wanted == Stability::Unstable);
+        claims.answered(done.bytes, slot.retained_write_counts());
+        drop(guard);
+        if epoch > resent {
+            self.settle(false)?;
+        }
+        if let Some(due) = due {
+            self.make_space(Some(due))?;
+        }
+        if wanted != Stability::Unstable {
+            self.make_stable(piece.file, slot)?;
+        }
+        Ok(Attempt::Done(done.bytes))
+    }
+
+    /// Frees chunks: a COMMIT of this file, or a look at what killed writers left.
+    fn make_space(&self, file: Option<FileRef>) -> Result<(), Error> {
+        let Some(file) = file else { return self.settle(true) };
+        // Not open here, perhaps: its slot must not be given to another file meanwhile.
+        let Some(_pinned) = self.segment.pin(file)? else { return Ok(()) };
+        let Some(slot) = self.segment.slot(file) else { return Ok(()) };
+        let _ = self.commit_writes(file, slot); // its error is that of the file's next fsync
+        Ok(())
+    }
+}

@@ -1,0 +1,96 @@
+//! Setting the size of a file of which data is retained: what lies beyond the new end must not come back by a resend.
+
+use super::{FileRef, Mount, handle_of};
+use crate::error::Error;
+use crate::file::{Attributes, FileHandle, FsError, SetAttributes};
+use crate::retention::{Retention, State};
+use crate::segment::SegmentError;
+use crate::segment::layout::Slot;
+use core::sync::atomic::Ordering::SeqCst;
+
+impl Mount {
+    /// SETATTR of a size (RFC 1813 3.3.2).
+    pub(super) fn set_size(
+        &self,
+        file: FileRef,
+        slot: &Slot,
+        handle: &FileHandle,
+        set: &SetAttributes,
+    ) -> Result<Option<Attributes>, Error> {
+        let Some(retention) = self.retention()? else { return self.client.setattr(handle, set, None) };
+        if !slot.has_retained() {
+            let done = self.client.setattr(handle, set, None);
+            if slot.has_retained() {
+                // A write began meanwhile: whether it came before is for the server to say.
+                let _gate = self.gate(retention)?;
+                self.drop_beyond_the_end(retention, file, slot)?;
+            }
+            return done;
+        }
+        let _gate = self.gate(retention)?;
+        let truncated = &retention.header().truncated_file;
+        truncated.store(file.word(), SeqCst);
+        let done = self.client.setattr(handle, set, None);
+        match (&done, set.size) {
+            (Ok(_), Some(size)) => retention.drop_beyond(file, size),
+            (Err(Error::Fs(_)), _) => {} // refused: nothing was changed
+            // A soft mount's time is over, and the call may be done yet.
+            _ => self.drop_beyond_the_end(retention, file, slot)?,
+        }
+        truncated.store(0, SeqCst);
+        done
+    }
+
+    fn gate<'m>(&'m self, retention: &'m Retention) -> Result<crate::retention::Gate<'m>, Error> {
+        let owner = retention.owner().ok_or(SegmentError::Retained)?;
+        if retention.locks().is_inside(owner) {
+            return Err(FsError::Io.into()); // a signal handler inside a write would wait for itself
+        }
+        let gate = retention.locks().close_gate(owner);
+        self.finish_truncation(retention)?;
+        Ok(gate)
+    }
+
+    /// With the gate closed: sees to what a killed truncater left. Its call has arrived by now, or never will.
+    pub(super) fn finish_truncation(&self, retention: &Retention) -> Result<(), Error> {
+        let truncated = &retention.header().truncated_file;
+        let word = truncated.load(SeqCst);
+        if word == 0 {
+            return Ok(());
+        }
+        let file = FileRef::of_word(word);
+        if let Some(slot) = self.segment.slot(file) {
+            crate::sys::clock::sleep(std::time::Duration::from_millis(crate::limits::IN_FLIGHT_MS));
+            self.drop_beyond_the_end(retention, file, slot)?;
+        }
+        truncated.store(0, SeqCst);
+        Ok(())
+    }
+
+    /// With the gate closed: what the server's file does not reach is not kept. Not after a restart that lost data, when the file
+    /// is shorter than was written.
+    fn drop_beyond_the_end(&self, retention: &Retention, file: FileRef, slot: &Slot) -> Result<(), Error> {
+        let newest = self.segment.verifiers().newest();
+        match self.client.getattr(&handle_of(slot)?) {
+            Ok(attributes) if newest <= self.segment.resent() => retention.drop_beyond(file, attributes.size),
+            Ok(_) | Err(Error::Fs(_)) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+impl Retention {
+    /// Frees what is kept of `file` from byte `size` on. With the gate closed.
+    fn drop_beyond(&self, file: FileRef, size: u64) {
+        let of_file = self.records().iter().filter(|record| record.file() == file && record.life().state() == State::Answered);
+        for record in of_file {
+            let Some(extent) = record.extent() else { continue };
+            if extent.offset >= size {
+                record.free();
+            } else if extent.end() > size {
+                record.shorten((size - extent.offset) as u32);
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The file `retained`: making it, mapping it, giving it memory.
+
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::Arc;
+
+use super::PIECE_BYTES_MAX;
+use super::block_locks::BlockLocks;
+use super::layout::{
+    AreaHeader, BLOCK_LOCK_COUNT, CHUNK_BYTES, CREDENTIAL_COUNT, CREDENTIALS_OFFSET, LAYOUT_VERSION, LOCKS_OFFSET, MAGIC,
+    RECORDS_OFFSET, Record, StoredCredentials, data_offset,
+};
+use crate::limits::RETAIN_BYTES_MIN;
+use crate::segment::runtime_dir::RuntimeDir;
+use crate::slot_limiter::Members;
+use crate::sys::file_lock::FileLock;
+use crate::sys::local_file::{CPath, Errno, allocate, free_bytes, open, rename, stat, truncate, unlink};
+use crate::sys::shm::{LateMapping, Mapping};
+
+/// Chunks that get memory first; each step doubles what there is.
+const FIRST_CHUNKS: u32 = 128;
+
+/// Threads of one process that are known to be inside a write.
+const INSIDE_COUNT: usize = 64;
+
+/// The retained data of a mount, as one process sees it.
+#[derive(Debug)]
+pub(crate) struct Retention {
+    memory: LateMapping,
+    path: CPath,
+    /// The file while it is being made.
+    fresh_path: CPath,
+    lock_path: CPath,
+    pub(super) members: Arc<Members>,
+    inside: [AtomicU64; INSIDE_COUNT],
+    /// Place of this process' credentials + 1; 0 while unknown.
+    pub(super) credentials_place: AtomicU32,
+    /// Chunk this process used last: still in its cache.
+    pub(super) last: AtomicU32,
+}
+
+impl Retention {
+    /// Of the mount in this directory. `instance` is that of the segment: what is kept belongs to its slots alone.
+    pub(crate) fn new(directory: &RuntimeDir, instance: u64, members: Arc<Members>) -> Self {
+        Self {
+            memory: LateMapping::default(),
+            path: directory.retained_path(instance),
+            fresh_path: directory.new_retained_path(),
+            lock_path: directory.lock_path("retained"),
+            members,
+            inside: core::array::from_fn(|_| AtomicU64::new(0)),
+            credentials_place: AtomicU32::new(0),
+            last: AtomicU32::new(0),
+        }
+    }
+
+    /// Whether the file is mapped here.
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.memory.length() != 0
+    }
+
+    /// Maps the file if there is one: what other processes retained.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn map_if_there(&self) -> Result<bool, Errno> {
+        if let Some(mapping) = self.attach()? {
+            self.memory.install(mapping);
+        }
+        Ok(self.is_mapped())
+    }
+
+    /// Maps the file, made if there is none, of at most `retain_bytes`. False when nothing is to be retained: without memory for it,
+    /// that is so for all processes from then on.
+    ///
+    /// # Errors
+    /// The kernel's, when there is a file but this process cannot map it.
+    pub(crate) fn map(&self, retain_bytes: &AtomicU64) -> Result<bool, Errno> {
+        let _lock = FileLock::wait(&self.lock_path)?;
+        if self.map_if_there()? {
+            return Ok(true);
+        }
+        match self.create(retain_bytes.load(Acquire)) {
+            Ok(mapping) => self.memory.install(mapping),
+            Err(_) => retain_bytes.store(0, Release),
+        }
+        Ok(self.is_mapped())
+    }
+
+    /// Owner word of the calling thread; none when there are no more liveness locks.
+    pub(crate) fn owner(&self) -> Option<crate::slot_limiter::Owner> {
+        self.members.owner()
+    }
+
+    /// The processes of the mount.
+    pub(crate) fn members(&self) -> &Members {
+        &self.members
+    }
+
+    pub(crate) fn header(&self) -> &AreaHeader {
+        // The slice has one element; an empty one can't be.
+        &self.memory.values::<AreaHeader>(0, 1)[0]
+    }
+
+    pub(crate) fn locks(&self) -> BlockLocks<'_> {
+        let words = self.memory.values(LOCKS_OFFSET, BLOCK_LOCK_COUNT);
+        BlockLocks { words, header: self.header(), members: &self.members, inside: &self.inside }
+    }
+
+    /// Records that have memory behind them.
+    pub(crate) fn records(&self) -> &[Record] {
+        let count = self.header().chunk_count.load(Acquire).min(self.header().chunk_max.load(Relaxed));
+        self.memory.values(RECORDS_OFFSET, count as usize)
+    }
+
+    pub(super) fn credentials(&self) -> &[StoredCredentials] {
+        self.memory.values(CREDENTIALS_OFFSET, CREDENTIAL_COUNT)
+    }
+
+    /// Stores the data of a chunk.
+    pub(super) fn store(&self, chunk: usize, at: usize, from: &[u8]) {
+        self.memory.copy_in(self.data_at(chunk) + at, from);
+    }
+
+    /// The data of a chunk, from its start.
+    pub(crate) fn load(&self, chunk: usize, to: &mut [u8]) {
+        self.memory.copy_out(self.data_at(chunk), to);
+    }
+
+    fn data_at(&self, chunk: usize) -> usize {
+        data_offset(self.header().chunk_max.load(Relaxed) as usize) + chunk * CHUNK_BYTES
+    }
+
+    /// Gives memory to as many chunks again as have it; false when there is no more.
+    pub(super) fn grow(&self) -> bool {
+        let header = self.header();
+        if header.is_full.load(Relaxed) != 0 {
+            return false;
+        }
+        let Ok(_lock) = FileLock::wait(&self.lock_path) else { return false };
+        let (count, most) = (header.chunk_count.load(Acquire), header.chunk_max.load(Relaxed));
+        let more = count.max(FIRST_CHUNKS).min(most.saturating_sub(count));
+        let given = more > 0
+            && open(&self.path, libc::O_RDWR, 0)
+                .and_then(|file| allocate(&file, self.data_at(count as usize) as u64, u64::from(more) * CHUNK_BYTES as u64))
+                .is_ok();
+        if given {
+            header.chunk_count.store(count + more, Release);
+        }
+        if !given || count + more == most {
+            header.is_full.store(1, Relaxed);
+        }
+        given
+    }
+
+    fn attach(&self) -> Result<Option<Mapping>, Errno> {
+        let file = match open(&self.path, libc::O_RDWR, 0) {
+            Err(Errno(libc::ENOENT)) => return Ok(None),
+            other => other?,
+        };
+        let length = stat(&file)?.size as usize;
+        if length < RECORDS_OFFSET {
+            return Err(Errno(libc::EINVAL));
+        }
+        let mapping = Mapping::new(&file, length)?;
+        let header = &mapping.values::<AreaHeader>(0, 1)[0];
+        let chunk_max = header.chunk_max.load(Relaxed) as usize;
+        let known = header.magic.load(Acquire) == MAGIC
+            && header.layout_version.load(Relaxed) == LAYOUT_VERSION
+            && length == data_offset(chunk_max) + chunk_max * CHUNK_BYTES;
+        if known { Ok(Some(mapping)) } else { Err(Errno(libc::EINVAL)) }
+    }
+
+    /// Makes the file; it appears under its name complete or not at all.
+    fn create(&self, bytes_max: u64) -> Result<Mapping, Errno> {
+        match unlink(&self.fresh_path) {
+            Ok(()) | Err(Errno(libc::ENOENT)) => {}
+            Err(errno) => return Err(errno),
+        }
+        let file = open(&self.fresh_path, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, 0o600)?;
+        let bytes = bytes_max.min(free_bytes(&file)? / 4);
+        if bytes < RETAIN_BYTES_MIN {
+            return Err(Errno(libc::ENOSPC));
+        }
+        let chunk_max = (bytes / CHUNK_BYTES as u64) as usize;
+        let length = data_offset(chunk_max) + chunk_max * CHUNK_BYTES;
+        truncate(&file, length as u64)?;
+        allocate(&file, 0, data_offset(chunk_max) as u64)?;
+        let mapping = Mapping::new(&file, length)?;
+        let header = &mapping.values::<AreaHeader>(0, 1)[0];
+        header.layout_version.store(LAYOUT_VERSION, Relaxed);
+        header.chunk_max.store(chunk_max as u32, Relaxed);
+        header.magic.store(MAGIC, Release);
+        rename(&self.fresh_path, &self.path)?;
+        Ok(mapping)
+    }
+
+    /// Bytes of a write kept and sent at once: a quarter of the area at most, so that one write never needs all of it.
+    pub(crate) fn piece_bytes(&self) -> usize {
+        (self.header().chunk_max.load(Relaxed) as usize / 4 * CHUNK_BYTES).min(PIECE_BYTES_MAX)
+    }
+
+    /// The next order number. Drawn while the block locks are held.
+    pub(super) fn next_order(&self, count: u64) -> u64 {
+        self.header().order.fetch_add(count, AcqRel) + 1
+    }
+}

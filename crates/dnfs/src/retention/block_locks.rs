@@ -1,0 +1,218 @@
+//! Locks of blocks of files: overlapping writes of all processes of the mount come one after the other; and the gate, beside
+//! whose holder no write begins.
+//!
+//! A block's lock is a word of a table, found by a hash of file and block: 0, or the owner word of the thread that holds it.
+//! Two blocks may share a word; that costs a wait. Words are taken in ascending order, so nobody waits in a circle. A signal
+//! handler inside a write waits for nothing here: what it would wait for may wait for the write below it.
+
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::time::Duration;
+
+use super::PIECE_BLOCKS_MAX;
+use super::layout::{AreaHeader, BLOCK_LOCK_COUNT, CHUNK_BYTES};
+use crate::limits::IN_FLIGHT_MS;
+use crate::segment::FileRef;
+use crate::slot_limiter::{Members, Owner};
+use crate::sys::clock::sleep;
+use crate::sys::file_lock::SignalsBlocked;
+use crate::sys::fork;
+
+/// The lock words, the gate, and who lives.
+#[derive(Clone, Copy)]
+pub(crate) struct BlockLocks<'a> {
+    pub(super) words: &'a [AtomicU64],
+    pub(super) header: &'a AreaHeader,
+    pub(super) members: &'a Members,
+    /// Threads of this process inside a write.
+    pub(super) inside: &'a [AtomicU64],
+}
+
+/// The blocks of a piece of a write, released when dropped.
+pub(crate) struct WriteGuard<'a> {
+    words: Words<'a>,
+    _inside: Inside<'a>,
+}
+
+struct Words<'a> {
+    locks: BlockLocks<'a>,
+    owner: Owner,
+    fork_generation: u32,
+    first: usize,
+    count: usize,
+    /// Bit n: word `first + n` is another's, because this is a signal handler inside a write.
+    foreign: [u64; PIECE_BLOCKS_MAX.div_ceil(64)],
+}
+
+/// Says that a thread is inside a write. With all places taken nobody is told, and a handler waits.
+struct Inside<'a> {
+    place: Option<&'a AtomicU64>,
+    owner: Owner,
+}
+
+/// The gate: no write of the mount is in flight, and none begins until it is dropped. Signals are held back.
+pub(crate) struct Gate<'a> {
+    locks: BlockLocks<'a>,
+    owner: Owner,
+    fork_generation: u32,
+    _signals: SignalsBlocked,
+}
+
+impl<'a> BlockLocks<'a> {
+    /// Waits for the blocks of a piece of a write, `length` bytes of `file` at `offset`, and for the gate. None when the
+    /// gate's holder died in the middle of a truncation: see to it first.
+    pub(crate) fn lock(self, owner: Owner, file: FileRef, offset: u64, length: usize) -> Option<WriteGuard<'a>> {
+        let block = offset / CHUNK_BYTES as u64;
+        let end = (offset + length as u64).div_ceil(CHUNK_BYTES as u64);
+        let start = u64::from(file.slot).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        let first = (start.wrapping_add(block) % BLOCK_LOCK_COUNT as u64) as usize;
+        let count = ((end - block) as usize).min(PIECE_BLOCKS_MAX);
+        let nested = self.is_inside(owner);
+        let inside = Inside::enter(self, owner);
+        loop {
+            let mut words = Words { locks: self, owner, fork_generation: fork::fork_generation(), first, count, foreign: [0; 3] };
+            words.take(nested);
+            // After the words are taken: the gate's holder sees them, or is seen here.
+            if nested || self.header.gate.load(SeqCst) == 0 {
+                return Some(WriteGuard { words, _inside: inside });
+            }
+            drop(words);
+            if !self.wait_for_gate() {
+                return None;
+            }
+        }
+    }
+
+    /// Whether the calling thread is inside a write: this is a signal handler that interrupted it.
+    pub(crate) fn is_inside(self, owner: Owner) -> bool {
+        self.inside.iter().any(|place| place.load(Relaxed) == owner)
+    }
+
+    /// Waits until this thread has the gate and no write is in flight. Not to be called inside a write.
+    pub(crate) fn close_gate(self, owner: Owner) -> Gate<'a> {
+        let signals = SignalsBlocked::new();
+        self.header.unlocked.wait_until(|overdue| self.try_gate(owner, overdue).then_some(()));
+        let mut dead = None;
+        for word in self.words {
+            self.wait_for_word(word, &mut dead, |holder| holder == 0);
+        }
+        Gate { locks: self, owner, fork_generation: fork::fork_generation(), _signals: signals }
+    }
+
+    /// False when the holder of the gate died in the middle of a truncation.
+    fn wait_for_gate(self) -> bool {
+        self.header.unlocked.wait_until(|overdue| {
+            let holder = self.header.gate.load(SeqCst);
+            if overdue && holder != 0 && self.members.is_gone(holder) {
+                if self.header.truncated_file.load(SeqCst) != 0 {
+                    return Some(false);
+                }
+                let _ = self.header.gate.compare_exchange(holder, 0, SeqCst, Relaxed);
+            }
+            (self.header.gate.load(SeqCst) == 0).then_some(true)
+        })
+    }
+
+    fn try_gate(self, owner: Owner, overdue: bool) -> bool {
+        match self.header.gate.compare_exchange(0, owner, SeqCst, SeqCst) {
+            Ok(_) => true,
+            Err(holder) if overdue && self.members.is_gone(holder) => {
+                self.header.gate.compare_exchange(holder, owner, SeqCst, Relaxed).is_ok()
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Waits until `done` says so of the holder of a word. That of a process that died is given up after its WRITE has
+    /// arrived or never will: once for each such process.
+    fn wait_for_word(self, word: &AtomicU64, dead: &mut Option<Owner>, done: impl Fn(Owner) -> bool) {
+        if done(word.load(SeqCst)) {
+            return;
+        }
+        self.header.unlocked.wait_until(|overdue| {
+            let holder = word.load(SeqCst);
+            if overdue && holder != 0 && self.members.is_gone(holder) {
+                if *dead != Some(process_of(holder)) {
+                    sleep(Duration::from_millis(IN_FLIGHT_MS));
+                    *dead = Some(process_of(holder));
+                }
+                let _ = word.compare_exchange(holder, 0, SeqCst, Relaxed);
+            }
+            done(word.load(SeqCst)).then_some(())
+        });
+    }
+}
+
+const fn process_of(owner: Owner) -> Owner {
+    owner >> 32 << 32
+}
+
+impl WriteGuard<'_> {
+    /// Whether this is still the process that took the locks, and not a child of it.
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        self.words.fork_generation == fork::fork_generation()
+    }
+}
+
+impl<'a> Words<'a> {
+    /// Takes the words; in a signal handler (`nested`) only those that are free.
+    fn take(&mut self, nested: bool) {
+        let (owner, mut dead) = (self.owner, None);
+        // The part behind the end of the table stands at its beginning, and comes first.
+        let straight = self.count - (self.first + self.count).saturating_sub(BLOCK_LOCK_COUNT);
+        for step in (straight..self.count).chain(0..straight) {
+            let word = self.word(step);
+            while word.compare_exchange(0, owner, SeqCst, Relaxed).is_err() {
+                if nested {
+                    self.foreign[step / 64] |= 1 << (step % 64);
+                    break;
+                }
+                self.locks.wait_for_word(word, &mut dead, |holder| holder == 0);
+            }
+        }
+    }
+
+    fn word(&self, step: usize) -> &'a AtomicU64 {
+        let words = self.locks.words;
+        &words[(self.first + step) % BLOCK_LOCK_COUNT]
+    }
+}
+
+impl Drop for Words<'_> {
+    fn drop(&mut self) {
+        // In a child that came out of a fork inside a write, the words are the parent's.
+        if self.fork_generation != fork::fork_generation() {
+            return;
+        }
+        for step in 0..self.count {
+            if self.foreign[step / 64] >> (step % 64) & 1 == 0 {
+                let _ = self.word(step).compare_exchange(self.owner, 0, SeqCst, Relaxed);
+            }
+        }
+        self.locks.header.unlocked.notify(u32::MAX);
+    }
+}
+
+impl<'a> Inside<'a> {
+    fn enter(locks: BlockLocks<'a>, owner: Owner) -> Self {
+        let place = locks.inside.iter().find(|place| place.compare_exchange(0, owner, SeqCst, Relaxed).is_ok());
+        Self { place, owner }
+    }
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        if let Some(place) = self.place {
+            let _ = place.compare_exchange(self.owner, 0, SeqCst, Relaxed);
+        }
+    }
+}
+
+impl Drop for Gate<'_> {
+    fn drop(&mut self) {
+        if self.fork_generation == fork::fork_generation() {
+            let _ = self.locks.header.gate.compare_exchange(self.owner, 0, SeqCst, Relaxed);
+            self.locks.header.unlocked.notify(u32::MAX);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Finding chunks for a write, filling them and saying what became of them. All of it while the write's block locks are held.
+
+use core::ops::Range;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::io::IoSlice;
+
+use super::layout::CHUNK_BYTES;
+use super::record::{Extent, Life, State};
+use super::{PIECE_BLOCKS_MAX, Retention};
+use crate::segment::{FileRef, Segment};
+use crate::slot_limiter::Owner;
+
+/// Chunks tried before more memory is asked for.
+const TRIES: u32 = 64;
+
+/// The records of one piece of a write.
+pub(crate) struct Claims<'r> {
+    retention: &'r Retention,
+    chunks: [(u32, Life); PIECE_BLOCKS_MAX],
+    count: usize,
+    /// The file of the chunk half the area ahead, which is still in use: a COMMIT of it is due.
+    pub(crate) commit_due: Option<FileRef>,
+}
+
+/// Every chunk is in use; the file whose COMMIT frees the oldest one, if there is one.
+pub(crate) struct NoChunk(pub(crate) Option<FileRef>);
+
+impl Retention {
+    /// Keeps the bytes `range` of `bufs`, which are to be written to `extent.file` from `extent.offset` on: published when it
+    /// returns. Of `extent`, length and order are found here.
+    pub(crate) fn keep(
+        &self,
+        segment: &Segment,
+        owner: Owner,
+        extent: Extent,
+        bufs: &[IoSlice<'_>],
+        range: Range<usize>,
+    ) -> Result<Claims<'_>, NoChunk> {
+        let mut claims = Claims { retention: self, chunks: [(0, Life::FREE); PIECE_BLOCKS_MAX], count: 0, commit_due: None };
+        let records = range.len().div_ceil(CHUNK_BYTES);
+        for place in claims.chunks.iter_mut().take(records) {
+            match self.claim(segment, owner, &mut claims.commit_due) {
+                Ok(claimed) => *place = claimed,
+                Err(full) => {
+                    claims.drop_all();
+                    return Err(full);
+                }
+            }
+            claims.count += 1;
+        }
+        let order = self.next_order(records as u64);
+        let mut at = 0;
+        for (number, (chunk, life)) in claims.chunks.iter().take(claims.count).enumerate() {
+            let length = CHUNK_BYTES.min(range.len() - at);
+            self.fill(*chunk as usize, bufs, range.start + at..range.start + at + length);
+            if let Some(record) = self.records().get(*chunk as usize) {
+                let offset = extent.offset + at as u64;
+                record.publish(*life, &Extent { offset, length: length as u32, order: order + number as u64, ..extent });
+            }
+            at += length;
+        }
+        Ok(claims)
+    }
+
+    fn fill(&self, chunk: usize, bufs: &[IoSlice<'_>], range: Range<usize>) {
+        let mut start = 0;
+        for buffer in bufs {
+            let end = start + buffer.len();
+            let (from, to) = (range.start.clamp(start, end), range.end.clamp(start, end));
+            if let Some(bytes) = buffer.get(from - start..to - start)
+                && !bytes.is_empty()
+            {
+                self.store(chunk, from - range.start, bytes);
+            }
+            if end >= range.end {
+                break;
+            }
+            start = end;
+        }
+    }
+
+    /// A chunk that holds nothing any more.
+    fn claim(&self, segment: &Segment, owner: Owner, due: &mut Option<FileRef>) -> Result<(u32, Life), NoChunk> {
+        let process = (owner >> 32) as u32;
+        let last = self.last.load(Relaxed);
+        if let Some(life) = self.try_claim(segment, last, process, false) {
+            return Ok((last, life));
+        }
+        loop {
+            let count = self.records().len() as u32;
+            for _ in 0..TRIES.min(count) {
+                if let Some(found) = self.claim_at_hand(segment, process, false, due) {
+                    return Ok(found);
+                }
+            }
+            if self.grow() {
+                continue;
+            }
+            // The whole area once, the chunks of killed writers too.
+            for _ in 0..count {
+                if let Some(found) = self.claim_at_hand(segment, process, true, due) {
+                    return Ok(found);
+                }
+            }
+            return Err(NoChunk(self.oldest()));
+        }
+    }
+
+    fn claim_at_hand(&self, segment: &Segment, process: u32, dead_too: bool, due: &mut Option<FileRef>) -> Option<(u32, Life)> {
+        let records = self.records();
+        let count = records.len() as u64;
+        let hand = self.header().hand.fetch_add(1, AcqRel);
+        let chunk = (hand % count) as u32;
+        let life = self.try_claim(segment, chunk, process, dead_too)?;
+        self.last.store(chunk, Relaxed);
+        if self.header().is_full.load(Relaxed) != 0
+            && let Some(ahead) = records.get(((hand + count / 2) % count) as usize)
+            && ahead.life().state() == State::Answered
+            && !self.holds_nothing(segment, ahead, false)
+        {
+            *due = Some(ahead.file());
+        }
+        Some((chunk, life))
+    }
+
+    fn try_claim(&self, segment: &Segment, chunk: u32, process: u32, dead_too: bool) -> Option<Life> {
+        let record = self.records().get(chunk as usize)?;
+        let seen = record.life();
+        if !self.holds_nothing(segment, record, dead_too) {
+            return None;
+        }
+        record.claim(seen, process)
+    }
+
+    /// Whether nothing is lost with this record. `dead_too` asks the kernel about writers that did not finish.
+    pub(crate) fn holds_nothing(&self, segment: &Segment, record: &super::layout::Record, dead_too: bool) -> bool {
+        match record.life().state() {
+            State::Free => true,
+            State::Answered => {
+                segment.slot(record.file()).is_none_or(|slot| slot.clean.load(Acquire) >= record.answer.load(Relaxed))
+            }
+            State::Claimed => dead_too && self.members.is_gone(u64::from(record.life().process()) << 32),
+            // Of a killed writer too: somebody may have read what the server has of it.
+            State::Published => false,
+        }
+    }
+
+    /// Whether a record is to be sent again: answered and not committed, or left by a killed writer, of whose WRITE the server may
+    /// have executed what others have read. With the gate closed.
+    pub(crate) fn is_to_be_sent(&self, segment: &Segment, record: &super::layout::Record) -> bool {
+        match record.life().state() {
+            State::Free | State::Claimed => false,
+            State::Answered => !self.holds_nothing(segment, record, false),
+            State::Published => segment.slot(record.file()).is_some(),
+        }
+    }
+
+    /// The file of the answered record with the lowest order number.
+    fn oldest(&self) -> Option<FileRef> {
+        let answered = self.records().iter().filter(|record| record.life().state() == State::Answered);
+        answered.min_by_key(|record| record.order.load(Relaxed)).map(super::layout::Record::file)
+    }
+}
+
+impl Claims<'_> {
+    /// The server has the first `written` bytes of the piece; the rest was refused. `answer` is as in the record.
+    pub(crate) fn answered(self, written: usize, answer: u64) {
+        let mut left = written;
+        for (chunk, life) in self.chunks.iter().take(self.count) {
+            let Some(record) = self.retention.records().get(*chunk as usize) else { continue };
+            let Some(extent) = record.extent() else { continue };
+            let length = left.min(extent.length as usize);
+            left -= length;
+            if length == 0 {
+                record.free();
+                continue;
+            }
+            if length < extent.length as usize {
+                record.shorten(length as u32);
+            }
+            record.answered(*life, answer);
+        }
+    }
+
+    /// Nothing of the piece was written.
+    pub(crate) fn drop_all(&self) {
+        for (chunk, _) in self.chunks.iter().take(self.count) {
+            if let Some(record) = self.retention.records().get(*chunk as usize) {
+                record.free();
+            }
+        }
+    }
+}

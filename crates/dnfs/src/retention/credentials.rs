@@ -1,0 +1,75 @@
+//! Whose calls resend a record: a small table of the credentials writers had.
+
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use super::Retention;
+use super::layout::StoredCredentials;
+use crate::credentials::Credentials;
+use nfs_proto::rpc::Groups;
+
+const FREE: u32 = 0;
+const WRITING: u32 = 1;
+const COMPLETE: u32 = 2;
+
+impl Retention {
+    /// The place of this process' credentials; none when the table is full.
+    pub(crate) fn place_of(&self, who: &Credentials) -> Option<u32> {
+        let known = self.credentials_place.load(Relaxed);
+        if known == 0 {
+            let place = self.find_or_store(who)?;
+            self.credentials_place.store(place + 1, Relaxed);
+            return Some(place);
+        }
+        Some(known - 1)
+    }
+
+    /// The place of these credentials, stored if they are not there yet; none when the table is full.
+    fn find_or_store(&self, who: &Credentials) -> Option<u32> {
+        for (place, stored) in self.credentials().iter().enumerate() {
+            let state = stored.state.load(Acquire);
+            // A place left half-written by a killed process stays so: there are 64.
+            if state == COMPLETE && stored.is(who) {
+                return Some(place as u32);
+            }
+            if state == FREE && stored.state.compare_exchange(FREE, WRITING, AcqRel, Relaxed).is_ok() {
+                stored.fill(who);
+                stored.state.store(COMPLETE, Release);
+                return Some(place as u32);
+            }
+        }
+        None
+    }
+
+    /// The credentials of a place; the machine's name is the asking one's.
+    pub(crate) fn credentials_at(&self, place: u32, asking: &Credentials) -> Option<Credentials> {
+        let stored = self.credentials().get(place as usize).filter(|stored| stored.state.load(Acquire) == COMPLETE)?;
+        let count = (stored.group_count.load(Relaxed) as usize).min(stored.groups.len());
+        let groups: [u32; 16] = core::array::from_fn(|place| stored.groups[place].load(Relaxed));
+        Some(Credentials {
+            uid: stored.uid.load(Relaxed),
+            gid: stored.gid.load(Relaxed),
+            groups: Groups::new(&groups[..count]),
+            machine: asking.machine.clone(),
+        })
+    }
+}
+
+impl StoredCredentials {
+    fn is(&self, who: &Credentials) -> bool {
+        let groups = who.groups.as_slice();
+        self.uid.load(Relaxed) == who.uid
+            && self.gid.load(Relaxed) == who.gid
+            && self.group_count.load(Relaxed) as usize == groups.len()
+            && self.groups.iter().zip(groups).all(|(stored, group)| stored.load(Relaxed) == *group)
+    }
+
+    fn fill(&self, who: &Credentials) {
+        let groups = who.groups.as_slice();
+        self.uid.store(who.uid, Relaxed);
+        self.gid.store(who.gid, Relaxed);
+        self.group_count.store(groups.len() as u32, Relaxed);
+        for (stored, group) in self.groups.iter().zip(groups) {
+            stored.store(*group, Relaxed);
+        }
+    }
+}

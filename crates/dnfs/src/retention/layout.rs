@@ -1,0 +1,85 @@
+//! Byte layout of the file `retained`, version 1 (drawn in docs/design/010-retention.md).
+//!
+//! Everything but the data is an atomic integer of the host's byte order.
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+use crate::event_count::EventCount;
+
+/// First eight bytes of the file.
+pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"MILLRET\0");
+/// Version of this layout.
+pub(crate) const LAYOUT_VERSION: u32 = 1;
+/// Bytes of a write that one record keeps.
+pub(crate) const CHUNK_BYTES: usize = 8192;
+/// Blocks of files whose writers exclude each other, as many as the locks' hash tells apart: two writes of other blocks meet by
+/// chance once in 500 times when 32 are in flight.
+pub(crate) const BLOCK_LOCK_COUNT: usize = 16_384;
+/// Credentials told apart.
+pub(crate) const CREDENTIAL_COUNT: usize = 64;
+
+pub(crate) const LOCKS_OFFSET: usize = 4096;
+pub(crate) const CREDENTIALS_OFFSET: usize = LOCKS_OFFSET + BLOCK_LOCK_COUNT * 8;
+pub(crate) const RECORDS_OFFSET: usize =
+    (CREDENTIALS_OFFSET + CREDENTIAL_COUNT * size_of::<StoredCredentials>()).next_multiple_of(4096);
+
+/// Where the data of `chunk_max` chunks begin.
+pub(crate) const fn data_offset(chunk_max: usize) -> usize {
+    (RECORDS_OFFSET + chunk_max * size_of::<Record>()).next_multiple_of(4096)
+}
+
+/// Head of the file.
+#[repr(C, align(64))]
+pub(crate) struct AreaHeader {
+    pub(crate) magic: AtomicU64,
+    pub(crate) layout_version: AtomicU32,
+    /// Chunks the file can have.
+    pub(crate) chunk_max: AtomicU32,
+    /// Chunks that have memory.
+    pub(crate) chunk_count: AtomicU32,
+    /// No more memory could be had.
+    pub(crate) is_full: AtomicU32,
+    /// The next chunk to be tried, counted on without end.
+    pub(crate) hand: AtomicU64,
+    /// Order number given out last.
+    pub(crate) order: AtomicU64,
+    /// Waiters for block locks and for the gate.
+    pub(crate) unlocked: EventCount,
+    /// Owner word of whom no write may begin beside: it resends or truncates. 0: nobody.
+    pub(crate) gate: AtomicU64,
+    /// The file (slot, generation) that the gate's holder truncates; 0: none.
+    pub(crate) truncated_file: AtomicU64,
+}
+
+/// Who may send a record again.
+#[repr(C)]
+pub(crate) struct StoredCredentials {
+    /// 0 free, 1 being written, 2 complete.
+    pub(crate) state: AtomicU32,
+    pub(crate) uid: AtomicU32,
+    pub(crate) gid: AtomicU32,
+    pub(crate) group_count: AtomicU32,
+    pub(crate) groups: [AtomicU32; 16],
+}
+
+/// One chunk of a write.
+#[repr(C, align(64))]
+pub(crate) struct Record {
+    /// Process of the writer (32 bits), turn (30), state (2).
+    pub(crate) life: AtomicU64,
+    /// Slot and generation of the file.
+    pub(crate) file: AtomicU64,
+    pub(crate) offset: AtomicU64,
+    pub(crate) order: AtomicU64,
+    /// Value of the slot's `dirty` from which on a COMMIT covers it.
+    pub(crate) answer: AtomicU64,
+    pub(crate) length: AtomicU32,
+    pub(crate) credentials: AtomicU32,
+    pub(crate) reserved: AtomicU32,
+    /// Of all above but length, answer and life.
+    pub(crate) checksum: AtomicU32,
+    pub(crate) reserved_wide: AtomicU64,
+}
+
+const _: () = assert!(size_of::<AreaHeader>() <= LOCKS_OFFSET);
+const _: () = assert!(size_of::<Record>() == 64);

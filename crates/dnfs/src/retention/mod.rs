@@ -1,0 +1,23 @@
+//! Written data, kept in memory that all processes of a mount share until a COMMIT covers it, to be sent again when the
+//! server's write verifier changes (docs/design/010-retention.md).
+//!
+//! This module knows records, data and locks; what is sent when is `mount/retained.rs`.
+
+mod area;
+mod block_locks;
+mod claim;
+mod credentials;
+pub(crate) mod layout;
+mod record;
+
+pub(crate) use area::Retention;
+pub(crate) use block_locks::Gate;
+pub(crate) use claim::NoChunk;
+pub(crate) use record::{Extent, State};
+
+use layout::CHUNK_BYTES;
+
+/// A write is retained and sent in pieces of so many bytes.
+pub(crate) const PIECE_BYTES_MAX: usize = 1 << 20;
+/// Blocks, and so records, of one piece: it need not begin at a block's start.
+pub(crate) const PIECE_BLOCKS_MAX: usize = PIECE_BYTES_MAX / CHUNK_BYTES + 1;

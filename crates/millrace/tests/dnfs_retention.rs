@@ -1,0 +1,286 @@
+//! Written data is kept until a COMMIT covers it: a server that loses it, and says so by another verifier, gets it again.
+#![allow(clippy::unwrap_used, reason = "a panic is a test's verdict")]
+
+#[path = "support/mounted.rs"]
+#[allow(dead_code, reason = "shared with other tests")]
+mod mounted;
+mod support;
+
+use dnfs::mount::Mount;
+use mounted::{Description, MAKE, Mounted, READ_WRITE, attach, open, report_ready, worker_arguments};
+use std::time::{Duration, Instant};
+
+const LOSS: &[&str] = &["--loss-layer"];
+/// Blocks of the file several processes write to, and their size: not that of a chunk, nor aligned to it.
+const BLOCKS: u64 = 200;
+const BLOCK_BYTES: usize = 5000;
+
+/// Numbers that look random, the same for each seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+fn pattern(seed: u64, length: usize) -> Vec<u8> {
+    let mut random = Random(seed * 2 + 1);
+    (0..length).map(|_| random.below(256) as u8).collect()
+}
+
+fn whole(file: &Description<'_>) -> Vec<u8> {
+    let size = file.mount.size(file.file) as usize;
+    (0..size.div_ceil(1 << 20)).flat_map(|piece| file.read(piece as u64 * (1 << 20), 1 << 20)).collect()
+}
+
+#[test]
+fn what_was_written_survives_a_power_cut_and_nobody_gets_an_error() {
+    let mounted = Mounted::new("kept", LOSS);
+    let file = open(&mounted.mount, "data", &MAKE);
+    let bytes = pattern(1, 3_000_000);
+    file.write(0, &bytes);
+    mounted.power_cut();
+    file.sync().unwrap();
+    assert_eq!(whole(&file), bytes);
+    mounted.power_cut();
+    assert_eq!(whole(&file), bytes, "stable now");
+    file.sync().unwrap();
+}
+
+#[test]
+fn the_data_of_a_process_that_ended_or_was_killed_is_sent_again_by_another() {
+    let mounted = Mounted::new("ended", LOSS);
+    let file = open(&mounted.mount, "data", &MAKE);
+    mounted.worker("worker_writes_and_ends", "data").finish();
+    let mut killed = mounted.worker("worker_writes_and_waits", "data");
+    killed.await_ready();
+    killed.kill();
+    mounted.power_cut();
+    file.sync().unwrap();
+    assert_eq!(whole(&file), [pattern(2, 100_000), pattern(3, 50_000)].concat());
+}
+
+fn worker_writes_and_ends(mount: &Mount, path: &str) {
+    open(mount, path, &READ_WRITE).write(0, &pattern(2, 100_000));
+}
+
+fn worker_writes_and_waits(mount: &Mount, path: &str) {
+    let file = open(mount, path, &READ_WRITE);
+    file.write(100_000, &pattern(3, 50_000));
+    report_ready();
+}
+
+#[test]
+fn a_read_and_a_size_after_a_power_cut_are_those_of_the_last_write_before_any_sync() {
+    for query in ["", "&noac"] {
+        let mounted = Mounted::with_query("read", LOSS, query);
+        let file = open(&mounted.mount, "data", &MAKE);
+        file.write(0, &[1; 20_000]);
+        file.sync().unwrap();
+        file.write(10_000, &[2; 20_000]);
+        mounted.power_cut();
+        assert_eq!(file.read(9_999, 3), [1, 2, 2]);
+        mounted.power_cut();
+        assert_eq!(mounted.mount.size(file.file), 30_000);
+        assert_eq!(mounted.mount.attr(file.file).unwrap().size, 30_000);
+        mounted.power_cut();
+        let reader = attach(&mounted.url);
+        assert_eq!(open(&reader, "data", &READ_WRITE).read(29_999, 10), [2], "another process' first read");
+    }
+}
+
+#[test]
+fn of_overlapping_writes_of_several_processes_the_last_one_stays_the_last() {
+    let mounted = Mounted::new("order", LOSS);
+    let file = open(&mounted.mount, "data", &MAKE);
+    file.write(BLOCKS * BLOCK_BYTES as u64, b"end");
+    let workers: Vec<_> = (1..=4).map(|seed| mounted.worker("worker_overwrites", &seed.to_string())).collect();
+    workers.into_iter().for_each(mounted::Worker::finish);
+    let before = whole(&file);
+    mounted.power_cut();
+    assert_eq!(whole(&file), before);
+    file.sync().unwrap();
+    assert_eq!(whole(&file), before);
+}
+
+fn worker_overwrites(mount: &Mount, seed: &str) {
+    let file = open(mount, "data", &READ_WRITE);
+    let mut random = Random(seed.parse::<u64>().unwrap() * 77);
+    for round in 0..100 {
+        let length = 1 + random.below(40_000) as usize;
+        let offset = random.below(BLOCKS * BLOCK_BYTES as u64 - 40_000);
+        file.write(offset, &pattern(random.below(1 << 30) + round, length));
+    }
+}
+
+#[test]
+fn what_was_cut_off_does_not_come_back_and_what_was_written_after_it_does() {
+    let mounted = Mounted::new("truncated", LOSS);
+    let file = open(&mounted.mount, "data", &MAKE);
+    file.write(0, &[1; 100_000]);
+    mounted.mount.truncate(file.file, 30_001).unwrap();
+    mounted.power_cut();
+    assert_eq!(whole(&file), vec![1; 30_001]);
+    file.write(0, &[2; 50_000]);
+    mounted.mount.truncate(file.file, 10).unwrap();
+    file.write(40_000, &[3; 10]);
+    mounted.power_cut();
+    file.sync().unwrap();
+    let expected = [vec![2; 10], vec![0; 39_990], vec![3; 10]].concat();
+    assert_eq!(whole(&file), expected);
+}
+
+#[test]
+fn an_area_smaller_than_what_is_written_means_earlier_commits_and_no_loss() {
+    let mounted = Mounted::with_query("small", LOSS, "&retain=1MiB");
+    let (one, two) = (open(&mounted.mount, "one", &MAKE), open(&mounted.mount, "two", &MAKE));
+    let bytes = pattern(9, 700_000);
+    for round in 0..8 {
+        one.write(round * 700_000, &bytes);
+        for small in 0..40 {
+            two.write(round * 4000 + small * 100, &bytes[..100]);
+        }
+        if round % 3 == 2 {
+            mounted.power_cut();
+        }
+    }
+    assert!(mounted.mount.totals().commit_calls > 3);
+    mounted.power_cut();
+    one.sync().unwrap();
+    two.sync().unwrap();
+    assert_eq!(whole(&one), bytes.repeat(8));
+    assert_eq!(whole(&two), bytes[..100].repeat(320));
+}
+
+#[test]
+fn stable_writes_over_retained_ones_are_not_undone_by_a_resend() {
+    let mounted = Mounted::new("stable", LOSS);
+    let file = open(&mounted.mount, "data", &MAKE);
+    file.write(0, &[1; 30_000]);
+    file.write_stable(10_000, &[2; 100]);
+    mounted.power_cut();
+    assert_eq!(file.read(10_000, 100), [2; 100]);
+    file.sync().unwrap();
+    assert_eq!(whole(&file), [vec![1; 10_000], vec![2; 100], vec![1; 19_900]].concat());
+}
+
+#[test]
+fn data_that_cannot_be_sent_again_is_the_error_of_fsync_and_nothing_is_made_anew() {
+    let mounted = Mounted::new("refused", LOSS);
+    let (gone, other) = (open(&mounted.mount, "gone", &MAKE), open(&mounted.mount, "other", &MAKE));
+    gone.write(0, &[1; 1000]);
+    other.write(0, &[2; 1000]);
+    std::fs::remove_file(mounted.filer.export().join("gone")).unwrap();
+    mounted.power_cut();
+    assert!(gone.sync().is_err());
+    other.sync().unwrap();
+    assert_eq!(whole(&other), [2; 1000]);
+    assert!(!mounted.host_names().contains(&"gone".into()));
+}
+
+#[test]
+fn power_cuts_under_writers_readers_and_syncs_of_several_processes_lose_nothing() {
+    let mounted = Mounted::new("many", LOSS);
+    open(&mounted.mount, "data", &MAKE).write(BLOCKS * BLOCK_BYTES as u64 * 4, b"end");
+    let workers: Vec<_> = (0..4).map(|number| mounted.worker("worker_checks_its_blocks", &number.to_string())).collect();
+    let begun = Instant::now();
+    let mut cuts = 0;
+    while begun.elapsed() < Duration::from_secs(4) {
+        mounted.power_cut();
+        cuts += 1;
+        let calls = mounted.filer.calls("WRITE");
+        while mounted.filer.calls("WRITE") < calls + 50 && begun.elapsed() < Duration::from_secs(30) {}
+    }
+    workers.into_iter().for_each(mounted::Worker::finish);
+    assert!(cuts > 5, "{cuts} cuts");
+}
+
+/// Writes, syncs and reads blocks of its own, every fourth, until its input ends; each read must bring what it last wrote.
+fn worker_checks_its_blocks(mount: &Mount, number: &str) {
+    let file = open(mount, "data", &READ_WRITE);
+    let number: u64 = number.parse().unwrap();
+    let mut random = Random(number + 5);
+    let mut written = vec![0; BLOCKS as usize];
+    let ended = std::thread::spawn(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink()));
+    while !ended.is_finished() {
+        let block = random.below(BLOCKS);
+        let offset = (block * 4 + number) * BLOCK_BYTES as u64;
+        match random.below(20) {
+            0 => file.sync().unwrap(),
+            1..8 => {
+                let expected = match written[block as usize] {
+                    0 => vec![0; BLOCK_BYTES],
+                    seed => pattern(seed, BLOCK_BYTES),
+                };
+                assert_eq!(file.read(offset, BLOCK_BYTES), expected, "block {block} of {number}");
+            }
+            _ => {
+                let seed = random.below(1 << 40) + 1;
+                file.write(offset, &pattern(seed, BLOCK_BYTES));
+                written[block as usize] = seed;
+            }
+        }
+    }
+    file.sync().unwrap();
+}
+
+#[test]
+fn writers_killed_at_any_moment_leave_nothing_locked_and_nothing_wrong() {
+    let mounted = Mounted::new("killed", LOSS);
+    let file = open(&mounted.mount, "data", &MAKE);
+    file.write(BLOCKS * BLOCK_BYTES as u64 * 4, b"end");
+    let mut random = Random(11);
+    for round in 0..20 {
+        let mut workers: Vec<_> =
+            (0..2).map(|number| mounted.worker("worker_says_ready_and_checks", &number.to_string())).collect();
+        workers.iter_mut().for_each(mounted::Worker::await_ready);
+        if round % 3 == 0 {
+            mounted.power_cut();
+        }
+        std::thread::sleep(Duration::from_micros(random.below(20_000)));
+        workers.into_iter().for_each(mounted::Worker::kill);
+        let own = pattern(round + 1, BLOCK_BYTES);
+        file.write(3 * BLOCK_BYTES as u64, &own);
+        mounted.power_cut();
+        assert_eq!(file.read(3 * BLOCK_BYTES as u64, BLOCK_BYTES), own);
+        file.sync().unwrap();
+    }
+}
+
+fn worker_says_ready_and_checks(mount: &Mount, number: &str) {
+    open(mount, "data", &READ_WRITE).write(number.parse::<u64>().unwrap() * BLOCK_BYTES as u64, &[0; BLOCK_BYTES]);
+    println!("ready");
+    worker_overwrites_for_ever(mount, number.parse().unwrap());
+}
+
+fn worker_overwrites_for_ever(mount: &Mount, number: u64) {
+    let file = open(mount, "data", &READ_WRITE);
+    let mut random = Random(number + 9);
+    loop {
+        let offset = (random.below(BLOCKS) * 4 + number) * BLOCK_BYTES as u64;
+        file.write(offset, &pattern(random.below(1 << 40) + 1, BLOCK_BYTES));
+        if random.below(10) == 0 {
+            mount.truncate(file.file, BLOCKS * BLOCK_BYTES as u64 * 4 + random.below(100)).unwrap();
+        }
+    }
+}
+
+/// Not a test of its own: what a process started by [`Mounted::worker`] does.
+#[test]
+#[ignore = "worker: a process that other tests start"]
+fn worker_process() {
+    let Some([url, job, argument]) = worker_arguments() else { return };
+    let mount = attach(&url);
+    match job.as_str() {
+        "worker_writes_and_ends" => worker_writes_and_ends(&mount, &argument),
+        "worker_writes_and_waits" => worker_writes_and_waits(&mount, &argument),
+        "worker_overwrites" => worker_overwrites(&mount, &argument),
+        "worker_checks_its_blocks" => worker_checks_its_blocks(&mount, &argument),
+        "worker_says_ready_and_checks" => worker_says_ready_and_checks(&mount, &argument),
+        other => panic!("no job {other}"),
+    }
+}

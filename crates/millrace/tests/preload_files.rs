@@ -1,88 +1,13 @@
 //! Files of a mount under unmodified programs: C, the shell, coreutils, Python. Local disk is the oracle: the same
 //! program must find the same facts there.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use support::filer::Filer;
-use support::{Scratch, find_program, millrace, preload_library, skip, succeed, text};
-
-/// A filer, and programs on it.
-struct World {
-    filer: Filer,
-    scratch: Scratch,
-}
-
-impl World {
-    fn new(label: &str) -> Self {
-        Self::served(label, &[])
-    }
-
-    /// With more options of the filer.
-    fn served(label: &str, options: &[&str]) -> Self {
-        let scratch = Scratch::new(label);
-        Self { filer: Filer::start(&scratch, options), scratch }
-    }
-
-    /// `millrace exec --mount /db=… -- program`.
-    fn exec(&self, program: &str) -> Command {
-        self.exec_with("", program)
-    }
-
-    /// The same with more options of the mount.
-    fn exec_with(&self, options: &str, program: &str) -> Command {
-        // A program that waits for ever must fail the test, not stop the run.
-        let mut command = Command::new("timeout");
-        command.args(["-k", "5", "90"]).arg(millrace().get_program());
-        command.env("MILLRACE_PRELOAD", preload_library()).env("LC_ALL", "C").current_dir("/");
-        command.args(["exec", "--mount", &format!("/db={}{options}", self.filer.url), "--", program]);
-        command
-    }
-
-    fn shell(&self, script: &str) -> String {
-        succeed(self.exec("/bin/sh").args(["-euc", script]))
-    }
-
-    /// What a file of the export holds, seen from the server's side.
-    fn exported(&self, name: &str) -> Vec<u8> {
-        std::fs::read(self.filer.export().join(name)).unwrap()
-    }
-
-    fn nothing_left_behind(&self) {
-        let left: Vec<PathBuf> = walk(self.filer.export()).into_iter().filter(|path| name_of(path).starts_with(".nfs")).collect();
-        assert!(left.is_empty(), "left behind: {left:?}");
-    }
-}
-
-fn name_of(path: &Path) -> String {
-    path.file_name().unwrap().to_string_lossy().into_owned()
-}
-
-fn walk(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap().flatten() {
-        if entry.file_type().unwrap().is_dir() {
-            found.extend(walk(&entry.path()));
-        }
-        found.push(entry.path());
-    }
-    found
-}
-
-/// Compiles a C program beside this file; none without a compiler.
-fn compile(scratch: &Scratch, name: &str, options: &[&str]) -> Option<PathBuf> {
-    let Some(compiler) = find_program("cc") else {
-        skip("no C compiler");
-        return None;
-    };
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(format!("{name}.c"));
-    let program = scratch.path().join(name);
-    succeed(Command::new(compiler).args(options).arg("-o").arg(&program).arg(source));
-    Some(program)
-}
+use support::world::{World, compile, name_of, walk};
+use support::{find_program, millrace, preload_library, skip, succeed, text};
 
 #[test]
 fn c_program_finds_the_same_facts_on_a_mount_as_on_local_disk() {

@@ -5,26 +5,10 @@
 //! The descriptor's number is put into the stream as glibc keeps it, so that fileno works, inside libc as well.
 
 use crate::ffi;
+use crate::file_layout::{self, CookieFile};
 use crate::outcome::Out;
 use libc::{FILE, c_char, c_int, c_void, off_t, size_t, ssize_t};
-use std::sync::atomic::{AtomicI32, Ordering};
-
-/// `struct _IO_FILE` of glibc on 64-bit Linux, as far as we need it: an ABI that has not moved since 2.1.
-#[repr(C)]
-struct Layout {
-    flags: c_int,
-    _read: [*mut c_char; 3],
-    write_base: *mut c_char,
-    write_at: *mut c_char,
-    _rest: [*mut c_void; 6],
-    _markers: *mut c_void,
-    _chain: *mut c_void,
-    number: c_int,
-}
-const _: () = assert!(std::mem::offset_of!(Layout, number) == 112);
-
-/// Bytes of a stream's buffer.
-const BUFFER_BYTES: usize = 64 * 1024;
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 /// What fopencookie keeps for us: a descriptor, allocated once and given back at close.
 struct Cookie {
@@ -44,6 +28,7 @@ struct Functions {
 unsafe extern "C" {
     fn fopencookie(cookie: *mut c_void, mode: *const c_char, functions: Functions) -> *mut FILE;
     fn fwide(stream: *mut FILE, mode: c_int) -> c_int;
+    fn fclose(stream: *mut FILE) -> c_int;
     fn __fpurge(stream: *mut FILE);
     fn setvbuf(stream: *mut FILE, buffer: *mut c_char, mode: c_int, size: size_t) -> c_int;
     fn fwrite(data: *const c_void, size: size_t, count: size_t, stream: *mut FILE) -> size_t;
@@ -96,15 +81,21 @@ unsafe extern "C" fn cookie_seek(cookie: *mut c_void, offset: *mut off_t, whence
 /// # Safety
 /// Called by libc, as fopencookie(3) says: once, and the cookie is not used any more.
 unsafe extern "C" fn cookie_close(cookie: *mut c_void) -> c_int {
-    // SAFETY: made by Box in `stream_on`, and closed once.
-    let cookie = unsafe { Box::from_raw(cookie.cast::<Cookie>()) };
-    let fd = cookie.fd.load(Ordering::Relaxed);
-    if let Some(before_close) = cookie.before_close {
+    // SAFETY: made by Box in `stream_on`, and closed once. It is freed before the close, whose errno shall stay.
+    let Cookie { fd, before_close } = *unsafe { Box::from_raw(cookie.cast::<Cookie>()) };
+    let fd = fd.into_inner();
+    if fd == NO_DESCRIPTOR {
+        return 0;
+    }
+    if let Some(before_close) = before_close {
         before_close(fd);
     }
     // SAFETY: no pointers; the stream's user gives the descriptor up.
     unsafe { crate::close::close::hook(fd) }
 }
+
+/// The descriptor of a cookie whose stream has none.
+const NO_DESCRIPTOR: c_int = -1;
 
 /// fopencookie's mode for open(2)'s flags.
 fn mode_of(flags: c_int) -> &'static std::ffi::CStr {
@@ -128,34 +119,111 @@ pub(crate) fn stream_on(fd: c_int, flags: c_int, before_close: Option<fn(c_int)>
         drop(unsafe { Box::from_raw(cookie.cast::<Cookie>()) });
         return Err(Out::Errno(libc::ENOMEM));
     }
-    // SAFETY: a stream that glibc just made; the number's place is asserted above. glibc keeps −2 there for a cookie and
-    // only asks whether it is −1; fileno gives it to the program.
-    unsafe { (*stream.cast::<Layout>()).number = fd };
-    // SAFETY: no buffer of ours is passed.
-    unsafe { setvbuf(stream, std::ptr::null_mut(), libc::_IOFBF, BUFFER_BYTES) };
+    // SAFETY: a stream that fopencookie just made. glibc keeps −2 as a cookie's number and only asks whether it is −1;
+    // fileno gives it to the program.
+    unsafe {
+        file_layout::set_number(stream, fd);
+        let (table, read) = (*stream.cast::<CookieFile>()).mark();
+        TABLE.store(table, Ordering::Relaxed);
+        READ.store(read, Ordering::Relaxed);
+        // A buffer from the start: what glibc decides at the first byte is for terminals.
+        setvbuf(stream, std::ptr::null_mut(), libc::_IOFBF, 0);
+    }
     Ok(stream)
 }
 
-/// The descriptor inside a stream, −1 for none.
+/// What tells our streams from others: glibc's table of functions for cookies, and our function for reading as glibc keeps it.
+static TABLE: AtomicUsize = AtomicUsize::new(0);
+static READ: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether a stream is one of [`stream_on`].
+///
+/// # Safety
+/// An open stream of glibc.
+pub(crate) unsafe fn is_ours(stream: *mut FILE) -> bool {
+    let (table, read) = (TABLE.load(Ordering::Relaxed), READ.load(Ordering::Relaxed));
+    // SAFETY: every stream has the table; only one with the table of cookies is as long as a cookie's.
+    unsafe { table != 0 && file_layout::table(stream) == table && (*stream.cast::<CookieFile>()).mark().1 == read }
+}
+
+/// Makes a stream that fopen or fdopen of libc made one of ours, in its place: the program keeps its pointer over freopen.
+/// False for streams of another make (stdin, popen's); they stay as they are.
+///
+/// # Safety
+/// An open stream of glibc that no other thread uses, without unwritten bytes.
+pub(crate) unsafe fn convert(stream: *mut FILE, fd: c_int, flags: c_int) -> Result<bool, Out> {
+    // SAFETY: the caller's stream; its place is looked at before it is changed.
+    unsafe {
+        if !file_layout::has_place_for_a_cookie(stream) {
+            return Ok(false);
+        }
+        let pattern = stream_on(fd, flags, None)?;
+        // What remains of the pattern shall close nothing.
+        let nothing = Box::into_raw(Box::new(Cookie { fd: AtomicI32::new(NO_DESCRIPTOR), before_close: None }));
+        (*stream.cast::<CookieFile>()).become_like(&mut *pattern.cast::<CookieFile>(), nothing.cast());
+        fclose(pattern);
+        reset(stream, fd, flags);
+    }
+    Ok(true)
+}
+
+/// A stream begins anew on `fd`, as freopen wants it: nothing read or to be written, no end of file, no error, its own buffer.
+///
+/// # Safety
+/// An open stream of glibc that no other thread uses.
+pub(crate) unsafe fn reset(stream: *mut FILE, fd: c_int, flags: c_int) {
+    // SAFETY: the caller's stream, without pushed back characters after __fpurge; a cookie of ours lives while its stream is open.
+    unsafe {
+        __fpurge(stream);
+        file_layout::begin_anew(stream, flags);
+        file_layout::set_number(stream, fd);
+        if is_ours(stream) {
+            (*(*stream.cast::<CookieFile>()).cookie().cast::<Cookie>()).fd.store(fd, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A stream whose descriptor is gone and that can do nothing any more but be closed, as freopen leaves it when it fails.
+///
+/// # Safety
+/// An open stream of glibc that no other thread uses.
+pub(crate) unsafe fn shut(stream: *mut FILE) {
+    // SAFETY: as in `reset`.
+    unsafe {
+        let before_close =
+            is_ours(stream).then(|| (*(*stream.cast::<CookieFile>()).cookie().cast::<Cookie>()).before_close).flatten();
+        if let Some(before_close) = before_close {
+            before_close(file_layout::number(stream));
+        }
+        reset(stream, NO_DESCRIPTOR, libc::O_RDONLY);
+        file_layout::refuse_all(stream);
+    }
+}
+
+/// The descriptor inside a stream, negative for none.
 ///
 /// # Safety
 /// An open stream of glibc.
 pub(crate) unsafe fn number(stream: *mut FILE) -> c_int {
     // SAFETY: an open stream of glibc by the caller's promise.
-    unsafe { (*stream.cast::<Layout>()).number }
+    unsafe { file_layout::number(stream) }
 }
 
-/// Moves what one stream has not written yet into another, so that it goes where the descriptor leads now.
+/// Moves what one stream has not written yet into another, so that it goes where the descriptor leads now, and its way of
+/// buffering: for the program both are one stream.
 ///
 /// # Safety
 /// Two open streams of glibc.
 pub(crate) unsafe fn hand_over(from: *mut FILE, to: *mut FILE) {
-    // SAFETY: two open streams of glibc, laid out as asserted above; between base and mark lie the unwritten bytes.
+    // SAFETY: two open streams of glibc; no buffer is passed.
     unsafe {
-        let layout = &*from.cast::<Layout>();
-        let pending = (layout.write_at as usize).saturating_sub(layout.write_base as usize);
-        if pending > 0 && !layout.write_base.is_null() {
-            fwrite(layout.write_base.cast(), 1, pending, to);
+        let mode = file_layout::buffering(from);
+        if file_layout::buffering(to) != mode {
+            setvbuf(to, std::ptr::null_mut(), mode, 0);
+        }
+        let pending = file_layout::unwritten(from);
+        if !pending.is_empty() {
+            fwrite(pending.as_ptr().cast(), 1, pending.len(), to);
         }
         __fpurge(from);
     }
@@ -168,13 +236,4 @@ pub(crate) unsafe fn hand_over(from: *mut FILE, to: *mut FILE) {
 pub(crate) unsafe fn set_narrow(stream: *mut FILE) {
     // SAFETY: an open stream.
     unsafe { fwide(stream, -1) };
-}
-
-/// Writes at once, as stderr does.
-///
-/// # Safety
-/// An open stream.
-pub(crate) unsafe fn set_unbuffered(stream: *mut FILE) {
-    // SAFETY: an open stream, and no buffer is passed.
-    unsafe { setvbuf(stream, std::ptr::null_mut(), libc::_IONBF, 0) };
 }

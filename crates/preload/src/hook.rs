@@ -120,6 +120,7 @@ macro_rules! hooks {
     ($($(#[doc = $doc:literal])* fn $name:ident($($arg:ident : $type:ty),* $(,)?) -> $answer:ty $body:block)*) => { $(
         $(#[doc = $doc])*
         #[allow(unused_imports, reason = "not every hook needs what its file imports")]
+        #[allow(non_snake_case, reason = "libc's names")]
         pub(crate) mod $name {
             use super::*;
 

@@ -21,6 +21,7 @@ mod data;
 mod descriptors;
 mod durable;
 mod ffi;
+mod file_layout;
 mod formatted;
 mod hook;
 mod medium;

@@ -10,9 +10,10 @@ use crate::raw;
 use crate::table;
 use crate::umask::masked;
 use dnfs::file::{FileKind, FsError};
-use dnfs::mount::{Entry, Mount, OpenHow};
+use dnfs::mount::{Entry, FileRef, Mount, OpenHow};
 use libc::{c_char, c_int, c_uint, mode_t};
 use std::ffi::CStr;
+use std::io::Write;
 
 /// Times an open is begun again because the file was removed between the answer and the placeholder's lock.
 const ATTEMPTS_MAX: usize = 16;
@@ -163,8 +164,34 @@ fn open_file(mounted: &'static Mounted, mount: &'static Mount, entry: &Entry, fl
     if create {
         spare_descriptors()?;
     }
-    let file = mount.open(entry, &how);
-    let file = file?;
+    describe(mounted, mount, mount.open(entry, &how)?, flags)
+}
+
+/// A new open file description of an open file, for freopen without a path: what open of `/proc/self/fd/N` is elsewhere.
+pub(crate) fn open_again(fd: c_int, flags: c_int) -> Result<c_int, Out> {
+    let table::Found::File(file) = table::find(fd)? else {
+        let mut name = [0; 32];
+        let _ = write!(&mut name[..], "/proc/self/fd/{fd}");
+        let path = CStr::from_bytes_until_nul(&name).map_err(|_| Out::Errno(libc::EBADF))?;
+        return Ok(raw::open(path, flags, 0o666)?);
+    };
+    if flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0 {
+        return Err(Out::Errno(libc::EEXIST));
+    }
+    let wanted = match flags & libc::O_ACCMODE {
+        libc::O_RDONLY => libc::R_OK,
+        libc::O_WRONLY => libc::W_OK,
+        _ => libc::R_OK | libc::W_OK,
+    };
+    permission::check(&file.mount.attr(file.file)?, wanted, true)?;
+    if flags & libc::O_TRUNC != 0 {
+        file.mount.truncate(file.file, 0)?;
+    }
+    describe(file.mounted, file.mount, file.file, flags)
+}
+
+/// The open file description of a file that is in the segment: a fresh open of its placeholder.
+fn describe(mounted: &'static Mounted, mount: &'static Mount, file: FileRef, flags: c_int) -> Result<c_int, Out> {
     let placeholder = mount.placeholder_path(file);
     let opened = CStr::from_bytes_until_nul(&placeholder).map_err(|_| libc::EIO).and_then(|path| {
         raw::open(path, flags & !STRIPPED, 0).map_err(|errno| if errno == libc::ENOENT { libc::ESTALE } else { errno })

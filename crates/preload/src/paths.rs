@@ -90,10 +90,19 @@ pub(crate) unsafe fn target(directory: c_int, path: *const c_char, follow: bool)
 /// The pointers are those of a caller of the libc function, who keeps its contract.
 pub(crate) unsafe fn target_or_linked(directory: c_int, path: *const c_char) -> Result<Target, Out> {
     // SAFETY: the pointers are those of the hook's caller.
+    unsafe { target_linked(directory, path, false) }
+}
+
+/// As [`target`], through links of this host as well, before anything was tried locally.
+///
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+pub(crate) unsafe fn target_linked(directory: c_int, path: *const c_char, follow: bool) -> Result<Target, Out> {
+    // SAFETY: the pointers are those of the hook's caller.
     unsafe {
-        match target(directory, path, false)? {
-            Target::Local(None) => match through_links(directory, ffi::path(path)?, false) {
-                Some(start) => walk(start, false),
+        match target(directory, path, follow)? {
+            Target::Local(None) => match through_links(directory, ffi::path(path)?, follow) {
+                Some(start) => walk(start, follow),
                 None => Ok(Target::Local(None)),
             },
             other => Ok(other),

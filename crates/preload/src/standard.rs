@@ -49,12 +49,15 @@ pub(crate) fn rebound(fd: c_int) {
     BUSY.store(false, Ordering::Release);
 }
 
-/// The stream that the program sees for a standard descriptor.
-pub(crate) fn current(fd: c_int) -> Option<*mut FILE> {
-    let stream = usize::try_from(fd).ok().and_then(|fd| STREAMS.get(fd))?;
-    let ours = stream.ours.load(Ordering::Acquire);
+/// What stands for `stream` since `fd` was led elsewhere: the same, unless it is one of the three.
+pub(crate) fn in_place_of(stream: *mut FILE, fd: c_int) -> *mut FILE {
+    let Some(standard) = usize::try_from(fd).ok().and_then(|fd| STREAMS.get(fd)) else { return stream };
+    let (libcs, ours) = (standard.libcs.load(Ordering::Relaxed), standard.ours.load(Ordering::Acquire));
+    if ours.is_null() || (stream != libcs && stream != ours) {
+        return stream;
+    }
     // SAFETY: libc's variable lives as long as the process.
-    if ours.is_null() { None } else { stream.variable().map(|variable| unsafe { read(variable) }) }
+    standard.variable().map_or(stream, |variable| unsafe { read(variable) })
 }
 
 /// The cookie stream of a standard descriptor is being closed: libc's own takes its place again.
@@ -66,11 +69,6 @@ fn closed(fd: c_int) {
         // SAFETY: the address of libc's variable; what it pointed to is going away.
         unsafe { variable.write_volatile(stream.libcs.load(Ordering::Relaxed)) };
     }
-}
-
-/// Whether a stream is a cookie of ours among the three.
-pub(crate) fn is_ours(stream: *mut FILE) -> bool {
-    STREAMS.iter().any(|standard| standard.ours.load(Ordering::Acquire) == stream)
 }
 
 /// # Safety
@@ -103,10 +101,6 @@ impl Standard {
             };
             // SAFETY: a stream that was just made.
             unsafe { cookie::set_narrow(made) };
-            if fd == 2 {
-                // SAFETY: as above.
-                unsafe { cookie::set_unbuffered(made) };
-            }
             self.libcs.store(shown, Ordering::Relaxed);
             self.ours.store(made, Ordering::Release);
         }
@@ -118,9 +112,7 @@ impl Standard {
         }
         // SAFETY: the address of libc's variable; programs do not use a stream in another thread while they rebind it.
         unsafe { variable.write_volatile(wanted) };
-        if fd != 0 {
-            // SAFETY: the stream that libc began with and the one that stands in for it, both open.
-            unsafe { cookie::hand_over(shown, wanted) };
-        }
+        // SAFETY: the stream that libc began with and the one that stands in for it, both open.
+        unsafe { cookie::hand_over(shown, wanted) };
     }
 }

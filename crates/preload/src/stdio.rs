@@ -1,39 +1,59 @@
 //! stdio: opening streams; one on a file of a mount is a cookie stream (`cookie`).
 
-use crate::cookie::{number, stream_on};
+use crate::cookie::{self, number, stream_on};
+use crate::descriptors;
 use crate::ffi;
 use crate::hook::hooks;
 use crate::open::{self, open_at};
 use crate::outcome::{Out, kept};
 use crate::paths::{self, Target};
+use crate::standard;
 use crate::table::{self, Found};
 use libc::{FILE, c_char, c_int};
 
 unsafe extern "C" {
-    fn __fpurge(stream: *mut FILE);
     fn fflush(stream: *mut FILE) -> c_int;
-    fn clearerr(stream: *mut FILE);
 }
 
+/// Letters behind the first that fopen and freopen of glibc look at.
+const LETTERS_OF_FOPEN: usize = 6;
+/// The same for fdopen.
+const LETTERS_OF_FDOPEN: usize = 4;
+
 /// open(2)'s flags for a mode of fopen(3).
-fn flags_of(mode: &[u8]) -> Result<c_int, Out> {
-    let plus = mode.contains(&b'+');
-    let access = |alone| if plus { libc::O_RDWR } else { alone };
-    let mut flags = match mode.first() {
-        Some(b'r') => access(libc::O_RDONLY),
-        Some(b'w') => access(libc::O_WRONLY) | libc::O_CREAT | libc::O_TRUNC,
-        Some(b'a') => access(libc::O_WRONLY) | libc::O_CREAT | libc::O_APPEND,
+fn flags_of(mode: &[u8], letters: usize) -> Result<c_int, Out> {
+    let (first, rest) = mode.split_first().ok_or(Out::Errno(libc::EINVAL))?;
+    let (alone, mut flags) = match first {
+        b'r' => (libc::O_RDONLY, 0),
+        b'w' => (libc::O_WRONLY, libc::O_CREAT | libc::O_TRUNC),
+        b'a' => (libc::O_WRONLY, libc::O_CREAT | libc::O_APPEND),
         _ => return Err(Out::Errno(libc::EINVAL)),
     };
+    let mut access = alone;
     // What follows a comma is a character set (`ccs=`), not a flag.
-    for letter in mode.split(|b| *b == b',').next().unwrap_or_default() {
+    for letter in rest.iter().take(letters).take_while(|letter| **letter != b',') {
         match letter {
+            b'+' => access = libc::O_RDWR,
             b'x' => flags |= libc::O_EXCL,
             b'e' => flags |= libc::O_CLOEXEC,
             _ => {}
         }
     }
-    Ok(flags)
+    Ok(flags | access)
+}
+
+/// Wide characters have no way through a cookie: as glibc for a character set it does not know.
+fn narrow(mode: &[u8]) -> Result<(), Out> {
+    if mode.windows(5).any(|five| five == b",ccs=") { Err(Out::Errno(libc::EINVAL)) } else { Ok(()) }
+}
+
+/// glibc moves the offset of a stream that only appends to the end, so that ftell tells it before the first write.
+fn go_to_the_end(fd: c_int, flags: c_int) -> Result<(), Out> {
+    if flags & libc::O_APPEND != 0 && flags & libc::O_ACCMODE == libc::O_WRONLY {
+        // SAFETY: no pointers.
+        kept(unsafe { crate::data::lseek::hook(fd, 0, libc::SEEK_END) })?;
+    }
+    Ok(())
 }
 
 /// # Safety
@@ -48,14 +68,16 @@ unsafe fn open_stream(
         if !crate::mounts::any() {
             return Err(Out::Pass);
         }
-        let flags = flags_of(ffi::path(mode)?)?;
+        let mode = ffi::path(mode)?;
+        let flags = flags_of(mode, LETTERS_OF_FOPEN)?;
         paths::at(
             libc::AT_FDCWD,
             path,
             true,
             |_, _, _| {
+                narrow(mode)?;
                 let fd = open_at(libc::AT_FDCWD, path, flags, 0o666, |_, path| open::open::real(path, flags, 0o666))?;
-                stream_on(fd, flags, None).inspect_err(|_| {
+                go_to_the_end(fd, flags).and_then(|()| stream_on(fd, flags, None)).inspect_err(|_| {
                     crate::close::close::hook(fd);
                 })
             },
@@ -64,52 +86,104 @@ unsafe fn open_stream(
     }
 }
 
+/// fdopen: the descriptor must allow what the mode asks, and appends from now on if the mode says so.
+///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
 unsafe fn adopt(fd: c_int, mode: *const c_char) -> Result<*mut FILE, Out> {
     // SAFETY: the pointers are those of the hook's caller.
     unsafe {
-        match table::find(fd)? {
-            Found::File(_) => stream_on(fd, flags_of(ffi::path(mode)?)?, None),
-            Found::Directory(..) => Err(Out::Errno(libc::EISDIR)),
-            Found::Elsewhere => Err(Out::Pass),
+        let Found::File(_) = table::find(fd)? else { return Err(Out::Pass) }; // a directory fails at the first read
+        let flags = flags_of(ffi::path(mode)?, LETTERS_OF_FDOPEN)?;
+        let has = kept(descriptors::fcntl::hook(fd, libc::F_GETFL, 0))?;
+        let access = has & libc::O_ACCMODE;
+        if access != libc::O_RDWR && access != flags & libc::O_ACCMODE {
+            return Err(Out::Errno(libc::EINVAL));
         }
+        if flags & libc::O_APPEND != 0 && has & libc::O_APPEND == 0 {
+            kept(descriptors::fcntl::hook(fd, libc::F_SETFL, (has | libc::O_APPEND) as usize))?;
+            go_to_the_end(fd, flags)?;
+        }
+        stream_on(fd, flags, None)
     }
 }
 
-/// freopen where the stream or the path is of a mount. A stream of fopencookie stays what it is over dup2; one of libc
-/// that shall lead to a mount is replaced, and only standard streams can be, because the program uses them by name.
+/// freopen where the stream or the path is of a mount. The stream stays where it is in memory; of those that libc made, stdin,
+/// stdout and stderr are replaced in libc's variables (`standard`), and popen's by a new one.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
 unsafe fn reopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> Result<*mut FILE, Out> {
     // SAFETY: the pointers are those of the hook's caller.
     unsafe {
-        if !crate::mounts::any() || path.is_null() || stream.is_null() {
+        if !crate::mounts::any() || stream.is_null() {
             return Err(Out::Pass);
         }
         let fd = number(stream);
-        let on_mount = matches!(paths::target_or_linked(libc::AT_FDCWD, path)?, Target::At(..));
+        let ours = cookie::is_ours(stream);
         let from_mount = matches!(table::find(fd), Ok(Found::File(_)));
-        if !on_mount && !from_mount {
+        let onto_mount = !path.is_null() && !matches!(paths::target_linked(libc::AT_FDCWD, path, true), Ok(Target::Local(_)));
+        if !ours && !from_mount && !onto_mount {
             return Err(Out::Pass);
         }
-        let flags = flags_of(ffi::path(mode)?)?;
-        fflush(stream);
-        let fresh = open_at(libc::AT_FDCWD, path, flags, 0o666, |_, path| open::open::real(path, flags, 0o666))?;
-        if fresh != fd {
-            kept(crate::descriptors::dup2::hook(fresh, fd))?;
-            crate::close::close::hook(fresh);
-        }
-        let stream = crate::standard::current(fd).unwrap_or(stream);
-        if !from_mount && !crate::standard::is_ours(stream) {
+        fflush(stream); // a failure is ignored, as by glibc
+        let fresh = match fresh_descriptor(path, ffi::path(mode)?, fd) {
+            Ok((fresh, flags)) => move_onto(fd, fresh, flags).map(|fd| (fd, flags)),
+            Err(out) => Err(out),
+        };
+        let (fd, flags) = match fresh {
+            Ok(fresh) => fresh,
+            Err(out) => {
+                cookie::shut(stream);
+                if fd >= 0 {
+                    crate::close::close::hook(fd);
+                }
+                return Err(out);
+            }
+        };
+        let stream = standard::in_place_of(stream, fd);
+        let on_mount = matches!(table::find(fd), Ok(Found::File(_)));
+        if on_mount && !cookie::is_ours(stream) && !cookie::convert(stream, fd, flags)? {
+            cookie::shut(stream);
             return stream_on(fd, flags, None);
         }
-        // Its buffers belong to the file it no longer is.
-        __fpurge(stream);
-        clearerr(stream);
+        cookie::reset(stream, fd, flags);
         Ok(stream)
     }
+}
+
+/// A new description for freopen: of the path, or without one of the same file with other flags.
+///
+/// # Safety
+/// NULL, or a path as of the hook's caller.
+unsafe fn fresh_descriptor(path: *const c_char, mode: &[u8], fd: c_int) -> Result<(c_int, c_int), Out> {
+    let flags = flags_of(mode, LETTERS_OF_FOPEN)?;
+    narrow(mode)?;
+    // SAFETY: the caller's path.
+    let fresh = unsafe {
+        if path.is_null() {
+            open::open_again(fd, flags)?
+        } else {
+            open_at(libc::AT_FDCWD, path, flags, 0o666, |_, path| open::open::real(path, flags, 0o666))?
+        }
+    };
+    go_to_the_end(fresh, flags).inspect_err(|_| {
+        // SAFETY: no pointers; a descriptor of our own.
+        unsafe { crate::close::close::hook(fresh) };
+    })?;
+    Ok((fresh, flags))
+}
+
+/// The stream keeps the number of its descriptor, if it has one.
+fn move_onto(fd: c_int, fresh: c_int, flags: c_int) -> Result<c_int, Out> {
+    if fd < 0 || fresh == fd {
+        return Ok(fresh);
+    }
+    // SAFETY: no pointers; `fresh` is ours, and `fd` the stream's.
+    let moved = kept(unsafe { descriptors::dup3::hook(fresh, fd, flags & libc::O_CLOEXEC) });
+    // SAFETY: as above.
+    unsafe { crate::close::close::hook(fresh) };
+    moved
 }
 
 hooks! {
@@ -117,8 +191,12 @@ hooks! {
     fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE { open_stream(path, mode, |path| real(path, mode)) }
     /// fopen(3).
     fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE { open_stream(path, mode, |path| real(path, mode)) }
+    /// fopen(3), libc's other name.
+    fn _IO_fopen(path: *const c_char, mode: *const c_char) -> *mut FILE { open_stream(path, mode, |path| real(path, mode)) }
     /// fdopen(3).
     fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE { adopt(fd, mode) }
+    /// fdopen(3), libc's other name.
+    fn _IO_fdopen(fd: c_int, mode: *const c_char) -> *mut FILE { adopt(fd, mode) }
     /// freopen(3).
     fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE { reopen(path, mode, stream) }
     /// freopen(3).

@@ -28,13 +28,10 @@ pub(crate) const REFUSED: [(&str, &str, &str); 7] = [
 
 /// What the generator leaves out until the fault behind it is mended: its name, the line of the list of broken promises
 /// in the issue "Direct NFS keeps every promise that a kernel mount keeps", and what is wrong.
-pub(crate) const NOT_YET: [(&str, u32, &str); 11] = [
+pub(crate) const NOT_YET: [(&str, u32, &str); 8] = [
     ("close-commits", 1, "a power cut loses what was closed and not synced"),
     ("new-verifier", 2, "a restart under another boot id is a loss"),
     ("unseen-forks", 4, "_Fork, clone, clone3 and the system call itself leave parent and child on one connection"),
-    ("fdopen-modes", 6, "fdopen with a mode that the descriptor was not opened for succeeds"),
-    ("stream-appends", 6, "fdopen with \"a\" does not append, ftell after fopen with \"a\" is 0"),
-    ("freopen", 6, "freopen without a name crashes or loses output"),
     ("append-after-truncate", 6, "an append after a truncate leaves a hole"),
     ("times-of-stable-writes", 6, "fstat shows old times after O_DSYNC writes"),
     ("record-locks", 6, "probing placeholders drops the process's own POSIX locks"),

@@ -22,6 +22,7 @@ pub mod proxy;
 pub mod remote;
 pub mod tls;
 pub mod wire;
+pub mod world;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

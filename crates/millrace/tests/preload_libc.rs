@@ -1,0 +1,101 @@
+//! C streams on a mount: libc does their I/O by calls that no library sees. Local disk is the oracle: a C program tells what it finds, and must tell the same in a folder of a mount.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+use support::succeed;
+use support::text;
+use support::world::{World, compile};
+
+/// Runs a section of a program in a local folder and in one of a mount, and compares what it tells. `outside` is the path
+/// outside of the folder that it is given.
+fn same_as_local(program: &str, section: &str, outside: impl Fn(&World, &Path) -> std::path::PathBuf) {
+    let world = World::new(section);
+    let Some(binary) = compile(&world.scratch, program, &["-O1", "-pthread"]) else { return };
+    let local = world.scratch.folder("local");
+    std::fs::create_dir(world.filer.export().join("d")).unwrap();
+    let mut here = Command::new("timeout");
+    here.args(["-k", "5", "90"]).arg(&binary).arg(&local).arg(section).arg(outside(&world, &local));
+    let here = succeed(here.env("LC_ALL", "C"));
+    let mut there = world.exec(binary.to_str().unwrap());
+    let there = there.arg("/db/d").arg(section).arg(outside(&world, Path::new("/db/d"))).output().unwrap();
+    let told = String::from_utf8_lossy(&there.stdout);
+    for (line, (there, here)) in told.lines().zip(here.lines()).enumerate() {
+        let before: Vec<&str> = lines_before(&told, line);
+        assert_eq!(there, here, "line {} of {section}, after {before:#?}", line + 1);
+    }
+    assert!(there.status.success() && told.lines().count() == here.lines().count(), "{section}: {}", text(&there));
+    world.nothing_left_behind();
+}
+
+/// Some lines before a line.
+fn lines_before(told: &str, line: usize) -> Vec<&str> {
+    told.lines().take(line).skip(line.saturating_sub(8)).collect()
+}
+
+fn streams(section: &str) {
+    same_as_local("streams", section, |world, _| world.scratch.path().join("elsewhere"));
+}
+
+#[test]
+fn fdopen_appends_adopts_and_refuses_as_on_local_disk() {
+    streams("fdopen");
+}
+
+#[test]
+fn a_stream_has_the_position_and_the_rights_of_its_mode_as_on_local_disk() {
+    streams("positions");
+}
+
+#[test]
+fn freopen_keeps_the_stream_between_mount_local_disk_and_the_same_file() {
+    streams("freopen");
+}
+
+#[test]
+fn freopen_of_stdin_stdout_and_stderr_loses_no_output() {
+    streams("standard");
+}
+
+#[test]
+fn a_standard_stream_led_elsewhere_keeps_its_buffering() {
+    streams("redirect");
+}
+
+#[test]
+fn exit_fork_and_fflush_leave_streams_as_on_local_disk() {
+    streams("endings");
+}
+
+#[test]
+fn fclose_and_fflush_report_what_could_not_be_written_and_close_all_the_same() {
+    streams("errors");
+}
+
+#[test]
+fn buffers_of_all_kinds_behave_as_on_local_disk() {
+    streams("buffers");
+}
+
+#[test]
+fn what_fclose_or_freopen_closed_is_whole_after_a_power_cut() {
+    let world = World::served("closed", &["--loss-layer"]);
+    let Some(binary) = compile(&world.scratch, "streams", &["-O1"]) else { return };
+    let ended = world.exec(binary.to_str().unwrap()).args(["/db", "closed", "/tmp"]).output().unwrap();
+    assert!(text(&ended).contains("fclose(file) = 0"), "{}", text(&ended));
+    let cut = world.filer.admin(r#"{"op":"power-cut"}"#);
+    assert_eq!(cut["ok"], true, "{cut}");
+    assert_eq!(world.exported("closed"), b"by fclose");
+    assert_eq!(world.exported("left"), b"by freopen");
+}
+
+#[test]
+fn fclose_reports_that_the_server_is_full() {
+    let world = World::served("full", &["--fault", "enospc,on=write"]);
+    let Some(binary) = compile(&world.scratch, "streams", &["-O1"]) else { return };
+    let told = succeed(world.exec(binary.to_str().unwrap()).args(["/db", "full", "/tmp"]));
+    let answers: Vec<&str> = told.lines().filter(|line| line.contains("ENOSPC")).collect();
+    assert_eq!(answers, [" fclose(file) = 1 ENOSPC", " fflush(file) = 1 ENOSPC"], "{told}");
+}

@@ -1,0 +1,80 @@
+//! Programs on a mount: a filer, and commands run under `millrace exec`.
+
+use super::filer::Filer;
+use super::{Scratch, find_program, millrace, preload_library, skip, succeed};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A filer, and programs on it.
+pub struct World {
+    pub filer: Filer,
+    pub scratch: Scratch,
+}
+
+impl World {
+    pub fn new(label: &str) -> Self {
+        Self::served(label, &[])
+    }
+
+    /// With more options of the filer.
+    pub fn served(label: &str, options: &[&str]) -> Self {
+        let scratch = Scratch::new(label);
+        Self { filer: Filer::start(&scratch, options), scratch }
+    }
+
+    /// `millrace exec --mount /db=… -- program`.
+    pub fn exec(&self, program: &str) -> Command {
+        self.exec_with("", program)
+    }
+
+    /// The same with more options of the mount.
+    pub fn exec_with(&self, options: &str, program: &str) -> Command {
+        // A program that waits for ever must fail the test, not stop the run.
+        let mut command = Command::new("timeout");
+        command.args(["-k", "5", "90"]).arg(millrace().get_program());
+        command.env("MILLRACE_PRELOAD", preload_library()).env("LC_ALL", "C").current_dir("/");
+        command.args(["exec", "--mount", &format!("/db={}{options}", self.filer.url), "--", program]);
+        command
+    }
+
+    pub fn shell(&self, script: &str) -> String {
+        succeed(self.exec("/bin/sh").args(["-euc", script]))
+    }
+
+    /// What a file of the export holds, seen from the server's side.
+    pub fn exported(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.filer.export().join(name)).unwrap()
+    }
+
+    pub fn nothing_left_behind(&self) {
+        let left: Vec<PathBuf> = walk(self.filer.export()).into_iter().filter(|path| name_of(path).starts_with(".nfs")).collect();
+        assert!(left.is_empty(), "left behind: {left:?}");
+    }
+}
+
+pub fn name_of(path: &Path) -> String {
+    path.file_name().unwrap().to_string_lossy().into_owned()
+}
+
+pub fn walk(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(walk(&entry.path()));
+        }
+        found.push(entry.path());
+    }
+    found
+}
+
+/// Compiles a C program beside this file; none without a compiler.
+pub fn compile(scratch: &Scratch, name: &str, options: &[&str]) -> Option<PathBuf> {
+    let Some(compiler) = find_program("cc") else {
+        skip("no C compiler");
+        return None;
+    };
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(format!("{name}.c"));
+    let program = scratch.path().join(name);
+    succeed(Command::new(compiler).args(options).arg("-o").arg(&program).arg(source));
+    Some(program)
+}

@@ -1,0 +1,189 @@
+//! `FILE` as glibc lays it out on 64-bit Linux: an ABI that programs are compiled against (`getc` and `putc` were macros), and
+//! has not moved since 2.1. Only what no function of libc does is done here.
+
+use crate::ffi;
+use libc::{FILE, c_char, c_int, c_void};
+
+/// `struct _IO_FILE` and the table of functions behind it (`struct _IO_FILE_plus`).
+#[repr(C)]
+struct Layout {
+    flags: c_int,
+    read: [*mut c_char; 3],
+    write: [*mut c_char; 3], // base, next, end
+    buffer: [*mut c_char; 2],
+    _saved: [*mut c_char; 3],
+    _markers: *mut c_void,
+    _chain: *mut c_void,
+    number: c_int,
+    flags2: c_int,
+    _old_offset: i64,
+    _column: [u8; 8],
+    lock: *mut c_void,
+    offset: i64,
+    _convert: *mut c_void,
+    wide: *mut c_void,
+    _free: [*mut c_void; 3],
+    mode: c_int,
+    _unused: [u8; 20],
+    table: usize,
+}
+const _: () = assert!(std::mem::offset_of!(Layout, number) == 112 && std::mem::offset_of!(Layout, lock) == 136);
+const _: () = assert!(std::mem::offset_of!(Layout, mode) == 192 && size_of::<Layout>() == 224);
+
+/// A stream of fopencookie: `struct _IO_cookie_file`, and the lock that is allocated with it.
+#[repr(C)]
+pub(crate) struct CookieFile {
+    file: Layout,
+    cookie: *mut c_void,
+    functions: [usize; 4], // read, write, seek, close, as glibc disguises pointers
+    lock: [u64; 2],
+}
+
+/// A stream of fopen: its lock and its wide characters' state are allocated with it (`struct locked_FILE`).
+const LOCKED_BYTES: usize = 472;
+/// Where the latter begins.
+const WIDE_AT: usize = size_of::<Layout>() + 16;
+const _: () = assert!(size_of::<CookieFile>() <= LOCKED_BYTES);
+
+const USER_BUFFER: c_int = 0x1;
+const UNBUFFERED: c_int = 0x2;
+const NO_READS: c_int = 0x4;
+const NO_WRITES: c_int = 0x8;
+const END_SEEN: c_int = 0x10;
+const ERROR_SEEN: c_int = 0x20;
+const LINE_BUFFERED: c_int = 0x200;
+const WRITING: c_int = 0x800;
+const APPENDING: c_int = 0x1000;
+/// In `flags2`: the lock is taken even by a program of one thread, since our functions may take longer than libc's.
+const NEEDS_LOCK: c_int = 0x80;
+
+/// # Safety
+/// An open stream of glibc.
+unsafe fn layout<'a>(stream: *mut FILE) -> &'a mut Layout {
+    // SAFETY: an open stream of glibc by the caller's promise, laid out as asserted above.
+    unsafe { &mut *stream.cast() }
+}
+
+/// The descriptor's number.
+///
+/// # Safety
+/// An open stream of glibc.
+pub(crate) unsafe fn number(stream: *mut FILE) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { layout(stream) }.number
+}
+
+/// Sets the descriptor's number: fileno gives it to the program, inside libc as well.
+///
+/// # Safety
+/// An open stream of glibc.
+pub(crate) unsafe fn set_number(stream: *mut FILE, fd: c_int) {
+    // SAFETY: the caller's promise.
+    unsafe { layout(stream) }.number = fd;
+}
+
+/// Address of the stream's table of functions.
+///
+/// # Safety
+/// An open stream of glibc.
+pub(crate) unsafe fn table(stream: *mut FILE) -> usize {
+    // SAFETY: the caller's promise.
+    unsafe { layout(stream) }.table
+}
+
+/// `_IONBF`, `_IOLBF` or `_IOFBF`.
+///
+/// # Safety
+/// An open stream of glibc.
+pub(crate) unsafe fn buffering(stream: *mut FILE) -> c_int {
+    // SAFETY: the caller's promise.
+    match unsafe { layout(stream) }.flags & (UNBUFFERED | LINE_BUFFERED) {
+        0 => libc::_IOFBF,
+        LINE_BUFFERED => libc::_IOLBF,
+        _ => libc::_IONBF,
+    }
+}
+
+/// The bytes that wait to be written.
+///
+/// # Safety
+/// An open stream of glibc of bytes, not used meanwhile.
+pub(crate) unsafe fn unwritten<'a>(stream: *mut FILE) -> &'a [u8] {
+    // SAFETY: the caller's promise.
+    let [base, next, _] = unsafe { layout(stream) }.write;
+    // SAFETY: between base and next lie the unwritten bytes; both are NULL, or next is base, when there are none.
+    unsafe { ffi::bytes(base.cast(), (next as usize).saturating_sub(base as usize)) }
+}
+
+/// What freopen makes of a stream: its buffer empty, and not one that the program gave; the rights and the mode of `flags`
+/// (those of open(2)); no mark of the past.
+///
+/// # Safety
+/// An open stream of glibc that no other thread uses, purged.
+pub(crate) unsafe fn begin_anew(stream: *mut FILE, flags: c_int) {
+    // SAFETY: the caller's promise.
+    let file = unsafe { layout(stream) };
+    if file.flags & USER_BUFFER != 0 {
+        file.buffer = [std::ptr::null_mut(); 2]; // it may be freed now, or is one byte inside the stream
+    }
+    file.read = [file.buffer[0]; 3];
+    file.write = [file.buffer[0]; 3];
+    file.offset = -1; // not known
+    file.flags &=
+        !(USER_BUFFER | UNBUFFERED | LINE_BUFFERED | NO_READS | NO_WRITES | END_SEEN | ERROR_SEEN | WRITING | APPENDING);
+    file.flags |= match flags & libc::O_ACCMODE {
+        libc::O_RDONLY => NO_WRITES,
+        libc::O_WRONLY => NO_READS,
+        _ => 0,
+    };
+    if flags & libc::O_APPEND != 0 {
+        file.flags |= APPENDING;
+    }
+}
+
+/// Neither reading nor writing.
+///
+/// # Safety
+/// An open stream of glibc that no other thread uses.
+pub(crate) unsafe fn refuse_all(stream: *mut FILE) {
+    // SAFETY: the caller's promise.
+    unsafe { layout(stream) }.flags |= NO_READS | NO_WRITES;
+}
+
+/// Whether a stream lies in memory that fopen or fdopen allocated as we know it, which is enough for a cookie's.
+///
+/// # Safety
+/// An open stream of glibc.
+pub(crate) unsafe fn has_place_for_a_cookie(stream: *mut FILE) -> bool {
+    // SAFETY: the caller's promise.
+    let (lock, wide) = unsafe { (layout(stream).lock as usize, layout(stream).wide as usize) };
+    // stdin, stdout and stderr are not of malloc, but nor do their lock and wide state lie behind them.
+    // SAFETY: with both there, the stream is what fopen got from malloc.
+    lock == stream as usize + size_of::<Layout>()
+        && wide == stream as usize + WIDE_AT
+        && unsafe { libc::malloc_usable_size(stream.cast()) } >= LOCKED_BYTES
+}
+
+impl CookieFile {
+    /// What streams of one maker of cookies have in common: the table, and the function for reading.
+    pub(crate) fn mark(&self) -> (usize, usize) {
+        (self.file.table, self.functions[0])
+    }
+
+    /// The cookie.
+    pub(crate) fn cookie(&self) -> *mut c_void {
+        self.cookie
+    }
+
+    /// Takes over the functions and the cookie of another, which gets `instead`.
+    pub(crate) fn become_like(&mut self, other: &mut Self, instead: *mut c_void) {
+        self.cookie = std::mem::replace(&mut other.cookie, instead);
+        self.functions = other.functions;
+        self.lock = [0; 2];
+        self.file.lock = (&raw mut self.lock).cast();
+        self.file.flags2 |= NEEDS_LOCK;
+        self.file.wide = other.file.wide;
+        self.file.mode = other.file.mode;
+        self.file.table = other.file.table;
+    }
+}

@@ -3,8 +3,9 @@
 
 mod support;
 
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use support::succeed;
 use support::text;
 use support::world::{World, compile};
@@ -98,4 +99,21 @@ fn fclose_reports_that_the_server_is_full() {
     let told = succeed(world.exec(binary.to_str().unwrap()).args(["/db", "full", "/tmp"]));
     let answers: Vec<&str> = told.lines().filter(|line| line.contains("ENOSPC")).collect();
     assert_eq!(answers, [" fclose(file) = 1 ENOSPC", " fflush(file) = 1 ENOSPC"], "{told}");
+}
+
+#[test]
+fn open_waits_through_signals_for_the_lock_of_its_placeholder() {
+    let world = World::new("interrupted");
+    let Some(binary) = compile(&world.scratch, "interrupted", &["-O1"]) else { return };
+    let mut program = world.exec(binary.to_str().unwrap());
+    let mut program = program.arg("/db/f").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(program.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let placeholder = std::fs::File::open(lines.next().unwrap()).unwrap();
+    placeholder.lock().unwrap(); // flock, as by whoever asks whether anybody has the file open
+    program.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    let first = lines.next().unwrap();
+    placeholder.unlock().unwrap();
+    let rest: Vec<String> = lines.collect();
+    program.wait().unwrap();
+    assert_eq!((first.as_str(), rest.join("\n").as_str()), ("three", "open: done, rung 1"));
 }

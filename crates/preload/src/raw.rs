@@ -103,9 +103,14 @@ pub(crate) fn status_flags(fd: c_int) -> Result<c_int, Errno> {
     call_with_numbers(libc::SYS_fcntl, fd as usize, libc::F_GETFL as usize, 0).map(|flags| flags as c_int)
 }
 
-/// flock(2).
+/// flock(2); waits through signals: it is a lock of ours, of which the program knows nothing.
 pub(crate) fn flock(fd: c_int, how: c_int) -> Result<(), Errno> {
-    call_with_numbers(libc::SYS_flock, fd as usize, how as usize, 0).map(drop)
+    loop {
+        match call_with_numbers(libc::SYS_flock, fd as usize, how as usize, 0) {
+            Err(libc::EINTR) => {}
+            answer => return answer.map(drop),
+        }
+    }
 }
 
 /// write(2), once.

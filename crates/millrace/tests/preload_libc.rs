@@ -1,4 +1,4 @@
-//! C streams on a mount: libc does their I/O by calls that no library sees. Local disk is the oracle: a C program tells what it finds, and must tell the same in a folder of a mount.
+//! C streams and asynchronous I/O on a mount: libc does both by calls that no library sees. Local disk is the oracle: a C program tells what it finds, and must tell the same in a folder of a mount.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -99,6 +99,16 @@ fn fclose_reports_that_the_server_is_full() {
     let told = succeed(world.exec(binary.to_str().unwrap()).args(["/db", "full", "/tmp"]));
     let answers: Vec<&str> = told.lines().filter(|line| line.contains("ENOSPC")).collect();
     assert_eq!(answers, [" fclose(file) = 1 ENOSPC", " fflush(file) = 1 ENOSPC"], "{told}");
+}
+
+#[test]
+fn asynchronous_requests_end_with_the_signal_or_the_thread_that_was_asked_for() {
+    same_as_local("aio", "requests", |world, _| world.scratch.path().join("elsewhere"));
+}
+
+#[test]
+fn lists_of_asynchronous_requests_are_done_and_told_when_all_of_them_are() {
+    same_as_local("aio", "lists", |world, _| world.scratch.path().join("elsewhere"));
 }
 
 #[test]

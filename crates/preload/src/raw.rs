@@ -292,6 +292,29 @@ pub(crate) fn has_thread(id: u32) -> bool {
     call_with_numbers(libc::SYS_tgkill, process, id as usize, 0) != Err(libc::ESRCH)
 }
 
+/// A signal to this process that says that asynchronous I/O is done, and for whom.
+pub(crate) fn queue_signal(signal: c_int, value: libc::sigval) -> Result<(), Errno> {
+    /// `siginfo_t` as the kernel takes it from a sender: number, error, code, process, user, value.
+    #[repr(C)]
+    struct Information {
+        signal: c_int,
+        error: c_int,
+        code: c_int,
+        padding: c_int,
+        process: i32,
+        user: u32,
+        value: libc::sigval,
+        unused: [u64; 12],
+    }
+    const _: () = assert!(size_of::<Information>() == size_of::<libc::siginfo_t>());
+    let process = call_with_numbers(libc::SYS_getpid, 0, 0, 0).unwrap_or(0);
+    let (code, user, unused) = (libc::SI_ASYNCIO, getuid(), [0; 12]);
+    let information = Information { signal, error: 0, code, padding: 0, process: process as i32, user, value, unused };
+    let at = std::ptr::from_ref(&information) as usize;
+    // SAFETY: the information outlives the call, which only reads it.
+    unsafe { call4(libc::SYS_rt_sigqueueinfo, process, signal as usize, at, 0) }.map(drop)
+}
+
 /// Sleeps while `word` is `expected`, at most so long; may end early.
 pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, longest: Duration) {
     let longest = libc::timespec { tv_sec: longest.as_secs() as _, tv_nsec: longest.subsec_nanos().into() };

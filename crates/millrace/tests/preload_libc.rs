@@ -1,4 +1,5 @@
-//! C streams and asynchronous I/O on a mount: libc does both by calls that no library sees. Local disk is the oracle: a C program tells what it finds, and must tell the same in a folder of a mount.
+//! C streams, asynchronous I/O and listings of directories on a mount: libc does all three by calls that no library sees.
+//! Local disk is the oracle: a C program tells what it finds, and must tell the same in a folder of a mount.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -109,6 +110,31 @@ fn asynchronous_requests_end_with_the_signal_or_the_thread_that_was_asked_for() 
 #[test]
 fn lists_of_asynchronous_requests_are_done_and_told_when_all_of_them_are() {
     same_as_local("aio", "lists", |world, _| world.scratch.path().join("elsewhere"));
+}
+
+#[test]
+fn scandirat_lists_the_directory_and_not_an_empty_one() {
+    same_as_local("listings", "scans", |world, folder| {
+        let link = world.scratch.path().join("link");
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(folder.join("t"), &link).unwrap();
+        link
+    });
+}
+
+#[test]
+fn getdents_lists_the_directory_once_from_where_its_description_is() {
+    same_as_local("listings", "entries", |_, _| "/none".into());
+}
+
+#[test]
+fn ftw_and_nftw_walk_a_tree_as_on_local_disk() {
+    same_as_local("listings", "walks", |_, _| "/none".into());
+}
+
+#[test]
+fn glob_finds_the_same_with_functions_of_the_program() {
+    same_as_local("listings", "globs", |_, _| "/none".into());
 }
 
 #[test]

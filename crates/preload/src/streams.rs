@@ -4,13 +4,13 @@ use crate::attributes::directory_entry;
 use crate::ffi;
 use crate::hook::hooks;
 use crate::open;
-use crate::outcome::{Out, kept, set_errno};
-use crate::paths::{self, Target};
+use crate::outcome::Out;
+use crate::paths;
 use crate::raw;
 use crate::table::{self, Found};
 use dnfs::file::FileKind;
 use dnfs::mount::DirItem;
-use libc::{DIR, c_char, c_int, c_long, c_void, dirent};
+use libc::{DIR, c_char, c_int, c_long, dirent};
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
 /// Streams open at once in a process.
@@ -90,7 +90,11 @@ fn adopt(fd: c_int) -> Result<*mut DIR, Out> {
     Ok(stream.as_dir())
 }
 
-fn read_items(fd: c_int) -> Result<Vec<DirItem>, Out> {
+/// All names of an open directory of a mount.
+///
+/// # Errors
+/// EBADF for a descriptor of anything else.
+pub(crate) fn read_items(fd: c_int) -> Result<Vec<DirItem>, Out> {
     match table::find(fd)? {
         Found::Directory(mounted, below) => {
             let (mount, entry) = directory_entry(mounted, &below)?;
@@ -100,7 +104,8 @@ fn read_items(fd: c_int) -> Result<Vec<DirItem>, Out> {
     }
 }
 
-fn type_of(kind: Option<FileKind>) -> u8 {
+/// The `d_type` of an object.
+pub(crate) fn type_of(kind: Option<FileKind>) -> u8 {
     match kind {
         Some(FileKind::Regular) => libc::DT_REG,
         Some(FileKind::Directory) => libc::DT_DIR,
@@ -162,81 +167,24 @@ unsafe fn next_reentrant(stream: *mut DIR, entry: *mut dirent, result: *mut *mut
     }
 }
 
-/// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
-unsafe fn open_path(path: *const c_char, real: impl FnOnce(*const c_char) -> *mut DIR) -> Result<*mut DIR, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
-    unsafe {
-        const FLAGS: c_int = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
-        paths::at(
-            libc::AT_FDCWD,
-            path,
-            true,
-            |_, _, _| {
-                let fd = open::open_at(libc::AT_FDCWD, path, FLAGS, 0, |_, path| open::open::real(path, FLAGS, 0))?;
-                adopt(fd).inspect_err(|_| {
-                    let _ = raw::close(fd);
-                })
-            },
-            |_, path| real(path),
-        )
-    }
-}
-
-type Filter = Option<extern "C" fn(*const dirent) -> c_int>;
-type Order = Option<extern "C" fn(*mut *const dirent, *mut *const dirent) -> c_int>;
-
-/// scandir over a directory of a mount: the entries one by one in memory of malloc, as the contract says.
+/// A stream on a directory of a mount.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
-unsafe fn scan(path: *const c_char, list: *mut *mut *mut dirent, filter: Filter, order: Order) -> Result<c_int, Out> {
+pub(crate) unsafe fn open_stream(directory: c_int, path: *const c_char) -> Result<*mut DIR, Out> {
+    const FLAGS: c_int = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
     // SAFETY: the pointers are those of the hook's caller.
-    unsafe {
-        let Target::At(..) = paths::target(libc::AT_FDCWD, path, true)? else { return Err(Out::Pass) };
-        let stream = kept(opendir::hook(path))?;
-        let mut found: Vec<*mut dirent> = Vec::new();
-        let outcome = loop {
-            match ours(stream).and_then(|stream| next(stream)) {
-                Err(out) => break Err(out),
-                Ok(entry) if entry.is_null() => break Ok(()),
-                Ok(entry) if filter.is_some_and(|wanted| wanted(entry) == 0) => {}
-                Ok(entry) => {
-                    let copy = libc::malloc(size_of::<dirent>()).cast::<dirent>();
-                    if copy.is_null() {
-                        break Err(Out::Errno(libc::ENOMEM));
-                    }
-                    if let Some(value) = ffi::take(entry) {
-                        ffi::put(copy, value)?;
-                    }
-                    found.push(copy);
-                }
-            }
-        };
-        closedir::hook(stream);
-        let array = libc::malloc(size_of::<*mut dirent>() * found.len().max(1)).cast::<*mut dirent>();
-        if outcome.is_err() || array.is_null() {
-            for entry in found {
-                libc::free(entry.cast()); // from malloc above, and given to nobody
-            }
-            return Err(outcome.err().unwrap_or(Out::Errno(libc::ENOMEM)));
-        }
-        if let Some(order) = order {
-            found.sort_by(|one, other| {
-                order(std::ptr::from_ref(one).cast_mut().cast(), std::ptr::from_ref(other).cast_mut().cast()).cmp(&0)
-            });
-        }
-        for (index, entry) in found.iter().enumerate() {
-            ffi::put(array.wrapping_add(index), *entry)?;
-        }
-        ffi::put(list, array)?;
-        Ok(found.len() as c_int)
-    }
+    let fd = unsafe { open::open_at(directory, path, FLAGS, 0, |_, path| open::open::real(path, FLAGS, 0)) }?;
+    adopt(fd).inspect_err(|_| {
+        let _ = raw::close(fd);
+    })
 }
 
 hooks! {
     /// opendir(3).
-    fn opendir(path: *const c_char) -> *mut DIR { open_path(path, |path| real(path)) }
+    fn opendir(path: *const c_char) -> *mut DIR {
+        paths::at(libc::AT_FDCWD, path, true, |_, _, _| open_stream(libc::AT_FDCWD, path), |_, path| real(path))
+    }
     /// fdopendir(3).
     fn fdopendir(fd: c_int) -> *mut DIR {
         match table::find(fd)? {
@@ -281,110 +229,4 @@ hooks! {
         ours(stream)?.reading()?.at = usize::try_from(at).unwrap_or(0);
         Ok(())
     }
-    /// scandir(3).
-    fn scandir(path: *const c_char, list: *mut *mut *mut dirent, filter: Filter, order: Order) -> c_int {
-        if !crate::mounts::any() { return Err(Out::Pass) }
-        scan(path, list, filter, order)
-    }
-    /// scandir(3).
-    fn scandir64(path: *const c_char, list: *mut *mut *mut dirent, filter: Filter, order: Order) -> c_int {
-        if !crate::mounts::any() { return Err(Out::Pass) }
-        scan(path, list, filter, order)
-    }
-}
-
-/// The functions of libc's glob, replaceable by its own flag: those above, by libc's names.
-#[repr(C)]
-struct Glob {
-    paths: usize,
-    list: *mut *mut c_char,
-    offset: usize,
-    flags: c_int,
-    close: *const c_void,
-    read: *const c_void,
-    open: *const c_void,
-    link_stat: *const c_void,
-    stat: *const c_void,
-}
-
-const GLOB_ALTDIRFUNC: c_int = 1 << 9;
-
-/// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
-unsafe fn glob_through(flags: c_int, into: *mut c_void, real: impl FnOnce(c_int) -> c_int) -> Result<c_int, Out> {
-    if !crate::mounts::any() || flags & GLOB_ALTDIRFUNC != 0 || into.is_null() {
-        return Err(Out::Pass);
-    }
-    let glob = into.cast::<Glob>();
-    // SAFETY: a glob_t by the caller's promise; its function fields are unused without the flag, so they are ours to set.
-    unsafe {
-        (*glob).close = closedir::hook as *const c_void;
-        (*glob).read = readdir::hook as *const c_void;
-        (*glob).open = opendir::hook as *const c_void;
-        (*glob).link_stat = crate::attributes::lstat::hook as *const c_void;
-        (*glob).stat = crate::attributes::stat::hook as *const c_void;
-    }
-    set_errno(0);
-    Ok(real(flags | GLOB_ALTDIRFUNC))
-}
-
-hooks! {
-    /// glob(3): libc's own, with our directory functions.
-    fn glob(pattern: *const c_char, flags: c_int, error: *const c_void, into: *mut c_void) -> c_int {
-        glob_through(flags, into, |flags| real(pattern, flags, error, into))
-    }
-    /// glob(3).
-    fn glob64(pattern: *const c_char, flags: c_int, error: *const c_void, into: *mut c_void) -> c_int {
-        glob_through(flags, into, |flags| real(pattern, flags, error, into))
-    }
-}
-
-/// libc's tree walkers open directories inside libc, where they would find the mirror's empty ones.
-///
-/// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
-unsafe fn no_walk(path: *const c_char) -> Result<(), Out> {
-    // SAFETY: the pointers are those of the hook's caller.
-    unsafe {
-        if !crate::mounts::any() {
-            return Err(Out::Pass);
-        }
-        match paths::target_or_linked(libc::AT_FDCWD, path)? {
-            Target::At(..) => Err(Out::Errno(libc::EOPNOTSUPP)),
-            Target::Local(_) => Err(Out::Pass),
-        }
-    }
-}
-
-/// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
-unsafe fn no_tree(paths: *const *const c_char) -> Result<*mut c_void, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
-    unsafe {
-        if crate::mounts::any() {
-            let each = (0..).map_while(|index| ffi::take(paths.wrapping_add(index)).filter(|path| !path.is_null()));
-            for path in each {
-                match no_walk(path) {
-                    Ok(()) | Err(Out::Pass) => {}
-                    Err(refused) => return Err(refused),
-                }
-            }
-        }
-        Err(Out::Pass)
-    }
-}
-
-hooks! {
-    /// ftw(3).
-    fn ftw(path: *const c_char, visit: *const c_void, depth: c_int) -> c_int { no_walk(path).map(|()| -1) }
-    /// ftw(3).
-    fn ftw64(path: *const c_char, visit: *const c_void, depth: c_int) -> c_int { no_walk(path).map(|()| -1) }
-    /// nftw(3).
-    fn nftw(path: *const c_char, visit: *const c_void, depth: c_int, flags: c_int) -> c_int { no_walk(path).map(|()| -1) }
-    /// nftw(3).
-    fn nftw64(path: *const c_char, visit: *const c_void, depth: c_int, flags: c_int) -> c_int { no_walk(path).map(|()| -1) }
-    /// fts_open(3).
-    fn fts_open(paths: *const *const c_char, options: c_int, order: *const c_void) -> *mut c_void { no_tree(paths) }
-    /// fts_open(3).
-    fn fts64_open(paths: *const *const c_char, options: c_int, order: *const c_void) -> *mut c_void { no_tree(paths) }
 }

@@ -2,7 +2,7 @@
 
 use crate::hook::hooks;
 use crate::outcome::{Out, kept};
-use crate::{attributes, close, copy, data, durable, names, open};
+use crate::{attributes, close, copy, data, durable, entries, names, open};
 use libc::{c_int, c_long, c_uint};
 
 /// # Safety
@@ -34,10 +34,9 @@ unsafe fn dispatch(number: c_long, a: usize, b: usize, c: usize, d: usize, e: us
             libc::SYS_copy_file_range => {
                 kept(copy::copy_file_range::hook(fd, b as _, c as c_int, d as _, e, f as c_uint)).map(|got| got as c_long)
             }
-            libc::SYS_getdents64 => match crate::table::find(fd)? {
-                crate::table::Found::Elsewhere => Err(Out::Pass),
-                _ => Err(Out::Errno(libc::EOPNOTSUPP)),
-            },
+            libc::SYS_getdents64 => kept(entries::getdents64::hook(fd, b as _, c)).map(|got| got as c_long),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_getdents => Ok(entries::list(fd, crate::ffi::bytes_mut(b as _, c), entries::Layout::TypeLast)? as c_long),
             libc::SYS_io_uring_setup if crate::mounts::any() || crate::medium::any() => Err(Out::Errno(libc::ENOSYS)),
             _ => Err(Out::Pass),
         }

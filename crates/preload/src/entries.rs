@@ -1,0 +1,128 @@
+//! getdents64 and its relatives on an open directory of a mount. The place in the listing is the offset of the mirror's
+//! directory, so it is shared over dup, fork and exec and moved by lseek, as in the kernel; the listing itself is read when the
+//! offset is 0, and kept for a while so that names removed meanwhile shift no others.
+
+use crate::hook::hooks;
+use crate::outcome::Out;
+use crate::raw;
+use crate::streams::{read_items, type_of};
+use crate::table::{self, Found};
+use dnfs::mount::DirItem;
+use libc::{c_int, c_void, off_t, size_t, ssize_t};
+use std::sync::Mutex;
+
+/// Listings kept at a time. One that is gone is read anew.
+const KEPT_MAX: usize = 16;
+
+/// A listing that somebody is in the middle of.
+struct Listing {
+    fd: c_int,
+    mount: usize,
+    below: Vec<u8>,
+    items: Vec<DirItem>,
+}
+
+/// Only ever tried: a signal handler that lists a directory may have interrupted a holder, and goes without.
+static LISTINGS: Mutex<Vec<Listing>> = Mutex::new(Vec::new());
+
+fn with_listings<R>(f: impl FnOnce(&mut Vec<Listing>) -> R) -> Option<R> {
+    LISTINGS.try_lock().ok().map(|mut listings| f(&mut listings))
+}
+
+/// How an entry lies in the caller's buffer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// `struct linux_dirent64`, libc's `struct dirent`: the type before the name.
+    Type,
+    /// `struct linux_dirent` of the old getdents: the type is the entry's last byte.
+    TypeLast,
+}
+
+/// The entry's bytes, a multiple of 8: inode, place of the next, length, and as the layout says.
+fn encode(item: &DirItem, next: usize, layout: Layout) -> Vec<u8> {
+    let named = match layout {
+        Layout::Type => 19 + item.name.len() + 1,
+        Layout::TypeLast => 18 + item.name.len() + 2,
+    };
+    let length = named.next_multiple_of(8);
+    let mut entry = Vec::with_capacity(length);
+    entry.extend_from_slice(&item.fileid.to_ne_bytes());
+    entry.extend_from_slice(&(next as i64).to_ne_bytes());
+    entry.extend_from_slice(&(length as u16).to_ne_bytes());
+    if layout == Layout::Type {
+        entry.push(type_of(item.kind));
+    }
+    entry.extend_from_slice(&item.name);
+    entry.resize(length, 0);
+    if layout == Layout::TypeLast {
+        entry[length - 1] = type_of(item.kind);
+    }
+    entry
+}
+
+/// As many entries from `from` on as fit, and how many.
+fn fill(items: &[DirItem], from: usize, layout: Layout, buffer: &mut [u8]) -> Result<(usize, usize), Out> {
+    let (mut bytes, mut count) = (0, 0);
+    for item in items.get(from..).unwrap_or_default() {
+        let entry = encode(item, from + count + 1, layout);
+        let Some(place) = buffer.get_mut(bytes..bytes + entry.len()) else { break };
+        place.copy_from_slice(&entry);
+        bytes += entry.len();
+        count += 1;
+    }
+    if count == 0 && from < items.len() { Err(Out::Errno(libc::EINVAL)) } else { Ok((bytes, count)) }
+}
+
+/// getdents64(2) and getdents(2).
+pub(crate) fn list(fd: c_int, buffer: &mut [u8], layout: Layout) -> Result<usize, Out> {
+    let (mounted, below) = match table::find(fd)? {
+        Found::Directory(mounted, below) => (mounted, below),
+        Found::File(_) => return Err(Out::Errno(libc::ENOTDIR)),
+        Found::Elsewhere => return Err(Out::Pass),
+    };
+    let from = usize::try_from(raw::lseek(fd, 0, libc::SEEK_CUR)?).unwrap_or(0);
+    let is_it = |listing: &Listing| listing.fd == fd && listing.mount == mounted.index && listing.below == below;
+    let taken = with_listings(|listings| {
+        let at = listings.iter().position(is_it)?;
+        Some(listings.remove(at))
+    });
+    let items = match taken.flatten() {
+        Some(listing) if from > 0 => listing.items,
+        _ => read_items(fd)?,
+    };
+    let (bytes, count) = fill(&items, from, layout, buffer)?;
+    raw::lseek(fd, (from + count) as off_t, libc::SEEK_SET)?;
+    if count > 0 {
+        with_listings(|listings| {
+            if listings.len() >= KEPT_MAX {
+                listings.remove(0);
+            }
+            listings.push(Listing { fd, mount: mounted.index, below, items });
+        });
+    }
+    Ok(bytes)
+}
+
+/// # Safety
+/// Room for so many bytes, and for the place.
+unsafe fn list_from(fd: c_int, into: *mut c_void, room: size_t, place: *mut off_t) -> Result<ssize_t, Out> {
+    // SAFETY: the caller's memory.
+    let buffer = unsafe { crate::ffi::bytes_mut(into, room) };
+    let Found::Directory(..) = table::find(fd)? else { return Err(Out::Pass) };
+    let from = raw::lseek(fd, 0, libc::SEEK_CUR)?;
+    let bytes = list(fd, buffer, Layout::Type)?;
+    // SAFETY: the caller's memory.
+    unsafe { crate::ffi::put(place, from) }?;
+    Ok(bytes as ssize_t)
+}
+
+hooks! {
+    /// getdents64(2).
+    fn getdents64(fd: c_int, into: *mut c_void, room: size_t) -> ssize_t {
+        Ok(list(fd, crate::ffi::bytes_mut(into, room), Layout::Type)? as ssize_t)
+    }
+    /// getdirentries(3).
+    fn getdirentries(fd: c_int, into: *mut c_void, room: size_t, place: *mut off_t) -> ssize_t { list_from(fd, into, room, place) }
+    /// getdirentries(3).
+    fn getdirentries64(fd: c_int, into: *mut c_void, room: size_t, place: *mut off_t) -> ssize_t { list_from(fd, into, room, place) }
+}

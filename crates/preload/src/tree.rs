@@ -1,0 +1,294 @@
+//! ftw and nftw over a tree of a mount, as glibc walks one: its own walkers open directories inside libc, where they would find
+//! the mirror's empty ones. fts is refused for the same reason.
+
+use crate::attributes::{lstat, stat};
+use crate::ffi;
+use crate::hook::hooks;
+use crate::names::{chdir, fchdir};
+use crate::outcome::{Out, errno, kept, set_errno};
+use crate::paths::{self, Target};
+use crate::streams::{closedir, dirfd, opendir, readdir};
+use libc::{DIR, c_char, c_int, c_void};
+use std::collections::HashSet;
+use std::ffi::{CStr, CString};
+
+/// `struct FTW`.
+#[repr(C)]
+pub(crate) struct Place {
+    base: c_int,
+    level: c_int,
+}
+
+type Visit = unsafe extern "C" fn(*const c_char, *const libc::stat, c_int, *mut Place) -> c_int;
+
+const FTW_PHYS: c_int = 1;
+const FTW_MOUNT: c_int = 2;
+const FTW_CHDIR: c_int = 4;
+const FTW_DEPTH: c_int = 8;
+const FTW_ACTIONRETVAL: c_int = 16;
+
+/// Answers with FTW_ACTIONRETVAL; any other that is not 0 ends the walk.
+const FTW_SKIP_SUBTREE: c_int = 2;
+const FTW_SKIP_SIBLINGS: c_int = 3;
+
+/// What an object is, numbered as the program is told.
+#[derive(Clone, Copy)]
+enum Kind {
+    File = 0,
+    Directory = 1,
+    Unreadable = 2,
+    NoStat = 3,
+    Link = 4,
+    DirectoryAfter = 5,
+    Dangling = 6,
+}
+
+impl Kind {
+    fn of(stat: &libc::stat) -> Self {
+        match stat.st_mode & libc::S_IFMT {
+            libc::S_IFDIR => Self::Directory,
+            libc::S_IFLNK => Self::Link,
+            _ => Self::File,
+        }
+    }
+
+    /// ftw knows four kinds only.
+    fn for_ftw(self) -> c_int {
+        match self {
+            Self::Link => Self::File as c_int,
+            Self::DirectoryAfter => Self::Directory as c_int,
+            Self::Dangling => Self::NoStat as c_int,
+            other => other as c_int,
+        }
+    }
+}
+
+/// A walk under way.
+struct Walk {
+    visit: Visit,
+    flags: c_int,
+    plain: bool, // ftw
+    path: Vec<u8>,
+    base: usize,
+    level: c_int,
+    device: u64,
+    seen: HashSet<(u64, u64)>,
+}
+
+fn stat_of(path: &CStr, follow: bool) -> Result<libc::stat, c_int> {
+    let mut found = std::mem::MaybeUninit::<libc::stat>::zeroed();
+    let call = if follow { stat::hook } else { lstat::hook };
+    // SAFETY: a NUL-terminated path, and room for the answer.
+    if unsafe { call(path.as_ptr(), found.as_mut_ptr()) } != 0 {
+        return Err(errno());
+    }
+    // SAFETY: filled by the call; zeroes are a valid value anyhow.
+    Ok(unsafe { found.assume_init() })
+}
+
+impl Walk {
+    fn has(&self, flag: c_int) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// The name by which the object can be reached from here.
+    fn name(&self) -> CString {
+        let from = if self.has(FTW_CHDIR) { self.base } else { 0 };
+        let name = self.path.get(from..).filter(|name| !name.is_empty()).unwrap_or(b".");
+        CString::new(name).unwrap_or_default()
+    }
+
+    fn tell(&self, stat: &libc::stat, kind: Kind) -> c_int {
+        let path = CString::new(self.path.clone()).unwrap_or_default();
+        let mut place = Place { base: self.base as c_int, level: self.level };
+        let kind = if self.plain { kind.for_ftw() } else { kind as c_int };
+        // SAFETY: the program's function with what its manual promises; ftw's takes the first three only.
+        unsafe { (self.visit)(path.as_ptr(), stat, kind, &raw mut place) }
+    }
+
+    /// The first object. The error is for errno.
+    fn begin(&mut self) -> Result<c_int, c_int> {
+        let name = self.name();
+        let answer = match stat_of(&name, !self.has(FTW_PHYS)) {
+            Ok(stat) if Kind::of(&stat) as c_int == Kind::Directory as c_int => {
+                self.device = stat.st_dev;
+                self.seen.insert((stat.st_dev, stat.st_ino));
+                self.directory(&stat)?
+            }
+            Ok(stat) => self.tell(&stat, Kind::of(&stat)),
+            Err(libc::ENOENT) if !self.has(FTW_PHYS) => match stat_of(&name, false) {
+                Ok(stat) => self.tell(&stat, Kind::Dangling),
+                Err(errno) => return Err(errno),
+            },
+            Err(errno) => return Err(errno),
+        };
+        let skips = self.has(FTW_ACTIONRETVAL) && matches!(answer, FTW_SKIP_SUBTREE | FTW_SKIP_SIBLINGS);
+        Ok(if skips { 0 } else { answer })
+    }
+
+    fn object(&mut self) -> Result<c_int, c_int> {
+        let name = self.name();
+        // SAFETY: struct stat is plain integers; zero is valid.
+        let nothing = || unsafe { std::mem::zeroed() };
+        let (stat, kind) = match stat_of(&name, !self.has(FTW_PHYS)) {
+            Ok(stat) => (stat, Kind::of(&stat)),
+            Err(libc::EACCES | libc::ENOENT) => match stat_of(&name, false) {
+                Ok(stat) if matches!(Kind::of(&stat), Kind::Link) => (stat, Kind::Dangling),
+                Ok(stat) => (stat, Kind::NoStat),
+                Err(_) => (nothing(), Kind::NoStat),
+            },
+            Err(errno) => return Err(errno),
+        };
+        if self.has(FTW_MOUNT) && !matches!(kind, Kind::NoStat) && stat.st_dev != self.device {
+            return Ok(0);
+        }
+        let answer = match kind {
+            Kind::Directory if self.has(FTW_PHYS) || self.seen.insert((stat.st_dev, stat.st_ino)) => self.directory(&stat)?,
+            Kind::Directory => 0,
+            _ => self.tell(&stat, kind),
+        };
+        let skips = self.has(FTW_ACTIONRETVAL) && answer == FTW_SKIP_SUBTREE;
+        Ok(if skips { 0 } else { answer })
+    }
+
+    fn directory(&mut self, stat: &libc::stat) -> Result<c_int, c_int> {
+        // SAFETY: a NUL-terminated path; the stream is closed below, once.
+        let stream = unsafe { opendir::hook(self.name().as_ptr()) };
+        if stream.is_null() {
+            return match errno() {
+                libc::EACCES => Ok(self.tell(stat, Kind::Unreadable)),
+                errno => Err(errno),
+            };
+        }
+        let answer = self.inside(stat, stream);
+        // SAFETY: an open stream, used no more.
+        unsafe { closedir::hook(stream) };
+        answer
+    }
+
+    fn inside(&mut self, stat: &libc::stat, stream: *mut DIR) -> Result<c_int, c_int> {
+        if !self.has(FTW_DEPTH) {
+            let answer = self.tell(stat, Kind::Directory);
+            if answer != 0 {
+                return Ok(answer);
+            }
+        }
+        self.enter(stream)?;
+        let (length, base) = (self.path.len(), self.base);
+        if self.path.last() != Some(&b'/') {
+            self.path.push(b'/');
+        }
+        self.base = self.path.len();
+        self.level += 1;
+        let mut answer = 0;
+        while answer == 0 {
+            let Some(name) = next_name(stream)? else { break };
+            self.path.truncate(self.base);
+            self.path.extend_from_slice(&name);
+            answer = self.object()?;
+            self.enter(stream)?; // back from a directory below
+        }
+        if self.has(FTW_ACTIONRETVAL) && answer == FTW_SKIP_SIBLINGS {
+            answer = 0;
+        }
+        self.path.truncate(length);
+        self.base = base;
+        self.level -= 1;
+        if answer == 0 && self.has(FTW_DEPTH) {
+            answer = self.tell(stat, Kind::DirectoryAfter);
+        }
+        Ok(answer)
+    }
+
+    fn enter(&self, stream: *mut DIR) -> Result<(), c_int> {
+        // SAFETY: an open stream.
+        if self.has(FTW_CHDIR) && unsafe { fchdir::hook(dirfd::hook(stream)) } != 0 {
+            return Err(errno());
+        }
+        Ok(())
+    }
+}
+
+/// The next name but `.` and `..`.
+fn next_name(stream: *mut DIR) -> Result<Option<Vec<u8>>, c_int> {
+    loop {
+        set_errno(0);
+        // SAFETY: an open stream.
+        let entry = unsafe { readdir::hook(stream) };
+        if entry.is_null() {
+            return if errno() == 0 { Ok(None) } else { Err(errno()) };
+        }
+        // SAFETY: readdir's entry, valid until the next call.
+        let name = unsafe { CStr::from_ptr((&raw const (*entry).d_name).cast()) }.to_bytes();
+        if name != b"." && name != b".." {
+            return Ok(Some(name.to_vec()));
+        }
+    }
+}
+
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn walk(path: *const c_char, visit: Option<Visit>, flags: c_int, plain: bool) -> Result<c_int, Out> {
+    // SAFETY: the pointers are those of the hook's caller.
+    let bytes = unsafe {
+        if !crate::mounts::any() {
+            return Err(Out::Pass);
+        }
+        match paths::target_linked(libc::AT_FDCWD, path, flags & FTW_PHYS == 0) {
+            Ok(Target::Local(_)) => return Err(Out::Pass),
+            Ok(Target::At(..)) => ffi::path(path)?,
+            Err(out) => return Err(out),
+        }
+    };
+    let known = FTW_PHYS | FTW_MOUNT | FTW_CHDIR | FTW_DEPTH | FTW_ACTIONRETVAL;
+    let (Some(visit), 0) = (visit, flags & !known) else { return Err(Out::Errno(libc::EINVAL)) };
+    let end = bytes.iter().rposition(|byte| *byte != b'/').map_or(1, |last| last + 1);
+    let path = bytes[..end].to_vec();
+    let base = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+    let mut walk = Walk { visit, flags, plain, path, base, level: 0, device: 0, seen: HashSet::new() };
+    if !walk.has(FTW_CHDIR) {
+        return walk.begin().map_err(Out::Errno);
+    }
+    // SAFETY: NUL-terminated paths, and a stream that is closed once.
+    unsafe {
+        let here = kept(opendir::hook(c".".as_ptr()))?;
+        let parent = CString::new(&walk.path[..base.saturating_sub(1).max(usize::from(base > 0))]).unwrap_or_default();
+        let moved = if base == 0 { Ok(0) } else { kept(chdir::hook(parent.as_ptr())) };
+        let answer = moved.and_then(|_| walk.begin().map_err(Out::Errno));
+        fchdir::hook(dirfd::hook(here));
+        closedir::hook(here);
+        answer
+    }
+}
+
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn no_tree(paths: *const *const c_char) -> Result<*mut c_void, Out> {
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        if crate::mounts::any() {
+            let each = (0..).map_while(|index| ffi::take(paths.wrapping_add(index)).filter(|path| !path.is_null()));
+            for path in each {
+                if !matches!(paths::target_or_linked(libc::AT_FDCWD, path)?, Target::Local(_)) {
+                    return Err(Out::Errno(libc::EOPNOTSUPP));
+                }
+            }
+        }
+        Err(Out::Pass)
+    }
+}
+
+hooks! {
+    /// ftw(3).
+    fn ftw(path: *const c_char, visit: Option<Visit>, _descriptors: c_int) -> c_int { walk(path, visit, 0, true) }
+    /// ftw(3).
+    fn ftw64(path: *const c_char, visit: Option<Visit>, _descriptors: c_int) -> c_int { walk(path, visit, 0, true) }
+    /// nftw(3).
+    fn nftw(path: *const c_char, visit: Option<Visit>, _descriptors: c_int, flags: c_int) -> c_int { walk(path, visit, flags, false) }
+    /// nftw(3).
+    fn nftw64(path: *const c_char, visit: Option<Visit>, _descriptors: c_int, flags: c_int) -> c_int { walk(path, visit, flags, false) }
+    /// fts_open(3).
+    fn fts_open(paths: *const *const c_char, options: c_int, order: *const c_void) -> *mut c_void { no_tree(paths) }
+    /// fts_open(3).
+    fn fts64_open(paths: *const *const c_char, options: c_int, order: *const c_void) -> *mut c_void { no_tree(paths) }
+}

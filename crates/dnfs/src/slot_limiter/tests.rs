@@ -226,3 +226,23 @@ fn a_file_has_one_writer_at_a_time_and_readers_between_them() {
     assert!(members.lock_for_writing(slot).is_some());
     assert!(limiter.table().writer_waits.load(Relaxed) > 0);
 }
+
+#[test]
+fn a_signal_handler_inside_a_call_does_not_wait_for_a_writer_that_may_need_its_slot() {
+    let (_place, segment, limiter) = limiter(1);
+    let attr = AttrRecord::default();
+    let file = NewFile { handle: b"file", kind: FileKind::Regular, fsid: 1, fileid: 1, rdev: 0, size: 0, attr, created: true };
+    let (found, _) = segment.find_or_insert(&file).unwrap();
+    let slot = segment.slot(found).unwrap();
+    let held = limiter.acquire(1);
+    let writer = Child::run(|| {
+        let _writing = limiter.members.lock_for_writing(slot);
+        segment.header().reserved.store(1, SeqCst);
+        drop(limiter.acquire(1));
+    });
+    await_word(&segment, 1);
+    limiter.members.wait_for_writer(slot);
+    assert!(limiter.members.lock_for_writing(slot).is_none());
+    drop(held);
+    assert!(writer.succeeded());
+}

@@ -17,13 +17,14 @@ pub(crate) struct WriterGuard<'s> {
 
 impl Members {
     /// Waits until nobody writes to the file; then this thread does. None when it does already (a signal handler inside a
-    /// write, or a COMMIT that belongs to one).
+    /// write, or a COMMIT that belongs to one), or is a signal handler inside another call: the writer may need the slot of
+    /// that.
     pub(crate) fn lock_for_writing<'s>(&self, slot: &'s Slot) -> Option<WriterGuard<'s>> {
         let owner = self.owner()?;
         let fork_generation = fork::fork_generation();
         let take = || slot.writer.compare_exchange(0, owner, AcqRel, Acquire);
         if let Err(found) = take() {
-            if found == owner {
+            if found == owner || self.is_inside_call(owner) {
                 return None;
             }
             self.wait(slot, || take().is_ok());
@@ -38,9 +39,14 @@ impl Members {
             return;
         }
         let owner = self.owner();
-        if Some(found) != owner {
+        if Some(found) != owner && !owner.is_some_and(|owner| self.is_inside_call(owner)) {
             self.wait(slot, || slot.writer.load(Acquire) == 0);
         }
+    }
+
+    /// Whether this thread holds slots, so that it is in a signal handler that interrupted a call.
+    fn is_inside_call(&self, owner: Owner) -> bool {
+        self.table().slots.iter().any(|slot| slot.load(Relaxed) == owner)
     }
 
     fn wait(&self, slot: &Slot, free: impl Fn() -> bool) {

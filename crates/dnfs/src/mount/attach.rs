@@ -60,7 +60,6 @@ impl Mount {
             stable: options.stable,
             close: options.close,
             shared_use: spec.url.options.no_attribute_cache,
-            cell: core::sync::atomic::AtomicU32::new(crate::sys::process::process_id()),
             swept_ms: core::sync::atomic::AtomicU64::new(0),
         };
         mount.sweep();

@@ -1,10 +1,9 @@
 //! Directory handles and symbolic links this process met on its way, good while the namespace stands still.
 
-use std::collections::HashMap;
-use std::sync::Mutex;
-
 use crate::file::FileHandle;
 use crate::limits::DIRECTORIES_MAX;
+use crate::sys::fork_lock::{ForkGuard, ForkLock, Holder};
+use std::collections::HashMap;
 
 /// What a path below the root is.
 #[derive(Clone, Debug)]
@@ -15,10 +14,16 @@ pub(crate) enum Known {
     Link(Vec<u8>),
 }
 
-/// The cache. A caller that finds it taken (another thread, the frame below a signal handler, a thread that did not
-/// come along in a fork) goes to the server instead of waiting.
-#[derive(Debug, Default)]
-pub(crate) struct Directories(Mutex<Inner>);
+/// The cache. A caller that finds it taken (another thread, the frame below a signal handler) goes to the server instead of
+/// waiting. One that a fork copied in the middle of a change begins empty.
+#[derive(Debug)]
+pub(crate) struct Directories(ForkLock<Inner>);
+
+impl Default for Directories {
+    fn default() -> Self {
+        Self(ForkLock::new(Inner::default()))
+    }
+}
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -29,13 +34,13 @@ struct Inner {
 impl Directories {
     /// What is known of `path` at this generation of the namespace.
     pub(crate) fn find(&self, generation: u64, path: &[u8]) -> Option<Known> {
-        let inner = self.0.try_lock().ok()?;
+        let inner = self.lock()?;
         (inner.generation == generation).then(|| inner.known.get(path).cloned()).flatten()
     }
 
     /// Keeps what a call sent at this generation found.
     pub(crate) fn keep(&self, generation: u64, path: &[u8], known: Known) {
-        let Ok(mut inner) = self.0.try_lock() else { return };
+        let Some(mut inner) = self.lock() else { return };
         if inner.generation != generation || inner.known.len() >= DIRECTORIES_MAX {
             inner.known.clear();
             inner.generation = generation;
@@ -43,9 +48,13 @@ impl Directories {
         inner.known.insert(path.to_vec(), known);
     }
 
+    fn lock(&self) -> Option<ForkGuard<'_, Inner>> {
+        self.0.try_lock(Holder::current(), |torn| std::mem::forget(std::mem::take(torn)))
+    }
+
     /// Forgets everything.
     pub(crate) fn clear(&self) {
-        if let Ok(mut inner) = self.0.try_lock() {
+        if let Some(mut inner) = self.lock() {
             inner.known.clear();
         }
     }

@@ -33,8 +33,8 @@ pub use mount_spec::{MountSpec, SpecError};
 pub use observer::Observer;
 pub use walk::{Entry, Object, Walk};
 
+use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicU32, AtomicU64};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -48,6 +48,7 @@ use crate::retention::Retention;
 use crate::segment::Segment;
 use crate::segment::layout::{ActivityCell, CELL_COUNT, Slot};
 use crate::slot_limiter::{Members, WriterGuard};
+use crate::sys::fork;
 use crate::url::NfsUrl;
 use directories::Directories;
 
@@ -69,8 +70,6 @@ pub struct Mount {
     url: NfsUrl,
     /// Other hosts write too: sizes and attributes are asked for each time.
     shared_use: bool,
-    /// This process' cell of the totals.
-    cell: AtomicU32,
     /// When files unlinked while open were last looked for, on the monotonic clock.
     swept_ms: AtomicU64,
 }
@@ -143,7 +142,6 @@ impl Mount {
     pub fn after_fork_child(&self) {
         self.client.after_fork_child();
         self.retention.members().reset_after_fork();
-        self.cell.store(crate::sys::process::process_id(), Relaxed);
     }
 
     /// What all processes did on this export.
@@ -159,7 +157,7 @@ impl Mount {
     }
 
     fn cell(&self) -> &ActivityCell {
-        &self.segment.cells()[self.cell.load(Relaxed) as usize % CELL_COUNT]
+        &self.segment.cells()[fork::known_process_id() as usize % CELL_COUNT]
     }
 
     /// Waits until nobody writes to the file, and is its writer until dropped, where only one may be.

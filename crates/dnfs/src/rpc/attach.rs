@@ -84,8 +84,10 @@ fn exchange(
     let body_bytes = call.len() - record::MARK_BYTES;
     record::write_mark(call, 0, body_bytes);
     let mut timer = ResponseTimer::default();
+    let generation = fork::fork_generation();
     let mut sent = 0;
     while sent < call.len() {
+        still_ours(generation)?;
         let rest = io::IoSlice::new(call.get(sent..).unwrap_or_default());
         sent += timer.sent(stream.send(&[rest]), service)?.unwrap_or(0);
     }
@@ -102,9 +104,15 @@ fn exchange(
             }
             return read_reply(xid, buffer.get(body).unwrap_or_default());
         }
+        still_ours(generation)?;
         let free = buffer.get_mut(end..).filter(|free| !free.is_empty()).ok_or(ProtocolError::UnexpectedReply)?;
         end += timer.received(stream.receive(free), service)?.unwrap_or(0);
     }
+}
+
+/// The connection is the parent's when a signal handler forked meanwhile and this is the child.
+fn still_ours(generation: u32) -> Result<(), Fault> {
+    if fork::fork_generation() == generation { Ok(()) } else { Err(Fault::Forked) }
 }
 
 fn read_reply(xid: u32, record: &[u8]) -> Result<Option<ChannelResult>, Fault> {

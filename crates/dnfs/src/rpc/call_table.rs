@@ -124,6 +124,12 @@ impl CallTable {
         self.unexpected_count = 0;
     }
 
+    /// Forgets everything, whatever it looks like.
+    pub(super) fn abandon(&mut self) {
+        self.ring.fill(Entry::default());
+        (self.in_flight, self.unexpected_count, self.next_xid) = (0, 0, None);
+    }
+
     /// In a child after fork: xids are drawn anew.
     pub(super) const fn reset_after_fork(&mut self) {
         self.next_xid = None;

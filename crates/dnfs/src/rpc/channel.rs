@@ -73,12 +73,29 @@ impl Channel {
         self.connection.disconnect();
     }
 
-    /// After a fork: never touches the parent's connection again, never repeats its xids.
+    /// In a child that knows it is one: closes the parent's descriptor.
     pub(crate) fn reset_after_fork(&mut self) {
         if self.connection.reset_after_fork() {
             self.buffer.clear();
             self.table.reset_after_fork();
         }
+    }
+
+    /// After a fork, perhaps unseen: never touches the parent's connection again, never repeats its xids.
+    #[inline]
+    fn leave_after_fork(&mut self) {
+        if self.connection.leave_after_fork() {
+            self.buffer.clear();
+            self.table.reset_after_fork();
+        }
+    }
+
+    /// In a child after fork, when a thread of the parent was at work here: forgets whatever that left, drops nothing of it.
+    pub(crate) fn abandon(&mut self) {
+        self.connection.abandon();
+        self.table.abandon();
+        self.queue.clear();
+        self.buffer.abandon();
     }
 
     /// Turns on one connection until nothing is in flight: make calls, send them, receive what came.
@@ -111,7 +128,7 @@ impl Channel {
     }
 
     fn connect(&mut self, service: &Service) -> Result<(), Fault> {
-        self.reset_after_fork();
+        self.leave_after_fork();
         let local = |source| Fault::Fatal(Error::Local { action: "map a receive buffer", source });
         self.buffer.map().map_err(local)?;
         if self.connection.connect(service)?

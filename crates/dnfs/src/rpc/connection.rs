@@ -38,7 +38,7 @@ impl Connection {
 
     /// Connects unless connected; true when the connection is new.
     pub(crate) fn connect(&mut self, service: &Service) -> Result<bool, Fault> {
-        self.reset_after_fork();
+        self.leave_after_fork();
         if self.socket.is_some() {
             return Ok(false);
         }
@@ -54,7 +54,10 @@ impl Connection {
         match self.set_up(&socket, service) {
             Ok(tls) => self.tls = tls,
             Err(fault) => {
-                socket.abort();
+                // Not in a child that came out of a fork meanwhile: there, the parent goes on with it.
+                if !self.is_of_parent() {
+                    socket.abort();
+                }
                 return Err(fault);
             }
         }
@@ -81,28 +84,54 @@ impl Connection {
     pub(crate) fn disconnect(&mut self) {
         self.tls = None;
         let Some(socket) = self.socket.take() else { return };
-        if self.fork_generation == fork::fork_generation() {
+        if !self.is_of_parent() {
             socket.abort();
         }
         // Otherwise it is the parent's connection: only the descriptor is closed, by dropping it.
     }
 
-    /// After a fork: never touches the parent's connection again. True when there was a fork.
-    #[inline]
+    /// In a child that knows it is one, right after the fork: closes the parent's connection. True when there was a fork.
     pub(crate) fn reset_after_fork(&mut self) -> bool {
-        let generation = fork::fork_generation();
-        let forked = self.fork_generation != generation;
+        let forked = self.is_of_parent();
         if forked {
             self.disconnect();
-            (self.fork_generation, self.local_port, self.connected_before) = (generation, None, false);
-            self.identity.renew();
+            self.begin_anew();
         }
         forked
     }
 
+    /// After a fork that nobody told of: never touches the parent's connection again. True when there was a fork.
+    ///
+    /// The descriptor is left open, marked as ours: the table of descriptors may be the parent's (CLONE_FILES).
+    #[inline]
+    pub(crate) fn leave_after_fork(&mut self) -> bool {
+        let forked = self.is_of_parent();
+        if forked {
+            self.abandon();
+        }
+        forked
+    }
+
+    /// The same whatever state things are in; drops nothing, since malloc's locks may have been copied too.
+    #[cold]
+    pub(crate) fn abandon(&mut self) {
+        std::mem::forget((self.socket.take(), self.tls.take()));
+        self.begin_anew();
+    }
+
+    #[inline]
+    fn is_of_parent(&self) -> bool {
+        self.fork_generation != fork::fork_generation()
+    }
+
+    fn begin_anew(&mut self) {
+        (self.fork_generation, self.local_port, self.connected_before) = (fork::fork_generation(), None, false);
+        self.identity.renew();
+    }
+
     /// The socket, while it is ours.
     pub(crate) fn socket(&self) -> Result<&Socket, Fault> {
-        if self.fork_generation != fork::fork_generation() {
+        if self.is_of_parent() {
             return Err(Fault::Forked);
         }
         self.socket.as_ref().ok_or_else(not_connected)
@@ -111,7 +140,7 @@ impl Connection {
     /// Socket and TLS, while they are ours.
     #[inline]
     pub(crate) fn stream(&mut self) -> Result<Stream<'_>, Fault> {
-        if self.fork_generation != fork::fork_generation() {
+        if self.is_of_parent() {
             return Err(Fault::Forked);
         }
         let socket = self.socket.as_ref().ok_or_else(not_connected)?;

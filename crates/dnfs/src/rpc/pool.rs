@@ -4,47 +4,40 @@ use crate::event_count::EventCount;
 use crate::limits::CHANNELS_MAX;
 use crate::rpc::channel::Channel;
 use crate::sys::fork;
-use crate::sys::raw::thread_id;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU64, AtomicUsize};
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use crate::sys::fork_lock::{ForkGuard, ForkLock, Holder};
 
-/// Up to 64 channels. A signal handler that comes in while its thread holds one takes another; nothing is allocated.
+/// Up to 64 channels. A signal handler that comes in while its thread holds one takes another; nothing is allocated. In the
+/// child of a fork all of them can be had: those that threads of the parent held were copied locked, and are taken over.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    entries: Box<[Entry]>,
+    entries: Box<[ForkLock<Channel>]>,
     /// Entries used as long as one of them is free; the rest are for signal handlers inside a call.
     count: usize,
-    /// Entries held at a fork by threads that do not exist here: as many others take their part.
-    lost: AtomicUsize,
     channel_freed: EventCount,
 }
 
-#[derive(Debug)]
-struct Entry {
-    /// Thread that has it; 0 when free. Set first and cleared last: a signal handler that finds the lock taken can rely
-    /// on finding its own thread here, at whatever instruction it came in.
-    user: AtomicU64,
-    // A mutex that is only ever tried is one compare-and-swap: never waited for, safe in a signal handler.
-    channel: Mutex<Channel>,
-}
-
-/// A channel in use. Dropped in the order of the fields: the lock first, the claim last.
+/// A channel in use. The fields are dropped in their order: the lock first.
 struct Lease<'p> {
-    channel: MutexGuard<'p, Channel>,
-    _claim: Claim<'p>,
+    channel: ForkGuard<'p, Channel>,
+    finished: bool,
+    _freed: Freed<'p>,
 }
 
-/// Says that a thread has an entry.
-struct Claim<'p> {
-    pool: &'p Pool,
-    entry: &'p Entry,
-}
+/// Tells those who wait for a channel.
+struct Freed<'p>(&'p EventCount);
 
-impl Drop for Claim<'_> {
+impl Drop for Freed<'_> {
     fn drop(&mut self) {
-        self.entry.user.store(0, Release);
-        self.pool.channel_freed.notify(1);
+        self.0.notify(1);
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        if !self.finished {
+            // Somebody panicked in the middle of an exchange: its replies may still be on their way.
+            self.channel.disconnect();
+        }
     }
 }
 
@@ -52,72 +45,54 @@ impl Pool {
     /// A pool that makes `count` connections at most; one more for each signal handler inside a call.
     pub(crate) fn new(count: usize) -> Self {
         fork::watch_forks();
-        let entry = |_| Entry { user: AtomicU64::new(0), channel: Mutex::new(Channel::new()) };
         Self {
-            entries: (0..CHANNELS_MAX).map(entry).collect(),
+            entries: (0..CHANNELS_MAX).map(|_| ForkLock::new(Channel::new())).collect(),
             count: count.clamp(1, CHANNELS_MAX),
-            lost: AtomicUsize::new(0),
             channel_freed: EventCount::default(),
         }
     }
 
     /// Runs `work` on a channel nobody else uses.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Channel) -> T) -> T {
-        let thread = thread_id();
-        let mut lease = match self.free(self.usable(), thread) {
+        let mut lease = match self.free(self.count, Holder::current()) {
             Some(lease) => lease,
-            None => self
-                .channel_freed
-                .wait_until(|_| self.free(if self.is_nested(thread) { CHANNELS_MAX } else { self.usable() }, thread)),
+            None => self.channel_freed.wait_until(|_| {
+                let me = Holder::current(); // again: a signal handler may have forked meanwhile, and this be the child
+                self.free(if self.is_nested(me) { CHANNELS_MAX } else { self.count }, me)
+            }),
         };
-        work(&mut lease.channel)
+        let done = work(&mut lease.channel);
+        lease.finished = true;
+        done
     }
 
-    /// In a child after fork: closes the parent's descriptors. Channels in use at the fork (by threads that do not exist
-    /// here, or by a frame below a signal handler) are left to whoever holds them.
+    /// In a child after fork: closes the parent's descriptors. Channels in use at the fork by a frame below a signal handler
+    /// are left to it.
     pub(crate) fn reset_after_fork(&self) {
-        let (thread, mut lost) = (thread_id(), 0);
+        let me = Holder::current();
         for entry in &self.entries {
-            if let Ok(mut channel) = entry.channel.try_lock() {
+            if let Some(mut channel) = entry.try_lock(me, Channel::abandon) {
                 channel.reset_after_fork();
             }
-            lost += usize::from(![0, thread].contains(&entry.user.load(Relaxed)));
         }
-        self.lost.store(lost, Relaxed);
-    }
-
-    fn usable(&self) -> usize {
-        self.count + self.lost.load(Relaxed)
     }
 
     /// One of the first `count` entries, if one is free.
-    fn free(&self, count: usize, thread: u64) -> Option<Lease<'_>> {
-        self.entries.iter().take(count).find_map(|entry| {
-            entry.user.compare_exchange(0, thread, Acquire, Relaxed).ok()?;
-            let _claim = Claim { pool: self, entry };
-            match entry.channel.try_lock() {
-                Ok(channel) => Some(Lease { channel, _claim }),
-                Err(TryLockError::Poisoned(poisoned)) => {
-                    // Somebody panicked in the middle of an exchange: its replies may still be on their way.
-                    let mut channel = poisoned.into_inner();
-                    channel.disconnect();
-                    Some(Lease { channel, _claim })
-                }
-                Err(TryLockError::WouldBlock) => None,
-            }
-        })
+    fn free(&self, count: usize, me: Holder) -> Option<Lease<'_>> {
+        let channel = self.entries.iter().take(count).find_map(|entry| entry.try_lock(me, Channel::abandon))?;
+        Some(Lease { channel, finished: false, _freed: Freed(&self.channel_freed) })
     }
 
     /// Whether this thread holds a channel: then it is in a signal handler, and must not wait for that channel.
-    fn is_nested(&self, thread: u64) -> bool {
-        self.entries.iter().any(|entry| entry.user.load(Relaxed) == thread)
+    fn is_nested(&self, me: Holder) -> bool {
+        self.entries.iter().any(|entry| entry.is_held_by(me))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::Ordering;
+    use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
 
     #[test]
@@ -134,17 +109,20 @@ mod tests {
     #[test]
     fn a_handler_between_claim_and_lock_does_not_wait_for_its_own_thread() {
         let pool = Pool::new(1);
-        // The state in which a signal finds a thread that is about to lock a channel, or has just unlocked it.
-        pool.entries[0].user.store(thread_id(), Relaxed);
-        pool.with(|channel| assert!(!std::ptr::eq(channel, &raw const *pool.entries[0].channel.try_lock().unwrap())));
+        // The state in which a signal finds a thread that has just taken a channel, or is about to give it back.
+        pool.entries[0].set_holder(Holder::current());
+        pool.with(|_| assert!(pool.entries[1].is_held_by(Holder::current())));
     }
 
     #[test]
-    fn a_child_does_not_wait_for_a_channel_of_a_thread_that_is_not_there() {
-        let pool = Pool::new(1);
-        pool.entries[0].user.store(thread_id() + 1, Relaxed);
-        pool.reset_after_fork();
-        pool.with(|_| ());
+    fn a_child_does_not_wait_for_channels_of_threads_that_are_not_there() {
+        for count in [1, CHANNELS_MAX] {
+            let pool = Pool::new(count);
+            for entry in &pool.entries {
+                entry.set_holder(Holder::current().other_thread().before_fork());
+            }
+            pool.with(|_| assert!(pool.entries[0].is_held_by(Holder::current())));
+        }
     }
 
     #[test]

@@ -50,8 +50,9 @@ impl<C: Calls> Receiver<'_, C> {
     fn receive_into_target(&mut self, xid: u32, call: usize) -> Result<bool, Fault> {
         let target_bytes = self.calls.target_bytes(call);
         let Some((head, spill)) = self.buffer.memory().split_at_mut_checked(READ_HEAD_BYTES) else { return Ok(false) };
-        let mut stream = self.connection.stream()?;
         let received = loop {
+            // Each time: a signal handler may have forked, and this be the child.
+            let mut stream = self.connection.stream()?;
             let received = if self.calls.target_segments() + 2 <= SHORT {
                 receive_around::<C, SHORT>(&mut stream, head, self.calls, call, target_bytes, spill)
             } else {
@@ -82,9 +83,8 @@ impl<C: Calls> Receiver<'_, C> {
     /// The head of one of several READs in flight, then its data. False as above.
     fn receive_head(&mut self) -> Result<bool, Fault> {
         let Some(head) = self.buffer.memory().get_mut(..READ_HEAD_BYTES) else { return Ok(false) };
-        let mut stream = self.connection.stream()?;
         let received = loop {
-            if let Some(bytes) = self.timer.received(stream.receive(head), self.service)? {
+            if let Some(bytes) = self.timer.received(self.connection.stream()?.receive(head), self.service)? {
                 break bytes;
             }
         };

@@ -37,6 +37,12 @@ impl ReceiveBuffer {
         self.pending = 0..0;
     }
 
+    /// Forgets the memory too: another is mapped at the next use.
+    pub(super) fn abandon(&mut self) {
+        std::mem::forget(self.memory.take());
+        self.clear();
+    }
+
     /// All of its memory, for whoever receives into it while nothing is pending; [`Self::set_pending`] follows.
     pub(super) fn memory(&mut self) -> &mut [u8] {
         self.memory.as_deref_mut().unwrap_or_default()

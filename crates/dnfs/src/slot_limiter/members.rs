@@ -10,7 +10,7 @@ use crate::sys::fork;
 use crate::sys::liveness_lock::{LivenessCell, LivenessLock};
 use crate::sys::local_file::{CPath, Errno};
 use crate::sys::process::process_id;
-use crate::sys::raw::thread_id;
+use crate::sys::raw::thread_number;
 use crate::sys::shm::Mapping;
 
 /// Bits of an owner word: member, incarnation of its lock, thread.
@@ -74,13 +74,16 @@ impl Members {
         while mine >> 32 != generation {
             mine = self.claim(mine, generation)?;
         }
-        Ok(u64::from(mine as u32) << 32 | thread())
+        Ok(u64::from(mine as u32) << 32 | u64::from(thread_number()))
     }
 
     /// Whether the owner has died: what it holds is free.
     pub(crate) fn is_gone(&self, owner: Owner) -> bool {
         let bits = (owner >> 32) as u32;
-        if bits == self.mine.load(Acquire) as u32 || self.path.is_none() {
+        let mine = self.mine.load(Acquire);
+        // What a fork copied is the parent's: it may have died.
+        let is_ours = bits == mine as u32 && mine >> 32 == u64::from(fork::fork_generation());
+        if is_ours || self.path.is_none() {
             return false;
         }
         let (member, incarnation) = (bits >> INCARNATION_BITS, bits & ((1 << INCARNATION_BITS) - 1));
@@ -124,9 +127,4 @@ impl Drop for Members {
     fn drop(&mut self) {
         self.reset_after_fork();
     }
-}
-
-/// The calling thread in 32 bits, never 0; two threads have the same once in 2^31 times.
-fn thread() -> u64 {
-    thread_id().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 | 1
 }

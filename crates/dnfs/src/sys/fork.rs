@@ -1,32 +1,141 @@
-//! Who this process is, and whether it still is the same after a fork.
+//! Who this process is, and whether it still is the same after a fork, whoever made it.
+//!
+//! `pthread_atfork` sees `fork` and nothing else: not `_Fork`, `clone` or a bare system call. So the answer lies in a page that
+//! the kernel hands to every child as zeros (MADV_WIPEONFORK): a load of one word tells. All that belongs to a process
+//! alone keeps the generation it was made under and compares it at each use.
 
+use super::process::process_id;
 use super::random::random;
+use core::ptr::NonNull;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::sync::Once;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
-static GENERATION: AtomicU32 = AtomicU32::new(0);
+/// What no child has of its parent.
+#[derive(Debug)]
+#[repr(C)]
+struct Page {
+    /// Generation in the low half, never 0 once known; process id in the high one, and above it [`ASK`].
+    identity: AtomicU64,
+    /// What a server knows this process by; 0 until it is asked for.
+    process: AtomicU64,
+}
+
+/// The word alone does not tell: the process id is asked for each time.
+const ASK: u64 = 1 << 63;
+const PAGE_BYTES: usize = 4096;
+
+/// Stands in where the kernel (before 4.14) gives no such page: then the process id tells, which costs a system call.
+static COPIED: Page = Page { identity: AtomicU64::new(ASK), process: AtomicU64::new(0) };
+static PAGE: AtomicPtr<Page> = AtomicPtr::new(core::ptr::null_mut());
+/// The last generation given out. Copied by forks, so that a child's is none that its memory has met.
+static LAST: AtomicU32 = AtomicU32::new(0);
 static HANDLER: Once = Once::new();
-/// What a server knows this process by; 0 until it is asked for, and again after a fork.
-static PROCESS: AtomicU64 = AtomicU64::new(0);
 static CHANNELS: AtomicU64 = AtomicU64::new(0);
 
-/// Counts the forks this process came through: a socket made under another count belongs to another process.
+/// Tells the forks apart that this process came through: what was made under another generation belongs to another process.
+/// Async-signal-safe, and right for threads that ask at once in a new child.
 #[inline]
 pub(crate) fn fork_generation() -> u32 {
-    GENERATION.load(Ordering::Relaxed)
+    identity() as u32
 }
 
-/// To be called in a child after fork; also runs by itself once [`watch_forks`] was called.
+/// This process, without a system call.
+#[inline]
+pub(crate) fn known_process_id() -> u32 {
+    (identity() >> 32) as u32
+}
+
+/// Process id and generation.
+#[inline]
+fn identity() -> u64 {
+    let page = PAGE.load(Acquire);
+    // SAFETY: null, or a page that is never unmapped and holds atomics.
+    match unsafe { page.as_ref() } {
+        Some(page) => match page.identity.load(Acquire) {
+            known if known as u32 != 0 && known & ASK == 0 => known,
+            _ => learn(page) & !ASK,
+        },
+        None => learn(first_page()) & !ASK,
+    }
+}
+
+/// Finds out who this process is. Of several threads that come at once, all get one answer.
+#[cold]
+fn learn(page: &Page) -> u64 {
+    let pid = u64::from(process_id());
+    loop {
+        let known = page.identity.load(Acquire);
+        if known as u32 != 0 && (known & !ASK) >> 32 == pid {
+            return known;
+        }
+        if known & ASK != 0 {
+            page.process.store(0, Relaxed); // a wiped page has none
+        }
+        let next = known & ASK | pid << 32 | u64::from(next_generation());
+        if page.identity.compare_exchange(known, next, AcqRel, Relaxed).is_ok() {
+            return next;
+        }
+    }
+}
+
+fn next_generation() -> u32 {
+    loop {
+        match LAST.fetch_add(1, Relaxed).wrapping_add(1) {
+            0 => {}
+            next => return next,
+        }
+    }
+}
+
+/// Makes the page; the first of several threads does.
+#[cold]
+fn first_page() -> &'static Page {
+    let mapped = map_wiped();
+    let page = mapped.map_or(core::ptr::from_ref(&COPIED).cast_mut(), NonNull::as_ptr);
+    let chosen = match PAGE.compare_exchange(core::ptr::null_mut(), page, AcqRel, Acquire) {
+        Ok(_) => page,
+        Err(other) => {
+            if let Some(mapped) = mapped {
+                // SAFETY: mapped just now, and shown to nobody.
+                let _ = unsafe { munmap(mapped.as_ptr().cast(), PAGE_BYTES) };
+            }
+            other
+        }
+    };
+    // SAFETY: never null, never unmapped; all fields are atomics, of which zeros are a value.
+    unsafe { &*chosen }
+}
+
+/// A page that every child finds zeroed; none if the kernel has no such pages.
+fn map_wiped() -> Option<NonNull<Page>> {
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a fresh mapping at an address of the kernel's choice disturbs no other memory.
+    let page = unsafe { mmap_anonymous(core::ptr::null_mut(), PAGE_BYTES, access, MapFlags::PRIVATE) }.ok()?;
+    // SAFETY: the page is ours; the advice changes what a child finds there, and nothing here.
+    if unsafe { madvise(page, PAGE_BYTES, Advice::LinuxWipeOnFork) }.is_err() {
+        // SAFETY: mapped just now, and shown to nobody.
+        let _ = unsafe { munmap(page, PAGE_BYTES) };
+        return None;
+    }
+    NonNull::new(page.cast())
+}
+
+/// For a child that knows it is one. Async-signal-safe; called again, it changes nothing.
 pub(crate) fn note_fork() {
-    GENERATION.fetch_add(1, Ordering::Relaxed);
-    PROCESS.store(0, Ordering::Relaxed);
+    // SAFETY: as in `identity`.
+    if let Some(page) = unsafe { PAGE.load(Acquire).as_ref() } {
+        learn(page);
+    }
 }
 
-/// Has [`note_fork`] run in every child of this process.
+/// Has [`note_fork`] run in every child that `fork` makes.
 pub(crate) fn watch_forks() {
+    fork_generation();
     HANDLER.call_once(|| {
-        // SAFETY: the handler touches two atomics; it lives as long as the process, since a library that registers a handler
-        // is not unloaded. A failure (no memory) leaves `after_fork_child`.
+        // SAFETY: the handler touches atomics and asks for the process id; it lives as long as the process, since a library
+        // that registers a handler is not unloaded. A failure (no memory) leaves the page.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     });
 }
@@ -37,10 +146,12 @@ unsafe extern "C" fn in_child() {
 
 /// A number for this process that no other has and nobody guesses.
 pub(crate) fn process_number() -> u64 {
-    match PROCESS.load(Ordering::Relaxed) {
+    fork_generation(); // the number in a copied page may be the parent's until then
+    let process = &page().process;
+    match process.load(Acquire) {
         0 => {
             let drawn = random().max(1);
-            PROCESS.compare_exchange(0, drawn, Ordering::Relaxed, Ordering::Relaxed).map_or_else(|now| now, |_| drawn)
+            process.compare_exchange(0, drawn, Release, Acquire).map_or_else(|now| now, |_| drawn)
         }
         number => number,
     }
@@ -48,10 +159,15 @@ pub(crate) fn process_number() -> u64 {
 
 /// Gives up the number `old`: the next one that is asked for is another.
 pub(crate) fn renew_process_number(old: u64) {
-    let _ = PROCESS.compare_exchange(old, 0, Ordering::Relaxed, Ordering::Relaxed);
+    let _ = page().process.compare_exchange(old, 0, AcqRel, Relaxed);
+}
+
+fn page() -> &'static Page {
+    // SAFETY: as in `identity`.
+    unsafe { PAGE.load(Acquire).as_ref() }.unwrap_or_else(first_page)
 }
 
 /// A number for a channel, unlike all others of this process.
 pub(crate) fn next_channel() -> u64 {
-    CHANNELS.fetch_add(1, Ordering::Relaxed) + 1
+    CHANNELS.fetch_add(1, Relaxed) + 1
 }

@@ -9,6 +9,7 @@ pub(crate) mod connect;
 pub(crate) mod fd;
 pub(crate) mod file_lock;
 pub(crate) mod fork;
+pub(crate) mod fork_lock;
 pub(crate) mod futex;
 pub(crate) mod internal_fd;
 pub(crate) mod liveness_lock;

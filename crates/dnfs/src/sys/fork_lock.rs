@@ -1,0 +1,171 @@
+//! A lock that is tried and never waited for, and that no fork leaves locked.
+//!
+//! Its word names the holder: the generation of its process and its thread. A word of another generation was copied by a fork
+//! while some thread of the parent held the lock; that thread does not exist here, so whoever asks takes the lock, and the
+//! value with it as the parent's thread left it, perhaps in the middle of a change.
+
+use super::fork::fork_generation;
+use super::raw::thread_number;
+use core::cell::UnsafeCell;
+use core::ops::{Deref, DerefMut};
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// A thread of this process: never 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Holder(u64);
+
+impl Holder {
+    /// The calling thread, as of now: a fork makes it another.
+    #[inline]
+    pub(crate) fn current() -> Self {
+        Self(u64::from(fork_generation()) << 32 | u64::from(thread_number()))
+    }
+
+    const fn is_of_another_process(self, word: u64) -> bool {
+        word >> 32 != self.0 >> 32
+    }
+
+    const fn is_thread(self, word: u64) -> bool {
+        word as u32 == self.0 as u32
+    }
+}
+
+/// The lock. Safe in signal handlers.
+#[derive(Debug)]
+pub(crate) struct ForkLock<T> {
+    /// Set first and cleared last: a signal handler that finds the lock taken finds its own thread here if that has it, at
+    /// whatever instruction it came in.
+    holder: AtomicU64,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is reached by the holder of the lock alone, who may be any thread.
+unsafe impl<T: Send> Sync for ForkLock<T> {}
+
+/// The lock, held.
+pub(crate) struct ForkGuard<'l, T> {
+    lock: &'l ForkLock<T>,
+    me: Holder,
+}
+
+impl<T> ForkLock<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self { holder: AtomicU64::new(0), value: UnsafeCell::new(value) }
+    }
+
+    /// Takes the lock unless a thread of this process has it, this one included. `abandoned` puts the value in order when a
+    /// thread of the parent was at work on it at the fork: it must trust nothing there, and drop nothing.
+    #[inline]
+    pub(crate) fn try_lock(&self, me: Holder, abandoned: impl FnOnce(&mut T)) -> Option<ForkGuard<'_, T>> {
+        let Err(held) = self.holder.compare_exchange(0, me.0, Acquire, Relaxed) else {
+            return Some(ForkGuard { lock: self, me });
+        };
+        // This very thread may be in a signal handler and have come out of a fork there: then the frame below goes on with it.
+        if !me.is_of_another_process(held) || me.is_thread(held) {
+            return None;
+        }
+        self.holder.compare_exchange(held, me.0, Acquire, Relaxed).ok()?;
+        let mut guard = ForkGuard { lock: self, me };
+        abandoned(&mut guard);
+        Some(guard)
+    }
+
+    /// Whether this thread has the lock: then it is in a signal handler.
+    pub(crate) fn is_held_by(&self, me: Holder) -> bool {
+        let held = self.holder.load(Relaxed);
+        held != 0 && me.is_thread(held)
+    }
+
+    /// The state a signal finds between taking and using, or a fork in any thread.
+    #[cfg(test)]
+    pub(crate) fn set_holder(&self, holder: Holder) {
+        self.holder.store(holder.0, Relaxed);
+    }
+}
+
+#[cfg(test)]
+impl Holder {
+    /// Another thread of this process.
+    pub(crate) const fn other_thread(self) -> Self {
+        Self(self.0 ^ 2)
+    }
+
+    /// A thread of the process before a fork.
+    pub(crate) const fn before_fork(self) -> Self {
+        Self(self.0 ^ 1 << 62)
+    }
+}
+
+impl<T> Deref for ForkGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the lock is held by this guard alone, which lends the value no longer than itself.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> DerefMut for ForkGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as above, and the guard is borrowed exclusively.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T> Drop for ForkGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        // Not when it was taken over since, in a child that came out of a fork in the middle.
+        let _ = self.lock.holder.compare_exchange(self.me.0, 0, Release, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_a_fork_copied_held_is_taken_over_and_its_value_put_in_order() {
+        let lock = ForkLock::new(7);
+        let me = Holder::current();
+        lock.set_holder(me.other_thread().before_fork());
+        let mut guard = lock.try_lock(me, |value| *value = 0).unwrap();
+        assert_eq!(*guard, 0);
+        *guard = 5;
+        drop(guard);
+        assert_eq!(*lock.try_lock(me, |_| panic!("nobody left it")).unwrap(), 5);
+    }
+
+    #[test]
+    fn a_lock_held_by_another_thread_or_by_the_frame_below_is_left_alone() {
+        let lock = ForkLock::new(7);
+        let me = Holder::current();
+        for holder in [me, me.other_thread(), me.before_fork()] {
+            lock.set_holder(holder);
+            assert!(lock.try_lock(me, |_| panic!("it is in use")).is_none());
+            assert_eq!(lock.is_held_by(me), holder != me.other_thread());
+        }
+    }
+
+    #[test]
+    fn threads_have_the_lock_one_at_a_time() {
+        let lock = ForkLock::new(0u64);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let mut turns = 0;
+                    while turns < 5_000 {
+                        if let Some(mut guard) = lock.try_lock(Holder::current(), |_| unreachable!()) {
+                            *guard += 1;
+                            turns += 1;
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(lock.value.into_inner(), 20_000);
+    }
+}

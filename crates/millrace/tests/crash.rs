@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 use support::filer::Filer;
+use support::ganesha::Ganesha;
 use support::postgres::server_programs;
 use support::remote::RemoteCluster;
 use support::{Scratch, await_until, millrace, seeds, skip, succeed, text};
@@ -27,11 +28,7 @@ fn filer_killed_for_ten_seconds_is_a_pause_and_no_error() {
         filer.kill();
         std::thread::sleep(Duration::from_secs(10)); // the outage itself
         filer.restart();
-        let record = run.finish();
-        assert_eq!(record["connection_losses"], 0, "seed {seed}: the database lost a connection");
-        for (name, transaction) in record["transactions"].as_object().unwrap() {
-            assert_eq!(transaction["errors"], 0, "seed {seed}: {name}");
-        }
+        run.finish_without_an_error(seed);
         check(&scratch, &cluster, seed);
     }
 }
@@ -50,8 +47,8 @@ fn database_killed_keeps_every_acknowledged_order() {
 }
 
 #[test]
-fn power_cut_of_the_filer_keeps_every_acknowledged_order() {
-    let Some(world) = World::build("power-cut", &["--loss-layer"]) else { return };
+fn power_cut_of_the_filer_keeps_every_acknowledged_order_when_nothing_written_is_kept() {
+    let Some(world) = World::build_with("power-cut", &["--loss-layer"], "&retain=0") else { return };
     for seed in seeds(|count| count) {
         let mut run = Run::start(&world.scratch, &world.cluster, seed, 25, true);
         std::thread::sleep(moment(seed, 3..12));
@@ -70,6 +67,69 @@ fn power_cut_of_the_filer_keeps_every_acknowledged_order() {
     }
 }
 
+#[test]
+fn power_cuts_and_restarts_with_another_verifier_are_no_error_to_the_database() {
+    // Checkpoints write many times what is kept: it is committed early, again and again.
+    let Some(mut world) = World::build_with("verifiers", &["--loss-layer"], "&retain=1MiB") else { return };
+    for seed in seeds(|count| count) {
+        let run = Run::start(&world.scratch, &world.cluster, seed, 20, false);
+        let before = world.cluster.checkpointed_blocks();
+        for event in 0..3 {
+            std::thread::sleep(moment(seed + event, 1..4)); // the seed says when it comes; nothing is awaited
+            let checkpoint = std::thread::scope(|scope| {
+                let checkpoint = scope.spawn(|| world.cluster.try_sql("CHECKPOINT"));
+                std::thread::sleep(moment(seed + event, 0..1));
+                let cut = world.filer.admin(r#"{"op":"power-cut"}"#);
+                assert_eq!(cut["ok"], true, "{cut}");
+                checkpoint.join().unwrap()
+            });
+            assert_eq!(checkpoint, Ok(String::new()), "seed {seed}");
+            world.filer.kill();
+            let boot = format!("11111111-2222-3333-4444-{:012}", seed * 10 + event);
+            world.filer.restart_with(&["--loss-layer", "--boot-id", &boot]);
+        }
+        run.finish_without_an_error(seed);
+        world.cluster.sql("CHECKPOINT");
+        let written = world.cluster.checkpointed_blocks() - before;
+        assert!(written > 4 * 128, "seed {seed}: {written} blocks are less than four times what is kept");
+        check(&world.scratch, &world.cluster, seed);
+    }
+}
+
+#[test]
+fn restarts_of_a_foreign_server_whose_verifier_changes_are_no_error_to_the_database() {
+    let Some(programs) = programs() else { return };
+    let Some(mut ganesha) = Ganesha::start("verifiers-ganesha") else { return };
+    let (url, export) = (format!("{}&retain=1MiB", ganesha.url()), ganesha.export());
+    let scratch = Scratch::new("verifiers-ganesha-cluster");
+    let cluster = RemoteCluster::create_on(&url, &export, Some(ganesha.shell()), &scratch, &programs, SETTINGS);
+    cluster.start();
+    succeed(millrace().args(["orders", "load", "--warehouses", "1", "--db", &cluster.dsn()]));
+    for seed in seeds(|count| count) {
+        let run = Run::start(&scratch, &cluster, seed, 20, false);
+        for event in 0..3 {
+            std::thread::sleep(moment(seed + event, 1..4)); // the seed says when it comes; nothing is awaited
+            let checkpoint = std::thread::scope(|scope| {
+                let checkpoint = scope.spawn(|| cluster.try_sql("CHECKPOINT"));
+                std::thread::sleep(moment(seed + event, 0..1));
+                ganesha.restart();
+                checkpoint.join().unwrap()
+            });
+            assert_eq!(checkpoint, Ok(String::new()), "seed {seed}");
+        }
+        run.finish_without_an_error(seed);
+        check(&scratch, &cluster, seed);
+    }
+}
+
+fn programs() -> Option<PathBuf> {
+    let programs = server_programs();
+    if programs.is_none() {
+        skip("PostgreSQL's server programs (apt-get install postgresql)");
+    }
+    programs
+}
+
 /// A filer, a cluster on it, one warehouse loaded.
 struct World {
     cluster: RemoteCluster, // dropped before the filer it stands on
@@ -79,13 +139,16 @@ struct World {
 
 impl World {
     fn build(label: &str, filer_options: &[&str]) -> Option<Self> {
-        let Some(programs) = server_programs() else {
-            skip("PostgreSQL's server programs (apt-get install postgresql)");
-            return None;
-        };
+        Self::build_with(label, filer_options, "")
+    }
+
+    /// With options of the mount, each behind an `&`.
+    fn build_with(label: &str, filer_options: &[&str], mount_options: &str) -> Option<Self> {
+        let programs = programs()?;
         let scratch = Scratch::new(label);
         let filer = Filer::start(&scratch, filer_options);
-        let cluster = RemoteCluster::create(&scratch, &filer, &programs, SETTINGS);
+        let url = format!("{}{mount_options}", filer.url);
+        let cluster = RemoteCluster::create_by(&url, &scratch, &filer, &programs, SETTINGS);
         cluster.start();
         succeed(millrace().args(["orders", "load", "--warehouses", "1", "--db", &cluster.dsn()]));
         Some(Self { cluster, filer, scratch })
@@ -123,6 +186,17 @@ impl Run {
         let record: serde_json::Value = serde_json::from_slice(&std::fs::read(&self.record).unwrap()).unwrap();
         assert!(record["orders"].as_u64().unwrap() > 0, "no order was committed");
         record
+    }
+}
+
+impl Run {
+    /// The same, and no transaction met an error.
+    fn finish_without_an_error(self, seed: u64) {
+        let record = self.finish();
+        assert_eq!(record["connection_losses"], 0, "seed {seed}: the database lost a connection");
+        for (name, transaction) in record["transactions"].as_object().unwrap() {
+            assert_eq!(transaction["errors"], 0, "seed {seed}: {name}");
+        }
     }
 }
 

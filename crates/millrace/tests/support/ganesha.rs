@@ -1,9 +1,9 @@
 //! An NFS server that is not ours: Debian's NFS-Ganesha in namespaces of its own, so that its fixed ports and its
 //! rpcbind disturb nobody. Whoever talks to it is started inside by [`Ganesha::inside`].
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use super::{Scratch, find_program};
 
@@ -22,11 +22,21 @@ NFS_CORE_PARAM { Protocols = 3; NFS_Port = 2049; MNT_Port = 20048; Enable_RQUOTA
 EXPORT { Export_Id = 1; Path = $export; Pseudo = /vol; Access_Type = RW; Squash = Root_Squash; Protocols = 3; Transports = TCP;
   SecType = sys; FSAL { Name = VFS; } }
 END
-ganesha.nfsd -F -f "$work/ganesha.conf" -L "$work/ganesha.log" -p "$work/ganesha.pid" -N NIV_EVENT >"$work/ganesha.out" 2>&1 &
-answers 2049
-answers 20048
-echo ready
-read -r _ || true
+serve() {
+  ganesha.nfsd -F -f "$work/ganesha.conf" -L "$work/ganesha.log" -p "$work/ganesha.pid" -N NIV_EVENT >>"$work/ganesha.out" 2>&1 &
+  server=$!
+  answers 2049
+  answers 20048
+  echo ready
+}
+serve
+while read -r line; do
+  [ "$line" = restart ] || break
+  kill -KILL "$server"
+  wait "$server" 2>/dev/null || true
+  rm -f "$work/ganesha.pid"
+  serve
+done
 kill $(jobs -p) 2>/dev/null
 wait
 "#;
@@ -34,6 +44,7 @@ wait
 /// A running Ganesha; it ends, and its namespaces vanish, when this is dropped.
 pub struct Ganesha {
     holder: Child,
+    said: BufReader<ChildStdout>,
     pub scratch: Scratch,
 }
 
@@ -56,11 +67,23 @@ impl Ganesha {
         let mut holder = Command::new("unshare");
         holder.args(["-n", "-m", "-p", "-f", "--kill-child", "bash", "-c", SCRIPT, "ganesha"]).arg(scratch.path()).arg(&export);
         let mut holder = holder.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let said = BufReader::new(holder.stdout.take().unwrap());
+        let mut ganesha = Self { holder, said, scratch };
+        ganesha.await_ready();
+        Some(ganesha)
+    }
+
+    /// Kills the server and starts it again: its write verifier is another one then.
+    pub fn restart(&mut self) {
+        self.holder.stdin.as_mut().unwrap().write_all(b"restart\n").unwrap();
+        self.await_ready();
+    }
+
+    fn await_ready(&mut self) {
         let mut line = String::new();
-        BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let logs = || std::fs::read_to_string(scratch.path().join("ganesha.log")).unwrap_or_default();
+        self.said.read_line(&mut line).unwrap();
+        let logs = || std::fs::read_to_string(self.scratch.path().join("ganesha.log")).unwrap_or_default();
         assert_eq!(line.trim(), "ready", "{}", logs());
-        Some(Self { holder, scratch })
     }
 
     /// What it exports.
@@ -79,12 +102,16 @@ impl Ganesha {
 
     /// The command inside the namespaces of network and files.
     pub fn inside(&self, program: &Path) -> Command {
-        // The shell runs as a child of unshare, which waits for it outside.
-        let shell = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.holder.id())).unwrap();
-        let shell = shell.split_whitespace().next().expect("the holder has its shell").to_owned();
         let mut command = Command::new("nsenter");
-        command.args(["-t", &shell, "-n", "-m", "--"]).arg(program);
+        command.args(["-t", &self.shell().to_string(), "-n", "-m", "--"]).arg(program);
         command
+    }
+
+    /// A process inside.
+    pub fn shell(&self) -> u32 {
+        // It runs as a child of unshare, which waits for it outside.
+        let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.holder.id())).unwrap();
+        children.split_whitespace().next().expect("the holder has its shell").parse().unwrap()
     }
 }
 

@@ -1,13 +1,13 @@
 //! A PostgreSQL whose cluster lives on the filer: every program of it runs under `millrace exec`.
 
 use super::filer::Filer;
-use super::postgres::{as_database_user, give_to_database_user};
+use super::postgres::{as_database_user, database_user, give_to_database_user};
 use super::{Scratch, await_until, preload_library, succeed, text};
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// Where the volume appears; there is no such path on the host.
@@ -21,7 +21,8 @@ pub struct RemoteCluster {
     runtime: tempfile::TempDir,
     sockets: PathBuf,
     settings: String,
-    sessions: RefCell<BTreeSet<u32>>,
+    inside: Option<u32>,
+    sessions: Mutex<BTreeSet<u32>>,
 }
 
 impl RemoteCluster {
@@ -32,6 +33,11 @@ impl RemoteCluster {
 
     /// The same, mounted by this URL.
     pub fn create_by(url: &str, scratch: &Scratch, filer: &Filer, programs: &Path, settings: &str) -> Self {
+        Self::create_on(url, filer.export(), None, scratch, programs, settings)
+    }
+
+    /// The same on any server, whose folder `export` is served at `url`; in the namespaces of the process `inside`.
+    pub fn create_on(url: &str, export: &Path, inside: Option<u32>, scratch: &Scratch, programs: &Path, settings: &str) -> Self {
         let folder = scratch.folder("bin");
         for program in [PathBuf::from(env!("CARGO_BIN_EXE_millrace")), preload_library()] {
             std::fs::copy(&program, folder.join(program.file_name().unwrap())).unwrap();
@@ -39,7 +45,7 @@ impl RemoteCluster {
         let private = std::fs::Permissions::from_mode(0o700);
         let runtime = tempfile::Builder::new().prefix("millrace-test-").permissions(private).tempdir_in("/dev/shm").unwrap();
         let sockets = scratch.folder("sockets");
-        for path in [runtime.path(), &sockets, filer.export()] {
+        for path in [runtime.path(), &sockets, export] {
             give_to_database_user(path);
         }
         let cluster = Self {
@@ -49,7 +55,8 @@ impl RemoteCluster {
             runtime,
             sockets,
             settings: settings.to_owned(),
-            sessions: RefCell::default(),
+            inside,
+            sessions: Mutex::default(),
         };
         let initdb = cluster.programs.join("initdb");
         succeed(cluster.exec(&initdb).args(["-A", "trust", "-U", "postgres", "--data-checksums", "-D", &cluster.data()]));
@@ -63,7 +70,16 @@ impl RemoteCluster {
 
     /// `millrace exec … -- PROGRAM`, as the database's user.
     pub fn exec(&self, program: &Path) -> Command {
-        let mut command = as_database_user(&self.millrace);
+        let mut command = match self.inside {
+            None => as_database_user(&self.millrace),
+            Some(pid) => {
+                let (uid, gid) = database_user();
+                let mut command = Command::new("nsenter");
+                command.args(["-t", &pid.to_string(), "-n", "-m", "-S", &uid.to_string(), "-G", &gid.to_string(), "--"]);
+                command.arg(&self.millrace).current_dir("/").env("LC_ALL", "C").env_remove("PGHOST").env_remove("PGPORT");
+                command
+            }
+        };
         command
             .env("MILLRACE_RUNTIME_DIR", self.runtime.path())
             .args(["exec", "--mount", &format!("{MOUNT}={}", self.url), "--"])
@@ -98,6 +114,13 @@ impl RemoteCluster {
         self.try_sql(statement).unwrap_or_else(|printed| panic!("{statement}: {printed}"))
     }
 
+    /// Blocks that checkpoints wrote so far.
+    pub fn checkpointed_blocks(&self) -> u64 {
+        let count = self.try_sql("select buffers_written from pg_stat_checkpointer"); // from version 17 on
+        let count = count.unwrap_or_else(|_| self.sql("select buffers_checkpoint from pg_stat_bgwriter"));
+        count.trim().parse().unwrap()
+    }
+
     /// One statement by psql; what it printed, either way.
     pub fn try_sql(&self, statement: &str) -> Result<String, String> {
         let psql = super::find_program("psql").expect("psql");
@@ -115,7 +138,7 @@ impl RemoteCluster {
         let has = |bytes: &[u8], part: &str| bytes.windows(part.len()).any(|window| window == part.as_bytes());
         let all: Vec<u32> =
             std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-        let mut sessions = self.sessions.borrow_mut();
+        let mut sessions = self.sessions.lock().unwrap();
         sessions.extend(all.iter().filter(|pid| has(&read(**pid, "cmdline"), &mark) && has(&read(**pid, "environ"), &runtime)));
         all.into_iter().filter(|pid| session(&read(*pid, "stat")).is_some_and(|session| sessions.contains(&session))).collect()
     }
@@ -141,7 +164,7 @@ impl RemoteCluster {
 impl Drop for RemoteCluster {
     fn drop(&mut self) {
         // SIGQUIT to the postmaster first: it removes its shared memory even when the mount no longer answers.
-        let leaders: Vec<u32> = { self.pids().into_iter().filter(|pid| self.sessions.borrow().contains(pid)).collect() };
+        let leaders: Vec<u32> = { self.pids().into_iter().filter(|pid| self.sessions.lock().unwrap().contains(pid)).collect() };
         for leader in &leaders {
             let _ = Command::new("kill").args(["-QUIT", &leader.to_string()]).output();
         }

@@ -48,12 +48,28 @@ impl Volume {
     /// **Durability**: durable when it returns. **Errors**: [`Error::NotSync`] when the guard does not
     /// match; on other errors a part may have been set.
     pub fn set_attr(&self, node: &Node, set: &SetAttr, guard_ctime: Option<Time>) -> Result<Attr, Error> {
+        self.set_attr_if(node, guard_ctime, &|_| Ok(*set))
+    }
+
+    /// The same, with what is to be set decided by the attributes the object has at that moment: no other change of attributes
+    /// by this volume comes in between.
+    ///
+    /// **Errors**: also that of `decide`; then nothing is set.
+    pub fn set_attr_if(
+        &self,
+        node: &Node,
+        guard_ctime: Option<Time>,
+        decide: &dyn Fn(&Attr) -> Result<SetAttr, Error>,
+    ) -> Result<Attr, Error> {
         self.0.may_change(&[node])?;
         let mut change = self.0.begin_change();
-        if set.size.is_some() && node.kind() == Kind::File {
-            self.0.check_writable_as_file(node)?;
-        }
-        self.0.set_attr(&mut change, node, set, guard_ctime)
+        self.0.set_attr(&mut change, node, guard_ctime, &|now| {
+            let set = decide(now)?;
+            if set.size.is_some() && node.kind() == Kind::File {
+                self.0.check_writable_as_file(node)?;
+            }
+            Ok(set)
+        })
     }
 
     /// Free space and limits of the store.
@@ -81,12 +97,13 @@ impl VolumeInner {
         &self,
         change: &mut Change<'_>,
         node: &Node,
-        set: &SetAttr,
         guard_ctime: Option<Time>,
+        decide: &dyn Fn(&Attr) -> Result<SetAttr, Error>,
     ) -> Result<Attr, Error> {
         let descriptor = self.descriptor(node)?;
         let _attrs = locked(&node.0.attr_lock);
         let now = self.attr_of(node, &descriptor)?;
+        let set = &decide(&now)?;
         if guard_ctime.is_some_and(|guard| guard != now.ctime) {
             return Err(Error::NotSync);
         }

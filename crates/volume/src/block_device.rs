@@ -257,7 +257,7 @@ impl BlockDevice {
         let (volume, node) = (&*self.open.volume.0, &self.open.node);
         volume.may_change(&[node])?;
         let mut change = volume.begin_change();
-        volume.set_attr(&mut change, node, &SetAttr { size: Some(size), ..SetAttr::default() }, None)?;
+        volume.set_attr(&mut change, node, None, &|_| Ok(SetAttr { size: Some(size), ..SetAttr::default() }))?;
         *now = size;
         Ok(())
     }

@@ -1,37 +1,44 @@
-//! Making objects: files, directories, links, pipes, sockets, devices.
+//! Making files, and taking existing ones.
 //!
 //! A new file gets its owner, mode, size and times before it gets its name (an unnamed file, linked when
 //! ready), so that a process killed in between leaves nothing half-made. Where the host has no unnamed
-//! files it is made under its name at once.
+//! files it is made under its name at once, found by nobody before it is whole.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
 use crate::attrs::{apply, check_size};
+use crate::creator::{Creator, Judge};
 use crate::descriptor::{Access, Descriptor};
 use crate::error::Error;
-use crate::limits::LINK_BYTES_MAX;
 use crate::lock::locked;
 use crate::loss::LossGuard;
+use crate::make::{NewOwner, check_new_name};
 use crate::node::Node;
 use crate::sys;
-use crate::types::{Attr, CreateHow, Kind, NodeKind, Owner, SetAttr, SetTime, Time};
+use crate::types::{Attr, CreateHow, Kind, SetAttr, SetTime, Time};
 use crate::volume::{Volume, VolumeInner};
 
 /// Mode of a file made without one.
 const FILE_MODE: u32 = 0o644;
-/// Mode of a directory made without one.
-const DIRECTORY_MODE: u32 = 0o755;
 /// Mode of an exclusively created file until its first SETATTR.
 const EXCLUSIVE_MODE: u32 = 0o600;
 /// Rounds of "exists, no: vanished" before a creator gives up on a name others fight over.
 const CREATE_ROUNDS_MAX: u32 = 8;
 
 impl Volume {
-    /// Creates a regular file, or takes the existing one where `how` allows (RFC 1813 3.3.8).
+    /// Creates a regular file, or takes the existing one where `how` allows (RFC 1813 3.3.8). What the creator may do is judged
+    /// on the file that is then cut, and where a name is added.
     ///
     /// **Durability**: name, attributes and verifier are durable when it returns.
-    pub fn create(&self, dir: &Node, name: &[u8], how: CreateHow, owner: Owner) -> Result<(Node, Attr), Error> {
+    pub fn create<'c>(
+        &self,
+        dir: &Node,
+        name: &[u8],
+        how: CreateHow,
+        creator: impl Into<Creator<'c>>,
+    ) -> Result<(Node, Attr), Error> {
+        let creator = creator.into();
         let volume = &*self.0;
         volume.may_change(&[dir])?;
         let mut change = volume.begin_change();
@@ -44,107 +51,21 @@ impl Volume {
         check_size(Kind::File, &set)?;
         for _ in 0..CREATE_ROUNDS_MAX {
             match volume.child(dir, &descriptor, name) {
-                Ok((node, attr)) => return volume.take_existing(dir, node, attr, &how, &mut change.loss),
+                Ok((node, attr)) => {
+                    let found = (node, attr);
+                    return volume.take_existing(dir, found, &how, creator.may_take, &mut change.loss);
+                }
                 Err(Error::NoEntry) => {}
                 Err(Error::CrossDevice) => return Err(Error::Exists),
                 Err(error) => return Err(error),
             }
-            match volume.create_new(dir, &descriptor, name, &set, owner, &mut change.loss) {
+            creator.may_add?;
+            match volume.create_new(dir, &descriptor, name, &set, &creator, &mut change.loss) {
                 Err(Error::Exists) => {}
                 other => return other,
             }
         }
         Err(Error::Exists)
-    }
-
-    /// Makes a directory. **Durability**: durable when it returns.
-    pub fn mkdir(&self, dir: &Node, name: &[u8], set: &SetAttr, owner: Owner) -> Result<(Node, Attr), Error> {
-        let set = SetAttr { mode: set.mode.or(Some(DIRECTORY_MODE)), ..*set };
-        self.make(dir, name, Kind::Directory, set, owner, |at| sys::mkdir_at(at, name, 0o700))
-    }
-
-    /// Makes a symbolic link; the volume never follows it. **Durability**: durable when it returns.
-    pub fn symlink(&self, dir: &Node, name: &[u8], target: &[u8], set: &SetAttr, owner: Owner) -> Result<(Node, Attr), Error> {
-        if target.len() >= LINK_BYTES_MAX {
-            return Err(Error::NameTooLong);
-        }
-        if target.is_empty() || target.contains(&0) {
-            return Err(Error::Invalid);
-        }
-        let set = SetAttr { mode: None, ..*set };
-        self.make(dir, name, Kind::Symlink, set, owner, |at| sys::symlink_at(target, at, name))
-    }
-
-    /// Makes a pipe, socket or device node. **Durability**: durable when it returns.
-    pub fn mknod(
-        &self,
-        dir: &Node,
-        name: &[u8],
-        kind: NodeKind,
-        rdev: (u32, u32),
-        set: &SetAttr,
-        owner: Owner,
-    ) -> Result<(Node, Attr), Error> {
-        let (bits, of, rdev) = match kind {
-            NodeKind::Fifo => (libc::S_IFIFO, Kind::Fifo, (0, 0)),
-            NodeKind::Socket => (libc::S_IFSOCK, Kind::Socket, (0, 0)),
-            NodeKind::Block => (libc::S_IFBLK, Kind::Block, rdev),
-            NodeKind::Character => (libc::S_IFCHR, Kind::Character, rdev),
-        };
-        let set = SetAttr { mode: set.mode.or(Some(FILE_MODE)), ..*set };
-        self.make(dir, name, of, set, owner, |at| sys::mknod_at(at, name, bits | 0o600, rdev))
-    }
-
-    /// Makes anything but a file, under its name at once.
-    fn make(
-        &self,
-        dir: &Node,
-        name: &[u8],
-        kind: Kind,
-        set: SetAttr,
-        owner: Owner,
-        make: impl FnOnce(&Descriptor) -> std::io::Result<()>,
-    ) -> Result<(Node, Attr), Error> {
-        let volume = &*self.0;
-        volume.may_change(&[dir])?;
-        let mut change = volume.begin_change();
-        let descriptor = volume.directory(dir)?;
-        check_new_name(volume, dir, name)?;
-        check_size(kind, &set)?;
-        let mut set = volume.owned(&descriptor, set, owner)?;
-        dir.0.mark_change();
-        let making = dir.0.making.write();
-        make(&descriptor)?;
-        let flags = if kind == Kind::Directory { libc::O_RDONLY | libc::O_DIRECTORY } else { libc::O_PATH };
-        let access = if kind == Kind::Directory { Access::Read } else { Access::Path };
-        let prepared = sys::open_at(&*descriptor, name, flags, 0).map_err(Error::from).and_then(|fd| {
-            if let (Kind::Directory, Some(mode)) = (kind, &mut set.mode) {
-                // The set-group-id bit a directory inherits is not the client's to drop.
-                *mode |= sys::stat(&fd)?.mode & libc::S_ISGID;
-            }
-            apply(&fd, kind, access, &set).map(|()| fd)
-        });
-        let fd = match prepared {
-            Ok(fd) => fd,
-            Err(error) => {
-                // Nothing half-made stays.
-                sys::unlink_at(&*descriptor, name, kind == Kind::Directory)?;
-                dir.0.mark_change();
-                return Err(error);
-            }
-        };
-        drop(making);
-        let stat = sys::stat(&fd)?;
-        let node = volume.node_of(&fd, &stat, Some((dir, name)))?;
-        node.0.mark_change();
-        dir.0.mark_change();
-        volume.keep_new(&node, fd, access)?;
-        if let Some(loss) = &mut change.loss {
-            loss.name_added(&dir.0.identity, &*descriptor, name)?;
-        }
-        volume.flush(&node, true, &mut change.loss)?;
-        volume.flush(dir, true, &mut change.loss)?;
-        Ok((node, volume.to_attr(&stat)?))
     }
 }
 
@@ -154,9 +75,9 @@ impl VolumeInner {
     fn take_existing(
         &self,
         dir: &Node,
-        node: Node,
-        attr: Attr,
+        (node, attr): (Node, Attr),
         how: &CreateHow,
+        may_take: &Judge<'_>,
         loss: &mut Option<LossGuard<'_>>,
     ) -> Result<(Node, Attr), Error> {
         if node.kind() != Kind::File {
@@ -185,6 +106,7 @@ impl VolumeInner {
         self.check_writable_as_file(&node)?;
         let descriptor = self.descriptor(&node)?;
         let attrs = locked(&node.0.attr_lock);
+        may_take(&self.attr_of(&node, &descriptor)?)?;
         let sizing = self.resize(&node, &descriptor, *size)?;
         if let Some(loss) = loss {
             loss.before_attr(&node.0.identity, &*descriptor, Some(*size))?;
@@ -208,12 +130,15 @@ impl VolumeInner {
         at: &Descriptor,
         name: &[u8],
         set: &SetAttr,
-        owner: Owner,
+        creator: &Creator<'_>,
         loss: &mut Option<LossGuard<'_>>,
     ) -> Result<(Node, Attr), Error> {
         let reserved = self.reserve(set.size)?;
-        let set = self.owned(at, *set, owner)?;
+        let owner = self.new_owner(at, set, creator.owner)?;
         let prepared = |fd: &OwnedFd| -> Result<(), Error> {
+            // Without a group to set there is no privilege: the host decides.
+            let set = owner.gid.map_or(*set, |gid| creator.settable(*set, gid));
+            let set = SetAttr { uid: owner.uid, gid: owner.gid, ..set };
             apply(fd, Kind::File, Access::ReadWrite, &set)?;
             self.check_times_held(fd, &set)
         };
@@ -221,18 +146,11 @@ impl VolumeInner {
         let fd = match self.unnamed_file(at)? {
             Some(fd) => {
                 prepared(&fd)?;
+                let _added = dir.0.names.read();
                 sys::link_descriptor(&fd, at, name)?;
                 fd
             }
-            None => {
-                let fd = sys::open_at(at, name, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOATIME, 0o600)?;
-                if let Err(error) = prepared(&fd) {
-                    sys::unlink_at(at, name, false)?;
-                    dir.0.mark_change();
-                    return Err(error);
-                }
-                fd
-            }
+            None => self.create_named(dir, at, name, &owner, prepared)?,
         };
         reserved.keep();
         let stat = sys::stat(&fd)?;
@@ -267,17 +185,23 @@ impl VolumeInner {
         }
     }
 
-    /// Adds the owner to what is set on a new object. An unprivileged volume makes objects of its own
-    /// user only; the group is then left to the host unless the client named it.
-    fn owned(&self, at: &Descriptor, set: SetAttr, owner: Owner) -> Result<SetAttr, Error> {
-        let uid = set.uid.unwrap_or(owner.uid);
-        if self.uid != 0 {
-            return if uid == self.uid { Ok(SetAttr { uid: None, ..set }) } else { Err(Error::NotPermitted) };
+    /// A file under its name at once, where the host has no unnamed ones.
+    fn create_named(
+        &self,
+        dir: &Node,
+        at: &Descriptor,
+        name: &[u8],
+        owner: &NewOwner,
+        prepare: impl Fn(&OwnedFd) -> Result<(), Error>,
+    ) -> Result<OwnedFd, Error> {
+        let _alone = dir.0.names.write();
+        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOATIME;
+        let fd = owner.make(|| sys::open_at(at, name, flags, 0o600))?;
+        if let Err(error) = prepare(&fd) {
+            self.unmake(dir, at, name, &fd)?;
+            return Err(error);
         }
-        // In a set-group-id directory the host has given the object the directory's group.
-        let inherits = sys::stat(at)?.mode & libc::S_ISGID != 0;
-        let gid = set.gid.or(if inherits { None } else { Some(owner.gid) });
-        Ok(SetAttr { uid: Some(uid), gid, ..set })
+        Ok(fd)
     }
 
     /// A host that rounds times can't keep an exclusive create's verifier: say so, don't lose bits.
@@ -301,16 +225,4 @@ fn exclusive_attr(verifier: [u8; 8]) -> SetAttr {
     let bits = u64::from_be_bytes(verifier);
     let time = |half: u32| SetTime::Client(Time { sec: i64::from(half.cast_signed()), nsec: 0 });
     SetAttr { mode: Some(EXCLUSIVE_MODE), atime: time((bits >> 32) as u32), mtime: time(bits as u32), ..SetAttr::default() }
-}
-
-/// "." and ".." exist in each directory.
-fn check_new_name(volume: &VolumeInner, dir: &Node, name: &[u8]) -> Result<(), Error> {
-    if name == b"." || name == b".." {
-        return Err(Error::Exists);
-    }
-    match volume.check_name(dir, name) {
-        // The one name that is hidden: it is there, whatever lookup says.
-        Err(Error::NoEntry) => Err(Error::Exists),
-        other => other,
-    }
 }

@@ -102,7 +102,7 @@ impl VolumeInner {
     /// The object at a name. `dir` and `descriptor` are the same directory.
     pub(crate) fn child(&self, dir: &Node, descriptor: &Descriptor, name: &[u8]) -> Result<(Node, Attr), Error> {
         // What another call is making here is found when it is whole, or not at all.
-        let _whole = dir.0.making.read();
+        let _whole = dir.0.names.read();
         if let Identify::Kernel { mount } = self.identify {
             // Known objects: two calls, no descriptor made.
             match sys::handle_of_name(descriptor, name)? {

@@ -62,8 +62,9 @@ pub(crate) struct NodeInner {
     pub(crate) place: Mutex<Option<Place>>,
     /// Held over an attribute change and the check of its guard.
     pub(crate) attr_lock: Mutex<()>,
-    /// Of a directory: held while something in it has its name but not yet its owner and mode.
-    pub(crate) making: RwLock<()>,
+    /// Of a directory: held alone while something in it is made that is not whole yet, and while what a name leads to is judged
+    /// and then taken away; shared by whoever looks a name up or adds one in a single step. Never while flushing.
+    pub(crate) names: RwLock<()>,
     pub(crate) group_commit: GroupCommit,
     /// Direct and buffered writes in flight, where there are direct ones.
     pub(crate) in_flight: InFlight,
@@ -97,7 +98,7 @@ impl NodeInner {
             kind,
             fileid,
             parent_hint,
-            making: RwLock::new(()),
+            names: RwLock::new(()),
             handle: OnceLock::new(),
             descriptor: Mutex::new(None),
             place: Mutex::new(None),

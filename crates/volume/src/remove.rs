@@ -1,43 +1,59 @@
 //! Removing names: remove, rmdir.
 
+use std::io;
 use std::os::fd::AsFd;
 
+use crate::creator::Judge;
 use crate::descriptor::Descriptor;
 use crate::error::Error;
 use crate::lock::locked;
 use crate::node::Node;
-use crate::sys::{self, KernelHandle};
+use crate::sys::{self, KernelHandle, RawStat};
 use crate::volume::{Volume, VolumeInner};
 
 impl Volume {
     /// Removes a name that is no directory. **Durability**: durable when it returns.
     pub fn remove(&self, dir: &Node, name: &[u8]) -> Result<(), Error> {
-        self.remove_name(dir, name, false)
+        self.remove_if(dir, name, false, &|_| Ok(()))
     }
 
     /// Removes an empty directory. **Durability**: durable when it returns.
     pub fn rmdir(&self, dir: &Node, name: &[u8]) -> Result<(), Error> {
-        self.remove_name(dir, name, true)
+        self.remove_if(dir, name, true, &|_| Ok(()))
     }
 
-    fn remove_name(&self, dir: &Node, name: &[u8], directory: bool) -> Result<(), Error> {
+    /// Removes a name, of an empty directory or of anything else, if the object it leads to at that moment may lose it.
+    ///
+    /// **Durability**: durable when it returns. **Errors**: that of `may_lose`; then nothing is removed.
+    pub fn remove_if(&self, dir: &Node, name: &[u8], directory: bool, may_lose: &Judge<'_>) -> Result<(), Error> {
         let volume = &*self.0;
         volume.may_change(&[dir])?;
         let mut change = volume.begin_change();
         let descriptor = volume.directory(dir)?;
         check_old_name(volume, dir, name)?;
-        let victim = volume.identity_at(&descriptor, name);
-        volume.check_not_device(victim)?;
-        let released = volume.name_to_release(dir, name);
-        dir.0.mark_change();
-        let removed = match (&mut change.loss, victim) {
-            (Some(loss), Some(victim)) => {
-                if directory && !volume.is_removable(&descriptor, name)? {
-                    return Err(Error::NotEmpty);
-                }
-                loss.remove((&dir.0.identity, descriptor.as_fd(), name), &victim, directory)
+        let (removed, victim, released) = {
+            let _alone = dir.0.names.write();
+            let (victim, stat) = match volume.found_at_name(&descriptor, name) {
+                Ok((victim, stat)) => (victim, Some(stat)),
+                Err(_) => (None, None),
+            };
+            // What can't be looked at has no name to lose, or the host says why.
+            if let Some(stat) = stat {
+                may_lose(&volume.to_attr(&stat)?)?;
             }
-            _ => sys::unlink_at(&*descriptor, name, directory),
+            volume.check_not_device(victim)?;
+            let released = volume.name_to_release(dir, name);
+            dir.0.mark_change();
+            let removed = match (&mut change.loss, victim) {
+                (Some(loss), Some(victim)) => {
+                    if directory && !volume.is_removable(&descriptor, name)? {
+                        return Err(Error::NotEmpty);
+                    }
+                    loss.remove((&dir.0.identity, descriptor.as_fd(), name), &victim, directory)
+                }
+                _ => sys::unlink_at(&*descriptor, name, directory),
+            };
+            (removed, victim, released)
         };
         dir.0.mark_change();
         if let Err(error) = removed {
@@ -55,11 +71,11 @@ impl Volume {
 }
 
 impl VolumeInner {
-    /// Identity of what a name leads to; `None` when there is nothing or it can't be opened.
-    pub(crate) fn identity_at(&self, at: &Descriptor, name: &[u8]) -> Option<KernelHandle> {
-        let fd = sys::open_at(at, name, libc::O_PATH, 0).ok()?;
-        let stat = sys::stat(&fd).ok()?;
-        self.identify.of(&fd, &stat).ok()
+    /// Identity and attributes of what a name leads to. The directory's names are held by the caller.
+    pub(crate) fn found_at_name(&self, at: &Descriptor, name: &[u8]) -> io::Result<(Option<KernelHandle>, RawStat)> {
+        let fd = sys::open_at(at, name, libc::O_PATH, 0)?;
+        let stat = sys::stat(&fd)?;
+        Ok((self.identify.of(&fd, &stat).ok(), stat))
     }
 
     /// Refuses to take a name from a file on which a block device is open.

@@ -1,7 +1,9 @@
 //! Moving names and adding them: rename, link.
 
 use std::os::fd::AsFd;
+use std::sync::{PoisonError, RwLockWriteGuard};
 
+use crate::creator::Judge;
 use crate::error::Error;
 use crate::node::Node;
 use crate::remove::check_old_name;
@@ -14,6 +16,19 @@ impl Volume {
     ///
     /// **Durability**: durable when it returns; at no moment is the object without a durable name.
     pub fn rename(&self, from_dir: &Node, from: &[u8], to_dir: &Node, to: &[u8]) -> Result<(), Error> {
+        self.rename_if((from_dir, from), (to_dir, to), &|_| Ok(()), &|_| Ok(()))
+    }
+
+    /// The same, if the object may lose the old name, and what the new name leads to at that moment may lose that.
+    ///
+    /// **Errors**: those of the two; then nothing is renamed.
+    pub fn rename_if(
+        &self,
+        (from_dir, from): (&Node, &[u8]),
+        (to_dir, to): (&Node, &[u8]),
+        may_move: &Judge<'_>,
+        may_replace: &Judge<'_>,
+    ) -> Result<(), Error> {
         let volume = &*self.0;
         volume.may_change(&[from_dir, to_dir])?;
         let mut change = volume.begin_change();
@@ -21,34 +36,46 @@ impl Volume {
         let to_at = volume.directory(to_dir)?;
         check_old_name(volume, from_dir, from)?;
         check_old_name(volume, to_dir, to)?;
-        let moved = volume.identity_at(&from_at, from);
-        let victim = volume.identity_at(&to_at, to);
-        if victim != moved {
-            volume.check_not_device(victim)?;
-        }
-        let released = if victim == moved { None } else { volume.name_to_release(to_dir, to) };
-        from_dir.0.mark_change();
-        to_dir.0.mark_change();
-        let renamed = match (&mut change.loss, moved) {
-            (Some(loss), Some(moved)) => {
-                if victim.is_some()
-                    && sys::stat_name(&*to_at, to)?.mode & libc::S_IFMT == libc::S_IFDIR
-                    && !volume.is_removable(&to_at, to)?
-                {
-                    return Err(Error::NotEmpty);
+        let (moved, victim, released) = {
+            let _alone = Alone::of(from_dir, to_dir);
+            let (moved, stat) = volume.found_at_name(&from_at, from)?;
+            may_move(&volume.to_attr(&stat)?)?;
+            let victim = match volume.found_at_name(&to_at, to) {
+                Ok((victim, stat)) => {
+                    may_replace(&volume.to_attr(&stat)?)?;
+                    victim
                 }
-                let source = (&from_dir.0.identity, from_at.as_fd(), from);
-                loss.rename(source, (&to_dir.0.identity, to_at.as_fd(), to), &moved, victim.as_ref())
+                // Nothing there, or the rename itself says what is wrong.
+                Err(_) => None,
+            };
+            if victim != moved {
+                volume.check_not_device(victim)?;
             }
-            _ => sys::rename_at(&*from_at, from, &*to_at, to),
+            let released = if victim == moved { None } else { volume.name_to_release(to_dir, to) };
+            from_dir.0.mark_change();
+            to_dir.0.mark_change();
+            let renamed = match (&mut change.loss, moved) {
+                (Some(loss), Some(moved)) => {
+                    if victim.is_some()
+                        && sys::stat_name(&*to_at, to)?.mode & libc::S_IFMT == libc::S_IFDIR
+                        && !volume.is_removable(&to_at, to)?
+                    {
+                        return Err(Error::NotEmpty);
+                    }
+                    let source = (&from_dir.0.identity, from_at.as_fd(), from);
+                    loss.rename(source, (&to_dir.0.identity, to_at.as_fd(), to), &moved, victim.as_ref())
+                }
+                _ => sys::rename_at(&*from_at, from, &*to_at, to),
+            };
+            from_dir.0.mark_change();
+            to_dir.0.mark_change();
+            renamed.map_err(|error| match error.raw_os_error() {
+                // xfs' word for a target directory that is not empty.
+                Some(libc::EEXIST) => Error::NotEmpty,
+                _ => Error::from(error),
+            })?;
+            (moved, victim, released)
         };
-        from_dir.0.mark_change();
-        to_dir.0.mark_change();
-        renamed.map_err(|error| match error.raw_os_error() {
-            // xfs' word for a target directory that is not empty.
-            Some(libc::EEXIST) => Error::NotEmpty,
-            _ => Error::from(error),
-        })?;
         volume.release(released);
         if victim != moved
             && let Some(node) = moved.and_then(|moved| volume.nodes.find(&moved))
@@ -80,7 +107,10 @@ impl Volume {
         let descriptor = volume.descriptor(node)?;
         volume.attr_of(node, &descriptor)?;
         dir.0.mark_change();
-        let linked = sys::link_descriptor(&*descriptor, &*at, name);
+        let linked = {
+            let _added = dir.0.names.read();
+            sys::link_descriptor(&*descriptor, &*at, name)
+        };
         node.0.mark_change();
         dir.0.mark_change();
         linked?;
@@ -90,5 +120,21 @@ impl Volume {
         volume.flush(node, true, &mut change.loss)?;
         volume.flush(dir, true, &mut change.loss)?;
         volume.attr_of(node, &descriptor)
+    }
+}
+
+/// The names of two directories, held by one caller.
+struct Alone<'d> {
+    _one: RwLockWriteGuard<'d, ()>,
+    _other: Option<RwLockWriteGuard<'d, ()>>,
+}
+
+impl<'d> Alone<'d> {
+    /// In an order that all callers keep; one directory is held once.
+    fn of(one: &'d Node, other: &'d Node) -> Self {
+        let key = |node: &Node| (node.0.identity.kind, node.0.identity.len, node.0.identity.bytes);
+        let (first, second) = if key(one) <= key(other) { (one, other) } else { (other, one) };
+        let hold = |node: &'d Node| node.0.names.write().unwrap_or_else(PoisonError::into_inner);
+        Self { _one: hold(first), _other: (first != second).then(|| hold(second)) }
     }
 }

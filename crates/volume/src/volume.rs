@@ -185,6 +185,16 @@ impl Volume {
         self.0.options
     }
 
+    /// Whether objects of other users are to be made: by an unprivileged process only its own.
+    pub fn acts_as_root(&self) -> bool {
+        self.0.uid == 0
+    }
+
+    /// Whether the process has the capabilities for that.
+    pub fn may_act_for_others(&self) -> bool {
+        sys::may_act_for_others()
+    }
+
     /// What was counted since the volume was opened.
     pub fn counters(&self) -> Counters {
         self.0.counted.load()
@@ -208,6 +218,12 @@ impl VolumeInner {
         self.loss_epoch.poison();
         Error::from_errno(errno)
     }
+}
+
+/// Carries out changes of files, by this thread, that leave set-id bits as they are, as those of root do. Other writes and cuts
+/// clear them, as the host does for users without privilege.
+pub fn keeping_set_id<T>(work: impl FnOnce() -> T) -> T {
+    sys::keeping_set_id(work)
 }
 
 /// The state directory must not be readable by clients: refuse it inside the served one, before it is made.

@@ -43,21 +43,21 @@ fn create_sets_what_was_asked_and_keeps_what_exists() {
     let scratch = Scratch::new();
     let volume = scratch.open();
     let root = volume.root();
-    let set = SetAttr { mode: Some(0o4750), size: Some(5000), ..SetAttr::default() };
+    let set = SetAttr { mode: Some(0o1750), size: Some(5000), ..SetAttr::default() };
     let (node, attr) = volume.create(&root, b"a", CreateHow::Guarded(set), owner()).unwrap();
-    assert_eq!((attr.kind, attr.mode, attr.size, attr.nlink), (Kind::File, 0o4750, 5000, 1));
+    assert_eq!((attr.kind, attr.mode, attr.size, attr.nlink), (Kind::File, 0o1750, 5000, 1));
     assert_eq!(content(&volume, &node).unwrap(), vec![0; 5000]);
     assert_eq!(volume.create(&root, b"a", CreateHow::Guarded(set), owner()).map(drop), Err(Error::Exists));
     volume.write(&node, 0, b"kept", Stability::Unstable).unwrap();
     let again = SetAttr { mode: Some(0o600), ..SetAttr::default() };
     let (same, attr) = volume.create(&root, b"a", CreateHow::Unchecked(again), owner()).unwrap();
-    assert_eq!((same == node, attr.mode, attr.size), (true, 0o4750, 5000));
+    assert_eq!((same == node, attr.mode, attr.size), (true, 0o1750, 5000));
     let cut = SetAttr { size: Some(0), ..SetAttr::default() };
     assert_eq!(volume.create(&root, b"a", CreateHow::Unchecked(cut), owner()).unwrap().1.size, 0);
     make_dir(&volume, &root, "d");
     assert_eq!(volume.create(&root, b"d", CreateHow::Unchecked(cut), owner()).map(drop), Err(Error::Exists));
     let host = std::fs::metadata(scratch.dir().join("a")).unwrap();
-    assert_eq!(host.permissions().mode() & 0o7777, 0o4750);
+    assert_eq!(host.permissions().mode() & 0o7777, 0o1750);
 }
 
 #[test]

@@ -174,30 +174,31 @@ impl Caller {
         if let Some(mode) = &mut set.mode {
             let gid = set.gid.unwrap_or(object.gid);
             *mode &= 0o7777;
-            if !self.is_root() && !self.in_group(gid) && object.kind != Kind::Directory {
+            // As the kernel's server does (setattr_prepare, nfsd_sanitize_attrs). Without a mode the host clears the bits itself
+            // when the owner changes.
+            if !self.is_root() && !self.in_group(gid) {
                 *mode &= !SET_GID;
             }
-        } else if object.kind != Kind::Directory && (set.uid.is_some() || set.gid.is_some()) {
-            set.mode = without_set_id(object.mode);
+            if object.kind != Kind::Directory && (set.uid.is_some() || set.gid.is_some()) {
+                *mode = without_set_id(*mode);
+            }
         }
         Ok(set)
     }
+}
 
-    /// The mode a file gets when this caller writes to it: a file that others wrote to may not run as its owner.
-    #[must_use]
-    pub fn mode_after_write(&self, file: &Attr) -> Option<u32> {
-        if self.is_root() { None } else { without_set_id(file.mode) }
-    }
+/// Whether a file has bits that a write by anybody but root clears: what others wrote may not run as its owner.
+pub(crate) const fn has_set_id(file: &Attr) -> bool {
+    file.mode & (SET_UID | SET_GID) != 0
 }
 
 fn sets_client_time(set: &SetAttr) -> bool {
     matches!(set.atime, SetTime::Client(_)) || matches!(set.mtime, SetTime::Client(_))
 }
 
-/// The mode without set-user-id and without set-group-id of an executable; none if nothing changes.
-fn without_set_id(mode: u32) -> Option<u32> {
-    let cleared = if mode & 0o010 == 0 { mode & !SET_UID } else { mode & !(SET_UID | SET_GID) };
-    (cleared != mode).then_some(cleared)
+/// The mode without set-user-id and without set-group-id of a program.
+const fn without_set_id(mode: u32) -> u32 {
+    if mode & 0o010 == 0 { mode & !SET_UID } else { mode & !(SET_UID | SET_GID) }
 }
 
 #[cfg(test)]
@@ -324,13 +325,19 @@ mod tests {
     }
 
     #[test]
-    fn set_id_bits_do_not_survive_a_change_of_owner_or_a_foreign_write() {
-        let file = object(Kind::File, 0o6755, 1, 1);
-        let chown = SetAttr { uid: Some(9), ..SetAttr::default() };
-        assert_eq!(user(0, 0, &[]).settable(&file, &chown).unwrap().mode, Some(0o755));
-        assert_eq!(user(2, 2, &[]).mode_after_write(&file), Some(0o755));
-        assert_eq!(user(2, 2, &[]).mode_after_write(&object(Kind::File, 0o644, 1, 1)), None);
-        let set_gid = SetAttr { mode: Some(0o2755), ..SetAttr::default() };
-        assert_eq!(user(1, 3, &[]).settable(&file, &set_gid).unwrap().mode, Some(0o755), "not in the group of the file");
+    fn a_mode_that_is_set_has_the_set_id_bits_its_setter_may_give() {
+        let mode = |caller: Caller, kind, set: SetAttr| caller.settable(&object(kind, 0o6755, 1, 1), &set).unwrap().mode;
+        let chmod = |bits| SetAttr { mode: Some(bits), ..SetAttr::default() };
+        let (root, member, other) = (user(0, 0, &[]), user(1, 3, &[1]), user(1, 3, &[]));
+        for kind in [Kind::File, Kind::Directory] {
+            assert_eq!(mode(member, kind, chmod(0o2755)), Some(0o2755));
+            assert_eq!(mode(root, kind, chmod(0o2755)), Some(0o2755));
+            assert_eq!(mode(other, kind, chmod(0o6755)), Some(0o4755), "not in the group of the object");
+            assert_eq!(mode(other, kind, chmod(0o2644)), Some(0o644), "nor where its members may not run it");
+        }
+        let given = SetAttr { uid: Some(9), ..chmod(0o6755) };
+        assert_eq!(mode(root, Kind::File, given), Some(0o755), "a new owner's programs are not set-user-id");
+        assert_eq!(mode(root, Kind::File, SetAttr { mode: Some(0o2644), ..given }), Some(0o2644));
+        assert_eq!(mode(root, Kind::Directory, given), Some(0o6755));
     }
 }

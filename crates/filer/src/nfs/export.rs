@@ -32,6 +32,12 @@ impl Export {
         if volume.identity() == volume::Identity::BirthTimes {
             tracing::warn!(volume = name, "no file handles on this store: files are identified by inode number and birth time");
         }
+        if volume.acts_as_root() && !volume.may_act_for_others() {
+            tracing::warn!(
+                volume = name,
+                "root without CAP_SETUID, CAP_SETGID or CAP_CHOWN: other users cannot create files, directories and links"
+            );
+        }
         let (name, path, started) = (name.to_owned(), path.to_owned(), Instant::now());
         Self { volume, stats: Stats::default(), name, path, medium: None, started, poison_logged: AtomicBool::new(false) }
     }

@@ -10,6 +10,7 @@ use rustix::fs::{
 };
 use rustix::fs::{makedev, readlinkat_raw};
 
+use super::credentials::{clear_set_id_on_write, keeping_set_id};
 use super::io::RawTime;
 
 /// Opens a path the operator named (the served directory, the state directory).
@@ -88,12 +89,17 @@ pub(crate) fn chown(fd: impl AsFd, uid: Option<u32>, gid: Option<u32>) -> io::Re
 
 /// Sets the mode of a really open (not O_PATH) object.
 pub(crate) fn set_mode(fd: impl AsFd, mode: u32) -> io::Result<()> {
-    Ok(fchmod(fd, permissions(mode))?)
+    Ok(with_mode(mode, || fchmod(fd, permissions(mode)))?)
 }
 
 /// Sets the mode of an O_PATH descriptor that is not a symbolic link, by its name under /proc.
 pub(crate) fn proc_chmod(fd: impl AsFd, mode: u32) -> io::Result<()> {
-    Ok(chmodat(CWD, proc_path(fd), permissions(mode), AtFlags::empty())?)
+    Ok(with_mode(mode, || chmodat(CWD, proc_path(fd), permissions(mode), AtFlags::empty()))?)
+}
+
+/// Sets a mode as it is: who may have which bits was judged before.
+fn with_mode<T>(mode: u32, set: impl FnOnce() -> T) -> T {
+    if mode & libc::S_ISGID == 0 { set() } else { keeping_set_id(set) }
 }
 
 /// Sets access and modification time of any open object, O_PATH too.
@@ -107,6 +113,7 @@ pub(crate) fn truncate(fd: impl AsFd, size: u64) -> io::Result<()> {
     if i64::try_from(size).is_err() {
         return Err(io::Error::from_raw_os_error(libc::EFBIG));
     }
+    clear_set_id_on_write();
     Ok(ftruncate(fd, size)?)
 }
 

@@ -7,6 +7,8 @@ use rustix::fs::{AtFlags, FlockOperation, SeekFrom, StatVfs, StatxFlags, Timespe
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Resource, getrlimit};
 
+use super::credentials::clear_set_id_on_write;
+
 /// What to do with one time of an object.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum RawTime {
@@ -102,6 +104,7 @@ pub(crate) fn pread(fd: impl AsFd, buf: &mut [u8], offset: u64) -> io::Result<us
 /// One pwrite; an interrupted call is repeated.
 pub(crate) fn pwrite(fd: impl AsFd, data: &[u8], offset: u64) -> io::Result<usize> {
     let offset = checked_offset(offset, libc::EFBIG)?;
+    clear_set_id_on_write();
     Ok(retry_on_intr(|| rustix::io::pwrite(&fd, data, offset))?)
 }
 

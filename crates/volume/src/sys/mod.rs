@@ -1,12 +1,13 @@
 //! Host calls on descriptors, each wrapped once.
 //!
-//! rustix makes them, with two exceptions that are the only unsafe code of this crate: kernel file handles, which it
-//! does not have, and listings, whose iterator there borrows its buffer while ours is kept with it.
+//! rustix makes them, with three exceptions that are the only unsafe code of this crate: kernel file handles and file system
+//! ids of a thread, which it does not have, and listings, whose iterator there borrows its buffer while ours is kept with it.
 //!
 //! Nothing here follows a symbolic link or takes a path with more than one component, save [`open_path`]
 //! for the directories the operator named.
 
 mod at;
+mod credentials;
 mod dir;
 mod handle;
 mod io;
@@ -17,6 +18,7 @@ pub(crate) use at::{
     chown, link_at, link_descriptor, mkdir_at, mknod_at, open_at, open_path, proc_chmod, read_link, rename_at, set_mode,
     set_times, symlink_at, truncate, unlink_at,
 };
+pub(crate) use credentials::{as_owner, keeping_set_id, may_act_for_others};
 pub(crate) use dir::{Listing, RawEntry};
 pub(crate) use handle::{KernelHandle, handle_of, handle_of_name, open_handle};
 pub(crate) use io::{

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{Advice, fadvise};
 use rustix::io::{ReadWriteFlags, preadv2, pwritev2, retry_on_intr};
 
+use super::credentials::clear_set_id_on_write;
 use super::io::checked_offset;
 use super::open_path;
 
@@ -17,6 +18,7 @@ fn transfer_flags(flags: libc::c_int) -> ReadWriteFlags {
 /// One pwritev2 with these flags (`RWF_…`); an interrupted call is repeated.
 pub(crate) fn pwrite_with(fd: impl AsFd, data: &[u8], offset: u64, flags: libc::c_int) -> io::Result<usize> {
     let (offset, flags) = (checked_offset(offset, libc::EFBIG)?, transfer_flags(flags));
+    clear_set_id_on_write();
     Ok(retry_on_intr(|| pwritev2(&fd, &[IoSlice::new(data)], offset, flags))?)
 }
 

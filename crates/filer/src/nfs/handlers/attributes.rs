@@ -1,10 +1,12 @@
 //! GETATTR, SETATTR, ACCESS (RFC 1813 3.3.1, 3.3.2, 3.3.4).
 
+use std::cell::Cell;
+
 use nfs_proto::nfs3::{
     ACCESS_DELETE, ACCESS_EXTEND, ACCESS_MODIFY, AccessArgs, AccessOk, AccessResult, GetAttrOk, GetAttrResult, NfsStatus,
     ObjectArgs, SetAttrArgs, WccData, WccResult,
 };
-use volume::{Kind, Node};
+use volume::{Attr, Error, Kind, Node};
 
 use super::{Context, refused, status};
 use crate::limits::FILE_BYTES_MAX;
@@ -35,9 +37,8 @@ pub(super) fn set_attr(context: &Context<'_>, args: &SetAttrArgs) -> WccResult {
 
 fn set(context: &Context<'_>, node: &Node, args: &SetAttrArgs) -> Result<WccData, NfsStatus> {
     let wanted = convert::set_attr(&args.new_attributes)?;
-    let attr = context.attr(node)?;
     if let Some(size) = wanted.size {
-        match attr.kind {
+        match node.kind() {
             Kind::File => {}
             Kind::Directory => return Err(NfsStatus::IsDir),
             _ => return Err(NfsStatus::Inval),
@@ -46,11 +47,17 @@ fn set(context: &Context<'_>, node: &Node, args: &SetAttrArgs) -> Result<WccData
             return Err(NfsStatus::FBig);
         }
     }
-    let mut effective = context.caller.settable(&attr, &wanted)?;
-    if effective.size.is_some() && effective.mode.is_none() {
-        effective.mode = context.caller.mode_after_write(&attr);
-    }
-    let after = context.export.volume.set_attr(node, &effective, args.guard.map(convert::time)).map_err(status)?;
+    // Judged where it is done: in between, the file could get another owner.
+    let refusal = Cell::new(None);
+    let decide = |now: &Attr| {
+        context.caller.settable(now, &wanted).map_err(|status| {
+            refusal.set(Some(status));
+            Error::Access
+        })
+    };
+    let set = || context.export.volume.set_attr_if(node, args.guard.map(convert::time), &decide);
+    let after = if wanted.size.is_some() { context.keeping_roots_set_id(set) } else { set() };
+    let after = after.map_err(|error| refusal.take().unwrap_or_else(|| status(error)))?;
     Ok(WccData { before: None, after: Some(convert::fattr(&after)) })
 }
 

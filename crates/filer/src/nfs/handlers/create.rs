@@ -6,7 +6,7 @@ use nfs_proto::nfs3::{
     self, CreateArgs, CreateHow, CreateOk, CreateResult, DirOpArgs, FileType, MkDirArgs, MkNodArgs, NfsStatus, NodeData,
     SymLinkArgs, WccData,
 };
-use volume::{Attr, Error, Kind, Node, NodeKind, Owner, SetAttr};
+use volume::{Attr, Creator, Error, Kind, Node, NodeKind, Owner, SetAttr};
 
 use super::{Context, refused, status};
 use crate::limits::FILE_BYTES_MAX;
@@ -15,47 +15,30 @@ use crate::nfs::convert;
 const SET_GID: u32 = 0o2000;
 
 pub(super) fn create(context: &Context<'_>, args: &CreateArgs<'_>) -> CreateResult {
-    let name = args.place.name.0;
     let volume = &context.export.volume;
     in_directory(context, &args.place, |dir, dir_attr| {
-        let may_add = || if context.caller.may_add(dir_attr) { Ok(()) } else { Err(NfsStatus::Acces) };
         let how = match &args.how {
-            CreateHow::Unchecked(set) => {
-                let set = new_attributes(context, set, dir_attr)?;
-                let how = volume::CreateHow::Unchecked(set);
-                match volume.lookup(dir, name) {
-                    // An existing file is taken, and cut or extended only by who may write to it.
-                    Ok((_, found)) if found.kind != Kind::File => return Err(NfsStatus::Exist),
-                    Ok((_, found)) if set.size.is_some() && !context.caller.may_write(&found) => return Err(NfsStatus::Acces),
-                    Ok(_) => {}
-                    Err(Error::NoEntry) => may_add()?,
-                    Err(error) => return Err(status(error)),
-                }
-                how
-            }
-            CreateHow::Guarded(set) => {
-                may_add()?;
-                volume::CreateHow::Guarded(new_attributes(context, set, dir_attr)?)
-            }
-            CreateHow::Exclusive(verifier) => {
-                may_add()?;
-                volume::CreateHow::Exclusive(verifier.0)
-            }
+            // An existing file is taken, and then whoever may write to it may cut or extend it.
+            CreateHow::Unchecked(set) => volume::CreateHow::Unchecked(new_attributes(context, set, dir_attr)?),
+            CreateHow::Guarded(set) => volume::CreateHow::Guarded(addable(context, dir_attr, set)?),
+            CreateHow::Exclusive(_) if !context.caller.may_add(dir_attr) => return Err(NfsStatus::Acces),
+            CreateHow::Exclusive(verifier) => volume::CreateHow::Exclusive(verifier.0),
         };
-        volume.create(dir, name, how, owner(context, dir_attr)).map_err(status)
+        let create = |creator: Creator<'_>| volume.create(dir, args.place.name.0, how, creator).map_err(status);
+        let cuts = matches!(how, volume::CreateHow::Unchecked(SetAttr { size: Some(_), .. }));
+        let created = || with_creator(context, dir_attr, create);
+        if cuts { context.keeping_roots_set_id(created) } else { created() }
     })
 }
 
 pub(super) fn mkdir(context: &Context<'_>, args: &MkDirArgs<'_>) -> CreateResult {
     in_directory(context, &args.place, |dir, dir_attr| {
-        let mut set = addable(context, dir_attr, &args.attributes)?;
+        let set = addable(context, dir_attr, &args.attributes)?;
         if set.size.is_some() {
             return Err(NfsStatus::Inval);
         }
-        if dir_attr.mode & SET_GID != 0 {
-            set.mode = Some(set.mode.unwrap_or(0o755) | SET_GID);
-        }
-        context.export.volume.mkdir(dir, args.place.name.0, &set, owner(context, dir_attr)).map_err(status)
+        let make = |creator: Creator<'_>| context.export.volume.mkdir(dir, args.place.name.0, &set, creator).map_err(status);
+        with_creator(context, dir_attr, make)
     })
 }
 
@@ -64,7 +47,9 @@ pub(super) fn symlink(context: &Context<'_>, args: &SymLinkArgs<'_>) -> CreateRe
         let set = addable(context, dir_attr, &args.attributes)?;
         // The host gives every link the same mode and no size of its own.
         let set = SetAttr { mode: None, size: None, ..set };
-        context.export.volume.symlink(dir, args.place.name.0, args.target.0, &set, owner(context, dir_attr)).map_err(status)
+        let volume = &context.export.volume;
+        let make = |creator: Creator<'_>| volume.symlink(dir, args.place.name.0, args.target.0, &set, creator).map_err(status);
+        with_creator(context, dir_attr, make)
     })
 }
 
@@ -87,7 +72,9 @@ pub(super) fn mknod(context: &Context<'_>, args: &MkNodArgs<'_>) -> CreateResult
         if matches!(kind, NodeKind::Block | NodeKind::Character) && context.caller.uid != 0 {
             return Err(NfsStatus::Perm);
         }
-        context.export.volume.mknod(dir, args.place.name.0, kind, rdev, &set, owner(context, dir_attr)).map_err(status)
+        let volume = &context.export.volume;
+        let make = |creator: Creator<'_>| volume.mknod(dir, args.place.name.0, kind, rdev, &set, creator).map_err(status);
+        with_creator(context, dir_attr, make)
     })
 }
 
@@ -150,6 +137,18 @@ fn new_attributes(context: &Context<'_>, set: &nfs3::SetAttr, dir: &Attr) -> Res
         }
     }
     Ok(set)
+}
+
+/// Makes something in a directory for the caller.
+fn with_creator<T>(context: &Context<'_>, dir: &Attr, make: impl FnOnce(Creator<'_>) -> T) -> T {
+    let caller = &context.caller;
+    let allowed = |may: bool| if may { Ok(()) } else { Err(Error::Access) };
+    make(Creator {
+        owner: owner(context, dir),
+        in_group: &|gid| caller.uid == 0 || caller.in_group(gid),
+        may_add: allowed(caller.may_add(dir)),
+        may_take: &|file| allowed(caller.may_write(file)),
+    })
 }
 
 /// Who owns a new object: the caller, with the group of a set-group-id directory.

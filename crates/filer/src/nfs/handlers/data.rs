@@ -7,11 +7,12 @@ use nfs_proto::nfs3::{
 };
 use nfs_proto::rpc::ReplyStatus;
 use nfs_proto::xdr::{Decode, Reader, encode_to, padding};
+use volume::Kind;
 use volume::medium::Kind as MediumKind;
-use volume::{Kind, SetAttr};
 
 use super::{Context, Done, arguments, fail, refused, status};
 use crate::limits::{FILE_BYTES_MAX, TRANSFER_MAX};
+use crate::nfs::access::has_set_id;
 use crate::nfs::convert;
 
 /// Status, attributes, count, eof and length in front of the payload of a READ, in bytes.
@@ -139,15 +140,14 @@ fn write_data(context: &Context<'_>, args: &WriteArgs<'_>, data: &[u8]) -> Write
         if data.is_empty() {
             return Ok(0);
         }
-        if let Some(mode) = context.caller.mode_after_write(&attr) {
-            let set = SetAttr { mode: Some(mode), ..SetAttr::default() };
-            volume.set_attr(&node, &set, None).map_err(status)?;
-        }
-        let stability = convert::stability(args.stable);
-        let Some(later) = context.later else { return volume.write(&node, args.offset, data, stability).map_err(status) };
-        let (count, unsettled) = volume.write_deferred(&node, args.offset, data, stability).map_err(status)?;
-        later.replace(unsettled);
-        Ok(count)
+        let write = || {
+            let stability = convert::stability(args.stable);
+            let Some(later) = context.later else { return volume.write(&node, args.offset, data, stability).map_err(status) };
+            let (count, unsettled) = volume.write_deferred(&node, args.offset, data, stability).map_err(status)?;
+            later.replace(unsettled);
+            Ok(count)
+        };
+        if has_set_id(&attr) { context.keeping_roots_set_id(write) } else { write() }
     })();
     match written {
         Ok(count) => {

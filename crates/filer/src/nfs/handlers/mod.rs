@@ -221,6 +221,11 @@ impl Context<'_> {
         self.export.volume.attr(node).map_err(status)
     }
 
+    /// Changes a file's content, which clears set-id bits unless root does it.
+    fn keeping_roots_set_id<T>(&self, change: impl FnOnce() -> T) -> T {
+        if self.caller.uid == 0 { volume::keeping_set_id(change) } else { change() }
+    }
+
     /// Attributes after the operation, if they can be had.
     fn post(&self, node: &Node) -> PostOpAttr {
         self.export.volume.attr(node).ok().map(|attr| convert::fattr(&attr))

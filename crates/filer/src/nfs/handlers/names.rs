@@ -6,7 +6,7 @@ use nfs_proto::nfs3::{
 };
 use nfs_proto::rpc::ReplyStatus;
 use nfs_proto::xdr::encode_to;
-use volume::{Error, Kind, Node};
+use volume::{Attr, Error, Kind, Node};
 
 use super::{Context, Done, arguments, fail, refused, status};
 use crate::nfs::convert;
@@ -72,8 +72,8 @@ pub(super) fn remove(context: &Context<'_>, args: &DirOpArgs<'_>, directory: boo
         if name == b".." {
             return Err(if directory { NfsStatus::Exist } else { NfsStatus::IsDir });
         }
-        may_remove(context, &dir, name)?;
-        if directory { volume.rmdir(&dir, name) } else { volume.remove(&dir, name) }.map_err(status)
+        let dir_attr = searchable(context, &dir)?;
+        volume.remove_if(&dir, name, directory, &|victim| may_remove(context, &dir_attr, victim)).map_err(status)
     })();
     match removed {
         Ok(()) => Ok(context.wcc(&dir)),
@@ -81,20 +81,19 @@ pub(super) fn remove(context: &Context<'_>, args: &DirOpArgs<'_>, directory: boo
     }
 }
 
-/// Checks that the caller may take `name` out of `dir`; gives the object.
-fn may_remove(context: &Context<'_>, dir: &Node, name: &[u8]) -> Result<(Node, volume::Attr), NfsStatus> {
-    let dir_attr = context.attr(dir)?;
-    if dir_attr.kind != Kind::Directory {
+/// The attributes of a directory that the caller may look names up in.
+fn searchable(context: &Context<'_>, dir: &Node) -> Result<Attr, NfsStatus> {
+    let attr = context.attr(dir)?;
+    if attr.kind != Kind::Directory {
         return Err(NfsStatus::NotDir);
     }
-    if !context.caller.may_search(&dir_attr) {
-        return Err(NfsStatus::Acces);
-    }
-    let (victim, attr) = context.export.volume.lookup(dir, name).map_err(status)?;
-    if !context.caller.may_remove(&dir_attr, &attr) {
-        return Err(NfsStatus::Acces);
-    }
-    Ok((victim, attr))
+    if context.caller.may_search(&attr) { Ok(attr) } else { Err(NfsStatus::Acces) }
+}
+
+/// Whether the caller may take the name of `victim` out of a directory; judged where that is done: in between, the name could
+/// lead to another object.
+fn may_remove(context: &Context<'_>, dir: &Attr, victim: &Attr) -> Result<(), Error> {
+    if context.caller.may_remove(dir, victim) { Ok(()) } else { Err(Error::Access) }
 }
 
 /// **Durability**: the new name, and only it, survives when this returns.
@@ -109,19 +108,17 @@ pub(super) fn rename(context: &Context<'_>, args: &RenameArgs<'_>) -> RenameResu
         if [from, to].iter().any(|name| [&b"."[..], b".."].contains(name)) {
             return Err(NfsStatus::Inval);
         }
-        let (_, moved) = may_remove(context, &from_dir, from)?;
-        let to_attr = context.attr(&to_dir)?;
+        let (from_attr, to_attr) = (searchable(context, &from_dir)?, context.attr(&to_dir)?);
         if to_attr.kind != Kind::Directory {
             return Err(NfsStatus::NotDir);
         }
-        if !context.caller.may_add(&to_attr) || !context.caller.may_move(&moved, from_dir != to_dir) {
-            return Err(NfsStatus::Acces);
-        }
-        match volume.lookup(&to_dir, to) {
-            Ok((_, replaced)) if !context.caller.may_remove(&to_attr, &replaced) => return Err(NfsStatus::Acces),
-            _ => {} // nothing there, or the rename itself will say what is wrong
-        }
-        volume.rename(&from_dir, from, &to_dir, to).map_err(status)
+        let may_move = |moved: &Attr| {
+            may_remove(context, &from_attr, moved)?;
+            let may = context.caller.may_add(&to_attr) && context.caller.may_move(moved, from_dir != to_dir);
+            if may { Ok(()) } else { Err(Error::Access) }
+        };
+        let may_replace = |replaced: &Attr| may_remove(context, &to_attr, replaced);
+        volume.rename_if((&from_dir, from), (&to_dir, to), &may_move, &may_replace).map_err(status)
     })();
     let wcc = RenameWcc { from_dir: context.wcc(&from_dir), to_dir: context.wcc(&to_dir) };
     match renamed {

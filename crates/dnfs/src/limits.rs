@@ -109,6 +109,10 @@ pub const SIZE_ROUNDS_MAX: u32 = 32;
 pub const WRITE_ROUNDS_MAX: u32 = 8;
 /// Times a slot may be given to another file between finding it and locking it.
 pub const REMOVE_ROUNDS_MAX: u32 = 8;
+/// Files committed at once when every slot of the segment stands for a file that is open or not yet stable.
+pub const RECLAIM_COMMITS: u32 = 64;
+/// Times that is done for one open, since other processes take the slots that become free.
+pub const RECLAIM_ROUNDS_MAX: u32 = 64;
 /// Times a name is looked up again because what it stood for was removed at that moment.
 pub const LOOKUP_ROUNDS_MAX: u32 = 4;
 /// Times a listing begins anew because the directory changed under it.

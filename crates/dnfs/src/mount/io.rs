@@ -154,7 +154,9 @@ impl Mount {
     pub fn flush(&self, file: FileRef) -> Result<(), Error> {
         let Some(slot) = self.segment.slot(file).filter(|_| self.close == ClosePolicy::Commit) else { return Ok(()) };
         let seen = slot.error_sample();
-        self.commit_writes(file, slot)?;
+        if slot.has_unsaved() {
+            self.commit_writes(file, slot)?;
+        }
         if slot.has_unreported_loss(seen) { Err(FsError::WritesLost.into()) } else { Ok(()) }
     }
 
@@ -165,7 +167,7 @@ impl Mount {
     pub fn sync_all(&self) -> Result<(), Error> {
         let mut first = Ok(());
         for (file, slot) in self.segment.live_files().filter(|(_, slot)| slot.is_dirty()) {
-            let committed = match self.commit_writes(file, slot) {
+            let committed = match self.commit_unopened(file) {
                 Ok(()) if slot.has_unseen_error() => Err(FsError::WritesLost.into()),
                 Err(Error::Fs(FsError::Stale)) => Ok(()), // removed: nothing of it needs to stay
                 other => other,

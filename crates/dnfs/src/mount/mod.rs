@@ -20,6 +20,7 @@ mod mount_spec;
 mod names;
 mod observer;
 mod open;
+mod reclaim;
 mod resend;
 mod retained;
 mod silly_rename;

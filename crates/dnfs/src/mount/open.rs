@@ -130,7 +130,7 @@ impl Mount {
 
     /// The slot of an object, made if there is none.
     pub(super) fn enter(&self, object: &Object, created: bool) -> Result<FileRef, Error> {
-        let (file, _) = self.segment.find_or_insert(&new_file(&object.handle, &object.attr, created))?;
+        let file = self.slot_for(&new_file(&object.handle, &object.attr, created))?;
         let removing = self.segment.slot(file).is_none_or(|slot| slot.flags.load(Acquire) & FLAG_REMOVING != 0);
         if removing {
             // Wait for whoever is removing it, or find that it died, and see what the server did.

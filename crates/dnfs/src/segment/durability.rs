@@ -9,7 +9,7 @@ use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 
-use super::layout::{Header, Slot};
+use super::layout::{FLAG_IN_DOUBT, Header, Slot};
 
 const SEEN: u32 = 1;
 
@@ -176,17 +176,22 @@ impl Slot {
         });
     }
 
-    /// Whether a COMMIT is due.
+    /// Whether a sync has to send a COMMIT.
     pub(crate) fn is_dirty(&self) -> bool {
+        self.has_unsaved() || self.flags.load(Acquire) & FLAG_IN_DOUBT != 0
+    }
+
+    /// Whether a COMMIT is due for writes of this host since the slot was made.
+    pub(crate) fn has_unsaved(&self) -> bool {
         self.dirty.load(Acquire) > self.clean.load(Acquire)
     }
 
     /// Before a COMMIT; none when nothing is due.
     pub(crate) fn commit_starts(&self, verifiers: Verifiers<'_>) -> Option<CommitTicket> {
-        let dirty = self.dirty.load(Acquire);
-        if dirty <= self.clean.load(Acquire) {
+        if !self.is_dirty() {
             return None;
         }
+        let dirty = self.dirty.load(Acquire);
         let answered = self.answered.load(Acquire);
         let (loss_epoch, _) = halves(self.loss.load(Acquire));
         // After `dirty`: what is covered was at the server in this epoch.
@@ -215,6 +220,7 @@ impl Slot {
         }
         self.committed.fetch_max(ticket.answered, AcqRel);
         self.clean.fetch_max(ticket.dirty, AcqRel);
+        self.flags.fetch_and(!FLAG_IN_DOUBT, AcqRel);
         Ok(Committed::Done)
     }
 

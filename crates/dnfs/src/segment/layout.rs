@@ -48,6 +48,9 @@ pub(crate) const FLAG_SILLY: u32 = 1;
 pub(crate) const FLAG_REMOVING: u32 = 2;
 /// One of the file's names is the silly one, which fstat does not count.
 pub(crate) const FLAG_UNLINKED: u32 = 4;
+/// The file was there before the slot, and the segment may be younger than writes to it: the first sync sends a COMMIT. No
+/// reason to keep the slot: met again, the file is in doubt again.
+pub(crate) const FLAG_IN_DOUBT: u32 = 32;
 
 /// A file handle as words.
 pub(crate) type HandleWords = [AtomicU64; FILE_HANDLE_BYTES_MAX / 8];

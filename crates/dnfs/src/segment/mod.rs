@@ -29,15 +29,15 @@ pub(crate) use runtime_dir::RuntimeDir;
 pub(crate) use table::NewFile;
 
 use core::sync::atomic::AtomicU32;
-use core::sync::atomic::Ordering::{Acquire, SeqCst};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, SeqCst};
 
 use crate::sys::fd::Fd;
 use crate::sys::file_lock::FileLock;
 use crate::sys::local_file::{Errno, flock, open};
 use crate::sys::shm::Mapping;
 use layout::{
-    ActivityCell, CALLS_OFFSET, CELL_COUNT, CELLS_OFFSET, Header, INDEX_COUNT, INDEX_OFFSET, SLOT_COUNT, SLOTS_OFFSET, Slot,
-    SlotTable, VERIFIER_COUNT, VERIFIERS_OFFSET,
+    ActivityCell, CALLS_OFFSET, CELL_COUNT, CELLS_OFFSET, GROWTH_SLOTS, Header, INDEX_COUNT, INDEX_OFFSET, SLOT_COUNT,
+    SLOTS_OFFSET, Slot, SlotTable, VERIFIER_COUNT, VERIFIERS_OFFSET,
 };
 use std::sync::Arc;
 
@@ -113,6 +113,19 @@ impl Segment {
             let generation = slot.generation.load(Acquire);
             (generation & 1 == 1).then_some((FileRef { slot: number, generation }, slot))
         })
+    }
+
+    /// As if all slots but `left` of those that were never used had been used and freed by a process that was killed.
+    pub(crate) fn leave_slots(&self, left: u32) {
+        let up_to = SLOT_COUNT.saturating_sub(left) / GROWTH_SLOTS * GROWTH_SLOTS;
+        self.header().high_water.fetch_max(up_to, AcqRel);
+    }
+
+    /// The same, beginning where the search for a slot to give away goes on.
+    pub(crate) fn live_files_from_hand(&self) -> impl Iterator<Item = (FileRef, &Slot)> {
+        let hand = self.header().clock_hand.load(Acquire) % self.header().high_water.load(Acquire).clamp(1, SLOT_COUNT);
+        let behind = self.live_files().filter(move |(file, _)| file.slot >= hand);
+        behind.chain(self.live_files().filter(move |(file, _)| file.slot < hand))
     }
 
     /// Takes the exclusive lock of a placeholder; none when the file is open somewhere.

@@ -8,7 +8,8 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::fence;
 
 use super::layout::{
-    FLAG_SILLY, GROWTH_SLOTS, INDEX_COUNT, INDEX_EMPTY, INDEX_GONE, SLOT_COUNT, SLOTS_OFFSET, Slot, load_bytes, store_bytes,
+    FLAG_IN_DOUBT, FLAG_SILLY, GROWTH_SLOTS, INDEX_COUNT, INDEX_EMPTY, INDEX_GONE, SLOT_COUNT, SLOTS_OFFSET, Slot, load_bytes,
+    store_bytes,
 };
 use super::{AttrRecord, FileRef, Segment, SegmentError, Unopened, local};
 use crate::file::{FILE_HANDLE_BYTES_MAX, FileKind};
@@ -28,7 +29,7 @@ pub(crate) struct NewFile<'a> {
     pub(crate) size: u64,
     pub(crate) attr: AttrRecord,
     /// Made by us just now, so that nothing of it can be unstable yet. Else the first sync sends a COMMIT: the segment
-    /// may be younger than the writes.
+    /// may be younger than the writes (a host that was started anew), or the slot was given away in between.
     pub(crate) created: bool,
 }
 
@@ -276,7 +277,7 @@ impl Slot {
 
     /// Whether forgetting this file loses nothing but a round trip.
     fn may_go(&self) -> bool {
-        !self.is_dirty() && !self.has_unseen_error() && self.flags.load(Acquire) == 0
+        !self.has_unsaved() && !self.has_unseen_error() && self.flags.load(Acquire) & !FLAG_IN_DOUBT == 0
     }
 
     fn begin(&self, file: &NewFile<'_>) {
@@ -284,7 +285,7 @@ impl Slot {
         self.handle_length.store(file.handle.len().min(FILE_HANDLE_BYTES_MAX) as u32, Relaxed);
         self.kind.store(kind_number(file.kind), Relaxed);
         self.touched.store(1, Relaxed);
-        self.flags.store(0, Relaxed);
+        self.flags.store(if file.created { 0 } else { FLAG_IN_DOUBT }, Relaxed);
         for (place, value) in
             [(&self.fsid, file.fsid), (&self.fileid, file.fileid), (&self.rdev, file.rdev), (&self.size, file.size)]
         {
@@ -298,7 +299,6 @@ impl Slot {
         self.committed.store(answered, Relaxed);
         self.clean.store(dirty, Relaxed);
         self.retained.store(dirty, Relaxed);
-        self.dirty.store(dirty + u64::from(!file.created), Relaxed);
         self.size_unsure.store(0, Relaxed);
         self.attr_begin(file.attr);
     }
@@ -374,6 +374,16 @@ mod tests {
         let (live, free, faults) = segment.audit();
         assert_eq!(live + free, SLOT_COUNT);
         assert_eq!(faults, Vec::<String>::new());
+    }
+
+    #[test]
+    fn full_segment_gives_away_files_that_were_there_before_it_and_not_written() {
+        let (_place, segment) = fresh_segment();
+        for number in 0..SLOT_COUNT + 100 {
+            let handle = number.to_le_bytes();
+            let (found, _) = segment.find_or_insert(&NewFile { created: false, ..file(&handle) }).unwrap();
+            assert!(segment.slot(found).unwrap().is_dirty(), "its first sync sends a COMMIT");
+        }
     }
 
     #[test]

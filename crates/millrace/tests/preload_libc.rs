@@ -1,4 +1,4 @@
-//! C streams, asynchronous I/O and listings of directories on a mount: libc does all three by calls that no library sees.
+//! Streams, asynchronous I/O, listings of directories and posix_spawn on a mount: libc does them by calls that no library sees.
 //! Local disk is the oracle: a C program tells what it finds, and must tell the same in a folder of a mount.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -100,6 +100,48 @@ fn fclose_reports_that_the_server_is_full() {
     let told = succeed(world.exec(binary.to_str().unwrap()).args(["/db", "full", "/tmp"]));
     let answers: Vec<&str> = told.lines().filter(|line| line.contains("ENOSPC")).collect();
     assert_eq!(answers, [" fclose(file) = 1 ENOSPC", " fflush(file) = 1 ENOSPC"], "{told}");
+}
+
+#[test]
+fn a_pointer_kept_to_a_standard_stream_fails_and_harms_no_file() {
+    let world = World::new("kept");
+    let Some(binary) = compile(&world.scratch, "streams", &["-O1"]) else { return };
+    let outside = world.scratch.path().join("elsewhere");
+    let told = succeed(world.exec(binary.to_str().unwrap()).args(["/db", "kept"]).arg(&outside));
+    assert!(told.contains("fflush(before) = 1 EBADF"), "{told}");
+    assert_eq!(world.exported("kept"), b"by stdout again", "{told}");
+    assert_eq!(world.exported("other"), b"reopened by the pointer", "{told}");
+    assert_eq!(std::fs::read(outside).unwrap(), b"back", "{told}");
+}
+
+#[test]
+fn cpp_file_streams_find_the_same_as_on_local_disk() {
+    let world = World::new("filebuf");
+    let Some(binary) = compile(&world.scratch, "filebuf", &["-O1"]) else { return };
+    let here = Command::new(&binary).arg(world.scratch.folder("local")).output().unwrap();
+    let there = world.exec(binary.to_str().unwrap()).arg("/db").output().unwrap();
+    assert!(here.status.success() && there.status.success(), "{}{}", text(&here), text(&there));
+    assert_eq!(text(&there), text(&here));
+}
+
+#[test]
+fn posix_spawn_opens_files_of_a_mount_when_it_spawns() {
+    same_as_local("spawn", "opens", |_, _| "/none".into());
+}
+
+#[test]
+fn posix_spawn_starts_in_a_directory_of_a_mount() {
+    same_as_local("spawn", "directories", |world, _| world.scratch.folder("away"));
+}
+
+#[test]
+fn posix_spawn_never_opens_a_file_beside_the_one_that_was_meant() {
+    let world = World::new("relative");
+    let Some(binary) = compile(&world.scratch, "spawn", &["-O1"]) else { return };
+    let told = succeed(world.exec(binary.to_str().unwrap()).args(["/db", "relative", "/none"]));
+    assert!(told.contains("after fchdir: EOPNOTSUPP"), "{told}");
+    assert_eq!(told.matches(" = 1 ").count(), 2, "open and chdir after chdir: {told}");
+    assert_eq!(world.exported("x"), b"here\n");
 }
 
 #[test]

@@ -209,6 +209,15 @@ pub(crate) unsafe fn number(stream: *mut FILE) -> c_int {
     unsafe { file_layout::number(stream) }
 }
 
+/// Sets the descriptor inside a stream of libc's.
+///
+/// # Safety
+/// An open stream of glibc.
+pub(crate) unsafe fn set_number(stream: *mut FILE, fd: c_int) {
+    // SAFETY: an open stream of glibc by the caller's promise.
+    unsafe { file_layout::set_number(stream, fd) };
+}
+
 /// Moves what one stream has not written yet into another, so that it goes where the descriptor leads now, and its way of
 /// buffering: for the program both are one stream.
 ///

@@ -40,6 +40,8 @@ mod queues;
 mod raw;
 mod scan;
 mod sockets;
+mod spawn;
+mod spawn_actions;
 mod standard;
 mod status;
 mod stderr;

@@ -103,6 +103,17 @@ pub(crate) fn status_flags(fd: c_int) -> Result<c_int, Errno> {
     call_with_numbers(libc::SYS_fcntl, fd as usize, libc::F_GETFL as usize, 0).map(|flags| flags as c_int)
 }
 
+/// A duplicate with the lowest free number from `least` on, closed on exec.
+pub(crate) fn duplicate_from(fd: c_int, least: c_int) -> Result<c_int, Errno> {
+    let command = libc::F_DUPFD_CLOEXEC as usize;
+    call_with_numbers(libc::SYS_fcntl, fd as usize, command, least as usize).map(|fd| fd as c_int)
+}
+
+/// dup3(2), closed on exec.
+pub(crate) fn duplicate_onto(fd: c_int, to: c_int) -> Result<(), Errno> {
+    call_with_numbers(libc::SYS_dup3, fd as usize, to as usize, libc::O_CLOEXEC as usize).map(drop)
+}
+
 /// flock(2); waits through signals: it is a lock of ours, of which the program knows nothing.
 pub(crate) fn flock(fd: c_int, how: c_int) -> Result<(), Errno> {
     loop {

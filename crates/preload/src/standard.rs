@@ -60,6 +60,16 @@ pub(crate) fn in_place_of(stream: *mut FILE, fd: c_int) -> *mut FILE {
     standard.variable().map_or(stream, |variable| unsafe { read(variable) })
 }
 
+/// The stream that stands in for one of libc's of which the program kept a pointer, else the stream itself.
+pub(crate) fn current(stream: *mut FILE) -> *mut FILE {
+    let replaced = |standard: &&Standard| standard.libcs.load(Ordering::Relaxed) == stream;
+    match STREAMS.iter().find(replaced).map(|standard| (standard.ours.load(Ordering::Acquire), standard.variable())) {
+        // SAFETY: libc's variable lives as long as the process.
+        Some((ours, Some(variable))) if !ours.is_null() && unsafe { read(variable) } == ours => ours,
+        _ => stream,
+    }
+}
+
 /// The cookie stream of a standard descriptor is being closed: libc's own takes its place again.
 fn closed(fd: c_int) {
     let Some(stream) = usize::try_from(fd).ok().and_then(|fd| STREAMS.get(fd)) else { return };
@@ -96,6 +106,10 @@ impl Standard {
         // SAFETY: libc's variable lives as long as the process.
         let shown = unsafe { read(variable) };
         if on_mount && self.ours.load(Ordering::Acquire).is_null() {
+            // SAFETY: an open stream, or a closed one of libc's own, which stays in memory.
+            if unsafe { cookie::number(shown) } != fd {
+                return;
+            }
             let Ok(made) = cookie::stream_on(fd, if fd == 0 { libc::O_RDONLY } else { libc::O_WRONLY }, Some(closed)) else {
                 return;
             };
@@ -113,6 +127,10 @@ impl Standard {
         // SAFETY: the address of libc's variable; programs do not use a stream in another thread while they rebind it.
         unsafe { variable.write_volatile(wanted) };
         // SAFETY: the stream that libc began with and the one that stands in for it, both open.
-        unsafe { cookie::hand_over(shown, wanted) };
+        unsafe {
+            cookie::hand_over(shown, wanted);
+            // Who kept a pointer to libc's stream shall fail, and not write past us with a system call nobody sees.
+            cookie::set_number(libcs, if on_mount { -1 } else { fd });
+        }
     }
 }

@@ -119,6 +119,7 @@ unsafe fn reopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) ->
         if !crate::mounts::any() || stream.is_null() {
             return Err(Out::Pass);
         }
+        let stream = standard::current(stream);
         let fd = number(stream);
         let ours = cookie::is_ours(stream);
         let from_mount = matches!(table::find(fd), Ok(Found::File(_)));

@@ -454,6 +454,28 @@ static void closed(void)
 	raise(SIGKILL);
 }
 
+/* A pointer to libc's own stream, kept from before: it fails, and nothing goes where nobody finds it. */
+static void kept(void)
+{
+	FILE *before = stdout;
+	dup2(open("kept", O_WRONLY | O_CREAT | O_TRUNC, 0600), 1);
+	printf("by stdout ");
+	T(fflush(stdout));
+	T(fputs("by the pointer", before));
+	E(fflush(before));
+	printf("again");
+	T(fflush(stdout));
+	tell_file("kept");
+	E(!freopen("other", "w", before));
+	printf("reopened by the pointer");
+	T(fflush(stdout));
+	tell_file("other");
+	dup2(open(local, O_WRONLY | O_CREAT | O_TRUNC, 0600), 1);
+	T(fputs("back", before));
+	T(fflush(before));
+	tell_file(local);
+}
+
 /* The server refuses; local disk is no oracle here. */
 static void full(void)
 {
@@ -472,7 +494,7 @@ int main(int count, char **arguments)
 	static const struct section sections[] = {
 		{"fdopen", fdopen_append}, {"positions", positions}, {"freopen", reopened}, {"standard", standard_reopened},
 		{"redirect", redirected_buffering}, {"endings", endings}, {"errors", errors}, {"buffers", buffers},
-		{"closed", closed}, {"full", full},
+		{"closed", closed}, {"full", full}, {"kept", kept},
 	};
 	return run_section(count, arguments, sections, sizeof sections / sizeof *sections);
 }

@@ -67,13 +67,14 @@ pub fn walk(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Compiles a C program beside this file; none without a compiler.
+/// Compiles a C or C++ program of tests/programs; none without a compiler.
 pub fn compile(scratch: &Scratch, name: &str, options: &[&str]) -> Option<PathBuf> {
-    let Some(compiler) = find_program("cc") else {
-        skip("no C compiler");
+    let source = |extension| Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.{extension}"));
+    let (compiler, source) = if source("c").exists() { ("cc", source("c")) } else { ("c++", source("cpp")) };
+    let Some(compiler) = find_program(compiler) else {
+        skip("no C or C++ compiler");
         return None;
     };
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(format!("{name}.c"));
     let program = scratch.path().join(name);
     succeed(Command::new(compiler).args(options).arg("-o").arg(&program).arg(source));
     Some(program)

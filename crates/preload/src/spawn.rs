@@ -1,0 +1,229 @@
+//! posix_spawn with actions on files of a mount. libc carries actions out in the child, by system calls nobody sees. So a file
+//! is opened by the parent when it spawns, onto a number that is kept for it, and the child's action is a dup2 from there.
+
+use crate::attach_lock::AttachLock;
+use crate::cwd;
+use crate::hook::hooks;
+use crate::open::{self, open_at};
+use crate::outcome::Out;
+use crate::paths::{self, Target};
+use crate::raw;
+use crate::spawn_actions::{Action, Noted, note, of_list, take};
+use crate::table::{self, Found};
+use libc::{c_char, c_int, c_void, mode_t, pid_t, posix_spawn_file_actions_t};
+use std::ffi::CStr;
+
+/// Numbers kept for files to be opened are looked for from here on, above those that programs name.
+const NUMBER_MIN: c_int = 200;
+
+/// Where relative paths of a list begin: none, where the parent is; else in another directory, and whether it is of a mount.
+///
+/// # Safety
+/// The list is in use.
+unsafe fn entered(list: *const posix_spawn_file_actions_t) -> Option<bool> {
+    // SAFETY: as the caller promises.
+    unsafe { of_list(list) }.iter().rev().find_map(|noted| match noted.action {
+        Action::Enter { mounted } => Some(mounted),
+        Action::Open { .. } => None,
+    })
+}
+
+/// A list begins or ends.
+fn forget(list: *const posix_spawn_file_actions_t) {
+    for action in take(list) {
+        if let Action::Open { number, .. } = action
+            && is_kept(number)
+        {
+            let _ = raw::close(number);
+        }
+    }
+}
+
+/// The null device, by which a number is kept.
+fn null() -> Result<c_int, c_int> {
+    raw::open(c"/dev/null", libc::O_RDONLY | libc::O_CLOEXEC, 0)
+}
+
+/// Whether a number is still what we keep it with: a program may have closed it, and opened something else.
+fn is_kept(number: c_int) -> bool {
+    raw::fstat(number).is_ok_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFCHR && stat.st_rdev == libc::makedev(1, 3))
+}
+
+fn keep_a_number() -> Result<c_int, c_int> {
+    let null = null()?;
+    let number = raw::duplicate_from(null, NUMBER_MIN);
+    let _ = raw::close(null);
+    number
+}
+
+/// addopen: the answer is an errno.
+///
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn add_open(
+    list: *mut posix_spawn_file_actions_t,
+    fd: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mode: mode_t,
+) -> Result<c_int, Out> {
+    if !crate::mounts::any() {
+        return Err(Out::Pass);
+    }
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        if crate::ffi::path(path)?.first() != Some(&b'/') {
+            match entered(list) {
+                Some(true) => return Ok(libc::EOPNOTSUPP), // it would be looked for in the mirror
+                Some(false) => return Err(Out::Pass),
+                None => {}
+            }
+        }
+        // What cannot be looked up now may be there when the child is made: then the parent finds it.
+        if matches!(paths::target_linked(libc::AT_FDCWD, path, true), Ok(Target::Local(_))) {
+            return Err(Out::Pass);
+        }
+        let number = match keep_a_number() {
+            Ok(number) => number,
+            Err(errno) => return Ok(errno),
+        };
+        let added = libc::posix_spawn_file_actions_adddup2(list, number, fd);
+        if added != 0 {
+            let _ = raw::close(number);
+            return Ok(added);
+        }
+        Ok(note(list, Action::Open { number, path: CStr::from_ptr(path).to_owned(), flags, mode }))
+    }
+}
+
+/// addchdir: the answer is an errno.
+///
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn add_chdir(
+    list: *mut posix_spawn_file_actions_t,
+    path: *const c_char,
+    real: impl FnOnce(*const c_char) -> c_int,
+) -> Result<c_int, Out> {
+    if !crate::mounts::any() {
+        return Err(Out::Pass);
+    }
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        if crate::ffi::path(path)?.first() != Some(&b'/') {
+            match entered(list) {
+                Some(true) => return Ok(libc::EOPNOTSUPP),
+                Some(false) => return Err(Out::Pass),
+                None => {}
+            }
+        }
+        match paths::target_linked(libc::AT_FDCWD, path, true)? {
+            Target::At(_, mount, entry) if entry.object.is_some() => match note(list, Action::Enter { mounted: true }) {
+                0 => Ok(real(cwd::make(mount, &entry.path)?.as_ptr())),
+                errno => Ok(errno),
+            },
+            Target::At(..) => Ok(libc::ENOENT),
+            Target::Local(_) => match note(list, Action::Enter { mounted: false }) {
+                0 => Err(Out::Pass),
+                errno => Ok(errno),
+            },
+        }
+    }
+}
+
+/// Opens the files of a list onto their numbers, and keeps the numbers again when dropped.
+struct Opened(Vec<c_int>);
+
+impl Opened {
+    fn new(actions: &[&Noted]) -> Result<Self, c_int> {
+        let mut opened = Self(Vec::new());
+        for noted in actions {
+            let Action::Open { number, path, flags, mode } = &noted.action else { continue };
+            if !is_kept(*number) {
+                return Err(libc::EBADF);
+            }
+            // SAFETY: a NUL-terminated path.
+            let fd =
+                unsafe { open_at(libc::AT_FDCWD, path.as_ptr(), *flags, *mode, |_, path| open::open::real(path, *flags, *mode)) };
+            let fd = fd.map_err(|out| if let Out::Errno(errno) = out { errno } else { libc::EIO })?;
+            let moved = raw::duplicate_onto(fd, *number);
+            // SAFETY: no pointers; a descriptor of our own.
+            unsafe { crate::close::close::hook(fd) };
+            moved?;
+            opened.0.push(*number);
+        }
+        Ok(opened)
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        let Ok(null) = null() else { return };
+        for number in &self.0 {
+            let _ = raw::duplicate_onto(null, *number);
+        }
+        let _ = raw::close(null);
+    }
+}
+
+/// posix_spawn: the answer is an errno.
+///
+/// # Safety
+/// NULL, or a list in use.
+unsafe fn spawn(list: *const posix_spawn_file_actions_t, real: impl FnOnce() -> c_int) -> Result<c_int, Out> {
+    if !crate::mounts::any() || list.is_null() {
+        return Err(Out::Pass);
+    }
+    // SAFETY: the caller's list.
+    let actions = unsafe { of_list(list) };
+    if !actions.iter().any(|noted| matches!(noted.action, Action::Open { .. })) {
+        return Err(Out::Pass);
+    }
+    // Until the child has its files: another thread may spawn with the same list.
+    static SPAWNING: AttachLock = AttachLock::new();
+    let _held = match SPAWNING.lock() {
+        Ok(held) => held,
+        Err(errno) => return Ok(errno),
+    };
+    match Opened::new(&actions) {
+        Ok(_opened) => Ok(real()),
+        Err(errno) => Ok(errno),
+    }
+}
+
+hooks! {
+    /// posix_spawn(3).
+    fn posix_spawn(pid: *mut pid_t, path: *const c_char, actions: *const posix_spawn_file_actions_t, how: *const c_void, arguments: *const *mut c_char, environment: *const *mut c_char) -> c_int {
+        spawn(actions, || real(pid, path, actions, how, arguments, environment))
+    }
+    /// posix_spawn(3).
+    fn posix_spawnp(pid: *mut pid_t, path: *const c_char, actions: *const posix_spawn_file_actions_t, how: *const c_void, arguments: *const *mut c_char, environment: *const *mut c_char) -> c_int {
+        spawn(actions, || real(pid, path, actions, how, arguments, environment))
+    }
+    /// posix_spawn_file_actions_init(3).
+    fn posix_spawn_file_actions_init(actions: *mut posix_spawn_file_actions_t) -> c_int {
+        forget(actions);
+        Err(Out::Pass)
+    }
+    /// posix_spawn_file_actions_destroy(3).
+    fn posix_spawn_file_actions_destroy(actions: *mut posix_spawn_file_actions_t) -> c_int {
+        forget(actions);
+        Err(Out::Pass)
+    }
+    /// posix_spawn_file_actions_addopen(3).
+    fn posix_spawn_file_actions_addopen(actions: *mut posix_spawn_file_actions_t, fd: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+        add_open(actions, fd, path, flags, mode)
+    }
+    /// posix_spawn_file_actions_addchdir_np(3): the directory of the mirror.
+    fn posix_spawn_file_actions_addchdir_np(actions: *mut posix_spawn_file_actions_t, path: *const c_char) -> c_int {
+        add_chdir(actions, path, |path| real(actions, path))
+    }
+    /// posix_spawn_file_actions_addfchdir_np(3).
+    fn posix_spawn_file_actions_addfchdir_np(list: *mut posix_spawn_file_actions_t, fd: c_int) -> c_int {
+        if !crate::mounts::any() { return Err(Out::Pass) }
+        match note(list, Action::Enter { mounted: matches!(table::find(fd), Ok(Found::Directory(..))) }) {
+            0 => Err(Out::Pass),
+            errno => Ok(errno),
+        }
+    }
+}

@@ -173,9 +173,6 @@ impl Client {
     pub fn after_fork_child(&self) {
         fork::note_fork();
         self.pool.reset_after_fork();
-        if let Some(slot_limiter) = &self.slot_limiter {
-            slot_limiter.reset_after_fork();
-        }
     }
 
     /// What was called so far.

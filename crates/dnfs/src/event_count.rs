@@ -16,6 +16,11 @@ pub(crate) struct EventCount {
 }
 
 impl EventCount {
+    /// One that nobody waits for.
+    pub(crate) const fn new() -> Self {
+        Self { event: AtomicU32::new(0), waiting: AtomicU32::new(0) }
+    }
+
     /// Waits until `attempt` brings something. It is told whether the last sleep lasted so long that a holder may be dead.
     ///
     /// A waiter that dies costs nothing: whoever it should have woken next wakes up by itself a little later.

@@ -23,6 +23,10 @@ pub const RETAIN_BYTES_MIN: u64 = 1 << 20;
 pub const RESEND_ROUNDS_MAX: u32 = 3;
 /// Times a write waits for a chunk to be freed by a COMMIT before it is sent FILE_SYNC.
 pub const CHUNK_ROUNDS_MAX: u32 = 8;
+/// Locks of files that the threads of one process hold at once: each of 64 has two names, a namespace or a structure.
+pub const FILE_LOCKS_MAX: usize = 128;
+/// Members' files of one process at once: a mount has one, and a program 8 mounts; the rest is for tests.
+pub const MEMBER_FILES_MAX: usize = 64;
 /// Longest sleep of one that waits for a slot or a writer, in ms; then it checks whether the holder is dead.
 pub const HOLDER_CHECK_MS: u64 = 20;
 /// Sizes told apart in the counters of calls: 512 bytes to 1 MiB.

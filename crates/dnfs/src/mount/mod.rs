@@ -142,7 +142,6 @@ impl Mount {
     /// To be called in a child after fork, before anything else here. Async-signal-safe.
     pub fn after_fork_child(&self) {
         self.client.after_fork_child();
-        self.retention.members().reset_after_fork();
     }
 
     /// What all processes did on this export.

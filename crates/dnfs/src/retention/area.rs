@@ -92,11 +92,6 @@ impl Retention {
         self.members.owner()
     }
 
-    /// The processes of the mount.
-    pub(crate) fn members(&self) -> &Members {
-        &self.members
-    }
-
     pub(crate) fn header(&self) -> &AreaHeader {
         // The slice has one element; an empty one can't be.
         &self.memory.values::<AreaHeader>(0, 1)[0]

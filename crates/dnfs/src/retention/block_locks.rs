@@ -195,8 +195,13 @@ impl Drop for Words<'_> {
 
 impl<'a> Inside<'a> {
     fn enter(locks: BlockLocks<'a>, owner: Owner) -> Self {
-        let place = locks.inside.iter().find(|place| place.compare_exchange(0, owner, SeqCst, Relaxed).is_ok());
-        Self { place, owner }
+        let take = |place: &&AtomicU64| {
+            let found = place.load(Relaxed);
+            // Of another process: copied by a fork, of threads that do not exist here.
+            let is_free = found == 0 || process_of(found) != process_of(owner);
+            is_free && place.compare_exchange(found, owner, SeqCst, Relaxed).is_ok()
+        };
+        Self { place: locks.inside.iter().find(take), owner }
     }
 }
 

@@ -8,7 +8,7 @@ use super::*;
 use crate::file::FileKind;
 use crate::sys::local_file::{flock, open};
 use crate::sys::random::random;
-use crate::sys::shm::tests::Child;
+use crate::sys::shm::tests::{Bystander, Child};
 
 fn file(handle: &[u8]) -> NewFile<'_> {
     let attr = AttrRecord { mode: 0o600, nlink: 1, ..AttrRecord::default() };
@@ -186,4 +186,38 @@ fn rename_of_a_killed_process_does_not_leave_stale_directory_handles_valid() {
     assert!(!child.succeeded());
     segment.repair_namespace();
     assert!(segment.namespace_generation().is_some_and(|after| Some(after) > before));
+}
+
+#[test]
+fn locks_of_a_killed_process_are_free_though_a_child_that_knows_of_nothing_lives_on() {
+    let (_place, segment) = fresh_segment();
+    let word = &segment.header().reserved;
+    let holder = Child::run(|| {
+        let _name = segment.lock_name(b"directory", b"name").unwrap();
+        let _ = segment.change_namespace(|| {
+            let _structure = segment.lock_structure();
+            word.store(Bystander::fork().leave() as u32, SeqCst);
+            loop {
+                crate::sys::clock::give_way();
+            }
+        });
+    });
+    while word.load(SeqCst) == 0 {
+        crate::sys::clock::give_way();
+    }
+    let _bystander = Bystander(word.load(SeqCst) as i32);
+    holder.kill();
+    assert!(!holder.succeeded());
+    let taker = Child::run(|| {
+        drop(segment.lock_name(b"directory", b"name").unwrap());
+        segment.change_namespace(|| drop(segment.lock_structure().unwrap())).unwrap();
+        word.store(0, SeqCst);
+    });
+    let until = crate::sys::clock::monotonic_ns() + 5_000_000_000;
+    while word.load(SeqCst) != 0 && crate::sys::clock::monotonic_ns() < until {
+        crate::sys::clock::give_way();
+    }
+    taker.kill();
+    taker.succeeded();
+    assert_eq!(word.load(SeqCst), 0, "the child keeps the locks of its dead parent");
 }

@@ -101,11 +101,6 @@ impl SlotLimiter {
         SlotPermit { limiter: self, owner: 0, fork_generation: 0, since: Instant::now(), count, places: [0; SLOTS_MAX] }
     }
 
-    /// In a child after fork.
-    pub(crate) fn reset_after_fork(&self) {
-        self.members.reset_after_fork();
-    }
-
     /// Slots and waits so far.
     pub(crate) fn table(&self) -> &SlotTable {
         self.members.table()

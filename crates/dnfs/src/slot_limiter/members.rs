@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::limits::MEMBERS_MAX;
 use crate::segment::layout::{CALLS_OFFSET, SlotTable};
 use crate::sys::fork;
-use crate::sys::liveness_lock::{LivenessCell, LivenessLock};
+use crate::sys::liveness_lock::LivenessFile;
 use crate::sys::local_file::{CPath, Errno};
 use crate::sys::process::process_id;
 use crate::sys::raw::thread_number;
@@ -21,7 +21,7 @@ const _: () = assert!(MEMBERS_MAX == 1 << MEMBER_BITS && MEMBER_BITS + INCARNATI
 /// The processes of a mount, as one of them sees it.
 ///
 /// A process becomes a member at its first request, by locking a byte of the members' file. After a fork the child is none
-/// until its own first request, and closes the parent's lock.
+/// until its own first request; the parent's lock is not its own.
 #[derive(Debug)]
 pub(crate) struct Members {
     memory: Arc<Mapping>,
@@ -30,7 +30,7 @@ pub(crate) struct Members {
     path: Option<CPath>,
     /// Fork generation in the high half; member and incarnation in the low one.
     mine: AtomicU64,
-    lock: LivenessCell,
+    file: LivenessFile,
 }
 
 /// Whom a slot or a lock belongs to: never 0.
@@ -40,13 +40,13 @@ impl Members {
     /// The members of a segment, whose liveness locks are bytes of this file.
     pub(crate) const fn shared(memory: Arc<Mapping>, path: CPath) -> Self {
         // No process has this generation, so that the first request takes a lock.
-        Self { memory, table_offset: CALLS_OFFSET, path: Some(path), mine: AtomicU64::new(u64::MAX), lock: LivenessCell::empty() }
+        Self { memory, table_offset: CALLS_OFFSET, path: Some(path), mine: AtomicU64::new(u64::MAX), file: LivenessFile::new() }
     }
 
     /// The only member of a table that no other process sees.
     pub(crate) fn alone(memory: Arc<Mapping>) -> Self {
         let mine = AtomicU64::new(u64::from(fork::fork_generation()) << 32);
-        Self { memory, table_offset: 0, path: None, mine, lock: LivenessCell::empty() }
+        Self { memory, table_offset: 0, path: None, mine, file: LivenessFile::new() }
     }
 
     /// The table the members share.
@@ -89,15 +89,16 @@ impl Members {
         let (member, incarnation) = (bits >> INCARNATION_BITS, bits & ((1 << INCARNATION_BITS) - 1));
         let Some(current) = self.table().incarnations.get(member as usize) else { return true };
         // In this order: a lock that is free now, or was taken anew, says that the former holder is dead.
-        !self.lock.is_taken_elsewhere(member) || current.load(Acquire) & ((1 << INCARNATION_BITS) - 1) != incarnation
+        !self.file.is_taken_elsewhere(member) || current.load(Acquire) & ((1 << INCARNATION_BITS) - 1) != incarnation
     }
 
-    /// In a child after fork: closes the parent's lock, which would outlive the parent here. Async-signal-safe.
-    pub(crate) fn reset_after_fork(&self) {
-        drop(self.lock.replace(None));
+    /// [`Self::is_gone`] for one who has just come.
+    #[cfg(test)]
+    pub(crate) fn is_known_gone(&self, owner: Owner) -> bool {
+        self.join().is_ok() && self.is_gone(owner)
     }
 
-    /// Becomes a member, unless another thread was faster: the word of this process then.
+    /// Becomes a member, with all users of the file in this process.
     fn claim(&self, before: u64, generation: u64) -> Result<u64, Errno> {
         let Some(path) = &self.path else {
             // A copy of the parent's table: its slots are held by threads that do not exist here.
@@ -105,26 +106,15 @@ impl Members {
             let made = generation << 32;
             return Ok(self.mine.compare_exchange(before, made, AcqRel, Acquire).map_or_else(|now| now, |_| made));
         };
-        let lock = LivenessLock::open(path)?;
-        let start = process_id();
-        let mut members = (0..MEMBERS_MAX as u32).map(|step| start.wrapping_add(step) % MEMBERS_MAX as u32);
-        let member = members.find(|member| lock.take(*member)).ok_or(Errno(libc::ENOLCK))?;
-        let taken = self.table().incarnations.get(member as usize).ok_or(Errno(libc::ENOLCK))?;
-        let incarnation = taken.fetch_add(1, AcqRel).wrapping_add(1);
-        let bits = member << INCARNATION_BITS | incarnation & ((1 << INCARNATION_BITS) - 1);
+        let bits = self.file.join(path, |take| {
+            let start = process_id();
+            let mut members = (0..MEMBERS_MAX as u32).map(|step| start.wrapping_add(step) % MEMBERS_MAX as u32);
+            let member = members.find(|member| take(*member)).ok_or(Errno(libc::ENOLCK))?;
+            let taken = self.table().incarnations.get(member as usize).ok_or(Errno(libc::ENOLCK))?;
+            let incarnation = taken.fetch_add(1, AcqRel).wrapping_add(1);
+            Ok(member << INCARNATION_BITS | incarnation & ((1 << INCARNATION_BITS) - 1))
+        })?;
         let made = generation << 32 | u64::from(bits);
-        match self.mine.compare_exchange(before, made, AcqRel, Acquire) {
-            Ok(_) => {
-                drop(self.lock.replace(Some(lock)));
-                Ok(made)
-            }
-            Err(now) => Ok(now), // the lock is dropped
-        }
-    }
-}
-
-impl Drop for Members {
-    fn drop(&mut self) {
-        self.reset_after_fork();
+        Ok(self.mine.compare_exchange(before, made, AcqRel, Acquire).map_or_else(|now| now, |_| made))
     }
 }

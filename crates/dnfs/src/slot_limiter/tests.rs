@@ -16,7 +16,7 @@ use crate::sys::clock::{give_way, monotonic_ns};
 use crate::sys::fork;
 use crate::sys::local_file::{CPath, Errno};
 use crate::sys::random::random;
-use crate::sys::shm::tests::Child;
+use crate::sys::shm::tests::{Bystander, Child};
 use std::os::unix::ffi::OsStrExt as _;
 
 fn limiter(limit: usize) -> (TempDir, Segment, SlotLimiter) {
@@ -129,7 +129,6 @@ fn child_that_comes_out_of_a_fork_inside_a_call_leaves_the_slot_to_its_parent() 
     // The child has a copy of `held`, as a signal handler that forks inside a call leaves one.
     let child = Child::run(|| {
         drop(held.take());
-        limiter.reset_after_fork();
         segment.header().reserved.store(1, SeqCst);
         let own = limiter.acquire(1);
         assert_eq!(own.count(), 1);
@@ -245,4 +244,43 @@ fn a_signal_handler_inside_a_call_does_not_wait_for_a_writer_that_may_need_its_s
     assert!(limiter.members.lock_for_writing(slot).is_none());
     drop(held);
     assert!(writer.succeeded());
+}
+
+#[test]
+fn slots_of_a_killed_process_are_taken_back_though_a_child_that_knows_of_nothing_lives_on() {
+    let (_place, segment, limiter) = limiter(1);
+    let holder = Child::run(|| {
+        let _held = limiter.acquire(1);
+        segment.header().reserved.store(Bystander::fork().leave() as u32, SeqCst);
+        sleep(Duration::from_millis(60_000));
+    });
+    while segment.header().reserved.load(SeqCst) == 0 {
+        give_way();
+    }
+    let _bystander = Bystander(segment.header().reserved.load(SeqCst) as i32);
+    assert!(limiter.try_acquire(1).is_none());
+    holder.kill();
+    assert!(!holder.succeeded());
+    let until = monotonic_ns() + 5_000_000_000;
+    while limiter.try_acquire(1).is_none() {
+        assert!(monotonic_ns() < until, "the child keeps its dead parent alive");
+        limiter.reclaim_slots();
+    }
+}
+
+#[test]
+fn two_mounts_of_one_segment_in_a_process_are_one_member_as_long_as_one_of_them_lasts() {
+    let (_place, segment, limiter) = limiter(1);
+    let path = || segment.directory().lock_path("members");
+    let second = Members::shared(segment.memory(), path());
+    let owner = limiter.members.owner().unwrap();
+    assert_eq!(second.owner(), Some(owner));
+    let is_gone = || {
+        let gone = Child::run(|| assert!(Members::shared(segment.memory(), path()).is_known_gone(owner)));
+        gone.succeeded()
+    };
+    drop(second);
+    assert!(!is_gone(), "the lock ended with the first of its users");
+    drop(limiter);
+    assert!(is_gone());
 }

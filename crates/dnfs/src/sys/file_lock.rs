@@ -1,9 +1,18 @@
-//! A lock between processes that dies with its holder.
+//! A lock between processes that dies with its holder, and that no child keeps.
+//!
+//! It is a record lock of the kernel, which belongs to the process: a child that was forked meanwhile, seen or not, does not have
+//! it, as it would have a `flock` with the open file. Two things follow. Threads of one process do not exclude each other by
+//! it; they do by a table. And closing any descriptor of the file gives the lock up; by the same table only the holder has one.
 
+use super::clock;
 use super::fd::Fd;
-use super::local_file::{CPath, Errno, flock, open};
+use super::fork_lock::{ForkLock, Holder};
+use super::local_file::{CPath, Errno, open};
 use super::raw::call;
-use core::ops::Deref;
+use super::record_lock;
+use crate::event_count::EventCount;
+use crate::limits::FILE_LOCKS_MAX;
+use core::time::Duration;
 
 /// Signals held back from this thread until dropped, so that no handler runs inside a locked section.
 pub(crate) struct SignalsBlocked(u64);
@@ -28,52 +37,199 @@ impl Drop for SignalsBlocked {
     }
 }
 
-/// A lock that dies with its holder: `flock` on a fresh open of a file; signals are held back meanwhile.
+/// Held by this process: files by a hash of their path, and the thread. Of another generation: free.
+static HELD: ForkLock<[Option<(u64, Holder)>; FILE_LOCKS_MAX]> = ForkLock::new([None; FILE_LOCKS_MAX]);
+static RELEASED: EventCount = EventCount::new();
+
+/// How long the kernel may see a deadlock between threads of two processes that there is not.
+const AGAIN: Duration = Duration::from_millis(1);
+
+/// The lock of a file.
 pub(crate) struct FileLock {
-    fd: Fd,
+    fd: Option<Fd>, // until dropped
+    place: Place,
     _signals: Option<SignalsBlocked>,
+}
+
+/// A place in the table.
+struct Place {
+    file: u64,
+    holder: Holder,
 }
 
 impl FileLock {
     /// Waits for the lock of this file, makes the file when missing, and lets signals through: for work that may wait
     /// for a server.
+    ///
+    /// # Errors
+    /// The kernel's; EDEADLK when this very thread has it.
     pub(crate) fn wait_with_signals(path: &CPath) -> Result<Self, Errno> {
-        let fd = open(path, libc::O_RDWR | libc::O_CREAT, 0o600)?;
-        flock(&fd, libc::LOCK_EX)?;
-        Ok(Self { fd, _signals: None })
+        let place = Place::wait(path, || Some(SignalsBlocked::new()))?;
+        Self::take(path, place, None, true)
     }
 
     /// Waits for the lock of this file; makes the file when missing.
+    ///
+    /// # Errors
+    /// As [`Self::wait_with_signals`].
     pub(crate) fn wait(path: &CPath) -> Result<Self, Errno> {
         let signals = SignalsBlocked::new();
-        let fd = open(path, libc::O_RDWR | libc::O_CREAT, 0o600)?;
-        flock(&fd, libc::LOCK_EX)?;
-        Ok(Self { fd, _signals: Some(signals) })
+        let place = Place::wait(path, || None)?;
+        Self::take(path, place, Some(signals), true)
     }
 
     /// The same if nobody holds it; none when somebody does.
     pub(crate) fn attempt(path: &CPath) -> Result<Option<Self>, Errno> {
         let signals = SignalsBlocked::new();
-        let fd = open(path, libc::O_RDWR | libc::O_CREAT, 0o600)?;
-        match flock(&fd, libc::LOCK_EX | libc::LOCK_NB) {
-            Ok(()) => Ok(Some(Self { fd, _signals: Some(signals) })),
-            Err(Errno(libc::EWOULDBLOCK)) => Ok(None),
-            Err(errno) => Err(errno),
+        let Ok(Some(place)) = Place::attempt(path.hash()) else { return Ok(None) };
+        match Self::take(path, place, Some(signals), false) {
+            Err(Errno(libc::EACCES | libc::EAGAIN)) => Ok(None),
+            taken => taken.map(Some),
+        }
+    }
+
+    fn take(path: &CPath, place: Place, signals: Option<SignalsBlocked>, wait: bool) -> Result<Self, Errno> {
+        // Nobody can open it for reading: a program that looks at files here and closes them must not release the lock.
+        let fd = open(path, libc::O_WRONLY | libc::O_CREAT, 0o200)?;
+        loop {
+            match record_lock::take_file(fd.number(), wait) {
+                Err(Errno(libc::EINTR)) => {}
+                // The kernel takes all threads of a process for one.
+                Err(Errno(libc::EDEADLK)) => clock::sleep(AGAIN),
+                taken => return taken.map(|()| Self { fd: Some(fd), place, _signals: signals }),
+            }
         }
     }
 }
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        // Unlocked by name: a child forked meanwhile shares the open file and would keep the lock.
-        let _ = flock(&self.fd, libc::LOCK_UN);
+        let fd = self.fd.take();
+        if self.place.holder.is_of_this_process() {
+            drop(fd); // and with it the lock, before the place
+        } else {
+            // This is a child that came out of a fork meanwhile: neither the lock nor, perhaps, the descriptor is its own.
+            core::mem::forget(fd);
+        }
     }
 }
 
-impl Deref for FileLock {
-    type Target = Fd;
+impl Place {
+    /// Waits for the place of this file. `signals` holds them back while the table is in use, if they are not already.
+    fn wait(path: &CPath, signals: impl Fn() -> Option<SignalsBlocked>) -> Result<Self, Errno> {
+        let file = path.hash();
+        RELEASED.wait_until(|_| {
+            let _signals = signals();
+            Self::attempt(file).transpose()
+        })
+    }
 
-    fn deref(&self) -> &Fd {
-        &self.fd
+    /// None when another thread has it, or there is no place left.
+    fn attempt(file: u64) -> Result<Option<Self>, Errno> {
+        let holder = Holder::current();
+        with_table(|table| {
+            let mut free = None;
+            for place in table {
+                match place {
+                    Some((held, by)) if by.is_of_this_process() => {
+                        if *held == file {
+                            return if *by == holder { Err(Errno(libc::EDEADLK)) } else { Ok(None) };
+                        }
+                    }
+                    unused => free = Some(unused),
+                }
+            }
+            Ok(free.map(|free| {
+                *free = Some((file, holder));
+                Self { file, holder }
+            }))
+        })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _signals = SignalsBlocked::new();
+        with_table(|table| {
+            for place in table.iter_mut().filter(|place| **place == Some((self.file, self.holder))) {
+                *place = None;
+            }
+        });
+        RELEASED.notify(u32::MAX);
+    }
+}
+
+/// Runs `work` on the table, with signals held back by the caller: a handler would wait for its own thread.
+fn with_table<T>(work: impl FnOnce(&mut [Option<(u64, Holder)>; FILE_LOCKS_MAX]) -> T) -> T {
+    loop {
+        if let Some(mut table) = HELD.try_lock(Holder::current(), |torn| *torn = [None; FILE_LOCKS_MAX]) {
+            return work(&mut table);
+        }
+        clock::give_way();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::tests::tempdir::TempDir;
+    use crate::sys::shm::tests::Child;
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    fn path(place: &TempDir, name: &str) -> CPath {
+        CPath::new(&[place.path().as_bytes(), b"/", name.as_bytes()].concat())
+    }
+
+    #[test]
+    fn threads_and_processes_have_a_lock_one_at_a_time() {
+        let place = TempDir::new();
+        let (file, other) = (path(&place, "lock"), path(&place, "other"));
+        let memory = crate::sys::shm::tests::shared_memory();
+        let inside = &memory.values::<AtomicU32>(0, 1)[0];
+        let work = || {
+            for _ in 0..200 {
+                let held = FileLock::wait(&file).unwrap();
+                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                drop(FileLock::wait_with_signals(&other).unwrap()); // another file of the same process
+                inside.fetch_sub(1, Ordering::SeqCst);
+                drop(held);
+            }
+        };
+        let children: Vec<_> = (0..2).map(|_| Child::run(work)).collect();
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(work);
+            }
+        });
+        assert!(children.into_iter().all(Child::succeeded));
+    }
+
+    #[test]
+    fn a_thread_that_has_the_lock_is_told_instead_of_waiting_for_itself() {
+        let place = TempDir::new();
+        let file = path(&place, "lock");
+        let held = FileLock::wait_with_signals(&file).unwrap();
+        assert_eq!(FileLock::wait(&file).err(), Some(Errno(libc::EDEADLK)));
+        assert!(FileLock::attempt(&file).unwrap().is_none());
+        assert!(Child::run(|| assert!(FileLock::attempt(&file).unwrap().is_none())).succeeded());
+        drop(held);
+        assert!(FileLock::attempt(&file).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_child_made_while_the_lock_is_held_neither_has_it_nor_gives_it_up() {
+        let place = TempDir::new();
+        let file = path(&place, "lock");
+        let held = std::cell::RefCell::new(Some(FileLock::wait_with_signals(&file).unwrap()));
+        let child = Child::run(|| {
+            assert!(FileLock::attempt(&file).unwrap().is_none());
+            drop(held.take()); // as the frame below a signal handler does that forked
+            assert!(FileLock::attempt(&file).unwrap().is_none());
+        });
+        assert!(child.succeeded());
+        assert!(Child::run(|| assert!(FileLock::attempt(&file).unwrap().is_none())).succeeded());
+        drop(held.take());
+        assert!(Child::run(|| assert!(FileLock::attempt(&file).unwrap().is_some())).succeeded());
     }
 }

@@ -22,6 +22,12 @@ impl Holder {
         Self(u64::from(fork_generation()) << 32 | u64::from(thread_number()))
     }
 
+    /// Whether no fork came since.
+    #[inline]
+    pub(crate) fn is_of_this_process(self) -> bool {
+        (self.0 >> 32) as u32 == fork_generation()
+    }
+
     const fn is_of_another_process(self, word: u64) -> bool {
         word >> 32 != self.0 >> 32
     }

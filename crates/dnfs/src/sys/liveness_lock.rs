@@ -1,60 +1,113 @@
-//! A liveness lock: the lock of one byte of a file, held through a descriptor of its own, which the kernel releases when the
-//! process dies.
+//! A liveness lock: the lock of one byte of a file, which the kernel releases when the process dies.
+//!
+//! A record lock: no child inherits it, so a child that lives on does not keep its dead parent alive. It ends as well when the
+//! process closes any descriptor of the file: so each file is opened once in a process, however many users it has, and a child
+//! locks a byte of its own through the descriptor it inherited.
 
 use core::sync::atomic::AtomicI32;
-use core::sync::atomic::Ordering::{AcqRel, Acquire};
+use core::sync::atomic::Ordering::{Acquire, Release};
 
+use super::clock;
+use super::file_lock::SignalsBlocked;
+use super::fork::fork_generation;
+use super::fork_lock::{ForkLock, Holder};
 use super::internal_fd::InternalFd;
 use super::local_file::{CPath, Errno, open};
-use super::raw::call;
+use super::record_lock;
+use crate::limits::MEMBER_FILES_MAX;
 
-/// An open of the members' file, and perhaps the lock of one byte of it.
-///
-/// The lock belongs to the open file (`F_OFD_SETLK`), not to the process: it goes when the process dies, unless a forked
-/// child kept the descriptor, which is why children close it.
-#[derive(Debug)]
-pub(crate) struct LivenessLock(InternalFd);
-
-impl LivenessLock {
-    /// Opens the file, makes it when missing.
-    pub(crate) fn open(path: &CPath) -> Result<Self, Errno> {
-        Ok(Self(InternalFd::moved_up(open(path, libc::O_RDWR | libc::O_CREAT, 0o600)?)))
-    }
-
-    /// Takes the lock of this byte; false when another open file has it.
-    pub(crate) fn take(&self, byte: u32) -> bool {
-        lock_call(self.0.number(), libc::F_OFD_SETLK, byte).is_ok()
-    }
+/// A file this process has open.
+#[derive(Clone, Copy)]
+struct Opened {
+    users: u32, // 0: the entry is free
+    path: u64,  // its hash
+    fd: i32,
+    /// Generation in the high half, what [`LivenessFile::join`] was told in the low one; 0: nothing in this process.
+    joined: u64,
 }
 
-/// Place of the lock of this process, which all its threads and signal handlers see.
-#[derive(Debug)]
-pub(crate) struct LivenessCell(AtomicI32); // descriptor of the lock; -1: none
+const FREE: Opened = Opened { users: 0, path: 0, fd: -1, joined: 0 };
 
-impl LivenessCell {
-    /// A cell without a lock.
-    pub(crate) const fn empty() -> Self {
+static OPENED: ForkLock<[Opened; MEMBER_FILES_MAX]> = ForkLock::new([FREE; MEMBER_FILES_MAX]);
+
+/// One user's way to a file of liveness locks.
+#[derive(Debug)]
+pub(crate) struct LivenessFile(AtomicI32); // its descriptor; -1: not opened yet
+
+impl LivenessFile {
+    /// Not opened yet.
+    pub(crate) const fn new() -> Self {
         Self(AtomicI32::new(-1))
     }
 
-    /// Puts another lock in, or none: the one that was there.
-    pub(crate) fn replace(&self, lock: Option<LivenessLock>) -> Option<LivenessLock> {
-        let before = self.0.swap(lock.map_or(-1, |lock| lock.0.into_raw()), AcqRel);
-        // SAFETY: the number came out of `into_raw` when it was put in, and was taken out of the cell just now, by nobody else.
-        (before >= 0).then(|| LivenessLock(unsafe { InternalFd::from_raw(before) }))
+    /// What `choose` gave in this process: it is called by the first user of the file, with a function that takes the lock of a
+    /// byte unless another process has it. Makes the file when missing.
+    ///
+    /// # Errors
+    /// The kernel's, and those of `choose`; ENFILE when too many files are in use.
+    pub(crate) fn join(
+        &self,
+        path: &CPath,
+        choose: impl FnOnce(&dyn Fn(u32) -> bool) -> Result<u32, Errno>,
+    ) -> Result<u32, Errno> {
+        let generation = u64::from(fork_generation());
+        with_table(|table| {
+            let entry = match table.iter().position(|opened| opened.users > 0 && opened.path == path.hash()) {
+                Some(found) => found,
+                None => {
+                    let free = table.iter().position(|opened| opened.users == 0).ok_or(Errno(libc::ENFILE))?;
+                    // Nobody can open it for reading, and so release the lock by closing it again.
+                    let fd = InternalFd::moved_up(open(path, libc::O_WRONLY | libc::O_CREAT, 0o200)?).into_raw();
+                    table[free] = Opened { fd, path: path.hash(), joined: 0, users: 0 };
+                    free
+                }
+            };
+            let opened = &mut table[entry];
+            if self.0.load(Acquire) < 0 {
+                opened.users += 1;
+                self.0.store(opened.fd, Release);
+            }
+            if opened.joined >> 32 != generation {
+                let fd = opened.fd;
+                opened.joined = generation << 32 | u64::from(choose(&|byte| record_lock::take_byte(fd, byte))?);
+            }
+            Ok(opened.joined as u32)
+        })
     }
 
-    /// Whether somebody else holds the lock of this byte. When that cannot be found out, yes.
+    /// Whether another process holds the lock of this byte. When that cannot be found out, yes.
     pub(crate) fn is_taken_elsewhere(&self, byte: u32) -> bool {
-        !lock_call(self.0.load(Acquire), libc::F_OFD_GETLK, byte).is_ok_and(|found| found.l_type == libc::F_UNLCK as i16)
+        record_lock::is_byte_taken(self.0.load(Acquire), byte).unwrap_or(true)
     }
 }
 
-/// `fcntl(2)` with a lock of one byte, by hand: rustix has only the locks that belong to a process.
-fn lock_call(fd: i32, operation: i32, byte: u32) -> Result<libc::flock, Errno> {
-    let (kind, whence) = (libc::F_WRLCK as i16, libc::SEEK_SET as i16);
-    let mut range = libc::flock { l_type: kind, l_whence: whence, l_start: i64::from(byte), l_len: 1, l_pid: 0 };
-    // SAFETY: `range` is ours to be read and written.
-    let result = unsafe { call(libc::SYS_fcntl, [fd as usize, operation as usize, &raw mut range as usize, 0, 0, 0]) };
-    if result < 0 { Err(Errno(-result as i32)) } else { Ok(range) }
+impl Drop for LivenessFile {
+    fn drop(&mut self) {
+        let fd = *self.0.get_mut();
+        if fd < 0 {
+            return;
+        }
+        with_table(|table| {
+            for opened in table.iter_mut().filter(|opened| opened.users > 0 && opened.fd == fd) {
+                opened.users -= 1;
+                if opened.users == 0 {
+                    *opened = FREE;
+                    // SAFETY: the number came out of `into_raw`, and its last user is this one.
+                    drop(unsafe { InternalFd::from_raw(fd) });
+                }
+            }
+        });
+    }
+}
+
+/// Runs `work` on the table, signals held back: a handler would wait for its own thread. What a fork copied in the middle of a
+/// change is good for the child: `users` is written last, and `joined` tells the process.
+fn with_table<T>(work: impl FnOnce(&mut [Opened; MEMBER_FILES_MAX]) -> T) -> T {
+    let _signals = SignalsBlocked::new();
+    loop {
+        if let Some(mut table) = OPENED.try_lock(Holder::current(), |_| ()) {
+            return work(&mut table);
+        }
+        clock::give_way();
+    }
 }

@@ -28,6 +28,14 @@ impl CPath {
         Self(CString::new(bytes).unwrap_or_default()) // no NUL in there
     }
 
+    /// Tells paths apart.
+    pub(crate) fn hash(&self) -> u64 {
+        use core::hash::Hasher;
+        let mut hash = fnv::FnvHasher::default();
+        hash.write(self.0.as_bytes());
+        hash.finish()
+    }
+
     /// The path without its NUL.
     #[cfg(test)]
     pub(crate) fn as_bytes(&self) -> &[u8] {

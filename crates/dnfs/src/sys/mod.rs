@@ -17,6 +17,7 @@ pub(crate) mod local_file;
 pub(crate) mod process;
 pub(crate) mod random;
 pub(crate) mod raw;
+mod record_lock;
 pub(crate) mod region;
 pub(crate) mod shm;
 pub(crate) mod socket;

@@ -166,6 +166,14 @@ impl Drop for Mapping {
 pub(crate) mod tests {
     use super::*;
 
+    /// A page that children share.
+    pub(crate) fn shared_memory() -> Mapping {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a fresh mapping at an address of the kernel's choice disturbs no other memory.
+        let base = unsafe { mmap_anonymous(core::ptr::null_mut(), 4096, access, MapFlags::SHARED) }.unwrap();
+        Mapping { base: NonNull::new(base.cast()).unwrap(), length: 4096 }
+    }
+
     /// A value nobody else sees, all zero.
     pub(crate) fn zeroed<T: Shared>() -> Box<T> {
         // SAFETY: `Shared` types are atomic integers, of which all zero is a value.
@@ -174,6 +182,38 @@ pub(crate) mod tests {
 
     /// A child of this process that runs one function and ends.
     pub(crate) struct Child(i32);
+
+    /// A child of this process that is never told of the fork, does nothing and lives on; killed when dropped.
+    pub(crate) struct Bystander(pub(crate) i32);
+
+    impl Bystander {
+        /// Forks by the bare system call.
+        pub(crate) fn fork() -> Self {
+            // SAFETY: a fork; the child does nothing but sleep.
+            let pid = unsafe { super::super::raw::call(libc::SYS_clone, [libc::SIGCHLD as usize, 0, 0, 0, 0, 0]) };
+            if pid == 0 {
+                loop {
+                    super::super::clock::sleep(std::time::Duration::from_secs(60));
+                }
+            }
+            assert!(pid > 0, "cannot fork");
+            Self(pid as i32)
+        }
+
+        /// Its number, for somebody else to kill it by.
+        pub(crate) fn leave(self) -> i32 {
+            let pid = self.0;
+            std::mem::forget(self);
+            pid
+        }
+    }
+
+    impl Drop for Bystander {
+        fn drop(&mut self) {
+            // SAFETY: ends a process of ours that ends in no other way.
+            unsafe { libc::kill(self.0, libc::SIGKILL) };
+        }
+    }
 
     impl Child {
         /// Forks; the child never returns from here, and ends with 0 when `work` does not panic.

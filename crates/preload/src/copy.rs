@@ -25,6 +25,17 @@ fn end(fd: c_int) -> Result<End, Out> {
     }
 }
 
+/// Both ends. A descriptor that is not open counts before one of a directory.
+fn ends(input: c_int, out: c_int) -> Result<(End, End), Out> {
+    match (end(input), end(out)) {
+        (Ok(from), Ok(to)) => Ok((from, to)),
+        (Err(failed), _) | (_, Err(failed)) => {
+            open_for(input, out)?;
+            Err(failed)
+        }
+    }
+}
+
 impl End {
     fn read(&self, at: Option<off_t>, buffer: &mut [u8]) -> Result<usize, Out> {
         match (self, at) {
@@ -148,7 +159,7 @@ unsafe fn send(out: c_int, input: c_int, offset: *mut off_t, count: size_t) -> R
         if !crate::mounts::any() {
             return Err(Out::Pass);
         }
-        let (from, to) = (end(input)?, end(out)?);
+        let (from, to) = ends(input, out)?;
         if let (End::Elsewhere(_), End::Elsewhere(_)) = (&from, &to) {
             return Err(Out::Pass);
         }
@@ -180,7 +191,7 @@ pub(crate) unsafe fn copy_range(
         if !crate::mounts::any() {
             return Err(Out::Pass);
         }
-        let (from, to) = (end(input)?, end(out)?);
+        let (from, to) = ends(input, out)?;
         match (&from, &to) {
             (End::Elsewhere(_), End::Elsewhere(_)) => return Err(Out::Pass),
             _ if flags != 0 => return Err(Out::Errno(libc::EINVAL)),

@@ -75,7 +75,7 @@ unsafe fn remove_at(
     }
 }
 
-/// Two paths that must be in one world: what to do on a mount, what on this host.
+/// Two paths that must be in one world, links at their end not followed: what to do on a mount, what on this host.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
@@ -86,11 +86,26 @@ unsafe fn pair(
     local: impl FnOnce((c_int, *const c_char), (c_int, *const c_char)) -> c_int,
 ) -> Result<c_int, Out> {
     // SAFETY: the pointers are those of the hook's caller.
+    unsafe { pair_from(from, false, to, on_mount, local) }
+}
+
+/// The same; a link that the first path ends in is followed if `follow`.
+///
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn pair_from(
+    from: (c_int, *const c_char),
+    follow: bool,
+    to: (c_int, *const c_char),
+    on_mount: impl FnOnce(&Mount, &Entry, &Entry) -> Result<c_int, Out>,
+    local: impl FnOnce((c_int, *const c_char), (c_int, *const c_char)) -> c_int,
+) -> Result<c_int, Out> {
+    // SAFETY: the pointers are those of the hook's caller.
     unsafe {
         if !crate::mounts::any() {
             return Err(Out::Pass);
         }
-        match (named(from)?, named(to)?) {
+        match (named(from, follow)?, named(to, false)?) {
             (Target::At(one, mount, from), Target::At(other, _, to)) if one.index == other.index => on_mount(mount, &from, &to),
             (Target::Local(one), Target::Local(other)) => {
                 let path_of = |other: &Option<std::ffi::CString>, given: (c_int, *const c_char)| {
@@ -108,10 +123,10 @@ unsafe fn pair(
 ///
 /// # Safety
 /// The pointer is that of a caller of the libc function, who keeps its contract.
-unsafe fn named((directory, path): (c_int, *const c_char)) -> Result<Target, Out> {
+unsafe fn named((directory, path): (c_int, *const c_char), follow: bool) -> Result<Target, Out> {
     // SAFETY: the pointer is that of the hook's caller.
     unsafe {
-        let found = paths::target_or_linked(directory, path)?;
+        let found = if follow { paths::target(directory, path, true)? } else { paths::target_or_linked(directory, path)? };
         if matches!(found, Target::Local(None)) && directory != HERE && ffi::path(path)?.first() != Some(&b'/') {
             raw::status_flags(directory)?;
         }
@@ -251,7 +266,8 @@ hooks! {
     }
     /// linkat(2).
     fn linkat(old: c_int, from: *const c_char, new: c_int, to: *const c_char, flags: c_int) -> c_int {
-        pair((old, from), (new, to), link_on_mount, |from, to| real(from.0, from.1, to.0, to.1, flags))
+        let follow = flags & libc::AT_SYMLINK_FOLLOW != 0;
+        pair_from((old, from), follow, (new, to), link_on_mount, |from, to| real(from.0, from.1, to.0, to.1, flags))
     }
     /// symlink(2).
     fn symlink(text: *const c_char, path: *const c_char) -> c_int {

@@ -125,7 +125,9 @@ fn on_mount(
     for _ in 0..ATTEMPTS_MAX {
         let entry = fresh.as_ref().unwrap_or(entry);
         match entry.object.as_ref().map(|object| object.attr.kind) {
-            Some(FileKind::Directory) if flags & CREATES_NEW == CREATES_NEW => return Err(Out::Errno(libc::EEXIST)),
+            Some(kind) if kind != FileKind::Regular && flags & CREATES_NEW == CREATES_NEW => {
+                return Err(Out::Errno(libc::EEXIST));
+            }
             Some(FileKind::Directory) => return open_directory(mount, entry, flags),
             Some(_) if flags & libc::O_DIRECTORY != 0 => return Err(Out::Errno(libc::ENOTDIR)),
             Some(FileKind::Regular) => {}

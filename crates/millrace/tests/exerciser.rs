@@ -25,10 +25,12 @@ use program::Step;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 use support::{Scratch, environment_number, find_program, seeds, skip, succeed};
 
-/// Runs of a failing program while it is made smaller.
+/// Runs of a failing program while it is made smaller, and how long.
 const TRIES_MAX: u32 = 400;
+const SHRINK_MAX: Duration = Duration::from_secs(60);
 /// Failing programs that are made smaller; the others are counted.
 const FAILURES_MAX: usize = 12;
 
@@ -61,7 +63,7 @@ fn many_random_programs_see_nothing_of_a_filer_that_is_killed_restarted_or_cut_o
 fn exercise(seeds: &[u64], faults: bool) {
     let scratch = Scratch::new("exerciser-actor");
     let Some(actor) = build(&scratch) else { return skip("no C compiler") };
-    let filer_options: &[&str] = if faults { &["--loss-layer"] } else { &[] };
+    let filer_options: &[&'static str] = if faults { &["--loss-layer"] } else { &[] };
     let mut worlds: Vec<Exerciser> = MOUNTS.iter().map(|options| Exerciser::new(&actor, filer_options, options)).collect();
     let programs: Vec<(u64, Vec<Step>)> = match std::env::var("MILLRACE_PROGRAM") {
         Ok(file) => {
@@ -91,8 +93,9 @@ fn explained(world: &mut Exerciser, seed: u64, mut program: Vec<Step>, differenc
     let failing = |program: &[Step], at: usize| program.get(at).map(|step| step.name().to_owned());
     let name = failing(&program, difference.at);
     program.truncate(difference.at + 1);
+    let end = Instant::now() + SHRINK_MAX;
     let small = shrink::shrink(program, TRIES_MAX, |program| {
-        world.run(program).is_some_and(|difference| failing(program, difference.at) == name)
+        Instant::now() < end && world.run(program).is_some_and(|difference| failing(program, difference.at) == name)
     });
     let again = world.run(&small);
     let shown = again.as_ref().unwrap_or(difference);

@@ -31,13 +31,15 @@ pub(crate) struct Exerciser {
     pub(crate) filer: Filer,
     folder: PathBuf,
     runs: u32,
+    boots: u32,
+    filer_options: Vec<&'static str>,
     _runtime: tempfile::TempDir,
     _scratch: Scratch,
 }
 
 impl Exerciser {
     /// With more options of the filer and of the mount.
-    pub(crate) fn new(actor: &Path, filer_options: &[&str], mount_options: &str) -> Self {
+    pub(crate) fn new(actor: &Path, filer_options: &[&'static str], mount_options: &str) -> Self {
         let scratch = Scratch::new("exerciser");
         let runtime = tempfile::Builder::new().prefix("millrace-test-").tempdir_in("/dev/shm").unwrap();
         std::fs::set_permissions(runtime.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
@@ -54,7 +56,17 @@ impl Exerciser {
             command.args(["exec", "--mount", &mounted, "--"]).arg(&there);
             command
         });
-        Self { mount, local, filer, folder, runs: 0, _runtime: runtime, _scratch: scratch }
+        Self {
+            mount,
+            local,
+            filer,
+            folder,
+            runs: 0,
+            boots: 0,
+            filer_options: filer_options.to_vec(),
+            _runtime: runtime,
+            _scratch: scratch,
+        }
     }
 
     /// Runs a program in new directories; where the sides first differ, if they do.
@@ -80,7 +92,7 @@ impl Exerciser {
     /// One step on both sides; what they said when it is not the same.
     fn step(&mut self, step: &Step) -> Option<(String, String)> {
         if step.process == FILER {
-            return self.disturb(step.name());
+            return self.disturb(step);
         }
         let local = match step.name() {
             "refused" => self.refusal(step),
@@ -102,29 +114,61 @@ impl Exerciser {
         REFUSED.iter().find(|(what, ..)| *what == step.word(1)).map(|(_, error, _)| (*error).to_owned()).unwrap()
     }
 
-    /// Disturbs the filer. None of it may be seen.
-    fn disturb(&mut self, how: &str) -> Option<(String, String)> {
-        match how {
+    /// What concerns all processes, or the filer, of whose troubles nothing may be seen.
+    fn disturb(&mut self, step: &Step) -> Option<(String, String)> {
+        let needs_barrier = ["crash", "cut", "cut-closed"].contains(&step.name());
+        if needs_barrier && self.mount.alive().is_empty() {
+            return None; // nobody to make anything durable
+        }
+        match step.name() {
+            "together" => {
+                let (local, mount) = (self.local.together(step.word(1)), self.mount.together(step.word(1)));
+                return (local != mount).then_some((local, mount));
+            }
             "kill" => self.filer.kill(),
-            "stop" => {
+            "stop" | "reboot" => {
                 self.filer.stop();
+            }
+            "crash-now" => self.filer.kill(),
+            "cut-now" => return self.power_cut(),
+            "crash" => {
+                if let Some(failed) = self.barrier("syncfs") {
+                    return Some(failed);
+                }
+                self.filer.kill();
             }
             "cut" => return self.cut("syncfs"),
             "cut-closed" => return self.cut("fsyncs"),
             other => panic!("{other:?} is nothing that can happen to a filer"),
         }
-        self.filer.restart();
+        if ["reboot", "crash", "crash-now"].contains(&step.name()) {
+            self.boots += 1;
+            let id = format!("11111111-2222-3333-4444-{:012}", self.boots);
+            self.filer.restart_with(&[&self.filer_options[..], &["--boot-id", &id]].concat());
+        } else {
+            self.filer.restart();
+        }
         None
     }
 
-    /// A power cut when all is durable: after sync, or, where close commits, after an fsync of all that is open.
+    /// Makes durable what is written: all by sync, or, where close commits, what is open by fsync.
+    fn barrier(&mut self, how: &str) -> Option<(String, String)> {
+        let failed = |process: u8, said: String| ("ok".to_owned(), format!("{how} of process {process}: {said}"));
+        self.mount.alive().into_iter().find_map(|process| {
+            let said = self.mount.step(&Step::new(process, how));
+            (said != "ok").then(|| failed(process, said))
+        })
+    }
+
+    /// A power cut when all is durable.
     fn cut(&mut self, barrier: &str) -> Option<(String, String)> {
-        for process in self.mount.alive() {
-            let said = self.mount.step(&Step::new(process, barrier));
-            if said != "ok" {
-                return Some(("ok".to_owned(), format!("{barrier} of process {process}: {said}")));
-            }
+        if let Some(failed) = self.barrier(barrier) {
+            return Some(failed);
         }
+        self.power_cut()
+    }
+
+    fn power_cut(&mut self) -> Option<(String, String)> {
         let answer = self.filer.admin(r#"{"op":"power-cut"}"#);
         assert_eq!(answer["ok"], true, "{answer}");
         None

@@ -162,6 +162,23 @@ static void sync_all(void)
 	outcome(failed ? -1 : 0);
 }
 
+/* Works on a file of this process alone, and reads what others share, while other processes do the same. */
+static void own_work(const struct step *step)
+{
+	char name[5000], read_back[4096];
+	snprintf(name, sizeof name, "%s/own-%s", root, word(step, 1));
+	long rounds = number(step, 2), wrong = 0;
+	int fd = open(name, O_RDWR | O_CREAT, 0600);
+	for (long i = 0; i < rounds; i++) {
+		long at = i % 7 * 4096;
+		fill(4096, 'a' + (i + number(step, 1)) % 26);
+		wrong += pwrite(fd, data, 4096, at) != 4096;
+		wrong += pread(fd, read_back, 4096, at) != 4096 || memcmp(read_back, data, 4096) != 0;
+	}
+	counted(close(fd) < 0 ? -1 : wrong);
+	say(" wrong");
+}
+
 static void close_step(const struct step *step)
 {
 	int index = (int)number(step, 1) & (SLOTS - 1);
@@ -189,6 +206,8 @@ int file_step(const char *name, const struct step *step)
 		outcome(fsync(descriptor(step, 1)));
 	else if (strcmp(name, "fdatasync") == 0)
 		outcome(fdatasync(descriptor(step, 1)));
+	else if (strcmp(name, "own") == 0)
+		own_work(step);
 	else if (strcmp(name, "fsyncs") == 0)
 		sync_all();
 	else if (strcmp(name, "syncfs") == 0)

@@ -41,13 +41,15 @@ pub(crate) struct Generator {
     writes: usize,
     /// Whether the filer is restarted, killed or loses power in between.
     faults: bool,
+    /// Whether a process has ended, or become another program, that may have had written files open.
+    ended: bool,
 }
 
 /// A program of 20 to 80 steps; with `faults` of the filer, if asked for.
 pub(crate) fn generate(seed: u64, faults: bool) -> Vec<Step> {
     let mut rng = Rng::new(seed);
     let length = 20 + rng.index(60);
-    let mut made = Generator { rng, processes: [Picture::default(); 4], program: Vec::new(), writes: 0, faults };
+    let mut made = Generator { rng, processes: [Picture::default(); 4], program: Vec::new(), writes: 0, faults, ended: false };
     made.begin();
     while made.program.len() < length {
         made.step();
@@ -80,6 +82,9 @@ impl Generator {
     fn step(&mut self) {
         let alive: Vec<u8> = (0..4).filter(|number| self.processes[usize::from(*number)].alive).collect();
         let Some(&process) = self.rng.pick(&alive) else { return self.start(0, 0) };
+        if self.rng.chance(1, 40) {
+            return self.push(FILER, "together 20".to_owned());
+        }
         if self.faults && self.rng.chance(1, 12) {
             let fault = self.fault();
             return self.push(FILER, fault);
@@ -98,12 +103,12 @@ impl Generator {
     }
 
     fn fault(&mut self) -> String {
-        let mut kinds = vec!["kill", "stop", "cut"];
-        if enabled("close-commits") {
+        let mut kinds = vec!["kill", "stop", "reboot", "crash", "cut"];
+        if enabled("close-commits") && (!self.ended || enabled("keeper")) {
             kinds.push("cut-closed");
         }
         if enabled("new-verifier") {
-            kinds.push("boot");
+            kinds.extend(["crash-now", "cut-now"]);
         }
         (*self.rng.pick(&kinds).unwrap()).to_owned()
     }
@@ -225,8 +230,8 @@ impl Generator {
             14..16 => format!("fstat {slot}"),
             16 => format!("same {slot} {}", self.path()),
             17 => {
-                let changes = if enabled("times-of-stable-writes") { 3 } else { 2 };
-                format!("moves {slot} {}", ["mode", "truncate", "write"][self.rng.index(changes)])
+                let changes = if enabled("times-of-stable-writes") { 3 } else { 1 };
+                format!("moves {slot} {}", ["truncate", "mode", "write"][self.rng.index(changes)])
             }
             _ => {
                 let (how, to) = (*self.rng.pick(&["sendfile", "copy_file_range"]).unwrap(), self.taken(picture.files));
@@ -249,7 +254,8 @@ impl Generator {
             0..3 => format!("rename {one} {other}"),
             3 => format!("noreplace {one} {other}"),
             4..8 => format!("unlink {one}"),
-            8..10 => format!("link {one} {other}"),
+            8 => format!("link {one} {other}"),
+            9 => format!("linkfollow {one} {other}"),
             10 => format!("symlink {} {}", self.path(), self.rng.pick(&["l", "a", "D/l", "l"]).unwrap()),
             11 => format!("readlink {one}"),
             12..14 => format!("mkdir {folder} 755"),
@@ -292,7 +298,8 @@ impl Generator {
     fn stream(&mut self, process: u8) -> String {
         let picture = self.processes[usize::from(process)];
         let stream = self.taken(picture.streams) % 4;
-        let mut modes = vec!["r", "w", "r+", "w+", "re", "wx", "a", "a+"];
+        let exclusive = if enabled("exclusive-streams") { "wx" } else { "we" };
+        let mut modes = vec!["r", "w", "r+", "w+", "re", exclusive, "a", "a+"];
         let length = self.length();
         match self.rng.below(20) {
             0..5 => {
@@ -338,10 +345,12 @@ impl Generator {
                 format!("fork {child} {kind}")
             }
             (5, _) => {
+                self.ended = true;
                 self.processes[usize::from(process)].streams = 0;
                 "exec".to_owned()
             }
             (6, _) => {
+                self.ended = true;
                 self.processes[usize::from(process)].alive = false;
                 let ends = ["exit", "_exit", "die"];
                 (*self.rng.pick(&ends).unwrap()).to_owned()

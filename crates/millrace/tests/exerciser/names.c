@@ -132,10 +132,19 @@ static void two_names(const char *name, const struct step *step)
 		outcome(to_directory == AT_FDCWD ? symlink(word(step, 1), to) : symlinkat(word(step, 1), to_directory, to));
 	else if (strcmp(name, "link") == 0)
 		outcome(plain ? link(from, to) : linkat(from_directory, from, to_directory, to, 0));
+	else if (strcmp(name, "linkfollow") == 0)
+		outcome(linkat(from_directory, from, to_directory, to, AT_SYMLINK_FOLLOW));
 	else if (strcmp(name, "rename") == 0)
 		outcome(plain ? rename(from, to) : renameat(from_directory, from, to_directory, to));
 	else
 		outcome(renameat2(from_directory, from, to_directory, to, RENAME_NOREPLACE));
+}
+
+/* Programs stay in their directory: what is above it is not compared, and others run there. */
+static int leaves(const char *name)
+{
+	char buffer[4096];
+	return strcmp(name, "..") == 0 && (!getcwd(buffer, sizeof buffer) || strcmp(buffer, root) == 0);
 }
 
 static void one_name(const char *how, const struct step *step)
@@ -157,6 +166,8 @@ static void one_name(const char *how, const struct step *step)
 		outcome(faccessat(directory, name, (int)number(step, 2), 0));
 	else if (strcmp(how, "truncate") == 0)
 		outcome(truncate(name, number(step, 2)));
+	else if (strcmp(how, "chdir") == 0 && leaves(name))
+		say("stays");
 	else if (strcmp(how, "chdir") == 0)
 		outcome(chdir(name));
 	else if (strcmp(how, "readlink") == 0) {
@@ -192,7 +203,7 @@ int name_step(const char *name, const struct step *step)
 {
 	static const char *const ones[] = {"unlink", "rmdir", "remove", "mkdir", "chmod", "access", "truncate", "chdir", "readlink",
 		"ls", "tree"};
-	static const char *const twos[] = {"symlink", "link", "rename", "noreplace"};
+	static const char *const twos[] = {"symlink", "link", "linkfollow", "rename", "noreplace"};
 	for (unsigned i = 0; i < sizeof ones / sizeof *ones; i++)
 		if (strcmp(name, ones[i]) == 0)
 			return one_name(name, step), 1;

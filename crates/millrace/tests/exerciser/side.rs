@@ -95,6 +95,19 @@ impl Side {
         }
     }
 
+    /// Lets all processes work on a file of their own at the same time; what each said.
+    pub(crate) fn together(&mut self, rounds: &str) -> String {
+        for (number, actor) in &mut self.actors {
+            let _ = actor.stream.get_mut().write_all(format!("own {number} {rounds}\n").as_bytes());
+        }
+        let said = self.actors.iter_mut().map(|(number, actor)| match actor.hear() {
+            Said::Line(line) => format!("{number}: {line}"),
+            Said::Ended => format!("{number}: ended"),
+            Said::Nothing => format!("{number}: no answer in {ANSWER_MAX:?}"),
+        });
+        said.collect::<Vec<_>>().join(", ")
+    }
+
     /// Numbers of the processes that run.
     pub(crate) fn alive(&self) -> Vec<u8> {
         self.actors.keys().copied().collect()
@@ -168,6 +181,10 @@ impl Actor {
         if self.stream.get_mut().write_all(text.as_bytes()).is_err() {
             return Said::Ended;
         }
+        self.hear()
+    }
+
+    fn hear(&mut self) -> Said {
         let mut line = Vec::new();
         match self.stream.read_until(b'\n', &mut line) {
             Ok(0) => Said::Ended,

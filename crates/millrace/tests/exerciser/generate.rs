@@ -103,12 +103,9 @@ impl Generator {
     }
 
     fn fault(&mut self) -> String {
-        let mut kinds = vec!["kill", "stop", "reboot", "crash", "cut"];
-        if enabled("close-commits") && (!self.ended || enabled("keeper")) {
+        let mut kinds = vec!["kill", "stop", "reboot", "crash", "cut", "crash-now", "cut-now"];
+        if !self.ended || enabled("keeper") {
             kinds.push("cut-closed");
-        }
-        if enabled("new-verifier") {
-            kinds.extend(["crash-now", "cut-now"]);
         }
         (*self.rng.pick(&kinds).unwrap()).to_owned()
     }
@@ -283,11 +280,7 @@ impl Generator {
         if self.rng.chance(1, 3) {
             return format!("flock {slot} {}", self.rng.pick(&["shared", "exclusive", "unlock"]).unwrap());
         }
-        let mut names = vec!["osetlk", "ogetlk"];
-        if enabled("record-locks") {
-            names.extend(["setlk", "getlk"]);
-        }
-        let name = *self.rng.pick(&names).unwrap();
+        let name = *self.rng.pick(&["osetlk", "ogetlk", "setlk", "getlk"]).unwrap();
         let kind = *self.rng.pick(&["read", "write", "unlock"]).unwrap();
         let kind = if name.ends_with("getlk") && kind == "unlock" { "write" } else { kind };
         let (start, length, from) =
@@ -298,8 +291,7 @@ impl Generator {
     fn stream(&mut self, process: u8) -> String {
         let picture = self.processes[usize::from(process)];
         let stream = self.taken(picture.streams) % 4;
-        let exclusive = if enabled("exclusive-streams") { "wx" } else { "we" };
-        let mut modes = vec!["r", "w", "r+", "w+", "re", exclusive, "a", "a+"];
+        let modes = ["r", "w", "r+", "w+", "re", "wx", "a", "a+"];
         let length = self.length();
         match self.rng.below(20) {
             0..5 => {
@@ -307,10 +299,9 @@ impl Generator {
                 self.processes[usize::from(process)].streams |= 1 << stream;
                 format!("fopen {stream} {} {}", self.path(), self.rng.pick(&modes).unwrap())
             }
-            5 if enabled("fdopen-modes") => {
+            5 => {
                 let (stream, slot) = (self.free(picture.streams) % 4, self.taken(picture.files));
                 self.processes[usize::from(process)].streams |= 1 << stream;
-                modes.truncate(if enabled("stream-appends") { 8 } else { 6 });
                 format!("fdopen {stream} {slot} {}", self.rng.pick(&modes).unwrap())
             }
             6..9 => format!("fwrite {stream} {length} {}", self.letter()),
@@ -320,9 +311,9 @@ impl Generator {
             13 => format!("{} {stream}", self.rng.pick(&["fgetc", "ungetc"]).unwrap()),
             14 => self.seek("fseek", stream),
             15 => format!("{} {stream}", self.rng.pick(&["rewind", "fdpos"]).unwrap()),
-            16 => format!("{} {stream}", if enabled("stream-appends") { "ftell" } else { "fdpos" }),
+            16 => format!("ftell {stream}"),
             17 => format!("{} {stream}", self.rng.pick(&["fflush", "flushall"]).unwrap()),
-            18 if enabled("freopen") => {
+            18 => {
                 let path = if self.rng.chance(1, 2) { "-".to_owned() } else { self.path() };
                 format!("freopen {stream} {path} {}", self.rng.pick(&modes).unwrap())
             }
@@ -337,8 +328,7 @@ impl Generator {
         let dead: Vec<u8> = (0..4).filter(|number| !self.processes[usize::from(*number)].alive).collect();
         match (self.rng.below(10), dead.first().copied()) {
             (0..5, Some(child)) => {
-                let kinds = if enabled("unseen-forks") { FORKS.len() } else { 4 };
-                let kind = FORKS[self.rng.index(kinds)];
+                let kind = FORKS[self.rng.index(FORKS.len())];
                 let mut picture = self.processes[usize::from(process)];
                 picture.streams = if FORKS[1..4].contains(&kind) { 0 } else { picture.streams };
                 self.processes[usize::from(child)] = picture;

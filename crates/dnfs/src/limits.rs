@@ -97,6 +97,9 @@ pub const SYMLINKS_MAX: u32 = 40;
 pub const PATH_BYTES_MAX: usize = nfs_proto::limits::PATH_BYTES_MAX;
 /// Longest name in a path, in bytes: what file systems take (NAME_MAX).
 pub const COMPONENT_BYTES_MAX: usize = 255;
+/// Longest time that attributes, sizes and directory handles are believed without asking the server, in ms, unless one host owns the
+/// export: between the 3 and 60 s (files) and the 30 and 60 s (directories) of a Linux client.
+pub const ATTRIBUTE_AGE_MS_MAX: u64 = 30_000;
 /// Directories and links one process remembers. PostgreSQL meets a few dozen; forgotten ones cost a LOOKUP.
 pub const DIRECTORIES_MAX: usize = 4096;
 /// Time after which a call of a killed process has reached the server or never will, in ms. Servers work off what they

@@ -83,6 +83,8 @@ pub struct Options {
     pub retries: u32,
     /// Connect from a port below 1024.
     pub privileged_port: bool,
+    /// This host alone changes the export: sizes and attributes of known files are never asked for.
+    pub single_owner: bool,
     /// Several hosts write to this export: keep no attributes.
     pub no_attribute_cache: bool,
     /// Whether the connections are encrypted.
@@ -116,6 +118,7 @@ impl Default for Options {
             soft: false,
             retries: 2,
             privileged_port: false,
+            single_owner: false,
             no_attribute_cache: false,
             security: TransportSecurity::None,
             trusted: None,
@@ -149,6 +152,7 @@ const KEYS: &[&str] = &[
     "resvport",
     "noresvport",
     "noac",
+    "owner",
     "version",
     "vers",
     "nfsvers",
@@ -219,6 +223,13 @@ impl Options {
             "soft" => self.soft = true,
             "resvport" => self.privileged_port = value != Some("0"),
             "noresvport" => self.privileged_port = false,
+            "owner" => {
+                self.single_owner = match value {
+                    Some("single") => true,
+                    Some("many") => false,
+                    _ => return Err(bad("single or many")),
+                }
+            }
             "noac" => self.no_attribute_cache = value != Some("0"),
             "version" | "vers" | "nfsvers" if value == Some("3") => {}
             "version" | "vers" | "nfsvers" => return Err(bad("3: no other version is spoken")),

@@ -59,7 +59,8 @@ impl Mount {
             writers: options.one_writer.then_some(members),
             stable: options.stable,
             close: options.close,
-            shared_use: spec.url.options.no_attribute_cache,
+            shared_use: options.no_attribute_cache,
+            single_owner: options.single_owner,
             swept_ms: core::sync::atomic::AtomicU64::new(0),
         };
         mount.sweep();

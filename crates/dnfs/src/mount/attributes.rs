@@ -3,19 +3,21 @@
 use super::{Entry, FileRef, Mount, Target, handle_of};
 use crate::error::Error;
 use crate::file::{Attributes, DeviceNumbers, FileHandle, FileKind, FsError, SetAttributes};
-use crate::limits::SIZE_ROUNDS_MAX;
+use crate::limits::{ATTRIBUTE_AGE_MS_MAX, SIZE_ROUNDS_MAX};
 use crate::segment::layout::{FLAG_UNLINKED, Slot};
 use crate::segment::{AttrMoment, AttrRecord, NewFile, packed_time, unpacked_time};
+use crate::sys::clock::monotonic_ns;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 impl Mount {
-    /// Attributes of an open file. No call while this host alone changes the export and knows them.
+    /// Attributes of an open file. No call while the server told them a short time ago, or this host alone changes the export.
     ///
     /// # Errors
     /// The server's refusal, STALE when the file is gone.
     pub fn attr(&self, file: FileRef) -> Result<Attributes, Error> {
         let slot = self.live(file)?;
+        self.revalidate(file, slot);
         if !self.shared_use
             && let (Some(record), Some(size)) = (slot.attr_record(), slot.size_known())
         {
@@ -28,6 +30,7 @@ impl Mount {
     #[must_use]
     pub fn size(&self, file: FileRef) -> u64 {
         let Ok(slot) = self.live(file) else { return 0 };
+        self.revalidate(file, slot);
         match slot.size_known() {
             Some(size) if !self.shared_use => size,
             _ => self.fetch(file, slot).map_or_else(|_| slot.size.load(Acquire), |attr| attr.size),
@@ -131,6 +134,16 @@ impl Mount {
         Ok(())
     }
 
+    /// Asks the server for size and attributes if it told them too long ago: another host may have changed the file.
+    fn revalidate(&self, file: FileRef, slot: &Slot) {
+        if self.single_owner || self.shared_use {
+            return;
+        }
+        if now_ms().saturating_sub(slot.checked_ms.load(Relaxed)) > ATTRIBUTE_AGE_MS_MAX {
+            self.refresh_size(file, slot);
+        }
+    }
+
     /// Asks the server, and keeps what it says.
     pub(super) fn fetch(&self, file: FileRef, slot: &Slot) -> Result<Attributes, Error> {
         let handle = handle_of(slot)?;
@@ -160,6 +173,7 @@ impl Mount {
                 break;
             }
             if slot.size_fetched(attr.size, size_moment) {
+                slot.checked_ms.store(now_ms(), Relaxed);
                 return attr.size;
             }
         }
@@ -181,10 +195,23 @@ impl Mount {
         if self.shared_use {
             return attr;
         }
+        if !self.single_owner && slot.kind() == FileKind::Regular {
+            // Close-to-open: what another host made of the file is seen from here on. A size changed by this host meanwhile
+            // costs a call as well.
+            if slot.size_known().is_some_and(|known| known != attr.size) {
+                self.refresh_size(file, slot);
+            } else {
+                slot.checked_ms.store(now_ms(), Relaxed);
+            }
+        }
         let record = slot.attr_record().unwrap_or_else(|| record_of(&attr));
         let better = compose(slot, record, slot.size_known().unwrap_or(attr.size));
         if self.segment.slot(file).is_some() { better } else { attr }
     }
+}
+
+pub(super) fn now_ms() -> u64 {
+    monotonic_ns() / 1_000_000
 }
 
 /// What a new slot begins with.
@@ -197,6 +224,7 @@ pub(super) fn new_file<'a>(handle: &'a FileHandle, attr: &Attributes, created: b
         rdev: u64::from(attr.rdev.major) << 32 | u64::from(attr.rdev.minor),
         size: attr.size,
         attr: record_of(attr),
+        checked_ms: now_ms(),
         created,
     }
 }

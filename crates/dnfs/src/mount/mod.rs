@@ -1,9 +1,9 @@
 //! One mount as a program sees it: paths, open files, names; layer 3 of the client.
 //!
 //! State that all processes of the host must agree on lies in the shared segment: a `Mount` is one process'
-//! view of it, and keeps by itself only connections and a cache of directory handles. Single-owner by default: this host
-//! alone changes the export, so sizes and attributes of known files cost no call (`noac` in the URL asks the server
-//! instead). Reading, writing, appending and syncing an open file allocate nothing and take no lock that a signal
+//! view of it, and keeps by itself only connections and a cache of directory handles. Sizes and attributes of known files cost no
+//! call for a while; other hosts' changes are seen by the next open (its LOOKUP's answer), and by `fstat` after 30 s at most.
+//! `owner=single` in the URL says that there are no other hosts, `noac` asks the server each time. Reading, writing, appending and syncing an open file allocate nothing and take no lock that a signal
 //! handler could wait for.
 //!
 //! A descriptor of a program is a fresh open of the file's placeholder, locked shared; that this lock is gone is how
@@ -71,6 +71,8 @@ pub struct Mount {
     url: NfsUrl,
     /// Other hosts write too: sizes and attributes are asked for each time.
     shared_use: bool,
+    /// No other host changes anything: what is known is never asked for again.
+    single_owner: bool,
     /// When files unlinked while open were last looked for, on the monotonic clock.
     swept_ms: AtomicU64,
 }

@@ -12,7 +12,7 @@ use crate::sys::shm::tests::{Bystander, Child};
 
 fn file(handle: &[u8]) -> NewFile<'_> {
     let attr = AttrRecord { mode: 0o600, nlink: 1, ..AttrRecord::default() };
-    NewFile { handle, kind: FileKind::Regular, fsid: 1, fileid: 7, rdev: 0, size: 0, attr, created: true }
+    NewFile { handle, kind: FileKind::Regular, fsid: 1, fileid: 7, rdev: 0, size: 0, attr, checked_ms: 0, created: true }
 }
 
 /// Opens, writes, syncs, truncates, unlinks and closes files at random, as far as the segment is concerned.

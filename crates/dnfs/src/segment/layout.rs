@@ -229,6 +229,8 @@ pub(crate) struct Slot {
     pub(crate) writer_unlocked: EventCount,
     /// `dirty` as it was when the last retained write was sent or answered.
     pub(crate) retained: AtomicU64,
+    /// When the server last told size and attributes, in ms of the monotonic clock.
+    pub(crate) checked_ms: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Header>() <= VERIFIERS_OFFSET);

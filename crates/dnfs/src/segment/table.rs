@@ -28,6 +28,8 @@ pub(crate) struct NewFile<'a> {
     pub(crate) rdev: u64,
     pub(crate) size: u64,
     pub(crate) attr: AttrRecord,
+    /// Now, in ms of the monotonic clock.
+    pub(crate) checked_ms: u64,
     /// Made by us just now, so that nothing of it can be unstable yet. Else the first sync sends a COMMIT: the segment
     /// may be younger than the writes (a host that was started anew), or the slot was given away in between.
     pub(crate) created: bool,
@@ -286,9 +288,13 @@ impl Slot {
         self.kind.store(kind_number(file.kind), Relaxed);
         self.touched.store(1, Relaxed);
         self.flags.store(if file.created { 0 } else { FLAG_IN_DOUBT }, Relaxed);
-        for (place, value) in
-            [(&self.fsid, file.fsid), (&self.fileid, file.fileid), (&self.rdev, file.rdev), (&self.size, file.size)]
-        {
+        for (place, value) in [
+            (&self.fsid, file.fsid),
+            (&self.fileid, file.fileid),
+            (&self.rdev, file.rdev),
+            (&self.size, file.size),
+            (&self.checked_ms, file.checked_ms),
+        ] {
             place.store(value, Relaxed);
         }
         for zeroed in [&self.append_end, &self.size_events, &self.loss] {
@@ -338,7 +344,7 @@ mod tests {
 
     pub(crate) fn file(handle: &[u8]) -> NewFile<'_> {
         let (attr, kind) = (AttrRecord::default(), FileKind::Regular);
-        NewFile { handle, kind, fsid: 1, fileid: 7, rdev: 0, size: 0, attr, created: true }
+        NewFile { handle, kind, fsid: 1, fileid: 7, rdev: 0, size: 0, attr, checked_ms: 0, created: true }
     }
 
     #[test]

@@ -191,7 +191,17 @@ fn a_liveness_lock_that_cannot_be_had_is_an_error_and_not_a_mount_without_a_limi
 fn a_file_has_one_writer_at_a_time_and_readers_between_them() {
     let (_place, segment, limiter) = limiter(1);
     let attr = AttrRecord::default();
-    let file = NewFile { handle: b"file", kind: FileKind::Regular, fsid: 1, fileid: 1, rdev: 0, size: 0, attr, created: true };
+    let file = NewFile {
+        handle: b"file",
+        kind: FileKind::Regular,
+        fsid: 1,
+        fileid: 1,
+        rdev: 0,
+        size: 0,
+        attr,
+        checked_ms: 0,
+        created: true,
+    };
     let (found, _) = segment.find_or_insert(&file).unwrap();
     let slot = segment.slot(found).unwrap();
     let members = &limiter.members;
@@ -230,7 +240,17 @@ fn a_file_has_one_writer_at_a_time_and_readers_between_them() {
 fn a_signal_handler_inside_a_call_does_not_wait_for_a_writer_that_may_need_its_slot() {
     let (_place, segment, limiter) = limiter(1);
     let attr = AttrRecord::default();
-    let file = NewFile { handle: b"file", kind: FileKind::Regular, fsid: 1, fileid: 1, rdev: 0, size: 0, attr, created: true };
+    let file = NewFile {
+        handle: b"file",
+        kind: FileKind::Regular,
+        fsid: 1,
+        fileid: 1,
+        rdev: 0,
+        size: 0,
+        attr,
+        checked_ms: 0,
+        created: true,
+    };
     let (found, _) = segment.find_or_insert(&file).unwrap();
     let slot = segment.slot(found).unwrap();
     let held = limiter.acquire(1);

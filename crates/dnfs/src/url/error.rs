@@ -88,7 +88,7 @@ impl UrlError {
             Self::Key { nearest: Some(nearest), .. } => Some(format!("did you mean {nearest}?")),
             Self::Key { .. } => Some(
                 "options are rsize, wsize, split, slots, channels, writers, stable, close, retain, uid, gid, nfsport, mountport, local, timeo, retrans, \
-                 soft, resvport, noac, xprtsec, cacert, cert, key"
+                 soft, resvport, noac, owner, xprtsec, cacert, cert, key"
                     .into(),
             ),
             Self::Together { remedy, .. } => Some((*remedy).into()),

@@ -8,6 +8,7 @@ use dnfs::{Credentials, Error, FsError, Stability};
 use std::fs::File;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicU32;
@@ -33,7 +34,7 @@ pub struct Mounted {
     /// What is mounted, with the options of the mount.
     pub url: String,
     runtime: PathBuf,
-    _scratch: Scratch,
+    scratch: Scratch,
 }
 
 impl Mounted {
@@ -48,7 +49,7 @@ impl Mounted {
         let url = format!("{}{query}", filer.url);
         let mount = attach(&url);
         let runtime = mount.runtime_dir().to_owned();
-        Self { mount, filer, url, runtime, _scratch: scratch }
+        Self { mount, filer, url, runtime, scratch }
     }
 
     /// The filer forgets what was not stable, as by a power cut, and changes its verifier.
@@ -58,7 +59,24 @@ impl Mounted {
 
     /// A process of its own that runs the test `worker_process` with this job; killed when dropped.
     pub fn worker(&self, job: &str, argument: &str) -> Worker {
+        self.start_worker(job, argument, Command::new(std::env::current_exe().unwrap()))
+    }
+
+    /// The same on what is another host to the client: it shares no memory with this one.
+    pub fn worker_on_another_host(&self, job: &str, argument: &str) -> Worker {
         let mut command = Command::new(std::env::current_exe().unwrap());
+        command.env("MILLRACE_RUNTIME_DIR", self.other_host());
+        self.start_worker(job, argument, command)
+    }
+
+    /// The runtime directory of another host, for its owner alone.
+    fn other_host(&self) -> PathBuf {
+        let folder = self.scratch.path().join("other-host");
+        let _ = std::fs::DirBuilder::new().mode(0o700).create(&folder); // there from the second time on
+        folder
+    }
+
+    fn start_worker(&self, job: &str, argument: &str, mut command: Command) -> Worker {
         command
             .args(["--exact", "worker_process", "--ignored", "--nocapture"])
             .env("MOUNT_URL", &self.url)

@@ -7,6 +7,10 @@ use nfs_proto::limits::{RECORD_BYTES_MAX, TRANSFER_BYTES_MAX};
 /// Connections served at once. A thread each: 1024 stacks of [`STACK_BYTES`] are 256 MiB of address space, of which a
 /// served connection touches some 20 KiB. A database opens one per backend.
 pub const CONNECTIONS_MAX: usize = 1024;
+/// Of these, connections of clients that no rule names: they get nothing but refusals, and enough of them to be told so.
+pub const STRANGERS_MAX: usize = 64;
+/// Of these, places that no single address can take: another host's database keeps its control and first connections.
+pub const OTHERS_RESERVED: usize = 16;
 /// Seconds without a request up to which a connection that has brought any is not closed to make room for another.
 pub const IDLE_SPARED_S: u32 = 30;
 /// Descriptors asked of the host at the start: connections, the volumes' files, and as many again.
@@ -37,6 +41,8 @@ pub const RECEIVE_BYTES_MAX: usize = RECORD_BYTES_MAX + 4096;
 pub const SMALL_TURNS: u32 = 64;
 /// Time for each MiB of a frame that was begun: one that never ends would keep its buffer for ever.
 pub const FRAME_TIMEOUT: Duration = Duration::from_secs(60);
+/// The same of a frame with a large buffer while memory is short: a MiB that takes longer comes over a line of 4 Mbit/s.
+pub const FRAME_TIMEOUT_SHORT: Duration = Duration::from_secs(2);
 /// How long an idle connection keeps a large buffer.
 pub const BUFFER_IDLE: Duration = Duration::from_millis(500);
 /// Replies gathered before they are sent, in bytes: enough to make the cost of a send small, little enough that the
@@ -48,9 +54,15 @@ pub const REPLY_BYTES_IDLE: usize = 20 * 1024;
 /// own back at the end of a turn. Keeps 64 connections below 64 MiB however large their transfers.
 pub const BUFFER_BYTES_KEPT: usize = 24 << 20;
 
-/// Buffers of all connections together, in bytes, beyond which one that needs a large one is closed: 500 that each move a
-/// MiB at one moment are no database.
+/// Buffers of all connections together, in bytes, beyond which none gets a larger one, and one that needs it waits, then is closed:
+/// 500 that each move a MiB at one moment are no database.
 pub const BUFFER_BYTES_MAX: usize = 512 << 20;
+/// Of these, what larger receive buffers may take: each connection there can be has its small ones.
+pub const BUFFER_BYTES_GROWN_MAX: usize = BUFFER_BYTES_MAX - CONNECTIONS_MAX * (RECEIVE_BYTES_START + REPLY_BYTES_IDLE);
+/// The same beyond which memory is short: frames that were begun have to come soon.
+pub const BUFFER_BYTES_SHORT: usize = BUFFER_BYTES_MAX / 4 * 3;
+/// How long a connection waits for memory: until those that stall were closed.
+pub const BUFFER_WAIT: Duration = Duration::from_secs(5);
 
 /// Threads of a service that run slow calls (stable writes, commits, changes of names, reads of what is not in memory) beside
 /// their connection: the flushes of that many calls overlap. Depth 32 is what the speed goals are measured at.
@@ -168,4 +180,7 @@ const _: () = assert!(SLOW_BYTES_PER_CONNECTION_MAX >= RECORD_BYTES_MAX + TRANSF
 const _: () = assert!(SLOW_BYTES_MAX >= SLOW_BYTES_PER_CONNECTION_MAX && SLOW_REQUESTS_PER_CONNECTION_MAX >= WORKERS_MAX);
 const _: () = assert!(DELAYED_BYTES_MAX >= 16 * RECORD_BYTES_MAX);
 const _: () = assert!(REPEAT_WAIT.as_secs() < REPLY_AGE_MAX.as_secs());
+const _: () = assert!(BUFFER_BYTES_SHORT + RECEIVE_BYTES_MAX < BUFFER_BYTES_GROWN_MAX);
+const _: () = assert!(FRAME_TIMEOUT_SHORT.as_millis() + BUFFER_IDLE.as_millis() < BUFFER_WAIT.as_millis());
+const _: () = assert!(STRANGERS_MAX + OTHERS_RESERVED < CONNECTIONS_MAX);
 const _: () = assert!(LISTING_BYTES_MAX <= TRANSFER_MAX);

@@ -41,7 +41,8 @@ impl Server {
             ListenerRole::Nfs | ListenerRole::Portmap => serve_nfs(&nfs, role),
         };
         let listeners = listeners.into_iter().map(|Listener { socket, role }| Served { socket, serve: serve(role) });
-        let acceptor = Acceptor::new(listeners.collect());
+        let known = Arc::clone(&filer);
+        let acceptor = Acceptor::new(listeners.collect(), Box::new(move |client| known.names(client)));
         Arc::new(Self { filer, setup: Mutex::new(setup), acceptor, nfs, totals, started: Instant::now() })
     }
 
@@ -105,6 +106,7 @@ impl Server {
     pub fn reload(&self) -> Option<Result<Reloaded, ConfigError>> {
         let mut setup = self.setup.lock().unwrap_or_else(PoisonError::into_inner);
         let done = setup.as_mut()?.reload(&self.filer);
+        self.acceptor.judge_anew();
         if let Err(error) = &done {
             tracing::error!(%error, "failed to load the configuration: the previous one stays in force");
         }
@@ -119,7 +121,9 @@ impl Server {
         change: impl FnOnce(&str) -> Result<String, EditError>,
     ) -> Option<Result<Reloaded, ChangeError>> {
         let mut setup = self.setup.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(setup.as_mut()?.edit(&self.filer, new, change))
+        let done = setup.as_mut()?.edit(&self.filer, new, change);
+        self.acceptor.judge_anew();
+        Some(done)
     }
 
     /// Takes back everything that was not promised stable, as a power cut would.
@@ -242,7 +246,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let _peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (stream, address) = listener.accept().unwrap();
-        let id = server.connections().add(&Arc::new(Connection::new(stream, address).unwrap())).unwrap();
+        let id = server.connections().add(&Arc::new(Connection::new(stream, address).unwrap()), true).unwrap();
         assert!(matches!(server.power_cut_by(Instant::now()), Err(volume::Error::Busy)));
         assert_eq!(server.filer.replies.contents().replies, 1);
         server.connections().remove(id);

@@ -1,16 +1,20 @@
 //! Accepting: a thread for each address that is listened on, and one for each connection.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use super::admission::Newcomer;
 use super::connection::Connection;
 use super::ended::Ended;
 use super::table::ConnectionTable;
-use crate::limits::{BACKLOG, CONNECTIONS_MAX, STACK_BYTES};
+use crate::limits::{BACKLOG, STACK_BYTES};
 use crate::sys;
+
+/// Whether an address is one that is served.
+pub(crate) type Knows = Box<dyn Fn(IpAddr) -> bool + Send + Sync>;
 
 /// Serves a connection until it ends.
 pub(crate) type Serve = Box<dyn Fn(&Arc<Connection>) -> Ended + Send + Sync>;
@@ -24,6 +28,7 @@ pub(crate) struct Served {
 /// All that is listened on.
 pub(crate) struct Acceptor {
     listeners: Vec<Arc<Served>>,
+    knows: Knows,
     pub(crate) table: ConnectionTable,
     stopping: AtomicBool,
 }
@@ -32,9 +37,10 @@ pub(crate) struct Acceptor {
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 
 impl Acceptor {
-    pub(crate) fn new(listeners: Vec<Served>) -> Arc<Self> {
+    /// `knows` says whether a client may use anything here at all.
+    pub(crate) fn new(listeners: Vec<Served>, knows: Knows) -> Arc<Self> {
         let listeners = listeners.into_iter().map(Arc::new).collect();
-        Arc::new(Self { listeners, table: ConnectionTable::default(), stopping: AtomicBool::new(false) })
+        Arc::new(Self { listeners, knows, table: ConnectionTable::default(), stopping: AtomicBool::new(false) })
     }
 
     /// Accepts and serves until [`Self::stop`].
@@ -47,6 +53,11 @@ impl Acceptor {
                 }
             }
         });
+    }
+
+    /// Asks again who is known, after rules changed.
+    pub(crate) fn judge_anew(&self) {
+        self.table.judge_anew(&self.knows);
     }
 
     /// Accepts nobody more: [`Self::run`] returns.
@@ -65,7 +76,7 @@ impl Acceptor {
                 Err(error) => {
                     tracing::warn!(%error, "failed to accept a connection");
                     // Short of descriptors: one that nobody uses may be given up for it.
-                    if !self.table.make_place(self.table.count()) {
+                    if !self.table.spare_one() {
                         std::thread::sleep(EXHAUSTED_PAUSE);
                     }
                 }
@@ -74,8 +85,9 @@ impl Acceptor {
     }
 
     fn admit(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr, listener: &Arc<Served>) {
-        if !self.table.make_place(CONNECTIONS_MAX) {
-            tracing::warn!(%peer, limit = CONNECTIONS_MAX, "connection refused: too many");
+        let newcomer = Newcomer { client: peer.ip().to_canonical(), known: (self.knows)(peer.ip().to_canonical()) };
+        if let Err(full) = self.table.admit(newcomer) {
+            tracing::warn!(%peer, limit = full.limit(), "connection refused: too many {full}");
             return;
         }
         let connection = match Connection::new(stream, peer) {
@@ -85,7 +97,7 @@ impl Acceptor {
                 return;
             }
         };
-        let Some(id) = self.table.add(&connection) else { return };
+        let Some(id) = self.table.add(&connection, newcomer.known) else { return };
         let (acceptor, listener) = (Arc::clone(self), Arc::clone(listener));
         let serve = move || {
             let ended = (listener.serve)(&connection);

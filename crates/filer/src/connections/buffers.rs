@@ -1,12 +1,13 @@
 //! What one connection keeps in memory between turns, and when it gives it back.
 
-use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::Totals;
+use super::ended::Ended;
 use super::receive_buffer::ReceiveBuffer;
 use super::replies::Replies;
 use super::transport::Receiver;
-use crate::limits::{BUFFER_BYTES_KEPT, SMALL_TURNS};
+use crate::limits::{BUFFER_BYTES_KEPT, BUFFER_WAIT, SMALL_TURNS};
 
 /// The buffers of a connection, counted into those of all.
 pub(super) struct Buffers<'a> {
@@ -20,7 +21,27 @@ pub(super) struct Buffers<'a> {
 impl<'a> Buffers<'a> {
     pub(super) fn new(totals: &'a Totals) -> Self {
         let (received, receiver, replies) = Default::default();
-        Self { totals, received, receiver, replies, counted: 0 }
+        let mut buffers = Self { totals, received, receiver, replies, counted: 0 };
+        buffers.count(buffers.size());
+        buffers
+    }
+
+    /// Makes the receive buffer as large as the frame under way needs, waiting for memory; as large as it would be of use if
+    /// there is memory now.
+    ///
+    /// # Errors
+    /// All connections together hold as much as they may, and it stays so.
+    pub(super) fn make_space(&mut self) -> Result<(), Ended> {
+        let Some(more) = self.received.growth() else { return Ok(()) };
+        let wait = if self.received.must_grow() { BUFFER_WAIT } else { Duration::ZERO };
+        if self.totals.grow(more, wait) {
+            self.counted += more;
+        } else if self.received.must_grow() {
+            return Err(Ended::BuffersFull);
+        } else {
+            self.received.stay();
+        }
+        Ok(())
     }
 
     /// Whether there is anything to give back.
@@ -55,18 +76,60 @@ impl<'a> Buffers<'a> {
 
     /// Counts ours as `bytes`; the bytes of all.
     fn count(&mut self, bytes: usize) -> usize {
-        let all = &self.totals.buffer_bytes;
-        if bytes != self.counted {
-            all.fetch_add(bytes, Ordering::Relaxed);
-            all.fetch_sub(self.counted, Ordering::Relaxed);
-            self.counted = bytes;
+        if bytes == self.counted {
+            return self.totals.buffer_bytes();
         }
-        all.load(Ordering::Relaxed)
+        self.totals.count(std::mem::replace(&mut self.counted, bytes), bytes)
     }
 }
 
 impl Drop for Buffers<'_> {
     fn drop(&mut self) {
         self.count(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connections::receive_buffer::Framed;
+    use crate::limits::{BUFFER_BYTES_MAX, RECEIVE_BYTES_MAX};
+
+    /// A connection that was announced a frame of the largest size, of which four bytes have come.
+    fn begun(totals: &Totals) -> Buffers<'_> {
+        let mut buffers = Buffers::new(totals);
+        buffers.received.space()[..4].fill(1);
+        buffers.received.filled(4);
+        let announced = Framed::Incomplete { bytes_needed: RECEIVE_BYTES_MAX };
+        assert!(buffers.received.next_frame(|_| Ok::<_, ()>(announced)).unwrap().is_none());
+        buffers
+    }
+
+    #[test]
+    fn frames_that_were_begun_never_take_more_than_all_may_and_one_that_ends_makes_space_for_another() {
+        let totals = Totals::default();
+        let mut held = Vec::new();
+        let mut waits = loop {
+            let mut buffers = begun(&totals);
+            if !totals.grow(RECEIVE_BYTES_MAX, Duration::ZERO) {
+                break buffers;
+            }
+            totals.count(RECEIVE_BYTES_MAX, 0);
+            buffers.make_space().unwrap();
+            buffers.received.space();
+            held.push(buffers);
+            assert!(totals.buffer_bytes() <= BUFFER_BYTES_MAX);
+        };
+        assert!(held.len() > 400 && totals.is_short());
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(move || waits.make_space().map(|()| waits.received.size()));
+            while *totals.waiting() == 0 {
+                std::thread::yield_now();
+            }
+            held.pop();
+            assert!(waiting.join().unwrap().is_ok());
+        });
+        drop(held);
+        assert_eq!(totals.buffer_bytes(), 0);
     }
 }

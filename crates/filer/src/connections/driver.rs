@@ -64,7 +64,7 @@ impl<S: Service> Driver<S> {
         let (mut timed, mut timer, mut lone_turns) = (false, FrameTimer::default(), 0);
         loop {
             let partial = buffers.received.partial();
-            if !timer.is_in_time(partial, Instant::now) {
+            if !timer.is_in_time(partial, self.totals.is_short(), Instant::now) {
                 return Err(Ended::Stalled);
             }
             // A connection with memory to give back, or with a part of a frame, receives with a time limit and so does not sleep
@@ -72,6 +72,7 @@ impl<S: Service> Driver<S> {
             if !timed && (partial.is_some() || buffers.have_spare()) {
                 timed = transport.set_receive_timeout(Some(BUFFER_IDLE));
             }
+            buffers.make_space()?;
             let bytes = match buffers.receiver.receive(transport, buffers.received.space()) {
                 Ok(0) => break,
                 Ok(bytes) => bytes,

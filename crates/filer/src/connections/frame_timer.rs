@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::receive_buffer::Partial;
-use crate::limits::FRAME_TIMEOUT;
+use crate::limits::{FRAME_TIMEOUT, FRAME_TIMEOUT_SHORT, RECEIVE_BYTES_START};
 
 /// The frame under way on a connection, and since when.
 #[derive(Debug, Default)]
@@ -12,8 +12,9 @@ pub(super) struct FrameTimer {
 }
 
 impl FrameTimer {
-    /// False when the frame under way has been so for longer than one of its size may. `now` is called only while one is.
-    pub(super) fn is_in_time(&mut self, partial: Option<Partial>, now: impl FnOnce() -> Instant) -> bool {
+    /// False when the frame under way has been so for longer than one of its size may; a large one has little time while memory
+    /// is `short`. `now` is called only while one is.
+    pub(super) fn is_in_time(&mut self, partial: Option<Partial>, short: bool, now: impl FnOnce() -> Instant) -> bool {
         let Some(Partial { number, bytes }) = partial else {
             self.under_way = None;
             return true;
@@ -22,7 +23,8 @@ impl FrameTimer {
         match self.under_way {
             Some((same, since)) if same == number => {
                 let mib = u32::try_from(bytes.div_ceil(1 << 20)).unwrap_or(u32::MAX).max(1);
-                now.saturating_duration_since(since) < FRAME_TIMEOUT.saturating_mul(mib)
+                let limit = if short && bytes > RECEIVE_BYTES_START { FRAME_TIMEOUT_SHORT } else { FRAME_TIMEOUT };
+                now.saturating_duration_since(since) < limit.saturating_mul(mib)
             }
             _ => {
                 self.under_way = Some((number, now));
@@ -38,17 +40,29 @@ mod tests {
     use std::time::Duration;
 
     #[test]
+    fn a_large_frame_has_little_time_while_memory_is_short() {
+        let (mut timer, begin) = (FrameTimer::default(), Instant::now());
+        let mut in_time = |bytes, short, seconds| {
+            let partial = Partial { number: 1, bytes };
+            timer.is_in_time(Some(partial), short, || begin + Duration::from_secs(seconds))
+        };
+        assert!(in_time(1 << 20, true, 0) && in_time(1 << 20, true, 1) && in_time(1 << 20, false, 3));
+        assert!(in_time(8192, true, 3), "it holds no more than an idle connection");
+        assert!(!in_time(1 << 20, true, 3));
+    }
+
+    #[test]
     fn a_frame_has_its_time_by_its_size_and_each_one_its_own() {
         let (mut timer, begin) = (FrameTimer::default(), Instant::now());
         let later = |seconds| move || begin + Duration::from_secs(seconds);
         let partial = |number, bytes| Some(Partial { number, bytes });
-        assert!(timer.is_in_time(partial(1, 4), later(0)));
-        assert!(timer.is_in_time(partial(1, 4), later(59)));
-        assert!(!timer.is_in_time(partial(1, 4), later(60)), "a header of four bytes does not take a minute");
-        assert!(timer.is_in_time(partial(2, 1 << 20), later(60)), "the next one begins anew");
-        assert!(!timer.is_in_time(partial(2, 1 << 20), later(120)));
-        assert!(timer.is_in_time(partial(2, (1 << 20) + 200), later(120)), "more than a MiB has more time");
-        assert!(timer.is_in_time(None, || unreachable!("no clock is read while nothing is under way")));
-        assert!(timer.is_in_time(partial(2, 4), later(500)));
+        assert!(timer.is_in_time(partial(1, 4), false, later(0)));
+        assert!(timer.is_in_time(partial(1, 4), false, later(59)));
+        assert!(!timer.is_in_time(partial(1, 4), false, later(60)), "a header of four bytes does not take a minute");
+        assert!(timer.is_in_time(partial(2, 1 << 20), false, later(60)), "the next one begins anew");
+        assert!(!timer.is_in_time(partial(2, 1 << 20), false, later(120)));
+        assert!(timer.is_in_time(partial(2, (1 << 20) + 200), false, later(120)), "more than a MiB has more time");
+        assert!(timer.is_in_time(None, false, || unreachable!("no clock is read while nothing is under way")));
+        assert!(timer.is_in_time(partial(2, 4), false, later(500)));
     }
 }

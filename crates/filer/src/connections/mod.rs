@@ -1,6 +1,6 @@
 //! Connections, whatever protocol is spoken on them.
 //!
-//! What every service shares: accepting ([`acceptor`]) and admission ([`table`]), the socket and TLS over it ([`transport`]),
+//! What every service shares: accepting ([`acceptor`]) and admission ([`admission`], [`table`]), the socket and TLS over it ([`transport`]),
 //! receive and reply buffers, threads beside the connections for requests that wait for the medium ([`workers`]), bounds on
 //! what waits ([`connection::Reservation`]), replies that leave in order and whole ([`connection`]), replies that leave at a
 //! set time ([`delayed_replies`]), stopping. A protocol is a [`service::Service`]; nothing here knows one.
@@ -20,6 +20,7 @@
 //! When the filer stops, connections receive nothing more; [`service::Service::ending`] may still send, as a request to log out.
 
 pub(crate) mod acceptor;
+pub(crate) mod admission;
 mod buffers;
 pub(crate) mod connection;
 pub(crate) mod delayed_replies;

@@ -66,11 +66,31 @@ impl ReceiveBuffer {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
-        let size = self.needed.max(self.wanted).min(RECEIVE_BYTES_MAX);
-        if self.buffer.len() < size {
-            self.resize(size);
+        if self.growth().is_some() {
+            self.resize(self.size_next());
         }
         self.buffer.get_mut(self.end..).unwrap_or_default()
+    }
+
+    /// By how many bytes [`Self::space`] will enlarge the buffer, if it will.
+    #[must_use]
+    pub fn growth(&self) -> Option<usize> {
+        self.size_next().checked_sub(self.buffer.len()).filter(|more| *more > 0)
+    }
+
+    /// Whether the frame under way does not fit otherwise.
+    #[must_use]
+    pub fn must_grow(&self) -> bool {
+        self.needed.min(RECEIVE_BYTES_MAX) > self.buffer.len() || self.start == 0 && self.end == self.buffer.len()
+    }
+
+    /// Enlarges the buffer for nothing but a frame that needs it.
+    pub fn stay(&mut self) {
+        self.wanted = 0;
+    }
+
+    fn size_next(&self) -> usize {
+        self.needed.max(self.wanted).min(RECEIVE_BYTES_MAX)
     }
 
     /// Takes note of `bytes` received into [`Self::space`].

@@ -1,16 +1,13 @@
-//! The open connections: who is let in, and who has to leave when all places are taken.
-//!
-//! A connection costs its peer nothing, so places must not go to whoever came first: those that never brought a request leave
-//! first, the oldest of them; then, of the client with the most connections, the one that was idle for longest. Clients make a
-//! connection again that was closed.
+//! The open connections. Clients make a connection again that was closed for another.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::admission::{self, Candidate, Full, Newcomer};
 use super::connection::Connection;
-use crate::limits::{IDLE_SPARED_S, LEAVING_WAIT};
+use crate::limits::LEAVING_WAIT;
 use crate::sys;
 
 /// The open connections.
@@ -22,10 +19,16 @@ pub(crate) struct ConnectionTable {
 
 #[derive(Default)]
 struct Open {
-    connections: HashMap<u64, Arc<Connection>>,
+    connections: HashMap<u64, Entry>,
     next: u64,
     /// Nobody is let in.
     shut: bool,
+}
+
+struct Entry {
+    connection: Arc<Connection>,
+    /// A rule names its client.
+    known: bool,
 }
 
 /// While it lasts, nobody is let in.
@@ -48,15 +51,15 @@ impl ConnectionTable {
         self.open().next
     }
 
-    /// Enters a connection under a number; none while nobody is let in.
-    pub(crate) fn add(&self, connection: &Arc<Connection>) -> Option<u64> {
+    /// Enters a connection under a number; none while nobody is let in. `known`: a rule names its client.
+    pub(crate) fn add(&self, connection: &Arc<Connection>, known: bool) -> Option<u64> {
         let mut open = self.open();
         if open.shut {
             return None;
         }
         let id = open.next;
         open.next += 1;
-        open.connections.insert(id, Arc::clone(connection));
+        open.connections.insert(id, Entry { connection: Arc::clone(connection), known });
         tracing::debug!(peer = %connection.peer, connections = open.connections.len(), "connected");
         Some(id)
     }
@@ -68,25 +71,60 @@ impl ConnectionTable {
         drop(removed);
     }
 
-    /// Has connections leave until there are fewer than `limit`; false when all have a right to stay.
-    pub(crate) fn make_place(&self, limit: usize) -> bool {
+    /// Has connections leave until there is a place for this one.
+    ///
+    /// # Errors
+    /// Which places are all taken by connections that have a right to stay.
+    pub(crate) fn admit(&self, newcomer: Newcomer) -> Result<(), Full> {
+        self.have_leave(|open| {
+            if admission::is_open(open.connections.len(), &newcomer) {
+                return Ok(None);
+            }
+            let all = open.candidates();
+            let Some(full) = admission::full_for(&newcomer, &all) else { return Ok(None) };
+            admission::leaves_for(&newcomer, full, &all, sys::coarse_seconds()).map(Some).ok_or(full)
+        })
+        .map_err(|full| full.unwrap_or(Full::Connections))
+    }
+
+    /// Has one connection leave that can be spared; false when there is none.
+    pub(crate) fn spare_one(&self) -> bool {
+        let count = self.count();
+        let done = self.have_leave(|open| {
+            if open.connections.len() < count {
+                return Ok(None);
+            }
+            admission::choose(&open.candidates(), sys::coarse_seconds()).map(Some).ok_or(Full::Connections)
+        });
+        done.is_ok() && count > 0
+    }
+
+    /// Asks again which clients are known.
+    pub(crate) fn judge_anew(&self, knows: &dyn Fn(IpAddr) -> bool) {
+        self.open().connections.values_mut().for_each(|entry| entry.known = knows(entry.connection.client()));
+    }
+
+    /// Has connections leave, one after the other, until `next` names none.
+    ///
+    /// # Errors
+    /// That of `next`; none when one that had to leave did not in time.
+    fn have_leave(&self, next: impl Fn(&Open) -> Result<Option<u64>, Full>) -> Result<(), Option<Full>> {
         let deadline = Instant::now() + LEAVING_WAIT;
         let mut open = self.open();
-        while open.connections.len() >= limit {
-            let Some(leaving) = open.one_to_leave(sys::coarse_seconds()) else { return false };
-            tracing::debug!(peer = %leaving.peer, "connection closed to make room for another");
-            leaving.drop_now();
-            drop(leaving);
-            let before = open.connections.len();
-            while open.connections.len() >= before {
+        while let Some(id) = next(&open)? {
+            if let Some(entry) = open.connections.get(&id) {
+                tracing::debug!(peer = %entry.connection.peer, "connection closed to make room for another");
+                entry.connection.drop_now();
+            }
+            while open.connections.contains_key(&id) {
                 let left = deadline.saturating_duration_since(Instant::now());
                 if left.is_zero() {
-                    return false;
+                    return Err(None);
                 }
                 open = self.wait(open, left);
             }
         }
-        true
+        Ok(())
     }
 
     /// Lets nobody in; none when that is so already.
@@ -97,12 +135,12 @@ impl ConnectionTable {
 
     /// Has all connections receive nothing more; what is under way is still answered.
     pub(crate) fn finish_all(&self) {
-        self.open().connections.values().for_each(|connection| connection.finish());
+        self.open().connections.values().for_each(|entry| entry.connection.finish());
     }
 
     /// Ends all connections now.
     pub(crate) fn drop_all(&self) {
-        self.open().connections.values().for_each(|connection| connection.drop_now());
+        self.open().connections.values().for_each(|entry| entry.connection.drop_now());
     }
 
     /// Waits until no connection is open; false when that is not so by the deadline.
@@ -128,73 +166,14 @@ impl ConnectionTable {
 }
 
 impl Open {
-    /// The connection that has to leave for a new one; none when all are in use.
-    fn one_to_leave(&self, now_s: u32) -> Option<Arc<Connection>> {
-        let candidates = self.connections.iter().map(|(&id, connection)| Candidate {
+    fn candidates(&self) -> Vec<Candidate> {
+        let candidate = |(&id, Entry { connection, known }): (&u64, &Entry)| Candidate {
             id,
             client: connection.client(),
+            known: *known,
             active_s: connection.active_s(),
             busy: connection.slow_requests() > 0,
-        });
-        let candidates: Vec<Candidate> = candidates.collect();
-        choose(&candidates, now_s).and_then(|id| self.connections.get(&id).cloned())
-    }
-}
-
-/// What is looked at of a connection.
-#[derive(Clone, Copy, Debug)]
-struct Candidate {
-    id: u64,
-    client: IpAddr,
-    /// Second of the last request; 0 when there was none.
-    active_s: u32,
-    /// Requests of it are with workers.
-    busy: bool,
-}
-
-fn choose(candidates: &[Candidate], now_s: u32) -> Option<u64> {
-    let never_called = candidates.iter().filter(|candidate| candidate.active_s == 0).min_by_key(|candidate| candidate.id);
-    if let Some(candidate) = never_called {
-        return Some(candidate.id);
-    }
-    let mut counts: HashMap<IpAddr, u32> = HashMap::new();
-    candidates.iter().for_each(|candidate| *counts.entry(candidate.client).or_default() += 1);
-    let most = *counts.values().max()?;
-    candidates
-        .iter()
-        .filter(|candidate| counts.get(&candidate.client) == Some(&most) && !candidate.busy)
-        .filter(|candidate| now_s.saturating_sub(candidate.active_s) >= IDLE_SPARED_S)
-        .min_by_key(|candidate| (candidate.active_s, candidate.id))
-        .map(|candidate| candidate.id)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn candidate(id: u64, client: u8, active_s: u32) -> Candidate {
-        Candidate { id, client: IpAddr::from([10, 0, 0, client]), active_s, busy: false }
-    }
-
-    #[test]
-    fn those_that_never_called_leave_first_the_oldest_of_them_before_the_others() {
-        let all = [candidate(1, 1, 5), candidate(7, 2, 0), candidate(4, 1, 0), candidate(9, 3, 0)];
-        assert_eq!(choose(&all, 1000), Some(4));
-        assert_eq!(choose(&[], 1000), None);
-    }
-
-    #[test]
-    fn then_the_longest_idle_of_whoever_has_most() {
-        let all = [candidate(1, 1, 5), candidate(2, 2, 900), candidate(3, 2, 800), candidate(4, 2, 850)];
-        assert_eq!(choose(&all, 1000), Some(3), "not the only one of the other client, though it is idle for longer");
-        let busy = all.map(|candidate| Candidate { busy: candidate.id == 3, ..candidate });
-        assert_eq!(choose(&busy, 1000), Some(4));
-    }
-
-    #[test]
-    fn nobody_leaves_who_called_a_moment_ago() {
-        let all = [candidate(1, 1, 995), candidate(2, 1, 1000)];
-        assert_eq!(choose(&all, 1000), None);
-        assert_eq!(choose(&all, 995 + IDLE_SPARED_S), Some(1));
+        };
+        self.connections.iter().map(candidate).collect()
     }
 }

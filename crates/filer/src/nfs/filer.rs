@@ -81,6 +81,11 @@ impl Filer {
         Arc::clone(&self.exports.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Whether a rule of any export names a client, whatever else it asks for.
+    pub(crate) fn names(&self, client: IpAddr) -> bool {
+        self.exports().entries().iter().any(|entry| entry.policy.names(client))
+    }
+
     /// Serves by another table from now on: connections judge their clients anew with their next call.
     pub(crate) fn replace_exports(&self, mut exports: Exports) {
         let mut current = self.exports.lock().unwrap_or_else(PoisonError::into_inner);

@@ -230,6 +230,11 @@ impl Policy {
         Self { rules: vec![Rule { clients: vec![Client::everybody()], rights }] }
     }
 
+    /// Whether a rule names a client.
+    pub(crate) fn names(&self, client: IpAddr) -> bool {
+        self.rules.iter().flat_map(|rule| &rule.clients).any(|named| named.is(client))
+    }
+
     /// What a client may.
     ///
     /// # Errors

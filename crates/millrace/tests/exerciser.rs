@@ -12,6 +12,8 @@ mod compare;
 mod generate;
 #[path = "exerciser/known.rs"]
 mod known;
+#[path = "exerciser/loss.rs"]
+mod loss;
 #[path = "exerciser/program.rs"]
 mod program;
 #[path = "exerciser/shrink.rs"]
@@ -59,6 +61,31 @@ fn many_random_programs_see_nothing_of_a_filer_that_is_killed_restarted_or_cut_o
     exercise(&seeds(|_| 300), true);
 }
 
+#[test]
+fn fsync_says_what_a_power_cut_took_and_nothing_else_is_gone() {
+    lose(&seeds(|count| count * 5));
+}
+
+#[test]
+#[ignore = "nightly: 200 programs and some 600 power cuts, a minute"]
+fn fsync_says_what_many_power_cuts_took_and_nothing_else_is_gone() {
+    lose(&seeds(|_| 200));
+}
+
+/// Programs on a mount that keeps no written data, and a filer that loses power while some is not durable.
+fn lose(seeds: &[u64]) {
+    let scratch = Scratch::new("exerciser-actor");
+    let Some(actor) = build(&scratch) else { return skip("no C compiler") };
+    let mut world = Exerciser::new(&actor, &["--loss-layer"], "&retain=0");
+    let mut told = 0;
+    for seed in seeds {
+        println!("seed {seed}");
+        told += loss::Loss::run(&mut world, *seed).unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+    println!("losses told: {told}");
+    assert!(told > 0 || seeds.len() < 5, "no power cut took anything: the test shows nothing");
+}
+
 /// Runs the programs of these seeds; panics with what differed, made small.
 fn exercise(seeds: &[u64], faults: bool) {
     let scratch = Scratch::new("exerciser-actor");
@@ -80,7 +107,9 @@ fn exercise(seeds: &[u64], faults: bool) {
         }
         if let Some(difference) = world.run(&program) {
             let small = failures.len() < FAILURES_MAX;
-            failures.push(if small { explained(world, seed, program, &difference) } else { format!("seed {seed}\n") });
+            let failure = if small { explained(world, seed, program, &difference) } else { format!("seed {seed}\n") };
+            println!("{failure}");
+            failures.push(failure);
         }
     }
     println!("steps: {steps:?}");

@@ -26,8 +26,8 @@ pub(crate) struct Difference {
 
 /// A filer, and actors on a mount of it and on a directory beside it.
 pub(crate) struct Exerciser {
-    mount: Side,
-    local: Side,
+    pub(crate) mount: Side,
+    pub(crate) local: Side,
     pub(crate) filer: Filer,
     folder: PathBuf,
     runs: u32,
@@ -73,6 +73,19 @@ impl Exerciser {
 
     /// Runs a program in new directories; where the sides first differ, if they do.
     pub(crate) fn run(&mut self, program: &[Step]) -> Option<Difference> {
+        let (here, there) = self.begin();
+        let difference = program
+            .iter()
+            .enumerate()
+            .find_map(|(at, step)| self.step(step).map(|(local, mount)| Difference { at, local, mount }));
+        let difference =
+            difference.or_else(|| self.settle().map(|(local, mount)| Difference { at: program.len(), local, mount }));
+        self.finish();
+        difference.or_else(|| self.left(program.len(), &here, &there))
+    }
+
+    /// New directories for a program, on the host's side of both.
+    pub(crate) fn begin(&mut self) -> (PathBuf, PathBuf) {
         self.runs += 1;
         let name = format!("r{}", self.runs);
         let (here, there) = (self.folder.join(&name), self.filer.export().join(&name));
@@ -82,15 +95,13 @@ impl Exerciser {
         }
         self.local.begin(here.to_str().unwrap().to_owned());
         self.mount.begin(format!("/db/{name}"));
-        let difference = program
-            .iter()
-            .enumerate()
-            .find_map(|(at, step)| self.step(step).map(|(local, mount)| Difference { at, local, mount }));
-        let difference =
-            difference.or_else(|| self.settle().map(|(local, mount)| Difference { at: program.len(), local, mount }));
+        (here, there)
+    }
+
+    /// Ends what runs.
+    pub(crate) fn finish(&mut self) {
         self.local.end();
         self.mount.end();
-        difference.or_else(|| self.left(program.len(), &here, &there))
     }
 
     /// Where nobody sends again what an ended process wrote before the filer went down, a process that lives has to.
@@ -130,7 +141,7 @@ impl Exerciser {
     }
 
     /// What concerns all processes, or the filer, of whose troubles nothing may be seen.
-    fn disturb(&mut self, step: &Step) -> Option<(String, String)> {
+    pub(crate) fn disturb(&mut self, step: &Step) -> Option<(String, String)> {
         let needs_barrier = ["crash", "cut", "cut-closed"].contains(&step.name());
         if needs_barrier && self.mount.alive().is_empty() {
             return None; // nobody to make anything durable

@@ -168,12 +168,15 @@ fn total(vector: &[IoSlice<'_>]) -> Result<usize, Out> {
 
 fn write_vector_here(file: &Open, vector: &[IoSlice<'_>]) -> Result<usize, Out> {
     file.writable()?;
+    let wanted = total(vector)?;
+    if wanted == 0 {
+        return Ok(0); // an appender's offset stays, too
+    }
     if file.appends() {
         let (written, offset) = append(file, vector, file.durability())?;
         let _ = raw::lseek(file.fd, (offset + written as u64) as off_t, libc::SEEK_SET);
         return Ok(written);
     }
-    let wanted = total(vector)?;
     let offset = reserve(file.fd, wanted)?;
     let outcome = write_vector_at(file, offset, vector, file.durability());
     give_back(file.fd, wanted, *outcome.as_ref().unwrap_or(&0));

@@ -127,7 +127,8 @@ static void appends(void)
 	if (file)
 		fclose(file);
 	int fd = open("a", O_RDWR | O_APPEND);
-	FACT(lseek(fd, 0, SEEK_SET) == 0 && write(fd, "end", 3) == 3 && lseek(fd, 0, SEEK_CUR) == st.st_size + 3);
+	FACT(lseek(fd, 0, SEEK_SET) == 0 && write(fd, "end", 0) == 0 && lseek(fd, 0, SEEK_CUR) == 0);
+	FACT(write(fd, "end", 3) == 3 && lseek(fd, 0, SEEK_CUR) == st.st_size + 3);
 	FACT(fcntl(fd, F_SETFL, 0) == 0 && lseek(fd, 0, SEEK_SET) == 0 && write(fd, "START", 5) == 5);
 	FACT(stat("a", &st) == 0 && st.st_size == 4 * 50 * 7 + 3);
 	close(fd);

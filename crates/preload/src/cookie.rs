@@ -209,17 +209,33 @@ pub(crate) unsafe fn number(stream: *mut FILE) -> c_int {
     unsafe { file_layout::number(stream) }
 }
 
-/// Sets the descriptor inside a stream of libc's.
+/// A stream of libc's for which another stands in: every use by a pointer kept to it fails, unless we replace the function
+/// (`kept_pointers`), and nothing is written past us by a system call nobody sees. Gives its rights.
 ///
 /// # Safety
-/// An open stream of glibc.
-pub(crate) unsafe fn set_number(stream: *mut FILE, fd: c_int) {
+/// An open stream of glibc that no other thread uses, with nothing left to be written.
+pub(crate) unsafe fn disable(stream: *mut FILE) -> c_int {
     // SAFETY: an open stream of glibc by the caller's promise.
-    unsafe { file_layout::set_number(stream, fd) };
+    unsafe {
+        file_layout::set_number(stream, NO_DESCRIPTOR);
+        file_layout::refuse_all(stream)
+    }
 }
 
-/// Moves what one stream has not written yet into another, so that it goes where the descriptor leads now, and its way of
-/// buffering: for the program both are one stream.
+/// Undoes [`disable`].
+///
+/// # Safety
+/// An open stream of glibc that no other thread uses.
+pub(crate) unsafe fn enable(stream: *mut FILE, fd: c_int, rights: c_int) {
+    // SAFETY: an open stream of glibc by the caller's promise.
+    unsafe {
+        file_layout::set_number(stream, fd);
+        file_layout::allow(stream, rights);
+    }
+}
+
+/// Moves what one stream has not written yet into another, so that it goes where the descriptor leads now, what it has read
+/// ahead, and its way of buffering: for the program both are one stream.
 ///
 /// # Safety
 /// Two open streams of glibc.
@@ -234,6 +250,7 @@ pub(crate) unsafe fn hand_over(from: *mut FILE, to: *mut FILE) {
         if !pending.is_empty() {
             fwrite(pending.as_ptr().cast(), 1, pending.len(), to);
         }
+        file_layout::give_unread(from, to);
         __fpurge(from);
     }
 }

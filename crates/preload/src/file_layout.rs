@@ -8,7 +8,7 @@ use libc::{FILE, c_char, c_int, c_void};
 #[repr(C)]
 struct Layout {
     flags: c_int,
-    read: [*mut c_char; 3],
+    read: [*mut c_char; 3],  // next, end, base
     write: [*mut c_char; 3], // base, next, end
     buffer: [*mut c_char; 2],
     _saved: [*mut c_char; 3],
@@ -51,6 +51,7 @@ const NO_READS: c_int = 0x4;
 const NO_WRITES: c_int = 0x8;
 const END_SEEN: c_int = 0x10;
 const ERROR_SEEN: c_int = 0x20;
+const BACKED_UP: c_int = 0x100;
 const LINE_BUFFERED: c_int = 0x200;
 const WRITING: c_int = 0x800;
 const APPENDING: c_int = 0x1000;
@@ -115,6 +116,27 @@ pub(crate) unsafe fn unwritten<'a>(stream: *mut FILE) -> &'a [u8] {
     unsafe { ffi::bytes(base.cast(), (next as usize).saturating_sub(base as usize)) }
 }
 
+/// Copies what one stream has read ahead into the empty buffer of another, if it fits.
+///
+/// # Safety
+/// Two open streams of glibc that no other thread uses.
+pub(crate) unsafe fn give_unread(from: *mut FILE, to: *mut FILE) {
+    // SAFETY: the caller's promise.
+    let (from, to) = unsafe { (layout(from), layout(to)) };
+    let ([next, end, _], [base, limit]) = (from.read, to.buffer);
+    let bytes = (end as usize).saturating_sub(next as usize);
+    // One that is pushed back lies elsewhere, and wide characters are not bytes.
+    let plain = from.flags & BACKED_UP == 0 && from.mode <= 0 && to.flags & WRITING == 0;
+    if bytes == 0 || !plain || bytes > (limit as usize).saturating_sub(base as usize) {
+        return;
+    }
+    // SAFETY: the unread bytes of one stream, and as much space in the buffer of another.
+    unsafe { base.copy_from_nonoverlapping(next, bytes) };
+    to.read = [base, base.wrapping_add(bytes), base];
+    to.write = [base; 3];
+    to.offset = -1;
+}
+
 /// What freopen makes of a stream: its buffer empty, and not one that the program gave; the rights and the mode of `flags`
 /// (those of open(2)); no mark of the past.
 ///
@@ -141,13 +163,29 @@ pub(crate) unsafe fn begin_anew(stream: *mut FILE, flags: c_int) {
     }
 }
 
-/// Neither reading nor writing.
+/// Neither reading nor writing from now on; gives the rights it had. What it holds is forgotten.
+///
+/// # Safety
+/// An open stream of glibc that no other thread uses, purged.
+pub(crate) unsafe fn refuse_all(stream: *mut FILE) -> c_int {
+    // SAFETY: the caller's promise.
+    let file = unsafe { layout(stream) };
+    let rights = file.flags & (NO_READS | NO_WRITES);
+    file.flags = file.flags & !WRITING | NO_READS | NO_WRITES;
+    // No byte of space: functions that look at the pointers alone must come to where the rights are looked at.
+    file.read = [file.buffer[0]; 3];
+    file.write = [file.buffer[0]; 3];
+    rights
+}
+
+/// Gives back the rights that [`refuse_all`] took.
 ///
 /// # Safety
 /// An open stream of glibc that no other thread uses.
-pub(crate) unsafe fn refuse_all(stream: *mut FILE) {
+pub(crate) unsafe fn allow(stream: *mut FILE, rights: c_int) {
     // SAFETY: the caller's promise.
-    unsafe { layout(stream) }.flags |= NO_READS | NO_WRITES;
+    let file = unsafe { layout(stream) };
+    file.flags = file.flags & !(NO_READS | NO_WRITES) | rights;
 }
 
 /// Whether a stream lies in memory that fopen or fdopen allocated as we know it, which is enough for a cookie's.

@@ -26,6 +26,7 @@ mod ffi;
 mod file_layout;
 mod formatted;
 mod hook;
+mod kept_pointers;
 mod medium;
 mod memory;
 mod messages;

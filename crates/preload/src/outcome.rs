@@ -55,7 +55,7 @@ macro_rules! failures { ($($type:ty => $value:expr),*) => { $(impl Failure for $
     const FAILED: Self = $value;
     fn count(&self) -> Option<u64> { u64::try_from(*self).ok().filter(|_| *self != Self::FAILED) }
 })* } }
-failures!(i32 => -1, i64 => -1, isize => -1, u32 => u32::MAX);
+failures!(i32 => -1, i64 => -1, isize => -1, u32 => u32::MAX, usize => 0);
 
 impl Failure for () {
     const FAILED: Self = ();

@@ -5,7 +5,7 @@ use crate::cookie;
 use crate::table::{self, Found};
 use libc::{FILE, c_int};
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 
 /// One of the three.
 struct Standard {
@@ -13,6 +13,7 @@ struct Standard {
     variable: AtomicUsize,  // address of libc's pointer
     libcs: AtomicPtr<FILE>, // the stream libc began with
     ours: AtomicPtr<FILE>,  // the cookie stream, once made
+    rights: AtomicI32,      // of libc's stream while the other stands in for it
 }
 
 const fn standard(name: &'static CStr) -> Standard {
@@ -21,6 +22,7 @@ const fn standard(name: &'static CStr) -> Standard {
         variable: AtomicUsize::new(0),
         libcs: AtomicPtr::new(std::ptr::null_mut()),
         ours: AtomicPtr::new(std::ptr::null_mut()),
+        rights: AtomicI32::new(0),
     }
 }
 
@@ -128,9 +130,13 @@ impl Standard {
         unsafe { variable.write_volatile(wanted) };
         // SAFETY: the stream that libc began with and the one that stands in for it, both open.
         unsafe {
+            if !on_mount {
+                cookie::enable(libcs, fd, self.rights.load(Ordering::Relaxed));
+            }
             cookie::hand_over(shown, wanted);
-            // Who kept a pointer to libc's stream shall fail, and not write past us with a system call nobody sees.
-            cookie::set_number(libcs, if on_mount { -1 } else { fd });
+            if on_mount {
+                self.rights.store(cookie::disable(libcs), Ordering::Relaxed);
+            }
         }
     }
 }

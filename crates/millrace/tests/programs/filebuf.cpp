@@ -1,5 +1,6 @@
 // What C++ streams tell of files, the same in a local folder and in one of a mount. Argument: the folder.
 #include <cstdio>
+#include <fcntl.h>
 #include <fstream>
 #include <iostream>
 #include <sstream>
@@ -56,5 +57,28 @@ int main(int count, char **arguments)
 	for (long i; in >> i;)
 		sum += i;
 	std::cerr << "sum " << sum << "\n";
+	// std::cout and std::cin keep libc's streams.
+	if (!freopen("redirected", "w", stdout))
+		return 3;
+	std::cout << "by cout" << std::endl;
+	int fd = open("redirected", O_WRONLY | O_APPEND);
+	dup2(fd, 1);
+	std::cout << "by dup2\n" << std::flush;
+	puts("by stdio");
+	std::cerr << "flushed " << std::cout.flush().good() << "\n";
+	tell_file("redirected");
+	if (!freopen("f", "r", stdin))
+		return 4;
+	std::string word;
+	std::cerr << "get " << std::cin.get() << "\n";
+	std::cin.unget();
+	std::cin >> word;
+	std::cerr << "word " << word << " state " << std::cin.rdstate() << "\n";
+	std::ios::sync_with_stdio(false);
+	if (!freopen("unsynchronized", "w", stdout))
+		return 5;
+	std::cout << "without stdio\n" << std::flush;
+	std::cerr << "state " << std::cout.rdstate() << "\n";
+	tell_file("unsynchronized");
 	return 0;
 }

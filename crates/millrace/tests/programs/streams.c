@@ -287,6 +287,23 @@ static void redirected_buffering(void)
 	tell_file(local);
 }
 
+/* What was read ahead is still read when descriptor 0 leads elsewhere, and back. */
+static void ahead(void)
+{
+	char line[16];
+	put("in", "first\nsecond\n"), put(local, "one\ntwo\n");
+	dup2(open(local, O_RDONLY), 0);
+	for (int i = 0; i < 4; i++) {
+		tell(" %s", fgets(line, sizeof line, stdin) ? line : "nothing");
+		if (i == 0)
+			dup2(open("in", O_RDONLY), 0);
+		if (i == 2)
+			dup2(open(local, O_RDONLY), 0);
+	}
+	T(getchar());
+	T(getchar());
+}
+
 static void leave(void) { exit(0); }
 
 static void leave_by_exit(void)
@@ -454,16 +471,20 @@ static void closed(void)
 	raise(SIGKILL);
 }
 
-/* A pointer to libc's own stream, kept from before: it fails, and nothing goes where nobody finds it. */
+/* A pointer to libc's own stream, kept from before: some functions follow (C++ calls them), the others fail. */
 static void kept(void)
 {
 	FILE *before = stdout;
 	dup2(open("kept", O_WRONLY | O_CREAT | O_TRUNC, 0600), 1);
 	printf("by stdout ");
-	T(fflush(stdout));
-	T(fputs("by the pointer", before));
-	E(fflush(before));
-	printf("again");
+	T(fputs("by the pointer ", before));
+	T(fwrite("too ", 1, 4, before));
+	T(putc('!', before));
+	T(fflush(before));
+	T(fileno(before));
+	E(fprintf(before, "%d", 1) < 0); /* by a call that is not replaced */
+	E(putc_unlocked('1', before) == EOF);
+	printf(" again");
 	T(fflush(stdout));
 	tell_file("kept");
 	E(!freopen("other", "w", before));
@@ -493,7 +514,7 @@ int main(int count, char **arguments)
 {
 	static const struct section sections[] = {
 		{"fdopen", fdopen_append}, {"positions", positions}, {"freopen", reopened}, {"standard", standard_reopened},
-		{"redirect", redirected_buffering}, {"endings", endings}, {"errors", errors}, {"buffers", buffers},
+		{"redirect", redirected_buffering}, {"ahead", ahead}, {"endings", endings}, {"errors", errors}, {"buffers", buffers},
 		{"closed", closed}, {"full", full}, {"kept", kept},
 	};
 	return run_section(count, arguments, sections, sizeof sections / sizeof *sections);

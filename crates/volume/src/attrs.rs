@@ -72,6 +72,30 @@ impl Volume {
         })
     }
 
+    /// Clears the set-id bits of a file, as a foreign write to it does, before that is made: otherwise the data could be on disk
+    /// after a power cut, and the mode not. An unprivileged volume leaves it to the host.
+    ///
+    /// **Durability**: durable when it returns.
+    pub fn clear_set_id(&self, node: &Node) -> Result<(), Error> {
+        let volume = &*self.0;
+        if volume.uid != 0 {
+            return Ok(());
+        }
+        volume.may_change(&[node])?;
+        let mut change = volume.begin_change();
+        let descriptor = volume.descriptor(node)?;
+        let _attrs = locked(&node.0.attr_lock);
+        if let Some(loss) = &mut change.loss {
+            loss.before_attr(&node.0.identity, &*descriptor, None)?;
+        }
+        node.0.mark_change();
+        // A change of the owner to nobody new: the host clears the bits of the mode there is, none that was looked at before.
+        let cleared = sys::chown(&*descriptor, None, None);
+        node.0.mark_change();
+        cleared?;
+        volume.flush(node, true, &mut change.loss)
+    }
+
     /// Free space and limits of the store.
     pub fn fs_stat(&self) -> Result<FsStat, Error> {
         let s = sys::fs_stat(&self.0.root_fd)?;

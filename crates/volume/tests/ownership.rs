@@ -167,3 +167,37 @@ fn what_a_creator_may_not_take_or_add_is_left_as_it_is() {
     assert_eq!(volume.attr(&node).unwrap().size, 7);
     assert_eq!(volume.lookup(&dir, b"new").map(drop), Err(Error::NoEntry));
 }
+
+#[test]
+fn a_power_cut_takes_no_set_id_bits_that_were_durable() {
+    if owner().uid != 0 {
+        return sim::skip_unsupported("not root: no objects of other users");
+    }
+    let scratch = Scratch::new();
+    let volume = scratch.open_lossy(0);
+    let root = volume.root();
+    let (node, _) = volume.create(&root, b"f", CreateHow::Guarded(mode(0o6755)), user()).unwrap();
+    keeping_set_id(|| volume.write(&node, 0, b"durable", Stability::FileSync)).unwrap();
+    keeping_set_id(|| volume.write(&node, 0, b"not yet", Stability::Unstable)).unwrap();
+    volume.power_cut().unwrap();
+    let (node, attr) = volume.lookup(&root, b"f").unwrap();
+    assert_eq!(common::content(&volume, &node).unwrap(), b"durable");
+    assert_eq!(attr.mode, 0o6755);
+}
+
+#[test]
+fn set_id_bits_that_were_cleared_for_a_write_do_not_come_back_with_a_power_cut() {
+    if owner().uid != 0 {
+        return sim::skip_unsupported("not root: no objects of other users");
+    }
+    let scratch = Scratch::new();
+    let volume = scratch.open_lossy(0);
+    let root = volume.root();
+    for (asked, left) in [(0o6755, 0o755), (0o4711, 0o711), (0o1755, 0o1755)] {
+        let (node, _) = volume.create(&root, b"f", CreateHow::Guarded(mode(asked)), user()).unwrap();
+        volume.clear_set_id(&node).unwrap();
+        volume.power_cut().unwrap();
+        assert_eq!(volume.lookup(&root, b"f").unwrap().1.mode, left);
+        volume.remove(&root, b"f").unwrap();
+    }
+}

@@ -170,7 +170,8 @@ impl Undo<'_> {
     /// Takes back, on the object or on a copy of it.
     pub(super) fn apply(&self, fd: impl AsFd) -> io::Result<()> {
         if let Some(data) = &self.data {
-            data.apply(&fd)?;
+            // What was written is taken back as if it had never been: that clears no set-id bits.
+            sys::keeping_set_id(|| data.apply(&fd))?;
         }
         let Some(attr) = self.attr else { return Ok(()) };
         let now = sys::stat(&fd)?;

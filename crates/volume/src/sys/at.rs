@@ -80,8 +80,10 @@ pub(crate) fn read_link(fd: impl AsFd, buf: &mut [u8]) -> io::Result<usize> {
     Ok(readlinkat_raw(fd, c"", buf)?)
 }
 
-/// Sets owner and group of any open object, O_PATH too; `None` leaves one.
+/// Sets owner and group of any open object, O_PATH too; `None` leaves one. Clears set-id bits of what is no directory, also
+/// when both are left.
 pub(crate) fn chown(fd: impl AsFd, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
+    clear_set_id_on_write();
     // The number that means "leave it" to the kernel is no user's.
     let (uid, gid) = (uid.filter(|uid| *uid != u32::MAX), gid.filter(|gid| *gid != u32::MAX));
     Ok(chownat(fd, c"", uid.map(Uid::from_raw), gid.map(Gid::from_raw), AtFlags::EMPTY_PATH)?)

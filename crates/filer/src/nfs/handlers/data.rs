@@ -147,7 +147,11 @@ fn write_data(context: &Context<'_>, args: &WriteArgs<'_>, data: &[u8]) -> Write
             later.replace(unsettled);
             Ok(count)
         };
-        if has_set_id(&attr) { context.keeping_roots_set_id(write) } else { write() }
+        match (has_set_id(&attr), context.caller.uid) {
+            (false, _) => write(),
+            (true, 0) => context.keeping_roots_set_id(write),
+            (true, _) => volume.clear_set_id(&node).map_err(status).and_then(|()| write()),
+        }
     })();
     match written {
         Ok(count) => {

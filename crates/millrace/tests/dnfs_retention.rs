@@ -6,7 +6,7 @@
 mod mounted;
 mod support;
 
-use dnfs::mount::Mount;
+use dnfs::mount::{Mount, Observer};
 use mounted::{Description, MAKE, Mounted, READ_WRITE, attach, open, report_ready, worker_arguments};
 use std::time::{Duration, Instant};
 
@@ -43,8 +43,11 @@ fn what_was_written_survives_a_power_cut_and_nobody_gets_an_error() {
     let file = open(&mounted.mount, "data", &MAKE);
     let bytes = pattern(1, 3_000_000);
     file.write(0, &bytes);
+    let kept = || Observer::at(mounted.mount.runtime_dir()).unwrap().unwrap().retained().bytes;
+    assert_eq!(kept(), 3_000_000);
     mounted.power_cut();
     file.sync().unwrap();
+    assert_eq!(kept(), 0);
     assert_eq!(whole(&file), bytes);
     mounted.power_cut();
     assert_eq!(whole(&file), bytes, "stable now");

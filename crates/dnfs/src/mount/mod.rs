@@ -31,7 +31,7 @@ pub use crate::segment::runtime_dir::{PLACEHOLDER_PATH_BYTES_MAX, runtime_root};
 pub use crate::segment::{FileRef, SegmentError};
 pub use listing::DirItem;
 pub use mount_spec::{MountSpec, SpecError};
-pub use observer::Observer;
+pub use observer::{Observer, Retained};
 pub use walk::{Entry, Object, Walk};
 
 use core::sync::atomic::AtomicU64;

@@ -1,13 +1,19 @@
 //! Looking at a mount from outside: what all processes of a user did on an export, for whoever measures them.
 
+use core::sync::atomic::Ordering::Relaxed;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use crate::retention::Retained;
 
 use super::attach::identity_of;
 use super::{Totals, totals_of};
 use crate::activity::Activity;
+use crate::retention::Retention;
 use crate::segment::runtime_dir::RuntimeDir;
 use crate::segment::{Segment, SegmentError};
+use crate::slot_limiter::Members;
 use crate::url::NfsUrl;
 
 /// The shared segment of a mount, looked at and never changed. Makes no connection.
@@ -54,6 +60,18 @@ impl Observer {
     #[must_use]
     pub fn activity(&self) -> Activity {
         Activity::of(self.segment.cells(), self.segment.call_table())
+    }
+
+    /// Written data that is not stable yet and is kept to be sent again.
+    #[must_use]
+    pub fn retained(&self) -> Retained {
+        let header = self.segment.header();
+        let members = Arc::new(Members::shared(self.segment.memory(), self.segment.directory().lock_path("members")));
+        let retention = Retention::new(self.segment.directory(), header.instance.load(Relaxed), members);
+        match retention.map_if_there() {
+            Ok(true) => retention.usage(&self.segment),
+            _ => Retained { bytes: 0, bytes_max: header.retain_bytes.load(Relaxed) },
+        }
     }
 
     /// The sums of it.

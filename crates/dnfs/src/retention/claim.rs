@@ -6,7 +6,7 @@ use std::io::IoSlice;
 
 use super::layout::CHUNK_BYTES;
 use super::record::{Extent, Life, State};
-use super::{PIECE_BLOCKS_MAX, Retention};
+use super::{PIECE_BLOCKS_MAX, Retained, Retention};
 use crate::segment::{FileRef, Segment};
 use crate::slot_limiter::Owner;
 
@@ -153,6 +153,13 @@ impl Retention {
             State::Answered => !self.holds_nothing(segment, record, false),
             State::Published => segment.slot(record.file()).is_some(),
         }
+    }
+
+    /// How much is kept.
+    pub(crate) fn usage(&self, segment: &Segment) -> Retained {
+        let kept = self.records().iter().filter(|record| self.is_to_be_sent(segment, record));
+        let bytes = kept.map(|record| u64::from(record.length.load(Relaxed))).sum();
+        Retained { bytes, bytes_max: u64::from(self.header().chunk_max.load(Relaxed)) * CHUNK_BYTES as u64 }
     }
 
     /// The file of the answered record with the lowest order number.

@@ -17,6 +17,15 @@ pub(crate) use record::{Extent, State};
 
 use layout::CHUNK_BYTES;
 
+/// Written data kept until COMMIT, of all processes of a mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retained {
+    /// Bytes kept now.
+    pub bytes: u64,
+    /// Most bytes that are; 0: nothing is kept, and a changed write verifier is a loss.
+    pub bytes_max: u64,
+}
+
 /// A write is retained and sent in pieces of so many bytes.
 pub(crate) const PIECE_BYTES_MAX: usize = 1 << 20;
 /// Blocks, and so records, of one piece: it need not begin at a block's start.

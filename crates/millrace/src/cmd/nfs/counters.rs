@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use dnfs::activity::{Activity, Operations, SlotUse, size_of_place};
-use dnfs::mount::{Observer, runtime_root};
+use dnfs::mount::{Observer, Retained, runtime_root};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,6 +37,9 @@ struct MountReport {
     slots: Option<SlotReport>,
     writer_waits: u64,
     writer_wait_us: f64,
+    /// Written data that is not stable yet, kept to be sent again, and most that is; now.
+    retained_bytes: u64,
+    retained_bytes_max: u64,
 }
 
 #[derive(Serialize)]
@@ -92,7 +95,8 @@ pub(super) fn run(args: &Counters) -> anyhow::Result<()> {
         let elapsed = earlier.map(|earlier| Duration::from_nanos(now.at_ns - earlier.at_ns));
         let counted = earlier.map_or_else(|| now.clone(), |earlier| now.since(earlier));
         let directory = directories.get(index).map(|path| path.display().to_string()).unwrap_or_default();
-        reports.push(MountReport::new(directory, &counted, elapsed));
+        let retained = observers.get(index).map_or(Retained { bytes: 0, bytes_max: 0 }, Observer::retained);
+        reports.push(MountReport::new(directory, &counted, retained, elapsed));
     }
     if args.json {
         println!("{}", serde_json::to_string(&reports)?);
@@ -103,7 +107,7 @@ pub(super) fn run(args: &Counters) -> anyhow::Result<()> {
 }
 
 impl MountReport {
-    fn new(runtime_dir: String, activity: &Activity, elapsed: Option<Duration>) -> Self {
+    fn new(runtime_dir: String, activity: &Activity, retained: Retained, elapsed: Option<Duration>) -> Self {
         Self {
             runtime_dir,
             seconds: elapsed.map(|elapsed| elapsed.as_secs_f64()),
@@ -118,6 +122,8 @@ impl MountReport {
             }),
             writer_waits: activity.writer_waits,
             writer_wait_us: activity.writer_wait_ns as f64 / 1e3,
+            retained_bytes: retained.bytes,
+            retained_bytes_max: retained.bytes_max,
         }
     }
 }
@@ -167,6 +173,8 @@ impl fmt::Display for MountReport {
             }
             writeln!(f)?;
         }
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        writeln!(f, "  kept until COMMIT: {:.1} MiB of {:.0} MiB", mib(self.retained_bytes), mib(self.retained_bytes_max))?;
         if let Some(mean) = self.in_progress_mean {
             writeln!(f, "  in progress: {mean:.2} on average")?;
         }

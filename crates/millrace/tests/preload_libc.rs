@@ -4,9 +4,8 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use support::succeed;
 use support::text;
 use support::world::{World, compile};
@@ -184,21 +183,4 @@ fn ftw_and_nftw_walk_a_tree_as_on_local_disk() {
 #[test]
 fn glob_finds_the_same_with_functions_of_the_program() {
     same_as_local("listings", "globs", |_, _| "/none".into());
-}
-
-#[test]
-fn open_waits_through_signals_for_the_lock_of_its_placeholder() {
-    let world = World::new("interrupted");
-    let Some(binary) = compile(&world.scratch, "interrupted", &["-O1"]) else { return };
-    let mut program = world.exec(binary.to_str().unwrap());
-    let mut program = program.arg("/db/f").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(program.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let placeholder = std::fs::File::open(lines.next().unwrap()).unwrap();
-    placeholder.lock().unwrap(); // flock, as by whoever asks whether anybody has the file open
-    program.stdin.take().unwrap().write_all(b"go\n").unwrap();
-    let first = lines.next().unwrap();
-    placeholder.unlock().unwrap();
-    let rest: Vec<String> = lines.collect();
-    program.wait().unwrap();
-    assert_eq!((first.as_str(), rest.join("\n").as_str()), ("three", "open: done, rung 1"));
 }

@@ -123,7 +123,14 @@ unsafe fn stat_at(directory: c_int, path: *const c_char, into: *mut libc::stat, 
             path,
             flags & libc::AT_SYMLINK_NOFOLLOW == 0,
             |mounted, mount, entry| ffi::put(into, stat_of(mounted, &of_entry(mount, entry)?)).map(|()| 0),
-            |directory, path| raw::fstatat(directory, path, into, flags),
+            |directory, path| {
+                let answer = raw::fstatat(directory, path, into, flags);
+                let found = ffi::take(into).filter(|found| answer == 0 && may_be_placeholder(found.st_dev, found.st_mode));
+                match found.and_then(|_| opened_file(directory, path, flags)) {
+                    Some((mounted, attr)) => ffi::put(into, stat_of(mounted, &attr)).map_or(-1, |()| 0),
+                    None => answer,
+                }
+            },
         )
     }
 }
@@ -165,9 +172,36 @@ pub(crate) unsafe fn statx_at(
             path,
             flags & libc::AT_SYMLINK_NOFOLLOW == 0,
             |mounted, mount, entry| ffi::put(into, statx_of(mounted, &of_entry(mount, entry)?)).map(|()| 0),
-            |directory, path| raw::statx(directory, path, flags, mask, into),
+            |directory, path| {
+                let answer = raw::statx(directory, path, flags, mask, into);
+                let device = |found: &libc::statx| libc::makedev(found.stx_dev_major, found.stx_dev_minor);
+                let found =
+                    ffi::take(into).filter(|found| answer == 0 && may_be_placeholder(device(found), found.stx_mode.into()));
+                match found.and_then(|_| opened_file(directory, path, flags)) {
+                    Some((mounted, attr)) => ffi::put(into, statx_of(mounted, &attr)).map_or(-1, |()| 0),
+                    None => answer,
+                }
+            },
         )
     }
+}
+
+/// Whether something of this host may stand for an open file of a mount.
+fn may_be_placeholder(device: u64, mode: u32) -> bool {
+    mounts::is_runtime_device(device) && mode & libc::S_IFMT == libc::S_IFDIR
+}
+
+/// Attributes of the file that a name of the kernel for a descriptor (/dev/stdin, /proc/self/fd/N) leads to.
+///
+/// # Safety
+/// A path, or NULL.
+unsafe fn opened_file(directory: c_int, path: *const c_char, flags: c_int) -> Option<(&'static Mounted, Attributes)> {
+    if flags & NOFOLLOW != 0 {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    let (mounted, mount, file) = unsafe { table::placeholder_at(directory, path) }?;
+    Some((mounted, mount.attr(file).ok()?))
 }
 
 /// # Safety

@@ -5,15 +5,23 @@
 use crate::hook::hooks;
 use crate::mounts;
 use crate::outcome::{Out, kept};
+use crate::record_locks;
 use crate::table::{self, Found, Open};
 use libc::{c_int, c_uint};
 
-/// The regular file behind `fd`, even if its placeholder was written to: life goes on for close and dup.
+/// The regular file behind `fd`.
 pub(crate) fn file_if_any(fd: c_int) -> Option<Open> {
     match table::find(fd) {
         Ok(Found::File(file)) => Some(file),
-        Ok(_) => None,
-        Err(_) => table::known(fd),
+        _ => None,
+    }
+}
+
+impl Open {
+    /// What is left to do when the descriptor is closed.
+    pub(crate) fn ended(&self) {
+        record_locks::closed(self);
+        self.mount.closed(self.file);
     }
 }
 
@@ -32,7 +40,7 @@ fn close_fd(fd: c_int, real: impl FnOnce() -> c_int) -> Result<c_int, Out> {
     table::forget(fd);
     let answer = kept(real());
     if let Some(file) = file {
-        file.mount.closed(file.file);
+        file.ended();
     }
     answer.and_then(|answer| flushed.map(|()| answer))
 }
@@ -83,7 +91,7 @@ pub(crate) fn close_between(
     }
     let answer = kept(answer);
     for file in files {
-        file.mount.closed(file.file);
+        file.ended();
     }
     answer
 }

@@ -144,11 +144,19 @@ fn copy(from: &End, mut from_at: Option<off_t>, to: &End, mut to_at: Option<off_
 /// # Errors
 /// EBADF.
 fn open_for(input: c_int, out: c_int) -> Result<c_int, Out> {
-    let (from, to) = (raw::status_flags(input)?, raw::status_flags(out)?);
+    let (from, to) = (flags_of(input)?, flags_of(out)?);
     if from & libc::O_ACCMODE == libc::O_WRONLY || to & libc::O_ACCMODE == libc::O_RDONLY {
         return Err(Out::Errno(libc::EBADF));
     }
     Ok(to)
+}
+
+/// F_GETFL, as the program sees it.
+fn flags_of(fd: c_int) -> Result<c_int, Out> {
+    match table::find(fd) {
+        Ok(Found::File(file)) => file.status_flags(),
+        _ => Ok(raw::status_flags(fd)?),
+    }
 }
 
 /// # Safety

@@ -27,7 +27,7 @@ fn advice(fd: c_int) -> Result<c_int, Out> {
     }
 }
 
-/// posix_fallocate returns the errno. libc's own emulation must never run: it would write into the placeholder.
+/// posix_fallocate returns the errno. libc's own emulation must not run: it would write to the placeholder, and fail.
 fn no_allocate(fd: c_int) -> Result<c_int, Out> {
     match table::file(fd) {
         Ok(_) => Ok(libc::EOPNOTSUPP),

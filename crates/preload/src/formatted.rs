@@ -1,4 +1,4 @@
-//! dprintf: libc formats and writes in one go, into the placeholder; here the text is written as any other.
+//! dprintf: libc formats and writes in one go, to the placeholder, which refuses it; here the text is written as any other.
 
 use crate::data;
 use crate::ffi;

@@ -1,32 +1,24 @@
 //! Opening: every open of a file is a fresh open of its placeholder, every open of a directory one of its mirror.
 
 use crate::cwd;
+use crate::description_flags;
 use crate::hook::hooks;
 use crate::mounts::Mounted;
 use crate::outcome::{Out, kept};
 use crate::paths;
 use crate::permission;
 use crate::raw;
-use crate::table;
+use crate::table::{self, Found};
 use crate::umask::masked;
 use dnfs::file::{FileKind, FsError};
 use dnfs::mount::{Entry, FileRef, Mount, OpenHow};
 use libc::{c_char, c_int, c_uint, mode_t};
 use std::ffi::CStr;
 use std::io::Write;
+use std::os::fd::BorrowedFd;
 
 /// Times an open is begun again because the file was removed between the answer and the placeholder's lock.
 const ATTEMPTS_MAX: usize = 16;
-
-/// What the kernel shall not do to a placeholder.
-const STRIPPED: c_int = libc::O_DIRECT
-    | libc::O_TRUNC
-    | libc::O_CREAT
-    | libc::O_EXCL
-    | libc::O_DIRECTORY
-    | libc::O_NOFOLLOW
-    | libc::O_PATH
-    | libc::O_NOATIME;
 
 hooks! {
     /// open(2).
@@ -104,7 +96,16 @@ pub(crate) unsafe fn open_at(
             follow,
             |mounted, mount, entry| on_mount(mounted, mount, entry, flags, mode, again),
             local,
-        )?;
+        );
+        let fd = match fd {
+            Err(refused @ Out::Errno(libc::EISDIR)) => open_by_name(directory, path, flags)?.ok_or(refused)?,
+            other => other?,
+        };
+        // Opened by a name of the kernel for a descriptor: only the placeholder is a directory.
+        if flags & libc::O_DIRECTORY != 0 && matches!(table::find(fd), Ok(Found::File(_))) {
+            crate::close::close::hook(fd);
+            return Err(Out::Errno(libc::ENOTDIR));
+        }
         crate::standard::rebound(fd);
         Ok(fd)
     }
@@ -171,45 +172,56 @@ fn open_file(mounted: &'static Mounted, mount: &'static Mount, entry: &Entry, fl
 
 /// A new open file description of an open file, for freopen without a path: what open of `/proc/self/fd/N` is elsewhere.
 pub(crate) fn open_again(fd: c_int, flags: c_int) -> Result<c_int, Out> {
-    let table::Found::File(file) = table::find(fd)? else {
+    let Found::File(file) = table::find(fd)? else {
         let mut name = [0; 32];
         let _ = write!(&mut name[..], "/proc/self/fd/{fd}");
         let path = CStr::from_bytes_until_nul(&name).map_err(|_| Out::Errno(libc::EBADF))?;
         return Ok(raw::open(path, flags, 0o666)?);
     };
-    if flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0 {
+    describe_again(file.mounted, file.mount, file.file, flags)
+}
+
+/// The same of a file that is open somewhere.
+fn describe_again(mounted: &'static Mounted, mount: &'static Mount, file: FileRef, flags: c_int) -> Result<c_int, Out> {
+    if flags & CREATES_NEW == CREATES_NEW {
         return Err(Out::Errno(libc::EEXIST));
+    }
+    if flags & libc::O_DIRECTORY != 0 {
+        return Err(Out::Errno(libc::ENOTDIR));
     }
     let wanted = match flags & libc::O_ACCMODE {
         libc::O_RDONLY => libc::R_OK,
         libc::O_WRONLY => libc::W_OK,
         _ => libc::R_OK | libc::W_OK,
     };
-    permission::check(&file.mount.attr(file.file)?, wanted, true)?;
+    permission::check(&mount.attr(file)?, wanted, true)?;
     if flags & libc::O_TRUNC != 0 {
-        file.mount.truncate(file.file, 0)?;
+        mount.truncate(file, 0)?;
     }
-    describe(file.mounted, file.mount, file.file, flags)
+    describe(mounted, mount, file, flags)
 }
 
 /// The open file description of a file that is in the segment: a fresh open of its placeholder.
+///
+/// # Errors
+/// ESTALE: the file was removed meanwhile, the path must be walked again.
 fn describe(mounted: &'static Mounted, mount: &'static Mount, file: FileRef, flags: c_int) -> Result<c_int, Out> {
-    let placeholder = mount.placeholder_path(file);
-    let opened = CStr::from_bytes_until_nul(&placeholder).map_err(|_| libc::EIO).and_then(|path| {
-        raw::open(path, flags & !STRIPPED, 0).map_err(|errno| if errno == libc::ENOENT { libc::ESTALE } else { errno })
-    });
-    let fd = match opened {
-        Ok(fd) => fd,
-        Err(errno) => {
-            mount.closed(file);
-            return Err(Out::Errno(errno));
-        }
+    let path = mount.placeholder_path(file);
+    let path = CStr::from_bytes_until_nul(&path).map_err(|_| libc::EIO)?;
+    let how = description_flags::for_placeholder(flags);
+    let opened = match raw::open(path, how, 0) {
+        Err(libc::ENOENT) => Err(libc::ESTALE),
+        // A program changed its mode by a descriptor, and thought it was the file's.
+        Err(libc::EACCES) => raw::chmod(path, 0o600).and_then(|()| raw::open(path, how, 0)),
+        other => other,
     };
-    let ready = raw::flock(fd, libc::LOCK_SH).map_err(Out::Errno).and_then(|()| match mount.opened(file) {
+    let fd = opened.inspect_err(|_| mount.closed(file))?;
+    // SAFETY: just opened, and ours alone until it is returned.
+    let ready = match mount.opened(file, unsafe { BorrowedFd::borrow_raw(fd) }) {
         Ok(()) => raw::fstat(fd).map_err(Out::Errno),
         Err(dnfs::Error::Fs(FsError::Stale | FsError::NotFound)) => Err(Out::Errno(libc::ESTALE)),
         Err(error) => Err(Out::from(error)),
-    });
+    };
     match ready {
         Ok(stat) => {
             table::insert(fd, stat.st_ino, mounted, file, flags, mount.error_cursor(file));
@@ -221,6 +233,17 @@ fn describe(mounted: &'static Mounted, mount: &'static Mount, file: FileRef, fla
             Err(out)
         }
     }
+}
+
+/// A file that is open, opened again by a name that the kernel has for the descriptor (/dev/stdout, /proc/self/fd/N), where
+/// the placeholder, being a directory, was refused. None: what is there is no placeholder.
+///
+/// # Safety
+/// A path, or NULL.
+unsafe fn open_by_name(directory: c_int, path: *const c_char, flags: c_int) -> Result<Option<c_int>, Out> {
+    // SAFETY: the caller's promise.
+    let Some((mounted, mount, file)) = (unsafe { table::placeholder_at(directory, path) }) else { return Ok(None) };
+    describe_again(mounted, mount, file, flags).map(Some)
 }
 
 /// Makes sure that the descriptors which an open needs for a moment can be had.

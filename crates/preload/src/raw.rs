@@ -88,6 +88,21 @@ pub(crate) fn open(path: &CStr, flags: c_int, mode: mode_t) -> Result<c_int, Err
     unsafe { call4(libc::SYS_openat, CWD, path.as_ptr() as usize, flags as usize, mode as usize) }.map(|fd| fd as c_int)
 }
 
+/// openat(2) with the path of a hook's caller.
+///
+/// # Safety
+/// A path, or NULL.
+pub(crate) unsafe fn open_from(directory: c_int, path: *const c_char, flags: c_int) -> Result<c_int, Errno> {
+    // SAFETY: the caller's pointer; the kernel answers NULL with EFAULT.
+    unsafe { call4(libc::SYS_openat, directory as usize, path as usize, flags as usize, 0) }.map(|fd| fd as c_int)
+}
+
+/// chmod(2).
+pub(crate) fn chmod(path: &CStr, mode: mode_t) -> Result<(), Errno> {
+    // SAFETY: a NUL-terminated path.
+    unsafe { call4(libc::SYS_fchmodat, CWD, path.as_ptr() as usize, mode as usize, 0) }.map(drop)
+}
+
 /// close(2).
 pub(crate) fn close(fd: c_int) -> Result<(), Errno> {
     call_with_numbers(libc::SYS_close, fd as usize, 0, 0).map(drop)
@@ -98,7 +113,7 @@ pub(crate) fn lseek(fd: c_int, offset: off_t, whence: c_int) -> Result<off_t, Er
     call_with_numbers(libc::SYS_lseek, fd as usize, offset as usize, whence as usize).map(|at| at as off_t)
 }
 
-/// The status flags of a description (F_GETFL).
+/// The status flags of a description (F_GETFL). Of a file of a mount: [`crate::table::Open::status_flags`].
 pub(crate) fn status_flags(fd: c_int) -> Result<c_int, Errno> {
     call_with_numbers(libc::SYS_fcntl, fd as usize, libc::F_GETFL as usize, 0).map(|flags| flags as c_int)
 }
@@ -112,16 +127,6 @@ pub(crate) fn duplicate_from(fd: c_int, least: c_int) -> Result<c_int, Errno> {
 /// dup3(2), closed on exec.
 pub(crate) fn duplicate_onto(fd: c_int, to: c_int) -> Result<(), Errno> {
     call_with_numbers(libc::SYS_dup3, fd as usize, to as usize, libc::O_CLOEXEC as usize).map(drop)
-}
-
-/// flock(2); waits through signals: it is a lock of ours, of which the program knows nothing.
-pub(crate) fn flock(fd: c_int, how: c_int) -> Result<(), Errno> {
-    loop {
-        match call_with_numbers(libc::SYS_flock, fd as usize, how as usize, 0) {
-            Err(libc::EINTR) => {}
-            answer => return answer.map(drop),
-        }
-    }
 }
 
 /// write(2), once.
@@ -285,11 +290,66 @@ pub(crate) unsafe fn protect(at: *mut u8, bytes: usize, protection: c_int) -> Re
     unsafe { call4(libc::SYS_mprotect, at as usize, bytes, protection as usize, 0) }.map(drop)
 }
 
-/// A lock of the open file description (F_OFD_SETLK, F_OFD_SETLKW).
-pub(crate) fn description_lock(fd: c_int, wait: bool, lock: &libc::flock) -> Result<(), Errno> {
-    let command = if wait { libc::F_OFD_SETLKW } else { libc::F_OFD_SETLK };
-    // SAFETY: the lock outlives the call, which only reads it.
-    unsafe { call4(libc::SYS_fcntl, fd as usize, command as usize, std::ptr::from_ref(lock) as usize, 0) }.map(drop)
+/// fcntl(2) with a command that takes a number.
+pub(crate) fn control(fd: c_int, command: c_int, argument: usize) -> Result<c_int, Errno> {
+    call_with_numbers(libc::SYS_fcntl, fd as usize, command as usize, argument).map(|answer| answer as c_int)
+}
+
+/// fcntl(2) with a record lock: F_SETLK, F_GETLK and their like.
+pub(crate) fn record_lock(fd: c_int, command: c_int, lock: &mut libc::flock) -> Result<(), Errno> {
+    // SAFETY: the lock is ours to be read and written, and outlives the call.
+    unsafe { call4(libc::SYS_fcntl, fd as usize, command as usize, std::ptr::from_mut(lock) as usize, 0) }.map(drop)
+}
+
+/// Signals held back from this thread until dropped.
+pub(crate) struct SignalsHeld {
+    before: u64,
+}
+
+impl SignalsHeld {
+    /// Holds all of them back.
+    pub(crate) fn new() -> Self {
+        Self { before: set_signal_mask(u64::MAX) }
+    }
+
+    /// Lets those in that came meanwhile, as a call would that waits in the kernel: whether one of them ends such a call
+    /// (EINTR), because its handler was not installed with SA_RESTART.
+    pub(crate) fn let_in(&mut self) -> bool {
+        let mut pending = 0u64;
+        // SAFETY: a signal set of the kernel's eight bytes, ours to be written.
+        let _ = unsafe { call4(libc::SYS_rt_sigpending, std::ptr::from_mut(&mut pending) as usize, size_of::<u64>(), 0, 0) };
+        pending &= !self.before;
+        if pending == 0 {
+            return false;
+        }
+        let interrupted = (1..=64).filter(|signal| pending & 1 << (signal - 1) != 0).any(ends_calls);
+        set_signal_mask(self.before);
+        set_signal_mask(u64::MAX);
+        interrupted
+    }
+}
+
+impl Drop for SignalsHeld {
+    fn drop(&mut self) {
+        set_signal_mask(self.before);
+    }
+}
+
+fn set_signal_mask(mask: u64) -> u64 {
+    let (mut before, how) = (0u64, libc::SIG_SETMASK as usize);
+    let (mask, old) = (std::ptr::from_ref(&mask) as usize, std::ptr::from_mut(&mut before) as usize);
+    // SAFETY: two signal sets of the kernel's eight bytes, which outlive the call.
+    let _ = unsafe { call4(libc::SYS_rt_sigprocmask, how, mask, old, size_of::<u64>()) };
+    before
+}
+
+/// Whether a signal has a handler after which a call that waits is not begun again.
+fn ends_calls(signal: usize) -> bool {
+    let mut action = [0usize; 4]; // the kernel's: handler, flags, restorer, mask
+    // SAFETY: room for the kernel's action; no new one is given.
+    let known = unsafe { call4(libc::SYS_rt_sigaction, signal, 0, action.as_mut_ptr() as usize, size_of::<u64>()) }.is_ok();
+    let [handler, flags, ..] = action;
+    known && handler != libc::SIG_DFL && handler != libc::SIG_IGN && flags & libc::SA_RESTART as usize == 0
 }
 
 /// The number of this thread, unlike that of any other living one of this host.

@@ -2,7 +2,7 @@
 
 use crate::hook::hooks;
 use crate::outcome::{Out, kept};
-use crate::{attributes, close, copy, data, durable, entries, names, open};
+use crate::{attributes, close, copy, data, descriptors, durable, entries, names, open};
 use libc::{c_int, c_long, c_uint};
 
 /// # Safety
@@ -23,6 +23,7 @@ unsafe fn dispatch(number: c_long, a: usize, b: usize, c: usize, d: usize, e: us
             libc::SYS_pread64 => kept(data::pread::hook(fd, b as _, c, d as i64)).map(|got| got as c_long),
             libc::SYS_pwrite64 => kept(data::pwrite::hook(fd, b as _, c, d as i64)).map(|got| got as c_long),
             libc::SYS_lseek => kept(data::lseek::hook(fd, b as i64, c as c_int)),
+            libc::SYS_fcntl => int(descriptors::fcntl::hook(fd, b as c_int, c)),
             libc::SYS_fsync => int(durable::fsync::hook(fd)),
             libc::SYS_fdatasync => int(durable::fdatasync::hook(fd)),
             libc::SYS_syncfs => int(durable::syncfs::hook(fd)),

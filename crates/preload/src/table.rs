@@ -5,13 +5,15 @@
 //! believed as long as fstat shows the inode it was made for, so a close we did not see makes no wrong entry. Lookups
 //! take no lock and allocate nothing.
 
-use crate::messages::warn;
+use crate::description_flags;
 use crate::mounts::{self, Mounted};
 use crate::outcome::Out;
 use crate::raw;
+use crate::record_locks;
 use dnfs::mount::{FileRef, Mount};
-use libc::c_int;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use libc::{c_char, c_int};
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// Descriptors the table can hold: the default ceiling of the kernel (fs.nr_open). The memory is only reserved.
 const DESCRIPTORS_MAX: usize = 1 << 20;
@@ -20,7 +22,7 @@ const DESCRIPTORS_MAX: usize = 1 << 20;
 struct Slot {
     inode: AtomicU64, // of the placeholder; 0: nothing known
     file: AtomicU64,  // FileRef: slot << 32 | generation
-    flags: AtomicU32, // access mode, O_DSYNC, O_SYNC
+    flags: AtomicU32, // access mode, O_DSYNC, O_SYNC, O_DIRECT as given at open
     mount: AtomicU32,
     cursor: AtomicU32, // which write errors this description has seen
 }
@@ -37,10 +39,17 @@ pub(crate) struct Open {
     pub(crate) mount: &'static Mount,
     /// The file.
     pub(crate) file: FileRef,
-    /// O_ACCMODE, O_DSYNC and O_SYNC as given at open.
+    /// O_ACCMODE, O_DSYNC, O_SYNC and O_DIRECT as given at open.
     pub(crate) flags: c_int,
     /// Which write errors this description has seen.
     pub(crate) cursor: &'static AtomicU32,
+}
+
+impl Open {
+    /// F_GETFL, as the program sees it: the kernel's own are those of the placeholder.
+    pub(crate) fn status_flags(&self) -> Result<c_int, Out> {
+        Ok(description_flags::for_program(raw::status_flags(self.fd)?))
+    }
 }
 
 /// What a descriptor is.
@@ -77,34 +86,20 @@ fn slot(fd: c_int) -> Option<&'static Slot> {
 /// What `fd` is.
 ///
 /// # Errors
-/// EIO when something wrote into the placeholder instead of the file.
+/// EIO for a file of a mount that this process does not know.
 pub(crate) fn find(fd: c_int) -> Result<Found, Out> {
     if !mounts::any() || fd < 0 {
         return Ok(Found::Elsewhere);
     }
     let Ok(stat) = raw::fstat(fd) else { return Ok(Found::Elsewhere) };
-    if !mounts::is_runtime_device(stat.st_dev) {
+    // Placeholders of files and the mirror's directories are both directories.
+    if !mounts::is_runtime_device(stat.st_dev) || stat.st_mode & libc::S_IFMT != libc::S_IFDIR {
         return Ok(Found::Elsewhere);
     }
-    match stat.st_mode & libc::S_IFMT {
-        libc::S_IFDIR => return Ok(directory(fd)),
-        libc::S_IFREG => {}
-        _ => return Ok(Found::Elsewhere),
+    match slot(fd).filter(|slot| slot.inode.load(Ordering::Acquire) == stat.st_ino).and_then(|slot| entry(fd, slot)) {
+        Some(open) => Ok(Found::File(open)),
+        None => learn(fd, stat.st_ino),
     }
-    let Some(slot) = slot(fd) else { return Ok(Found::Elsewhere) };
-    let known = (slot.inode.load(Ordering::Acquire) == stat.st_ino).then(|| entry(fd, slot)).flatten();
-    let open = match known {
-        Some(open) => open,
-        None => match learn(fd, stat.st_ino)? {
-            Some(open) => open,
-            None => return Ok(Found::Elsewhere),
-        },
-    };
-    if stat.st_size != 0 {
-        leaked(&open, stat.st_size);
-        return Err(Out::Errno(libc::EIO));
-    }
-    Ok(Found::File(open))
 }
 
 /// The open regular file of a mount behind `fd`; [`Out::Pass`] for what is not on a mount.
@@ -120,7 +115,7 @@ pub(crate) fn file(fd: c_int) -> Result<Open, Out> {
     }
 }
 
-/// The file that `fd` is known to be, whatever its placeholder looks like.
+/// The file that `fd` is known to be.
 pub(crate) fn known(fd: c_int) -> Option<Open> {
     let slot = slot(fd)?;
     let inode = raw::fstat(fd).ok()?.st_ino;
@@ -135,43 +130,63 @@ fn entry(fd: c_int, slot: &'static Slot) -> Option<Open> {
     Some(Open { fd, mounted, mount: mounted.attached()?, file, flags, cursor: &slot.cursor })
 }
 
-/// A directory of the mirror: its path is that of the mirror.
-fn directory(fd: c_int) -> Found {
-    let mut buffer = [0u8; libc::PATH_MAX as usize];
-    let Ok(path) = raw::fd_path(fd, &mut buffer) else { return Found::Elsewhere };
-    match crate::cwd::of_mirror(path) {
-        Some((mounted, below)) => Found::Directory(mounted, below.to_vec()),
-        None => Found::Elsewhere,
-    }
-}
-
-/// Learns a descriptor that came from elsewhere: inherited over exec, or received from another process.
+/// Learns a descriptor by its path: a directory of the mirror, or a file whose descriptor came from elsewhere: inherited
+/// over exec, received from another process, opened by name (/dev/stdin, /proc/self/fd/N).
 ///
 /// # Errors
-/// EIO for a placeholder that no mount of this process knows: its file can't be reached, and the placeholder must not
-/// be taken for it.
-fn learn(fd: c_int, inode: u64) -> Result<Option<Open>, Out> {
+/// EIO for a placeholder that no mount of this process knows: its file can't be reached.
+fn learn(fd: c_int, inode: u64) -> Result<Found, Out> {
     let mut buffer = [0u8; libc::PATH_MAX as usize];
-    let Ok(path) = raw::fd_path(fd, &mut buffer) else { return Ok(None) };
+    let Ok(path) = raw::fd_path(fd, &mut buffer) else { return Ok(Found::Elsewhere) };
     if !mounts::is_below_root(path) {
-        return Ok(None);
+        return Ok(Found::Elsewhere);
     }
-    let found = mounts::below_runtime(path).and_then(|(mounted, _)| {
-        let mount = mounted.attach().ok()?;
-        Some((mounted, mount, mount.file_of_placeholder(path)?))
-    });
-    let Some((mounted, mount, file)) = found else {
+    if let Some((mounted, below)) = crate::cwd::of_mirror(path) {
+        return Ok(Found::Directory(mounted, below.to_vec()));
+    }
+    let Some((mounted, mount, file)) = of_placeholder(path) else {
+        if !path.windows(PLACEHOLDERS.len()).any(|part| part == PLACEHOLDERS) {
+            return Ok(Found::Elsewhere);
+        }
         crate::messages::trace!(
             "descriptor {fd} leads to {}, which no mount of this process knows",
             String::from_utf8_lossy(path)
         );
         return Err(Out::Errno(libc::EIO));
     };
-    let flags = raw::status_flags(fd)?;
-    // A descriptor that was opened by name (/dev/stdin, /proc/self/fd/N) has no lock yet; on the others this changes nothing.
-    let _ = raw::flock(fd, libc::LOCK_SH | libc::LOCK_NB);
+    let flags = description_flags::for_program(raw::status_flags(fd)?);
+    // SAFETY: open: it was just asked for its flags, and the borrow ends with this line.
+    mount.opened_elsewhere(file, unsafe { BorrowedFd::borrow_raw(fd) });
     insert(fd, inode, mounted, file, flags, mount.error_cursor(file));
-    Ok(slot(fd).and_then(|slot| entry(fd, slot)))
+    let Some(open) = slot(fd).and_then(|slot| entry(fd, slot)) else { return Err(Out::Errno(libc::EMFILE)) };
+    record_locks::inherited(&open);
+    Ok(Found::File(open))
+}
+
+/// Part of the path of every placeholder.
+const PLACEHOLDERS: &[u8] = b"/p/";
+
+/// The file whose placeholder has this path.
+pub(crate) fn of_placeholder(path: &[u8]) -> Option<(&'static Mounted, &'static Mount, FileRef)> {
+    let (mounted, _) = mounts::below_runtime(path)?;
+    let mount = mounted.attach().ok()?;
+    Some((mounted, mount, mount.file_of_placeholder(path)?))
+}
+
+/// The file whose placeholder a path of this host leads to: by the names the kernel has for descriptors.
+///
+/// # Safety
+/// A path, or NULL.
+pub(crate) unsafe fn placeholder_at(
+    directory: c_int,
+    path: *const c_char,
+) -> Option<(&'static Mounted, &'static Mount, FileRef)> {
+    // SAFETY: the caller's promise.
+    let fd = unsafe { raw::open_from(directory, path, libc::O_PATH | libc::O_CLOEXEC) }.ok()?;
+    let mut buffer = [0u8; libc::PATH_MAX as usize];
+    let found = raw::fd_path(fd, &mut buffer).ok().and_then(of_placeholder);
+    let _ = raw::close(fd);
+    found
 }
 
 /// Remembers an open file. `inode` is that of its placeholder.
@@ -180,7 +195,7 @@ pub(crate) fn insert(fd: c_int, inode: u64, mounted: &Mounted, file: FileRef, fl
     HIGHEST.fetch_max(fd, Ordering::Relaxed);
     slot.inode.store(0, Ordering::Release);
     slot.file.store(u64::from(file.slot) << 32 | u64::from(file.generation), Ordering::Relaxed);
-    slot.flags.store((flags & (libc::O_ACCMODE | libc::O_SYNC | libc::O_DSYNC)) as u32, Ordering::Relaxed);
+    slot.flags.store((flags & (libc::O_ACCMODE | libc::O_SYNC | libc::O_DSYNC | libc::O_DIRECT)) as u32, Ordering::Relaxed);
     slot.mount.store(mounted.index as u32, Ordering::Relaxed);
     slot.cursor.store(cursor, Ordering::Relaxed);
     slot.inode.store(inode, Ordering::Release);
@@ -207,16 +222,4 @@ static HIGHEST: AtomicI32 = AtomicI32::new(-1);
 /// The highest descriptor that ever was a file of a mount in this process.
 pub(crate) fn highest() -> c_int {
     HIGHEST.load(Ordering::Relaxed)
-}
-
-fn leaked(open: &Open, bytes: i64) {
-    static WARNED: AtomicBool = AtomicBool::new(false);
-    if !WARNED.swap(true, Ordering::Relaxed) {
-        warn(format_args!(
-            "{bytes} bytes for a file on {} (descriptor {}) never reached it: a program or a libc function that this \
-             library cannot see (statically linked? Go? a raw system call?) wrote them; refusing to go on with EIO",
-            String::from_utf8_lossy(open.mounted.local_path()),
-            open.fd
-        ));
-    }
 }

@@ -103,10 +103,7 @@ fn create(directory: &RuntimeDir, identity: u64, spec: &MountSpec, who: &Credent
         }
         // The new segment gives the same names to other files, which must find no placeholder of the old ones.
         for (file, _) in old.live_files() {
-            match unlink(&directory.placeholder(file)) {
-                Ok(()) | Err(Errno(libc::ENOENT)) => {}
-                Err(errno) => return Err(local("remove a placeholder")(errno).into()),
-            }
+            directory.remove_placeholder(file)?;
         }
     }
     let client = Client::mount(&spec.url, who)?;

@@ -6,8 +6,8 @@
 //! `owner=single` in the URL says that there are no other hosts, `noac` asks the server each time. Reading, writing, appending and syncing an open file allocate nothing and take no lock that a signal
 //! handler could wait for.
 //!
-//! A descriptor of a program is a fresh open of the file's placeholder, locked shared; that this lock is gone is how
-//! anybody learns that a file is open nowhere. The order is: [`Mount::walk`], [`Mount::open`], open(2) and flock(2) of
+//! A descriptor of a program is a fresh open of the file's placeholder, with a lock; that this lock is gone is how
+//! anybody learns that a file is open nowhere. The order is: [`Mount::walk`], [`Mount::open`], open(2) of
 //! [`Mount::placeholder_path`], [`Mount::opened`]. When the placeholder is missing, or `opened` says
 //! [`crate::FsError::Stale`], the file was removed in between: walk again.
 
@@ -21,6 +21,7 @@ mod names;
 mod observer;
 mod open;
 mod reclaim;
+mod record_locks;
 mod resend;
 mod retained;
 mod silly_rename;
@@ -32,6 +33,7 @@ pub use crate::segment::{FileRef, SegmentError};
 pub use listing::DirItem;
 pub use mount_spec::{MountSpec, SpecError};
 pub use observer::{Observer, Retained};
+pub use record_locks::RecordLocks;
 pub use walk::{Entry, Object, Walk};
 
 use core::sync::atomic::AtomicU64;
@@ -52,6 +54,9 @@ use crate::slot_limiter::{Members, WriterGuard};
 use crate::sys::fork;
 use crate::url::NfsUrl;
 use directories::Directories;
+
+/// Files known at once: [`FileRef::slot`] is below this.
+pub const SLOTS_MAX: u32 = crate::segment::layout::SLOT_COUNT;
 
 /// A mount, attached by this process.
 #[derive(Debug)]

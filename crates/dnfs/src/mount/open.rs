@@ -11,11 +11,12 @@ use crate::segment::layout::{FLAG_REMOVING, FLAG_SILLY, Slot};
 use crate::segment::runtime_dir::PLACEHOLDER_PATH_BYTES_MAX;
 use crate::sys::clock::sleep;
 use crate::sys::random::random;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 impl Mount {
-    /// Opens, and if asked makes, the file of a name: its slot. The caller then opens the placeholder, locks it shared and
-    /// calls [`Self::opened`].
+    /// Opens, and if asked makes, the file of a name: its slot. The caller then opens the placeholder and calls
+    /// [`Self::opened`].
     ///
     /// **Stability**: a file made is stable when it returns.
     ///
@@ -59,11 +60,12 @@ impl Mount {
         self.segment.directory().file_of_placeholder(path)
     }
 
-    /// To be called once the placeholder is open and locked shared: from here on the file stays until the lock goes.
+    /// To be called with a fresh open of the placeholder: from here on the file stays until the description ends.
     ///
     /// # Errors
     /// STALE when the file was removed in between: close the placeholder and walk again.
-    pub fn opened(&self, file: FileRef) -> Result<(), Error> {
+    pub fn opened(&self, file: FileRef, placeholder: BorrowedFd<'_>) -> Result<(), Error> {
+        self.segment.mark_open(file, placeholder)?;
         let slot = self.live(file)?;
         if slot.flags.load(Acquire) & FLAG_REMOVING != 0 {
             // Whoever was removing it holds no lock: it died. Did the server do it, once it got the call?
@@ -74,9 +76,13 @@ impl Mount {
         Ok(())
     }
 
+    /// [`Self::opened`] for an open of the placeholder that somebody else made, of a file that is open anyhow.
+    pub fn opened_elsewhere(&self, file: FileRef, placeholder: BorrowedFd<'_>) {
+        let _ = self.segment.mark_open(file, placeholder); // else the description it was opened by keeps the file
+    }
+
     /// To be called after a descriptor of the file was closed. If that was the last one anywhere, a file unlinked while
-    /// open is removed. Opens the placeholder only for files that need it: closing it again drops the process' own record
-    /// locks on it.
+    /// open is removed.
     pub fn closed(&self, file: FileRef) {
         let Some(slot) = self.segment.slot(file) else { return };
         if slot.flags.load(Acquire) & FLAG_SILLY != 0 {
@@ -134,13 +140,13 @@ impl Mount {
         let removing = self.segment.slot(file).is_none_or(|slot| slot.flags.load(Acquire) & FLAG_REMOVING != 0);
         if removing {
             // Wait for whoever is removing it, or find that it died, and see what the server did.
-            let unopened = self.segment.wait_unopened(file)?;
-            if let (Some(slot), Some(_)) = (self.segment.slot(file), &unopened)
+            let prober = self.segment.wait_for_prober(file)?;
+            if let (Some(slot), Some(_)) = (self.segment.slot(file), &prober)
                 && slot.flags.fetch_and(!FLAG_REMOVING, AcqRel) & FLAG_REMOVING != 0
             {
                 sleep(Duration::from_millis(IN_FLIGHT_MS)); // its call may still be on its way
             }
-            drop(unopened);
+            drop(prober);
             self.client.getattr(&object.handle)?;
             if self.segment.slot(file).is_none() {
                 return Err(Error::Fs(FsError::Stale));

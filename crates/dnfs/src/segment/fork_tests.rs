@@ -6,7 +6,6 @@ use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use super::tests::fresh_segment;
 use super::*;
 use crate::file::FileKind;
-use crate::sys::local_file::{flock, open};
 use crate::sys::random::random;
 use crate::sys::shm::tests::{Bystander, Child};
 
@@ -23,8 +22,7 @@ fn hammer(segment: &Segment, mut seed: u64) {
         seed ^= seed << 17;
         let handle = (seed % 40).to_le_bytes();
         let Ok((found, _)) = segment.find_or_insert(&file(&handle)) else { panic!("segment not usable") };
-        let Ok(held) = open(&segment.directory().placeholder(found), libc::O_RDWR, 0) else { continue };
-        flock(&held, libc::LOCK_SH).unwrap();
+        let Some(held) = segment.pin(found).unwrap() else { continue };
         let Some(slot) = segment.slot(found) else { continue };
         assert_eq!(slot.handle_bytes(), handle, "slot stands for another file");
         let sent = segment.verifiers().newest();

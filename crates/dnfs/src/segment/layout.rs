@@ -1,4 +1,4 @@
-//! Byte layout of the segment file, version 4 (drawn in docs/design/002-segment.md).
+//! Byte layout of the segment file, version 5 (drawn in docs/design/002-segment.md).
 //!
 //! Everything is an atomic integer of the host's byte order: the file never leaves the host's memory. A change of any
 //! field is a new [`LAYOUT_VERSION`].
@@ -12,7 +12,7 @@ use crate::limits::{ADDRESSES_MAX, CALL_SLOTS_MAX, LATENCY_COUNT, MEMBERS_MAX, S
 /// First eight bytes of a segment.
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"MILLSEG\0");
 /// Version of this layout; processes of different versions refuse each other's segment.
-pub(crate) const LAYOUT_VERSION: u32 = 4;
+pub(crate) const LAYOUT_VERSION: u32 = 5;
 /// Files known at once. PostgreSQL with 10,000 relations keeps about 30,000 files; one slot is 512 bytes, and a slot
 /// never used takes no memory.
 pub(crate) const SLOT_COUNT: u32 = 65_536;
@@ -44,10 +44,14 @@ pub(crate) const INDEX_GONE: u32 = u32::MAX;
 
 /// A name was or is about to be taken away while the file is open: `silly_*` say where it went.
 pub(crate) const FLAG_SILLY: u32 = 1;
-/// The last name is being removed by the holder of the placeholder's exclusive lock.
+/// The last name is being removed by the holder of [`super::Unopened`].
 pub(crate) const FLAG_REMOVING: u32 = 2;
 /// One of the file's names is the silly one, which fstat does not count.
 pub(crate) const FLAG_UNLINKED: u32 = 4;
+/// Somebody asks whether the file is open; openers wait for its answer, or find that it died.
+pub(crate) const FLAG_PROBED: u32 = 8;
+/// A program has locked records of the file for an open description: locks of processes have to look at those, too.
+pub(crate) const FLAG_DESCRIPTION_LOCKS: u32 = 16;
 /// The file was there before the slot, and the segment may be younger than writes to it: the first sync sends a COMMIT. No
 /// reason to keep the slot: met again, the file is in doubt again.
 pub(crate) const FLAG_IN_DOUBT: u32 = 32;

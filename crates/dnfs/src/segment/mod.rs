@@ -12,6 +12,7 @@ mod error;
 mod file_ref;
 pub(crate) mod layout;
 mod names;
+mod placeholder;
 pub(crate) mod runtime_dir;
 mod size;
 mod table;
@@ -25,15 +26,14 @@ pub(crate) use durability::{CommitTicket, Committed, Verifiers, VerifiersFull};
 pub use error::SegmentError;
 pub(crate) use error::local;
 pub use file_ref::FileRef;
+pub(crate) use placeholder::{Pinned, Unopened};
 pub(crate) use runtime_dir::RuntimeDir;
 pub(crate) use table::NewFile;
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, SeqCst};
 
-use crate::sys::fd::Fd;
 use crate::sys::file_lock::FileLock;
-use crate::sys::local_file::{Errno, flock, open};
 use crate::sys::shm::Mapping;
 use layout::{
     ActivityCell, CALLS_OFFSET, CELL_COUNT, CELLS_OFFSET, GROWTH_SLOTS, Header, INDEX_COUNT, INDEX_OFFSET, SLOT_COUNT,
@@ -46,18 +46,6 @@ use std::sync::Arc;
 pub(crate) struct Segment {
     mapping: Arc<Mapping>,
     directory: RuntimeDir,
-}
-
-/// The exclusive lock of a file's placeholder: nobody has the file open, and an opener waits until it is dropped.
-#[derive(Debug)]
-pub(crate) struct Unopened {
-    fd: Fd,
-}
-
-/// The shared lock of a file's placeholder, as an open description has it: nobody takes the file for closed.
-#[derive(Debug)]
-pub(crate) struct Pinned {
-    fd: Fd,
 }
 
 impl Segment {
@@ -128,47 +116,6 @@ impl Segment {
         behind.chain(self.live_files().filter(move |(file, _)| file.slot < hand))
     }
 
-    /// Takes the exclusive lock of a placeholder; none when the file is open somewhere.
-    pub(crate) fn if_unopened(&self, file: FileRef) -> Result<Option<Unopened>, SegmentError> {
-        let path = self.directory.placeholder(file);
-        let fd = match open(&path, libc::O_RDWR, 0) {
-            // Removed by hand: whoever had it open is no longer seen, but the slot must not be lost.
-            Err(Errno(libc::ENOENT)) if self.slot(file).is_some() => open(&path, libc::O_RDWR | libc::O_CREAT, 0o600),
-            Err(Errno(libc::ENOENT)) => return Ok(None),
-            other => other,
-        };
-        let fd = fd.map_err(local("open a placeholder"))?;
-        match flock(&fd, libc::LOCK_EX | libc::LOCK_NB) {
-            Ok(()) => Ok(Some(Unopened { fd })),
-            Err(Errno(libc::EWOULDBLOCK)) => Ok(None),
-            Err(errno) => Err(local("lock a placeholder")(errno)),
-        }
-    }
-
-    /// Keeps a file as if it were open; none when its slot no longer stands for it.
-    pub(crate) fn pin(&self, file: FileRef) -> Result<Option<Pinned>, SegmentError> {
-        let fd = match open(&self.directory.placeholder(file), libc::O_RDWR, 0) {
-            Ok(fd) => fd,
-            Err(Errno(libc::ENOENT)) => return Ok(None),
-            Err(errno) => return Err(local("open a placeholder")(errno)),
-        };
-        flock(&fd, libc::LOCK_SH).map_err(local("lock a placeholder"))?;
-        let pinned = Pinned { fd };
-        Ok(self.slot(file).map(|_| pinned))
-    }
-
-    /// Waits until whoever removes this file is done or dead.
-    pub(crate) fn wait_unopened(&self, file: FileRef) -> Result<Option<Unopened>, SegmentError> {
-        match open(&self.directory.placeholder(file), libc::O_RDWR, 0) {
-            Ok(fd) => {
-                flock(&fd, libc::LOCK_EX).map_err(local("lock a placeholder"))?;
-                Ok(Some(Unopened { fd }))
-            }
-            Err(Errno(libc::ENOENT)) => Ok(None),
-            Err(errno) => Err(local("open a placeholder")(errno)),
-        }
-    }
-
     fn slots(&self) -> &[Slot] {
         self.mapping.values(SLOTS_OFFSET, SLOT_COUNT as usize)
     }
@@ -179,19 +126,6 @@ impl Segment {
 
     fn lock_structure(&self) -> Result<FileLock, SegmentError> {
         FileLock::wait(&self.directory.lock_path("structure")).map_err(local("take the lock"))
-    }
-}
-
-impl Drop for Unopened {
-    fn drop(&mut self) {
-        // Unlocked by name: a child forked meanwhile shares the open file and would keep the lock.
-        let _ = flock(&self.fd, libc::LOCK_UN);
-    }
-}
-
-impl Drop for Pinned {
-    fn drop(&mut self) {
-        let _ = flock(&self.fd, libc::LOCK_UN); // by name, as above
     }
 }
 

@@ -55,7 +55,7 @@ impl RuntimeDir {
         for directory in [base, path.as_os_str().as_bytes()] {
             make_private(directory)?;
         }
-        for below in ["p", "cwd"] {
+        for below in ["p", "l", "cwd"] {
             make_private(path.join(below).as_os_str().as_bytes())?;
         }
         Ok(Self { path })
@@ -101,13 +101,27 @@ impl RuntimeDir {
         self.below(&format!("p/{}.{}", file.slot, file.generation))
     }
 
+    /// The file that holds the POSIX record locks of a file, made with the first of them.
+    pub(crate) fn lock_file(&self, file: FileRef) -> CPath {
+        self.below(&format!("l/{}.{}", file.slot, file.generation))
+    }
+
     /// The placeholder's path with its NUL, without an allocation.
     pub(crate) fn placeholder_array(&self, file: FileRef) -> [u8; PLACEHOLDER_PATH_BYTES_MAX] {
+        self.file_array("p", file)
+    }
+
+    /// The same of the lock file's path.
+    pub(crate) fn lock_file_array(&self, file: FileRef) -> [u8; PLACEHOLDER_PATH_BYTES_MAX] {
+        self.file_array("l", file)
+    }
+
+    fn file_array(&self, folder: &str, file: FileRef) -> [u8; PLACEHOLDER_PATH_BYTES_MAX] {
         use std::io::Write;
         let mut bytes = [0; PLACEHOLDER_PATH_BYTES_MAX];
         let mut out = &mut bytes[..];
         let _ = out.write_all(self.path.as_os_str().as_bytes());
-        let _ = write!(out, "/p/{}.{}", file.slot, file.generation); // fits: DIRECTORY_BYTES_MAX
+        let _ = write!(out, "/{folder}/{}.{}", file.slot, file.generation); // fits: DIRECTORY_BYTES_MAX
         bytes
     }
 

@@ -8,12 +8,12 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::fence;
 
 use super::layout::{
-    FLAG_IN_DOUBT, FLAG_SILLY, GROWTH_SLOTS, INDEX_COUNT, INDEX_EMPTY, INDEX_GONE, SLOT_COUNT, SLOTS_OFFSET, Slot, load_bytes,
-    store_bytes,
+    FLAG_DESCRIPTION_LOCKS, FLAG_IN_DOUBT, FLAG_PROBED, FLAG_SILLY, GROWTH_SLOTS, INDEX_COUNT, INDEX_EMPTY, INDEX_GONE,
+    SLOT_COUNT, SLOTS_OFFSET, Slot, load_bytes, store_bytes,
 };
-use super::{AttrRecord, FileRef, Segment, SegmentError, Unopened, local};
+use super::{AttrRecord, FileRef, Segment, SegmentError, Unopened};
 use crate::file::{FILE_HANDLE_BYTES_MAX, FileKind};
-use crate::sys::local_file::{Errno, allocate, open, unlink};
+use crate::sys::local_file::{Errno, allocate, open};
 
 /// Slots given away in one search, so that the next openers find some free.
 const RECLAIM_COUNT: u32 = 32;
@@ -74,8 +74,7 @@ impl Segment {
             slot.begin(file);
             let file_ref = FileRef { slot: number, generation: slot.generation.load(Relaxed).wrapping_add(1) };
             // Before the slot counts: whoever finds it finds its placeholder.
-            let flags = libc::O_RDWR | libc::O_CREAT;
-            drop(open(&self.directory.placeholder(file_ref), flags, 0o600).map_err(local("make a placeholder"))?);
+            self.make_placeholder(file_ref)?;
             slot.generation.store(file_ref.generation, Release);
             self.index_insert(file.handle, number);
             Ok((file_ref, true))
@@ -243,10 +242,7 @@ impl Segment {
         }
         slot.next_free.store(self.header().free_head.load(Relaxed), Relaxed);
         self.header().free_head.store(file.slot + 1, Relaxed);
-        match unlink(&self.directory.placeholder(file)) {
-            Ok(()) | Err(Errno(libc::ENOENT)) => Ok(()),
-            Err(errno) => Err(local("remove a placeholder")(errno)),
-        }
+        self.directory.remove_placeholder(file)
     }
 }
 
@@ -279,7 +275,8 @@ impl Slot {
 
     /// Whether forgetting this file loses nothing but a round trip.
     fn may_go(&self) -> bool {
-        !self.has_unsaved() && !self.has_unseen_error() && self.flags.load(Acquire) & !FLAG_IN_DOUBT == 0
+        let in_the_way = self.flags.load(Acquire) & !(FLAG_IN_DOUBT | FLAG_PROBED | FLAG_DESCRIPTION_LOCKS);
+        !self.has_unsaved() && !self.has_unseen_error() && in_the_way == 0
     }
 
     fn begin(&self, file: &NewFile<'_>) {
@@ -368,8 +365,7 @@ mod tests {
         let (_place, segment) = fresh_segment();
         let handle = |number: u32| number.to_le_bytes();
         let (open_file, _) = segment.find_or_insert(&file(&handle(0))).unwrap();
-        let held = crate::sys::local_file::open(&segment.directory().placeholder(open_file), libc::O_RDWR, 0).unwrap();
-        crate::sys::local_file::flock(&held, libc::LOCK_SH).unwrap();
+        let _held = segment.pin(open_file).unwrap().unwrap();
         let (dirty, _) = segment.find_or_insert(&file(&handle(1))).unwrap();
         segment.slot(dirty).unwrap().write_starts();
         for number in 2..SLOT_COUNT + 100 {

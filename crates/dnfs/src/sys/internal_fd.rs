@@ -26,8 +26,8 @@ pub(crate) struct InternalFd(Fd);
 impl InternalFd {
     /// Moves a descriptor up; it stays where it is if there is no free number.
     pub(crate) fn moved_up(fd: Fd) -> Self {
-        let fd = rustix::io::fcntl_dupfd_cloexec(&fd, lowest()).map_or(fd, Fd::from);
-        set_internal(fd.number(), true);
+        let fd = rustix::io::fcntl_dupfd_cloexec(&fd, lowest_internal_fd()).map_or(fd, Fd::from);
+        set_internal_fd(fd.number(), true);
         Self(fd)
     }
 
@@ -63,17 +63,19 @@ impl AsFd for InternalFd {
 impl Drop for InternalFd {
     fn drop(&mut self) {
         // Before it is closed: its number may be another's at once.
-        set_internal(self.0.number(), false);
+        set_internal_fd(self.0.number(), false);
     }
 }
 
 /// The lowest number to move to: 900, or near the end of what the process may have.
-pub(super) fn lowest() -> i32 {
+#[must_use]
+pub fn lowest_internal_fd() -> i32 {
     let limit = getrlimit(Resource::Nofile).current.map_or(i32::MAX, |limit| i32::try_from(limit).unwrap_or(i32::MAX));
     DESCRIPTOR_MIN.min((limit - 64).max(3))
 }
 
-fn set_internal(fd: i32, internal: bool) {
+/// Marks a descriptor as ours, or takes the mark away: for the preload library, which has some, too.
+pub fn set_internal_fd(fd: i32, internal: bool) {
     let Some(word) = usize::try_from(fd).ok().and_then(|fd| INTERNAL.get(fd / 64)) else { return };
     let bit = 1 << (fd % 64);
     if internal {

@@ -16,6 +16,7 @@ pub(crate) mod liveness_lock;
 pub(crate) mod local_file;
 pub(crate) mod process;
 pub(crate) mod random;
+pub(crate) mod range_lock;
 pub(crate) mod raw;
 mod record_lock;
 pub(crate) mod region;

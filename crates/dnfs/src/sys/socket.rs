@@ -82,7 +82,7 @@ impl Socket {
 mod tests {
     use super::super::connect::Connect;
     use super::super::fork::watch_forks;
-    use super::super::internal_fd::{is_internal_fd, lowest};
+    use super::super::internal_fd::{is_internal_fd, lowest_internal_fd};
     use super::*;
     use std::io::Read as _;
     use std::net::TcpListener;
@@ -114,7 +114,7 @@ mod tests {
         let socket = connect(&listener, None);
         let fd = socket.fd.number();
         assert!(is_internal_fd(fd) && !is_internal_fd(-1) && !is_internal_fd(i32::MAX));
-        assert!(fd >= lowest());
+        assert!(fd >= lowest_internal_fd());
     }
 
     #[test]

@@ -4,9 +4,8 @@
 /// Where the model itself does as a kernel NFS mount would, because a local file system is stricter or laxer, and what has
 /// no answer that could be compared. The actor names the rule where it applies it.
 #[expect(dead_code, reason = "a table for readers, applied by the actor")]
-pub(crate) const MODEL_RULES: [(&str, &str); 5] = [
+pub(crate) const MODEL_RULES: [(&str, &str); 4] = [
     ("alignment", "O_DIRECT needs no alignment on NFS: the local side opens without it, and F_GETFL is compared without it"),
-    ("flock access", "NFS makes flock a lock of the server: LOCK_SH needs a descriptor that reads, LOCK_EX one that writes"),
     (
         "copies within a file",
         "sendfile and copy_file_range between descriptors of one file: what is seen depends on the kernel's pages",

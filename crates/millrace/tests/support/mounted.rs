@@ -7,6 +7,7 @@ use dnfs::mount::{Entry, FileRef, Mount, MountSpec, OpenHow, Walk};
 use dnfs::{Credentials, Error, FsError, Stability};
 use std::fs::File;
 use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
@@ -209,8 +210,7 @@ pub fn try_open<'a>(mount: &'a Mount, path: &str, how: &OpenHow) -> Result<Descr
         let path = mount.placeholder_path(file);
         let path = std::ffi::CStr::from_bytes_until_nul(&path).unwrap();
         let Ok(placeholder) = File::open(std::ffi::OsStr::from_bytes(path.to_bytes())) else { continue };
-        placeholder.lock_shared().unwrap();
-        match mount.opened(file) {
+        match mount.opened(file, placeholder.as_fd()) {
             Err(Error::Fs(FsError::Stale)) => continue,
             other => other?,
         }

@@ -1,0 +1,171 @@
+//! Placeholders: an empty directory for each file, which a program's descriptor is a fresh open of.
+//!
+//! A directory can be neither read nor written, so a program that uses such a descriptor without this library gets an
+//! error, and changes nothing for the others. An open description has a shared lock on one byte of it; that nobody has
+//! it is how the last close is found. Who asks for that is alone (a byte of the lock `probe` for each slot), says so in
+//! the slot first, and keeps openers waiting until it is done.
+
+use core::sync::atomic::Ordering::{AcqRel, SeqCst};
+use core::sync::atomic::fence;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use super::layout::{FLAG_DESCRIPTION_LOCKS, FLAG_PROBED, SLOT_COUNT, SLOTS_OFFSET, Slot};
+use super::{FileRef, RuntimeDir, Segment, SegmentError, local};
+use crate::sys::fd::Fd;
+use crate::sys::local_file::{Errno, mkdir, open, rmdir, unlink};
+use crate::sys::range_lock::{self, Kind};
+use crate::sys::shm::Mapping;
+
+/// Byte that open descriptions have locked; below it lie the locks of programs (preload's `record_locks`).
+const OPEN_BYTE: i64 = 3 << 61;
+
+/// No search, so that nobody but root goes or makes anything there.
+const MODE: u32 = 0o600;
+
+/// The right to ask whether one slot's file is open. Others who want it wait, or take the file for open.
+#[derive(Debug)]
+pub(crate) struct Prober {
+    fd: Fd,
+    byte: i64,
+}
+
+/// Nobody has the file open, and an opener waits until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Unopened {
+    prober: Prober,
+    memory: Arc<Mapping>,
+}
+
+/// An open description of our own: nobody takes the file for closed.
+#[derive(Debug)]
+pub(crate) struct Pinned {
+    fd: Fd,
+}
+
+impl Segment {
+    /// Makes the placeholder of a slot's next use.
+    pub(super) fn make_placeholder(&self, file: FileRef) -> Result<(), SegmentError> {
+        match mkdir(&self.directory().placeholder(file), MODE) {
+            Ok(()) | Err(Errno(libc::EEXIST)) => Ok(()),
+            Err(errno) => Err(local("make a placeholder")(errno)),
+        }
+    }
+
+    /// Takes the right to remove a file; none when it is open somewhere.
+    pub(crate) fn if_unopened(&self, file: FileRef) -> Result<Option<Unopened>, SegmentError> {
+        let Some(prober) = self.prober(file, false)? else { return Ok(None) };
+        let Some(slot) = self.slot(file) else { return Ok(None) };
+        let unopened = Unopened { prober, memory: self.memory() };
+        // First said, then asked; an opener locks its byte first and then looks. One of the two sees the other.
+        slot.flags.fetch_or(FLAG_PROBED, SeqCst);
+        fence(SeqCst);
+        if self.slot(file).is_none() {
+            return Ok(None);
+        }
+        let path = self.directory().placeholder(file);
+        let placeholder = match open(&path, libc::O_RDONLY | libc::O_DIRECTORY, 0) {
+            // Removed by hand: whoever had it open is no longer seen, but the slot must not be lost.
+            Err(Errno(libc::ENOENT)) => {
+                self.make_placeholder(file)?;
+                open(&path, libc::O_RDONLY | libc::O_DIRECTORY, 0)
+            }
+            other => other,
+        };
+        let placeholder = placeholder.map_err(local("open a placeholder"))?;
+        match range_lock::is_locked_elsewhere(&placeholder, OPEN_BYTE) {
+            Ok(open) => Ok((!open).then_some(unopened)),
+            Err(errno) => Err(local("ask for the lock of a placeholder")(errno)),
+        }
+    }
+
+    /// Keeps a file as if it were open; none when its slot no longer stands for it.
+    pub(crate) fn pin(&self, file: FileRef) -> Result<Option<Pinned>, SegmentError> {
+        let fd = match open(&self.directory().placeholder(file), libc::O_RDONLY | libc::O_DIRECTORY, 0) {
+            Ok(fd) => fd,
+            Err(Errno(libc::ENOENT)) => return Ok(None),
+            Err(errno) => return Err(local("open a placeholder")(errno)),
+        };
+        let pinned = Pinned { fd };
+        self.mark_open(file, std::os::fd::AsFd::as_fd(&pinned.fd))?;
+        Ok(self.slot(file).map(|_| pinned))
+    }
+
+    /// Makes a fresh open of a placeholder count as an open description, once nobody asks whether there is one.
+    pub(crate) fn mark_open(&self, file: FileRef, placeholder: BorrowedFd<'_>) -> Result<(), SegmentError> {
+        range_lock::attempt(placeholder, Kind::Shared, OPEN_BYTE).map_err(local("lock a placeholder"))?;
+        fence(SeqCst);
+        let Some(slot) = self.slots().get(file.slot as usize) else { return Ok(()) };
+        if slot.flags.load(SeqCst) & FLAG_PROBED == 0 {
+            return Ok(());
+        }
+        let prober = self.prober(file, true)?;
+        slot.flags.fetch_and(!FLAG_PROBED, AcqRel); // of one that was killed: nobody else asks while we may
+        drop(prober);
+        Ok(())
+    }
+
+    /// Waits until whoever may be removing this file is done or dead; none when the slot no longer stands for it.
+    pub(crate) fn wait_for_prober(&self, file: FileRef) -> Result<Option<Prober>, SegmentError> {
+        let prober = self.prober(file, true)?;
+        Ok(prober.filter(|_| self.slot(file).is_some()))
+    }
+
+    fn prober(&self, file: FileRef, wait: bool) -> Result<Option<Prober>, SegmentError> {
+        let path = self.directory().lock_path("probe");
+        let fd = open(&path, libc::O_RDWR | libc::O_CREAT, 0o600).map_err(local("open the lock"))?;
+        let byte = i64::from(file.slot);
+        let taken = if wait {
+            range_lock::wait(&fd, Kind::Exclusive, byte).map(|()| true)
+        } else {
+            range_lock::attempt(&fd, Kind::Exclusive, byte)
+        };
+        Ok(taken.map_err(local("take the lock"))?.then_some(Prober { fd, byte }))
+    }
+
+    /// Whether a program ever locked records of this file for an open description.
+    pub(crate) fn has_description_locks(&self, file: FileRef) -> bool {
+        self.slot(file).is_some_and(|slot| slot.flags.load(SeqCst) & FLAG_DESCRIPTION_LOCKS != 0)
+    }
+
+    /// A program is about to.
+    pub(crate) fn note_description_locks(&self, file: FileRef) {
+        if let Some(slot) = self.slot(file) {
+            slot.flags.fetch_or(FLAG_DESCRIPTION_LOCKS, SeqCst);
+        }
+    }
+}
+
+impl RuntimeDir {
+    /// Removes what stands for a file here.
+    pub(crate) fn remove_placeholder(&self, file: FileRef) -> Result<(), SegmentError> {
+        let _ = unlink(&self.lock_file(file)); // most files never had one
+        match rmdir(&self.placeholder(file)) {
+            // Not empty: root made something in it by a descriptor that leaked. The name is never used again.
+            Ok(()) | Err(Errno(libc::ENOENT | libc::ENOTEMPTY)) => Ok(()),
+            Err(errno) => Err(local("remove a placeholder")(errno)),
+        }
+    }
+}
+
+impl Drop for Prober {
+    fn drop(&mut self) {
+        // Unlocked by name: a child forked meanwhile shares the open file and would keep the lock.
+        let _ = range_lock::unlock(&self.fd, self.byte);
+    }
+}
+
+impl Drop for Unopened {
+    fn drop(&mut self) {
+        let slots = self.memory.values::<Slot>(SLOTS_OFFSET, SLOT_COUNT as usize);
+        if let Some(slot) = usize::try_from(self.prober.byte).ok().and_then(|number| slots.get(number)) {
+            slot.flags.fetch_and(!FLAG_PROBED, AcqRel);
+        }
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        let _ = range_lock::unlock(&self.fd, OPEN_BYTE); // by name, as above
+    }
+}

@@ -1,0 +1,101 @@
+//! Record locks of an open description (F_OFD_SETLK). They have to end with the last copy of a descriptor, over dup, fork,
+//! exec and sockets, so they lie on the placeholder, whose open description is the program's.
+//!
+//! A placeholder is open for reading only and takes shared locks alone. An exclusive lock of a range is a shared one of
+//! the same range in another space of offsets; who sets either looks first, alone, what others have in both.
+
+use crate::outcome::Out;
+use crate::raw;
+use crate::record_locks::{self, Range, granted, retry};
+use crate::table::Open;
+use dnfs::mount::RecordLocks;
+use libc::{c_int, off_t};
+use std::ffi::CStr;
+
+/// Offsets of a file that can be locked are below this.
+const LIMIT: off_t = 1 << 61;
+/// Where the exclusive locks lie; the shared ones lie at their own offsets. A byte between the two spaces keeps the kernel
+/// from joining locks that touch each other, as does the one before the byte of open descriptions (dnfs, `placeholder`).
+const EXCLUSIVE: off_t = LIMIT + 1;
+
+/// The range in one of the spaces; what lies beyond cannot be locked.
+fn in_space(range: &Range, space: off_t) -> Result<Range, Out> {
+    let end = match range.length {
+        0 => LIMIT,
+        length => range.start.checked_add(length).filter(|end| *end <= LIMIT).ok_or(Out::Errno(libc::EOVERFLOW))?,
+    };
+    let length = end.checked_sub(range.start).filter(|length| *length > 0).ok_or(Out::Errno(libc::EOVERFLOW))?;
+    Ok(Range { kind: range.kind, start: space + range.start, length })
+}
+
+/// Another description's lock in one space, as the program would see it.
+fn conflict_in(fd: c_int, range: &Range, space: off_t) -> Result<Option<libc::flock>, Out> {
+    let mut lock = Range { kind: libc::F_WRLCK, ..in_space(range, space)? }.as_lock();
+    raw::record_lock(fd, libc::F_OFD_GETLK, &mut lock)?;
+    if c_int::from(lock.l_type) == libc::F_UNLCK {
+        return Ok(None);
+    }
+    let kind = if space == EXCLUSIVE { libc::F_WRLCK } else { libc::F_RDLCK };
+    lock.l_type = kind as _;
+    if lock.l_start + lock.l_len == space + LIMIT {
+        lock.l_len = 0;
+    }
+    lock.l_start -= space;
+    Ok(Some(lock))
+}
+
+/// What others than the description behind `fd` have that is in the way.
+fn conflict_of(fd: c_int, range: &Range) -> Result<Option<libc::flock>, Out> {
+    match conflict_in(fd, range, EXCLUSIVE)? {
+        None if range.kind == libc::F_WRLCK => conflict_in(fd, range, 0),
+        found => Ok(found),
+    }
+}
+
+/// Whose lock is in the way of one of the file's description.
+pub(crate) fn conflict(file: &Open, range: &Range) -> Result<Option<libc::flock>, Out> {
+    conflict_alone(file, range, &file.mount.record_locks()?)
+}
+
+fn conflict_alone(file: &Open, range: &Range, alone: &RecordLocks) -> Result<Option<libc::flock>, Out> {
+    match conflict_of(file.fd, range)? {
+        None => record_locks::conflict_with_description(file, range, alone),
+        found => Ok(found),
+    }
+}
+
+/// Which description's lock is in the way of one of this process; its own descriptions count.
+pub(crate) fn conflict_with_process(file: &Open, range: &Range) -> Result<Option<libc::flock>, Out> {
+    if range.start >= LIMIT {
+        return Ok(None);
+    }
+    let end = range.start.saturating_add(range.length);
+    let range = if end > LIMIT { Range { length: 0, ..*range } } else { *range };
+    let path = file.mount.placeholder_path(file.file);
+    let path = CStr::from_bytes_until_nul(&path).map_err(|_| libc::EIO)?;
+    let other = raw::open(path, libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC, 0)?;
+    let found = conflict_of(other, &range);
+    let _ = raw::close(other);
+    found
+}
+
+/// Sets or removes a lock of the file's description.
+pub(crate) fn set(file: &Open, range: &Range, wait: bool) -> Result<(), Out> {
+    let lock = |kind, space| {
+        granted(raw::record_lock(file.fd, libc::F_OFD_SETLK, &mut in_space(&Range { kind, ..*range }, space)?.as_lock()))
+    };
+    if range.kind == libc::F_UNLCK {
+        lock(libc::F_UNLCK, 0)?;
+        lock(libc::F_UNLCK, EXCLUSIVE)?;
+        return Ok(());
+    }
+    file.mount.note_description_locks(file.file);
+    retry(wait, || {
+        let alone = file.mount.record_locks()?;
+        if conflict_alone(file, range, &alone)?.is_some() {
+            return Ok(false);
+        }
+        let (to, from) = if range.kind == libc::F_WRLCK { (EXCLUSIVE, 0) } else { (0, EXCLUSIVE) };
+        Ok(lock(libc::F_RDLCK, to)? && lock(libc::F_UNLCK, from)?)
+    })
+}

@@ -161,6 +161,7 @@ impl Setup {
         if let Err(error) = export.volume.flush_all() {
             tracing::error!(volume = export.name(), %error, "failed to flush a volume that is no longer served");
         }
+        export.volume.close_when_unused(true);
         if let Some(volume) = self.settings.volumes.iter().find(|volume| volume.name == export.name()) {
             self.retired.push((volume.volume.clone(), Arc::downgrade(export)));
         }
@@ -169,7 +170,9 @@ impl Setup {
     /// The volume of a configuration, if it was served before and is still open.
     fn retired(&self, wanted: &VolumeSettings) -> Option<Volume> {
         let found = self.retired.iter().find(|(config, export)| *config == wanted.volume && export.strong_count() > 0)?;
-        Some(found.1.upgrade()?.volume.clone())
+        let volume = found.1.upgrade()?.volume.clone();
+        volume.close_when_unused(false);
+        Some(volume)
     }
 }
 

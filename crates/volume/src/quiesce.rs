@@ -1,5 +1,6 @@
 //! Operations as they begin and end: what changes something is counted, and can be stopped as a whole.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::changes::{InFlightChange, StillInFlight};
@@ -88,10 +89,25 @@ impl Volume {
         }
     }
 
+    /// The same as [`Volume::close`] for a volume that is still in use: it is closed when the last user drops it, or not, if
+    /// `on` was taken back by then. What went wrong shows at the next open: the verifier has changed.
+    pub fn close_when_unused(&self, on: bool) {
+        self.0.closes_when_unused.store(on, Ordering::SeqCst);
+    }
+
     /// Whether changes wait now, for a caller that would rather answer "later" than wait.
     #[must_use]
     pub fn is_quiesced(&self) -> bool {
         self.0.changes.are_stopped()
+    }
+}
+
+impl Drop for VolumeInner {
+    fn drop(&mut self) {
+        // Nobody is left who could change anything.
+        if *self.closes_when_unused.get_mut() && self.alive().is_ok() && self.flush_file_system().is_ok() {
+            let _ = self.loss_epoch.stopped_cleanly();
+        }
     }
 }
 

@@ -55,6 +55,8 @@ pub(crate) struct VolumeInner {
     pub(crate) fsid: u64,
     pub(crate) handle_key: HandleKey,
     pub(crate) loss_epoch: LossEpoch,
+    /// [`Volume::close_when_unused`] was asked for.
+    pub(crate) closes_when_unused: AtomicBool,
     /// What changes something and is in flight.
     pub(crate) changes: Changes,
     pub(crate) nodes: NodeTable,
@@ -118,6 +120,7 @@ impl Volume {
             fsid,
             handle_key,
             loss_epoch,
+            closes_when_unused: AtomicBool::new(false),
             changes: Changes::default(),
             nodes,
             descriptors: DescriptorCache::new(),

@@ -99,3 +99,21 @@ fn nothing_is_written_once_a_volume_is_closed() {
     assert!(volume.is_quiesced());
     assert!(volume.attr(&volume.root()).is_ok(), "reads go on");
 }
+
+#[test]
+fn a_volume_taken_out_of_service_is_closed_when_its_last_user_is_gone() {
+    for (asked, taken_back, stands) in [(true, false, true), (true, true, false), (false, false, false)] {
+        let scratch = Scratch::new();
+        let (volume, verifier) = written(&scratch);
+        let last_user = volume.clone();
+        volume.close_when_unused(asked);
+        drop(volume);
+        let (node, _) = last_user.lookup(&last_user.root(), b"f").unwrap();
+        last_user.write(&node, 0, b"later", Stability::Unstable).unwrap();
+        if taken_back {
+            last_user.close_when_unused(false);
+        }
+        drop((node, last_user));
+        assert_eq!(open(&scratch, AFTER).verifier() == verifier, stands, "{asked} {taken_back}");
+    }
+}

@@ -244,7 +244,7 @@ fn add_written(all: Option<WriteDone>, written: &Written) -> WriteDone {
             committed: committed.min(done.committed),
             verifier,
             verifier_changed: done.verifier_changed || done.verifier != verifier,
-            attr: attributes.or(done.attr),
+            attr: done.attr.and(attributes),
         },
     }
 }

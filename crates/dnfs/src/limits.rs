@@ -112,6 +112,11 @@ pub const SILLY_IN_FLIGHT_MS: u64 = 10_000;
 pub const SWEEP_PAUSE_MS: u64 = 50;
 /// Rounds of asking for a size that writes keep changing; then the largest acknowledged end stands.
 pub const SIZE_ROUNDS_MAX: u32 = 32;
+/// How long an append waits for one that sets the size and gives no sign of going on, and the other way round, in ms: by then it
+/// was killed, and its call has arrived or never will.
+pub const SIZE_WAIT_MS: u64 = 3000;
+/// Times an append waits for one that sets the size, each of which ends.
+pub const APPEND_ROUNDS_MAX: u32 = 64;
 /// Times a large write is repeated because the server restarted in the middle of it.
 pub const WRITE_ROUNDS_MAX: u32 = 8;
 /// Times a slot may be given to another file between finding it and locking it.

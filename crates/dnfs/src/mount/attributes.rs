@@ -1,5 +1,6 @@
 //! Attributes and sizes: from the segment where it has them, from the server otherwise.
 
+use super::appends::start_size_set;
 use super::{Entry, FileRef, Mount, Target, handle_of};
 use crate::error::Error;
 use crate::file::{Attributes, DeviceNumbers, FileHandle, FileKind, FsError, SetAttributes};
@@ -109,10 +110,10 @@ impl Mount {
     }
 
     fn set_known(&self, file: FileRef, slot: &Slot, handle: &FileHandle, set: &SetAttributes) -> Result<(), Error> {
-        let (moment, size_moment) = (slot.attr_moment(), slot.size_moment());
         if set.size.is_some() {
-            slot.size_set_starts();
+            start_size_set(slot);
         }
+        let (moment, size_moment) = (slot.attr_moment(), slot.size_moment());
         let done = match set.size {
             Some(_) => self.set_size(file, slot, handle, set),
             None => self.client.setattr(handle, set, None),

@@ -9,11 +9,11 @@ use super::attributes::record_of;
 use super::{FileRef, Mount, handle_of};
 use crate::client_io::WriteDone;
 use crate::error::Error;
-use crate::file::{FileHandle, FileKind, FsError, Stability, WriteVerifier};
+use crate::file::{Attributes, FileHandle, FileKind, FsError, Stability, WriteVerifier};
 use crate::limits::WRITE_ROUNDS_MAX;
 use crate::options::{ClosePolicy, StablePolicy};
 use crate::segment::layout::Slot;
-use crate::segment::{Committed, SegmentError, VerifiersFull};
+use crate::segment::{AttrMoment, Committed, SegmentError, VerifiersFull};
 
 impl Mount {
     /// Reads from `offset` into `bufs`: bytes read, fewer than asked only at the end of the file. What the server has, even
@@ -104,6 +104,7 @@ impl Mount {
     /// As [`Self::write`].
     pub fn append(&self, file: FileRef, bufs: &[IoSlice<'_>], how: Stability) -> Result<(usize, u64), Error> {
         let slot = self.live(file)?;
+        let _appending = self.start_append(file, slot);
         if self.shared_use || slot.size_known().is_none() {
             self.fetch(file, slot)?;
         }
@@ -244,9 +245,7 @@ impl Mount {
                 slot.write_starts();
             }
             let done = self.client.write(handle, offset, bufs, wanted)?;
-            if let Some(attr) = &done.attr {
-                slot.attr_apply(file.generation, record_of(attr), moment);
-            }
+            note_attributes(file, slot, done.attr.as_ref(), moment);
             if done.committed == Stability::Unstable {
                 if done.verifier_changed && round < WRITE_ROUNDS_MAX {
                     // The server restarted in the middle and may have lost the first parts: they are still here.
@@ -276,6 +275,14 @@ impl Mount {
 
     fn wanted(&self, how: Stability) -> Stability {
         if self.stable == StablePolicy::Always { Stability::FileSync } else { how }
+    }
+}
+
+/// Takes over what a WRITE brought. Without attributes (a server may omit them), the times and the space are to be asked for.
+pub(super) fn note_attributes(file: FileRef, slot: &Slot, attr: Option<&Attributes>, moment: AttrMoment) {
+    match attr {
+        Some(attr) => slot.attr_apply(file.generation, record_of(attr), moment),
+        None => slot.attr_doubt(),
     }
 }
 

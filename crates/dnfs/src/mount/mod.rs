@@ -11,6 +11,7 @@
 //! [`Mount::placeholder_path`], [`Mount::opened`]. When the placeholder is missing, or `opened` says
 //! [`crate::FsError::Stale`], the file was removed in between: walk again.
 
+mod appends;
 mod attach;
 mod attributes;
 mod directories;

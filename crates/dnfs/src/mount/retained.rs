@@ -5,8 +5,7 @@
 
 use std::io::IoSlice;
 
-use super::attributes::record_of;
-use super::io::{full, number};
+use super::io::{full, note_attributes, number};
 use super::{FileRef, Mount};
 use crate::error::Error;
 use crate::file::{FileHandle, Stability};
@@ -106,9 +105,7 @@ impl Mount {
         if wanted != Stability::Unstable && !slot.has_retained() {
             let moment = slot.attr_moment();
             let done = self.client.write(piece.handle, piece.offset, bufs, wanted)?;
-            if let Some(attr) = &done.attr {
-                slot.attr_apply(piece.file.generation, record_of(attr), moment);
-            }
+            note_attributes(piece.file, slot, done.attr.as_ref(), moment);
             if done.committed >= wanted {
                 return Ok(Attempt::Done(done.bytes));
             }
@@ -127,9 +124,7 @@ impl Mount {
         if !guard.is_of_this_process() {
             return Ok(Attempt::Again); // a child that came out of a fork in here: locks and records are the parent's
         }
-        if let Some(attr) = &done.attr {
-            slot.attr_apply(piece.file.generation, record_of(attr), moment);
-        }
+        note_attributes(piece.file, slot, done.attr.as_ref(), moment);
         let epoch = verifiers.epoch_of(number(done.verifier), sent).map_err(full).inspect_err(|_| claims.drop_all())?;
         let resent = self.segment.resent_by(epoch);
         if done.verifier_changed || epoch < resent {

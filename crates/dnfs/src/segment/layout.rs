@@ -1,4 +1,4 @@
-//! Byte layout of the segment file, version 5 (drawn in docs/design/002-segment.md).
+//! Byte layout of the segment file, version 6 (drawn in docs/design/002-segment.md).
 //!
 //! Everything is an atomic integer of the host's byte order: the file never leaves the host's memory. A change of any
 //! field is a new [`LAYOUT_VERSION`].
@@ -12,7 +12,7 @@ use crate::limits::{ADDRESSES_MAX, CALL_SLOTS_MAX, LATENCY_COUNT, MEMBERS_MAX, S
 /// First eight bytes of a segment.
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"MILLSEG\0");
 /// Version of this layout; processes of different versions refuse each other's segment.
-pub(crate) const LAYOUT_VERSION: u32 = 5;
+pub(crate) const LAYOUT_VERSION: u32 = 6;
 /// Files known at once. PostgreSQL with 10,000 relations keeps about 30,000 files; one slot is 512 bytes, and a slot
 /// never used takes no memory.
 pub(crate) const SLOT_COUNT: u32 = 65_536;
@@ -235,6 +235,10 @@ pub(crate) struct Slot {
     pub(crate) retained: AtomicU64,
     /// When the server last told size and attributes, in ms of the monotonic clock.
     pub(crate) checked_ms: AtomicU64,
+    /// Appends in flight; those of killed processes stay until the last close, or until a truncation has waited for them.
+    pub(crate) appends: AtomicU32,
+    /// Appends that wait for a change of the size to end: the next change lets them go first.
+    pub(crate) appends_waiting: AtomicU32,
 }
 
 const _: () = assert!(size_of::<Header>() <= VERIFIERS_OFFSET);

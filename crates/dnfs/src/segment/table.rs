@@ -303,6 +303,8 @@ impl Slot {
         self.clean.store(dirty, Relaxed);
         self.retained.store(dirty, Relaxed);
         self.size_unsure.store(0, Relaxed);
+        self.appends.store(0, Relaxed);
+        self.appends_waiting.store(0, Relaxed);
         self.attr_begin(file.attr);
     }
 }

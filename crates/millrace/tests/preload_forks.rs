@@ -13,6 +13,11 @@ const COPIES: [&str; 6] = ["fork", "_Fork", "clone", "clone_files", "SYS_clone",
 /// The same by numbers and instructions that only x86-64 has.
 const COPIES_X86: [&str; 4] = ["SYS_fork", "bare_fork", "bare_clone3", "bare_clone_files"];
 
+/// Children that share the memory, on a stack of their own.
+const SHARERS: [&str; 2] = ["clone_vm_vfork", "clone_vm_files"];
+/// Children that would run on their parent's stack: made with a copy of the memory.
+const ON_ONE_STACK: [&str; 2] = ["SYS_clone_vfork", "SYS_clone3_vfork"];
+
 /// The program; none without a compiler.
 fn compiled(scratch: &Scratch) -> Option<PathBuf> {
     let Some(compiler) = find_program("cc") else {
@@ -50,7 +55,20 @@ fn children_that_no_handler_saw_and_their_parent_read_and_write_at_once_and_ever
 }
 
 #[test]
-fn the_same_with_one_call_outstanding_and_one_writer_at_a_time() {
+fn children_that_share_the_memory_read_and_write_and_neither_they_nor_their_parent_meet_the_others_connections() {
+    every_block_is_right("forks-vm", "", &SHARERS, "100");
+}
+
+#[test]
+fn children_on_the_stack_of_their_parent_have_a_copy_of_the_memory() {
+    every_block_is_right("forks-stack", "", &ON_ONE_STACK, "100");
+    if cfg!(target_arch = "x86_64") {
+        every_block_is_right("forks-stack", "", &["SYS_vfork"], "100");
+    }
+}
+
+#[test]
+fn forks_with_one_call_outstanding_and_one_writer_at_a_time_wait_for_nobody_who_is_not_there() {
     let kinds = if cfg!(target_arch = "x86_64") { &["_Fork", "bare_fork"][..] } else { &["_Fork", "clone"] };
     every_block_is_right("forks-old", "&slots=1&writers=one&channels=1&split=8k", kinds, "30");
 }

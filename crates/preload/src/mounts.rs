@@ -183,3 +183,11 @@ pub(crate) extern "C" fn after_fork_child() {
         }
     }
 }
+
+/// Before a child is made that shares this memory; `files_too` when it shares the descriptors as well.
+pub(crate) fn before_sharing_memory(files_too: bool) {
+    if any() {
+        dnfs::expect_sharing(files_too);
+        all().filter_map(Mounted::attached).for_each(Mount::before_sharing_memory);
+    }
+}

@@ -1,12 +1,99 @@
-//! New processes: a child of vfork shares our memory, so it is a child of fork.
+//! New processes. A child that has a copy of our memory finds out by itself (`dnfs`, sys/fork.rs), and sooner where we see it
+//! made. One that would share our memory and this very stack is made with a copy instead; one with a stack of its own is told of.
 
 use crate::hook::hooks;
 use crate::outcome::{Out, kept};
-use libc::pid_t;
+use crate::{ffi, mounts, raw};
+use libc::{c_char, c_int, c_long, c_void, pid_t};
+
+/// Words of `struct clone_args`, and the two that are looked at.
+const CLONE_ARGS_WORDS: usize = 11;
+const FLAGS: usize = 0;
+const STACK: usize = 5;
 
 hooks! {
     /// fork(2): libc's own; here for vfork.
     fn fork() -> pid_t { Err(Out::Pass) }
     /// vfork(2): what the child does before exec would be done to our table as well.
     fn vfork() -> pid_t { kept(fork::real()) }
+    /// _Fork(3): fork without its handlers.
+    fn _Fork() -> pid_t { kept(real()).inspect(|pid| made_copy(*pid == 0, 0)) }
+    /// clone(2), libc's way: the child runs `function` on a stack of its own.
+    fn clone(function: *const c_void, stack: *mut c_char, flags: c_int, argument: *mut c_void, parent: *mut c_void, tls: *mut c_void, child: *mut c_void) -> c_int {
+        told(flags as u64);
+        Err(Out::Pass)
+    }
+}
+
+/// In a child that has a copy of the memory: what the handler of fork does. Descriptors that are shared are left alone.
+fn made_copy(is_child: bool, flags: u64) {
+    if is_child && flags & libc::CLONE_FILES as u64 == 0 {
+        mounts::after_fork_child();
+    }
+}
+
+/// Before a child is made that shares the memory without being a thread.
+fn told(flags: u64) {
+    if flags & libc::CLONE_VM as u64 != 0 && flags & libc::CLONE_THREAD as u64 == 0 {
+        mounts::before_sharing_memory(flags & libc::CLONE_FILES as u64 != 0);
+    }
+}
+
+/// What the flags become for a child that would run on this very stack.
+const fn without_sharing(flags: u64) -> u64 {
+    flags & !(libc::CLONE_VM as u64 | libc::CLONE_SIGHAND as u64)
+}
+
+/// fork, vfork and clone by syscall(2); [`Out::Pass`] for what is not of them, and for children with a stack of their own.
+///
+/// # Safety
+/// The arguments are those of a caller of syscall(2), who keeps its contract.
+pub(crate) unsafe fn by_number(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize) -> Result<c_long, Out> {
+    // SAFETY: the pointers are those of the hook's caller; without CLONE_VM and a stack the child has a copy of everything.
+    unsafe {
+        let (made, flags) = match number {
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_fork => (raw::clone_copy(libc::SIGCHLD as usize, 0, 0, 0), 0),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_vfork => (raw::clone_copy((libc::CLONE_VFORK | libc::SIGCHLD) as usize, 0, 0, 0), 0),
+            libc::SYS_clone if b == 0 && a as u64 & libc::CLONE_THREAD as u64 == 0 => {
+                (raw::clone_copy(without_sharing(a as u64) as usize, c, d, e), a as u64)
+            }
+            libc::SYS_clone => {
+                told(a as u64);
+                return Err(Out::Pass);
+            }
+            libc::SYS_clone3 => return by_record(a as *const u64, b),
+            _ => return Err(Out::Pass),
+        };
+        let made = made?;
+        made_copy(made == 0, flags);
+        Ok(made as c_long)
+    }
+}
+
+/// clone3.
+///
+/// # Safety
+/// As [`by_number`].
+unsafe fn by_record(record: *const u64, bytes: usize) -> Result<c_long, Out> {
+    let mut words = [0u64; CLONE_ARGS_WORDS];
+    let count = bytes / size_of::<u64>();
+    if record.is_null() || count <= STACK || count > CLONE_ARGS_WORDS {
+        return Err(Out::Pass);
+    }
+    for (at, word) in words.iter_mut().take(count).enumerate() {
+        // SAFETY: a record of so many words by the caller's promise.
+        *word = unsafe { ffi::take(record.wrapping_add(at)) }.unwrap_or(0);
+    }
+    let flags = words[FLAGS];
+    if words[STACK] != 0 || flags & libc::CLONE_THREAD as u64 != 0 {
+        told(flags);
+        return Err(Out::Pass);
+    }
+    words[FLAGS] = without_sharing(flags);
+    // SAFETY: the caller's record, without sharing the memory and without a stack.
+    let made = unsafe { raw::clone3_copy(&words, bytes) }?;
+    made_copy(made == 0, flags);
+    Ok(made as c_long)
 }

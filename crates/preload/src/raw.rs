@@ -386,6 +386,24 @@ pub(crate) fn queue_signal(signal: c_int, value: libc::sigval) -> Result<(), Err
     unsafe { call4(libc::SYS_rt_sigqueueinfo, process, signal as usize, at, 0) }.map(drop)
 }
 
+/// clone(2) without a stack and with a copy of the memory: the child comes out here too, with 0.
+///
+/// # Safety
+/// The addresses among the arguments are valid for what the flags ask; CLONE_VM is not among them.
+pub(crate) unsafe fn clone_copy(flags: usize, c: usize, d: usize, e: usize) -> Result<usize, Errno> {
+    // SAFETY: the caller's promise. The child has a copy of all memory, this frame included.
+    checked(unsafe { call(libc::SYS_clone, flags, 0, c, d, e, 0) })
+}
+
+/// clone3(2), as [`clone_copy`].
+///
+/// # Safety
+/// As there; no stack is given.
+pub(crate) unsafe fn clone3_copy(arguments: &[u64], bytes: usize) -> Result<usize, Errno> {
+    // SAFETY: the caller's promise; the arguments outlive the call.
+    unsafe { call4(libc::SYS_clone3, arguments.as_ptr() as usize, bytes, 0, 0) }
+}
+
 /// Sleeps while `word` is `expected`, at most so long; may end early.
 pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, longest: Duration) {
     let longest = libc::timespec { tv_sec: longest.as_secs() as _, tv_nsec: longest.subsec_nanos().into() };

@@ -39,7 +39,7 @@ unsafe fn dispatch(number: c_long, a: usize, b: usize, c: usize, d: usize, e: us
             #[cfg(target_arch = "x86_64")]
             libc::SYS_getdents => Ok(entries::list(fd, crate::ffi::bytes_mut(b as _, c), entries::Layout::TypeLast)? as c_long),
             libc::SYS_io_uring_setup if crate::mounts::any() || crate::medium::any() => Err(Out::Errno(libc::ENOSYS)),
-            _ => Err(Out::Pass),
+            _ => crate::processes::by_number(number, a, b, c, d, e),
         }
     }
 }

@@ -152,6 +152,12 @@ impl Mount {
         self.client.after_fork_child();
     }
 
+    /// To be called after [`crate::expect_sharing`]: takes the locks that a child which shares the memory cannot take for itself.
+    /// Without them, what needs them is refused there.
+    pub fn before_sharing_memory(&self) {
+        let _ = self.retention.owner();
+    }
+
     /// What all processes did on this export.
     #[must_use]
     pub fn totals(&self) -> Totals {

@@ -35,6 +35,13 @@ impl ChannelIdentity {
         self.generation = 0;
     }
 
+    /// Takes up another channel, and its generation: those it had.
+    pub(crate) const fn exchange(&mut self, other: (u64, u32)) -> (u64, u32) {
+        let had = (self.channel, self.generation);
+        (self.channel, self.generation) = other;
+        had
+    }
+
     /// Makes the call. When it returns, calls of this channel's earlier connections have ended and no more will be carried
     /// out, where the server has the program.
     pub(crate) fn attach(&mut self, stream: &mut Stream<'_>, service: &Service) -> Result<(), Fault> {

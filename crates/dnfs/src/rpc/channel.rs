@@ -17,6 +17,7 @@ use super::send_queue::SendQueue;
 use super::service::Service;
 use crate::error::{Error, ProtocolError};
 use crate::limits::SLOTS_MAX;
+use crate::sys::fork;
 use std::sync::atomic::Ordering;
 
 /// A connection and the memory for what goes over it.
@@ -51,6 +52,9 @@ impl Channel {
     /// # Errors
     /// When the retry policy gives up, or the RPC layer of the server refused a call. The connection is closed then.
     pub(crate) fn run<C: Calls>(&mut self, service: &Service, calls: &mut C) -> Result<bool, Error> {
+        if fork::shares_memory() && !self.connection.is_aside() {
+            return self.run_aside(service, calls);
+        }
         self.table.clear();
         self.queue.clear();
         let mut backoff = Backoff::new();
@@ -65,6 +69,18 @@ impl Channel {
             service.resends.fetch_add(resends, Ordering::Relaxed);
         }
         Ok(resent)
+    }
+
+    /// The same on a connection that ends with it, for a child that shares this memory: what the parent's descriptors are in this
+    /// process, nobody knows, nor would the parent know of the child's.
+    #[cold]
+    fn run_aside<C: Calls>(&mut self, service: &Service, calls: &mut C) -> Result<bool, Error> {
+        self.leave_after_fork();
+        let parents = self.connection.set_aside();
+        let done = self.run(service, calls);
+        self.disconnect();
+        self.connection.put_back(parents);
+        done
     }
 
     /// Closes the connection: no reply can come any more.

@@ -7,6 +7,7 @@ use super::service::Service;
 use super::stream::Stream;
 use super::tls::TlsStream;
 use super::tls_handshake;
+use crate::error::Error;
 use crate::sys::connect::Connect;
 use crate::sys::fork;
 use crate::sys::socket::Socket;
@@ -22,6 +23,16 @@ pub(crate) struct Connection {
     local_port: Option<u16>, // of the last socket: servers tell resent calls by it
     connected_before: bool,
     identity: ChannelIdentity,
+    aside: bool, // in use by a child that shares this memory
+}
+
+/// The connection of a parent, while a child that shares the memory uses the channel.
+pub(super) struct SetAside {
+    socket: Option<Socket>,
+    tls: Option<TlsStream>,
+    local_port: Option<u16>,
+    connected_before: bool,
+    channel: (u64, u32),
 }
 
 impl Connection {
@@ -33,7 +44,33 @@ impl Connection {
             local_port: None,
             connected_before: false,
             identity: ChannelIdentity::new(),
+            aside: false,
         }
+    }
+
+    /// Whether a child that shares the memory has set the parent's connection aside.
+    pub(super) const fn is_aside(&self) -> bool {
+        self.aside
+    }
+
+    /// Takes the connection out, so that another can be made; allocates nothing.
+    pub(super) fn set_aside(&mut self) -> SetAside {
+        self.aside = true;
+        SetAside {
+            socket: self.socket.take(),
+            tls: self.tls.take(),
+            local_port: self.local_port.take(),
+            connected_before: core::mem::take(&mut self.connected_before),
+            channel: self.identity.exchange((0, 0)),
+        }
+    }
+
+    /// The other is disconnected: puts the connection back.
+    pub(super) fn put_back(&mut self, parents: SetAside) {
+        let SetAside { socket, tls, local_port, connected_before, channel } = parents;
+        (self.socket, self.tls, self.local_port, self.connected_before) = (socket, tls, local_port, connected_before);
+        self.identity.exchange(channel);
+        self.aside = false;
     }
 
     /// Connects unless connected; true when the connection is new.
@@ -41,6 +78,11 @@ impl Connection {
         self.leave_after_fork();
         if self.socket.is_some() {
             return Ok(false);
+        }
+        if !self.aside && fork::is_unexpected() {
+            // In the memory of the parent, whose descriptors are others. The next call knows, and goes another way.
+            let source = io::Error::from_raw_os_error(libc::EBADF);
+            return Err(Fault::Fatal(Error::Local { action: "connect in a process that shares another's memory", source }));
         }
         let how = Connect {
             server: service.server,
@@ -94,6 +136,7 @@ impl Connection {
     pub(crate) fn reset_after_fork(&mut self) -> bool {
         let forked = self.is_of_parent();
         if forked {
+            std::mem::forget(self.tls.take()); // malloc's locks may have been copied, as in any child of a fork but `fork`'s
             self.disconnect();
             self.begin_anew();
         }
@@ -116,6 +159,7 @@ impl Connection {
     #[cold]
     pub(crate) fn abandon(&mut self) {
         std::mem::forget((self.socket.take(), self.tls.take()));
+        self.aside = false;
         self.begin_anew();
     }
 

@@ -54,6 +54,9 @@ impl Pool {
 
     /// Runs `work` on a channel nobody else uses.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Channel) -> T) -> T {
+        if fork::shares_memory() {
+            return self.with_last(work);
+        }
         let mut lease = match self.free(self.count, Holder::current()) {
             Some(lease) => lease,
             None => self.channel_freed.wait_until(|_| {
@@ -61,6 +64,19 @@ impl Pool {
                 self.free(if self.is_nested(me) { CHANNELS_MAX } else { self.count }, me)
             }),
         };
+        let done = work(&mut lease.channel);
+        lease.finished = true;
+        done
+    }
+
+    /// The same for a child that shares this memory: from the end, so that one that is killed leaves the parent what it uses.
+    #[cold]
+    fn with_last<T>(&self, work: impl FnOnce(&mut Channel) -> T) -> T {
+        let mut lease = self.channel_freed.wait_until(|_| {
+            let me = Holder::current();
+            let channel = self.entries.iter().rev().find_map(|entry| entry.try_lock(me, Channel::abandon))?;
+            Some(Lease { channel, finished: false, _freed: Freed(&self.channel_freed) })
+        });
         let done = work(&mut lease.channel);
         lease.finished = true;
         done

@@ -6,6 +6,7 @@
 
 use super::clock;
 use super::fd::Fd;
+use super::fork;
 use super::fork_lock::{ForkLock, Holder};
 use super::local_file::{CPath, Errno, open};
 use super::raw::call;
@@ -47,7 +48,8 @@ const AGAIN: Duration = Duration::from_millis(1);
 /// The lock of a file.
 pub(crate) struct FileLock {
     fd: Option<Fd>, // until dropped
-    place: Place,
+    generation: u32,
+    _place: Option<Place>,
     _signals: Option<SignalsBlocked>,
 }
 
@@ -81,14 +83,14 @@ impl FileLock {
     /// The same if nobody holds it; none when somebody does.
     pub(crate) fn attempt(path: &CPath) -> Result<Option<Self>, Errno> {
         let signals = SignalsBlocked::new();
-        let Ok(Some(place)) = Place::attempt(path.hash()) else { return Ok(None) };
+        let Ok(Some(place)) = Place::attempt_if_needed(path.hash()) else { return Ok(None) };
         match Self::take(path, place, Some(signals), false) {
             Err(Errno(libc::EACCES | libc::EAGAIN)) => Ok(None),
             taken => taken.map(Some),
         }
     }
 
-    fn take(path: &CPath, place: Place, signals: Option<SignalsBlocked>, wait: bool) -> Result<Self, Errno> {
+    fn take(path: &CPath, place: Option<Place>, signals: Option<SignalsBlocked>, wait: bool) -> Result<Self, Errno> {
         // Nobody can open it for reading: a program that looks at files here and closes them must not release the lock.
         let fd = open(path, libc::O_WRONLY | libc::O_CREAT, 0o200)?;
         loop {
@@ -96,7 +98,14 @@ impl FileLock {
                 Err(Errno(libc::EINTR)) => {}
                 // The kernel takes all threads of a process for one.
                 Err(Errno(libc::EDEADLK)) => clock::sleep(AGAIN),
-                taken => return taken.map(|()| Self { fd: Some(fd), place, _signals: signals }),
+                taken => {
+                    return taken.map(|()| Self {
+                        fd: Some(fd),
+                        generation: fork::fork_generation(),
+                        _place: place,
+                        _signals: signals,
+                    });
+                }
             }
         }
     }
@@ -105,7 +114,7 @@ impl FileLock {
 impl Drop for FileLock {
     fn drop(&mut self) {
         let fd = self.fd.take();
-        if self.place.holder.is_of_this_process() {
+        if self.generation == fork::fork_generation() {
             drop(fd); // and with it the lock, before the place
         } else {
             // This is a child that came out of a fork meanwhile: neither the lock nor, perhaps, the descriptor is its own.
@@ -116,12 +125,17 @@ impl Drop for FileLock {
 
 impl Place {
     /// Waits for the place of this file. `signals` holds them back while the table is in use, if they are not already.
-    fn wait(path: &CPath, signals: impl Fn() -> Option<SignalsBlocked>) -> Result<Self, Errno> {
+    fn wait(path: &CPath, signals: impl Fn() -> Option<SignalsBlocked>) -> Result<Option<Self>, Errno> {
         let file = path.hash();
         RELEASED.wait_until(|_| {
             let _signals = signals();
-            Self::attempt(file).transpose()
+            Self::attempt_if_needed(file).transpose()
         })
+    }
+
+    /// The kernel tells a child that shares the memory alone from its parent; killed, it leaves nothing in the table.
+    fn attempt_if_needed(file: u64) -> Result<Option<Option<Self>>, Errno> {
+        if fork::shares_memory_alone() { Ok(Some(None)) } else { Ok(Self::attempt(file)?.map(Some)) }
     }
 
     /// None when another thread has it, or there is no place left.

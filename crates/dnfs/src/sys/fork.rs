@@ -10,7 +10,7 @@ use core::ptr::NonNull;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::sync::Once;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 
 /// What no child has of its parent.
 #[derive(Debug)]
@@ -22,7 +22,8 @@ struct Page {
     process: AtomicU64,
 }
 
-/// The word alone does not tell: the process id is asked for each time.
+/// The word alone does not tell: the process id is asked for each time. Set where the kernel wipes no page, and once there may be
+/// children that share the memory.
 const ASK: u64 = 1 << 63;
 const PAGE_BYTES: usize = 4096;
 
@@ -31,6 +32,8 @@ static COPIED: Page = Page { identity: AtomicU64::new(ASK), process: AtomicU64::
 static PAGE: AtomicPtr<Page> = AtomicPtr::new(core::ptr::null_mut());
 /// The last generation given out. Copied by forks, so that a child's is none that its memory has met.
 static LAST: AtomicU32 = AtomicU32::new(0);
+/// A child that shares the memory may share the descriptors too.
+static FILES_SHARED: AtomicBool = AtomicBool::new(false);
 static HANDLER: Once = Once::new();
 static CHANNELS: AtomicU64 = AtomicU64::new(0);
 
@@ -61,19 +64,60 @@ fn identity() -> u64 {
     }
 }
 
+/// Whether this is a child that has the memory of its parent and not its process id (CLONE_VM without CLONE_THREAD), and perhaps
+/// other descriptors: it takes part in what lies in memory, as a thread does, and makes connections of its own.
+#[inline]
+pub(crate) fn shares_memory() -> bool {
+    let page = PAGE.load(Acquire);
+    // SAFETY: as in `identity`.
+    let Some(page) = (unsafe { page.as_ref() }) else { return false };
+    let known = page.identity.load(Acquire);
+    known & ASK != 0 && is_wiped(page) && known as u32 != 0 && !is_of(known, process_id())
+}
+
+/// The same of a child that may share the descriptors too.
+pub(crate) fn shares_memory_alone() -> bool {
+    shares_memory() && !FILES_SHARED.load(Relaxed)
+}
+
+/// To be called before a child is made that shares this memory without being a thread (CLONE_VM without CLONE_THREAD); `files_too`
+/// when it shares the descriptors as well. From then on the process id is asked for each time.
+pub fn expect_sharing(files_too: bool) {
+    fork_generation();
+    FILES_SHARED.fetch_or(files_too, Relaxed);
+    page().identity.fetch_or(ASK, AcqRel);
+}
+
+/// Whether this is such a child and nobody said that there might be one: asked before memory takes up a descriptor. Says so now.
+pub(crate) fn is_unexpected() -> bool {
+    let unexpected = is_wiped(page()) && !is_of(identity(), process_id());
+    if unexpected {
+        expect_sharing(false);
+    }
+    unexpected
+}
+
+/// Whether a child that has a copy of this page finds it zeroed.
+fn is_wiped(page: &Page) -> bool {
+    !core::ptr::eq(page, &raw const COPIED)
+}
+
+const fn is_of(identity: u64, pid: u32) -> bool {
+    ((identity & !ASK) >> 32) as u32 == pid
+}
+
 /// Finds out who this process is. Of several threads that come at once, all get one answer.
 #[cold]
 fn learn(page: &Page) -> u64 {
-    let pid = u64::from(process_id());
+    let pid = process_id();
     loop {
         let known = page.identity.load(Acquire);
-        if known as u32 != 0 && (known & !ASK) >> 32 == pid {
+        // On a wiped page that asks, another process id is that of a child that shares this memory.
+        if known as u32 != 0 && (is_of(known, pid) || known & ASK != 0 && is_wiped(page)) {
             return known;
         }
-        if known & ASK != 0 {
-            page.process.store(0, Relaxed); // a wiped page has none
-        }
-        let next = known & ASK | pid << 32 | u64::from(next_generation());
+        page.process.store(0, Relaxed); // as it is on a wiped page
+        let next = known & ASK | u64::from(pid) << 32 | u64::from(next_generation());
         if page.identity.compare_exchange(known, next, AcqRel, Relaxed).is_ok() {
             return next;
         }
@@ -170,4 +214,56 @@ fn page() -> &'static Page {
 /// A number for a channel, unlike all others of this process.
 pub(crate) fn next_channel() -> u64 {
     CHANNELS.fetch_add(1, Relaxed) + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::raw::call;
+
+    /// Runs `work` in a child that no handler sees; whether it said yes.
+    fn in_bare_child(work: impl FnOnce() -> bool) -> bool {
+        // SAFETY: a fork; the child runs `work` and `_exit`.
+        let pid = unsafe { call(libc::SYS_clone, [libc::SIGCHLD as usize, 0, 0, 0, 0, 0]) } as i32;
+        assert!(pid >= 0, "cannot fork");
+        if pid == 0 {
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or(false);
+            // SAFETY: ends the child without the parent's exit handlers.
+            unsafe { libc::_exit(i32::from(!done)) };
+        }
+        let mut status = -1;
+        // SAFETY: `status` is ours to be written.
+        unsafe { libc::waitpid(pid, &raw mut status, 0) };
+        status == 0
+    }
+
+    #[test]
+    fn a_child_that_no_handler_sees_is_another_process_and_so_is_its_child() {
+        let (generation, number) = (fork_generation(), process_number());
+        assert!(in_bare_child(|| {
+            let (own_generation, own_number) = (fork_generation(), process_number());
+            own_generation != generation
+                && own_number != number
+                && known_process_id() == process_id()
+                && in_bare_child(|| ![own_generation, generation].contains(&fork_generation()))
+        }));
+        assert_eq!((fork_generation(), process_number()), (generation, number));
+    }
+
+    #[test]
+    fn threads_that_ask_at_once_in_a_new_process_get_one_answer() {
+        let page = Page { identity: AtomicU64::new(0), process: AtomicU64::new(0) };
+        let seen: Vec<u64> = std::thread::scope(|scope| {
+            let asked: Vec<_> = (0..8).map(|_| scope.spawn(|| learn(&page))).collect();
+            asked.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(seen.iter().all(|one| *one == seen[0] && *one as u32 != 0));
+    }
+
+    #[test]
+    fn where_the_kernel_wipes_no_page_the_process_id_tells() {
+        let generation = learn(&COPIED) as u32;
+        assert_eq!(learn(&COPIED) as u32, generation);
+        assert!(in_bare_child(|| learn(&COPIED) as u32 != generation && learn(&COPIED) == learn(&COPIED)));
+    }
 }

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::fd::Fd;
+use super::fork;
 use crate::limits::DESCRIPTOR_MIN;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::process::{Resource, getrlimit};
@@ -76,6 +77,9 @@ pub fn lowest_internal_fd() -> i32 {
 
 /// Marks a descriptor as ours, or takes the mark away: for the preload library, which has some, too.
 pub fn set_internal_fd(fd: i32, internal: bool) {
+    if fork::shares_memory() {
+        return; // the marks are the parent's, and so are the numbers
+    }
     let Some(word) = usize::try_from(fd).ok().and_then(|fd| INTERNAL.get(fd / 64)) else { return };
     let bit = 1 << (fd % 64);
     if internal {

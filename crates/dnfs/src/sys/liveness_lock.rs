@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering::{Acquire, Release};
 
 use super::clock;
 use super::file_lock::SignalsBlocked;
-use super::fork::fork_generation;
+use super::fork::{fork_generation, shares_memory};
 use super::fork_lock::{ForkLock, Holder};
 use super::internal_fd::InternalFd;
 use super::local_file::{CPath, Errno, open};
@@ -50,6 +50,9 @@ impl LivenessFile {
         path: &CPath,
         choose: impl FnOnce(&dyn Fn(u32) -> bool) -> Result<u32, Errno>,
     ) -> Result<u32, Errno> {
+        if shares_memory() {
+            return Err(Errno(libc::ENOLCK)); // the descriptor and the lock would be the child's
+        }
         let generation = u64::from(fork_generation());
         with_table(|table| {
             let entry = match table.iter().position(|opened| opened.users > 0 && opened.path == path.hash()) {

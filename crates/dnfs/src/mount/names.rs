@@ -99,6 +99,8 @@ impl Mount {
         let (file, removal) = self.removal_of(&object)?;
         match removal {
             Removal::Unopened(unopened) => self.take_name(file, &object, &unopened, remove),
+            // Another of its names was exchanged for a hidden one before; two would not fit, and one keeps the data.
+            Removal::Open(pinned) if self.has_silly_name(file) => self.end_silly(file, pinned, true, remove()),
             Removal::Open(pinned) => {
                 let (name, noted) = self.note_silly(file, &entry.parent, object.attr.fileid)?;
                 let fileid = Some(object.attr.fileid);
@@ -164,6 +166,7 @@ impl Mount {
         let (file, removal) = self.removal_of(target)?;
         match removal {
             Removal::Unopened(unopened) => self.take_name(file, target, &unopened, rename),
+            Removal::Open(pinned) if self.has_silly_name(file) => self.end_silly(file, pinned, true, rename()),
             Removal::Open(pinned) => {
                 // A second name, then the rename: at no moment, not even after a crash, is the target's name missing.
                 let (name, noted) = self.note_silly(file, &to.parent, target.attr.fileid)?;
@@ -237,6 +240,11 @@ impl Mount {
         let name = self.silly_name_for(fileid);
         self.segment.silly_begin(file, parent.as_bytes(), &name)?;
         Ok((name, false))
+    }
+
+    /// Whether the server has given the file its silly name, so that its data stays whatever becomes of its other names.
+    fn has_silly_name(&self, file: FileRef) -> bool {
+        self.segment.silly_name(file).is_some_and(|silly| silly.is_given())
     }
 
     fn end_silly(&self, file: FileRef, pinned: Pinned, noted: bool, done: Result<(), Error>) -> Result<(), Error> {

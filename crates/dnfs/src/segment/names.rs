@@ -46,6 +46,11 @@ impl SillyName {
         &self.name[..self.name_length]
     }
 
+    /// Whether the server has given it.
+    pub(crate) fn is_given(&self) -> bool {
+        self.given
+    }
+
     /// Whether the call of a process that was killed may still be on its way to give it.
     pub(crate) fn may_still_come(&self) -> bool {
         !self.given && now_ms().saturating_sub(self.since_ms) < SILLY_IN_FLIGHT_MS

@@ -167,7 +167,8 @@ unsafe fn send(out: c_int, input: c_int, offset: *mut off_t, count: size_t) -> R
         if !crate::mounts::any() {
             return Err(Out::Pass);
         }
-        let (from, to) = ends(input, out)?;
+        let (from, to) = ends(input, out)
+            .map_err(|failed| if failed == Out::Errno(libc::EISDIR) { Out::Errno(libc::EINVAL) } else { failed })?;
         if let (End::Elsewhere(_), End::Elsewhere(_)) = (&from, &to) {
             return Err(Out::Pass);
         }

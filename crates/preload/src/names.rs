@@ -86,18 +86,23 @@ unsafe fn pair(
     local: impl FnOnce((c_int, *const c_char), (c_int, *const c_char)) -> c_int,
 ) -> Result<c_int, Out> {
     // SAFETY: the pointers are those of the hook's caller.
-    unsafe { pair_from(from, false, to, on_mount, local) }
+    unsafe {
+        if !crate::mounts::any() {
+            return Err(Out::Pass);
+        }
+        in_one_world(named(from, false)?, from, to, on_mount, local)
+    }
 }
 
-/// The same; a link that the first path ends in is followed if `follow`.
+/// The same for a second name of a file, which has to be there before the new name is looked at. A link that its path ends in is
+/// followed if `follow`.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
-unsafe fn pair_from(
+unsafe fn second_name(
     from: (c_int, *const c_char),
     follow: bool,
     to: (c_int, *const c_char),
-    on_mount: impl FnOnce(&Mount, &Entry, &Entry) -> Result<c_int, Out>,
     local: impl FnOnce((c_int, *const c_char), (c_int, *const c_char)) -> c_int,
 ) -> Result<c_int, Out> {
     // SAFETY: the pointers are those of the hook's caller.
@@ -105,7 +110,26 @@ unsafe fn pair_from(
         if !crate::mounts::any() {
             return Err(Out::Pass);
         }
-        match (named(from, follow)?, named(to, false)?) {
+        let found = named(from, follow)?;
+        if let Target::At(_, _, entry) = &found {
+            existing(entry)?;
+        }
+        in_one_world(found, from, to, link_on_mount, local)
+    }
+}
+
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn in_one_world(
+    found: Target,
+    from: (c_int, *const c_char),
+    to: (c_int, *const c_char),
+    on_mount: impl FnOnce(&Mount, &Entry, &Entry) -> Result<c_int, Out>,
+    local: impl FnOnce((c_int, *const c_char), (c_int, *const c_char)) -> c_int,
+) -> Result<c_int, Out> {
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe {
+        match (found, named(to, false)?) {
             (Target::At(one, mount, from), Target::At(other, _, to)) if one.index == other.index => on_mount(mount, &from, &to),
             (Target::Local(one), Target::Local(other)) => {
                 let path_of = |other: &Option<std::ffi::CString>, given: (c_int, *const c_char)| {
@@ -262,12 +286,12 @@ hooks! {
     }
     /// link(2).
     fn link(from: *const c_char, to: *const c_char) -> c_int {
-        pair((HERE, from), (HERE, to), link_on_mount, |from, to| real(from.1, to.1))
+        second_name((HERE, from), false, (HERE, to), |from, to| real(from.1, to.1))
     }
     /// linkat(2).
     fn linkat(old: c_int, from: *const c_char, new: c_int, to: *const c_char, flags: c_int) -> c_int {
         let follow = flags & libc::AT_SYMLINK_FOLLOW != 0;
-        pair_from((old, from), follow, (new, to), link_on_mount, |from, to| real(from.0, from.1, to.0, to.1, flags))
+        second_name((old, from), follow, (new, to), |from, to| real(from.0, from.1, to.0, to.1, flags))
     }
     /// symlink(2).
     fn symlink(text: *const c_char, path: *const c_char) -> c_int {

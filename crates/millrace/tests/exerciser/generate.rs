@@ -95,8 +95,9 @@ impl Generator {
             46..56 => self.descriptor(process),
             56..76 => self.name(),
             76..81 => self.lock(process),
-            81..93 => self.stream(process),
-            93..99 => self.process(process),
+            81..88 => self.stream(process),
+            88..90 => self.process(process),
+            90..99 => self.other(process),
             _ => self.refused(process),
         };
         self.push(process, text);
@@ -253,7 +254,7 @@ impl Generator {
             4..8 => format!("unlink {one}"),
             8 => format!("link {one} {other}"),
             9 => format!("linkfollow {one} {other}"),
-            10 => format!("symlink {} {}", self.path(), self.rng.pick(&["l", "a", "D/l", "l"]).unwrap()),
+            10 => format!("symlink {} {}", self.path().trim_start_matches('/'), self.rng.pick(&["l", "a", "D/l", "l"]).unwrap()),
             11 => format!("readlink {one}"),
             12..14 => format!("mkdir {folder} 755"),
             14 => format!("rmdir {folder}"),
@@ -346,6 +347,35 @@ impl Generator {
                 (*self.rng.pick(&ends).unwrap()).to_owned()
             }
             _ => format!("sh {}", self.rng.pick(&SHELL).unwrap()),
+        }
+    }
+
+    /// libc's other ways to files.
+    fn other(&mut self, process: u8) -> String {
+        let picture = self.processes[usize::from(process)];
+        let (slot, free, held) = (self.taken(picture.files), self.free(picture.files | picture.folders), self.rng.below(2));
+        let (path, offset, length) = (self.path(), self.offset(), self.length());
+        match self.rng.below(14) {
+            0..2 => format!("opendir {held} {}", self.rng.pick(&[".", "D", "E", "/"]).unwrap()),
+            2..4 => format!("listdir {held}"),
+            4 => format!("closedir {held}"),
+            5..7 => {
+                let how = self.rng.pick(&["read", "write", "rlist", "wlist"]).unwrap();
+                format!("aio {slot} {how} {length} {offset}")
+            }
+            7 => {
+                self.processes[usize::from(process)].files |= 1 << free;
+                format!("mkstemp {free} x")
+            }
+            8 => format!("popen {}", self.rng.pick(&["a", "b", "D/b"]).unwrap()),
+            9 => format!("statx {path}"),
+            10 => format!("dprintf {slot} {}", self.letter()),
+            11 => format!("lockf {slot} {} {}", self.rng.pick(&["lock", "test", "unlock"]).unwrap(), self.rng.below(3) * 60),
+            12 => format!("poll {slot}"),
+            _ => {
+                self.processes[usize::from(process)].files |= 1 << free;
+                format!("creat {free} {path}")
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 //! The offset is the placeholder's: the kernel shares it over dup and fork. A read or write reserves its range by
 //! moving the offset first, which the kernel does atomically, and gives back what it did not use.
 
+use crate::description_flags;
 use crate::ffi;
 use crate::hook::hooks;
 use crate::medium::{self, Ask};
@@ -25,16 +26,20 @@ impl Open {
         if self.flags & libc::O_ACCMODE == libc::O_RDONLY { Err(Out::Errno(libc::EBADF)) } else { Ok(()) }
     }
 
-    /// What the description asks of each write.
-    fn durability(&self) -> Stability {
-        // O_SYNC contains O_DSYNC's bit.
-        if self.flags & libc::O_SYNC == libc::O_SYNC {
+    /// What the description asks of each write: whether at the end of the file, and how stable. O_APPEND and O_DIRECT can change
+    /// after open: the kernel knows.
+    fn manner(&self) -> (bool, Stability) {
+        let now = raw::status_flags(self.fd).map_or(self.flags, description_flags::for_program);
+        // O_SYNC contains O_DSYNC's bit. What is written past all caches is on storage when the call returns, as by a
+        // kernel's NFS client: InnoDB's O_DIRECT_NO_FSYNC relies on it.
+        let how = if self.flags & libc::O_SYNC == libc::O_SYNC {
             Stability::FileSync
-        } else if self.flags & libc::O_DSYNC != 0 {
+        } else if self.flags & libc::O_DSYNC != 0 || now & libc::O_DIRECT != 0 {
             Stability::DataSync
         } else {
             Stability::Unstable
-        }
+        };
+        (now & libc::O_APPEND != 0, how)
     }
 
     /// Data the server lost is no ground to write on: only who cannot write reads on regardless.
@@ -60,11 +65,6 @@ impl Open {
             _ => self.mount.attr_to_change(self.file, self.cursor)?,
         })
     }
-
-    /// O_APPEND can change after open: the kernel knows.
-    fn appends(&self) -> bool {
-        raw::status_flags(self.fd).is_ok_and(|flags| flags & libc::O_APPEND != 0)
-    }
 }
 
 /// Reads at an offset.
@@ -82,7 +82,7 @@ pub(crate) fn write_at(file: &Open, offset: u64, bytes: &[u8]) -> Result<usize, 
     if bytes.is_empty() {
         return Ok(0);
     }
-    Ok(file.mount.write(file.file, offset, &[IoSlice::new(bytes)], file.durability())?)
+    Ok(file.mount.write(file.file, offset, &[IoSlice::new(bytes)], file.manner().1)?)
 }
 
 /// read(2).
@@ -172,13 +172,14 @@ fn write_vector_here(file: &Open, vector: &[IoSlice<'_>]) -> Result<usize, Out> 
     if wanted == 0 {
         return Ok(0); // an appender's offset stays, too
     }
-    if file.appends() {
-        let (written, offset) = append(file, vector, file.durability())?;
+    let (appends, how) = file.manner();
+    if appends {
+        let (written, offset) = append(file, vector, how)?;
         let _ = raw::lseek(file.fd, (offset + written as u64) as off_t, libc::SEEK_SET);
         return Ok(written);
     }
     let offset = reserve(file.fd, wanted)?;
-    let outcome = write_vector_at(file, offset, vector, file.durability());
+    let outcome = write_vector_at(file, offset, vector, how);
     give_back(file.fd, wanted, *outcome.as_ref().unwrap_or(&0));
     outcome
 }
@@ -199,11 +200,8 @@ fn position(offset: off_t) -> Result<u64, Out> {
 /// pwrite: Linux appends when the description says O_APPEND, whatever the offset.
 fn positioned_write(file: &Open, vector: &[IoSlice<'_>], offset: off_t) -> Result<ssize_t, Out> {
     let offset = position(offset)?;
-    let written = if file.appends() {
-        append(file, vector, file.durability())?.0
-    } else {
-        write_vector_at(file, offset, vector, file.durability())?
-    };
+    let (appends, how) = file.manner();
+    let written = if appends { append(file, vector, how)?.0 } else { write_vector_at(file, offset, vector, how)? };
     Ok(written as ssize_t)
 }
 
@@ -220,14 +218,15 @@ fn flagged_write(file: &Open, vector: &[IoSlice<'_>], offset: off_t, flags: c_in
             positioned_write(file, vector, offset)
         };
     }
+    let (appends, asked) = file.manner();
     let how = if flags & libc::RWF_SYNC != 0 {
         Stability::FileSync
     } else if flags & libc::RWF_DSYNC != 0 {
-        Stability::DataSync
+        Stability::DataSync.max(asked)
     } else {
-        file.durability()
+        asked
     };
-    if flags & libc::RWF_APPEND != 0 || file.appends() {
+    if flags & libc::RWF_APPEND != 0 || appends {
         return Ok(append(file, vector, how)?.0 as ssize_t);
     }
     if offset != -1 {

@@ -184,3 +184,8 @@ fn ftw_and_nftw_walk_a_tree_as_on_local_disk() {
 fn glob_finds_the_same_with_functions_of_the_program() {
     same_as_local("listings", "globs", |_, _| "/none".into());
 }
+
+#[test]
+fn tempnam_names_a_file_in_the_directory_that_was_asked_for() {
+    same_as_local("listings", "names", |_, _| "/none".into());
+}

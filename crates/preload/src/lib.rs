@@ -53,6 +53,7 @@ mod stdio;
 mod streams;
 mod syscalls;
 mod table;
+mod tempnam;
 mod tree;
 mod umask;
 

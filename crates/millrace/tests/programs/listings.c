@@ -207,8 +207,27 @@ static void globs(void)
 	E(glob("t/none*", 0, NULL, &found));
 }
 
+/* The directory and the beginning of the name; the rest is chance. */
+static void names(void)
+{
+	static const char *const folders[] = {"t", "t/a//", ".", "none", NULL};
+	static const char *const prefixes[] = {"", "ab", "abcdefgh", NULL};
+	make_tree();
+	for (int environment = 0; environment < 3; environment++) {
+		if (environment)
+			setenv("TMPDIR", environment == 1 ? "many" : "none", 1);
+		for (int folder = 0; folder < 5; folder++)
+			for (int prefix = 0; prefix < 4; prefix++) {
+				char *name = tempnam(folders[folder], prefixes[prefix]);
+				tell("%.*s, %zu", (int)strlen(name) - 6, name, strlen(name));
+				E(access(name, F_OK));
+				free(name);
+			}
+	}
+}
+
 int main(int count, char **arguments)
 {
-	static const struct section sections[] = {{"scans", scans}, {"entries", entries}, {"walks", walks}, {"globs", globs}};
+	static const struct section sections[] = {{"scans", scans}, {"entries", entries}, {"walks", walks}, {"globs", globs}, {"names", names}};
 	return run_section(count, arguments, sections, sizeof sections / sizeof *sections);
 }

@@ -169,3 +169,26 @@ impl Drop for Pinned {
         let _ = range_lock::unlock(&self.fd, OPEN_BYTE); // by name, as above
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::layout::FLAG_REMOVING;
+    use super::super::table::tests::file;
+    use super::super::tests::fresh_segment;
+    use core::sync::atomic::Ordering::SeqCst;
+    use std::time::Duration;
+
+    #[test]
+    fn killed_remover_keeps_no_opener_waiting_while_somebody_has_the_file_open() {
+        let (_place, segment) = fresh_segment();
+        let (found, _) = segment.find_or_insert(&file(b"one")).unwrap();
+        // The remover died with its mark set; one opener came by before the others saw the mark.
+        segment.slot(found).unwrap().flags.fetch_or(FLAG_REMOVING, SeqCst);
+        let _open = segment.pin(found).unwrap().unwrap();
+        let (done, ended) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| done.send(segment.wait_for_prober(found).unwrap().is_some()));
+            assert_eq!(ended.recv_timeout(Duration::from_secs(10)), Ok(true), "it waits for the last close");
+        });
+    }
+}

@@ -337,7 +337,7 @@ pub(super) fn hash(handle: &[u8]) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::super::tests::fresh_segment;
     use super::*;
 

@@ -110,6 +110,14 @@ pub const SILLY_IN_FLIGHT_MS: u64 = 10_000;
 /// Shortest time between looks for files unlinked while open whose last close nobody saw, in ms. A look costs three
 /// system calls for each such file.
 pub const SWEEP_PAUSE_MS: u64 = 50;
+/// Pause between two looks of a keeper, in ms: data of a process that was killed is unstable that long.
+pub const KEEPER_LOOK_MS: u64 = 1000;
+/// Longest call of a keeper, in ms: so long it may take to notice that its segment is gone.
+pub const KEEPER_CALL_MS: u64 = 10_000;
+/// Looks in a row that find a mount unused before its keeper ends: a shell starts the next program meanwhile.
+pub const KEEPER_UNUSED_LOOKS: u32 = 3;
+/// Age at which uncommitted writes of an open file are committed, in ms (Linux: `dirty_expire_centisecs`).
+pub const DIRTY_EXPIRE_MS: u64 = 30_000;
 /// Rounds of asking for a size that writes keep changing; then the largest acknowledged end stands.
 pub const SIZE_ROUNDS_MAX: u32 = 32;
 /// How long an append waits for one that sets the size and gives no sign of going on, and the other way round, in ms: by then it

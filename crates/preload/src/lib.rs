@@ -28,6 +28,7 @@ mod ffi;
 mod file_layout;
 mod formatted;
 mod hook;
+mod keeper;
 mod kept_pointers;
 mod medium;
 mod memory;
@@ -99,7 +100,7 @@ extern "C" fn start(_argument_count: c_int, _arguments: *mut *mut c_char, enviro
     for look_up in [data::read::look_up, data::write::look_up, close::close::look_up] {
         look_up();
     }
-    mounts::parse(value);
+    mounts::parse(value, variable(keeper::VARIABLE));
     stderr::attach_messages();
     standard::inherited();
 }

@@ -1,11 +1,12 @@
 //! The mounts of this process: parsed at start, attached when a path first reaches one.
 
 use crate::attach_lock::AttachLock;
+use crate::keeper;
 use crate::messages::{note_outside_mounts, warn};
 use crate::outcome::Out;
 use crate::raw;
 use dnfs::Credentials;
-use dnfs::mount::{Mount, MountSpec};
+use dnfs::mount::{KeeperProgram, Mount, MountSpec};
 use std::ffi::{CStr, OsStr};
 use std::hash::Hasher;
 use std::os::unix::ffi::OsStrExt;
@@ -22,6 +23,7 @@ pub(crate) struct Mounted {
     /// Its number.
     pub(crate) index: usize,
     spec: MountSpec,
+    keeper: Option<KeeperProgram>,
     up: OnceLock<Mount>,
     attaching: AttachLock,
     refused: AtomicBool, // and the user was told why
@@ -54,8 +56,8 @@ pub(crate) fn by_index(index: usize) -> Option<&'static Mounted> {
     MOUNTS.get(index)?.get()
 }
 
-/// Reads the environment. Called once, by the constructor; touches no network.
-pub(crate) fn parse(value: &[u8]) {
+/// Reads the environment: the mounts, and the binary of their keepers. Called once, by the constructor; touches no network.
+pub(crate) fn parse(value: &[u8], keeper: Option<&[u8]>) {
     let mut index = 0;
     for line in value.split(|b| *b == b'\n').filter(|line| !line.is_empty()) {
         let spec = match MountSpec::parse(line) {
@@ -73,7 +75,9 @@ pub(crate) fn parse(value: &[u8]) {
         local.push(0);
         let shadowed = CStr::from_bytes_with_nul(&local).is_ok_and(|path| raw::stat(path, false).is_ok());
         CAREFUL.fetch_or(shadowed, Ordering::Relaxed);
-        let mounted = Mounted { index, spec, up: OnceLock::new(), attaching: AttachLock::new(), refused: AtomicBool::new(false) };
+        let keeper = keeper.and_then(|binary| KeeperProgram::new(OsStr::from_bytes(binary), line));
+        let mounted =
+            Mounted { index, spec, keeper, up: OnceLock::new(), attaching: AttachLock::new(), refused: AtomicBool::new(false) };
         if slot.set(mounted).is_ok() {
             index += 1;
         }
@@ -155,7 +159,11 @@ impl Mounted {
         match self.up.get() {
             Some(mount) => Ok(mount),
             None => match Mount::attach(&self.spec, &Credentials::of_process()) {
-                Ok(mount) => Ok(self.up.get_or_init(|| mount)),
+                Ok(mount) => {
+                    let mount = self.up.get_or_init(|| mount);
+                    keeper::ensure(self.keeper.as_ref(), mount);
+                    Ok(mount)
+                }
                 Err(error) => {
                     let path = OsStr::from_bytes(&self.spec.local_path).to_string_lossy();
                     if !self.refused.swap(true, Ordering::Relaxed) {

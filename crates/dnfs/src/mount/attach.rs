@@ -4,7 +4,8 @@ use core::sync::atomic::Ordering::Relaxed;
 use std::hash::Hasher;
 use std::sync::Arc;
 
-use super::{Mount, MountSpec};
+use super::keeper_process::be_user;
+use super::{Mount, MountSpec, runtime_root};
 use crate::client::{Client, MountParts};
 use crate::credentials::Credentials;
 use crate::error::Error;
@@ -26,16 +27,25 @@ impl Mount {
     pub fn attach(spec: &MountSpec, who: &Credentials) -> Result<Self, Error> {
         let identity = identity_of(&spec.url, effective_uid());
         let directory = RuntimeDir::of_user(identity)?;
-        if let Some((segment, client)) = attach_existing(&directory, identity, spec, who)? {
-            return Self::new(spec, who, client, segment);
-        }
-        let lock = FileLock::wait_with_signals(&directory.lock_path("create")).map_err(local("take the lock"))?;
-        let (segment, client) = match attach_existing(&directory, identity, spec, who)? {
-            Some(made_meanwhile) => made_meanwhile,
-            None => create(&directory, identity, spec, who)?,
-        };
-        drop(lock);
-        Self::new(spec, who, client, segment)
+        let user = be_user(&directory)?;
+        let (segment, client) = attach_or_create(&directory, identity, spec, who)?;
+        let mount = Self { _user: Some(user), ..Self::new(spec, who, client, segment)? };
+        mount.sweep();
+        Ok(mount)
+    }
+
+    /// The mount as its keeper sees it, who is no user of it; none when there is no segment. Asks the server nothing.
+    pub(super) fn attach_as_keeper(spec: &MountSpec, who: &Credentials, directory: &RuntimeDir) -> Result<Option<Self>, Error> {
+        let identity = identity_of(&spec.url, effective_uid());
+        let Some(segment) = Segment::attach(directory, identity)? else { return Ok(None) };
+        let Some(parts) = segment.parts().and_then(|stored| parts_of(&stored)) else { return Ok(None) };
+        let client = Client::from_parts(parts, &spec.url, who)?;
+        Self::new(spec, who, client, segment).map(Some)
+    }
+
+    /// Where the segment of this user is, if somebody made it.
+    pub(super) fn directory_of(spec: &MountSpec) -> RuntimeDir {
+        RuntimeDir::made_by_another(&runtime_root(), identity_of(&spec.url, effective_uid()))
     }
 
     fn new(spec: &MountSpec, who: &Credentials, mut client: Client, segment: Segment) -> Result<Self, Error> {
@@ -48,7 +58,7 @@ impl Mount {
         // From here on all processes' calls count; those that mounted were this process' alone.
         client.slot_limiter = options.slot_count.map(|count| SlotLimiter::new(Arc::clone(&members), count));
         let instance = segment.header().instance.load(Relaxed);
-        let mount = Self {
+        Ok(Self {
             retention: Retention::new(segment.directory(), instance, Arc::clone(&members)),
             url: spec.url.clone(),
             local_path: spec.local_path.clone(),
@@ -61,10 +71,25 @@ impl Mount {
             close: options.close,
             shared_use: options.no_attribute_cache,
             single_owner: options.single_owner,
+            _user: None,
             swept_ms: core::sync::atomic::AtomicU64::new(0),
-        };
-        mount.sweep();
-        Ok(mount)
+        })
+    }
+}
+
+fn attach_or_create(
+    directory: &RuntimeDir,
+    identity: u64,
+    spec: &MountSpec,
+    who: &Credentials,
+) -> Result<(Segment, Client), Error> {
+    if let Some(found) = attach_existing(directory, identity, spec, who)? {
+        return Ok(found);
+    }
+    let _lock = FileLock::wait_with_signals(&directory.lock_path("create")).map_err(local("take the lock"))?;
+    match attach_existing(directory, identity, spec, who)? {
+        Some(made_meanwhile) => Ok(made_meanwhile),
+        None => create(directory, identity, spec, who),
     }
 }
 

@@ -7,6 +7,7 @@ use core::sync::atomic::AtomicU32;
 
 use super::attributes::record_of;
 use super::{FileRef, Mount, handle_of};
+use crate::client::Client;
 use crate::client_io::WriteDone;
 use crate::error::Error;
 use crate::file::{Attributes, FileHandle, FileKind, FsError, Stability, WriteVerifier};
@@ -180,16 +181,31 @@ impl Mount {
 
     /// COMMIT until nothing written before this call is unstable. A loss found is noted in the slot, not returned.
     pub(super) fn commit_writes(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
+        self.commit_writes_by(&self.client, file, slot, |_| true)
+    }
+
+    /// The same by a client with other credentials. `is_refusal` tells which errors mean that the data must be taken for lost.
+    pub(super) fn commit_writes_by(
+        &self,
+        client: &Client,
+        file: FileRef,
+        slot: &Slot,
+        is_refusal: impl Fn(&Error) -> bool,
+    ) -> Result<(), Error> {
         let verifiers = self.segment.verifiers();
         while let Some(ticket) = slot.commit_starts(verifiers) {
             let epoch = slot.loss_epoch();
             let begun = Instant::now();
             let writing = self.lock_for_writing(slot);
             let moment = slot.attr_moment();
-            let answer = self.client.commit(&handle_of(slot)?);
+            let answer = client.commit(&handle_of(slot)?);
             drop(writing);
             self.cell().commits.note_call(begun.elapsed());
-            let (verifier, attr) = answer.inspect_err(|_| slot.commit_refused(ticket))?;
+            let (verifier, attr) = answer.inspect_err(|error| {
+                if is_refusal(error) {
+                    slot.commit_refused(ticket);
+                }
+            })?;
             if let Some(attr) = attr {
                 slot.attr_apply(file.generation, record_of(&attr), moment);
             }

@@ -16,6 +16,8 @@ mod attach;
 mod attributes;
 mod directories;
 mod io;
+mod keeper;
+mod keeper_process;
 mod listing;
 mod mount_spec;
 mod names;
@@ -31,6 +33,8 @@ mod walk;
 
 pub use crate::segment::runtime_dir::{PLACEHOLDER_PATH_BYTES_MAX, runtime_root};
 pub use crate::segment::{FileRef, SegmentError};
+pub use keeper::Keeper;
+pub use keeper_process::KeeperProgram;
 pub use listing::DirItem;
 pub use mount_spec::{MountSpec, SpecError};
 pub use observer::{Observer, Retained};
@@ -53,6 +57,7 @@ use crate::segment::Segment;
 use crate::segment::layout::{ActivityCell, CELL_COUNT, Slot};
 use crate::slot_limiter::{Members, WriterGuard};
 use crate::sys::fork;
+use crate::sys::internal_fd::InternalFd;
 use crate::url::NfsUrl;
 use directories::Directories;
 
@@ -79,6 +84,8 @@ pub struct Mount {
     shared_use: bool,
     /// No other host changes anything: what is known is never asked for again.
     single_owner: bool,
+    /// Says that this process uses the mount; none in the keeper's own.
+    _user: Option<InternalFd>,
     /// When files unlinked while open were last looked for, on the monotonic clock.
     swept_ms: AtomicU64,
 }

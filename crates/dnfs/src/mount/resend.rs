@@ -36,7 +36,7 @@ impl Mount {
     }
 
     /// The area, if anybody made one.
-    fn retention_if_there(&self) -> Result<Option<&Retention>, Error> {
+    pub(super) fn retention_if_there(&self) -> Result<Option<&Retention>, Error> {
         let mapped = self.retention.is_mapped() || self.retention.map_if_there().map_err(|_| SegmentError::Retained)?;
         Ok(mapped.then_some(&self.retention))
     }
@@ -224,7 +224,7 @@ impl Mount {
     }
 
     /// A client with the credentials of a record; none when they are this process' own.
-    fn acting_as(&self, retention: &Retention, place: u32) -> Result<Option<Client>, Error> {
+    pub(super) fn acting_as(&self, retention: &Retention, place: u32) -> Result<Option<Client>, Error> {
         if retention.place_of(&self.who) == Some(place) {
             return Ok(None);
         }

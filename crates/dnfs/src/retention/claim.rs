@@ -162,6 +162,12 @@ impl Retention {
         Retained { bytes, bytes_max: u64::from(self.header().chunk_max.load(Relaxed)) * CHUNK_BYTES as u64 }
     }
 
+    /// Whether a killed writer left something published, of which nobody knows whether the server has it.
+    pub(crate) fn has_left_records(&self) -> bool {
+        let mut lives = self.records().iter().map(super::layout::Record::life);
+        lives.any(|life| life.state() == State::Published && self.members.is_gone(u64::from(life.process()) << 32))
+    }
+
     /// The file of the answered record with the lowest order number.
     fn oldest(&self) -> Option<FileRef> {
         let answered = self.records().iter().filter(|record| record.life().state() == State::Answered);

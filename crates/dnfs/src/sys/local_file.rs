@@ -1,7 +1,7 @@
 //! Files of this host: system calls on paths and descriptors, again after signals.
 
 use super::fd::Fd;
-use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags};
+use rustix::fs::{Access, AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::retry_on_intr;
 use std::ffi::CString;
 
@@ -60,6 +60,19 @@ pub(crate) fn read(fd: &Fd, buffer: &mut [u8]) -> Result<usize> {
     Ok(retry_on_intr(|| rustix::io::read(fd, &mut *buffer))?)
 }
 
+/// `flock(2)` with its `LOCK_` flags; waits through signals.
+pub(crate) fn flock(fd: &Fd, flags: i32) -> Result<()> {
+    let operation = match (flags & !libc::LOCK_NB, flags & libc::LOCK_NB != 0) {
+        (libc::LOCK_SH, false) => FlockOperation::LockShared,
+        (libc::LOCK_SH, true) => FlockOperation::NonBlockingLockShared,
+        (libc::LOCK_EX, false) => FlockOperation::LockExclusive,
+        (libc::LOCK_EX, true) => FlockOperation::NonBlockingLockExclusive,
+        (libc::LOCK_UN, _) => FlockOperation::Unlock,
+        _ => return Err(Errno(libc::EINVAL)),
+    };
+    Ok(retry_on_intr(|| rustix::fs::flock(fd, operation))?)
+}
+
 /// Makes a directory with this mode.
 pub(crate) fn mkdir(path: &CPath, mode: u32) -> Result<()> {
     Ok(rustix::fs::mkdirat(CWD, path.0.as_c_str(), Mode::from_bits_retain(mode))?)
@@ -68,6 +81,11 @@ pub(crate) fn mkdir(path: &CPath, mode: u32) -> Result<()> {
 /// Removes an empty directory.
 pub(crate) fn rmdir(path: &CPath) -> Result<()> {
     Ok(rustix::fs::unlinkat(CWD, path.0.as_c_str(), AtFlags::REMOVEDIR)?)
+}
+
+/// Whether this process may execute the file.
+pub(crate) fn is_executable(path: &CPath) -> bool {
+    rustix::fs::accessat(CWD, path.0.as_c_str(), Access::EXEC_OK, AtFlags::EACCESS).is_ok()
 }
 
 /// Removes a file.
@@ -88,12 +106,14 @@ pub(crate) struct Owner {
     pub(crate) uid: u32,
     /// Size in bytes.
     pub(crate) size: u64,
+    /// It has a name: it was not removed.
+    pub(crate) is_named: bool,
 }
 
 /// Type, owner and size of the open file.
 pub(crate) fn stat(fd: &Fd) -> Result<Owner> {
     let found = rustix::fs::fstat(fd)?;
-    Ok(Owner { mode: found.st_mode, uid: found.st_uid, size: found.st_size as u64 })
+    Ok(Owner { mode: found.st_mode, uid: found.st_uid, size: found.st_size as u64, is_named: found.st_nlink > 0 })
 }
 
 /// Sets the length of a file; what is added is a hole.

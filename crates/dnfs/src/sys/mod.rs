@@ -6,6 +6,7 @@
 
 pub(crate) mod clock;
 pub(crate) mod connect;
+pub(crate) mod detached;
 pub(crate) mod fd;
 pub(crate) mod file_lock;
 pub(crate) mod fork;

@@ -23,6 +23,8 @@ mod local_medium;
 
 const LIBRARY: &str = "libmillrace_preload.so";
 const MOUNTS: &str = "MILLRACE_MOUNTS";
+/// The binary that the library starts as the mount's keeper.
+const KEEPER: &str = "MILLRACE_KEEPER";
 /// A shell's codes for a program that is not there, or can't be run.
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
@@ -111,7 +113,9 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
     let library = readable_by_all(&find_library()?)?;
     let mounts = lines.join(OsStr::new("\n"));
     let preload = preload_list(&library);
-    let environment = [("LD_PRELOAD", preload), (MOUNTS, mounts), (local_medium::VARIABLE, local_medium::lines(&media))];
+    let keeper = std::env::current_exe().context("find this binary")?.into_os_string();
+    let media_lines = local_medium::lines(&media);
+    let environment = [("LD_PRELOAD", preload), (MOUNTS, mounts), (KEEPER, keeper), (local_medium::VARIABLE, media_lines)];
     handshake(&expected, &media, &environment)?;
     if args.print.is_some() {
         print_environment(&environment)?;
@@ -237,7 +241,7 @@ fn preload_list(library: &Path) -> OsString {
 }
 
 /// Variables that the library reads.
-type Environment = [(&'static str, OsString); 3];
+type Environment = [(&'static str, OsString); 4];
 
 /// A child of ourselves under the library looks at each mount: it must see the root the server showed us; and at itself:
 /// it must have the state of each medium.

@@ -2,13 +2,13 @@
 
 /// Declares the commands: module, variant and the line `--help` shows.
 macro_rules! commands {
-    ($($(#[doc = $about:literal])+ $module:ident => $variant:ident,)*) => {
+    ($($(#[$about:meta])+ $module:ident => $variant:ident,)*) => {
         $(mod $module;)*
 
         #[derive(clap::Subcommand)]
         #[allow(clippy::large_enum_variant, reason = "one value for the life of the program")]
         pub(crate) enum Command {
-            $($(#[doc = $about])+ $variant($module::Args),)*
+            $($(#[$about])+ $variant($module::Args),)*
         }
 
         /// Runs a command.
@@ -50,6 +50,9 @@ commands! {
     collect => Collect,
     /// Change what the audit found, measure the effect, change it back: plan, apply, revert, measure, explain
     tune => Tune,
+    /// Commit and remove for programs of a mount that have ended
+    #[command(hide = true)]
+    keeper => Keeper,
     /// Check what this host can measure, what it cannot, and how to fix that
     doctor => Doctor,
 }

@@ -1,6 +1,6 @@
 //! A running `millrace serve`.
 
-use super::{Scratch, await_until, millrace};
+use super::{Scratch, await_until, keepers, millrace};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -109,6 +109,7 @@ impl Filer {
 impl Drop for Filer {
     fn drop(&mut self) {
         self.kill();
+        keepers::end(self.port);
     }
 }
 

@@ -15,6 +15,7 @@ pub mod compare;
 pub mod configured;
 pub mod filer;
 pub mod ganesha;
+pub mod keepers;
 pub mod mariadb;
 pub mod orders;
 pub mod postgres;

@@ -1,0 +1,259 @@
+//! What no caller waits for, done by a process of its own for all others of a segment (docs/design/011-keeper.md): COMMIT for
+//! processes that ended and of what became old, resend, removal of files without a name.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use super::keeper_process::{KeeperProgram, Place};
+use super::{FileRef, Mount, MountSpec};
+use crate::credentials::Credentials;
+use crate::error::Error;
+use crate::file::FsError;
+use crate::limits::{KEEPER_CALL_MS, KEEPER_LOOK_MS, KEEPER_UNUSED_LOOKS};
+use crate::options::ClosePolicy;
+use crate::retention::layout::Record;
+use crate::retention::{Retention, State};
+use crate::segment::layout::Slot;
+use crate::segment::local;
+use crate::sys::clock::{monotonic_ns, sleep};
+use crate::sys::fd::Fd;
+use crate::sys::local_file::{open, stat};
+
+/// The keeper of a segment: this process, until the value is dropped.
+#[derive(Debug)]
+pub struct Keeper {
+    place: Option<Place>,
+    mount: Mount,
+    /// For its link count: 0 once the segment was removed or replaced.
+    segment_file: Fd,
+    expire: Duration,
+    dirty: HashMap<FileRef, Dirty>,
+    /// Looks in a row that found nothing to do and nobody attached.
+    unused_looks: u32,
+    /// A standby is to be started when there is none.
+    wants_standby: bool,
+    /// Taken at the end, so that nobody attaches to a mount whose keeper is gone and does not notice.
+    last: Option<Place>,
+}
+
+/// A file with uncommitted writes, as the last look saw it.
+#[derive(Clone, Copy, Debug)]
+struct Dirty {
+    since_ms: u64,
+    /// The slot's counter: moved by each COMMIT.
+    clean: u64,
+    /// The slot's counter when a COMMIT was of no use: not tried again until more is written.
+    given_up: Option<u64>,
+}
+
+impl Keeper {
+    /// Becomes the keeper of the mount, if need be after waiting for the one there is to end. None when one waits already, and
+    /// when nobody mounted it.
+    ///
+    /// # Errors
+    /// When the shared state can't be used.
+    pub fn enter(spec: &MountSpec, who: &Credentials, expire: Duration) -> Result<Option<Self>, Error> {
+        let mut spec = spec.clone();
+        let options = &mut spec.url.options;
+        (options.soft, options.retries) = (true, 0);
+        options.resend_after = options.resend_after.min(Duration::from_millis(KEEPER_CALL_MS));
+        let directory = Mount::directory_of(&spec);
+        let Some((place, replaced)) = Place::take(&directory).map_err(local("take the keeper's lock"))? else { return Ok(None) };
+        let Some(mount) = Mount::attach_as_keeper(&spec, who, &directory)? else { return Ok(None) };
+        let segment_file = open(&directory.segment_path(), libc::O_RDONLY, 0).map_err(local("open the file"))?;
+        Ok(Some(Self {
+            place: Some(place),
+            mount,
+            segment_file,
+            expire,
+            dirty: HashMap::new(),
+            unused_looks: 0,
+            wants_standby: replaced,
+            last: None,
+        }))
+    }
+
+    /// Works until the mount is unused and stable, or its segment gone. `another` starts the process that waits to replace this one.
+    pub fn run(mut self, another: &KeeperProgram) {
+        while self.look(another) {
+            self.wants_standby = true; // not for a program that runs a moment only
+            sleep(Duration::from_millis(KEEPER_LOOK_MS));
+        }
+        // In this order: who waits for the other lock finds this one free.
+        drop(self.place.take());
+    }
+
+    /// Does what is due. False when there is nothing left to be kept.
+    fn look(&mut self, another: &KeeperProgram) -> bool {
+        if self.is_orphan() {
+            return false;
+        }
+        let due = self.due();
+        let hidden = self.hidden_and_closed();
+        let unsent = self.is_unsent();
+        let dead = !self.dirty.is_empty() && self.has_unfinished_records();
+        if !due.is_empty() || !hidden.is_empty() || unsent || dead {
+            // A server that is away is asked again next time.
+            let _ = self.work(&due, &hidden, unsent || dead, dead);
+        }
+        if unsent || !self.is_idle() {
+            self.unused_looks = 0;
+        } else if self.may_end() {
+            return false;
+        }
+        if self.unused_looks == 0 {
+            self.ensure_standby(another);
+        }
+        true
+    }
+
+    fn is_orphan(&self) -> bool {
+        self.mount.segment.is_retired() || !stat(&self.segment_file).is_ok_and(|found| found.is_named)
+    }
+
+    /// Nothing is kept here for anybody.
+    fn is_idle(&self) -> bool {
+        let segment = &self.mount.segment;
+        !segment.has_silly_files()
+            && !segment.live_files().any(|(file, slot)| slot.has_unsaved() && !self.is_given_up(file, slot))
+    }
+
+    fn is_given_up(&self, file: FileRef, slot: &Slot) -> bool {
+        self.dirty.get(&file).is_some_and(|dirty| dirty.given_up == Some(slot.dirty.load(Acquire)))
+    }
+
+    /// Whether the mount was idle and unused for so many looks. If so nobody attaches until this process has ended.
+    fn may_end(&mut self) -> bool {
+        let Some(alone) = Place::without_users(self.mount.segment.directory()) else {
+            self.unused_looks = 0;
+            return false;
+        };
+        self.unused_looks += 1;
+        // Asked again: whoever was attached may have written before it ended.
+        if self.unused_looks < KEEPER_UNUSED_LOOKS || !self.is_idle() {
+            return false;
+        }
+        self.last = Some(alone);
+        true
+    }
+
+    fn ensure_standby(&self, another: &KeeperProgram) {
+        if self.wants_standby && !Place::has_standby(self.mount.segment.directory()) {
+            let _ = another.start(); // else at the next look
+        }
+    }
+
+    /// Notes which files are dirty, and since when; those whose COMMIT is due.
+    fn due(&mut self) -> Vec<FileRef> {
+        let now_ms = monotonic_ns() / 1_000_000;
+        let expire_ms = self.expire.as_millis() as u64;
+        let mut seen = HashMap::new();
+        let mut due = Vec::new();
+        for (file, slot) in self.mount.segment.live_files().filter(|(_, slot)| slot.has_unsaved()) {
+            let (clean, dirty) = (slot.clean.load(Acquire), slot.dirty.load(Acquire));
+            let known = self.dirty.get(&file).copied().filter(|known| known.clean == clean);
+            let state = known.unwrap_or(Dirty { since_ms: now_ms, clean, given_up: None });
+            seen.insert(file, state);
+            if state.given_up == Some(dirty) {
+                continue;
+            }
+            let left = self.mount.close == ClosePolicy::Commit && self.is_closed(file);
+            if left || now_ms.saturating_sub(state.since_ms) >= expire_ms {
+                due.push(file);
+            }
+        }
+        self.dirty = seen;
+        due
+    }
+
+    /// Files without a name that nobody has open.
+    fn hidden_and_closed(&self) -> Vec<FileRef> {
+        if !self.mount.segment.has_silly_files() {
+            return Vec::new();
+        }
+        self.mount.segment.silly_files().into_iter().filter(|file| self.is_closed(*file)).collect()
+    }
+
+    /// Whether nobody has the file open. Its lock is held for a moment only: a removal meanwhile would leave a hidden name.
+    fn is_closed(&self, file: FileRef) -> bool {
+        matches!(self.mount.segment.if_unopened(file), Ok(Some(_)))
+    }
+
+    /// Whether the server showed a newer verifier than that under which it has everything retained.
+    fn is_unsent(&self) -> bool {
+        let segment = &self.mount.segment;
+        let resent = segment.resent();
+        segment.header().retain_bytes.load(Relaxed) != 0 && resent != 0 && segment.verifiers().newest() > resent
+    }
+
+    /// Whether a writer was killed between sending something retained and its answer.
+    fn has_unfinished_records(&self) -> bool {
+        matches!(self.mount.retention_if_there(), Ok(Some(retention)) if retention.has_left_records())
+    }
+
+    fn work(&mut self, due: &[FileRef], hidden: &[FileRef], resend: bool, force: bool) -> Result<(), Error> {
+        // Is it there, and is it the volume these files are of?
+        self.mount.client.getattr(&self.mount.client.parts().root)?;
+        if resend {
+            self.mount.settle(force)?;
+        }
+        for file in hidden {
+            self.mount.remove_if_unopened(*file);
+        }
+        for file in due {
+            if self.is_orphan() {
+                return Ok(());
+            }
+            self.commit(*file)?;
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self, file: FileRef) -> Result<(), Error> {
+        let Some(slot) = self.mount.segment.slot(file) else { return Ok(()) };
+        match self.mount.commit_as_writer(file, slot) {
+            Ok(()) => Ok(()),
+            Err(Error::Fs(refused)) => {
+                if matches!(refused, FsError::Stale | FsError::BadHandle)
+                    && let Some(unopened) = self.mount.segment.if_unopened(file)?
+                {
+                    // Removed by another host: nothing of it needs to stay.
+                    self.mount.segment.release(file, &unopened)?;
+                } else if let Some(dirty) = self.dirty.get_mut(&file) {
+                    dirty.given_up = Some(slot.dirty.load(Acquire));
+                }
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Mount {
+    /// COMMIT for a file that others wrote, with the credentials of one of them. A refusal is the error of the file's next fsync;
+    /// a server that does not answer says nothing about the data.
+    fn commit_as_writer(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
+        let (client, is_writer) = match self.retention_if_there()? {
+            Some(retention) => match writer_of(retention, file) {
+                Some(credentials) => (self.acting_as(retention, credentials)?, true),
+                None => (None, false),
+            },
+            None => (None, false),
+        };
+        self.commit_writes_by(client.as_ref().unwrap_or(&self.client), file, slot, |error| match error {
+            Error::Fs(FsError::Stale | FsError::BadHandle) => false,
+            // This process may have less rights than the writer had.
+            Error::Fs(FsError::AccessDenied | FsError::NotOwner) => is_writer,
+            Error::Fs(_) => self.segment.slot(file).is_some(),
+            _ => false,
+        })
+    }
+}
+
+/// The credentials under which something retained of the file was written.
+fn writer_of(retention: &Retention, file: FileRef) -> Option<u32> {
+    let of_file = |record: &&Record| record.life().state() == State::Answered && record.file() == file;
+    retention.records().iter().filter(of_file).find_map(Record::extent).map(|extent| extent.credentials)
+}

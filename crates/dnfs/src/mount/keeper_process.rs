@@ -1,0 +1,115 @@
+//! Which processes there are of a mount's keeper, and starting one.
+
+use std::ffi::{CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
+
+use super::Mount;
+use crate::segment::runtime_dir::RuntimeDir;
+use crate::segment::{SegmentError, local};
+use crate::sys::detached;
+use crate::sys::fd::Fd;
+use crate::sys::internal_fd::InternalFd;
+use crate::sys::local_file::{CPath, Errno, flock, is_executable, open};
+
+/// Held by the keeper.
+const KEEPER: &str = "keeper";
+/// Held by the process that waits to replace it.
+const STANDBY: &str = "keeper-standby";
+/// Held shared by each attached process.
+const USERS: &str = "users";
+
+/// Variables of the environment that say where the segment is, and how old data may become.
+const INHERITED: [&str; 3] = ["MILLRACE_RUNTIME_DIR", "XDG_RUNTIME_DIR", "MILLRACE_DIRTY_EXPIRE_MS"];
+
+/// The command that runs a keeper, ready to be started: `millrace keeper --mount …`.
+#[derive(Debug)]
+pub struct KeeperProgram {
+    program: CString,
+    arguments: [CString; 4],
+    environment: Vec<CString>,
+}
+
+impl KeeperProgram {
+    /// Of this binary, for the mount of this text (`/PATH=nfs://…`). Takes what it needs of the environment now. None when one
+    /// of them has a NUL in it.
+    #[must_use]
+    pub fn new(binary: &OsStr, mount: &[u8]) -> Option<Self> {
+        let text = |bytes: &[u8]| CString::new(bytes).ok();
+        let variable = |name: &&str| {
+            let value = std::env::var_os(name)?;
+            text(&[name.as_bytes(), b"=", value.as_bytes()].concat())
+        };
+        Some(Self {
+            program: text(binary.as_bytes())?,
+            arguments: [text(b"millrace")?, text(b"keeper")?, text(b"--mount")?, text(mount)?],
+            environment: INHERITED.iter().filter_map(variable).collect(),
+        })
+    }
+
+    /// Starts it, as no child of this process and without waiting for it. False when it could not be.
+    #[must_use]
+    pub fn start(&self) -> bool {
+        is_executable(&CPath::new(self.program.as_bytes()))
+            && detached::start(&self.program, &self.arguments, &self.environment).is_ok()
+    }
+}
+
+impl Mount {
+    /// Whether a keeper lives that serves this mount. One that is just ending does not count once this process is attached.
+    #[must_use]
+    pub fn has_keeper(&self) -> bool {
+        // Not known is as good as yes: no program depends on its keeper.
+        !matches!(attempt(self.segment.directory(), KEEPER, libc::LOCK_SH), Ok(Some(_)))
+    }
+}
+
+/// Says that this process uses the mount, until it ends or calls exec. Waits while a keeper is ending.
+pub(super) fn be_user(directory: &RuntimeDir) -> Result<InternalFd, SegmentError> {
+    let fd = open(&directory.lock_path(USERS), libc::O_RDWR | libc::O_CREAT, 0o600).map_err(local("open a lock"))?;
+    flock(&fd, libc::LOCK_SH).map_err(local("take the lock"))?;
+    Ok(InternalFd::moved_up(fd))
+}
+
+/// The lock of a keeper, held until dropped. Makes no file in a directory that is gone.
+#[derive(Debug)]
+pub(super) struct Place(Fd);
+
+impl Place {
+    /// Becomes the keeper, and says whether by waiting for one to end; none when one waits already.
+    pub(super) fn take(directory: &RuntimeDir) -> Result<Option<(Self, bool)>, Errno> {
+        if let Some(place) = attempt(directory, KEEPER, libc::LOCK_EX)? {
+            return Ok(Some((place, false)));
+        }
+        let Some(waiting) = attempt(directory, STANDBY, libc::LOCK_EX)? else { return Ok(None) };
+        let fd = open(&directory.lock_path(KEEPER), libc::O_RDWR, 0)?;
+        flock(&fd, libc::LOCK_EX)?;
+        drop(waiting);
+        Ok(Some((Self(fd), true)))
+    }
+
+    /// Whether somebody waits to be the keeper.
+    pub(super) fn has_standby(directory: &RuntimeDir) -> bool {
+        !matches!(attempt(directory, STANDBY, libc::LOCK_SH), Ok(Some(_)))
+    }
+
+    /// Keeps everybody from attaching, if nobody is attached.
+    pub(super) fn without_users(directory: &RuntimeDir) -> Option<Self> {
+        attempt(directory, USERS, libc::LOCK_EX).ok().flatten()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // Unlocked by name: a child forked meanwhile shares the open file and would keep the lock.
+        let _ = flock(&self.0, libc::LOCK_UN);
+    }
+}
+
+fn attempt(directory: &RuntimeDir, name: &str, kind: i32) -> Result<Option<Place>, Errno> {
+    let fd = open(&directory.lock_path(name), libc::O_RDWR | libc::O_CREAT, 0o600)?;
+    match flock(&fd, kind | libc::LOCK_NB) {
+        Ok(()) => Ok(Some(Place(fd))),
+        Err(Errno(libc::EWOULDBLOCK)) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}

@@ -1,0 +1,242 @@
+//! What the keeper does for programs that have ended, or do not end: COMMIT, removal, and that there is one as long as it is needed.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use support::filer::Filer;
+use support::postgres::server_programs;
+use support::remote::RemoteCluster;
+use support::{Scratch, await_until, find_program, keepers, millrace, preload_library, skip};
+
+/// Longest wait for what a keeper does within seconds, on a busy host.
+const SOON: Duration = Duration::from_secs(30);
+/// Bytes the programs write.
+const BYTES: usize = 100_000;
+
+/// A filer that can lose its power, and programs on it.
+struct World {
+    filer: Filer,
+    _scratch: Scratch,
+    runtime: PathBuf,
+    python: PathBuf,
+}
+
+impl World {
+    fn new(label: &str) -> Option<Self> {
+        let Some(python) = find_program("python3") else {
+            skip("no python3");
+            return None;
+        };
+        let scratch = Scratch::new(label);
+        let runtime = scratch.folder("runtime");
+        std::fs::set_permissions(&runtime, std::fs::Permissions::from_mode(0o700)).unwrap();
+        Some(Self { filer: Filer::start(&scratch, &["--loss-layer"]), _scratch: scratch, runtime, python })
+    }
+
+    /// A Python script under `millrace exec` with the export at /db.
+    fn python(&self, options: &str, script: &str) -> Command {
+        let mut command = millrace();
+        command.args(["exec", "--mount", &format!("/db={}{options}", self.filer.url), "--"]).arg(&self.python);
+        command.args(["-c", script]).env("MILLRACE_PRELOAD", preload_library()).current_dir("/");
+        command.env("MILLRACE_RUNTIME_DIR", &self.runtime);
+        command
+    }
+
+    /// A program that opened a file and now does what each line says, until there are no more.
+    fn user(&self, options: &str) -> User {
+        let script = format!("import os, sys\nf = os.open('/db/f', os.O_RDWR | os.O_CREAT)\n{}", User::SCRIPT);
+        self.user_by(self.python(options, &script))
+    }
+
+    fn user_by(&self, mut command: Command) -> User {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let answers = BufReader::new(child.stdout.take().unwrap());
+        User { child, answers }
+    }
+
+    fn await_commit(&self) {
+        await_until("a COMMIT", SOON, || (self.filer.calls("COMMIT") > 0).then_some(()));
+    }
+
+    fn cut(&self) {
+        assert_eq!(self.filer.admin(r#"{"op":"power-cut"}"#)["ok"], true);
+    }
+
+    /// Length of a file as the host sees it.
+    fn length(&self, name: &str) -> usize {
+        std::fs::metadata(self.filer.export().join(name)).map_or(0, |found| found.len() as usize)
+    }
+
+    fn await_keepers(&self, count: usize) -> Vec<u32> {
+        await_until(&format!("{count} keepers"), SOON, || Some(keepers::of(self.filer.port)).filter(|found| found.len() == count))
+    }
+}
+
+/// A running program; killed when dropped.
+struct User {
+    child: Child,
+    answers: BufReader<std::process::ChildStdout>,
+}
+
+impl User {
+    const SCRIPT: &str = "print('ready', flush=True)\nfor line in sys.stdin:\n  exec(line)\n  print('done', flush=True)\n";
+
+    fn await_line(&mut self) {
+        let mut line = String::new();
+        self.answers.read_line(&mut line).unwrap();
+        assert!(!line.is_empty(), "the program ended");
+    }
+
+    fn order(&mut self, statement: &str) {
+        self.child.stdin.as_mut().unwrap().write_all(format!("{statement}\n").as_bytes()).unwrap();
+        self.await_line();
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn what_a_program_wrote_and_did_not_close_is_stable_soon_after_its_end_by_exit_kill_or_exec() {
+    for (way, end) in [("exit", "os._exit(0)"), ("kill", "os.kill(os.getpid(), 9)"), ("exec", "os.execv('/bin/true', ['true'])")]
+    {
+        for options in ["", "&retain=0"] {
+            let Some(world) = World::new(&format!("keeper-{way}")) else { return };
+            let script = format!("import os\nf = os.open('/db/f', os.O_RDWR | os.O_CREAT)\nos.write(f, b'x' * {BYTES})\n{end}");
+            let ended = world.python(options, &script).status().unwrap();
+            assert_eq!(ended.success(), way != "kill", "{way}");
+            world.await_commit();
+            world.cut();
+            assert_eq!(world.length("f"), BYTES, "{way} {options}");
+        }
+    }
+}
+
+#[test]
+fn a_file_without_a_name_is_removed_though_nobody_is_left_after_its_last_holder_was_killed() {
+    let Some(world) = World::new("keeper-hidden") else { return };
+    let mut user = world.user("");
+    user.await_line();
+    user.order("os.unlink('/db/f')");
+    let has_hidden = || {
+        let mut names = std::fs::read_dir(world.filer.export()).unwrap().map(|entry| entry.unwrap().file_name());
+        names.any(|name| name.to_string_lossy().starts_with(".nfs"))
+    };
+    assert!(has_hidden());
+    user.kill();
+    await_until("the hidden name to be gone", SOON, || (!has_hidden()).then_some(()));
+}
+
+#[test]
+fn what_was_written_is_committed_by_age_while_its_file_stays_open() {
+    let Some(world) = World::new("keeper-age") else { return };
+    for options in ["", "&close=nothing"] {
+        let commits = world.filer.calls("COMMIT");
+        let mut command =
+            world.python(options, &format!("import os, sys\nf = os.open('/db/f', os.O_RDWR | os.O_CREAT)\n{}", User::SCRIPT));
+        let mut user = world.user_by({
+            command.env("MILLRACE_DIRTY_EXPIRE_MS", "1500");
+            command
+        });
+        user.await_line();
+        user.order("os.write(f, b'x')");
+        await_until("a COMMIT", SOON, || (world.filer.calls("COMMIT") > commits).then_some(()));
+        user.kill();
+        keepers::end(world.filer.port); // the next is told the age anew
+    }
+}
+
+#[test]
+fn keepers_that_are_killed_in_turn_are_replaced_and_the_last_one_does_the_work() {
+    let Some(world) = World::new("keeper-killed") else { return };
+    let mut user = world.user("");
+    user.await_line();
+    for round in 0..20 {
+        let both = world.await_keepers(2);
+        keepers::kill(both[round % 2]); // now the keeper, now the one that waits
+        await_until("its end", SOON, || (!keepers::of(world.filer.port).contains(&both[round % 2])).then_some(()));
+    }
+    user.order(&format!("os.write(f, b'x' * {BYTES})"));
+    user.kill();
+    world.await_commit();
+    world.cut();
+    assert_eq!(world.length("f"), BYTES);
+}
+
+#[test]
+fn keepers_end_when_nobody_uses_the_mount_and_when_its_directory_is_removed() {
+    let Some(world) = World::new("keeper-end") else { return };
+    let mut user = world.user("");
+    user.await_line();
+    world.await_keepers(2);
+    drop(user);
+    world.await_keepers(0);
+
+    let mut user = world.user("");
+    user.await_line();
+    world.await_keepers(2);
+    user.order(&format!("os.write(f, b'x' * {BYTES})")); // something would be left to do
+    std::fs::remove_dir_all(&world.runtime).unwrap();
+    world.await_keepers(0);
+}
+
+#[test]
+fn a_keeper_has_a_session_of_its_own_and_no_descriptor_but_the_null_device_and_its_own() {
+    let Some(world) = World::new("keeper-alone") else { return };
+    let mut user = world.user("");
+    user.await_line();
+    for pid in world.await_keepers(2) {
+        let stat = keepers::stat(pid).unwrap();
+        assert_eq!(stat[3], pid.to_string(), "session");
+        let standard = (0..3).map(|fd| std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap());
+        assert!(standard.into_iter().all(|target| target == std::path::Path::new("/dev/null")));
+        let pipes =
+            std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten().filter_map(|fd| std::fs::read_link(fd.path()).ok());
+        let foreign: Vec<_> = pipes.filter(|target| target.to_string_lossy().starts_with("pipe:")).collect();
+        assert!(foreign.is_empty(), "{foreign:?}");
+        assert_eq!(std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap(), std::path::Path::new("/"));
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap();
+        assert!(!String::from_utf8_lossy(&environment).contains("LD_PRELOAD"));
+    }
+}
+
+#[test]
+fn a_postmaster_sees_no_child_that_it_did_not_start_and_no_keeper_stays_a_zombie() {
+    let Some(programs) = server_programs() else {
+        skip("PostgreSQL server programs are not installed");
+        return;
+    };
+    let scratch = Scratch::new("keeper-postgres");
+    let filer = Filer::start(&scratch, &[]);
+    let cluster = RemoteCluster::create(&scratch, &filer, &programs, "");
+    cluster.start();
+    cluster.sql("create table t as select generate_series(1, 1000)");
+    await_until("two keepers", SOON, || (keepers::of(filer.port).len() == 2).then_some(()));
+    let zombies: Vec<_> =
+        cluster.pids().into_iter().filter(|pid| keepers::stat(*pid).is_some_and(|stat| stat[0] == "Z")).collect();
+    assert!(zombies.is_empty(), "{zombies:?}");
+    let servers = cluster.pids();
+    for pid in keepers::of(filer.port) {
+        let parent: u32 = keepers::stat(pid).unwrap()[1].parse().unwrap();
+        assert!(!servers.contains(&parent), "a keeper is a child of {parent}");
+        keepers::kill(pid);
+    }
+    cluster.sql("checkpoint");
+    cluster.stop("fast");
+    let log = std::fs::read_to_string(filer.export().join("log")).unwrap();
+    assert!(!log.contains("untracked") && !log.contains("unknown child"), "{log}");
+}

@@ -1,0 +1,42 @@
+//! The keepers of a filer's mounts: processes that nobody here started and that nobody waits for.
+
+use std::process::Command;
+
+/// Process numbers of the keepers of all mounts of the server on this port, the oldest first.
+pub fn of(port: u16) -> Vec<u32> {
+    let server = format!(":{port}/");
+    let pids = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let mut found: Vec<(u64, u32)> = pids.filter_map(|pid| Some((age(pid, &server)?, pid))).collect();
+    found.sort_unstable();
+    found.into_iter().map(|(_, pid)| pid).collect()
+}
+
+/// When it was started, in ticks since boot, if this is a keeper for that server.
+fn age(pid: u32, server: &str) -> Option<u64> {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let line = String::from_utf8_lossy(&line).into_owned();
+    let is_keeper = line.starts_with("millrace\0keeper\0--mount\0") && line.contains(server);
+    is_keeper.then(|| stat(pid)).flatten()?.get(19)?.parse().ok()
+}
+
+/// The fields of /proc/PID/stat from the state on (proc(5): field 3).
+pub fn stat(pid: u32) -> Option<Vec<String>> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(stat.rsplit_once(") ")?.1.split_whitespace().map(str::to_owned).collect())
+}
+
+/// SIGKILL to one of them.
+pub fn kill(pid: u32) {
+    let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).output();
+}
+
+/// Ends them all. One that is for a server that will never come back would wait for it, as it should.
+pub fn end(port: u16) {
+    for _ in 0..100 {
+        let left = of(port);
+        if left.is_empty() {
+            return;
+        }
+        left.into_iter().for_each(kill);
+    }
+}

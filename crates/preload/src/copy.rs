@@ -167,15 +167,18 @@ unsafe fn send(out: c_int, input: c_int, offset: *mut off_t, count: size_t) -> R
         if !crate::mounts::any() {
             return Err(Out::Pass);
         }
-        let (from, to) = ends(input, out)
-            .map_err(|failed| if failed == Out::Errno(libc::EISDIR) { Out::Errno(libc::EINVAL) } else { failed })?;
-        if let (End::Elsewhere(_), End::Elsewhere(_)) = (&from, &to) {
+        let both = ends(input, out);
+        if let Ok((End::Elsewhere(_), End::Elsewhere(_))) = &both {
             return Err(Out::Pass);
         }
-        let out_flags = open_for(input, out)?;
-        if out_flags & libc::O_APPEND != 0 {
+        if open_for(input, out)? & libc::O_APPEND != 0 {
             return Err(Out::Errno(libc::EINVAL));
         }
+        if count == 0 {
+            return Ok(0);
+        }
+        let (from, to) =
+            both.map_err(|failed| if failed == Out::Errno(libc::EISDIR) { Out::Errno(libc::EINVAL) } else { failed })?;
         let at = ffi::take(offset);
         let done = copy(&from, at, &to, None, count.min(ffi::COUNT_MAX))?;
         if let Some(at) = at {

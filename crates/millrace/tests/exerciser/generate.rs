@@ -227,10 +227,7 @@ impl Generator {
             13 => format!("{} {slot}", self.rng.pick(&["getfl", "getfd"]).unwrap()),
             14..16 => format!("fstat {slot}"),
             16 => format!("same {slot} {}", self.path()),
-            17 => {
-                let changes = if enabled("times-of-stable-writes") { 3 } else { 1 };
-                format!("moves {slot} {}", ["truncate", "mode", "write"][self.rng.index(changes)])
-            }
+            17 => format!("moves {slot} {}", self.rng.pick(&["truncate", "mode", "write"]).unwrap()),
             _ => {
                 let (how, to) = (*self.rng.pick(&["sendfile", "copy_file_range"]).unwrap(), self.taken(picture.files));
                 format!("{how} {slot} {to} {length}")

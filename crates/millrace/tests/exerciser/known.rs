@@ -33,7 +33,6 @@ pub(crate) const NOT_YET: &[(&str, u32, &str)] = &[
         1,
         "what a process wrote and never closed before its end is not committed, or sent again, until another one syncs",
     ),
-    ("times-of-stable-writes", 6, "fstat shows old times after O_DSYNC writes"),
     ("hidden-names", 8, "hidden names stay when the last process that could remove them has ended, until another one looks"),
     ("two-users", 10, "locks and caches are per user"),
 ];

@@ -9,7 +9,8 @@ int refused_step(const char *name, const struct step *step)
 	int fd = descriptor(step, 2);
 	if (strcmp(name, "refused") != 0)
 		return 0;
-	if (fd < 0)
+	struct stat found;
+	if (fstat(fd, &found) != 0 || S_ISDIR(found.st_mode))
 		say("free");
 	else if (strcmp(what, "fallocate") == 0)
 		outcome(fallocate(fd, 0, 0, 100));

@@ -1,5 +1,4 @@
 //! O_DIRECT: what was written is on stable storage when the call returns, and the flag lives with the description.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 

@@ -19,6 +19,8 @@ extern char root[4096];
 extern int on_mount;
 /* Connection to the driver. */
 extern int control;
+/* Whether this process, or one it came from, was forked behind libc's back: what uses libc's threads may hang for ever then. */
+extern int forked_unseen;
 /* Where data is read into and written from; aligned for O_DIRECT. */
 extern char *data;
 

@@ -129,6 +129,8 @@ int more_step(const char *name, const struct step *step)
 	int directory;
 	if (strcmp(name, "opendir") == 0 || strcmp(name, "listdir") == 0 || strcmp(name, "closedir") == 0)
 		held_directory(name, step);
+	else if (strcmp(name, "aio") == 0 && forked_unseen)
+		say("no threads");
 	else if (strcmp(name, "aio") == 0)
 		asynchronous(step);
 	else if (strcmp(name, "mkstemp") == 0)

@@ -163,6 +163,7 @@ impl Mount {
     /// Without them, what needs them is refused there.
     pub fn before_sharing_memory(&self) {
         let _ = self.retention.owner();
+        self.segment.before_sharing_memory();
     }
 
     /// What all processes did on this export.

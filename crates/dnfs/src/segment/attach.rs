@@ -10,6 +10,7 @@ use super::runtime_dir::RuntimeDir;
 use super::{Segment, SegmentError, local};
 use crate::address::AddressSet;
 use crate::file::FILE_HANDLE_BYTES_MAX;
+use crate::sys::liveness_lock::LivenessFile;
 use crate::sys::local_file::{Errno, allocate, open, rename, stat, truncate, unlink};
 use crate::sys::process::effective_uid;
 use crate::sys::random::random;
@@ -48,7 +49,7 @@ impl Segment {
         truncate(&file, SEGMENT_BYTES as u64).map_err(local("size the file"))?;
         allocate(&file, 0, SLOTS_OFFSET as u64).map_err(local("find memory for the index"))?;
         let mapping = Mapping::new(&file, SEGMENT_BYTES).map_err(local("map the file"))?;
-        let segment = Self { mapping: Arc::new(mapping), directory: directory.clone() };
+        let segment = Self { mapping: Arc::new(mapping), directory: directory.clone(), probes: LivenessFile::new() };
         segment.header().retain_bytes.store(retain_bytes, Relaxed);
         segment.header().instance.store(random(), Relaxed);
         segment.header().fill(identity, parts);
@@ -82,7 +83,7 @@ impl Segment {
             return Err(SegmentError::Foreign("of the wrong length"));
         }
         let mapping = Mapping::new(&file, SEGMENT_BYTES).map_err(local("map the file"))?;
-        Ok(Some(Self { mapping: Arc::new(mapping), directory: directory.clone() }))
+        Ok(Some(Self { mapping: Arc::new(mapping), directory: directory.clone(), probes: LivenessFile::new() }))
     }
 
     /// What the process that made the segment learned from the server; none when the header makes no sense.

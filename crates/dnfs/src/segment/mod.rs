@@ -35,6 +35,7 @@ use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, SeqCst};
 
 use crate::sys::file_lock::FileLock;
+use crate::sys::liveness_lock::LivenessFile;
 use crate::sys::shm::Mapping;
 use layout::{
     ActivityCell, CALLS_OFFSET, CELL_COUNT, CELLS_OFFSET, GROWTH_SLOTS, Header, INDEX_COUNT, INDEX_OFFSET, SLOT_COUNT,
@@ -47,6 +48,8 @@ use std::sync::Arc;
 pub(crate) struct Segment {
     mapping: Arc<Mapping>,
     directory: RuntimeDir,
+    /// Its bytes are the rights to ask whether files are open.
+    probes: LivenessFile,
 }
 
 impl Segment {

@@ -13,8 +13,10 @@ use std::sync::Arc;
 use super::layout::{FLAG_DESCRIPTION_LOCKS, FLAG_PROBED, SLOT_COUNT, SLOTS_OFFSET, Slot};
 use super::{FileRef, RuntimeDir, Segment, SegmentError, local};
 use crate::sys::fd::Fd;
+use crate::sys::file_lock::ByteLock;
+use crate::sys::fork;
 use crate::sys::local_file::{Errno, mkdir, open, rmdir, unlink};
-use crate::sys::range_lock::{self, Kind};
+use crate::sys::range_lock;
 use crate::sys::shm::Mapping;
 
 /// Byte that open descriptions have locked; below it lie the locks of programs (preload's `record_locks`).
@@ -26,8 +28,7 @@ const MODE: u32 = 0o600;
 /// The right to ask whether one slot's file is open. Others who want it wait, or take the file for open.
 #[derive(Debug)]
 pub(crate) struct Prober {
-    fd: Fd,
-    byte: i64,
+    lock: ByteLock,
 }
 
 /// Nobody has the file open, and an opener waits until this is dropped.
@@ -41,6 +42,7 @@ pub(crate) struct Unopened {
 #[derive(Debug)]
 pub(crate) struct Pinned {
     fd: Fd,
+    fork_generation: u32,
 }
 
 impl Segment {
@@ -86,14 +88,14 @@ impl Segment {
             Err(Errno(libc::ENOENT)) => return Ok(None),
             Err(errno) => return Err(local("open a placeholder")(errno)),
         };
-        let pinned = Pinned { fd };
+        let pinned = Pinned { fd, fork_generation: fork::fork_generation() };
         self.mark_open(file, std::os::fd::AsFd::as_fd(&pinned.fd))?;
         Ok(self.slot(file).map(|_| pinned))
     }
 
     /// Makes a fresh open of a placeholder count as an open description, once nobody asks whether there is one.
     pub(crate) fn mark_open(&self, file: FileRef, placeholder: BorrowedFd<'_>) -> Result<(), SegmentError> {
-        range_lock::attempt(placeholder, Kind::Shared, OPEN_BYTE).map_err(local("lock a placeholder"))?;
+        range_lock::attempt_shared(placeholder, OPEN_BYTE).map_err(local("lock a placeholder"))?;
         fence(SeqCst);
         let Some(slot) = self.slots().get(file.slot as usize) else { return Ok(()) };
         if slot.flags.load(SeqCst) & FLAG_PROBED == 0 {
@@ -112,15 +114,13 @@ impl Segment {
     }
 
     fn prober(&self, file: FileRef, wait: bool) -> Result<Option<Prober>, SegmentError> {
-        let path = self.directory().lock_path("probe");
-        let fd = open(&path, libc::O_RDWR | libc::O_CREAT, 0o600).map_err(local("open the lock"))?;
-        let byte = i64::from(file.slot);
-        let taken = if wait {
-            range_lock::wait(&fd, Kind::Exclusive, byte).map(|()| true)
-        } else {
-            range_lock::attempt(&fd, Kind::Exclusive, byte)
-        };
-        Ok(taken.map_err(local("take the lock"))?.then_some(Prober { fd, byte }))
+        let lock = ByteLock::take(&self.probes, &self.directory().lock_path("probe"), file.slot, wait);
+        Ok(lock.map_err(local("take the lock"))?.map(|lock| Prober { lock }))
+    }
+
+    /// Takes what a child that shares this memory cannot take for itself.
+    pub(crate) fn before_sharing_memory(&self) {
+        let _ = self.probes.open(&self.directory().lock_path("probe"));
     }
 
     /// Whether a program ever locked records of this file for an open description.
@@ -148,17 +148,10 @@ impl RuntimeDir {
     }
 }
 
-impl Drop for Prober {
-    fn drop(&mut self) {
-        // Unlocked by name: a child forked meanwhile shares the open file and would keep the lock.
-        let _ = range_lock::unlock(&self.fd, self.byte);
-    }
-}
-
 impl Drop for Unopened {
     fn drop(&mut self) {
         let slots = self.memory.values::<Slot>(SLOTS_OFFSET, SLOT_COUNT as usize);
-        if let Some(slot) = usize::try_from(self.prober.byte).ok().and_then(|number| slots.get(number)) {
+        if let Some(slot) = slots.get(self.prober.lock.byte() as usize).filter(|_| self.prober.lock.is_of_this_process()) {
             slot.flags.fetch_and(!FLAG_PROBED, AcqRel);
         }
     }
@@ -166,7 +159,10 @@ impl Drop for Unopened {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        let _ = range_lock::unlock(&self.fd, OPEN_BYTE); // by name, as above
+        // Unlocked by name: a child forked meanwhile shares the open file and would keep the lock. Not by such a child.
+        if self.fork_generation == fork::fork_generation() {
+            let _ = range_lock::unlock(&self.fd, OPEN_BYTE);
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use super::clock;
 use super::fd::Fd;
 use super::fork;
 use super::fork_lock::{ForkLock, Holder};
+use super::liveness_lock::LivenessFile;
 use super::local_file::{CPath, Errno, open};
 use super::raw::call;
 use super::record_lock;
@@ -54,6 +55,7 @@ pub(crate) struct FileLock {
 }
 
 /// A place in the table.
+#[derive(Debug)]
 struct Place {
     file: u64,
     holder: Holder,
@@ -66,7 +68,7 @@ impl FileLock {
     /// # Errors
     /// The kernel's; EDEADLK when this very thread has it.
     pub(crate) fn wait_with_signals(path: &CPath) -> Result<Self, Errno> {
-        let place = Place::wait(path, || Some(SignalsBlocked::new()))?;
+        let place = Place::wait(path.hash(), || Some(SignalsBlocked::new()))?;
         Self::take(path, place, None, true)
     }
 
@@ -76,7 +78,7 @@ impl FileLock {
     /// As [`Self::wait_with_signals`].
     pub(crate) fn wait(path: &CPath) -> Result<Self, Errno> {
         let signals = SignalsBlocked::new();
-        let place = Place::wait(path, || None)?;
+        let place = Place::wait(path.hash(), || None)?;
         Self::take(path, place, Some(signals), true)
     }
 
@@ -93,20 +95,69 @@ impl FileLock {
     fn take(path: &CPath, place: Option<Place>, signals: Option<SignalsBlocked>, wait: bool) -> Result<Self, Errno> {
         // Nobody can open it for reading: a program that looks at files here and closes them must not release the lock.
         let fd = open(path, libc::O_WRONLY | libc::O_CREAT, 0o200)?;
-        loop {
-            match record_lock::take_file(fd.number(), wait) {
-                Err(Errno(libc::EINTR)) => {}
-                // The kernel takes all threads of a process for one.
-                Err(Errno(libc::EDEADLK)) => clock::sleep(AGAIN),
-                taken => {
-                    return taken.map(|()| Self {
-                        fd: Some(fd),
-                        generation: fork::fork_generation(),
-                        _place: place,
-                        _signals: signals,
-                    });
-                }
+        patiently(|| record_lock::take_file(fd.number(), wait))?;
+        Ok(Self { fd: Some(fd), generation: fork::fork_generation(), _place: place, _signals: signals })
+    }
+}
+
+/// Takes a lock through signals, and through deadlocks that the kernel sees because it takes all threads of a process for one.
+fn patiently(take: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
+    loop {
+        match take() {
+            Err(Errno(libc::EINTR)) => {}
+            Err(Errno(libc::EDEADLK)) => clock::sleep(AGAIN),
+            taken => return taken,
+        }
+    }
+}
+
+/// The lock of one byte of a file that this process opens once.
+#[derive(Debug)]
+pub(crate) struct ByteLock {
+    fd: i32,
+    byte: u32,
+    generation: u32,
+    _place: Option<Place>,
+}
+
+impl ByteLock {
+    /// Waits for the lock if told so; else none when somebody has it.
+    ///
+    /// # Errors
+    /// The kernel's; EDEADLK when this very thread has it and would wait.
+    pub(crate) fn take(file: &LivenessFile, path: &CPath, byte: u32, wait: bool) -> Result<Option<Self>, Errno> {
+        let fd = file.open(path)?;
+        let key = path.hash() ^ (u64::from(byte) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let place = if wait {
+            Place::wait(key, || Some(SignalsBlocked::new()))?
+        } else {
+            let _signals = SignalsBlocked::new();
+            match Place::attempt_if_needed(key) {
+                Ok(Some(place)) => place,
+                _ => return Ok(None),
             }
+        };
+        match patiently(|| record_lock::take(fd, byte, wait)) {
+            Err(Errno(libc::EACCES | libc::EAGAIN)) if !wait => Ok(None),
+            taken => taken.map(|()| Some(Self { fd, byte, generation: fork::fork_generation(), _place: place })),
+        }
+    }
+
+    /// Which byte.
+    pub(crate) const fn byte(&self) -> u32 {
+        self.byte
+    }
+
+    /// Whether this is still the process that took it, and not a child of it.
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        self.generation == fork::fork_generation()
+    }
+}
+
+impl Drop for ByteLock {
+    fn drop(&mut self) {
+        if self.is_of_this_process() {
+            record_lock::release(self.fd, self.byte);
         }
     }
 }
@@ -125,8 +176,7 @@ impl Drop for FileLock {
 
 impl Place {
     /// Waits for the place of this file. `signals` holds them back while the table is in use, if they are not already.
-    fn wait(path: &CPath, signals: impl Fn() -> Option<SignalsBlocked>) -> Result<Option<Self>, Errno> {
-        let file = path.hash();
+    fn wait(file: u64, signals: impl Fn() -> Option<SignalsBlocked>) -> Result<Option<Self>, Errno> {
         RELEASED.wait_until(|_| {
             let _signals = signals();
             Self::attempt_if_needed(file).transpose()
@@ -245,5 +295,57 @@ mod tests {
         assert!(Child::run(|| assert!(FileLock::attempt(&file).unwrap().is_none())).succeeded());
         drop(held.take());
         assert!(Child::run(|| assert!(FileLock::attempt(&file).unwrap().is_some())).succeeded());
+    }
+
+    static RUNG: AtomicU32 = AtomicU32::new(0);
+
+    extern "C" fn handler(_signal: i32) {
+        RUNG.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// An exclusive create must not fail once it has made the file: the second try would find it.
+    #[test]
+    fn waiting_for_a_byte_goes_on_through_signals_whose_handlers_end_calls_until_the_holder_is_dead() {
+        let place = TempDir::new();
+        let path = path(&place, "bytes");
+        let memory = crate::sys::shm::tests::shared_memory();
+        let held = &memory.values::<AtomicU32>(0, 1)[0];
+        let file = LivenessFile::new();
+        let take = |byte, wait| ByteLock::take(&file, &path, byte, wait);
+        let _other = take(8, false).unwrap().unwrap();
+        let holder = Child::run(|| {
+            let _held = take(7, false).unwrap().unwrap();
+            // A child that knows of nothing.
+            held.store(crate::sys::shm::tests::Bystander::fork().leave() as u32, Ordering::SeqCst);
+            clock::sleep(Duration::from_secs(60));
+        });
+        while held.load(Ordering::SeqCst) == 0 {
+            clock::give_way();
+        }
+        let _bystander = crate::sys::shm::tests::Bystander(held.load(Ordering::SeqCst) as i32);
+        assert!(take(7, false).unwrap().is_none());
+        // SAFETY: a handler that only counts, without SA_RESTART; plain integers, of which zero is valid.
+        unsafe {
+            let mut action: libc::sigaction = core::mem::zeroed();
+            action.sa_sigaction = handler as *const () as usize;
+            libc::sigaction(libc::SIGUSR2, &raw const action, core::ptr::null_mut());
+        }
+        let waiter = std::sync::atomic::AtomicI32::new(0);
+        std::thread::scope(|scope| {
+            let done = scope.spawn(|| {
+                // SAFETY: no pointers.
+                waiter.store(unsafe { libc::gettid() }, Ordering::SeqCst);
+                take(7, true).unwrap().is_some()
+            });
+            while RUNG.load(Ordering::SeqCst) < 3 {
+                // SAFETY: no pointers; the thread lives until it is joined, and its handler is installed.
+                unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), waiter.load(Ordering::SeqCst), libc::SIGUSR2) };
+                clock::sleep(Duration::from_millis(1));
+            }
+            assert!(!done.is_finished());
+            holder.kill();
+            assert!(done.join().unwrap());
+        });
+        assert!(!holder.succeeded());
     }
 }

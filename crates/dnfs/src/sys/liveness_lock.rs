@@ -51,9 +51,31 @@ impl LivenessFile {
         choose: impl FnOnce(&dyn Fn(u32) -> bool) -> Result<u32, Errno>,
     ) -> Result<u32, Errno> {
         if shares_memory() {
-            return Err(Errno(libc::ENOLCK)); // the descriptor and the lock would be the child's
+            return Err(Errno(libc::ENOLCK)); // the lock would be the child's
         }
         let generation = u64::from(fork_generation());
+        self.with_entry(path, |opened| {
+            if opened.joined >> 32 != generation {
+                let fd = opened.fd;
+                opened.joined = generation << 32 | u64::from(choose(&|byte| record_lock::take_byte(fd, byte))?);
+            }
+            Ok(opened.joined as u32)
+        })
+    }
+
+    /// The descriptor this process has of the file, made when missing.
+    ///
+    /// # Errors
+    /// As [`Self::join`].
+    pub(crate) fn open(&self, path: &CPath) -> Result<i32, Errno> {
+        match self.0.load(Acquire) {
+            fd if fd >= 0 => Ok(fd),
+            _ if shares_memory() => Err(Errno(libc::ENOLCK)), // the descriptor would be the child's
+            _ => self.with_entry(path, |opened| Ok(opened.fd)),
+        }
+    }
+
+    fn with_entry<T>(&self, path: &CPath, work: impl FnOnce(&mut Opened) -> Result<T, Errno>) -> Result<T, Errno> {
         with_table(|table| {
             let entry = match table.iter().position(|opened| opened.users > 0 && opened.path == path.hash()) {
                 Some(found) => found,
@@ -70,11 +92,7 @@ impl LivenessFile {
                 opened.users += 1;
                 self.0.store(opened.fd, Release);
             }
-            if opened.joined >> 32 != generation {
-                let fd = opened.fd;
-                opened.joined = generation << 32 | u64::from(choose(&|byte| record_lock::take_byte(fd, byte))?);
-            }
-            Ok(opened.joined as u32)
+            work(opened)
         })
     }
 

@@ -113,6 +113,7 @@ fn programs_that_once_differed_do_not() {
             panic!("not so: {shown}: {difference:?}");
         }
     }
+    assert_eq!(world.hidden_names(), [""; 0], "left behind");
 }
 
 /// Runs the programs of these seeds; panics with what differed, made small.
@@ -140,6 +141,9 @@ fn exercise(seeds: &[u64], faults: bool) {
             println!("{failure}");
             failures.push(failure);
         }
+    }
+    for world in &worlds {
+        failures.extend(world.hidden_names().into_iter().map(|name| format!("left behind: {name}")));
     }
     println!("steps: {steps:?}");
     println!("left out: {:?}", known::left_out());

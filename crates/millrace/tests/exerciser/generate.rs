@@ -105,7 +105,7 @@ impl Generator {
 
     fn fault(&mut self) -> String {
         let mut kinds = vec!["kill", "stop", "reboot", "crash", "cut", "crash-now", "cut-now"];
-        if !self.ended || enabled("keeper") {
+        if !self.ended {
             kinds.push("cut-closed");
         }
         (*self.rng.pick(&kinds).unwrap()).to_owned()

@@ -27,15 +27,7 @@ pub(crate) const REFUSED: [(&str, &str, &str); 7] = [
 
 /// What the generator leaves out until the fault behind it is mended: its name, the line of the list of broken promises
 /// in the issue "Direct NFS keeps every promise that a kernel mount keeps", and what is wrong.
-pub(crate) const NOT_YET: &[(&str, u32, &str)] = &[
-    (
-        "keeper",
-        1,
-        "what a process wrote and never closed before its end is not committed, or sent again, until another one syncs",
-    ),
-    ("hidden-names", 8, "hidden names stay when the last process that could remove them has ended, until another one looks"),
-    ("two-users", 10, "locks and caches are per user"),
-];
+pub(crate) const NOT_YET: &[(&str, u32, &str)] = &[("two-users", 10, "locks and caches are per user")];
 
 /// Whether the generator may use a feature; `MILLRACE_EXERCISE` names features of [`NOT_YET`] to try, or `all`.
 pub(crate) fn enabled(feature: &str) -> bool {

@@ -68,8 +68,9 @@ is loaded with LD_PRELOAD, so statically linked and set-uid programs, and Go pro
 below /db. A file that is closed is committed first, as a kernel's client does it; close=nothing in
 the URL leaves that out, for a database, which syncs its files itself. Written data that is not yet
 stable is kept in memory (retain=64MiB), so that a restarted server gets it again. Programs run as
-another user (runuser, setpriv) are other users to the server: start millrace as that user. The preload library is the one named by MILLRACE_PRELOAD, else that beside
-this binary or in ../lib/millrace; MILLRACE_LOG=1 makes it log to stderr.
+another user (runuser, setpriv) are other users to the server: start millrace as that user. The
+preload library is the one named by MILLRACE_PRELOAD, else that beside this binary or in
+../lib/millrace; MILLRACE_LOG=1 makes it log to stderr.
 
 Exit codes: the program's own; 2 could not run (the mount, the library or an argument; nothing was
 started); 126 the program can't be executed; 127 there is no such program.";

@@ -217,6 +217,7 @@ impl Mount {
                 if epoch != 0 && slot.loss_epoch() != epoch {
                     self.refresh_size(file, slot); // the file may have become shorter
                 }
+                self.retention.begin_run_again();
                 break;
             }
         }

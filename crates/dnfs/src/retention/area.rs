@@ -35,8 +35,10 @@ pub(crate) struct Retention {
     inside: [AtomicU64; INSIDE_COUNT],
     /// Place of this process' credentials + 1; 0 while unknown.
     pub(super) credentials_place: AtomicU32,
-    /// Chunk this process used last: still in its cache.
-    pub(super) last: AtomicU32,
+    /// The chunks this process uses one after the other, from the first on, until it finds one in use: the first, and the next. After a
+    /// COMMIT it begins again with the first, whose memory is still in the processor's cache.
+    pub(super) run_first: AtomicU32,
+    pub(super) run_next: AtomicU32,
 }
 
 impl Retention {
@@ -50,7 +52,8 @@ impl Retention {
             members,
             inside: core::array::from_fn(|_| AtomicU64::new(0)),
             credentials_place: AtomicU32::new(0),
-            last: AtomicU32::new(0),
+            run_first: AtomicU32::new(0),
+            run_next: AtomicU32::new(0),
         }
     }
 
@@ -188,6 +191,11 @@ impl Retention {
         header.magic.store(MAGIC, Release);
         rename(&self.fresh_path, &self.path)?;
         Ok(mapping)
+    }
+
+    /// After a COMMIT: what this process used last may be free.
+    pub(crate) fn begin_run_again(&self) {
+        self.run_next.store(self.run_first.load(Relaxed), Relaxed);
     }
 
     /// Bytes of a write kept and sent at once: a quarter of the area at most, so that one write never needs all of it.

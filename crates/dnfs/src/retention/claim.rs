@@ -82,9 +82,11 @@ impl Retention {
     /// A chunk that holds nothing any more.
     fn claim(&self, segment: &Segment, owner: Owner, due: &mut Option<FileRef>) -> Result<(u32, Life), NoChunk> {
         let process = (owner >> 32) as u32;
-        let last = self.last.load(Relaxed);
-        if let Some(life) = self.try_claim(segment, last, process, false) {
-            return Ok((last, life));
+        let next = self.run_next.load(Relaxed);
+        if let Some(life) = self.try_claim(segment, next, process, false) {
+            self.run_next.store(next + 1, Relaxed);
+            self.look_ahead(segment, next, due);
+            return Ok((next, life));
         }
         loop {
             let count = self.records().len() as u32;
@@ -112,15 +114,23 @@ impl Retention {
         let hand = self.header().hand.fetch_add(1, AcqRel);
         let chunk = (hand % count) as u32;
         let life = self.try_claim(segment, chunk, process, dead_too)?;
-        self.last.store(chunk, Relaxed);
+        self.run_first.store(chunk, Relaxed);
+        self.run_next.store(chunk + 1, Relaxed);
+        self.look_ahead(segment, chunk, due);
+        Some((chunk, life))
+    }
+
+    /// Says which file's COMMIT is due, if the chunk half the area ahead is still in use.
+    fn look_ahead(&self, segment: &Segment, chunk: u32, due: &mut Option<FileRef>) {
+        let records = self.records();
+        let ahead = (chunk as usize + records.len() / 2) % records.len().max(1);
         if self.header().is_full.load(Relaxed) != 0
-            && let Some(ahead) = records.get(((hand + count / 2) % count) as usize)
+            && let Some(ahead) = records.get(ahead)
             && ahead.life().state() == State::Answered
             && !self.holds_nothing(segment, ahead, false)
         {
             *due = Some(ahead.file());
         }
-        Some((chunk, life))
     }
 
     fn try_claim(&self, segment: &Segment, chunk: u32, process: u32, dead_too: bool) -> Option<Life> {

@@ -22,6 +22,8 @@ pub struct RemoteCluster {
     sockets: PathBuf,
     settings: String,
     inside: Option<u32>,
+    /// Further `--mount` words: a log archive, say.
+    mounts: Vec<String>,
     sessions: Mutex<BTreeSet<u32>>,
 }
 
@@ -56,11 +58,18 @@ impl RemoteCluster {
             sockets,
             settings: settings.to_owned(),
             inside,
+            mounts: Vec::new(),
             sessions: Mutex::default(),
         };
         let initdb = cluster.programs.join("initdb");
         succeed(cluster.exec(&initdb).args(["-A", "trust", "-U", "postgres", "--data-checksums", "-D", &cluster.data()]));
         cluster
+    }
+
+    /// Mounts another volume at `path` for what is started from now on.
+    pub fn mount(&mut self, path: &str, filer: &Filer) {
+        give_to_database_user(filer.export());
+        self.mounts.push(format!("{path}={}", filer.url));
     }
 
     /// The data directory as the database sees it.
@@ -82,7 +91,9 @@ impl RemoteCluster {
         };
         command
             .env("MILLRACE_RUNTIME_DIR", self.runtime.path())
-            .args(["exec", "--mount", &format!("{MOUNT}={}", self.url), "--"])
+            .args(["exec", "--mount", &format!("{MOUNT}={}", self.url)])
+            .args(self.mounts.iter().flat_map(|mount| ["--mount", mount]))
+            .arg("--")
             .arg(program);
         command
     }

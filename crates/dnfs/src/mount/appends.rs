@@ -23,7 +23,7 @@ impl Mount {
         }
         slot.appends_waiting.fetch_add(1, AcqRel);
         let begun = (0..APPEND_ROUNDS_MAX).find_map(|_| {
-            if let Some(killed) = await_none(|| (slot.size_setters(), slot.size_sets())) {
+            if let Some(killed) = await_none(|| slot.size_setters()) {
                 self.refresh_size(file, slot);
                 slot.forget_setters(killed);
             }
@@ -43,22 +43,23 @@ pub(super) fn start_size_set(slot: &Slot) {
         sleep(PAUSE);
     }
     slot.size_set_starts();
-    if let Some(killed) = await_none(|| (slot.appends_in_flight(), 0)) {
+    if let Some(killed) = await_none(|| slot.appends_in_flight()) {
         slot.forget_appends(killed);
     }
 }
 
-/// Waits until there are none, or until nothing changed for so long that they must be dead: how many.
-fn await_none(look: impl Fn() -> (u32, u32)) -> Option<u32> {
-    let (mut seen, mut since) = (look(), monotonic_ns());
-    while seen.0 != 0 {
-        sleep(PAUSE);
-        let now = look();
-        if now != seen {
-            (seen, since) = (now, monotonic_ns());
-        } else if monotonic_ns() - since > SIZE_WAIT_MS * 1_000_000 {
-            return Some(seen.0);
+/// Waits until there are none, or for so long that the fewest that were there at any look must be dead: how many.
+///
+/// Those alive come and go, and one that sets the size again and again gives way to appends in between.
+fn await_none(look: impl Fn() -> u32) -> Option<u32> {
+    let begun = monotonic_ns();
+    let mut least = look();
+    while least != 0 {
+        if monotonic_ns() - begun > SIZE_WAIT_MS * 1_000_000 {
+            return Some(least);
         }
+        sleep(PAUSE);
+        least = least.min(look());
     }
     None
 }

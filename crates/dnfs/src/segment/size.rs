@@ -62,12 +62,7 @@ impl Slot {
 
     /// So many appends in flight are those of killed processes.
     pub(crate) fn forget_appends(&self, appends: u32) {
-        let _ = self.appends.compare_exchange(appends, 0, AcqRel, Acquire);
-    }
-
-    /// Moves with each change of the size that ended.
-    pub(crate) fn size_sets(&self) -> u32 {
-        self.size_sets.load(Acquire)
+        let _ = self.appends.fetch_update(AcqRel, Acquire, |now| Some(now.saturating_sub(appends)));
     }
 
     /// How many are setting the size: an append waits until nobody is.
@@ -77,7 +72,7 @@ impl Slot {
 
     /// So many setters of the size are killed processes, and the size was fetched since.
     pub(crate) fn forget_setters(&self, setters: u32) {
-        let _ = self.size_unsure.compare_exchange(setters, 0, AcqRel, Acquire);
+        let _ = self.size_unsure.fetch_update(AcqRel, Acquire, |now| Some(now.saturating_sub(setters)));
     }
 
     /// After the server set it to `size`. False when writes were acknowledged meanwhile: ask the server, then call

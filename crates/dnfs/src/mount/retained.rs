@@ -120,10 +120,11 @@ impl Mount {
             Err(NoChunk(oldest)) => return Ok(Attempt::Full(oldest)),
         };
         slot.retained_write_counts();
-        let done = self.client.write(piece.handle, piece.offset, bufs, Stability::Unstable).inspect_err(|_| claims.drop_all())?;
+        let done = self.client.write(piece.handle, piece.offset, bufs, Stability::Unstable);
         if !guard.is_of_this_process() {
             return Ok(Attempt::Again); // a child that came out of a fork in here: locks and records are the parent's
         }
+        let done = done.inspect_err(|_| claims.drop_all())?;
         note_attributes(piece.file, slot, done.attr.as_ref(), moment);
         let epoch = verifiers.epoch_of(number(done.verifier), sent).map_err(full).inspect_err(|_| claims.drop_all())?;
         let resent = self.segment.resent_by(epoch);
@@ -132,14 +133,15 @@ impl Mount {
             claims.drop_all();
             return Ok(Attempt::Again);
         }
-        let due = claims.commit_due.filter(|due| *due != piece.file || wanted == Stability::Unstable);
+        let due = claims.commit_due;
         claims.answered(done.bytes, slot.retained_write_counts());
         drop(guard);
+        // The write is done, whatever comes of these: who reads or syncs next does what is left.
         if epoch > resent {
-            self.settle(false)?;
+            let _ = self.settle(false);
         }
-        if let Some(due) = due {
-            self.make_space(Some(due))?;
+        if due.is_some() {
+            let _ = self.make_space(due);
         }
         if wanted != Stability::Unstable {
             self.make_stable(piece.file, slot)?;

@@ -18,6 +18,9 @@ use crate::sys::clock::sleep;
 use crate::sys::file_lock::SignalsBlocked;
 use crate::sys::fork;
 
+/// Words of a bitmap with a bit for each block of a piece.
+const FOREIGN_WORDS: usize = PIECE_BLOCKS_MAX.div_ceil(64);
+
 /// The lock words, the gate, and who lives.
 #[derive(Clone, Copy)]
 pub(crate) struct BlockLocks<'a> {
@@ -41,7 +44,7 @@ struct Words<'a> {
     first: usize,
     count: usize,
     /// Bit n: word `first + n` is another's, because this is a signal handler inside a write.
-    foreign: [u64; PIECE_BLOCKS_MAX.div_ceil(64)],
+    foreign: [u64; FOREIGN_WORDS],
 }
 
 /// Says that a thread is inside a write. With all places taken nobody is told, and a handler waits.
@@ -70,7 +73,8 @@ impl<'a> BlockLocks<'a> {
         let nested = self.is_inside(owner);
         let inside = Inside::enter(self, owner);
         loop {
-            let mut words = Words { locks: self, owner, fork_generation: fork::fork_generation(), first, count, foreign: [0; 3] };
+            let mut words =
+                Words { locks: self, owner, fork_generation: fork::fork_generation(), first, count, foreign: [0; FOREIGN_WORDS] };
             words.take(nested);
             // After the words are taken: the gate's holder sees them, or is seen here.
             if nested || self.header.gate.load(SeqCst) == 0 {
@@ -94,7 +98,7 @@ impl<'a> BlockLocks<'a> {
         self.header.unlocked.wait_until(|overdue| self.try_gate(owner, overdue).then_some(()));
         let mut dead = None;
         for word in self.words {
-            self.wait_for_word(word, &mut dead, |holder| holder == 0);
+            self.wait_for_word(word, &mut dead);
         }
         Gate { locks: self, owner, fork_generation: fork::fork_generation(), _signals: signals }
     }
@@ -123,10 +127,10 @@ impl<'a> BlockLocks<'a> {
         }
     }
 
-    /// Waits until `done` says so of the holder of a word. That of a process that died is given up after its WRITE has
-    /// arrived or never will: once for each such process.
-    fn wait_for_word(self, word: &AtomicU64, dead: &mut Option<Owner>, done: impl Fn(Owner) -> bool) {
-        if done(word.load(SeqCst)) {
+    /// Waits until nobody holds a word. That of a process that died is given up after its WRITE has arrived or never will: once
+    /// for each such process.
+    fn wait_for_word(self, word: &AtomicU64, dead: &mut Option<Owner>) {
+        if word.load(SeqCst) == 0 {
             return;
         }
         self.header.unlocked.wait_until(|overdue| {
@@ -138,7 +142,7 @@ impl<'a> BlockLocks<'a> {
                 }
                 let _ = word.compare_exchange(holder, 0, SeqCst, Relaxed);
             }
-            done(word.load(SeqCst)).then_some(())
+            (word.load(SeqCst) == 0).then_some(())
         });
     }
 }
@@ -167,7 +171,7 @@ impl<'a> Words<'a> {
                     self.foreign[step / 64] |= 1 << (step % 64);
                     break;
                 }
-                self.locks.wait_for_word(word, &mut dead, |holder| holder == 0);
+                self.locks.wait_for_word(word, &mut dead);
             }
         }
     }

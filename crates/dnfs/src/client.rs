@@ -36,6 +36,8 @@ pub struct MountParts {
     pub rtmax: u32,
     /// Largest WRITE, in bytes.
     pub wtmax: u32,
+    /// Size of WRITE the server prefers, in bytes.
+    pub wtpref: u32,
     /// Bytes to ask of one READDIRPLUS.
     pub dtpref: u32,
     /// File system of the root; 0 when the server did not say.
@@ -129,6 +131,7 @@ impl Client {
             root: mounted.root,
             rtmax: IO_BYTES_MAX,
             wtmax: IO_BYTES_MAX,
+            wtpref: IO_BYTES_MAX,
             dtpref: DIRECTORY_BYTES,
             fsid: 0,
             host: mounted.host,
@@ -137,6 +140,7 @@ impl Client {
         let info = probe.fsinfo(&parts.root).map_err(export::name_version)?;
         parts.rtmax = transfer_bytes(info.read_max, parts.rtmax);
         parts.wtmax = transfer_bytes(info.write_max, parts.wtmax);
+        parts.wtpref = if info.write_preferred == 0 { parts.wtmax } else { transfer_bytes(info.write_preferred, parts.wtmax) };
         parts.fsid = match info.attributes {
             Some(attributes) => attributes.fsid,
             None => probe.getattr(&parts.root)?.fsid,
@@ -155,6 +159,14 @@ impl Client {
             RetryPolicy::Hard
         };
         Self::with_retry_policy(parts, url, &who.for_url(url), retry_policy)
+    }
+
+    /// The same client for calls with other credentials, with connections of its own. Reads no file and asks no server.
+    ///
+    /// # Errors
+    /// No memory for the table of `slots=`.
+    pub(crate) fn with_credentials(&self, url: &NfsUrl, who: &Credentials) -> Result<Self, Error> {
+        Self::assemble(self.offered(), url, &who.for_url(url), self.service.retry_policy, self.service.tls_config.clone())
     }
 
     /// What mounting found out.
@@ -192,11 +204,22 @@ impl Client {
     }
 
     fn with_retry_policy(parts: MountParts, url: &NfsUrl, who: &Credentials, retry_policy: RetryPolicy) -> Result<Self, Error> {
+        let host = url.server_set().get(parts.host as usize).copied().unwrap_or_else(|| url.server());
+        let tls_config = TlsConfig::of(url, host)?;
+        Self::assemble(parts, url, who, retry_policy, tls_config)
+    }
+
+    fn assemble(
+        parts: MountParts,
+        url: &NfsUrl,
+        who: &Credentials,
+        retry_policy: RetryPolicy,
+        tls_config: Option<TlsConfig>,
+    ) -> Result<Self, Error> {
         let mut service = Service::new(parts.server, NFS, who, retry_policy);
         service.resend_after = url.options.resend_after;
         service.privileged_port = url.options.privileged_port;
-        service.tls_config =
-            TlsConfig::of(url, url.server_set().get(parts.host as usize).copied().unwrap_or_else(|| url.server()))?;
+        service.tls_config = tls_config;
         service.local_address = local_for(parts.server, &url.options.local);
         if retry_policy == RetryPolicy::Mounting {
             service.resend_after = service.resend_after.min(export::MOUNT_ANSWER);
@@ -205,7 +228,7 @@ impl Client {
         let offered = (parts.rtmax, parts.wtmax);
         let parts = MountParts {
             rtmax: parts.rtmax.min(url.options.read_bytes_max()),
-            wtmax: parts.wtmax.min(url.options.write_bytes_max()),
+            wtmax: parts.wtmax.min(url.options.write_bytes_max(parts.wtpref)),
             ..parts
         };
         Ok(Self {

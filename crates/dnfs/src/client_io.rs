@@ -212,20 +212,32 @@ impl Client {
         }
     }
 
-    /// The verifier the server has now, if a connection was made since it was last asked: behind each may be a server that
-    /// was restarted and lost unstable writes, which no READ would tell. Asked by a WRITE of no bytes (RFC 1813 3.3.7: it
-    /// succeeds and changes nothing).
+    /// The verifier the server has now, by a WRITE of no bytes (RFC 1813 3.3.7: it succeeds and changes nothing).
     ///
     /// # Errors
-    /// The server's refusal; it is then asked again next time.
-    pub fn verifier_after_connect(&self, file: &FileHandle) -> Result<Option<WriteVerifier>, Error> {
+    /// The server's refusal.
+    pub(crate) fn verifier(&self, file: &FileHandle) -> Result<WriteVerifier, Error> {
+        Ok(self.write(file, 0, &[], Stability::Unstable)?.verifier)
+    }
+
+    /// What `ask` says the server's verifier is, if a connection was made since it was last asked: behind each may be a server that
+    /// was restarted and lost unstable writes, which no READ would tell.
+    ///
+    /// # Errors
+    /// Those of `ask`, which is then called again next time, as it is when it learned nothing.
+    pub(crate) fn verifier_after_connect(
+        &self,
+        ask: impl FnOnce() -> Result<Option<WriteVerifier>, Error>,
+    ) -> Result<Option<WriteVerifier>, Error> {
         let made = self.service.connections.load(Ordering::Acquire);
         if made == self.proven.load(Ordering::Acquire) {
             return Ok(None);
         }
-        let done = self.write(file, 0, &[], Stability::Unstable)?;
-        self.proven.store(made, Ordering::Release);
-        Ok(Some(done.verifier))
+        let verifier = ask()?;
+        if verifier.is_some() {
+            self.proven.store(made, Ordering::Release);
+        }
+        Ok(verifier)
     }
 
     /// A reply that moved nothing and is no end of file: tolerated a few times.

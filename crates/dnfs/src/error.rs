@@ -2,6 +2,7 @@
 
 use crate::file::FsError;
 use crate::segment::SegmentError;
+use crate::segment::runtime_root::OF_ANOTHER;
 use crate::url::UrlError;
 use nfs_proto::mount3::MountStatus;
 use nfs_proto::rpc::{AuthStat, ReplyStatus};
@@ -231,6 +232,11 @@ impl Error {
             Self::Certificates(error) => error.hint().map(Into::into).into_iter().collect(),
             Self::Flavors { .. } => vec!["allow sec=sys on the export".into()],
             Self::Url(error) => error.hint().into_iter().collect(),
+            Self::Segment(SegmentError::Directory(OF_ANOTHER)) => vec![
+                "users who share a mount, and programs that change their user, need `millrace exec --group GROUP`, with a group that all of \
+                 them are in"
+                    .into(),
+            ],
             Self::Segment(SegmentError::Version { .. }) => vec![
                 "end the programs that another version of Millrace runs on this export; if there are none, remove what they left: \
                  rm -r /dev/shm/millrace-$(id -u), or the directory that MILLRACE_RUNTIME_DIR names"

@@ -5,6 +5,7 @@ use core::sync::atomic::{AtomicU32, fence};
 use std::time::Duration;
 
 use crate::limits::HOLDER_CHECK_MS;
+use crate::sys::clock::monotonic_ns;
 use crate::sys::futex;
 
 /// A word that moves at each event, and whether anybody may be asleep on it.
@@ -34,6 +35,21 @@ impl EventCount {
                 return found;
             }
             overdue = !futex::wait(&self.event, event, Duration::from_millis(HOLDER_CHECK_MS));
+        }
+    }
+
+    /// Waits until `attempt` brings something, so long at most.
+    pub(crate) fn wait_at_most<T>(&self, longest: Duration, attempt: impl Fn() -> Option<T>) -> Option<T> {
+        let end = monotonic_ns() + longest.as_nanos() as u64;
+        loop {
+            let event = self.event.load(SeqCst);
+            self.waiting.store(1, SeqCst);
+            let found = attempt();
+            let now = monotonic_ns();
+            if found.is_some() || now >= end {
+                return found;
+            }
+            futex::wait(&self.event, event, Duration::from_nanos(end - now));
         }
     }
 

@@ -50,6 +50,6 @@ pub use options::{ClosePolicy, Options, StablePolicy, TransportSecurity};
 pub use pipeline::{Answer, Pipeline, Work};
 pub use rpc::events::{Cause, Event, report_to};
 pub use sys::clock::cpu_time;
-pub use sys::fork::expect_sharing;
+pub use sys::fork::{expect_sharing, shares_memory};
 pub use sys::internal_fd::{is_internal_fd, lowest_internal_fd, set_internal_fd};
 pub use url::{NfsUrl, UrlError};

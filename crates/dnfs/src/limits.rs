@@ -112,6 +112,8 @@ pub const SILLY_IN_FLIGHT_MS: u64 = 10_000;
 pub const SWEEP_PAUSE_MS: u64 = 50;
 /// Pause between two looks of a keeper, in ms: data of a process that was killed is unstable that long.
 pub const KEEPER_LOOK_MS: u64 = 1000;
+/// A keeper that has said nothing for so long, in ms, is taken for busy or gone: writers send their COMMITs themselves.
+pub const KEEPER_SILENT_MS: u64 = 2500;
 /// Longest call of a keeper, in ms: so long it may take to notice that its segment is gone.
 pub const KEEPER_CALL_MS: u64 = 10_000;
 /// Looks in a row that find a mount unused before its keeper ends: a shell starts the next program meanwhile.

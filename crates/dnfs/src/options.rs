@@ -54,8 +54,8 @@ pub struct Options {
     pub local: Vec<IpAddr>,
     /// Largest READ, in bytes; the server may lower it.
     pub read_bytes_max: u32,
-    /// Largest WRITE, in bytes; the server may lower it.
-    pub write_bytes_max: u32,
+    /// Bytes of a WRITE; the server may lower it. None: as many as the server prefers.
+    pub write_bytes_max: Option<u32>,
     /// Largest READ and WRITE of a client of an older generation, in bytes: under it, whatever `rsize` and `wsize` say.
     pub split_bytes: Option<u32>,
     /// Most calls outstanding of the whole mount, all processes together; none: no such limit.
@@ -104,7 +104,7 @@ impl Default for Options {
             nfs_port: None,
             local: Vec::new(),
             read_bytes_max: IO_BYTES_MAX,
-            write_bytes_max: IO_BYTES_MAX,
+            write_bytes_max: None,
             split_bytes: None,
             slot_count: None,
             channel_count: CHANNELS_MAX,
@@ -180,10 +180,10 @@ impl Options {
         self.read_bytes_max.min(self.split_bytes.unwrap_or(IO_BYTES_MAX))
     }
 
-    /// Largest WRITE to be sent, in bytes; the server may lower it.
+    /// Largest WRITE to be sent to a server that prefers so many bytes, and may lower it.
     #[must_use]
-    pub fn write_bytes_max(&self) -> u32 {
-        self.write_bytes_max.min(self.split_bytes.unwrap_or(IO_BYTES_MAX))
+    pub fn write_bytes_max(&self, preferred: u32) -> u32 {
+        self.write_bytes_max.unwrap_or(preferred).min(self.split_bytes.unwrap_or(IO_BYTES_MAX))
     }
 
     /// Takes one `key=value` (or bare `key`) of a query.
@@ -199,7 +199,7 @@ impl Options {
             "nfsport" => self.nfs_port = Some(port()?),
             "mountport" => self.mount_port = Some(port()?),
             "rsize" => self.read_bytes_max = bytes().ok_or_else(|| bad("a size such as 1MiB"))?.min(IO_BYTES_MAX),
-            "wsize" => self.write_bytes_max = bytes().ok_or_else(|| bad("a size such as 1MiB"))?.min(IO_BYTES_MAX),
+            "wsize" => self.write_bytes_max = Some(bytes().ok_or_else(|| bad("a size such as 1MiB"))?.min(IO_BYTES_MAX)),
             "split" => self.split_bytes = Some(bytes().ok_or_else(|| bad("a size such as 8k"))?.min(IO_BYTES_MAX)),
             "slots" => {
                 let count = number(CALL_SLOTS_MAX as u32).filter(|&count| count > 0).ok_or_else(|| bad("1 to 1024"))?;

@@ -144,6 +144,9 @@ pub const MOUNT_DEPTH_MAX: usize = 2048;
 
 /// Largest READ and WRITE, in bytes.
 pub const TRANSFER_MAX: u32 = TRANSFER_BYTES_MAX;
+/// Size of WRITE that costs least for each byte: what was received is still in the processor's cache when it is copied to the host's
+/// pages (measured: a GiB in pieces of 1 MiB takes two to three times as long).
+pub const WRITE_BYTES_PREFERRED: u32 = 128 << 10;
 /// Most bytes of one READDIR or READDIRPLUS reply, whatever the client asks for.
 pub const LISTING_BYTES_MAX: u32 = 256 * 1024;
 /// READDIR size the client is asked to use, in bytes.

@@ -222,8 +222,6 @@ pub(crate) struct StartOrder<'a> {
     /// The copy of this program that the database's user can read.
     pub(crate) program: &'a Path,
     pub(crate) work: &'a WorkDir,
-    /// The user the database runs as.
-    pub(crate) user: &'a User,
     pub(crate) tuning: &'a Tuning,
     /// Medium to model below the files.
     pub(crate) medium: Option<&'a str>,

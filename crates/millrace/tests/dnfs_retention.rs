@@ -8,6 +8,7 @@ mod support;
 
 use dnfs::mount::{Mount, Observer};
 use mounted::{Description, MAKE, Mounted, READ_WRITE, attach, open, report_ready, worker_arguments};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 const LOSS: &[&str] = &["--loss-layer"];
@@ -254,6 +255,51 @@ fn writers_killed_at_any_moment_leave_nothing_locked_and_nothing_wrong() {
     }
 }
 
+/// A process killed in a write that the server has got, or not: the newer data of others, committed, is what stays.
+#[test]
+fn what_a_killed_writer_left_never_comes_back_over_what_others_committed_after_it() {
+    for cut_before in [false, true] {
+        let mounted = Mounted::new("killed-over", LOSS);
+        let file = open(&mounted.mount, "data", &MAKE);
+        file.write(0, &[0; BLOCK_BYTES]);
+        file.sync().unwrap();
+        let mut killed = mounted.worker("worker_overwrites_one_block", "data");
+        killed.await_ready();
+        let kept = || Observer::at(mounted.mount.runtime_dir()).unwrap().unwrap().retained().bytes;
+        let pid = mounted.filer.pid().to_string();
+        support::succeed(Command::new("kill").args(["-STOP", &pid]));
+        // It waits for an answer when no more is kept than was a moment ago.
+        support::await_until("the writer to be inside a write", Duration::from_secs(20), || {
+            let before = kept();
+            std::thread::sleep(Duration::from_millis(50)); // as long as some hundred writes take
+            (before > 0 && kept() == before).then_some(())
+        });
+        killed.kill();
+        support::succeed(Command::new("kill").args(["-CONT", &pid]));
+        if cut_before {
+            mounted.power_cut();
+        }
+        let newer = pattern(7, BLOCK_BYTES);
+        file.write(0, &newer);
+        file.sync().unwrap();
+        for _ in 0..2 {
+            mounted.power_cut();
+            assert_eq!(file.read(0, BLOCK_BYTES), newer, "cut before: {cut_before}");
+            file.write(BLOCKS * BLOCK_BYTES as u64, b"elsewhere");
+        }
+        file.sync().unwrap();
+        assert_eq!(std::fs::read(mounted.filer.export().join("data")).unwrap()[..BLOCK_BYTES], newer);
+    }
+}
+
+fn worker_overwrites_one_block(mount: &Mount, name: &str) {
+    let file = open(mount, name, &READ_WRITE);
+    println!("ready");
+    for seed in 1.. {
+        file.write(0, &pattern(seed + 100, BLOCK_BYTES));
+    }
+}
+
 fn worker_says_ready_and_checks(mount: &Mount, number: &str) {
     open(mount, "data", &READ_WRITE).write(number.parse::<u64>().unwrap() * BLOCK_BYTES as u64, &[0; BLOCK_BYTES]);
     println!("ready");
@@ -283,6 +329,7 @@ fn worker_process() {
         "worker_writes_and_waits" => worker_writes_and_waits(&mount, &argument),
         "worker_overwrites" => worker_overwrites(&mount, &argument),
         "worker_checks_its_blocks" => worker_checks_its_blocks(&mount, &argument),
+        "worker_overwrites_one_block" => worker_overwrites_one_block(&mount, &argument),
         "worker_says_ready_and_checks" => worker_says_ready_and_checks(&mount, &argument),
         other => panic!("no job {other}"),
     }

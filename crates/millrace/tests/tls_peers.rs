@@ -160,6 +160,7 @@ fn our_client_reads_and_writes_through_openssl_as_a_server() {
             root,
             rtmax: 1 << 20,
             wtmax: 1 << 20,
+            wtpref: 1 << 20,
             dtpref: 8192,
             fsid: 1,
             host: 0,

@@ -42,7 +42,8 @@ unsafe fn set_at(
 fn set_fd(fd: c_int, change: &SetAttributes) -> Result<c_int, Out> {
     match table::find(fd)? {
         Found::File(file) => {
-            file.mount.set_attr(Target::File(file.file), change)?;
+            // The right to it is that of who asks, not of who opened the file.
+            file.mounted.attach()?.set_attr(Target::File(file.file), change)?;
             Ok(0)
         }
         Found::Directory(mounted, below) => {

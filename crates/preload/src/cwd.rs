@@ -53,7 +53,7 @@ pub(crate) fn make(mount: &Mount, below: &[u8]) -> Result<CString, Out> {
     let base = mount.runtime_dir().as_os_str().as_bytes().len();
     for end in (base + 1..=bytes.len()).filter(|end| *end == bytes.len() || bytes[*end] == b'/') {
         let part = CString::new(&bytes[..end]).map_err(|_| Out::Errno(libc::EINVAL))?;
-        match raw::mkdir(&part, 0o700) {
+        match raw::mkdir(&part, 0o770) {
             Ok(()) | Err(libc::EEXIST) => {}
             Err(errno) => return Err(Out::Errno(errno)),
         }

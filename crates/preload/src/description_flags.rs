@@ -41,6 +41,12 @@ pub(crate) const fn to_set(flags: c_int) -> c_int {
     direct_as_noatime(flags) | flags & CHANGEABLE
 }
 
+/// The same for a placeholder that another user made: O_NOATIME is its owner's alone. O_DSYNC stands for O_DIRECT, which asks for the
+/// same of a write.
+pub(crate) const fn of_another_owner(placeholder: c_int) -> c_int {
+    placeholder & !libc::O_NOATIME | libc::O_DSYNC
+}
+
 const fn direct_as_noatime(flags: c_int) -> c_int {
     if flags & libc::O_DIRECT != 0 { libc::O_NOATIME } else { 0 }
 }

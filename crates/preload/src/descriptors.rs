@@ -1,6 +1,7 @@
 //! Descriptors beyond reading and writing: copies, locks and controls. They are the kernel's; the table only takes note.
 
 use crate::close::{file_if_any, flush, protect};
+use crate::credentials;
 use crate::description_flags;
 use crate::ffi;
 use crate::hook::hooks;
@@ -83,7 +84,7 @@ fn lock_from_here(fd: c_int, command: c_int, bytes: libc::off_t) -> Result<c_int
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
-unsafe fn control(fd: c_int, command: c_int, argument: usize, real: impl FnOnce(usize) -> c_int) -> Result<c_int, Out> {
+unsafe fn control(fd: c_int, command: c_int, argument: usize, real: impl Fn(usize) -> c_int) -> Result<c_int, Out> {
     // SAFETY: the pointers are those of the hook's caller.
     unsafe {
         if !mounts::any() {
@@ -97,7 +98,15 @@ unsafe fn control(fd: c_int, command: c_int, argument: usize, real: impl FnOnce(
             }
             libc::F_SETFL => {
                 regular(fd)?;
-                kept(real(description_flags::to_set(argument as c_int) as usize))
+                let flags = description_flags::to_set(argument as c_int);
+                match kept(real(flags as usize)) {
+                    // Of another user's placeholder: this process remembers it, with what it asks of writes.
+                    Err(Out::Errno(libc::EPERM)) if flags & libc::O_NOATIME != 0 => {
+                        table::add_flags(fd, libc::O_DSYNC);
+                        kept(real((flags & !libc::O_NOATIME) as usize))
+                    }
+                    set => set,
+                }
             }
             libc::F_SETFD => {
                 let answer = kept(real(argument))?;
@@ -108,6 +117,10 @@ unsafe fn control(fd: c_int, command: c_int, argument: usize, real: impl FnOnce(
             }
             libc::F_SETLK | libc::F_SETLKW | libc::F_GETLK | libc::F_OFD_SETLK | libc::F_OFD_SETLKW | libc::F_OFD_GETLK => {
                 record_locks::control(&regular(fd)?, command, argument as *mut libc::flock)
+            }
+            credentials::F_SETSIG | credentials::F_GETSIG => {
+                regular(fd)?;
+                Ok(0) // a regular file signals nothing; the number is taken
             }
             _ => Err(Out::Pass),
         }

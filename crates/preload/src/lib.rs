@@ -17,6 +17,7 @@ mod change;
 mod close;
 mod cookie;
 mod copy;
+mod credentials;
 mod cwd;
 mod data;
 mod description_flags;

@@ -1,11 +1,11 @@
 //! The mounts of this process: parsed at start, attached when a path first reaches one.
 
 use crate::attach_lock::AttachLock;
+use crate::credentials::{self, KNOWN_MAX};
 use crate::keeper;
 use crate::messages::{note_outside_mounts, warn};
 use crate::outcome::Out;
 use crate::raw;
-use dnfs::Credentials;
 use dnfs::mount::{KeeperProgram, Mount, MountSpec};
 use std::ffi::{CStr, OsStr};
 use std::hash::Hasher;
@@ -24,7 +24,8 @@ pub(crate) struct Mounted {
     pub(crate) index: usize,
     spec: MountSpec,
     keeper: Option<KeeperProgram>,
-    up: OnceLock<Mount>,
+    /// The mount for each of the process' credentials that used it, by their number.
+    views: [OnceLock<Mount>; KNOWN_MAX],
     attaching: AttachLock,
     refused: AtomicBool, // and the user was told why
 }
@@ -76,8 +77,14 @@ pub(crate) fn parse(value: &[u8], keeper: Option<&[u8]>) {
         let shadowed = CStr::from_bytes_with_nul(&local).is_ok_and(|path| raw::stat(path, false).is_ok());
         CAREFUL.fetch_or(shadowed, Ordering::Relaxed);
         let keeper = keeper.and_then(|binary| KeeperProgram::new(OsStr::from_bytes(binary), line));
-        let mounted =
-            Mounted { index, spec, keeper, up: OnceLock::new(), attaching: AttachLock::new(), refused: AtomicBool::new(false) };
+        let mounted = Mounted {
+            index,
+            spec,
+            keeper,
+            views: [const { OnceLock::new() }; KNOWN_MAX],
+            attaching: AttachLock::new(),
+            refused: AtomicBool::new(false),
+        };
         if slot.set(mounted).is_ok() {
             index += 1;
         }
@@ -141,37 +148,64 @@ impl Mounted {
         &self.spec.local_path
     }
 
-    /// The mount, if it is attached.
+    /// The mount with any of the process' credentials, if it is attached.
     pub(crate) fn attached(&self) -> Option<&Mount> {
-        self.up.get()
+        self.views().next()
     }
 
-    /// The mount, attached now if it was not.
+    /// The mount with the credentials of this number, if they used it.
+    pub(crate) fn attached_as(&self, number: usize) -> Option<&Mount> {
+        self.views.get(number)?.get()
+    }
+
+    /// Number of the credentials with which it is this one.
+    pub(crate) fn number_of(&self, mount: &Mount) -> usize {
+        let is_it = |view: &OnceLock<Mount>| view.get().is_some_and(|view| std::ptr::eq(view, mount));
+        self.views.iter().position(is_it).unwrap_or(credentials::FIRST)
+    }
+
+    fn views(&self) -> impl Iterator<Item = &Mount> {
+        self.views.iter().filter_map(OnceLock::get)
+    }
+
+    /// The mount for the credentials the process has now, attached now if it was not.
     ///
     /// # Errors
     /// The refusal of the server (the reason is printed on stderr); EDEADLK for a signal handler that came in while its own
     /// thread attaches.
     pub(crate) fn attach(&self) -> Result<&Mount, Out> {
-        if let Some(mount) = self.up.get() {
+        self.attach_as(credentials::current()?)
+    }
+
+    /// The same for the credentials of this number.
+    ///
+    /// # Errors
+    /// As [`Self::attach`].
+    pub(crate) fn attach_as(&self, number: usize) -> Result<&Mount, Out> {
+        let (Some(view), Some(who)) = (self.views.get(number), credentials::known(number)) else {
+            return Err(Out::Errno(libc::EACCES));
+        };
+        if let Some(mount) = view.get() {
             return Ok(mount);
         }
         let _guard = self.attaching.lock()?;
-        match self.up.get() {
-            Some(mount) => Ok(mount),
-            None => match Mount::attach(&self.spec, &Credentials::of_process()) {
-                Ok(mount) => {
-                    let mount = self.up.get_or_init(|| mount);
-                    keeper::ensure(self.keeper.as_ref(), mount);
-                    Ok(mount)
+        if let Some(mount) = view.get() {
+            return Ok(mount);
+        }
+        let attached = match self.attached() {
+            Some(other) => other.with_credentials(who),
+            None => Mount::attach(&self.spec, who).inspect(|mount| keeper::ensure(self.keeper.as_ref(), mount)),
+        };
+        match attached {
+            Ok(mount) => Ok(view.get_or_init(|| mount)),
+            Err(error) => {
+                let path = OsStr::from_bytes(&self.spec.local_path).to_string_lossy();
+                if !self.refused.swap(true, Ordering::Relaxed) {
+                    let hint = error.hints().into_iter().next().map(|hint| format!("; {hint}")).unwrap_or_default();
+                    warn(format_args!("cannot mount {} at {path}: {error}{hint}", self.spec.url));
                 }
-                Err(error) => {
-                    let path = OsStr::from_bytes(&self.spec.local_path).to_string_lossy();
-                    if !self.refused.swap(true, Ordering::Relaxed) {
-                        warn(format_args!("cannot mount {} at {path}: {error}", self.spec.url));
-                    }
-                    Err(Out::from(error))
-                }
-            },
+                Err(Out::from(error))
+            }
         }
     }
 
@@ -186,9 +220,7 @@ impl Mounted {
 /// In the child of a fork: nothing of the parent's sockets may be used again.
 pub(crate) extern "C" fn after_fork_child() {
     for mounted in all() {
-        if let Some(mount) = mounted.up.get() {
-            mount.after_fork_child();
-        }
+        mounted.views().for_each(Mount::after_fork_child);
     }
 }
 

@@ -209,11 +209,14 @@ fn describe(mounted: &'static Mounted, mount: &'static Mount, file: FileRef, fla
     let path = mount.placeholder_path(file);
     let path = CStr::from_bytes_until_nul(&path).map_err(|_| libc::EIO)?;
     let how = description_flags::for_placeholder(flags);
-    let opened = match raw::open(path, how, 0) {
-        Err(libc::ENOENT) => Err(libc::ESTALE),
+    let (opened, flags) = match raw::open(path, how, 0) {
+        Err(libc::ENOENT) => (Err(libc::ESTALE), flags),
         // A program changed its mode by a descriptor, and thought it was the file's.
-        Err(libc::EACCES) => raw::chmod(path, 0o600).and_then(|()| raw::open(path, how, 0)),
-        other => other,
+        Err(libc::EACCES) => (raw::chmod(path, 0o660).and_then(|()| raw::open(path, how, 0)), flags),
+        Err(libc::EPERM) if flags & libc::O_DIRECT != 0 => {
+            (raw::open(path, description_flags::of_another_owner(how), 0), flags | libc::O_DSYNC)
+        }
+        other => (other, flags),
     };
     let fd = opened.inspect_err(|_| mount.closed(file))?;
     // SAFETY: just opened, and ours alone until it is returned.
@@ -224,7 +227,7 @@ fn describe(mounted: &'static Mounted, mount: &'static Mount, file: FileRef, fla
     };
     match ready {
         Ok(stat) => {
-            table::insert(fd, stat.st_ino, mounted, file, flags, mount.error_cursor(file));
+            table::insert(fd, stat.st_ino, (mounted, mount), file, flags, mount.error_cursor(file));
             Ok(fd)
         }
         Err(out) => {

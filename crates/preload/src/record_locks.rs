@@ -250,7 +250,7 @@ fn lock_file_alone(file: &Open, _alone: &RecordLocks) -> Result<c_int, Out> {
     }
     let path = file.mount.lock_file_path(file.file);
     let path = CStr::from_bytes_until_nul(&path).map_err(|_| libc::EIO)?;
-    let low = raw::open(path, libc::O_RDWR | libc::O_CREAT | libc::O_CLOEXEC, 0o600)?;
+    let low = raw::open(path, libc::O_RDWR | libc::O_CREAT | libc::O_NOFOLLOW | libc::O_CLOEXEC, 0o660)?;
     // Away from the numbers that programs count on. Nothing is lost with the low one: there are no locks yet.
     let fd = raw::control(low, libc::F_DUPFD_CLOEXEC, dnfs::lowest_internal_fd() as usize).inspect(|_| {
         let _ = raw::close(low);

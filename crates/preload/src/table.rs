@@ -5,6 +5,7 @@
 //! believed as long as fstat shows the inode it was made for, so a close we did not see makes no wrong entry. Lookups
 //! take no lock and allocate nothing.
 
+use crate::credentials;
 use crate::description_flags;
 use crate::mounts::{self, Mounted};
 use crate::outcome::Out;
@@ -24,6 +25,7 @@ struct Slot {
     file: AtomicU64,  // FileRef: slot << 32 | generation
     flags: AtomicU32, // access mode, O_DSYNC, O_SYNC, O_DIRECT as given at open
     mount: AtomicU32,
+    view: AtomicU32,   // number of the credentials it was opened with
     cursor: AtomicU32, // which write errors this description has seen
 }
 
@@ -127,7 +129,14 @@ fn entry(fd: c_int, slot: &'static Slot) -> Option<Open> {
     let mounted = mounts::by_index(slot.mount.load(Ordering::Relaxed) as usize)?;
     let file = FileRef { slot: (file >> 32) as u32, generation: file as u32 };
     let flags = slot.flags.load(Ordering::Relaxed) as c_int;
-    Some(Open { fd, mounted, mount: mounted.attached()?, file, flags, cursor: &slot.cursor })
+    Some(Open {
+        fd,
+        mounted,
+        mount: mounted.attached_as(slot.view.load(Ordering::Relaxed) as usize)?,
+        file,
+        flags,
+        cursor: &slot.cursor,
+    })
 }
 
 /// Learns a descriptor by its path: a directory of the mirror, or a file whose descriptor came from elsewhere: inherited
@@ -157,7 +166,8 @@ fn learn(fd: c_int, inode: u64) -> Result<Found, Out> {
     let flags = description_flags::for_program(raw::status_flags(fd)?);
     // SAFETY: open: it was just asked for its flags, and the borrow ends with this line.
     mount.opened_elsewhere(file, unsafe { BorrowedFd::borrow_raw(fd) });
-    insert(fd, inode, mounted, file, flags, mount.error_cursor(file));
+    let mount = mounted.attach_as(credentials::of_inherited(fd, mount))?;
+    insert(fd, inode, (mounted, mount), file, flags, mount.error_cursor(file));
     let Some(open) = slot(fd).and_then(|slot| entry(fd, slot)) else { return Err(Out::Errno(libc::EMFILE)) };
     record_locks::inherited(&open);
     Ok(Found::File(open))
@@ -190,21 +200,29 @@ pub(crate) unsafe fn placeholder_at(
 }
 
 /// Remembers an open file. `inode` is that of its placeholder.
-pub(crate) fn insert(fd: c_int, inode: u64, mounted: &Mounted, file: FileRef, flags: c_int, cursor: u32) {
+pub(crate) fn insert(fd: c_int, inode: u64, (mounted, mount): (&Mounted, &Mount), file: FileRef, flags: c_int, cursor: u32) {
     let Some(slot) = slot(fd) else { return };
     HIGHEST.fetch_max(fd, Ordering::Relaxed);
     slot.inode.store(0, Ordering::Release);
     slot.file.store(u64::from(file.slot) << 32 | u64::from(file.generation), Ordering::Relaxed);
     slot.flags.store((flags & (libc::O_ACCMODE | libc::O_SYNC | libc::O_DSYNC | libc::O_DIRECT)) as u32, Ordering::Relaxed);
     slot.mount.store(mounted.index as u32, Ordering::Relaxed);
+    slot.view.store(mounted.number_of(mount) as u32, Ordering::Relaxed);
     slot.cursor.store(cursor, Ordering::Relaxed);
     slot.inode.store(inode, Ordering::Release);
+}
+
+/// Adds flags to those a file was opened with.
+pub(crate) fn add_flags(fd: c_int, flags: c_int) {
+    if let Some(slot) = slot(fd) {
+        slot.flags.fetch_or(flags as u32, Ordering::Relaxed);
+    }
 }
 
 /// `to` is now a duplicate of `from`.
 pub(crate) fn duplicate(from: &Open, to: c_int) {
     let inode = slot(from.fd).map_or(0, |slot| slot.inode.load(Ordering::Relaxed));
-    insert(to, inode, from.mounted, from.file, from.flags, from.cursor.load(Ordering::Relaxed));
+    insert(to, inode, (from.mounted, from.mount), from.file, from.flags, from.cursor.load(Ordering::Relaxed));
 }
 
 /// Forgets a descriptor.

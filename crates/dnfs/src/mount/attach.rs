@@ -5,47 +5,48 @@ use std::hash::Hasher;
 use std::sync::Arc;
 
 use super::keeper_process::be_user;
-use super::{Mount, MountSpec, runtime_root};
+use super::{Mount, MountSpec};
 use crate::client::{Client, MountParts};
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::file::{FILE_HANDLE_BYTES_MAX, FileHandle, FsError};
 use crate::retention::Retention;
 use crate::segment::runtime_dir::RuntimeDir;
+use crate::segment::runtime_root::runtime_root;
 use crate::segment::{Segment, SegmentError, StoredParts, local};
 use crate::slot_limiter::{Members, SlotLimiter};
 use crate::sys::file_lock::FileLock;
 use crate::sys::local_file::{Errno, unlink};
-use crate::sys::process::effective_uid;
 use crate::url::{NfsUrl, host_key};
 
 impl Mount {
-    /// Attaches to the export's shared segment of this user, or mounts the export and makes it.
+    /// Attaches to the export's shared segment in the runtime directory, or mounts the export and makes it.
     ///
     /// # Errors
     /// What keeps it from being mounted; [`Error::Segment`] when the shared state can't be used.
     pub fn attach(spec: &MountSpec, who: &Credentials) -> Result<Self, Error> {
-        let identity = identity_of(&spec.url, effective_uid());
-        let directory = RuntimeDir::of_user(identity)?;
+        let directory = RuntimeDir::of_process(|owner| identity_of(&spec.url, owner))?;
+        let identity = identity_of(&spec.url, directory.sharing().owner);
         let user = be_user(&directory)?;
         let (segment, client) = attach_or_create(&directory, identity, spec, who)?;
-        let mount = Self { _user: Some(user), ..Self::new(spec, who, client, segment)? };
+        let mount = Self { _user: Some(Arc::new(user)), ..Self::new(spec, who, client, segment)? };
+        mount.finish_left_writes()?;
         mount.sweep();
         Ok(mount)
     }
 
     /// The mount as its keeper sees it, who is no user of it; none when there is no segment. Asks the server nothing.
     pub(super) fn attach_as_keeper(spec: &MountSpec, who: &Credentials, directory: &RuntimeDir) -> Result<Option<Self>, Error> {
-        let identity = identity_of(&spec.url, effective_uid());
+        let identity = identity_of(&spec.url, directory.sharing().owner);
         let Some(segment) = Segment::attach(directory, identity)? else { return Ok(None) };
         let Some(parts) = segment.parts().and_then(|stored| parts_of(&stored)) else { return Ok(None) };
         let client = Client::from_parts(parts, &spec.url, who)?;
         Self::new(spec, who, client, segment).map(Some)
     }
 
-    /// Where the segment of this user is, if somebody made it.
-    pub(super) fn directory_of(spec: &MountSpec) -> RuntimeDir {
-        RuntimeDir::made_by_another(&runtime_root(), identity_of(&spec.url, effective_uid()))
+    /// Where the segment is, if somebody made it.
+    pub(super) fn directory_of(spec: &MountSpec) -> Option<RuntimeDir> {
+        RuntimeDir::made_by_another(&runtime_root(), |owner| identity_of(&spec.url, owner))
     }
 
     fn new(spec: &MountSpec, who: &Credentials, mut client: Client, segment: Segment) -> Result<Self, Error> {
@@ -59,11 +60,12 @@ impl Mount {
         client.slot_limiter = options.slot_count.map(|count| SlotLimiter::new(Arc::clone(&members), count));
         let instance = segment.header().instance.load(Relaxed);
         Ok(Self {
-            retention: Retention::new(segment.directory(), instance, Arc::clone(&members)),
+            retention: Arc::new(Retention::new(segment.directory(), instance, Arc::clone(&members))),
             url: spec.url.clone(),
             local_path: spec.local_path.clone(),
             who: who.for_url(&spec.url),
             client,
+            others: super::users::Others::default(),
             segment,
             directories: super::Directories::default(),
             writers: options.one_writer.then_some(members),
@@ -71,6 +73,7 @@ impl Mount {
             close: options.close,
             shared_use: options.no_attribute_cache,
             single_owner: options.single_owner,
+            credentials_place: core::sync::atomic::AtomicU32::new(0),
             _user: None,
             swept_ms: core::sync::atomic::AtomicU64::new(0),
         })
@@ -136,7 +139,7 @@ fn create(directory: &RuntimeDir, identity: u64, spec: &MountSpec, who: &Credent
     Ok((segment, client))
 }
 
-/// What tells segments apart: user, set of server addresses and export as the URL spells them, plain variants of spelling
+/// What tells segments apart: owner of the runtime directory, set of server addresses and export as the URL spells them, plain variants of spelling
 /// removed. Two sets that share an address are two segments.
 pub(super) fn identity_of(url: &NfsUrl, uid: u32) -> u64 {
     let servers: Vec<String> = url.server_set().into_iter().map(host_key).collect();
@@ -157,16 +160,16 @@ fn stored_of(parts: &MountParts) -> StoredParts {
         addresses: parts.addresses,
         root,
         root_length: bytes.len(),
-        limits: [parts.rtmax, parts.wtmax, parts.dtpref, parts.host, 0, 0, 0, 0],
+        limits: [parts.rtmax, parts.wtmax, parts.dtpref, parts.host, parts.wtpref, 0, 0, 0],
         limits_wide: [parts.fsid, 0, 0, 0],
     }
 }
 
 fn parts_of(stored: &StoredParts) -> Option<MountParts> {
     let root = FileHandle::new(stored.root.get(..stored.root_length)?)?;
-    let [rtmax, wtmax, dtpref, host, ..] = stored.limits;
+    let [rtmax, wtmax, dtpref, host, wtpref, ..] = stored.limits;
     let [fsid, ..] = stored.limits_wide;
-    Some(MountParts { server: stored.server, addresses: stored.addresses, root, rtmax, wtmax, dtpref, fsid, host })
+    Some(MountParts { server: stored.server, addresses: stored.addresses, root, rtmax, wtmax, wtpref, dtpref, fsid, host })
 }
 
 #[cfg(test)]
@@ -179,7 +182,17 @@ mod tests {
         let root = FileHandle::new(&[3; 28]).unwrap();
         let server: std::net::SocketAddr = "[::1]:2049".parse().unwrap();
         let addresses = AddressSet::new([server; 8], ["::1".parse().unwrap(); 8]);
-        let parts = MountParts { server, addresses, root, rtmax: 1 << 20, wtmax: 1 << 19, dtpref: 65536, fsid: 99, host: 1 };
+        let parts = MountParts {
+            server,
+            addresses,
+            root,
+            rtmax: 1 << 20,
+            wtmax: 1 << 19,
+            wtpref: 1 << 17,
+            dtpref: 65536,
+            fsid: 99,
+            host: 1,
+        };
         assert_eq!(parts_of(&stored_of(&parts)), Some(parts));
     }
 

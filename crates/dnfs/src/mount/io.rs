@@ -98,13 +98,15 @@ impl Mount {
         Ok(bytes)
     }
 
-    /// Writes `bufs` at the end of the file, wherever that is by then: bytes written, and where they begin. No two
-    /// appends of this host overlap.
+    /// Writes `bufs` at the end of the file, wherever that is by then: bytes written, and where they begin. Appends of this host come
+    /// one after the other, as under an inode's lock: none overlap, and nobody reads a hole where one is on its way.
     ///
     /// # Errors
     /// As [`Self::write`].
     pub fn append(&self, file: FileRef, bufs: &[IoSlice<'_>], how: Stability) -> Result<(usize, u64), Error> {
         let slot = self.live(file)?;
+        // Where a file has one writer at a time, the write itself sees to it.
+        let _alone = if self.writers.is_none() { self.retention.members().lock_for_writing(slot) } else { None };
         let _appending = self.start_append(file, slot);
         if self.shared_use || slot.size_known().is_none() {
             self.fetch(file, slot)?;
@@ -181,10 +183,10 @@ impl Mount {
 
     /// COMMIT until nothing written before this call is unstable. A loss found is noted in the slot, not returned.
     pub(super) fn commit_writes(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
-        self.commit_writes_by(&self.client, file, slot, |_| true)
+        self.commit_as_allowed(file, slot, |_| true)
     }
 
-    /// The same by a client with other credentials. `is_refusal` tells which errors mean that the data must be taken for lost.
+    /// The same by one client. `is_refusal` tells which errors mean that the data must be taken for lost.
     pub(super) fn commit_writes_by(
         &self,
         client: &Client,
@@ -239,7 +241,7 @@ impl Mount {
         }
         let verifiers = self.segment.verifiers();
         let sent = verifiers.newest();
-        if let Some(verifier) = self.client.verifier_after_connect(&handle_of(slot)?)? {
+        if let Some(verifier) = self.verifier_after_connect(slot)? {
             verifiers.epoch_of(number(verifier), sent).map_err(full)?;
         }
         Ok(slot.server_moved_on(verifiers.newest()))
@@ -260,6 +262,7 @@ impl Mount {
             let (sent, moment) = (verifiers.newest(), slot.attr_moment());
             if wanted == Stability::Unstable {
                 slot.write_starts();
+                self.note_writer(slot);
             }
             let done = self.client.write(handle, offset, bufs, wanted)?;
             note_attributes(file, slot, done.attr.as_ref(), moment);

@@ -13,8 +13,6 @@ use crate::error::Error;
 use crate::file::FsError;
 use crate::limits::{KEEPER_CALL_MS, KEEPER_LOOK_MS, KEEPER_UNUSED_LOOKS};
 use crate::options::ClosePolicy;
-use crate::retention::layout::Record;
-use crate::retention::{Retention, State};
 use crate::segment::layout::Slot;
 use crate::segment::local;
 use crate::sys::clock::{monotonic_ns, sleep};
@@ -59,7 +57,7 @@ impl Keeper {
         let options = &mut spec.url.options;
         (options.soft, options.retries) = (true, 0);
         options.resend_after = options.resend_after.min(Duration::from_millis(KEEPER_CALL_MS));
-        let directory = Mount::directory_of(&spec);
+        let Some(directory) = Mount::directory_of(&spec) else { return Ok(None) };
         let Some((place, replaced)) = Place::take(&directory).map_err(local("take the keeper's lock"))? else { return Ok(None) };
         let Some(mount) = Mount::attach_as_keeper(&spec, who, &directory)? else { return Ok(None) };
         let segment_file = open(&directory.segment_path(), libc::O_RDONLY, 0).map_err(local("open the file"))?;
@@ -79,10 +77,30 @@ impl Keeper {
     pub fn run(mut self, another: &KeeperProgram) {
         while self.look(another) {
             self.wants_standby = true; // not for a program that runs a moment only
-            sleep(Duration::from_millis(KEEPER_LOOK_MS));
+            self.serve_writers(Duration::from_millis(KEEPER_LOOK_MS));
         }
         // In this order: who waits for the other lock finds this one free.
         drop(self.place.take());
+    }
+
+    /// Until the next look: COMMITs that writers ask for who would otherwise wait for them.
+    fn serve_writers(&mut self, pause: Duration) {
+        let end = monotonic_ns() + pause.as_nanos() as u64;
+        loop {
+            let left = Duration::from_nanos(end.saturating_sub(monotonic_ns()));
+            let Ok(Some(retention)) = self.mount.retention_if_there() else { return sleep(left) };
+            let Some(file) = retention.asked_commit(left) else { return };
+            if !self.is_orphan() {
+                let root = self.mount.client.getattr(&self.mount.client.parts().root);
+                let _ = root.and_then(|_| self.commit(file)); // else the writer does it
+            }
+            if let Ok(Some(retention)) = self.mount.retention_if_there() {
+                retention.commit_is_done();
+            }
+            if left.is_zero() {
+                return; // writers that ask without end do not keep it from the look
+            }
+        }
     }
 
     /// Does what is due. False when there is nothing left to be kept.
@@ -232,28 +250,13 @@ impl Keeper {
 }
 
 impl Mount {
-    /// COMMIT for a file that others wrote, with the credentials of one of them. A refusal is the error of the file's next fsync;
+    /// COMMIT for a file that others wrote. A refusal is the error of the file's next fsync;
     /// a server that does not answer says nothing about the data.
     fn commit_as_writer(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
-        let (client, is_writer) = match self.retention_if_there()? {
-            Some(retention) => match writer_of(retention, file) {
-                Some(credentials) => (self.acting_as(retention, credentials)?, true),
-                None => (None, false),
-            },
-            None => (None, false),
-        };
-        self.commit_writes_by(client.as_ref().unwrap_or(&self.client), file, slot, |error| match error {
+        self.commit_as_allowed(file, slot, |error| match error {
             Error::Fs(FsError::Stale | FsError::BadHandle) => false,
-            // This process may have less rights than the writer had.
-            Error::Fs(FsError::AccessDenied | FsError::NotOwner) => is_writer,
             Error::Fs(_) => self.segment.slot(file).is_some(),
             _ => false,
         })
     }
-}
-
-/// The credentials under which something retained of the file was written.
-fn writer_of(retention: &Retention, file: FileRef) -> Option<u32> {
-    let of_file = |record: &&Record| record.life().state() == State::Answered && record.file() == file;
-    retention.records().iter().filter(of_file).find_map(Record::extent).map(|extent| extent.credentials)
 }

@@ -4,7 +4,7 @@ use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 
 use super::Mount;
-use crate::segment::runtime_dir::RuntimeDir;
+use crate::segment::runtime_dir::{FILE_MODE, RuntimeDir};
 use crate::segment::{SegmentError, local};
 use crate::sys::detached;
 use crate::sys::fd::Fd;
@@ -65,7 +65,7 @@ impl Mount {
 
 /// Says that this process uses the mount, until it ends or calls exec. Waits while a keeper is ending.
 pub(super) fn be_user(directory: &RuntimeDir) -> Result<InternalFd, SegmentError> {
-    let fd = open(&directory.lock_path(USERS), libc::O_RDWR | libc::O_CREAT, 0o600).map_err(local("open a lock"))?;
+    let fd = open(&directory.lock_path(USERS), libc::O_RDWR | libc::O_CREAT, FILE_MODE).map_err(local("open a lock"))?;
     flock(&fd, libc::LOCK_SH).map_err(local("take the lock"))?;
     Ok(InternalFd::moved_up(fd))
 }
@@ -106,7 +106,7 @@ impl Drop for Place {
 }
 
 fn attempt(directory: &RuntimeDir, name: &str, kind: i32) -> Result<Option<Place>, Errno> {
-    let fd = open(&directory.lock_path(name), libc::O_RDWR | libc::O_CREAT, 0o600)?;
+    let fd = open(&directory.lock_path(name), libc::O_RDWR | libc::O_CREAT, FILE_MODE)?;
     match flock(&fd, kind | libc::LOCK_NB) {
         Ok(()) => Ok(Some(Place(fd))),
         Err(Errno(libc::EWOULDBLOCK)) => Ok(None),

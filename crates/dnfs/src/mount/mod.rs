@@ -18,6 +18,7 @@ mod directories;
 mod io;
 mod keeper;
 mod keeper_process;
+mod left_writes;
 mod listing;
 mod mount_spec;
 mod names;
@@ -29,9 +30,11 @@ mod resend;
 mod retained;
 mod silly_rename;
 mod truncation;
+mod users;
 mod walk;
 
-pub use crate::segment::runtime_dir::{PLACEHOLDER_PATH_BYTES_MAX, runtime_root};
+pub use crate::segment::runtime_dir::PLACEHOLDER_PATH_BYTES_MAX;
+pub use crate::segment::runtime_root::{group_runtime_root, runtime_root};
 pub use crate::segment::{FileRef, SegmentError};
 pub use keeper::Keeper;
 pub use keeper_process::KeeperProgram;
@@ -41,8 +44,8 @@ pub use observer::{Observer, Retained};
 pub use record_locks::RecordLocks;
 pub use walk::{Entry, Object, Walk};
 
-use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU32, AtomicU64};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -69,6 +72,8 @@ pub const SLOTS_MAX: u32 = crate::segment::layout::SLOT_COUNT;
 pub struct Mount {
     local_path: Vec<u8>,
     who: Credentials,
+    /// Place of these in the segment's table, + 1; 0 while not asked for.
+    credentials_place: AtomicU32,
     client: Client,
     segment: Segment,
     directories: Directories,
@@ -77,15 +82,17 @@ pub struct Mount {
     stable: StablePolicy,
     close: ClosePolicy,
     /// What was written and is not stable yet.
-    retention: Retention,
-    /// For calls with other credentials than this process'.
+    retention: Arc<Retention>,
+    /// For calls with other credentials than these, by their place.
+    others: users::Others,
+    /// How they are made.
     url: NfsUrl,
     /// Other hosts write too: sizes and attributes are asked for each time.
     shared_use: bool,
     /// No other host changes anything: what is known is never asked for again.
     single_owner: bool,
     /// Says that this process uses the mount; none in the keeper's own.
-    _user: Option<InternalFd>,
+    _user: Option<Arc<InternalFd>>,
     /// When files unlinked while open were last looked for, on the monotonic clock.
     swept_ms: AtomicU64,
 }
@@ -157,6 +164,7 @@ impl Mount {
     /// To be called in a child after fork, before anything else here. Async-signal-safe.
     pub fn after_fork_child(&self) {
         self.client.after_fork_child();
+        self.others.after_fork_child();
     }
 
     /// To be called after [`crate::expect_sharing`]: takes the locks that a child which shares the memory cannot take for itself.

@@ -239,6 +239,7 @@ impl Mount {
         }
         let name = self.silly_name_for(fileid);
         self.segment.silly_begin(file, parent.as_bytes(), &name)?;
+        self.note_remover(file);
         Ok((name, false))
     }
 

@@ -1,7 +1,6 @@
-//! Looking at a mount from outside: what all processes of a user did on an export, for whoever measures them.
+//! Looking at a mount from outside: what all processes did on an export, for whoever measures them.
 
 use core::sync::atomic::Ordering::Relaxed;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,15 +22,16 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Finds the segment of the user `uid` for the export of `url` below `runtime` (the `MILLRACE_RUNTIME_DIR` of the
+    /// Finds the segment for the export of `url` below `runtime` (the `MILLRACE_RUNTIME_DIR` of the
     /// processes that mounted it); none while nobody mounted it.
     ///
     /// # Errors
     /// When the segment may not be opened, or is none of this version.
-    pub fn open(runtime: &Path, uid: u32, url: &NfsUrl) -> Result<Option<Self>, SegmentError> {
-        let identity = identity_of(url, uid);
-        let directory = RuntimeDir::made_by_another(runtime, identity);
-        Ok(Segment::attach_of(&directory, identity, uid)?.map(|segment| Self { segment }))
+    pub fn open(runtime: &Path, url: &NfsUrl) -> Result<Option<Self>, SegmentError> {
+        let identity = |owner| identity_of(url, owner);
+        let Some(directory) = RuntimeDir::made_by_another(runtime, identity) else { return Ok(None) };
+        let owner = directory.sharing().owner;
+        Ok(Segment::attach(&directory, identity(owner))?.map(|segment| Self { segment }))
     }
 
     /// The segment in this directory, one of [`Self::directories`]; none when there is none.
@@ -42,8 +42,8 @@ impl Observer {
         let named = directory.parent().zip(directory.file_name().and_then(|name| name.to_str()));
         let Some((runtime, name)) = named else { return Ok(None) };
         let Ok(identity) = u64::from_str_radix(name, 16) else { return Ok(None) };
-        let Ok(owner) = std::fs::metadata(directory.join("segment")).map(|found| found.uid()) else { return Ok(None) };
-        let segment = Segment::attach_of(&RuntimeDir::made_by_another(runtime, identity), identity, owner)?;
+        let Some(directory) = RuntimeDir::made_by_another(runtime, |_| identity) else { return Ok(None) };
+        let segment = Segment::attach(&directory, identity)?;
         Ok(segment.map(|segment| Self { segment }))
     }
 

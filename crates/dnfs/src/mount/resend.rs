@@ -3,7 +3,6 @@
 
 use super::io::{full, number};
 use super::{Mount, handle_of};
-use crate::client::Client;
 use crate::error::Error;
 use crate::file::{Attributes, FileHandle, FsError, Stability, WriteVerifier};
 use crate::limits::RESEND_ROUNDS_MAX;
@@ -73,11 +72,11 @@ impl Mount {
     fn ask_verifier(&self, slot: &Slot) -> Result<(), Error> {
         let verifiers = self.segment.verifiers();
         let sent = verifiers.newest();
-        let answer = match self.client.verifier_after_connect(&handle_of(slot)?) {
+        let answer = self.client.verifier_after_connect(|| match self.client.verifier(&handle_of(slot)?) {
             // Not by this user, or the file is gone: by one that was written.
-            Err(Error::Fs(_)) => self.ask_by_retained()?,
-            other => other?,
-        };
+            Err(Error::Fs(_)) => self.ask_by_retained(),
+            other => other.map(Some),
+        })?;
         if let Some(verifier) = answer {
             verifiers.epoch_of(number(verifier), sent).map_err(full)?;
         }
@@ -89,9 +88,9 @@ impl Mount {
         let live = retention.records().iter().filter(|record| record.life().state() == State::Answered);
         for extent in live.filter_map(Record::extent) {
             let Some(slot) = self.segment.slot(extent.file) else { continue };
-            let Ok(client) = self.acting_as(retention, extent.credentials) else { continue };
-            match client.as_ref().unwrap_or(&self.client).write(&handle_of(slot)?, 0, &[], Stability::Unstable) {
-                Ok(done) => return Ok(Some(done.verifier)),
+            let Ok(client) = self.acting_as(extent.credentials) else { continue };
+            match client.verifier(&handle_of(slot)?) {
+                Ok(verifier) => return Ok(Some(verifier)),
                 Err(Error::Fs(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -130,15 +129,18 @@ impl Mount {
         let gate = retention.locks().close_gate(owner);
         self.finish_truncation(retention)?;
         let verifiers = self.segment.verifiers();
-        if force || verifiers.newest() > self.segment.resent() {
+        if verifiers.newest() > self.segment.resent() {
             self.resend_all(retention)?;
+            gate.free_dead();
+        } else if force || gate.has_dead {
+            self.finish_writes(retention, &gate)?;
         }
         drop(gate);
         Ok(())
     }
 
     /// With the gate closed: all records by order, under one verifier.
-    fn resend_all(&self, retention: &Retention) -> Result<(), Error> {
+    pub(super) fn resend_all(&self, retention: &Retention) -> Result<(), Error> {
         let verifiers = self.segment.verifiers();
         let records = retention.records();
         let mut list = Region::map(records.len().max(1) * size_of::<Entry>()).map_err(|_| SegmentError::Retained)?;
@@ -185,7 +187,7 @@ impl Mount {
             };
             let handle = handle_of(slot)?;
             let newest = self.segment.verifiers().newest();
-            match self.send_extent(retention, &extent, &handle, &buffer, stable) {
+            match self.send_extent(&extent, &handle, &buffer, stable) {
                 Ok(Some(verifier)) => {
                     let epoch = self.segment.verifiers().epoch_of(number(verifier), newest).map_err(full)?;
                     if epoch != target {
@@ -207,29 +209,19 @@ impl Mount {
     /// The verifier of the reply; none when it was stable.
     fn send_extent(
         &self,
-        retention: &Retention,
         extent: &Extent,
         handle: &FileHandle,
         bytes: &[u8],
         stable: bool,
     ) -> Result<Option<WriteVerifier>, Error> {
-        let client = self.acting_as(retention, extent.credentials)?;
+        let client = self.acting_as(extent.credentials)?;
         let how = if stable { Stability::FileSync } else { Stability::Unstable };
         let bytes = bytes.get(..extent.length as usize).unwrap_or_default();
-        let done = client.as_ref().unwrap_or(&self.client).write(handle, extent.offset, &[IoSlice::new(bytes)], how)?;
+        let done = client.write(handle, extent.offset, &[IoSlice::new(bytes)], how)?;
         if done.bytes < bytes.len() {
             return Err(FsError::Io.into()); // the rest was refused
         }
         Ok((!stable).then_some(done.verifier))
-    }
-
-    /// A client with the credentials of a record; none when they are this process' own.
-    pub(super) fn acting_as(&self, retention: &Retention, place: u32) -> Result<Option<Client>, Error> {
-        if retention.place_of(&self.who) == Some(place) {
-            return Ok(None);
-        }
-        let who = retention.credentials_at(place, &self.who).ok_or(SegmentError::Retained)?;
-        Client::from_parts(self.client.parts(), &self.url, &who).map(Some)
     }
 }
 

@@ -81,6 +81,9 @@ impl Mount {
                 Attempt::Done(bytes) => return Ok(bytes),
                 Attempt::Again => {}
                 Attempt::Full(oldest) => {
+                    if retention.wait_for_commit() {
+                        continue;
+                    }
                     full_rounds += 1;
                     self.make_space(if full_rounds < CHUNK_ROUNDS_MAX { oldest } else { Some(piece.file) })?;
                 }
@@ -99,7 +102,7 @@ impl Mount {
         let (slot, length) = (piece.slot, total(bufs));
         let Some(owner) = retention.owner() else { return Err(SegmentError::Retained.into()) };
         let Some(guard) = retention.locks().lock(owner, piece.file, piece.offset, length) else {
-            self.settle(true)?; // whoever closed the gate died while truncating
+            self.settle(true)?; // of what somebody left who died in a write or a truncation
             return Ok(Attempt::Again);
         };
         if wanted != Stability::Unstable && !slot.has_retained() {
@@ -111,15 +114,15 @@ impl Mount {
             }
             // A server must not promise less than asked (RFC 1813 3.3.7); some do. Kept, then.
         }
-        let Some(credentials) = retention.place_of(&self.who) else { return Ok(Attempt::Full(Some(piece.file))) };
+        let Some(credentials) = self.note_writer(slot) else { return Ok(Attempt::Full(Some(piece.file))) };
         let verifiers = self.segment.verifiers();
         let (sent, moment) = (verifiers.newest(), slot.attr_moment());
         let extent = Extent { file: piece.file, offset: piece.offset, length: 0, order: 0, credentials };
+        slot.retained_write_counts(); // before anything is published: who truncates must know
         let claims = match retention.keep(&self.segment, owner, extent, bufs, 0..length) {
             Ok(claims) => claims,
             Err(NoChunk(oldest)) => return Ok(Attempt::Full(oldest)),
         };
-        slot.retained_write_counts();
         let done = self.client.write(piece.handle, piece.offset, bufs, Stability::Unstable);
         if !guard.is_of_this_process() {
             return Ok(Attempt::Again); // a child that came out of a fork in here: locks and records are the parent's
@@ -140,8 +143,10 @@ impl Mount {
         if epoch > resent {
             let _ = self.settle(false);
         }
-        if due.is_some() {
-            let _ = self.make_space(due);
+        if let Some(due) = due
+            && !retention.ask_for_commit(due)
+        {
+            let _ = self.make_space(Some(due));
         }
         if wanted != Stability::Unstable {
             self.make_stable(piece.file, slot)?;

@@ -48,7 +48,7 @@ impl Mount {
         let Some(name) = self.segment.silly_name(file) else { return };
         let Some(slot) = self.segment.slot(file) else { return };
         let Some(parent) = FileHandle::new(name.parent()) else { return };
-        match self.client.remove(&parent, name.name()) {
+        match self.client_of_remover(slot).remove(&parent, name.name()) {
             Err(Error::Fs(FsError::NotFound)) if name.may_still_come() => return,
             Ok(()) | Err(Error::Fs(FsError::NotFound | FsError::Stale)) => {}
             Err(_) => return,

@@ -48,6 +48,9 @@ impl Mount {
         }
         let gate = retention.locks().close_gate(owner);
         self.finish_truncation(retention)?;
+        if gate.has_dead {
+            self.finish_writes(retention, &gate)?;
+        }
         Ok(gate)
     }
 

@@ -7,11 +7,10 @@ use std::sync::Arc;
 use super::PIECE_BYTES_MAX;
 use super::block_locks::BlockLocks;
 use super::layout::{
-    AreaHeader, BLOCK_LOCK_COUNT, CHUNK_BYTES, CREDENTIAL_COUNT, CREDENTIALS_OFFSET, LAYOUT_VERSION, LOCKS_OFFSET, MAGIC,
-    RECORDS_OFFSET, Record, StoredCredentials, data_offset,
+    AreaHeader, BLOCK_LOCK_COUNT, CHUNK_BYTES, LAYOUT_VERSION, LOCKS_OFFSET, MAGIC, RECORDS_OFFSET, Record, data_offset,
 };
 use crate::limits::RETAIN_BYTES_MIN;
-use crate::segment::runtime_dir::RuntimeDir;
+use crate::segment::runtime_dir::{FILE_MODE, RuntimeDir};
 use crate::slot_limiter::Members;
 use crate::sys::file_lock::FileLock;
 use crate::sys::local_file::{CPath, Errno, allocate, free_bytes, open, rename, stat, truncate, unlink};
@@ -33,8 +32,6 @@ pub(crate) struct Retention {
     lock_path: CPath,
     pub(super) members: Arc<Members>,
     inside: [AtomicU64; INSIDE_COUNT],
-    /// Place of this process' credentials + 1; 0 while unknown.
-    pub(super) credentials_place: AtomicU32,
     /// The chunks this process uses one after the other, from the first on, until it finds one in use: the first, and the next. After a
     /// COMMIT it begins again with the first, whose memory is still in the processor's cache.
     pub(super) run_first: AtomicU32,
@@ -51,7 +48,6 @@ impl Retention {
             lock_path: directory.lock_path("retained"),
             members,
             inside: core::array::from_fn(|_| AtomicU64::new(0)),
-            credentials_place: AtomicU32::new(0),
             run_first: AtomicU32::new(0),
             run_next: AtomicU32::new(0),
         }
@@ -95,6 +91,11 @@ impl Retention {
         self.members.owner()
     }
 
+    /// The processes of the mount.
+    pub(crate) fn members(&self) -> Arc<Members> {
+        Arc::clone(&self.members)
+    }
+
     pub(crate) fn header(&self) -> &AreaHeader {
         // The slice has one element; an empty one can't be.
         &self.memory.values::<AreaHeader>(0, 1)[0]
@@ -109,10 +110,6 @@ impl Retention {
     pub(crate) fn records(&self) -> &[Record] {
         let count = self.header().chunk_count.load(Acquire).min(self.header().chunk_max.load(Relaxed));
         self.memory.values(RECORDS_OFFSET, count as usize)
-    }
-
-    pub(super) fn credentials(&self) -> &[StoredCredentials] {
-        self.memory.values(CREDENTIALS_OFFSET, CREDENTIAL_COUNT)
     }
 
     /// Stores the data of a chunk.
@@ -175,7 +172,7 @@ impl Retention {
             Ok(()) | Err(Errno(libc::ENOENT)) => {}
             Err(errno) => return Err(errno),
         }
-        let file = open(&self.fresh_path, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, 0o600)?;
+        let file = open(&self.fresh_path, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, FILE_MODE)?;
         let bytes = bytes_max.min(free_bytes(&file)? / 4);
         if bytes < RETAIN_BYTES_MIN {
             return Err(Errno(libc::ENOSPC));

@@ -57,13 +57,16 @@ struct Inside<'a> {
 pub(crate) struct Gate<'a> {
     locks: BlockLocks<'a>,
     owner: Owner,
+    /// Processes died in a write, and hold words still.
+    pub(crate) has_dead: bool,
     fork_generation: u32,
     _signals: SignalsBlocked,
 }
 
 impl<'a> BlockLocks<'a> {
-    /// Waits for the blocks of a piece of a write, `length` bytes of `file` at `offset`, and for the gate. None when the
-    /// gate's holder died in the middle of a truncation: see to it first.
+    /// Waits for the blocks of a piece of a write, `length` bytes of `file` at `offset`, and for the gate. None when a process
+    /// died in a write of one of them, or in the middle of a truncation: see to it first. What it left published must be at the server
+    /// before anything newer is, or a resend would bring it back over the newer.
     pub(crate) fn lock(self, owner: Owner, file: FileRef, offset: u64, length: usize) -> Option<WriteGuard<'a>> {
         let block = offset / CHUNK_BYTES as u64;
         let end = (offset + length as u64).div_ceil(CHUNK_BYTES as u64);
@@ -75,7 +78,9 @@ impl<'a> BlockLocks<'a> {
         loop {
             let mut words =
                 Words { locks: self, owner, fork_generation: fork::fork_generation(), first, count, foreign: [0; FOREIGN_WORDS] };
-            words.take(nested);
+            if !words.take(nested) {
+                return None;
+            }
             // After the words are taken: the gate's holder sees them, or is seen here.
             if nested || self.header.gate.load(SeqCst) == 0 {
                 return Some(WriteGuard { words, _inside: inside });
@@ -96,11 +101,11 @@ impl<'a> BlockLocks<'a> {
     pub(crate) fn close_gate(self, owner: Owner) -> Gate<'a> {
         let signals = SignalsBlocked::new();
         self.header.unlocked.wait_until(|overdue| self.try_gate(owner, overdue).then_some(()));
-        let mut dead = None;
+        let (mut dead, mut has_dead) = (None, false);
         for word in self.words {
-            self.wait_for_word(word, &mut dead);
+            has_dead |= !self.wait_for_word(word, &mut dead);
         }
-        Gate { locks: self, owner, fork_generation: fork::fork_generation(), _signals: signals }
+        Gate { locks: self, owner, has_dead, fork_generation: fork::fork_generation(), _signals: signals }
     }
 
     /// False when the holder of the gate died in the middle of a truncation.
@@ -127,11 +132,11 @@ impl<'a> BlockLocks<'a> {
         }
     }
 
-    /// Waits until nobody holds a word. That of a process that died is given up after its WRITE has arrived or never will: once
-    /// for each such process.
-    fn wait_for_word(self, word: &AtomicU64, dead: &mut Option<Owner>) {
+    /// Waits until nobody holds a word. False when its holder died: after its WRITE has arrived or never will, waited for once for
+    /// each such process.
+    fn wait_for_word(self, word: &AtomicU64, dead: &mut Option<Owner>) -> bool {
         if word.load(SeqCst) == 0 {
-            return;
+            return true;
         }
         self.header.unlocked.wait_until(|overdue| {
             let holder = word.load(SeqCst);
@@ -140,10 +145,10 @@ impl<'a> BlockLocks<'a> {
                     sleep(Duration::from_millis(IN_FLIGHT_MS));
                     *dead = Some(process_of(holder));
                 }
-                let _ = word.compare_exchange(holder, 0, SeqCst, Relaxed);
+                return Some(false);
             }
-            (word.load(SeqCst) == 0).then_some(())
-        });
+            (word.load(SeqCst) == 0).then_some(true)
+        })
     }
 }
 
@@ -159,8 +164,8 @@ impl WriteGuard<'_> {
 }
 
 impl<'a> Words<'a> {
-    /// Takes the words; in a signal handler (`nested`) only those that are free.
-    fn take(&mut self, nested: bool) {
+    /// Takes the words; in a signal handler (`nested`) only those that are free. False when one is a dead process'.
+    fn take(&mut self, nested: bool) -> bool {
         let (owner, mut dead) = (self.owner, None);
         // The part behind the end of the table stands at its beginning, and comes first.
         let straight = self.count - (self.first + self.count).saturating_sub(BLOCK_LOCK_COUNT);
@@ -171,9 +176,12 @@ impl<'a> Words<'a> {
                     self.foreign[step / 64] |= 1 << (step % 64);
                     break;
                 }
-                self.locks.wait_for_word(word, &mut dead);
+                if !self.locks.wait_for_word(word, &mut dead) {
+                    return false;
+                }
             }
         }
+        true
     }
 
     fn word(&self, step: usize) -> &'a AtomicU64 {
@@ -213,6 +221,18 @@ impl Drop for Inside<'_> {
     fn drop(&mut self) {
         if let Some(place) = self.place {
             let _ = place.compare_exchange(self.owner, 0, SeqCst, Relaxed);
+        }
+    }
+}
+
+impl Gate<'_> {
+    /// What dead processes left published is at the server: gives up the words they hold.
+    pub(crate) fn free_dead(&self) {
+        for word in self.locks.words {
+            let holder = word.load(SeqCst);
+            if holder != 0 && self.locks.members.is_gone(holder) {
+                let _ = word.compare_exchange(holder, 0, SeqCst, Relaxed);
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Byte layout of the file `retained`, version 1 (drawn in docs/design/010-retention.md).
+//! Byte layout of the file `retained`, version 2 (drawn in docs/design/010-retention.md).
 //!
 //! Everything but the data is an atomic integer of the host's byte order.
 
@@ -9,19 +9,15 @@ use crate::event_count::EventCount;
 /// First eight bytes of the file.
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"MILLRET\0");
 /// Version of this layout.
-pub(crate) const LAYOUT_VERSION: u32 = 1;
+pub(crate) const LAYOUT_VERSION: u32 = 2;
 /// Bytes of a write that one record keeps.
 pub(crate) const CHUNK_BYTES: usize = 8192;
 /// Blocks of files whose writers exclude each other, as many as the locks' hash tells apart: two writes of other blocks meet by
 /// chance once in 500 times when 32 are in flight.
 pub(crate) const BLOCK_LOCK_COUNT: usize = 16_384;
-/// Credentials told apart.
-pub(crate) const CREDENTIAL_COUNT: usize = 64;
 
 pub(crate) const LOCKS_OFFSET: usize = 4096;
-pub(crate) const CREDENTIALS_OFFSET: usize = LOCKS_OFFSET + BLOCK_LOCK_COUNT * 8;
-pub(crate) const RECORDS_OFFSET: usize =
-    (CREDENTIALS_OFFSET + CREDENTIAL_COUNT * size_of::<StoredCredentials>()).next_multiple_of(4096);
+pub(crate) const RECORDS_OFFSET: usize = (LOCKS_OFFSET + BLOCK_LOCK_COUNT * 8).next_multiple_of(4096);
 
 /// Where the data of `chunk_max` chunks begin.
 pub(crate) const fn data_offset(chunk_max: usize) -> usize {
@@ -49,17 +45,14 @@ pub(crate) struct AreaHeader {
     pub(crate) gate: AtomicU64,
     /// The file (slot, generation) that the gate's holder truncates; 0: none.
     pub(crate) truncated_file: AtomicU64,
-}
-
-/// Who may send a record again.
-#[repr(C)]
-pub(crate) struct StoredCredentials {
-    /// 0 free, 1 being written, 2 complete.
-    pub(crate) state: AtomicU32,
-    pub(crate) uid: AtomicU32,
-    pub(crate) gid: AtomicU32,
-    pub(crate) group_count: AtomicU32,
-    pub(crate) groups: [AtomicU32; 16],
+    /// The file (slot, generation) whose COMMIT a writer asked the keeper for, until that is done; 0: none.
+    pub(crate) commit_file: AtomicU64,
+    /// When the keeper last looked here, in ms of the monotonic clock.
+    pub(crate) keeper_ms: AtomicU64,
+    /// The keeper sleeps on it.
+    pub(crate) commit_asked: EventCount,
+    /// Writers that found no chunk sleep on it while the keeper commits.
+    pub(crate) commit_done: EventCount,
 }
 
 /// One chunk of a write.
@@ -74,6 +67,7 @@ pub(crate) struct Record {
     /// Value of the slot's `dirty` from which on a COMMIT covers it.
     pub(crate) answer: AtomicU64,
     pub(crate) length: AtomicU32,
+    /// Place in the segment's table.
     pub(crate) credentials: AtomicU32,
     pub(crate) reserved: AtomicU32,
     /// Of all above but length, answer and life.

@@ -4,9 +4,9 @@
 //! This module knows records, data and locks; what is sent when is `mount/retained.rs`.
 
 mod area;
+mod asked_commit;
 mod block_locks;
 mod claim;
-mod credentials;
 pub(crate) mod layout;
 mod record;
 

@@ -41,6 +41,10 @@ impl Backoff {
             (Fault::Fatal(error), _) => return Err(error),
             (Fault::Forked, _) => return Ok(()),
             (Fault::Malformed(source), _) => self.malformed(source, service)?,
+            // A server that was just restarted has dropped what it had not accepted yet.
+            (Fault::Connect(source), RetryPolicy::Mounting) if source.kind() == io::ErrorKind::ConnectionReset => {
+                self.broken(source, service)?;
+            }
             (Fault::Connect(source), RetryPolicy::Mounting) => {
                 return Err(Error::Connect { service: service.program.name, server: service.server, source });
             }

@@ -6,13 +6,13 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use super::layout::{
     Header, LAYOUT_VERSION, MAGIC, SEGMENT_BYTES, SLOT_COUNT, SLOTS_OFFSET, StoredAddress, load_bytes, store_bytes,
 };
-use super::runtime_dir::RuntimeDir;
+use super::runtime_dir::{FILE_MODE, RuntimeDir};
+use super::runtime_root::Sharing;
 use super::{Segment, SegmentError, local};
 use crate::address::AddressSet;
 use crate::file::FILE_HANDLE_BYTES_MAX;
 use crate::sys::liveness_lock::LivenessFile;
 use crate::sys::local_file::{Errno, allocate, open, rename, stat, truncate, unlink};
-use crate::sys::process::effective_uid;
 use crate::sys::random::random;
 use crate::sys::shm::Mapping;
 use std::sync::Arc;
@@ -45,45 +45,41 @@ impl Segment {
             Ok(()) | Err(Errno(libc::ENOENT)) => {}
             Err(errno) => return Err(local("remove the unfinished file")(errno)),
         }
-        let file = open(&fresh, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, 0o600).map_err(local("make the file"))?;
+        let file = open(&fresh, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, FILE_MODE).map_err(local("make the file"))?;
         truncate(&file, SEGMENT_BYTES as u64).map_err(local("size the file"))?;
         allocate(&file, 0, SLOTS_OFFSET as u64).map_err(local("find memory for the index"))?;
         let mapping = Mapping::new(&file, SEGMENT_BYTES).map_err(local("map the file"))?;
-        let segment = Self { mapping: Arc::new(mapping), directory: directory.clone(), probes: LivenessFile::new() };
+        let segment = Self { mapping: Arc::new(mapping), directory: directory.clone(), probes: Arc::new(LivenessFile::new()) };
         segment.header().retain_bytes.store(retain_bytes, Relaxed);
         segment.header().instance.store(random(), Relaxed);
-        segment.header().fill(identity, parts);
+        segment.header().fill(identity, directory.sharing().owner, parts);
         rename(&fresh, &directory.segment_path()).map_err(local("name the file"))?;
         Ok(segment)
     }
 
     /// Attaches to the segment of this directory; none when there is none.
     pub(crate) fn attach(directory: &RuntimeDir, identity: u64) -> Result<Option<Self>, SegmentError> {
-        Self::attach_of(directory, identity, effective_uid())
-    }
-
-    /// The same for the segment of the user `uid`, whom this process may be allowed to look at.
-    pub(crate) fn attach_of(directory: &RuntimeDir, identity: u64, uid: u32) -> Result<Option<Self>, SegmentError> {
+        let Sharing { owner, is_shared } = directory.sharing();
         let file = match open(&directory.segment_path(), libc::O_RDWR, 0) {
             Ok(file) => file,
             Err(Errno(libc::ENOENT)) => return Ok(None),
             Err(errno) => return Err(local("open the file")(errno)),
         };
         let found = stat(&file).map_err(local("examine the file"))?;
-        if found.uid != uid || found.mode & libc::S_IFMT != libc::S_IFREG {
-            return Err(SegmentError::Foreign("not a regular file of its user"));
+        if found.uid != owner && !is_shared || found.mode & libc::S_IFMT != libc::S_IFREG {
+            return Err(SegmentError::Foreign("not a regular file of the directory's owner"));
         }
         if found.size < size_of::<Header>() as u64 {
             return Err(SegmentError::Foreign("too short"));
         }
         // The head first: another layout has another length.
         let head = Mapping::new(&file, size_of::<Header>()).map_err(local("map the file"))?;
-        check_header(&head.values::<Header>(0, 1)[0], identity, uid)?;
+        check_header(&head.values::<Header>(0, 1)[0], identity, owner)?;
         if found.size != SEGMENT_BYTES as u64 {
             return Err(SegmentError::Foreign("of the wrong length"));
         }
         let mapping = Mapping::new(&file, SEGMENT_BYTES).map_err(local("map the file"))?;
-        Ok(Some(Self { mapping: Arc::new(mapping), directory: directory.clone(), probes: LivenessFile::new() }))
+        Ok(Some(Self { mapping: Arc::new(mapping), directory: directory.clone(), probes: Arc::new(LivenessFile::new()) }))
     }
 
     /// What the process that made the segment learned from the server; none when the header makes no sense.
@@ -102,7 +98,7 @@ impl Segment {
     }
 }
 
-fn check_header(header: &Header, identity: u64, uid: u32) -> Result<(), SegmentError> {
+fn check_header(header: &Header, identity: u64, owner: u32) -> Result<(), SegmentError> {
     if header.magic.load(Acquire) != MAGIC {
         return Err(SegmentError::Foreign("no segment"));
     }
@@ -113,16 +109,16 @@ fn check_header(header: &Header, identity: u64, uid: u32) -> Result<(), SegmentE
     if header.ready.load(Acquire) != 1 || header.slot_count.load(Acquire) != SLOT_COUNT {
         return Err(SegmentError::Foreign("unfinished"));
     }
-    if header.identity.load(Acquire) != identity || header.uid.load(Acquire) != uid {
+    if header.identity.load(Acquire) != identity || header.uid.load(Acquire) != owner {
         return Err(SegmentError::Foreign("the segment of another mount"));
     }
     Ok(())
 }
 
 impl Header {
-    fn fill(&self, identity: u64, parts: &StoredParts) {
+    fn fill(&self, identity: u64, owner: u32, parts: &StoredParts) {
         self.layout_version.store(LAYOUT_VERSION, Relaxed);
-        self.uid.store(effective_uid(), Relaxed);
+        self.uid.store(owner, Relaxed);
         self.slot_count.store(SLOT_COUNT, Relaxed);
         self.identity.store(identity, Relaxed);
         self.server.fill(Some(parts.server));
@@ -226,10 +222,10 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn file_of_one_user_is_closed_to_others() {
+    fn segment_of_one_user_lies_where_others_cannot_go() {
         use std::os::unix::fs::PermissionsExt;
         let (_place, segment) = fresh_segment();
-        let path = segment.directory().path().join("segment");
-        assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+        let root = segment.directory().path().parent().unwrap();
+        assert_eq!(std::fs::metadata(root).unwrap().permissions().mode() & 0o777, 0o700);
     }
 }

@@ -1,4 +1,4 @@
-//! Byte layout of the segment file, version 6 (drawn in docs/design/002-segment.md).
+//! Byte layout of the segment file, version 7 (drawn in docs/design/002-segment.md).
 //!
 //! Everything is an atomic integer of the host's byte order: the file never leaves the host's memory. A change of any
 //! field is a new [`LAYOUT_VERSION`].
@@ -12,7 +12,7 @@ use crate::limits::{ADDRESSES_MAX, CALL_SLOTS_MAX, LATENCY_COUNT, MEMBERS_MAX, S
 /// First eight bytes of a segment.
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"MILLSEG\0");
 /// Version of this layout; processes of different versions refuse each other's segment.
-pub(crate) const LAYOUT_VERSION: u32 = 6;
+pub(crate) const LAYOUT_VERSION: u32 = 7;
 /// Files known at once. PostgreSQL with 10,000 relations keeps about 30,000 files; one slot is 512 bytes, and a slot
 /// never used takes no memory.
 pub(crate) const SLOT_COUNT: u32 = 65_536;
@@ -25,6 +25,8 @@ pub(crate) const VERIFIER_COUNT: u32 = 4096;
 pub(crate) const CELL_COUNT: usize = 16;
 /// Slots that get memory in one step.
 pub(crate) const GROWTH_SLOTS: u32 = 256;
+/// Credentials told apart.
+pub(crate) const CREDENTIAL_COUNT: usize = 256;
 /// Locks that names are spread over while they are taken from files.
 pub(crate) const NAME_LOCK_COUNT: usize = 64;
 /// Longest silly name in bytes.
@@ -34,7 +36,9 @@ pub(crate) const VERIFIERS_OFFSET: usize = 8192;
 pub(crate) const INDEX_OFFSET: usize = VERIFIERS_OFFSET + VERIFIER_COUNT as usize * 8;
 pub(crate) const CALLS_OFFSET: usize = INDEX_OFFSET + INDEX_COUNT as usize * 4;
 pub(crate) const CELLS_OFFSET: usize = CALLS_OFFSET + size_of::<SlotTable>();
-pub(crate) const SLOTS_OFFSET: usize = (CELLS_OFFSET + CELL_COUNT * size_of::<ActivityCell>()).next_multiple_of(4096);
+pub(crate) const CREDENTIALS_OFFSET: usize = CELLS_OFFSET + CELL_COUNT * size_of::<ActivityCell>();
+pub(crate) const SLOTS_OFFSET: usize =
+    (CREDENTIALS_OFFSET + CREDENTIAL_COUNT * size_of::<StoredCredentials>()).next_multiple_of(4096);
 pub(crate) const SEGMENT_BYTES: usize = SLOTS_OFFSET + SLOT_COUNT as usize * size_of::<Slot>();
 
 /// Index place never used since the last rebuild.
@@ -78,9 +82,10 @@ pub(crate) struct Header {
     pub(crate) layout_version: AtomicU32,
     /// 1 once everything below is filled in.
     pub(crate) ready: AtomicU32,
+    /// Owner of the runtime directory.
     pub(crate) uid: AtomicU32,
     pub(crate) slot_count: AtomicU32,
-    /// Hash of uid, servers and export: what this segment is for.
+    /// Hash of that uid, servers and export: what this segment is for.
     pub(crate) identity: AtomicU64,
     /// Set when the volume behind it was replaced: attached processes answer STALE, new ones make a new segment.
     pub(crate) retired: AtomicU32,
@@ -172,6 +177,17 @@ pub(crate) struct ActivityCell {
     pub(crate) commits: OperationCell,
 }
 
+/// Who wrote something, and may send it again.
+#[repr(C)]
+pub(crate) struct StoredCredentials {
+    /// 0 free, 1 being written, 2 complete.
+    pub(crate) state: AtomicU32,
+    pub(crate) uid: AtomicU32,
+    pub(crate) gid: AtomicU32,
+    pub(crate) group_count: AtomicU32,
+    pub(crate) groups: [AtomicU32; 16],
+}
+
 /// One file.
 #[repr(C, align(64))]
 pub(crate) struct Slot {
@@ -239,6 +255,10 @@ pub(crate) struct Slot {
     pub(crate) appends: AtomicU32,
     /// Appends that wait for a change of the size to end: the next change lets them go first.
     pub(crate) appends_waiting: AtomicU32,
+    /// Place + 1 of the credentials that last wrote to it unstably; 0 while unknown.
+    pub(crate) writer_credentials: AtomicU32,
+    /// The same of those that took its last name away.
+    pub(crate) remover_credentials: AtomicU32,
 }
 
 const _: () = assert!(size_of::<Header>() <= VERIFIERS_OFFSET);

@@ -1,4 +1,4 @@
-//! The state all processes of one user on one host share about one export: sizes, attributes, what is not yet stable,
+//! The state all processes of a host that use one runtime directory share about one export: sizes, attributes, what is not yet stable,
 //! which files were unlinked while open (docs/design/002-segment.md).
 //!
 //! A file in memory, mapped by every process, changed only by atomic operations. A process may be killed at any
@@ -7,6 +7,7 @@
 
 mod attach;
 mod attributes;
+mod credentials;
 mod durability;
 mod error;
 mod file_ref;
@@ -14,6 +15,7 @@ pub(crate) mod layout;
 mod names;
 mod placeholder;
 pub(crate) mod runtime_dir;
+pub(crate) mod runtime_root;
 mod size;
 mod table;
 
@@ -38,18 +40,18 @@ use crate::sys::file_lock::FileLock;
 use crate::sys::liveness_lock::LivenessFile;
 use crate::sys::shm::Mapping;
 use layout::{
-    ActivityCell, CALLS_OFFSET, CELL_COUNT, CELLS_OFFSET, GROWTH_SLOTS, Header, INDEX_COUNT, INDEX_OFFSET, SLOT_COUNT,
-    SLOTS_OFFSET, Slot, SlotTable, VERIFIER_COUNT, VERIFIERS_OFFSET,
+    ActivityCell, CALLS_OFFSET, CELL_COUNT, CELLS_OFFSET, CREDENTIAL_COUNT, CREDENTIALS_OFFSET, GROWTH_SLOTS, Header,
+    INDEX_COUNT, INDEX_OFFSET, SLOT_COUNT, SLOTS_OFFSET, Slot, SlotTable, StoredCredentials, VERIFIER_COUNT, VERIFIERS_OFFSET,
 };
 use std::sync::Arc;
 
 /// A segment, attached.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Segment {
     mapping: Arc<Mapping>,
     directory: RuntimeDir,
     /// Its bytes are the rights to ask whether files are open.
-    probes: LivenessFile,
+    probes: Arc<LivenessFile>,
 }
 
 impl Segment {
@@ -76,6 +78,10 @@ impl Segment {
     /// Slots for calls, and who lives.
     pub(crate) fn call_table(&self) -> &SlotTable {
         &self.mapping.values::<SlotTable>(CALLS_OFFSET, 1)[0] // as above
+    }
+
+    fn stored_credentials(&self) -> &[StoredCredentials] {
+        self.mapping.values(CREDENTIALS_OFFSET, CREDENTIAL_COUNT)
     }
 
     pub(crate) fn verifiers(&self) -> Verifiers<'_> {
@@ -153,7 +159,7 @@ pub(crate) mod tests {
     /// A segment in a directory of its own.
     pub(crate) fn fresh_segment() -> (tempdir::TempDir, Segment) {
         let place = tempdir::TempDir::new();
-        let directory = RuntimeDir::make(place.path().as_bytes(), 1).unwrap();
+        let directory = RuntimeDir::make(place.path().as_bytes(), |_| 1).unwrap();
         let segment = Segment::create(&directory, 1, &attach::tests::parts(), 0).unwrap();
         (place, segment)
     }

@@ -23,7 +23,7 @@ use crate::sys::shm::Mapping;
 const OPEN_BYTE: i64 = 3 << 61;
 
 /// No search, so that nobody but root goes or makes anything there.
-const MODE: u32 = 0o600;
+const MODE: u32 = 0o660;
 
 /// The right to ask whether one slot's file is open. Others who want it wait, or take the file for open.
 #[derive(Debug)]

@@ -1,16 +1,18 @@
-//! Where the processes of one user find the state they share: a directory in memory, mode 0700, one below it for each export.
-//!
-//! `/dev/shm/millrace-<uid>` first: every process of the user finds the same, whatever its environment. Only where there
-//! is no such directory, `$XDG_RUNTIME_DIR/millrace`: a service and a login shell may disagree about that variable, and
-//! two segments are two hosts. `MILLRACE_RUNTIME_DIR` overrides both.
+//! Where the processes of a mount find the state they share: a directory in memory for each export.
 
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use super::error::{SegmentError, local};
 use super::file_ref::FileRef;
-use crate::sys::local_file::{CPath, Errno, mkdir, open, stat};
-use crate::sys::process::effective_uid;
+use super::runtime_root::{Sharing, runtime_root, share_what_is_made_in};
+use crate::sys::local_file::{CPath, Errno, mkdir, open, rename, rmdir};
+use crate::sys::random::random;
+
+/// Mode of the files made here: the directory decides who gets to them, by its mode and default access list.
+pub(crate) const FILE_MODE: u32 = 0o660;
+/// The same of directories.
+const DIRECTORY_MODE: u32 = 0o770;
 
 /// Room for the path of a placeholder with its NUL, in bytes.
 pub const PLACEHOLDER_PATH_BYTES_MAX: usize = 256;
@@ -18,52 +20,57 @@ pub const PLACEHOLDER_PATH_BYTES_MAX: usize = 256;
 /// Longest runtime directory: a placeholder `/p/<slot>.<generation>` and its NUL fit behind it.
 const DIRECTORY_BYTES_MAX: usize = PLACEHOLDER_PATH_BYTES_MAX - 32;
 
-/// The directory every [`crate::mount::Mount::runtime_dir`] of this effective user lies below. Asks no server.
-#[must_use]
-pub fn runtime_root() -> PathBuf {
-    let named = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(named) = named("MILLRACE_RUNTIME_DIR") {
-        return named;
-    }
-    let shared = open(&CPath::new(b"/dev/shm"), libc::O_RDONLY | libc::O_DIRECTORY, 0).is_ok();
-    match named("XDG_RUNTIME_DIR") {
-        Some(session) if !shared => session.join("millrace"),
-        _ => PathBuf::from(format!("/dev/shm/millrace-{}", effective_uid())),
-    }
-}
+/// Bytes of the name of an export's directory, with the slash before it.
+const NAME_BYTES: usize = 17;
+
+/// Placeholders, record locks, the mirror of working directories.
+const PARTS: [&str; 3] = ["p", "l", "cwd"];
 
 /// The directory of one export.
 #[derive(Clone, Debug)]
 pub(crate) struct RuntimeDir {
     path: PathBuf,
+    sharing: Sharing,
 }
 
 impl RuntimeDir {
-    /// The directory of this user for the export `identity`, made if missing.
-    pub(crate) fn of_user(identity: u64) -> Result<Self, SegmentError> {
+    /// The directory of this process for an export, made if missing. `identity` is asked with the uid of whom the runtime
+    /// directory belongs to.
+    pub(crate) fn of_process(identity: impl FnOnce(u32) -> u64) -> Result<Self, SegmentError> {
         Self::make(runtime_root().as_os_str().as_bytes(), identity)
     }
 
-    /// The directory for `identity` below `base`; both made if missing, and refused unless they are ours alone.
-    pub(crate) fn make(base: &[u8], identity: u64) -> Result<Self, SegmentError> {
-        let mut path = base.to_vec();
-        path.extend_from_slice(format!("/{identity:016x}").as_bytes());
-        if path.len() > DIRECTORY_BYTES_MAX || path.first() != Some(&b'/') {
+    /// The directory for an export below `base`; both made if missing, and refused unless this process may trust them.
+    pub(crate) fn make(base: &[u8], identity: impl FnOnce(u32) -> u64) -> Result<Self, SegmentError> {
+        if base.len() + NAME_BYTES > DIRECTORY_BYTES_MAX || base.first() != Some(&b'/') {
             return Err(SegmentError::Directory("its path is relative or too long"));
         }
+        let sharing = Sharing::of(base)?;
+        let path = [base, format!("/{:016x}", identity(sharing.owner)).as_bytes()].concat();
         let path = PathBuf::from(std::ffi::OsString::from_vec(path));
-        for directory in [base, path.as_os_str().as_bytes()] {
-            make_private(directory)?;
+        match open(&CPath::new(path.as_os_str().as_bytes()), libc::O_RDONLY | libc::O_DIRECTORY, 0) {
+            Ok(_) => {}
+            Err(Errno(libc::ENOENT)) => make_complete(&path, sharing).map_err(local("make the runtime directory"))?,
+            Err(errno) => return Err(local("open the runtime directory")(errno)),
         }
-        for below in ["p", "l", "cwd"] {
-            make_private(path.join(below).as_os_str().as_bytes())?;
-        }
-        Ok(Self { path })
+        Ok(Self { path, sharing })
     }
 
     /// The directory for `identity` below `base`, which somebody else made.
-    pub(crate) fn made_by_another(base: &Path, identity: u64) -> Self {
-        Self { path: base.join(format!("{identity:016x}")) }
+    pub(crate) fn made_by_another(base: &Path, identity: impl FnOnce(u32) -> u64) -> Option<Self> {
+        let sharing = Sharing::seen(base)?;
+        let identity = identity(sharing.owner);
+        Some(Self { path: base.join(format!("{identity:016x}")), sharing })
+    }
+
+    /// The directory it lies in.
+    pub(crate) fn root(&self) -> &[u8] {
+        self.path.parent().map_or(&[], |root| root.as_os_str().as_bytes())
+    }
+
+    /// Who may be here.
+    pub(crate) fn sharing(&self) -> Sharing {
+        self.sharing
     }
 
     /// The directory.
@@ -137,21 +144,31 @@ impl RuntimeDir {
     }
 }
 
-fn make_private(path: &[u8]) -> Result<(), SegmentError> {
-    let path = CPath::new(path);
-    match mkdir(&path, 0o700) {
-        Ok(()) | Err(Errno(libc::EEXIST)) => {}
-        Err(errno) => return Err(local("make the runtime directory")(errno)),
+/// Makes the directory with all in it; it appears under its name complete or not at all.
+fn make_complete(path: &Path, sharing: Sharing) -> Result<(), Errno> {
+    let at = |path: &Path| CPath::new(path.as_os_str().as_bytes());
+    let fresh = path.with_extension(format!("{:016x}", random()));
+    let fill = || {
+        if sharing.is_shared {
+            share_what_is_made_in(&open(&at(&fresh), libc::O_RDONLY | libc::O_DIRECTORY, 0)?)?;
+        }
+        for below in PARTS {
+            mkdir(&at(&fresh.join(below)), DIRECTORY_MODE)?;
+        }
+        rename(&at(&fresh), &at(path))
+    };
+    mkdir(&at(&fresh), DIRECTORY_MODE)?;
+    let made = fill();
+    if made.is_err() {
+        for below in PARTS {
+            let _ = rmdir(&at(&fresh.join(below)));
+        }
+        let _ = rmdir(&at(&fresh));
     }
-    let found = open(&path, libc::O_RDONLY | libc::O_DIRECTORY, 0).and_then(|fd| stat(&fd));
-    let found = found.map_err(local("open the runtime directory"))?;
-    if found.uid != effective_uid() {
-        return Err(SegmentError::Directory("it belongs to another user"));
+    match made {
+        Err(Errno(libc::EEXIST | libc::ENOTEMPTY)) => Ok(()), // somebody was faster
+        made => made,
     }
-    if found.mode & 0o077 != 0 {
-        return Err(SegmentError::Directory("others may enter it: its mode must be 0700"));
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -162,7 +179,7 @@ mod tests {
     #[test]
     fn placeholder_path_leads_back_to_its_file() {
         let place = TempDir::new();
-        let directory = RuntimeDir::make(place.path().as_bytes(), 5).unwrap();
+        let directory = RuntimeDir::make(place.path().as_bytes(), |_| 5).unwrap();
         let file = FileRef { slot: 65_535, generation: u32::MAX };
         let array = directory.placeholder_array(file);
         let path = std::ffi::CStr::from_bytes_until_nul(&array).unwrap().to_bytes();
@@ -177,6 +194,6 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let place = TempDir::new();
         std::fs::set_permissions(Path::new(place.path()), std::fs::Permissions::from_mode(0o755)).unwrap();
-        assert!(matches!(RuntimeDir::make(place.path().as_bytes(), 5), Err(SegmentError::Directory(_))));
+        assert!(matches!(RuntimeDir::make(place.path().as_bytes(), |_| 5), Err(SegmentError::Directory(_))));
     }
 }

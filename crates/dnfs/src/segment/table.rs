@@ -305,6 +305,8 @@ impl Slot {
         self.size_unsure.store(0, Relaxed);
         self.appends.store(0, Relaxed);
         self.appends_waiting.store(0, Relaxed);
+        self.writer_credentials.store(0, Relaxed);
+        self.remover_credentials.store(0, Relaxed);
         self.attr_begin(file.attr);
     }
 }

@@ -9,7 +9,7 @@ use super::fd::Fd;
 use super::fork;
 use super::fork_lock::{ForkLock, Holder};
 use super::liveness_lock::LivenessFile;
-use super::local_file::{CPath, Errno, open};
+use super::local_file::{CPath, Errno, LOCK_FILE_MODE, open};
 use super::raw::call;
 use super::record_lock;
 use crate::event_count::EventCount;
@@ -93,8 +93,7 @@ impl FileLock {
     }
 
     fn take(path: &CPath, place: Option<Place>, signals: Option<SignalsBlocked>, wait: bool) -> Result<Self, Errno> {
-        // Nobody can open it for reading: a program that looks at files here and closes them must not release the lock.
-        let fd = open(path, libc::O_WRONLY | libc::O_CREAT, 0o200)?;
+        let fd = open(path, libc::O_WRONLY | libc::O_CREAT, LOCK_FILE_MODE)?;
         patiently(|| record_lock::take_file(fd.number(), wait))?;
         Ok(Self { fd: Some(fd), generation: fork::fork_generation(), _place: place, _signals: signals })
     }

@@ -67,7 +67,8 @@ fn identity() -> u64 {
 /// Whether this is a child that has the memory of its parent and not its process id (CLONE_VM without CLONE_THREAD), and perhaps
 /// other descriptors: it takes part in what lies in memory, as a thread does, and makes connections of its own.
 #[inline]
-pub(crate) fn shares_memory() -> bool {
+#[must_use]
+pub fn shares_memory() -> bool {
     let page = PAGE.load(Acquire);
     // SAFETY: as in `identity`.
     let Some(page) = (unsafe { page.as_ref() }) else { return false };

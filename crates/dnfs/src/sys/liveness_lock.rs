@@ -12,7 +12,7 @@ use super::file_lock::SignalsBlocked;
 use super::fork::{fork_generation, shares_memory};
 use super::fork_lock::{ForkLock, Holder};
 use super::internal_fd::InternalFd;
-use super::local_file::{CPath, Errno, open};
+use super::local_file::{CPath, Errno, LOCK_FILE_MODE, open};
 use super::record_lock;
 use crate::limits::MEMBER_FILES_MAX;
 
@@ -81,8 +81,7 @@ impl LivenessFile {
                 Some(found) => found,
                 None => {
                     let free = table.iter().position(|opened| opened.users == 0).ok_or(Errno(libc::ENFILE))?;
-                    // Nobody can open it for reading, and so release the lock by closing it again.
-                    let fd = InternalFd::moved_up(open(path, libc::O_WRONLY | libc::O_CREAT, 0o200)?).into_raw();
+                    let fd = InternalFd::moved_up(open(path, libc::O_WRONLY | libc::O_CREAT, LOCK_FILE_MODE)?).into_raw();
                     table[free] = Opened { fd, path: path.hash(), joined: 0, users: 0 };
                     free
                 }

@@ -5,6 +5,10 @@ use rustix::fs::{Access, AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFl
 use rustix::io::retry_on_intr;
 use std::ffi::CString;
 
+/// Mode of files that are there for their locks: nobody can open one for reading. A program that looks at files and closes them must
+/// not give up the locks of its own process.
+pub(crate) const LOCK_FILE_MODE: u32 = 0o220;
+
 /// What the kernel refused, as its error number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Errno(pub(crate) i32);
@@ -104,6 +108,8 @@ pub(crate) struct Owner {
     pub(crate) mode: u32,
     /// Owner.
     pub(crate) uid: u32,
+    /// Its group.
+    pub(crate) gid: u32,
     /// Size in bytes.
     pub(crate) size: u64,
     /// It has a name: it was not removed.
@@ -113,7 +119,23 @@ pub(crate) struct Owner {
 /// Type, owner and size of the open file.
 pub(crate) fn stat(fd: &Fd) -> Result<Owner> {
     let found = rustix::fs::fstat(fd)?;
-    Ok(Owner { mode: found.st_mode, uid: found.st_uid, size: found.st_size as u64, is_named: found.st_nlink > 0 })
+    Ok(Owner {
+        mode: found.st_mode,
+        uid: found.st_uid,
+        gid: found.st_gid,
+        size: found.st_size as u64,
+        is_named: found.st_nlink > 0,
+    })
+}
+
+/// Sets permission bits, as fchmod(2).
+pub(crate) fn change_mode(fd: &Fd, mode: u32) -> Result<()> {
+    Ok(rustix::fs::fchmod(fd, Mode::from_bits_retain(mode))?)
+}
+
+/// Gives the open file to a group.
+pub(crate) fn change_group(fd: &Fd, gid: u32) -> Result<()> {
+    Ok(rustix::fs::fchown(fd, None, Some(rustix::process::Gid::from_raw(gid)))?)
 }
 
 /// Sets the length of a file; what is added is a hole.

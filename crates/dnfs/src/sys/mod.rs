@@ -4,6 +4,7 @@
 //! whose hooks have the names of libc's functions. The three calls that rustix does not have, or has slower, are made by
 //! hand (`raw`). No descriptor is left to std, which would close it by libc's `close`.
 
+pub(crate) mod access_list;
 pub(crate) mod clock;
 pub(crate) mod connect;
 pub(crate) mod detached;

@@ -7,8 +7,8 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 use super::fd::Fd;
 use super::local_file::Errno;
-use crate::retention::layout::{AreaHeader, Record, StoredCredentials};
-use crate::segment::layout::{ActivityCell, Header, Slot, SlotTable};
+use crate::retention::layout::{AreaHeader, Record};
+use crate::segment::layout::{ActivityCell, Header, Slot, SlotTable, StoredCredentials};
 
 /// Types that may lie in memory other processes write at any time: only atomics, so that every bit pattern is a value
 /// and every access is one.
@@ -34,7 +34,7 @@ unsafe impl Shared for ActivityCell {}
 unsafe impl Shared for AreaHeader {}
 // SAFETY: consists of atomic integers (retention/layout.rs).
 unsafe impl Shared for Record {}
-// SAFETY: consists of atomic integers (retention/layout.rs).
+// SAFETY: consists of atomic integers (segment/layout.rs).
 unsafe impl Shared for StoredCredentials {}
 
 /// A mapping that other processes may have too, readable and writable, unmapped when dropped.

@@ -50,7 +50,6 @@ impl Setup<'_> {
         StartOrder {
             program: &self.program,
             work: self.work,
-            user: &self.place.user,
             tuning: self.plan.tuning_of(turn.arm),
             medium: turn.arm.medium.as_deref(),
             sequence: turn.sequence,

@@ -19,6 +19,7 @@ use std::process::{Command, ExitCode, Stdio};
 use self::local_medium::LocalMedium;
 use crate::error_printing::{hinted, print_error, refusal};
 
+mod group;
 mod local_medium;
 
 const LIBRARY: &str = "libmillrace_preload.so";
@@ -38,6 +39,10 @@ pub(crate) struct Args {
     /// Slow a directory of this host down to this storage medium, as `serve --medium` does
     #[arg(long = "local-medium", value_name = "/DIR=PROFILE,KEY=VALUE,…")]
     local_media: Vec<OsString>,
+    /// Share the mounts with the members of this group (name or number): locks, sizes and what is not yet stable. Programs that
+    /// change their user need it, and users who work on the same files
+    #[arg(long, value_name = "GROUP")]
+    group: Option<OsString>,
     /// Run although the mount's path exists on this host and is not an empty directory; the export hides it
     #[arg(long)]
     force: bool,
@@ -60,17 +65,20 @@ Examples:
   millrace exec --mount /db=nfs://filer/vol -- initdb -D /db/pg
   millrace exec --mount /db=nfs://filer/vol -- pg_ctl -D /db/pg -l /db/log start
   millrace exec --mount /db=nfs://filer/vol -- psql     (sees the same files)
+  millrace exec --group mysql --mount /db=nfs://filer/vol -- mariadbd --user=mysql --datadir=/db/my
   millrace exec --mount '/db=nfs://127.0.0.1:2049/vol?mountport=2049' --print env
   millrace exec --local-medium /srv/pg=fc15k,spindles=80 -- pg_ctl -D /srv/pg start
 
 Needs no root and makes no mount: the program sees /db, the rest of the host does not. The library
-is loaded with LD_PRELOAD, so statically linked and set-uid programs, and Go programs, find nothing
-below /db. A file that is closed is committed first, as a kernel's client does it; close=nothing in
-the URL leaves that out, for a database, which syncs its files itself. Written data that is not yet
-stable is kept in memory (retain=64MiB), so that a restarted server gets it again. Programs run as
-another user (runuser, setpriv) are other users to the server: start millrace as that user. The
-preload library is the one named by MILLRACE_PRELOAD, else that beside this binary or in
-../lib/millrace; MILLRACE_LOG=1 makes it log to stderr.
+is loaded with LD_PRELOAD, so statically linked and set-uid programs, and Go programs, find
+nothing below /db. A file that is closed is committed first, as a kernel's client does it;
+close=nothing in the URL leaves that out, for a database, which syncs its files itself. Written
+data that is not yet stable is kept in memory (retain=64MiB), so that a restarted server gets it
+again. A program that changes its user is that user to the server from then on, with the files it
+has open still the one who opened them. Users have separate mounts, whose locks do not exclude
+each other, unless --group names a group that all of them are in; its members trust each other
+with these mounts. The preload library is the one named by MILLRACE_PRELOAD, else that beside this
+binary or in ../lib/millrace; MILLRACE_LOG=1 makes it log to stderr.
 
 Exit codes: the program's own; 2 could not run (the mount, the library or an argument; nothing was
 started); 126 the program can't be executed; 127 there is no such program.";
@@ -84,6 +92,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
+    let runtime = args.group.as_deref().map(group::runtime_directory).transpose()?;
     let outer = std::env::var_os(MOUNTS).unwrap_or_default();
     let media = local_medium::parse_all(&args.local_media)?;
     media.iter().try_for_each(LocalMedium::make_state)?;
@@ -116,7 +125,8 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
     let preload = preload_list(&library);
     let keeper = std::env::current_exe().context("find this binary")?.into_os_string();
     let media_lines = local_medium::lines(&media);
-    let environment = [("LD_PRELOAD", preload), (MOUNTS, mounts), (KEEPER, keeper), (local_medium::VARIABLE, media_lines)];
+    let mut environment = vec![("LD_PRELOAD", preload), (MOUNTS, mounts), (KEEPER, keeper), (local_medium::VARIABLE, media_lines)];
+    environment.extend(runtime.map(|directory| (group::VARIABLE, directory)));
     handshake(&expected, &media, &environment)?;
     if args.print.is_some() {
         print_environment(&environment)?;
@@ -242,14 +252,14 @@ fn preload_list(library: &Path) -> OsString {
 }
 
 /// Variables that the library reads.
-type Environment = [(&'static str, OsString); 4];
+type Environment = [(&'static str, OsString)];
 
 /// A child of ourselves under the library looks at each mount: it must see the root the server showed us; and at itself:
 /// it must have the state of each medium.
 fn handshake(expected: &[(PathBuf, u64)], media: &[LocalMedium], environment: &Environment) -> anyhow::Result<()> {
     let binary = std::env::current_exe().context("find this binary")?;
     let mut child = Command::new(&binary);
-    child.arg("exec").envs(environment.clone()).stdin(Stdio::null()).current_dir("/");
+    child.arg("exec").envs(environment.iter().cloned()).stdin(Stdio::null()).current_dir("/");
     for (path, _) in expected {
         child.arg("--prove").arg(path);
     }

@@ -4,13 +4,16 @@ use crate::known::REFUSED;
 use crate::program::{FILER, Step};
 use crate::side::{NO_PROCESS, Side};
 use crate::support::filer::Filer;
-use crate::support::{Scratch, millrace, preload_library};
+use crate::support::{Scratch, millrace, preload_library, share_with_group};
 use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+
+/// The second user of programs, and its group.
+pub(crate) const OTHER_USER: u32 = 65534;
 
 /// Looks at what was left before it counts as left.
 const LOOKS: u32 = 250;
@@ -42,7 +45,7 @@ impl Exerciser {
     pub(crate) fn new(actor: &Path, filer_options: &[&'static str], mount_options: &str) -> Self {
         let scratch = Scratch::new("exerciser");
         let runtime = tempfile::Builder::new().prefix("millrace-test-").tempdir_in("/dev/shm").unwrap();
-        std::fs::set_permissions(runtime.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+        share_with_group(runtime.path(), OTHER_USER);
         let filer = Filer::start(&scratch, filer_options);
         std::fs::set_permissions(filer.export(), std::fs::Permissions::from_mode(0o777)).unwrap();
         let folder = scratch.folder("local");

@@ -1,6 +1,7 @@
 //! Random programs. The generator keeps a rough picture of what is open, so that most steps do something; what they do is up
 //! to the actors.
 
+use crate::compare::OTHER_USER;
 use crate::known::{REFUSED, enabled};
 use crate::program::{FILER, Step};
 use sim::Rng;
@@ -61,7 +62,7 @@ impl Generator {
     fn begin(&mut self) {
         self.start(0, 0);
         if self.rng.chance(1, 3) {
-            let uid = if enabled("two-users") && self.rng.chance(1, 2) { 65534 } else { 0 };
+            let uid = if enabled("two-users") && self.rng.chance(1, 2) { OTHER_USER } else { 0 };
             self.start(1, uid);
         }
         self.push(0, "mkdir D 777".to_owned());

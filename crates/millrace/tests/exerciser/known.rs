@@ -27,7 +27,8 @@ pub(crate) const REFUSED: [(&str, &str, &str); 7] = [
 
 /// What the generator leaves out until the fault behind it is mended: its name, the line of the list of broken promises
 /// in the issue "Direct NFS keeps every promise that a kernel mount keeps", and what is wrong.
-pub(crate) const NOT_YET: &[(&str, u32, &str)] = &[("two-users", 10, "locks and caches are per user")];
+pub(crate) const NOT_YET: &[(&str, u32, &str)] =
+    &[("two-users", 10, "the host's kernel refuses links to another user's file (protected_hardlinks), a server does not")];
 
 /// Whether the generator may use a feature; `MILLRACE_EXERCISE` names features of [`NOT_YET`] to try, or `all`.
 pub(crate) fn enabled(feature: &str) -> bool {

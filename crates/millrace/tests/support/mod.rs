@@ -91,6 +91,12 @@ impl Scratch {
     }
 }
 
+/// Makes a directory a runtime directory that a group shares.
+pub fn share_with_group(directory: &Path, gid: u32) {
+    std::os::unix::fs::chown(directory, None, Some(gid)).unwrap();
+    std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o2770)).unwrap();
+}
+
 /// Runs to the end; panics with everything printed when it fails.
 pub fn succeed(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));

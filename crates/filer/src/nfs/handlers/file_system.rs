@@ -6,7 +6,7 @@ use nfs_proto::nfs3::{
 };
 
 use super::{Context, refused, status};
-use crate::limits::{FILE_BYTES_MAX, LISTING_BYTES_PREFERRED, TRANSFER_MAX};
+use crate::limits::{FILE_BYTES_MAX, LISTING_BYTES_PREFERRED, TRANSFER_MAX, WRITE_BYTES_PREFERRED};
 
 /// READ and WRITE sizes should be multiples of a page.
 const TRANSFER_MULTIPLE: u32 = 4096;
@@ -43,7 +43,7 @@ pub(super) fn fs_info(context: &Context<'_>, args: &ObjectArgs) -> FsInfoResult 
         read_preferred: TRANSFER_MAX,
         read_multiple: TRANSFER_MULTIPLE,
         write_max: TRANSFER_MAX,
-        write_preferred: TRANSFER_MAX,
+        write_preferred: WRITE_BYTES_PREFERRED,
         write_multiple: TRANSFER_MULTIPLE,
         dir_preferred: LISTING_BYTES_PREFERRED,
         file_size_max: FILE_BYTES_MAX,

@@ -35,8 +35,8 @@ pub(super) struct DnfsStorage {
     proof: ProofSource,
     /// The clients' shared counters, once the database has started.
     observers: Vec<(Part, Observer)>,
-    /// Where the clients' shared state lies, and whose it is.
-    runtime: (PathBuf, u32),
+    /// Where the clients' shared state lies.
+    runtime: PathBuf,
 }
 
 impl DnfsStorage {
@@ -55,7 +55,7 @@ impl DnfsStorage {
         let mounts: Vec<(Part, String)> = urls.into_iter().map(|(part, url)| (part, order.tuning.on_url(&url))).collect();
         let argument = |(part, url): &(Part, String)| ["--mount".into(), format!("{}={url}", mount_path(*part)).into()];
         let prefix = exec::prefix(order.program, mounts.iter().flat_map(argument).collect());
-        let runtime = (order.work.runtime().to_owned(), order.user.uid);
+        let runtime = order.work.runtime().to_owned();
         Self { filers: Vec::new(), mounts, prefix, proof, observers: Vec::new(), runtime }
     }
 
@@ -77,14 +77,14 @@ impl Storage for DnfsStorage {
     }
 
     fn database_started(&mut self) -> Result<(), LabError> {
-        let (directory, uid) = &self.runtime;
+        let directory = &self.runtime;
         for (part, text) in &self.mounts {
             let failed = |detail: String| LabError::Missing {
                 what: format!("look at the counters of the clients of {text}: {detail}"),
                 hint: "the proof of path needs them; is MILLRACE_RUNTIME_DIR on another host's memory?".to_owned(),
             };
             let url = text.parse().map_err(|error: dnfs::UrlError| failed(error.to_string()))?;
-            match Observer::open(directory, *uid, &url).map_err(|error| failed(error.to_string()))? {
+            match Observer::open(directory, &url).map_err(|error| failed(error.to_string()))? {
                 Some(observer) => self.observers.push((*part, observer)),
                 None => return Err(failed("nobody has mounted it".to_owned())),
             }

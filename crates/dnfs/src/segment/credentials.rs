@@ -1,8 +1,8 @@
-//! Whose calls resend a record: a small table of the credentials writers had.
+//! Whose calls these were: a small table of the credentials that files were opened and written with.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use super::Retention;
+use super::Segment;
 use super::layout::StoredCredentials;
 use crate::credentials::Credentials;
 use nfs_proto::rpc::Groups;
@@ -11,21 +11,10 @@ const FREE: u32 = 0;
 const WRITING: u32 = 1;
 const COMPLETE: u32 = 2;
 
-impl Retention {
-    /// The place of this process' credentials; none when the table is full.
-    pub(crate) fn place_of(&self, who: &Credentials) -> Option<u32> {
-        let known = self.credentials_place.load(Relaxed);
-        if known == 0 {
-            let place = self.find_or_store(who)?;
-            self.credentials_place.store(place + 1, Relaxed);
-            return Some(place);
-        }
-        Some(known - 1)
-    }
-
+impl Segment {
     /// The place of these credentials, stored if they are not there yet; none when the table is full.
-    fn find_or_store(&self, who: &Credentials) -> Option<u32> {
-        for (place, stored) in self.credentials().iter().enumerate() {
+    pub(crate) fn place_of(&self, who: &Credentials) -> Option<u32> {
+        for (place, stored) in self.stored_credentials().iter().enumerate() {
             let state = stored.state.load(Acquire);
             // A place left half-written by a killed process stays so: there are 64.
             if state == COMPLETE && stored.is(who) {
@@ -42,7 +31,7 @@ impl Retention {
 
     /// The credentials of a place; the machine's name is the asking one's.
     pub(crate) fn credentials_at(&self, place: u32, asking: &Credentials) -> Option<Credentials> {
-        let stored = self.credentials().get(place as usize).filter(|stored| stored.state.load(Acquire) == COMPLETE)?;
+        let stored = self.stored_credentials().get(place as usize).filter(|stored| stored.state.load(Acquire) == COMPLETE)?;
         let count = (stored.group_count.load(Relaxed) as usize).min(stored.groups.len());
         let groups: [u32; 16] = core::array::from_fn(|place| stored.groups[place].load(Relaxed));
         Some(Credentials {

@@ -1,0 +1,79 @@
+//! Writes of processes that were killed in them. Nobody knows whether the server executed one, others may have read it if it did, and
+//! nothing newer may be written over it before that is settled: a later resend would bring it back.
+
+use std::io::IoSliceMut;
+
+use super::io::{full, number};
+use super::{Mount, handle_of};
+use crate::error::Error;
+use crate::retention::layout::CHUNK_BYTES;
+use crate::retention::{Extent, Gate, Retention, State};
+use crate::segment::layout::Slot;
+
+impl Mount {
+    /// At the start of a process: whoever was killed before it did what it did by now. Somebody who starts it again finds one state
+    /// of its files, not two.
+    pub(super) fn finish_left_writes(&self) -> Result<(), Error> {
+        match self.retention_if_there()? {
+            Some(retention) if retention.has_left_records() => self.settle(true),
+            _ => Ok(()),
+        }
+    }
+
+    /// With the gate closed: what processes left that died in a write; the whole resend if the server was restarted since.
+    pub(super) fn finish_writes(&self, retention: &Retention, gate: &Gate<'_>) -> Result<(), Error> {
+        if !self.judge_left(retention)? {
+            self.resend_all(retention)?;
+        }
+        gate.free_dead();
+        Ok(())
+    }
+
+    /// Keeps what the server has of them, and forgets what it has not: it never will, the calls have arrived by now or never do. False
+    /// when the server may have lost what it had, or does not let it be read: then only a resend is right for those who read it.
+    fn judge_left(&self, retention: &Retention) -> Result<bool, Error> {
+        let verifiers = self.segment.verifiers();
+        let mut buffer = [0; CHUNK_BYTES];
+        for (chunk, record) in retention.records().iter().enumerate() {
+            let life = record.life();
+            if life.state() != State::Published {
+                continue;
+            }
+            let (Some(extent), Some(slot)) = (record.extent(), self.segment.slot(record.file())) else {
+                record.free();
+                continue;
+            };
+            let Some(there) = buffer.get_mut(..(extent.length as usize).min(CHUNK_BYTES)) else { continue };
+            let Ok(executed) = self.is_executed(retention, chunk, &extent, slot, there) else { return Ok(false) };
+            let newest = verifiers.newest();
+            let verifier = self.acting_as(extent.credentials)?.verifier(&handle_of(slot)?);
+            let Ok(verifier) = verifier else { return Ok(false) };
+            if verifiers.epoch_of(number(verifier), newest).map_err(full)? > self.segment.resent() {
+                return Ok(false);
+            }
+            if executed {
+                record.answered(life, slot.retained_write_counts());
+            } else {
+                record.free();
+            }
+            slot.attr_doubt();
+        }
+        Ok(true)
+    }
+
+    /// Whether the server has the bytes of a record.
+    fn is_executed(
+        &self,
+        retention: &Retention,
+        chunk: usize,
+        extent: &Extent,
+        slot: &Slot,
+        there: &mut [u8],
+    ) -> Result<bool, Error> {
+        let client = self.acting_as(extent.credentials)?;
+        let read = client.read(&handle_of(slot)?, extent.offset, &mut [IoSliceMut::new(there)])?;
+        let mut kept = [0; CHUNK_BYTES];
+        retention.load(chunk, &mut kept[..there.len()]);
+        Ok(read.bytes == there.len() && kept[..there.len()] == *there)
+    }
+}

@@ -1,0 +1,35 @@
+//! `--group`: a mount that the members of a group share.
+
+use anyhow::{Context, anyhow};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::process::Command;
+
+use crate::error_printing::hinted;
+
+/// The variable that names the runtime directory to the library, its keepers and the programs below.
+pub(super) const VARIABLE: &str = "MILLRACE_RUNTIME_DIR";
+
+/// The group's runtime directory, made if missing.
+pub(super) fn runtime_directory(group: &OsStr) -> anyhow::Result<OsString> {
+    let gid = number(group).with_context(|| format!("use --group {}", group.display()))?;
+    match dnfs::mount::group_runtime_root(gid) {
+        Ok(path) => Ok(path.into_os_string()),
+        Err(error) => Err(hinted(
+            anyhow!(error).context(format!("use --group {}", group.display())),
+            "run it as a member of the group, or as root; a directory of another kind under that name has to go first: \
+             ls -ld /dev/shm/millrace-group-*",
+        )),
+    }
+}
+
+fn number(group: &OsStr) -> anyhow::Result<u32> {
+    if let Some(gid) = group.to_str().and_then(|text| text.parse().ok()) {
+        return Ok(gid);
+    }
+    // By the C library's own program, which asks every source that the host has for groups.
+    let asked = Command::new("getent").args([OsStr::new("group"), group]).output().context("run getent")?;
+    let mut fields = asked.stdout.split(|byte| *byte == b':');
+    let gid = fields.nth(2).and_then(|field| OsStr::from_bytes(field).to_str()?.parse().ok());
+    gid.ok_or_else(|| hinted(anyhow!("there is no such group"), "see `getent group`, or give its number"))
+}

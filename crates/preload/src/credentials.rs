@@ -1,0 +1,138 @@
+//! Who the process is to servers: the credentials it had when it began, and those it changed to since. Each open file keeps
+//! those it was opened with, over dup, fork and exec too (docs/design/012-users.md).
+
+use crate::hook::hooks;
+use crate::messages::{trace, warn};
+use crate::mounts;
+use crate::outcome::{Out, kept};
+use crate::raw;
+use crate::table::{self, Found, Open};
+use dnfs::Credentials;
+use libc::{c_char, c_int, gid_t, size_t, uid_t};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Credentials of one process at most; one with more is refused names on mounts.
+pub(crate) const KNOWN_MAX: usize = 64;
+/// The credentials a process began with.
+pub(crate) const FIRST: usize = 0;
+
+static KNOWN: [OnceLock<Credentials>; KNOWN_MAX] = [const { OnceLock::new() }; KNOWN_MAX];
+static CURRENT: AtomicUsize = AtomicUsize::new(UNKNOWN);
+
+const UNKNOWN: usize = usize::MAX;
+const TOO_MANY: usize = usize::MAX - 1;
+
+/// Sets the signal of a description's readiness (fcntl(2); libc's crate lacks it). A directory is never ready, so the number is free
+/// to say who opened it.
+pub(crate) const F_SETSIG: c_int = 10;
+/// Asks for it.
+pub(crate) const F_GETSIG: c_int = 11;
+
+/// Number of the credentials the process has now.
+///
+/// # Errors
+/// EACCES when it had too many.
+pub(crate) fn current() -> Result<usize, Out> {
+    if CURRENT.load(Ordering::Acquire) == UNKNOWN {
+        let first = number_of(&Credentials::of_process()).unwrap_or(TOO_MANY);
+        let _ = CURRENT.compare_exchange(UNKNOWN, first, Ordering::AcqRel, Ordering::Acquire);
+    }
+    match CURRENT.load(Ordering::Acquire) {
+        // A child with its parent's memory may be somebody else.
+        number if dnfs::shares_memory() && known(number).is_none_or(|who| who.uid != raw::geteuid()) => {
+            Err(Out::Errno(libc::EACCES))
+        }
+        TOO_MANY => Err(Out::Errno(libc::EACCES)),
+        number => Ok(number),
+    }
+}
+
+/// The credentials of a number.
+pub(crate) fn known(number: usize) -> Option<&'static Credentials> {
+    KNOWN.get(number)?.get()
+}
+
+/// The number of these credentials, given now if they are new; none when there are too many.
+pub(crate) fn number_of(who: &Credentials) -> Option<usize> {
+    KNOWN.iter().position(|known| {
+        if known.get().is_none() {
+            let _ = known.set(who.clone()); // unless another thread was faster
+        }
+        known.get() == Some(who)
+    })
+}
+
+/// The credentials an inherited description was opened with.
+pub(crate) fn of_inherited(fd: c_int, mount: &dnfs::mount::Mount) -> usize {
+    let marked = raw::control(fd, F_GETSIG, 0).ok().and_then(|signal| u32::try_from(signal).ok()?.checked_sub(1));
+    marked.and_then(|number| number_of(&mount.credentials_of_number(number)?)).unwrap_or(FIRST)
+}
+
+/// Has the description remember who opened it when this process is no more.
+fn mark(open: &Open) {
+    let Some(number) = open.mount.credentials_number() else { return };
+    if raw::control(open.fd, F_GETSIG, 0) == Ok(0) {
+        let _ = raw::control(open.fd, F_SETSIG, number as usize + 1);
+    }
+}
+
+fn mark_all() {
+    let Ok(descriptors) = std::fs::read_dir("/proc/self/fd") else { return };
+    for fd in descriptors.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
+        if !dnfs::is_internal_fd(fd)
+            && let Ok(Found::File(open)) = table::find(fd)
+        {
+            mark(&open);
+        }
+    }
+}
+
+/// A change of credentials by libc's own function.
+fn change(real: impl FnOnce() -> c_int) -> Result<c_int, Out> {
+    if !mounts::any() {
+        return Err(Out::Pass);
+    }
+    let _ = current(); // those of before
+    mark_all();
+    let answer = kept(real())?;
+    changed();
+    Ok(answer)
+}
+
+/// The process has other credentials.
+fn changed() {
+    if dnfs::shares_memory() {
+        return; // the list is the parent's
+    }
+    let who = Credentials::of_process();
+    let number = number_of(&who).unwrap_or_else(|| {
+        warn(format_args!("the process had more than {KNOWN_MAX} users and groups; as uid {} it reaches no mount", who.uid));
+        TOO_MANY
+    });
+    trace!("calls are those of uid {} gid {} from now on", who.uid, who.gid);
+    CURRENT.store(number, Ordering::Release);
+}
+
+hooks! {
+    /// setuid(2).
+    fn setuid(user: uid_t) -> c_int { change(|| real(user)) }
+    /// seteuid(3).
+    fn seteuid(user: uid_t) -> c_int { change(|| real(user)) }
+    /// setreuid(2).
+    fn setreuid(user: uid_t, effective: uid_t) -> c_int { change(|| real(user, effective)) }
+    /// setresuid(2).
+    fn setresuid(user: uid_t, effective: uid_t, saved: uid_t) -> c_int { change(|| real(user, effective, saved)) }
+    /// setgid(2).
+    fn setgid(group: gid_t) -> c_int { change(|| real(group)) }
+    /// setegid(3).
+    fn setegid(group: gid_t) -> c_int { change(|| real(group)) }
+    /// setregid(2).
+    fn setregid(group: gid_t, effective: gid_t) -> c_int { change(|| real(group, effective)) }
+    /// setresgid(2).
+    fn setresgid(group: gid_t, effective: gid_t, saved: gid_t) -> c_int { change(|| real(group, effective, saved)) }
+    /// setgroups(2).
+    fn setgroups(count: size_t, groups: *const gid_t) -> c_int { change(|| real(count, groups)) }
+    /// initgroups(3).
+    fn initgroups(name: *const c_char, group: gid_t) -> c_int { change(|| real(name, group)) }
+}

@@ -1,6 +1,6 @@
 //! What one connection keeps in memory between turns, and when it gives it back.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Totals;
 use super::ended::Ended;
@@ -27,21 +27,26 @@ impl<'a> Buffers<'a> {
     }
 
     /// Makes the receive buffer as large as the frame under way needs, waiting for memory; as large as it would be of use if
-    /// there is memory now.
+    /// there is memory now. How long it waited.
     ///
     /// # Errors
     /// All connections together hold as much as they may, and it stays so.
-    pub(super) fn make_space(&mut self) -> Result<(), Ended> {
-        let Some(more) = self.received.growth() else { return Ok(()) };
-        let wait = if self.received.must_grow() { BUFFER_WAIT } else { Duration::ZERO };
-        if self.totals.grow(more, wait) {
-            self.counted += more;
-        } else if self.received.must_grow() {
-            return Err(Ended::BuffersFull);
-        } else {
+    pub(super) fn make_space(&mut self) -> Result<Duration, Ended> {
+        let Some(more) = self.received.growth() else { return Ok(Duration::ZERO) };
+        let fits = self.totals.grow(more, Duration::ZERO);
+        if !fits && !self.received.must_grow() {
             self.received.stay();
+            return Ok(Duration::ZERO);
         }
-        Ok(())
+        let waited = if fits { Duration::ZERO } else { self.wait_for(more)? };
+        self.counted += more;
+        Ok(waited)
+    }
+
+    /// Waits for `more` bytes; how long.
+    fn wait_for(&self, more: usize) -> Result<Duration, Ended> {
+        let begin = Instant::now();
+        if self.totals.grow(more, BUFFER_WAIT) { Ok(begin.elapsed()) } else { Err(Ended::BuffersFull) }
     }
 
     /// Whether there is anything to give back.
@@ -115,19 +120,19 @@ mod tests {
                 break buffers;
             }
             totals.count(RECEIVE_BYTES_MAX, 0);
-            buffers.make_space().unwrap();
+            assert_eq!(buffers.make_space().unwrap(), Duration::ZERO);
             buffers.received.space();
             held.push(buffers);
             assert!(totals.buffer_bytes() <= BUFFER_BYTES_MAX);
         };
         assert!(held.len() > 400 && totals.is_short());
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(move || waits.make_space().map(|()| waits.received.size()));
+            let waiting = scope.spawn(move || waits.make_space());
             while *totals.waiting() == 0 {
                 std::thread::yield_now();
             }
             held.pop();
-            assert!(waiting.join().unwrap().is_ok());
+            assert!(!waiting.join().unwrap().unwrap().is_zero(), "it says that it waited");
         });
         drop(held);
         assert_eq!(totals.buffer_bytes(), 0);

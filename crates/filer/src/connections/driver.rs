@@ -72,7 +72,7 @@ impl<S: Service> Driver<S> {
             if !timed && (partial.is_some() || buffers.have_spare()) {
                 timed = transport.set_receive_timeout(Some(BUFFER_IDLE));
             }
-            buffers.make_space()?;
+            timer.exclude(buffers.make_space()?);
             let bytes = match buffers.receiver.receive(transport, buffers.received.space()) {
                 Ok(0) => break,
                 Ok(bytes) => bytes,

@@ -1,6 +1,6 @@
 //! How long a frame that was begun may take to come.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::receive_buffer::Partial;
 use crate::limits::{FRAME_TIMEOUT, FRAME_TIMEOUT_SHORT, RECEIVE_BYTES_START};
@@ -12,6 +12,13 @@ pub(super) struct FrameTimer {
 }
 
 impl FrameTimer {
+    /// Does not count `waited`, in which nothing was received, against the peer.
+    pub(super) fn exclude(&mut self, waited: Duration) {
+        if let Some((_, since)) = &mut self.under_way {
+            *since += waited;
+        }
+    }
+
     /// False when the frame under way has been so for longer than one of its size may; a large one has little time while memory
     /// is `short`. `now` is called only while one is.
     pub(super) fn is_in_time(&mut self, partial: Option<Partial>, short: bool, now: impl FnOnce() -> Instant) -> bool {
@@ -37,7 +44,6 @@ impl FrameTimer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn a_large_frame_has_little_time_while_memory_is_short() {
@@ -49,6 +55,16 @@ mod tests {
         assert!(in_time(1 << 20, true, 0) && in_time(1 << 20, true, 1) && in_time(1 << 20, false, 3));
         assert!(in_time(8192, true, 3), "it holds no more than an idle connection");
         assert!(!in_time(1 << 20, true, 3));
+    }
+
+    #[test]
+    fn what_a_frame_waited_for_memory_is_not_counted_against_its_peer() {
+        let (mut timer, begin) = (FrameTimer::default(), Instant::now());
+        let partial = Some(Partial { number: 1, bytes: 1 << 20 });
+        assert!(timer.is_in_time(partial, true, || begin));
+        timer.exclude(Duration::from_secs(5));
+        assert!(timer.is_in_time(partial, true, || begin + Duration::from_secs(6)));
+        assert!(!timer.is_in_time(partial, true, || begin + Duration::from_secs(7)));
     }
 
     #[test]

@@ -139,11 +139,24 @@ impl Client {
     /// # Errors
     /// The server's refusal. After a refusal of a later part, what was written before it is returned.
     pub fn write(&self, file: &FileHandle, offset: u64, bufs: &[IoSlice<'_>], how: Stability) -> Result<WriteDone, Error> {
+        self.write_prepared(file, offset, bufs, how, &mut |_| ())
+    }
+
+    /// The same. `prepare` is called with the bytes of each call, counted from the start of `bufs`, before it is sent: while the
+    /// server is at work on those before it.
+    pub(crate) fn write_prepared(
+        &self,
+        file: &FileHandle,
+        offset: u64,
+        bufs: &[IoSlice<'_>],
+        how: Stability,
+        prepare: &mut dyn FnMut(Range<usize>),
+    ) -> Result<WriteDone, Error> {
         let wanted = total(bufs);
         if wanted <= self.parts.wtmax as usize {
-            self.write_by::<1>(file, offset, bufs, how, wanted)
+            self.write_by::<1>(file, offset, bufs, how, prepare)
         } else {
-            self.write_by::<SLOTS_MAX>(file, offset, bufs, how, wanted)
+            self.write_by::<SLOTS_MAX>(file, offset, bufs, how, prepare)
         }
     }
 
@@ -153,8 +166,9 @@ impl Client {
         offset: u64,
         bufs: &[IoSlice<'_>],
         how: Stability,
-        wanted: usize,
+        prepare: &mut dyn FnMut(Range<usize>),
     ) -> Result<WriteDone, Error> {
+        let wanted = total(bufs);
         let (file, stable) = (handle(file)?, stable_how(if self.always_stable { Stability::FileSync } else { how }));
         let mut all: Option<WriteDone> = None;
         let mut pause = Jukebox::new();
@@ -165,7 +179,7 @@ impl Client {
             let count_max = permit.as_ref().map_or(SLOTS_MAX, SlotPermit::count);
             let batch = Batch::<Written, N>::new(before..wanted, self.parts.wtmax, count_max);
             let count = batch.count;
-            let mut calls = Writes { file, offset, stable, bufs, batch };
+            let mut calls = Writes { file, offset, stable, bufs, prepare: &mut *prepare, batch };
             self.counts.write_calls.fetch_add(count as u64, Ordering::Relaxed);
             self.pool.with(|channel| channel.run(&self.service, &mut calls))?;
             drop(permit);
@@ -384,12 +398,18 @@ struct Writes<'b, 'c, const N: usize> {
     offset: u64,
     stable: nfs3::StableHow,
     bufs: &'b [IoSlice<'c>],
+    prepare: &'b mut dyn FnMut(Range<usize>),
     batch: Batch<Written, N>,
 }
 
 impl<const N: usize> Calls for Writes<'_, '_, N> {
+    // Large ones: the server begins with the first while the next is prepared.
+    const ONE_BY_ONE: bool = N > 1;
+
     fn next_call(&mut self, _in_flight: usize) -> Option<usize> {
-        self.batch.next_call()
+        let call = self.batch.next_call()?;
+        (self.prepare)(self.batch.range(call));
+        Some(call)
     }
 
     fn procedure(&self) -> u32 {

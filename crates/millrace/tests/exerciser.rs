@@ -87,7 +87,7 @@ fn lose(seeds: &[u64]) {
 }
 
 /// Programs that once differed, made small: what they showed, and their steps.
-const ONCE_DIFFERED: [(&str, &str); 4] = [
+const ONCE_DIFFERED: [(&str, &str); 5] = [
     (
         "each of two names of an open file is gone when it is unlinked, and nothing hidden stays",
         "0 start 0\n0 mkdir D 777\n0 open 0 D/b rw+creat 600\n0 link D/b b\n0 unlink b\n0 unlink D/b\n0 ls .\n0 fstat 0",
@@ -100,6 +100,10 @@ const ONCE_DIFFERED: [(&str, &str); 4] = [
     (
         "a copy looks at its descriptors before its data",
         "0 start 0\n0 creat 0 a\n0 open 1 a r\n0 sendfile 1 1 0\n0 sendfile 1 3 9",
+    ),
+    (
+        "lockf looks at a directory's locks, and no bytes of one can be read",
+        "0 start 0\n0 mkdir D 777\n0 open 0 D r+dir\n0 lockf 0 test 0\n0 lockf 0 lock 0\n0 preadv 0 0 100\n0 preadv 0 9 0\n0 read 0 9",
     ),
 ];
 

@@ -258,6 +258,35 @@ fn a_file_unlinked_by_one_user_while_open_to_another_is_removed_at_its_last_clos
 }
 
 #[test]
+fn a_user_may_link_to_anothers_file_only_as_the_hosts_kernel_would_let_him() {
+    let Some(world) = World::new("users-link", &[], "") else { return };
+    let files = "import os; os.umask(0)
+for name, mode in ('private', 0o600), ('read', 0o644), ('shared', 0o666), ('setuid', 0o4666), ('setgid', 0o2676):
+    os.close(os.open(f'/db/{name}', os.O_CREAT | os.O_RDWR)); os.chmod(f'/db/{name}', mode)
+os.symlink('shared', '/db/symlink')";
+    world.run(ALICE, files);
+    let links = "import os
+for name in 'private', 'read', 'shared', 'setuid', 'setgid', 'symlink':
+    try: os.link(f'/db/{name}', f'/db/link-{name}', follow_symlinks=False); print(name)
+    except PermissionError as error: assert error.errno == 1, error";
+    let local = Scratch::new("users-link-local");
+    std::fs::set_permissions(local.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    let by = |uid: u32, script: &str| {
+        let script = script.replace("/db", local.path().to_str().unwrap());
+        let mut command = Command::new("setpriv");
+        command.args([&format!("--reuid={uid}"), "--clear-groups"]).arg(&world.python).args(["-c", &script]);
+        succeed(&mut command)
+    };
+    by(ALICE, files);
+    let expected = by(BOB, links);
+    assert_eq!(world.run(BOB, links), expected);
+    let protected = std::fs::read_to_string("/proc/sys/fs/protected_hardlinks").unwrap();
+    assert_eq!(expected.lines().count(), if protected.trim() == "0" { 6 } else { 1 }, "{expected}");
+    let all = "private\nread\nshared\nsetuid\nsetgid\nsymlink\n";
+    assert_eq!(world.run(ALICE, &links.replace("link-", "own-")), all);
+}
+
+#[test]
 fn o_direct_works_on_a_file_that_another_user_opened_first() {
     let Some(world) = World::new("users-direct", &["--loss-layer"], "") else { return };
     let first = "os.umask(0); f = os.open('/db/f', os.O_RDWR | os.O_CREAT, 0o666); ready()";

@@ -247,9 +247,13 @@ fn flagged_read(file: &Open, vector: &[IoSliceMut<'_>], offset: off_t, flags: c_
     Ok(got as ssize_t)
 }
 
-/// The file of a mount to read from; one of a local medium is libc's to read, and then to wait for.
+/// The file of a mount to read from; one of a local medium is libc's to read, and then to wait for. What is to be said of a
+/// directory the kernel says of its mirror.
 fn source(fd: c_int, at: Option<off_t>) -> Result<Open, Out> {
-    table::file(fd).map_err(|out| medium::instead(out, fd, Ask::Read, at))
+    table::file(fd).map_err(|out| match out {
+        Out::Errno(libc::EISDIR) => Out::Pass,
+        other => medium::instead(other, fd, Ask::Read, at),
+    })
 }
 
 /// The same to write to.
@@ -267,8 +271,8 @@ fn flagged(fd: c_int, at: off_t, flags: c_int, ask: Ask) -> Result<Open, Out> {
     let stable = ask == Ask::Write && flags & (libc::RWF_DSYNC | libc::RWF_SYNC) != 0;
     let ask = if stable { Ask::StableWrite } else { ask };
     // An append is wherever it went: by the file's end as good as by any other place.
-    let file = if ask == Ask::Read { table::file(fd) } else { writable(fd) };
-    file.map_err(|out| medium::instead(out, fd, ask, (at != -1).then_some(at)))
+    let at = (at != -1).then_some(at);
+    if ask == Ask::Read { source(fd, at) } else { writable(fd).map_err(|out| medium::instead(out, fd, ask, at)) }
 }
 
 /// # Safety

@@ -60,7 +60,7 @@ fn regular(fd: c_int) -> Result<Open, Out> {
 
 /// lockf as libc does it, by a record lock from the offset on.
 fn lock_from_here(fd: c_int, command: c_int, bytes: libc::off_t) -> Result<c_int, Out> {
-    table::file(fd)?;
+    regular(fd)?;
     // SAFETY: struct flock is plain integers; zero is valid.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_whence = libc::SEEK_CUR as _;

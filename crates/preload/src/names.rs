@@ -190,11 +190,9 @@ fn inside(path: &[u8], directory: &[u8]) -> bool {
 }
 
 fn link_on_mount(mount: &Mount, from: &Entry, to: &Entry) -> Result<c_int, Out> {
-    let kind = existing(from)?;
+    let object = from.object.as_ref().ok_or(Out::Errno(libc::ENOENT))?;
     free(to)?;
-    if kind == FileKind::Directory {
-        return Err(Out::Errno(libc::EPERM));
-    }
+    permission::check_link(&object.attr)?;
     mount.link(from, to)?;
     Ok(0)
 }

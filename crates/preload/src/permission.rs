@@ -7,6 +7,8 @@ use libc::c_int;
 
 /// Groups of AUTH_SYS that we look at.
 const GROUPS_MAX: usize = 64;
+/// A program with these bits runs as the file's group.
+const SET_GROUP_ID_RUN: u32 = libc::S_ISGID | libc::S_IXGRP;
 
 /// Whether the process may do `wanted` (R_OK, W_OK, X_OK), as its effective or real user.
 ///
@@ -29,4 +31,28 @@ pub(crate) fn check(attr: &Attributes, wanted: c_int, effective: bool) -> Result
         0
     };
     if attr.mode >> shift & wanted == wanted { Ok(()) } else { Err(Out::Errno(libc::EACCES)) }
+}
+
+/// Whether the process may give a file of this kind another name: a kernel client asks the host's own rule before the server
+/// (`fs.protected_hardlinks`, proc_sys_fs(5)), so that nobody gets hold of another user's file by a link.
+///
+/// # Errors
+/// EPERM.
+pub(crate) fn check_link(attr: &Attributes) -> Result<(), Out> {
+    let uid = raw::geteuid();
+    if uid == 0 || uid == attr.uid || !hard_links_are_protected() {
+        return Ok(());
+    }
+    let set_group_id = attr.mode & SET_GROUP_ID_RUN == SET_GROUP_ID_RUN;
+    let harmless = attr.kind == FileKind::Regular && attr.mode & libc::S_ISUID == 0 && !set_group_id;
+    if harmless && check(attr, libc::R_OK | libc::W_OK, true).is_ok() { Ok(()) } else { Err(Out::Errno(libc::EPERM)) }
+}
+
+/// What the host is set to; protected where it does not say.
+fn hard_links_are_protected() -> bool {
+    let Ok(fd) = raw::open(c"/proc/sys/fs/protected_hardlinks", libc::O_RDONLY | libc::O_CLOEXEC, 0) else { return true };
+    let mut digit = [0];
+    let read = raw::read(fd, &mut digit);
+    let _ = raw::close(fd);
+    read.is_err() || digit != *b"0"
 }

@@ -135,6 +135,12 @@ pub(crate) fn write(fd: c_int, bytes: &[u8]) -> Result<usize, Errno> {
     unsafe { call4(libc::SYS_write, fd as usize, bytes.as_ptr() as usize, bytes.len(), 0) }
 }
 
+/// read(2), once.
+pub(crate) fn read(fd: c_int, buffer: &mut [u8]) -> Result<usize, Errno> {
+    // SAFETY: the buffer outlives the call.
+    unsafe { call4(libc::SYS_read, fd as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0) }
+}
+
 /// readlink(2): the target's bytes in `buffer`. A target that does not fit is ENAMETOOLONG.
 pub(crate) fn readlink<'a>(path: &CStr, buffer: &'a mut [u8]) -> Result<&'a [u8], Errno> {
     let (name, into) = (path.as_ptr() as usize, buffer.as_mut_ptr() as usize);

@@ -4,6 +4,7 @@
 //! A write is not kept only if, with its block locks held, nothing of its file is: else a later resend would undo it.
 
 use std::io::IoSlice;
+use std::ops::Range;
 
 use super::io::{full, note_attributes, number};
 use super::{FileRef, Mount};
@@ -117,13 +118,14 @@ impl Mount {
         let Some(credentials) = self.note_writer(slot) else { return Ok(Attempt::Full(Some(piece.file))) };
         let verifiers = self.segment.verifiers();
         let (sent, moment) = (verifiers.newest(), slot.attr_moment());
-        let extent = Extent { file: piece.file, offset: piece.offset, length: 0, order: 0, credentials };
+        let extent = Extent { file: piece.file, offset: piece.offset, length: length as u32, order: 0, credentials };
         slot.retained_write_counts(); // before anything is published: who truncates must know
-        let claims = match retention.keep(&self.segment, owner, extent, bufs, 0..length) {
+        let mut claims = match retention.claim_piece(&self.segment, owner, extent) {
             Ok(claims) => claims,
             Err(NoChunk(oldest)) => return Ok(Attempt::Full(oldest)),
         };
-        let done = self.client.write(piece.handle, piece.offset, bufs, Stability::Unstable);
+        let mut keep = |part: Range<usize>| claims.publish(bufs, part.end);
+        let done = self.client.write_prepared(piece.handle, piece.offset, bufs, Stability::Unstable, &mut keep);
         if !guard.is_of_this_process() {
             return Ok(Attempt::Again); // a child that came out of a fork in here: locks and records are the parent's
         }

@@ -16,8 +16,12 @@ const TRIES: u32 = 64;
 /// The records of one piece of a write.
 pub(crate) struct Claims<'r> {
     retention: &'r Retention,
+    /// Where the piece goes; order number of its first record.
+    piece: Extent,
     chunks: [(u32, Life); PIECE_BLOCKS_MAX],
     count: usize,
+    /// Those of them that are published.
+    published: usize,
     /// The file of the chunk half the area ahead, which is still in use: a COMMIT of it is due.
     pub(crate) commit_due: Option<FileRef>,
 }
@@ -26,18 +30,11 @@ pub(crate) struct Claims<'r> {
 pub(crate) struct NoChunk(pub(crate) Option<FileRef>);
 
 impl Retention {
-    /// Keeps the bytes `range` of `bufs`, which are to be written to `extent.file` from `extent.offset` on: published when it
-    /// returns. Of `extent`, length and order are found here.
-    pub(crate) fn keep(
-        &self,
-        segment: &Segment,
-        owner: Owner,
-        extent: Extent,
-        bufs: &[IoSlice<'_>],
-        range: Range<usize>,
-    ) -> Result<Claims<'_>, NoChunk> {
-        let mut claims = Claims { retention: self, chunks: [(0, Life::FREE); PIECE_BLOCKS_MAX], count: 0, commit_due: None };
-        let records = range.len().div_ceil(CHUNK_BYTES);
+    /// Takes the chunks that keep a piece. Its order number is found here.
+    pub(crate) fn claim_piece(&self, segment: &Segment, owner: Owner, piece: Extent) -> Result<Claims<'_>, NoChunk> {
+        let chunks = [(0, Life::FREE); PIECE_BLOCKS_MAX];
+        let mut claims = Claims { retention: self, piece, chunks, count: 0, published: 0, commit_due: None };
+        let records = (piece.length as usize).div_ceil(CHUNK_BYTES);
         for place in claims.chunks.iter_mut().take(records) {
             match self.claim(segment, owner, &mut claims.commit_due) {
                 Ok(claimed) => *place = claimed,
@@ -48,17 +45,7 @@ impl Retention {
             }
             claims.count += 1;
         }
-        let order = self.next_order(records as u64);
-        let mut at = 0;
-        for (number, (chunk, life)) in claims.chunks.iter().take(claims.count).enumerate() {
-            let length = CHUNK_BYTES.min(range.len() - at);
-            self.fill(*chunk as usize, bufs, range.start + at..range.start + at + length);
-            if let Some(record) = self.records().get(*chunk as usize) {
-                let offset = extent.offset + at as u64;
-                record.publish(*life, &Extent { offset, length: length as u32, order: order + number as u64, ..extent });
-            }
-            at += length;
-        }
+        claims.piece.order = self.next_order(records as u64);
         Ok(claims)
     }
 
@@ -186,11 +173,32 @@ impl Retention {
 }
 
 impl Claims<'_> {
+    /// Keeps the piece's bytes, which are `bufs`, up to `end` at least: published when it returns, and so to be called before they
+    /// are sent.
+    pub(crate) fn publish(&mut self, bufs: &[IoSlice<'_>], end: usize) {
+        let piece_bytes = self.piece.length as usize;
+        while self.published < self.count && self.published * CHUNK_BYTES < end {
+            let Some((chunk, life)) = self.chunks.get(self.published) else { return };
+            let at = self.published * CHUNK_BYTES;
+            let length = CHUNK_BYTES.min(piece_bytes - at);
+            self.retention.fill(*chunk as usize, bufs, at..at + length);
+            if let Some(record) = self.retention.records().get(*chunk as usize) {
+                let (offset, order) = (self.piece.offset + at as u64, self.piece.order + self.published as u64);
+                record.publish(*life, &Extent { offset, length: length as u32, order, ..self.piece });
+            }
+            self.published += 1;
+        }
+    }
+
     /// The server has the first `written` bytes of the piece; the rest was refused. `answer` is as in the record.
     pub(crate) fn answered(self, written: usize, answer: u64) {
         let mut left = written;
-        for (chunk, life) in self.chunks.iter().take(self.count) {
+        for (number, (chunk, life)) in self.chunks.iter().take(self.count).enumerate() {
             let Some(record) = self.retention.records().get(*chunk as usize) else { continue };
+            if number >= self.published {
+                record.free();
+                continue;
+            }
             let Some(extent) = record.extent() else { continue };
             let length = left.min(extent.length as usize);
             left -= length;

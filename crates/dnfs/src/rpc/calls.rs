@@ -13,6 +13,8 @@ use std::ops::Range;
 pub(crate) trait Calls {
     /// Whether replies are those of READ, and their data may be received straight into the caller's buffers.
     const TARGETS: bool = false;
+    /// Whether each call is sent before the next is asked for; [`Self::sending`] is not told.
+    const ONE_BY_ONE: bool = false;
 
     /// The next call to be made; none when there is none for now. Asked before each send, with the number of calls that are
     /// in flight; a maker that has more to send later may return none only while some are.

@@ -125,6 +125,9 @@ impl Channel {
             {
                 let xid = table.insert(call);
                 queue.push(service, xid, call, calls);
+                if C::ONE_BY_ONE {
+                    queue.transmit(connection, calls.payload(), table, service, timer)?;
+                }
             }
             if !queue.is_empty() {
                 calls.sending();

@@ -17,7 +17,7 @@ use nfs_proto::portmap2::{self, IPPROTO_TCP, Mapping};
 use nfs_proto::rpc::ReplyStatus;
 use support::configured::{Configured, serve, write};
 use support::wire::Wire;
-use support::{Scratch, await_until, find_program, millrace, skip, text};
+use support::{Scratch, await_until, find_program, is_root, millrace, skip, text};
 
 /// Two volumes: `open` for both loopbacks, `closed` for IPv4 only.
 const TWO: &str = r#"
@@ -58,10 +58,6 @@ fn v6(filer: &Configured) -> Wire {
     connect("::1", filer.port(1))
 }
 
-fn as_root() -> bool {
-    std::fs::metadata("/proc/self").unwrap().uid() == 0
-}
-
 /// A client that reads and copies files of the filer over IPv4.
 #[derive(Clone, Copy, Debug)]
 enum Client {
@@ -80,7 +76,7 @@ impl Client {
             Self::Libnfs | Self::LibnfsOfNobody if lacks(&["nfs-cat", "nfs-cp"]) => {
                 Some("libnfs tools are not installed (libnfs-utils)")
             }
-            Self::LibnfsOfNobody if !as_root() || lacks(&["setpriv"]) => Some("only root can become nobody, by setpriv"),
+            Self::LibnfsOfNobody if !is_root() || lacks(&["setpriv"]) => Some("only root can become nobody, by setpriv"),
             _ => None,
         }
     }
@@ -191,12 +187,12 @@ fn gets_what_the_rules_say(client: Client) {
         assert!(copied.status.success(), "{client:?} {name}: {}", text(&copied));
         let made = std::fs::metadata(scratch.path().join(name).join(format!("by-{client:?}"))).unwrap();
         // A filer that is not root serves its own user only, as whom everything is made.
-        assert!(!as_root() || (made.uid(), made.gid()) == owner, "{client:?} {name}: {}:{}", made.uid(), made.gid());
+        assert!(!is_root() || (made.uid(), made.gid()) == owner, "{client:?} {name}: {}:{}", made.uid(), made.gid());
     }
     let read = client.read(&filer, "ro");
     assert!(read.status.success() && read.stdout == b"there\n", "{client:?}: {}", text(&read));
     // libnfs takes a port below 1024 where it may, our client never does.
-    let privileged = matches!(client, Client::Libnfs) && as_root();
+    let privileged = matches!(client, Client::Libnfs) && is_root();
     assert_eq!(client.read(&filer, "privileged").status.success(), privileged, "{client:?}");
     let refused: &[&str] = if privileged { &["outside", "family"] } else { &["outside", "family", "privileged"] };
     for name in refused {

@@ -7,7 +7,6 @@
 
 mod support;
 
-use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nfs_proto::nfs3::{
@@ -16,7 +15,7 @@ use nfs_proto::nfs3::{
 };
 use support::filer::Filer;
 use support::wire::{Wire, place};
-use support::{Scratch, environment_number, skip_unsupported};
+use support::{Scratch, environment_number, is_root, skip_unsupported};
 
 const VICTIM: u32 = 1000;
 const ATTACKER: u32 = 1001;
@@ -32,7 +31,7 @@ struct Stage {
 
 impl Stage {
     fn new(label: &str) -> Option<Self> {
-        if std::fs::metadata("/proc/self").unwrap().uid() != 0 {
+        if !is_root() {
             skip_unsupported("not root: the filer serves one user");
             return None;
         }

@@ -10,7 +10,8 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 use support::filer::Filer;
 use support::{
-    Scratch, await_until, environment_number, find_program, millrace, preload_library, share_with_group, skip, succeed, text,
+    Scratch, await_until, environment_number, find_program, is_root, millrace, preload_library, share_with_group, skip, succeed,
+    text,
 };
 
 const ALICE: u32 = 4001;
@@ -30,7 +31,7 @@ struct World {
 impl World {
     /// None, with a word why, where this cannot be tried.
     fn new(label: &str, filer_options: &[&str], query: &'static str) -> Option<Self> {
-        if std::fs::metadata("/proc/self").unwrap().uid() != 0 {
+        if !is_root() {
             skip("only root can be several users");
             return None;
         }

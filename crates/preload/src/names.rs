@@ -30,6 +30,12 @@ fn free(entry: &Entry) -> Result<(), Out> {
     if entry.object.is_some() { Err(Out::Errno(libc::EEXIST)) } else { Ok(()) }
 }
 
+/// The error of a name that is not of the kind it has to be. A kernel looks first at the right to change the directories.
+fn wrong_kind(mount: &Mount, entries: &[&Entry], errno: c_int) -> Out {
+    let denied = |entry: &&Entry| mount.may_change_names(&entry.parent).is_ok_and(|may| !may);
+    Out::Errno(if entries.iter().any(denied) { libc::EACCES } else { errno })
+}
+
 fn make_directory(mount: &Mount, entry: &Entry, mode: mode_t) -> Result<c_int, Out> {
     free(entry)?;
     mount.mkdir(entry, masked(mode))?;
@@ -38,7 +44,7 @@ fn make_directory(mount: &Mount, entry: &Entry, mode: mode_t) -> Result<c_int, O
 
 fn remove_directory(mount: &Mount, entry: &Entry) -> Result<c_int, Out> {
     if existing(entry)? != FileKind::Directory {
-        return Err(Out::Errno(libc::ENOTDIR));
+        return Err(wrong_kind(mount, &[entry], libc::ENOTDIR));
     }
     mount.rmdir(entry)?;
     cwd::removed(mount, &entry.path);
@@ -47,7 +53,7 @@ fn remove_directory(mount: &Mount, entry: &Entry) -> Result<c_int, Out> {
 
 fn remove_file(mount: &Mount, entry: &Entry) -> Result<c_int, Out> {
     if existing(entry)? == FileKind::Directory {
-        return Err(Out::Errno(libc::EISDIR));
+        return Err(wrong_kind(mount, &[entry], libc::EISDIR));
     }
     mount.unlink(entry)?;
     Ok(0)
@@ -173,8 +179,12 @@ fn rename_on_mount(mount: &Mount, from: &Entry, to: &Entry, flags: c_uint) -> Re
         return Err(Out::Errno(libc::ENOTEMPTY));
     }
     match (moved, kind(to)) {
-        (FileKind::Directory, Some(other)) if other != FileKind::Directory => return Err(Out::Errno(libc::ENOTDIR)),
-        (file, Some(FileKind::Directory)) if file != FileKind::Directory => return Err(Out::Errno(libc::EISDIR)),
+        (FileKind::Directory, Some(other)) if other != FileKind::Directory => {
+            return Err(wrong_kind(mount, &[from, to], libc::ENOTDIR));
+        }
+        (file, Some(FileKind::Directory)) if file != FileKind::Directory => {
+            return Err(wrong_kind(mount, &[from, to], libc::EISDIR));
+        }
         _ => {}
     }
     mount.rename(from, to)?;
@@ -193,6 +203,9 @@ fn link_on_mount(mount: &Mount, from: &Entry, to: &Entry) -> Result<c_int, Out> 
     let object = from.object.as_ref().ok_or(Out::Errno(libc::ENOENT))?;
     free(to)?;
     permission::check_link(&object.attr)?;
+    if object.attr.kind == FileKind::Directory {
+        return Err(wrong_kind(mount, &[to], libc::EPERM));
+    }
     mount.link(from, to)?;
     Ok(0)
 }

@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire};
 use super::attributes::new_file;
 use super::{Entry, FileRef, Mount, Object, OpenHow, handle_of};
 use crate::error::Error;
-use crate::file::{AccessRights, Attributes, CreateMode, CreateVerifier, FileKind, FsError, SetAttributes, SetTime};
+use crate::file::{AccessRights, Attributes, CreateMode, CreateVerifier, FileHandle, FileKind, FsError, SetAttributes, SetTime};
 use crate::limits::IN_FLIGHT_MS;
 use crate::segment::layout::{FLAG_REMOVING, FLAG_SILLY, Slot};
 use crate::segment::runtime_dir::PLACEHOLDER_PATH_BYTES_MAX;
@@ -185,6 +185,15 @@ impl Mount {
             (!how.read || bits & 0o4 != 0) && (!write || bits & 0o2 != 0)
         };
         if allowed { Ok(()) } else { Err(Error::Fs(FsError::AccessDenied)) }
+    }
+
+    /// Whether the server lets the caller add and remove names in a directory (RFC 1813 3.3.4).
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub fn may_change_names(&self, directory: &FileHandle) -> Result<bool, Error> {
+        let change = AccessRights::MODIFY | AccessRights::EXTEND;
+        Ok(self.client.access(directory, change)?.has_any(change))
     }
 
     /// The three bits of the mode that hold for the caller.

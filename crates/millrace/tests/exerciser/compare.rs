@@ -4,7 +4,7 @@ use crate::known::REFUSED;
 use crate::program::{FILER, Step};
 use crate::side::{NO_PROCESS, Side};
 use crate::support::filer::Filer;
-use crate::support::{Scratch, millrace, preload_library, share_with_group};
+use crate::support::{Scratch, is_root, millrace, preload_library, share_with_group};
 use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
@@ -45,7 +45,9 @@ impl Exerciser {
     pub(crate) fn new(actor: &Path, filer_options: &[&'static str], mount_options: &str) -> Self {
         let scratch = Scratch::new("exerciser");
         let runtime = tempfile::Builder::new().prefix("millrace-test-").tempdir_in("/dev/shm").unwrap();
-        share_with_group(runtime.path(), OTHER_USER);
+        if is_root() {
+            share_with_group(runtime.path(), OTHER_USER);
+        }
         let filer = Filer::start(&scratch, filer_options);
         std::fs::set_permissions(filer.export(), std::fs::Permissions::from_mode(0o777)).unwrap();
         let folder = scratch.folder("local");

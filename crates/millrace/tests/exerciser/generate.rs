@@ -2,8 +2,9 @@
 //! to the actors.
 
 use crate::compare::OTHER_USER;
-use crate::known::{REFUSED, enabled};
+use crate::known::REFUSED;
 use crate::program::{FILER, Step};
+use crate::support::is_root;
 use sim::Rng;
 
 const NAMES: [&str; 13] = ["a", "b", "c", "a", "b", "D/a", "D/b", "E/a", "l", "/a", "/D/b", "D/c", "E/b"];
@@ -62,7 +63,7 @@ impl Generator {
     fn begin(&mut self) {
         self.start(0, 0);
         if self.rng.chance(1, 3) {
-            let uid = if enabled("two-users") && self.rng.chance(1, 2) { OTHER_USER } else { 0 };
+            let uid = if is_root() && self.rng.chance(1, 2) { OTHER_USER } else { 0 };
             self.start(1, uid);
         }
         self.push(0, "mkdir D 777".to_owned());

@@ -1,5 +1,4 @@
-//! What differs by intent between a local directory and a mount, and what is not generated yet. Written before the run: a
-//! difference that is not here is a fault.
+//! What differs by intent between a local directory and a mount. Written before the run: a difference that is not here is a fault.
 
 /// Where the model itself does as a kernel NFS mount would, because a local file system is stricter or laxer, and what has
 /// no answer that could be compared. The actor names the rule where it applies it.
@@ -24,20 +23,3 @@ pub(crate) const REFUSED: [(&str, &str, &str); 7] = [
     ("tmpfile", "EOPNOTSUPP", "NFSv3 has no files without a name"),
     ("exchange", "EINVAL", "NFSv3's RENAME cannot exchange"),
 ];
-
-/// What the generator leaves out until the fault behind it is mended: its name, the line of the list of broken promises
-/// in the issue "Direct NFS keeps every promise that a kernel mount keeps", and what is wrong.
-pub(crate) const NOT_YET: &[(&str, u32, &str)] =
-    &[("two-users", 10, "the host's kernel refuses links to another user's file (protected_hardlinks), a server does not")];
-
-/// Whether the generator may use a feature; `MILLRACE_EXERCISE` names features of [`NOT_YET`] to try, or `all`.
-pub(crate) fn enabled(feature: &str) -> bool {
-    let asked = std::env::var("MILLRACE_EXERCISE").unwrap_or_default();
-    let waits = NOT_YET.iter().any(|(name, ..)| *name == feature);
-    !waits || asked == "all" || asked.split(',').any(|name| name == feature)
-}
-
-/// What is not exercised in this run, with the line it waits for.
-pub(crate) fn left_out() -> Vec<String> {
-    NOT_YET.iter().filter(|(name, ..)| !enabled(name)).map(|(name, line, why)| format!("{name} (line {line}: {why})")).collect()
-}

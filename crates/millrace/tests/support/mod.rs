@@ -91,6 +91,11 @@ impl Scratch {
     }
 }
 
+/// Whether the tests may be whoever they like.
+pub fn is_root() -> bool {
+    std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0
+}
+
 /// Makes a directory a runtime directory that a group shares.
 pub fn share_with_group(directory: &Path, gid: u32) {
     std::os::unix::fs::chown(directory, None, Some(gid)).unwrap();

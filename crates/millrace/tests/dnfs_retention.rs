@@ -6,8 +6,10 @@
 mod mounted;
 mod support;
 
+use dnfs::Stability;
 use dnfs::mount::{Mount, Observer};
 use mounted::{Description, MAKE, Mounted, READ_WRITE, attach, open, report_ready, worker_arguments};
+use std::io::IoSlice;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -158,6 +160,32 @@ fn an_area_smaller_than_what_is_written_means_earlier_commits_and_no_loss() {
     two.sync().unwrap();
     assert_eq!(whole(&one), bytes.repeat(8));
     assert_eq!(whole(&two), bytes[..100].repeat(320));
+}
+
+/// Of a large write the parts behind a refused one may never be sent: nothing of them may be kept, or hold memory.
+#[test]
+fn a_write_that_the_server_refuses_in_its_midst_keeps_what_was_written_and_no_more() {
+    for query in ["&retain=2MiB&slots=1&wsize=64KiB", "&retain=2MiB&wsize=64KiB"] {
+        let mounted = Mounted::with_query("refused-midst", LOSS, query);
+        let file = open(&mounted.mount, "data", &MAKE);
+        let kept = || Observer::at(mounted.mount.runtime_dir()).unwrap().unwrap().retained().bytes;
+        let bytes = pattern(4, 1 << 20);
+        let refuse = r#"{"op":"fault-add","fault":{"kind":"enospc","on":["write"],"offset":200000,"length":1}}"#;
+        assert_eq!(mounted.filer.admin(refuse)["ok"], true);
+        for _ in 0..20 {
+            let written = mounted.mount.write(file.file, 0, &[IoSlice::new(&bytes)], Stability::Unstable).unwrap();
+            assert_eq!(written, 3 << 16, "the fourth part is refused");
+        }
+        assert_eq!(kept() % (3 << 16), 0);
+        file.sync().unwrap();
+        assert_eq!(kept(), 0);
+        assert_eq!(mounted.filer.admin(r#"{"op":"fault-clear"}"#)["ok"], true);
+        file.write(0, &bytes);
+        assert_eq!(kept(), 1 << 20, "all chunks are there to be used");
+        mounted.power_cut();
+        file.sync().unwrap();
+        assert_eq!(whole(&file), bytes);
+    }
 }
 
 #[test]

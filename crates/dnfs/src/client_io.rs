@@ -1,4 +1,4 @@
-//! READ, WRITE and COMMIT: straight into and out of the caller's buffers, large ones cut and in flight together.
+//! READ and WRITE: straight into and out of the caller's buffers, large ones cut and in flight together.
 
 use crate::client::{Client, Jukebox};
 use crate::error::{Error, ProtocolError};
@@ -9,9 +9,7 @@ use crate::rpc::calls::Calls;
 use crate::rpc::fault::Fault;
 use crate::rpc::io_slices::{ReceiveList, copy_in, copy_out, total};
 use crate::slot_limiter::SlotPermit;
-use nfs_proto::nfs3::{
-    self, CommitArgs, CommitResult, NfsStatus, Procedure, ReadArgs, ReadOkHead, ReadResult, WriteArgsHead, WriteResult,
-};
+use nfs_proto::nfs3::{self, NfsStatus, Procedure, ReadArgs, ReadOkHead, ReadResult, WriteArgsHead, WriteResult};
 use nfs_proto::xdr::{Decode, Encode, Reader, Writer};
 use std::io::{IoSlice, IoSliceMut};
 use std::ops::Range;
@@ -209,20 +207,6 @@ impl Client {
                 (None, _) if after == before => self.idle(&mut idle_rounds)?,
                 (None, _) => {}
             }
-        }
-    }
-
-    /// Makes unstable writes of the whole file stable (RFC 1813 3.3.21): the verifier, to be compared with that of the
-    /// writes, and attributes.
-    ///
-    /// # Errors
-    /// The server's refusal.
-    pub fn commit(&self, file: &FileHandle) -> Result<(WriteVerifier, Option<Attributes>), Error> {
-        let arguments = CommitArgs { file: handle(file)?, offset: 0, count: 0 };
-        let (outcome, _): (CommitResult, _) = self.call(Procedure::Commit, &arguments)?;
-        match outcome {
-            Ok(ok) => Ok((verifier_of(ok.verifier), ok.wcc.after.as_ref().map(attributes_of))),
-            Err(failure) => Err(refusal(failure.status)),
         }
     }
 

@@ -21,6 +21,7 @@ pub mod url;
 
 mod address;
 mod client;
+mod client_commit;
 mod client_directory;
 mod client_io;
 mod client_names;

@@ -153,3 +153,62 @@ print(open_and(os.fsync))
     let eio = "Input/output error";
     assert_eq!(out, format!("{eio}, Bad file descriptor\nok, and at close\n{eio}\nok\n"));
 }
+
+/// What a program that closes many written files one after the other does: `files` are open and written, `close` closes one.
+const MANY: &str = r#"
+import json, os, socket, sys
+def ask(request):
+    admin = socket.socket(socket.AF_UNIX); admin.connect(sys.argv[1]); admin.sendall(request + b"\n")
+    return json.loads(admin.makefile().readline())
+def commits(): return ask(b'{"op":"stats"}')["procedures"]["COMMIT"]["calls"]
+def dirty(name):
+    fd = os.open(f"/db/{name}", os.O_RDWR | os.O_CREAT); os.write(fd, b"data"); return fd
+files = [dirty(number) for number in range(40)]
+readers = [os.open(f"/db/{number}", os.O_RDONLY) for number in range(40)]
+def close():
+    try: os.close(files.pop(0)); return "ok"
+    except OSError as error: return os.strerror(error.errno)
+"#;
+
+#[test]
+fn of_files_closed_one_after_the_other_those_still_open_are_committed_beside_the_third() {
+    let world = World::new("close-many");
+    let script = "print(*(close() and commits() for number in range(40))); sys.stdout.flush(); os._exit(0)";
+    let Some(out) = world.python("&retain=0", &format!("{MANY}{script}")) else { return };
+    let counts: Vec<usize> = out.split_whitespace().map(|count| count.parse().unwrap()).collect();
+    // Sixteen at a time are in flight: the third close, and each that finds its file not committed yet.
+    let behind = |closed: usize| if closed < 3 { closed } else { (2 + (closed - 2).div_ceil(16) * 16).min(40) };
+    assert_eq!(counts, (1..=40).map(behind).collect::<Vec<_>>());
+    world.cut();
+    for number in 0..40 {
+        assert_eq!(std::fs::read(world.filer.export().join(number.to_string())).unwrap(), b"data", "{number}");
+    }
+}
+
+#[test]
+fn a_program_that_writes_between_its_closes_commits_what_it_closes_and_nothing_else() {
+    let world = World::new("close-written");
+    let script = "
+for number in range(10):
+    close(); os.write(files[-1], b'more'); print(commits())";
+    let Some(out) = world.python("&retain=0", &format!("{MANY}{script}")) else { return };
+    assert_eq!(out, (1..=10).map(|count| format!("{count}\n")).collect::<String>());
+}
+
+#[test]
+fn each_close_tells_of_the_loss_of_its_own_file_whoever_noticed_it() {
+    let world = World::new("close-lost");
+    let script = r#"
+print(close(), close())
+assert ask(b'{"op":"power-cut"}')["ok"]
+print(*(close() for number in range(38)))
+told = 0
+for number in range(40):
+    fd = os.open(f"/db/{number}", os.O_RDWR)
+    try: os.fsync(fd)
+    except OSError: told += 1
+    os.close(fd)
+print(told)"#;
+    let Some(out) = world.python("&retain=0", &format!("{MANY}{script}")) else { return };
+    assert_eq!(out, format!("ok ok\n{}\n38\n", ["Input/output error"; 38].join(" ")));
+}

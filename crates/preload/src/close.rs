@@ -52,7 +52,7 @@ fn close_fd(fd: c_int, real: impl FnOnce() -> c_int) -> Result<c_int, Out> {
 /// What close(2) reports. The descriptor is to be closed nonetheless.
 pub(crate) fn flush(file: &Open) -> Result<(), Out> {
     if file.flags & libc::O_ACCMODE != libc::O_RDONLY {
-        file.mount.flush(file.file)?;
+        file.mount.flush(file.file, table::written_beside(file))?;
     }
     Ok(())
 }

@@ -117,6 +117,22 @@ pub(crate) fn file(fd: c_int) -> Result<Open, Out> {
     }
 }
 
+/// Descriptors looked at for files to be committed beside one that is closed.
+const BESIDE_MAX: usize = 1024;
+
+/// Files of the same mount, open for writing by descriptors near this one. Only what the table says: some may be closed by now.
+pub(crate) fn written_beside(file: &Open) -> impl Iterator<Item = FileRef> {
+    let (mounted, view) = (file.mounted, slot(file.fd).map(|slot| slot.view.load(Ordering::Relaxed)));
+    let descriptors = (file.fd + 1..=highest()).chain(0..file.fd).take(BESIDE_MAX);
+    let of_mount = move |fd| {
+        let slot = slot(fd).filter(|slot| slot.inode.load(Ordering::Acquire) != 0)?;
+        let found = entry(fd, slot)?;
+        let written = found.flags & libc::O_ACCMODE != libc::O_RDONLY;
+        (written && std::ptr::eq(found.mounted, mounted) && Some(slot.view.load(Ordering::Relaxed)) == view).then_some(found.file)
+    };
+    descriptors.filter_map(of_mount)
+}
+
 /// The file that `fd` is known to be.
 pub(crate) fn known(fd: c_int) -> Option<Open> {
     let slot = slot(fd)?;

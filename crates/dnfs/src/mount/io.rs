@@ -1,20 +1,20 @@
-//! Data of open files: reading, writing, appending, making stable. Nothing here allocates.
+//! Data of open files: reading, writing, appending. Nothing here allocates.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::time::Instant;
 
 use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Relaxed;
 
 use super::attributes::record_of;
 use super::{FileRef, Mount, handle_of};
-use crate::client::Client;
 use crate::client_io::WriteDone;
 use crate::error::Error;
-use crate::file::{Attributes, FileHandle, FileKind, FsError, Stability, WriteVerifier};
+use crate::file::{Attributes, FileHandle, FsError, Stability, WriteVerifier};
 use crate::limits::WRITE_ROUNDS_MAX;
-use crate::options::{ClosePolicy, StablePolicy};
+use crate::options::StablePolicy;
 use crate::segment::layout::Slot;
-use crate::segment::{AttrMoment, Committed, SegmentError, VerifiersFull};
+use crate::segment::{AttrMoment, SegmentError, VerifiersFull};
 
 impl Mount {
     /// Reads from `offset` into `bufs`: bytes read, fewer than asked only at the end of the file. What the server has, even
@@ -75,6 +75,9 @@ impl Mount {
         }
         let handle = handle_of(slot)?;
         let wanted = self.wanted(how);
+        if self.closes_in_a_row.load(Relaxed) != 0 {
+            self.closes_in_a_row.store(0, Relaxed);
+        }
         let begun = Instant::now();
         let writing = self.lock_for_writing(slot);
         let size_moment = slot.size_moment();
@@ -119,111 +122,6 @@ impl Mount {
             slot.append_return(offset, length, written);
         }
         done.map(|bytes| (bytes, offset))
-    }
-
-    /// Position of a new open description in the error sequence of a file: to be kept with it and given to [`Self::sync`].
-    #[must_use]
-    pub fn error_cursor(&self, file: FileRef) -> u32 {
-        self.live(file).map_or(0, Slot::error_sample)
-    }
-
-    /// Makes everything written to the file so far, by any process, stable (RFC 1813 3.3.21). No call when it is.
-    ///
-    /// # Errors
-    /// [`FsError::WritesLost`] when writes were lost, once for each cursor; the server's refusal of COMMIT.
-    pub fn sync(&self, file: FileRef, cursor: &AtomicU32) -> Result<(), Error> {
-        let slot = self.live(file)?;
-        if self.kind(file) == FileKind::Directory {
-            return Ok(()); // names are stable when the server answers
-        }
-        let refused = self.commit_writes(file, slot).err();
-        let lost = slot.error_check(cursor);
-        if lost {
-            self.refresh_size(file, slot); // a WRITE may have noticed the loss, which asks for no size
-        }
-        match (refused, lost) {
-            (Some(error), _) => Err(error),
-            (None, true) => Err(FsError::WritesLost.into()),
-            (None, false) => Ok(()),
-        }
-    }
-
-    /// To be called before a descriptor that may write is closed: what was written to the file so far, by any process,
-    /// becomes stable, as a Linux NFS client does it at each close (`nfs_file_flush`). No call when nothing is due, or with
-    /// the option `close=nothing`.
-    ///
-    /// # Errors
-    /// As [`Self::sync`], of what happened meanwhile or was not reported to anybody yet. Told here it still counts as not
-    /// reported: the next [`Self::sync`] tells it too.
-    pub fn flush(&self, file: FileRef) -> Result<(), Error> {
-        let Some(slot) = self.segment.slot(file).filter(|_| self.close == ClosePolicy::Commit) else { return Ok(()) };
-        let seen = slot.error_sample();
-        if slot.has_unsaved() {
-            self.commit_writes(file, slot)?;
-        }
-        if slot.has_unreported_loss(seen) { Err(FsError::WritesLost.into()) } else { Ok(()) }
-    }
-
-    /// Makes everything written to any file of the export stable. Errors stay for those who sync the files themselves.
-    ///
-    /// # Errors
-    /// The first of them.
-    pub fn sync_all(&self) -> Result<(), Error> {
-        let mut first = Ok(());
-        for (file, slot) in self.segment.live_files().filter(|(_, slot)| slot.is_dirty()) {
-            let committed = match self.commit_unopened(file) {
-                Ok(()) if slot.has_unseen_error() => Err(FsError::WritesLost.into()),
-                Err(Error::Fs(FsError::Stale)) => Ok(()), // removed: nothing of it needs to stay
-                other => other,
-            };
-            first = first.and(committed);
-        }
-        first
-    }
-
-    /// COMMIT until nothing written before this call is unstable. A loss found is noted in the slot, not returned.
-    pub(super) fn commit_writes(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
-        self.commit_as_allowed(file, slot, |_| true)
-    }
-
-    /// The same by one client. `is_refusal` tells which errors mean that the data must be taken for lost.
-    pub(super) fn commit_writes_by(
-        &self,
-        client: &Client,
-        file: FileRef,
-        slot: &Slot,
-        is_refusal: impl Fn(&Error) -> bool,
-    ) -> Result<(), Error> {
-        let verifiers = self.segment.verifiers();
-        while let Some(ticket) = slot.commit_starts(verifiers) {
-            let epoch = slot.loss_epoch();
-            let begun = Instant::now();
-            let writing = self.lock_for_writing(slot);
-            let moment = slot.attr_moment();
-            let answer = client.commit(&handle_of(slot)?);
-            drop(writing);
-            self.cell().commits.note_call(begun.elapsed());
-            let (verifier, attr) = answer.inspect_err(|error| {
-                if is_refusal(error) {
-                    slot.commit_refused(ticket);
-                }
-            })?;
-            if let Some(attr) = attr {
-                slot.attr_apply(file.generation, record_of(&attr), moment);
-            }
-            if !self.commit_counts(number(verifier), ticket)? {
-                continue;
-            }
-            let outcome = slot.commit_answered(verifiers, number(verifier), ticket).map_err(full)?;
-            if outcome == Committed::Done {
-                if epoch != 0 && slot.loss_epoch() != epoch {
-                    self.refresh_size(file, slot); // the file may have become shorter
-                }
-                self.retention.begin_run_again();
-                break;
-            }
-        }
-        Ok(())
     }
 
     /// Notices that the server was restarted and lost uncommitted writes of this file, before anything read is trusted.
@@ -284,13 +182,6 @@ impl Mount {
             return Ok(done);
         }
         Err(FsError::WritesLost.into())
-    }
-
-    /// Makes a write stable that the server answered as less than asked.
-    pub(super) fn make_stable(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
-        let before = slot.error_sample();
-        self.commit_writes(file, slot)?;
-        if slot.has_unseen_error() || slot.error_sample() != before { Err(FsError::WritesLost.into()) } else { Ok(()) }
     }
 
     fn wanted(&self, how: Stability) -> Stability {

@@ -1,0 +1,221 @@
+//! Making written data stable: fsync, close, sync. Nothing here allocates.
+
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use super::attributes::record_of;
+use super::io::{full, number};
+use super::{FileRef, Mount, handle_of};
+use crate::client::Client;
+use crate::error::Error;
+use crate::file::{Attributes, FileHandle, FileKind, FsError, WriteVerifier};
+use crate::limits::{CLOSES_IN_A_ROW, SLOTS_MAX};
+use crate::options::ClosePolicy;
+use crate::segment::layout::Slot;
+use crate::segment::{AttrMoment, CommitTicket, Committed, Pinned};
+
+/// A COMMIT under way, of a file that its slot stands for until it is done.
+struct Begun<'m> {
+    file: FileRef,
+    slot: &'m Slot,
+    sent: Sent,
+    pinned: Pinned,
+}
+
+/// What was so when a COMMIT was sent.
+struct Sent {
+    ticket: CommitTicket,
+    loss_epoch: u32,
+    moment: AttrMoment,
+}
+
+/// What the server said to a COMMIT.
+type Answer = Result<(WriteVerifier, Option<Attributes>), Error>;
+
+impl Mount {
+    /// Position of a new open description in the error sequence of a file: to be kept with it and given to [`Self::sync`].
+    #[must_use]
+    pub fn error_cursor(&self, file: FileRef) -> u32 {
+        self.live(file).map_or(0, Slot::error_sample)
+    }
+
+    /// Makes everything written to the file so far, by any process, stable (RFC 1813 3.3.21). No call when it is.
+    ///
+    /// # Errors
+    /// [`FsError::WritesLost`] when writes were lost, once for each cursor; the server's refusal of COMMIT.
+    pub fn sync(&self, file: FileRef, cursor: &AtomicU32) -> Result<(), Error> {
+        let slot = self.live(file)?;
+        if self.kind(file) == FileKind::Directory {
+            return Ok(()); // names are stable when the server answers
+        }
+        let refused = self.commit_writes(file, slot).err();
+        let lost = slot.error_check(cursor);
+        if lost {
+            self.refresh_size(file, slot); // a WRITE may have noticed the loss, which asks for no size
+        }
+        match (refused, lost) {
+            (Some(error), _) => Err(error),
+            (None, true) => Err(FsError::WritesLost.into()),
+            (None, false) => Ok(()),
+        }
+    }
+
+    /// To be called before a descriptor that may write is closed: what was written to the file so far, by any process,
+    /// becomes stable, as a Linux NFS client does it at each close (`nfs_file_flush`). No call when nothing is due, or with
+    /// the option `close=nothing`.
+    ///
+    /// A program that closes one written file after the other, as a database does at the end of a transaction that made many, would
+    /// wait for a COMMIT each time: from the third on, `others`, files which it has open for writing, are committed beside it.
+    ///
+    /// # Errors
+    /// As [`Self::sync`], of what happened meanwhile or was not reported to anybody yet. Told here it still counts as not
+    /// reported: the next [`Self::sync`] tells it too.
+    pub fn flush(&self, file: FileRef, others: impl Iterator<Item = FileRef>) -> Result<(), Error> {
+        let Some(slot) = self.segment.slot(file).filter(|_| self.close == ClosePolicy::Commit) else { return Ok(()) };
+        let seen = slot.error_sample();
+        if slot.has_unsaved() {
+            if self.closes_in_a_row.fetch_add(1, Relaxed) >= CLOSES_IN_A_ROW {
+                self.commit_together(std::iter::once(file).chain(others));
+            }
+            self.commit_writes(file, slot)?;
+        }
+        if slot.has_unreported_loss(seen) { Err(FsError::WritesLost.into()) } else { Ok(()) }
+    }
+
+    /// Makes everything written to any file of the export stable. Errors stay for those who sync the files themselves.
+    ///
+    /// # Errors
+    /// The first of them.
+    pub fn sync_all(&self) -> Result<(), Error> {
+        let mut first = Ok(());
+        let mut dirty = self.segment.live_files().filter(|(_, slot)| slot.has_unsaved()).map(|(file, _)| file);
+        while self.commit_together(&mut dirty) {}
+        for (file, slot) in self.segment.live_files().filter(|(_, slot)| slot.is_dirty()) {
+            let committed = match self.commit_unopened(file) {
+                Ok(()) if slot.has_unseen_error() => Err(FsError::WritesLost.into()),
+                Err(Error::Fs(FsError::Stale)) => Ok(()), // removed: nothing of it needs to stay
+                other => other,
+            };
+            first = first.and(committed);
+        }
+        first
+    }
+
+    /// COMMIT until nothing written before this call is unstable. A loss found is noted in the slot, not returned.
+    pub(super) fn commit_writes(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
+        self.commit_as_allowed(file, slot, |_| true)
+    }
+
+    /// The same by one client. `is_refusal` tells which errors mean that the data must be taken for lost.
+    pub(super) fn commit_writes_by(
+        &self,
+        client: &Client,
+        file: FileRef,
+        slot: &Slot,
+        is_refusal: impl Fn(&Error) -> bool,
+    ) -> Result<(), Error> {
+        let verifiers = self.segment.verifiers();
+        while let Some(ticket) = slot.commit_starts(verifiers) {
+            let loss_epoch = slot.loss_epoch();
+            let begun = Instant::now();
+            let writing = self.lock_for_writing(slot);
+            let sent = Sent { ticket, loss_epoch, moment: slot.attr_moment() };
+            let answer = client.commit(&handle_of(slot)?);
+            drop(writing);
+            self.cell().commits.note_call(begun.elapsed());
+            if self.commit_ended(file, slot, &sent, answer, &is_refusal)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes over what the server said to a COMMIT. False when it is to be asked again.
+    fn commit_ended(
+        &self,
+        file: FileRef,
+        slot: &Slot,
+        sent: &Sent,
+        answer: Answer,
+        is_refusal: impl Fn(&Error) -> bool,
+    ) -> Result<bool, Error> {
+        let (verifier, attr) = answer.inspect_err(|error| {
+            if is_refusal(error) {
+                slot.commit_refused(sent.ticket);
+            }
+        })?;
+        if let Some(attr) = attr {
+            slot.attr_apply(file.generation, record_of(&attr), sent.moment);
+        }
+        if !self.commit_counts(number(verifier), sent.ticket)? {
+            return Ok(false);
+        }
+        let outcome = slot.commit_answered(self.segment.verifiers(), number(verifier), sent.ticket).map_err(full)?;
+        if outcome != Committed::Done {
+            return Ok(false);
+        }
+        if sent.loss_epoch != 0 && slot.loss_epoch() != sent.loss_epoch {
+            self.refresh_size(file, slot); // the file may have become shorter
+        }
+        self.retention.begin_run_again();
+        Ok(true)
+    }
+
+    /// COMMITs for files of which this user wrote something, in flight together: the server's flushes of them overlap. What does not end
+    /// well is left to whoever syncs or closes the file. False when there was but one file, or none: nothing was sent then.
+    pub(super) fn commit_together(&self, files: impl Iterator<Item = FileRef>) -> bool {
+        if self.writers.is_some() {
+            return false; // each would be locked while the others are waited for
+        }
+        let Some(writer) = self.credentials_number() else { return false };
+        let mut begun: [Option<Begun<'_>>; SLOTS_MAX] = std::array::from_fn(|_| None);
+        let mut handles = [None; SLOTS_MAX];
+        let mut count = 0;
+        let is_mine = |slot: &Slot| slot.writer_credentials.load(Relaxed) == writer + 1;
+        for file in files {
+            let Some(slot) = self.segment.slot(file).filter(|slot| slot.has_unsaved() && is_mine(slot)) else { continue };
+            let (Some(place), Some(handle)) = (begun.get_mut(count), handles.get_mut(count)) else { break };
+            (*place, *handle) = self.begin_commit(file, slot).unzip();
+            count += usize::from(place.is_some());
+            if count == SLOTS_MAX {
+                break;
+            }
+        }
+        if count > 1 {
+            let start = Instant::now();
+            let refused = |error: &Error| matches!(error, Error::Fs(refused) if is_final(*refused));
+            let _ = self.client.commit_together(&handles, |number, answer| {
+                if let Some(Begun { file, slot, sent, .. }) = begun.get(number).and_then(Option::as_ref) {
+                    self.cell().commits.note_call(start.elapsed());
+                    let _ = self.commit_ended(*file, slot, sent, answer, refused);
+                }
+            });
+        }
+        for done in begun.into_iter().flatten() {
+            drop(done.pinned);
+            self.closed(done.file);
+        }
+        count > 1
+    }
+
+    fn begin_commit<'m>(&'m self, file: FileRef, slot: &'m Slot) -> Option<(Begun<'m>, FileHandle)> {
+        // In this order: what the slot stands for must stay while it is looked at.
+        let pinned = self.segment.pin(file).ok()??;
+        let ticket = slot.commit_starts(self.segment.verifiers())?;
+        let sent = Sent { ticket, loss_epoch: slot.loss_epoch(), moment: slot.attr_moment() };
+        Some((Begun { file, slot, sent, pinned }, handle_of(slot).ok()?))
+    }
+
+    /// Makes a write stable that the server answered as less than asked.
+    pub(super) fn make_stable(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
+        let before = slot.error_sample();
+        self.commit_writes(file, slot)?;
+        if slot.has_unseen_error() || slot.error_sample() != before { Err(FsError::WritesLost.into()) } else { Ok(()) }
+    }
+}
+
+/// Whether a refusal of COMMIT means that the data must be taken for lost; else somebody else may be allowed it, or the file is gone.
+const fn is_final(refused: FsError) -> bool {
+    !matches!(refused, FsError::Stale | FsError::BadHandle | FsError::AccessDenied | FsError::NotOwner)
+}

@@ -315,6 +315,32 @@ fn a_program_that_changes_its_user_without_a_group_is_told_what_to_do() {
 }
 
 #[test]
+fn a_user_who_mounts_what_another_has_mounted_apart_is_told_so_and_one_of_the_same_group_is_not() {
+    let Some(world) = World::new("users-apart", &[], "") else { return };
+    let holder = Waiting::start(&mut world.python(ALICE, &format!("{READY}open('/db/f', 'w').write('x'); ready()")));
+    await_until("a keeper", Duration::from_secs(20), || (!support::keepers::of(world.filer.port).is_empty()).then_some(()));
+    let told = |command: &mut Command| {
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", text(&output));
+        String::from_utf8_lossy(&output.stderr).contains(&format!("mounted apart on this host by uid {ALICE}"))
+    };
+    let own = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(own.path(), PermissionsExt::from_mode(0o700)).unwrap();
+    std::os::unix::fs::chown(own.path(), Some(BOB), Some(BOB)).unwrap();
+    let alone = || {
+        let mut command = world.python(BOB, "");
+        command.env("MILLRACE_RUNTIME_DIR", own.path());
+        command
+    };
+    // A keeper has its name a moment after its lock.
+    await_until("the warning", Duration::from_secs(20), || told(&mut alone()).then_some(()));
+    assert!(!told(&mut world.python(BOB, "")), "they share the mount");
+    holder.finish();
+    support::keepers::end(world.filer.port);
+    assert!(!told(&mut alone()), "nobody else has it any more");
+}
+
+#[test]
 fn exec_makes_the_directory_of_a_group_and_refuses_a_group_that_is_not_the_users() {
     let Some(world) = World::new("users-group", &[], "") else { return };
     // A number that no group of this host has.

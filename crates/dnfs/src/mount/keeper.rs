@@ -2,10 +2,14 @@
 //! processes that ended and of what became old, resend, removal of files without a name.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::Duration;
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
+use super::apart::Announcement;
 use super::keeper_process::{KeeperProgram, Place};
 use super::{FileRef, Mount, MountSpec};
 use crate::credentials::Credentials;
@@ -32,6 +36,8 @@ pub struct Keeper {
     unused_looks: u32,
     /// A standby is to be started when there is none.
     wants_standby: bool,
+    /// Tells others of this mount.
+    _announcement: Option<Announcement>,
     /// Taken at the end, so that nobody attaches to a mount whose keeper is gone and does not notice.
     last: Option<Place>,
 }
@@ -60,6 +66,7 @@ impl Keeper {
         let Some(directory) = Mount::directory_of(&spec) else { return Ok(None) };
         let Some((place, replaced)) = Place::take(&directory).map_err(local("take the keeper's lock"))? else { return Ok(None) };
         let Some(mount) = Mount::attach_as_keeper(&spec, who, &directory)? else { return Ok(None) };
+        let announcement = Announcement::make(&spec.url, Path::new(OsStr::from_bytes(directory.root())), who.uid);
         let segment_file = open(&directory.segment_path(), libc::O_RDONLY, 0).map_err(local("open the file"))?;
         Ok(Some(Self {
             place: Some(place),
@@ -69,6 +76,7 @@ impl Keeper {
             dirty: HashMap::new(),
             unused_looks: 0,
             wants_standby: replaced,
+            _announcement: announcement,
             last: None,
         }))
     }

@@ -11,6 +11,7 @@
 //! [`Mount::placeholder_path`], [`Mount::opened`]. When the placeholder is missing, or `opened` says
 //! [`crate::FsError::Stale`], the file was removed in between: walk again.
 
+mod apart;
 mod appends;
 mod attach;
 mod attributes;
@@ -37,6 +38,7 @@ mod walk;
 pub use crate::segment::runtime_dir::PLACEHOLDER_PATH_BYTES_MAX;
 pub use crate::segment::runtime_root::{group_runtime_root, runtime_root};
 pub use crate::segment::{FileRef, SegmentError};
+pub use apart::mounted_apart;
 pub use keeper::Keeper;
 pub use keeper_process::KeeperProgram;
 pub use listing::DirItem;

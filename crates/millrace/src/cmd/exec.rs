@@ -120,6 +120,8 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
         MountSpec::parse(line).is_ok_and(|spec| !expected.iter().any(|(path, _)| path.as_os_str().as_bytes() == spec.local_path))
     });
     lines.extend(inherited.map(|line| OsStr::from_bytes(line).to_owned()));
+    let root = runtime.as_ref().map_or_else(dnfs::mount::runtime_root, PathBuf::from);
+    lines.iter().for_each(|line| warn_of_those_apart(line, &root));
     let library = readable_by_all(&find_library()?)?;
     let mounts = lines.join(OsStr::new("\n"));
     let preload = preload_list(&library);
@@ -234,6 +236,19 @@ fn copy_to(folder: &Path, copy: &Path, bytes: &[u8], me: u32) -> anyhow::Result<
     std::fs::set_permissions(&fresh, PermissionsExt::from_mode(0o755))?;
     std::fs::rename(&fresh, copy)?;
     Ok(())
+}
+
+/// Says who has the same export mounted without sharing locks, sizes and what is not yet stable.
+fn warn_of_those_apart(mount: &OsStr, root: &Path) {
+    let Ok(spec) = MountSpec::parse(mount.as_bytes()) else { return };
+    let users = dnfs::mount::mounted_apart(&spec.url, root);
+    if users.is_empty() {
+        return;
+    }
+    let users: Vec<String> = users.iter().map(|uid| format!("uid {uid}")).collect();
+    let who = users.join(", ");
+    eprintln!("millrace: warning: {} is mounted apart on this host by {who}: their locks and these do not exclude each other", spec.url);
+    eprintln!("hint: run all of them with --group GROUP, a group that they are in; containers need one /dev/shm for that");
 }
 
 /// Our library first: it must see a call before any other that wraps it.

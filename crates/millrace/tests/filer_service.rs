@@ -290,6 +290,21 @@ fn two_filers_do_not_share_a_state_directory() {
     assert!(text(&output).contains("another process serves"), "{}", text(&output));
 }
 
+#[test]
+fn a_directory_that_is_served_already_is_refused_and_so_are_those_above_and_below_it() {
+    let scratch = Scratch::new("served-twice");
+    let filer = Filer::start(&scratch, &[]);
+    let below = filer.export().join("below");
+    std::fs::create_dir(&below).unwrap();
+    let state = Scratch::new("served-twice-state");
+    for (dir, cause) in [(filer.export(), "serves it"), (&below, "in which it lies"), (scratch.path(), "a directory below it")] {
+        let output = serve(&[dir.to_str().unwrap(), "--listen", "127.0.0.1:0", "--state", state.path().to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        assert!(text(&output).contains(cause) && text(&output).contains("stop the other one"), "{}", text(&output));
+    }
+    assert_eq!(std::fs::read_dir(filer.export()).unwrap().count(), 1, "nothing but what was made here");
+}
+
 /// Without privilege the filer serves its own uid and refuses all others. Needs root to become somebody else.
 #[test]
 fn an_unprivileged_filer_serves_its_own_uid_only() {

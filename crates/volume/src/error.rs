@@ -157,6 +157,26 @@ pub enum OpenError {
     /// A host that keeps everything through a power cut loses nothing that the loss layer could take back.
     #[error("promise durability by battery and take things back as a power cut would: leave one of the two out")]
     BatteryLoses,
+    /// Another process serves the directory.
+    #[error("lock {dir}: another process serves it")]
+    Served {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// Another process serves a directory below it.
+    #[error("lock {dir}: another process serves a directory below it")]
+    ServedBelow {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// Another process serves a directory above it.
+    #[error("lock {dir}: another process serves {above}, in which it lies")]
+    ServedAbove {
+        /// The directory.
+        dir: PathBuf,
+        /// The one above.
+        above: PathBuf,
+    },
     /// Another process has the volume open.
     #[error("open volume state {path}: another process serves this volume")]
     InUse {

@@ -20,6 +20,7 @@ mod creator;
 mod descriptor;
 mod descriptor_cache;
 mod direct_io;
+mod directory_lock;
 mod error;
 pub mod faults;
 mod flush;

@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 use crate::changes::Changes;
 use crate::counters::{Counted, Counters};
 use crate::descriptor_cache::DescriptorCache;
+use crate::directory_lock::DirectoryLock;
 use crate::error::{Error, OpenError};
 use crate::faults::Faults;
 use crate::handle::HandleKey;
@@ -45,6 +46,8 @@ pub struct Volume(pub(crate) Arc<VolumeInner>);
 pub(crate) struct VolumeInner {
     /// For the thread of the tree search; it does not keep the volume open.
     pub(crate) me: Weak<Self>,
+    /// Keeps other servers off.
+    pub(crate) _directory_lock: DirectoryLock,
     pub(crate) root_fd: OwnedFd,
     pub(crate) root: Node,
     /// The root as it was opened: its device, mount and inode number never change.
@@ -97,6 +100,7 @@ impl Volume {
         let identify = Identify::detect(&root_fd).map_err(dir_failed)?;
         let identify = identify.ok_or_else(|| OpenError::NoIdentity { path: dir.clone() })?;
         let (store, record) = Store::open(&config.state_dir)?;
+        let directory_lock = DirectoryLock::take(&dir)?;
         let state_failed = |source| OpenError::State { path: config.state_dir.clone(), source };
         let (handle_key, fsid) = (HandleKey::new(&record.key), record.fsid());
         let loss_epoch =
@@ -114,6 +118,7 @@ impl Volume {
             root,
             root_stat: stat,
             dir,
+            _directory_lock: directory_lock,
             root_fd,
             identify,
             uid: sys::effective_uid(),

@@ -143,9 +143,18 @@ pub(crate) fn fs_stat(fd: impl AsFd) -> io::Result<StatVfs> {
     Ok(rustix::fs::fstatvfs(fd)?)
 }
 
-/// Takes the exclusive lock on a file without waiting; false when another process has it.
+/// Takes the exclusive lock on a file without waiting; false when another process has one.
 pub(crate) fn lock_exclusively(fd: impl AsFd) -> io::Result<bool> {
-    match rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive) {
+    lock(fd, FlockOperation::NonBlockingLockExclusive)
+}
+
+/// Takes a shared lock on a file without waiting; false when another process has the exclusive one.
+pub(crate) fn lock_shared(fd: impl AsFd) -> io::Result<bool> {
+    lock(fd, FlockOperation::NonBlockingLockShared)
+}
+
+fn lock(fd: impl AsFd, how: FlockOperation) -> io::Result<bool> {
+    match rustix::fs::flock(fd, how) {
         Ok(()) => Ok(true),
         Err(Errno::WOULDBLOCK) => Ok(false),
         Err(error) => Err(error.into()),

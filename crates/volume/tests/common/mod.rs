@@ -60,7 +60,7 @@ impl Scratch {
 fn open(config: Config) -> Volume {
     for _ in 0..10_000 {
         match Volume::open(config.clone()) {
-            Err(OpenError::InUse { .. }) => std::thread::sleep(std::time::Duration::from_millis(1)),
+            Err(OpenError::InUse { .. } | OpenError::Served { .. }) => std::thread::sleep(std::time::Duration::from_millis(1)),
             other => return other.expect("open volume"),
         }
     }

@@ -157,6 +157,9 @@ fn cannot_open(dir: &Path, error: OpenError) -> anyhow::Error {
         OpenError::State { path, source } if source.kind() == ErrorKind::PermissionDenied => {
             format!("make {} writable for this user, or name another with --state DIR", path.display())
         }
+        OpenError::Served { .. } | OpenError::ServedBelow { .. } | OpenError::ServedAbove { .. } => {
+            "one filer serves a directory tree: stop the other one, or let clients mount a subdirectory of its export".to_owned()
+        }
         OpenError::InUse { .. } => "stop that filer first, or serve another directory with another --state DIR".to_owned(),
         _ => String::new(),
     };

@@ -8,8 +8,6 @@ pub const CHANNELS_MAX: usize = 64;
 /// Calls in flight on one channel for one large read or write. 16 transfers of 64 KiB fill any path this client is for,
 /// and stay far below the 128 that servers take per connection.
 pub const SLOTS_MAX: usize = 16;
-/// Closes in a row, each of which sent a COMMIT, after which other written files of the process are committed beside the next one.
-pub const CLOSES_IN_A_ROW: u32 = 2;
 /// Calls outstanding of a whole mount that `slots=` can ask for: 8 times what servers take per connection. A free slot is
 /// found by a scan of the table.
 pub const CALL_SLOTS_MAX: usize = 1024;

@@ -75,7 +75,6 @@ impl Mount {
             single_owner: options.single_owner,
             credentials_place: core::sync::atomic::AtomicU32::new(0),
             _user: None,
-            closes_in_a_row: core::sync::atomic::AtomicU32::new(0),
             swept_ms: core::sync::atomic::AtomicU64::new(0),
         })
     }

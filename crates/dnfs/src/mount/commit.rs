@@ -1,7 +1,7 @@
 //! Making written data stable: fsync, close, sync. Nothing here allocates.
 
 use core::sync::atomic::AtomicU32;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Instant;
 
 use super::attributes::record_of;
@@ -10,7 +10,7 @@ use super::{FileRef, Mount, handle_of};
 use crate::client::Client;
 use crate::error::Error;
 use crate::file::{Attributes, FileHandle, FileKind, FsError, WriteVerifier};
-use crate::limits::{CLOSES_IN_A_ROW, SLOTS_MAX};
+use crate::limits::SLOTS_MAX;
 use crate::options::ClosePolicy;
 use crate::segment::layout::Slot;
 use crate::segment::{AttrMoment, CommitTicket, Committed, Pinned};
@@ -65,8 +65,9 @@ impl Mount {
     /// becomes stable, as a Linux NFS client does it at each close (`nfs_file_flush`). No call when nothing is due, or with
     /// the option `close=nothing`.
     ///
-    /// A program that closes one written file after the other, as a database does at the end of a transaction that made many, would
-    /// wait for a COMMIT each time: from the third on, `others`, files which it has open for writing, are committed beside it.
+    /// A program that has several new files open, as a database that makes tables, closes them one after the other and would wait for a
+    /// COMMIT each time. So those of `others`, which it has open for writing, that never had one are committed beside this file: once
+    /// in the life of each.
     ///
     /// # Errors
     /// As [`Self::sync`], of what happened meanwhile or was not reported to anybody yet. Told here it still counts as not
@@ -75,9 +76,8 @@ impl Mount {
         let Some(slot) = self.segment.slot(file).filter(|_| self.close == ClosePolicy::Commit) else { return Ok(()) };
         let seen = slot.error_sample();
         if slot.has_unsaved() {
-            if self.closes_in_a_row.fetch_add(1, Relaxed) >= CLOSES_IN_A_ROW {
-                self.commit_together(std::iter::once(file).chain(others));
-            }
+            let is_new = |other: &FileRef| self.segment.slot(*other).is_some_and(|slot| slot.clean.load(Acquire) == 0);
+            self.commit_together(std::iter::once(file).chain(others.filter(is_new)));
             self.commit_writes(file, slot)?;
         }
         if slot.has_unreported_loss(seen) { Err(FsError::WritesLost.into()) } else { Ok(()) }
@@ -175,6 +175,9 @@ impl Mount {
         let is_mine = |slot: &Slot| slot.writer_credentials.load(Relaxed) == writer + 1;
         for file in files {
             let Some(slot) = self.segment.slot(file).filter(|slot| slot.has_unsaved() && is_mine(slot)) else { continue };
+            if begun.iter().flatten().any(|other| other.file == file) {
+                continue; // by another descriptor
+            }
             let (Some(place), Some(handle)) = (begun.get_mut(count), handles.get_mut(count)) else { break };
             (*place, *handle) = self.begin_commit(file, slot).unzip();
             count += usize::from(place.is_some());

@@ -4,7 +4,6 @@ use std::io::{IoSlice, IoSliceMut};
 use std::time::Instant;
 
 use core::sync::atomic::AtomicU32;
-use core::sync::atomic::Ordering::Relaxed;
 
 use super::attributes::record_of;
 use super::{FileRef, Mount, handle_of};
@@ -75,9 +74,6 @@ impl Mount {
         }
         let handle = handle_of(slot)?;
         let wanted = self.wanted(how);
-        if self.closes_in_a_row.load(Relaxed) != 0 {
-            self.closes_in_a_row.store(0, Relaxed);
-        }
         let begun = Instant::now();
         let writing = self.lock_for_writing(slot);
         let size_moment = slot.size_moment();

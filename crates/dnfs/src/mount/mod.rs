@@ -96,8 +96,6 @@ pub struct Mount {
     single_owner: bool,
     /// Says that this process uses the mount; none in the keeper's own.
     _user: Option<Arc<InternalFd>>,
-    /// Closes that had to send a COMMIT since this process last wrote.
-    closes_in_a_row: AtomicU32,
     /// When files unlinked while open were last looked for, on the monotonic clock.
     swept_ms: AtomicU64,
 }

@@ -42,7 +42,6 @@ impl Mount {
             shared_use: self.shared_use,
             single_owner: self.single_owner,
             _user: self._user.clone(),
-            closes_in_a_row: AtomicU32::new(0),
             swept_ms: core::sync::atomic::AtomicU64::new(0),
         })
     }

@@ -76,8 +76,12 @@ impl Mount {
         let Some(slot) = self.segment.slot(file).filter(|_| self.close == ClosePolicy::Commit) else { return Ok(()) };
         let seen = slot.error_sample();
         if slot.has_unsaved() {
-            let is_new = |other: &FileRef| self.segment.slot(*other).is_some_and(|slot| slot.clean.load(Acquire) == 0);
-            self.commit_together(std::iter::once(file).chain(others.filter(is_new)));
+            let never_committed = |slot: &Slot| slot.has_unsaved() && slot.clean.load(Acquire) == 0;
+            let is_new = |other: &FileRef| *other != file && self.segment.slot(*other).is_some_and(never_committed);
+            let mut others = others.filter(is_new).peekable();
+            if others.peek().is_some() {
+                self.commit_together(std::iter::once(file).chain(others));
+            }
             self.commit_writes(file, slot)?;
         }
         if slot.has_unreported_loss(seen) { Err(FsError::WritesLost.into()) } else { Ok(()) }

@@ -11,13 +11,16 @@ use nfs_proto::nfs3::{self, CommitArgs, CommitResult, NfsStatus, Procedure};
 use nfs_proto::xdr::{Decode, Encode, Reader, Writer};
 use std::sync::atomic::Ordering;
 
+/// What a server says of a file it has made stable.
+type Stable = (WriteVerifier, Option<Attributes>);
+
 impl Client {
     /// Makes unstable writes of the whole file stable (RFC 1813 3.3.21): the verifier, to be compared with that of the
     /// writes, and attributes.
     ///
     /// # Errors
     /// The server's refusal.
-    pub fn commit(&self, file: &FileHandle) -> Result<(WriteVerifier, Option<Attributes>), Error> {
+    pub fn commit(&self, file: &FileHandle) -> Result<Stable, Error> {
         let arguments = CommitArgs { file: handle(file)?, offset: 0, count: 0 };
         let (outcome, _): (CommitResult, _) = self.call(Procedure::Commit, &arguments)?;
         match outcome {
@@ -34,7 +37,7 @@ impl Client {
     pub(crate) fn commit_together(
         &self,
         files: &[Option<FileHandle>; SLOTS_MAX],
-        mut answered: impl FnMut(usize, Result<(WriteVerifier, Option<Attributes>), Error>),
+        mut answered: impl FnMut(usize, Result<Stable, Error>),
     ) -> Result<(), Error> {
         let mut calls = Commits { files: [None; SLOTS_MAX], next: 0, end: 0, answers: [None; SLOTS_MAX] };
         for (to, file) in calls.files.iter_mut().zip(files) {
@@ -67,7 +70,7 @@ struct Commits {
     next: usize,
     /// Places behind this one wait for the next run.
     end: usize,
-    answers: [Option<Result<(WriteVerifier, Option<Attributes>), NfsStatus>>; SLOTS_MAX],
+    answers: [Option<Result<Stable, NfsStatus>>; SLOTS_MAX],
 }
 
 impl Commits {

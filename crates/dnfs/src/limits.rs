@@ -86,6 +86,8 @@ pub const JUKEBOX_MS_MIN: u64 = 20;
 pub const JUKEBOX_MS_MAX: u64 = 2000;
 /// Time without a reply after which the server is reported as not responding, in ms.
 pub const UNRESPONSIVE_MS: u64 = 5000;
+/// Least time between two reports that a server does not respond, in ms: one that comes and goes fills no log.
+pub const REPORT_EVERY_MS: u64 = 60_000;
 /// Lowest number that the descriptors of channels are moved to.
 pub const DESCRIPTOR_MIN: i32 = 900;
 /// Longest machine name sent, in bytes: a host name (HOST_NAME_MAX is 64).

@@ -61,7 +61,6 @@ mod umask;
 
 use libc::{c_char, c_int};
 use std::ffi::CStr;
-use std::sync::atomic::Ordering;
 
 /// Runs before the program, and before any other library's own (see build.rs). Touches no network.
 #[used]
@@ -83,7 +82,7 @@ extern "C" fn start(_argument_count: c_int, _arguments: *mut *mut c_char, enviro
     }
     hook::learn_own_text();
     std::panic::set_hook(Box::new(|panic| messages::warn(format_args!("internal error: {panic}"))));
-    messages::TRACING.store(variable(c"MILLRACE_LOG").is_some(), Ordering::Relaxed);
+    messages::configure(variable(c"MILLRACE_LOG"));
     if let Some(value) = variable(medium::VARIABLE) {
         for look_up in [data::read::look_up, data::write::look_up] {
             look_up();

@@ -1,12 +1,31 @@
-//! Messages on stderr: only what the user must know, and traces when `MILLRACE_LOG` is set.
+//! Messages: what the user must know, servers that stop and start answering among it, and traces when `MILLRACE_LOG` asks for them.
 
 use crate::raw;
+use std::ffi::CString;
 use std::fmt::Write;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether `MILLRACE_LOG` was set when the process started.
+/// Whether `MILLRACE_LOG` asked for traces when the process started.
 pub(crate) static TRACING: AtomicBool = AtomicBool::new(false);
+/// Whether it asked for silence about servers.
+static SILENT: AtomicBool = AtomicBool::new(false);
+/// The file it named.
+static FILE: OnceLock<CString> = OnceLock::new();
+/// A warning of a daemon, to syslog (RFC 3164 4.1.1).
+const DAEMON_WARNING: &str = "<28>";
+
+/// Takes over `MILLRACE_LOG`: `0` no word of servers that do not answer, a path for messages to go there, anything else for traces.
+pub(crate) fn configure(setting: Option<&[u8]>) {
+    let Some(setting) = setting else { return };
+    SILENT.store(setting == b"0", Ordering::Relaxed);
+    TRACING.store(setting != b"0", Ordering::Relaxed);
+    if setting.contains(&b'/')
+        && let Ok(path) = CString::new(setting)
+    {
+        let _ = FILE.set(path);
+    }
+}
 
 /// A line that is built without allocation; what does not fit is cut.
 struct Line {
@@ -33,28 +52,46 @@ pub(crate) fn warn(text: std::fmt::Arguments<'_>) {
     write(text, true);
 }
 
-/// Writes a line if `MILLRACE_LOG` is set and stderr is not on a mount: for who is in the middle of a call to the server.
-pub(crate) fn note_outside_mounts(text: std::fmt::Arguments<'_>) {
-    if TRACING.load(Ordering::Relaxed) {
+/// Says that a server does not answer, or answers again: to stderr, or to syslog where that is on a mount. For who is in the middle of a
+/// call to the server, and may hold locks: never waits.
+pub(crate) fn tell_of_server(text: std::fmt::Arguments<'_>) {
+    if !SILENT.load(Ordering::Relaxed) {
         write(text, false);
     }
 }
 
-fn write(text: std::fmt::Arguments<'_>, to_mounts: bool) {
+fn write(text: std::fmt::Arguments<'_>, may_call: bool) {
     let mut line = Line { bytes: [0; 1024], used: 0 };
+    let _ = line.write_str(DAEMON_WARNING);
     let _ = line.write_str("millrace: ");
     let _ = line.write_fmt(text);
     line.bytes[line.used] = b'\n';
-    let line = &line.bytes[..=line.used];
+    let (for_syslog, line) = (&line.bytes[..line.used], &line.bytes[DAEMON_WARNING.len()..=line.used]);
     // A line about a fault of stderr's own file must not lead back here.
     static WRITING: AtomicBool = AtomicBool::new(false);
     if WRITING.swap(true, Ordering::Acquire) {
         return;
     }
-    if !MOUNT_WRITER.get().is_some_and(|write| write(line, to_mounts)) {
-        let _ = raw::write(2, line);
+    if !write_to_file(line) {
+        if MOUNT_WRITER.get().is_some_and(|write| write(line, may_call)) {
+            if !may_call {
+                let _ = raw::send_datagram(c"/dev/log", for_syslog);
+            }
+        } else if may_call || raw::takes_a_line(2) {
+            let _ = raw::write(2, line);
+        }
     }
     WRITING.store(false, Ordering::Release);
+}
+
+/// Appends to the file that `MILLRACE_LOG` names; false when there is none, or it cannot be written.
+fn write_to_file(line: &[u8]) -> bool {
+    let Some(path) = FILE.get() else { return false };
+    let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK;
+    let Ok(fd) = raw::open(path, flags, 0o600) else { return false };
+    let written = raw::write(fd, line);
+    let _ = raw::close(fd);
+    written.is_ok()
 }
 
 /// Writes a line if `MILLRACE_LOG` is set.

@@ -3,7 +3,7 @@
 use crate::attach_lock::AttachLock;
 use crate::credentials::{self, KNOWN_MAX};
 use crate::keeper;
-use crate::messages::{note_outside_mounts, warn};
+use crate::messages::{tell_of_server, warn};
 use crate::outcome::Out;
 use crate::raw;
 use dnfs::mount::{KeeperProgram, Mount, MountSpec};
@@ -93,8 +93,8 @@ pub(crate) fn parse(value: &[u8], keeper: Option<&[u8]>) {
         let _ = ROOT.set(dnfs::mount::runtime_root().into_os_string().as_encoded_bytes().to_vec());
         learn_root_device();
         dnfs::report_to(|event| match event {
-            dnfs::Event::NotResponding(server, cause) => note_outside_mounts(format_args!("server {server} {cause}; waiting")),
-            dnfs::Event::Responding(server) => note_outside_mounts(format_args!("server {server} answers again")),
+            dnfs::Event::NotResponding(server, cause) => tell_of_server(format_args!("server {server} {cause}; waiting")),
+            dnfs::Event::Responding(server) => tell_of_server(format_args!("server {server} answers again")),
         });
         ANY.store(true, Ordering::Release);
     }

@@ -135,6 +135,42 @@ pub(crate) fn write(fd: c_int, bytes: &[u8]) -> Result<usize, Errno> {
     unsafe { call4(libc::SYS_write, fd as usize, bytes.as_ptr() as usize, bytes.len(), 0) }
 }
 
+/// Whether a pipe or terminal has space for a line, so that a write does not wait; true of a file.
+pub(crate) fn takes_a_line(fd: c_int) -> bool {
+    let mut asked = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
+    let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let (asked_at, time) = (std::ptr::from_mut(&mut asked) as usize, std::ptr::from_ref(&at_once) as usize);
+    // SAFETY: one entry and a time that outlive the call; no signal mask is given.
+    unsafe { call4(libc::SYS_ppoll, asked_at, 1, time, 0) }.is_ok_and(|ready| ready == 1) && asked.revents & libc::POLLOUT != 0
+}
+
+/// Sends a datagram to a Unix socket by its path, without waiting.
+pub(crate) fn send_datagram(path: &CStr, bytes: &[u8]) -> Result<(), Errno> {
+    // SAFETY: struct sockaddr_un is plain integers; zero is valid.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as _;
+    let path = path.to_bytes();
+    let place = address.sun_path.get_mut(..path.len()).ok_or(libc::ENAMETOOLONG)?;
+    place.iter_mut().zip(path).for_each(|(to, from)| *to = *from as c_char);
+    let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    let fd = call_with_numbers(libc::SYS_socket, libc::AF_UNIX as usize, kind as usize, 0)? as c_int;
+    let to = std::ptr::from_ref(&address) as usize;
+    // SAFETY: bytes and address outlive the call.
+    let sent = checked(unsafe {
+        call(
+            libc::SYS_sendto,
+            fd as usize,
+            bytes.as_ptr() as usize,
+            bytes.len(),
+            libc::MSG_NOSIGNAL as usize,
+            to,
+            size_of::<libc::sockaddr_un>(),
+        )
+    });
+    let _ = close(fd);
+    sent.map(drop)
+}
+
 /// read(2), once.
 pub(crate) fn read(fd: c_int, buffer: &mut [u8]) -> Result<usize, Errno> {
     // SAFETY: the buffer outlives the call.

@@ -4,7 +4,8 @@ use super::channel_support::ChannelSupport;
 use super::events::{Cause, Event, report};
 use super::tls_config::TlsConfig;
 use crate::credentials::Credentials;
-use crate::limits::{CONNECT_ATTEMPT_MS, MOUNT_CONNECT_MS};
+use crate::limits::{CONNECT_ATTEMPT_MS, MOUNT_CONNECT_MS, REPORT_EVERY_MS};
+use crate::sys::clock::monotonic_ns;
 use nfs_proto::rpc::RPC_VERSION;
 use nfs_proto::xdr::{Encode, Writer};
 use std::net::{IpAddr, SocketAddr};
@@ -57,6 +58,8 @@ pub(crate) struct Service {
     pub(crate) tls_config: Option<TlsConfig>,
     header: Vec<u8>, // record mark, call header, credential, verifier; xid and procedure to be filled in
     unresponsive: AtomicBool,
+    /// When that was last reported, on the monotonic clock; 0: never.
+    reported_ms: AtomicU64,
     pub(crate) resends: AtomicU64,
     pub(crate) reconnects: AtomicU64,
     pub(crate) connections: AtomicU64, // all that were made, the first ones too
@@ -80,6 +83,7 @@ impl Service {
             tls_config: None,
             header,
             unresponsive: AtomicBool::new(false),
+            reported_ms: AtomicU64::new(0),
             resends: AtomicU64::new(0),
             reconnects: AtomicU64::new(0),
             connections: AtomicU64::new(0),
@@ -118,9 +122,16 @@ impl Service {
         })
     }
 
-    /// Reports once that the server does not answer.
+    /// Reports once that the server does not answer, now and then if it comes and goes.
     pub(crate) fn report_unresponsive(&self, cause: Cause) {
-        if self.retry_policy != RetryPolicy::Mounting && !self.unresponsive.swap(true, Ordering::Relaxed) {
+        if self.retry_policy == RetryPolicy::Mounting || self.unresponsive.load(Ordering::Relaxed) {
+            return;
+        }
+        let (now_ms, reported_ms) = (monotonic_ns() / 1_000_000, self.reported_ms.load(Ordering::Relaxed));
+        if (reported_ms == 0 || now_ms.saturating_sub(reported_ms) >= REPORT_EVERY_MS)
+            && !self.unresponsive.swap(true, Ordering::Relaxed)
+        {
+            self.reported_ms.store(now_ms, Ordering::Relaxed);
             report(Event::NotResponding(self.server, cause));
         }
     }

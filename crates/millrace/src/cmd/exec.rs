@@ -78,7 +78,14 @@ again. A program that changes its user is that user to the server from then on, 
 has open still the one who opened them. Users have separate mounts, whose locks do not exclude
 each other, unless --group names a group that all of them are in; its members trust each other
 with these mounts. The preload library is the one named by MILLRACE_PRELOAD, else that beside this
-binary or in ../lib/millrace; MILLRACE_LOG=1 makes it log to stderr.
+binary or in ../lib/millrace.
+
+Two hosts, or two containers that cannot see each other's processes, must never have one data
+directory open: nothing but its postmaster.pid stands against that.
+
+A server that has not answered for 5 s is told of on stderr, or in syslog where stderr lies on a
+mount, and so is its return; the program waits, as with a hard mount. MILLRACE_LOG=/PATH sends all
+messages to that file, MILLRACE_LOG=1 logs more, MILLRACE_LOG=0 says nothing of servers.
 
 Exit codes: the program's own; 2 could not run (the mount, the library or an argument; nothing was
 started); 126 the program can't be executed; 127 there is no such program.";

@@ -49,8 +49,7 @@ for node in null zero random urandom; do : > "$dev/$node"; mount --bind "/dev/$n
 mount --rbind "$dev" /dev
 python3 -c 'import socket, sys
 log = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); log.bind("/dev/log")
-while True: open(sys.argv[1], "ab").write(log.recv(2000) + b"\n")' "$datagrams" & listener=$!
-trap 'kill $listener' EXIT
+while True: open(sys.argv[1], "ab").write(log.recv(2000) + b"\n")' "$datagrams" &
 while [ ! -S /dev/log ]; do sleep 0.05; done
 "$@""#;
 
@@ -70,11 +69,15 @@ fn a_server_that_stops_answering_is_told_of_once_and_so_is_its_return() {
     if is_root() {
         let asks = exec(&filer, &python);
         let mut command = Command::new("unshare");
-        command.args(["--mount", "--kill-child", "--fork", "sh", "-c", WITH_SYSLOG, "sh"]);
+        // All of it ends with its first process. Nobody there sees the others, so it has a runtime directory of its own.
+        command.args(["--mount", "--pid", "--mount-proc", "--kill-child", "--fork", "sh", "-c", WITH_SYSLOG, "sh"]);
         command.arg(scratch.folder("dev")).arg(file("datagrams")).arg(asks.get_program());
         let on_mount = ASKS.replace("while True", "os.dup2(os.open('/db/stderr', os.O_WRONLY | os.O_CREAT), 2)\nwhile True");
         command.args(asks.get_args().map(|argument| if argument == ASKS { on_mount.as_ref() } else { argument }));
-        command.env("MILLRACE_PRELOAD", preload_library()).current_dir("/").stderr(stderr("syslog"));
+        let runtime = scratch.folder("runtime");
+        std::fs::set_permissions(&runtime, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        command.env("MILLRACE_PRELOAD", preload_library()).env("MILLRACE_RUNTIME_DIR", runtime);
+        command.current_dir("/").stderr(stderr("syslog"));
         programs.push(Program::start(command, file("syslog-ready")));
     } else {
         skip_unsupported("only root can have a /dev/log of its own");

@@ -6,6 +6,7 @@ mod support;
 
 use std::net::TcpStream;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use nfs_proto::mount3::MountStatus;
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use support::configured::Configured;
 use support::filer::Filer;
 use support::wire::Wire;
-use support::{Scratch, millrace, text};
+use support::{Scratch, is_root, millrace, skip_unsupported, text};
 
 const ONE: &str = r#"
 # What the first is for.
@@ -228,4 +229,40 @@ fn a_filer_of_one_directory_is_shown_and_says_why_it_cannot_be_changed() {
     }
     let nobody = millrace().args(["volume", "list", "--admin", "/nonexistent/admin.sock"]).output().unwrap();
     assert!(nobody.status.code() == Some(2) && text(&nobody).contains("hint: start `millrace serve`"), "{}", text(&nobody));
+}
+
+/// Run where no other process is seen: `$1` is millrace, `$2` a directory of this test. Prints what `volume list` says.
+const FILERS: &str = r#"cd "$2"; mkdir one two
+started() { while [ "$(grep -c ^serving "$1")" = 0 ]; do sleep 0.05; done; }
+list() { echo "== $1"; "$millrace" volume list 2>&1 || echo "exit code $?"; }
+millrace=$1
+list none
+"$millrace" serve one --listen 127.0.0.1:0 --state state-one > said-one 2> log-one & one=$!
+started said-one; list one
+"$millrace" serve two --listen 127.0.0.1:0 --state state-two --admin two.sock > said-two 2> log-two &
+started said-two; list both
+kill $one; wait $one; list two; cat said-one"#;
+
+#[test]
+fn the_only_filer_of_a_user_is_found_and_of_several_each_is_named() {
+    if !is_root() {
+        return skip_unsupported("only root can make a PID namespace, where no other test's filers are");
+    }
+    let scratch = Scratch::new("found");
+    let mut command = Command::new("unshare");
+    command.args(["--pid", "--mount-proc", "--fork", "--kill-child", "sh", "-c", FILERS, "sh", env!("CARGO_BIN_EXE_millrace")]);
+    let output = command.arg(scratch.path()).env_remove("MILLRACE_ADMIN").output().unwrap();
+    let said = text(&output);
+    let part = |name: &str| said.split("== ").find(|part| part.starts_with(name)).unwrap_or_else(|| panic!("{said}")).to_owned();
+    let none = part("none");
+    assert!(none.contains("no filer of this user runs on this host") && none.contains("exit code 2"), "{none}");
+    assert!(part("one").contains("/vol"), "{said}");
+    let both = part("both");
+    assert!(both.contains("2 filers of this user run") && both.contains("exit code 2"), "{both}");
+    for admin in ["state-one/admin.sock", "two.sock"] {
+        assert!(both.contains(&format!("--admin {}", scratch.path().join(admin).display())), "{both}");
+    }
+    let two = part("two");
+    assert!(two.contains("/vol"), "{two}");
+    assert!(two.contains(&format!("admin socket {}", scratch.path().join("state-one/admin.sock").display())), "{two}");
 }

@@ -1,6 +1,7 @@
 //! `millrace volume`: questions and orders to a running filer, over its admin socket.
 
 mod manage;
+mod running;
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -19,7 +20,7 @@ use crate::error_printing::{print_error, refusal};
 pub(crate) struct Args {
     #[command(subcommand)]
     operation: Operation,
-    /// The filer's admin socket; `millrace serve` prints its path when it starts [default: MILLRACE_ADMIN]
+    /// The filer's admin socket; `millrace serve` prints its path [default: MILLRACE_ADMIN, else that of the only filer this user runs]
     #[arg(long, value_name = "PATH", global = true)]
     admin: Option<PathBuf>,
     /// Print the filer's reply, one JSON object
@@ -74,6 +75,7 @@ enum FaultOrder {
 
 const AFTER_HELP: &str = "\
 Examples:
+  millrace volume list                            (of the only filer this user runs)
   millrace volume list --admin /run/filer.sock
   millrace volume show data
   millrace volume create data --dir /srv/data --clients 10.1.0.0/16,::1 --quota 500GiB squash=none
@@ -88,8 +90,8 @@ Examples:
   millrace volume power-cut-copy vol /tmp/after-the-cut
   MILLRACE_ADMIN=/run/filer.sock millrace volume shutdown
 
-Exit codes: 0 done; 1 the filer refused, nothing has changed; 2 no filer answers there, or an
-argument is wrong.";
+Exit codes: 0 done; 1 the filer refused, nothing has changed; 2 no filer answers there, none or
+several run and none is named, or an argument is wrong.";
 
 impl Operation {
     /// The phrase for its errors, and the request to the filer.
@@ -145,9 +147,9 @@ impl Operation {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (phrase, request) = args.operation.request()?;
-    let Some(admin) = args.admin.or_else(|| std::env::var_os("MILLRACE_ADMIN").map(PathBuf::from)) else {
-        let hint = "name its admin socket with --admin PATH, or in MILLRACE_ADMIN";
-        return Err(refusal(format!("{phrase}: no admin socket is named"), hint));
+    let admin = match args.admin.or_else(|| std::env::var_os("MILLRACE_ADMIN").map(PathBuf::from)) {
+        Some(named) => named,
+        None => running::only_admin_socket(&phrase)?,
     };
     let line = ask(&admin, &request)?;
     let reply: Value = serde_json::from_str(&line).with_context(|| format!("read the answer {line:?}"))?;

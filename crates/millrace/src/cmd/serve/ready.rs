@@ -24,13 +24,13 @@ pub(super) struct Ready<'a> {
 }
 
 impl Ready<'_> {
-    /// One line of JSON, or a line for each volume.
+    /// One line of JSON, or a line for each volume and one for the admin socket.
     pub(super) fn say(&self, exports: &Exports) -> anyhow::Result<()> {
         let urls: Vec<(&str, String)> =
             exports.entries().iter().map(|entry| (entry.export.name(), self.url(entry.export.path()))).collect();
         let mut out = std::io::stdout().lock();
+        let admin = std::path::absolute(self.admin).unwrap_or_else(|_| self.admin.to_path_buf());
         let said = if self.json {
-            let admin = std::path::absolute(self.admin).unwrap_or_else(|_| self.admin.to_path_buf());
             let volumes: Map<String, Value> = urls.iter().map(|(name, url)| ((*name).to_owned(), json!(url))).collect();
             let url = urls.first().map(|(_, url)| url);
             let pid = std::process::id();
@@ -39,10 +39,11 @@ impl Ready<'_> {
                 "metrics": metrics, "pid": pid});
             writeln!(out, "{line}")
         } else {
-            urls.iter().try_for_each(|(name, url)| match self.dir {
+            let mut each = urls.iter().map(|(name, url)| match self.dir {
                 Some(dir) => writeln!(out, "serving {} as {url}", dir.display()),
                 None => writeln!(out, "serving volume {name} as {url}"),
-            })
+            });
+            each.try_for_each(|said| said).and_then(|()| writeln!(out, "admin socket {}", admin.display()))
         };
         said.and_then(|()| out.flush()).context("write to stdout")
     }

@@ -117,7 +117,7 @@ fn spawn(export: &Path, state: &Path, admin: &Path, port: u16, options: &[String
     let mut child = millrace()
         .arg("serve")
         .arg(export)
-        .args(["--listen", &format!("127.0.0.1:{port}"), "--json", "--state"])
+        .args(["--listen", &port.to_string(), "--json", "--state"]) // of loopback
         .arg(state)
         .arg("--admin")
         .arg(admin)

@@ -14,8 +14,8 @@ pub(crate) struct Args {
     /// Serve the volumes of this configuration file, each with its own rules (docs/filer.md)
     #[arg(long, value_name = "FILE", conflicts_with_all = OF_ONE_DIRECTORY)]
     pub(super) config: Option<PathBuf>,
-    /// Address and port; port 0 takes any free one
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:2049")]
+    /// Address and port; a port alone listens on 127.0.0.1, port 0 takes any free one
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:2049", value_parser = address_or_port)]
     pub(super) listen: SocketAddr,
     /// Directory of the filer's own state, outside DIR [default: a subdirectory for DIR of $XDG_STATE_HOME/millrace, for root of /var/lib/millrace]
     #[arg(long, value_name = "DIR")]
@@ -114,5 +114,5 @@ start.";
 /// An address and port, or a port of this host alone.
 fn address_or_port(text: &str) -> Result<SocketAddr, String> {
     let port = text.parse().map(|port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-    port.or_else(|_| text.parse()).map_err(|_| "give ADDR:PORT or a port, as in 127.0.0.1:9100, [::1]:9100 or 9100".to_owned())
+    port.or_else(|_| text.parse()).map_err(|_| "give ADDR:PORT or a port, as in 10.1.0.5:2049, [::1]:2049 or 2049".to_owned())
 }

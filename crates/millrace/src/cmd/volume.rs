@@ -149,7 +149,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (phrase, request) = args.operation.request()?;
     let admin = match args.admin.or_else(|| std::env::var_os("MILLRACE_ADMIN").map(PathBuf::from)) {
         Some(named) => named,
-        None => running::only_admin_socket(&phrase)?,
+        None => running::only_admin_socket(phrase)?,
     };
     let line = ask(&admin, &request)?;
     let reply: Value = serde_json::from_str(&line).with_context(|| format!("read the answer {line:?}"))?;

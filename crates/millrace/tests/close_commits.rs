@@ -211,3 +211,33 @@ print(told)"#;
     let Some(out) = world.python("&retain=0", &format!("{MANY}{script}")) else { return };
     assert_eq!(out, format!("{}\n40\n", ["Input/output error"; 40].join(" ")));
 }
+
+#[test]
+fn syncfs_tells_of_what_was_lost_of_any_file() {
+    let world = World::new("close-syncfs");
+    let script = r#"
+import ctypes
+def syncfs():
+    done = ctypes.CDLL(None, use_errno=True).syncfs(readers[0])
+    return "ok" if done == 0 else os.strerror(ctypes.get_errno())
+assert ask(b'{"op":"power-cut"}')["ok"]
+print(syncfs())"#;
+    let Some(out) = world.python("&retain=0&close=nothing", &format!("{MANY}{script}")) else { return };
+    assert_eq!(out, "Input/output error\n");
+}
+
+#[test]
+fn a_refused_commit_is_told_by_its_own_name_though_others_were_refused_beside_it() {
+    for options in ["", "&retain=0"] {
+        let world = World::new("close-refused");
+        let script = r#"
+assert ask(b'{"op":"fault-add","fault":{"kind":"enospc","on":["flush"]}}')["ok"]
+print(close())"#;
+        let Some(out) = world
+            .python(options, &format!("{MANY}{script}; os._exit(0)").replace("print(close())", "print(close(), flush=True)"))
+        else {
+            return;
+        };
+        assert_eq!(out, "No space left on device\n", "{options}");
+    }
+}

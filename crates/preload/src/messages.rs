@@ -12,11 +12,17 @@ pub(crate) static TRACING: AtomicBool = AtomicBool::new(false);
 static SILENT: AtomicBool = AtomicBool::new(false);
 /// The file it named.
 static FILE: OnceLock<CString> = OnceLock::new();
+/// Device and inode of what descriptor 2 led to when the process started. A program that closed it may have given the number to a file
+/// of its own.
+static STDERR: OnceLock<(u64, u64)> = OnceLock::new();
 /// A warning of a daemon, to syslog (RFC 3164 4.1.1).
 const DAEMON_WARNING: &str = "<28>";
 
 /// Takes over `MILLRACE_LOG`: `0` no word of servers that do not answer, a path for messages to go there, anything else for traces.
 pub(crate) fn configure(setting: Option<&[u8]>) {
+    if let Some(found) = standard_error() {
+        let _ = STDERR.set(found);
+    }
     let Some(setting) = setting else { return };
     SILENT.store(setting == b"0", Ordering::Relaxed);
     TRACING.store(setting != b"0", Ordering::Relaxed);
@@ -52,8 +58,12 @@ pub(crate) fn warn(text: std::fmt::Arguments<'_>) {
     write(text, true);
 }
 
-/// Says that a server does not answer, or answers again: to stderr, or to syslog where that is on a mount. For who is in the middle of a
-/// call to the server, and may hold locks: never waits.
+fn standard_error() -> Option<(u64, u64)> {
+    raw::fstat(2).ok().map(|found| (found.st_dev, found.st_ino))
+}
+
+/// Says that a server does not answer, or answers again: to the stderr that the process was started with, or to syslog where that is gone
+/// or on a mount. For who is in the middle of a call to the server, and may hold locks: never waits.
 pub(crate) fn tell_of_server(text: std::fmt::Arguments<'_>) {
     if !SILENT.load(Ordering::Relaxed) {
         write(text, false);
@@ -73,11 +83,10 @@ fn write(text: std::fmt::Arguments<'_>, may_call: bool) {
         return;
     }
     if !write_to_file(line) {
-        if MOUNT_WRITER.get().is_some_and(|write| write(line, may_call)) {
-            if !may_call {
-                let _ = raw::send_datagram(c"/dev/log", for_syslog);
-            }
-        } else if may_call || raw::takes_a_line(2) {
+        let on_mount = MOUNT_WRITER.get().is_some_and(|write| write(line, may_call));
+        if !may_call && (on_mount || STDERR.get() != standard_error().as_ref()) {
+            let _ = raw::send_datagram(c"/dev/log", for_syslog);
+        } else if !on_mount && (may_call || raw::takes_a_line(2)) {
             let _ = raw::write(2, line);
         }
     }

@@ -135,13 +135,14 @@ pub(crate) fn write(fd: c_int, bytes: &[u8]) -> Result<usize, Errno> {
     unsafe { call4(libc::SYS_write, fd as usize, bytes.as_ptr() as usize, bytes.len(), 0) }
 }
 
-/// Whether a pipe or terminal has space for a line, so that a write does not wait; true of a file.
+/// Whether a pipe or terminal has space for a line, and somebody who reads it, so that a write neither waits nor ends in SIGPIPE; true
+/// of a file.
 pub(crate) fn takes_a_line(fd: c_int) -> bool {
     let mut asked = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
     let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let (asked_at, time) = (std::ptr::from_mut(&mut asked) as usize, std::ptr::from_ref(&at_once) as usize);
     // SAFETY: one entry and a time that outlive the call; no signal mask is given.
-    unsafe { call4(libc::SYS_ppoll, asked_at, 1, time, 0) }.is_ok_and(|ready| ready == 1) && asked.revents & libc::POLLOUT != 0
+    unsafe { call4(libc::SYS_ppoll, asked_at, 1, time, 0) }.is_ok_and(|ready| ready == 1) && asked.revents == libc::POLLOUT
 }
 
 /// Sends a datagram to a Unix socket by its path, without waiting.

@@ -1,18 +1,34 @@
 //! One server for a directory tree: the served directory is locked exclusively, those it lies in are locked shared (flock(2), on the
 //! directories themselves: no file is made). So a second server of it, of a directory below it or of one above it is refused, whoever
-//! runs it.
+//! runs it. Volumes of one process share their locks: it is the process that serves, and a configuration that is read again may name a
+//! directory anew while its former volume still ends.
 
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, Weak};
 
 use crate::error::OpenError;
+use crate::lock::locked;
 use crate::sys;
 
 /// The locks, until dropped.
 #[derive(Debug)]
 pub(crate) struct DirectoryLock {
-    _held: Vec<OwnedFd>,
+    _held: Vec<Arc<OwnedFd>>,
+}
+
+/// Descriptors that hold a lock of this process, by the directory.
+static OF_PROCESS: LazyLock<Mutex<HashMap<Identity, Weak<OwnedFd>>>> = LazyLock::new(Mutex::default);
+
+/// Device and inode number.
+type Identity = ((u32, u32), u64);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    Exclusively,
+    Shared,
 }
 
 impl DirectoryLock {
@@ -20,23 +36,46 @@ impl DirectoryLock {
     /// has no locks.
     pub(crate) fn take(dir: &Path) -> Result<Self, OpenError> {
         let failed = |source| OpenError::Directory { path: dir.to_path_buf(), source };
-        let fd = sys::open_path(dir, libc::O_RDONLY | libc::O_DIRECTORY, 0).map_err(failed)?;
-        if !without_support(sys::lock_exclusively(&fd)).map_err(failed)? {
+        let Some(own) = hold(dir, How::Exclusively).map_err(failed)? else {
             // Only those that serve a directory below it have it shared.
-            let below = without_support(sys::lock_shared(&fd)).map_err(failed)?;
+            let below = hold(dir, How::Shared).map_err(failed)?.is_some();
             let dir = dir.to_path_buf();
             return Err(if below { OpenError::ServedBelow { dir } } else { OpenError::Served { dir } });
-        }
-        let mut held = vec![fd];
+        };
+        let mut held = vec![own];
         for above in dir.ancestors().skip(1) {
-            let Ok(fd) = sys::open_path(above, libc::O_RDONLY | libc::O_DIRECTORY, 0) else { continue };
-            if !without_support(sys::lock_shared(&fd)).map_err(failed)? {
-                return Err(OpenError::ServedAbove { dir: dir.to_path_buf(), above: PathBuf::from(above) });
+            match hold(above, How::Shared) {
+                Ok(Some(lock)) => held.push(lock),
+                Ok(None) => return Err(OpenError::ServedAbove { dir: dir.to_path_buf(), above: PathBuf::from(above) }),
+                Err(_) => {}
             }
-            held.push(fd);
         }
         Ok(Self { _held: held })
     }
+}
+
+/// A lock on a directory, that of this process if it has one; none when another process is in the way.
+fn hold(dir: &Path, how: How) -> io::Result<Option<Arc<OwnedFd>>> {
+    let fd = sys::open_path(dir, libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
+    let found = sys::stat(&fd)?;
+    let mut of_process = locked(&OF_PROCESS);
+    of_process.retain(|_, lock| lock.strong_count() > 0);
+    let known = of_process.get(&(found.dev, found.ino)).and_then(Weak::upgrade);
+    let lock = known.clone().unwrap_or_else(|| Arc::new(fd));
+    let taken = match how {
+        // A shared lock of this process becomes exclusive, unless others share it.
+        How::Exclusively => without_support(sys::lock_exclusively(&lock))?,
+        How::Shared if known.is_some() => true,
+        How::Shared => without_support(sys::lock_shared(&lock))?,
+    };
+    if !taken {
+        if known.is_some() {
+            let _ = sys::lock_shared(&lock); // which the attempt has given up
+        }
+        return Ok(None);
+    }
+    of_process.insert((found.dev, found.ino), Arc::downgrade(&lock));
+    Ok(Some(lock))
 }
 
 fn without_support(locked: io::Result<bool>) -> io::Result<bool> {
@@ -52,6 +91,13 @@ fn without_support(locked: io::Result<bool>) -> io::Result<bool> {
 mod tests {
     use super::*;
 
+    /// The lock of another process, as far as flock(2) knows: by a descriptor of its own.
+    fn by_another(dir: &Path, lock: fn(&OwnedFd) -> io::Result<bool>) -> OwnedFd {
+        let fd = sys::open_path(dir, libc::O_RDONLY | libc::O_DIRECTORY, 0).unwrap();
+        assert!(lock(&fd).unwrap(), "{}", dir.display());
+        fd
+    }
+
     #[test]
     fn a_tree_has_one_server_and_trees_beside_each_other_have_their_own() {
         let base = tempfile::tempdir().unwrap();
@@ -59,16 +105,38 @@ mod tests {
         let (one, below, other) = (base.join("one"), base.join("one/a/below"), base.join("other"));
         std::fs::create_dir_all(&below).unwrap();
         std::fs::create_dir(&other).unwrap();
-        let held = DirectoryLock::take(&one).unwrap();
+        let served = by_another(&one, |fd| sys::lock_exclusively(fd));
         assert!(matches!(DirectoryLock::take(&one), Err(OpenError::Served { .. })));
         assert!(matches!(DirectoryLock::take(&below), Err(OpenError::ServedAbove { above, .. }) if above == one));
-        assert!(matches!(DirectoryLock::take(&base), Err(OpenError::ServedBelow { .. })));
         let beside = DirectoryLock::take(&other).unwrap();
-        drop(held);
-        let below = DirectoryLock::take(&below).unwrap();
+        drop(served);
+        let served_below = by_another(&one, |fd| sys::lock_shared(fd));
         assert!(matches!(DirectoryLock::take(&one), Err(OpenError::ServedBelow { .. })));
-        drop((below, beside));
-        assert!(DirectoryLock::take(&base).is_ok());
+        drop((served_below, beside));
+        let held = DirectoryLock::take(&one).unwrap();
+        let fd = sys::open_path(&one, libc::O_RDONLY | libc::O_DIRECTORY, 0).unwrap();
+        assert!(!sys::lock_shared(&fd).unwrap(), "others are kept off");
+        drop(held);
+        assert!(sys::lock_shared(&fd).unwrap());
         assert_eq!(std::fs::read_dir(&other).unwrap().count(), 0, "no file is made");
+    }
+
+    #[test]
+    fn volumes_of_one_process_share_their_locks_and_keep_them_as_long_as_one_is_there() {
+        let base = tempfile::tempdir().unwrap();
+        let one = base.path().canonicalize().unwrap().join("one");
+        let below = one.join("below");
+        std::fs::create_dir_all(&below).unwrap();
+        let first = DirectoryLock::take(&below).unwrap();
+        let second = DirectoryLock::take(&below).unwrap();
+        drop(first);
+        let fd = sys::open_path(&below, libc::O_RDONLY | libc::O_DIRECTORY, 0).unwrap();
+        assert!(!sys::lock_shared(&fd).unwrap());
+        let above = DirectoryLock::take(&one).unwrap();
+        drop(second);
+        let fd = sys::open_path(&one, libc::O_RDONLY | libc::O_DIRECTORY, 0).unwrap();
+        assert!(!sys::lock_shared(&fd).unwrap(), "its lock has become exclusive");
+        drop(above);
+        assert!(sys::lock_exclusively(&fd).unwrap());
     }
 }

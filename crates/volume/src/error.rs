@@ -158,19 +158,19 @@ pub enum OpenError {
     #[error("promise durability by battery and take things back as a power cut would: leave one of the two out")]
     BatteryLoses,
     /// Another process serves the directory.
-    #[error("lock {dir}: another process serves it")]
+    #[error("lock {dir}: another process has it locked, as a filer that serves it does")]
     Served {
         /// The directory.
         dir: PathBuf,
     },
     /// Another process serves a directory below it.
-    #[error("lock {dir}: another process serves a directory below it")]
+    #[error("lock {dir}: another process has it locked, as a filer that serves a directory below it does")]
     ServedBelow {
         /// The directory.
         dir: PathBuf,
     },
     /// Another process serves a directory above it.
-    #[error("lock {dir}: another process serves {above}, in which it lies")]
+    #[error("lock {above}, in which {dir} lies: another process has it locked, as a filer that serves it does")]
     ServedAbove {
         /// The directory.
         dir: PathBuf,

@@ -1,7 +1,7 @@
 //! Making written data stable: fsync, close, sync. Nothing here allocates.
 
 use core::sync::atomic::AtomicU32;
-use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use super::attributes::record_of;
@@ -76,11 +76,16 @@ impl Mount {
         let Some(slot) = self.segment.slot(file).filter(|_| self.close == ClosePolicy::Commit) else { return Ok(()) };
         let seen = slot.error_sample();
         if slot.has_unsaved() {
-            let never_committed = |slot: &Slot| slot.has_unsaved() && slot.clean.load(Acquire) == 0;
-            let is_new = |other: &FileRef| *other != file && self.segment.slot(*other).is_some_and(never_committed);
+            let is_new = |other: &FileRef| *other != file && self.segment.slot(*other).is_some_and(Slot::is_new_and_unsaved);
             let mut others = others.filter(is_new).peekable();
             if others.peek().is_some() {
-                self.commit_together(std::iter::once(file).chain(others));
+                let mut refused = Ok(());
+                self.commit_together(std::iter::once(file).chain(others), |other, ended| {
+                    if other == file {
+                        refused = ended;
+                    }
+                })?;
+                refused?;
             }
             self.commit_writes(file, slot)?;
         }
@@ -94,7 +99,14 @@ impl Mount {
     pub fn sync_all(&self) -> Result<(), Error> {
         let mut first = Ok(());
         let mut dirty = self.segment.live_files().filter(|(_, slot)| slot.has_unsaved()).map(|(file, _)| file);
-        while self.commit_together(&mut dirty) {}
+        let mut note = |file: FileRef, ended: Result<(), Error>| {
+            let is_lost = self.segment.slot(file).is_some_and(Slot::has_unseen_error);
+            let ended = if is_lost && ended.is_ok() { Err(FsError::WritesLost.into()) } else { ended };
+            if first.is_ok() {
+                first = ended;
+            }
+        };
+        while self.commit_together(&mut dirty, &mut note)? {}
         for (file, slot) in self.segment.live_files().filter(|(_, slot)| slot.is_dirty()) {
             let committed = match self.commit_unopened(file) {
                 Ok(()) if slot.has_unseen_error() => Err(FsError::WritesLost.into()),
@@ -166,13 +178,21 @@ impl Mount {
         Ok(true)
     }
 
-    /// COMMITs for files of which this user wrote something, in flight together: the server's flushes of them overlap. What does not end
-    /// well is left to whoever syncs or closes the file. False when there was but one file, or none: nothing was sent then.
-    pub(super) fn commit_together(&self, files: impl Iterator<Item = FileRef>) -> bool {
+    /// COMMITs for files of which this user wrote something, in flight together: the server's flushes of them overlap. `ended` is told of
+    /// each that is over, with the refusal if that is final; all others still wait for a COMMIT of their own. False when there was but one
+    /// file, or none: nothing was sent then.
+    ///
+    /// # Errors
+    /// The server is away, on a soft mount.
+    fn commit_together(
+        &self,
+        files: impl Iterator<Item = FileRef>,
+        mut ended: impl FnMut(FileRef, Result<(), Error>),
+    ) -> Result<bool, Error> {
         if self.writers.is_some() {
-            return false; // each would be locked while the others are waited for
+            return Ok(false); // each would be locked while the others are waited for
         }
-        let Some(writer) = self.credentials_number() else { return false };
+        let Some(writer) = self.credentials_number() else { return Ok(false) };
         let mut begun: [Option<Begun<'_>>; SLOTS_MAX] = std::array::from_fn(|_| None);
         let mut handles = [None; SLOTS_MAX];
         let mut count = 0;
@@ -189,21 +209,25 @@ impl Mount {
                 break;
             }
         }
+        let mut done = Ok(());
         if count > 1 {
             let start = Instant::now();
-            let refused = |error: &Error| matches!(error, Error::Fs(refused) if is_final(*refused));
-            let _ = self.client.commit_together(&handles, |number, answer| {
-                if let Some(Begun { file, slot, sent, .. }) = begun.get(number).and_then(Option::as_ref) {
-                    self.cell().commits.note_call(start.elapsed());
-                    let _ = self.commit_ended(*file, slot, sent, answer, refused);
+            let is_refusal = |error: &Error| matches!(error, Error::Fs(refused) if is_final(*refused));
+            done = self.client.commit_together(&handles, |number, answer| {
+                let Some(Begun { file, slot, sent, .. }) = begun.get(number).and_then(Option::as_ref) else { return };
+                self.cell().commits.note_call(start.elapsed());
+                match self.commit_ended(*file, slot, sent, answer, is_refusal) {
+                    Ok(true) => ended(*file, Ok(())),
+                    Err(error) if is_refusal(&error) => ended(*file, Err(error)),
+                    _ => {}
                 }
             });
         }
-        for done in begun.into_iter().flatten() {
-            drop(done.pinned);
-            self.closed(done.file);
+        for over in begun.into_iter().flatten() {
+            drop(over.pinned);
+            self.closed(over.file);
         }
-        count > 1
+        done.map(|()| count > 1)
     }
 
     fn begin_commit<'m>(&'m self, file: FileRef, slot: &'m Slot) -> Option<(Begun<'m>, FileHandle)> {

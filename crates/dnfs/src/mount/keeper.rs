@@ -36,8 +36,8 @@ pub struct Keeper {
     unused_looks: u32,
     /// A standby is to be started when there is none.
     wants_standby: bool,
-    /// Tells others of this mount.
-    _announcement: Option<Announcement>,
+    /// Tells others of this mount; none while the keeper before this one still does.
+    announcement: Option<Announcement>,
     /// Taken at the end, so that nobody attaches to a mount whose keeper is gone and does not notice.
     last: Option<Place>,
 }
@@ -66,7 +66,6 @@ impl Keeper {
         let Some(directory) = Mount::directory_of(&spec) else { return Ok(None) };
         let Some((place, replaced)) = Place::take(&directory).map_err(local("take the keeper's lock"))? else { return Ok(None) };
         let Some(mount) = Mount::attach_as_keeper(&spec, who, &directory)? else { return Ok(None) };
-        let announcement = Announcement::make(&spec.url, Path::new(OsStr::from_bytes(directory.root())), who.uid);
         let segment_file = open(&directory.segment_path(), libc::O_RDONLY, 0).map_err(local("open the file"))?;
         Ok(Some(Self {
             place: Some(place),
@@ -76,7 +75,7 @@ impl Keeper {
             dirty: HashMap::new(),
             unused_looks: 0,
             wants_standby: replaced,
-            _announcement: announcement,
+            announcement: None,
             last: None,
         }))
     }
@@ -115,6 +114,10 @@ impl Keeper {
     fn look(&mut self, another: &KeeperProgram) -> bool {
         if self.is_orphan() {
             return false;
+        }
+        if self.announcement.is_none() {
+            let root = Path::new(OsStr::from_bytes(self.mount.segment.directory().root()));
+            self.announcement = Announcement::make(&self.mount.url, root, self.mount.who.uid);
         }
         let due = self.due();
         let hidden = self.hidden_and_closed();

@@ -124,7 +124,12 @@ impl Mount {
             Ok(claims) => claims,
             Err(NoChunk(oldest)) => return Ok(Attempt::Full(oldest)),
         };
-        let mut keep = |part: Range<usize>| claims.publish(bufs, part.end);
+        // A child that comes out of a fork in here must not fill records that are its parent's, or somebody else's by then.
+        let mut keep = |part: Range<usize>| {
+            if guard.is_of_this_process() {
+                claims.publish(bufs, part.end);
+            }
+        };
         let done = self.client.write_prepared(piece.handle, piece.offset, bufs, Stability::Unstable, &mut keep);
         if !guard.is_of_this_process() {
             return Ok(Attempt::Again); // a child that came out of a fork in here: locks and records are the parent's

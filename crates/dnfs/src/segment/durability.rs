@@ -9,7 +9,7 @@ use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 
-use super::layout::{FLAG_IN_DOUBT, Header, Slot};
+use super::layout::{FLAG_COMMITTED, FLAG_IN_DOUBT, Header, Slot};
 
 const SEEN: u32 = 1;
 
@@ -186,6 +186,11 @@ impl Slot {
         self.dirty.load(Acquire) > self.clean.load(Acquire)
     }
 
+    /// Whether the file has uncommitted writes and never had a COMMIT.
+    pub(crate) fn is_new_and_unsaved(&self) -> bool {
+        self.has_unsaved() && self.flags.load(Acquire) & FLAG_COMMITTED == 0
+    }
+
     /// Before a COMMIT; none when nothing is due.
     pub(crate) fn commit_starts(&self, verifiers: Verifiers<'_>) -> Option<CommitTicket> {
         if !self.is_dirty() {
@@ -221,6 +226,7 @@ impl Slot {
         self.committed.fetch_max(ticket.answered, AcqRel);
         self.clean.fetch_max(ticket.dirty, AcqRel);
         self.flags.fetch_and(!FLAG_IN_DOUBT, AcqRel);
+        self.flags.fetch_or(FLAG_COMMITTED, AcqRel);
         Ok(Committed::Done)
     }
 

@@ -59,6 +59,8 @@ pub(crate) const FLAG_DESCRIPTION_LOCKS: u32 = 16;
 /// The file was there before the slot, and the segment may be younger than writes to it: the first sync sends a COMMIT. No
 /// reason to keep the slot: met again, the file is in doubt again.
 pub(crate) const FLAG_IN_DOUBT: u32 = 32;
+/// A COMMIT of the file was answered.
+pub(crate) const FLAG_COMMITTED: u32 = 64;
 
 /// A file handle as words.
 pub(crate) type HandleWords = [AtomicU64; FILE_HANDLE_BYTES_MAX / 8];

@@ -15,7 +15,7 @@ use super::{FileRef, RuntimeDir, Segment, SegmentError, local};
 use crate::sys::fd::Fd;
 use crate::sys::file_lock::ByteLock;
 use crate::sys::fork;
-use crate::sys::local_file::{Errno, mkdir, open, rmdir, unlink};
+use crate::sys::local_file::{Errno, mkdir, open, open_array, rmdir, unlink};
 use crate::sys::range_lock;
 use crate::sys::shm::Mapping;
 
@@ -83,7 +83,7 @@ impl Segment {
 
     /// Keeps a file as if it were open; none when its slot no longer stands for it.
     pub(crate) fn pin(&self, file: FileRef) -> Result<Option<Pinned>, SegmentError> {
-        let fd = match open(&self.directory().placeholder(file), libc::O_RDONLY | libc::O_DIRECTORY, 0) {
+        let fd = match open_array(&self.directory().placeholder_array(file), libc::O_RDONLY | libc::O_DIRECTORY, 0) {
             Ok(fd) => fd,
             Err(Errno(libc::ENOENT)) => return Ok(None),
             Err(errno) => return Err(local("open a placeholder")(errno)),

@@ -8,8 +8,8 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::fence;
 
 use super::layout::{
-    FLAG_DESCRIPTION_LOCKS, FLAG_IN_DOUBT, FLAG_PROBED, FLAG_SILLY, GROWTH_SLOTS, INDEX_COUNT, INDEX_EMPTY, INDEX_GONE,
-    SLOT_COUNT, SLOTS_OFFSET, Slot, load_bytes, store_bytes,
+    FLAG_COMMITTED, FLAG_DESCRIPTION_LOCKS, FLAG_IN_DOUBT, FLAG_PROBED, FLAG_SILLY, GROWTH_SLOTS, INDEX_COUNT, INDEX_EMPTY,
+    INDEX_GONE, SLOT_COUNT, SLOTS_OFFSET, Slot, load_bytes, store_bytes,
 };
 use super::{AttrRecord, FileRef, Segment, SegmentError, Unopened};
 use crate::file::{FILE_HANDLE_BYTES_MAX, FileKind};
@@ -275,7 +275,7 @@ impl Slot {
 
     /// Whether forgetting this file loses nothing but a round trip.
     fn may_go(&self) -> bool {
-        let in_the_way = self.flags.load(Acquire) & !(FLAG_IN_DOUBT | FLAG_PROBED | FLAG_DESCRIPTION_LOCKS);
+        let in_the_way = self.flags.load(Acquire) & !(FLAG_IN_DOUBT | FLAG_PROBED | FLAG_DESCRIPTION_LOCKS | FLAG_COMMITTED);
         !self.has_unsaved() && !self.has_unseen_error() && in_the_way == 0
     }
 

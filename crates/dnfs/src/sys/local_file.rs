@@ -3,7 +3,7 @@
 use super::fd::Fd;
 use rustix::fs::{Access, AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::retry_on_intr;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 
 /// Mode of files that are there for their locks: nobody can open one for reading. A program that looks at files and closes them must
 /// not give up the locks of its own process.
@@ -52,10 +52,20 @@ pub(crate) fn open(path: &CPath, flags: i32, mode: u32) -> Result<Fd> {
     open_followed(path, flags | libc::O_NOFOLLOW, mode)
 }
 
+/// The same of a path that ends in a NUL, without an allocation.
+pub(crate) fn open_array(path: &[u8], flags: i32, mode: u32) -> Result<Fd> {
+    let path = CStr::from_bytes_until_nul(path).map_err(|_| Errno(libc::ENAMETOOLONG))?;
+    open_named(path, flags | libc::O_NOFOLLOW, mode)
+}
+
 /// The same where a symbolic link is as good as what it names.
 pub(crate) fn open_followed(path: &CPath, flags: i32, mode: u32) -> Result<Fd> {
+    open_named(path.0.as_c_str(), flags, mode)
+}
+
+fn open_named(path: &CStr, flags: i32, mode: u32) -> Result<Fd> {
     let flags = OFlags::from_bits_retain((flags | libc::O_CLOEXEC) as u32);
-    let opened = retry_on_intr(|| rustix::fs::openat(CWD, path.0.as_c_str(), flags, Mode::from_bits_retain(mode)));
+    let opened = retry_on_intr(|| rustix::fs::openat(CWD, path, flags, Mode::from_bits_retain(mode)));
     Ok(Fd::from(opened?))
 }
 

@@ -96,6 +96,16 @@ pub fn is_root() -> bool {
     std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0
 }
 
+/// Whether the tests may have a mount and a PID namespace of their own; says so if not.
+pub fn may_make_namespaces() -> bool {
+    let tried = Command::new("unshare").args(["--mount", "--pid", "--mount-proc", "--fork", "true"]).output();
+    let may = tried.is_ok_and(|output| output.status.success());
+    if !may {
+        skip_unsupported("this user may not make mount and PID namespaces");
+    }
+    may
+}
+
 /// Makes a directory a runtime directory that a group shares.
 pub fn share_with_group(directory: &Path, gid: u32) {
     std::os::unix::fs::chown(directory, None, Some(gid)).unwrap();

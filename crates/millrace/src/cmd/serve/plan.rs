@@ -158,7 +158,7 @@ fn cannot_open(dir: &Path, error: OpenError) -> anyhow::Error {
             format!("make {} writable for this user, or name another with --state DIR", path.display())
         }
         OpenError::Served { .. } | OpenError::ServedBelow { .. } | OpenError::ServedAbove { .. } => {
-            "one filer serves a directory tree: stop the other one, or let clients mount a subdirectory of its export".to_owned()
+            "one filer serves a directory tree: stop the other one, or let clients mount a subdirectory of its export (who it is: lslocks)".to_owned()
         }
         OpenError::InUse { .. } => "stop that filer first, or serve another directory with another --state DIR".to_owned(),
         _ => String::new(),

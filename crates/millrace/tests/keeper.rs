@@ -244,9 +244,12 @@ fn a_keeper_has_a_session_of_its_own_and_no_descriptor_but_the_null_device_and_i
     let Some(world) = World::new("keeper-alone") else { return };
     let mut user = world.user("");
     user.await_line();
-    for pid in world.await_keepers(2) {
-        let stat = keepers::stat(pid).unwrap();
-        assert_eq!(stat[3], pid.to_string(), "session");
+    // One that a keeper has just forked is the keeper's image still, and in its session.
+    let leads = |pid: &u32| keepers::stat(*pid).is_some_and(|stat| stat[3] == pid.to_string());
+    let both = await_until("two keepers, each of a session of its own", SOON, || {
+        Some(keepers::of(world.filer.port)).filter(|found| found.len() == 2 && found.iter().all(leads))
+    });
+    for pid in both {
         let standard = (0..3).map(|fd| std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap());
         assert!(standard.into_iter().all(|target| target == std::path::Path::new("/dev/null")));
         let pipes =

@@ -231,7 +231,7 @@ fn a_refused_commit_is_told_by_its_own_name_though_others_were_refused_beside_it
     for options in ["", "&retain=0"] {
         let world = World::new("close-refused");
         let script = r#"
-assert ask(b'{"op":"fault-add","fault":{"kind":"enospc","on":["flush"]}}')["ok"]
+assert ask(b'{"op":"fault-add","fault":{"kind":"enospc","on":["flush"],"path":"0"}}')["ok"]
 print(close())"#;
         let Some(out) = world
             .python(options, &format!("{MANY}{script}; os._exit(0)").replace("print(close())", "print(close(), flush=True)"))

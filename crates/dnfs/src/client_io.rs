@@ -5,9 +5,10 @@ use crate::error::{Error, ProtocolError};
 use crate::file::{Attributes, FileHandle, Stability, WriteVerifier};
 use crate::limits::{PROTOCOL_ERRORS_MAX, SLOTS_MAX};
 use crate::nfs3_types::{attributes_of, handle, refusal, stability_of, stable_how, verifier_of};
+use crate::payload::Payload;
 use crate::rpc::calls::Calls;
 use crate::rpc::fault::Fault;
-use crate::rpc::io_slices::{ReceiveList, copy_in, copy_out, total};
+use crate::rpc::io_slices::{ReceiveList, SendList, copy_in, copy_out, total};
 use crate::slot_limiter::SlotPermit;
 use nfs_proto::nfs3::{self, NfsStatus, Procedure, ReadArgs, ReadOkHead, ReadResult, WriteArgsHead, WriteResult};
 use nfs_proto::xdr::{Decode, Encode, Reader, Writer};
@@ -137,24 +138,23 @@ impl Client {
     /// # Errors
     /// The server's refusal. After a refusal of a later part, what was written before it is returned.
     pub fn write(&self, file: &FileHandle, offset: u64, bufs: &[IoSlice<'_>], how: Stability) -> Result<WriteDone, Error> {
-        self.write_prepared(file, offset, bufs, how, &mut |_| ())
+        self.write_payload(file, offset, &mut Payload::Given(bufs), how, &mut |_, _| ())
     }
 
-    /// The same. `prepare` is called with the bytes of each call, counted from the start of `bufs`, before it is sent: while the
+    /// The same of a payload. `keep` is called with it before each call is sent, and with the end of that call's bytes: while the
     /// server is at work on those before it.
-    pub(crate) fn write_prepared(
+    pub(crate) fn write_payload(
         &self,
         file: &FileHandle,
         offset: u64,
-        bufs: &[IoSlice<'_>],
+        payload: &mut Payload<'_, '_>,
         how: Stability,
-        prepare: &mut dyn FnMut(Range<usize>),
+        keep: &mut dyn FnMut(&Payload<'_, '_>, usize),
     ) -> Result<WriteDone, Error> {
-        let wanted = total(bufs);
-        if wanted <= self.parts.wtmax as usize {
-            self.write_by::<1>(file, offset, bufs, how, prepare)
+        if payload.len() <= self.parts.wtmax as usize {
+            self.write_by::<1>(file, offset, payload, how, keep)
         } else {
-            self.write_by::<SLOTS_MAX>(file, offset, bufs, how, prepare)
+            self.write_by::<SLOTS_MAX>(file, offset, payload, how, keep)
         }
     }
 
@@ -162,22 +162,22 @@ impl Client {
         &self,
         file: &FileHandle,
         offset: u64,
-        bufs: &[IoSlice<'_>],
+        payload: &mut Payload<'_, '_>,
         how: Stability,
-        prepare: &mut dyn FnMut(Range<usize>),
+        keep: &mut dyn FnMut(&Payload<'_, '_>, usize),
     ) -> Result<WriteDone, Error> {
-        let wanted = total(bufs);
         let (file, stable) = (handle(file)?, stable_how(if self.always_stable { Stability::FileSync } else { how }));
         let mut all: Option<WriteDone> = None;
         let mut pause = Jukebox::new();
         let mut idle_rounds = 0;
         loop {
-            let before = all.map_or(0, |done| done.bytes);
-            let permit = self.admit(call_count(before..wanted, self.parts.wtmax));
+            let left = all.map_or(0, |done| done.bytes)..payload.len();
+            let before = left.start;
+            let permit = self.admit(call_count(left.clone(), self.parts.wtmax));
             let count_max = permit.as_ref().map_or(SLOTS_MAX, SlotPermit::count);
-            let batch = Batch::<Written, N>::new(before..wanted, self.parts.wtmax, count_max);
+            let batch = Batch::<Written, N>::new(left, self.parts.wtmax, count_max);
             let count = batch.count;
-            let mut calls = Writes { file, offset, stable, bufs, prepare: &mut *prepare, batch };
+            let mut calls = Writes { file, offset, stable, payload: &mut *payload, keep: &mut *keep, batch };
             self.counts.write_calls.fetch_add(count as u64, Ordering::Relaxed);
             self.pool.with(|channel| channel.run(&self.service, &mut calls))?;
             drop(permit);
@@ -203,7 +203,7 @@ impl Client {
                 (Some(NfsStatus::JukeBox), _) => pause.wait(),
                 (Some(status), None) => return Err(refusal(status)),
                 (Some(_), Some(done)) => return Ok(done),
-                (None, Some(done)) if done.bytes == wanted => return Ok(done),
+                (None, Some(done)) if done.bytes == payload.len() => return Ok(done),
                 (None, _) if after == before => self.idle(&mut idle_rounds)?,
                 (None, _) => {}
             }
@@ -300,6 +300,15 @@ impl<T, const N: usize> Batch<T, N> {
         (call < self.count).then_some(call)
     }
 
+    /// There are so many bytes of this call, and none behind it.
+    fn end_in(&mut self, call: usize, bytes: usize) {
+        if let Some(part) = self.parts.get_mut(call) {
+            part.range.end = part.range.start + bytes;
+        }
+        self.count = call + usize::from(bytes > 0);
+        self.made = self.count;
+    }
+
     fn range(&self, call: usize) -> Range<usize> {
         self.parts.get(call).map_or(0..0, |part| part.range.clone())
     }
@@ -377,22 +386,30 @@ impl<const N: usize> Calls for Reads<'_, '_, N> {
 }
 
 /// WRITEs in flight.
-struct Writes<'b, 'c, const N: usize> {
+struct Writes<'b, 'c, 'd, const N: usize> {
     file: nfs3::FileHandle,
     offset: u64,
     stable: nfs3::StableHow,
-    bufs: &'b [IoSlice<'c>],
-    prepare: &'b mut dyn FnMut(Range<usize>),
+    payload: &'b mut Payload<'c, 'd>,
+    keep: &'b mut dyn FnMut(&Payload<'_, '_>, usize),
     batch: Batch<Written, N>,
 }
 
-impl<const N: usize> Calls for Writes<'_, '_, N> {
+impl<const N: usize> Calls for Writes<'_, '_, '_, N> {
     // Large ones: the server begins with the first while the next is prepared.
     const ONE_BY_ONE: bool = N > 1;
 
     fn next_call(&mut self, _in_flight: usize) -> Option<usize> {
         let call = self.batch.next_call()?;
-        (self.prepare)(self.batch.range(call));
+        let range = self.batch.range(call);
+        let there = self.payload.prepare(&range);
+        if there < range.len() {
+            self.batch.end_in(call, there);
+            if there == 0 {
+                return None;
+            }
+        }
+        (self.keep)(self.payload, range.start + there);
         Some(call)
     }
 
@@ -407,12 +424,17 @@ impl<const N: usize> Calls for Writes<'_, '_, N> {
         WriteArgsHead { file: self.file, offset, count, stable: self.stable, data_bytes: count }.encode(out);
     }
 
-    fn payload(&self) -> &[IoSlice<'_>] {
-        self.bufs
+    fn payload_bytes(&self, call: usize) -> usize {
+        self.batch.range(call).len()
     }
 
-    fn payload_range(&self, call: usize) -> Range<usize> {
-        self.batch.range(call)
+    fn payload_segments(&self) -> usize {
+        self.payload.segments()
+    }
+
+    fn push_payload<'a, const L: usize>(&'a self, call: usize, part: Range<usize>, list: &mut SendList<'a, L>) -> bool {
+        let start = self.batch.range(call).start;
+        self.payload.push(start + part.start..start + part.end, list)
     }
 
     fn reply(&mut self, call: usize, results: &mut Reader<'_>) -> Result<(), Fault> {

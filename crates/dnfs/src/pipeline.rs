@@ -10,11 +10,11 @@ use crate::nfs3_types::{handle, refusal, stable_how};
 use crate::rpc::calls::Calls;
 use crate::rpc::channel::Channel;
 use crate::rpc::fault::Fault;
+use crate::rpc::io_slices::SendList;
 use crate::slot_limiter::SlotPermit;
 use nfs_proto::nfs3::{self, Procedure, ReadArgs, ReadResult, WriteArgsHead, WriteResult};
 use nfs_proto::xdr::{Decode, Encode, Reader, Writer};
 use std::collections::VecDeque;
-use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -105,7 +105,7 @@ impl Pipeline<'_> {
             file: self.file,
             work: self.work,
             io_bytes: self.io_bytes,
-            payload: if self.payload.is_empty() { &[] } else { &[IoSlice::new(&self.payload)] },
+            payload: &self.payload,
             slots: &mut self.slots,
             idle: (0..depth).rev().collect(),
             waiting: VecDeque::with_capacity(depth),
@@ -126,7 +126,7 @@ struct Run<'r, 'c> {
     file: nfs3::FileHandle,
     work: Work,
     io_bytes: u32,
-    payload: &'r [IoSlice<'r>],
+    payload: &'r [u8], // of every WRITE; empty for READs
     slots: &'r mut [Slot<'c>],
     idle: Vec<usize>,
     waiting: VecDeque<usize>,  // made, but they may not be sent yet
@@ -192,15 +192,16 @@ impl Calls for Run<'_, '_> {
         }
     }
 
-    fn payload(&self) -> &[IoSlice<'_>] {
-        self.payload
+    fn payload_bytes(&self, _call: usize) -> usize {
+        self.payload.len()
     }
 
-    fn payload_range(&self, _call: usize) -> Range<usize> {
-        match self.work {
-            Work::Read => 0..0,
-            Work::Write(_) => 0..self.io_bytes as usize,
-        }
+    fn payload_segments(&self) -> usize {
+        usize::from(!self.payload.is_empty())
+    }
+
+    fn push_payload<'a, const N: usize>(&'a self, _call: usize, part: Range<usize>, list: &mut SendList<'a, N>) -> bool {
+        list.push(self.payload.get(part).unwrap_or_default())
     }
 
     fn sending(&mut self) {

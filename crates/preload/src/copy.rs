@@ -6,10 +6,17 @@ use crate::hook::hooks;
 use crate::outcome::{Out, kept};
 use crate::raw;
 use crate::table::{self, Found, Open};
+use dnfs::LazyBuffer;
 use libc::{c_int, c_uint, loff_t, off_t, size_t, ssize_t};
 
 /// Bytes copied at once: a whole transfer of most servers.
 const BUFFER_BYTES: usize = 1024 * 1024;
+
+/// Bytes read before the first are sent: what servers like to have in a WRITE.
+const FIRST_BYTES: usize = 128 * 1024;
+
+/// File systems whose reads wait for a disk of this host at most: ext4, XFS, btrfs, F2FS, tmpfs, overlayfs, ZFS.
+const DISK_FILE_SYSTEMS: [i64; 7] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994, 0x794c_7630, 0x2fc1_2fc1];
 
 /// One end of a copy.
 enum End {
@@ -99,44 +106,104 @@ impl Drop for Buffer {
     }
 }
 
-/// Copies up to `count` bytes; what was copied before an error counts, the error is for the next call.
-fn copy(from: &End, mut from_at: Option<off_t>, to: &End, mut to_at: Option<off_t>, count: usize) -> Result<usize, Out> {
-    let mut buffer = Buffer::new()?;
-    let mut done = 0;
-    while done < count {
-        let room = BUFFER_BYTES.min(count - done);
-        let got = match from.read(from_at, &mut buffer.bytes()[..room]) {
-            Ok(0) => break,
-            Ok(got) => got,
-            Err(out) if done == 0 => return Err(out),
-            Err(_) => break,
-        };
-        let mut written = 0;
-        let mut failed = None;
-        while written < got {
-            match to.write(to_at.map(|at| at + written as off_t), &buffer.bytes()[written..got]) {
+/// A copy under way. A position that is none is the descriptor's own.
+struct Copy {
+    from: End,
+    from_at: Option<off_t>,
+    to: End,
+    to_at: Option<off_t>,
+}
+
+/// What one step of a copy did.
+struct Step {
+    read: usize,
+    written: usize,
+    failed: Option<Out>,
+}
+
+impl Copy {
+    /// Copies up to `count` bytes; what was copied before an error counts, the error is for the next call.
+    fn run(mut self, count: usize) -> Result<usize, Out> {
+        let mut buffer = Buffer::new()?;
+        let mut done = 0;
+        while done < count {
+            let buffer = &mut buffer.bytes()[..BUFFER_BYTES.min(count - done)];
+            let step = if self.is_worth_reading_lazily(buffer.len()) { self.step_lazily(buffer) } else { self.step(buffer) };
+            let Step { read, written, failed } = match step {
+                Err(out) if done == 0 => return Err(out),
+                Err(_) => break,
+                Ok(step) => step,
+            };
+            done += written;
+            self.from_at = self.from_at.map(|at| at + written as off_t);
+            self.to_at = self.to_at.map(|at| at + written as off_t);
+            if written < read && self.from_at.is_none() {
+                self.from.step_back(read - written);
+            }
+            match failed {
+                Some(out) if done == 0 => return Err(out),
+                None if written == read && read > 0 => {}
+                _ => break,
+            }
+        }
+        Ok(done)
+    }
+
+    /// Reads, then writes.
+    fn step(&self, buffer: &mut [u8]) -> Result<Step, Out> {
+        let read = self.from.read(self.from_at, buffer)?;
+        let mut step = Step { read, written: 0, failed: None };
+        while step.written < read {
+            match self.to.write(self.to_at.map(|at| at + step.written as off_t), &buffer[step.written..read]) {
                 Ok(0) => break,
-                Ok(bytes) => written += bytes,
+                Ok(bytes) => step.written += bytes,
                 Err(out) => {
-                    failed = Some(out);
+                    step.failed = Some(out);
                     break;
                 }
             }
         }
-        done += written;
-        from_at = from_at.map(|at| at + written as off_t);
-        to_at = to_at.map(|at| at + written as off_t);
-        if written < got {
-            if from_at.is_none() {
-                from.step_back(got - written);
+        Ok(step)
+    }
+
+    /// Writes to the mount while it reads: the server is at work on the first bytes before the last are read.
+    fn step_lazily(&self, buffer: &mut [u8]) -> Result<Step, Out> {
+        let End::File(to) = &self.to else { return self.step(buffer) };
+        let (mut at, mut refused) = (self.from_at, None);
+        let mut read = |bytes: &mut [u8]| match self.from.read(at, bytes) {
+            Ok(got) => {
+                at = at.map(|at| at + got as off_t);
+                got
             }
-            match failed {
-                Some(out) if done == 0 => return Err(out),
-                _ => break,
+            Err(out) => {
+                refused = Some(out);
+                0
             }
+        };
+        let mut lazy = LazyBuffer::new(buffer, &mut read);
+        let written = match lazy.fill(FIRST_BYTES) {
+            0 => Ok(0),
+            _ => data::write_from(to, self.to_at, &mut lazy),
+        };
+        let read = lazy.filled();
+        match (written, refused) {
+            (Ok(0), Some(out)) if read == 0 => Err(out),
+            (Ok(written), _) => Ok(Step { read, written, failed: None }),
+            (Err(out), _) => Ok(Step { read, written: 0, failed: Some(out) }),
         }
     }
-    Ok(done)
+
+    /// Whether so much is copied from a disk of this host that reading and sending are better done side by side. The source is then
+    /// read with locks of the target held: never one that somebody else has to answer for, such as a pipe or a FUSE file system.
+    fn is_worth_reading_lazily(&self, bytes: usize) -> bool {
+        let (End::Elsewhere(from), End::File(_)) = (&self.from, &self.to) else { return false };
+        let Ok(stat) = raw::fstat(*from) else { return false };
+        let is_of_a_disk = stat.st_mode & libc::S_IFMT == libc::S_IFREG
+            && raw::file_system_type(*from).is_ok_and(|kind| DISK_FILE_SYSTEMS.contains(&kind));
+        let at = self.from_at.or_else(|| raw::lseek(*from, 0, libc::SEEK_CUR).ok());
+        let left = stat.st_size.saturating_sub(at.unwrap_or(stat.st_size));
+        is_of_a_disk && bytes > 2 * FIRST_BYTES && left > 2 * FIRST_BYTES as off_t
+    }
 }
 
 /// Flags of the descriptor to write to, when both may be used for it; asked before there is anything to copy.
@@ -180,7 +247,7 @@ unsafe fn send(out: c_int, input: c_int, offset: *mut off_t, count: size_t) -> R
         let (from, to) =
             both.map_err(|failed| if failed == Out::Errno(libc::EISDIR) { Out::Errno(libc::EINVAL) } else { failed })?;
         let at = ffi::take(offset);
-        let done = copy(&from, at, &to, None, count.min(ffi::COUNT_MAX))?;
+        let done = Copy { from, from_at: at, to, to_at: None }.run(count.min(ffi::COUNT_MAX))?;
         if let Some(at) = at {
             ffi::put(offset, at + done as off_t)?;
         }
@@ -211,7 +278,7 @@ pub(crate) unsafe fn copy_range(
             _ => {}
         }
         let (begin, target) = (ffi::take(from_at), ffi::take(to_at));
-        let done = copy(&from, begin, &to, target, count.min(ffi::COUNT_MAX))?;
+        let done = Copy { from, from_at: begin, to, to_at: target }.run(count.min(ffi::COUNT_MAX))?;
         if let Some(begin) = begin {
             ffi::put(from_at, begin + done as loff_t)?;
         }

@@ -10,7 +10,7 @@ use crate::medium::{self, Ask};
 use crate::outcome::Out;
 use crate::raw;
 use crate::table::{self, Open};
-use dnfs::{Attributes, Stability};
+use dnfs::{Attributes, LazyBuffer, Stability};
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 use std::io::{IoSlice, IoSliceMut};
 
@@ -98,6 +98,20 @@ pub(crate) fn read_here(file: &Open, buffer: &mut [u8]) -> Result<usize, Out> {
 /// write(2).
 pub(crate) fn write_here(file: &Open, bytes: &[u8]) -> Result<usize, Out> {
     write_vector_here(file, &[IoSlice::new(bytes)])
+}
+
+/// Writes what a buffer is filled with meanwhile, at an offset or the descriptor's own. The description's O_APPEND is not looked at.
+pub(crate) fn write_from(file: &Open, at: Option<off_t>, lazy: &mut LazyBuffer<'_>) -> Result<usize, Out> {
+    file.writable()?;
+    let how = file.manner().1;
+    if let Some(at) = at {
+        return Ok(file.mount.write_from(file.file, position(at)?, lazy, how)?);
+    }
+    let reserved = lazy.capacity();
+    let offset = reserve(file.fd, reserved)?;
+    let outcome = file.mount.write_from(file.file, offset, lazy, how).map_err(Out::from);
+    give_back(file.fd, reserved, *outcome.as_ref().unwrap_or(&0));
+    outcome
 }
 
 fn reserve(fd: c_int, bytes: usize) -> Result<u64, Out> {

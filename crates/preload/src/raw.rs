@@ -8,6 +8,9 @@ use std::ffi::CStr;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
+mod file_system;
+pub(crate) use file_system::file_system_type;
+
 /// Makes a system call. The arguments are those of the call's manual page.
 ///
 /// # Safety

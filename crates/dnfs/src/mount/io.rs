@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::file::{Attributes, FileHandle, FsError, Stability, WriteVerifier};
 use crate::limits::WRITE_ROUNDS_MAX;
 use crate::options::StablePolicy;
+use crate::payload::{LazyBuffer, Payload};
 use crate::segment::layout::Slot;
 use crate::segment::{AttrMoment, SegmentError, VerifiersFull};
 
@@ -64,12 +65,25 @@ impl Mount {
     /// # Errors
     /// The server's refusal; FBIG beyond the largest offset.
     pub fn write(&self, file: FileRef, offset: u64, bufs: &[IoSlice<'_>], how: Stability) -> Result<usize, Error> {
+        self.write_payload(file, offset, &mut Payload::Given(bufs), how)
+    }
+
+    /// Writes what the source of `lazy` has, at `offset`, read while the parts before it are on their way: bytes written, fewer than
+    /// were read only when the server refused the rest.
+    ///
+    /// **Stability**, **errors**: as of [`Self::write`].
+    pub fn write_from(&self, file: FileRef, offset: u64, lazy: &mut LazyBuffer<'_>, how: Stability) -> Result<usize, Error> {
+        let part = 0..usize::MAX;
+        self.write_payload(file, offset, &mut Payload::Lazy(lazy, part), how)
+    }
+
+    fn write_payload(&self, file: FileRef, offset: u64, payload: &mut Payload<'_, '_>, how: Stability) -> Result<usize, Error> {
         let slot = self.live(file)?;
-        let length: usize = bufs.iter().map(|buffer| buffer.len()).sum();
-        if length == 0 {
+        let length_max = payload.len();
+        if length_max == 0 {
             return Ok(0);
         }
-        if offset.checked_add(length as u64).is_none_or(|end| end > i64::MAX as u64) {
+        if offset.checked_add(length_max as u64).is_none_or(|end| end > i64::MAX as u64) {
             return Err(Error::Fs(FsError::FileTooLarge));
         }
         let handle = handle_of(slot)?;
@@ -78,11 +92,11 @@ impl Mount {
         let writing = self.lock_for_writing(slot);
         let size_moment = slot.size_moment();
         let written = match self.retention()? {
-            Some(retention) => self.write_retained(retention, (file, slot, &handle), offset, bufs, wanted),
-            None => self.write_until_acknowledged(file, slot, &handle, offset, bufs, wanted).map(|done| done.bytes),
+            Some(retention) => self.write_retained(retention, (file, slot, &handle), offset, payload, wanted),
+            None => self.write_until_acknowledged(file, slot, &handle, offset, payload, wanted).map(|done| done.bytes),
         };
         let bytes = match written {
-            Ok(bytes) if bytes == length => bytes,
+            Ok(bytes) if bytes == payload.len() => bytes,
             other => {
                 // Parts behind the refused one may have been written.
                 self.refresh_size(file, slot);
@@ -148,7 +162,7 @@ impl Mount {
         slot: &Slot,
         handle: &FileHandle,
         offset: u64,
-        bufs: &[IoSlice<'_>],
+        payload: &mut Payload<'_, '_>,
         wanted: Stability,
     ) -> Result<WriteDone, Error> {
         let verifiers = self.segment.verifiers();
@@ -158,7 +172,7 @@ impl Mount {
                 slot.write_starts();
                 self.note_writer(slot);
             }
-            let done = self.client.write(handle, offset, bufs, wanted)?;
+            let done = self.client.write_payload(handle, offset, payload, wanted, &mut |_, _| ())?;
             note_attributes(file, slot, done.attr.as_ref(), moment);
             if done.committed == Stability::Unstable {
                 if done.verifier_changed && round < WRITE_ROUNDS_MAX {

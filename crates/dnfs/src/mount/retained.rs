@@ -3,16 +3,14 @@
 //!
 //! A write is not kept only if, with its block locks held, nothing of its file is: else a later resend would undo it.
 
-use std::io::IoSlice;
-use std::ops::Range;
-
 use super::io::{full, note_attributes, number};
 use super::{FileRef, Mount};
 use crate::error::Error;
 use crate::file::{FileHandle, Stability};
 use crate::limits::{CHUNK_ROUNDS_MAX, WRITE_ROUNDS_MAX};
+use crate::payload::Payload;
 use crate::retention::{Extent, NoChunk, Retention};
-use crate::rpc::io_slices::{LONG, SendList, total};
+use crate::rpc::io_slices::{LONG, SendList};
 use crate::segment::SegmentError;
 use crate::segment::layout::Slot;
 
@@ -35,27 +33,27 @@ enum Attempt {
 }
 
 impl Mount {
-    /// Writes all of `bufs` at `offset`, in pieces, and keeps what is not stable: bytes written, fewer only when the server refused
+    /// Writes the whole payload at `offset`, in pieces, and keeps what is not stable: bytes written, fewer only when the server refused
     /// the rest.
     pub(super) fn write_retained(
         &self,
         retention: &Retention,
         (file, slot, handle): (FileRef, &Slot, &FileHandle),
         offset: u64,
-        bufs: &[IoSlice<'_>],
+        payload: &mut Payload<'_, '_>,
         wanted: Stability,
     ) -> Result<usize, Error> {
-        let (length, piece_max) = (total(bufs), retention.piece_bytes());
+        let piece_max = retention.piece_bytes();
         let mut written = 0;
-        while written < length {
+        while written < payload.len() {
             let piece = Piece { file, slot, handle, offset: offset + written as u64 };
-            let end = length.min(written + piece_max);
-            let (done, asked) = if written == 0 && end == length {
-                (self.write_piece(retention, &piece, bufs, wanted), length)
+            let end = payload.len().min(written + piece_max);
+            let (done, asked) = if written == 0 && end == payload.len() {
+                (self.write_piece(retention, &piece, payload, wanted), payload.len())
             } else {
                 let mut list = SendList::<LONG>::new();
-                let _ = list.push_range(bufs, written..end); // a list that is full makes the piece shorter
-                (self.write_piece(retention, &piece, list.as_slice(), wanted), total(list.as_slice()))
+                let mut part = payload.piece(written..end, &mut list);
+                (self.write_piece(retention, &piece, &mut part, wanted), part.len())
             };
             match done {
                 Ok(bytes) if bytes == asked => written += bytes,
@@ -71,14 +69,14 @@ impl Mount {
         &self,
         retention: &Retention,
         piece: &Piece<'_>,
-        bufs: &[IoSlice<'_>],
+        payload: &mut Payload<'_, '_>,
         wanted: Stability,
     ) -> Result<usize, Error> {
         let mut full_rounds = 0;
         for _ in 0..WRITE_ROUNDS_MAX + 2 * CHUNK_ROUNDS_MAX {
             // Without a chunk in all these rounds, stable once nothing of the file is kept.
             let how = if full_rounds < CHUNK_ROUNDS_MAX { wanted } else { Stability::FileSync };
-            match self.attempt(retention, piece, bufs, how)? {
+            match self.attempt(retention, piece, payload, how)? {
                 Attempt::Done(bytes) => return Ok(bytes),
                 Attempt::Again => {}
                 Attempt::Full(oldest) => {
@@ -97,10 +95,10 @@ impl Mount {
         &self,
         retention: &Retention,
         piece: &Piece<'_>,
-        bufs: &[IoSlice<'_>],
+        payload: &mut Payload<'_, '_>,
         wanted: Stability,
     ) -> Result<Attempt, Error> {
-        let (slot, length) = (piece.slot, total(bufs));
+        let (slot, length) = (piece.slot, payload.len());
         let Some(owner) = retention.owner() else { return Err(SegmentError::Retained.into()) };
         let Some(guard) = retention.locks().lock(owner, piece.file, piece.offset, length) else {
             self.settle(true)?; // of what somebody left who died in a write or a truncation
@@ -108,7 +106,7 @@ impl Mount {
         };
         if wanted != Stability::Unstable && !slot.has_retained() {
             let moment = slot.attr_moment();
-            let done = self.client.write(piece.handle, piece.offset, bufs, wanted)?;
+            let done = self.client.write_payload(piece.handle, piece.offset, payload, wanted, &mut |_, _| ())?;
             note_attributes(piece.file, slot, done.attr.as_ref(), moment);
             if done.committed >= wanted {
                 return Ok(Attempt::Done(done.bytes));
@@ -125,12 +123,12 @@ impl Mount {
             Err(NoChunk(oldest)) => return Ok(Attempt::Full(oldest)),
         };
         // A child that comes out of a fork in here must not fill records that are its parent's, or somebody else's by then.
-        let mut keep = |part: Range<usize>| {
+        let mut keep = |payload: &Payload<'_, '_>, end: usize| {
             if guard.is_of_this_process() {
-                claims.publish(bufs, part.end);
+                claims.publish(payload, end);
             }
         };
-        let done = self.client.write_prepared(piece.handle, piece.offset, bufs, Stability::Unstable, &mut keep);
+        let done = self.client.write_payload(piece.handle, piece.offset, payload, Stability::Unstable, &mut keep);
         if !guard.is_of_this_process() {
             return Ok(Attempt::Again); // a child that came out of a fork in here: locks and records are the parent's
         }

@@ -1,17 +1,20 @@
 //! Finding chunks for a write, filling them and saying what became of them. All of it while the write's block locks are held.
 
-use core::ops::Range;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use std::io::IoSlice;
 
 use super::layout::CHUNK_BYTES;
 use super::record::{Extent, Life, State};
 use super::{PIECE_BLOCKS_MAX, Retained, Retention};
+use crate::limits::LAZY_STEP_BYTES;
+use crate::payload::Payload;
 use crate::segment::{FileRef, Segment};
 use crate::slot_limiter::Owner;
 
 /// Chunks tried before more memory is asked for.
 const TRIES: u32 = 64;
+
+// What is read ahead of a write ends where a chunk does, so that each is filled once.
+const _: () = assert!(LAZY_STEP_BYTES.is_multiple_of(CHUNK_BYTES));
 
 /// The records of one piece of a write.
 pub(crate) struct Claims<'r> {
@@ -47,23 +50,6 @@ impl Retention {
         }
         claims.piece.order = self.next_order(records as u64);
         Ok(claims)
-    }
-
-    fn fill(&self, chunk: usize, bufs: &[IoSlice<'_>], range: Range<usize>) {
-        let mut start = 0;
-        for buffer in bufs {
-            let end = start + buffer.len();
-            let (from, to) = (range.start.clamp(start, end), range.end.clamp(start, end));
-            if let Some(bytes) = buffer.get(from - start..to - start)
-                && !bytes.is_empty()
-            {
-                self.store(chunk, from - range.start, bytes);
-            }
-            if end >= range.end {
-                break;
-            }
-            start = end;
-        }
     }
 
     /// A chunk that holds nothing any more.
@@ -173,15 +159,14 @@ impl Retention {
 }
 
 impl Claims<'_> {
-    /// Keeps the piece's bytes, which are `bufs`, up to `end` at least: published when it returns, and so to be called before they
-    /// are sent.
-    pub(crate) fn publish(&mut self, bufs: &[IoSlice<'_>], end: usize) {
-        let piece_bytes = self.piece.length as usize;
+    /// Keeps the piece's bytes up to `end` at least: published when it returns, and so to be called before they are sent.
+    pub(crate) fn publish(&mut self, payload: &Payload<'_, '_>, end: usize) {
+        let piece_bytes = payload.available().min(self.piece.length as usize);
         while self.published < self.count && self.published * CHUNK_BYTES < end {
             let Some((chunk, life)) = self.chunks.get(self.published) else { return };
             let at = self.published * CHUNK_BYTES;
-            let length = CHUNK_BYTES.min(piece_bytes - at);
-            self.retention.fill(*chunk as usize, bufs, at..at + length);
+            let length = CHUNK_BYTES.min(piece_bytes.saturating_sub(at));
+            payload.each(at..at + length, |place, bytes| self.retention.store(*chunk as usize, place, bytes));
             if let Some(record) = self.retention.records().get(*chunk as usize) {
                 let (offset, order) = (self.piece.offset + at as u64, self.piece.order + self.published as u64);
                 record.publish(*life, &Extent { offset, length: length as u32, order, ..self.piece });

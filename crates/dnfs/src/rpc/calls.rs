@@ -1,10 +1,9 @@
 //! What the RPC engine asks of those who make calls.
 
 use super::fault::Fault;
-use super::io_slices::ReceiveList;
+use super::io_slices::{ReceiveList, SendList};
 use nfs_proto::nfs3::ReadOkHead;
 use nfs_proto::xdr::{Reader, Writer};
-use std::io::IoSlice;
 use std::ops::Range;
 
 /// The calls of one run: all of one procedure, each with a number that no other call in flight has.
@@ -26,14 +25,19 @@ pub(crate) trait Calls {
     /// Appends the arguments of a call, up to its payload. Called again when the call has to be sent again.
     fn encode(&self, call: usize, out: &mut Writer<'_>);
 
-    /// Buffers that the payloads of WRITEs are gathered from.
-    fn payload(&self) -> &[IoSlice<'_>] {
-        &[]
+    /// Bytes of a WRITE's payload; the engine adds the padding.
+    fn payload_bytes(&self, _call: usize) -> usize {
+        0
     }
 
-    /// The part of them that is the payload of this call; the engine adds the padding.
-    fn payload_range(&self, _call: usize) -> Range<usize> {
-        0..0
+    /// Buffers the payloads of WRITEs are gathered from.
+    fn payload_segments(&self) -> usize {
+        0
+    }
+
+    /// Appends these bytes of a WRITE's payload; false when they did not all fit the list.
+    fn push_payload<'a, const N: usize>(&'a self, _call: usize, _part: Range<usize>, _list: &mut SendList<'a, N>) -> bool {
+        true
     }
 
     /// The calls made since the last time are sent now.

@@ -126,12 +126,12 @@ impl Channel {
                 let xid = table.insert(call);
                 queue.push(service, xid, call, calls);
                 if C::ONE_BY_ONE {
-                    queue.transmit(connection, calls.payload(), table, service, timer)?;
+                    queue.transmit(connection, calls, table, service, timer)?;
                 }
             }
             if !queue.is_empty() {
                 calls.sending();
-                queue.transmit(connection, calls.payload(), table, service, timer)?;
+                queue.transmit(connection, calls, table, service, timer)?;
             }
             let in_flight = table.in_flight();
             if in_flight == 0 {

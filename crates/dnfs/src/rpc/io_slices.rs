@@ -144,7 +144,7 @@ pub(crate) fn copy_out(buffers: &[IoSliceMut<'_>], at: usize, to: &mut [u8]) {
 }
 
 /// The part of `buffer` (its place among all bytes) that lies in `range`, counted from the buffer's start.
-fn overlap(buffer: Range<usize>, range: &Range<usize>) -> Range<usize> {
+pub(crate) fn overlap(buffer: Range<usize>, range: &Range<usize>) -> Range<usize> {
     let from = range.start.clamp(buffer.start, buffer.end);
     let to = range.end.clamp(from, buffer.end);
     from - buffer.start..to - buffer.start

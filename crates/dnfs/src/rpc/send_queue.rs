@@ -10,7 +10,6 @@ use super::service::Service;
 use crate::limits::{IO_HEAD_BYTES_MAX, SEND_BYTES_MAX};
 use nfs_proto::record;
 use nfs_proto::xdr::{Writer, padding};
-use std::io::IoSlice;
 use std::ops::Range;
 
 /// Encoded calls in the order they are to be sent. Has its memory from the start.
@@ -23,13 +22,14 @@ pub(super) struct SendQueue {
 #[derive(Debug)]
 struct QueuedCall {
     xid: u32,
-    header: Range<usize>,  // in `headers`
-    payload: Range<usize>, // in the payload buffers of the run
+    call: usize,          // its number in the run, which has the payload
+    header: Range<usize>, // in `headers`
+    payload_bytes: usize,
 }
 
 impl QueuedCall {
     fn bytes(&self) -> usize {
-        self.header.len() + self.payload.len() + padding(self.payload.len())
+        self.header.len() + self.payload_bytes + padding(self.payload_bytes)
     }
 }
 
@@ -51,21 +51,21 @@ impl SendQueue {
 
     /// Encodes a call.
     pub(super) fn push<C: Calls>(&mut self, service: &Service, xid: u32, call: usize, calls: &C) {
-        let payload = calls.payload_range(call);
+        let payload_bytes = calls.payload_bytes(call);
         let start = self.headers.len();
         service.append_header(xid, calls.procedure(), &mut self.headers);
         calls.encode(call, &mut Writer::new(&mut self.headers));
         let end = self.headers.len();
-        let body_bytes = end - start - record::MARK_BYTES + payload.len() + padding(payload.len());
+        let body_bytes = end - start - record::MARK_BYTES + payload_bytes + padding(payload_bytes);
         record::write_mark(&mut self.headers, start, body_bytes);
-        self.calls.push(QueuedCall { xid, header: start..end, payload });
+        self.calls.push(QueuedCall { xid, call, header: start..end, payload_bytes });
     }
 
     /// Sends everything.
-    pub(super) fn transmit(
+    pub(super) fn transmit<C: Calls>(
         &mut self,
         connection: &mut Connection,
-        payload: &[IoSlice<'_>],
+        calls: &C,
         table: &mut CallTable,
         service: &Service,
         timer: &mut ResponseTimer,
@@ -73,15 +73,16 @@ impl SendQueue {
         let mut first = 0; // call not wholly sent yet
         let mut skip = 0; // bytes of it that are sent
         while let Some(rest) = self.calls.get(first..).filter(|rest| !rest.is_empty()) {
-            let few_segments = payload.is_empty() || rest.len() == 1 && payload.len() + 2 <= SHORT;
+            let segments = calls.payload_segments();
+            let few_segments = segments == 0 || rest.len() == 1 && segments + 2 <= SHORT;
             let mut mark_sent = |gathered: &[QueuedCall]| gathered.iter().for_each(|call| table.set_sent(call.xid));
             // Marked before the send: after an error nobody knows how much of it went out.
             let sent = if few_segments {
-                let (list, count) = gather::<SHORT>(&self.headers, rest, skip, payload);
+                let (list, count) = gather::<C, SHORT>(&self.headers, rest, skip, calls);
                 mark_sent(&rest[..count]);
                 connection.stream()?.send(list.as_slice())
             } else {
-                let (list, count) = gather::<LONG>(&self.headers, rest, skip, payload);
+                let (list, count) = gather::<C, LONG>(&self.headers, rest, skip, calls);
                 mark_sent(&rest[..count]);
                 connection.stream()?.send(list.as_slice())
             };
@@ -98,18 +99,18 @@ impl SendQueue {
 
 /// As much as one list holds of these calls, but for the first `skip` bytes; and how many of the calls are in it, the last
 /// one perhaps in part.
-fn gather<'a, const N: usize>(
+fn gather<'a, C: Calls, const N: usize>(
     headers: &'a [u8],
-    calls: &[QueuedCall],
+    queued: &[QueuedCall],
     skip: usize,
-    payload: &'a [IoSlice<'_>],
+    calls: &'a C,
 ) -> (SendList<'a, N>, usize) {
     let mut list = SendList::new();
     let mut count = 0;
     let mut skip = skip;
-    while let Some(call) = calls.get(count) {
+    while let Some(call) = queued.get(count) {
         // Headers of calls without payload lie side by side: one segment takes a run of them.
-        let run = calls.get(count..).unwrap_or_default().iter().take_while(|call| call.payload.is_empty());
+        let run = queued.get(count..).unwrap_or_default().iter().take_while(|call| call.payload_bytes == 0);
         let (run_count, run_end) = run.fold((0, call.header.end), |(count, _), call| (count + 1, call.header.end));
         let header = call.header.start + skip.min(call.header.len())..run_end;
         if !list.push(headers.get(header).unwrap_or_default()) {
@@ -120,10 +121,10 @@ fn gather<'a, const N: usize>(
             continue;
         }
         count += 1;
-        let skip_payload = skip.saturating_sub(call.header.len()).min(call.payload.len());
-        let skip_padding = skip.saturating_sub(call.header.len() + call.payload.len());
-        let pad = &[0u8; 3][..padding(call.payload.len())];
-        let whole = list.push_range(payload, call.payload.start + skip_payload..call.payload.end)
+        let skip_payload = skip.saturating_sub(call.header.len()).min(call.payload_bytes);
+        let skip_padding = skip.saturating_sub(call.header.len() + call.payload_bytes);
+        let pad = &[0u8; 3][..padding(call.payload_bytes)];
+        let whole = calls.push_payload(call.call, skip_payload..call.payload_bytes, &mut list)
             && list.push(pad.get(skip_padding..).unwrap_or_default());
         if !whole {
             break;
@@ -136,14 +137,49 @@ fn gather<'a, const N: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nfs_proto::xdr::Reader;
+    use std::io::IoSlice;
+
+    /// Calls whose payloads are these ranges of the buffers.
+    struct Payloads<'p>(Vec<Range<usize>>, [IoSlice<'p>; 2]);
+
+    impl Calls for Payloads<'_> {
+        fn next_call(&mut self, _in_flight: usize) -> Option<usize> {
+            None
+        }
+
+        fn procedure(&self) -> u32 {
+            7
+        }
+
+        fn encode(&self, _call: usize, _out: &mut Writer<'_>) {}
+
+        fn push_payload<'a, const N: usize>(&'a self, call: usize, part: Range<usize>, list: &mut SendList<'a, N>) -> bool {
+            let start = self.0[call].start;
+            list.push_range(&self.1, start + part.start..start + part.end)
+        }
+
+        fn reply(&mut self, _call: usize, _results: &mut Reader<'_>) -> Result<(), Fault> {
+            Ok(())
+        }
+    }
+
+    fn ranges(payloads: &[usize]) -> Vec<Range<usize>> {
+        let mut start = 0;
+        let range = |bytes: &usize| {
+            start += bytes;
+            start - bytes..start
+        };
+        payloads.iter().map(range).collect()
+    }
 
     /// Calls with headers of 5 bytes and payloads of so many.
-    fn calls(payloads: &[usize]) -> Vec<QueuedCall> {
-        let mut start = 0;
-        let call = |(index, &bytes): (usize, &usize)| {
-            let payload = start..start + bytes;
-            start = payload.end;
-            QueuedCall { xid: index as u32, header: index * 5..index * 5 + 5, payload }
+    fn queued(payloads: &[usize]) -> Vec<QueuedCall> {
+        let call = |(index, &payload_bytes): (usize, &usize)| QueuedCall {
+            xid: index as u32,
+            call: index,
+            header: index * 5..index * 5 + 5,
+            payload_bytes,
         };
         payloads.iter().enumerate().map(call).collect()
     }
@@ -151,28 +187,28 @@ mod tests {
     #[test]
     fn sends_of_any_length_bring_every_byte_once_and_in_order() {
         for payloads in [&[0, 0, 0][..], &[7, 0, 0, 4, 1], &[0, 9, 3], &[2; 50]] {
-            let calls = calls(payloads);
-            let headers: Vec<u8> = (0..calls.len() as u8 * 5).collect();
+            let queued = queued(payloads);
+            let headers: Vec<u8> = (0..queued.len() as u8 * 5).collect();
             let bytes: Vec<u8> = (100..100 + payloads.iter().sum::<usize>() as u8).collect();
             let (left, right) = bytes.split_at(bytes.len() / 3);
-            let payload = [IoSlice::new(left), IoSlice::new(right)];
+            let calls = Payloads(ranges(payloads), [IoSlice::new(left), IoSlice::new(right)]);
             let mut expected = Vec::new();
-            for call in &calls {
+            for call in &queued {
                 expected.extend_from_slice(&headers[call.header.clone()]);
-                expected.extend_from_slice(&bytes[call.payload.clone()]);
-                expected.resize(expected.len() + padding(call.payload.len()), 0);
+                expected.extend_from_slice(&bytes[calls.0[call.call].clone()]);
+                expected.resize(expected.len() + padding(call.payload_bytes), 0);
             }
             for step in 1..=expected.len() {
                 let (mut first, mut skip, mut sent) = (0, 0, Vec::new());
-                while first < calls.len() {
-                    let (list, count) = gather::<LONG>(&headers, &calls[first..], skip, &payload);
+                while first < queued.len() {
+                    let (list, count) = gather::<_, LONG>(&headers, &queued[first..], skip, &calls);
                     assert!(count > 0);
                     let gathered: Vec<u8> = list.as_slice().iter().flat_map(|part| part.to_vec()).collect();
                     let taken = step.min(gathered.len());
                     sent.extend_from_slice(&gathered[..taken]);
                     skip += taken;
-                    while first < calls.len() && skip >= calls[first].bytes() {
-                        skip -= calls[first].bytes();
+                    while first < queued.len() && skip >= queued[first].bytes() {
+                        skip -= queued[first].bytes();
                         first += 1;
                     }
                 }

@@ -154,8 +154,11 @@ def stop(process):
 
 
 def start_battery(stack, arguments, export):
-    """Ours without flushes, for what a peer does not flush either."""
-    return start_millrace(stack, arguments, export, "battery")
+    """Ours without flushes, for what a peer does not flush either. A directory is served by one filer: it has its own, without data."""
+    own = export.with_name("export-battery")
+    own.mkdir()
+    own.chmod(0o777)
+    return start_millrace(stack, arguments, own, "battery")
 
 
 def start_millrace(stack, arguments, export, durability="sync"):

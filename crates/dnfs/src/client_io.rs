@@ -151,7 +151,7 @@ impl Client {
         how: Stability,
         keep: &mut dyn FnMut(&Payload<'_, '_>, usize),
     ) -> Result<WriteDone, Error> {
-        if payload.len() <= self.parts.wtmax as usize {
+        if payload.len() <= payload.call_bytes(self.parts.wtmax) as usize {
             self.write_by::<1>(file, offset, payload, how, keep)
         } else {
             self.write_by::<SLOTS_MAX>(file, offset, payload, how, keep)
@@ -167,19 +167,20 @@ impl Client {
         keep: &mut dyn FnMut(&Payload<'_, '_>, usize),
     ) -> Result<WriteDone, Error> {
         let (file, stable) = (handle(file)?, stable_how(if self.always_stable { Stability::FileSync } else { how }));
+        let call_bytes = payload.call_bytes(self.parts.wtmax);
         let mut all: Option<WriteDone> = None;
         let mut pause = Jukebox::new();
         let mut idle_rounds = 0;
         loop {
             let left = all.map_or(0, |done| done.bytes)..payload.len();
             let before = left.start;
-            let permit = self.admit(call_count(left.clone(), self.parts.wtmax));
+            let permit = self.admit(call_count(left.clone(), call_bytes));
             let count_max = permit.as_ref().map_or(SLOTS_MAX, SlotPermit::count);
-            let batch = Batch::<Written, N>::new(left, self.parts.wtmax, count_max);
-            let count = batch.count;
+            let batch = Batch::<Written, N>::new(left, call_bytes, count_max);
             let mut calls = Writes { file, offset, stable, payload: &mut *payload, keep: &mut *keep, batch };
-            self.counts.write_calls.fetch_add(count as u64, Ordering::Relaxed);
-            self.pool.with(|channel| channel.run(&self.service, &mut calls))?;
+            let ran = self.pool.with(|channel| channel.run(&self.service, &mut calls));
+            self.counts.write_calls.fetch_add(calls.batch.count as u64, Ordering::Relaxed);
+            ran?;
             drop(permit);
             let mut refused = None;
             for part in calls.batch.parts() {

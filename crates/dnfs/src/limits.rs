@@ -134,7 +134,9 @@ pub const WRITE_ROUNDS_MAX: u32 = 8;
 /// Times a slot may be given to another file between finding it and locking it.
 pub const REMOVE_ROUNDS_MAX: u32 = 8;
 /// Bytes that are read ahead of a write from its source end at a multiple of this: retention fills each of its chunks once.
-pub const LAZY_STEP_BYTES: usize = 8192;
+pub const LAZY_STEP_BYTES: usize = 64 * 1024;
+/// Most bytes of one call of such a write: the first leaves before the last is read, also where a server takes 1 MiB.
+pub const LAZY_CALL_BYTES_MAX: u32 = 256 * 1024;
 /// Files committed at once when every slot of the segment stands for a file that is open or not yet stable.
 pub const RECLAIM_COMMITS: u32 = 64;
 /// Times that is done for one open, since other processes take the slots that become free.

@@ -1,6 +1,6 @@
 //! The bytes of a write: given by the caller, or read from their source while those before them are on their way.
 
-use crate::limits::LAZY_STEP_BYTES;
+use crate::limits::{LAZY_CALL_BYTES_MAX, LAZY_STEP_BYTES};
 use crate::rpc::io_slices::{SendList, overlap, total};
 use std::fmt;
 use std::io::IoSlice;
@@ -17,7 +17,7 @@ pub struct LazyBuffer<'b> {
 
 impl<'b> LazyBuffer<'b> {
     /// Of the bytes that `read` puts into the memory it is given, from its start: how many, 0 when there are no more. It is called with
-    /// locks of the file held and must not wait for long.
+    /// locks of the file held once the first bytes are there, and must not wait then.
     pub fn new(buffer: &'b mut [u8], read: &'b mut dyn FnMut(&mut [u8]) -> usize) -> Self {
         Self { buffer, filled: 0, ended: false, read }
     }
@@ -107,6 +107,14 @@ impl<'b> Payload<'_, 'b> {
         }
     }
 
+    /// Largest call to cut it into, where the server takes `bytes_max`.
+    pub(crate) fn call_bytes(&self, bytes_max: u32) -> u32 {
+        match self {
+            Self::Given(_) => bytes_max,
+            Self::Lazy(..) => bytes_max.min(LAZY_CALL_BYTES_MAX),
+        }
+    }
+
     /// Buffers it is spread over.
     pub(crate) const fn segments(&self) -> usize {
         match self {
@@ -187,7 +195,7 @@ mod tests {
         let mut payload = Payload::Lazy(&mut lazy, 0..usize::MAX);
         assert_eq!((payload.len(), payload.available()), (100_000, 0));
         assert_eq!(payload.prepare(&(0..10_000)), 10_000);
-        assert_eq!((payload.len(), payload.available()), (100_000, 2 * LAZY_STEP_BYTES));
+        assert_eq!((payload.len(), payload.available()), (100_000, LAZY_STEP_BYTES));
         assert_eq!(bytes_of(&payload, 250..260), (250..260).map(|n| n as u8).collect::<Vec<_>>());
         assert_eq!(payload.prepare(&(90_000..100_000)), 10_000);
         assert_eq!(payload.available(), 100_000);
@@ -195,26 +203,26 @@ mod tests {
 
     #[test]
     fn a_source_that_ends_early_ends_the_payload() {
-        let (mut memory, mut read) = (vec![0; 100_000], source(20_000));
+        let (mut memory, mut read) = (vec![0; 400_000], source(200_000));
         let mut lazy = LazyBuffer::new(&mut memory, &mut read);
         let mut payload = Payload::Lazy(&mut lazy, 0..usize::MAX);
-        assert_eq!(payload.prepare(&(0..16_000)), 16_000);
-        assert_eq!(payload.prepare(&(16_000..32_000)), 4000);
-        assert_eq!(payload.prepare(&(32_000..48_000)), 0);
-        assert_eq!((payload.len(), lazy.filled()), (20_000, 20_000));
+        assert_eq!(payload.prepare(&(0..160_000)), 160_000);
+        assert_eq!(payload.prepare(&(160_000..320_000)), 40_000);
+        assert_eq!(payload.prepare(&(320_000..400_000)), 0);
+        assert_eq!((payload.len(), lazy.filled()), (200_000, 200_000));
     }
 
     #[test]
     fn pieces_are_counted_from_their_own_start() {
-        let (mut memory, mut read) = (vec![0; 50_000], source(30_000));
+        let (mut memory, mut read) = (vec![0; 500_000], source(300_000));
         let mut lazy = LazyBuffer::new(&mut memory, &mut read);
         let mut payload = Payload::Lazy(&mut lazy, 0..usize::MAX);
         let mut list = SendList::<LONG>::new();
-        let mut piece = payload.piece(16_384..40_000, &mut list);
-        assert_eq!((piece.len(), piece.prepare(&(0..10)), piece.available()), (23_616, 10, LAZY_STEP_BYTES));
+        let mut piece = payload.piece(16_384..400_000, &mut list);
+        assert_eq!((piece.len(), piece.prepare(&(0..10)), piece.available()), (383_616, 10, LAZY_STEP_BYTES));
         assert_eq!(bytes_of(&piece, 0..3), [0, 1, 2]);
-        assert_eq!(piece.prepare(&(0..23_616)), 30_000 - 16_384);
-        assert_eq!(piece.len(), 30_000 - 16_384);
+        assert_eq!(piece.prepare(&(0..383_616)), 300_000 - 16_384);
+        assert_eq!(piece.len(), 300_000 - 16_384);
 
         let (left, right) = ([1u8; 5], [2u8; 5]);
         let buffers = [IoSlice::new(&left), IoSlice::new(&right)];

@@ -114,12 +114,14 @@ pub(crate) fn write_from(file: &Open, at: Option<off_t>, lazy: &mut LazyBuffer<'
     outcome
 }
 
-fn reserve(fd: c_int, bytes: usize) -> Result<u64, Out> {
+/// Moves the offset of a descriptor by so many bytes, which are this caller's then: where they begin.
+pub(crate) fn reserve(fd: c_int, bytes: usize) -> Result<u64, Out> {
     let end = raw::lseek(fd, bytes as off_t, libc::SEEK_CUR)?;
     Ok(end as u64 - bytes as u64)
 }
 
-fn give_back(fd: c_int, reserved: usize, used: usize) {
+/// Moves it back by those that were not used.
+pub(crate) fn give_back(fd: c_int, reserved: usize, used: usize) {
     if used < reserved {
         let _ = raw::lseek(fd, used as off_t - reserved as off_t, libc::SEEK_CUR);
     }

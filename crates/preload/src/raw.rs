@@ -8,8 +8,8 @@ use std::ffi::CStr;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-mod file_system;
-pub(crate) use file_system::file_system_type;
+mod file_reads;
+pub(crate) use file_reads::{read_ahead, read_cached};
 
 /// Makes a system call. The arguments are those of the call's manual page.
 ///

@@ -73,6 +73,9 @@ impl Mount {
     ///
     /// **Stability**, **errors**: as of [`Self::write`].
     pub fn write_from(&self, file: FileRef, offset: u64, lazy: &mut LazyBuffer<'_>, how: Stability) -> Result<usize, Error> {
+        if lazy.fill(1) == 0 {
+            return Ok(0);
+        }
         let part = 0..usize::MAX;
         self.write_payload(file, offset, &mut Payload::Lazy(lazy, part), how)
     }

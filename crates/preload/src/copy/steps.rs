@@ -1,0 +1,214 @@
+//! A copy, step by step.
+
+use crate::data;
+use crate::ffi;
+use crate::outcome::{Out, kept};
+use crate::raw;
+use crate::table::Open;
+use dnfs::LazyBuffer;
+use libc::{c_int, off_t};
+
+/// Bytes copied at once: a whole transfer of most servers.
+const BUFFER_BYTES: usize = 1024 * 1024;
+
+/// Bytes read before the first are sent: what servers like to have in a WRITE.
+const FIRST_BYTES: usize = 128 * 1024;
+
+/// Bytes asked of the kernel ahead of a copy whose source is not in memory.
+const AHEAD_BYTES: usize = 4 * BUFFER_BYTES;
+
+/// One end of a copy.
+pub(super) enum End {
+    File(Open),
+    Elsewhere(c_int),
+}
+
+impl End {
+    fn read(&self, at: Option<off_t>, buffer: &mut [u8]) -> Result<usize, Out> {
+        match (self, at) {
+            (Self::File(file), Some(at)) => data::read_at(file, position(at)?, buffer),
+            (Self::File(file), None) => data::read_here(file, buffer),
+            (Self::Elsewhere(fd), Some(at)) => {
+                // SAFETY: a buffer of that length.
+                Ok(kept(unsafe { data::pread::real(*fd, buffer.as_mut_ptr().cast(), buffer.len(), at) })? as usize)
+            }
+            (Self::Elsewhere(fd), None) => {
+                // SAFETY: a buffer of that length.
+                Ok(kept(unsafe { data::read::real(*fd, buffer.as_mut_ptr().cast(), buffer.len()) })? as usize)
+            }
+        }
+    }
+
+    fn write(&self, at: Option<off_t>, bytes: &[u8]) -> Result<usize, Out> {
+        match (self, at) {
+            (Self::File(file), Some(at)) => data::write_at(file, position(at)?, bytes),
+            (Self::File(file), None) => data::write_here(file, bytes),
+            (Self::Elsewhere(fd), Some(at)) => {
+                // SAFETY: bytes of that length.
+                Ok(kept(unsafe { data::pwrite::real(*fd, bytes.as_ptr().cast(), bytes.len(), at) })? as usize)
+            }
+            (Self::Elsewhere(fd), None) => {
+                // SAFETY: bytes of that length.
+                Ok(kept(unsafe { data::write::real(*fd, bytes.as_ptr().cast(), bytes.len()) })? as usize)
+            }
+        }
+    }
+
+    /// Takes back what was read and not written.
+    fn step_back(&self, bytes: usize) {
+        let (Self::Elsewhere(fd) | Self::File(Open { fd, .. })) = self;
+        let _ = raw::lseek(*fd, -(bytes as off_t), libc::SEEK_CUR);
+    }
+}
+
+fn position(at: off_t) -> Result<u64, Out> {
+    u64::try_from(at).map_err(|_| Out::Errno(libc::EINVAL))
+}
+
+/// Memory of our own for the time of a copy.
+struct Buffer(*mut u8);
+
+impl Buffer {
+    fn new() -> Result<Self, Out> {
+        raw::map(BUFFER_BYTES).map(Self).ok_or(Out::Errno(libc::ENOMEM))
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: the mapping is of that size and ours alone.
+        unsafe { ffi::bytes_mut(self.0.cast(), BUFFER_BYTES) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: exactly what was mapped; the slices into it borrow from self and are gone.
+        unsafe { raw::unmap(self.0, BUFFER_BYTES) };
+    }
+}
+
+/// A copy under way. A position that is none is the descriptor's own.
+pub(super) struct Copy {
+    from: End,
+    from_at: Option<off_t>,
+    to: End,
+    to_at: Option<off_t>,
+    /// Steps that read all before they write, since the source would have to be waited for.
+    eager_steps: usize,
+}
+
+/// What one step of a copy did.
+struct Step {
+    read: usize,
+    written: usize,
+    failed: Option<Out>,
+}
+
+impl Copy {
+    pub(super) fn new(from: End, from_at: Option<off_t>, to: End, to_at: Option<off_t>) -> Self {
+        Self { from, from_at, to, to_at, eager_steps: 0 }
+    }
+
+    /// Copies up to `count` bytes; what was copied before an error counts, the error is for the next call.
+    pub(super) fn run(mut self, count: usize) -> Result<usize, Out> {
+        let mut buffer = Buffer::new()?;
+        let mut done = 0;
+        while done < count {
+            let buffer = &mut buffer.bytes()[..BUFFER_BYTES.min(count - done)];
+            let step = match self.lazy_source(buffer.len()) {
+                Some((source, bytes)) => self.step_lazily(source, &mut buffer[..bytes]),
+                None => self.step(buffer),
+            };
+            let Step { read, written, failed } = match step {
+                Err(out) if done == 0 => return Err(out),
+                Err(_) => break,
+                Ok(step) => step,
+            };
+            done += written;
+            self.from_at = self.from_at.map(|at| at + written as off_t);
+            self.to_at = self.to_at.map(|at| at + written as off_t);
+            match failed {
+                Some(out) if done == 0 => return Err(out),
+                None if written == read && read > 0 => {}
+                _ => break,
+            }
+        }
+        Ok(done)
+    }
+
+    /// Reads, then writes.
+    fn step(&mut self, buffer: &mut [u8]) -> Result<Step, Out> {
+        self.eager_steps = self.eager_steps.saturating_sub(1);
+        let read = self.from.read(self.from_at, buffer)?;
+        let mut step = Step { read, written: 0, failed: None };
+        while step.written < read {
+            match self.to.write(self.to_at.map(|at| at + step.written as off_t), &buffer[step.written..read]) {
+                Ok(0) => break,
+                Ok(bytes) => step.written += bytes,
+                Err(out) => {
+                    step.failed = Some(out);
+                    break;
+                }
+            }
+        }
+        if step.written < read && self.from_at.is_none() {
+            self.from.step_back(read - step.written);
+        }
+        Ok(step)
+    }
+
+    /// Writes to the mount while it reads `source`: the server is at work on the first bytes before the last are read. Only those are
+    /// waited for; the others are read with locks of the target held, and so only as far as they are in memory.
+    fn step_lazily(&mut self, source: c_int, buffer: &mut [u8]) -> Result<Step, Out> {
+        let End::File(to) = &self.to else { return self.step(buffer) };
+        let (from_at, reserved) = (self.from_at, buffer.len());
+        let begin = match from_at {
+            Some(at) => at,
+            None => data::reserve(source, reserved)? as off_t,
+        };
+        let (mut at, mut refused) = (begin, None);
+        let mut read = |bytes: &mut [u8]| {
+            let is_first = ((at - begin) as usize) < FIRST_BYTES;
+            let got = if is_first {
+                End::Elsewhere(source).read(Some(at), bytes)
+            } else {
+                raw::read_cached(source, at, bytes).map_err(Out::from)
+            };
+            let got = got.unwrap_or_else(|out| {
+                refused = Some(out);
+                0
+            });
+            at += got as off_t;
+            got
+        };
+        let mut lazy = LazyBuffer::new(buffer, &mut read);
+        let written = match lazy.fill(FIRST_BYTES) {
+            0 => Ok(0),
+            _ => data::write_from(to, self.to_at, &mut lazy),
+        };
+        let read = lazy.filled();
+        if from_at.is_none() {
+            data::give_back(source, reserved, *written.as_ref().unwrap_or(&0));
+        }
+        match (written, refused) {
+            (Ok(0), Some(out)) if read == 0 => return Err(out),
+            (Err(out), _) => return Ok(Step { read, written: 0, failed: Some(out) }),
+            (_, Some(Out::Errno(libc::EAGAIN))) => {
+                raw::read_ahead(source, begin + read as off_t, AHEAD_BYTES);
+                self.eager_steps = 1;
+            }
+            (_, Some(_)) => self.eager_steps = usize::MAX,
+            _ => {}
+        }
+        Ok(Step { read, written: written.unwrap_or(0), failed: None })
+    }
+
+    /// The file of this host that is copied to a mount, and how many of the next `bytes` it has, if they are so many that reading and
+    /// sending are better done side by side.
+    fn lazy_source(&self, bytes: usize) -> Option<(c_int, usize)> {
+        let (End::Elsewhere(source), End::File(_), 0) = (&self.from, &self.to, self.eager_steps) else { return None };
+        let stat = raw::fstat(*source).ok().filter(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFREG)?;
+        let at = self.from_at.or_else(|| raw::lseek(*source, 0, libc::SEEK_CUR).ok())?;
+        let left = bytes.min(usize::try_from(stat.st_size - at).unwrap_or(0));
+        (left > 2 * FIRST_BYTES).then_some((*source, left))
+    }
+}

@@ -1,0 +1,19 @@
+//! Reads of a file at an offset that wait for no disk.
+
+use super::call;
+use super::checked;
+use crate::outcome::Errno;
+use libc::{c_int, iovec, off_t};
+
+/// preadv2(2) with RWF_NOWAIT: EAGAIN where the bytes are not in memory, EOPNOTSUPP for files that cannot say.
+pub(crate) fn read_cached(fd: c_int, at: off_t, buffer: &mut [u8]) -> Result<usize, Errno> {
+    let vector = iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let (list, flags) = (std::ptr::from_ref(&vector) as usize, libc::RWF_NOWAIT as usize);
+    // SAFETY: the one buffer of the list is ours to be written. Of the offset's two halves the second is not looked at by 64 bits.
+    checked(unsafe { call(libc::SYS_preadv2, fd as usize, list, 1, at as usize, 0, flags) })
+}
+
+/// readahead(2): has the kernel read these bytes into memory, without waiting for them. Its answer does not matter.
+pub(crate) fn read_ahead(fd: c_int, at: off_t, bytes: usize) {
+    let _ = super::call_with_numbers(libc::SYS_readahead, fd as usize, at as usize, bytes);
+}

@@ -6,8 +6,8 @@
 mod mounted;
 mod support;
 
-use dnfs::Stability;
 use dnfs::mount::{Mount, Observer};
+use dnfs::{LazyBuffer, Stability};
 use mounted::{Description, MAKE, Mounted, READ_WRITE, attach, open, report_ready, worker_arguments};
 use std::io::IoSlice;
 use std::process::Command;
@@ -185,6 +185,36 @@ fn a_write_that_the_server_refuses_in_its_midst_keeps_what_was_written_and_no_mo
         mounted.power_cut();
         file.sync().unwrap();
         assert_eq!(whole(&file), bytes);
+    }
+}
+
+/// A source may have less than it seemed to have when its write began; chunks were taken for all of it.
+#[test]
+fn of_a_source_that_ends_early_nothing_but_what_was_read_is_written_and_kept() {
+    for query in ["", "&wsize=100000", "&slots=1", "&retain=1MiB", "&retain=0&stable=always"] {
+        let mounted = Mounted::with_query("early-end", LOSS, query);
+        let file = open(&mounted.mount, "data", &MAKE);
+        file.write(0, &[0xff; 1 << 20]); // what chunks hold that are used again
+        file.sync().unwrap();
+        let bytes = pattern(5, 1 << 20);
+        for length in [1, 8192, 100_000, 131_072, 300_001, 700_000, (1 << 20) - 1, 1 << 20] {
+            let copy = open(&mounted.mount, &format!("copy-{length}"), &MAKE);
+            let (mut buffer, mut at) = (vec![0; 1 << 20], 0);
+            let mut read = |to: &mut [u8]| {
+                let count = to.len().min(5000).min(length - at);
+                to[..count].copy_from_slice(&bytes[at..at + count]);
+                at += count;
+                count
+            };
+            let mut lazy = LazyBuffer::new(&mut buffer, &mut read);
+            let written = mounted.mount.write_from(copy.file, 3, &mut lazy, Stability::Unstable).unwrap();
+            assert_eq!((written, lazy.filled()), (length, length), "{query}");
+            mounted.power_cut();
+            copy.sync().unwrap();
+            assert_eq!(whole(&copy), [&[0; 3], &bytes[..length]].concat(), "{query} {length}");
+            let host = std::fs::read(mounted.filer.export().join(format!("copy-{length}"))).unwrap();
+            assert_eq!(host.len(), length + 3, "{query}");
+        }
     }
 }
 

@@ -24,8 +24,9 @@ pub(crate) struct Mounted {
     pub(crate) index: usize,
     spec: MountSpec,
     keeper: Option<KeeperProgram>,
-    /// The mount for each of the process' credentials that used it, by their number.
-    views: [OnceLock<Mount>; KNOWN_MAX],
+    /// The mount for each of the process' credentials that used it, by their number. Boxed: most are never used, and each program
+    /// under the library has the places of all of them.
+    views: [OnceLock<Box<Mount>>; KNOWN_MAX],
     attaching: AttachLock,
     refused: AtomicBool, // and the user was told why
 }
@@ -155,17 +156,17 @@ impl Mounted {
 
     /// The mount with the credentials of this number, if they used it.
     pub(crate) fn attached_as(&self, number: usize) -> Option<&Mount> {
-        self.views.get(number)?.get()
+        self.views.get(number)?.get().map(|mount| &**mount)
     }
 
     /// Number of the credentials with which it is this one.
     pub(crate) fn number_of(&self, mount: &Mount) -> usize {
-        let is_it = |view: &OnceLock<Mount>| view.get().is_some_and(|view| std::ptr::eq(view, mount));
+        let is_it = |view: &OnceLock<Box<Mount>>| view.get().is_some_and(|view| std::ptr::eq(&raw const **view, mount));
         self.views.iter().position(is_it).unwrap_or(credentials::FIRST)
     }
 
     fn views(&self) -> impl Iterator<Item = &Mount> {
-        self.views.iter().filter_map(OnceLock::get)
+        self.views.iter().filter_map(OnceLock::get).map(|mount| &**mount)
     }
 
     /// The mount for the credentials the process has now, attached now if it was not.
@@ -197,7 +198,7 @@ impl Mounted {
             None => Mount::attach(&self.spec, who).inspect(|mount| keeper::ensure(self.keeper.as_ref(), mount)),
         };
         match attached {
-            Ok(mount) => Ok(view.get_or_init(|| mount)),
+            Ok(mount) => Ok(view.get_or_init(|| Box::new(mount))),
             Err(error) => {
                 let path = OsStr::from_bytes(&self.spec.local_path).to_string_lossy();
                 if !self.refused.swap(true, Ordering::Relaxed) {

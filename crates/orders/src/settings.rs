@@ -28,6 +28,8 @@ pub struct Setting {
     pub unit: Option<String>,
     /// Whether another value waits for a restart.
     pub pending_restart: bool,
+    /// File and line that the value was read from, `FILE:LINE`, where the server tells this user.
+    pub source: Option<String>,
 }
 
 /// All settings of a server.
@@ -37,6 +39,8 @@ pub struct Settings {
     pub engine: Engine,
     /// The server in words, without a password.
     pub server: String,
+    /// Where it was reached: `HOST:PORT`, or the path of a socket.
+    pub address: String,
     /// Its settings by name.
     pub settings: Vec<Setting>,
 }
@@ -57,8 +61,8 @@ async fn of_postgres(database: &Postgres) -> Result<Settings, OrdersError> {
     // Nothing of the database may wait for us, nor we for it.
     let setup = format!("SET default_transaction_read_only = on; SET statement_timeout = '{RESULTS_REPLY_S}s'");
     client.batch_execute(&setup).await.map_err(failed)?;
-    let query = "SELECT name::text, coalesce(setting, '')::text, unit::text, coalesce(pending_restart, false) \
-                 FROM pg_settings ORDER BY name";
+    let query = "SELECT name::text, coalesce(setting, '')::text, unit::text, coalesce(pending_restart, false), \
+                 sourcefile || ':' || sourceline FROM pg_settings ORDER BY name";
     let rows = client.query(query, &[]).await.map_err(failed)?;
     let mut settings = Vec::new();
     for row in rows.iter().take(SETTINGS_MAX) {
@@ -67,9 +71,10 @@ async fn of_postgres(database: &Postgres) -> Result<Settings, OrdersError> {
             value: row.try_get(1).map_err(failed)?,
             unit: row.try_get(2).map_err(failed)?,
             pending_restart: row.try_get(3).map_err(failed)?,
+            source: row.try_get(4).map_err(failed)?,
         });
     }
-    Ok(Settings { engine: Engine::Postgres, server: database.description(), settings })
+    Ok(Settings { engine: Engine::Postgres, server: database.description(), address: database.address(), settings })
 }
 
 const MYSQL_WHAT: &str = "reading the server's variables";
@@ -85,8 +90,9 @@ async fn of_mysql(database: &MySql) -> Result<Settings, OrdersError> {
         value: text(value.unwrap_or_default()),
         unit: None,
         pending_restart: false,
+        source: None,
     });
     let settings = settings.collect();
     conn.disconnect().await.map_err(failed)?;
-    Ok(Settings { engine: Engine::MySql, server: database.description(), settings })
+    Ok(Settings { engine: Engine::MySql, server: database.description(), address: database.address(), settings })
 }

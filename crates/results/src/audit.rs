@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 /// Version of the stored form; fields are added, never renamed.
 pub const SCHEMA: u32 = 1;
 
+/// What stands between a thing and its server in a subject.
+const OF: &str = " of ";
+
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -80,9 +83,12 @@ pub struct Finding {
     pub rule: String,
     /// Layer of the rule.
     pub layer: String,
-    /// The thing judged, `mount /u02`; absent for the host.
+    /// What was judged: a thing, `mount /u02`, a database server, or a thing of one, `THING of SERVER`; absent for the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
+    /// The database server that was judged, as it stands in the subject.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
     /// How it came out.
     pub verdict: Verdict,
     /// How bad it is.
@@ -117,6 +123,27 @@ pub struct Finding {
     pub waiver: Option<String>,
 }
 
+impl Finding {
+    /// The subject of a thing, of a server, or of a thing of one.
+    #[must_use]
+    pub fn subject_of(thing: Option<&str>, server: Option<&str>) -> Option<String> {
+        match (thing, server) {
+            (Some(thing), Some(server)) => Some(format!("{thing}{OF}{server}")),
+            (one, other) => one.or(other).map(str::to_owned),
+        }
+    }
+
+    /// The thing in the subject: `mount /u02`.
+    #[must_use]
+    pub fn thing(&self) -> Option<&str> {
+        let subject = self.subject.as_deref()?;
+        match &self.server {
+            Some(server) => subject.strip_suffix(server.as_str())?.strip_suffix(OF),
+            None => Some(subject),
+        }
+    }
+}
+
 /// One audit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Audit {
@@ -141,4 +168,27 @@ pub struct Audit {
     /// What was odd about the facts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(subject: Option<&str>, server: Option<&str>) -> Finding {
+        let text = serde_json::json!({
+            "rule": "a", "layer": "db", "verdict": "finding", "severity": "low", "title": "T", "found": [], "reason": "R",
+            "sources": [], "status": "valid", "subject": subject, "server": server,
+        });
+        serde_json::from_value(text).unwrap()
+    }
+
+    #[test]
+    fn a_subject_names_a_thing_a_server_or_both() {
+        for (thing, server) in
+            [(None, None), (Some("mount /a"), None), (None, Some("MariaDB")), (Some("mount /a of b"), Some("b"))]
+        {
+            let subject = Finding::subject_of(thing, server);
+            assert_eq!(finding(subject.as_deref(), server).thing(), thing, "{subject:?}");
+        }
+    }
 }

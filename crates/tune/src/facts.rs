@@ -1,8 +1,12 @@
 //! What is known of a host: named values with where they come from.
 
+mod server;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
+pub use server::{Database, Server, ServerState};
 
 /// Remarks of one collection; a capture full of nonsense says no more after that many.
 const REMARKS_MAX: usize = 500;
@@ -45,12 +49,14 @@ pub type Attributes = BTreeMap<String, Fact>;
 /// kind `mount`, name `/u02`, attribute `rsize`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Facts of the host, by name.
+    /// Facts of the host, by name. Facts of a database that are here are those of one server without a name.
     pub host: BTreeMap<String, Fact>,
     /// Things, by kind and by name.
     pub things: BTreeMap<String, BTreeMap<String, Attributes>>,
     /// What could not be read, by the name or by a prefix of it (`sysctl.` is all of them), with the reason.
     pub unknown: BTreeMap<String, String>,
+    /// Database servers, each with facts of its own.
+    pub servers: Vec<Server>,
     /// What was odd on the way, a line each: contradictory values, files that are no text, entries that were skipped.
     pub remarks: Vec<String>,
 }
@@ -119,21 +125,29 @@ impl Facts {
         }
     }
 
-    /// Value of a fact of the host.
+    /// Value of a fact of the host, else of the only server that has it.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<&Value> {
-        self.host.get(name).map(|fact| &fact.value)
+        let here = self.host.get(name).map(|fact| &fact.value);
+        here.or_else(|| self.of_only_server(|facts| facts.value(name)))
     }
 
-    /// Value of an attribute of a thing.
+    /// Value of an attribute of a thing, of the host or of the only server that has it.
     #[must_use]
     pub fn value_of(&self, kind: &str, name: &str, attribute: &str) -> Option<&Value> {
-        Some(&self.things.get(kind)?.get(name)?.get(attribute)?.value)
+        let thing = self.things.get(kind).and_then(|things| things.get(name));
+        let here = thing.and_then(|thing| thing.get(attribute)).map(|fact| &fact.value);
+        here.or_else(|| self.of_only_server(|facts| facts.value_of(kind, name, attribute)))
     }
 
     /// Notes that what has this name, or begins with it, could not be read.
     pub fn put_unknown(&mut self, prefix: &str, reason: &str) {
         self.unknown.entry(prefix.to_owned()).or_insert_with(|| reason.to_owned());
+    }
+
+    fn of_only_server<'a>(&'a self, value: impl Fn(&'a Self) -> Option<&'a Value>) -> Option<&'a Value> {
+        let mut found = self.servers.iter().filter_map(|server| value(&server.facts));
+        found.next().filter(|_| found.next().is_none())
     }
 
     fn note(facts: &mut Attributes, name: &str, called: impl Fn() -> String, fact: Fact) -> Option<String> {

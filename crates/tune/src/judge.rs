@@ -1,7 +1,9 @@
 //! Rules and facts to findings.
 //!
-//! A rule is asked of the host, or of each thing of a kind. What `when` needs and is not known leaves the rule out; what
+//! A rule is asked of the host, or of each thing of a kind; one that speaks of a database is asked of each server. What `when` needs and is not known leaves the rule out; what
 //! `test` needs and is not known is a finding of its own kind: it is never passed.
+
+mod subjects;
 
 use std::collections::BTreeSet;
 
@@ -13,6 +15,7 @@ use crate::limits::{LINES_MAX, THINGS_JUDGED_MAX};
 use crate::rule::{Fix, Rule, Setting};
 use crate::rules::{Loaded, PLATFORMS, ROLES, RuleSet};
 use crate::{describe, expression};
+use subjects::{Subject, Subjects};
 
 /// What all rules came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,20 +28,17 @@ pub struct Judgement {
     pub remarks: Vec<String>,
 }
 
-/// Asks every rule.
+/// Asks every rule: of the host once, and of each database server where the rule speaks of databases.
 #[must_use]
 pub fn judge(rules: &RuleSet, facts: &Facts) -> Judgement {
-    let platforms = platforms(facts);
-    let roles = roles(facts);
+    let subjects = Subjects::of(facts);
     let mut judgement = Judgement::default();
     if !facts.host.contains_key("os.family") {
         judgement.remarks.push("the operating system is not known: rules of operating systems are left out".to_owned());
     }
     for loaded in rules.rules() {
         let before = judgement.findings.len();
-        if applies(loaded, &platforms, &roles) {
-            ask(loaded, facts, &mut judgement);
-        }
+        ask_all(loaded, &subjects, &mut judgement);
         judgement.not_applicable += usize::from(judgement.findings.len() == before);
     }
     judgement.findings.sort_by(|a, b| place(a).cmp(&place(b)));
@@ -49,15 +49,29 @@ pub fn judge(rules: &RuleSet, facts: &Facts) -> Judgement {
 #[must_use]
 pub fn judge_one(loaded: &Loaded, facts: &Facts) -> Vec<Finding> {
     let mut judgement = Judgement::default();
-    if applies(loaded, &platforms(facts), &roles(facts)) {
-        ask(loaded, facts, &mut judgement);
-    }
+    ask_all(loaded, &Subjects::of(facts), &mut judgement);
     judgement.findings
+}
+
+fn ask_all(loaded: &Loaded, subjects: &Subjects<'_>, judgement: &mut Judgement) {
+    for subject in subjects.of_rule(loaded) {
+        if applies(loaded, subject) {
+            ask(loaded, subject, judgement);
+        }
+    }
 }
 
 /// Platforms that the facts are of: the operating system, and each database and storage that facts are there of.
 #[must_use]
 pub fn platforms(facts: &Facts) -> BTreeSet<&str> {
+    let mut found = platforms_here(facts);
+    for server in &facts.servers {
+        found.extend(platforms_here(&server.facts));
+    }
+    found
+}
+
+fn platforms_here(facts: &Facts) -> BTreeSet<&str> {
     let text = |name: &str| match facts.host.get(name).map(|fact| &fact.value) {
         Some(Value::Text(text)) => Some(text.as_str()),
         _ => None,
@@ -126,20 +140,20 @@ pub fn setting_value(setting: &Setting, facts: &Facts, thing: Option<(&str, &str
     }
 }
 
-fn applies(loaded: &Loaded, platforms: &BTreeSet<&str>, roles: &BTreeSet<&str>) -> bool {
-    let of =
-        |named: &[String], there: &BTreeSet<&str>| named.is_empty() || named.iter().any(|name| there.contains(name.as_str()));
-    of(&loaded.rule.platforms, platforms) && of(&loaded.rule.roles, roles)
+fn applies(loaded: &Loaded, subject: &Subject<'_>) -> bool {
+    let of = |named: &[String], there: &BTreeSet<String>| named.is_empty() || named.iter().any(|name| there.contains(name));
+    of(&loaded.rule.platforms, &subject.platforms) && of(&loaded.rule.roles, &subject.roles)
 }
 
-fn ask(loaded: &Loaded, facts: &Facts, judgement: &mut Judgement) {
+fn ask(loaded: &Loaded, subject: &Subject<'_>, judgement: &mut Judgement) {
+    let facts = &subject.facts;
     let Some(kind) = loaded.rule.each.as_deref() else {
-        judgement.findings.extend(one(loaded, facts, None));
+        judgement.findings.extend(one(loaded, subject, None));
         return;
     };
-    let things = facts.things.get(kind);
+    let things = subject.things(kind);
     for name in things.into_iter().flat_map(|things| things.keys()).take(THINGS_JUDGED_MAX) {
-        judgement.findings.extend(one(loaded, facts, Some((kind, name))));
+        judgement.findings.extend(one(loaded, subject, Some((kind, name))));
     }
     if things.is_some_and(|things| things.len() > THINGS_JUDGED_MAX) {
         judgement.remarks.push(format!("rule {} was asked of the first {THINGS_JUDGED_MAX} of kind {kind}", loaded.rule.id));
@@ -151,12 +165,13 @@ fn ask(loaded: &Loaded, facts: &Facts, judgement: &mut Judgement) {
         && loaded.when.is_none()
     {
         let missing = vec![format!("{kind}: {reason}")];
-        judgement.findings.push(finding(loaded, facts, None, Verdict::Unknown, Vec::new(), missing));
+        judgement.findings.push(finding(loaded, subject, None, Verdict::Unknown, Vec::new(), missing));
     }
 }
 
-/// The verdict on the host or on one thing; none where the rule does not apply.
-fn one(loaded: &Loaded, facts: &Facts, thing: Option<(&str, &str)>) -> Option<Finding> {
+/// The verdict on the host or a server, or on one thing; none where the rule does not apply.
+fn one(loaded: &Loaded, subject: &Subject<'_>, thing: Option<(&str, &str)>) -> Option<Finding> {
+    let facts = &subject.facts;
     if let Some(when) = &loaded.when
         && when.value(facts, thing) != Outcome::Known(Value::Bool(true))
     {
@@ -170,12 +185,12 @@ fn one(loaded: &Loaded, facts: &Facts, thing: Option<(&str, &str)>) -> Option<Fi
         Outcome::Unknown(missing) => (Verdict::Unknown, missing),
     };
     let found = evaluation.looked_at.iter().take(LINES_MAX).map(ToString::to_string).collect();
-    Some(finding(loaded, facts, thing, verdict, found, missing))
+    Some(finding(loaded, subject, thing, verdict, found, missing))
 }
 
 fn finding(
     loaded: &Loaded,
-    facts: &Facts,
+    judged: &Subject<'_>,
     thing: Option<(&str, &str)>,
     verdict: Verdict,
     found: Vec<String>,
@@ -184,10 +199,13 @@ fn finding(
     let Rule { id, title, severity, reason, effect, sources, status, standing, fix, .. } = &loaded.rule;
     // What passed needs nothing done.
     let fix = fix.as_ref().filter(|_| verdict != Verdict::Passed);
+    let server = judged.server.map(|server| server.name.clone());
+    let named = thing.map(|(kind, name)| format!("{kind} {}", shown(&Value::from(name))));
     Finding {
         rule: id.clone(),
         layer: loaded.layer.clone(),
-        subject: thing.map(|(kind, name)| format!("{kind} {}", shown(&Value::from(name)))),
+        subject: Finding::subject_of(named.as_deref(), server.as_deref()),
+        server,
         verdict,
         severity: *severity,
         title: title.clone(),
@@ -198,7 +216,7 @@ fn finding(
         sources: sources.iter().map(describe::source).collect(),
         status: *status,
         standing: standing.iter().map(describe::standing).collect(),
-        fix: fix.map(|fix| fix_lines(fix, facts, thing)).unwrap_or_default(),
+        fix: fix.map(|fix| fix_lines(fix, &judged.facts, thing)).unwrap_or_default(),
         activation: fix.map(|fix| fix.activation),
         waiver: None,
     }

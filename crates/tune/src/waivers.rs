@@ -14,7 +14,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use results::audit::{Audit, Verdict};
+use results::audit::{Audit, Finding, Verdict};
 use serde::Deserialize;
 use time::Date;
 use time::macros::format_description;
@@ -231,7 +231,7 @@ pub fn apply(waivers: &Waivers, audit: &mut Audit, today: Day) -> Applied {
     for waiver in &waivers.waivers {
         let holds = today <= waiver.expires;
         let mut covered = 0_usize;
-        for finding in audit.findings.iter_mut().filter(|finding| covers(waiver, &finding.rule, finding.subject.as_deref())) {
+        for finding in audit.findings.iter_mut().filter(|finding| covers(waiver, finding)) {
             match finding.verdict {
                 Verdict::Finding if holds => {
                     finding.verdict = Verdict::Waived;
@@ -259,12 +259,11 @@ fn name(waiver: &Waiver) -> String {
     waiver.subject.as_ref().map_or_else(|| waiver.rule.clone(), |subject| format!("{} on {subject}", waiver.rule))
 }
 
-fn covers(waiver: &Waiver, rule: &str, subject: Option<&str>) -> bool {
-    waiver.rule == rule
-        && waiver
-            .subject
-            .as_ref()
-            .is_none_or(|pattern| subject.is_some_and(|subject| matches(pattern.as_bytes(), subject.as_bytes())))
+/// A thing of a server is covered by a pattern of the thing as well as by one of the whole subject.
+fn covers(waiver: &Waiver, finding: &Finding) -> bool {
+    let Some(pattern) = &waiver.subject else { return waiver.rule == finding.rule };
+    let mut subjects = finding.subject.as_deref().into_iter().chain(finding.thing());
+    waiver.rule == finding.rule && subjects.any(|subject| matches(pattern.as_bytes(), subject.as_bytes()))
 }
 
 /// Whether `text` is as `pattern` says. Only the last star is ever tried again, so the work is bounded by the product of both.

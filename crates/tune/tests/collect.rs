@@ -65,12 +65,14 @@ fn host(root: &Path) -> LiveOptions {
     options.time = Some("2026-11-21T20:00:00Z".to_owned());
     options.fetched.push(database_text(
         Database::Postgres,
+        "localhost:5432",
         &[
             Row {
                 name: "shared_buffers".to_owned(),
                 value: "16384".to_owned(),
                 unit: Some("8kB".to_owned()),
                 pending_restart: Some(true),
+                source: Some("/etc/postgresql/17/main/postgresql.conf:12".to_owned()),
             },
             Row { name: "primary_conninfo".to_owned(), value: "host=a password=hunter2".to_owned(), ..Row::default() },
         ],

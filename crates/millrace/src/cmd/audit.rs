@@ -213,7 +213,8 @@ fn nothing_judged(args: &AuditArgs, facts: &Facts) -> anyhow::Error {
             "millrace tune explain RULE says when it applies",
         );
     }
-    let names = facts.host.len() + facts.things.values().map(std::collections::BTreeMap::len).sum::<usize>();
+    let of_servers: usize = facts.servers.iter().map(|server| server.facts.host.len()).sum();
+    let names = facts.host.len() + of_servers + facts.things.values().map(std::collections::BTreeMap::len).sum::<usize>();
     refusal(
         format!("judge anything: no rule applies to the {names} facts that were found"),
         "is the capture that of a Linux, Solaris, AIX, HP-UX or ONTAP host, or of a database? millrace collect writes one",

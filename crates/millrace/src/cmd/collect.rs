@@ -38,7 +38,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let time = lab::clock::utc_now();
     let out = args.out.unwrap_or_else(|| default_out(&time));
-    let fetched = databases(&args.db)?.iter().map(|asked| database_text(asked.kind, &asked.rows)).collect();
+    let fetched = databases(&args.db)?.iter().map(|asked| database_text(asked.kind, &asked.address, &asked.rows)).collect();
     let options = LiveOptions { time: Some(time), fetched, ..LiveOptions::default() };
     write_capture(&out, &options).map_err(|error| {
         let hint = match error.kind() {

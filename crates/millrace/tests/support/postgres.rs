@@ -54,11 +54,18 @@ pub struct Cluster {
     programs: PathBuf,
     data: PathBuf,
     sockets: PathBuf,
+    /// Options of the server beside its sockets.
+    more: &'static str,
 }
 
 impl Cluster {
-    /// initdb and start below `folder`; none when PostgreSQL is not installed.
+    /// initdb and start below `folder`, without fsync; none when PostgreSQL is not installed.
     pub fn start(folder: &Path) -> Option<Self> {
+        Self::start_with(folder, "-c fsync=off")
+    }
+
+    /// The same with these options: a setting of the command line stays, whatever a file says.
+    pub fn start_with(folder: &Path, more: &'static str) -> Option<Self> {
         let programs = server_programs()?;
         let (data, sockets) = (folder.join("data"), folder.join("sockets"));
         for path in [&data, &sockets] {
@@ -66,7 +73,7 @@ impl Cluster {
             give_to_database_user(path);
         }
         succeed(as_database_user(programs.join("initdb")).args(["--no-sync", "-A", "trust", "-U", "postgres", "-D"]).arg(&data));
-        let cluster = Self { programs, data, sockets };
+        let cluster = Self { programs, data, sockets, more };
         succeed(&mut cluster.pg_ctl(&[
             "start",
             "-w",
@@ -77,6 +84,11 @@ impl Cluster {
             &cluster.options(),
         ]));
         Some(cluster)
+    }
+
+    /// The directory of its data and its configuration.
+    pub fn data(&self) -> &Path {
+        &self.data
     }
 
     /// A libpq connection string.
@@ -129,7 +141,7 @@ impl Cluster {
     }
 
     fn options(&self) -> String {
-        format!("-c listen_addresses='' -k {} -c fsync=off", self.sockets.display())
+        format!("-c listen_addresses='' -k {} {}", self.sockets.display(), self.more)
     }
 
     fn pg_ctl(&self, arguments: &[&str]) -> Command {

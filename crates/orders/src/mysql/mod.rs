@@ -36,6 +36,13 @@ pub struct MySql {
 }
 
 impl MySql {
+    /// Where the server is reached: a socket's path, or `HOST:PORT`.
+    #[must_use]
+    pub(crate) fn address(&self) -> String {
+        let port = || format!("{}:{}", self.opts.ip_or_hostname(), self.opts.tcp_port());
+        self.opts.socket().map_or_else(port, std::borrow::ToOwned::to_owned)
+    }
+
     /// Whether a DSN is one of these.
     #[must_use]
     pub fn is_dsn(dsn: &str) -> bool {
@@ -161,10 +168,7 @@ impl Database for MySql {
     type Copier = MySqlCopier;
 
     fn description(&self) -> String {
-        let place = self
-            .opts
-            .socket()
-            .map_or_else(|| format!("{}:{}", self.opts.ip_or_hostname(), self.opts.tcp_port()), std::borrow::ToOwned::to_owned);
+        let place = self.address();
         format!("the MariaDB or MySQL server at {place} as {}", self.opts.user().unwrap_or("the default user"))
     }
 

@@ -77,6 +77,27 @@ impl Postgres {
         Ok(Self { config, mode: Mode::default(), nodes: Vec::new(), isolation: None, dialect: Arc::default() })
     }
 
+    /// Where its server is reached: `HOST:PORT`, of a socket its directory, several separated by commas.
+    #[must_use]
+    pub(crate) fn address(&self) -> String {
+        let ports = self.config.get_ports();
+        let hosts: Vec<String> = self
+            .config
+            .get_hosts()
+            .iter()
+            .enumerate()
+            .map(|(index, host)| {
+                let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
+                match host {
+                    Host::Tcp(name) => format!("{name}:{port}"),
+                    Host::Unix(path) => format!("{}:{port}", path.display()),
+                }
+            })
+            .chain(self.config.get_hostaddrs().iter().map(ToString::to_string))
+            .collect();
+        hosts.join(",")
+    }
+
     /// The same database with terminals of this mode.
     #[must_use]
     pub fn with_mode(self, mode: Mode) -> Self {
@@ -250,24 +271,9 @@ impl Database for Postgres {
     type Copier = PostgresCopier;
 
     fn description(&self) -> String {
-        let ports = self.config.get_ports();
-        let hosts: Vec<String> = self
-            .config
-            .get_hosts()
-            .iter()
-            .enumerate()
-            .map(|(index, host)| {
-                let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
-                match host {
-                    Host::Tcp(name) => format!("{name}:{port}"),
-                    Host::Unix(path) => format!("{}:{port}", path.display()),
-                }
-            })
-            .chain(self.config.get_hostaddrs().iter().map(ToString::to_string))
-            .collect();
         let user = self.config.get_user().unwrap_or("the current user");
         let database = self.config.get_dbname().unwrap_or(user);
-        format!("database {database} at {} as {user}", hosts.join(","))
+        format!("database {database} at {} as {user}", self.address())
     }
 
     fn mode(&self) -> Mode {

@@ -1,6 +1,6 @@
 //! What was read of a host, before anything is made of it: texts of files and of commands, and what could not be had.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::command_line::rest_after;
 use super::layout;
@@ -39,6 +39,8 @@ pub(super) struct Collected {
     pub(super) site: Option<String>,
     /// Whether everything was looked for: what is not here is not there.
     pub(super) live: bool,
+    /// Database servers that do not run: the configuration file of a cluster of PostgreSQL, `mysql`.
+    pub(super) stopped: BTreeSet<String>,
     /// Whether a MANIFEST says what was looked for.
     pub(super) listed: bool,
     /// What was odd.

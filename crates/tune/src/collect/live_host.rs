@@ -10,6 +10,7 @@ use time::format_description::well_known::Rfc3339;
 use super::collected::Collected;
 use super::layout;
 use super::limits::LISTING_MAX;
+use super::live_servers;
 use super::read_capture::read_some;
 use super::runner::{HostRunner, NoRunner, Ran, Runner, run_all};
 
@@ -67,6 +68,11 @@ pub(super) fn read(options: &LiveOptions) -> Collected {
     collected.live = true;
     let reader = Reader { root: &options.root };
     reader.files(&mut collected);
+    // What ALTER SYSTEM wrote lies beside the data, and is read by whoever may.
+    for (_, data) in live_servers::clusters(&collected) {
+        reader.take(&format!("{data}/postgresql.auto.conf"), &mut collected);
+    }
+    live_servers::note_stopped(&options.root, &mut collected);
     reader.sysctl(&mut collected);
     reader.sys(&mut collected);
     let own = fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -16,6 +16,7 @@ mod layout;
 pub mod limits;
 mod linux;
 mod live_host;
+mod live_servers;
 mod manifest;
 mod mounts;
 mod ontap7;
@@ -33,7 +34,8 @@ mod write_capture;
 use std::io;
 use std::path::Path;
 
-pub use database::{Database, Row, database_rows};
+pub use crate::facts::Database;
+pub use database::{Answer, Row, database_rows, is_local};
 pub use live_host::LiveOptions;
 pub use read_capture::CaptureError;
 pub use redact::{REDACTED, redacted};
@@ -101,9 +103,11 @@ pub fn write_capture(path: &Path, options: &LiveOptions) -> io::Result<()> {
 }
 
 /// Settings of a database as the text of a capture's entry, for [`LiveOptions::fetched`]: the command line first.
+///
+/// `address` is where the server was reached; empty where nobody knows.
 #[must_use]
-pub fn database_text(database: Database, rows: &[Row]) -> (String, String) {
-    database::as_text(database, rows)
+pub fn database_text(database: Database, address: &str, rows: &[Row]) -> (String, String) {
+    database::as_text(database, address, rows)
 }
 
 fn read(collected: &mut Collected, from: &str) -> (Facts, CaptureInfo) {

@@ -2,7 +2,7 @@
 
 use toml::{Table, Value as Toml};
 
-use crate::facts::{Fact, Facts, Value};
+use crate::facts::{Database, Fact, Facts, Value};
 
 /// Origin of what a site file says.
 const ORIGIN: &str = "site file";
@@ -71,9 +71,25 @@ fn flat(facts: &mut Facts, name: &str, said: &Toml, depth: usize) {
 }
 
 fn over(facts: &mut Facts, name: &str, said: Value) {
+    let database = Database::of_fact(name);
+    if facts.servers.iter().any(|server| Some(server.database) == database) {
+        return over_servers(facts, name, &said);
+    }
     let found = facts.host.remove(name);
     differs(facts, name, found, &said);
     facts.put(name, said, ORIGIN);
+}
+
+/// What people say of a database holds for each server of it.
+fn over_servers(facts: &mut Facts, name: &str, said: &Value) {
+    let database = Database::of_fact(name);
+    let mut remarks = Facts::default();
+    for server in facts.servers.iter_mut().filter(|server| Some(server.database) == database) {
+        let found = server.facts.host.remove(name);
+        differs(&mut remarks, &format!("{name} of {}", server.name), found, said);
+        server.facts.put(name, said.clone(), ORIGIN);
+    }
+    remarks.remarks.into_iter().for_each(|remark| facts.remark(remark));
 }
 
 fn differs(facts: &mut Facts, called: &str, found: Option<Fact>, said: &Value) {

@@ -1,6 +1,7 @@
 use results::audit::Status;
 
 use super::*;
+use crate::facts::{Database, Server, ServerState};
 
 fn set(rules: &str) -> RuleSet {
     RuleSet::from_texts([("a/tcp.toml", format!("schema = 1\nlayer = \"tcp\"\n{rules}").as_str())]).unwrap()
@@ -145,4 +146,70 @@ fn a_setting_whose_value_is_not_known_says_so() {
 fn a_finding_says_what_was_found() {
     let rules = rule("window", "test = \"sysctl.a.b >= 2 and sysctl.c.d == 1\"\nseverity = \"low\"");
     assert_eq!(judge(&set(&rules), &linux()).findings[0].found, ["sysctl.a.b is 1"]);
+}
+
+fn put_server(facts: &mut Facts, name: &str, database: Database, state: ServerState, known: &[(&str, Value)]) {
+    let mut own = Facts::default();
+    for (fact, value) in known {
+        own.put(fact, value.clone(), "a server");
+    }
+    facts.put_server(Server { name: name.to_owned(), database, state, config: None, facts: own });
+}
+
+#[test]
+fn a_rule_of_a_database_is_asked_of_each_server_and_one_of_the_host_once() {
+    let mut facts = linux();
+    facts.put("hw.memory_bytes", 8, "x");
+    facts.put_of("mount", "/a", "slots", 16, "x");
+    for (name, fsync) in [("first", true), ("second", false)] {
+        let known = [("postgres.fsync", fsync.into()), ("postgres.max_connections", 20.into())];
+        put_server(&mut facts, name, Database::Postgres, ServerState::Live, &known);
+    }
+    let rules = [
+        rule("fsync", "platforms = [\"postgres\"]\ntest = \"postgres.fsync\"\nseverity = \"critical\""),
+        rule("host", "platforms = [\"postgres\"]\ntest = \"sysctl.a.b == 2\"\nseverity = \"high\""),
+        rule("mounts", "each = \"mount\"\ntest = \"postgres.max_connections <= mount.slots\"\nseverity = \"low\""),
+    ];
+    let judgement = judge(&set(&rules.concat()), &facts);
+    assert_eq!(
+        verdicts(&judgement),
+        [
+            ("fsync", Some("second"), Verdict::Finding),
+            ("host", None, Verdict::Finding),
+            ("mounts", Some("mount /a of first"), Verdict::Finding),
+            ("mounts", Some("mount /a of second"), Verdict::Finding),
+            ("fsync", Some("first"), Verdict::Passed),
+        ]
+    );
+    assert_eq!(judgement.findings[2].thing(), Some("mount /a"));
+}
+
+#[test]
+fn memory_of_live_servers_is_counted_together_and_a_stopped_one_is_no_argument_against_them() {
+    let mut facts = linux();
+    let of = |name: &'static str, bytes: i64| [(name, Value::Int(bytes))];
+    put_server(&mut facts, "pg", Database::Postgres, ServerState::Live, &of("postgres.shared_buffers", 3));
+    put_server(&mut facts, "my", Database::Mysql, ServerState::Live, &of("mysql.pool", 3));
+    put_server(&mut facts, "old", Database::Mysql, ServerState::Stopped, &of("mysql.pool", 99));
+    let sum = "default(postgres.shared_buffers, 0) + default(mysql.pool, 0)";
+    let rules = rule("sum", &format!("test = \"{sum} == 6\"\nseverity = \"low\""));
+    let judgement = judge(&set(&rules), &facts);
+    assert_eq!(verdicts(&judgement), [("sum", Some("old"), Verdict::Finding), ("sum", Some("pg"), Verdict::Passed)]);
+}
+
+#[test]
+fn settings_of_a_server_are_judged_as_its_own() {
+    let mut facts = linux();
+    facts.put_of("setting", "sysctl a.b", "running", 1, "x");
+    put_server(&mut facts, "pg", Database::Postgres, ServerState::Live, &[]);
+    facts.servers[0].facts.put_of("setting", "postgres fsync", "running", 2, "x");
+    let rules = rule("settings", "each = \"setting\"\ntest = \"setting.running == 2\"\nseverity = \"low\"");
+    let judgement = judge(&set(&rules), &facts);
+    assert_eq!(
+        verdicts(&judgement),
+        [
+            ("settings", Some("setting sysctl a.b"), Verdict::Finding),
+            ("settings", Some("setting postgres fsync of pg"), Verdict::Passed)
+        ]
+    );
 }

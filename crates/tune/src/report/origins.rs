@@ -40,7 +40,10 @@ pub(super) fn origins(finding: &Finding, facts: Option<&Facts>) -> Vec<Origin> {
     for line in &finding.found {
         // `NAME is VALUE`.
         let name = line.split_once(" is ").map_or(line.as_str(), |(name, _)| name);
-        let Some(origin) = origin_of(name, finding.subject.as_deref(), facts) else { continue };
+        let server = finding.server.as_ref().and_then(|name| facts.server(name));
+        let others = facts.servers.iter().filter(|_| server.is_some());
+        let mut places = server.map(|server| &server.facts).into_iter().chain([facts]).chain(others.map(|other| &other.facts));
+        let Some(origin) = places.find_map(|facts| origin_of(name, finding.thing(), facts)) else { continue };
         let origin = Origin::parse(origin);
         if !found.contains(&origin) {
             found.push(origin);
@@ -50,7 +53,7 @@ pub(super) fn origins(finding: &Finding, facts: Option<&Facts>) -> Vec<Origin> {
 }
 
 /// The origin of a fact of the host, of an attribute of the thing judged (`mount.rsize`), or of another thing (`lun /vol/a: size`).
-fn origin_of<'a>(name: &str, subject: Option<&str>, facts: &'a Facts) -> Option<&'a str> {
+fn origin_of<'a>(name: &str, judged: Option<&str>, facts: &'a Facts) -> Option<&'a str> {
     if let Some(fact) = facts.host.get(name) {
         return Some(&fact.origin);
     }
@@ -58,7 +61,7 @@ fn origin_of<'a>(name: &str, subject: Option<&str>, facts: &'a Facts) -> Option<
         Some(other) => other,
         None => {
             let (kind, attribute) = name.split_once('.')?;
-            (subject.filter(|subject| subject.starts_with(kind))?, attribute)
+            (judged.filter(|thing| thing.starts_with(kind))?, attribute)
         }
     };
     let (kind, thing) = thing.split_once(' ')?;

@@ -9,6 +9,7 @@ pub(crate) fn finding(rule: &str, layer: &str) -> Finding {
         rule: rule.into(),
         layer: layer.into(),
         subject: None,
+        server: None,
         verdict: Verdict::Finding,
         severity: Severity::Medium,
         title: format!("Title of {rule}"),

@@ -57,6 +57,7 @@ pub fn finding(rule: &str, subject: Option<&str>) -> Finding {
         rule: rule.to_owned(),
         layer: "os-kernel".to_owned(),
         subject: subject.map(str::to_owned),
+        server: None,
         verdict: Verdict::Finding,
         severity: Severity::Medium,
         title: String::new(),

@@ -1,10 +1,11 @@
 //! Where facts come from: this host or a capture, a site file, and databases by their DSN.
 
+use std::net::{SocketAddr, ToSocketAddrs as _, UdpSocket};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use orders::settings::{Engine, Settings, settings};
-use tune::collect::{self, Database, LiveOptions, Row};
+use tune::collect::{self, Answer, Database, LiveOptions, Row, is_local};
 use tune::facts::{Facts, Value};
 
 use crate::error_printing::{hinted, refusal};
@@ -139,6 +140,8 @@ pub(crate) struct Asked {
     pub(crate) kind: Database,
     /// Its settings.
     pub(crate) rows: Vec<Row>,
+    /// Where it was reached.
+    pub(crate) address: String,
     /// The server and the connection string, without a password.
     origin: String,
 }
@@ -146,9 +149,17 @@ pub(crate) struct Asked {
 /// Notes the settings of each database.
 fn of_databases(dsns: &[String], facts: &mut Facts) -> anyhow::Result<()> {
     for database in databases(dsns)? {
-        collect::database_rows(database.kind, &database.rows, &database.origin, facts);
+        let Asked { kind, rows, address, origin } = &database;
+        let is_here = is_here(address);
+        collect::database_rows(&Answer { database: *kind, rows, origin, address: Some(address), is_here }, facts);
     }
     Ok(())
+}
+
+/// Whether a server runs on this host: its address is a socket, or one that a socket of this host can be bound to.
+fn is_here(address: &str) -> bool {
+    let bound = |to: SocketAddr| UdpSocket::bind((to.ip(), 0)).is_ok();
+    is_local(address) || address.to_socket_addrs().is_ok_and(|mut found| found.any(bound))
 }
 
 /// Asks each database for its settings.
@@ -179,6 +190,7 @@ fn asked(found: Settings) -> Asked {
         unit: setting.unit,
         // MySQL has no such column.
         pending_restart: is_postgres.then_some(setting.pending_restart),
+        source: setting.source,
     };
-    Asked { kind, rows: found.settings.into_iter().map(row).collect(), origin }
+    Asked { kind, rows: found.settings.into_iter().map(row).collect(), address: found.address, origin }
 }

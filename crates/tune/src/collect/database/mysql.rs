@@ -2,44 +2,65 @@
 
 use std::collections::BTreeMap;
 
-use super::rows::{Row, named, plain, table};
+use super::rows::{Row, address, named, plain, table};
+use super::{answers, by_files};
 use crate::collect::collected::Collected;
-use crate::collect::persistent::put_setting;
 use crate::collect::text::{bytes, integer, odd, telling, unquoted};
-use crate::facts::{Facts, Value};
+use crate::facts::{Database, Facts, Value};
 
-/// Settings found in a capture.
+/// Servers found in a capture.
 pub(in crate::collect) fn facts(collected: &Collected, facts: &mut Facts) {
+    by_option_files(collected, facts);
+    let mut tables: Vec<(&str, Option<&str>, Vec<Row>)> = Vec::new();
     for (path, text) in &collected.files {
         if path.ends_with("/variables.txt") {
-            rows(&named(table(text)), path, facts);
+            tables.push((path, None, named(table(text))));
         }
     }
     for output in &collected.commands {
         let line = output.line.to_ascii_lowercase();
         if (line.contains("mysql") || line.contains("mariadb") || line.contains("show")) && line.contains("variables") {
-            rows(&named(table(&output.text)), &output.line, facts);
+            tables.push((&output.line, address(&output.line), named(table(&output.text))));
         }
     }
-    let mut found: BTreeMap<String, (Value, String)> = BTreeMap::new();
-    for (path, text) in &collected.files {
-        let name = path.rsplit('/').next().unwrap_or(path);
-        if name == "my.cnf" || ((path.starts_with("/etc/my.cnf.d/") || path.starts_with("/etc/mysql/")) && name.ends_with(".cnf"))
-        {
-            option_file(text, path, &mut found, facts);
-        }
+    answers(Database::Mysql, &tables, facts);
+}
+
+/// Whether a server reads the file with this path as one with its options.
+pub(in crate::collect) fn is_option_file(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name == "my.cnf" || ((path.starts_with("/etc/my.cnf.d/") || path.starts_with("/etc/mysql/")) && name.ends_with(".cnf"))
+}
+
+/// Servers that option files tell of: one for all files below `/etc`, and one for each other file.
+fn by_option_files(collected: &Collected, facts: &mut Facts) {
+    let mut sets: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
+    for (path, text) in collected.files.iter().filter(|(path, _)| is_option_file(path)) {
+        let set = if path.starts_with("/etc/") { "/etc/" } else { path.as_str() };
+        sets.entry(set).or_default().push((path, text));
     }
-    for (name, (value, origin)) in found {
-        facts.put(&format!("persistent.mysql.{name}"), value.clone(), &origin);
-        match facts.value(&format!("mysql.{name}")).cloned() {
-            Some(running) => put_setting(&format!("mysql {name}"), running, value, &origin, facts),
-            None => facts.put(&format!("mysql.{name}"), value, &origin),
+    for set in sets.into_values() {
+        let mut found = BTreeMap::new();
+        let mut own = Facts::default();
+        set.iter().for_each(|(path, text)| option_file(text, path, &mut found, &mut own));
+        let Some(first) = found.values().map(|(_, origin)| origin.rsplit_once(':').map_or("", |(path, _)| path).to_owned()).min()
+        else {
+            own.remarks.into_iter().for_each(|remark| facts.remark(remark));
+            continue;
+        };
+        for (name, (value, origin)) in found {
+            own.put(&format!("persistent.mysql.{name}"), value.clone(), &origin);
+            own.put(&format!("mysql.{name}"), value, &origin);
         }
-    }
-    // A file says which of both it is only by its sections.
-    let mariadb = collected.files.keys().any(|path| path.contains("mariadb"));
-    if facts.value("mysql.flavor").is_none() && mariadb && facts.host.keys().any(|name| name.starts_with("mysql.")) {
-        facts.put("mysql.flavor", "mariadb", "the file's name");
+        // A file says which of both it is only by its name or its sections.
+        let mariadb = set.iter().any(|(path, _)| path.contains("mariadb"));
+        if mariadb {
+            own.put("mysql.flavor", "mariadb", "the file's name");
+        }
+        let place = if first.starts_with("/etc/mysql/") { "/etc/mysql" } else { &first };
+        let stopped = collected.stopped.contains("mysql") && first.starts_with("/etc/");
+        let kind = if mariadb { "MariaDB" } else { "MySQL or MariaDB" };
+        facts.put_server(by_files(Database::Mysql, kind, place, stopped, Some(&first), own));
     }
 }
 

@@ -1,108 +1,64 @@
-//! PostgreSQL: `pg_settings`, `postgresql.conf`, `postgresql.auto.conf`.
+//! PostgreSQL: `pg_settings`, and what files tell of clusters.
 
-use std::collections::BTreeMap;
+pub(in crate::collect) mod files;
 
-use super::rows::{Row, named, plain, table};
+use super::answer::text_of;
+use super::answers;
+use super::rows::{Row, address, named, plain, table};
 use crate::collect::collected::Collected;
-use crate::collect::persistent::put_setting;
-use crate::collect::text::{integer, odd, telling, unquoted, words};
-use crate::facts::{Facts, Value};
+use crate::collect::text::{integer, words};
+use crate::facts::{Database, Facts, Server, Value};
 
-/// Settings of PostgreSQL found in a capture.
+/// Servers of PostgreSQL found in a capture.
 pub(in crate::collect) fn facts(collected: &Collected, facts: &mut Facts) {
+    files::clusters(collected).into_iter().for_each(|cluster| facts.put_server(cluster));
+    let mut tables: Vec<(&str, Option<&str>, Vec<Row>)> = Vec::new();
+    let mut versions: Vec<(&str, &str)> = Vec::new();
     for (path, text) in &collected.files {
         let name = path.rsplit('/').next().unwrap_or(path);
         if name.starts_with("pg_settings") {
-            rows(&named(table(text)), path, facts);
+            tables.push((path, None, named(table(text))));
         }
         if name == "PG_VERSION" {
-            version(text.trim(), path, facts);
+            versions.push((path, text.trim()));
         }
     }
     for output in &collected.commands {
         let line = output.line.to_ascii_lowercase();
         if line.contains("pg_settings") || line.contains("pg-settings") {
-            rows(&named(table(&output.text)), &output.line, facts);
+            tables.push((&output.line, address(&output.line), named(table(&output.text))));
         }
         let asked = line.starts_with("postgres") || line.contains("version()");
         if let Some((_, rest)) = output.text.split_once("PostgreSQL").filter(|_| asked) {
             let said = words(rest).find(|word| word.starts_with(|letter: char| letter.is_ascii_digit()));
-            version(said.unwrap_or_default(), &output.line, facts);
+            versions.push((&output.line, said.unwrap_or_default()));
         }
     }
-    files(collected, facts);
-}
-
-/// Configuration files: the file that `ALTER SYSTEM` writes wins.
-fn files(collected: &Collected, facts: &mut Facts) {
-    let mut found: BTreeMap<String, (String, String)> = BTreeMap::new();
-    let mut main = None;
-    for last in ["postgresql.conf", "conf.d", "postgresql.auto.conf"] {
-        for (path, text) in &collected.files {
-            let mut parts = path.rsplit('/');
-            let (name, folder) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-            let of_kind = if last == "conf.d" {
-                folder == "conf.d" && name.ends_with(".conf") && path.contains("postgres")
-            } else {
-                name == last
-            };
-            if !of_kind {
-                continue;
-            }
-            if name == "postgresql.conf" {
-                // Settings of two clusters must not be mixed.
-                if main.get_or_insert(path) != &path {
-                    facts.remark(format!(
-                        "{path} is passed over: the facts are those of {}",
-                        main.map_or("", |main| main.as_str())
-                    ));
-                    continue;
-                }
-            }
-            for (number, line) in telling(text, &['#']) {
-                match line_of(line) {
-                    Some((name, said)) if name.starts_with("include") => {
-                        facts.remark(format!("{path}:{number} includes {said:?}, which is not followed"));
-                    }
-                    Some((name, said)) => drop(found.insert(name.to_ascii_lowercase(), (said, format!("{path}:{number}")))),
-                    None => odd(facts, path, number, line),
-                }
-            }
-        }
-    }
-    for (name, (said, origin)) in found {
-        let value = configured(&name, &said);
-        facts.put(&format!("persistent.postgres.{name}"), value.clone(), &origin);
-        match facts.value(&format!("postgres.{name}")).cloned() {
-            Some(running) => put_setting(&format!("postgres {name}"), running, value, &origin, facts),
-            None => facts.put(&format!("postgres.{name}"), value, &origin),
-        }
+    answers(Database::Postgres, &tables, facts);
+    for (origin, said) in versions {
+        place_version(said, origin, facts);
     }
 }
 
-/// `name = 'value' # comment`; the sign may be left out.
-fn line_of(line: &str) -> Option<(&str, String)> {
-    let end = line.find(|letter: char| letter == '=' || letter.is_whitespace())?;
-    let (name, rest) = line.split_at(end);
-    let rest = rest.trim_start().strip_prefix('=').unwrap_or(rest).trim();
-    if name.is_empty() || !name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_' || letter == '.') {
-        return None;
+/// A version that a file of a data directory or a command tells belongs to the server of that directory, else to the only one.
+fn place_version(said: &str, origin: &str, facts: &mut Facts) {
+    let folder = origin.strip_suffix("/PG_VERSION");
+    let is_of = |server: &Server| folder.is_some() && directory(server).as_deref() == folder;
+    let servers: Vec<usize> =
+        (0..).zip(&facts.servers).filter(|(_, server)| server.database == Database::Postgres).map(|(at, _)| at).collect();
+    let of_folder = facts.servers.iter().position(is_of);
+    let only = if let [only] = servers.as_slice() { Some(*only) } else { None };
+    match of_folder.or(only).and_then(|at| facts.servers.get_mut(at)) {
+        Some(server) => version(said, origin, &mut server.facts),
+        None if servers.is_empty() => version(said, origin, facts),
+        None => {}
     }
-    let said = if let Some(inner) = rest.strip_prefix('\'') {
-        let mut said = String::new();
-        let mut letters = inner.chars().peekable();
-        while let Some(letter) = letters.next() {
-            match letter {
-                '\'' if letters.peek() == Some(&'\'') => said.extend(letters.next()),
-                '\'' => break,
-                letter => said.push(letter),
-            }
-        }
-        said
-    } else {
-        unquoted(rest.split('#').next().unwrap_or(rest)).to_owned()
-    };
-    Some((name, said))
+}
+
+/// The data directory of a server: what it says, else where its configuration file lies.
+fn directory(server: &Server) -> Option<String> {
+    let said = text_of(&server.facts, "postgres.data_directory").map(str::to_owned);
+    said.or_else(|| server.config.as_deref()?.rsplit_once('/').map(|(folder, _)| folder.to_owned()))
 }
 
 /// Rows of `pg_settings`: numbers become bytes, milliseconds, or counts.
@@ -127,7 +83,7 @@ pub(super) fn rows(rows: &[Row], origin: &str, facts: &mut Facts) {
             }
             _ => {}
         }
-        facts.put(&format!("postgres.{}", row.name), value, origin);
+        facts.put(&format!("postgres.{}", row.name), value, row.origin(origin));
         if let Some(pending) = pending.as_mut().filter(|_| row.pending_restart == Some(true)) {
             pending.push(Value::Text(row.name.clone()));
         }

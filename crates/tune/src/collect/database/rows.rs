@@ -1,18 +1,7 @@
 //! Settings of databases as rows of name and value, and the tables that clients print them in.
 
 use crate::collect::text::{cells, integer, lines, telling_value, words};
-use crate::facts::Value;
-
-/// Which database rows come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Database {
-    /// PostgreSQL, `pg_settings`.
-    Postgres,
-    /// MySQL or MariaDB, `SHOW VARIABLES`.
-    Mysql,
-    /// Oracle, `v$parameter`.
-    Oracle,
-}
+use crate::facts::{Database, Value};
 
 /// One setting, as text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,27 +14,46 @@ pub struct Row {
     pub unit: Option<String>,
     /// Whether a change waits for a start anew, where the database says so.
     pub pending_restart: Option<bool>,
+    /// File and line that the value in force was read from, where the database says so.
+    pub source: Option<String>,
+}
+
+impl Row {
+    /// Where the value comes from: the file that the database names, else `otherwise`.
+    pub(super) fn origin<'a>(&'a self, otherwise: &'a str) -> &'a str {
+        self.source.as_deref().unwrap_or(otherwise)
+    }
+}
+
+/// What stands before the server's address in the command line of a capture's entry.
+const AT: &str = " -- at ";
+
+/// The address in the command line of a capture's entry.
+pub(super) fn address(line: &str) -> Option<&str> {
+    line.split_once(AT).map(|(_, address)| address.trim()).filter(|address| !address.is_empty())
 }
 
 /// Rows as a table that [`table`] and [`named`] read back, under a line that the parsers know.
-pub(in crate::collect) fn as_text(database: Database, rows: &[Row]) -> (String, String) {
+pub(in crate::collect) fn as_text(database: Database, address: &str, rows: &[Row]) -> (String, String) {
     let line = match database {
-        Database::Postgres => "psql -c SELECT name, setting, unit, pending_restart FROM pg_settings",
+        Database::Postgres => "psql -c SELECT name, setting, unit, pending_restart, sourcefile, sourceline FROM pg_settings",
         Database::Mysql => "mysql -e SHOW GLOBAL VARIABLES",
         Database::Oracle => "sqlplus select name, value from v$parameter",
     };
     let clean = |text: &str| text.replace(['\t', '\n', '\r'], " ");
-    let mut text = "name\tvalue\tunit\tpending_restart\n".to_owned();
+    let mut text = "name\tvalue\tunit\tpending_restart\tsourcefile\tsourceline\n".to_owned();
     for row in rows {
         let pending = row.pending_restart.map_or("", |pending| if pending { "t" } else { "f" });
+        let (file, line) = row.source.as_deref().and_then(|source| source.rsplit_once(':')).unwrap_or_default();
         text.push_str(&format!(
-            "{}\t{}\t{}\t{pending}\n",
+            "{}\t{}\t{}\t{pending}\t{}\t{line}\n",
             clean(&row.name),
             clean(&row.value),
-            row.unit.as_deref().unwrap_or_default()
+            row.unit.as_deref().unwrap_or_default(),
+            clean(file)
         ));
     }
-    (line.to_owned(), text)
+    (if address.is_empty() { line.to_owned() } else { format!("{line}{AT}{address}") }, text)
 }
 
 /// A value: yes or no, number, or text; the empty text is kept.
@@ -85,6 +93,7 @@ pub(super) fn named(table: Vec<Vec<String>>) -> Vec<Row> {
     let name = column(&["name", "variable_name"]);
     let value = column(&["setting", "value", "variable_value", "display_value"]);
     let (unit, pending) = (column(&["unit"]), column(&["pending_restart"]));
+    let source = (column(&["sourcefile"]), column(&["sourceline"]));
     let skip = usize::from(name.is_some());
     let (name, value) = (name.unwrap_or(0), value.filter(|_| skip == 1).unwrap_or(1));
     let rows = table.into_iter().skip(skip).map(|row| {
@@ -96,6 +105,9 @@ pub(super) fn named(table: Vec<Vec<String>>) -> Vec<Row> {
             pending_restart: of(pending.filter(|_| skip == 1))
                 .filter(|said| !said.is_empty())
                 .map(|said| matches!(said.as_str(), "t" | "true" | "on" | "1")),
+            source: of(source.0)
+                .filter(|file| file.starts_with('/'))
+                .map(|file| of(source.1).filter(|line| !line.is_empty()).map_or(file.clone(), |line| format!("{file}:{line}"))),
         }
     });
     rows.filter(|row| !row.name.is_empty() && words(&row.name).count() == 1 && row.name.len() < 200).collect()

@@ -1,0 +1,218 @@
+//! What a database server answers, as a server of its own, with the files that belong to it.
+
+use super::rows::Row;
+use super::{mysql, oracle, postgres};
+use crate::collect::persistent::put_setting;
+use crate::expression::shown;
+use crate::facts::{Database, Facts, Server, ServerState, Value};
+
+/// Where MySQL and MariaDB keep their data unless told otherwise.
+const MYSQL_DIRECTORY: &str = "/var/lib/mysql";
+
+/// What a server answered.
+#[derive(Debug, Clone, Copy)]
+pub struct Answer<'a> {
+    /// Which database it is.
+    pub database: Database,
+    /// Its settings.
+    pub rows: &'a [Row],
+    /// What was asked, and of whom: the origin of values of which the server does not say where they come from.
+    pub origin: &'a str,
+    /// Where it was reached: `localhost:5432`, or the path of a socket. Not known of a table without a word of it.
+    pub address: Option<&'a str>,
+    /// Whether it runs on this host, so that files that it names are those of this host.
+    pub is_here: bool,
+}
+
+/// Notes the settings that a server gave. They decide; of files at hand those that belong to it tell what a restart brings.
+pub fn database_rows(answer: &Answer<'_>, facts: &mut Facts) {
+    note(answer, false, facts);
+}
+
+/// The same; `only`: it is the only table of a capture, which may be a part of the settings.
+pub(super) fn note(answer: &Answer<'_>, only: bool, facts: &mut Facts) {
+    let Answer { database, rows, origin, .. } = *answer;
+    let mut own = Facts::default();
+    match database {
+        Database::Postgres => postgres::rows(rows, origin, &mut own),
+        Database::Mysql => mysql::rows(rows, origin, &mut own),
+        // Facts of Oracle are those of one server without a name.
+        Database::Oracle => return oracle::rows(rows, origin, facts),
+    }
+    let config = text_of(&own, "postgres.config_file").filter(|_| answer.is_here).map(str::to_owned);
+    let name = name(answer, &own);
+    let mut server = Server { name, database, state: ServerState::Live, config, facts: own };
+    let files = |other: &Server| other.database == database && other.state != ServerState::Live;
+    let only = only && facts.servers.iter().filter(|other| files(other)).count() == 1;
+    let found = facts.servers.iter().position(|other| files(other) && answer.is_here && belongs(other, &server, only));
+    if let Some(place) = found {
+        let files = facts.servers.remove(place);
+        take_files(&mut server, files, origin, only && answer.address.is_none());
+    }
+    facts.put_server(server);
+}
+
+/// The text of a fact of the host.
+pub(in crate::collect) fn text_of<'a>(facts: &'a Facts, name: &str) -> Option<&'a str> {
+    match facts.host.get(name).map(|fact| &fact.value) {
+        Some(Value::Text(text)) if !text.is_empty() => Some(text),
+        _ => None,
+    }
+}
+
+fn directory(facts: &Facts) -> Option<&str> {
+    let directory = text_of(facts, "postgres.data_directory").or_else(|| text_of(facts, "mysql.datadir"));
+    directory.map(|directory| directory.trim_end_matches('/'))
+}
+
+fn name(answer: &Answer<'_>, own: &Facts) -> String {
+    let kind = match answer.database {
+        Database::Postgres => "PostgreSQL",
+        Database::Mysql if own.value("mysql.flavor") == Some(&"mariadb".into()) => "MariaDB",
+        Database::Mysql => "MySQL",
+        Database::Oracle => "Oracle",
+    };
+    let port = match own.value(&format!("{}port", answer.database.prefix())) {
+        Some(Value::Int(port)) => Some(format!("port {port}")),
+        _ => None,
+    };
+    let address = answer.address.map(str::to_owned).or(port).map(|address| format!(" at {address}")).unwrap_or_default();
+    let directory = directory(own).map(|directory| format!(" ({directory})")).unwrap_or_default();
+    shown(&Value::from(format!("{kind}{address}{directory}")))
+}
+
+/// Whether these files are those of this server: by the file or the directory that both name; where neither can be told, if
+/// there is no other.
+fn belongs(files: &Server, server: &Server, only: bool) -> bool {
+    // A file without a folder lay loose in a capture: its path says nothing.
+    let config = files.config.as_deref().filter(|config| config.rfind('/') > Some(0) && files.database == Database::Postgres);
+    let default = (files.database == Database::Mysql && !only).then_some(MYSQL_DIRECTORY);
+    let same = [
+        config.zip(text_of(&server.facts, "postgres.config_file")),
+        directory(&files.facts).or(default).zip(directory(&server.facts)),
+    ];
+    let mut told = same.into_iter().flatten().map(|(one, other)| one == other).peekable();
+    if told.peek().is_none() { only } else { told.any(|same| same) }
+}
+
+/// Files of the server that tell what a restart brings. Where the server says that it read a value elsewhere, they do not:
+/// then its origin is not what was asked. `partly`: what the server did not say is as the files say.
+fn take_files(server: &mut Server, files: Server, asked: &str, partly: bool) {
+    let database = server.database.prefix();
+    for (name, fact) in files.facts.host.iter().filter_map(|(name, fact)| Some((name.strip_prefix("persistent.")?, fact))) {
+        let running = server.facts.host.get(name).cloned();
+        match running {
+            Some(running) if running.origin != asked && file(&running.origin) != file(&fact.origin) => continue,
+            Some(running) => {
+                let setting = format!("{} {}", database.trim_end_matches('.'), name.strip_prefix(database).unwrap_or(name));
+                put_setting(&setting, running.value, fact.value.clone(), &fact.origin, &mut server.facts);
+            }
+            None if partly => server.facts.put(name, fact.value.clone(), &fact.origin),
+            None => {}
+        }
+        server.facts.put(&format!("persistent.{name}"), fact.value.clone(), &fact.origin);
+    }
+    server.config = server.config.take().or(files.config);
+}
+
+/// The file of an origin with a line.
+fn file(origin: &str) -> &str {
+    origin.rsplit_once(':').map_or(origin, |(file, _)| file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collect::collected::Collected;
+
+    /// A host with the files of one cluster, which turn fsync off.
+    fn host() -> Facts {
+        let mut collected = Collected::default();
+        let text = "data_directory = '/data/15' # here\nfsync = off\nshared_buffers = 1GB\n";
+        collected.take_file("/etc/postgresql/15/main/postgresql.conf", text.as_bytes());
+        collected.take_file("/etc/postgresql/15/main/conf.d/a.conf", b"work_mem = 8MB\n");
+        let mut facts = Facts::default();
+        postgres::facts(&collected, &mut facts);
+        facts
+    }
+
+    fn row(name: &str, value: &str, source: Option<&str>) -> Row {
+        Row { name: name.to_owned(), value: value.to_owned(), source: source.map(str::to_owned), ..Row::default() }
+    }
+
+    fn ask(facts: &mut Facts, is_here: bool, rows: &[Row]) {
+        let (origin, address) = ("pg_settings of it", Some("db1:5432"));
+        database_rows(&Answer { database: Database::Postgres, rows, origin, address, is_here }, facts);
+    }
+
+    #[test]
+    fn files_of_another_cluster_stay_apart_from_a_live_server() {
+        let mut facts = host();
+        ask(&mut facts, true, &[row("fsync", "on", None), row("data_directory", "/data/17", None)]);
+        let names: Vec<&str> = facts.servers.iter().map(|server| server.name.as_str()).collect();
+        assert_eq!(names, ["PostgreSQL in /etc/postgresql/15/main (from files)", "PostgreSQL at db1:5432 (/data/17)"]);
+        let live = &facts.servers[1].facts;
+        assert_eq!((live.value("postgres.fsync"), live.value("persistent.postgres.fsync")), (Some(&true.into()), None));
+    }
+
+    #[test]
+    fn files_of_a_live_server_tell_what_a_restart_brings_and_nothing_else() {
+        let mut facts = host();
+        let data = row("data_directory", "/data/15/", None);
+        let automatic = row("shared_buffers", "2147483648", Some("/data/15/postgresql.auto.conf:3"));
+        ask(&mut facts, true, &[row("fsync", "on", None), data, automatic]);
+        let [live] = facts.servers.as_slice() else { panic!("{facts:?}") };
+        assert_eq!(live.name, "PostgreSQL at db1:5432 (/data/15)");
+        assert_eq!(live.config.as_deref(), Some("/etc/postgresql/15/main/postgresql.conf"));
+        assert_eq!(live.facts.value("postgres.fsync"), Some(&true.into()));
+        assert_eq!(live.facts.value_of("setting", "postgres fsync", "persistent"), Some(&false.into()));
+        // What it read elsewhere is no word of this file, and what it does not know is not in force.
+        assert_eq!(live.facts.value_of("setting", "postgres shared_buffers", "persistent"), None);
+        assert_eq!(live.facts.value("postgres.work_mem"), None);
+        assert_eq!(live.facts.host["postgres.shared_buffers"].origin, "/data/15/postgresql.auto.conf:3");
+    }
+
+    #[test]
+    fn a_server_elsewhere_has_no_files_here_even_if_it_names_the_same() {
+        let mut facts = host();
+        let config = row("config_file", "/etc/postgresql/15/main/postgresql.conf", None);
+        ask(&mut facts, false, &[config, row("data_directory", "/data/15", None)]);
+        assert_eq!(facts.servers.len(), 2);
+        assert_eq!(facts.servers[1].config, None);
+    }
+
+    #[test]
+    fn a_capture_tells_its_tables_apart_by_their_addresses() {
+        let mut collected = Collected::default();
+        for (address, fsync) in [("/run/a:5432", "on"), ("/run/b:5432", "off")] {
+            let rows = [row("fsync", fsync, None), row("port", "5432", None)];
+            let (line, text) = crate::collect::database::as_text(Database::Postgres, address, &rows);
+            collected.take_command(&line, text.as_bytes(), Some(0));
+        }
+        let mut facts = Facts::default();
+        postgres::facts(&collected, &mut facts);
+        let of = |name: &str| facts.server(name).and_then(|server| server.facts.value("postgres.fsync"));
+        assert_eq!(of("PostgreSQL at /run/a:5432"), Some(&true.into()));
+        assert_eq!(of("PostgreSQL at /run/b:5432"), Some(&false.into()));
+    }
+
+    #[test]
+    fn two_clusters_in_files_are_two_servers() {
+        let mut collected = Collected::default();
+        for version in ["13", "15"] {
+            let path = format!("/etc/postgresql/{version}/main/postgresql.conf");
+            collected.take_file(&path, format!("port = 54{version}\n").as_bytes());
+            collected.stopped.insert("/etc/postgresql/13/main/postgresql.conf".to_owned());
+        }
+        let mut facts = Facts::default();
+        postgres::facts(&collected, &mut facts);
+        let found: Vec<(&str, ServerState)> = facts.servers.iter().map(|server| (server.name.as_str(), server.state)).collect();
+        assert_eq!(
+            found,
+            [
+                ("PostgreSQL in /etc/postgresql/13/main (stopped)", ServerState::Stopped),
+                ("PostgreSQL in /etc/postgresql/15/main (from files)", ServerState::FromFiles)
+            ]
+        );
+    }
+}

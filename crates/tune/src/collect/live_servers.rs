@@ -1,0 +1,56 @@
+//! What the running system tells of database servers that only files name: which of them do not run.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use super::collected::Collected;
+use super::database::mysql::is_option_file;
+use super::database::postgres::files::data_directory;
+use super::text::telling;
+
+/// Where Debian's units and Red Hat's have MySQL and MariaDB write their process number.
+const MYSQL_PID: &str = "/run/mysqld/mysqld.pid";
+
+/// Configuration file and data directory of each cluster of PostgreSQL that a file names.
+pub(super) fn clusters(collected: &Collected) -> Vec<(String, String)> {
+    let configs = collected.files.iter().filter(|(path, _)| path.ends_with("/postgresql.conf"));
+    let named = configs.filter_map(|(path, text)| Some((path.clone(), data_directory(text)?)));
+    named.filter(|(_, data)| !data.split('/').any(|part| part == "..")).take(64).collect()
+}
+
+/// Notes the servers that do not run, as far as this user may see it.
+pub(super) fn note_stopped(root: &Path, collected: &mut Collected) {
+    let stopped = |path: &str, programs: &[&str]| is_stopped(root, path, programs);
+    for (config, data) in clusters(collected) {
+        if stopped(&format!("{data}/postmaster.pid"), &["postgres", "postmaster"]) {
+            collected.stopped.insert(config);
+        }
+    }
+    let files = collected.files.iter().filter(|(path, _)| path.starts_with("/etc/") && is_option_file(path));
+    let said = files.flat_map(|(_, text)| telling(text, &['#', ';'])).filter_map(|(_, line)| {
+        let (name, said) = line.split_once('=')?;
+        (name.trim().replace('-', "_") == "pid_file").then(|| said.trim().to_owned())
+    });
+    let pid_file =
+        said.last().filter(|path| path.starts_with('/') && !path.contains("..")).unwrap_or_else(|| MYSQL_PID.to_owned());
+    if stopped(&pid_file, &["mysqld", "mariadbd"]) {
+        collected.stopped.insert("mysql".to_owned());
+    }
+}
+
+/// Whether the file of a process number is not there, or its process is gone. What may not be read is no answer.
+fn is_stopped(root: &Path, path: &str, programs: &[&str]) -> bool {
+    match fs::read_to_string(root.join(path.trim_start_matches('/'))) {
+        // Processes of another tree are not seen from here.
+        Ok(text) if root == Path::new("/") => {
+            let Some(pid) = text.split_whitespace().next().and_then(|word| word.parse::<u32>().ok()) else { return false };
+            match fs::read_to_string(format!("/proc/{pid}/comm")) {
+                Ok(name) => !programs.contains(&name.trim()),
+                Err(fault) => fault.kind() == ErrorKind::NotFound,
+            }
+        }
+        Ok(_) => false,
+        Err(fault) => fault.kind() == ErrorKind::NotFound,
+    }
+}

@@ -1,0 +1,176 @@
+//! Database servers of a host, each with facts of its own.
+
+use std::collections::BTreeSet;
+
+use super::Facts;
+
+/// Servers of one host; a host with more has them in containers, each of which is audited by itself.
+const SERVERS_MAX: usize = 64;
+
+/// Which database a server or its settings are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Database {
+    /// PostgreSQL, `pg_settings`.
+    Postgres,
+    /// MySQL or MariaDB, `SHOW VARIABLES`.
+    Mysql,
+    /// Oracle, `v$parameter`.
+    Oracle,
+}
+
+impl Database {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Postgres, Self::Mysql, Self::Oracle];
+
+    /// What names of its facts begin with.
+    #[must_use]
+    pub const fn prefix(self) -> &'static str {
+        match self {
+            Self::Postgres => "postgres.",
+            Self::Mysql => "mysql.",
+            Self::Oracle => "oracle.",
+        }
+    }
+
+    /// The database that the fact of this name is of, `persistent.postgres.fsync` as well as `postgres.fsync`.
+    #[must_use]
+    pub fn of_fact(name: &str) -> Option<Self> {
+        let name = name.strip_prefix("persistent.").unwrap_or(name);
+        Self::ALL.into_iter().find(|database| name.starts_with(database.prefix()))
+    }
+}
+
+/// How a server is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerState {
+    /// It was asked itself: its own answer decides.
+    Live,
+    /// By its files alone; whether it runs is not known.
+    FromFiles,
+    /// By its files alone, and it does not run.
+    Stopped,
+}
+
+/// One database server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Server {
+    /// Its name for people, the same in each audit: `PostgreSQL at localhost:5432 (/var/lib/postgresql/15/main)`.
+    pub name: String,
+    /// Which database it is.
+    pub database: Database,
+    /// How it is known.
+    pub state: ServerState,
+    /// The configuration file that it reads, where that is a file of this host and known to be.
+    pub config: Option<String>,
+    /// Facts of it alone, and its settings as things; it has no servers.
+    pub facts: Facts,
+}
+
+impl Facts {
+    /// Adds a server. The same name again is another server where its facts differ, and gets a number.
+    pub fn put_server(&mut self, mut server: Server) {
+        if self.servers.iter().any(|there| there.name == server.name && there.facts.host == server.facts.host) {
+            return;
+        }
+        if self.servers.len() >= SERVERS_MAX {
+            return self.remark(format!("{} is left out: there are too many servers", server.name));
+        }
+        let names: BTreeSet<&str> = self.servers.iter().map(|there| there.name.as_str()).collect();
+        let numbered =
+            (2..).map(|number| format!("{}, number {number}", server.name)).find(|name| !names.contains(name.as_str()));
+        if names.contains(server.name.as_str()) {
+            server.name = numbered.unwrap_or_default();
+        }
+        for remark in std::mem::take(&mut server.facts.remarks) {
+            self.remark(remark);
+        }
+        self.servers.push(server);
+    }
+
+    /// The server of this name.
+    #[must_use]
+    pub fn server(&self, name: &str) -> Option<&Server> {
+        self.servers.iter().find(|server| server.name == name)
+    }
+
+    /// Servers of one database.
+    pub fn servers_of(&self, database: Database) -> impl Iterator<Item = &Server> {
+        self.servers.iter().filter(move |server| server.database == database)
+    }
+
+    /// The facts as one server sees them: those of the host and its own, without any server.
+    ///
+    /// Beside a live server, live ones of other databases are there too: they share the host's memory.
+    #[must_use]
+    pub fn seen_by(&self, server: &Server) -> Self {
+        let beside = |other: &&Server| {
+            let live = server.state == ServerState::Live && other.state == ServerState::Live;
+            live && other.database != server.database
+        };
+        let (host, things) = (self.host.clone(), self.things.clone());
+        let mut seen = Self { host, things, unknown: self.unknown.clone(), ..Self::default() };
+        // The first has the last word.
+        let mut all: Vec<&Server> = std::iter::once(server).chain(self.servers.iter().filter(beside)).collect();
+        all.reverse();
+        for one in all {
+            seen.host.extend(one.facts.host.clone());
+            for (kind, things) in &one.facts.things {
+                seen.things.entry(kind.clone()).or_default().extend(things.clone());
+            }
+            seen.unknown.extend(one.facts.unknown.clone());
+        }
+        seen
+    }
+
+    /// The facts as the host alone has them, without any server.
+    #[must_use]
+    pub fn of_host(&self) -> Self {
+        Self { servers: Vec::new(), remarks: Vec::new(), ..self.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(name: &str, database: Database, state: ServerState, fact: (&str, i64)) -> Server {
+        let mut facts = Facts::default();
+        facts.put(fact.0, fact.1, "a test");
+        Server { name: name.to_owned(), database, state, config: None, facts }
+    }
+
+    #[test]
+    fn a_server_sees_the_host_itself_and_live_servers_of_other_databases() {
+        let mut facts = Facts::default();
+        facts.put("hw.memory_bytes", 1, "a test");
+        facts.put_server(server("a", Database::Postgres, ServerState::Live, ("postgres.port", 1)));
+        facts.put_server(server("b", Database::Postgres, ServerState::Live, ("postgres.port", 2)));
+        facts.put_server(server("c", Database::Mysql, ServerState::Live, ("mysql.port", 3)));
+        facts.put_server(server("d", Database::Mysql, ServerState::Stopped, ("mysql.port", 4)));
+        let seen = facts.seen_by(&facts.servers[1]);
+        assert_eq!(seen.value("hw.memory_bytes"), Some(&1.into()));
+        assert_eq!((seen.value("postgres.port"), seen.value("mysql.port")), (Some(&2.into()), Some(&3.into())));
+        let stopped = facts.seen_by(&facts.servers[3]);
+        assert_eq!((stopped.value("postgres.port"), stopped.value("mysql.port")), (None, Some(&4.into())));
+        assert!(seen.servers.is_empty() && facts.of_host().value("postgres.port").is_none());
+    }
+
+    #[test]
+    fn a_name_that_two_servers_have_gets_a_number_and_the_same_server_is_there_once() {
+        let mut facts = Facts::default();
+        for port in [1, 1, 2, 3] {
+            facts.put_server(server("a", Database::Postgres, ServerState::Live, ("postgres.port", port)));
+        }
+        let names: Vec<&str> = facts.servers.iter().map(|server| server.name.as_str()).collect();
+        assert_eq!(names, ["a", "a, number 2", "a, number 3"]);
+    }
+
+    #[test]
+    fn a_value_that_one_server_alone_has_is_found_by_its_name() {
+        let mut facts = Facts::default();
+        facts.put_server(server("a", Database::Postgres, ServerState::Live, ("postgres.port", 1)));
+        assert_eq!(facts.value("postgres.port"), Some(&1.into()));
+        facts.put_server(server("b", Database::Postgres, ServerState::Live, ("postgres.port", 2)));
+        assert_eq!(facts.value("postgres.port"), None);
+    }
+}

@@ -8,9 +8,10 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use change::{Rules, finding, linux, write};
-use results::audit::Activation;
+use results::audit::{Activation, Finding};
 use tune::change::{Part, Plan, Root, plan, render};
-use tune::facts::Facts;
+use tune::facts::{Database, Facts, Server, ServerState};
+use tune::rules::RuleSet;
 
 /// A plan of one setting.
 fn planned(root: &Path, facts: &Facts, subject: Option<&str>, setting: &str) -> Plan {
@@ -182,4 +183,52 @@ fn module_parameters_and_block_queues_are_set_at_once_where_the_kernel_lets_them
         diff.contains("+ACTION==\"add|change\", SUBSYSTEM==\"block\", KERNEL==\"sda\", ATTR{queue/scheduler}=\"none\"\n"),
         "{diff}"
     );
+}
+
+/// A server of PostgreSQL with this configuration file, and a finding of it.
+fn server(facts: &mut Facts, name: &str, config: Option<&str>) -> Finding {
+    let mut own = Facts::default();
+    own.put("postgres.work_mem", 4096, "a test");
+    own.put("postgres.data_directory", format!("/{name}"), "a test");
+    let (database, state) = (Database::Postgres, ServerState::Live);
+    facts.put_server(Server { name: name.to_owned(), database, state, config: config.map(str::to_owned), facts: own });
+    Finding { server: Some(name.to_owned()), ..finding("one", Some(name)) }
+}
+
+#[test]
+fn each_server_gets_its_own_file_and_one_whose_file_is_not_known_gets_text_that_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut rules = Rules::default();
+    rules.add("one", "", "reload", "{ kind = \"postgres\", key = \"work_mem\", value = \"8MB\" }", "");
+    let mut facts = linux();
+    let mut findings = Vec::new();
+    for name in ["a", "b"] {
+        write(folder.path(), &format!("etc/{name}/postgresql.conf"), "include_dir = 'conf.d'\n");
+        write(folder.path(), &format!("etc/{name}/conf.d/x.conf"), "");
+        findings.push(server(&mut facts, name, Some(&format!("/etc/{name}/postgresql.conf"))));
+    }
+    findings.push(server(&mut facts, "c", None));
+    let plan = plan(&rules, &facts, &findings, &Root::new(folder.path()));
+    let files: Vec<&str> = plan.groups[0].files.iter().map(|file| file.path.as_str()).collect();
+    assert_eq!(files, ["/etc/a/conf.d/60-millrace.conf", "/etc/b/conf.d/60-millrace.conf"]);
+    let elsewhere = &plan.groups[0].changes[2];
+    let [Part::Run(run)] = elsewhere.parts.as_slice() else { panic!("{elsewhere:?}") };
+    assert!(run.place.ends_with(", of c") && elsewhere.remarks[0].contains("not known"), "{elsewhere:?}");
+}
+
+#[test]
+fn two_servers_that_want_different_values_of_one_setting_of_the_host_are_not_both_done() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut facts = linux();
+    let findings = [server(&mut facts, "a", None), server(&mut facts, "b", None)];
+    facts.servers[1].facts.host.clear();
+    facts.servers[1].facts.put("postgres.work_mem", 8192, "a test");
+    let setting = "[[rule]]\nid = \"one\"\ntitle = \"T\"\nreason = \"R\"\nsources = [{ name = \"S\" }]\nstatus = \"valid\"\n\
+        test = \"postgres.work_mem == 1\"\nseverity = \"low\"\nfires = [{}]\nsilent = [{}]\n[rule.fix]\nactivation = \"live\"\n\
+        set = [{ kind = \"sysctl\", key = \"vm.nr_hugepages\", value_of = \"postgres.work_mem\" }]\n";
+    let rules = RuleSet::from_texts([("a/tcp.toml", format!("schema = 1\nlayer = \"tcp\"\n{setting}").as_str())]).unwrap();
+    let plan = plan(&rules, &facts, &findings, &Root::new(folder.path()));
+    let [only] = plan.groups[0].changes.as_slice() else { panic!("{plan:?}") };
+    assert_eq!((only.server.as_deref(), only.set.as_ref().map(|set| set.to.as_str())), (Some("a"), Some("4096")));
+    assert!(plan.apart.len() == 1 && plan.apart[0].why.ends_with("for a"), "{:?}", plan.apart);
 }

@@ -2,7 +2,7 @@
 
 use results::audit::{Finding, Status, Verdict};
 use tune::change::setting_changes;
-use tune::facts::Facts;
+use tune::facts::{Database, Facts, Server, ServerState};
 use tune::judge::judge;
 use tune::rule::{Rule, SettingKind};
 use tune::rules::RuleSet;
@@ -23,9 +23,10 @@ pub struct Chosen {
 /// set something in PostgreSQL, lose no durability and are not contested. `path` is the storage path as `--path` takes it.
 ///
 /// # Errors
-/// [`LabError::Plan`] for a name that there is not, a rule that must not or cannot be measured, a named rule whose value is
+/// [`LabError::Plan`] for several servers of which none was chosen, a name that there is not, a rule that must not or cannot be measured, a named rule whose value is
 /// not known here, or nothing to measure.
-pub fn choose(rules: &RuleSet, mut facts: Facts, path: &str, names: &[String]) -> Result<Chosen, LabError> {
+pub fn choose(rules: &RuleSet, facts: Facts, path: &str, names: &[String]) -> Result<Chosen, LabError> {
+    let mut facts = of_one_server(facts)?;
     // The database under measurement will use it, whatever this host has today.
     if path.starts_with("dnfs") && !facts.host.contains_key("site.direct_nfs") {
         facts.put("site.direct_nfs", true, "--path");
@@ -40,6 +41,22 @@ pub fn choose(rules: &RuleSet, mut facts: Facts, path: &str, names: &[String]) -
         }
     }
     Ok(chosen)
+}
+
+/// The facts as the one server of PostgreSQL sees them: the one that was asked, else the only one that files tell of.
+fn of_one_server(facts: Facts) -> Result<Facts, LabError> {
+    let mut servers: Vec<&Server> = facts.servers_of(Database::Postgres).collect();
+    if servers.iter().any(|server| server.state == ServerState::Live) {
+        servers.retain(|server| server.state == ServerState::Live);
+    }
+    match servers.as_slice() {
+        [] => Ok(facts),
+        [only] => Ok(facts.seen_by(only)),
+        several => {
+            let what = format!("choose between {} servers of PostgreSQL", several.len());
+            Err(LabError::plan(what, "name one of them with --db"))
+        }
+    }
 }
 
 fn found<'r>(rules: &'r RuleSet, findings: &[Finding]) -> Result<Vec<&'r Rule>, LabError> {

@@ -13,14 +13,19 @@ pub(super) fn why_apart(change: &Change, named: bool, taken: &mut Vec<Taken>) ->
     }
     for part in &change.parts {
         let Some(place) = place(part) else { continue };
-        let other = taken.iter().find(|one| one.place == place && one.rule != change.rule && !agree(&one.part, part));
-        if let Some(other) = other {
-            return Some(format!("{} says otherwise of the same setting, and is worse to leave", other.rule));
+        let is_other = |one: &&Taken| one.rule != change.rule || one.server != change.server;
+        let other = taken.iter().filter(is_other).find(|one| one.place == place && !agree(&one.part, part));
+        match other {
+            Some(Taken { rule, server: Some(server), .. }) if *rule == change.rule => {
+                return Some(format!("the same rule says otherwise of the same setting for {server}"));
+            }
+            Some(other) => return Some(format!("{} says otherwise of the same setting, and is worse to leave", other.rule)),
+            None => {}
         }
     }
     for part in &change.parts {
         if let Some(place) = place(part) {
-            taken.push(Taken { place, part: part.clone(), rule: change.rule.clone() });
+            taken.push(Taken { place, part: part.clone(), rule: change.rule.clone(), server: change.server.clone() });
         }
     }
     None
@@ -31,6 +36,7 @@ pub(super) struct Taken {
     place: String,
     part: Part,
     rule: String,
+    server: Option<String>,
 }
 
 /// What a part sets, as a key to find contradictions by.

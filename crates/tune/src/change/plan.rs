@@ -11,7 +11,7 @@ use super::planned::Change;
 use super::resolve::{RuleLookup, resolved};
 use super::root::Root;
 use super::target::{Part, Resolved, family, parts};
-use crate::facts::{Facts, Value};
+use crate::facts::{Database, Facts, Value};
 use crate::rule::{Rule, StandingKind};
 
 /// What is to be planned.
@@ -129,7 +129,13 @@ fn changes_of(rules: &impl RuleLookup, rule: &Rule, finding: &Finding, facts: &F
     let Some(fix) = &rule.fix else {
         return (Vec::new(), vec![format!("{}: the rule has no fix", called(finding))]);
     };
-    let thing = finding.subject.as_deref().and_then(|subject| subject.split_once(' '));
+    let thing = finding.thing().and_then(|thing| thing.split_once(' '));
+    let server = finding.server.as_ref().and_then(|name| facts.server(name));
+    if finding.server.is_some() && server.is_none() {
+        return (Vec::new(), vec![format!("{}: nothing is known of this server", called(finding))]);
+    }
+    let seen = server.map(|server| facts.seen_by(server));
+    let facts = seen.as_ref().unwrap_or(facts);
     let mut changes = Vec::new();
     let mut faults = Vec::new();
     for setting in &fix.settings {
@@ -140,7 +146,7 @@ fn changes_of(rules: &impl RuleLookup, rule: &Rule, finding: &Finding, facts: &F
                 continue;
             }
         };
-        let (parts, remarks) = parts(&Resolved { rule: &rule.id, change: &set, activation: fix.activation }, facts, root);
+        let (parts, remarks) = parts(&Resolved { rule: &rule.id, change: &set, activation: fix.activation, server }, facts, root);
         let change = Change { set: Some(set), parts, remarks, ..bare(rule, finding) };
         changes.push(change);
     }
@@ -167,6 +173,7 @@ fn bare(rule: &Rule, finding: &Finding) -> Change {
         title: rule.title.clone(),
         severity: finding.severity,
         subject: finding.subject.clone(),
+        server: finding.server.clone(),
         set: None,
         activation: rule.fix.as_ref().map_or(Activation::Live, |fix| fix.activation),
         needs: rule.fix.as_ref().map(|fix| fix.needs.clone()).unwrap_or_default(),
@@ -215,9 +222,13 @@ fn paths_of(changes: &[Change], facts: &Facts) -> Vec<String> {
                 paths.push(name.clone());
             }
         }
-        for name in ["postgres.data_directory", "mysql.datadir"] {
-            if let Some(Value::Text(path)) = facts.host.get(name).map(|fact| &fact.value) {
-                paths.push(path.clone());
+        // A server elsewhere keeps nothing here.
+        let here = facts.servers.iter().filter(|server| server.config.is_some() || server.database != Database::Postgres);
+        for facts in std::iter::once(facts).chain(here.map(|server| &server.facts)) {
+            for name in ["postgres.data_directory", "mysql.datadir"] {
+                if let Some(Value::Text(path)) = facts.host.get(name).map(|fact| &fact.value) {
+                    paths.push(path.clone());
+                }
             }
         }
     }

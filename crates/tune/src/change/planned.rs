@@ -15,9 +15,12 @@ pub struct Change {
     pub title: String,
     /// How bad it is as it is.
     pub severity: Severity,
-    /// The thing, `mount /u02`.
+    /// What was judged: the thing, `mount /u02`, the database server, or a thing of one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
+    /// The database server that is changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
     /// What is set; absent for what is all by hand.
     #[serde(flatten, serialize_with = "setting::serialize")]
     pub set: Option<SettingChange>,

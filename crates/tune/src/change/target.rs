@@ -11,7 +11,7 @@ use super::edit::{Edit, Style};
 use super::limits::SETTING_BYTES_MAX;
 use super::root::Root;
 use super::setting::SettingChange;
-use crate::facts::{Facts, Value};
+use crate::facts::{Facts, Server, Value};
 use crate::rule::SettingKind;
 
 /// Name of our file in each drop-in folder.
@@ -51,6 +51,8 @@ pub(super) struct Resolved<'a> {
     pub(super) rule: &'a str,
     pub(super) change: &'a SettingChange,
     pub(super) activation: Activation,
+    /// The database server that it is of; absent for the host and for a server without a name.
+    pub(super) server: Option<&'a Server>,
 }
 
 impl Resolved<'_> {
@@ -75,13 +77,20 @@ pub(super) fn parts(setting: &Resolved<'_>, facts: &Facts, root: &Root) -> (Vec<
     }
     let mut remarks = Vec::new();
     let linux = family(facts) == "linux";
-    let parts = match setting.change.target.kind {
+    let mut parts = match setting.change.target.kind {
         SettingKind::Postgres => database::postgres(setting, facts, root, &mut remarks),
-        SettingKind::Mysql if linux => database::mysql(setting, facts, root),
+        SettingKind::Mysql if linux => database::mysql(setting, facts, root, &mut remarks),
         SettingKind::Oranfstab if linux => database::oranfstab(setting, facts, root),
         _ if linux => linux::parts(setting, facts, root, &mut remarks).unwrap_or_else(|| vec![text_for(setting, facts)]),
         _ => vec![text_for(setting, facts)],
     };
+    if let (Some(server), SettingKind::Postgres | SettingKind::Mysql) = (setting.server, setting.change.target.kind) {
+        for part in &mut parts {
+            if let Part::Run(run) = part {
+                run.place = format!("{}, of {}", run.place, server.name);
+            }
+        }
+    }
     (parts, remarks)
 }
 

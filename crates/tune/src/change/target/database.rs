@@ -6,7 +6,7 @@ use super::linux::drop_in;
 use super::{Part, Resolved, Run, assigned, family, now, text_for, unfit};
 use crate::change::edit::{Edit, Style};
 use crate::change::root::Root;
-use crate::facts::{Facts, Value};
+use crate::facts::{Facts, ServerState, Value};
 
 /// Settings of PostgreSQL that are sizes.
 pub(super) const POSTGRES_BYTES: &[&str] = &[
@@ -50,6 +50,9 @@ pub(super) const POSTGRES_TIMES: &[&str] = &[
     "wal_writer_delay",
 ];
 
+/// What is said of a server whose files may be another server's, or another host's.
+const FILES_NOT_KNOWN: &str = "which files of this host the server reads is not known: no file is written";
+
 /// The first of the files that Direct NFS reads.
 pub(super) fn oranfstab(setting: &Resolved<'_>, facts: &Facts, root: &Root) -> Vec<Part> {
     let attribute = |names: &[&str]| {
@@ -89,9 +92,20 @@ pub(super) fn postgres(setting: &Resolved<'_>, facts: &Facts, root: &Root, remar
         Some(Value::Text(text)) => Some(text.as_str()),
         _ => None,
     };
-    let folder = text_fact("postgres.config_file").filter(|_| family(facts) == "linux").and_then(|config| included(root, config));
+    let config = match setting.server {
+        Some(server) => server.config.as_deref(),
+        None => text_fact("postgres.config_file"),
+    };
+    if config.is_none() && setting.server.is_some() {
+        remarks.push(FILES_NOT_KNOWN.to_owned());
+    }
+    let folder = config.filter(|_| family(facts) == "linux").and_then(|config| included(root, config));
     let Some(folder) = folder else { return vec![text_for(setting, facts)] };
-    let auto = text_fact("postgres.data_directory").map(|data| format!("{}/postgresql.auto.conf", data.trim_end_matches('/')));
+    // A cluster known by its files that names no data directory has it beside them.
+    let beside =
+        setting.server.filter(|server| server.state != ServerState::Live).and(config).and_then(|config| config.rsplit_once('/'));
+    let data = text_fact("postgres.data_directory").or(beside.map(|(folder, _)| folder));
+    let auto = data.map(|data| format!("{}/postgresql.auto.conf", data.trim_end_matches('/')));
     let key = setting.key().to_lowercase();
     // What ALTER SYSTEM once wrote is read last; a file that cannot be read may hold it.
     let overridden = auto.is_none_or(|auto| match root.read_text(&auto) {
@@ -120,7 +134,11 @@ fn included(root: &Root, config: &str) -> Option<String> {
 /// Folders that my.cnf includes, the one read last first.
 const MYSQL_FOLDERS: &[&str] = &["/etc/mysql/mariadb.conf.d", "/etc/mysql/mysql.conf.d", "/etc/mysql/conf.d", "/etc/my.cnf.d"];
 
-pub(super) fn mysql(setting: &Resolved<'_>, facts: &Facts, root: &Root) -> Vec<Part> {
+pub(super) fn mysql(setting: &Resolved<'_>, facts: &Facts, root: &Root, remarks: &mut Vec<String>) -> Vec<Part> {
+    if setting.server.is_some_and(|server| server.config.as_ref().is_none_or(|config| !config.starts_with("/etc/"))) {
+        remarks.push(FILES_NOT_KNOWN.to_owned());
+        return vec![text_for(setting, facts)];
+    }
     let Some(folder) = MYSQL_FOLDERS.iter().find(|folder| root.has_folder(folder)) else {
         return vec![text_for(setting, facts)];
     };

@@ -15,7 +15,7 @@ use crate::limits::{LINES_MAX, THINGS_JUDGED_MAX};
 use crate::rule::{Fix, Rule, Setting};
 use crate::rules::{Loaded, PLATFORMS, ROLES, RuleSet};
 use crate::{describe, expression};
-use subjects::{Subject, Subjects};
+use subjects::Subject;
 
 /// What all rules came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,16 +31,11 @@ pub struct Judgement {
 /// Asks every rule: of the host once, and of each database server where the rule speaks of databases.
 #[must_use]
 pub fn judge(rules: &RuleSet, facts: &Facts) -> Judgement {
-    let subjects = Subjects::of(facts);
     let mut judgement = Judgement::default();
     if !facts.host.contains_key("os.family") {
         judgement.remarks.push("the operating system is not known: rules of operating systems are left out".to_owned());
     }
-    for loaded in rules.rules() {
-        let before = judgement.findings.len();
-        ask_all(loaded, &subjects, &mut judgement);
-        judgement.not_applicable += usize::from(judgement.findings.len() == before);
-    }
+    judgement.not_applicable = judge_all(&rules.rules().iter().collect::<Vec<_>>(), facts, &mut judgement);
     judgement.findings.sort_by(|a, b| place(a).cmp(&place(b)));
     judgement
 }
@@ -49,16 +44,25 @@ pub fn judge(rules: &RuleSet, facts: &Facts) -> Judgement {
 #[must_use]
 pub fn judge_one(loaded: &Loaded, facts: &Facts) -> Vec<Finding> {
     let mut judgement = Judgement::default();
-    ask_all(loaded, &Subjects::of(facts), &mut judgement);
+    judge_all(&[loaded], facts, &mut judgement);
     judgement.findings
 }
 
-fn ask_all(loaded: &Loaded, subjects: &Subjects<'_>, judgement: &mut Judgement) {
-    for subject in subjects.of_rule(loaded) {
-        if applies(loaded, subject) {
-            ask(loaded, subject, judgement);
+/// Asks rules, and says how many of them do not apply. One subject after the other: each has its own copy of the facts.
+fn judge_all(rules: &[&Loaded], facts: &Facts, judgement: &mut Judgement) -> usize {
+    let mut asked: Vec<(&Loaded, Vec<Option<usize>>, bool)> =
+        rules.iter().map(|loaded| (*loaded, subjects::asked(loaded, facts), false)).collect();
+    for place in std::iter::once(None).chain((0..facts.servers.len()).map(Some)) {
+        let subject = Subject::of(facts, place);
+        for (loaded, places, applied) in &mut asked {
+            if places.contains(&place) && applies(loaded, &subject) {
+                let before = judgement.findings.len();
+                ask(loaded, &subject, judgement);
+                *applied |= judgement.findings.len() > before;
+            }
         }
     }
+    asked.iter().filter(|(.., applied)| !applied).count()
 }
 
 /// Platforms that the facts are of: the operating system, and each database and storage that facts are there of.

@@ -121,12 +121,6 @@ impl Facts {
         }
         seen
     }
-
-    /// The facts as the host alone has them, without any server.
-    #[must_use]
-    pub fn of_host(&self) -> Self {
-        Self { servers: Vec::new(), remarks: Vec::new(), ..self.clone() }
-    }
 }
 
 #[cfg(test)]
@@ -152,7 +146,7 @@ mod tests {
         assert_eq!((seen.value("postgres.port"), seen.value("mysql.port")), (Some(&2.into()), Some(&3.into())));
         let stopped = facts.seen_by(&facts.servers[3]);
         assert_eq!((stopped.value("postgres.port"), stopped.value("mysql.port")), (None, Some(&4.into())));
-        assert!(seen.servers.is_empty() && facts.of_host().value("postgres.port").is_none());
+        assert!(seen.servers.is_empty());
     }
 
     #[test]

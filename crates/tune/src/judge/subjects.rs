@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{platforms, roles};
 use crate::expression::parse;
 use crate::facts::{Attributes, Database, Facts, Server, ServerState};
+use crate::rule::SettingKind;
 use crate::rules::Loaded;
 
 /// The host or a server, with the facts as it sees them.
@@ -20,61 +21,44 @@ pub(super) struct Subject<'a> {
     pub(super) roles: BTreeSet<String>,
 }
 
-/// The host and all of its servers.
-pub(super) struct Subjects<'a> {
-    host: Subject<'a>,
-    servers: Vec<Subject<'a>>,
-}
-
-impl<'a> Subjects<'a> {
-    /// Those that the facts tell of.
-    pub(super) fn of(facts: &'a Facts) -> Self {
-        let of_server = |server: &'a Server| Subject::new(Some(server), Cow::Owned(facts.seen_by(server)));
-        Self { host: Subject::new(None, Cow::Borrowed(facts)), servers: facts.servers.iter().map(of_server).collect() }
-    }
-
-    /// What a rule is asked of. One that speaks of several databases, which share the host, is asked of the servers of the one
-    /// that most live servers are of, each beside those of the others, and of each server that was not asked itself.
-    pub(super) fn of_rule(&self, loaded: &Loaded) -> Vec<&Subject<'a>> {
-        let databases = databases(loaded);
-        if databases.is_empty() {
-            let each = loaded.rule.each.as_deref();
-            let with_things = self.servers.iter().filter(|subject| each.is_some_and(|kind| subject.own_things(kind).is_some()));
-            return std::iter::once(&self.host).chain(with_things).collect();
-        }
-        let live = |database: Database| self.servers.iter().filter(|subject| subject.is(database, true)).count();
-        // Of equals the last is taken: PostgreSQL before MySQL before Oracle.
-        let leading = databases.iter().rev().copied().max_by_key(|database| live(*database));
-        let is_asked = |subject: &&Subject<'_>| {
-            databases
-                .iter()
-                .any(|database| subject.is(*database, false) || (Some(*database) == leading && subject.is(*database, true)))
-        };
-        let asked: Vec<&Subject<'a>> = self.servers.iter().filter(is_asked).collect();
-        if asked.is_empty() { vec![&self.host] } else { asked }
-    }
-}
-
 impl<'a> Subject<'a> {
-    fn new(server: Option<&'a Server>, facts: Cow<'a, Facts>) -> Self {
+    /// The server of this place among those of the facts, or the host.
+    pub(super) fn of(facts: &'a Facts, place: Option<usize>) -> Self {
+        let server = place.and_then(|place| facts.servers.get(place));
+        let facts = server.map_or(Cow::Borrowed(facts), |server| Cow::Owned(facts.seen_by(server)));
         let owned = |names: BTreeSet<&str>| names.into_iter().map(str::to_owned).collect();
         let (platforms, roles) = (owned(platforms(&facts)), owned(roles(&facts)));
         Self { server, facts, platforms, roles }
     }
 
-    /// Whether it is a server of this database that was asked itself, or one that was not.
-    fn is(&self, database: Database, live: bool) -> bool {
-        self.server.is_some_and(|server| server.database == database && (server.state == ServerState::Live) == live)
-    }
-
-    fn own_things(&self, kind: &str) -> Option<&BTreeMap<String, Attributes>> {
-        self.server.and_then(|server| server.facts.things.get(kind))
-    }
-
     /// Things of a kind: of a server that has some of its own, these alone.
     pub(super) fn things(&self, kind: &str) -> Option<&BTreeMap<String, Attributes>> {
-        self.own_things(kind).or_else(|| self.facts.things.get(kind))
+        let own = self.server.and_then(|server| server.facts.things.get(kind));
+        own.or_else(|| self.facts.things.get(kind))
     }
+}
+
+/// What a rule is asked of: servers by their places, or the host, which has none.
+///
+/// One that speaks of several databases, which share the host, is asked of the servers of the one that most live servers are
+/// of, each beside those of the others, and of each server that was not asked itself.
+pub(super) fn asked(loaded: &Loaded, facts: &Facts) -> Vec<Option<usize>> {
+    let places = |keep: &dyn Fn(&Server) -> bool| -> Vec<Option<usize>> {
+        (0..).zip(&facts.servers).filter(|(_, server)| keep(server)).map(|(place, _)| Some(place)).collect()
+    };
+    let databases = databases(loaded);
+    if databases.is_empty() {
+        let each = loaded.rule.each.as_deref();
+        let mut found = places(&|server| each.is_some_and(|kind| server.facts.things.contains_key(kind)));
+        found.push(None);
+        return found;
+    }
+    let is_live = |server: &Server| server.state == ServerState::Live;
+    let live = |database: Database| facts.servers_of(database).filter(|server| is_live(server)).count();
+    // Of equals the last is taken: PostgreSQL before MySQL before Oracle.
+    let leading = databases.iter().rev().copied().max_by_key(|database| live(*database));
+    let found = places(&|server| databases.contains(&server.database) && (!is_live(server) || Some(server.database) == leading));
+    if found.is_empty() { vec![None] } else { found }
 }
 
 /// The databases that a rule speaks of; of a rule for some of them, these alone.
@@ -87,9 +71,15 @@ fn databases(loaded: &Loaded) -> Vec<Database> {
     let each = loaded.rule.each.as_deref();
     let names = loaded.test.host_names(each).into_iter().chain(loaded.when.iter().flat_map(|when| when.host_names(each)));
     let mut found: BTreeSet<Database> = names.filter_map(Database::of_fact).collect();
-    let values = loaded.rule.fix.iter().flat_map(|fix| &fix.settings).filter_map(|setting| setting.value_of.as_deref());
-    for value in values.filter_map(|text| parse(text).ok()) {
-        found.extend(value.host_names(each).into_iter().filter_map(Database::of_fact));
+    for setting in loaded.rule.fix.iter().flat_map(|fix| &fix.settings) {
+        found.extend(match setting.kind {
+            SettingKind::Postgres => Some(Database::Postgres),
+            SettingKind::Mysql => Some(Database::Mysql),
+            SettingKind::Oracle => Some(Database::Oracle),
+            _ => None,
+        });
+        let value = setting.value_of.as_deref().and_then(|text| parse(text).ok());
+        found.extend(value.iter().flat_map(|value| value.host_names(each)).filter_map(Database::of_fact));
     }
     found.into_iter().filter(|database| platforms.is_empty() || platforms.contains(database)).collect()
 }

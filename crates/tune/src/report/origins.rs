@@ -72,6 +72,7 @@ fn origin_of<'a>(name: &str, judged: Option<&str>, facts: &'a Facts) -> Option<&
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::{Database, Server, ServerState};
     use crate::report::sample;
 
     #[test]
@@ -105,5 +106,26 @@ mod tests {
         assert_eq!(places[0], Origin::File("/etc/fstab".into(), Some(4)));
         assert_eq!(places[1..], commands);
         assert!(origins(&finding, None).is_empty());
+    }
+
+    #[test]
+    fn a_value_of_a_server_is_traced_among_its_own_facts() {
+        let mut facts = Facts::default();
+        facts.put("hw.memory_bytes", 1_i64, "/proc/meminfo");
+        for (name, file) in [("a", "/a.conf:1"), ("b", "/b.conf:2")] {
+            let mut own = Facts::default();
+            own.put("postgres.fsync", false, file);
+            own.put_of("setting", "postgres fsync", "running", false, file);
+            let (database, state) = (Database::Postgres, ServerState::Live);
+            facts.put_server(Server { name: name.into(), database, state, config: None, facts: own });
+        }
+        let mut finding = sample::finding("postgres-fsync-on", "db");
+        finding.server = Some("b".into());
+        finding.subject = Finding::subject_of(Some("setting postgres fsync"), Some("b"));
+        let file = |path: &str, line| Origin::File(path.into(), line);
+        finding.found = vec!["postgres.fsync is false".into(), "hw.memory_bytes is 1".into()];
+        assert_eq!(origins(&finding, Some(&facts)), [file("/b.conf", Some(2)), file("/proc/meminfo", None)]);
+        finding.found = vec!["setting.running is false".into()];
+        assert_eq!(origins(&finding, Some(&facts)), [file("/b.conf", Some(2))]);
     }
 }

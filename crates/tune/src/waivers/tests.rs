@@ -60,6 +60,21 @@ fn a_subject_narrows_a_waiver_to_the_things_it_matches() {
 }
 
 #[test]
+fn a_subject_tells_servers_apart_and_a_thing_of_one_may_be_named_alone() {
+    let patterns =
+        [("PostgreSQL at a*", Verdict::Finding), ("* of PostgreSQL at a", Verdict::Waived), ("mount /redo", Verdict::Waived)];
+    for (pattern, wanted) in patterns {
+        let waivers = read(&waiver("linux-redo-hard", &format!("subject = '{pattern}'\nexpires = 2027-01-01"))).unwrap();
+        let mut audit = sample::audit();
+        let server = Some("PostgreSQL at a".to_owned());
+        audit.findings[0].subject = Finding::subject_of(Some("mount /redo"), server.as_deref());
+        audit.findings[0].server = server;
+        apply(&waivers, &mut audit, day("2026-11-21"));
+        assert_eq!(verdicts(&audit, "linux-redo-hard")[0], wanted, "{pattern}");
+    }
+}
+
+#[test]
 fn a_subject_never_covers_a_finding_of_the_host() {
     let waivers = read(&waiver("linux-swappiness", "subject = '*'\nexpires = 2027-01-01")).unwrap();
     let applied = apply(&waivers, &mut sample::audit(), day("2026-11-21"));

@@ -9,9 +9,6 @@ use super::database::mysql::is_option_file;
 use super::database::postgres::files::data_directory;
 use super::text::telling;
 
-/// Where Debian's units and Red Hat's have MySQL and MariaDB write their process number.
-const MYSQL_PID: &str = "/run/mysqld/mysqld.pid";
-
 /// Configuration file and data directory of each cluster of PostgreSQL that a file names.
 pub(super) fn clusters(collected: &Collected) -> Vec<(String, String)> {
     let configs = collected.files.iter().filter(|(path, _)| path.ends_with("/postgresql.conf"));
@@ -32,9 +29,9 @@ pub(super) fn note_stopped(root: &Path, collected: &mut Collected) {
         let (name, said) = line.split_once('=')?;
         (name.trim().replace('-', "_") == "pid_file").then(|| said.trim().to_owned())
     });
-    let pid_file =
-        said.last().filter(|path| path.starts_with('/') && !path.contains("..")).unwrap_or_else(|| MYSQL_PID.to_owned());
-    if stopped(&pid_file, &["mysqld", "mariadbd"]) {
+    // Where none is named, it is beside the data under the host's name of that time.
+    let pid_file = said.last().filter(|path| path.starts_with('/') && !path.contains(".."));
+    if pid_file.is_some_and(|path| stopped(&path, &["mysqld", "mariadbd"])) {
         collected.stopped.insert("mysql".to_owned());
     }
 }
@@ -52,5 +49,38 @@ fn is_stopped(root: &Path, path: &str, programs: &[&str]) -> bool {
         }
         Ok(_) => false,
         Err(fault) => fault.kind() == ErrorKind::NotFound,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stopped(root: &Path) -> bool {
+        let mut collected = Collected::default();
+        collected.take_file("/etc/postgresql/15/main/postgresql.conf", b"data_directory = '/data' # here\n");
+        note_stopped(root, &mut collected);
+        collected.stopped.contains("/etc/postgresql/15/main/postgresql.conf")
+    }
+
+    #[test]
+    fn a_cluster_without_a_process_number_in_its_directory_does_not_run() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(stopped(root.path()));
+        fs::create_dir(root.path().join("data")).unwrap();
+        fs::write(root.path().join("data/postmaster.pid"), "1\n/data\n").unwrap();
+        // Whether it lives cannot be seen of another tree.
+        assert!(!stopped(root.path()));
+    }
+
+    #[test]
+    fn a_process_number_that_another_program_has_now_is_that_of_no_server() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("postmaster.pid");
+        fs::write(&file, format!("{}\n/data\n", std::process::id())).unwrap();
+        let own = fs::read_to_string(format!("/proc/{}/comm", std::process::id())).unwrap();
+        let path = file.display().to_string();
+        assert!(is_stopped(Path::new("/"), &path, &["postgres"]));
+        assert!(!is_stopped(Path::new("/"), &path, &[own.trim()]));
     }
 }

@@ -1,5 +1,7 @@
 //! What a database server answers, as a server of its own, with the files that belong to it.
 
+use std::borrow::Cow;
+
 use super::rows::Row;
 use super::{mysql, oracle, postgres};
 use crate::collect::persistent::put_setting;
@@ -31,8 +33,9 @@ pub fn database_rows(answer: &Answer<'_>, facts: &mut Facts) {
 
 /// The same; `only`: it is the only table of a capture, which may be a part of the settings.
 pub(super) fn note(answer: &Answer<'_>, only: bool, facts: &mut Facts) {
-    let Answer { database, rows, origin, .. } = *answer;
+    let Answer { database, origin, .. } = *answer;
     let mut own = Facts::default();
+    let rows = &elsewhere(answer);
     match database {
         Database::Postgres => postgres::rows(rows, origin, &mut own),
         Database::Mysql => mysql::rows(rows, origin, &mut own),
@@ -45,11 +48,35 @@ pub(super) fn note(answer: &Answer<'_>, only: bool, facts: &mut Facts) {
     let files = |other: &Server| other.database == database && other.state != ServerState::Live;
     let only = only && facts.servers.iter().filter(|other| files(other)).count() == 1;
     let found = facts.servers.iter().position(|other| files(other) && answer.is_here && belongs(other, &server, only));
-    if let Some(place) = found {
-        let files = facts.servers.remove(place);
-        take_files(&mut server, files, origin, only && answer.address.is_none());
+    match found {
+        // A server that answers does not have its data where none runs: it is in a container that calls its files alike.
+        Some(place) if facts.servers.get(place).is_some_and(|files| files.state == ServerState::Stopped) => server.config = None,
+        Some(place) => {
+            let files = facts.servers.remove(place);
+            take_files(&mut server, files, origin, only && answer.address.is_none());
+        }
+        None => not_assigned(answer, &server, facts),
     }
     facts.put_server(server);
+}
+
+/// Says so where files may be those of a server that tells this user neither its file nor its directory.
+fn not_assigned(answer: &Answer<'_>, server: &Server, facts: &mut Facts) {
+    let has_files = facts.servers_of(answer.database).any(|other| other.state != ServerState::Live);
+    if answer.is_here && has_files && server.config.is_none() && directory(&server.facts).is_none() {
+        let name = &server.name;
+        facts.remark(format!("{name} does not tell this user its data_directory: files of this host are not compared with it"));
+    }
+}
+
+/// The rows; those of a server on another host name files of that host, which origins say.
+fn elsewhere<'a>(answer: &Answer<'a>) -> Cow<'a, [Row]> {
+    if answer.is_here {
+        return Cow::Borrowed(answer.rows);
+    }
+    let address = answer.address.unwrap_or("another host");
+    let source = |row: &Row| row.source.as_ref().map(|source| format!("{source} at {address}"));
+    answer.rows.iter().map(|row| Row { source: source(row), ..row.clone() }).collect()
 }
 
 /// The text of a fact of the host.
@@ -176,9 +203,37 @@ mod tests {
     fn a_server_elsewhere_has_no_files_here_even_if_it_names_the_same() {
         let mut facts = host();
         let config = row("config_file", "/etc/postgresql/15/main/postgresql.conf", None);
-        ask(&mut facts, false, &[config, row("data_directory", "/data/15", None)]);
+        let fsync = row("fsync", "on", Some("/etc/postgresql/15/main/postgresql.conf:2"));
+        ask(&mut facts, false, &[config, row("data_directory", "/data/15", None), fsync]);
         assert_eq!(facts.servers.len(), 2);
         assert_eq!(facts.servers[1].config, None);
+        let origin = &facts.servers[1].facts.host["postgres.fsync"].origin;
+        assert_eq!(origin, "/etc/postgresql/15/main/postgresql.conf:2 at db1:5432");
+    }
+
+    #[test]
+    fn files_of_a_cluster_that_does_not_run_are_not_those_of_a_server_that_answers() {
+        let mut facts = host();
+        facts.servers[0].state = ServerState::Stopped;
+        ask(&mut facts, true, &[row("config_file", "/etc/postgresql/15/main/postgresql.conf", None)]);
+        assert_eq!((facts.servers.len(), facts.servers[1].config.as_ref()), (2, None));
+    }
+
+    #[test]
+    fn option_files_are_those_of_the_server_with_their_directory() {
+        let mut collected = Collected::default();
+        collected.take_file("/etc/my.cnf", b"[mysqld]\nsync_binlog = 0\n");
+        let mut facts = Facts::default();
+        mysql::facts(&collected, &mut facts);
+        for (address, directory) in [("/run/a", "/data/a/"), ("/run/b", "/var/lib/mysql/")] {
+            let rows = [row("version", "11.4.2-MariaDB", None), row("datadir", directory, None), row("sync_binlog", "1", None)];
+            let (database, address) = (Database::Mysql, Some(address));
+            database_rows(&Answer { database, rows: &rows, origin: "it", address, is_here: true }, &mut facts);
+        }
+        let config = |name: &str| facts.server(name).map(|server| server.config.as_deref());
+        assert_eq!(facts.servers.len(), 2);
+        assert_eq!(config("MariaDB at /run/a (/data/a)"), Some(None));
+        assert_eq!(config("MariaDB at /run/b (/var/lib/mysql)"), Some(Some("/etc/my.cnf")));
     }
 
     #[test]

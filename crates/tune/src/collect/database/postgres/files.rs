@@ -89,6 +89,8 @@ fn drop_ins<'a>(collected: &'a Collected, folder: &str) -> Vec<&'a str> {
 fn settings(text: &str, path: &str, found: &mut Found, facts: &mut Facts) {
     for (number, line) in telling(text, &['#']) {
         match line_of(line) {
+            // Its files are read, after those of postgresql.conf.
+            Some(("include_dir", said)) if said.trim_end_matches('/') == "conf.d" => {}
             Some((name, said)) if name.starts_with("include") => {
                 facts.remark(format!("{path}:{number} includes {said:?}, which is not followed"));
             }

@@ -121,6 +121,12 @@ fn postgres_is_a_drop_in_where_one_is_read_and_last_and_else_alter_system() {
     assert_eq!(file.path, "/etc/postgresql/17/main/conf.d/60-millrace.conf");
     assert!(file.diff.contains("+shared_buffers = '1GB'\n"), "{}", file.diff);
 
+    let config = "etc/postgresql/17/main/postgresql.conf";
+    write(folder.path(), config, "include_dir = 'conf.d'\nshared_buffers = 64MB\n");
+    let plan = planned(folder.path(), &facts, None, setting);
+    assert!(matches!(parts(&plan), [Part::Run(_)]), "{plan:?}");
+    write(folder.path(), config, "shared_buffers = 64MB\ninclude_dir = 'conf.d'\n");
+
     write(folder.path(), "data/postgresql.auto.conf", "shared_buffers = '128MB'\n");
     let plan = planned(folder.path(), &facts, None, setting);
     assert!(matches!(parts(&plan), [Part::Run(_)]), "{plan:?}");

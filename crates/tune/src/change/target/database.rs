@@ -100,16 +100,22 @@ pub(super) fn postgres(setting: &Resolved<'_>, facts: &Facts, root: &Root, remar
         remarks.push(FILES_NOT_KNOWN.to_owned());
     }
     let folder = config.filter(|_| family(facts) == "linux").and_then(|config| included(root, config));
-    let Some(folder) = folder else { return vec![text_for(setting, facts)] };
+    let Some((folder, after)) = folder else { return vec![text_for(setting, facts)] };
+    let key = setting.key().to_lowercase();
+    let sets = |text: &str| text.lines().any(|line| Style::Postgres.key_of(line).as_ref() == Some(&key));
+    if sets(&after) {
+        remarks
+            .push("postgresql.conf sets it after the directory that it includes: a drop-in would be without effect".to_owned());
+        return vec![text_for(setting, facts)];
+    }
     // A cluster known by its files that names no data directory has it beside them.
     let beside =
         setting.server.filter(|server| server.state != ServerState::Live).and(config).and_then(|config| config.rsplit_once('/'));
     let data = text_fact("postgres.data_directory").or(beside.map(|(folder, _)| folder));
     let auto = data.map(|data| format!("{}/postgresql.auto.conf", data.trim_end_matches('/')));
-    let key = setting.key().to_lowercase();
     // What ALTER SYSTEM once wrote is read last; a file that cannot be read may hold it.
     let overridden = auto.is_none_or(|auto| match root.read_text(&auto) {
-        Ok(text) => text.unwrap_or_default().lines().any(|line| Style::Postgres.key_of(line).as_ref() == Some(&key)),
+        Ok(text) => sets(&text.unwrap_or_default()),
         Err(_) => true,
     });
     if overridden {
@@ -121,14 +127,16 @@ pub(super) fn postgres(setting: &Resolved<'_>, facts: &Facts, root: &Root, remar
     vec![drop_in(setting, root, &folder, "conf", Style::Postgres, None, remarks)]
 }
 
-/// The folder that postgresql.conf includes, when it is there.
-fn included(root: &Root, config: &str) -> Option<String> {
+/// The folder that postgresql.conf includes, when it is there, and what the file says after it.
+fn included(root: &Root, config: &str) -> Option<(String, String)> {
     let text = root.read_text(config).ok().flatten()?;
-    let line = text.lines().rfind(|line| Style::Postgres.key_of(line).as_deref() == Some("include_dir"))?;
+    let lines: Vec<&str> = text.lines().collect();
+    let at = lines.iter().rposition(|line| Style::Postgres.key_of(line).as_deref() == Some("include_dir"))?;
+    let (line, after) = lines.get(at..)?.split_first()?;
     let value = line.split('#').next()?.trim().trim_start_matches("include_dir").trim().trim_start_matches('=').trim();
     let folder = value.trim_matches('\'');
     let folder = if folder.starts_with('/') { folder.to_owned() } else { format!("{}/{folder}", config.rsplit_once('/')?.0) };
-    root.has_folder(&folder).then_some(folder)
+    root.has_folder(&folder).then(|| (folder, after.join("\n")))
 }
 
 /// Folders that my.cnf includes, the one read last first.

@@ -41,6 +41,8 @@ pub struct Settings {
     pub server: String,
     /// Where it was reached: `HOST:PORT`, or the path of a socket.
     pub address: String,
+    /// When the server was started, in seconds since 1970, where it tells.
+    pub started_s: Option<i64>,
     /// Its settings by name.
     pub settings: Vec<Setting>,
 }
@@ -74,7 +76,11 @@ async fn of_postgres(database: &Postgres) -> Result<Settings, OrdersError> {
             source: row.try_get(4).map_err(failed)?,
         });
     }
-    Ok(Settings { engine: Engine::Postgres, server: database.description(), address: database.address(), settings })
+    // Engines of the same wire protocol may not have it, and can do without.
+    let query = "SELECT extract(epoch FROM pg_postmaster_start_time())::bigint";
+    let started_s = client.query_one(query, &[]).await.and_then(|row| row.try_get(0)).ok();
+    let (server, address) = (database.description(), database.address());
+    Ok(Settings { engine: Engine::Postgres, server, address, started_s, settings })
 }
 
 const MYSQL_WHAT: &str = "reading the server's variables";
@@ -94,5 +100,6 @@ async fn of_mysql(database: &MySql) -> Result<Settings, OrdersError> {
     });
     let settings = settings.collect();
     conn.disconnect().await.map_err(failed)?;
-    Ok(Settings { engine: Engine::MySql, server: database.description(), address: database.address(), settings })
+    let (server, address) = (database.description(), database.address());
+    Ok(Settings { engine: Engine::MySql, server, address, started_s: None, settings })
 }

@@ -134,6 +134,23 @@ fn system_words(facts: &Facts, otherwise: &str) -> String {
     }
 }
 
+/// Seconds between the start of a postmaster and the moment that it calls its start: it sets up its memory in between.
+const START_S_MAX: u64 = 10;
+
+/// Whether the data directory of a server of PostgreSQL is here and its own: behind a tunnel, or in a container, another one may
+/// have the same path. What may not be read is taken for its own.
+fn has_data_here(rows: &[Row], started_s: i64) -> bool {
+    let Some(data) = rows.iter().find(|row| row.name == "data_directory") else { return true };
+    match std::fs::read_to_string(Path::new(&data.value).join("postmaster.pid")) {
+        // Process number, data directory, start (miscadmin.h, LOCK_FILE_LINE_START_TIME).
+        Ok(text) => {
+            let there = text.lines().nth(2).and_then(|line| line.trim().parse::<i64>().ok());
+            there.is_none_or(|there| there.abs_diff(started_s) <= START_S_MAX)
+        }
+        Err(fault) => fault.kind() != std::io::ErrorKind::NotFound,
+    }
+}
+
 /// What a database said.
 pub(crate) struct Asked {
     /// Which kind it is.
@@ -142,6 +159,8 @@ pub(crate) struct Asked {
     pub(crate) rows: Vec<Row>,
     /// Where it was reached.
     pub(crate) address: String,
+    /// When it was started, in seconds since 1970.
+    started_s: Option<i64>,
     /// The server and the connection string, without a password.
     origin: String,
 }
@@ -149,8 +168,8 @@ pub(crate) struct Asked {
 /// Notes the settings of each database.
 fn of_databases(dsns: &[String], facts: &mut Facts) -> anyhow::Result<()> {
     for database in databases(dsns)? {
-        let Asked { kind, rows, address, origin } = &database;
-        let is_here = is_here(address);
+        let Asked { kind, rows, address, started_s, origin } = &database;
+        let is_here = is_here(address) && started_s.is_none_or(|started_s| has_data_here(rows, started_s));
         collect::database_rows(&Answer { database: *kind, rows, origin, address: Some(address), is_here }, facts);
     }
     Ok(())
@@ -192,5 +211,22 @@ fn asked(found: Settings) -> Asked {
         pending_restart: is_postgres.then_some(setting.pending_restart),
         source: setting.source,
     };
-    Asked { kind, rows: found.settings.into_iter().map(row).collect(), address: found.address, origin }
+    let Settings { address, started_s, settings, .. } = found;
+    Asked { kind, rows: settings.into_iter().map(row).collect(), address, started_s, origin }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_data_directory_is_a_servers_own_if_it_was_started_when_the_server_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let rows = [Row { name: "data_directory".into(), value: folder.path().display().to_string(), ..Row::default() }];
+        assert!(!has_data_here(&rows, 1000), "there is no server in it");
+        std::fs::write(folder.path().join("postmaster.pid"), "7\n/data\n1000\n5432\n").unwrap();
+        assert!(has_data_here(&rows, 1003));
+        assert!(!has_data_here(&rows, 2000));
+        assert!(has_data_here(&[], 2000));
+    }
 }

@@ -143,6 +143,7 @@ impl LabError {
             Self::Program { .. } => Some("every log is in the directory logs of the record (--out); --keep leaves the data too"),
             Self::File { action, source, .. } if source.kind() == std::io::ErrorKind::NotFound => match *action {
                 "read the record" => Some("name the results.json of a comparison, or its directory"),
+                "resume from" => Some("name the directory of the record of a comparison that was interrupted"),
                 "read plan" => Some("name a plan in TOML, or none for the built-in plan"),
                 "use the target" | "use the --work directory" => Some("make the directory first, or name another"),
                 _ => None,

@@ -77,7 +77,11 @@ fn small_comparison_measures_local_and_dnfs_proves_both_and_leaves_nothing() {
 /// Starts a comparison of `path`, sends `signal` when a line with `moment` has come, and looks at what is left.
 fn interrupted_at(path: &str, moment: &str) {
     let place = Place::new();
-    let mut child = place.compare(&["--paths", path, "--quick", "--seconds", "600"]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = place
+        .compare(&["--paths", path, "--quick", "--seconds", "600", "--budget", "1h"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let pid = child.id();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
     let reached = lines.by_ref().any(|line| line.contains(moment));
@@ -189,9 +193,19 @@ fn nonsense_is_refused_before_anything_is_made() {
             refused(&output, says, "--help shows what it takes");
             std::fs::remove_file(plan).unwrap();
         }
+        // Refused alike by the run and by its dry run.
+        for dry_run in [&[][..], &["--dry-run"]] {
+            let compare = |arguments: &[&str]| place.compare(&[arguments, dry_run].concat()).output().unwrap();
+            refused(&compare(&["--paths", "local", "--load", "saturate@fast"]), "\"fast\"", "arms measured are local");
+            refused(&compare(&["--paths", "local", "--budget", "10s"]), "within 0:10", "--budget ");
+            let mut resume = millrace();
+            resume.args(["compare", "--paths", "local", "--resume"]).arg(place.work()).args(dry_run);
+            refused(&resume.output().unwrap(), "resume from", "interrupted");
+        }
         std::fs::create_dir_all(place.out()).unwrap();
         std::fs::write(place.out().join("mine"), "").unwrap();
         refused(&place.compare(&["--paths", "local"]).output().unwrap(), "not empty", "--out");
+        refused(&place.compare(&["--paths", "local", "--dry-run"]).output().unwrap(), "not empty", "--out");
     }
     place.assert_nothing_left(0);
 }

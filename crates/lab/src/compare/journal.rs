@@ -53,6 +53,19 @@ impl Journal {
 
     /// Goes on with one of the same plan; a line that was cut off is dropped. Gives the runs that are done.
     pub(crate) fn resume(out: &Path, plan: &Plan) -> Result<(Self, Vec<FinishedRun>), LabError> {
+        let done = Self::finished(out, plan)?;
+        // Written anew: what follows must not stand behind half a line.
+        let path = out.join(JOURNAL);
+        fs::remove_file(&path).map_err(LabError::file("write anew", &path))?;
+        let mut journal = Self::create(out, plan)?;
+        for line in &done {
+            journal.append(line)?;
+        }
+        Ok((journal, done))
+    }
+
+    /// The runs that are done, of the same plan. Changes nothing.
+    pub(crate) fn finished(out: &Path, plan: &Plan) -> Result<Vec<FinishedRun>, LabError> {
         let path = out.join(JOURNAL);
         let lines = File::open(&path).map_err(LabError::file("resume from", &path))?;
         let mut lines = BufReader::new(lines).lines().map_while(Result::ok).take(1 + ARMS_MAX * REPEATS_MAX as usize);
@@ -63,14 +76,7 @@ impl Journal {
                 "resume with the plan and the options of the comparison that was interrupted",
             ));
         }
-        let done: Vec<FinishedRun> = lines.map_while(|line| serde_json::from_str(&line).ok()).collect();
-        // Written anew: what follows must not stand behind half a line.
-        fs::remove_file(&path).map_err(LabError::file("write anew", &path))?;
-        let mut journal = Self::create(out, plan)?;
-        for line in &done {
-            journal.append(line)?;
-        }
-        Ok((journal, done))
+        Ok(lines.map_while(|line| serde_json::from_str(&line).ok()).collect())
     }
 
     /// Keeps one more run.

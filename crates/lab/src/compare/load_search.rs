@@ -57,9 +57,9 @@ pub(super) fn find(
     let mut found_loads = FoundLoads::default();
     // What was found on which arm, so that a load held for all arms is searched once.
     let mut known: BTreeMap<(String, usize), u32> = BTreeMap::new();
-    for place in 0..arms.len() {
-        let Some(arm) = arms.get(place).map(|measured| measured.arm.clone()) else { break };
-        let Some((wanted, at)) = wanted(&arm, place, arms)? else { continue };
+    let all: Vec<&Arm> = arms.iter().map(|measured| measured.arm).collect();
+    for (place, arm) in all.iter().enumerate() {
+        let Some((wanted, at)) = wanted(arm, place, &all)? else { continue };
         let before = done.iter().find(|run| run.place == place).map(|run| run.record.users);
         let users = match before.or_else(|| known.get(&(wanted.clone(), at)).copied()) {
             Some(users) => {
@@ -75,14 +75,20 @@ pub(super) fn find(
                 found.users
             }
         };
-        found_loads.users.insert(arm.id, users);
+        found_loads.users.insert(arm.id.clone(), users);
     }
     hold_one_sweep(&mut found_loads, arms);
     Ok(found_loads)
 }
 
+/// Refuses loads that cannot be searched: not with closed users, or on an arm that is not measured.
+pub(super) fn check(arms: &[Arm]) -> Result<(), LabError> {
+    let all: Vec<&Arm> = arms.iter().collect();
+    all.iter().enumerate().try_for_each(|(place, arm)| wanted(arm, place, &all).map(|_| ()))
+}
+
 /// What an arm wants searched, and the place of the arm where; nothing when it names its users.
-fn wanted(arm: &Arm, place: usize, arms: &[MeasuredArm<'_>]) -> Result<Option<(String, usize)>, LabError> {
+fn wanted(arm: &Arm, place: usize, arms: &[&Arm]) -> Result<Option<(String, usize)>, LabError> {
     let (wanted, at) = match &arm.load.level {
         Level::Users(_) => return Ok(None),
         Level::Saturate { at } => ("saturate".to_owned(), at),
@@ -94,11 +100,10 @@ fn wanted(arm: &Arm, place: usize, arms: &[MeasuredArm<'_>]) -> Result<Option<(S
         return Err(LabError::plan(format!("search the load \"{}\"", arm.load), hint));
     }
     let Some(name) = at else { return Ok(Some((wanted, place))) };
-    let named = |measured: &&MeasuredArm<'_>| measured.arm.id == *name || measured.arm.path.name() == *name;
-    match arms.iter().position(|measured| named(&measured)) {
+    match arms.iter().position(|arm| arm.id == *name || arm.path.name() == *name) {
         Some(at) => Ok(Some((wanted, at))),
         None => {
-            let arms: Vec<&str> = arms.iter().map(|measured| measured.arm.id.as_str()).collect();
+            let arms: Vec<&str> = arms.iter().map(|arm| arm.id.as_str()).collect();
             Err(LabError::plan(format!("find a load on \"{name}\""), &format!("the arms measured are {}", arms.join(", "))))
         }
     }

@@ -17,8 +17,8 @@ impl OutDirectory {
         Self { made: Vec::new() }
     }
 
-    /// Makes the directory; one that holds something is refused.
-    pub(super) fn make(out: &Path) -> Result<Self, LabError> {
+    /// Refuses a directory that holds something. Makes nothing.
+    pub(super) fn check(out: &Path) -> Result<(), LabError> {
         let taken = fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some());
         if taken {
             return Err(LabError::Plan {
@@ -26,6 +26,12 @@ impl OutDirectory {
                 hint: "name a new directory with --out".to_owned(),
             });
         }
+        Ok(())
+    }
+
+    /// Makes the directory; one that holds something is refused.
+    pub(super) fn make(out: &Path) -> Result<Self, LabError> {
+        Self::check(out)?;
         let missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
         let made = out.ancestors().take_while(missing).map(Path::to_owned).collect();
         fs::create_dir_all(out).map_err(LabError::file("create directory", out))?;

@@ -2,14 +2,17 @@
 
 use std::path::Path;
 
-use crate::compare::option_check;
+use crate::compare::journal::Journal;
+use crate::compare::out_directory::OutDirectory;
 use crate::compare::request::Request;
+use crate::compare::{load_search, option_check};
 use crate::database::binaries::Binaries;
 use crate::error::LabError;
 use crate::host::cgroup;
 use crate::paths::{Asked, exec};
 use crate::placement::target::{TargetFacts, check_reachable};
-use crate::plan::Arm;
+use crate::plan::{Arm, Estimate, Plan};
+use crate::run::progress::clock;
 use crate::sys::{self, User};
 
 /// What a comparison will do, found without starting anything.
@@ -29,6 +32,11 @@ pub(crate) struct Prepared {
 /// Finds what is needed and refuses early what can't work.
 pub(crate) fn prepare(request: &Request) -> Result<Prepared, LabError> {
     let plan = &request.plan;
+    if request.resume {
+        Journal::finished(&request.out, plan)?;
+    } else {
+        OutDirectory::check(&request.out)?;
+    }
     let binaries = Binaries::find(request.pg_bin.as_deref())?;
     let user = database_user()?;
     let (mut measured, mut skipped) = (Vec::new(), Vec::new());
@@ -50,6 +58,10 @@ pub(crate) fn prepare(request: &Request) -> Result<Prepared, LabError> {
             what: "hold the page cache small: no memory control group can be made here".to_owned(),
             hint: "run as root on a host with cgroups, or leave --page-cache out: results are then labelled cached".to_owned(),
         });
+    }
+    load_search::check(&measured)?;
+    if !request.resume {
+        check_budget(plan, measured.len())?;
     }
     for arm in &measured {
         option_check::check(&request.program, plan, arm)?;
@@ -81,6 +93,22 @@ pub(crate) fn prepare(request: &Request) -> Result<Prepared, LabError> {
     Ok(Prepared { binaries, user, measured, skipped, targets, free_bytes })
 }
 
+/// Refuses a budget that does not even hold the load of the database and the first round. A comparison that is resumed has
+/// finished runs, and may end at once.
+fn check_budget(plan: &Plan, arms: usize) -> Result<(), LabError> {
+    let needed = Estimate::of(plan).whole(arms);
+    if needed <= plan.budget {
+        return Ok(());
+    }
+    let what = format!(
+        "compare within {}: to load the database and run each path once takes about {}",
+        clock(plan.budget),
+        clock(needed)
+    );
+    let minutes = needed.as_secs() / 60 + 1;
+    Err(LabError::plan(what, &format!("--budget {minutes}m, or fewer --warehouses, --seconds or paths")))
+}
+
 /// Why an arm can't be measured with this program on this host.
 fn why_not_arm(arm: &Arm, program: &Path) -> Option<String> {
     let (medium, target) = (arm.medium.is_some(), arm.path.target.as_deref());
@@ -103,4 +131,32 @@ pub(crate) fn database_user() -> Result<User, LabError> {
         what: "find an unprivileged user for the database: it refuses to run as root".to_owned(),
         hint: "install PostgreSQL (its package makes the user postgres), or run as another user".to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{DEFAULT_PLAN, Overrides};
+
+    #[test]
+    fn a_budget_below_one_round_is_refused_and_names_one_that_is_enough() {
+        let with = |budget: &str| {
+            let overrides = Overrides { budget: Some(budget.into()), ..Overrides::default() };
+            check_budget(&Plan::parse(DEFAULT_PLAN, &overrides).unwrap(), 2)
+        };
+        let error = with("10s").unwrap_err();
+        assert!(error.to_string().starts_with("compare within 0:10: "), "{error}");
+        let enough = error.hint().unwrap().split([' ', ',']).nth(1).unwrap().to_owned();
+        with(&enough).unwrap();
+    }
+
+    #[test]
+    fn every_plan_of_the_project_has_a_budget_for_one_round() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans");
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let plan = Plan::read(Some(&path), &Overrides::default()).unwrap();
+            check_budget(&plan, plan.arms.len()).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        }
+    }
 }

@@ -217,6 +217,29 @@ fn without_a_terminal_and_without_yes_nothing_is_asked_and_nothing_done() {
 }
 
 #[test]
+fn a_root_without_a_host_is_refused_and_not_taken_for_one_without_findings() {
+    let host = Host::new();
+    fs::create_dir(host.path("empty")).unwrap();
+    for name in ["empty", "missing"] {
+        for order in ["plan", "apply", "revert", "explain"] {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+            command.args(["tune", order, "--root"]).arg(host.path(name));
+            command.args(match order {
+                "apply" => &["--yes"][..],
+                "explain" => &["linux-swappiness"][..],
+                _ => &[],
+            });
+            let output = command.stdin(std::process::Stdio::null()).output().unwrap();
+            let said = err(&output);
+            assert_eq!(output.status.code(), Some(2), "{order}: {}{said}", out(&output));
+            assert!(said.contains("millrace: cannot use --root") && said.contains("no Linux host found in "), "{order}: {said}");
+            assert!(said.contains("hint: name the directory that holds"), "{order}: {said}");
+        }
+    }
+    assert!(!host.path("missing").exists() && fs::read_dir(host.path("empty")).unwrap().next().is_none());
+}
+
+#[test]
 fn a_named_rule_is_done_alone_whatever_keeps_it_apart_and_an_unknown_name_is_an_error() {
     let host = Host::new();
     let applied = host.tune("apply", &["--yes", "--rule", "linux-test-danger", "--json"]);

@@ -35,6 +35,9 @@ pub(super) struct Known {
 
 /// Reads everything and judges it. `capture` is another host's, `root` a tree that stands for this one.
 pub(super) fn known(sources: &Sources, capture: Option<&Path>, root: Option<&Path>) -> anyhow::Result<Known> {
+    if let (None, Some(root)) = (capture, root) {
+        holds_host(root)?;
+    }
     let rules = match &sources.rule_folder {
         Some(folder) => RuleSet::folder(folder).with_context(|| format!("use the rules of {}", folder.display()))?,
         None => rules::built_in().context("use the built-in rules")?,
@@ -46,6 +49,15 @@ pub(super) fn known(sources: &Sources, capture: Option<&Path>, root: Option<&Pat
     let facts = gather_below(&given, root)?.facts;
     let findings = judge(&rules, &facts).findings;
     Ok(Known { rules, facts, findings })
+}
+
+/// Refuses a directory that cannot be the root of a host: in it everything would count as absent, and nothing as to be changed.
+pub(super) fn holds_host(root: &Path) -> anyhow::Result<()> {
+    if ["etc", "proc"].iter().any(|name| root.join(name).is_dir()) {
+        return Ok(());
+    }
+    let what = format!("use --root: no Linux host found in {}", root.display());
+    Err(refusal(what, "name the directory that holds the host's etc and proc, / for this host"))
 }
 
 /// Refuses names of rules that are not there.

@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use tune::change::{Reverted, Root, Steps, revert};
 
 use super::Place;
+use super::facts::holds_host;
 use crate::error_printing::print_error;
 
 const HELP: &str = "\
@@ -38,6 +39,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let state = args.place.state();
+    args.place.root.as_deref().map_or(Ok(()), holds_host)?;
     let root = args.place.root.as_ref().map(Root::new);
     let mut done: Vec<Reverted> = Vec::new();
     loop {

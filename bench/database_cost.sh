@@ -64,7 +64,7 @@ P
 }
 ours() { # prints its orders
   "$millrace" orders run --db "$ours" --mode functions --users $users --threads 1 --warmup 0 --seconds "$seconds" \
-    --json "$work/run.json" >/dev/null 2>"$work/err" || { cat "$work/err" >&2; return 1; }
+    --record "$work/run.json" >/dev/null 2>"$work/err" || { cat "$work/err" >&2; return 1; }
   python3 -c "import json; print(json.load(open('$work/run.json'))['orders'])"
 }
 theirs() {

@@ -29,7 +29,7 @@ script stock_level 1 "SELECT * FROM stock_level(:w, :d, 15)"
 TIMEFORMAT='%U %S'
 for round in $(seq "$rounds"); do
   { time "$millrace" orders run --db "$dsn" --mode functions --users $users --threads 1 --warmup 0 --seconds "$seconds" \
-    --json "$work/run.json" >/dev/null 2>"$work/err"; } 2>"$work/ours" || { cat "$work/err" >&2; exit 1; }
+    --record "$work/run.json" >/dev/null 2>"$work/err"; } 2>"$work/ours" || { cat "$work/err" >&2; exit 1; }
   { time "$pgbench" -n -M prepared -c $users -j 1 -T "$seconds" "${scripts[@]}" "$dsn" >"$work/pgbench" 2>"$work/err"; } 2>"$work/theirs" ||
     { cat "$work/err" >&2; exit 1; }
   python3 - "$work" <<'P' | tee -a "$work/rounds"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Behind a modelled medium: is throughput what the requests in flight and the medium's latency say, and what does waiting cost?
 
-usage: bench/medium.py --programs DIR [--medium SPEC] [--depths 1,8,…] [--seconds N] [--json FILE]
+usage: bench/medium.py --programs DIR [--medium SPEC] [--depths 1,8,…] [--seconds N] [--record FILE]
 
 Starts `millrace serve --medium SPEC` on a file of 64 MiB and reads 8 KiB at random with so many calls in flight on one
 connection, each depth once forwards and once backwards. For each depth it prints the reads a second, what the depth over
@@ -24,7 +24,7 @@ def arguments():
     parser.add_argument("--medium", default="spindles=80,service_ms=8,placement=any")
     parser.add_argument("--depths", default="1,8,20,40,80,160")
     parser.add_argument("--seconds", default="4")
-    parser.add_argument("--json", help="write every figure to this file")
+    parser.add_argument("--record", help="write every figure to this file")
     return parser.parse_args()
 
 
@@ -103,8 +103,8 @@ def main():
                 )
         finally:
             filer.stop()
-    if given.json:
-        with open(given.json, "w") as file:
+    if given.record:
+        with open(given.record, "w") as file:
             json.dump({"medium": given.medium, "rows": rows}, file, indent=1)
     return 0
 

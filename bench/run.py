@@ -51,8 +51,8 @@ def main():
         "lines": lines,
     }
     print_report(record)
-    if arguments.json:
-        Path(arguments.json).write_text(json.dumps(record, indent=1) + "\n")
+    if arguments.record:
+        Path(arguments.record).write_text(json.dumps(record, indent=1) + "\n")
     missed = any(line["verdict"] == "missed" for line in lines)
     return 1 if missed and arguments.strict else 0
 
@@ -65,7 +65,7 @@ def parse_arguments():
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds (default 5)")
     parser.add_argument("--seconds", type=float, default=2, help="seconds of each measurement (default 2)")
     parser.add_argument("--only", default="", help="measurements whose name contains this")
-    parser.add_argument("--json", metavar="FILE", help="write every figure there")
+    parser.add_argument("--record", metavar="FILE", help="write every figure there")
     parser.add_argument("--strict", action="store_true", help="exit 1 when a goal is missed")
     arguments = parser.parse_args()
     if arguments.rounds < 1 or arguments.seconds <= 0:

@@ -33,6 +33,23 @@ mod tests {
     use super::*;
     use clap::CommandFactory;
 
+    /// Every command with all below it.
+    fn each_command(command: &clap::Command, look: &mut impl FnMut(&clap::Command)) {
+        look(command);
+        command.get_subcommands().for_each(|below| each_command(below, look));
+    }
+
+    #[test]
+    fn json_prints_to_stdout_everywhere_and_so_takes_no_value() {
+        let mut count = 0;
+        each_command(&Millrace::command(), &mut |command| {
+            let Some(json) = command.get_arguments().find(|option| option.get_long() == Some("json")) else { return };
+            assert!(!json.get_action().takes_values(), "{} --json takes a value", command.get_name());
+            count += 1;
+        });
+        assert!(count > 15, "{count} commands have --json");
+    }
+
     /// clap wraps at 100 columns, which would break lines that are laid out by hand.
     #[test]
     fn each_line_of_help_text_laid_out_by_hand_fits_100_columns() {

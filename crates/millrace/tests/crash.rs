@@ -166,7 +166,7 @@ impl Run {
         let record = scratch.path().join(format!("record-{seed}.json"));
         let mut command = millrace();
         command.args(["orders", "run", "--db", &cluster.dsn(), "-c", "4", "-j", "1", "-T", &seconds.to_string()]);
-        command.args(["--seed", &seed.to_string(), "--ack-log"]).arg(ack_log(scratch)).arg("--json").arg(&record);
+        command.args(["--seed", &seed.to_string(), "--ack-log"]).arg(ack_log(scratch)).arg("--record").arg(&record);
         if reconnect {
             command.arg("--reconnect");
         }

@@ -70,7 +70,7 @@ fn a_load_runs_and_every_check_holds_until_a_row_is_damaged() {
 
     let (acks, record) = (scratch.path().join("acks"), scratch.path().join("run.json"));
     let output = orders(&["run", "--db", &cluster.dsn(), "-c", "4", "-j", "2", "-T", "5", "--warmup", "1", "--marks"])
-        .args(["--seed", "7", "--ack-log", acks.to_str().unwrap(), "--json", record.to_str().unwrap()])
+        .args(["--seed", "7", "--ack-log", acks.to_str().unwrap(), "--record", record.to_str().unwrap()])
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", text(&output));
@@ -199,7 +199,7 @@ fn acknowledged_orders_survive_a_crash_and_the_run_goes_on() {
     let Some((scratch, cluster)) = cluster("orders-crash") else { return };
     load(&cluster, "1");
     let (acks, record) = (scratch.path().join("acks"), scratch.path().join("run.json"));
-    let child = running(&cluster, &acks, &["--reconnect", "--json", record.to_str().unwrap()]);
+    let child = running(&cluster, &acks, &["--reconnect", "--record", record.to_str().unwrap()]);
     crash(&cluster);
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", text(&output));

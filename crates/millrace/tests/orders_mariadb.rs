@@ -63,7 +63,7 @@ fn mariadb_loads_runs_and_checks_and_answers_as_postgresql_does_in_both_modes() 
     // Measured runs beside each other's rows; what was acknowledged is there.
     let acks = scratch.path().join("acks");
     for mode in ["statements", "functions"] {
-        let run = ["orders", "run", "--mode", mode, "-c", "4", "-T", "2", "--json", "-", "--db", &dsn, "--ack-log"];
+        let run = ["orders", "run", "--mode", mode, "-c", "4", "-T", "2", "--json", "--db", &dsn, "--ack-log"];
         let record: Value = serde_json::from_str(&succeed(millrace().args(run).arg(&acks))).unwrap();
         assert_eq!(record["mode"], mode);
         assert!(record["database_version"].as_str().unwrap().starts_with("MariaDB 1"), "{record}");

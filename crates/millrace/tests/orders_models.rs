@@ -42,7 +42,7 @@ struct Run {
 
 impl Run {
     fn start(cluster: &Cluster, record: PathBuf, arguments: &[&str]) -> Self {
-        let mut command = orders(&["run", "--db", &cluster.dsn(), "--marks", "--seed", "5", "--json"]);
+        let mut command = orders(&["run", "--db", &cluster.dsn(), "--marks", "--seed", "5", "--record"]);
         command.arg(&record).args(arguments).stdout(Stdio::null()).stderr(Stdio::piped());
         Self { child: command.spawn().unwrap(), record }
     }

@@ -49,7 +49,7 @@ fn statements_and_stored_functions_answer_the_same_and_leave_the_same_rows() {
 
     // The command says which mode it ran, and the checks hold.
     let dsn = cluster.dsn().replace("dbname=postgres", "dbname=other");
-    let run = ["orders", "run", "--mode", "functions", "-c", "4", "-T", "2", "--json", "-", "--db", &dsn];
+    let run = ["orders", "run", "--mode", "functions", "-c", "4", "-T", "2", "--json", "--db", &dsn];
     let record: serde_json::Value = serde_json::from_str(&succeed(millrace().args(run))).unwrap();
     assert_eq!(record["mode"], "functions");
     assert!(record["orders"].as_u64().unwrap() > 20, "{record}");

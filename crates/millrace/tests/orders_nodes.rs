@@ -45,7 +45,7 @@ fn a_schema_split_over_two_servers_loads_runs_and_checks_by_dsn() {
 
     // A transaction that waits for a row of the other server, and finds it changed: a serialization failure, sent again and counted.
     let acks = scratch.path().join("acks");
-    let run = ["orders", "run", "-c", "6", "-j", "2", "-T", "4", "--marks", "--json", "-", "--db", &first.dsn(), "--ack-log"];
+    let run = ["orders", "run", "-c", "6", "-j", "2", "-T", "4", "--marks", "--json", "--db", &first.dsn(), "--ack-log"];
     let mut run = millrace().args(run).arg(&acks).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(run.stderr.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.any(|line| line == "measuring"), "it ended before it measured");

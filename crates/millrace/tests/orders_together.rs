@@ -78,7 +78,7 @@ fn is_consistent(run: &OrdersRun) {
 fn three_drivers_share_the_users_begin_together_and_each_gives_the_same_merged_record() {
     let Some((scratch, cluster)) = cluster("together") else { return };
     let acks: Vec<_> = (0..3).map(|number| scratch.path().join(format!("acks{number}"))).collect();
-    let load = ["-c", "7", "-T", "4", "--warmup", "1", "--json", "-"];
+    let load = ["-c", "7", "-T", "4", "--warmup", "1", "--json"];
     let children: Vec<Child> =
         acks.iter().map(|acks| spawn(run(&cluster, "friday", "3", &load).arg("--ack-log").arg(acks))).collect();
     let outputs: Vec<Output> = children.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
@@ -142,7 +142,7 @@ fn refusals(cluster: &Cluster) {
 #[test]
 fn a_driver_killed_in_the_interval_is_named_and_the_figures_are_those_of_the_common_seconds() {
     let Some((_scratch, cluster)) = cluster("together-killed") else { return };
-    let load = ["-c", "6", "-T", "8", "--json", "-"];
+    let load = ["-c", "6", "-T", "8", "--json"];
     let mut children: Vec<Child> = ["1", "2", "3"]
         .map(|driver| spawn(run(&cluster, "saturday", "3", &load).args(["--driver", driver])))
         .into_iter()

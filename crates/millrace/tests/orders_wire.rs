@@ -14,7 +14,7 @@ const USERS: u64 = 4;
 fn run(cluster: &Cluster, arguments: &[&str]) -> Value {
     let users = USERS.to_string();
     let mut command = millrace();
-    command.args(["orders", "run", "--db", &cluster.dsn(), "-c", &users, "-T", "4", "--json", "-"]).args(arguments);
+    command.args(["orders", "run", "--db", &cluster.dsn(), "-c", &users, "-T", "4", "--json"]).args(arguments);
     let record: Value = serde_json::from_str(&succeed(&mut command)).unwrap();
     assert!(record["orders"].as_u64().unwrap() > 20, "{record}");
     record

@@ -118,7 +118,7 @@ impl Orders<'_> {
         let record = self.logs.join(format!("run-{sequence}.json"));
         let log = self.logs.join(format!("run-{sequence}.log"));
         let mut command = self.command("run");
-        command.arg("--json").arg(&record).args(order.words(options));
+        command.arg("--record").arg(&record).args(order.words(options));
         let mut launch = Launch::new("the driver", command, log.clone());
         launch.pipe_stderr = true;
         launch.stop_signal = libc::SIGKILL; // it holds nothing that needs an orderly end

@@ -27,7 +27,7 @@ const EXAMPLES: &str = "\
 Examples:
   createdb mill
   millrace orders load  --db postgresql:///mill --warehouses 10 -j 4
-  millrace orders run   --db postgresql:///mill -c 8 -T 60 --warmup 20 --json run.json
+  millrace orders run   --db postgresql:///mill -c 8 -T 60 --warmup 20 --record run.json
   millrace orders check --db postgresql:///mill --after-run
   millrace orders load  --db 'mysql://root@localhost/?socket=/run/mysqld.sock' --warehouses 10
 A load that was interrupted continues with --resume. On MariaDB and MySQL the schema is the

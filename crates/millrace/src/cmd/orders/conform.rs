@@ -23,7 +23,7 @@ could be judged.";
 /// Arguments.
 #[derive(Parser)]
 pub(super) struct Args {
-    /// Record of a run, written by `orders run --json FILE`
+    /// Record of a run, written by `orders run --record FILE`
     #[arg(value_name = "RUN.json")]
     record: PathBuf,
     /// Print the rules as JSON

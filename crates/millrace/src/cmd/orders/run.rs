@@ -109,9 +109,12 @@ pub(super) struct Args {
     /// Reconnect when a connection is lost; give up after 60 s without any successful transaction
     #[arg(long)]
     reconnect: bool,
-    /// Write the record of the run as JSON, `-` for stdout
+    /// Write the record of the run to this file, as JSON
     #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    record: Option<PathBuf>,
+    /// Print the record as JSON; the tables go to stderr
+    #[arg(long)]
+    json: bool,
     /// Print orders, losses and response times once a second on stderr
     #[arg(long)]
     progress: bool,
@@ -283,7 +286,16 @@ pub(super) async fn run(args: Args) -> anyhow::Result<ExitCode> {
             orders::coordination::run(&shared_run, &database, (&options, args.seed, alike), on_event, coordinated::print_event).await?
         }
     };
-    write_record(&outcome, args.json.as_deref())?;
+    if let Some(path) = &args.record {
+        write_record(&outcome, path)?;
+    }
+    let tables = format!("{}{}", text::run_table(&outcome), coordinated::table(&outcome));
+    if args.json {
+        eprint!("{tables}");
+        super::print_json(&outcome)?;
+    } else {
+        print!("{tables}");
+    }
     let transactions = &outcome.transactions;
     let errors: u64 = text::rows(transactions).iter().map(|(_, record)| record.errors).sum();
     if errors > 0 || outcome.unfinished > 0 {
@@ -319,16 +331,7 @@ fn mark(on_stderr: bool, descriptor: Option<&mut std::fs::File>, text: &str) {
     }
 }
 
-fn write_record(record: &OrdersRun, path: Option<&Path>) -> anyhow::Result<()> {
-    let Some(path) = path else {
-        print!("{}{}", text::run_table(record), coordinated::table(record));
-        return Ok(());
-    };
-    if path == Path::new("-") {
-        eprint!("{}{}", text::run_table(record), coordinated::table(record));
-        return super::print_json(record);
-    }
-    print!("{}{}", text::run_table(record), coordinated::table(record));
+fn write_record(record: &OrdersRun, path: &Path) -> anyhow::Result<()> {
     let mut json = serde_json::to_vec_pretty(record)?;
     json.push(b'\n');
     // Written beside and renamed: a reader never meets half a record.

@@ -6,6 +6,9 @@ use dnfs::file::{DirectoryPosition, FileTime};
 use dnfs::{Attributes, Client, Error, FileHandle, FileKind, FsError};
 use serde::Serialize;
 use std::io::Write;
+use time::OffsetDateTime;
+use time::format_description::BorrowedFormatItem;
+use time::macros::format_description;
 
 /// Names held of one directory: a listing is sorted, so it is held whole.
 const NAMES_MAX: usize = 10_000_000;
@@ -14,7 +17,7 @@ const NAMES_MAX: usize = 10_000_000;
 pub(super) struct Ls {
     /// URL of a directory or file
     url: String,
-    /// Show mode, links, owner, size and time too
+    /// Show mode, links, owner, size and time of the last change (UTC) too
     #[arg(short)]
     long: bool,
     /// Print one JSON object per line
@@ -87,7 +90,9 @@ pub(super) fn stat(args: &Stat) -> anyhow::Result<()> {
     println!("     uid: {}   gid: {}", described.uid, described.gid);
     println!("    size: {}   used: {}", described.size, described.used);
     println!("    file: {} on {:#x}", described.fileid, attributes.fsid);
-    println!("   mtime: {}   ctime: {}   atime: {} (seconds since 1970)", described.mtime, described.ctime, described.atime);
+    for (name, time) in [("mtime", attributes.mtime), ("ctime", attributes.ctime), ("atime", attributes.atime)] {
+        println!("{name:>8}: {}", full_iso(time));
+    }
     println!("  handle: {handle:?}");
     Ok(())
 }
@@ -159,5 +164,34 @@ fn long_line(name: &str, attributes: &Attributes) -> String {
     let bits = attributes.mode;
     let rwx: String = (0..9).map(|bit| if bits & (0o400 >> bit) != 0 { ['r', 'w', 'x'][bit % 3] } else { '-' }).collect();
     let Attributes { nlink, uid, gid, size, mtime, .. } = attributes;
-    format!("{kind}{rwx} {nlink:>3} {uid:>6} {gid:>6} {size:>14} {:>10} {name}", mtime.seconds)
+    format!("{kind}{rwx} {nlink:>3} {uid:>6} {gid:>6} {size:>14} {} {name}", long_iso(*mtime))
+}
+
+/// As `ls --time-style=long-iso`, in UTC: `2026-11-23 14:56`.
+fn long_iso(time: FileTime) -> String {
+    format_time(time, format_description!("[year]-[month]-[day] [hour]:[minute]"))
+}
+
+/// As `stat` of coreutils, in UTC: `2026-11-23 14:56:15.000000007 +0000`.
+fn full_iso(time: FileTime) -> String {
+    format_time(time, format_description!("[year]-[month]-[day] [hour]:[minute]:[second].[subsecond digits:9] +0000"))
+}
+
+fn format_time(time: FileTime, format: &[BorrowedFormatItem<'_>]) -> String {
+    let nanoseconds = i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
+    let text = OffsetDateTime::from_unix_timestamp_nanos(nanoseconds).ok().and_then(|time| time.format(format).ok());
+    // Only a time after the year 9999 has no such form.
+    text.unwrap_or_else(|| time.seconds.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_shown_as_dates() {
+        let time = FileTime { seconds: 1_795_445_775, nanoseconds: 7 };
+        assert_eq!(long_iso(time), "2026-11-23 14:56");
+        assert_eq!(full_iso(time), "2026-11-23 14:56:15.000000007 +0000");
+    }
 }

@@ -87,6 +87,8 @@ fn hints(error: &anyhow::Error) -> Vec<String> {
             hints.extend(orders.hint());
         } else if let Some(lab) = cause.downcast_ref::<lab::LabError>() {
             hints.extend(lab.hint().map(str::to_owned));
+        } else if let Some(config) = cause.downcast_ref::<filer::config::ConfigError>() {
+            hints.extend(config.hint());
         } else if let Some(change) = cause.downcast_ref::<tune::change::ChangeError>() {
             hints.extend(change.hint());
         }

@@ -148,7 +148,7 @@ fn what_cannot_be_created_leaves_file_and_service_as_they_were() {
     create("new", &served.path("first"), "*", &[], "are one");
     create("new", &dir, "10.0.0.1/8", &[], "is not a network");
     create("new", &dir, "", &[], "");
-    create("new", &dir, "*", &["sqash=none"], "unknown field `sqash`, expected one of");
+    create("new", &dir, "*", &["sqash=none"], "unknown field `sqash`: did you mean `squash`?");
     create("new", &dir, "*", &["squash=some"], "`root`");
     create("new", &dir, "*", &["anonymous_uid=me"], "takes a number");
     create("new", &dir, "*", &["path=/first"], "is already used by volume \"first\"");
@@ -201,7 +201,7 @@ fn keys_set_by_command_count_for_connections_that_are_there_and_the_file_keeps_i
     assert_eq!(served.text(), before, "back, with its comments and its rule");
     let later = served.filer.order(&["set", "first", "durability=battery"]);
     assert!(later.starts_with("takes effect at the next start: ") && later.contains("first"), "{later}");
-    served.refused(&["set", "first", "acess=ro"], "unknown field `acess`, expected one of");
+    served.refused(&["set", "first", "acess=ro"], "unknown field `acess`: did you mean `access`?");
     served.refused(&["set", "first", "clients="], "clients");
     served.refused(&["set", "first", "name=other"], "edit it, then reload");
     served.refused(&["set", "second", "access=ro"], "it has first");

@@ -9,7 +9,7 @@ use crate::nfs::exports::ExportsError;
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
-    #[error("read {file}: {source}")]
+    #[error("read the configuration {file}: {source}")]
     Read {
         /// The file.
         file: PathBuf,
@@ -17,7 +17,7 @@ pub enum ConfigError {
         source: io::Error,
     },
     /// Something in it is wrong.
-    #[error("parse {file}, line {line}: {reason}")]
+    #[error("read the configuration {file}, line {line}: {reason}")]
     Line {
         /// The file.
         file: PathBuf,
@@ -49,4 +49,15 @@ pub enum ConfigError {
     /// The volumes cannot be served together.
     #[error(transparent)]
     Exports(#[from] ExportsError),
+}
+
+impl ConfigError {
+    /// What the user can do about it, where that is known.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Read { .. } => Some("name the file with --config FILE; docs/filer.md describes it".to_owned()),
+            _ => None,
+        }
+    }
 }

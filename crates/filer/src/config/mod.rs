@@ -94,7 +94,7 @@ impl Settings {
         let mut reader = Reader { text, file, resolve, tls: None };
         let parsed: File = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
-            reader.wrong(at, error.message().replace('\n', ", "))
+            reader.wrong(at, in_words(error.message()))
         })?;
         let filer = parsed.filer.unwrap_or_default();
         let state = match &filer.state {
@@ -296,6 +296,18 @@ impl Reader<'_> {
         }
         Ok(())
     }
+}
+
+/// What the parser says; of a field that it does not know, the nearest instead of all those it knows.
+fn in_words(message: &str) -> String {
+    let unknown = || {
+        let (field, known) = message.strip_prefix("unknown field `")?.split_once("`, expected ")?;
+        let known = known.split('`').skip(1).step_by(2);
+        let (wrong, key) = known.map(|key| (strsim::levenshtein(field, key), key)).min()?;
+        // A typing error in a short name, a word left out or swapped in a long one.
+        (wrong <= 1 + field.len() / 4).then(|| format!("unknown field `{field}`: did you mean `{key}`?"))
+    };
+    unknown().unwrap_or_else(|| message.replace('\n', ", "))
 }
 
 #[cfg(test)]

@@ -129,7 +129,7 @@ fn a_fault_that_makes_no_sense_is_an_error_of_its_line() {
 #[test]
 fn an_unknown_key_is_an_error_that_names_its_line_and_the_keys_there_are() {
     for (text, line, key, known) in [
-        (format!("{LEAST}acess = \"ro\"\n"), 5, "acess", "`access`"),
+        (format!("{LEAST}acess = \"ro\"\n"), 5, "acess", "did you mean `access`?"),
         (format!("[filer]\nlisten_on = []\n{LEAST}"), 2, "listen_on", "`listen`"),
         (format!("{LEAST}\n[[volume.rule]]\nclients = [\"*\"]\ndir = \"/x\"\n"), 8, "dir", "`squash`"),
         (format!("{LEAST}[[volumes]]\nname = \"x\"\n"), 5, "volumes", "`volume`"),

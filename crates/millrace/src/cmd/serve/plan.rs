@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use filer::Export;
-use filer::config::{ConfigError, Settings};
+use filer::config::Settings;
 use filer::exports::Exports;
 use filer::policy::{Policy, Rights, Squash};
 use filer::setup::Setup;
@@ -83,13 +83,7 @@ pub(super) fn from_file(file: &Path, uid: u32) -> anyhow::Result<Plan> {
     let file = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
     let state = state_base(uid)?;
     let opened = Settings::read(&file, &state).and_then(|settings| Setup::open(settings, state));
-    let (setup, exports) = opened.map_err(|error| {
-        let hint = match &error {
-            ConfigError::Read { .. } => "name the file with --config FILE; docs/filer.md describes it",
-            _ => "",
-        };
-        hinted(anyhow!(error), hint)
-    })?;
+    let (setup, exports) = opened?;
     let settings = setup.settings();
     let (listen, portmap, admin) = (settings.listen.clone(), settings.portmap.clone(), settings.admin.clone());
     let metrics = settings.metrics;

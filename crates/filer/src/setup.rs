@@ -3,6 +3,7 @@
 mod edit;
 
 use std::error::Error;
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
@@ -227,7 +228,20 @@ fn open(settings: &Settings, wanted: &VolumeSettings, opened: Option<Volume>) ->
 }
 
 fn refused(settings: &Settings, volume: &VolumeSettings, reason: String) -> ConfigError {
-    ConfigError::Volume { name: volume.name.clone(), file: settings.file.clone(), line: volume.line, reason }
+    ConfigError::Volume { name: volume.name.clone(), file: settings.file.clone(), line: volume.line, reason, hint: None }
+}
+
+/// A directory that the host does not give.
+fn no_directory(settings: &Settings, volume: &VolumeSettings, error: &io::Error) -> ConfigError {
+    let dir = volume.volume.dir.display();
+    let is_missing = error.kind() == ErrorKind::NotFound;
+    ConfigError::Volume {
+        name: volume.name.clone(),
+        file: settings.file.clone(),
+        line: volume.line,
+        reason: if is_missing { format!("{dir} does not exist") } else { format!("{dir}: {error}") },
+        hint: is_missing.then(|| format!("create it: mkdir -p {dir}")),
+    }
 }
 
 /// An error with its causes in one line.
@@ -247,7 +261,7 @@ fn check_apart(settings: &Settings) -> Result<(), ConfigError> {
     let mut dirs: Vec<PathBuf> = Vec::new();
     for volume in &settings.volumes {
         let dir = volume.volume.dir.canonicalize();
-        let dir = dir.map_err(|error| refused(settings, volume, format!("{}: {error}", volume.volume.dir.display())))?;
+        let dir = dir.map_err(|error| no_directory(settings, volume, &error))?;
         let inside = |dir: &PathBuf, other: &PathBuf| dir.starts_with(other) || other.starts_with(dir);
         if let Some((at, _)) = dirs.iter().enumerate().find(|(_, other)| inside(&dir, other)) {
             let other = settings.volumes.get(at).map_or("", |other| other.name.as_str());

@@ -299,7 +299,7 @@ fn a_broken_file_changes_nothing_and_says_what_is_wrong_where() {
         ("squash = \"none\"", "squahs = \"none\"", "`squash`"),
         ("\"::1\"", "\"::1/200\"", "line 9: \"::1/200\" is not a network: an address has 128 bits"),
         ("name = \"closed\"", "name = \"open\"", "line 12: volume \"open\" is already defined on line 6"),
-        ("DIR/closed", "DIR/missing", "volume \"closed\""),
+        ("DIR/closed", "DIR/missing", "/missing does not exist"),
         ("DIR/closed", "DIR/open", "are one, or one lies in the other"),
         ("squash", "[squash", "line 10"),
     ] {
@@ -323,6 +323,21 @@ fn a_broken_file_changes_nothing_and_says_what_is_wrong_where() {
     let one = support::filer::Filer::start(&other, &[]);
     let output = millrace().args(["volume", "reload", "--admin"]).arg(&one.admin).output().unwrap();
     assert!(output.status.code() == Some(1) && text(&output).contains("--config"), "{}", text(&output));
+}
+
+#[test]
+fn what_keeps_a_file_from_being_served_names_the_object_and_the_fix() {
+    let scratch = scratch("missing", &["open"]);
+    let here = scratch.path().display();
+    let file = support::configured::write(&scratch, TWO);
+    let said = text(&serve(&file).output().unwrap());
+    assert!(said.contains(&format!("millrace: cannot serve volume \"closed\": {here}/closed does not exist (")), "{said}");
+    assert!(said.contains(&format!("hint: create it: mkdir -p {here}/closed\n")), "{said}");
+    let misspelled = std::fs::read_to_string(&file).unwrap().replacen("squash", "squahs", 1);
+    std::fs::write(&file, misspelled).unwrap();
+    let said = text(&serve(&file).output().unwrap());
+    let error = format!("cannot read the configuration {}, line 10: unknown field `squahs`: did you mean", file.display());
+    assert!(said.contains(&error), "{said}");
 }
 
 #[test]

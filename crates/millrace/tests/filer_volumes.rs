@@ -143,7 +143,7 @@ fn what_cannot_be_created_leaves_file_and_service_as_they_were() {
     };
     create("first", &dir, "*", &[], "a volume of that name exists");
     create("a/b", &dir, "*", &[], "not a volume name");
-    create("new", &far, "*", &[], "No such file or directory");
+    create("new", &far, "*", &[], "does not exist");
     create("new", &below, "*", &[], "lies in the other");
     create("new", &served.path("first"), "*", &[], "are one");
     create("new", &dir, "10.0.0.1/8", &[], "is not a network");

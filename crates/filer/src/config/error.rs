@@ -35,7 +35,7 @@ pub enum ConfigError {
         reason: String,
     },
     /// A volume of it cannot be opened.
-    #[error("serve volume {name:?} ({file}, line {line}): {reason}")]
+    #[error("serve volume {name:?}: {reason} ({file}, line {line})")]
     Volume {
         /// Its name.
         name: String,
@@ -45,6 +45,8 @@ pub enum ConfigError {
         line: usize,
         /// Why not.
         reason: String,
+        /// What the user can do about it, where that is known.
+        hint: Option<String>,
     },
     /// The volumes cannot be served together.
     #[error(transparent)]
@@ -57,6 +59,7 @@ impl ConfigError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Read { .. } => Some("name the file with --config FILE; docs/filer.md describes it".to_owned()),
+            Self::Volume { hint, .. } => hint.clone(),
             _ => None,
         }
     }

@@ -68,6 +68,12 @@ impl Postgres {
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             config.host(std::env::var("PGHOST").unwrap_or_else(|_| SOCKET_DIR.to_owned()));
         }
+        // As the client library does it: named here so that messages have the name too.
+        if config.get_user().is_none()
+            && let Ok(name) = whoami::username()
+        {
+            config.user(name);
+        }
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(Duration::from_secs(CONNECT_S));
         }
@@ -271,7 +277,7 @@ impl Database for Postgres {
     type Copier = PostgresCopier;
 
     fn description(&self) -> String {
-        let user = self.config.get_user().unwrap_or("the current user");
+        let user = self.config.get_user().unwrap_or("a user without a name");
         let database = self.config.get_dbname().unwrap_or(user);
         format!("database {database} at {} as {user}", self.address())
     }
@@ -433,5 +439,18 @@ impl Database for Postgres {
 
     async fn missing(&self, orders: &[AcknowledgedOrder]) -> Result<Vec<AcknowledgedOrder>, OrdersError> {
         check_sql::missing(&self.loaded_session().await?.0, orders).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dsn_without_a_user_is_described_with_the_name_of_this_user() {
+        let here = whoami::username().unwrap();
+        let described = |dsn: &str| Postgres::parse(dsn).unwrap().description();
+        assert_eq!(described("host=db1"), format!("database {here} at db1:5432 as {here}"));
+        assert_eq!(described("postgresql://clerk@db1/shop"), "database shop at db1:5432 as clerk");
     }
 }

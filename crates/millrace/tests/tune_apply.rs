@@ -178,6 +178,7 @@ fn a_host_is_planned_changed_and_brought_back() {
 
     let reverted = host.tune("revert", &[]);
     assert_eq!(reverted.status.code(), Some(0), "{}{}", out(&reverted), err(&reverted));
+    assert!(out(&reverted).contains(" changes reverted (record: "), "{}", out(&reverted));
     assert_eq!(tree(&host.path("root")), before);
     let again = host.tune("revert", &["--all"]);
     assert!(again.status.code() == Some(0) && out(&again).contains("nothing to revert"));

@@ -82,8 +82,34 @@ fn print(done: &[Reverted], json: bool) -> anyhow::Result<()> {
             }
         }
         if let Some(journal) = &reverted.journal {
-            println!("reverted: {} ({} were as before already)", journal.display(), reverted.untouched);
+            println!("{} (record: {})", counted(reverted), journal.display());
         }
     }
     Ok(())
+}
+
+/// `5 changes reverted, 1 was as before already`.
+fn counted(reverted: &Reverted) -> String {
+    let count = reverted.reset.len() + reverted.restored.len() + reverted.removed.len();
+    let changes = if count == 1 { "change" } else { "changes" };
+    let already = match reverted.untouched {
+        0 => String::new(),
+        1 => ", 1 was as before already".to_owned(),
+        several => format!(", {several} were as before already"),
+    };
+    format!("{count} {changes} reverted{already}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_revert_counts_its_changes_and_names_what_was_as_before_only_if_there_is_any() {
+        let paths = |count: usize| vec!["/etc/x".to_owned(); count];
+        let one = Reverted { restored: paths(1), ..Reverted::default() };
+        assert_eq!(counted(&one), "1 change reverted");
+        let five = Reverted { restored: paths(2), removed: paths(1), reset: paths(2), untouched: 1, ..Reverted::default() };
+        assert_eq!(counted(&five), "5 changes reverted, 1 was as before already");
+    }
 }

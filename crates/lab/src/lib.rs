@@ -32,5 +32,6 @@ mod summary;
 #[expect(unsafe_code, reason = "signals, process control and file system calls that std lacks")]
 mod sys;
 
+pub use database::binaries::installed_program;
 pub use error::LabError;
 pub use run::progress::{Event, EventKind};

@@ -5,7 +5,8 @@ mod support;
 
 use std::process::{Command, Output};
 use support::filer::Filer;
-use support::{Scratch, millrace, preload_library, succeed, text};
+use support::postgres::server_programs;
+use support::{Scratch, find_program, millrace, preload_library, succeed, text};
 
 fn exec(mount: &str) -> Command {
     let mut command = Command::new("timeout");
@@ -70,6 +71,11 @@ fn exit_code_and_process_are_those_of_the_program() {
     let code = |output: Output| output.status.code();
     assert_eq!(code(exec(&mount).args(["/bin/sh", "-c", "exit 7"]).output().unwrap()), Some(7));
     assert_eq!(code(exec(&mount).arg("no-such-program").output().unwrap()), Some(127));
+    if find_program("initdb").is_none() && server_programs().is_some() {
+        let said = text(&exec(&mount).arg("initdb").output().unwrap());
+        assert!(said.contains("cannot run initdb: not found in PATH\n"), "{said}");
+        assert!(said.contains("hint: it is in /usr/lib/postgresql/"), "{said}");
+    }
     assert_eq!(code(exec(&mount).arg("/etc/passwd").output().unwrap()), Some(126));
     let plain = millrace()
         .env("MILLRACE_PRELOAD", preload_library())

@@ -65,6 +65,18 @@ impl Binaries {
     }
 }
 
+/// A program of PostgreSQL where packages put it outside PATH, of the newest version that has it.
+#[must_use]
+pub fn installed_program(name: &str) -> Option<PathBuf> {
+    newest_with(name, version_directories())
+}
+
+fn newest_with(name: &str, directories: Vec<PathBuf>) -> Option<PathBuf> {
+    // /usr/lib/postgresql/15/bin: of the others nothing tells the version.
+    let major = |program: &PathBuf| -> Option<u32> { program.iter().rev().nth(2)?.to_str()?.parse().ok() };
+    directories.into_iter().map(|directory| directory.join(name)).filter(|program| is_program(program)).max_by_key(major)
+}
+
 fn version_directories() -> Vec<PathBuf> {
     let mut places: Vec<PathBuf> = ["/usr/pgsql/bin", "/usr/local/pgsql/bin"].map(PathBuf::from).into();
     if let Ok(entries) = std::fs::read_dir("/usr/lib/postgresql") {
@@ -93,6 +105,21 @@ mod tests {
         assert_eq!(parse_major("17beta1"), Some(17));
         assert_eq!(parse_major("18"), Some(18));
         assert_eq!(parse_major("devel"), None);
+    }
+
+    #[test]
+    fn a_program_is_found_in_the_newest_version_that_has_it() {
+        let base = tempfile::tempdir().unwrap();
+        let directories: Vec<PathBuf> = ["9", "15", "17"].map(|version| base.path().join(version).join("bin")).into();
+        for directory in &directories {
+            std::fs::create_dir_all(directory).unwrap();
+        }
+        for directory in directories.iter().take(2) {
+            std::fs::write(directory.join("initdb"), "").unwrap();
+            std::fs::set_permissions(directory.join("initdb"), PermissionsExt::from_mode(0o755)).unwrap();
+        }
+        assert_eq!(newest_with("initdb", directories.clone()), Some(base.path().join("15/bin/initdb")));
+        assert_eq!(newest_with("pg_ctl", directories), None);
     }
 
     #[test]

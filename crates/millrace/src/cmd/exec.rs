@@ -144,9 +144,23 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
     let Some((program, arguments)) = args.command.split_first() else { return Err(anyhow!("run a program: none is given")) };
     reachable(program)?;
     let error = Command::new(program).args(arguments).envs(environment).exec();
-    let code = if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE };
-    print_error(&anyhow!(error).context(format!("run {}", program.display())));
-    Ok(ExitCode::from(code))
+    Ok(not_run(program, error))
+}
+
+/// Says why a program was not run. Its hint is where PostgreSQL's packages put their programs, outside PATH.
+fn not_run(program: &OsStr, error: std::io::Error) -> ExitCode {
+    if error.kind() != ErrorKind::NotFound {
+        print_error(&anyhow!(error).context(format!("run {}", program.display())));
+        return ExitCode::from(NOT_EXECUTABLE);
+    }
+    let in_path = !program.as_bytes().contains(&b'/');
+    let installed = program.to_str().filter(|_| in_path).and_then(lab::installed_program);
+    let folder = |found: &Path| found.parent().unwrap_or(found).display().to_string();
+    let hint =
+        installed.map_or_else(String::new, |found| format!("it is in {}, which PATH lacks: run {}", folder(&found), found.display()));
+    let why = if in_path { "not found in PATH" } else { "no such file" };
+    print_error(&refusal(format!("run {}: {why}", program.display()), hint));
+    ExitCode::from(NOT_FOUND)
 }
 
 /// Whether the exec around this one has a mount at this path.

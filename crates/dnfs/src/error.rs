@@ -191,7 +191,7 @@ impl Error {
     #[must_use]
     pub fn hints(&self) -> Vec<String> {
         match self {
-            Self::Fs(FsError::AccessDenied | FsError::NotOwner) => privileged_port_hints(),
+            Self::Fs(FsError::AccessDenied | FsError::NotOwner) => refused_hints(rustix::process::geteuid().is_root()),
             // For some servers a matter of TLS, for others of ports.
             Self::Refused { status: ReplyStatus::AuthError(AuthStat::TooWeak), .. } => {
                 [TLS_HINT.to_owned()].into_iter().chain(privileged_port_hints()).collect()
@@ -255,6 +255,16 @@ fn exports_hint(exports: &[String]) -> Vec<String> {
     if exports.is_empty() { vec![] } else { vec![format!("the server exports: {}", exports.join(", "))] }
 }
 
+/// Root is somebody else to most servers: that is the first guess.
+fn refused_hints(is_root: bool) -> Vec<String> {
+    let squash = is_root.then(|| {
+        "the server may take root for nobody (root squash): knfsd needs `no_root_squash` on the export, millrace serve --no-root-squash; \
+         or name a user in the URL: ?uid=N&gid=N"
+            .to_owned()
+    });
+    squash.into_iter().chain(privileged_port_hints()).collect()
+}
+
 /// A refusal of identity is often one of the source port: servers take only ports below 1024 unless told otherwise.
 fn privileged_port_hints() -> Vec<String> {
     vec![
@@ -288,5 +298,16 @@ fn mount_text(status: MountStatus) -> &'static str {
         MountStatus::NameTooLong => "name too long (MNT3ERR_NAMETOOLONG)",
         MountStatus::NotSupp => "not supported (MNT3ERR_NOTSUPP)",
         MountStatus::ServerFault => "failure of the server (MNT3ERR_SERVERFAULT)",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_refused_to_root_is_blamed_on_root_squash_first() {
+        assert!(refused_hints(true)[0].contains("root squash"));
+        assert!(refused_hints(false).iter().all(|hint| !hint.contains("squash")));
     }
 }

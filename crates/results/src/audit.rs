@@ -93,8 +93,11 @@ pub struct Finding {
     pub verdict: Verdict,
     /// How bad it is.
     pub severity: Severity,
-    /// The rule's title.
+    /// What is wrong, of a finding; of one that passed, the rule's title; else the rule's title with what became of it.
     pub title: String,
+    /// The rule's title, which says what is wanted; absent in what was stored before the two were told apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule_title: Option<String>,
     /// What was found: `sysctl.vm.swappiness is 60`, a line for each fact the test looked at.
     pub found: Vec<String>,
     /// Facts that are missing, for [`Verdict::Unknown`].
@@ -124,6 +127,12 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// The rule's title: what is wanted, the same for every outcome.
+    #[must_use]
+    pub fn general_title(&self) -> &str {
+        self.rule_title.as_deref().unwrap_or(&self.title)
+    }
+
     /// The subject of a thing, of a server, or of a thing of one.
     #[must_use]
     pub fn subject_of(thing: Option<&str>, server: Option<&str>) -> Option<String> {
@@ -180,6 +189,14 @@ mod tests {
             "sources": [], "status": "valid", "subject": subject, "server": server,
         });
         serde_json::from_value(text).unwrap()
+    }
+
+    #[test]
+    fn what_was_stored_before_rules_had_titles_of_their_own_is_read() {
+        let old = finding(None, None);
+        assert_eq!((old.rule_title.as_deref(), old.general_title()), (None, "T"));
+        let new = Finding { rule_title: Some("wanted".into()), ..old };
+        assert_eq!(new.general_title(), "wanted");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! so is everything that makes no sense of it: an order of text, a sum that overflows. docs/rule-schema.md is the page for
 //! those who write rules.
 
+mod deviation;
 mod error;
 mod evaluate;
 mod function;
@@ -15,6 +16,7 @@ use std::fmt;
 
 use crate::facts::{Facts, Value};
 use crate::limits::SHOWN_CHARACTERS_MAX;
+use crate::quantity::Unit;
 
 pub use error::ParseError;
 
@@ -56,6 +58,8 @@ pub struct Look {
 #[derive(Debug, Clone)]
 enum Node {
     Literal(Value),
+    /// A number of bytes with a unit: `64KiB`.
+    Size(i64),
     List(Vec<Self>),
     Name(String),
     All(Vec<Self>),
@@ -139,6 +143,31 @@ impl Expression {
         names
     }
 
+    /// Names of all facts in it.
+    #[must_use]
+    pub fn names(&self) -> Vec<&str> {
+        let mut names = Vec::new();
+        self.root.visit(&mut |node| {
+            if let Node::Name(name) = node {
+                names.push(name.as_str());
+            }
+        });
+        names
+    }
+
+    /// Of an expression that is no: which part fails, with the value found and the one expected in human units,
+    /// `shared_buffers is 128 MiB; at least 3 GiB expected`. Absent where the form of the expression says too little.
+    #[must_use]
+    pub fn deviation(&self, facts: &Facts, thing: Option<(&str, &str)>) -> Option<String> {
+        deviation::deviation(&self.root, facts, thing)
+    }
+
+    /// The unit of its value, as far as the names of facts in it tell.
+    #[must_use]
+    pub(crate) fn unit(&self) -> Option<Unit> {
+        deviation::unit(&self.root)
+    }
+
     /// Kinds of things that it goes through.
     #[must_use]
     pub fn kinds(&self) -> Vec<&str> {
@@ -173,7 +202,7 @@ impl Node {
     fn visit<'a>(&'a self, see: &mut impl FnMut(&'a Self)) {
         see(self);
         match self {
-            Self::Literal(_) | Self::Name(_) => {}
+            Self::Literal(_) | Self::Size(_) | Self::Name(_) => {}
             Self::List(parts) | Self::All(parts) | Self::Any(parts) | Self::Call(_, parts) => {
                 for part in parts {
                     part.visit(see);
@@ -194,7 +223,7 @@ impl Node {
 
     fn host_names<'a: 's, 's>(&'a self, scopes: &mut Vec<&'s str>, names: &mut Vec<&'a str>) {
         match self {
-            Self::Literal(_) => {}
+            Self::Literal(_) | Self::Size(_) => {}
             Self::Name(name) => {
                 let head = name.split('.').next().unwrap_or_default();
                 if !scopes.contains(&head) && (head != EACH || scopes.is_empty()) {

@@ -14,7 +14,7 @@ use crate::facts::{Facts, Value};
 use crate::limits::{LINES_MAX, THINGS_JUDGED_MAX};
 use crate::rule::{Fix, Rule, Setting};
 use crate::rules::{Loaded, PLATFORMS, ROLES, RuleSet};
-use crate::{describe, expression};
+use crate::{describe, expression, title};
 use subjects::Subject;
 
 /// What all rules came to.
@@ -212,7 +212,8 @@ fn finding(
         server,
         verdict,
         severity: *severity,
-        title: title.clone(),
+        title: title::title(loaded, verdict, &judged.facts, thing),
+        rule_title: Some(title.clone()),
         found,
         missing,
         reason: reason.clone(),

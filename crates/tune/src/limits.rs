@@ -27,6 +27,9 @@ pub const RULE_ID_BYTES_MAX: usize = 72;
 /// Longest title of a rule, in characters: a line.
 pub const RULE_TITLE_CHARACTERS_MAX: usize = 120;
 
+/// Longest title of a finding, in characters: two lines of a terminal, with the values of a capture in it.
+pub const FINDING_TITLE_CHARACTERS_MAX: usize = 240;
+
 /// Largest waiver file, in bytes: a thousand waivers with a paragraph of reason each.
 pub const WAIVER_FILE_BYTES_MAX: usize = 1 << 20;
 /// Waivers of a file; each is held against each finding.

@@ -15,6 +15,7 @@ use crate::expression::Expression;
 use crate::nearest::nearest;
 use crate::reference::{Catalogue, CatalogueRow, NotTestable, NotTestableFile, ReferenceFile};
 use crate::rule::Rule;
+use crate::title::Template;
 
 /// A name that no rule has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -104,6 +105,8 @@ pub struct Loaded {
     pub when: Option<Expression>,
     /// [`Rule::test`], read.
     pub test: Expression,
+    /// [`Rule::finding`], read.
+    pub finding: Option<Template>,
 }
 
 /// Rules with unique identities, in the order of their files.

@@ -84,6 +84,9 @@ fn chapter(page: &mut String, loaded: &Loaded) {
         line("Effect", &inline(effect));
     }
     line("Test", &code(&rule.test));
+    if let Some(finding) = &rule.finding {
+        line("Finding", &code(finding));
+    }
     if let Some(fix) = &rule.fix {
         line("Set right", &set_right(fix, rule));
     }

@@ -48,6 +48,7 @@ impl<'a> Evaluator<'a> {
         }
         match node {
             Node::Literal(value) => Ok(value.clone()),
+            Node::Size(bytes) => Ok(Value::Int(*bytes)),
             Node::List(parts) => parts.iter().map(|part| self.node(part)).collect::<Result<_, _>>().map(Value::List),
             Node::Name(name) => self.name(name),
             Node::All(parts) => self.joined(parts, false),

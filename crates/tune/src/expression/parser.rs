@@ -146,6 +146,7 @@ impl Parser<'_> {
         }
         match self.peek().clone() {
             Token::Number(number) => self.step(Node::Literal(Value::Int(number))),
+            Token::Size(bytes) => self.step(Node::Size(bytes)),
             Token::Text(text) => self.step(Node::Literal(Value::Text(text))),
             Token::Quoted(name) if name.is_empty() => Err(self.error("a name is empty")),
             Token::Quoted(name) => self.step(Node::Name(name)),
@@ -276,7 +277,7 @@ impl Parser<'_> {
 
     fn unexpected(&self, wanted: &str) -> ParseError {
         let found = match self.peek() {
-            Token::Number(number) => number.to_string(),
+            Token::Number(number) | Token::Size(number) => number.to_string(),
             Token::Text(_) => "text".to_owned(),
             Token::Word(word) | Token::Quoted(word) => format!("`{word}`"),
             Token::Symbol(symbol) => format!("`{symbol}`"),

@@ -6,6 +6,8 @@ use super::error::ParseError;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Token {
     Number(i64),
+    /// A number with a unit of bytes.
+    Size(i64),
     Text(String),
     /// A bare word: a name, a function or a word of the language.
     Word(String),
@@ -78,7 +80,9 @@ fn number(rest: &str) -> Result<(Token, usize), String> {
         };
         digits.parse::<i64>().ok().and_then(|count| count.checked_mul(factor))
     };
-    value.map(|value| (Token::Number(value), end)).ok_or_else(|| format!("{word} is not a number, or too large"))
+    let has_unit = word.ends_with("iB");
+    let token = move |value| if has_unit { Token::Size(value) } else { Token::Number(value) };
+    value.map(|value| (token(value), end)).ok_or_else(|| format!("{word} is not a number, or too large"))
 }
 
 fn word(rest: &str) -> (Token, usize) {

@@ -41,6 +41,21 @@ fn a_missing_fact_leaves_out_by_when_and_is_unknown_by_test() {
 }
 
 #[test]
+fn the_title_says_how_it_came_out_and_the_rules_own_stays_beside_it() {
+    let rules = [
+        rule("a", "finding = \"a.b is {sysctl.a.b}: bad\"\ntest = \"sysctl.a.b > 2\"\nseverity = \"low\""),
+        rule("b", "test = \"sysctl.a.b > 2\"\nseverity = \"low\""),
+        rule("c", "test = \"sysctl.a.b * sysctl.a.b > 2\"\nseverity = \"low\""),
+        rule("d", "test = \"sysctl.c.d\"\nseverity = \"low\""),
+        rule("e", "test = \"true\"\nseverity = \"low\""),
+    ];
+    let judgement = judge(&set(&rules.concat()), &linux());
+    let titles: Vec<&str> = judgement.findings.iter().map(|found| found.title.as_str()).collect();
+    assert_eq!(titles, ["a.b is 1: bad", "a.b is 1; more than 2 expected", "not met: T", "not known: T", "T"]);
+    assert!(judgement.findings.iter().all(|found| found.rule_title.as_deref() == Some("T")));
+}
+
+#[test]
 fn worst_comes_first_and_findings_before_the_unknown() {
     let rules = [
         rule("a", "test = \"x.y\"\nseverity = \"critical\""),

@@ -87,7 +87,7 @@ fn section(id: &str, title: &str, caption: &str, findings: &[&Finding], look: &L
     let mut section = format!(
         "<section id=\"{id}\" aria-labelledby=\"{id}-title\"><h2 id=\"{id}-title\">{}</h2>\n<table><caption>{}</caption>\n\
          <thead><tr><th scope=\"col\" class=\"severity\">Severity</th><th scope=\"col\" class=\"subject\">Of</th>\
-         <th scope=\"col\" class=\"title\">Rule</th><th scope=\"col\">Found</th></tr></thead>\n<tbody>\n",
+         <th scope=\"col\" class=\"title\">Finding</th><th scope=\"col\">Found</th></tr></thead>\n<tbody>\n",
         escape(title),
         escape(caption),
     );
@@ -158,7 +158,7 @@ fn card(finding: &Finding) -> String {
         "<article class=\"rule\" id=\"{}\"><h3>{}</h3>\n<p class=\"faint\"><code>{}</code> · {} · \
          <span class=\"mark {word}\">{word}</span></p>\n<p>{}</p>\n<dl>",
         anchor(&finding.rule),
-        escape(&finding.title),
+        escape(finding.general_title()),
         escape(&finding.rule),
         escape(layer_name(&finding.layer)),
         escape(&finding.reason),

@@ -50,7 +50,9 @@ const fn is_skipped(weight: Weight) -> bool {
 }
 
 fn case(xml: &mut String, finding: &Finding, look: &Look<'_>) {
-    let name = finding.subject.as_ref().map_or_else(|| finding.title.clone(), |subject| format!("{subject}: {}", finding.title));
+    // The same for every outcome: readers follow a case from run to run by its name.
+    let title = finding.general_title();
+    let name = finding.subject.as_ref().map_or_else(|| title.to_owned(), |subject| format!("{subject}: {title}"));
     let _ = write!(
         xml,
         "    <testcase classname=\"{}.{}\" name=\"{}\" time=\"0\"",
@@ -63,11 +65,11 @@ fn case(xml: &mut String, finding: &Finding, look: &Look<'_>) {
         Weight::Counts => Some(format!(
             "<failure type=\"{}\" message=\"{}\">{}</failure>",
             severity(finding.severity),
-            escape(&finding.found.join("; ")),
+            escape(&finding.title),
             escape(&body(finding))
         )),
         Weight::Waived => Some(skip(&format!("waived {}", finding.waiver.as_deref().unwrap_or_default()))),
-        Weight::Known => Some(skip(&format!("known from the baseline: {}", finding.found.join("; ")))),
+        Weight::Known => Some(skip(&format!("known from the baseline: {}", finding.title))),
         Weight::Unknown => Some(skip(&format!("not known: {} missing", finding.missing.join(", ")))),
         Weight::Info | Weight::Light => {
             Some(format!("<system-out>{}: {}</system-out>", severity(finding.severity), escape(&body(finding))))
@@ -86,7 +88,8 @@ fn skip(message: &str) -> String {
 }
 
 fn body(finding: &Finding) -> String {
-    let mut body = finding.found.join("\n");
+    let mut body = finding.title.clone();
+    finding.found.iter().for_each(|found| body += &format!("\nfound: {found}"));
     let _ = write!(body, "\nwhy: {}", finding.reason);
     finding.effect.iter().for_each(|effect| body += &format!("\nbrings: {effect}"));
     finding.sources.iter().for_each(|source| body += &format!("\nsource: {source}"));

@@ -12,7 +12,8 @@ pub(crate) fn finding(rule: &str, layer: &str) -> Finding {
         server: None,
         verdict: Verdict::Finding,
         severity: Severity::Medium,
-        title: format!("Title of {rule}"),
+        title: format!("What is wrong by {rule}"),
+        rule_title: Some(format!("Title of {rule}")),
         found: vec!["sysctl.vm.swappiness is 60".into()],
         missing: Vec::new(),
         reason: "The database keeps its own cache, and what is swapped out must be read back before it can be used.".into(),
@@ -31,7 +32,8 @@ pub(crate) fn audit() -> Audit {
     let redo = Finding {
         subject: Some("mount /redo".into()),
         severity: Severity::Critical,
-        title: "Redo logs are mounted hard".into(),
+        title: "the mount is soft: a write that times out is lost".into(),
+        rule_title: Some("Redo logs are mounted hard".into()),
         found: vec!["mount.hard is false".into(), "mount.role is redo".into()],
         reason: "A soft mount gives up a write that the server is slow to answer. The database then holds a log with a hole in \
                  it, and takes itself down."
@@ -44,7 +46,8 @@ pub(crate) fn audit() -> Audit {
     };
     let contested = Finding {
         severity: Severity::Low,
-        title: "Full page images stay on".into(),
+        title: "full_page_writes is off; on expected".into(),
+        rule_title: Some("Full page images stay on".into()),
         found: vec!["postgres.full_page_writes is off".into()],
         status: Status::Contested,
         standing: vec!["contested by the pages of one file system: off where blocks are written atomically".into()],
@@ -54,6 +57,7 @@ pub(crate) fn audit() -> Audit {
     };
     let unknown = |rule: &str, layer: &str, missing: &str| Finding {
         verdict: Verdict::Unknown,
+        title: format!("not known: Title of {rule}"),
         found: Vec::new(),
         missing: vec![missing.into()],
         ..finding(rule, layer)
@@ -61,7 +65,8 @@ pub(crate) fn audit() -> Audit {
     let hostile = Finding {
         subject: Some("mount /u02\u{1b}[2J<script>alert(1)</script>&\"'".into()),
         severity: Severity::Info,
-        title: "Time of last access is not kept".into(),
+        title: "noatime is not set".into(),
+        rule_title: Some("Time of last access is not kept".into()),
         found: vec!["mount.options is [rw, \u{7}]".into()],
         ..finding("linux-noatime", "nfs-mount")
     };

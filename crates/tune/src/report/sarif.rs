@@ -6,7 +6,7 @@ use results::audit::{Audit, Finding, Severity, Verdict};
 use serde_json::{Map, Value, json};
 
 use super::origins::{Origin, origins};
-use super::words::{fingerprint, plain, status, verdict};
+use super::words::{fingerprint, plain, status};
 use super::{Look, Weight};
 use crate::describe::{activation, severity};
 
@@ -68,7 +68,7 @@ fn rules(audit: &Audit) -> (Vec<Value>, BTreeMap<&str, usize>) {
         index.insert(finding.rule.as_str(), rules.len());
         rules.push(json!({
             "id": plain(&finding.rule),
-            "shortDescription": { "text": plain(&finding.title) },
+            "shortDescription": { "text": plain(finding.general_title()) },
             "fullDescription": { "text": plain(&finding.reason) },
             "help": { "text": help(finding) },
             "defaultConfiguration": { "level": level(finding.severity) },
@@ -146,11 +146,11 @@ fn result(finding: &Finding, index: &BTreeMap<&str, usize>, look: &Look<'_>) -> 
 fn message(finding: &Finding) -> String {
     let subject = finding.subject.as_ref().map(|subject| plain(subject) + ": ").unwrap_or_default();
     let facts = match finding.verdict {
-        Verdict::Unknown => format!("{}: {} missing", verdict(Verdict::Unknown), finding.missing.join(", ")),
-        _ if finding.found.is_empty() => "no value was looked at".to_owned(),
-        _ => finding.found.join("; "),
+        Verdict::Unknown => format!("Missing: {}", finding.missing.join(", ")),
+        _ if finding.found.is_empty() => "No value was looked at".to_owned(),
+        _ => format!("Found: {}", finding.found.join("; ")),
     };
-    format!("{subject}{}. Found: {}", plain(&finding.title), plain(&facts))
+    format!("{subject}{}. {}", plain(&finding.title), plain(&facts))
 }
 
 /// The files that values were read from, each with the thing judged (3.28).

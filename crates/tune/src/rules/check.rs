@@ -6,6 +6,7 @@ use super::{KINDS, LAYERS, Loaded, PLATFORMS, Problem, ROLES};
 use crate::expression::{self, Expression};
 use crate::limits::{RULE_ID_BYTES_MAX, RULE_TITLE_CHARACTERS_MAX, RULES_MAX};
 use crate::rule::{Fix, Rule, RuleFile, Setting, SettingKind};
+use crate::title::Template;
 
 /// Checks each rule of a file; those without mistakes are added.
 pub(super) fn file(name: &str, file: RuleFile, rules: &mut Vec<Loaded>, problems: &mut Vec<Problem>) {
@@ -19,6 +20,7 @@ pub(super) fn file(name: &str, file: RuleFile, rules: &mut Vec<Loaded>, problems
         places(&rule, &mut wrong);
         let when = rule.when.as_deref().and_then(|text| expression("when", text, &rule, &mut wrong));
         let test = expression("test", &rule.test, &rule, &mut wrong);
+        let finding = rule.finding.as_deref().and_then(|text| template(text, &rule, &[&when, &test], &mut wrong));
         if let Some(fix) = &rule.fix {
             fixes(fix, &rule, &mut wrong);
         }
@@ -28,7 +30,7 @@ pub(super) fn file(name: &str, file: RuleFile, rules: &mut Vec<Loaded>, problems
         if let Some(test) = test
             && problems.len() == before
         {
-            rules.push(Loaded { rule, layer: file.layer.clone(), file: name.to_owned(), when, test });
+            rules.push(Loaded { rule, layer: file.layer.clone(), file: name.to_owned(), when, test, finding });
         }
     }
 }
@@ -110,6 +112,31 @@ fn expression(what: &str, text: &str, rule: &Rule, wrong: &mut Vec<String>) -> O
         let head = name.split('.').next().unwrap_or_default();
         if KINDS.contains(&head) {
             wrong.push(format!("{what}: {name} is of a {head}, and none is at hand: it takes each, any, all, count or sum"));
+        }
+    }
+    Some(read)
+}
+
+/// Reads the template of a finding. Its placeholders speak of facts that the rule looks at, and of the thing's name.
+fn template(text: &str, rule: &Rule, looked_at: &[&Option<Expression>], wrong: &mut Vec<String>) -> Option<Template> {
+    if text.trim().is_empty() || text.contains('\n') || text.ends_with('.') || text == rule.title {
+        wrong.push("finding: it is one line without a full stop that says what is wrong, not what is wanted".to_owned());
+    }
+    let read = match Template::parse(text) {
+        Ok(read) => read,
+        Err(error) => {
+            wrong.push(format!("finding: {error}"));
+            return None;
+        }
+    };
+    let known: BTreeSet<&str> = looked_at.iter().filter_map(|read| read.as_ref()).flat_map(Expression::names).collect();
+    let of_thing = rule.each.as_ref().map(|kind| format!("{kind}.name"));
+    for placeholder in read.expressions() {
+        expression("finding", placeholder.text(), rule, wrong);
+        for name in placeholder.names() {
+            if !known.contains(name) && of_thing.as_deref() != Some(name) {
+                wrong.push(format!("finding: placeholder {name} is no fact that `test` or `when` looks at"));
+            }
         }
     }
     Some(read)

@@ -54,6 +54,16 @@ fn unknown_keys_are_refused_with_file_and_rule() {
 }
 
 #[test]
+fn a_template_speaks_of_facts_that_the_rule_looks_at() {
+    let with = |finding: &str| format!("finding = \"{finding}\"\nplatforms = ");
+    refused("platforms = ", &with("it is {sysctl.a.c}"), "rule linux-window: finding: placeholder sysctl.a.c is no fact");
+    refused("platforms = ", &with("it is {sysctl.a.b"), "rule linux-window: finding: a `{` has no `}`");
+    refused("platforms = ", &with("it is {sysctl.a.b:kg}"), "unknown unit \"kg\"");
+    refused("platforms = ", &with("The window is wide"), "what is wrong, not what is wanted");
+    assert!(problems(&GOOD.replacen("platforms = ", &with("it is {sysctl.a.b:bytes}"), 1)).is_empty());
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     refused("schema = 1", "schema = 2", "schema 2 is not 1");
     refused("layer = \"tcp\"", "layer = \"tpc\"", "unknown layer \"tpc\"");

@@ -61,6 +61,7 @@ pub fn finding(rule: &str, subject: Option<&str>) -> Finding {
         verdict: Verdict::Finding,
         severity: Severity::Medium,
         title: String::new(),
+        rule_title: None,
         found: Vec::new(),
         missing: Vec::new(),
         reason: String::new(),

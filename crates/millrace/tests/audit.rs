@@ -154,8 +154,8 @@ fn a_finding_is_a_line_under_its_layer_and_the_exit_code_is_1() {
     let output = place.audit(&[]);
     let said = text(&output);
     assert_eq!(code(&output), 1, "{said}");
-    assert!(said.contains("os-kernel\n  critical  mount /redo: Mounts are hard [test-redo-hard]"), "{said}");
-    assert!(said.contains("  medium    The kernel does not swap the database out [test-swappiness-low]"), "{said}");
+    assert!(said.contains("os-kernel\n  critical  mount /redo: soft is set in fstab_options [test-redo-hard]"), "{said}");
+    assert!(said.contains("  medium    vm.swappiness is 60; at most 10 expected [test-swappiness-low]"), "{said}");
     assert!(said.contains("2 findings: 1 critical, 1 medium; 1 for information."), "{said}");
     assert!(said.contains("1 judgement not known, for lack of facts: 1 os-kernel; missing: sysctl.vm.nowhere"), "{said}");
     assert!(!said.contains("Something that the capture does not tell"), "{said}");
@@ -172,7 +172,7 @@ fn verbose_says_found_reason_source_and_fix_and_lists_what_is_not_known() {
         "source    A manual, 3",
         "fix       ",
         "in force  at once",
-        "unknown   Something that the capture does not tell [test-not-known]",
+        "unknown   not known: Something that the capture does not tell [test-not-known]",
         "missing   sysctl.vm.nowhere",
     ] {
         assert!(said.contains(words), "{words:?} in {said}");
@@ -319,7 +319,11 @@ fn a_difference_names_what_is_new_gone_and_changed() {
     };
     let better = diff("a.json", "b.json", &[]);
     assert_eq!(code(&better), 0, "{}", text(&better));
-    assert!(text(&better).contains("gone\n- critical  Mounts are hard [test-redo-hard@mount /redo]"), "{}", text(&better));
+    assert!(
+        text(&better).contains("gone\n- critical  soft is set in fstab_options [test-redo-hard@mount /redo]"),
+        "{}",
+        text(&better)
+    );
     assert!(text(&better).contains("after:  medium: sysctl.vm.swappiness is 80"), "{}", text(&better));
     assert_eq!(code(&diff("b.json", "a.json", &[])), 1);
     let found: Value = serde_json::from_slice(&diff("b.json", "a.json", &["--json"]).stdout).unwrap();

@@ -29,7 +29,7 @@ pub struct Side {
 pub struct One {
     /// Rule and subject, `RULE@SUBJECT`.
     pub name: String,
-    /// The rule's title.
+    /// The title: what is wrong.
     pub title: String,
     /// How bad it is.
     pub severity: Severity,
@@ -53,7 +53,7 @@ pub struct Outcome {
 pub struct Change {
     /// Rule and subject, `RULE@SUBJECT`.
     pub name: String,
-    /// The rule's title.
+    /// The title after the change.
     pub title: String,
     /// Before.
     pub before: Outcome,

@@ -111,9 +111,12 @@ impl Context<'_> {
             }
             (Function::Contains, [part, member]) => {
                 let member = written(&self.value(member)?, None, 1);
-                let found = format!("{}: {}", subject(part)?, written(&self.value(part)?, None, 1));
-                let expected = if wanted { member } else { format!("no {member}") };
-                Some(Told { found, expected: Some(expected) })
+                let name = subject(part)?;
+                if !wanted {
+                    return Some(Told { found: format!("{member} is set in {name}"), expected: None });
+                }
+                let found = format!("{name}: {}", written(&self.value(part)?, None, 1));
+                Some(Told { found, expected: Some(member) })
             }
             (Function::PowerOfTwo, [part]) => {
                 let expected = if wanted { "a power of two" } else { "no power of two" };

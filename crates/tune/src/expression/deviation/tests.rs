@@ -49,6 +49,8 @@ fn a_thing_that_fails_is_named() {
     says("all(mount, mount.rsize >= 1MiB)", "mount /u01: rsize is 64 KiB; at least 1 MiB expected");
     says("version_at_least(os.release, '6.1')", "the kernel's release is 5.10.0; 6.1 or later expected");
     says("known(postgres.other)", "other is not set");
+    says("contains(postgres.mode, 'hard')", "mode: off; hard expected");
+    says("not contains(postgres.mode, 'off')", "off is set in mode");
 }
 
 #[test]

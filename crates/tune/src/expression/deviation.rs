@@ -126,9 +126,12 @@ impl Context<'_> {
         }
     }
 
-    /// The first thing of which it does not hold. Only one thing is at hand at a time.
+    /// The first thing of which it does not hold. Only one thing is at hand at a time, and none is gone through for each of
+    /// another kind: an evaluation bounds its steps, many of them do not.
     fn of_a_thing(self, kind: &str, inner: &Node) -> Option<Told> {
-        if self.thing.is_some() {
+        let mut is_nested = self.thing.is_some();
+        inner.visit(&mut |node| is_nested |= matches!(node, Node::Over(..)));
+        if is_nested {
             return None;
         }
         let names = self.facts.things.get(kind)?.keys();

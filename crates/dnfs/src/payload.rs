@@ -6,7 +6,7 @@ use std::fmt;
 use std::io::IoSlice;
 use std::ops::Range;
 
-/// A buffer that is filled from a source as its bytes are needed: [`crate::Mount::write_from`] sends the first of them while
+/// A buffer that is filled from a source as its bytes are needed: [`crate::mount::Mount::write_from`] sends the first of them while
 /// it reads the others.
 pub struct LazyBuffer<'b> {
     buffer: &'b mut [u8],

@@ -93,7 +93,8 @@ if child == 0:
             file.seek(0); file.write(whole)
 try:
     short = 0
-    for _ in range(60):
+    for turn in range(3000):
+        if turn >= 60 and short: break
         source, target = os.open(local + "/whole", os.O_RDONLY), os.open("/db/target", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         done = os.sendfile(target, source, None, 1 << 30)
         assert os.lseek(source, 0, 1) == os.lseek(target, 0, 1) == done

@@ -3,10 +3,11 @@
 //! sockets stay out of reach.
 
 use crate::hook::hooks;
+use crate::lock_files;
 use crate::mounts;
+use crate::open_file::Open;
 use crate::outcome::{Out, kept};
-use crate::record_locks;
-use crate::table::{self, Found, Open};
+use crate::table::{self, Found};
 use libc::{c_int, c_uint};
 
 /// The regular file behind `fd`.
@@ -20,7 +21,7 @@ pub(crate) fn file_if_any(fd: c_int) -> Option<Open> {
 impl Open {
     /// What is left to do when the descriptor is closed.
     pub(crate) fn ended(&self) {
-        record_locks::closed(self);
+        lock_files::closed(self);
         self.mount.closed(self.file);
     }
 }

@@ -1,14 +1,12 @@
 //! Who the process is to servers: the credentials it had when it began, and those it changed to since. Each open file keeps
 //! those it was opened with, over dup, fork and exec too (docs/design/012-users.md).
 
-use crate::hook::hooks;
 use crate::messages::{trace, warn};
-use crate::mounts;
-use crate::outcome::{Out, kept};
+use crate::outcome::Out;
 use crate::raw;
-use crate::table::{self, Found, Open};
 use dnfs::Credentials;
-use libc::{c_char, c_int, gid_t, size_t, uid_t};
+use dnfs::mount::Mount;
+use libc::c_int;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -64,44 +62,21 @@ pub(crate) fn number_of(who: &Credentials) -> Option<usize> {
 }
 
 /// The credentials an inherited description was opened with.
-pub(crate) fn of_inherited(fd: c_int, mount: &dnfs::mount::Mount) -> usize {
+pub(crate) fn of_inherited(fd: c_int, mount: &Mount) -> usize {
     let marked = raw::control(fd, F_GETSIG, 0).ok().and_then(|signal| u32::try_from(signal).ok()?.checked_sub(1));
     marked.and_then(|number| number_of(&mount.credentials_of_number(number)?)).unwrap_or(FIRST)
 }
 
 /// Has the description remember who opened it when this process is no more.
-fn mark(open: &Open) {
-    let Some(number) = open.mount.credentials_number() else { return };
-    if raw::control(open.fd, F_GETSIG, 0) == Ok(0) {
-        let _ = raw::control(open.fd, F_SETSIG, number as usize + 1);
+pub(crate) fn mark(fd: c_int, mount: &Mount) {
+    let Some(number) = mount.credentials_number() else { return };
+    if raw::control(fd, F_GETSIG, 0) == Ok(0) {
+        let _ = raw::control(fd, F_SETSIG, number as usize + 1);
     }
-}
-
-fn mark_all() {
-    let Ok(descriptors) = std::fs::read_dir("/proc/self/fd") else { return };
-    for fd in descriptors.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
-        if !dnfs::is_internal_fd(fd)
-            && let Ok(Found::File(open)) = table::find(fd)
-        {
-            mark(&open);
-        }
-    }
-}
-
-/// A change of credentials by libc's own function.
-fn change(real: impl FnOnce() -> c_int) -> Result<c_int, Out> {
-    if !mounts::any() {
-        return Err(Out::Pass);
-    }
-    let _ = current(); // those of before
-    mark_all();
-    let answer = kept(real())?;
-    changed();
-    Ok(answer)
 }
 
 /// The process has other credentials.
-fn changed() {
+pub(crate) fn changed() {
     if dnfs::shares_memory() {
         return; // the list is the parent's
     }
@@ -112,27 +87,4 @@ fn changed() {
     });
     trace!("calls are those of uid {} gid {} from now on", who.uid, who.gid);
     CURRENT.store(number, Ordering::Release);
-}
-
-hooks! {
-    /// setuid(2).
-    fn setuid(user: uid_t) -> c_int { change(|| real(user)) }
-    /// seteuid(3).
-    fn seteuid(user: uid_t) -> c_int { change(|| real(user)) }
-    /// setreuid(2).
-    fn setreuid(user: uid_t, effective: uid_t) -> c_int { change(|| real(user, effective)) }
-    /// setresuid(2).
-    fn setresuid(user: uid_t, effective: uid_t, saved: uid_t) -> c_int { change(|| real(user, effective, saved)) }
-    /// setgid(2).
-    fn setgid(group: gid_t) -> c_int { change(|| real(group)) }
-    /// setegid(3).
-    fn setegid(group: gid_t) -> c_int { change(|| real(group)) }
-    /// setregid(2).
-    fn setregid(group: gid_t, effective: gid_t) -> c_int { change(|| real(group, effective)) }
-    /// setresgid(2).
-    fn setresgid(group: gid_t, effective: gid_t, saved: gid_t) -> c_int { change(|| real(group, effective, saved)) }
-    /// setgroups(2).
-    fn setgroups(count: size_t, groups: *const gid_t) -> c_int { change(|| real(count, groups)) }
-    /// initgroups(3).
-    fn initgroups(name: *const c_char, group: gid_t) -> c_int { change(|| real(name, group)) }
 }

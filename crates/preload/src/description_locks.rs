@@ -4,10 +4,11 @@
 //! A placeholder is open for reading only and takes shared locks alone. An exclusive lock of a range is a shared one of
 //! the same range in another space of offsets; who sets either looks first, alone, what others have in both.
 
+use crate::byte_range::{Range, granted, retry};
+use crate::lock_files;
+use crate::open_file::Open;
 use crate::outcome::Out;
 use crate::raw;
-use crate::record_locks::{self, Range, granted, retry};
-use crate::table::Open;
 use dnfs::mount::RecordLocks;
 use libc::{c_int, off_t};
 use std::ffi::CStr;
@@ -59,7 +60,7 @@ pub(crate) fn conflict(file: &Open, range: &Range) -> Result<Option<libc::flock>
 
 fn conflict_alone(file: &Open, range: &Range, alone: &RecordLocks) -> Result<Option<libc::flock>, Out> {
     match conflict_of(file.fd, range)? {
-        None => record_locks::conflict_with_description(file, range, alone),
+        None => lock_files::conflict(file, range, alone),
         found => Ok(found),
     }
 }

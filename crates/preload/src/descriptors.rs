@@ -5,12 +5,14 @@ use crate::credentials;
 use crate::description_flags;
 use crate::ffi;
 use crate::hook::hooks;
+use crate::lock_files;
 use crate::mounts;
+use crate::open_file::Open;
 use crate::outcome::{Out, kept};
 use crate::raw;
 use crate::record_locks;
 use crate::standard;
-use crate::table::{self, Open};
+use crate::table;
 use libc::{c_int, c_ulong};
 
 /// dup2 and dup3: `to` stops being what it was.
@@ -111,7 +113,7 @@ unsafe fn control(fd: c_int, command: c_int, argument: usize, real: impl Fn(usiz
             libc::F_SETFD => {
                 let answer = kept(real(argument))?;
                 if let Some(file) = file_if_any(fd) {
-                    record_locks::exec_changed(&file);
+                    lock_files::exec_changed(&file);
                 }
                 Ok(answer)
             }

@@ -116,7 +116,7 @@ pub(crate) fn lseek(fd: c_int, offset: off_t, whence: c_int) -> Result<off_t, Er
     call_with_numbers(libc::SYS_lseek, fd as usize, offset as usize, whence as usize).map(|at| at as off_t)
 }
 
-/// The status flags of a description (F_GETFL). Of a file of a mount: [`crate::table::Open::status_flags`].
+/// The status flags of a description (F_GETFL). Of a file of a mount: [`crate::open_file::Open::status_flags`].
 pub(crate) fn status_flags(fd: c_int) -> Result<c_int, Errno> {
     call_with_numbers(libc::SYS_fcntl, fd as usize, libc::F_GETFL as usize, 0).map(|flags| flags as c_int)
 }

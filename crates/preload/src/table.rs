@@ -7,10 +7,11 @@
 
 use crate::credentials;
 use crate::description_flags;
+use crate::lock_files;
 use crate::mounts::{self, Mounted};
+use crate::open_file::Open;
 use crate::outcome::Out;
 use crate::raw;
-use crate::record_locks;
 use dnfs::mount::{FileRef, Mount};
 use libc::{c_char, c_int};
 use std::os::fd::BorrowedFd;
@@ -30,29 +31,6 @@ struct Slot {
 }
 
 static TABLE: AtomicPtr<Slot> = AtomicPtr::new(std::ptr::null_mut());
-
-/// An open regular file of a mount.
-pub(crate) struct Open {
-    /// The descriptor.
-    pub(crate) fd: c_int,
-    /// Its mount.
-    pub(crate) mounted: &'static Mounted,
-    /// The same, attached.
-    pub(crate) mount: &'static Mount,
-    /// The file.
-    pub(crate) file: FileRef,
-    /// O_ACCMODE, O_DSYNC, O_SYNC and O_DIRECT as given at open.
-    pub(crate) flags: c_int,
-    /// Which write errors this description has seen.
-    pub(crate) cursor: &'static AtomicU32,
-}
-
-impl Open {
-    /// F_GETFL, as the program sees it: the kernel's own are those of the placeholder.
-    pub(crate) fn status_flags(&self) -> Result<c_int, Out> {
-        Ok(description_flags::for_program(raw::status_flags(self.fd)?))
-    }
-}
 
 /// What a descriptor is.
 pub(crate) enum Found {
@@ -185,7 +163,7 @@ fn learn(fd: c_int, inode: u64) -> Result<Found, Out> {
     let mount = mounted.attach_as(credentials::of_inherited(fd, mount))?;
     insert(fd, inode, (mounted, mount), file, flags, mount.error_cursor(file));
     let Some(open) = slot(fd).and_then(|slot| entry(fd, slot)) else { return Err(Out::Errno(libc::EMFILE)) };
-    record_locks::inherited(&open);
+    lock_files::inherited(&open);
     Ok(Found::File(open))
 }
 

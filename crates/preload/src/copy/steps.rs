@@ -2,9 +2,9 @@
 
 use crate::data;
 use crate::ffi;
+use crate::open_file::Open;
 use crate::outcome::{Out, kept};
 use crate::raw;
-use crate::table::Open;
 use dnfs::LazyBuffer;
 use libc::{c_int, off_t};
 

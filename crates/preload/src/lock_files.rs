@@ -1,0 +1,130 @@
+//! The files that a process' POSIX record locks lie on: one beside each placeholder, opened with the first lock and kept open, so
+//! that the kernel drops the locks with the process.
+
+use crate::byte_range::Range;
+use crate::mounts::{MOUNTS_MAX, is_runtime_device};
+use crate::open_file::Open;
+use crate::outcome::Out;
+use crate::raw;
+use dnfs::mount::{RecordLocks, SLOTS_MAX};
+use libc::c_int;
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+/// A lock file this process has open.
+#[repr(C)]
+struct Cell {
+    descriptor: AtomicU64, // generation of the file's slot << 32 | descriptor + 1; 0: none
+    inode: AtomicU64,      // what the descriptor led to: a program may close it by means we do not see
+}
+
+/// By mount and slot, made with the first lock.
+static OPEN: [AtomicPtr<Cell>; MOUNTS_MAX] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MOUNTS_MAX];
+
+/// Where the descriptor of a file's lock file is kept.
+fn cell(file: &Open) -> Result<&'static Cell, Out> {
+    let none = Out::Errno(libc::ENOLCK);
+    let place = OPEN.get(file.mounted.index).ok_or(none)?;
+    let mut cells = place.load(Ordering::Acquire);
+    if cells.is_null() {
+        let fresh: *mut Cell = raw::map(SLOTS_MAX as usize * size_of::<Cell>()).ok_or(none)?.cast();
+        // Of two threads one loses; its memory was never touched and costs an address range.
+        let first = place.compare_exchange(cells, fresh, Ordering::AcqRel, Ordering::Acquire);
+        cells = first.map_or_else(|other| other, |_| fresh);
+    }
+    // SAFETY: SLOTS_MAX zeroed cells of atomics, which are never unmapped.
+    let cells = unsafe { std::slice::from_raw_parts(cells, SLOTS_MAX as usize) };
+    cells.get(file.file.slot as usize).ok_or(none)
+}
+
+impl Cell {
+    /// The descriptor for this file, if it still is what it was.
+    fn held(&self, file: &Open) -> Option<c_int> {
+        let value = self.descriptor.load(Ordering::Acquire);
+        let fd = (value as u32).checked_sub(1)? as c_int;
+        let same = |stat: libc::stat| is_runtime_device(stat.st_dev) && stat.st_ino == self.inode.load(Ordering::Relaxed);
+        ((value >> 32) as u32 == file.file.generation && raw::fstat(fd).is_ok_and(same)).then_some(fd)
+    }
+
+    fn keep(&self, file: &Open, fd: c_int) {
+        follow_exec(file, fd);
+        self.inode.store(raw::fstat(fd).map_or(0, |stat| stat.st_ino), Ordering::Relaxed);
+        self.descriptor.store(u64::from(file.file.generation) << 32 | (fd as u64 + 1), Ordering::Release);
+    }
+}
+
+/// The descriptor of the file's lock file, if the process has it open.
+pub(crate) fn known(file: &Open) -> Option<c_int> {
+    let any = OPEN.get(file.mounted.index).is_some_and(|cells| !cells.load(Ordering::Acquire).is_null());
+    if any { cell(file).ok()?.held(file) } else { None }
+}
+
+/// The same, opened now if it was not.
+pub(crate) fn lock_file(file: &Open) -> Result<c_int, Out> {
+    match known(file) {
+        Some(fd) => Ok(fd),
+        None => lock_file_alone(file, &file.mount.record_locks()?),
+    }
+}
+
+/// The same. Alone, because who opened it twice could not close one of them: that drops the process' locks.
+fn lock_file_alone(file: &Open, _alone: &RecordLocks) -> Result<c_int, Out> {
+    let cell = cell(file)?;
+    if let Some(fd) = cell.held(file) {
+        return Ok(fd);
+    }
+    let path = file.mount.lock_file_path(file.file);
+    let path = CStr::from_bytes_until_nul(&path).map_err(|_| libc::EIO)?;
+    let low = raw::open(path, libc::O_RDWR | libc::O_CREAT | libc::O_NOFOLLOW | libc::O_CLOEXEC, 0o660)?;
+    // Away from the numbers that programs count on. Nothing is lost with the low one: there are no locks yet.
+    let fd = raw::control(low, libc::F_DUPFD_CLOEXEC, dnfs::lowest_internal_fd() as usize).inspect(|_| {
+        let _ = raw::close(low);
+    });
+    let fd = fd.unwrap_or(low);
+    dnfs::set_internal_fd(fd, true);
+    cell.keep(file, fd);
+    Ok(fd)
+}
+
+/// Locks live on over exec when the descriptor does that they were set by.
+fn follow_exec(file: &Open, fd: c_int) {
+    let ends = raw::control(file.fd, libc::F_GETFD, 0).unwrap_or(libc::FD_CLOEXEC);
+    let _ = raw::control(fd, libc::F_SETFD, ends as usize);
+}
+
+/// The program's descriptor now stays open over exec, or no longer does.
+pub(crate) fn exec_changed(file: &Open) {
+    if let Some(fd) = known(file) {
+        follow_exec(file, fd);
+    }
+}
+
+/// A descriptor that came over exec: the process may have had locks of its file. It takes the lock file's descriptor as it
+/// lies, since closing it would drop them.
+pub(crate) fn inherited(file: &Open) {
+    let path = file.mount.lock_file_path(file.file);
+    let Ok(path) = CStr::from_bytes_until_nul(&path) else { return };
+    if known(file).is_some() {
+        return;
+    }
+    if let Ok(fd) = raw::open(path, libc::O_RDWR | libc::O_CLOEXEC, 0)
+        && let Ok(cell) = cell(file)
+    {
+        cell.keep(file, fd);
+    }
+}
+
+/// The program closed a descriptor of the file: with it go all locks the process had of it (POSIX, close).
+pub(crate) fn closed(file: &Open) {
+    let (Some(fd), Ok(cell)) = (known(file), cell(file)) else { return };
+    cell.descriptor.store(0, Ordering::Release);
+    dnfs::set_internal_fd(fd, false);
+    let _ = raw::close(fd);
+}
+
+/// Which process' lock is in the way of one of a description; this process' own count.
+pub(crate) fn conflict(file: &Open, range: &Range, alone: &RecordLocks) -> Result<Option<libc::flock>, Out> {
+    let mut lock = range.as_lock();
+    raw::record_lock(lock_file_alone(file, alone)?, libc::F_OFD_GETLK, &mut lock)?;
+    Ok((c_int::from(lock.l_type) != libc::F_UNLCK).then_some(lock))
+}

@@ -7,7 +7,7 @@ use crate::file::{Attributes, DeviceNumbers, FileHandle, FileKind, FsError, SetA
 use crate::limits::{ATTRIBUTE_AGE_MS_MAX, SIZE_ROUNDS_MAX};
 use crate::segment::layout::{FLAG_UNLINKED, Slot};
 use crate::segment::{AttrMoment, AttrRecord, NewFile, packed_time, unpacked_time};
-use crate::sys::clock::monotonic_ns;
+use crate::sys::clock::monotonic_ms;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -140,7 +140,7 @@ impl Mount {
         if self.single_owner || self.shared_use {
             return;
         }
-        if now_ms().saturating_sub(slot.checked_ms.load(Relaxed)) > ATTRIBUTE_AGE_MS_MAX {
+        if monotonic_ms().saturating_sub(slot.checked_ms.load(Relaxed)) > ATTRIBUTE_AGE_MS_MAX {
             self.refresh_size(file, slot);
         }
     }
@@ -174,7 +174,7 @@ impl Mount {
                 break;
             }
             if slot.size_fetched(attr.size, size_moment) {
-                slot.checked_ms.store(now_ms(), Relaxed);
+                slot.checked_ms.store(monotonic_ms(), Relaxed);
                 return attr.size;
             }
         }
@@ -202,17 +202,13 @@ impl Mount {
             if slot.size_known().is_some_and(|known| known != attr.size) {
                 self.refresh_size(file, slot);
             } else {
-                slot.checked_ms.store(now_ms(), Relaxed);
+                slot.checked_ms.store(monotonic_ms(), Relaxed);
             }
         }
         let record = slot.attr_record().unwrap_or_else(|| record_of(&attr));
         let better = compose(slot, record, slot.size_known().unwrap_or(attr.size));
         if self.segment.slot(file).is_some() { better } else { attr }
     }
-}
-
-pub(super) fn now_ms() -> u64 {
-    monotonic_ns() / 1_000_000
 }
 
 /// What a new slot begins with.
@@ -225,7 +221,7 @@ pub(super) fn new_file<'a>(handle: &'a FileHandle, attr: &Attributes, created: b
         rdev: u64::from(attr.rdev.major) << 32 | u64::from(attr.rdev.minor),
         size: attr.size,
         attr: record_of(attr),
-        checked_ms: now_ms(),
+        checked_ms: monotonic_ms(),
         created,
     }
 }

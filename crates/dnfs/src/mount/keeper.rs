@@ -19,7 +19,7 @@ use crate::limits::{KEEPER_CALL_MS, KEEPER_LOOK_MS, KEEPER_UNUSED_LOOKS};
 use crate::options::ClosePolicy;
 use crate::segment::layout::Slot;
 use crate::segment::local;
-use crate::sys::clock::{monotonic_ns, sleep};
+use crate::sys::clock::{monotonic_ms, monotonic_ns, sleep};
 use crate::sys::fd::Fd;
 use crate::sys::local_file::{open, stat};
 
@@ -176,7 +176,7 @@ impl Keeper {
 
     /// Notes which files are dirty, and since when; those whose COMMIT is due.
     fn due(&mut self) -> Vec<FileRef> {
-        let now_ms = monotonic_ns() / 1_000_000;
+        let now_ms = monotonic_ms();
         let expire_ms = self.expire.as_millis() as u64;
         let mut seen = HashMap::new();
         let mut due = Vec::new();

@@ -5,7 +5,7 @@ use super::{FileRef, Mount, handle_of};
 use crate::error::Error;
 use crate::file::{FileHandle, FsError};
 use crate::limits::SWEEP_PAUSE_MS;
-use crate::sys::clock::monotonic_ns;
+use crate::sys::clock::monotonic_ms;
 use crate::sys::random::random;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -23,7 +23,7 @@ impl Mount {
         if !self.segment.has_silly_files() {
             return;
         }
-        let now_ms = monotonic_ns() / 1_000_000;
+        let now_ms = monotonic_ms();
         let last_ms = self.swept_ms.load(Relaxed);
         let due = now_ms.saturating_sub(last_ms) >= SWEEP_PAUSE_MS;
         if due && self.swept_ms.compare_exchange(last_ms, now_ms, Relaxed, Relaxed).is_ok() {

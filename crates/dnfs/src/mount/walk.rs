@@ -1,12 +1,12 @@
 //! From a path to an object, component by component.
 
 use super::Mount;
-use super::attributes::now_ms;
 use super::directories::Known;
 use crate::error::Error;
 use crate::file::{Attributes, FileHandle, FileKind, FsError};
 use crate::limits::{ATTRIBUTE_AGE_MS_MAX, COMPONENT_BYTES_MAX, LOOKUP_ROUNDS_MAX, PATH_BYTES_MAX, SYMLINKS_MAX};
 use crate::segment::SegmentError;
+use crate::sys::clock::monotonic_ms;
 
 /// Where a path ends.
 #[derive(Clone, Debug)]
@@ -172,7 +172,7 @@ impl<'a> Walker<'a> {
     fn enter(&mut self, name: Vec<u8>) -> Result<Step, Error> {
         let path = self.path_of(&name);
         let generation = self.mount.namespace_generation();
-        let now_ms = now_ms();
+        let now_ms = monotonic_ms();
         let oldest_ms = if self.mount.single_owner { 0 } else { now_ms.saturating_sub(ATTRIBUTE_AGE_MS_MAX) };
         let known = generation.and_then(|generation| self.mount.directories.find(generation, &path, oldest_ms));
         let known = match known {

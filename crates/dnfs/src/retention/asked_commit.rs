@@ -7,7 +7,7 @@ use super::Retention;
 use super::layout::AreaHeader;
 use crate::limits::KEEPER_SILENT_MS;
 use crate::segment::FileRef;
-use crate::sys::clock::monotonic_ns;
+use crate::sys::clock::monotonic_ms;
 
 impl Retention {
     /// Asks the keeper for the COMMIT of a file. False when there is none, or it has not been heard of lately: then it is for the
@@ -39,7 +39,7 @@ impl Retention {
     /// As the keeper: says that it is there, and waits so long at most for a file whose COMMIT somebody asks for.
     pub(crate) fn asked_commit(&self, longest: Duration) -> Option<FileRef> {
         let header = self.header();
-        header.keeper_ms.store(now_ms(), SeqCst);
+        header.keeper_ms.store(monotonic_ms(), SeqCst);
         let asked = || match header.commit_file.load(SeqCst) {
             0 => None,
             word => Some(FileRef::of_word(word)),
@@ -50,7 +50,7 @@ impl Retention {
     /// As the keeper: the COMMIT asked for was answered, or cannot be had now.
     pub(crate) fn commit_is_done(&self) {
         let header = self.header();
-        header.keeper_ms.store(now_ms(), SeqCst);
+        header.keeper_ms.store(monotonic_ms(), SeqCst);
         header.commit_file.store(0, SeqCst);
         header.commit_done.notify(u32::MAX);
     }
@@ -58,10 +58,6 @@ impl Retention {
 
 impl AreaHeader {
     fn has_keeper(&self) -> bool {
-        now_ms().saturating_sub(self.keeper_ms.load(SeqCst)) < KEEPER_SILENT_MS
+        monotonic_ms().saturating_sub(self.keeper_ms.load(SeqCst)) < KEEPER_SILENT_MS
     }
-}
-
-fn now_ms() -> u64 {
-    monotonic_ns() / 1_000_000
 }

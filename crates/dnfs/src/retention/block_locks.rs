@@ -15,8 +15,8 @@ use crate::limits::IN_FLIGHT_MS;
 use crate::segment::FileRef;
 use crate::slot_limiter::{Members, Owner};
 use crate::sys::clock::sleep;
-use crate::sys::file_lock::SignalsBlocked;
 use crate::sys::fork;
+use crate::sys::signals_blocked::SignalsBlocked;
 
 /// Words of a bitmap with a bit for each block of a piece.
 const FOREIGN_WORDS: usize = PIECE_BLOCKS_MAX.div_ceil(64);

@@ -5,7 +5,7 @@ use super::events::{Cause, Event, report};
 use super::tls_config::TlsConfig;
 use crate::credentials::Credentials;
 use crate::limits::{CONNECT_ATTEMPT_MS, MOUNT_CONNECT_MS, REPORT_EVERY_MS};
-use crate::sys::clock::monotonic_ns;
+use crate::sys::clock::monotonic_ms;
 use nfs_proto::rpc::RPC_VERSION;
 use nfs_proto::xdr::{Encode, Writer};
 use std::net::{IpAddr, SocketAddr};
@@ -127,7 +127,7 @@ impl Service {
         if self.retry_policy == RetryPolicy::Mounting || self.unresponsive.load(Ordering::Relaxed) {
             return;
         }
-        let (now_ms, reported_ms) = (monotonic_ns() / 1_000_000, self.reported_ms.load(Ordering::Relaxed));
+        let (now_ms, reported_ms) = (monotonic_ms(), self.reported_ms.load(Ordering::Relaxed));
         if (reported_ms == 0 || now_ms.saturating_sub(reported_ms) >= REPORT_EVERY_MS)
             && !self.unresponsive.swap(true, Ordering::Relaxed)
         {

@@ -7,7 +7,7 @@ use super::table::hash;
 use super::{FileRef, Segment, SegmentError, local};
 use crate::file::FILE_HANDLE_BYTES_MAX;
 use crate::limits::SILLY_IN_FLIGHT_MS;
-use crate::sys::clock::monotonic_ns;
+use crate::sys::clock::monotonic_ms;
 use crate::sys::file_lock::FileLock;
 
 /// Where the data of an unlinked but open file went: a name in the same directory that programs do not see.
@@ -53,7 +53,7 @@ impl SillyName {
 
     /// Whether the call of a process that was killed may still be on its way to give it.
     pub(crate) fn may_still_come(&self) -> bool {
-        !self.given && now_ms().saturating_sub(self.since_ms) < SILLY_IN_FLIGHT_MS
+        !self.given && monotonic_ms().saturating_sub(self.since_ms) < SILLY_IN_FLIGHT_MS
     }
 }
 
@@ -68,7 +68,7 @@ impl Segment {
         store_bytes(&slot.silly_name, name);
         slot.silly_parent_length.store(parent.len() as u32, Relaxed);
         slot.silly_name_length.store(name.len() as u32, Relaxed);
-        slot.silly_since_ms.store(now_ms(), Relaxed);
+        slot.silly_since_ms.store(monotonic_ms(), Relaxed);
         let before = slot.flags.fetch_or(FLAG_SILLY, AcqRel);
         if before & FLAG_SILLY == 0 {
             self.header().silly_count.fetch_add(1, AcqRel);
@@ -206,8 +206,4 @@ impl Segment {
 
 fn name_number(directory: &[u8], name: &[u8]) -> usize {
     (hash(directory).rotate_left(7) ^ hash(name)) as usize % NAME_LOCK_COUNT
-}
-
-fn now_ms() -> u64 {
-    monotonic_ns() / 1_000_000
 }

@@ -9,6 +9,11 @@ pub(crate) fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// Milliseconds of the same clock.
+pub(crate) fn monotonic_ms() -> u64 {
+    monotonic_ns() / 1_000_000
+}
+
 /// User and system time this process has used so far.
 #[must_use]
 pub fn cpu_time() -> Duration {

@@ -1,9 +1,9 @@
 //! Starting a process that has nothing in common with this one, from inside a program that must not notice: it may be a database
 //! that counts its children, has threads, and takes signals at any moment.
 
-use super::file_lock::SignalsBlocked;
 use super::local_file::Errno;
 use super::raw::call;
+use super::signals_blocked::SignalsBlocked;
 use std::ffi::{CStr, CString};
 
 /// Highest signal number of Linux.

@@ -8,12 +8,12 @@ use core::sync::atomic::AtomicI32;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
 use super::clock;
-use super::file_lock::SignalsBlocked;
 use super::fork::{fork_generation, shares_memory};
 use super::fork_lock::{ForkLock, Holder};
 use super::internal_fd::InternalFd;
 use super::local_file::{CPath, Errno, LOCK_FILE_MODE, open};
 use super::record_lock;
+use super::signals_blocked::SignalsBlocked;
 use crate::limits::MEMBER_FILES_MAX;
 
 /// A file this process has open.

@@ -23,6 +23,7 @@ pub(crate) mod raw;
 mod record_lock;
 pub(crate) mod region;
 pub(crate) mod shm;
+pub(crate) mod signals_blocked;
 pub(crate) mod socket;
 pub(crate) mod whole_file;
 

@@ -5,7 +5,7 @@
 //! its mode, owner and time. Before anything changes, the journal says what and how it was, synced: whatever moment an
 //! apply ends at, a revert brings everything back.
 //!
-//! This room never runs a command and never restarts, mounts or unmounts. Contested settings, and those that may lose
+//! This module never runs a command and never restarts, mounts or unmounts. Contested settings, and those that may lose
 //! acknowledged data, are listed apart and done only when their rule is named.
 
 mod apply;

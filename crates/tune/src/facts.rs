@@ -132,6 +132,14 @@ impl Facts {
         here.or_else(|| self.of_only_server(|facts| facts.value(name)))
     }
 
+    /// Text of a fact of the host; absent where it is empty.
+    pub(crate) fn host_text(&self, name: &str) -> Option<&str> {
+        match self.host.get(name).map(|fact| &fact.value) {
+            Some(Value::Text(text)) if !text.is_empty() => Some(text),
+            _ => None,
+        }
+    }
+
     /// Value of an attribute of a thing, of the host or of the only server that has it.
     #[must_use]
     pub fn value_of(&self, kind: &str, name: &str, attribute: &str) -> Option<&Value> {

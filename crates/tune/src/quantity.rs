@@ -1,7 +1,7 @@
 //! Values as people write them: sizes in KiB, MiB and GiB, times in ms and s, counts with separators, switches on or off.
 
-use crate::expression::shown;
 use crate::facts::Value;
+use crate::shown_value::shown;
 
 /// What a number counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

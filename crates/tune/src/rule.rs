@@ -29,7 +29,7 @@ pub struct Rule {
     pub id: String,
     /// One line that states what is wanted, no full stop.
     pub title: String,
-    /// Template of a finding's title: one line that says what is wrong, with expressions in braces ([`crate::title`]).
+    /// Template of a finding's title: one line that says what is wrong, with expressions in braces ([`crate::template`]).
     pub finding: Option<String>,
     /// Rows of the reports' catalogue that this rule answers for.
     #[serde(default)]

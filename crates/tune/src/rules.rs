@@ -15,7 +15,7 @@ use crate::expression::Expression;
 use crate::nearest::nearest;
 use crate::reference::{Catalogue, CatalogueRow, NotTestable, NotTestableFile, ReferenceFile};
 use crate::rule::Rule;
-use crate::title::Template;
+use crate::template::Template;
 
 /// A name that no rule has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use crate::describe;
 use crate::facts::Value;
 use crate::rule::{Fix, Rule};
 use crate::rules::{LAYERS, Loaded, RuleSet};
-use crate::{describe, expression};
+use crate::shown_value::shown;
 
 const HEAD: &str = "\
 # Rules
@@ -145,7 +146,7 @@ fn references(page: &mut String, rules: &RuleSet) {
         for setting in &file.settings {
             let value = match &setting.value {
                 Value::Text(text) if text.is_empty() => "-".to_owned(),
-                value => code(&expression::shown(value)),
+                value => code(&shown(value)),
             };
             let cells = [
                 setting.row.clone(),

@@ -6,6 +6,7 @@ use super::{Arithmetic, Comparison, Node, Outcome, Over};
 use crate::fact_name::plain_name;
 use crate::facts::{Facts, Value};
 use crate::quantity::{Unit, unit_of, written, written_apart};
+use crate::shown_value::shown;
 
 /// `shared_buffers is 128 MiB; at least 3 GiB expected`, for an expression that is no.
 pub(super) fn deviation(root: &Node, facts: &Facts, thing: Option<(&str, &str)>) -> Option<String> {
@@ -138,7 +139,7 @@ impl Context<'_> {
         let of = |name| Context { thing: Some((kind, name)), ..self };
         let name = names.map(String::as_str).find(|name| of(*name).is(inner, false))?;
         let told = of(name).told(inner, true)?;
-        Some(Told { found: format!("{kind} {}: {}", super::shown(&Value::from(name)), told.found), ..told })
+        Some(Told { found: format!("{kind} {}: {}", shown(&Value::from(name)), told.found), ..told })
     }
 
     fn found(self, node: &Node, unit: Option<Unit>) -> Option<String> {

@@ -3,9 +3,10 @@
 use std::mem;
 
 use super::function::{Function, extreme, like, numbered};
-use super::{Arithmetic, Comparison, EACH, Evaluation, Look, Node, Outcome, Over, shown};
+use super::{Arithmetic, Comparison, EACH, Evaluation, Look, Node, Outcome, Over};
 use crate::facts::{Attributes, Facts, Value};
 use crate::limits::{EXPRESSION_STEPS_MAX, LINES_MAX};
+use crate::shown_value::shown;
 
 type Answer = Result<Value, Vec<String>>;
 

@@ -214,14 +214,6 @@ fn names_that_need_a_thing_are_told_apart() {
 }
 
 #[test]
-fn values_are_shown_in_one_harmless_line() {
-    assert_eq!(shown(&"a\u{1b}[31m\nb\u{202e}c".into()), "a\\u{1b}[31m\\nb\\u{202e}c");
-    assert_eq!(shown(&"".into()), "empty");
-    assert_eq!(shown(&Value::List(vec![1.into(), "b".into()])), "1, b");
-    assert!(shown(&"x".repeat(1000).as_str().into()).chars().count() <= SHOWN_CHARACTERS_MAX + 1);
-}
-
-#[test]
 fn no_text_brings_reader_or_evaluation_down() {
     const WORDS: [&str; 44] = [
         "(",

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{platforms, roles};
+use super::platforms_and_roles::{platforms, roles};
 use crate::expression::parse;
 use crate::facts::{Attributes, Database, Facts, Server, ServerState};
 use crate::rule::SettingKind;

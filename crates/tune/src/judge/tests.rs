@@ -1,5 +1,6 @@
 use results::audit::Status;
 
+use super::platforms_and_roles::{platforms, roles};
 use super::*;
 use crate::facts::{Database, Server, ServerState};
 

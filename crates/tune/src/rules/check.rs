@@ -6,7 +6,7 @@ use super::{KINDS, LAYERS, Loaded, PLATFORMS, Problem, ROLES};
 use crate::expression::{self, Expression};
 use crate::limits::{RULE_ID_BYTES_MAX, RULE_TITLE_CHARACTERS_MAX, RULES_MAX};
 use crate::rule::{Fix, Rule, RuleFile, Setting, SettingKind};
-use crate::title::Template;
+use crate::template::Template;
 
 /// Checks each rule of a file; those without mistakes are added.
 pub(super) fn file(name: &str, file: RuleFile, rules: &mut Vec<Loaded>, problems: &mut Vec<Problem>) {

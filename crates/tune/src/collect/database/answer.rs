@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 
+use super::mysql::settings::rows as mysql_rows;
+use super::oracle::rows as oracle_rows;
+use super::postgres::settings::rows as postgres_rows;
 use super::rows::Row;
-use super::{mysql, oracle, postgres};
 use crate::collect::persistent::put_setting;
-use crate::expression::shown;
 use crate::facts::{Database, Facts, Server, ServerState, Value};
+use crate::shown_value::shown;
 
 /// Where MySQL and MariaDB keep their data unless told otherwise.
 const MYSQL_DIRECTORY: &str = "/var/lib/mysql";
@@ -26,23 +28,39 @@ pub struct Answer<'a> {
     pub is_here: bool,
 }
 
+/// Whether an address can only be one of the host that asked: a socket, or a loopback address.
+#[must_use]
+pub fn is_local(address: &str) -> bool {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']);
+    address.starts_with('/') || host == "localhost" || host.parse().is_ok_and(|host: std::net::IpAddr| host.is_loopback())
+}
+
 /// Notes the settings that a server gave. They decide; of files at hand those that belong to it tell what a restart brings.
 pub fn database_rows(answer: &Answer<'_>, facts: &mut Facts) {
     note(answer, false, facts);
 }
 
-/// The same; `only`: it is the only table of a capture, which may be a part of the settings.
-pub(super) fn note(answer: &Answer<'_>, only: bool, facts: &mut Facts) {
+/// Notes tables of a capture: where each comes from, the address that was asked, and its rows.
+pub(super) fn answers(database: Database, tables: &[(&str, Option<&str>, Vec<Row>)], facts: &mut Facts) {
+    for (origin, address, rows) in tables {
+        let is_here = address.is_none_or(is_local);
+        let answer = Answer { database, rows, origin, address: *address, is_here };
+        note(&answer, tables.len() == 1, facts);
+    }
+}
+
+/// The same as [`database_rows`]; `only`: it is the only table of a capture, which may be a part of the settings.
+fn note(answer: &Answer<'_>, only: bool, facts: &mut Facts) {
     let Answer { database, origin, .. } = *answer;
     let mut own = Facts::default();
     let rows = &elsewhere(answer);
     match database {
-        Database::Postgres => postgres::rows(rows, origin, &mut own),
-        Database::Mysql => mysql::rows(rows, origin, &mut own),
+        Database::Postgres => postgres_rows(rows, origin, &mut own),
+        Database::Mysql => mysql_rows(rows, origin, &mut own),
         // Facts of Oracle are those of one server without a name.
-        Database::Oracle => return oracle::rows(rows, origin, facts),
+        Database::Oracle => return oracle_rows(rows, origin, facts),
     }
-    let config = text_of(&own, "postgres.config_file").filter(|_| answer.is_here).map(str::to_owned);
+    let config = own.host_text("postgres.config_file").filter(|_| answer.is_here).map(str::to_owned);
     let name = name(answer, &own);
     let mut server = Server { name, database, state: ServerState::Live, config, facts: own };
     let files = |other: &Server| other.database == database && other.state != ServerState::Live;
@@ -79,16 +97,8 @@ fn elsewhere<'a>(answer: &Answer<'a>) -> Cow<'a, [Row]> {
     answer.rows.iter().map(|row| Row { source: source(row), ..row.clone() }).collect()
 }
 
-/// The text of a fact of the host.
-pub(in crate::collect) fn text_of<'a>(facts: &'a Facts, name: &str) -> Option<&'a str> {
-    match facts.host.get(name).map(|fact| &fact.value) {
-        Some(Value::Text(text)) if !text.is_empty() => Some(text),
-        _ => None,
-    }
-}
-
 fn directory(facts: &Facts) -> Option<&str> {
-    let directory = text_of(facts, "postgres.data_directory").or_else(|| text_of(facts, "mysql.datadir"));
+    let directory = facts.host_text("postgres.data_directory").or_else(|| facts.host_text("mysql.datadir"));
     directory.map(|directory| directory.trim_end_matches('/'))
 }
 
@@ -115,7 +125,7 @@ fn belongs(files: &Server, server: &Server, only: bool) -> bool {
     let config = files.config.as_deref().filter(|config| config.rfind('/') > Some(0) && files.database == Database::Postgres);
     let default = (files.database == Database::Mysql && !only).then_some(MYSQL_DIRECTORY);
     let same = [
-        config.zip(text_of(&server.facts, "postgres.config_file")),
+        config.zip(server.facts.host_text("postgres.config_file")),
         directory(&files.facts).or(default).zip(directory(&server.facts)),
     ];
     let mut told = same.into_iter().flatten().map(|(one, other)| one == other).peekable();
@@ -151,6 +161,7 @@ fn file(origin: &str) -> &str {
 mod tests {
     use super::*;
     use crate::collect::collected::Collected;
+    use crate::collect::database::{as_text, mysql, postgres};
 
     /// A host with the files of one cluster, which turn fsync off.
     fn host() -> Facts {
@@ -241,7 +252,7 @@ mod tests {
         let mut collected = Collected::default();
         for (address, fsync) in [("/run/a:5432", "on"), ("/run/b:5432", "off")] {
             let rows = [row("fsync", fsync, None), row("port", "5432", None)];
-            let (line, text) = crate::collect::database::as_text(Database::Postgres, address, &rows);
+            let (line, text) = as_text(Database::Postgres, address, &rows);
             collected.take_command(&line, text.as_bytes(), Some(0));
         }
         let mut facts = Facts::default();

@@ -1,11 +1,14 @@
-//! MySQL and MariaDB: `SHOW VARIABLES`, `my.cnf`.
+//! Servers of MySQL and MariaDB in a capture: by tables of `SHOW VARIABLES`, and by option files.
+
+pub(super) mod settings;
 
 use std::collections::BTreeMap;
 
+use super::answer::answers;
+use super::from_files::by_files;
 use super::rows::{Row, address, named, plain, table};
-use super::{answers, by_files};
 use crate::collect::collected::Collected;
-use crate::collect::text::{bytes, integer, odd, telling, unquoted};
+use crate::collect::text::{bytes, odd, telling, unquoted};
 use crate::facts::{Database, Facts, Value};
 
 /// Servers found in a capture.
@@ -100,35 +103,6 @@ fn amount(said: &str) -> Value {
     match bytes(said) {
         Some(size) if said.ends_with(|letter: char| letter.is_ascii_alphabetic()) && !said.contains('.') => Value::Int(size),
         _ => plain(said),
-    }
-}
-
-/// Rows of `SHOW VARIABLES`.
-pub(super) fn rows(rows: &[Row], origin: &str, facts: &mut Facts) {
-    for row in rows {
-        let name = row.name.to_ascii_lowercase();
-        if name == "version" {
-            let number = row.value.split('-').next().unwrap_or(&row.value);
-            // Replication once made MariaDB call itself 5.5.5-10.x.
-            let number = row
-                .value
-                .strip_prefix("5.5.5-")
-                .and_then(|rest| rest.split('-').next())
-                .filter(|_| row.value.contains("MariaDB"))
-                .unwrap_or(number);
-            facts.put("mysql.version", number, origin);
-            let comment = rows.iter().any(|row| {
-                row.name.eq_ignore_ascii_case("version_comment") && row.value.to_ascii_lowercase().contains("mariadb")
-            });
-            let mariadb = comment || row.value.to_ascii_lowercase().contains("mariadb");
-            facts.put("mysql.flavor", if mariadb { "mariadb" } else { "mysql" }, origin);
-            continue;
-        }
-        let value = match integer(&row.value) {
-            Some(number) => Value::Int(number),
-            None => plain(&row.value),
-        };
-        facts.put(&format!("mysql.{name}"), value, origin);
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::configured;
+use super::settings::configured;
 use crate::collect::collected::Collected;
-use crate::collect::database::by_files;
+use crate::collect::database::from_files::by_files;
 use crate::collect::text::{odd, telling, unquoted};
 use crate::facts::{Database, Facts, Server};
 

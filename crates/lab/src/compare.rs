@@ -8,6 +8,7 @@ mod initial_load;
 mod journal;
 pub mod live_view;
 mod load_search;
+mod measured_arm;
 mod notes;
 mod option_check;
 mod out_directory;
@@ -38,11 +39,11 @@ use crate::sys;
 
 pub(crate) use conclude::conclude;
 use journal::{FinishedRun, Journal};
+use measured_arm::MeasuredArm;
 use out_directory::{OutDirectory, keep_logs};
 pub(crate) use prepare::database_user;
 use prepare::{Prepared, prepare};
 pub use request::Request;
-use runs::MeasuredArm;
 
 use crate::run::progress::Event;
 

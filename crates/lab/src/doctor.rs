@@ -7,8 +7,9 @@ use serde::Serialize;
 use crate::compare::database_user;
 use crate::database::binaries::Binaries;
 use crate::host::environment;
+use crate::paths;
 use crate::paths::exec::{PRELOAD_LIBRARY, preload_library};
-use crate::paths::{self, Asked, PathRef, WhyNot};
+use crate::paths::storage_path::{Asked, PathRef, WhyNot};
 use crate::plan::{DEFAULT_PLAN, Overrides, Plan};
 use crate::sys;
 

@@ -269,7 +269,7 @@ fn within(what: &str, value: u64, least: u64, most: u64) -> Result<(), LabError>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::paths::{Asked, WhyNot};
+    use crate::paths::storage_path::{Asked, WhyNot};
 
     fn default_plan() -> Plan {
         Plan::parse(DEFAULT_PLAN, &Overrides::default()).unwrap()

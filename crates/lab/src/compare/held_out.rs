@@ -5,7 +5,8 @@ use results::compare::{Comparison, Run};
 use results::judgement::Prediction;
 use results::orders_run::OrdersRun;
 
-use crate::compare::runs::{MeasuredArm, run_order};
+use crate::compare::measured_arm::MeasuredArm;
+use crate::compare::runs::run_order;
 use crate::error::LabError;
 use crate::plan::{Arm, Estimate, Level, Load};
 use crate::predict::fit::fit;

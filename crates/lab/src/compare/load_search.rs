@@ -7,13 +7,13 @@ use results::curves::CurvePoint;
 use results::statistics::series_mean;
 
 use crate::compare::journal::FinishedRun;
-use crate::compare::runs::MeasuredArm;
+use crate::compare::measured_arm::MeasuredArm;
 use crate::compare::user_search::{self, Found, Probe};
 use crate::database::counters::WaitSamples;
 use crate::error::LabError;
 use crate::host::procfs;
 use crate::limits::{PROBE_SECONDS, PROBE_SEQUENCE, PROBE_WARMUP_SECONDS, SEARCH_USERS_MAX};
-use crate::paths::Placement;
+use crate::paths::placement::Placement;
 use crate::placement::workdir;
 use crate::plan::{Arm, Level};
 use crate::run::driver::{Mark, Orders, RunOrder};

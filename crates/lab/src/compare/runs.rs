@@ -3,10 +3,11 @@
 use std::time::Instant;
 
 use crate::compare::journal::{FinishedRun, Journal};
+use crate::compare::measured_arm::MeasuredArm;
 use crate::compare::prepare::Prepared;
 use crate::compare::repeats;
 use crate::error::LabError;
-use crate::paths::{Placement, PlacementOrder};
+use crate::paths::placement::{Placement, PlacementOrder};
 use crate::placement::Part;
 use crate::placement::workdir::WorkDir;
 use crate::plan::{Arm, Estimate, Level, Plan};
@@ -14,12 +15,6 @@ use crate::run::driver::RunOrder;
 use crate::run::progress::Progress;
 use crate::run::setup::{Setup, Turn};
 use crate::summary;
-
-/// An arm and where its files are put.
-pub(super) struct MeasuredArm<'a> {
-    pub(super) arm: &'a Arm,
-    pub(super) placement: Box<dyn Placement>,
-}
 
 /// Carries the runs out in their order, and says how many more were done than count. No round is started that would not end within
 /// the budget.

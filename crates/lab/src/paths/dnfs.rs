@@ -5,7 +5,9 @@ mod placement;
 mod storage;
 
 use crate::error::LabError;
-use crate::paths::{Asked, Layers, PageCache, Placement, PlacementOrder, StoragePath, WhyNot, exec, refused};
+use crate::paths::exec;
+use crate::paths::placement::{Placement, PlacementOrder};
+use crate::paths::storage_path::{Asked, Layers, PageCache, StoragePath, WhyNot, refused};
 use crate::placement::directories::Directories;
 use crate::placement::export::ExportDirectory;
 use crate::placement::target::{TargetFacts, export_facts};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::error::LabError;
-use crate::paths::{Asked, Layers, StoragePath, WhyNot, refused};
+use crate::paths::storage_path::{Asked, Layers, StoragePath, WhyNot, refused};
 
 /// A Fibre Channel block device.
 pub(crate) struct Fc;

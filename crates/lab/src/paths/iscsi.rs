@@ -1,7 +1,7 @@
 //! Path `iscsi`: a LUN over iSCSI. Named in plans and records; not built yet.
 
 use crate::error::LabError;
-use crate::paths::{Asked, Layers, StoragePath, WhyNot, refused};
+use crate::paths::storage_path::{Asked, Layers, StoragePath, WhyNot, refused};
 
 /// A LUN over iSCSI.
 pub(crate) struct Iscsi;

@@ -9,7 +9,9 @@ use crate::database::cluster::Server;
 use crate::error::LabError;
 use crate::host::{cgroup, procfs};
 
-use crate::paths::{Placement, PlacementOrder, Reads, StartOrder, Storage, exec, medium};
+use crate::paths::placement::{Placement, PlacementOrder};
+use crate::paths::storage::{Reads, StartOrder, Storage};
+use crate::paths::{exec, medium};
 use crate::placement::directories::Directories;
 use crate::placement::part::Part;
 use crate::placement::restore::Method;

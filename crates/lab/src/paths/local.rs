@@ -4,7 +4,8 @@ use std::path::Path;
 
 use crate::error::LabError;
 use crate::paths::kernel_files::{self, KernelFiles};
-use crate::paths::{Asked, Layers, PageCache, Placement, PlacementOrder, StoragePath, WhyNot, refused};
+use crate::paths::placement::{Placement, PlacementOrder};
+use crate::paths::storage_path::{Asked, Layers, PageCache, StoragePath, WhyNot, refused};
 use crate::placement::directories::Directories;
 use crate::placement::target::{DirectoryFacts, TargetFacts};
 use crate::sys::User;

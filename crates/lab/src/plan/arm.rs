@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use crate::error::LabError;
 use crate::limits::LABEL_BYTES_MAX;
-use crate::paths::{self, PathRef};
+use crate::paths;
+use crate::paths::storage_path::PathRef;
 use crate::plan::layout::Layout;
 use crate::plan::load::Load;
 

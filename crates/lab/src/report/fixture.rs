@@ -11,7 +11,8 @@ use results::orders_run::OrdersRun;
 
 use crate::compare::conclude;
 use crate::measure::proof::judge;
-use crate::paths::{self, PathRef};
+use crate::paths;
+use crate::paths::storage_path::PathRef;
 use crate::plan::{Arm, ShareGate};
 use crate::summary::{self, Common};
 

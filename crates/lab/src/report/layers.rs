@@ -5,7 +5,8 @@ use results::compare::{Comparison, Run, SessionState};
 use super::view::Arm;
 use super::words::{bytes, figure, grouped, micros};
 use crate::judge;
-use crate::paths::{self, Layers, StoragePath};
+use crate::paths;
+use crate::paths::storage_path::{Layers, StoragePath};
 
 /// One layer.
 pub(crate) struct Layer {

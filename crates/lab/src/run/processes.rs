@@ -13,7 +13,8 @@ use crate::host::cgroup::MemoryGroup;
 use crate::host::procfs::{self, HostCpu};
 use crate::limits::{DATABASE_OWN_BYTES, FILER_OWN_BYTES, SESSION_OWN_BYTES, WAIT_SAMPLE_EVERY};
 use crate::measure::kernel_counters::KernelCounters;
-use crate::paths::{Placement, Reads, Storage, StorageCounters};
+use crate::paths::placement::Placement;
+use crate::paths::storage::{Reads, Storage, StorageCounters};
 use crate::run::driver::{Driver, Mark, Second};
 use crate::run::setup::{Setup, Turn};
 

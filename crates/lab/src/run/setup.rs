@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::database::cluster::ClusterPlace;
 use crate::measure::metrics::Source;
-use crate::paths::StartOrder;
+use crate::paths::storage::StartOrder;
 use crate::placement::restore::Method;
 use crate::placement::workdir::WorkDir;
 use crate::plan::{Arm, Plan, Tuning};

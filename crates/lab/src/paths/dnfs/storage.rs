@@ -12,7 +12,8 @@ use crate::error::LabError;
 use crate::measure::kernel_counters::Interfaces;
 
 use crate::paths::filer::Filer;
-use crate::paths::{Reads, StartOrder, Storage, StorageCounters, add_calls, exec, medium};
+use crate::paths::storage::{Reads, StartOrder, Storage, StorageCounters, add_calls};
+use crate::paths::{exec, medium};
 use crate::placement::part::Part;
 
 /// Where the database sees a part. Must not exist on the host.

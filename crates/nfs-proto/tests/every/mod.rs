@@ -1,4 +1,4 @@
-//! Every decoder behind one door: what a record says it is, is decoded as that and written again.
+//! Every decoder under one function: what a record says it is, is decoded as that and written again.
 //! Shared by the tests here and by the fuzz targets.
 
 use nfs_proto::nfs3::{self, *};

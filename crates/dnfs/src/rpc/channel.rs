@@ -148,8 +148,8 @@ impl Channel {
 
     fn connect(&mut self, service: &Service) -> Result<(), Fault> {
         self.leave_after_fork();
-        let local = |source| Fault::Fatal(Error::Local { action: "map a receive buffer", source });
-        self.buffer.map().map_err(local)?;
+        let local = |source| Fault::Fatal(Error::Local { action: "map the buffers of a connection", source });
+        self.queue.map().and_then(|()| self.buffer.map()).map_err(local)?;
         if self.connection.connect(service)?
             && let Some(bytes) = self.socket_buffer_bytes
         {

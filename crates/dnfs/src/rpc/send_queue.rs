@@ -8,15 +8,21 @@ use super::io_slices::{LONG, SHORT, SendList};
 use super::response_timer::ResponseTimer;
 use super::service::Service;
 use crate::limits::{IO_HEAD_BYTES_MAX, SEND_BYTES_MAX};
+use crate::sys::region::Region;
 use nfs_proto::record;
 use nfs_proto::xdr::{Writer, padding};
+use std::io;
 use std::ops::Range;
 
-/// Encoded calls in the order they are to be sent. Has its memory from the start.
+/// Encoded calls in the order they are to be sent. A process has 64 channels and mostly uses few: what is large is mapped at first
+/// use, with no allocator involved.
 #[derive(Debug)]
 pub(super) struct SendQueue {
-    headers: Vec<u8>, // record mark, call header and arguments of each, one behind the other
-    calls: Vec<QueuedCall>,
+    encoded: Vec<u8>,        // one call's header, before it is queued; has the capacity for that of any READ, WRITE and COMMIT
+    headers: Option<Region>, // record mark, call header and arguments of each, one behind the other
+    headers_end: usize,
+    header_bytes_max: usize,
+    calls: Vec<QueuedCall>, // has its capacity from the start
 }
 
 #[derive(Debug)]
@@ -36,12 +42,28 @@ impl QueuedCall {
 impl SendQueue {
     /// A queue of `depth` calls.
     pub(super) fn new(depth: usize) -> Self {
-        let header_bytes = SEND_BYTES_MAX.max(depth * IO_HEAD_BYTES_MAX);
-        Self { headers: Vec::with_capacity(header_bytes), calls: Vec::with_capacity(depth) }
+        Self {
+            encoded: Vec::with_capacity(IO_HEAD_BYTES_MAX),
+            headers: None,
+            headers_end: 0,
+            header_bytes_max: SEND_BYTES_MAX.max(depth * IO_HEAD_BYTES_MAX),
+            calls: Vec::with_capacity(depth),
+        }
+    }
+
+    /// Has its memory afterwards.
+    ///
+    /// # Errors
+    /// What the kernel says, `ENOMEM` most likely.
+    pub(super) fn map(&mut self) -> io::Result<()> {
+        if self.headers.is_none() {
+            self.headers = Some(Region::map(self.header_bytes_max)?);
+        }
+        Ok(())
     }
 
     pub(super) fn clear(&mut self) {
-        self.headers.clear();
+        self.headers_end = 0;
         self.calls.clear();
     }
 
@@ -50,14 +72,20 @@ impl SendQueue {
     }
 
     /// Encodes a call.
+    ///
+    /// # Panics
+    /// When it was never mapped, or the headers of all calls in flight need more than was mapped for them: our own bug.
     pub(super) fn push<C: Calls>(&mut self, service: &Service, xid: u32, call: usize, calls: &C) {
         let payload_bytes = calls.payload_bytes(call);
-        let start = self.headers.len();
-        service.append_header(xid, calls.procedure(), &mut self.headers);
-        calls.encode(call, &mut Writer::new(&mut self.headers));
-        let end = self.headers.len();
-        let body_bytes = end - start - record::MARK_BYTES + payload_bytes + padding(payload_bytes);
-        record::write_mark(&mut self.headers, start, body_bytes);
+        self.encoded.clear();
+        service.append_header(xid, calls.procedure(), &mut self.encoded);
+        calls.encode(call, &mut Writer::new(&mut self.encoded));
+        let body_bytes = self.encoded.len() - record::MARK_BYTES + payload_bytes + padding(payload_bytes);
+        record::write_mark(&mut self.encoded, 0, body_bytes);
+        let (start, end) = (self.headers_end, self.headers_end + self.encoded.len());
+        let place = self.headers.as_deref_mut().and_then(|headers| headers.get_mut(start..end));
+        place.expect("memory for the headers of all calls in flight").copy_from_slice(&self.encoded);
+        self.headers_end = end;
         self.calls.push(QueuedCall { xid, call, header: start..end, payload_bytes });
     }
 
@@ -70,6 +98,7 @@ impl SendQueue {
         service: &Service,
         timer: &mut ResponseTimer,
     ) -> Result<(), Fault> {
+        let headers = self.headers.as_deref().unwrap_or_default();
         let mut first = 0; // call not wholly sent yet
         let mut skip = 0; // bytes of it that are sent
         while let Some(rest) = self.calls.get(first..).filter(|rest| !rest.is_empty()) {
@@ -78,11 +107,11 @@ impl SendQueue {
             let mut mark_sent = |gathered: &[QueuedCall]| gathered.iter().for_each(|call| table.set_sent(call.xid));
             // Marked before the send: after an error nobody knows how much of it went out.
             let sent = if few_segments {
-                let (list, count) = gather::<C, SHORT>(&self.headers, rest, skip, calls);
+                let (list, count) = gather::<C, SHORT>(headers, rest, skip, calls);
                 mark_sent(&rest[..count]);
                 connection.stream()?.send(list.as_slice())
             } else {
-                let (list, count) = gather::<C, LONG>(&self.headers, rest, skip, calls);
+                let (list, count) = gather::<C, LONG>(headers, rest, skip, calls);
                 mark_sent(&rest[..count]);
                 connection.stream()?.send(list.as_slice())
             };

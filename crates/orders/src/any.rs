@@ -13,7 +13,7 @@ use crate::isolation::Stepwise;
 use crate::mysql::{MySql, MySqlCopier, MySqlTerminal};
 #[cfg(feature = "oracle")]
 use crate::oracle::{Oracle, OracleCopier, OracleTerminal};
-use crate::postgres::{Postgres, PostgresCopier, PostgresTerminal};
+use crate::postgres::{ConnectionOptions, Postgres, PostgresCopier, PostgresTerminal};
 use crate::tables::Unit;
 
 /// One of the supported databases, chosen by its DSN.
@@ -47,11 +47,25 @@ pub enum AnyCopier {
 }
 
 impl AnyDatabase {
-    /// `mysql://`, `mariadb://` and `oracle://` URLs; everything else is a libpq URL or key=value list.
+    /// `mysql://`, `mariadb://` and `oracle://` URLs; everything else is a libpq URL, key=value list or name.
     ///
     /// # Errors
-    /// [`OrdersError::Dsn`] and its like; [`OrdersError::WithoutOracle`]. Nothing is connected yet.
+    /// As [`Self::open`].
     pub fn parse(dsn: &str, mode: Mode) -> Result<Self, OrdersError> {
+        Self::open(&ConnectionOptions::of(dsn), mode)
+    }
+
+    /// The database that these options name, a PostgreSQL unless the connection string says otherwise.
+    ///
+    /// # Errors
+    /// [`OrdersError::Conninfo`] and its like; [`OrdersError::NotOfMySql`]; [`OrdersError::WithoutOracle`]. Nothing is
+    /// connected yet.
+    pub fn open(options: &ConnectionOptions, mode: Mode) -> Result<Self, OrdersError> {
+        let dsn = options.dsn.as_deref().unwrap_or_default();
+        let is_other = MySql::is_dsn(dsn) || dsn.starts_with("oracle://");
+        if is_other && (options.host.is_some() || options.port.is_some() || options.user.is_some()) {
+            return Err(OrdersError::NotOfMySql("-h, -p or -U beside a URL of another database"));
+        }
         if MySql::is_dsn(dsn) {
             return Ok(Self::MySql(MySql::parse(dsn)?.with_mode(mode)));
         }
@@ -62,7 +76,16 @@ impl AnyDatabase {
         if dsn.starts_with("oracle://") {
             return Err(OrdersError::WithoutOracle);
         }
-        Ok(Self::Postgres(Box::new(Postgres::parse(dsn)?.with_mode(mode))))
+        Ok(Self::Postgres(Box::new(Postgres::open(options)?.with_mode(mode))))
+    }
+
+    /// As [`Postgres::warning`].
+    #[must_use]
+    pub fn warning(&self) -> Option<&str> {
+        match self {
+            Self::Postgres(database) => database.warning(),
+            _ => None,
+        }
     }
 }
 
@@ -70,7 +93,7 @@ impl AnyDatabase {
     /// The same database with a share of the warehouses on each of these servers too.
     ///
     /// # Errors
-    /// [`OrdersError::Dsn`], and [`OrdersError::NodesOfMySql`] where shares are not known.
+    /// [`OrdersError::Conninfo`], and [`OrdersError::NodesOfMySql`] where shares are not known.
     pub fn with_nodes(self, dsns: &[String]) -> Result<Self, OrdersError> {
         match self {
             Self::Postgres(database) => Ok(Self::Postgres(Box::new(database.with_nodes(dsns)?))),

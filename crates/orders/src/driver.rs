@@ -7,6 +7,7 @@
 mod arrivals;
 mod options;
 mod phases;
+mod progress;
 mod queue;
 mod scheduler;
 mod shared;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use results::orders_run::{CpuTime, OrdersRun};
+use results::orders_run::{CpuTime, OrdersRun, SeriesSecond};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::ack_log::AckLog;
@@ -35,6 +36,7 @@ use phases::{StartBarrier, run_phases};
 use shared::Shared;
 
 pub use options::{Event, RunOptions};
+pub use progress::Progress;
 
 /// What ties a run to other drivers of the same run.
 #[derive(Debug)]
@@ -101,6 +103,10 @@ pub async fn run_with<D: Database>(
     let outcome = run_phases(&shared, barrier, &mut on_event).await;
     if outcome.is_none() {
         shared.stop.store(true, Ordering::Relaxed);
+        // Threads that are still connecting are not waited for: there is nothing to be had from them.
+        if shared.is_interrupted() {
+            return Err(shared.take_failure().unwrap_or(OrdersError::NothingMeasured));
+        }
     }
     // Threads that still wait for the start see that there will be none.
     shared.start.send_if_modified(|start| {
@@ -124,7 +130,8 @@ pub async fn run_with<D: Database>(
     let (Some((schedule, driver_cpu)), false) = (outcome, measures.is_empty()) else {
         return Err(OrdersError::Thread { what: "the run ended before it began".to_owned() });
     };
-    let mut measure = Measure::new(schedule.measure_from, schedule.measure_upto);
+    let interrupted_at = shared.interrupted_at();
+    let mut measure = Measure::new(schedule.measure_from, interrupted_at.unwrap_or(schedule.measure_upto));
     for part in &measures {
         measure.merge(part);
     }
@@ -132,9 +139,18 @@ pub async fn run_with<D: Database>(
         connection_losses: shared.connection_losses.load(Ordering::Relaxed),
         unfinished: shared.unfinished.load(Ordering::Relaxed),
         driver_cpu,
-        series: shared.series.finish(),
+        interrupted: interrupted_at.is_some(),
+        series: whole_seconds(shared.series.finish(), interrupted_at.map(|at| at - schedule.measure_from)),
         ..facts
     }))
+}
+
+/// The seconds of the series that were over before an early end.
+fn whole_seconds(mut series: Vec<SeriesSecond>, measured: Option<Duration>) -> Vec<SeriesSecond> {
+    if let Some(measured) = measured {
+        series.truncate(usize::try_from(measured.as_secs()).unwrap_or(usize::MAX));
+    }
+    series
 }
 
 /// What the record says of a run that has not begun.
@@ -165,6 +181,7 @@ fn facts<D: Database>(
         connection_losses: 0,
         unfinished: 0,
         driver_cpu: CpuTime::default(),
+        interrupted: false,
         series: Vec::new(),
     })
 }

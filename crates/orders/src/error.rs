@@ -5,9 +5,9 @@ use std::path::PathBuf;
 /// An error of the order load. Texts complete "cannot load/run/check: …".
 #[derive(Debug, thiserror::Error)]
 pub enum OrdersError {
-    /// The connection string cannot be understood.
-    #[error("the connection string is not a PostgreSQL URL or key=value list")]
-    Dsn(#[source] tokio_postgres::Error),
+    /// The parameters of a connection to PostgreSQL cannot be used.
+    #[error(transparent)]
+    Conninfo(#[from] crate::postgres::ConninfoError),
     /// The connection string begins as a MySQL URL and is none.
     #[error("the connection string is not a MySQL URL")]
     MySqlDsn(#[source] mysql_async::UrlError),
@@ -272,6 +272,9 @@ pub enum OrdersError {
     /// The user stopped it.
     #[error("interrupted")]
     Interrupted,
+    /// The user stopped a run too early.
+    #[error("interrupted before the measured interval began: nothing was measured")]
+    NothingMeasured,
 }
 
 impl OrdersError {
@@ -279,11 +282,11 @@ impl OrdersError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Dsn(_) => Some("write postgresql://USER@HOST:PORT/DATABASE or host=… port=… user=… dbname=…".into()),
+            Self::Conninfo(error) => error.hint(),
             Self::MySqlDsn(_) => Some("write mysql://USER:PASSWORD@HOST:PORT/ or mysql://USER@localhost/?socket=PATH".into()),
-            Self::Connect { source, .. } => Some(connect_hint(source)),
+            Self::Connect { source, .. } => Some(crate::postgres::connect_hint(source)),
             Self::MySqlConnect { .. } => Some("is the server running there, and are user and password in the DSN right?".into()),
-            Self::MissingSchema { .. } => Some("load it first: millrace orders load --db DSN --warehouses N".into()),
+            Self::MissingSchema { .. } => Some("load it first, with the same database: millrace orders load -d NAME --warehouses N".into()),
             Self::SchemaNotEmpty { schema, .. } | Self::LeftBehind { schema, .. } | Self::LoadedAlready { schema, .. } => {
                 Some(format!("if nobody needs it and no load is running: DROP SCHEMA {schema} CASCADE"))
             }
@@ -336,28 +339,8 @@ impl OrdersError {
                 | Self::Answer { .. }
                 | Self::LeftBehind { .. }
                 | Self::Interrupted
+                | Self::NothingMeasured
         )
-    }
-}
-
-fn connect_hint(source: &tokio_postgres::Error) -> String {
-    use tokio_postgres::error::SqlState;
-    match source.code() {
-        Some(code) if *code == SqlState::INVALID_PASSWORD => {
-            "check user and password in the DSN (postgresql://USER:PASSWORD@HOST/DATABASE)".into()
-        }
-        Some(code) if *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
-            "check the user in the DSN and pg_hba.conf on the server".into()
-        }
-        Some(code) if *code == SqlState::INVALID_CATALOG_NAME => {
-            "create the database first (createdb NAME) or name another in the DSN".into()
-        }
-        Some(code) if *code == SqlState::TOO_MANY_CONNECTIONS => "raise max_connections or lower --connections".into(),
-        Some(code) if *code == SqlState::CANNOT_CONNECT_NOW => "the server is starting up or shutting down: try again".into(),
-        Some(_) => "the server refused; its log says more".into(),
-        None => "is the server running there, and are host and port in the DSN right? \
-                 (TLS is not built in: use sslmode=prefer or disable)"
-            .into(),
     }
 }
 

@@ -174,6 +174,14 @@ impl Measure {
         }
     }
 
+    /// Ends the interval at `upto`, if that is before its end.
+    pub(crate) fn end_at(&mut self, upto: Instant) {
+        if upto < self.upto {
+            self.upto = upto;
+            self.per_second.truncate((upto - self.from).as_secs() as usize);
+        }
+    }
+
     /// Nothing measured yet, over the same interval.
     pub(crate) fn emptied(&self) -> Self {
         Self::new(self.from, self.upto)
@@ -181,9 +189,8 @@ impl Measure {
 
     /// The same with the interval ending at `upto`, when nothing was measured after it yet.
     pub(crate) fn up_to(&self, upto: Instant) -> Self {
-        let seconds = (upto - self.from).as_secs() as usize;
-        let mut part = Self { upto, snapshot_sender: None, now: None, ..self.clone() };
-        part.per_second.truncate(seconds);
+        let mut part = Self { snapshot_sender: None, now: None, ..self.clone() };
+        part.end_at(upto);
         part
     }
 

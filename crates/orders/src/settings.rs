@@ -45,12 +45,14 @@ pub struct Settings {
     pub started_s: Option<i64>,
     /// Its settings by name.
     pub settings: Vec<Setting>,
+    /// As [`Postgres::warning`].
+    pub warning: Option<String>,
 }
 
 /// Asks the server of a DSN.
 ///
 /// # Errors
-/// [`OrdersError::Dsn`] and its like, no session, or a server that does not answer as these do.
+/// [`OrdersError::Conninfo`] and its like, no session, or a server that does not answer as these do.
 pub async fn settings(dsn: &str) -> Result<Settings, OrdersError> {
     if MySql::is_dsn(dsn) { of_mysql(&MySql::parse(dsn)?).await } else { of_postgres(&Postgres::parse(dsn)?).await }
 }
@@ -80,7 +82,8 @@ async fn of_postgres(database: &Postgres) -> Result<Settings, OrdersError> {
     let query = "SELECT extract(epoch FROM pg_postmaster_start_time())::bigint";
     let started_s = client.query_one(query, &[]).await.and_then(|row| row.try_get(0)).ok();
     let (server, address) = (database.description(), database.address());
-    Ok(Settings { engine: Engine::Postgres, server, address, started_s, settings })
+    let warning = database.warning().map(str::to_owned);
+    Ok(Settings { engine: Engine::Postgres, server, address, started_s, settings, warning })
 }
 
 const MYSQL_WHAT: &str = "reading the server's variables";
@@ -101,5 +104,5 @@ async fn of_mysql(database: &MySql) -> Result<Settings, OrdersError> {
     let settings = settings.collect();
     conn.disconnect().await.map_err(failed)?;
     let (server, address) = (database.description(), database.address());
-    Ok(Settings { engine: Engine::MySql, server, address, started_s: None, settings })
+    Ok(Settings { engine: Engine::MySql, server, address, started_s: None, settings, warning: None })
 }

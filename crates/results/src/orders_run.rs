@@ -67,6 +67,9 @@ pub struct OrdersRun {
     pub warmup_s: f64,
     /// Seconds of the measured interval.
     pub measured_s: f64,
+    /// Whether the interval was ended before its time by the user; all figures are of the part that was measured.
+    #[serde(default)]
+    pub interrupted: bool,
     /// Order entry transactions per minute: new orders committed in the interval, per minute.
     pub oets_per_minute: f64,
     /// New orders committed in the interval; the 1 % rolled back are not in it.

@@ -1,7 +1,9 @@
 //! `millrace orders`: the order-entry load alone, on any PostgreSQL.
 
 mod conform;
+mod connection;
 mod coordinated;
+mod interrupts;
 mod like;
 mod run;
 mod text;
@@ -9,8 +11,6 @@ mod text;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use clap::{Parser, ValueEnum};
@@ -18,24 +18,31 @@ use orders::checks::CheckReport;
 use orders::database::Mode;
 use orders::error::OrdersError;
 use orders::loader::LoadOptions;
-use orders::any::AnyDatabase;
 use serde::Serialize;
 
 use crate::error_printing::print_error;
+use connection::DatabaseArgs;
+use interrupts::Interrupts;
 
 const EXAMPLES: &str = "\
 Examples:
   createdb mill
-  millrace orders load  --db postgresql:///mill --warehouses 10 -j 4
-  millrace orders run   --db postgresql:///mill -c 8 -T 60 --warmup 20 --record run.json
-  millrace orders check --db postgresql:///mill --after-run
-  millrace orders load  --db 'mysql://root@localhost/?socket=/run/mysqld.sock' --warehouses 10
+  millrace orders load  -d mill --warehouses 10 -j 4
+  millrace orders run   -d mill -c 8 -T 60 --warmup 20 -P 5 --record run.json
+  millrace orders check -d mill --after-run
+  millrace orders run   -d 'host=db1.example user=clerk dbname=mill sslmode=verify-full' -c 8 -T 60
+  millrace orders load  -d 'mysql://root@localhost/?socket=/run/mysqld.sock' --warehouses 10
+Connections to PostgreSQL are made as psql makes them: options, then the connection string, a service
+(service=NAME, PGSERVICE), PGHOST, PGPORT, PGUSER, PGPASSWORD, PGSSLMODE and so on, ~/.pgpass, then the
+defaults. sslmode, sslrootcert (a file, or system), sslcert and sslkey mean what they mean to libpq.
+-h is the host; help is --help. No password is asked for or printed.
 A load that was interrupted continues with --resume. On MariaDB and MySQL the schema is the
 database millrace_orders, whatever the DSN names. The load works in the schema millrace_orders and
 in nothing else; remove it with DROP SCHEMA millrace_orders CASCADE. Figures are derived from the
 TPC-C specification and are not comparable to published TPC-C results.
 Exit codes: 0 done; 1 failed (a check, an error in a run, an interrupted load); 2 could not run
-(arguments, no database, a schema that is missing or not empty).";
+(arguments, no database, a schema that is missing or not empty); 130 and 143: a run was ended by
+SIGINT (Ctrl-C) or SIGTERM, and what it had measured until then is printed.";
 
 /// Loads the order-entry workload into a database, runs it and checks the result.
 #[derive(clap::Args)]
@@ -48,44 +55,24 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand)]
 enum Job {
     /// Fill the schema millrace_orders, which must be empty
-    #[command(after_help = "Example: millrace orders load --db postgresql:///mill --warehouses 10 -j 4")]
+    #[command(disable_help_flag = true, after_help = "Example: millrace orders load -d mill --warehouses 10 -j 4")]
     Load(LoadArgs),
     /// Run the five transactions and measure: as fast as the database takes them, paced or at a rate
-    #[command(after_help = run::HELP)]
+    #[command(disable_help_flag = true, after_help = run::HELP)]
     Run(Box<run::Args>),
     /// Check the record of a run against the rules of the TPC-C specification
     #[command(after_help = conform::HELP)]
     Conform(conform::Args),
     /// Check the twelve consistency conditions, and that acknowledged orders are there
-    #[command(after_help = "Example: millrace orders check --db postgresql:///mill --after-run --ack-log acks\n\
+    #[command(disable_help_flag = true, after_help = "Example: millrace orders check -d mill --after-run --ack-log acks\n\
         Exit codes: 0 all passed, 1 some failed, 2 could not run.")]
     Check(CheckArgs),
     /// Compare the I/O of this load with that of a live PostgreSQL, from its own counters, read-only
-    #[command(after_help = like::HELP)]
+    #[command(disable_help_flag = true, after_help = like::HELP)]
     Like(like::Args),
     /// Merge the records that the drivers of one run left in a results database
     #[command(after_help = coordinated::MERGE_HELP)]
     Merge(coordinated::MergeArgs),
-}
-
-#[derive(Parser)]
-struct DatabaseArgs {
-    /// Database: a libpq URL or key=value list, or mysql://USER@HOST:PORT/ (?socket=PATH), or, where it
-    /// was built in, oracle://millrace_orders:PASSWORD@HOST:PORT/SERVICE
-    #[arg(long = "db", value_name = "DSN")]
-    dsn: String,
-    /// Use only what every database with PostgreSQL's wire protocol has: for one that reports itself as PostgreSQL and
-    /// is not (others are recognised)
-    #[arg(long)]
-    portable: bool,
-}
-
-impl DatabaseArgs {
-    /// The database of the DSN; nothing is connected yet.
-    fn open(&self, mode: ModeArg) -> anyhow::Result<AnyDatabase> {
-        let database = AnyDatabase::parse(&self.dsn, mode.into())?;
-        Ok(if self.portable { database.portable()? } else { database })
-    }
 }
 
 /// How transactions reach the database.
@@ -168,7 +155,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         .context("start the runtime")?;
     let (verb, outcome) = match args.job {
         Job::Load(args) => ("load the database", runtime.block_on(load(args))),
-        Job::Run(args) => ("run the load", runtime.block_on(run::run(*args))),
+        Job::Run(args) => (run::VERB, runtime.block_on(run::run(*args))),
         Job::Conform(args) => ("judge the run", conform::run(&args)),
         Job::Check(args) => ("check the database", runtime.block_on(check(args))),
         Job::Like(args) => ("compare with the database", runtime.block_on(like::run(args))),
@@ -199,15 +186,10 @@ async fn load(args: LoadArgs) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
     }
-    let interrupted = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&interrupted);
-    tokio::spawn(async move {
-        wait_for_signal().await;
-        flag.store(true, Ordering::Relaxed);
-    });
+    let interrupts = Interrupts::watch("interrupted: the parts that are being copied are waited for; again: ends at once");
     let live = std::io::stderr().is_terminal();
     let mut printer = text::ProgressPrinter::new(live);
-    let outcome = orders::loader::load(&database, options, interrupted, |progress| {
+    let outcome = orders::loader::load(&database, options, interrupts.flag(), |progress| {
         printer.show(progress);
     })
     .await;
@@ -219,20 +201,6 @@ async fn load(args: LoadArgs) -> anyhow::Result<ExitCode> {
         println!("{}", text::loaded(&report));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// SIGINT or SIGTERM; never returns when signals cannot be waited for.
-async fn wait_for_signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
 }
 
 fn print_json<T: Serialize>(record: &T) -> anyhow::Result<()> {

@@ -54,7 +54,7 @@ async fn enqueue_open(scheduler: &Scheduler, mut times: ArrivalTimes) -> io::Res
     let mut now = Instant::now();
     loop {
         let due = scheduler.schedule.began + times.next_after_start();
-        if due >= scheduler.schedule.measure_upto || scheduler.shared.stopped() {
+        if due >= scheduler.end_of_interval() || scheduler.shared.stopped() {
             return Ok(());
         }
         if due > now {

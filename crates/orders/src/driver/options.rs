@@ -1,9 +1,10 @@
 //! What a run is asked to do, and what it says while it does it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use results::orders_run::SeriesSecond;
-
+use super::progress::Progress;
 use crate::mix::MixRule;
 use crate::model::{LoadModel, Terminals};
 
@@ -38,6 +39,10 @@ pub struct RunOptions {
     pub reconnect: bool,
     /// Number of the first user: 0, or what drivers before this one drive in the same run.
     pub first_user: u32,
+    /// Seconds between two reports of progress; none when absent.
+    pub progress_s: Option<u64>,
+    /// Set by whoever wants the run to end now, with what was measured so far.
+    pub interrupted: Arc<AtomicBool>,
 }
 
 /// What happens in a run, as it happens.
@@ -49,18 +54,8 @@ pub enum Event {
     Measuring,
     /// The measured interval ended.
     Measured,
-    /// About once a second: seconds since the start, new orders committed so far, connections
-    /// lost so far.
-    Tick {
-        /// Seconds since the start of the warm-up.
-        elapsed_s: u64,
-        /// New orders committed since then.
-        orders: u64,
-        /// Connections lost since then.
-        connection_losses: u64,
-        /// The last second of the measured interval that is over.
-        last_second: Option<SeriesSecond>,
-    },
+    /// What was done since the report before, as often as asked for.
+    Progress(Progress),
     /// A transaction ended by an error, or a connection was lost; only the first few are told.
     Warning(String),
 }

@@ -8,12 +8,28 @@ use tokio::sync::oneshot;
 
 use super::options::Event;
 use super::shared::{Schedule, Shared};
+use crate::error::OrdersError;
 use crate::measure::process_cpu;
+
+/// How far ahead an early end is set, so that every thread knows of it before it comes.
+const END_AHEAD: Duration = Duration::from_millis(20);
 
 /// The barrier of a coordinated run: this side says that all sessions are open, the other when the warm-up begins.
 pub(super) type StartBarrier = (oneshot::Sender<()>, oneshot::Receiver<Instant>);
 
-/// Starts the clock when all are connected and reports each phase; `None` when the run failed.
+/// How a wait ended.
+#[derive(PartialEq, Eq)]
+enum Waited {
+    /// The moment came.
+    Reached,
+    /// Somebody wants the run to end.
+    Interrupted,
+    /// The run failed.
+    Stopped,
+}
+
+/// Starts the clock when all are connected and reports each phase; `None` when the run failed. What is interrupted before
+/// it measured anything has failed, too.
 pub(super) async fn run_phases(
     shared: &Shared,
     barrier: Option<StartBarrier>,
@@ -21,6 +37,9 @@ pub(super) async fn run_phases(
 ) -> Option<(Schedule, CpuTime)> {
     let connections = u64::from(shared.shares.connections);
     while shared.connected.load(Ordering::Relaxed) < connections {
+        if shared.is_interrupted() {
+            shared.fail(OrdersError::NothingMeasured);
+        }
         if shared.stopped() {
             return None;
         }
@@ -40,40 +59,73 @@ pub(super) async fn run_phases(
     let measure_upto = measure_from + Duration::from_secs(shared.options.measured_s);
     let schedule = Schedule { began, measure_from, measure_upto };
     shared.start.send_replace(Some(Some(schedule)));
-    wait_until(shared, began, measure_from, on_event).await?;
+    let mut reports = Reports { began, last: began };
+    match reports.wait_until(shared, measure_from, on_event).await {
+        Waited::Reached => {}
+        Waited::Interrupted => {
+            shared.fail(OrdersError::NothingMeasured);
+            return None;
+        }
+        Waited::Stopped => return None,
+    }
     let cpu_before = process_cpu().unwrap_or_default();
     on_event(&Event::Measuring);
-    wait_until(shared, began, measure_upto, on_event).await?;
+    match reports.wait_until(shared, measure_upto, on_event).await {
+        Waited::Reached => {}
+        Waited::Interrupted => shared.interrupt((Instant::now() + END_AHEAD).min(measure_upto)),
+        Waited::Stopped => return None,
+    }
     let cpu_after = process_cpu().unwrap_or_default();
     on_event(&Event::Measured);
     let driver_cpu = CpuTime { user_s: cpu_after.user_s - cpu_before.user_s, sys_s: cpu_after.sys_s - cpu_before.sys_s };
     Some((schedule, driver_cpu))
 }
 
-/// Waits, ticking once a second; `None` when the run was stopped.
-async fn wait_until(shared: &Shared, began: Instant, until: Instant, on_event: &mut impl FnMut(&Event)) -> Option<()> {
-    let mut elapsed_shown_s = began.elapsed().as_secs();
-    loop {
-        for warning in shared.take_warnings() {
-            on_event(&Event::Warning(warning));
+/// The reports of progress.
+struct Reports {
+    began: Instant,
+    last: Instant,
+}
+
+impl Reports {
+    /// Waits, reporting at the moments that were asked for.
+    async fn wait_until(&mut self, shared: &Shared, until: Instant, on_event: &mut impl FnMut(&Event)) -> Waited {
+        loop {
+            for warning in shared.take_warnings() {
+                on_event(&Event::Warning(warning));
+            }
+            if shared.stopped() {
+                return Waited::Stopped;
+            }
+            if shared.is_interrupted() {
+                return Waited::Interrupted;
+            }
+            let now = Instant::now();
+            let due = self.due(shared);
+            if due.is_some_and(|due| now >= due) {
+                self.report(shared, now, on_event);
+            }
+            if now >= until {
+                return Waited::Reached;
+            }
+            let next = due.map_or(until, |due| until.min(due));
+            tokio::time::sleep(next.saturating_duration_since(now).min(Duration::from_millis(100))).await;
         }
-        if shared.stopped() {
-            return None;
-        }
-        let elapsed_s = began.elapsed().as_secs();
-        if elapsed_s > elapsed_shown_s {
-            elapsed_shown_s = elapsed_s;
-            on_event(&Event::Tick {
-                elapsed_s,
-                orders: shared.orders.load(Ordering::Relaxed),
-                connection_losses: shared.connection_losses.load(Ordering::Relaxed),
-                last_second: shared.series.last_closed(),
-            });
-        }
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Some(());
-        }
-        tokio::time::sleep(left.min(Duration::from_millis(100))).await;
+    }
+
+    /// When the next report is due: at a multiple of the time that was asked for.
+    fn due(&self, shared: &Shared) -> Option<Instant> {
+        let every_s = shared.options.progress_s?.max(1);
+        let reported = (self.last - self.began).as_secs() / every_s;
+        Some(self.began + Duration::from_secs((reported + 1) * every_s))
+    }
+
+    fn report(&mut self, shared: &Shared, now: Instant, on_event: &mut impl FnMut(&Event)) {
+        let mut progress = shared.progress.take((now - self.last).as_secs_f64());
+        progress.elapsed_s = (now - self.began).as_secs_f64();
+        progress.orders = shared.orders.load(Ordering::Relaxed);
+        progress.connection_losses = shared.connection_losses.load(Ordering::Relaxed);
+        self.last = now;
+        on_event(&Event::Progress(progress));
     }
 }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
@@ -22,6 +22,7 @@ use crate::pacing::Pacing;
 pub(super) struct Scheduler {
     pub(super) shared: Arc<Shared>,
     pub(super) schedule: Schedule,
+    thread: u32,
     /// Shared with the timer of the snapshots.
     measure: Rc<RefCell<Measure>>,
     queue: RefCell<Queue>,
@@ -51,6 +52,7 @@ impl Scheduler {
         let scheduler = Self {
             shared: Arc::clone(shared),
             schedule,
+            thread,
             measure: Rc::new(RefCell::new(measure)),
             queue: RefCell::new(Queue::new(due_max)),
             terminals: RefCell::new(terminals),
@@ -87,7 +89,26 @@ impl Scheduler {
     }
 
     pub(super) fn measure(&self) -> RefMut<'_, Measure> {
-        self.measure.borrow_mut()
+        let mut measure = self.measure.borrow_mut();
+        if let Some(at) = self.shared.interrupted_at() {
+            measure.end_at(at);
+        }
+        measure
+    }
+
+    /// When the measured interval ends.
+    pub(super) fn end_of_interval(&self) -> Instant {
+        self.shared.interrupted_at().unwrap_or(self.schedule.measure_upto)
+    }
+
+    /// A terminal's transaction succeeded, for the reports of progress.
+    pub(super) fn succeeded(&self, latency: Duration) {
+        self.shared.progress.succeeded(self.thread, latency);
+    }
+
+    /// A terminal's transaction ended by an error, for the reports of progress.
+    pub(super) fn failed(&self) {
+        self.shared.progress.failed(self.thread);
     }
 
     pub(super) fn shared_measure(&self) -> Rc<RefCell<Measure>> {
@@ -96,7 +117,7 @@ impl Scheduler {
 
     /// Whether no transaction is begun any more.
     pub(super) fn is_over(&self, now: Instant) -> bool {
-        now >= self.schedule.measure_upto || self.shared.stopped()
+        now >= self.end_of_interval() || self.shared.stopped()
     }
 
     /// What a session that is free at `now` does next.
@@ -226,8 +247,10 @@ impl Scheduler {
     /// Counts what was due and never started, when no session works any more; gives the measurements.
     pub(super) fn close(self) -> Option<Measure> {
         if matches!(self.shared.options.model, LoadModel::Paced { .. }) {
-            self.enqueue_due(self.schedule.measure_upto);
+            self.enqueue_due(self.end_of_interval());
         }
+        // Told that it is over, if it is before its time.
+        drop(self.measure());
         let Self { measure, queue, shared, .. } = self;
         let mut measure = Rc::into_inner(measure)?.into_inner();
         measure.close(Instant::now());

@@ -1,12 +1,13 @@
 //! What the threads of a run share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
 use super::options::RunOptions;
+use super::progress::Parts;
 use crate::ack_log::AckLog;
 use crate::error::OrdersError;
 use crate::limits::ERRORS_PRINTED_MAX;
@@ -40,9 +41,12 @@ pub(super) struct Shared {
     /// Where threads send their snapshots, when the run is coordinated with others.
     pub(super) snapshot_sender: Option<SnapshotSender<Measure>>,
     pub(super) series: std::sync::Arc<Series>,
+    pub(super) progress: Parts,
     /// `None` until all sessions are open; then the schedule, or `Some(None)`: never.
     pub(super) start: watch::Sender<Option<Option<Schedule>>>,
     pub(super) stop: AtomicBool,
+    /// When the measured interval ends, where that is before its time.
+    interrupted_at: OnceLock<Instant>,
     pub(super) connected: AtomicU64,
     pub(super) orders: AtomicU64,
     pub(super) connection_losses: AtomicU64,
@@ -68,9 +72,11 @@ impl Shared {
             shares,
             ack_log,
             snapshot_sender,
+            progress: Parts::new(if options.progress_s.is_some() { shares.threads } else { 0 }),
             series: std::sync::Arc::new(Series::new(seconds, shares.threads)),
             start: watch::channel(None).0,
             stop: AtomicBool::new(false),
+            interrupted_at: OnceLock::new(),
             connected: AtomicU64::new(0),
             orders: AtomicU64::new(0),
             connection_losses: AtomicU64::new(0),
@@ -85,6 +91,22 @@ impl Shared {
 
     pub(super) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Whether somebody wants the run to end now.
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.options.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// Ends the measured interval at `at`, as if it had been meant to end there.
+    pub(super) fn interrupt(&self, at: Instant) {
+        // Only the first end counts.
+        let _ = self.interrupted_at.set(at);
+    }
+
+    /// When the measured interval was ended before its time.
+    pub(super) fn interrupted_at(&self) -> Option<Instant> {
+        self.interrupted_at.get().copied()
     }
 
     /// Ends the run; the first failure is the one reported.

@@ -86,7 +86,6 @@ async fn open_sessions<D: Database>(database: &D, shared: &Shared, thread: u32) 
 /// Waits for the sessions to end; what is still running when the grace ends is given up: its
 /// statement hangs in the database, and closing the session ends it.
 async fn wait_for(mut workers: JoinSet<()>, scheduler: &Scheduler) {
-    let grace_ends = scheduler.schedule.measure_upto + Duration::from_secs(GRACE_S);
     let all = async {
         while let Some(ended) = workers.join_next().await {
             if let Err(error) = ended {
@@ -94,9 +93,24 @@ async fn wait_for(mut workers: JoinSet<()>, scheduler: &Scheduler) {
             }
         }
     };
-    if tokio::time::timeout_at(grace_ends.into(), all).await.is_err() {
+    let all_ended = tokio::select! {
+        () = all => true,
+        () = grace(scheduler) => false,
+    };
+    if !all_ended {
         scheduler.shared.unfinished.fetch_add(u64::from(scheduler.in_flight()), Ordering::Relaxed);
         workers.shutdown().await;
+    }
+}
+
+/// Waits until the grace after the interval is over; the interval may end before its time.
+async fn grace(scheduler: &Scheduler) {
+    loop {
+        let (now, ends) = (Instant::now(), scheduler.end_of_interval() + Duration::from_secs(GRACE_S));
+        if now >= ends {
+            return;
+        }
+        tokio::time::sleep_until((now + TICK).min(ends).into()).await;
     }
 }
 

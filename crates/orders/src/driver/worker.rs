@@ -103,6 +103,7 @@ impl<D: Database> Worker<D> {
     fn queue_delivery(&self, due: Instant, now: Instant) {
         let Rest::Delivery(input) = self.drawn.rest else { return };
         self.scheduler.measure().record(Kind::Delivery, Moments { due, sent: now, ended: now }, Ended::Committed);
+        self.scheduler.succeeded(now - due);
         self.scheduler.queue_delivery(QueuedDelivery { input, queued: now });
     }
 
@@ -137,6 +138,9 @@ impl<D: Database> Worker<D> {
         self.errors_in_a_row = 0;
         let shared = &self.scheduler.shared;
         shared.succeeded(at.ended);
+        if !task.behind {
+            self.scheduler.succeeded(at.ended - at.due);
+        }
         let how = if matches!(done, Done::OrderRolledBack) { Ended::RolledBack } else { Ended::Committed };
         if let Done::Order(order) = done {
             shared.orders.fetch_add(1, Ordering::Relaxed);
@@ -167,6 +171,7 @@ impl<D: Database> Worker<D> {
 
     fn note_error(&mut self, kind: Kind, error: OrdersError, at: Moments) -> Result<(), OrdersError> {
         self.scheduler.measure().record(kind, at, Ended::Error);
+        self.scheduler.failed();
         self.errors_in_a_row += 1;
         let session = self.number;
         if self.errors_in_a_row >= ERRORS_IN_A_ROW_MAX {

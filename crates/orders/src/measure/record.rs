@@ -54,6 +54,7 @@ impl Measure {
             connection_losses: about.connection_losses,
             unfinished: about.unfinished,
             driver_cpu: about.driver_cpu,
+            interrupted: about.interrupted,
             series: about.series,
             ..OrdersRun::default()
         };
@@ -125,6 +126,7 @@ pub struct RunFacts {
     pub connection_losses: u64,
     pub unfinished: u64,
     pub driver_cpu: CpuTime,
+    pub interrupted: bool,
     pub series: Vec<SeriesSecond>,
 }
 
@@ -193,6 +195,7 @@ pub(crate) fn test_facts() -> RunFacts {
         connection_losses: 0,
         unfinished: 0,
         driver_cpu: CpuTime::default(),
+        interrupted: false,
         series: Vec::new(),
     }
 }

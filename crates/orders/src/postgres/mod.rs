@@ -8,22 +8,25 @@
 mod answers;
 mod arrays;
 mod check_sql;
+mod connect;
+mod conninfo;
 mod copy;
 mod ddl;
 mod dialect;
 mod errors;
 mod functions;
+mod hints;
 mod lines;
 mod nodes;
 mod schema;
 mod socket;
 mod statements;
 mod terminal;
+mod tls;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tokio_postgres::config::Host;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Statement};
 
@@ -35,21 +38,22 @@ use crate::error::OrdersError;
 use crate::limits::CONNECT_S;
 use crate::random::NuRandConstants;
 
+use conninfo::{Endpoint, Environment, Server};
 use dialect::Dialect;
 
+pub(crate) use hints::connect_hint;
+
+pub use conninfo::{ConnectionOptions, ConninfoError};
 pub use copy::PostgresCopier;
 pub use terminal::PostgresTerminal;
-
-/// Directory of the Unix sockets of Debian's packages, used when the DSN names no host.
-const SOCKET_DIR: &str = "/var/run/postgresql";
 
 /// A PostgreSQL database by its connection string.
 #[derive(Debug, Clone)]
 pub struct Postgres {
-    config: tokio_postgres::Config,
+    server: Server,
     mode: Mode,
     /// Further servers that a load gives shares of the warehouses to.
-    nodes: Vec<tokio_postgres::Config>,
+    nodes: Vec<Server>,
     /// Asked for, or else the engine's own.
     isolation: Option<Isolation>,
     /// Which engine this is, known since the first session.
@@ -57,51 +61,34 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Reads a libpq URL or key=value list; nothing is connected yet.
-    ///
-    /// Without a host: `PGHOST`, else the directory /var/run/postgresql.
+    /// Reads a connection string, with what the environment adds to it; nothing is connected yet.
     ///
     /// # Errors
-    /// [`OrdersError::Dsn`] when the text is neither.
+    /// As [`Self::open`].
     pub fn parse(dsn: &str) -> Result<Self, OrdersError> {
-        let mut config: tokio_postgres::Config = dsn.parse().map_err(OrdersError::Dsn)?;
-        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-            config.host(std::env::var("PGHOST").unwrap_or_else(|_| SOCKET_DIR.to_owned()));
-        }
-        // As the client library does it: named here so that messages have the name too.
-        if config.get_user().is_none()
-            && let Ok(name) = whoami::username()
-        {
-            config.user(name);
-        }
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(Duration::from_secs(CONNECT_S));
-        }
-        if config.get_application_name().is_none() {
-            config.application_name("millrace orders");
-        }
-        Ok(Self { config, mode: Mode::default(), nodes: Vec::new(), isolation: None, dialect: Arc::default() })
+        Self::open(&ConnectionOptions::of(dsn))
+    }
+
+    /// What these options, a service file, the environment, the password file and libpq's defaults name together;
+    /// nothing is connected yet.
+    ///
+    /// # Errors
+    /// [`OrdersError::Conninfo`]: a text that cannot be understood, a file that cannot be used.
+    pub fn open(options: &ConnectionOptions) -> Result<Self, OrdersError> {
+        let server = conninfo::resolve(options, &Environment(&|name| std::env::var(name).ok()))?;
+        Ok(Self { server, mode: Mode::default(), nodes: Vec::new(), isolation: None, dialect: Arc::default() })
+    }
+
+    /// Why the password file is not used, although it is there.
+    #[must_use]
+    pub fn warning(&self) -> Option<&str> {
+        self.server.warning.as_deref()
     }
 
     /// Where its server is reached: `HOST:PORT`, of a socket its directory, several separated by commas.
     #[must_use]
     pub(crate) fn address(&self) -> String {
-        let ports = self.config.get_ports();
-        let hosts: Vec<String> = self
-            .config
-            .get_hosts()
-            .iter()
-            .enumerate()
-            .map(|(index, host)| {
-                let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
-                match host {
-                    Host::Tcp(name) => format!("{name}:{port}"),
-                    Host::Unix(path) => format!("{}:{port}", path.display()),
-                }
-            })
-            .chain(self.config.get_hostaddrs().iter().map(ToString::to_string))
-            .collect();
-        hosts.join(",")
+        self.server.address()
     }
 
     /// The same database with terminals of this mode.
@@ -127,16 +114,16 @@ impl Postgres {
     /// needs to know them: it tells the database, which reaches them by itself from then on.
     ///
     /// # Errors
-    /// [`OrdersError::Dsn`] for a text that is no connection string.
+    /// [`OrdersError::Conninfo`], as [`Self::open`].
     pub fn with_nodes(mut self, dsns: &[String]) -> Result<Self, OrdersError> {
         for dsn in dsns {
-            self.nodes.push(Self::parse(dsn)?.config);
+            self.nodes.push(Self::parse(dsn)?.server);
         }
         Ok(self)
     }
 
-    fn node(&self, config: &tokio_postgres::Config) -> Self {
-        Self { config: config.clone(), nodes: Vec::new(), dialect: Arc::default(), ..self.clone() }
+    fn node(&self, server: &Server) -> Self {
+        Self { server: server.clone(), nodes: Vec::new(), dialect: Arc::default(), ..self.clone() }
     }
 
     async fn node_sessions(&self) -> Result<Vec<Session>, OrdersError> {
@@ -150,9 +137,9 @@ impl Postgres {
     /// Connects and nothing more; the socket is driven by a task of the current runtime.
     pub(crate) async fn connect(&self) -> Result<Client, OrdersError> {
         let connect_error = |source| OrdersError::Connect { server: self.description(), source };
-        // The DSN's connect_timeout ends with the socket's; a server that hangs may still not answer.
+        // connect_timeout ends with the socket's; a server that hangs may still not answer.
         let limit = Duration::from_secs(2 * CONNECT_S);
-        let connected = tokio::time::timeout(limit, socket::connect(&self.config)).await;
+        let connected = tokio::time::timeout(limit, connect::connect(&self.server)).await;
         let connected =
             connected.map_err(|_| OrdersError::ConnectTimeout { server: self.description(), seconds: limit.as_secs() })?;
         connected.map_err(connect_error)
@@ -206,11 +193,11 @@ impl Postgres {
 
     /// Whether the server is on this host, as far as its address tells.
     fn is_here(&self) -> bool {
-        let local = |host: &Host| match host {
-            Host::Unix(_) => true,
-            Host::Tcp(name) => disk_space::is_loopback(name),
+        let is_here = |one: &Endpoint| match one.address {
+            Some(address) => address.is_loopback(),
+            None => one.is_socket() || disk_space::is_loopback(&one.host),
         };
-        self.config.get_hosts().iter().all(local) && self.config.get_hostaddrs().iter().all(std::net::IpAddr::is_loopback)
+        self.server.endpoints.iter().all(is_here)
     }
 
     async fn stored_config(&self, session: &Session) -> Result<Config, OrdersError> {
@@ -277,9 +264,7 @@ impl Database for Postgres {
     type Copier = PostgresCopier;
 
     fn description(&self) -> String {
-        let user = self.config.get_user().unwrap_or("a user without a name");
-        let database = self.config.get_dbname().unwrap_or(user);
-        format!("database {database} at {} as {user}", self.address())
+        format!("database {} at {} as {}", self.server.database(), self.address(), self.server.user())
     }
 
     fn mode(&self) -> Mode {

@@ -10,11 +10,11 @@
 
 use std::fmt::Write as _;
 
-use tokio_postgres::config::Host;
-
 use crate::tables::Table;
 
+use super::conninfo::Server;
 use super::ddl;
+use super::tls::SslMode;
 
 /// Column that tells the share of a row; `None` for the tables that are whole on each server.
 pub(super) const fn partition_column(table: Table) -> Option<&'static str> {
@@ -45,7 +45,7 @@ pub(super) fn share_of(warehouse: u32, shares: usize, warehouses: u32) -> usize 
 
 /// What the coordinator makes instead of plain tables: servers, parents, its own partitions and
 /// the foreign ones.
-pub(super) fn create(nodes: &[tokio_postgres::Config], warehouses: u32) -> String {
+pub(super) fn create(nodes: &[Server], warehouses: u32) -> String {
     let mut out = "CREATE EXTENSION IF NOT EXISTS postgres_fdw;\n".to_owned();
     for (number, node) in (1..).zip(nodes) {
         let (server, user) = (options(server_options(node)), options(user_options(node)));
@@ -92,27 +92,27 @@ fn server_name(number: usize) -> String {
     format!("millrace_node_{number}")
 }
 
-fn server_options(node: &tokio_postgres::Config) -> Vec<(&'static str, String)> {
-    let host = node.get_hosts().first().map_or_else(String::new, |host| match host {
-        Host::Tcp(name) => name.clone(),
-        Host::Unix(path) => path.display().to_string(),
-    });
-    let port = node.get_ports().first().copied().unwrap_or(5432).to_string();
-    let database = node.get_dbname().or(node.get_user()).unwrap_or("postgres").to_owned();
-    vec![
-        ("host", host),
-        ("port", port),
-        ("dbname", database),
+fn server_options(node: &Server) -> Vec<(&'static str, String)> {
+    let first = node.endpoints.first();
+    let mut options = vec![
+        ("host", first.map_or_else(String::new, |one| one.host.clone())),
+        ("port", first.map_or(5432, |one| one.port).to_string()),
+        ("dbname", node.database().to_owned()),
         // Without it the planner never looks rows up by key on the other side.
         ("use_remote_estimate", "true".to_owned()),
         ("fetch_size", "10000".to_owned()),
-    ]
+    ];
+    // The coordinator connects as this program does, and reads the file of authorities on its own host.
+    if first.is_some_and(|one| !one.is_socket()) && node.tls.mode != SslMode::Prefer {
+        options.push(("sslmode", node.tls.mode.name().to_owned()));
+        options.extend(node.tls.root_certificate.clone().map(|file| ("sslrootcert", file)));
+    }
+    options
 }
 
-fn user_options(node: &tokio_postgres::Config) -> Vec<(&'static str, String)> {
-    let user = node.get_user().map(|user| ("user", user.to_owned()));
-    let password = node.get_password().map(|password| ("password", String::from_utf8_lossy(password).into_owned()));
-    user.into_iter().chain(password).collect()
+fn user_options(node: &Server) -> Vec<(&'static str, String)> {
+    let password = node.endpoints.first().and_then(|one| one.password.clone()).map(|password| ("password", password));
+    std::iter::once(("user", node.user().to_owned())).chain(password).collect()
 }
 
 fn options(pairs: Vec<(&'static str, String)>) -> String {
@@ -135,10 +135,10 @@ mod tests {
 
     #[test]
     fn all_tables_but_the_catalogue_are_split_by_their_warehouse() {
-        let node = "host=db2 user=o'brien password=x dbname=mill".parse().unwrap();
-        let text = create(&[node], 10);
+        let node = "host=db2 user=o'brien password=x dbname=mill sslmode=require";
+        let text = create(&[super::super::Postgres::parse(node).unwrap().server], 10);
         assert_eq!((text.matches("PARTITION BY RANGE").count(), text.matches("CREATE FOREIGN TABLE").count()), (9, 9));
-        assert!(text.contains("user 'o''brien', password 'x'"), "{text}");
+        assert!(text.contains("user 'o''brien', password 'x'") && text.contains("sslmode 'require'"), "{text}");
         assert!(
             text.contains("CREATE TABLE district_0 PARTITION OF district FOR VALUES FROM (1) TO (6) WITH (fillfactor = 20);")
         );

@@ -19,10 +19,10 @@ use tokio_postgres::{Client, Config, Error, NoTls};
 /// Bytes read at once: the answer of the largest order, and another.
 const READ_BYTES: usize = 4096;
 
-/// Connects; the socket is driven by a task of the current runtime.
+/// Connects without TLS; the socket is driven by a task of the current runtime.
 ///
-/// Only where the one host is a directory of Unix sockets the connection is one of this module; all
-/// else, and all that fails, is left to the library, its order of attempts and its errors.
+/// Only where the host is a directory of Unix sockets the connection is one of this module; all else, and all that
+/// fails, is left to the library and its errors.
 pub(super) async fn connect(config: &Config) -> Result<Client, Error> {
     if let Some(path) = only_socket(config)
         && let Ok(socket) = Socket::connect(&path).await

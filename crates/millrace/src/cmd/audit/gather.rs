@@ -22,7 +22,8 @@ pub(crate) struct Given {
     /// Site file, with what no program can find out: the host's role, which mounts hold redo logs, data and homes
     #[arg(long, value_name = "FILE")]
     pub(crate) site: Option<PathBuf>,
-    /// A database, repeatable: a libpq URL or key=value list, or mysql://USER@HOST:PORT/ (?socket=PATH)
+    /// A database, repeatable: a libpq URL, key=value list or database name, with what PGHOST, PGSSLMODE, PGSERVICE,
+    /// .pgpass and the like add to it; or mysql://USER@HOST:PORT/ (?socket=PATH)
     #[arg(long, value_name = "DSN")]
     pub(crate) db: Vec<String>,
 }
@@ -198,6 +199,9 @@ pub(crate) fn databases(dsns: &[String]) -> anyhow::Result<Vec<Asked>> {
 }
 
 fn asked(found: Settings) -> Asked {
+    if let Some(warning) = &found.warning {
+        eprintln!("WARNING: {warning}");
+    }
     let (kind, origin) = match found.engine {
         Engine::Postgres => (Database::Postgres, format!("pg_settings of {}", found.server)),
         Engine::MySql => (Database::Mysql, format!("SHOW GLOBAL VARIABLES of {}", found.server)),

@@ -10,11 +10,10 @@ use orders::database::Database;
 use orders::driver::RunOptions;
 use orders::mix::MixRule;
 use orders::model::LoadModel;
-use orders::postgres::Postgres;
 use orders::coordination::{self, CoordinationEvent, SharedRun};
 use results::orders_run::OrdersRun;
 
-use super::text;
+use super::{connection, text};
 
 /// What `orders merge --help` adds.
 pub(super) const MERGE_HELP: &str = "\
@@ -53,7 +52,7 @@ impl CoordinationArgs {
             return Ok(None);
         };
         Ok(Some(SharedRun {
-            results: Postgres::parse(dsn)?,
+            results: connection::postgres(dsn)?,
             run: run.clone(),
             drivers,
             driver: self.driver,
@@ -78,7 +77,7 @@ pub(super) struct MergeArgs {
 
 /// `orders merge`.
 pub(super) async fn merge(args: MergeArgs) -> anyhow::Result<ExitCode> {
-    let merged = coordination::merged(&Postgres::parse(&args.results_db)?, &args.run).await?;
+    let merged = coordination::merged(&connection::postgres(&args.results_db)?, &args.run).await?;
     if args.json {
         super::print_json(&merged)?;
     } else {

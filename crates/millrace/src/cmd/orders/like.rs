@@ -8,7 +8,6 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Parser;
 use orders::like::{self, Likeness};
-use orders::postgres::Postgres;
 
 /// What `--help` adds.
 pub(super) const HELP: &str = "\
@@ -18,9 +17,9 @@ database does its usual work and, if that matters, sees a checkpoint. The load's
 measured ones that are built in, or those of --ours: results.json of millrace compare, the record
 of orders run, or a saved reading of orders like.
 Examples:
-  millrace orders like --db postgresql://db1/shop --seconds 600
-  millrace orders like --db postgresql://db1/shop --ours out/results.json --arm dnfs --json
-  millrace orders like --db postgresql:///mill --save mill.json     (while the load runs there)
+  millrace orders like -h db1 -d shop --seconds 600
+  millrace orders like -h db1 -d shop --ours out/results.json --arm dnfs --json
+  millrace orders like -d mill --save mill.json     (while the load runs there)
 Exit codes: 0 compared, 2 could not read, 3 too little happened to say anything.";
 
 #[derive(Parser)]
@@ -52,7 +51,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         Some(path) => read_record(path, args.arm.as_deref())?,
         None => like::built_in(),
     };
-    let database = Postgres::parse(&args.database.dsn)?;
+    let database = args.database.open_postgres()?;
     let live = std::io::stderr().is_terminal();
     let reading = like::read(&database, args.seconds, |second| {
         if live {

@@ -3,20 +3,27 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context;
 use clap::{Parser, ValueEnum};
 use orders::database::{Database, Isolation};
 use orders::driver::{Event, RunOptions};
+use orders::error::OrdersError;
 use orders::mix::{MixRule, WEIGHTS_DEFAULT, Weights};
 use orders::model::{LoadModel, Terminals};
 use orders::open::{Arrivals, Rate};
 use results::orders_run::OrdersRun;
 
+use super::interrupts::Interrupts;
 use super::{coordinated, text};
 
 /// Workers of an open load when nothing is said.
 const OPEN_USERS: u32 = 16;
+
+/// What this command could not do, where it failed.
+pub(super) const VERB: &str = "run the load";
+const INTERRUPTED: &str = "interrupted: the transactions under way are waited for; again: ends at once";
 
 /// What `--help` adds.
 pub(super) const HELP: &str = "\
@@ -28,16 +35,18 @@ Load models:
   open    transactions become due at --rate whatever the database does; response time counts from
           then, too; a transaction that finds the queue full is counted as refused
 Transactions run at READ COMMITTED with row locks unless --isolation-level says otherwise. The
-result is printed with the rules of the specification that the run keeps and breaks (see `millrace
-orders conform --help`).
+result is printed first, then the rules of the specification that the run breaks (`millrace orders
+conform RUN.json` shows all).
 Examples:
-  millrace orders run --db postgresql:///mill -c 8 -j 2 -T 60 --warmup 20 --progress
-  millrace orders run --db postgresql:///mill --model paced --deliveries deferred -T 1200
-  millrace orders run --db postgresql:///mill --model open --rate 200/s --arrivals poisson -T 60
+  millrace orders run -d mill -c 8 -j 2 -T 60 --warmup 20 -P 5
+  millrace orders run -h db1 -U clerk -d mill --model paced --deliveries deferred -T 1200
+  millrace orders run -d mill --model open --rate 200/s --arrivals poisson -T 60
 Several drivers, on one or more hosts, share the users (and the rate) of one run:
-  millrace orders run --db DSN -c 90 -T 60 --results-db DSN --run friday --drivers 3
+  millrace orders run -d DSN -c 90 -T 60 --results-db DSN --run friday --drivers 3
+Ctrl-C (SIGINT) and SIGTERM end the measured interval: transactions under way are waited for, and the
+result so far is printed, marked as interrupted. A second one ends the program at once.
 Exit codes: 0 measured, 1 a transaction or the run failed, 2 could not run, 3 one of several
-drivers is missing.";
+drivers is missing, 130 interrupted by SIGINT, 143 by SIGTERM.";
 
 #[derive(Parser)]
 pub(super) struct Args {
@@ -115,9 +124,11 @@ pub(super) struct Args {
     /// Print the record as JSON; the tables go to stderr
     #[arg(long)]
     json: bool,
-    /// Print orders, losses and response times once a second on stderr
-    #[arg(long)]
-    progress: bool,
+    /// Print a line every so many seconds on stderr: transactions per second, response time, failures [without a
+    /// number: 1]
+    #[arg(short = 'P', long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
+          value_parser = clap::value_parser!(u64).range(1..=orders::limits::SECONDS_MAX))]
+    progress: Option<u64>,
     /// Print `measuring` and `measured` on stderr when the interval begins and ends
     #[arg(long)]
     marks: bool,
@@ -259,6 +270,8 @@ impl Args {
             ack_log: self.ack_log.clone(),
             reconnect: self.reconnect,
             first_user: 0,
+            progress_s: self.progress,
+            interrupted: Arc::default(),
         })
     }
 }
@@ -267,7 +280,7 @@ impl Args {
 pub(super) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let isolation = args.isolation_level.map(IsolationArg::level);
     let database = args.database.open(args.mode)?.with_isolation(isolation)?;
-    let options = args.options(&database).await?;
+    let mut options = args.options(&database).await?;
     let mut marks = args.marks_fd.map(open_marks).transpose()?;
     for setting in database.unsafe_settings().await? {
         eprintln!("note: {setting}: an acknowledged order may be lost in a crash");
@@ -276,11 +289,23 @@ pub(super) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         Event::Measuring => mark(args.marks, marks.as_mut(), "measuring"),
         Event::Measured => mark(args.marks, marks.as_mut(), "measured"),
         Event::Warning(text) => eprintln!("millrace: {text}"),
-        Event::Tick { .. } if args.progress => eprintln!("{}", text::tick(event)),
-        Event::Tick { .. } | Event::Connected => {}
+        Event::Progress(progress) => eprintln!("{}", text::progress(progress)),
+        Event::Connected => {}
     };
+    let mut interrupts = None;
     let outcome = match args.coordination.shared_run()? {
-        None => orders::driver::run(&database, &options, on_event).await?,
+        None => {
+            let signals = interrupts.insert(Interrupts::watch(INTERRUPTED));
+            options.interrupted = signals.flag();
+            match orders::driver::run(&database, &options, on_event).await {
+                Err(error @ OrdersError::NothingMeasured) => {
+                    super::refused(VERB, error.into());
+                    return Ok(signals.exit_code());
+                }
+                outcome => outcome?,
+            }
+        }
+        // The other drivers see that one is gone, and go on without it: it ends at once.
         Some(shared_run) => {
             let alike = coordinated::common_options(&options, &database);
             orders::coordination::run(&shared_run, &database, (&options, args.seed, alike), on_event, coordinated::print_event).await?
@@ -295,6 +320,9 @@ pub(super) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         super::print_json(&outcome)?;
     } else {
         print!("{tables}");
+    }
+    if let Some(interrupts) = interrupts.filter(|_| outcome.interrupted) {
+        return Ok(interrupts.exit_code());
     }
     let transactions = &outcome.transactions;
     let errors: u64 = text::rows(transactions).iter().map(|(_, record)| record.errors).sum();

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use orders::checks::CheckReport;
 use orders::isolation::IsolationOutcome;
-use orders::driver::Event;
+use orders::driver;
 use orders::loader::{LoadPlan, LoadReport, Progress};
-use results::orders_run::{Conform, OrdersRun, TransactionRecord, Transactions};
+use results::orders_run::{Conform, ConformItem, OrdersRun, TransactionRecord, Transactions};
 
 /// The five transactions with their names, in the order of the tables.
 pub(super) fn rows(transactions: &Transactions) -> [(&'static str, &TransactionRecord); 5] {
@@ -20,16 +20,47 @@ pub(super) fn rows(transactions: &Transactions) -> [(&'static str, &TransactionR
     ]
 }
 
-/// The result of a run.
+/// The result of a run: its figures, what they stand on, and the rules it breaks.
 pub(super) fn run_table(run: &OrdersRun) -> String {
     let mut out = String::new();
+    if run.interrupted {
+        let _ = writeln!(
+            out,
+            "INTERRUPTED after {:.1} s of the measured interval: all figures are of this part",
+            run.measured_s
+        );
+    }
+    let finished: u64 = rows(&run.transactions).iter().map(|(_, record)| record.finished()).sum();
     let _ = writeln!(
         out,
-        "{:.0} order entry transactions per minute ({} orders in {:.0} s after {:.0} s warm-up)",
-        run.oets_per_minute, run.orders, run.measured_s, run.warmup_s
+        "{:.0} order entry transactions (New-Orders) per minute, {:.1} transactions of all kinds per second\n\
+         ({} orders, {finished} transactions in {:.0} s after {:.0} s warm-up)",
+        run.oets_per_minute,
+        finished as f64 / run.measured_s.max(f64::MIN_POSITIVE),
+        run.orders,
+        run.measured_s,
+        run.warmup_s
     );
-    let _ = writeln!(out, "{}", run.disclaimer);
+    let _ = writeln!(out, "{}\n", run.disclaimer);
+    out.push_str(&transactions_table(run));
+    out.push_str(&waited(run));
+    let cpu = run.driver_cpu;
+    let _ = writeln!(
+        out,
+        "driver CPU: {:.2} s user, {:.2} s sys, {:.0} us per transaction; connections lost: {}\n",
+        cpu.user_s,
+        cpu.sys_s,
+        (cpu.user_s + cpu.sys_s) * 1e6 / finished.max(1) as f64,
+        run.connection_losses,
+    );
     out.push_str(&settings(run));
+    out.push_str(&conform_summary(&run.conform));
+    out
+}
+
+/// Counts and response times.
+fn transactions_table(run: &OrdersRun) -> String {
+    let mut out = String::new();
     let _ = writeln!(
         out,
         "{:<13}{:>9}{:>8}{:>8}{:>8}{:>8} | ms{:>6}{:>8}{:>8}{:>8}{:>8}{:>9}",
@@ -54,20 +85,6 @@ pub(super) fn run_table(run: &OrdersRun) -> String {
             ms(response.max),
         );
     }
-    out.push_str(&waited(run));
-    let cpu = run.driver_cpu;
-    let finished: u64 =
-        rows(&run.transactions).iter().map(|(_, record)| record.count + record.rolled_back).sum();
-    let _ = writeln!(
-        out,
-        "driver CPU: {:.2} s user, {:.2} s sys, {:.0} us per transaction; connections lost: {}",
-        cpu.user_s,
-        cpu.sys_s,
-        (cpu.user_s + cpu.sys_s) * 1e6 / finished.max(1) as f64,
-        run.connection_losses,
-    );
-    out.push('\n');
-    out.push_str(&conform_table(&run.conform));
     out
 }
 
@@ -130,52 +147,66 @@ fn waited(run: &OrdersRun) -> String {
     out
 }
 
-/// A run checked against the rules of the specification.
-pub(super) fn conform_table(conform: &Conform) -> String {
-    let mut out = String::new();
-    let judged = conform.items.iter().filter(|item| item.not_judged.is_none()).count();
-    let broken = conform.items.iter().filter(|item| !item.passed).count();
-    let _ = writeln!(
-        out,
-        "rules of the specification: {judged} of {} judged, {} kept, {broken} broken",
-        conform.items.len(),
-        judged - broken
-    );
-    for note in &conform.notes {
-        let _ = writeln!(out, "  note: {note}");
-    }
-    for item in &conform.items {
-        let verdict = match &item.not_judged {
-            Some(_) => "-",
-            None if item.passed => "ok",
-            None => "BROKEN",
-        };
-        let range = match (item.least, item.most) {
-            (Some(least), Some(most)) => format!("{least} to {most}"),
-            (Some(least), None) => format!("at least {least:.2}"),
-            (None, Some(most)) => format!("at most {most:.2}"),
-            (None, None) => String::new(),
-        };
-        let why = item.not_judged.as_deref().map_or_else(String::new, |why| format!("  {why}"));
-        let _ = writeln!(out, "  {verdict:<7}{:<42}{:>9.3}  {range:<15}{why}", item.name, item.found);
+/// How many rules a run keeps, and in full those that it breaks.
+fn conform_summary(conform: &Conform) -> String {
+    let mut out = counts(conform);
+    for item in conform.items.iter().filter(|item| !item.passed) {
+        out.push_str(&rule(item));
     }
     out
 }
 
-/// A line of progress.
-pub(super) fn tick(event: &Event) -> String {
-    let Event::Tick { elapsed_s, orders, connection_losses, last_second } = event else { return String::new() };
-    let mut line = format!("{elapsed_s:>5} s  {orders:>9} orders  {connection_losses} connections lost");
-    if let Some(second) = last_second {
-        let _ = write!(
-            line,
-            "  second {}: {} transactions, ms p50 {:.1}, p90 {:.1}, max {:.1}",
-            second.second,
-            second.transactions,
-            ms(second.response_p50_us.unwrap_or(0)),
-            ms(second.response_p90_us.unwrap_or(0)),
-            ms(second.response_max_us)
-        );
+/// Every rule of the specification with what was found.
+pub(super) fn conform_table(conform: &Conform) -> String {
+    let mut out = counts(conform);
+    for note in &conform.notes {
+        let _ = writeln!(out, "  note: {note}");
+    }
+    for item in &conform.items {
+        out.push_str(&rule(item));
+    }
+    out
+}
+
+fn counts(conform: &Conform) -> String {
+    let judged = conform.items.iter().filter(|item| item.not_judged.is_none()).count();
+    let broken = conform.items.iter().filter(|item| !item.passed).count();
+    format!(
+        "rules of the specification: {} kept, {broken} broken, {} not judged\n",
+        judged - broken,
+        conform.items.len() - judged
+    )
+}
+
+fn rule(item: &ConformItem) -> String {
+    let verdict = match &item.not_judged {
+        Some(_) => "-",
+        None if item.passed => "ok",
+        None => "BROKEN",
+    };
+    let range = match (item.least, item.most) {
+        (Some(least), Some(most)) => format!("{least} to {most}"),
+        (Some(least), None) => format!("at least {least:.2}"),
+        (None, Some(most)) => format!("at most {most:.2}"),
+        (None, None) => String::new(),
+    };
+    let why = item.not_judged.as_deref().map_or_else(String::new, |why| format!("  {why}"));
+    format!("  {verdict:<7}{:<42}{:>9.3}  {range:<15}{why}\n", item.name, item.found)
+}
+
+/// A line of progress, in pgbench's form.
+pub(super) fn progress(progress: &driver::Progress) -> String {
+    let mut line = format!(
+        "progress: {:.1} s, {:.1} tps, lat {:.3} ms stddev {:.3}, {} failed, {} orders",
+        progress.elapsed_s,
+        progress.transactions_per_s,
+        progress.latency_mean_ms,
+        progress.latency_stddev_ms,
+        progress.failed,
+        progress.orders
+    );
+    if progress.connection_losses > 0 {
+        let _ = write!(line, ", {} connections lost", progress.connection_losses);
     }
     line
 }

@@ -1,0 +1,66 @@
+//! Which database, and how it is reached: the options of every command of `millrace orders` that connects to one.
+
+use clap::{ArgAction, Parser};
+use orders::any::AnyDatabase;
+use orders::postgres::{ConnectionOptions, Postgres};
+
+use super::ModeArg;
+
+#[derive(Parser)]
+pub(super) struct DatabaseArgs {
+    /// Database: its name, a libpq URL or key=value list, or mysql://USER@HOST:PORT/ (?socket=PATH), or, where it
+    /// was built in, oracle://millrace_orders:PASSWORD@HOST:PORT/SERVICE [default: PGDATABASE, else the user's name]
+    #[arg(short = 'd', long = "db", alias = "dbname", value_name = "NAME|DSN")]
+    dsn: Option<String>,
+    /// Host name, address or directory of sockets [default: PGHOST, else /var/run/postgresql]
+    #[arg(short = 'h', long, value_name = "HOST")]
+    host: Option<String>,
+    /// Port [default: PGPORT, else 5432]
+    #[arg(short = 'p', long, value_name = "PORT")]
+    port: Option<String>,
+    /// User [default: PGUSER, else the name of this user]
+    #[arg(short = 'U', long = "username", value_name = "USER")]
+    user: Option<String>,
+    /// Use only what every database with PostgreSQL's wire protocol has: for one that reports itself as PostgreSQL and
+    /// is not (others are recognised)
+    #[arg(long)]
+    portable: bool,
+    /// Print help
+    #[arg(long, action = ArgAction::Help)]
+    help: Option<bool>,
+}
+
+impl DatabaseArgs {
+    /// The database of these options; nothing is connected yet.
+    pub(super) fn open(&self, mode: ModeArg) -> anyhow::Result<AnyDatabase> {
+        let database = AnyDatabase::open(&self.options(), mode.into())?;
+        warn(database.warning());
+        Ok(if self.portable { database.portable()? } else { database })
+    }
+
+    /// The same where only a PostgreSQL will do.
+    pub(super) fn open_postgres(&self) -> anyhow::Result<Postgres> {
+        let database = Postgres::open(&self.options())?;
+        warn(database.warning());
+        Ok(database)
+    }
+
+    fn options(&self) -> ConnectionOptions {
+        let Self { dsn, host, port, user, .. } = self;
+        ConnectionOptions { dsn: dsn.clone(), host: host.clone(), port: port.clone(), user: user.clone() }
+    }
+}
+
+/// A PostgreSQL that is named by a connection string alone.
+pub(super) fn postgres(dsn: &str) -> anyhow::Result<Postgres> {
+    let database = Postgres::parse(dsn)?;
+    warn(database.warning());
+    Ok(database)
+}
+
+/// Prints what libpq would print.
+fn warn(warning: Option<&str>) {
+    if let Some(warning) = warning {
+        eprintln!("WARNING: {warning}");
+    }
+}

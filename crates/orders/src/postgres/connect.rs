@@ -1,0 +1,94 @@
+//! Connections: each address in turn, with and without TLS as sslmode says.
+
+use std::error::Error as _;
+use std::io;
+
+use rand::SeedableRng as _;
+use rand::seq::SliceRandom as _;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use tokio_postgres::config::{LoadBalanceHosts, SslMode as Negotiated};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Config, Error, NoTls};
+
+use super::conninfo::{Endpoint, Server};
+use super::socket;
+use super::tls::SslMode;
+
+/// Connects to the first address that takes the connection; the socket is driven by a task of the current runtime.
+///
+/// # Errors
+/// That of the last address that was tried. After one that refused the user no other is tried, as libpq does it.
+pub(super) async fn connect(server: &Server) -> Result<Client, Error> {
+    let mut endpoints: Vec<&Endpoint> = server.endpoints.iter().collect();
+    if server.common.get_load_balance_hosts() == LoadBalanceHosts::Random {
+        endpoints.shuffle(&mut Xoshiro256PlusPlus::from_os_rng());
+    }
+    let last = endpoints.len().saturating_sub(1);
+    for (index, endpoint) in endpoints.into_iter().enumerate() {
+        match connect_to(server, endpoint).await {
+            Err(error) if index < last && !is_refusal(&error) => {}
+            outcome => return outcome,
+        }
+    }
+    // There is an address always: the default one.
+    server.common.connect(NoTls).await.map(|(client, _)| client)
+}
+
+async fn connect_to(server: &Server, endpoint: &Endpoint) -> Result<Client, Error> {
+    let config = endpoint.config(&server.common);
+    if endpoint.is_socket() {
+        return plain(config).await;
+    }
+    match server.tls.mode {
+        SslMode::Disable => plain(config).await,
+        SslMode::Allow => match plain(config.clone()).await {
+            Err(error) if is_denied(&error) => encrypted(config, server, Negotiated::Require).await,
+            outcome => outcome,
+        },
+        SslMode::Prefer => match encrypted(config.clone(), server, Negotiated::Prefer).await {
+            Err(error) if is_denied(&error) => plain(config).await,
+            // What keeps the handshake from being made says more than that the server wants one.
+            Err(error) if rustls_error(&error).is_some() => plain(config).await.map_err(|_| error),
+            outcome => outcome,
+        },
+        SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => encrypted(config, server, Negotiated::Require).await,
+    }
+}
+
+async fn plain(mut config: Config) -> Result<Client, Error> {
+    socket::connect(config.ssl_mode(Negotiated::Disable)).await
+}
+
+async fn encrypted(mut config: Config, server: &Server, negotiated: Negotiated) -> Result<Client, Error> {
+    let Some(connector) = server.tls.connector() else { return plain(config).await };
+    let (client, connection) = config.ssl_mode(negotiated).connect(connector).await?;
+    tokio::spawn(connection);
+    Ok(client)
+}
+
+/// Whether the server knows this user or its password not, or has no place for it.
+fn is_refusal(error: &Error) -> bool {
+    // Class 28: invalid authorization specification.
+    error.code().is_some_and(|code| code.code().starts_with("28"))
+}
+
+/// Whether no line of pg_hba.conf takes this connection, which one with (or without) TLS may.
+fn is_denied(error: &Error) -> bool {
+    error.code() == Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION)
+}
+
+/// What TLS says of a connection that failed.
+pub(crate) fn rustls_error(error: &Error) -> Option<&rustls::Error> {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        let inside = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        if let Some(found) = inside.and_then(|inside| inside.downcast_ref()) {
+            return Some(found);
+        }
+        cause = error.source();
+    }
+    None
+}

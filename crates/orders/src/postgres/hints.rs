@@ -1,0 +1,91 @@
+//! What can be done where no connection came about.
+
+use std::error::Error as _;
+
+use rustls::{AlertDescription, CertificateError, Error as TlsError};
+use tokio_postgres::Error;
+use tokio_postgres::error::{DbError, SqlState};
+
+use super::connect::rustls_error;
+
+/// The fix for a connection that failed, as far as it is known.
+pub(crate) fn connect_hint(error: &Error) -> String {
+    if let Some(refusal) = error.as_db_error() {
+        return of_server(refusal).to_owned();
+    }
+    if let Some(fault) = rustls_error(error) {
+        return of_tls(fault).to_owned();
+    }
+    // The client library has no type for these.
+    let cause = error.source().map(ToString::to_string).unwrap_or_default();
+    match cause.as_str() {
+        "password missing" => {
+            "the server asks for a password: write it to ~/.pgpass (HOST:PORT:DATABASE:USER:PASSWORD, mode 0600) or PGPASSWORD"
+        }
+        "server does not support TLS" => "set ssl = on in its postgresql.conf, or let sslmode=prefer connect without TLS",
+        "server did not use channel binding" => {
+            "channel binding needs TLS and a password of scram-sha-256; channel_binding=prefer goes on without it"
+        }
+        _ => "is the server running there, and are host (-h, PGHOST) and port (-p, PGPORT) right?",
+    }
+    .to_owned()
+}
+
+fn of_server(refusal: &DbError) -> &'static str {
+    let code = refusal.code();
+    if *code == SqlState::INVALID_PASSWORD {
+        "check user and password: -U or PGUSER, and PGPASSWORD, ~/.pgpass or the connection string"
+    } else if *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION {
+        denied(refusal.message())
+    } else if *code == SqlState::INVALID_CATALOG_NAME {
+        "create the database first (createdb NAME) or name another: -d NAME"
+    } else if *code == SqlState::TOO_MANY_CONNECTIONS {
+        "raise max_connections or lower --connections"
+    } else if *code == SqlState::CANNOT_CONNECT_NOW {
+        "the server is starting up or shutting down: try again"
+    } else {
+        "the server refused; its log says more"
+    }
+}
+
+/// No line of pg_hba.conf took the connection. In another language than English the first words are not found.
+fn denied(message: &str) -> &'static str {
+    if message.contains("client certificate") {
+        "name a certificate that the server's ssl_ca_file knows: sslcert=FILE sslkey=FILE, or PGSSLCERT and PGSSLKEY"
+    } else if message.contains("no encryption") {
+        "the server takes this user over TLS only (hostssl in pg_hba.conf): use sslmode=require or verify-full"
+    } else if message.contains("SSL encryption") {
+        "pg_hba.conf has no line for this host, user and database with TLS: add one; hostnossl lines need sslmode=disable"
+    } else {
+        "check the user (-U, PGUSER) and pg_hba.conf on the server"
+    }
+}
+
+fn of_tls(fault: &TlsError) -> &'static str {
+    use CertificateError as Of;
+    match fault {
+        TlsError::InvalidCertificate(Of::UnknownIssuer) => {
+            "no authority of sslrootcert signed the server's certificate: name the one that did by sslrootcert=FILE or \
+             PGSSLROOTCERT"
+        }
+        TlsError::InvalidCertificate(Of::NotValidForName | Of::NotValidForNameContext { .. }) => {
+            "connect by a name that the server's certificate has as subject alternative name; sslmode=verify-ca does not \
+             look at names"
+        }
+        TlsError::InvalidCertificate(Of::Expired | Of::ExpiredContext { .. } | Of::NotValidYet | Of::NotValidYetContext { .. }) => {
+            "the server needs a new certificate; is this host's clock right?"
+        }
+        TlsError::InvalidCertificate(_) => "the server's certificate cannot be used; it needs one of X.509 version 3",
+        TlsError::AlertReceived(AlertDescription::CertificateRequired | AlertDescription::HandshakeFailure) => {
+            "the server may ask for a client certificate: sslcert=FILE sslkey=FILE, or PGSSLCERT and PGSSLKEY"
+        }
+        TlsError::AlertReceived(
+            AlertDescription::UnknownCA
+            | AlertDescription::BadCertificate
+            | AlertDescription::CertificateExpired
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::DecryptError,
+        ) => "the server does not take this client's certificate: its ssl_ca_file must have the authority that signed it",
+        _ => "the server's log says more; sslmode=disable connects without TLS where the server takes that",
+    }
+}

@@ -56,6 +56,12 @@ pub enum LabError {
         /// Why it failed.
         source: Box<tokio_postgres::Error>,
     },
+    /// A server that was named by the user.
+    #[error("open a session")]
+    Session {
+        /// Why there is none.
+        source: orders::error::OrdersError,
+    },
     /// The database did not answer in time.
     #[error("{action} in the database within {seconds} s")]
     DatabaseSlow {

@@ -170,10 +170,7 @@ fn ceiling_items(run: &OrdersRun) -> Vec<ConformItem> {
         Rule::new("New-Orders/min/warehouse, ceiling", "4.1.3", None, CEILING_PER_MINUTE / scale),
         Rule::new("New-Orders/min/warehouse, floor", "4.1.3", FLOOR_PER_MINUTE / scale, None),
     ];
-    rules
-        .into_iter()
-        .map(|rule| rule.judge(found, orders, |bound| bound / orders.sqrt()))
-        .collect()
+    rules.into_iter().map(|rule| rule.judge(found, orders, |bound| bound / orders.sqrt())).collect()
 }
 
 fn response_items(run: &OrdersRun) -> Vec<ConformItem> {

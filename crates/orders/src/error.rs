@@ -286,7 +286,9 @@ impl OrdersError {
             Self::MySqlDsn(_) => Some("write mysql://USER:PASSWORD@HOST:PORT/ or mysql://USER@localhost/?socket=PATH".into()),
             Self::Connect { source, .. } => Some(crate::postgres::connect_hint(source)),
             Self::MySqlConnect { .. } => Some("is the server running there, and are user and password in the DSN right?".into()),
-            Self::MissingSchema { .. } => Some("load it first, with the same database: millrace orders load -d NAME --warehouses N".into()),
+            Self::MissingSchema { .. } => {
+                Some("load it first, with the same database: millrace orders load -d NAME --warehouses N".into())
+            }
             Self::SchemaNotEmpty { schema, .. } | Self::LeftBehind { schema, .. } | Self::LoadedAlready { schema, .. } => {
                 Some(format!("if nobody needs it and no load is running: DROP SCHEMA {schema} CASCADE"))
             }

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use tokio_postgres::{Client, NoTls};
+use orders::postgres::Postgres;
+use tokio_postgres::Client;
 use tune::change::{SettingChange, alter_system, alter_system_reset};
 
 use super::effect::Effect;
@@ -29,16 +30,13 @@ pub struct Given {
 /// A server that cannot be reached or refuses a statement, or a file that cannot be written.
 pub fn give(dsn: &str, effects: &[Effect], out: &Path) -> Result<Given, LabError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(LabError::file("start a runtime for", dsn))?;
+    let runtime = runtime.map_err(LabError::file("start a runtime for", "the session with the server"))?;
     let kept = effects.iter().filter(|effect| effect.kept);
     let settings: Vec<&SettingChange> = kept.flat_map(|effect| &effect.change.settings).collect();
     runtime.block_on(async {
-        let (client, connection) = tokio_postgres::connect(dsn, NoTls).await.map_err(LabError::database("open a session"))?;
-        let connection = tokio::spawn(connection);
-        let given = alter(&client, &settings, out.join("revert.sql")).await;
-        drop(client);
-        connection.abort();
-        given
+        let session = async { Postgres::parse(dsn)?.connect().await };
+        let client = session.await.map_err(|source| LabError::Session { source })?;
+        alter(&client, &settings, out.join("revert.sql")).await
     })
 }
 

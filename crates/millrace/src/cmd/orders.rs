@@ -71,7 +71,7 @@ enum Job {
     #[command(disable_help_flag = true, after_help = like::HELP)]
     Like(like::Args),
     /// Merge the records that the drivers of one run left in a results database
-    #[command(after_help = coordinated::MERGE_HELP)]
+    #[command(disable_help_flag = true, after_help = coordinated::MERGE_HELP)]
     Merge(coordinated::MergeArgs),
 }
 

@@ -54,8 +54,10 @@ pub struct Cluster {
     programs: PathBuf,
     data: PathBuf,
     sockets: PathBuf,
+    /// Of its sockets, and of its TCP address where it has one.
+    port: u16,
     /// Options of the server beside its sockets.
-    more: &'static str,
+    more: String,
 }
 
 impl Cluster {
@@ -65,7 +67,17 @@ impl Cluster {
     }
 
     /// The same with these options: a setting of the command line stays, whatever a file says.
-    pub fn start_with(folder: &Path, more: &'static str) -> Option<Self> {
+    pub fn start_with(folder: &Path, more: &str) -> Option<Self> {
+        Self::start_at(folder, 5432, format!("-c listen_addresses='' {more}"))
+    }
+
+    /// The same, reached at 127.0.0.1 and [`Self::port`] too.
+    pub fn start_tcp(folder: &Path, more: &str) -> Option<Self> {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        Self::start_at(folder, port, format!("-c listen_addresses=127.0.0.1 {more}"))
+    }
+
+    fn start_at(folder: &Path, port: u16, more: String) -> Option<Self> {
         let programs = server_programs()?;
         let (data, sockets) = (folder.join("data"), folder.join("sockets"));
         for path in [&data, &sockets] {
@@ -73,7 +85,7 @@ impl Cluster {
             give_to_database_user(path);
         }
         succeed(as_database_user(programs.join("initdb")).args(["--no-sync", "-A", "trust", "-U", "postgres", "-D"]).arg(&data));
-        let cluster = Self { programs, data, sockets, more };
+        let cluster = Self { programs, data, sockets, port, more };
         succeed(&mut cluster.pg_ctl(&[
             "start",
             "-w",
@@ -93,7 +105,17 @@ impl Cluster {
 
     /// A libpq connection string.
     pub fn dsn(&self) -> String {
-        format!("host={} user=postgres dbname=postgres", self.sockets.display())
+        format!("host={} port={} user=postgres dbname=postgres", self.sockets.display(), self.port)
+    }
+
+    /// Its port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// What it has logged.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.data.join("log")).unwrap()
     }
 
     /// One statement by psql, its rows unaligned.
@@ -141,7 +163,7 @@ impl Cluster {
     }
 
     fn options(&self) -> String {
-        format!("-c listen_addresses='' -k {} {}", self.sockets.display(), self.more)
+        format!("-k {} -p {} {}", self.sockets.display(), self.port, self.more)
     }
 
     fn pg_ctl(&self, arguments: &[&str]) -> Command {

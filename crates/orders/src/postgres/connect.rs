@@ -46,7 +46,10 @@ async fn connect_to(server: &Server, endpoint: &Endpoint) -> Result<Client, Erro
             outcome => outcome,
         },
         SslMode::Prefer => match encrypted(config.clone(), server, Negotiated::Prefer).await {
-            Err(error) if is_denied(&error) => plain(config).await,
+            // Denied both ways: what would have to be shown with TLS is what is missing.
+            Err(denied) if is_denied(&denied) => {
+                plain(config).await.map_err(|error| if is_denied(&error) { denied } else { error })
+            }
             // What keeps the handshake from being made says more than that the server wants one.
             Err(error) if rustls_error(&error).is_some() => plain(config).await.map_err(|_| error),
             outcome => outcome,

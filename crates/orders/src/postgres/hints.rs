@@ -64,7 +64,8 @@ fn denied(message: &str) -> &'static str {
 fn of_tls(fault: &TlsError) -> &'static str {
     use CertificateError as Of;
     match fault {
-        TlsError::InvalidCertificate(Of::UnknownIssuer) => {
+        // A new authority often has the name of the old one.
+        TlsError::InvalidCertificate(Of::UnknownIssuer | Of::BadSignature) => {
             "no authority of sslrootcert signed the server's certificate: name the one that did by sslrootcert=FILE or \
              PGSSLROOTCERT"
         }
@@ -72,9 +73,9 @@ fn of_tls(fault: &TlsError) -> &'static str {
             "connect by a name that the server's certificate has as subject alternative name; sslmode=verify-ca does not \
              look at names"
         }
-        TlsError::InvalidCertificate(Of::Expired | Of::ExpiredContext { .. } | Of::NotValidYet | Of::NotValidYetContext { .. }) => {
-            "the server needs a new certificate; is this host's clock right?"
-        }
+        TlsError::InvalidCertificate(
+            Of::Expired | Of::ExpiredContext { .. } | Of::NotValidYet | Of::NotValidYetContext { .. },
+        ) => "the server needs a new certificate; is this host's clock right?",
         TlsError::InvalidCertificate(_) => "the server's certificate cannot be used; it needs one of X.509 version 3",
         TlsError::AlertReceived(AlertDescription::CertificateRequired | AlertDescription::HandshakeFailure) => {
             "the server may ask for a client certificate: sslcert=FILE sslkey=FILE, or PGSSLCERT and PGSSLKEY"

@@ -135,7 +135,10 @@ impl Postgres {
     }
 
     /// Connects and nothing more; the socket is driven by a task of the current runtime.
-    pub(crate) async fn connect(&self) -> Result<Client, OrdersError> {
+    ///
+    /// # Errors
+    /// [`OrdersError::Connect`], [`OrdersError::ConnectTimeout`].
+    pub async fn connect(&self) -> Result<Client, OrdersError> {
         let connect_error = |source| OrdersError::Connect { server: self.description(), source };
         // connect_timeout ends with the socket's; a server that hangs may still not answer.
         let limit = Duration::from_secs(2 * CONNECT_S);

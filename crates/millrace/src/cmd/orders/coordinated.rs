@@ -73,6 +73,9 @@ pub(super) struct MergeArgs {
     /// Print the merged record on stdout instead of a table
     #[arg(long)]
     json: bool,
+    /// Print help
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
 }
 
 /// `orders merge`.

@@ -119,10 +119,14 @@ impl ConninfoError {
             }
             Self::ServiceLine { .. } => "write host=db1, without spaces around =; comments begin with #".into(),
             Self::File { .. } => "name a file that this user may read".into(),
-            Self::NoRoots { .. } => "name the authority that signed the server's certificate by sslrootcert=FILE or PGSSLROOTCERT, \
+            Self::NoRoots { .. } => {
+                "name the authority that signed the server's certificate by sslrootcert=FILE or PGSSLROOTCERT, \
                                      or use sslrootcert=system; sslmode=require encrypts without knowing the server"
-                .into(),
-            Self::NoSystemRoots => "install the package ca-certificates, or name a file by SSL_CERT_FILE or sslrootcert=FILE".into(),
+                    .into()
+            }
+            Self::NoSystemRoots => {
+                "install the package ca-certificates, or name a file by SSL_CERT_FILE or sslrootcert=FILE".into()
+            }
             Self::WeakForSystem { .. } => "use sslmode=verify-full".into(),
             Self::Unusable { .. } => "name a file in PEM format".into(),
             Self::KeyExposed { path, .. } => format!("chmod 0600 {}", path.display()),

@@ -37,10 +37,8 @@ pub(super) fn password(text: &str, login: Login<'_>) -> Option<String> {
         let fields = fields(line);
         let [host, port, database, user, password] = fields.as_slice() else { return None };
         let is = |field: &Field, value: &str| field.is_any || field.text == value;
-        let matches = is(host, login.host)
-            && is(port, &login.port.to_string())
-            && is(database, login.database)
-            && is(user, login.user);
+        let matches =
+            is(host, login.host) && is(port, &login.port.to_string()) && is(database, login.database) && is(user, login.user);
         (matches && !password.text.is_empty()).then(|| password.text.clone())
     })
 }
@@ -81,7 +79,8 @@ mod tests {
 
     #[test]
     fn the_first_line_that_matches_in_all_four_fields_gives_the_password() {
-        let text = "#db1:*:*:*:comment\ndb2:*:*:*:other\ndb1:5433:*:*:port\nshort:line\ndb1:*:shop:clerk:a\\:b\\\\c\n*:*:*:*:last\n";
+        let text =
+            "#db1:*:*:*:comment\ndb2:*:*:*:other\ndb1:5433:*:*:port\nshort:line\ndb1:*:shop:clerk:a\\:b\\\\c\n*:*:*:*:last\n";
         assert_eq!(password(text, LOGIN).as_deref(), Some("a:b\\c"));
         assert_eq!(password(text, Login { user: "boss", ..LOGIN }).as_deref(), Some("last"));
         assert_eq!(password("\\*:*:*:*:x", LOGIN), None);

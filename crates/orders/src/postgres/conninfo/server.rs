@@ -149,7 +149,11 @@ fn value(keyword: &'static str, what: impl Into<String>) -> ConninfoError {
 }
 
 /// One of these words.
-pub(in crate::postgres) fn choice<T: Copy>(parameters: &Parameters, keyword: &'static str, words: &[(&str, T)]) -> Result<Option<T>, ConninfoError> {
+pub(in crate::postgres) fn choice<T: Copy>(
+    parameters: &Parameters,
+    keyword: &'static str,
+    words: &[(&str, T)],
+) -> Result<Option<T>, ConninfoError> {
     let Some(text) = parameters.get(keyword) else { return Ok(None) };
     let found = words.iter().find(|(word, _)| word == text);
     let allowed = || words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
@@ -196,8 +200,11 @@ fn common(parameters: &Parameters) -> Result<Config, ConninfoError> {
     if let Some(binding) = choice(parameters, "channel_binding", &bindings)? {
         config.channel_binding(binding);
     }
-    let attributes =
-        [("any", TargetSessionAttrs::Any), ("read-write", TargetSessionAttrs::ReadWrite), ("read-only", TargetSessionAttrs::ReadOnly)];
+    let attributes = [
+        ("any", TargetSessionAttrs::Any),
+        ("read-write", TargetSessionAttrs::ReadWrite),
+        ("read-only", TargetSessionAttrs::ReadOnly),
+    ];
     if let Some(attributes) = choice(parameters, "target_session_attrs", &attributes)? {
         config.target_session_attrs(attributes);
     }

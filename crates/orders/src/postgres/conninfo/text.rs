@@ -198,11 +198,10 @@ mod tests {
             one("sslmode", "verify-full"),
         ];
         assert_eq!(pairs(text), all);
-        assert_eq!(pairs("postgresql:///mill?host=/run/pg&ssl=true"), [
-            one("dbname", "mill"),
-            one("host", "/run/pg"),
-            one("sslmode", "require")
-        ]);
+        assert_eq!(
+            pairs("postgresql:///mill?host=/run/pg&ssl=true"),
+            [one("dbname", "mill"), one("host", "/run/pg"), one("sslmode", "require")]
+        );
     }
 
     #[test]

@@ -10,12 +10,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use crate::postgres::conninfo::{ConninfoError, Environment, Parameters};
 
 /// Bundles of the authorities of the operating system: Debian, Red Hat, SUSE, Alpine.
-const SYSTEM_BUNDLES: [&str; 4] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-];
+const SYSTEM_BUNDLES: [&str; 4] =
+    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"];
 /// What OpenSSL reads in place of these.
 const SYSTEM_VARIABLE: &str = "SSL_CERT_FILE";
 

@@ -91,7 +91,7 @@ impl Peer {
         assert!(text(&output).contains(INSIDE), "{command:?}: {}", text(&output));
         let log = self.cluster.log();
         let ours = log[before..].lines().filter(|line| line.contains("authorized") && line.contains("millrace orders"));
-        let encrypted: Vec<bool> = ours.map(|line| line.contains("SSL enabled (protocol=TLSv1.3")).collect();
+        let encrypted: Vec<bool> = ours.map(|line| line.contains("SSL enabled")).collect();
         assert_eq!(encrypted, [tls], "{command:?}: {}", &log[before..]);
     }
 
@@ -153,6 +153,21 @@ fn each_sslmode_encrypts_and_checks_what_it_promises() {
     };
     peer.gets_in(&mut system(""), true);
     peer.stays_out(&mut system("sslmode=require"), &["too weak for sslrootcert=system", "hint: use sslmode=verify-full"]);
+
+    // A server may show the very certificate that is trusted, and be the second of two.
+    tls(&format!("user=either sslmode=verify-full sslrootcert={}", peer.pki.path("server.pem")));
+    let port = peer.cluster.port();
+    tls(&format!("user=either host=127.0.0.1,localhost port=1,{port} sslmode=verify-full {trusted}"));
+
+    // An older protocol is taken unless it is ruled out.
+    tls("user=either ssl_min_protocol_version=TLSv1.3");
+    peer.cluster.sql("ALTER SYSTEM SET ssl_max_protocol_version = 'TLSv1.2'");
+    peer.set_tls("on");
+    let shown = || (peer.cluster.sql("SHOW ssl_max_protocol_version").trim() == "TLSv1.2").then_some(());
+    await_until("the older protocol", Duration::from_secs(30), shown);
+    tls(&format!("user=either sslmode=verify-full {trusted}"));
+    assert!(peer.cluster.log().contains("protocol=TLSv1.2"), "{}", peer.cluster.log());
+    refused("user=either sslmode=require ssl_min_protocol_version=TLSv1.3", &["error performing TLS handshake", "hint: "]);
 
     peer.set_tls("off");
     plain("user=either sslmode=prefer");

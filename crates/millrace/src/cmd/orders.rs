@@ -32,10 +32,10 @@ Examples:
   millrace orders check -d mill --after-run
   millrace orders run   -d 'host=db1.example user=clerk dbname=mill sslmode=verify-full' -c 8 -T 60
   millrace orders load  -d 'mysql://root@localhost/?socket=/run/mysqld.sock' --warehouses 10
-Connections to PostgreSQL are made as psql makes them: options, then the connection string, a service
-(service=NAME, PGSERVICE), PGHOST, PGPORT, PGUSER, PGPASSWORD, PGSSLMODE and so on, ~/.pgpass, then the
-defaults. sslmode, sslrootcert (a file, or system), sslcert and sslkey mean what they mean to libpq.
--h is the host; help is --help. No password is asked for or printed.
+Connections to PostgreSQL are made as psql makes them: by options, the connection string, a service
+(service=NAME, PGSERVICE), PGHOST, PGPORT, PGUSER, PGPASSWORD, PGSSLMODE and so on, ~/.pgpass and
+the defaults, in this order. sslmode, sslrootcert (a file, or system), sslcert and sslkey mean what
+they mean to libpq. -h is the host; help is --help. No password is asked for or printed.
 A load that was interrupted continues with --resume. On MariaDB and MySQL the schema is the
 database millrace_orders, whatever the DSN names. The load works in the schema millrace_orders and
 in nothing else; remove it with DROP SCHEMA millrace_orders CASCADE. Figures are derived from the

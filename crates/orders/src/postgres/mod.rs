@@ -25,7 +25,6 @@ mod terminal;
 mod tls;
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Statement};
@@ -35,7 +34,6 @@ use crate::conditions::CheckOutcome;
 use crate::database::{Config, Database, DiskSpace, Isolation, Mode, SCHEMA, Unfinished};
 use crate::disk_space;
 use crate::error::OrdersError;
-use crate::limits::CONNECT_S;
 use crate::random::NuRandConstants;
 
 use conninfo::{Endpoint, Environment, Server};
@@ -141,7 +139,7 @@ impl Postgres {
     pub async fn connect(&self) -> Result<Client, OrdersError> {
         let connect_error = |source| OrdersError::Connect { server: self.description(), source };
         // connect_timeout ends with the socket's; a server that hangs may still not answer.
-        let limit = Duration::from_secs(2 * CONNECT_S);
+        let limit = 2 * self.server.connect_limit();
         let connected = tokio::time::timeout(limit, connect::connect(&self.server)).await;
         let connected =
             connected.map_err(|_| OrdersError::ConnectTimeout { server: self.description(), seconds: limit.as_secs() })?;

@@ -112,7 +112,11 @@ impl ConninfoError {
                  quoted: options='-c x=y'"
                     .into()
             }
-            Self::Value { .. } => return None,
+            Self::Value { keyword, .. } => {
+                let variable = super::keywords::keyword(keyword).and_then(|keyword| keyword.variable);
+                let variable = variable.map_or_else(String::new, |name| format!(", of {name}"));
+                format!("it is that of an option, of the connection string, of a service file{variable}")
+            }
             Self::Unsupported { keyword, .. } => format!("leave {keyword} out"),
             Self::NoService { .. } => {
                 "write it there as [NAME] and lines like host=db1, or name another file by PGSERVICEFILE".into()

@@ -12,6 +12,7 @@ mod service;
 mod text;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 pub use error::ConninfoError;
@@ -20,7 +21,7 @@ pub(super) use server::{Endpoint, Server, choice};
 use keywords::{KEYWORDS, Support};
 
 /// What the command line says of a connection.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct ConnectionOptions {
     /// A connection string: a URL, a key=value list, or the name of a database.
     pub dsn: Option<String>,
@@ -30,6 +31,14 @@ pub struct ConnectionOptions {
     pub port: Option<String>,
     /// User.
     pub user: Option<String>,
+}
+
+impl fmt::Debug for ConnectionOptions {
+    /// Without the connection string, which may hold a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, port, user, .. } = self;
+        f.debug_struct("ConnectionOptions").field("host", host).field("port", port).field("user", user).finish_non_exhaustive()
+    }
 }
 
 impl ConnectionOptions {

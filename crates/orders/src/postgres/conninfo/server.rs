@@ -95,6 +95,12 @@ impl Server {
         self.common.get_dbname().unwrap_or_else(|| self.user())
     }
 
+    /// How long it takes at most until a socket of one of its addresses is open.
+    pub(in crate::postgres) fn connect_limit(&self) -> Duration {
+        let each = self.common.get_connect_timeout().copied().unwrap_or(Duration::from_secs(CONNECT_S));
+        each * u32::try_from(self.endpoints.len()).unwrap_or(1)
+    }
+
     /// `HOST:PORT`, of a socket its directory, several separated by commas.
     pub(in crate::postgres) fn address(&self) -> String {
         let each: Vec<String> = self.endpoints.iter().map(|one| format!("{}:{}", one.host, one.port)).collect();
@@ -245,6 +251,7 @@ mod tests {
             ("postgresql://clerk:a/secret@db1", "a port is not a number"),
             ("port=65536 password=secret", "port: not a number from 1 to 65535"),
             ("sslmode=maybe", "sslmode: \"maybe\" is none of disable, allow, prefer, require, verify-ca, verify-full"),
+            ("sslnegotiation=direct host=a", "sslnegotiation: direct needs sslmode=require or more, not prefer"),
             ("connect_timeout=soon", "connect_timeout: \"soon\" is not a whole number"),
             ("target_session_attrs=standby", "is none of any, read-write, read-only"),
         ] {

@@ -78,10 +78,24 @@ impl Peer {
         command
     }
 
-    /// `orders check` with these parameters at localhost, unless they name another host.
-    fn check(&self, parameters: &str) -> Command {
+    /// A connection string with these parameters at localhost, unless they name another host.
+    fn dsn(&self, parameters: &str) -> String {
         let host = if parameters.contains("host=") { "" } else { "host=localhost" };
-        self.orders(&["check", "-d", &format!("{host} port={} dbname=postgres {parameters}", self.cluster.port())])
+        format!("{host} port={} dbname=postgres {parameters}", self.cluster.port())
+    }
+
+    /// `orders check` with these parameters.
+    fn check(&self, parameters: &str) -> Command {
+        self.orders(&["check", "-d", &self.dsn(parameters)])
+    }
+
+    /// What libpq makes of the same parameters: with TLS, without, or not at all.
+    fn libpq(&self, parameters: &str) -> Option<bool> {
+        let mut psql = Command::new("psql");
+        let statement = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
+        psql.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", &self.home);
+        let output = psql.args(["-XAtqw", "-d", &self.dsn(parameters), "-c", statement]).output().unwrap();
+        output.status.success().then(|| output.stdout.starts_with(b"t"))
     }
 
     /// The command gets in, with TLS or without.
@@ -112,9 +126,18 @@ fn each_sslmode_encrypts_and_checks_what_it_promises() {
     let Some(peer) = Peer::start("sslmode") else { return };
     let trusted = format!("sslrootcert={}", peer.pki.path("ca.pem"));
     let foreign = format!("sslrootcert={}", peer.other.path("ca.pem"));
-    let tls = |parameters: &str| peer.gets_in(&mut peer.check(parameters), true);
-    let plain = |parameters: &str| peer.gets_in(&mut peer.check(parameters), false);
-    let refused = |parameters: &str, words: &[&str]| peer.stays_out(&mut peer.check(parameters), words);
+    let tls = |parameters: &str| {
+        peer.gets_in(&mut peer.check(parameters), true);
+        assert_eq!(peer.libpq(parameters), Some(true), "libpq: {parameters}");
+    };
+    let plain = |parameters: &str| {
+        peer.gets_in(&mut peer.check(parameters), false);
+        assert_eq!(peer.libpq(parameters), Some(false), "libpq: {parameters}");
+    };
+    let refused = |parameters: &str, words: &[&str]| {
+        peer.stays_out(&mut peer.check(parameters), words);
+        assert_eq!(peer.libpq(parameters), None, "libpq: {parameters}");
+    };
 
     plain("user=either sslmode=disable");
     plain("user=either sslmode=allow");
@@ -154,8 +177,10 @@ fn each_sslmode_encrypts_and_checks_what_it_promises() {
     peer.gets_in(&mut system(""), true);
     peer.stays_out(&mut system("sslmode=require"), &["too weak for sslrootcert=system", "hint: use sslmode=verify-full"]);
 
-    // A server may show the very certificate that is trusted, and be the second of two.
-    tls(&format!("user=either sslmode=verify-full sslrootcert={}", peer.pki.path("server.pem")));
+    // A server may show the very certificate that is trusted (libpq takes only one that it signed itself).
+    let itself = format!("user=either sslmode=verify-full sslrootcert={}", peer.pki.path("server.pem"));
+    peer.gets_in(&mut peer.check(&itself), true);
+    // The second of two hosts is taken where the first does not answer.
     let port = peer.cluster.port();
     tls(&format!("user=either host=127.0.0.1,localhost port=1,{port} sslmode=verify-full {trusted}"));
 

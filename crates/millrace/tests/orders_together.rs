@@ -191,3 +191,34 @@ fn a_driver_killed_in_the_interval_is_named_and_the_figures_are_those_of_the_com
     assert!(said.contains("lost from second") && said.contains("s without it"), "{said}");
     succeed(&mut orders(&["check", "--db", &cluster.dsn(), "--after-run"]));
 }
+
+#[test]
+fn a_driver_that_is_interrupted_prints_its_own_part_and_the_others_go_on_without_it() {
+    let Some((_scratch, cluster)) = cluster("together-interrupted") else { return };
+    let load = ["-c", "4", "-T", "8", "--json"];
+    let [leaves, stays] = ["1", "2"].map(|driver| spawn(run(&cluster, "sunday", "2", &load).args(["--driver", driver])));
+    await_until("snapshots of driver 1", Duration::from_secs(30), || {
+        let there = ask(&cluster, "SELECT to_regclass('millrace_results.cut') IS NOT NULL") == "t";
+        let second = "SELECT coalesce(max(second), 0) FROM millrace_results.cut WHERE number = 1";
+        (there && ask(&cluster, second).parse::<u64>().unwrap() >= 3).then_some(())
+    });
+    succeed(Command::new("kill").args(["-INT", &leaves.id().to_string()]));
+    let (left, stayed) = (leaves.wait_with_output().unwrap(), stays.wait_with_output().unwrap());
+    assert_eq!((left.status.code(), stayed.status.code()), (Some(130), Some(3)), "{}{}", text(&left), text(&stayed));
+    let (own, merged) = (record(&left), record(&stayed));
+    assert!(own.interrupted && own.drivers.is_empty() && (3.0..8.0).contains(&own.measured_s), "{}", own.measured_s);
+    is_consistent(&merged);
+    assert!(!merged.interrupted && merged.measured_s <= own.measured_s, "{} {}", merged.measured_s, own.measured_s);
+    let status: Vec<_> = merged.drivers.iter().map(|driver| (driver.status.as_str(), driver.reason.as_deref())).collect();
+    assert_eq!(status, [("failed", Some("it was interrupted")), ("finished", None)]);
+
+    // At the barrier there is nothing to print.
+    let waits = spawn(&mut run(&cluster, "monday", "2", &load));
+    await_until("the driver to be ready", Duration::from_secs(20), || {
+        (ask(&cluster, "SELECT count(*) FROM millrace_results.driver WHERE run = 'monday' AND status = 'ready'") == "1")
+            .then_some(())
+    });
+    succeed(Command::new("kill").args(["-INT", &waits.id().to_string()]));
+    let output = waits.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(130), 0), "{}", text(&output));
+}

@@ -63,7 +63,8 @@ pub enum CoordinationEvent {
     Warning(String),
 }
 
-/// Drives this driver's share of a run and gives the record merged of all its drivers.
+/// Drives this driver's share of a run and gives the record merged of all its drivers; where it was interrupted, what
+/// it measured alone.
 ///
 /// `options.users` are the users of all drivers together; `seed` is what the user asked for, else
 /// the seed of the run's first driver replaces `options.seed`. `also` holds whatever else the
@@ -112,6 +113,11 @@ pub async fn run<D: Database>(
         snapshots: snapshots_to,
     };
     let outcome = run_with(database, &own, Some(coordination), on_event).await;
+    let interrupted =
+        outcome.as_ref().map_or_else(|error| matches!(error, OrdersError::NothingMeasured), |record| record.interrupted);
+    if interrupted {
+        return leave(outcome, end_to, membership_task).await;
+    }
     conclude(shared_run, outcome, end_to, membership_task, &on_coordination).await
 }
 
@@ -337,6 +343,20 @@ impl ResultsSession {
             tokio::time::sleep(Duration::from_millis(LOOK_MS)).await;
         }
     }
+}
+
+/// After the own run was interrupted: says so to the others, as far as that takes no time, and leaves. What was measured
+/// is the result of this driver alone; the others go on without it.
+async fn leave(
+    outcome: Result<OrdersRun, OrdersError>,
+    end: oneshot::Sender<Result<OrdersRun, String>>,
+    mut membership_task: JoinHandle<Result<ResultsSession, OrdersError>>,
+) -> Result<OrdersRun, OrdersError> {
+    let _ = end.send(Err("it was interrupted".to_owned()));
+    // At the barrier nothing is heard of the end: there the others miss the heartbeats.
+    let _ = tokio::time::timeout(Duration::from_millis(HEARTBEAT_MS), &mut membership_task).await;
+    membership_task.abort();
+    outcome
 }
 
 /// After the own run: stores its end, waits for the others, merges.

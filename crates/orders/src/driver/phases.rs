@@ -13,6 +13,8 @@ use crate::measure::process_cpu;
 
 /// How far ahead an early end is set, so that every thread knows of it before it comes.
 const END_AHEAD: Duration = Duration::from_millis(20);
+/// How often is looked whether the run is to end.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// The barrier of a coordinated run: this side says that all sessions are open, the other when the warm-up begins.
 pub(super) type StartBarrier = (oneshot::Sender<()>, oneshot::Receiver<Instant>);
@@ -50,7 +52,13 @@ pub(super) async fn run_phases(
         Some((connected, start)) => {
             // A receiver that is gone shows in the start that never comes.
             let _ = connected.send(());
-            start.await.ok()?
+            tokio::select! {
+                begun = start => begun.ok()?,
+                () = interrupted(shared) => {
+                    shared.fail(OrdersError::NothingMeasured);
+                    return None;
+                }
+            }
         }
         None => Instant::now(),
     };
@@ -81,6 +89,13 @@ pub(super) async fn run_phases(
     Some((schedule, driver_cpu))
 }
 
+/// Waits until somebody wants the run to end.
+async fn interrupted(shared: &Shared) {
+    while !shared.is_interrupted() {
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
 /// The reports of progress.
 struct Reports {
     began: Instant,
@@ -109,7 +124,7 @@ impl Reports {
                 return Waited::Reached;
             }
             let next = due.map_or(until, |due| until.min(due));
-            tokio::time::sleep(next.saturating_duration_since(now).min(Duration::from_millis(100))).await;
+            tokio::time::sleep(next.saturating_duration_since(now).min(LOOK)).await;
         }
     }
 

@@ -3,7 +3,6 @@
 use std::cell::{Cell, RefCell, RefMut};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,8 +22,7 @@ pub(super) struct Scheduler {
     pub(super) shared: Arc<Shared>,
     pub(super) schedule: Schedule,
     thread: u32,
-    /// Shared with the timer of the snapshots.
-    measure: Rc<RefCell<Measure>>,
+    measure: RefCell<Measure>,
     queue: RefCell<Queue>,
     terminals: RefCell<Vec<Terminal>>,
     /// Paced terminals that think or key, by when they are due.
@@ -53,7 +51,7 @@ impl Scheduler {
             shared: Arc::clone(shared),
             schedule,
             thread,
-            measure: Rc::new(RefCell::new(measure)),
+            measure: RefCell::new(measure),
             queue: RefCell::new(Queue::new(due_max)),
             terminals: RefCell::new(terminals),
             busy: RefCell::default(),
@@ -109,10 +107,6 @@ impl Scheduler {
     /// A terminal's transaction ended by an error, for the reports of progress.
     pub(super) fn failed(&self) {
         self.shared.progress.failed(self.thread);
-    }
-
-    pub(super) fn shared_measure(&self) -> Rc<RefCell<Measure>> {
-        Rc::clone(&self.measure)
     }
 
     /// Whether no transaction is begun any more.
@@ -245,21 +239,21 @@ impl Scheduler {
     }
 
     /// Counts what was due and never started, when no session works any more; gives the measurements.
-    pub(super) fn close(self) -> Option<Measure> {
+    pub(super) fn close(self) -> Measure {
         if matches!(self.shared.options.model, LoadModel::Paced { .. }) {
             self.enqueue_due(self.end_of_interval());
         }
         // Told that it is over, if it is before its time.
         drop(self.measure());
         let Self { measure, queue, shared, .. } = self;
-        let mut measure = Rc::into_inner(measure)?.into_inner();
+        let mut measure = measure.into_inner();
         measure.close(Instant::now());
         let queue = queue.into_inner();
         if !matches!(shared.options.model, LoadModel::Closed) {
             queue.due().for_each(|work| measure.left(work.due));
         }
         queue.deliveries().for_each(|delivery| measure.delivery_left(delivery.queued));
-        Some(measure)
+        measure
     }
 }
 

@@ -1,8 +1,6 @@
 //! Snapshots of a thread on time, and those of all threads merged.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use results::orders_run::{CpuTime, OrdersRun};
@@ -11,13 +9,13 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use crate::measure::{Measure, RunFacts, process_cpu};
 use crate::snapshots::Snapshot;
 
-/// Sends the snapshots of a thread on time even when nothing ends in it for long.
-pub(crate) async fn keep_time(measure: Rc<RefCell<Measure>>, every_s: u64, from: Instant, upto: Instant) {
+/// Has the snapshots of a thread sent on time even when nothing ends in it for long.
+pub(crate) async fn keep_time(send_due: impl Fn(Instant), every_s: u64, from: Instant, upto: Instant) {
     let every = Duration::from_secs(every_s);
     let mut due = from;
     while due <= upto {
         tokio::time::sleep_until(due.into()).await;
-        measure.borrow_mut().send_snapshots(Instant::now());
+        send_due(Instant::now());
         due += every;
     }
 }

@@ -43,7 +43,9 @@ async fn drive<D: Database>(database: &D, shared: &Arc<Shared>, thread: u32) -> 
     let mut helpers = vec![spawn_local(tick(Rc::clone(&scheduler)))];
     if let Some(snapshot_sender) = &shared.snapshot_sender {
         let (from, upto) = (schedule.measure_from, schedule.measure_upto);
-        helpers.push(spawn_local(keep_time(scheduler.shared_measure(), snapshot_sender.every_s(), from, upto)));
+        let timed = Rc::clone(&scheduler);
+        let send_due = move |now| timed.measure().send_snapshots(now);
+        helpers.push(spawn_local(keep_time(send_due, snapshot_sender.every_s(), from, upto)));
     }
     let arrivals = Rc::clone(&scheduler);
     helpers.push(spawn_local(async move {
@@ -62,7 +64,7 @@ async fn drive<D: Database>(database: &D, shared: &Arc<Shared>, thread: u32) -> 
         // Ended or aborted: either way it no longer holds the scheduler.
         let _ = helper.await;
     }
-    Rc::into_inner(scheduler)?.close()
+    Some(Rc::into_inner(scheduler)?.close())
 }
 
 async fn open_sessions<D: Database>(database: &D, shared: &Shared, thread: u32) -> Option<Vec<(u32, D::Terminal)>> {

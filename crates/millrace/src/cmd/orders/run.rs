@@ -292,24 +292,22 @@ pub(super) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         Event::Progress(progress) => eprintln!("{}", text::progress(progress)),
         Event::Connected => {}
     };
-    let mut interrupts = None;
+    let interrupts = Interrupts::watch(INTERRUPTED);
+    options.interrupted = interrupts.flag();
     let outcome = match args.coordination.shared_run()? {
-        None => {
-            let signals = interrupts.insert(Interrupts::watch(INTERRUPTED));
-            options.interrupted = signals.flag();
-            match orders::driver::run(&database, &options, on_event).await {
-                Err(error @ OrdersError::NothingMeasured) => {
-                    super::refused(VERB, error.into());
-                    return Ok(signals.exit_code());
-                }
-                outcome => outcome?,
-            }
-        }
-        // The other drivers see that one is gone, and go on without it: it ends at once.
+        None => orders::driver::run(&database, &options, on_event).await,
         Some(shared_run) => {
             let alike = coordinated::common_options(&options, &database);
-            orders::coordination::run(&shared_run, &database, (&options, args.seed, alike), on_event, coordinated::print_event).await?
+            let what = (&options, args.seed, alike);
+            orders::coordination::run(&shared_run, &database, what, on_event, coordinated::print_event).await
         }
+    };
+    let outcome = match outcome {
+        Err(error @ OrdersError::NothingMeasured) => {
+            super::refused(VERB, error.into());
+            return Ok(interrupts.exit_code());
+        }
+        outcome => outcome?,
     };
     if let Some(path) = &args.record {
         write_record(&outcome, path)?;
@@ -321,7 +319,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     } else {
         print!("{tables}");
     }
-    if let Some(interrupts) = interrupts.filter(|_| outcome.interrupted) {
+    if outcome.interrupted {
         return Ok(interrupts.exit_code());
     }
     let transactions = &outcome.transactions;

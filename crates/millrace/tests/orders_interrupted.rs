@@ -48,8 +48,16 @@ impl Run {
     /// How it ended, and what it printed on stdout.
     fn end(mut self) -> (ExitStatus, String) {
         self.lines.by_ref().for_each(drop);
-        let output = self.child.wait_with_output().unwrap();
-        (output.status, String::from_utf8(output.stdout).unwrap())
+        let printed = std::io::read_to_string(self.child.stdout.take().unwrap()).unwrap();
+        (self.child.wait().unwrap(), printed)
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        // It has ended, unless the test failed before.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -137,11 +145,12 @@ fn before_the_interval_there_is_no_result_and_a_second_signal_ends_at_once() {
     run.line("measuring");
     run.line("progress: ");
     let mut lock = Command::new("psql");
-    let statement =
-        "BEGIN; LOCK millrace_orders.warehouse, millrace_orders.district IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(600)";
+    // One table: a lock of two could end in a deadlock with a transaction.
+    let statement = "BEGIN; LOCK millrace_orders.warehouse IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(600)";
     let mut lock = lock.args(["-X", "-d", &cluster.dsn(), "-c", statement]).stdout(Stdio::null()).spawn().unwrap();
     // Every user waits for the lock: nothing is done any more.
-    while !run.line("progress: ").contains(", 0.0 tps,") {}
+    let stands_still = (0..60).any(|_| run.line("progress: ").contains(", 0.0 tps,"));
+    assert!(stands_still, "the lock stops nobody");
     run.signal("INT");
     run.line("interrupted: ");
     let began = Instant::now();

@@ -204,13 +204,15 @@ impl Store {
 
     /// Stores what was measured up to a snapshot, with a heartbeat.
     pub(super) async fn add_snapshot(&self, membership: &Membership, record: &OrdersRun) -> Result<(), OrdersError> {
+        // First: a driver that dies in between is never missing from before its last snapshot.
+        self.heartbeat(membership, true).await?;
         self.execute(
             "INSERT INTO millrace_results.cut SELECT run, number, $4, $5::text::jsonb FROM millrace_results.driver \
              WHERE run = $1 AND number = $2 AND token = $3 ON CONFLICT DO NOTHING",
             &[&membership.run, &membership.number, &membership.token, &(record.measured_s.round() as i64), &text(record)],
         )
         .await?;
-        self.heartbeat(membership, true).await
+        Ok(())
     }
 
     /// Who is ready; sets the start when everybody is.

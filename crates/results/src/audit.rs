@@ -14,13 +14,13 @@ const OF: &str = " of ";
 pub enum Severity {
     /// Good to know; never counts as a finding in exit codes.
     Info,
-    /// Little is lost.
+    /// Little throughput or latency is lost, or only at times.
     Low,
-    /// Throughput or latency is lost.
+    /// Some is lost.
     Medium,
-    /// Much is lost: a bound that more users do not lift.
+    /// A tenth or more is lost, or all of it by an outage.
     High,
-    /// Data or the service are at risk.
+    /// Data are at risk, acknowledged transactions included.
     Critical,
 }
 

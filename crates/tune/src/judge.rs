@@ -5,6 +5,7 @@
 
 mod platforms_and_roles;
 mod subjects;
+mod write_back;
 
 use std::collections::BTreeSet;
 
@@ -18,6 +19,7 @@ use crate::rules::{Loaded, RuleSet};
 use crate::shown_value::shown;
 use crate::{describe, expression, title};
 use subjects::Subject;
+use write_back::with_write_back;
 
 /// What all rules came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -52,10 +54,12 @@ pub fn judge_one(loaded: &Loaded, facts: &Facts) -> Vec<Finding> {
 
 /// Asks rules, and says how many of them do not apply. One subject after the other: each has its own copy of the facts.
 fn judge_all(rules: &[&Loaded], facts: &Facts, judgement: &mut Judgement) -> usize {
+    let facts = &*with_write_back(facts);
     let mut asked: Vec<(&Loaded, Vec<Option<usize>>, bool)> =
         rules.iter().map(|loaded| (*loaded, subjects::asked(loaded, facts), false)).collect();
     for place in std::iter::once(None).chain((0..facts.servers.len()).map(Some)) {
         let subject = Subject::of(facts, place);
+        let first = judgement.findings.len();
         for (loaded, places, applied) in &mut asked {
             if places.contains(&place) && applies(loaded, &subject) {
                 let before = judgement.findings.len();
@@ -63,8 +67,24 @@ fn judge_all(rules: &[&Loaded], facts: &Facts, judgement: &mut Judgement) -> usi
                 *applied |= judgement.findings.len() > before;
             }
         }
+        leave_unasked_out(&subject, first, judgement);
     }
     asked.iter().filter(|(.., applied)| !applied).count()
+}
+
+/// Who asks some servers does not ask for what the files of another one do not tell: that is a remark, not a list.
+fn leave_unasked_out(subject: &Subject<'_>, first: usize, judgement: &mut Judgement) {
+    let Some(server) = subject.server.filter(|_| subject.is_unasked) else { return };
+    let told = judgement.findings.split_off(first);
+    let all = told.len();
+    judgement.findings.extend(told.into_iter().filter(|finding| finding.verdict != Verdict::Unknown));
+    let left_out = all - (judgement.findings.len() - first);
+    if left_out > 0 {
+        judgement.remarks.push(format!(
+            "{} was not asked: rules that lack facts its files do not tell are left out, {left_out} of them; --db asks it",
+            server.name
+        ));
+    }
 }
 
 /// The value of a setting here: as written, or computed; none where it is a bare word or its facts are not known.

@@ -60,6 +60,7 @@ const NAMES: &[&str] = &[
     "hw.memory_bytes",
     "hw.cpu_count",
     "hw.huge_page_bytes",
+    "database.writes_started_early",
     "user.root",
     "role",
     "thp.enabled",

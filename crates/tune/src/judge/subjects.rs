@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use results::audit::Severity;
+
 use super::platforms_and_roles::{platforms, roles};
 use crate::expression::parse;
 use crate::facts::{Attributes, Database, Facts, Server, ServerState};
@@ -19,16 +21,19 @@ pub(super) struct Subject<'a> {
     pub(super) platforms: BTreeSet<String>,
     /// Roles of the host.
     pub(super) roles: BTreeSet<String>,
+    /// Whether it is a server known by its files alone beside one that was asked.
+    pub(super) is_unasked: bool,
 }
 
 impl<'a> Subject<'a> {
     /// The server of this place among those of the facts, or the host.
     pub(super) fn of(facts: &'a Facts, place: Option<usize>) -> Self {
         let server = place.and_then(|place| facts.servers.get(place));
+        let is_unasked = server.is_some_and(|server| !is_live(server)) && facts.servers.iter().any(is_live);
         let facts = server.map_or(Cow::Borrowed(facts), |server| Cow::Owned(facts.seen_by(server)));
         let owned = |names: BTreeSet<&str>| names.into_iter().map(str::to_owned).collect();
         let (platforms, roles) = (owned(platforms(&facts)), owned(roles(&facts)));
-        Self { server, facts, platforms, roles }
+        Self { server, facts, platforms, roles, is_unasked }
     }
 
     /// Things of a kind: of a server that has some of its own, these alone.
@@ -41,10 +46,15 @@ impl<'a> Subject<'a> {
 /// What a rule is asked of: servers by their places, or the host, which has none.
 ///
 /// One that speaks of several databases, which share the host, is asked of the servers of the one that most live servers are
-/// of, each beside those of the others, and of each server that was not asked itself.
+/// of, each beside those of the others, and of each server that was not asked itself. Beside a live server, one that does not
+/// run is asked by rules about its data alone: it loses no throughput.
 pub(super) fn asked(loaded: &Loaded, facts: &Facts) -> Vec<Option<usize>> {
+    let is_beside_live = facts.servers.iter().any(is_live);
+    let concerns =
+        |server: &Server| !is_beside_live || server.state != ServerState::Stopped || loaded.rule.severity == Severity::Critical;
     let places = |keep: &dyn Fn(&Server) -> bool| -> Vec<Option<usize>> {
-        (0..).zip(&facts.servers).filter(|(_, server)| keep(server)).map(|(place, _)| Some(place)).collect()
+        let kept = |server: &Server| keep(server) && concerns(server);
+        (0..).zip(&facts.servers).filter(|(_, server)| kept(server)).map(|(place, _)| Some(place)).collect()
     };
     let databases = databases(loaded);
     if databases.is_empty() {
@@ -53,12 +63,17 @@ pub(super) fn asked(loaded: &Loaded, facts: &Facts) -> Vec<Option<usize>> {
         found.push(None);
         return found;
     }
-    let is_live = |server: &Server| server.state == ServerState::Live;
     let live = |database: Database| facts.servers_of(database).filter(|server| is_live(server)).count();
     // Of equals the last is taken: PostgreSQL before MySQL before Oracle.
     let leading = databases.iter().rev().copied().max_by_key(|database| live(*database));
     let found = places(&|server| databases.contains(&server.database) && (!is_live(server) || Some(server.database) == leading));
-    if found.is_empty() { vec![None] } else { found }
+    // Facts of a server without a name are those of the host.
+    let has_servers = databases.iter().any(|database| facts.servers_of(*database).next().is_some());
+    if found.is_empty() && !has_servers { vec![None] } else { found }
+}
+
+fn is_live(server: &Server) -> bool {
+    server.state == ServerState::Live
 }
 
 /// The databases that a rule speaks of; of a rule for some of them, these alone.

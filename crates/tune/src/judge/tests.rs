@@ -208,9 +208,31 @@ fn memory_of_live_servers_is_counted_together_and_a_stopped_one_is_no_argument_a
     put_server(&mut facts, "my", Database::Mysql, ServerState::Live, &of("mysql.pool", 3));
     put_server(&mut facts, "old", Database::Mysql, ServerState::Stopped, &of("mysql.pool", 99));
     let sum = "default(postgres.shared_buffers, 0) + default(mysql.pool, 0)";
-    let rules = rule("sum", &format!("test = \"{sum} == 6\"\nseverity = \"low\""));
+    let rules = rule("sum", &format!("test = \"{sum} == 6\"\nseverity = \"critical\""));
     let judgement = judge(&set(&rules), &facts);
     assert_eq!(verdicts(&judgement), [("sum", Some("old"), Verdict::Finding), ("sum", Some("pg"), Verdict::Passed)]);
+}
+
+#[test]
+fn beside_a_server_that_was_asked_a_stopped_one_is_judged_by_what_its_files_tell_of_its_data() {
+    let rules = [
+        rule("fsync", "platforms = [\"postgres\"]\ntest = \"postgres.fsync\"\nseverity = \"critical\""),
+        rule("pages", "platforms = [\"postgres\"]\ntest = \"postgres.full_page_writes\"\nseverity = \"critical\""),
+        rule("speed", "platforms = [\"postgres\"]\ntest = \"postgres.fsync\"\nseverity = \"high\""),
+        rule("mysql", "platforms = [\"mysql\"]\ntest = \"mysql.pool == 1\"\nseverity = \"high\""),
+    ];
+    let mut facts = linux();
+    put_server(&mut facts, "old", Database::Postgres, ServerState::Stopped, &[("postgres.fsync", false.into())]);
+    let alone = judge(&set(&rules.concat()), &facts);
+    let of = |rule, verdict| (rule, Some("old"), verdict);
+    let (finding, unknown) = (Verdict::Finding, Verdict::Unknown);
+    assert_eq!(verdicts(&alone), [of("fsync", finding), of("speed", finding), of("pages", unknown)]);
+
+    put_server(&mut facts, "my", Database::Mysql, ServerState::Live, &[("mysql.pool", 1.into())]);
+    let beside = judge(&set(&rules.concat()), &facts);
+    assert_eq!(verdicts(&beside), [of("fsync", finding), ("mysql", Some("my"), Verdict::Passed)]);
+    assert_eq!(beside.remarks.len(), 1, "{:?}", beside.remarks);
+    assert!(beside.remarks[0].contains("old was not asked") && beside.remarks[0].contains("1 of them"), "{:?}", beside.remarks);
 }
 
 #[test]

@@ -1,0 +1,68 @@
+//! Whether the database servers start the writing of their pages themselves, or leave it to the kernel.
+
+use std::borrow::Cow;
+
+use crate::facts::{Facts, Value};
+
+/// The fact that rules of the page cache ask for.
+const NAME: &str = "database.writes_started_early";
+
+/// The facts with what the settings of all servers tell of it; not known where none of them does.
+pub(super) fn with_write_back(facts: &Facts) -> Cow<'_, Facts> {
+    if facts.host.contains_key(NAME) {
+        return Cow::Borrowed(facts);
+    }
+    let told = || facts.servers.iter().map(|server| &server.facts).chain([facts]).filter_map(starts_writes);
+    if told().next().is_none() {
+        return Cow::Borrowed(facts);
+    }
+    let mut with = facts.clone();
+    // One that leaves its pages to the kernel is enough for them to pile up.
+    with.put(NAME, told().all(|starts| starts), "settings of the database servers");
+    Cow::Owned(with)
+}
+
+/// What the settings of one server say. `InnoDB` past the page cache leaves nothing there at all.
+fn starts_writes(facts: &Facts) -> Option<bool> {
+    let of = |name: &str| facts.host.get(name).map(|fact| &fact.value);
+    match of("postgres.checkpoint_flush_after") {
+        Some(Value::Int(bytes)) => return Some(*bytes > 0),
+        Some(_) => return None,
+        None => {}
+    }
+    if let Some(Value::Bool(buffered)) = of("mysql.innodb_data_file_buffering") {
+        return Some(!buffered);
+    }
+    match of("mysql.innodb_flush_method") {
+        Some(Value::Text(method)) => Some(method.to_ascii_lowercase().starts_with("o_direct")),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::{Database, Server, ServerState};
+
+    fn servers(settings: &[(&str, Value)]) -> Facts {
+        let mut facts = Facts::default();
+        for (name, value) in settings {
+            let mut own = Facts::default();
+            own.put(name, value.clone(), "a test");
+            let (database, state) = (Database::of_fact(name).unwrap(), ServerState::Live);
+            facts.put_server(Server { name: (*name).to_owned(), database, state, config: None, facts: own });
+        }
+        facts
+    }
+
+    #[test]
+    fn one_server_that_leaves_its_writes_to_the_kernel_is_enough() {
+        let early = ("postgres.checkpoint_flush_after", Value::Int(262_144));
+        let direct = ("mysql.innodb_flush_method", Value::from("O_DIRECT"));
+        let told = |settings: &[(&str, Value)]| with_write_back(&servers(settings)).value(NAME).cloned();
+        assert_eq!(told(&[early.clone(), direct]), Some(true.into()));
+        assert_eq!(told(&[early, ("mysql.innodb_flush_method", Value::from("fsync"))]), Some(false.into()));
+        assert_eq!(told(&[("postgres.checkpoint_flush_after", Value::Int(0))]), Some(false.into()));
+        assert_eq!(told(&[("postgres.port", Value::Int(5432))]), None);
+    }
+}

@@ -67,24 +67,35 @@ impl Cluster {
     }
 
     /// The same with these options: a setting of the command line stays, whatever a file says.
-    pub fn start_with(folder: &Path, more: &str) -> Option<Self> {
-        Self::start_at(folder, 5432, format!("-c listen_addresses='' {more}"))
+    pub fn start_with(folder: &Path, more: impl Into<String>) -> Option<Self> {
+        Self::start_made_with(folder, &[], more)
+    }
+
+    /// The same, made with these options of initdb.
+    pub fn start_made_with(folder: &Path, initdb: &[&str], more: impl Into<String>) -> Option<Self> {
+        Self::start_at(folder, initdb, 5432, format!("-c listen_addresses='' {}", more.into()))
     }
 
     /// The same, reached at 127.0.0.1 and [`Self::port`] too.
     pub fn start_tcp(folder: &Path, more: &str) -> Option<Self> {
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        Self::start_at(folder, port, format!("-c listen_addresses=127.0.0.1 {more}"))
+        Self::start_at(folder, &[], port, format!("-c listen_addresses=127.0.0.1 {more}"))
     }
 
-    fn start_at(folder: &Path, port: u16, more: String) -> Option<Self> {
+    fn start_at(folder: &Path, initdb: &[&str], port: u16, more: String) -> Option<Self> {
         let programs = server_programs()?;
         let (data, sockets) = (folder.join("data"), folder.join("sockets"));
         for path in [&data, &sockets] {
             std::fs::create_dir_all(path).unwrap();
             give_to_database_user(path);
         }
-        succeed(as_database_user(programs.join("initdb")).args(["--no-sync", "-A", "trust", "-U", "postgres", "-D"]).arg(&data));
+        succeed(
+            as_database_user(programs.join("initdb"))
+                .args(["--no-sync", "-A", "trust", "-U", "postgres"])
+                .args(initdb)
+                .arg("-D")
+                .arg(&data),
+        );
         let cluster = Self { programs, data, sockets, port, more };
         succeed(&mut cluster.pg_ctl(&[
             "start",

@@ -21,6 +21,8 @@ fn sysctl_lines<'a>(text: &'a str, origin: &str, facts: &mut Facts) -> Vec<(usiz
                 };
                 found.push((number, key, value));
             }
+            // Takes a name out of a pattern of another line (sysctl.d(5)); patterns are not told apart here.
+            None if line.starts_with('-') => {}
             // `sysctl -a` says so of what it may not read.
             None if line.starts_with("sysctl:") || line.contains("permission denied") => {}
             None => odd(facts, origin, number, line),

@@ -9,10 +9,12 @@ mod change;
 mod choose;
 mod effect;
 mod ladder;
+mod record;
 mod server;
 
 pub use change::RuleChange;
 pub use choose::{Chosen, choose};
 pub use effect::{Effect, Percent, effects};
 pub use ladder::{Terms, plan};
+pub use record::record;
 pub use server::{Given, give};

@@ -149,13 +149,17 @@ fn refused(output: &Output) -> String {
 }
 
 #[test]
-fn a_finding_is_a_line_under_its_layer_and_the_exit_code_is_1() {
+fn a_finding_is_a_line_under_its_group_and_the_exit_code_is_1() {
     let place = Place::new();
     let output = place.audit(&[]);
     let said = text(&output);
     assert_eq!(code(&output), 1, "{said}");
-    assert!(said.contains("os-kernel\n  critical  mount /redo: soft is set in fstab_options [test-redo-hard]"), "{said}");
-    assert!(said.contains("  medium    vm.swappiness is 60; at most 10 expected [test-swappiness-low]"), "{said}");
+    assert!(
+        said.contains("Without a known fix\n  critical  mount /redo: soft is set in fstab_options [test-redo-hard]"),
+        "{said}"
+    );
+    let now = "Now, without a restart\n  medium    vm.swappiness is 60; at most 10 expected [test-swappiness-low]";
+    assert!(said.contains(now), "{said}");
     assert!(said.contains("2 findings: 1 critical, 1 medium; 1 for information."), "{said}");
     assert!(said.contains("1 judgement not known, for lack of facts: 1 os-kernel; missing: sysctl.vm.nowhere"), "{said}");
     assert!(!said.contains("Something that the capture does not tell"), "{said}");
@@ -209,6 +213,28 @@ fn sarif_names_the_file_and_the_line_that_a_value_was_read_from() {
     assert_eq!(of("test-not-known")["kind"], "open");
     assert_eq!(of("test-information")["kind"], "informational");
     assert_eq!(log["runs"][0]["automationDetails"]["id"], "millrace-audit/db1/");
+}
+
+#[test]
+fn a_measured_effect_is_shown_with_the_finding_of_its_rule_in_each_form() {
+    let place = Place::new();
+    let effects = |valid: bool| {
+        let measured = serde_json::json!({ "percent": 7.5, "shown": true, "text": "+7.5 % (+5.0 to +10.0) orders per minute" });
+        let effect = serde_json::json!({ "rule": "test-swappiness-low", "measured": measured });
+        let all = serde_json::json!({ "schema": 1, "program": "p", "taken": "t", "valid": valid, "effects": [effect] });
+        place.write("out/effects.json", &all.to_string());
+    };
+    effects(true);
+    for form in ["text", "json", "sarif", "junit", "html"] {
+        let said = text(&place.audit(&["--measured", "out", "--format", form]));
+        assert!(said.contains("+7.5 % (+5.0 to +10.0) orders per minute"), "{form}: {said}");
+    }
+    let audit: Audit = serde_json::from_slice(&place.audit(&["--measured", "out", "--json"]).stdout).unwrap();
+    let noted = audit.findings.iter().filter(|finding| finding.measured.is_some());
+    assert_eq!(noted.map(|finding| finding.rule.as_str()).collect::<Vec<_>>(), ["test-swappiness-low"]);
+    effects(false);
+    assert!(refused(&place.audit(&["--measured", "out"])).contains("not valid"));
+    assert!(refused(&place.audit(&["--measured", "nowhere"])).contains("hint: name the --out directory"));
 }
 
 #[test]

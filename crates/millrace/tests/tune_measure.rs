@@ -123,6 +123,10 @@ fn a_shown_gain_is_kept_given_to_a_server_and_taken_back() {
     assert_eq!(set_by_alter_system(&cluster), "off");
     assert_eq!(cluster.sql("SHOW synchronous_commit"), "off\n");
     assert!(ladder_of(&out).contains("test-commit-at-once"));
+    let stored: Value = serde_json::from_str(&std::fs::read_to_string(out.join("effects.json")).unwrap()).unwrap();
+    let measured = &stored["effects"][0]["measured"];
+    assert!(measured["shown"] == true && measured["percent"].as_f64().unwrap() > 0.0, "{stored}");
+    assert!(measured["text"].as_str().unwrap().ends_with("a gain is shown"), "{stored}");
     assert_eq!(std::fs::read_dir(&work).unwrap().count(), 0, "something is left in the work directory");
 
     // As the report says it is used; the database's user cannot read the folder.

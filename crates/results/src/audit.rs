@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::rule_effects::Measured;
+
 /// Version of the stored form; fields are added, never renamed.
 pub const SCHEMA: u32 = 1;
 
@@ -62,6 +64,20 @@ pub enum Activation {
     Reboot,
 }
 
+/// What setting something right interrupts: the groups in which advice is given, least first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AdviceGroup {
+    /// Nothing: it is in force at once, or when the database reads its settings anew.
+    Now,
+    /// The database, a mount or a network interface.
+    Restart,
+    /// The host.
+    Reboot,
+    /// It is done on the storage side, whatever that takes there.
+    Storage,
+}
+
 /// How a rule came out for the host or for one thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -77,7 +93,7 @@ pub enum Verdict {
 }
 
 /// One judgement.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// Identity of the rule.
     pub rule: String,
@@ -121,6 +137,12 @@ pub struct Finding {
     /// What that takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activation: Option<Activation>,
+    /// The group of advice it belongs to; absent where there is no fix.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<AdviceGroup>,
+    /// What `tune measure` found that it brings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<Measured>,
     /// Reason and expiry of the waiver, for [`Verdict::Waived`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiver: Option<String>,
@@ -154,7 +176,7 @@ impl Finding {
 }
 
 /// One audit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Audit {
     /// Version of this form.
     pub schema: u32,

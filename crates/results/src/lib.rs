@@ -12,6 +12,7 @@ pub mod histogram;
 pub mod judgement;
 mod names;
 pub mod orders_run;
+pub mod rule_effects;
 pub mod sizes;
 pub mod statistics;
 pub mod volumes;

@@ -3,6 +3,7 @@
 //! A rule is asked of the host, or of each thing of a kind; one that speaks of a database is asked of each server. What `when` needs and is not known leaves the rule out; what
 //! `test` needs and is not known is a finding of its own kind: it is never passed.
 
+mod group;
 mod platforms_and_roles;
 mod subjects;
 mod write_back;
@@ -22,7 +23,7 @@ use subjects::Subject;
 use write_back::with_write_back;
 
 /// What all rules came to.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Judgement {
     /// All verdicts, worst first, in an order that equal facts give again.
     pub findings: Vec<Finding>,
@@ -177,6 +178,8 @@ fn finding(
         standing: standing.iter().map(describe::standing).collect(),
         fix: fix.map(|fix| fix_lines(fix, &judged.facts, thing)).unwrap_or_default(),
         activation: fix.map(|fix| fix.activation),
+        group: fix.map(|fix| group::of(loaded, fix)),
+        measured: None,
         waiver: None,
     }
 }

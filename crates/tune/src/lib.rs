@@ -16,6 +16,7 @@ mod fact_name;
 pub mod facts;
 pub mod judge;
 pub mod limits;
+pub mod measured;
 pub mod nearest;
 mod quantity;
 pub mod reference;

@@ -36,5 +36,8 @@ pub const WAIVER_FILE_BYTES_MAX: usize = 1 << 20;
 pub const WAIVERS_MAX: usize = 5_000;
 /// Largest stored audit that is read, in bytes: 400 rules on 500 things with 300 bytes of text each are 60 MB.
 pub const AUDIT_BYTES_MAX: u64 = 128 << 20;
+/// Largest file of measured effects that is read, in bytes: each rule of a set, with a kilobyte of words.
+pub const RULE_EFFECTS_BYTES_MAX: u64 = 4 << 20;
 
 const _: () = assert!(EXPRESSION_DEPTH_MAX < EXPRESSION_BYTES_MAX);
+const _: () = assert!(RULE_EFFECTS_BYTES_MAX >= RULES_MAX as u64 * 1024);

@@ -23,7 +23,7 @@ fn golden(name: &str, found: &str) {
 }
 
 #[test]
-fn the_text_is_a_line_for_each_finding_by_layer_worst_first() {
+fn the_text_is_a_line_for_each_finding_by_what_its_fix_interrupts_worst_first() {
     golden("audit.txt", &text(&sample::audit(), &Look::default()));
 }
 

@@ -13,6 +13,7 @@ use results::audit::{Audit, SCHEMA, Severity, Verdict};
 use tune::baseline::Baseline;
 use tune::facts::Facts;
 use tune::judge::{Judgement, judge};
+use tune::measured::{self, MeasuredError};
 use tune::report::{self, Look};
 use tune::rules::{self, RuleSet};
 use tune::stored_audit;
@@ -30,6 +31,7 @@ Examples:
   millrace audit --facts db1.tar.gz --format html --out db1.html
   millrace audit --format json --out last-week.json; millrace audit --baseline last-week.json
   millrace audit --waivers waivers.toml --fail-on high --format sarif --out audit.sarif
+  millrace audit --db postgresql:///mill --measured millrace-results/2026-11-20T080000Z
   millrace audit diff last-week.json today.json
 A capture is what `millrace collect`, a script of dist/collect or sos report wrote. A waiver file:
   schema = 1
@@ -85,6 +87,9 @@ struct AuditArgs {
     /// An earlier audit, written with --format json: what it found already does not count
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
+    /// The directory of a `tune measure`: findings show, and are ordered by, what it measured of their rules
+    #[arg(long, value_name = "DIR")]
+    measured: Option<PathBuf>,
     /// Rules of this directory instead of the built-in ones
     #[arg(long, value_name = "DIR")]
     rules: Option<PathBuf>,
@@ -148,12 +153,16 @@ fn audit(args: &AuditArgs) -> anyhow::Result<ExitCode> {
     let waivers = args.waivers.as_deref().map(|file| waivers_of(file, &rules)).transpose()?;
     let baseline = args.baseline.as_deref().map(stored_audit::read).transpose().map_err(no_baseline)?;
     let baseline = baseline.as_ref().map(Baseline::of);
+    let measured = args.measured.as_deref().map(measured::read).transpose().map_err(not_measured)?;
     let gathered = gather::gather(&args.given)?;
     let judged = chosen(judge(&rules, &gathered.facts), &rules, &args.only);
     if judged.findings.is_empty() {
         return Err(nothing_judged(args, &gathered.facts));
     }
     let mut audit = stored_form(judged, &gathered, args.passed);
+    if let Some(effects) = &measured {
+        measured::note(effects, &mut audit);
+    }
     let today = Day::parse(&lab::clock::utc_now()).context("tell what day it is")?;
     let unused = waivers.map(|waivers| waivers::apply(&waivers, &mut audit, today).unused).unwrap_or_default();
     if args.verbose {
@@ -192,6 +201,10 @@ fn waivers_of(file: &Path, rules: &RuleSet) -> anyhow::Result<Waivers> {
 fn no_baseline(error: stored_audit::StoredAuditError) -> anyhow::Error {
     let what = anyhow::Error::new(error).context("use the baseline");
     hinted(what, "a baseline is written with: millrace audit --format json --out FILE")
+}
+
+fn not_measured(error: MeasuredError) -> anyhow::Error {
+    hinted(anyhow::Error::new(error).context("use the measured effects"), "name the --out directory of a millrace tune measure")
 }
 
 /// Only the judgements of rules that were named.

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use results::audit::{Audit, Finding, Verdict};
 
+use super::groups::{by_group, heading};
 use super::words::{count, escape, status};
 use super::{Counts, Look, Weight, by_layer};
 use crate::describe::{activation, layer as layer_name, severity};
@@ -69,12 +70,12 @@ fn header(audit: &Audit, look: &Look<'_>, counts: &Counts) -> String {
     header + "</header>\n"
 }
 
-/// A table for each layer that has findings.
+/// A table for each group of advice that has findings.
 fn findings(audit: &Audit, look: &Look<'_>) -> String {
     let mut sections = String::new();
-    for (place, (layer, findings)) in by_layer(audit, |finding| finding.verdict == Verdict::Finding).iter().enumerate() {
+    for (place, (group, findings)) in by_group(audit, |finding| finding.verdict == Verdict::Finding).enumerate() {
         let caption = count(findings.len(), "finding", "findings");
-        sections += &section(&format!("layer-{place}"), layer_name(layer), &caption, findings, look);
+        sections += &section(&format!("group-{place}"), heading(group), &caption, &findings, look);
     }
     sections
 }
@@ -107,6 +108,7 @@ fn row(finding: &Finding, look: &Look<'_>) -> String {
     let known = if look.weight(finding) == Weight::Known { " <span class=\"again\">known</span>" } else { "" };
     let mut found: Vec<String> = finding.found.iter().map(|found| format!("<code>{}</code>", escape(found))).collect();
     found.extend(finding.missing.iter().map(|missing| format!("<code>{}</code> is missing", escape(missing))));
+    found.extend(finding.measured.iter().map(|measured| format!("measured: {}", escape(&measured.text))));
     found.extend(finding.waiver.iter().map(|waiver| format!("<span class=\"again\">{}</span>", escape(waiver))));
     format!(
         "<tr><td><span class=\"mark {class}\">{word}</span>{known}</td><td>{}</td>\
@@ -165,10 +167,12 @@ fn card(finding: &Finding) -> String {
         word = severity(finding.severity),
     );
     let effect: Vec<String> = finding.effect.iter().cloned().collect();
+    let measured: Vec<String> = finding.measured.iter().map(|measured| measured.text.clone()).collect();
     let today: Vec<String> = status(finding.status).map(str::to_owned).into_iter().collect();
     let takes: Vec<String> = finding.activation.map(|takes| activation(takes).to_owned()).into_iter().collect();
     let rows = [
         ("Brings", &effect),
+        ("Measured", &measured),
         ("Today", &today),
         ("But", &finding.standing),
         ("Fix", &finding.fix),

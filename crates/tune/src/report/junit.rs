@@ -93,6 +93,7 @@ fn body(finding: &Finding) -> String {
     let _ = write!(body, "\nwhy: {}", finding.reason);
     finding.effect.iter().for_each(|effect| body += &format!("\nbrings: {effect}"));
     finding.sources.iter().for_each(|source| body += &format!("\nsource: {source}"));
+    finding.measured.iter().for_each(|measured| body += &format!("\nmeasured: {}", measured.text));
     finding.standing.iter().for_each(|standing| body += &format!("\nbut: {standing}"));
     finding.fix.iter().for_each(|fix| body += &format!("\nfix: {fix}"));
     finding.activation.iter().for_each(|takes| body += &format!("\nin force: {}", activation(*takes)));

@@ -4,6 +4,7 @@
 //! captures: each form writes out what would steer its reader.
 
 mod counts;
+mod groups;
 mod html;
 mod json;
 mod junit;

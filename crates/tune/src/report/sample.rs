@@ -1,7 +1,8 @@
 //! An audit for tests: each verdict, each severity, names that mean harm.
 #![allow(dead_code, reason = "shared with tests/, where each file uses its part")]
 
-use results::audit::{Activation, Audit, Finding, SCHEMA, Severity, Status, Verdict};
+use results::audit::{Activation, AdviceGroup, Audit, Finding, SCHEMA, Severity, Status, Verdict};
+use results::rule_effects::Measured;
 
 /// A plain finding of the host.
 pub(crate) fn finding(rule: &str, layer: &str) -> Finding {
@@ -23,6 +24,8 @@ pub(crate) fn finding(rule: &str, layer: &str) -> Finding {
         standing: Vec::new(),
         fix: vec!["sysctl vm.swappiness=10, in /etc/sysctl.d".into()],
         activation: Some(Activation::Live),
+        group: Some(AdviceGroup::Now),
+        measured: None,
         waiver: None,
     }
 }
@@ -42,6 +45,7 @@ pub(crate) fn audit() -> Audit {
         sources: vec!["TR-3322, 4 Mount options, 2004".into(), "nfs(5)".into()],
         fix: vec!["fstab option hard".into(), "stop the databases that use the mount".into()],
         activation: Some(Activation::Remount),
+        group: Some(AdviceGroup::Restart),
         ..finding("linux-redo-hard", "nfs-mount")
     };
     let contested = Finding {
@@ -53,6 +57,7 @@ pub(crate) fn audit() -> Audit {
         standing: vec!["contested by the pages of one file system: off where blocks are written atomically".into()],
         fix: vec!["ALTER SYSTEM SET full_page_writes = on".into()],
         activation: Some(Activation::Reload),
+        measured: Some(Measured { percent: 12.5, shown: true, text: "+12.5 % (+9.0 to +16.0) orders per minute alone".into() }),
         ..finding("postgres-full-page-writes", "db")
     };
     let unknown = |rule: &str, layer: &str, missing: &str| Finding {

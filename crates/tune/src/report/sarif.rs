@@ -139,7 +139,14 @@ fn result(finding: &Finding, index: &BTreeMap<&str, usize>, look: &Look<'_>) -> 
             Origin::File(..) => None,
         })
         .collect();
-    put("properties", json!({ "layer": plain(&finding.layer), "severity": severity(finding.severity), "readFrom": commands }));
+    let mut properties = json!({ "layer": plain(&finding.layer), "severity": severity(finding.severity), "readFrom": commands });
+    if let Some(group) = finding.group {
+        properties["group"] = json!(group);
+    }
+    if let Some(measured) = &finding.measured {
+        properties["measured"] = json!(plain(&measured.text));
+    }
+    put("properties", properties);
     Value::Object(result)
 }
 

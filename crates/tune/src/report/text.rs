@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 
 use results::audit::{Audit, Finding, Verdict};
 
+use super::groups::{by_group, heading};
 use super::words::{count, plain, status};
 use super::{Counts, Look, Weight, by_layer};
-use crate::describe::{activation, severity};
+use crate::describe::{activation, layer as layer_name, severity};
 
 /// Width that long sentences are broken at.
 const WIDTH: usize = 100;
@@ -16,7 +17,7 @@ const INDENT: usize = 14;
 /// Missing facts that are named without `-v`.
 const MISSING_NAMED: usize = 5;
 
-/// A line for each finding, by layer, worst first, then the counts.
+/// A line for each finding, by what setting it right interrupts, worst first, then the counts.
 ///
 /// Without [`Look::verbose`], what is known, waived or not known comes as a count.
 #[must_use]
@@ -37,11 +38,15 @@ pub fn text(audit: &Audit, look: &Look<'_>) -> String {
             count(baseline.len(), "finding", "findings")
         );
     }
-    for (layer, findings) in by_layer(audit, |finding| is_listed(look.weight(finding), look.verbose)) {
-        let _ = writeln!(text, "\n{}", plain(layer));
-        for finding in findings {
-            line(&mut text, finding, look);
-        }
+    let is_judged = |finding: &Finding| matches!(finding.verdict, Verdict::Finding | Verdict::Waived);
+    let is_listed = |finding: &Finding| is_listed(look.weight(finding), look.verbose);
+    for (group, findings) in by_group(audit, |finding| is_judged(finding) && is_listed(finding)) {
+        section(&mut text, heading(group), &findings, look);
+    }
+    for (name, verdict) in [("Not known", Verdict::Unknown), ("Passed", Verdict::Passed)] {
+        let kept = by_layer(audit, |finding| finding.verdict == verdict && is_listed(finding));
+        let findings: Vec<&Finding> = kept.into_iter().flat_map(|(_, findings)| findings).collect();
+        section(&mut text, name, &findings, look);
     }
     text.push('\n');
     for remark in &audit.remarks {
@@ -69,6 +74,14 @@ const fn is_listed(weight: Weight, verbose: bool) -> bool {
     }
 }
 
+/// A heading with its lines; nothing where there are none.
+fn section(text: &mut String, name: &str, findings: &[&Finding], look: &Look<'_>) {
+    if !findings.is_empty() {
+        let _ = writeln!(text, "\n{name}");
+        findings.iter().for_each(|finding| line(text, finding, look));
+    }
+}
+
 fn line(text: &mut String, finding: &Finding, look: &Look<'_>) {
     let word = match finding.verdict {
         Verdict::Finding => severity(finding.severity),
@@ -80,6 +93,7 @@ fn line(text: &mut String, finding: &Finding, look: &Look<'_>) {
     let known = if look.weight(finding) == Weight::Known { " (known)" } else { "" };
     let expired = if finding.verdict == Verdict::Finding && finding.waiver.is_some() { " (its waiver has expired)" } else { "" };
     let _ = writeln!(text, "  {word:<8}  {subject}{} [{}]{known}{expired}", plain(&finding.title), plain(&finding.rule));
+    finding.measured.iter().for_each(|measured| detail(text, "measured", &measured.text));
     if look.verbose && finding.verdict != Verdict::Passed {
         details(text, finding);
     }
@@ -87,6 +101,7 @@ fn line(text: &mut String, finding: &Finding, look: &Look<'_>) {
 
 fn details(text: &mut String, finding: &Finding) {
     let mut add = |name: &str, words: &str| detail(text, name, words);
+    add("layer", layer_name(&finding.layer));
     finding.found.iter().for_each(|found| add("found", found));
     finding.missing.iter().for_each(|missing| add("missing", missing));
     finding.waiver.iter().for_each(|waiver| add("waiver", waiver));

@@ -71,6 +71,8 @@ pub fn finding(rule: &str, subject: Option<&str>) -> Finding {
         standing: Vec::new(),
         fix: Vec::new(),
         activation: None,
+        group: None,
+        measured: None,
         waiver: None,
     }
 }

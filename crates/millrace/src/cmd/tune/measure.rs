@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use lab::compare::{Request, compare, dry_run};
-use lab::rule_effects::{Chosen, Given, RuleChange, Terms, choose, effects, give, plan};
+use lab::rule_effects::{Chosen, Effect, Given, RuleChange, Terms, choose, effects, give, plan, record};
+use results::compare::Comparison;
 
 use super::facts::{Known, Sources, known};
 use crate::cmd::compare::screen::Screen;
@@ -16,7 +17,7 @@ settings alone and cumulatively, interleaved, and keeps the rules whose gain is 
 top of those before it that are kept: the 99 % interval of the difference lies above zero. Without
 RULE it takes those that the audit finds against here (with --db, against that server), that set
 something in PostgreSQL, lose no durability and are not contested. The report of the comparison
-shows these steps. With --apply the kept settings are set on the server of --db by ALTER SYSTEM;
+shows these steps, and OUT/effects.json lets `millrace audit --measured OUT` show them. With --apply the kept settings are set on the server of --db by ALTER SYSTEM;
 OUT/revert.sql reverts them.
 Examples:
   millrace tune measure postgres-shared-buffers-from-memory postgres-max-wal-size --dry-run
@@ -69,7 +70,7 @@ pub(super) struct Args {
     /// Print what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
-    /// Directory for the record, the report and revert.sql; must be new or empty [default: millrace-results/TIME]
+    /// Directory for the record, the report, effects.json and revert.sql; must be new or empty [default: millrace-results/TIME]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Directory below which the work directory is made
@@ -106,6 +107,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut screen = Screen::new();
     let comparison = compare(&request, &mut |line| screen.show(line))?;
     let effects = effects(&comparison, &changes);
+    store(&effects, &comparison, &request.out)?;
     let kept = effects.iter().filter(|effect| effect.kept).count();
     if args.json {
         println!("{}", serde_json::to_string_pretty(&effects)?);
@@ -123,6 +125,15 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         print_given(&give(dsn, &effects, &request.out).context("give the settings to the server of --db")?);
     }
     Ok(ExitCode::from(u8::from(kept == 0)))
+}
+
+/// Writes what was found beside the report, where `audit --measured` reads it.
+fn store(effects: &[Effect], comparison: &Comparison, out: &Path) -> anyhow::Result<()> {
+    let program = format!("millrace {}", env!("CARGO_PKG_VERSION"));
+    let record = record(effects, &program, &lab::clock::utc_now(), comparison.valid);
+    let file = out.join(tune::measured::FILE);
+    let text = serde_json::to_string_pretty(&record)? + "\n";
+    std::fs::write(&file, text).with_context(|| format!("write {}", file.display()))
 }
 
 /// stdout may be read as JSON.

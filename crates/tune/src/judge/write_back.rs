@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::facts::{Facts, Value};
+use crate::facts::{Database, Facts, Server, ServerState, Value};
 
 /// The fact that rules of the page cache ask for.
 const NAME: &str = "database.writes_started_early";
@@ -12,7 +12,8 @@ pub(super) fn with_write_back(facts: &Facts) -> Cow<'_, Facts> {
     if facts.host.contains_key(NAME) {
         return Cow::Borrowed(facts);
     }
-    let told = || facts.servers.iter().map(|server| &server.facts).chain([facts]).filter_map(starts_writes);
+    let of_servers = || facts.servers.iter().filter_map(|server| starts_writes(&server.facts).or_else(|| by_default(server)));
+    let told = || of_servers().chain(starts_writes(facts));
     if told().next().is_none() {
         return Cow::Borrowed(facts);
     }
@@ -39,10 +40,14 @@ fn starts_writes(facts: &Facts) -> Option<bool> {
     }
 }
 
+/// On Linux `PostgreSQL` does where nothing says otherwise: that a file does not set it is taken for that.
+fn by_default(server: &Server) -> Option<bool> {
+    (server.database == Database::Postgres && server.state != ServerState::Live).then_some(true)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::{Database, Server, ServerState};
 
     fn servers(settings: &[(&str, Value)]) -> Facts {
         let mut facts = Facts::default();
@@ -63,6 +68,10 @@ mod tests {
         assert_eq!(told(&[early.clone(), direct]), Some(true.into()));
         assert_eq!(told(&[early, ("mysql.innodb_flush_method", Value::from("fsync"))]), Some(false.into()));
         assert_eq!(told(&[("postgres.checkpoint_flush_after", Value::Int(0))]), Some(false.into()));
-        assert_eq!(told(&[("postgres.port", Value::Int(5432))]), None);
+        let port = servers(&[("postgres.port", Value::Int(5432))]);
+        assert_eq!(with_write_back(&port).value(NAME), None);
+        let mut from_files = port;
+        from_files.servers[0].state = ServerState::FromFiles;
+        assert_eq!(with_write_back(&from_files).value(NAME), Some(&true.into()));
     }
 }

@@ -11,6 +11,17 @@ use crate::facts::{Database, Facts, Server};
 /// Settings by name, each as written and where.
 type Found = BTreeMap<String, (String, String)>;
 
+/// Settings on which the data depend, with the values they have had in every version where nothing sets them.
+const DEFAULTS: [(&str, bool); 7] = [
+    ("autovacuum", true),
+    ("data_sync_retry", false),
+    ("fsync", true),
+    ("full_page_writes", true),
+    ("ignore_checksum_failure", false),
+    ("track_counts", true),
+    ("zero_damaged_pages", false),
+];
+
 /// The clusters that files tell of, each with its own files alone.
 pub(super) fn clusters(collected: &Collected) -> Vec<Server> {
     let named = |wanted: &'static str| collected.files.keys().filter(move |path| split(path).1 == wanted).map(String::as_str);
@@ -34,9 +45,15 @@ pub(super) fn clusters(collected: &Collected) -> Vec<Server> {
         let data = found.get("data_directory").map(|(said, _)| said.trim_end_matches('/').to_owned());
         let alone = (mains.len() == 1 && data.is_none()).then(|| named("postgresql.auto.conf").next()).flatten();
         // The file that ALTER SYSTEM writes is read last.
-        take(&format!("{}/postgresql.auto.conf", data.as_deref().unwrap_or(folder)), &mut found);
+        let automatic = format!("{}/postgresql.auto.conf", data.as_deref().unwrap_or(folder));
+        take(&automatic, &mut found);
         if let Some(path) = alone.filter(|path| split(path).0 != folder) {
             take(path, &mut found);
+        }
+        // Where every file was read and understood, what none of them sets is as the server begins.
+        if collected.file(&automatic).is_some() && facts.remarks.is_empty() {
+            let unset = DEFAULTS.iter().filter(|(name, _)| !found.contains_key(*name));
+            unset.for_each(|(name, value)| facts.put(&format!("postgres.{name}"), *value, "the server's default"));
         }
         servers.push(server(folder, Some(main), found, facts, collected));
     }

@@ -10,7 +10,7 @@ use super::{Look, Weight};
 pub struct Counts {
     /// Findings that make the exit code 1.
     pub counting: usize,
-    /// Of those, the ones where data or the service are at risk.
+    /// Of those, the ones where data are at risk.
     pub critical: usize,
     /// Of those.
     pub high: usize,

@@ -18,7 +18,7 @@ use std::ops::Range;
 /// use, with no allocator involved.
 #[derive(Debug)]
 pub(super) struct SendQueue {
-    encoded: Vec<u8>,        // one call's header, before it is queued; has the capacity for that of any READ, WRITE and COMMIT
+    encoded: Vec<u8>, // one call's header, before it is queued; has the capacity for that of any READ, WRITE and COMMIT
     headers: Option<Region>, // record mark, call header and arguments of each, one behind the other
     headers_end: usize,
     header_bytes_max: usize,

@@ -192,6 +192,7 @@ impl Error {
     pub fn hints(&self) -> Vec<String> {
         match self {
             Self::Fs(FsError::AccessDenied | FsError::NotOwner) => refused_hints(rustix::process::geteuid().is_root()),
+            Self::Fs(error) => file_hint(*error).map(Into::into).into_iter().collect(),
             // For some servers a matter of TLS, for others of ports.
             Self::Refused { status: ReplyStatus::AuthError(AuthStat::TooWeak), .. } => {
                 [TLS_HINT.to_owned()].into_iter().chain(privileged_port_hints()).collect()
@@ -231,6 +232,9 @@ impl Error {
             Self::TlsFile { .. } => vec!["cacert, cert and key are read by the program that mounts: check the path and its mode".into()],
             Self::Certificates(error) => error.hint().map(Into::into).into_iter().collect(),
             Self::Flavors { .. } => vec!["allow sec=sys on the export".into()],
+            Self::Protocol { server, .. } => {
+                vec![format!("is it NFS that is served on port {}? its portmap tells: rpcinfo -p {}", server.port(), server.ip())]
+            }
             Self::Url(error) => error.hint().into_iter().collect(),
             Self::Segment(SegmentError::Directory(OF_ANOTHER)) => vec![
                 "users who share a mount, and programs that change their user, need `millrace exec --group GROUP`, with a group that all of \
@@ -242,8 +246,34 @@ impl Error {
                  rm -r /dev/shm/millrace-$(id -u), or the directory that MILLRACE_RUNTIME_DIR names"
                     .into(),
             ],
+            Self::Segment(SegmentError::Directory(_)) => {
+                vec!["give it to its user alone (chmod 700), or name another that may be made: MILLRACE_RUNTIME_DIR=/dev/shm/DIR".into()]
+            }
+            Self::Segment(SegmentError::Local { errno, .. }) if *errno == rustix::io::Errno::NOSPC.raw_os_error() => vec![
+                "the file system of the runtime directory is full, /dev/shm by default: free space there, enlarge it (mount -o \
+                 remount,size=1G /dev/shm; docker run --shm-size=1g), or name another directory in MILLRACE_RUNTIME_DIR"
+                    .into(),
+            ],
             _ => Vec::new(),
         }
+    }
+}
+
+/// What to do about a status that has one usual reason.
+const fn file_hint(error: FsError) -> Option<&'static str> {
+    match error {
+        FsError::NotFound => Some("names and case are the server's: `millrace nfs ls` of the directory above lists them"),
+        FsError::NotDirectory => {
+            Some("a name before the last one, or the path to be mounted, is a file: `millrace nfs stat` shows it")
+        }
+        FsError::IsDirectory => Some("name a file in it: `millrace nfs ls` lists them"),
+        FsError::NoSpace | FsError::QuotaExceeded => Some(
+            "free space on the export, or enlarge its file system or its quota: a volume of millrace serve by `millrace volume resize`",
+        ),
+        FsError::ReadOnly => Some(
+            "let this host write there: access = \"rw\" in the file of millrace serve, then `millrace volume reload`; knfsd: rw in /etc/exports",
+        ),
+        _ => None,
     }
 }
 
@@ -255,14 +285,16 @@ fn exports_hint(exports: &[String]) -> Vec<String> {
     if exports.is_empty() { vec![] } else { vec![format!("the server exports: {}", exports.join(", "))] }
 }
 
+/// What to do about a server that refuses root.
+pub const ROOT_SQUASH_HINT: &str = "root is nobody to the server (root squash) unless the URL names a user, ?uid=N&gid=N, or the export lets root be root: knfsd \
+     `no_root_squash`, millrace serve --no-root-squash or squash = \"none\" in its file";
+
 /// Root is somebody else to most servers: that is the first guess.
 fn refused_hints(is_root: bool) -> Vec<String> {
-    let squash = is_root.then(|| {
-        "the server may take root for nobody (root squash): knfsd needs `no_root_squash` on the export, millrace serve --no-root-squash; \
-         or name a user in the URL: ?uid=N&gid=N"
-            .to_owned()
-    });
-    squash.into_iter().chain(privileged_port_hints()).collect()
+    let squash = is_root.then(|| ROOT_SQUASH_HINT.to_owned());
+    let owner =
+        "owner and mode decide who may: `millrace nfs stat` shows those of the object and of the directories above".to_owned();
+    squash.into_iter().chain([owner]).chain(privileged_port_hints()).collect()
 }
 
 /// A refusal of identity is often one of the source port: servers take only ports below 1024 unless told otherwise.

@@ -45,7 +45,7 @@ pub use address::AddressSet;
 pub use client::{Client, Counters, MountParts};
 pub use client_io::{ReadDone, WriteDone};
 pub use credentials::Credentials;
-pub use error::{Error, ProtocolError};
+pub use error::{Error, ProtocolError, ROOT_SQUASH_HINT};
 pub use export::exports;
 pub use file::{Attributes, FileHandle, FileKind, FsError, SetAttributes, Stability, WriteVerifier};
 pub use options::{ClosePolicy, Options, StablePolicy, TransportSecurity};

@@ -205,7 +205,7 @@ fn open(settings: &Settings, wanted: &VolumeSettings, opened: Option<Volume>) ->
     let fresh = opened.is_none();
     let volume = match opened {
         Some(volume) => volume,
-        None => Volume::open(wanted.volume.clone()).map_err(|error| refused(with_causes(&error)))?,
+        None => Volume::open(wanted.volume.clone()).map_err(|error| refused(with_causes(&error)).with_hint(error.hint()))?,
     };
     let counted = volume.set_quota(wanted.quota);
     counted.map_err(|error| refused(format!("its files cannot be counted for the quota: {error}")))?;
@@ -266,11 +266,13 @@ fn check_apart(settings: &Settings) -> Result<(), ConfigError> {
         if let Some((at, _)) = dirs.iter().enumerate().find(|(_, other)| inside(&dir, other)) {
             let other = settings.volumes.get(at).map_or("", |other| other.name.as_str());
             let reason = format!("{} and the directory of volume {other:?} are one, or one lies in the other", dir.display());
-            return Err(refused(settings, volume, reason));
+            let hint = "give each volume a directory of its own, none of them below another";
+            return Err(refused(settings, volume, reason).with_hint(Some(hint.to_owned())));
         }
         if std::path::absolute(&settings.state).is_ok_and(|state| state.starts_with(&dir)) {
             let reason = format!("the filer's records in {} lie in {}", settings.state.display(), dir.display());
-            return Err(refused(settings, volume, reason));
+            let hint = "name a directory elsewhere: state = in [filer]";
+            return Err(refused(settings, volume, reason).with_hint(Some(hint.to_owned())));
         }
         dirs.push(dir);
     }

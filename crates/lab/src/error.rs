@@ -147,6 +147,9 @@ impl LabError {
             Self::Missing { hint, .. } | Self::Plan { hint, .. } => Some(hint),
             Self::Nfs { advice, .. } => advice.as_deref(),
             Self::Program { .. } => Some("every log is in the directory logs of the record (--out); --keep leaves the data too"),
+            Self::File { action: "create directory", .. } => Some(
+                "name another directory, one that this user may make: the record's with --out, that for the work with --work",
+            ),
             Self::File { action, source, .. } if source.kind() == std::io::ErrorKind::NotFound => match *action {
                 "read the record" => Some("name the results.json of a comparison, or its directory"),
                 "resume from" => Some("name the directory of the record of a comparison that was interrupted"),

@@ -84,11 +84,9 @@ impl Plan {
     /// [`LabError::File`] when the file can't be read, [`LabError::Plan`] when something in
     /// it or in the options makes no sense.
     pub fn read(file: Option<&Path>, overrides: &Overrides) -> Result<Self, LabError> {
-        let text = match file {
-            Some(path) => std::fs::read_to_string(path).map_err(LabError::file("read plan", path))?,
-            None => DEFAULT_PLAN.to_owned(),
-        };
-        Self::parse(&text, overrides)
+        let Some(path) = file else { return Self::parse(DEFAULT_PLAN, overrides) };
+        let text = std::fs::read_to_string(path).map_err(LabError::file("read plan", path))?;
+        Self::of(plan_file(&text, &format!("plan {}", path.display()))?, overrides)
     }
 
     /// Parses a plan and applies the options.
@@ -96,10 +94,10 @@ impl Plan {
     /// # Errors
     /// [`LabError::Plan`].
     pub fn parse(text: &str, overrides: &Overrides) -> Result<Self, LabError> {
-        let file: PlanFile = toml::from_str(text).map_err(|error| LabError::Plan {
-            what: format!("parse the plan: {}", error.to_string().trim_end()),
-            hint: "plans/compare.toml shows every key".to_owned(),
-        })?;
+        Self::of(plan_file(text, "the plan")?, overrides)
+    }
+
+    fn of(file: PlanFile, overrides: &Overrides) -> Result<Self, LabError> {
         if file.schema != 1 {
             return Err(LabError::plan(format!("read a plan of schema {}", file.schema), "this version reads schema 1"));
         }
@@ -264,6 +262,13 @@ fn within(what: &str, value: u64, least: u64, most: u64) -> Result<(), LabError>
         return Ok(());
     }
     Err(LabError::plan(format!("use {value} {what}"), &format!("{what} lie between {least} and {most}")))
+}
+
+fn plan_file(text: &str, name: &str) -> Result<PlanFile, LabError> {
+    toml::from_str(text).map_err(|error| LabError::Plan {
+        what: format!("parse {name}: {}", error.to_string().trim_end()),
+        hint: "plans/compare.toml shows every key".to_owned(),
+    })
 }
 
 #[cfg(test)]

@@ -184,3 +184,24 @@ pub enum OpenError {
         path: PathBuf,
     },
 }
+
+impl OpenError {
+    /// What the user can do about it, where that is known.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        let refused = |source: &io::Error| source.kind() == io::ErrorKind::PermissionDenied;
+        Some(match self {
+            Self::Directory { source, .. } if refused(source) => "run as a user who may read it, or as root".to_owned(),
+            Self::StateInside { .. } => "name a directory elsewhere: --state DIR, or state = in the configuration".to_owned(),
+            Self::State { path, source } if refused(source) => {
+                format!("make {} writable for this user, or name another: --state DIR, or state = in the configuration", path.display())
+            }
+            Self::Served { .. } | Self::ServedBelow { .. } | Self::ServedAbove { .. } => {
+                "one filer serves a directory tree: stop the other one, or let clients mount a subdirectory of its export (who it is: lslocks)"
+                    .to_owned()
+            }
+            Self::InUse { .. } => "stop that filer first, or serve another directory with another state directory".to_owned(),
+            _ => return None,
+        })
+    }
+}

@@ -36,7 +36,7 @@ pub enum UrlError {
         url: String,
     },
     /// A port that is none.
-    #[error("{port} in the URL is not a port")]
+    #[error("the port {port:?} in the URL is not a number from 1 to 65535")]
     Port {
         /// What stands in its place.
         port: String,
@@ -91,6 +91,9 @@ impl UrlError {
                  soft, resvport, noac, owner, xprtsec, cacert, cert, key"
                     .into(),
             ),
+            Self::Port { port } if port.is_empty() => Some("write nfs://HOST/EXPORT, without the colon that mount(8) has".into()),
+            Self::Port { .. } => Some("write nfs://HOST:PORT/EXPORT, or no port for 2049".into()),
+            Self::Escape { .. } => Some("write % itself as %25".into()),
             Self::Together { remedy, .. } => Some((*remedy).into()),
             _ => None,
         }

@@ -155,7 +155,7 @@ fn answer(line: &[u8], server: &Server) -> (Value, bool) {
         "reload" => match server.reload() {
             Some(Ok(done)) => (volumes::reloaded(done), false),
             Some(Err(error)) => failed(error.to_string()),
-            None => failed("reload: the filer was started without --config FILE".into()),
+            None => failed("reload: the filer was started without a file; start it with --config FILE".into()),
         },
         "shutdown" => {
             tracing::info!("stop requested over the admin socket");

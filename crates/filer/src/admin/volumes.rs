@@ -61,7 +61,7 @@ fn changed(done: Option<Result<Reloaded, crate::setup::ChangeError>>) -> Result<
     match done {
         Some(Ok(done)) => Ok(reloaded(done)),
         Some(Err(error)) => Err(error.to_string()),
-        None => Err("change the configuration file: the filer was started without --config FILE".into()),
+        None => Err("change the configuration file: the filer was started without one; start it with --config FILE".into()),
     }
 }
 

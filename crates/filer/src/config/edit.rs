@@ -24,7 +24,7 @@ pub enum EditError {
         volumes: Vec<String>,
     },
     /// The volume is there already.
-    #[error("create volume {0:?}: a volume of that name exists")]
+    #[error("create volume {0:?}: a volume of that name exists; choose another name, or set its keys with `millrace volume set`")]
     Exists(String),
     /// The key is not for commands.
     #[error("set {key} of a volume: {reason}")]

@@ -54,13 +54,25 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
+    /// The same with what the user can do about it, if it is about a volume.
+    pub(crate) fn with_hint(mut self, text: Option<String>) -> Self {
+        if let Self::Volume { hint, .. } = &mut self {
+            *hint = text;
+        }
+        self
+    }
+
     /// What the user can do about it, where that is known.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Read { .. } => Some("name the file with --config FILE; docs/filer.md describes it".to_owned()),
+            Self::Line { .. } => Some(
+                "docs/filer.md has each key with its values; a list is written [\"…\"], a volume begins with [[volume]]"
+                    .to_owned(),
+            ),
             Self::Volume { hint, .. } => hint.clone(),
-            _ => None,
+            Self::Tls { .. } | Self::Exports(_) => None,
         }
     }
 }

@@ -33,7 +33,8 @@ pub(crate) enum ChangeError {
 fn without_line(error: &ConfigError) -> String {
     match error {
         ConfigError::Line { reason, .. } => reason.clone(),
-        ConfigError::Volume { name, reason, .. } => format!("serve volume {name:?}: {reason}"),
+        ConfigError::Volume { name, reason, hint: Some(hint), .. } => format!("serve volume {name:?}: {reason}; {hint}"),
+        ConfigError::Volume { name, reason, hint: None, .. } => format!("serve volume {name:?}: {reason}"),
         other => other.to_string(),
     }
 }

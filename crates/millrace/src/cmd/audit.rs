@@ -193,7 +193,7 @@ fn rules_of(directory: Option<&Path>) -> anyhow::Result<RuleSet> {
 fn waivers_of(file: &Path, rules: &RuleSet) -> anyhow::Result<Waivers> {
     let ids = rules.rules().iter().map(|loaded| loaded.rule.id.as_str());
     Waivers::read(file, ids).map_err(|error| {
-        let hint = error.hint().unwrap_or_default();
+        let hint = error.hint().unwrap_or_else(|| "name the file with --waivers FILE; docs/audit.md shows one".to_owned());
         hinted(anyhow::Error::new(error).context(format!("use the waivers of {}", file.display())), hint)
     })
 }
@@ -268,7 +268,10 @@ fn write(args: &AuditArgs, audit: &Audit, look: &Look<'_>) -> anyhow::Result<()>
     let Some(file) = &args.out else {
         return std::io::stdout().write_all(text.as_bytes()).context("write to stdout");
     };
-    std::fs::write(file, text).with_context(|| format!("write {}", file.display()))?;
+    std::fs::write(file, text).map_err(|error| {
+        let what = anyhow::Error::new(error).context(format!("write {}", file.display()));
+        hinted(what, "name with --out a file in a directory that is there and that this user may write")
+    })?;
     eprintln!("{}: {}", file.display(), report::Counts::of(audit, look).words(look));
     Ok(())
 }

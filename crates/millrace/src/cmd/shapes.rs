@@ -11,6 +11,8 @@ use dnfs::{Client, Credentials, NfsUrl, SetAttributes, Stability};
 use lab::shapes::{GenerationCalls, look, markdown, table};
 use results::compare::Comparison;
 
+use crate::error_printing::hinted;
+
 const EXAMPLES: &str = "\
 Examples:
   millrace shapes results/plans/*                    what they show, with the reports' figures
@@ -38,12 +40,13 @@ pub(crate) struct Args {
 
 /// Runs `millrace shapes`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let no_record = |error: anyhow::Error| hinted(error, "name the results.json of a comparison, or its directory");
     let mut comparisons = Vec::new();
     for path in &args.records {
         let file = if path.is_dir() { path.join(lab::report::RECORD) } else { path.clone() };
-        let text = fs::read_to_string(&file).with_context(|| format!("read record {}", file.display()))?;
+        let text = fs::read_to_string(&file).with_context(|| format!("read record {}", file.display())).map_err(no_record)?;
         let record: Comparison =
-            serde_json::from_str(&text).with_context(|| format!("parse record {}", file.display()))?;
+            serde_json::from_str(&text).with_context(|| format!("parse record {}", file.display())).map_err(no_record)?;
         comparisons.push(record);
     }
     comparisons.sort_by(|one, other| one.started_utc.cmp(&other.started_utc));

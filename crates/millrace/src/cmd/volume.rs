@@ -3,7 +3,7 @@
 mod manage;
 mod running;
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -176,7 +176,10 @@ fn parse(text: &str) -> anyhow::Result<FaultSpec> {
 fn ask(admin: &Path, request: &Value) -> anyhow::Result<String> {
     let shown = admin.display();
     let mut stream = UnixStream::connect(admin).map_err(|error| {
-        let hint = "start `millrace serve` first; with --json its first line names the admin socket";
+        let hint = match error.kind() {
+            ErrorKind::PermissionDenied => "run it as the user who runs that filer, or as root: the socket is for nobody else",
+            _ => "start `millrace serve` first; with --json its first line names the admin socket",
+        };
         refusal(format!("reach a filer at {shown}: {error}"), hint)
     })?;
     let talked = || format!("talk to the filer at {shown}");

@@ -66,14 +66,18 @@ pub(crate) fn gather_below(given: &Given, root: Option<&Path>) -> anyhow::Result
 }
 
 fn site_text(file: &Path) -> anyhow::Result<String> {
-    let bytes = std::fs::metadata(file).with_context(|| format!("read {}", file.display()))?.len();
+    let unread = |error: std::io::Error| {
+        let what = anyhow::Error::new(error).context(format!("read {}", file.display()));
+        hinted(what, "name the site file with --site FILE; docs/audit.md shows one")
+    };
+    let bytes = std::fs::metadata(file).map_err(unread)?.len();
     if bytes > SITE_BYTES_MAX {
         return Err(refusal(
             format!("use {}: it is too large for a site file", file.display()),
             "a site file has some lines for each mount",
         ));
     }
-    std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))
+    std::fs::read_to_string(file).map_err(unread)
 }
 
 /// A site file in a capture that makes no sense is remarked; one that was named by the user is refused.

@@ -5,7 +5,8 @@ use super::counters::SlotReport;
 use super::copy::{Writer, create};
 use super::histogram::Histogram;
 use super::target::Target;
-use anyhow::{Context, bail};
+use crate::error_printing::refusal;
+use anyhow::Context;
 use clap::ValueEnum;
 use dnfs::{Client, FileHandle, Stability, Work};
 use serde::Serialize;
@@ -89,7 +90,7 @@ struct Report {
 
 pub(super) fn run(args: &Bench) -> anyhow::Result<()> {
     if args.bs == 0 {
-        bail!("measure with --bs 0: a call carries at least one byte");
+        return Err(refusal("measure with --bs 0: a call carries at least one byte", "PostgreSQL's block is --bs 8k"));
     }
     let target = Target::find(&args.url)?;
     let (file, size) = open(args, &target)?;
@@ -98,12 +99,14 @@ pub(super) fn run(args: &Bench) -> anyhow::Result<()> {
     let writes = matches!(args.rw, Rw::Randwrite | Rw::Write);
     let io_max = if writes { parts.wtmax } else { parts.rtmax };
     if args.bs > u64::from(io_max) {
-        bail!("measure with --bs {}: the server takes {io_max} bytes in one call", args.bs);
+        let what = format!("measure with --bs {}: the server takes {io_max} bytes in one call", args.bs);
+        return Err(refusal(what, format!("choose --bs {io_max} or less")));
     }
     let size = args.size.unwrap_or(size).min(size);
     let blocks = size / args.bs;
     if blocks == 0 {
-        bail!("measure {}: its {size} bytes are less than a block of {}", target.url, args.bs);
+        let what = format!("measure {}: its {size} bytes are less than a block of {}", target.url, args.bs);
+        return Err(refusal(what, "name a larger file, or have one made: --create --size 1GiB and a name that is not there yet"));
     }
     let mut offsets = Offsets::new(args, blocks);
     // Connections and caches are warm before the first measured call.
@@ -180,14 +183,16 @@ fn open(args: &Bench, target: &Target) -> anyhow::Result<(FileHandle, u64)> {
     if target.object.is_some() || !args.create {
         let (file, attributes) = target.file()?;
         if writes && !args.overwrite && !target.url.export_path.ends_with(OWN_SUFFIX) {
-            bail!(
-                "write to {}: it holds data; name a file *{OWN_SUFFIX} with --create, or say --overwrite to lose the data",
-                target.url
-            );
+            return Err(refusal(
+                format!("write to {}: it holds data, which would be lost", target.url),
+                format!("name a file *{OWN_SUFFIX} with --create, or say --overwrite to lose the data"),
+            ));
         }
         return Ok((file, attributes.size));
     }
-    let Some((dir, name)) = &target.place else { bail!("create {}: it names no file", target.url) };
+    let Some((dir, name)) = &target.place else { 
+        return Err(refusal(format!("create {}: it names no file", target.url), "add a name: nfs://HOST/EXPORT/x.bench"));
+    };
     let size = args.size.unwrap_or(DEFAULT_BYTES);
     let filled = (|| {
         let file = create(&target.client, dir, name, Some(0o644))?;

@@ -2,7 +2,8 @@
 
 use super::Progress;
 use super::target::Target;
-use anyhow::{Context, bail};
+use crate::error_printing::{hinted, refusal};
+use anyhow::{Context, anyhow, bail};
 use dnfs::file::CreateMode;
 use dnfs::{Client, Error, FileHandle, FileKind, FsError, SetAttributes, Stability, WriteVerifier};
 use std::fs::File;
@@ -27,6 +28,9 @@ pub(super) struct Cp {
     from: String,
     /// A local path or an nfs:// URL; a directory there takes the name of the source
     to: String,
+    /// Known from cp(1), and refused with what to do instead
+    #[arg(short, long, hide = true)]
+    recursive: bool,
     /// Print one JSON object on stdout when done
     #[arg(long)]
     json: bool,
@@ -49,17 +53,31 @@ pub(super) fn cat(args: &Cat) -> anyhow::Result<()> {
 
 pub(super) fn cp(args: &Cp) -> anyhow::Result<()> {
     let begun = std::time::Instant::now();
+    if args.recursive {
+        return Err(a_directory(&args.from));
+    }
     let bytes = match (args.from.starts_with("nfs://"), args.to.starts_with("nfs://")) {
         (false, true) => upload(&args.from, &args.to)?,
         (true, false) => download(&args.from, &args.to)?,
-        (true, true) => bail!("copy from server to server: copy to a local file first"),
-        (false, false) => bail!("copy {} to {}: neither begins with nfs://", args.from, args.to),
+        (true, true) => {
+            return Err(refusal(format!("copy {} to {}: both are on a server", args.from, args.to), "copy to a local file first"));
+        }
+        (false, false) => {
+            let hint = "one of them is a URL, as in nfs://filer/vol/dump.sql; between local files use cp";
+            return Err(refusal(format!("copy {} to {}: neither begins with nfs://", args.from, args.to), hint));
+        }
     };
     if args.json {
         let seconds = begun.elapsed().as_secs_f64();
         println!("{}", serde_json::json!({ "from": args.from, "to": args.to, "bytes": bytes, "seconds": seconds }));
     }
     Ok(())
+}
+
+/// One file is copied at a time; a program on a mount copies trees.
+fn a_directory(from: &str) -> anyhow::Error {
+    let hint = "copy its files one by one, or all by cp on a mount: millrace exec --mount /mnt/x=nfs://HOST/EXPORT -- cp -r DIR /mnt/x/";
+    refusal(format!("copy {from}: it is a directory"), hint)
 }
 
 /// The reader of our output went away: nothing more to do.
@@ -91,6 +109,10 @@ fn download(from: &str, to: &str) -> anyhow::Result<u64> {
         path.push(name.with_context(|| format!("name a file after {}", source.url))?);
     }
     let part = sibling(&path);
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.is_dir()) {
+        let hint = format!("make it first: mkdir -p {}", parent.display());
+        return Err(refusal(format!("copy {} to {}: there is no directory {}", source.url, path.display(), parent.display()), hint));
+    }
     let copied = (|| {
         let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(attributes.mode & 0o777).open(&part)?;
         let mut progress = Progress::new();
@@ -118,10 +140,13 @@ fn sibling(path: &Path) -> PathBuf {
 
 /// The same in the other direction.
 fn upload(from: &str, to: &str) -> anyhow::Result<u64> {
-    let mut source = File::open(from).with_context(|| format!("open {from}"))?;
+    let mut source = File::open(from).map_err(|error| {
+        let hint = if error.kind() == ErrorKind::NotFound { "check the path; a file of a server begins with nfs://" } else { "" };
+        hinted(anyhow!(error).context(format!("open {from}")), hint)
+    })?;
     let metadata = source.metadata().with_context(|| format!("open {from}"))?;
     if metadata.is_dir() {
-        bail!("copy {from}: it is a directory");
+        return Err(a_directory(from));
     }
     let target = Target::find(to)?;
     let base = || Path::new(from).file_name().map(|name| name.as_encoded_bytes().to_vec());
@@ -130,7 +155,7 @@ fn upload(from: &str, to: &str) -> anyhow::Result<u64> {
             (*handle, base().with_context(|| format!("name a file after {from}"))?)
         }
         (_, Some((dir, name))) => (*dir, name.clone()),
-        (_, None) => bail!("copy to {}: it names no file", target.url),
+        (_, None) => return Err(refusal(format!("copy to {}: it names no file", target.url), "add a name: nfs://HOST/EXPORT/NAME")),
     };
     let part = [b".", name.as_slice(), format!(".{}.part", std::process::id()).as_bytes()].concat();
     let client = &target.client;

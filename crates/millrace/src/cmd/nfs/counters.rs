@@ -1,5 +1,6 @@
 //! `counters`: what the segments of this host's mounts count.
 
+use crate::error_printing::refusal;
 use anyhow::Context;
 use dnfs::activity::{Activity, Operations, SlotUse, size_of_place};
 use dnfs::mount::{Observer, Retained, runtime_root};
@@ -72,13 +73,15 @@ pub(super) fn run(args: &Counters) -> anyhow::Result<()> {
         None => Observer::directories(&runtime_root()),
     };
     if directories.is_empty() {
-        anyhow::bail!("show counters: no mount of this user found below {}; start one with millrace exec", runtime_root().display());
+        let what = format!("show counters: no mount of this user found below {}", runtime_root().display());
+        return Err(refusal(what, "run a program with millrace exec first; root sees its own mounts, not those of other users"));
     }
     let mut observers = Vec::new();
     for directory in &directories {
         let path = directory.display();
         let observer = Observer::at(directory).with_context(|| format!("read the counters in {path}"))?;
-        observers.push(observer.with_context(|| format!("read the counters in {path}: no mount was made there"))?);
+        let hint = "leave it out for all mounts of this user; it is a directory in /dev/shm/millrace-UID";
+        observers.push(observer.ok_or_else(|| refusal(format!("read the counters in {path}: no mount was made there"), hint))?);
     }
     let read = || observers.iter().map(Observer::activity).collect::<Vec<_>>();
     let before = match args.seconds {

@@ -143,20 +143,7 @@ fn state_name(dir: &Path) -> String {
 }
 
 fn cannot_open(dir: &Path, error: OpenError) -> anyhow::Error {
-    let hint = match &error {
-        OpenError::Directory { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
-            "run as a user who may read it, or as root".to_owned()
-        }
-        OpenError::StateInside { .. } => "name a directory elsewhere with --state DIR".to_owned(),
-        OpenError::State { path, source } if source.kind() == ErrorKind::PermissionDenied => {
-            format!("make {} writable for this user, or name another with --state DIR", path.display())
-        }
-        OpenError::Served { .. } | OpenError::ServedBelow { .. } | OpenError::ServedAbove { .. } => {
-            "one filer serves a directory tree: stop the other one, or let clients mount a subdirectory of its export (who it is: lslocks)".to_owned()
-        }
-        OpenError::InUse { .. } => "stop that filer first, or serve another directory with another --state DIR".to_owned(),
-        _ => String::new(),
-    };
+    let hint = error.hint().unwrap_or_default();
     let error = anyhow!(error).context(format!("serve {}", dir.display()));
     hinted(error, hint)
 }

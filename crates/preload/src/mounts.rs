@@ -202,7 +202,7 @@ impl Mounted {
             Err(error) => {
                 let path = OsStr::from_bytes(&self.spec.local_path).to_string_lossy();
                 if !self.refused.swap(true, Ordering::Relaxed) {
-                    let hint = error.hints().into_iter().next().map(|hint| format!("; {hint}")).unwrap_or_default();
+                    let hint = error.hints().into_iter().next().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
                     warn(format_args!("cannot mount {} at {path}: {error}{hint}", self.spec.url));
                 }
                 Err(Out::from(error))

@@ -7,7 +7,8 @@
 use std::hash::Hasher;
 use anyhow::{Context, anyhow, bail};
 use dnfs::mount::MountSpec;
-use dnfs::{Client, Credentials};
+use dnfs::file::AccessRights;
+use dnfs::{Attributes, Client, Credentials, NfsUrl, ROOT_SQUASH_HINT};
 use std::ffi::{OsStr, OsString};
 use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -150,14 +151,18 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
 /// Says why a program was not run. Its hint is where PostgreSQL's packages put their programs, outside PATH.
 fn not_run(program: &OsStr, error: std::io::Error) -> ExitCode {
     if error.kind() != ErrorKind::NotFound {
-        print_error(&anyhow!(error).context(format!("run {}", program.display())));
+        let hint = if error.kind() == ErrorKind::PermissionDenied { "is it a program? chmod +x makes a script one" } else { "" };
+        print_error(&hinted(anyhow!(error).context(format!("run {}", program.display())), hint));
         return ExitCode::from(NOT_EXECUTABLE);
     }
     let in_path = !program.as_bytes().contains(&b'/');
     let installed = program.to_str().filter(|_| in_path).and_then(lab::installed_program);
     let folder = |found: &Path| found.parent().unwrap_or(found).display().to_string();
-    let hint =
-        installed.map_or_else(String::new, |found| format!("it is in {}, which PATH lacks: run {}", folder(&found), found.display()));
+    let hint = match installed {
+        Some(found) => format!("it is in {}, which PATH lacks: run {}", folder(&found), found.display()),
+        None if in_path => "check the spelling, or name the program by its whole path".to_owned(),
+        None => "check the path; a program that lies on a mount cannot be run from there (docs/compat-preload.md)".to_owned(),
+    };
     let why = if in_path { "not found in PATH" } else { "no such file" };
     print_error(&refusal(format!("run {}: {why}", program.display()), hint));
     ExitCode::from(NOT_FOUND)
@@ -191,7 +196,27 @@ fn check(spec: &MountSpec) -> anyhow::Result<u64> {
     let who = Credentials::of_process().for_url(&spec.url);
     let client = Client::mount(&spec.url, &who).with_context(|| format!("mount {}", spec.url))?;
     let root = client.getattr(&client.parts().root).with_context(|| format!("mount {}", spec.url))?;
+    if rustix::process::geteuid().is_root() && spec.url.options.uid.is_none() {
+        warn_of_root_squash(&spec.url, &client, &root);
+    }
     Ok(root.fileid)
+}
+
+/// Says that root is refused what root may do where it is not squashed: a program's own message would not tell why.
+fn warn_of_root_squash(url: &NfsUrl, client: &Client, root: &Attributes) {
+    const READS: AccessRights = AccessRights::READ;
+    const WRITES: AccessRights = AccessRights::EXTEND;
+    let Ok(granted) = client.access(&client.parts().root, READS | WRITES) else { return };
+    let (uid, mode) = (root.uid, root.mode);
+    let why = if !granted.has_any(READS) {
+        "root may not read it"
+    } else if uid == 0 && mode & 0o200 != 0 && !granted.has_any(WRITES) {
+        "root may not write there, although the directory is root's: root squash, or a read-only export"
+    } else {
+        return;
+    };
+    eprintln!("millrace: warning: {url}: permission denied (NFSERR_ACCES): {why}");
+    eprintln!("hint: {ROOT_SQUASH_HINT}");
 }
 
 fn find_library() -> anyhow::Result<PathBuf> {
@@ -199,7 +224,10 @@ fn find_library() -> anyhow::Result<PathBuf> {
         let path = PathBuf::from(named);
         return match path.canonicalize() {
             Ok(path) => Ok(path),
-            Err(error) => Err(anyhow!(error).context(format!("use MILLRACE_PRELOAD={}", path.display()))),
+            Err(error) => {
+                let what = anyhow!(error).context(format!("use MILLRACE_PRELOAD={}", path.display()));
+                Err(hinted(what, format!("name {LIBRARY} with its whole path, or unset the variable: it is found beside the binary")))
+            }
         };
     }
     let binary = std::env::current_exe().and_then(|path| path.canonicalize()).context("find this binary")?;
@@ -310,6 +338,13 @@ fn handshake(expected: &[(PathBuf, u64)], media: &[LocalMedium], environment: &E
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
+    // The library was loaded when it says itself why it could not mount.
+    if let Some((_, why)) = said.split_once("millrace: cannot mount ") {
+        let mut lines = why.lines();
+        let error = anyhow!("mount {}", lines.next().unwrap_or_default());
+        return Err(hinted(error, lines.next().and_then(|line| line.strip_prefix("hint: ")).unwrap_or_default()));
+    }
+    let said = said.lines().next().unwrap_or_default();
     let error = anyhow!("load the library {} into a child process: {}", environment[0].1.display(), said.trim());
     Err(hinted(error, "is it built for this system (same C library and processor)? is its file system mounted noexec?"))
 }

@@ -4,7 +4,7 @@
 mod cmd;
 mod error_printing;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches, Parser};
 use std::process::ExitCode;
 
 /// Runs an OLTP database over network storage, tunes it, and measures what each storage path costs.
@@ -21,17 +21,25 @@ Exit codes: 0 done; 1 what was asked for failed, or a figure missed its threshol
 ends with the code of the program it ran.";
 
 fn main() -> ExitCode {
-    let millrace = Millrace::parse();
+    let matches = with_negative_values(Millrace::command()).get_matches();
+    let millrace = Millrace::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     cmd::run(millrace.command).unwrap_or_else(|error| {
         error_printing::print_error(&error);
         ExitCode::from(2)
     })
 }
 
+/// Takes `-1` behind an option for its value, so that the option's own limits are named, and not an unknown argument.
+fn with_negative_values(command: clap::Command) -> clap::Command {
+    let is_option = |argument: &clap::Arg| !argument.is_positional() && argument.get_action().takes_values();
+    let command =
+        command.mut_args(|argument| if is_option(&argument) { argument.allow_negative_numbers(true) } else { argument });
+    command.mut_subcommands(with_negative_values)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     /// Every command with all below it.
     fn each_command(command: &clap::Command, look: &mut impl FnMut(&clap::Command)) {

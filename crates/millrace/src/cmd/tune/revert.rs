@@ -1,5 +1,6 @@
 //! `millrace tune revert`.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -7,7 +8,7 @@ use tune::change::{Reverted, Root, Steps, revert};
 
 use super::Place;
 use super::facts::holds_host;
-use crate::error_printing::print_error;
+use crate::error_printing::{print_error, refusal};
 
 const HELP: &str = "\
 Reverts the newest apply that is not yet reverted, also one that was killed on its way. If
@@ -39,6 +40,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let state = args.place.state();
+    args.place.state.as_deref().map_or(Ok(()), is_directory)?;
     args.place.root.as_deref().map_or(Ok(()), holds_host)?;
     let root = args.place.root.as_ref().map(Root::new);
     let mut done: Vec<Reverted> = Vec::new();
@@ -59,6 +61,15 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     print(&done, args.json)?;
     Ok(ExitCode::from(u8::from(done.iter().any(|reverted| !reverted.left.is_empty()))))
+}
+
+/// Refuses a state directory that was named and is not there: nothing could be reverted from it, and nothing would be said.
+fn is_directory(state: &Path) -> anyhow::Result<()> {
+    if state.is_dir() {
+        return Ok(());
+    }
+    let what = format!("revert what is recorded in {}: it is not a directory", state.display());
+    Err(refusal(what, "name the directory that `tune apply` was given by --state, or none for /var/lib/millrace/tune"))
 }
 
 fn print(done: &[Reverted], json: bool) -> anyhow::Result<()> {

@@ -286,8 +286,8 @@ fn exports_hint(exports: &[String]) -> Vec<String> {
 }
 
 /// What to do about a server that refuses root.
-pub const ROOT_SQUASH_HINT: &str = "root is nobody to the server (root squash) unless the URL names a user, ?uid=N&gid=N, or the export lets root be root: knfsd \
-     `no_root_squash`, millrace serve --no-root-squash or squash = \"none\" in its file";
+pub const ROOT_SQUASH_HINT: &str = "root is nobody to the server (root squash) unless the URL names a user, ?uid=N&gid=N, or the export lets \
+     root be root: knfsd `no_root_squash`, millrace serve --no-root-squash or squash = \"none\" in its file";
 
 /// Root is somebody else to most servers: that is the first guess.
 fn refused_hints(is_root: bool) -> Vec<String> {

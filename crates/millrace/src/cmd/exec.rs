@@ -151,7 +151,7 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
 /// Says why a program was not run. Its hint is where PostgreSQL's packages put their programs, outside PATH.
 fn not_run(program: &OsStr, error: std::io::Error) -> ExitCode {
     if error.kind() != ErrorKind::NotFound {
-        let hint = if error.kind() == ErrorKind::PermissionDenied { "is it a program? chmod +x makes a script one" } else { "" };
+        let hint = if error.kind() == ErrorKind::PermissionDenied { "if it is a program, let this user run it: chmod +x FILE" } else { "" };
         print_error(&hinted(anyhow!(error).context(format!("run {}", program.display())), hint));
         return ExitCode::from(NOT_EXECUTABLE);
     }
@@ -344,8 +344,8 @@ fn handshake(expected: &[(PathBuf, u64)], media: &[LocalMedium], environment: &E
         let error = anyhow!("mount {}", lines.next().unwrap_or_default());
         return Err(hinted(error, lines.next().and_then(|line| line.strip_prefix("hint: ")).unwrap_or_default()));
     }
-    let said = said.lines().next().unwrap_or_default();
-    let error = anyhow!("load the library {} into a child process: {}", environment[0].1.display(), said.trim());
+    let said = said.lines().map(str::trim).collect::<Vec<_>>().join("; ");
+    let error = anyhow!("load the library {} into a child process: {said}", environment[0].1.display());
     Err(hinted(error, "is it built for this system (same C library and processor)? is its file system mounted noexec?"))
 }
 

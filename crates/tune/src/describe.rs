@@ -107,6 +107,12 @@ pub fn platform(platform: &str) -> &str {
     }
 }
 
+/// What must be done before a change.
+#[must_use]
+pub fn need(need: &str) -> String {
+    format!("before: {need}")
+}
+
 /// A setting with its value as a person would make it. `device` is the thing judged, `platform` where it lives.
 #[must_use]
 pub fn setting(setting: &Setting, value: Option<&str>, device: Option<&str>, platform: Option<&str>) -> String {

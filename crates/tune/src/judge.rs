@@ -193,7 +193,7 @@ fn fix_lines(fix: &Fix, facts: &Facts, thing: Option<(&str, &str)>) -> Vec<Strin
     if fix.loses_durability {
         lines.push("careful: this may lose data that was acknowledged".to_owned());
     }
-    lines.extend(fix.needs.iter().map(|need| format!("first: {need}")));
+    lines.extend(fix.needs.iter().map(|need| describe::need(need)));
     for setting in &fix.settings {
         let value = setting_value(setting, facts, thing).map(|text| with_unit(setting, text));
         let unknown = value.is_none() && setting.value_of.is_some();

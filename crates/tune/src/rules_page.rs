@@ -120,7 +120,7 @@ fn applies(rule: &Rule) -> String {
 
 fn set_right(fix: &Fix, rule: &Rule) -> String {
     let platform = rule.platforms.first().map(String::as_str);
-    let mut parts: Vec<String> = fix.needs.iter().map(|need| format!("first {}", inline(need))).collect();
+    let mut parts: Vec<String> = fix.needs.iter().map(|need| inline(&describe::need(need))).collect();
     for setting in &fix.settings {
         let computed = setting.value_of.as_ref().map(|value| format!("({value})"));
         let value = computed.as_deref().or(setting.value.as_deref());
@@ -237,7 +237,7 @@ mod tests {
             "### linux-a\n\n**Mounts are wide.** Severity high.\n",
             "- *Applies to*: Linux; role rac; each mount; when `mount.x`\n",
             "- *Why*: Because of \\*this\\*.\n- *Effect*: Twice\n- *Test*: `` `mount.a-b` > 1 ``\n",
-            "- *Set right*: first unmount; `mount option rsize=1 in /etc/fstab`. In force when the file system is unmounted and mounted again.\n",
+            "- *Set right*: before: unmount; `mount option rsize=1 in /etc/fstab`. In force when the file system is unmounted and mounted again.\n",
             "- *Today*: reversed: the opposite is advised today; reversed by nfs(5): not so\n- *Sources*: TR-1, 2 (2009)\n- *Rows*: X-1\n",
         ] {
             assert!(page.contains(wanted), "{wanted}\nin\n{page}");

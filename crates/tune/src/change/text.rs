@@ -58,7 +58,7 @@ pub fn render_group(group: &Group) -> String {
         describe::activation(group.activation)
     );
     for need in &group.needs {
-        let _ = writeln!(out, "  first: {need}");
+        let _ = writeln!(out, "  {}", describe::need(need));
     }
     for change in &group.changes {
         out.push_str(&change_text(change));

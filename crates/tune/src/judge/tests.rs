@@ -93,7 +93,7 @@ fn each_thing_is_judged_and_named() {
     assert_eq!(found.found, ["mount.rsize is 1024"]);
     assert_eq!(found.sources, ["TR-3700, 2.2 (2009)"]);
     assert_eq!(found.standing, ["reversed by nfs(5): leave it"]);
-    assert_eq!(found.fix, ["first: unmount it", "mount option rsize=65536 in /etc/fstab", "mount it again"]);
+    assert_eq!(found.fix, ["before: unmount it", "mount option rsize=65536 in /etc/fstab", "mount it again"]);
     assert_eq!((found.status, found.layer.as_str()), (Status::Valid, "tcp"));
     assert!(judgement.findings[1].fix.is_empty());
     assert_eq!(judgement.not_applicable, 0);

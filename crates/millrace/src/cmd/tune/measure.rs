@@ -17,8 +17,8 @@ settings alone and cumulatively, interleaved, and keeps the rules whose gain is 
 top of those before it that are kept: the 99 % interval of the difference lies above zero. Without
 RULE it takes those that the audit finds against here (with --db, against that server), that set
 something in PostgreSQL, lose no durability and are not contested. The report of the comparison
-shows these steps, and OUT/effects.json lets `millrace audit --measured OUT` show them. With --apply the kept settings are set on the server of --db by ALTER SYSTEM;
-OUT/revert.sql reverts them.
+shows these steps, and OUT/effects.json lets `millrace audit --measured OUT` show them. With --apply
+the kept settings are set on the server of --db by ALTER SYSTEM; OUT/revert.sql reverts them.
 Examples:
   millrace tune measure postgres-shared-buffers-from-memory postgres-max-wal-size --dry-run
   millrace tune measure --seconds 60 --repeats 5 --budget 2h

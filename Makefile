@@ -9,7 +9,7 @@ export RUSTUP_TOOLCHAIN := $(toolchain)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test build test compare plans bench nightly claims doc clean
+.PHONY: help setup setup-test build install uninstall dist dist-test test compare plans bench nightly claims doc clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -24,6 +24,27 @@ build: ## release binary and preload library, side by side
 	@scripts/setup build
 	cargo build --release --locked -p millrace -p preload
 	@echo "built: $(target_dir)/release/millrace and libmillrace_preload.so"
+
+PREFIX ?= /usr/local
+SYSCONFDIR ?= /etc
+# Empty arguments are left out, so that `make install DESTDIR=` means the root.
+places = --prefix "$(PREFIX)" --sysconf "$(SYSCONFDIR)" $(if $(DESTDIR),--destdir "$(DESTDIR)")
+
+install: ## what make build made, with man pages, completions and the unit (PREFIX=/usr/local, SYSCONFDIR=/etc, DESTDIR=)
+	@[ -x $(target_dir)/release/millrace ] || { echo "install: $(target_dir)/release/millrace is not built: make build" >&2; exit 2; }
+	@rm -rf $(target_dir)/pages && $(target_dir)/release/millrace generate --man $(target_dir)/pages/man --completions $(target_dir)/pages/completions
+	@scripts/install-tree --built $(target_dir)/release --pages $(target_dir)/pages $(places)
+
+uninstall: ## remove it again, with the same words; a filer.toml that was changed stays
+	@scripts/install-tree --remove $(places)
+
+dist: ## packages: .deb, .rpm, a static binary, an OCI image, bill of materials, checksums (three release builds)
+	@scripts/setup build dist
+	@scripts/dist $(ARGS)
+
+dist-test: ## installs them in fresh roots of Debian 12, 13 and Ubuntu, uses and removes them (needs root and a network)
+	@scripts/setup dist dist-test
+	@scripts/dist-test $(ARGS)
 
 test: setup-test ## everything that must hold before a change lands
 	@scripts/test

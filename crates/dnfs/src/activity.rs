@@ -133,6 +133,9 @@ impl Operations {
     }
 }
 
+/// Powers of two of ns at which [`Latency::by_octave`] counts: 1 us to 34 s, as the filer's metrics have them.
+const OCTAVES: core::ops::RangeInclusive<u32> = 10..=35;
+
 impl Default for Latency {
     fn default() -> Self {
         Self { counts: [0; LATENCY_COUNT] }
@@ -151,6 +154,15 @@ impl Latency {
         self.counts.iter().enumerate().filter(|(_, count)| **count > 0).map(|(place, count)| {
             let next = lowest_ns(place + 1);
             (lowest_ns(place), next - 1, *count)
+        })
+    }
+
+    /// At each power of two from 1 us to 34 s, in seconds, how many operations took less.
+    pub fn by_octave(&self) -> impl Iterator<Item = (f64, u64)> {
+        OCTAVES.map(|octave| {
+            let end_ns = 1_u64 << octave;
+            let below = self.places().take_while(|(lowest, _, _)| *lowest < end_ns).map(|(_, _, count)| count).sum();
+            (end_ns as f64 / 1e9, below)
         })
     }
 

@@ -166,7 +166,10 @@ impl Client {
     /// # Errors
     /// No memory for the table of `slots=`.
     pub(crate) fn with_credentials(&self, url: &NfsUrl, who: &Credentials) -> Result<Self, Error> {
-        Self::assemble(self.offered(), url, &who.for_url(url), self.service.retry_policy, self.service.tls_config.clone())
+        let mut client =
+            Self::assemble(self.offered(), url, &who.for_url(url), self.service.retry_policy, self.service.tls_config.clone())?;
+        client.service.call_notes.clone_from(&self.service.call_notes);
+        Ok(client)
     }
 
     /// What mounting found out.

@@ -233,7 +233,7 @@ impl Error {
             Self::Certificates(error) => error.hint().map(Into::into).into_iter().collect(),
             Self::Flavors { .. } => vec!["allow sec=sys on the export".into()],
             Self::Protocol { server, .. } => {
-                vec![format!("is it NFS that is served on port {}? its portmap tells: rpcinfo -p {}", server.port(), server.ip())]
+                vec![format!("is NFS served on port {}? the server's services: rpcinfo -p {}", server.port(), server.ip())]
             }
             Self::Url(error) => error.hint().into_iter().collect(),
             Self::Segment(SegmentError::Directory(OF_ANOTHER)) => vec![

@@ -20,6 +20,7 @@ pub mod options;
 pub mod url;
 
 mod address;
+mod call_notes;
 mod client;
 mod client_commit;
 mod client_directory;
@@ -42,6 +43,7 @@ mod slot_limiter;
 mod sys;
 
 pub use address::AddressSet;
+pub use call_notes::CallInProgress;
 pub use client::{Client, Counters, MountParts};
 pub use client_io::{ReadDone, WriteDone};
 pub use credentials::Credentials;

@@ -325,7 +325,7 @@ impl Options {
             TransportSecurity::None => Ok(()),
             _ if self.trusted.is_none() => wrong(
                 "xprtsec without cacert",
-                "name the certificates by which the server is believed: cacert=/PATH, its own if it signed itself, or \
+                "name the certificates that the server's is verified with: cacert=/PATH, its own if it is self-signed, or \
                  /etc/ssl/certs/ca-certificates.crt",
             ),
             TransportSecurity::Tls if identity != (false, false) => {

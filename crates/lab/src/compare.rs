@@ -26,6 +26,7 @@ use crate::error::LabError;
 use crate::host::environment;
 use crate::host::keep_awake::KeepAwake;
 use crate::host::process;
+use crate::paths::filer_loss::FilerLoss;
 use crate::placement::restore::Method;
 use crate::placement::target::TargetFacts;
 use crate::placement::workdir::{self, WorkDir};
@@ -79,8 +80,11 @@ pub fn compare(request: &Request, watcher: &mut dyn FnMut(&Event)) -> Result<Com
     if request.keep {
         progress.step(&format!("the work directory {} will be kept", work.root().display()));
     }
-    let outcome = carry_out(request, &prepared, &work, (&mut journal, done), &mut progress);
+    let mut outcome = carry_out(request, &prepared, &work, (&mut journal, done), &mut progress);
     process::end_descendants();
+    if let Err(LabError::FilerLost(loss)) = &mut outcome {
+        say_what_is_left(loss, &work, request);
+    }
     match &outcome {
         Ok(_) => {}
         Err(LabError::Interrupted) if journal.remove_if_empty() => out.unmake(),
@@ -179,6 +183,18 @@ pub fn exit_code(comparison: &Comparison) -> u8 {
     } else {
         0
     }
+}
+
+/// Of a filer of ours nothing stays but what was asked to be kept, and the logs.
+fn say_what_is_left(loss: &mut FilerLoss, work: &WorkDir, request: &Request) {
+    if !loss.left.is_empty() {
+        return; // on a filer that is not ours
+    }
+    let logs = request.out.join("logs");
+    let kept = if request.keep { format!("{} and ", work.root().display()) } else { String::new() };
+    loss.left = format!("all its processes were ended; {kept}the logs in {} are what stays", logs.display());
+    let kept = if request.keep { format!(" {}", work.root().display()) } else { String::new() };
+    loss.removal = format!("remove that with: rm -r {}{kept}", request.out.display());
 }
 
 fn carry_out(

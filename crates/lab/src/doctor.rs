@@ -155,7 +155,7 @@ fn store(base: &Path) -> Finding {
     let store = environment::store(base);
     let words = format!("{} on {}", store.file_system, store.device);
     if store.reflink {
-        return finding("store", State::Good, words + ": the state is restored by reflink", None);
+        return finding("storage", State::Good, words + ": the loaded database is restored by reflink", None);
     }
     let memory = store.file_system == "tmpfs";
     let fix = if memory {
@@ -163,9 +163,12 @@ fn store(base: &Path) -> Finding {
     } else {
         "name a directory on XFS or btrfs with --work: a reflink copy restores it at once"
     };
-    let rest =
-        if memory { ": files lie in memory, no disk is measured" } else { ": no reflink, the state is copied before each run" };
-    finding("store", State::Note, words + rest, Some(fix))
+    let rest = if memory {
+        ": the files are in memory, no disk is measured"
+    } else {
+        ": no reflink, the loaded database is copied before each run"
+    };
+    finding("storage", State::Note, words + rest, Some(fix))
 }
 
 fn load() -> Finding {

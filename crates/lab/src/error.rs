@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::paths::filer_loss::FilerLoss;
+
 /// Failure of a comparison. The text names the object and never repeats its source.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
@@ -48,6 +50,9 @@ pub enum LabError {
         /// The end of what it wrote, each line indented on a line of its own, or nothing.
         detail: String,
     },
+    /// The filer below a run went away.
+    #[error("go on: {0}")]
+    FilerLost(Box<FilerLoss>),
     /// A database statement.
     #[error("{action} in the database")]
     Database {
@@ -140,12 +145,21 @@ impl LabError {
         move |source| Self::Database { action, source: Box::new(source) }
     }
 
+    /// Says in which run it came, where that matters.
+    pub(crate) fn in_run(mut self, run: impl FnOnce() -> String) -> Self {
+        if let Self::FilerLost(loss) = &mut self {
+            loss.run = run();
+        }
+        self
+    }
+
     /// What the user can do about it, when that is known.
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Missing { hint, .. } | Self::Plan { hint, .. } => Some(hint),
             Self::Nfs { advice, .. } => advice.as_deref(),
+            Self::FilerLost(loss) => Some(loss.removal.as_str()).filter(|text| !text.is_empty()),
             Self::Program { .. } => Some("every log is in the directory logs of the record (--out); --keep leaves the data too"),
             Self::File { action: "create directory", .. } => Some(
                 "name another directory, one that this user may make: the record's with --out, that for the work with --work",

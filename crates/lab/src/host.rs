@@ -4,5 +4,6 @@ pub(crate) mod cgroup;
 pub(crate) mod environment;
 pub(crate) mod interrupt;
 pub(crate) mod keep_awake;
+pub(crate) mod listener;
 pub(crate) mod process;
 pub(crate) mod procfs;

@@ -7,7 +7,7 @@ mod saturation;
 mod steady;
 mod verdict;
 
-use results::compare::{Against, Gate, PathResult, PathStatus, PlanRecord};
+use results::compare::{Against, Cpu, Gate, PathResult, PathStatus, PlanRecord};
 use results::statistics::{RunValue, series_mean};
 
 use crate::plan::ShareGate;
@@ -32,6 +32,8 @@ pub(crate) struct Judgement {
     pub(crate) against_first: Vec<Against>,
     /// What a reader must know before believing the figures.
     pub(crate) notes: Vec<String>,
+    /// Why the figures are no result: the sentence at the top begins with it.
+    pub(crate) not_a_result: Vec<String>,
     /// No measured arm failed a proof or a check.
     pub(crate) valid: bool,
 }
@@ -47,13 +49,35 @@ pub(crate) fn judge_alone(path: &mut PathResult) {
 pub(crate) fn judge(paths: &mut [PathResult], plan: &PlanRecord) -> Judgement {
     against::relative_cpu_cost(paths);
     let against_first = against::against_first(paths);
-    let verdict = verdict::verdict(paths, &against_first);
+    let mut verdict = verdict::verdict(paths, &against_first);
     let mut notes: Vec<String> = paths.iter().flat_map(notes).collect();
     if plan.repeats_done == 1 && !against_first.is_empty() {
         notes.push("one run on each path: three give an interval, five or more a claim about a few percent".to_owned());
     }
     let valid = paths.iter().all(|path| path.status != PathStatus::NotValid);
-    Judgement { verdict, against_first, notes, valid }
+    let not_a_result = not_a_result(paths, plan);
+    if valid && !not_a_result.is_empty() {
+        verdict = format!("NOT A RESULT: {}. {verdict}", not_a_result.join("; "));
+    }
+    Judgement { verdict, against_first, notes, not_a_result, valid }
+}
+
+/// Why figures that were measured soundly are no result: a single run on each path, or a host that others used meanwhile.
+fn not_a_result(paths: &[PathResult], plan: &PlanRecord) -> Vec<String> {
+    let ran: Vec<&PathResult> = paths.iter().filter(|path| path.oets_per_minute.is_some()).collect();
+    let mut reasons = Vec::new();
+    if plan.repeats_done == 1 && !ran.is_empty() {
+        reasons.push("each path was run once, so there is no interval".to_owned());
+    }
+    let most = |share: fn(&Cpu) -> f64| ran.iter().filter_map(|path| path.cpu.as_ref()).map(share).fold(0.0, f64::max);
+    let (others, stolen) = (most(|cpu| cpu.others_busy_share), most(|cpu| cpu.stolen_share));
+    if others > OTHERS_BUSY_MAX {
+        reasons.push(format!("other programs used up to {:.0} % of this host", others * 100.0));
+    }
+    if stolen > STOLEN_MAX {
+        reasons.push(format!("other machines took up to {:.0} % of the processor time wanted here (steal time)", stolen * 100.0));
+    }
+    reasons
 }
 
 /// The plan's gates on paths of which an arm ran beside the first.
@@ -62,7 +86,7 @@ pub(crate) fn gates(paths: &[PathResult], against: &[Against], gates: &[ShareGat
     let judged = |gate: &ShareGate| {
         let line = against.iter().find(|line| is_of(&line.path, &gate.path))?;
         Some(Gate {
-            promise: format!("OETs of {} at least {} of those of {}", gate.path, gate.least, line.first),
+            promise: format!("orders per minute of {} at least {} of those of {}", gate.path, gate.least, line.first),
             found: line.oets_ratio,
             least: gate.least,
             passed: line.oets_ratio >= gate.least,

@@ -101,6 +101,12 @@ pub(crate) const EXPORT_COPIERS: usize = 8;
 /// three times this it gives up, so that nobody waits for a filer that is gone.
 pub(crate) const EXPORT_SILENCE_MAX: Duration = Duration::from_secs(15);
 
+/// Time without a connection after which a filer that is not ours is lost: one that is restarted is back before.
+pub(crate) const FILER_LOST_AFTER: Duration = Duration::from_secs(10);
+
+/// Pause between two looks at such a filer, and the longest wait for a connection.
+pub(crate) const FILER_WATCH_EVERY: Duration = Duration::from_secs(1);
+
 /// Deepest tree removed from an export: a cluster has five levels.
 pub(crate) const TREE_DEPTH_MAX: usize = 32;
 

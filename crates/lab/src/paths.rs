@@ -12,6 +12,7 @@ pub(crate) mod dnfs;
 pub(crate) mod exec;
 mod fc;
 mod filer;
+pub(crate) mod filer_loss;
 mod iscsi;
 mod kernel_files;
 mod knfs;

@@ -38,7 +38,7 @@ pub use bars::picture as svg;
 pub use csv::render as csv;
 pub use markdown::render as markdown;
 pub use page::render as html;
-pub use table::{WIDTH_MAX, render as table};
+pub use table::{WIDTH_MAX, render as table, render_for_terminal as table_for_terminal};
 
 /// Name of the record in the output directory.
 pub const RECORD: &str = "results.json";
@@ -78,6 +78,8 @@ mod example;
 /// A comparison for the tests of this module.
 #[cfg(test)]
 pub(crate) mod fixture;
+#[cfg(test)]
+mod no_result;
 #[cfg(test)]
 mod readme;
 #[cfg(test)]

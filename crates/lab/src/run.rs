@@ -60,7 +60,8 @@ impl Setup<'_> {
         let dsn = self.place.dsn();
         let logs = self.work.path("logs");
         let orders = Orders { program: &self.program, dsn: &dsn, logs: &logs };
-        let (run, record) = self.measure(turn, &orders, &mut processes, progress)?;
+        let measured = self.measure(turn, &orders, &mut processes, progress);
+        let (run, record) = measured.map_err(|error| processes.explained(error))?;
         steps.done("measure");
 
         if turn.arm.medium.is_some() {
@@ -72,7 +73,8 @@ impl Setup<'_> {
             steps.done("restart");
         }
         progress.step(&format!("{}: checking consistency", turn.name()));
-        let checks = orders.check(turn.sequence)?;
+        let checks = orders.check(turn.sequence, &mut || processes.expect_storage());
+        let checks = checks.map_err(|error| processes.explained(error))?;
         steps.done("check");
 
         progress.step(&format!("{}: stopping", turn.name()));

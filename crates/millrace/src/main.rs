@@ -1,6 +1,7 @@
 //! `millrace`, the binary: reads arguments, puts the crates together, ends with a documented exit code.
 #![forbid(unsafe_code)]
 
+mod closed_output;
 mod cmd;
 mod error_printing;
 
@@ -17,15 +18,17 @@ struct Millrace {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 what was asked for failed, or a figure missed its threshold; 2 could not run
-(arguments, a missing program, a refusal); 3 ran, but the result is not valid. `millrace exec`
-ends with the code of the program it ran.";
+(arguments, a missing program, a refusal); 3 ran, but the result is not valid; 141 the reader of
+its output went away. `millrace exec` ends with the code of the program it ran.";
 
 fn main() -> ExitCode {
     let matches = with_negative_values(Millrace::command()).get_matches();
     let millrace = Millrace::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    cmd::run(millrace.command).unwrap_or_else(|error| {
-        error_printing::print_error(&error);
-        ExitCode::from(2)
+    closed_output::guarded(|| {
+        cmd::run(millrace.command).unwrap_or_else(|error| {
+            error_printing::print_error(&error);
+            ExitCode::from(2)
+        })
     })
 }
 
@@ -71,5 +74,62 @@ mod tests {
             wrapped.extend(found.map(|line| format!("{}: {line}", command.get_name())));
         });
         assert!(wrapped.is_empty(), "{wrapped:#?}");
+    }
+
+    /// What a line of help shows behind `millrace` and its options in columns of its own is a remark.
+    fn without_remark(line: &str) -> &str {
+        let remark = line.match_indices("  ").find(|(at, _)| {
+            let behind = line[*at..].trim_start();
+            !behind.is_empty() && !behind.starts_with('-')
+        });
+        remark.map_or(line, |(at, _)| &line[..at]).trim_end()
+    }
+
+    /// The words of a command as a shell makes them, up to a redirection.
+    fn words(command: &str) -> Vec<String> {
+        let (mut words, mut quote) = (vec![String::new()], None);
+        for c in command.chars() {
+            match (quote, c) {
+                (None, '\'' | '"') => quote = Some(c),
+                (Some(open), close) if open == close => quote = None,
+                (None, ' ') => words.push(String::new()),
+                (None, '>' | '|') => break,
+                _ => words.last_mut().unwrap().push(c),
+            }
+        }
+        words.retain(|word| !word.is_empty());
+        words
+    }
+
+    /// The commands that a help text shows, each with the name of the command whose help it is.
+    fn examples() -> Vec<(String, String)> {
+        let mut examples = Vec::new();
+        each_command(&Millrace::command(), &mut |command| {
+            let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let lines = text.lines().filter_map(|line| line.strip_prefix("  ").or_else(|| line.strip_prefix("Example: ")));
+            let shown = lines.filter(|line| line.starts_with("millrace ")).flat_map(|line| without_remark(line).split("; "));
+            examples.extend(shown.map(|example| (command.get_name().to_owned(), example.to_owned())));
+        });
+        examples
+    }
+
+    #[test]
+    fn each_example_of_a_help_text_is_taken_by_the_command_it_shows() {
+        let examples = examples();
+        assert!(examples.len() > 80, "{} examples", examples.len());
+        let mut faults = Vec::new();
+        for (name, example) in &examples {
+            if let Err(error) = with_negative_values(Millrace::command()).try_get_matches_from(words(example)) {
+                faults.push(format!("{name}: {example}: {error}"));
+            }
+        }
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
+    }
+
+    #[test]
+    fn a_remark_behind_an_example_is_no_part_of_it() {
+        assert_eq!(without_remark("millrace doctor   says what"), "millrace doctor");
+        assert_eq!(words("millrace orders load  -d 'a b' > f"), ["millrace", "orders", "load", "-d", "a b"]);
+        assert_eq!(without_remark("millrace orders load  -d mill"), "millrace orders load  -d mill");
     }
 }

@@ -128,6 +128,18 @@ sys.stdout.flush(); os._exit(0)
 }
 
 #[test]
+fn sync_of_a_program_that_has_no_file_there_keeps_what_others_wrote() {
+    let world = World::new("close-sync");
+    let (options, data) = ("&close=nothing&retain=0", vec![7; 100_000]);
+    let original = world.scratch.path().join("original");
+    std::fs::write(&original, &data).unwrap();
+    succeed(world.exec(options, "/bin/cp").arg(&original).arg("/db/copied"));
+    succeed(&mut world.exec(options, "/bin/sync"));
+    world.cut();
+    assert!(std::fs::read(world.filer.export().join("copied")).unwrap_or_default() == data);
+}
+
+#[test]
 fn error_that_close_returns_is_left_for_the_next_fsync_of_whoever_opens_the_file() {
     let world = World::new("close-error");
     let script = r#"

@@ -84,3 +84,24 @@ fn fault(row: &Row, world: &World, answer: &Answer) -> Option<String> {
         None
     }
 }
+
+#[test]
+fn output_that_cannot_be_written_is_no_panic() {
+    let explain = || {
+        let mut command = support::millrace();
+        command.args(["tune", "explain", "linux-swappiness"]);
+        command
+    };
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = explain().stdout(writer).output().unwrap();
+    assert_eq!((output.status.code(), support::text(&output).as_str()), (Some(141), ""));
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = explain().stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        support::text(&output).starts_with("millrace: cannot write to standard output: No space left"),
+        "{}",
+        support::text(&output)
+    );
+}

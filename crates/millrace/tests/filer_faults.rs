@@ -58,8 +58,8 @@ fn a_lost_answer_is_given_again_and_the_call_not_done_again() {
     wire.send(&remove);
     assert!(wire.receive().results::<WccResult>().is_ok(), "removed once, so it says yes again");
     let report = report(&filer);
-    let (matched, struck) = (&report["faults"][0]["matched"], &report["faults"][0]["struck"]);
-    assert_eq!((matched, struck, &report["strikes"][0]["on"]), (&2.into(), &1.into(), &"REMOVE".into()), "{report}");
+    let (matched, injected) = (&report["faults"][0]["matched"], &report["faults"][0]["injected"]);
+    assert_eq!((matched, injected, &report["injections"][0]["on"]), (&2.into(), &1.into(), &"REMOVE".into()), "{report}");
 }
 
 #[test]
@@ -127,8 +127,8 @@ fn a_delayed_answer_is_overtaken_and_a_slow_server_is_not() {
     add(&filer, "slow,on=READ,delay_ms=60000");
     let record = wire.nfs_record(Procedure::Read, &read);
     wire.send(&record);
-    support::await_until("the call to be struck", Duration::from_secs(30), || {
-        (report(&filer)["faults"][0]["struck"] == 1).then_some(())
+    support::await_until("the fault to be injected", Duration::from_secs(30), || {
+        (report(&filer)["faults"][0]["injected"] == 1).then_some(())
     });
     clear(&filer);
     wire.receive();
@@ -153,14 +153,14 @@ fn a_file_that_fails_fails_alone_and_a_flipped_bit_is_told() {
     assert_eq!(read(&mut wire, bad, 4096), Err(NfsStatus::Io));
     assert_eq!((read(&mut wire, bad, 0), read(&mut wire, good, 4096)), (Ok(vec![0; 4096]), Ok(vec![0; 4096])));
     let listed = text(&volume(&filer, &["fault", "list"]));
-    assert!(listed.contains("eio,on=read,file=") && listed.contains("hit 1 of 1"), "{listed}");
+    assert!(listed.contains("eio,on=read,file=") && listed.contains("injected into 1 of 1"), "{listed}");
     assert_eq!(filer.admin(r#"{"op":"stats"}"#)["faults"], serde_json::json!(["eio"]), "a record says what it was made under");
     assert!(volume(&filer, &["fault", "clear", "1"]).status.success());
     add(&filer, "bit-flip,path=good,times=1");
     let flipped = read(&mut wire, good, 0).unwrap();
     assert_eq!(flipped.iter().map(|byte| byte.count_ones()).sum::<u32>(), 1);
     let at = flipped.iter().position(|byte| *byte != 0).unwrap();
-    let detail = report(&filer)["strikes"][1]["detail"].as_str().unwrap().to_owned();
+    let detail = report(&filer)["injections"][1]["detail"].as_str().unwrap().to_owned();
     assert!(detail.ends_with(&format!("byte at {at}")), "{detail}");
     assert_eq!(read(&mut wire, good, 0), Ok(vec![0; 4096]));
 }

@@ -283,9 +283,10 @@ fn what_keeps_it_from_starting_is_said_once_with_its_fix() {
 #[test]
 fn two_filers_do_not_share_a_state_directory() {
     let scratch = Scratch::new("twice");
-    let filer = Filer::start(&scratch, &[]);
+    let _filer = Filer::start(&scratch, &[]);
     let state = scratch.folder("state");
-    let output = serve(&[filer.export().to_str().unwrap(), "--listen", "127.0.0.1:0", "--state", state.to_str().unwrap()]);
+    let other = scratch.folder("other");
+    let output = serve(&[other.to_str().unwrap(), "--listen", "127.0.0.1:0", "--state", state.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     assert!(text(&output).contains("another process serves"), "{}", text(&output));
 }

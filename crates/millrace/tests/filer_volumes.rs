@@ -90,7 +90,7 @@ fn volumes_are_listed_and_shown_to_people_and_programs() {
     assert_eq!(lines[0], ["volume", "path", "size", "free", "state", "directory"]);
     assert_eq!((lines[1][0], lines[1][1], lines[1][4]), ("first", "/first", "served"));
     let shown = served.filer.order(&["show", "first"]);
-    for said in ["as /first", "no quota", "durability sync", "clients 127.9.9.9: ro", "clients 127.0.0.0/8: rw, nobody squashed"]
+    for said in ["as /first", "no quota", "durability sync", "clients 127.9.9.9: ro", "clients 127.0.0.0/8: rw, no user squashed"]
     {
         assert!(shown.contains(said), "{said}: {shown}");
     }

@@ -294,7 +294,7 @@ fn a_load_prints_its_plan_and_refuses_a_disk_that_is_too_small() {
     // Ten terabytes are more than any host of these tests has.
     let output = plan("100000", &[]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-    assert!(text(&output).contains("MiB are needed") && text(&output).contains("--no-room-check"), "{}", text(&output));
+    assert!(text(&output).contains("MiB are needed") && text(&output).contains("--no-space-check"), "{}", text(&output));
     assert_eq!(relations(&cluster), 0);
 }
 

@@ -5,8 +5,7 @@ mod support;
 
 use std::process::{Command, Output};
 use support::filer::Filer;
-use support::postgres::server_programs;
-use support::{Scratch, find_program, millrace, preload_library, succeed, text};
+use support::{Scratch, millrace, preload_library, skip, succeed, text};
 
 fn exec(mount: &str) -> Command {
     let mut command = Command::new("timeout");
@@ -71,11 +70,6 @@ fn exit_code_and_process_are_those_of_the_program() {
     let code = |output: Output| output.status.code();
     assert_eq!(code(exec(&mount).args(["/bin/sh", "-c", "exit 7"]).output().unwrap()), Some(7));
     assert_eq!(code(exec(&mount).arg("no-such-program").output().unwrap()), Some(127));
-    if find_program("initdb").is_none() && server_programs().is_some() {
-        let said = text(&exec(&mount).arg("initdb").output().unwrap());
-        assert!(said.contains("cannot run initdb: not found in PATH\n"), "{said}");
-        assert!(said.contains("hint: it is in /usr/lib/postgresql/"), "{said}");
-    }
     assert_eq!(code(exec(&mount).arg("/etc/passwd").output().unwrap()), Some(126));
     let plain = millrace()
         .env("MILLRACE_PRELOAD", preload_library())
@@ -85,6 +79,31 @@ fn exit_code_and_process_are_those_of_the_program() {
         .unwrap();
     let pid = plain.id();
     assert_eq!(String::from_utf8(plain.wait_with_output().unwrap().stdout).unwrap(), format!("{pid}\n"));
+}
+
+/// Debian keeps the server's programs out of PATH, in a directory of each version.
+#[test]
+fn a_program_of_postgresql_that_path_lacks_is_found_where_packages_put_it() {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").map_or(0, Iterator::count);
+    if versions == 0 {
+        skip("no PostgreSQL of a package");
+        return;
+    }
+    let scratch = Scratch::new("exec-path");
+    let filer = Filer::start(&scratch, &[]);
+    let output = exec(&format!("/db={}", filer.url)).args(["initdb", "--version"]).env("PATH", "/usr/bin:/bin").output().unwrap();
+    let said = text(&output);
+    if versions == 1 {
+        assert!(output.status.success(), "{said}");
+        assert!(
+            said.contains("initdb (PostgreSQL) ") && said.contains("initdb is not in PATH: running /usr/lib/postgresql/"),
+            "{said}"
+        );
+    } else {
+        assert_eq!(output.status.code(), Some(127), "{said}");
+        assert!(said.contains("cannot run initdb: not found in PATH, and installed in several versions\n"), "{said}");
+        assert!(said.contains("hint: name the one you want: /usr/lib/postgresql/"), "{said}");
+    }
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn a_server_that_is_not_who_it_should_be_is_refused_with_cause_and_fix() {
     pki.issue("old", &["127.0.0.1"], Valid::Once);
     pki.issue("elsewhere", &["filer.example"], Valid::Now);
     for (options, parts) in [
-        (other.serve("allowed", "filer"), ["signed by nobody", "no TLS with 127.0.0.1"]),
+        (other.serve("allowed", "filer"), ["signed by no authority", "no TLS with 127.0.0.1"]),
         (pki.serve("allowed", "old"), ["expired", "no TLS with 127.0.0.1"]),
         (pki.serve("allowed", "elsewhere"), ["subjectAltName", "not valid for name"]),
         (Vec::new(), ["offers no TLS", "--tls-cert"]),

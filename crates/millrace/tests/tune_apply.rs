@@ -1,6 +1,8 @@
 //! `millrace tune`: a tree that stands for a host is planned, changed, and brought back byte for byte.
 #![allow(clippy::unwrap_used, reason = "a panic is a test's verdict")]
 
+mod support;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -8,28 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use support::rules::SWAPPINESS;
 
-const RULES: &str = r#"
-schema = 1
-layer = "os-kernel"
-
-[[rule]]
-id = "linux-test-swappiness"
-title = "The kernel keeps the database in memory"
-platforms = ["linux"]
-test = "sysctl.vm.swappiness <= 10"
-severity = "medium"
-reason = "A page of the database that was written out is read back by a user who waits."
-sources = [{ name = "a test" }]
-status = "valid"
-[rule.fix]
-activation = "live"
-set = [{ kind = "sysctl", key = "vm.swappiness", value = "1" }]
-[[rule.fires]]
-facts = { "sysctl.vm.swappiness" = 60 }
-[[rule.silent]]
-facts = { "sysctl.vm.swappiness" = 1 }
-
+/// Beside [`SWAPPINESS`].
+const MORE_RULES: &str = r#"
 [[rule]]
 id = "linux-test-hard"
 title = "Mounts are hard"
@@ -82,7 +66,7 @@ impl Host {
         host.write("root/proc/sys/kernel/osrelease", "6.1.0\n");
         host.write("root/proc/sys/vm/swappiness", "60\n");
         host.write("root/proc/sys/vm/laptop_mode", "0\n");
-        host.write("rules/test.toml", RULES);
+        host.write("rules/test.toml", &format!("{SWAPPINESS}{MORE_RULES}"));
         fs::set_permissions(host.path("root/etc/fstab"), fs::Permissions::from_mode(0o640)).unwrap();
         host
     }

@@ -42,7 +42,9 @@ fn notes(run: &OrdersRun) -> Vec<String> {
         notes.push(format!("load model {}: no keying and think times", run.load_model));
     }
     if run.terminals != "home-warehouse" {
-        notes.push(format!("{} terminals: the specification's stay with one warehouse", run.terminals));
+        notes.push(
+            "a terminal draws a warehouse for each transaction (--terminals all); the specification's stay with one".to_owned(),
+        );
     }
     if run.deliveries != "deferred" {
         notes.push("deliveries are done at once, not queued".to_owned());
@@ -82,7 +84,7 @@ impl Rule {
         let Some(bound) = broken else { return self.item(found, true, None) };
         let chance = CHANCE * error(bound);
         if (found - bound).abs() <= chance {
-            let why = format!("outside by less than chance explains with {drawn:.0} drawn (±{chance:.2})");
+            let why = format!("outside, but by no more than chance explains for {drawn:.0} draws (±{chance:.2})");
             return self.item(found, true, Some(why));
         }
         self.item(found, false, None)

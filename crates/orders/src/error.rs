@@ -297,7 +297,7 @@ impl OrdersError {
             )),
             Self::OtherLoad { .. } => Some("give the warehouses and the seed of the interrupted load".into()),
             Self::NoSpace { .. } => {
-                Some("load fewer warehouses, or give the server a larger disk; --no-room-check loads anyway".into())
+                Some("load fewer warehouses, or give the server a larger disk; --no-space-check loads anyway".into())
             }
             Self::SchemaVersion { schema, .. } => Some(format!("load again after DROP SCHEMA {schema} CASCADE")),
             Self::Unresponsive { .. } | Self::ConnectTimeout { .. } => {

@@ -29,7 +29,7 @@ pub struct LoadOptions {
     /// Whether to go on with a load that was interrupted, instead of beginning one.
     pub resume: bool,
     /// Whether to load although the disk seems too small.
-    pub no_room_check: bool,
+    pub no_space_check: bool,
 }
 
 /// What a load will come to, told before it begins.
@@ -160,7 +160,7 @@ pub async fn plan<D: Database>(database: &D, options: LoadOptions) -> Result<Loa
 impl LoadPlan {
     fn check(&self, options: LoadOptions) -> Result<(), OrdersError> {
         match &self.disk_space {
-            Some(space) if space.free_bytes < self.bytes_needed && !options.no_room_check => Err(OrdersError::NoSpace {
+            Some(space) if space.free_bytes < self.bytes_needed && !options.no_space_check => Err(OrdersError::NoSpace {
                 directory: space.directory.clone(),
                 needed_mib: self.bytes_needed >> 20,
                 free_mib: space.free_bytes >> 20,

@@ -70,13 +70,13 @@ impl Event {
 
     fn call_in_a_thread(&self, function: unsafe extern "C" fn(sigval)) -> Result<(), c_int> {
         let call = Box::into_raw(Box::new(Call { function, value: self.value })).cast::<c_void>();
-        // SAFETY: zeroes are initialized by pthread_attr_init before they are used; the thread takes over `call`.
+        // SAFETY: zeroes are initialized by pthread_attr_init and pthread_create before they are used; the thread takes over `call`.
         unsafe {
             let mut detached: pthread_attr_t = std::mem::zeroed();
             libc::pthread_attr_init(&raw mut detached);
             libc::pthread_attr_setdetachstate(&raw mut detached, libc::PTHREAD_CREATE_DETACHED);
             let attributes = if self.attributes.is_null() { &raw const detached } else { self.attributes };
-            let mut thread = 0;
+            let mut thread: libc::pthread_t = std::mem::zeroed(); // a number or a pointer, as libc has it
             let failed = libc::pthread_create(&raw mut thread, attributes, run_call, call);
             libc::pthread_attr_destroy(&raw mut detached);
             if failed != 0 {

@@ -150,10 +150,11 @@ hooks! {
     fn lockf64(fd: c_int, command: c_int, bytes: libc::off_t) -> c_int { lock_from_here(fd, command, bytes) }
     /// ioctl(2).
     fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int {
+        const UNREAD: c_ulong = 0x541b; // FIONREAD
         const CLONE: c_ulong = 0x4004_9409; // FICLONE
         const CLONE_RANGE: c_ulong = 0x4020_940d; // FICLONERANGE
         match request {
-            libc::FIONREAD => {
+            UNREAD => {
                 let file = table::file(fd)?;
                 let at = raw::lseek(fd, 0, libc::SEEK_CUR)?;
                 let left = file.mount.size(file.file) as i64 - at;

@@ -16,6 +16,7 @@ mod attributes;
 mod byte_range;
 mod change;
 mod close;
+#[cfg_attr(target_env = "musl", path = "musl/cookie.rs")]
 mod cookie;
 mod copy;
 mod credentials;
@@ -27,10 +28,12 @@ mod descriptors;
 mod durable;
 mod entries;
 mod ffi;
+#[cfg(not(target_env = "musl"))]
 mod file_layout;
 mod formatted;
 mod hook;
 mod keeper;
+#[cfg(not(target_env = "musl"))]
 mod kept_pointers;
 mod lock_files;
 mod medium;
@@ -51,6 +54,7 @@ mod scan;
 mod sockets;
 mod spawn;
 mod spawn_actions;
+#[cfg_attr(target_env = "musl", path = "musl/standard.rs")]
 mod standard;
 mod status;
 mod stderr;

@@ -54,6 +54,9 @@ pub struct Comparison {
     pub disclaimer: String,
     /// One sentence that says what was found.
     pub verdict: String,
+    /// Why the figures are no result to cite, each in a clause; empty when they are. The verdict begins with it.
+    #[serde(default)]
+    pub not_a_result: Vec<String>,
     /// False when a proof, a check or the exercise of storage failed on a measured path.
     pub valid: bool,
     /// Whatever a reader must know before believing the figures.

@@ -30,7 +30,7 @@ pub struct CurvePoint {
     /// Share of the host's processors that was busy, by anybody, 0 to 1.
     #[serde(default)]
     pub host_busy_share: Option<f64>,
-    /// Whether this load was then held for the comparison.
+    /// Whether this load was then used for the comparison.
     #[serde(default)]
     pub chosen: bool,
 }

@@ -79,7 +79,7 @@ impl SetupError {
                 "keys may be RSA of 2048 to 4096 bits, ECDSA P-256 or P-384, or Ed25519; certificates X.509 version 3"
             }
             Self::NotAPair { .. } => "compare openssl x509 -pubkey -noout -in CERT with openssl pkey -pubout -in KEY",
-            Self::Exposed { .. } => "take it from the others with chmod o-rwx; its group may read it",
+            Self::Exposed { .. } => "remove the access of others with chmod o-rwx; its group may read it",
             Self::Name { .. } => "write the host as it stands in the server's certificate",
             Self::Unsupported { .. } => return None,
         })
@@ -135,7 +135,7 @@ impl TlsFault {
         match self {
             Self::Handshake(rustls::Error::InvalidCertificate(bad)) => match bad {
                 Bad::UnknownIssuer | Bad::BadSignature => {
-                    certificate("the peer's certificate was signed by nobody in the file of trusted certificates")
+                    certificate("the peer's certificate was signed by no authority in the file of trusted certificates")
                 }
                 Bad::Expired | Bad::ExpiredContext { .. } => {
                     certificate("the peer's certificate has expired: have it renewed, or set the clock of this host")

@@ -175,7 +175,7 @@ fn a_client_that_shows_a_trusted_certificate_is_certified() {
     let foreign = identity(&Authority::new().issue(&["client"], Valid::Now));
     let foreign = ClientTls::new(&trusted, Some(&foreign), now).unwrap();
     let (told, refused) = shake(&foreign, "filer", &server, 100);
-    assert!(refused.unwrap_err().hint().unwrap().contains("signed by nobody"));
+    assert!(refused.unwrap_err().hint().unwrap().contains("signed by no authority"));
     assert!(told.is_ok(), "the client is told by a record behind its handshake");
 }
 
@@ -184,7 +184,7 @@ fn servers_that_are_foreign_expired_or_another_host_are_not_believed() {
     let (authority, other) = (Authority::new(), Authority::new());
     let client = ClientTls::new(&pem("ca.pem", &authority.certificate()), None, now).unwrap();
     let cases = [
-        (other.issue(&["filer"], Valid::Now), "filer", "signed by nobody"),
+        (other.issue(&["filer"], Valid::Now), "filer", "signed by no authority"),
         (authority.issue(&["filer"], Valid::Once), "filer", "expired"),
         (authority.issue(&["other"], Valid::Now), "filer", "subjectAltName"),
         (authority.issue(&["filer"], Valid::Now), "10.0.0.1", "subjectAltName"),

@@ -25,6 +25,7 @@ pub mod rule;
 pub mod rules;
 pub mod rules_page;
 mod shown_value;
+pub mod stored;
 pub mod stored_audit;
 pub mod template;
 pub mod test_case;

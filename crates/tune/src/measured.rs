@@ -6,6 +6,7 @@ use results::audit::{Audit, Verdict};
 use results::rule_effects::{RuleEffects, SCHEMA};
 
 use crate::limits::RULE_EFFECTS_BYTES_MAX;
+use crate::stored::{Kind, StoredError};
 
 /// The file in the directory of a measurement.
 pub const FILE: &str = "effects.json";
@@ -14,39 +15,8 @@ pub const FILE: &str = "effects.json";
 #[derive(Debug, thiserror::Error)]
 pub enum MeasuredError {
     /// The file cannot be read.
-    #[error("read {path}")]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The file does not hold effects.
-    #[error("{path} does not hold the effects of a measurement")]
-    Form {
-        /// Which.
-        path: PathBuf,
-        /// Where it stops.
-        #[source]
-        source: serde_json::Error,
-    },
-    /// The file is too large.
-    #[error("{path} has {bytes} bytes, more than the {RULE_EFFECTS_BYTES_MAX} of effects of all rules")]
-    Size {
-        /// Which.
-        path: PathBuf,
-        /// Its size.
-        bytes: u64,
-    },
-    /// A newer program wrote it.
-    #[error("{path} has version {found} of the stored form, this program reads up to {SCHEMA}")]
-    Version {
-        /// Which.
-        path: PathBuf,
-        /// Its version.
-        found: u32,
-    },
+    #[error(transparent)]
+    Stored(#[from] StoredError),
     /// The comparison was not valid.
     #[error("{path} is of a comparison that is not valid: nothing can be claimed from it")]
     NotValid {
@@ -61,19 +31,9 @@ pub enum MeasuredError {
 /// A file that cannot be read, is too large, is none, is newer than this program, or of a comparison that is not valid.
 pub fn read(directory: &Path) -> Result<RuleEffects, MeasuredError> {
     let path = directory.join(FILE);
-    let file = |source| MeasuredError::File { path: path.clone(), source };
-    let bytes = std::fs::metadata(&path).map_err(file)?.len();
-    if bytes > RULE_EFFECTS_BYTES_MAX {
-        return Err(MeasuredError::Size { path, bytes });
-    }
-    let text = std::fs::read(&path).map_err(file)?;
-    let effects: RuleEffects =
-        serde_json::from_slice(&text).map_err(|source| MeasuredError::Form { path: path.clone(), source })?;
-    match effects {
-        RuleEffects { schema, .. } if schema > SCHEMA => Err(MeasuredError::Version { path, found: schema }),
-        RuleEffects { valid: false, .. } => Err(MeasuredError::NotValid { path }),
-        effects => Ok(effects),
-    }
+    let kind = Kind { what: "a record of measured effects", bytes_max: RULE_EFFECTS_BYTES_MAX, schema: SCHEMA };
+    let effects = kind.read(&path, |effects: &RuleEffects| effects.schema)?;
+    if effects.valid { Ok(effects) } else { Err(MeasuredError::NotValid { path }) }
 }
 
 /// Notes the measured effects at the findings of their rules.
@@ -117,7 +77,7 @@ mod tests {
         assert!(said(&effects(SCHEMA + 1, true)).unwrap_err().contains("version 2"));
         assert!(said(&effects(SCHEMA, false)).unwrap_err().contains("not valid"));
         std::fs::write(folder.path().join(FILE), "{}").unwrap();
-        assert!(matches!(read(folder.path()), Err(MeasuredError::Form { .. })));
-        assert!(matches!(read(Path::new("/nowhere")), Err(MeasuredError::File { .. })));
+        assert!(matches!(read(folder.path()), Err(MeasuredError::Stored(StoredError::Form { .. }))));
+        assert!(matches!(read(Path::new("/nowhere")), Err(MeasuredError::Stored(StoredError::File { .. }))));
     }
 }

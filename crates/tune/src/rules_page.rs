@@ -17,7 +17,7 @@ What the tuner asks of a stack from the database down to the disk. This page is 
 made of and explains the language of its conditions.
 
 A rule applies where its platform, its role and its condition hold. Its test is then true, false or not known, and what is
-not known is reported, never passed. *Today* says what has become of advice since it was printed: who supersedes, reverses
+not known is reported, never passed. *Status* says what has become of advice since it was printed: who supersedes, reverses
 or contests it. A rule asks for what holds today, and names the old advice.
 
 ";
@@ -66,7 +66,7 @@ fn contents(page: &mut String, layers: &[(&str, Vec<&Loaded>)], rules: &RuleSet)
         page.push_str("- [Values of the reports' tests](#values-of-the-reports-tests)\n");
     }
     if !rules.not_testable().is_empty() {
-        page.push_str("- [What no fact can tell](#what-no-fact-can-tell)\n");
+        page.push_str("- [Advice that no fact can decide](#advice-that-no-fact-can-decide)\n");
     }
     if !rules.catalogue().is_empty() {
         page.push_str("- [Rows of the reports](#rows-of-the-reports)\n");
@@ -89,13 +89,13 @@ fn chapter(page: &mut String, loaded: &Loaded) {
         line("Finding", &code(finding));
     }
     if let Some(fix) = &rule.fix {
-        line("Set right", &set_right(fix, rule));
+        line("Fix", &set_right(fix, rule));
     }
     let mut today = describe::status(rule.status).to_owned();
     for standing in &rule.standing {
         today += &format!("; {}", inline(&describe::standing(standing)));
     }
-    line("Today", &today);
+    line("Status", &today);
     let sources: Vec<String> = rule.sources.iter().map(|source| inline(&describe::source(source))).collect();
     line("Sources", &sources.join("; "));
     if !rule.covers.is_empty() {
@@ -166,7 +166,7 @@ fn not_testable(page: &mut String, rules: &RuleSet) {
     if rules.not_testable().is_empty() {
         return;
     }
-    page.push_str("\n## What no fact can tell\n\n");
+    page.push_str("\n## Advice that no fact can decide\n\n");
     for entry in rules.not_testable() {
         *page += &format!("- {}: {}\n", entry.row, inline(&entry.reason));
     }
@@ -237,8 +237,8 @@ mod tests {
             "### linux-a\n\n**Mounts are wide.** Severity high.\n",
             "- *Applies to*: Linux; role rac; each mount; when `mount.x`\n",
             "- *Why*: Because of \\*this\\*.\n- *Effect*: Twice\n- *Test*: `` `mount.a-b` > 1 ``\n",
-            "- *Set right*: before: unmount; `mount option rsize=1 in /etc/fstab`. In force when the file system is unmounted and mounted again.\n",
-            "- *Today*: reversed: the opposite is advised today; reversed by nfs(5): not so\n- *Sources*: TR-1, 2 (2009)\n- *Rows*: X-1\n",
+            "- *Fix*: before: unmount; `mount option rsize=1 in /etc/fstab`. In force when the file system is unmounted and mounted again.\n",
+            "- *Status*: reversed: the opposite is advised today; reversed by nfs(5): not so\n- *Sources*: TR-1, 2 (2009)\n- *Rows*: X-1\n",
         ] {
             assert!(page.contains(wanted), "{wanted}\nin\n{page}");
         }

@@ -152,10 +152,10 @@ pub enum OpenError {
         /// The state file.
         path: PathBuf,
         /// What is wrong with it.
-        reason: &'static str,
+        reason: String,
     },
     /// A host that keeps everything through a power cut loses nothing that the loss layer could take back.
-    #[error("promise durability by battery and take things back as a power cut would: leave one of the two out")]
+    #[error("combine durability by battery with simulated power cuts (the loss layer): leave one of the two out")]
     BatteryLoses,
     /// Another process serves the directory.
     #[error("lock {dir}: another process has it locked, as a filer that serves it does")]

@@ -50,8 +50,8 @@ pub(crate) const DIRECTORIES_MAX: usize = 1 << 20;
 
 /// Faults set at once: more than a test tells apart, and each is compared with every operation while any is set.
 pub(crate) const FAULTS_MAX: usize = 64;
-/// Latest strikes of faults that are remembered: about 150 bytes each.
-pub(crate) const FAULT_STRIKES_KEPT: usize = 1024;
+/// Latest injections of faults that are remembered: about 150 bytes each.
+pub(crate) const FAULT_INJECTIONS_KEPT: usize = 1024;
 /// The unit a disk writes whole: what a torn write is torn at.
 pub(crate) const SECTOR_BYTES: u64 = 512;
 /// Bytes copied at a time where the host cannot share blocks between files.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::handle::keyed_hash;
 
 const TITLE: &str = "millrace-volume-state 1";
+const TITLE_OF_ANY_VERSION: &str = "millrace-volume-state ";
 
 /// The record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,11 +122,12 @@ impl Record {
         format!("{body}sum {sum:016x}\n")
     }
 
-    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (body, sum) = text.rsplit_once("sum ").ok_or("no checksum line")?;
         let mut lines = body.lines();
-        if lines.next() != Some(TITLE) {
-            return Err("not a volume state of version 1");
+        match lines.next() {
+            Some(TITLE) => {}
+            first => return Err(not_version_1(first.unwrap_or_default())),
         }
         let mut field = |name: &str| lines.next().and_then(|line| line.strip_prefix(name));
         let id = field("id ").and_then(unhex).ok_or("volume id is not 32 hexadecimal digits")?;
@@ -136,7 +138,7 @@ impl Record {
             Some(LastService { verifier_boot: boot_of(verifier_boot)?, boot: boot_of(boot?)?, clean_stop: stop? == CLEAN })
         });
         if u64::from_str_radix(sum.trim_end(), 16) != Ok(keyed_hash(&key, &[body.as_bytes()])) {
-            return Err("checksum does not match");
+            return Err("checksum does not match".to_owned());
         }
         let last = last.map(|last| last.ok_or("a boot id is not 32 hexadecimal digits")).transpose()?;
         Ok(Self { id, key, loss_epoch, last })
@@ -155,6 +157,14 @@ impl Record {
 
     fn hash(&self, kind: &[u8], number: u64) -> u64 {
         keyed_hash(&self.key, &[b"verifier", &self.id, kind, &number.to_le_bytes()])
+    }
+}
+
+/// Why a record with this first line cannot be read.
+fn not_version_1(title: &str) -> String {
+    match title.strip_prefix(TITLE_OF_ANY_VERSION) {
+        Some(version) => format!("it is of version {version}, of another millrace; this one reads version 1"),
+        None => "not a volume state of version 1".to_owned(),
     }
 }
 

@@ -99,8 +99,9 @@ impl Volume {
         let root_fd = sys::open_path(&dir, libc::O_RDONLY | libc::O_DIRECTORY, 0).map_err(dir_failed)?;
         let identify = Identify::detect(&root_fd).map_err(dir_failed)?;
         let identify = identify.ok_or_else(|| OpenError::NoIdentity { path: dir.clone() })?;
-        let (store, record) = Store::open(&config.state_dir)?;
+        // Before the state directory: a volume that is refused leaves none.
         let directory_lock = DirectoryLock::take(&dir)?;
+        let (store, record) = Store::open(&config.state_dir)?;
         let state_failed = |source| OpenError::State { path: config.state_dir.clone(), source };
         let (handle_key, fsid) = (HandleKey::new(&record.key), record.fsid());
         let loss_epoch =

@@ -305,7 +305,7 @@ mod tests {
         let (slow, _) = (set("slow-flush,delay_ms=60000,times=1"), set("eio,on=flush,times=1"));
         std::thread::scope(|scope| {
             let first = scope.spawn(|| volume.commit(&node));
-            while volume.faults().report().struck == 0 {
+            while volume.faults().report().injected == 0 {
                 std::thread::yield_now();
             }
             let second = scope.spawn(move || flush_deferred(&[deferred]).remove(0));

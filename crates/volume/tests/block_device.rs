@@ -228,7 +228,7 @@ fn a_discard_gives_blocks_back_and_what_is_around_it_stays() {
 }
 
 #[test]
-fn faults_of_files_strike_devices() {
+fn faults_of_files_affect_devices() {
     let scratch = Scratch::in_memory();
     let volume = scratch.open();
     let device = open(&volume, "lun", 1 << 20);
@@ -310,7 +310,7 @@ fn a_quiesce_waits_for_the_change_in_flight_and_says_so_when_it_is_late() {
     let slow = volume.set_fault(fault).unwrap();
     std::thread::scope(|scope| {
         let write = scope.spawn(|| device.write(0, &[1; 512], Durable::OnReturn));
-        while volume.faults().report().struck == 0 {
+        while volume.faults().report().injected == 0 {
             std::thread::yield_now();
         }
         let late = volume.quiesce(Duration::from_millis(10)).unwrap_err();

@@ -13,8 +13,8 @@ fn set(volume: &Volume, text: &str) -> u64 {
     volume.set_fault(FaultSpec::parse(text).unwrap()).unwrap()
 }
 
-fn struck(volume: &Volume) -> u64 {
-    volume.faults().report().struck
+fn injected(volume: &Volume) -> u64 {
+    volume.faults().report().injected
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn an_error_on_a_range_of_one_file_leaves_all_else_alone() {
         assert_eq!(volume.write(&bad, 9000, b"x", stable), Err(Error::Io(libc::EIO)));
         assert_eq!(volume.write(&bad, 0, &[1; 8192], stable), Ok(8192));
     }
-    assert_eq!((struck(&volume), volume.is_poisoned()), (5, false), "what failed was not begun: nothing is in doubt");
+    assert_eq!((injected(&volume), volume.is_poisoned()), (5, false), "what failed was not begun: nothing is in doubt");
     volume.faults().clear(None);
     assert_eq!(content(&volume, &bad).unwrap(), [1; 16_384]);
     let lost = volume.set_fault(FaultSpec::parse("eio,path=d/nobody").unwrap());
@@ -129,7 +129,7 @@ fn a_torn_write_leaves_whole_sectors_and_says_so_unless_it_lies() {
         }
         assert!(got.contains(&1) && got[at as usize..at as usize + 8192].contains(&1), "all of it arrived");
         assert!(got.contains(&2), "nothing of it arrived");
-        let told = volume.faults().report().strikes.remove(0);
+        let told = volume.faults().report().injections.remove(0);
         assert!(told.detail.contains("sectors arrived"), "{told:?}");
         volume.faults().clear(None);
     });
@@ -145,7 +145,7 @@ fn a_flipped_bit_is_in_the_answer_and_not_in_the_file() {
     volume.read(&file, 0, &mut buf).unwrap();
     assert_eq!(buf.iter().map(|byte| byte.count_ones()).sum::<u32>(), 1);
     let at = buf.iter().position(|byte| *byte != 0).unwrap();
-    let told = volume.faults().report().strikes.remove(0);
+    let told = volume.faults().report().injections.remove(0);
     assert_eq!(told.detail, format!("bit {} of the byte at {at}", buf[at].trailing_zeros()));
     assert_eq!(content(&volume, &file).unwrap(), [0; 8192]);
     assert_eq!(std::fs::read(scratch.dir().join("f")).unwrap(), [0; 8192]);
@@ -159,11 +159,11 @@ fn a_slow_flush_takes_its_time_and_is_shared_like_any_other() {
     set(&volume, "slow-flush,delay_ms=40");
     let begun = Instant::now();
     volume.write(&file, 0, b"x", Stability::Unstable).unwrap();
-    assert_eq!(struck(&volume), 0, "an unstable write flushes nothing");
+    assert_eq!(injected(&volume), 0, "an unstable write flushes nothing");
     volume.commit(&file).unwrap();
     volume.write(&file, 0, b"x", Stability::DataSync).unwrap();
     assert!(begun.elapsed() >= Duration::from_millis(80));
-    assert_eq!(struck(&volume), 2);
+    assert_eq!(injected(&volume), 2);
 }
 
 #[test]

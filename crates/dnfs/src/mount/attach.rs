@@ -5,7 +5,8 @@ use std::hash::Hasher;
 use std::sync::Arc;
 
 use super::keeper_process::be_user;
-use super::{Mount, MountSpec};
+use super::{Mount, MountSpec, mount_paths};
+use crate::call_notes::CallNotes;
 use crate::client::{Client, MountParts};
 use crate::credentials::Credentials;
 use crate::error::Error;
@@ -28,6 +29,7 @@ impl Mount {
         let directory = RuntimeDir::of_process(|owner| identity_of(&spec.url, owner))?;
         let identity = identity_of(&spec.url, directory.sharing().owner);
         let user = be_user(&directory)?;
+        mount_paths::note(&directory, spec);
         let (segment, client) = attach_or_create(&directory, identity, spec, who)?;
         let mount = Self { _user: Some(Arc::new(user)), ..Self::new(spec, who, client, segment)? };
         mount.finish_left_writes()?;
@@ -51,7 +53,8 @@ impl Mount {
 
     fn new(spec: &MountSpec, who: &Credentials, mut client: Client, segment: Segment) -> Result<Self, Error> {
         let options = &spec.url.options;
-        let members = Arc::new(Members::shared(segment.memory(), segment.directory().lock_path("members")));
+        let members = members_of(&segment);
+        client.service.call_notes = Some(CallNotes::new(segment.memory(), Arc::clone(&members)));
         if options.slot_count.is_some() || options.one_writer {
             // A limit that cannot be kept is an error here, not a mount without it.
             members.join().map_err(local("lock the members' file"))?;
@@ -78,6 +81,11 @@ impl Mount {
             swept_ms: core::sync::atomic::AtomicU64::new(0),
         })
     }
+}
+
+/// The processes of a segment.
+pub(super) fn members_of(segment: &Segment) -> Arc<Members> {
+    Arc::new(Members::shared(segment.memory(), segment.directory().lock_path("members")))
 }
 
 fn attach_or_create(
@@ -107,7 +115,8 @@ fn attach_existing(
     let Some(parts) = segment.parts().and_then(|stored| parts_of(&stored)) else {
         return Err(SegmentError::Foreign("a segment without a server").into());
     };
-    let client = Client::from_parts(parts, &spec.url, who)?;
+    let mut client = Client::from_parts(parts, &spec.url, who)?;
+    client.service.call_notes = Some(CallNotes::new(segment.memory(), members_of(&segment)));
     match client.getattr(&parts.root) {
         Ok(_) => Ok(Some((segment, client))),
         Err(Error::Fs(FsError::Stale | FsError::BadHandle)) => Ok(None),

@@ -105,6 +105,25 @@ impl Drop for Place {
     }
 }
 
+/// Nobody uses the mount, nobody looks after it, and nobody can begin to while this is held.
+#[derive(Debug)]
+pub(super) struct Alone {
+    // Dropped in this order: who attaches meanwhile waits for the last, and then finds the others free.
+    _standby: Place,
+    _keeper: Place,
+    _users: Place,
+}
+
+impl Alone {
+    /// None when somebody does.
+    pub(super) fn take(directory: &RuntimeDir) -> Result<Option<Self>, SegmentError> {
+        let attempt = |name| attempt(directory, name, libc::LOCK_EX).map_err(local("take the lock"));
+        let Some(users) = attempt(USERS)? else { return Ok(None) };
+        let Some(keeper) = attempt(KEEPER)? else { return Ok(None) };
+        Ok(attempt(STANDBY)?.map(|standby| Self { _standby: standby, _keeper: keeper, _users: users }))
+    }
+}
+
 fn attempt(directory: &RuntimeDir, name: &str, kind: i32) -> Result<Option<Place>, Errno> {
     let fd = open(&directory.lock_path(name), libc::O_RDWR | libc::O_CREAT, FILE_MODE)?;
     match flock(&fd, kind | libc::LOCK_NB) {

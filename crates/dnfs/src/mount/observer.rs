@@ -2,23 +2,24 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::time::SystemTime;
 
 pub use crate::retention::Retained;
 
-use super::attach::identity_of;
+use super::attach::{identity_of, members_of};
+use super::mount_paths::{self, MountPath};
 use super::{Totals, totals_of};
 use crate::activity::Activity;
+use crate::call_notes::{CallInProgress, CallNotes};
 use crate::retention::Retention;
 use crate::segment::runtime_dir::RuntimeDir;
 use crate::segment::{Segment, SegmentError};
-use crate::slot_limiter::Members;
 use crate::url::NfsUrl;
 
-/// The shared segment of a mount, looked at and never changed. Makes no connection.
+/// The shared segment of a mount, looked at; changed only by [`Self::remove_if_dead`]. Makes no connection.
 #[derive(Debug)]
 pub struct Observer {
-    segment: Segment,
+    pub(super) segment: Segment,
 }
 
 impl Observer {
@@ -65,13 +66,38 @@ impl Observer {
     /// Written data that is not stable yet and is kept to be sent again.
     #[must_use]
     pub fn retained(&self) -> Retained {
-        let header = self.segment.header();
-        let members = Arc::new(Members::shared(self.segment.memory(), self.segment.directory().lock_path("members")));
-        let retention = Retention::new(self.segment.directory(), header.instance.load(Relaxed), members);
+        let retention = self.retention();
         match retention.map_if_there() {
             Ok(true) => retention.usage(&self.segment),
-            _ => Retained { bytes: 0, bytes_max: header.retain_bytes.load(Relaxed) },
+            _ => Retained { bytes: 0, bytes_max: self.segment.header().retain_bytes.load(Relaxed) },
         }
+    }
+
+    /// Calls that programs have waited for, for a second or longer, the longest first; none that is answered sooner.
+    #[must_use]
+    pub fn calls_in_progress(&self) -> Vec<CallInProgress> {
+        let members = members_of(&self.segment);
+        // Without an answer to who lives, all are taken to.
+        let _ = members.watch();
+        CallNotes::new(self.segment.memory(), members).list()
+    }
+
+    /// The paths at which programs had the export, the last attached first. Empty when a library of before made the segment.
+    #[must_use]
+    pub fn paths(&self) -> Vec<MountPath> {
+        mount_paths::list(self.segment.directory().path())
+    }
+
+    /// When the segment was made, as far as the file system says.
+    #[must_use]
+    pub fn made(&self) -> Option<SystemTime> {
+        let found = std::fs::metadata(self.segment.directory().path().join("segment")).ok()?;
+        found.created().or_else(|_| found.modified()).ok()
+    }
+
+    pub(super) fn retention(&self) -> Retention {
+        let instance = self.segment.header().instance.load(Relaxed);
+        Retention::new(self.segment.directory(), instance, members_of(&self.segment))
     }
 
     /// The sums of it.

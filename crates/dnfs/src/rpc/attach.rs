@@ -6,6 +6,7 @@ use super::fault::Fault;
 use super::response_timer::ResponseTimer;
 use super::service::Service;
 use super::stream::Stream;
+use crate::call_notes::CONNECTING;
 use crate::error::ProtocolError;
 use crate::limits::{ATTACH_BYTES_MAX, ATTACH_ROUNDS_MAX};
 use crate::sys::fork;
@@ -90,7 +91,19 @@ fn exchange(
     arguments.encode(&mut Writer::new(call));
     let body_bytes = call.len() - record::MARK_BYTES;
     record::write_mark(call, 0, body_bytes);
-    let mut timer = ResponseTimer::default();
+    let mut timer = ResponseTimer::new(CONNECTING);
+    let answer = send_and_receive(stream, service, xid, call, &mut timer);
+    timer.finish(service);
+    answer
+}
+
+fn send_and_receive(
+    stream: &mut Stream<'_>,
+    service: &Service,
+    xid: u32,
+    call: &[u8],
+    timer: &mut ResponseTimer,
+) -> Result<Option<ChannelResult>, Fault> {
     let generation = fork::fork_generation();
     let mut sent = 0;
     while sent < call.len() {

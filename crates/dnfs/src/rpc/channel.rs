@@ -19,6 +19,7 @@ use crate::error::{Error, ProtocolError};
 use crate::limits::SLOTS_MAX;
 use crate::sys::fork;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// A connection and the memory for what goes over it.
 #[derive(Debug)]
@@ -55,12 +56,25 @@ impl Channel {
         if fork::shares_memory() && !self.connection.is_aside() {
             return self.run_aside(service, calls);
         }
+        let mut timer = ResponseTimer::new(calls.procedure());
+        let done = self.run_until_answered(service, calls, &mut timer);
+        timer.finish(service);
+        done
+    }
+
+    fn run_until_answered<C: Calls>(
+        &mut self,
+        service: &Service,
+        calls: &mut C,
+        timer: &mut ResponseTimer,
+    ) -> Result<bool, Error> {
         self.table.clear();
         self.queue.clear();
         let mut backoff = Backoff::new();
         let mut resent = false;
-        while let Err(fault) = self.attempt(service, calls, &mut backoff) {
+        while let Err(fault) = self.attempt(service, calls, &mut backoff, timer) {
             self.disconnect();
+            timer.note(Duration::ZERO, service);
             backoff.wait(fault, service)?;
             let Self { table, queue, .. } = self;
             queue.clear();
@@ -115,10 +129,16 @@ impl Channel {
     }
 
     /// Turns on one connection until nothing is in flight: make calls, send them, receive what came.
-    fn attempt<C: Calls>(&mut self, service: &Service, calls: &mut C, backoff: &mut Backoff) -> Result<(), Fault> {
+    fn attempt<C: Calls>(
+        &mut self,
+        service: &Service,
+        calls: &mut C,
+        backoff: &mut Backoff,
+        timer: &mut ResponseTimer,
+    ) -> Result<(), Fault> {
         self.connect(service)?;
         let Self { connection, table, queue, buffer, .. } = self;
-        let timer = &mut ResponseTimer::default();
+        timer.begin_attempt();
         loop {
             while !table.is_full()
                 && let Some(call) = calls.next_call(table.in_flight())

@@ -3,6 +3,7 @@
 use super::events::Cause;
 use super::fault::Fault;
 use super::service::Service;
+use crate::call_notes::NotedCall;
 use crate::limits::UNRESPONSIVE_MS;
 use std::io;
 use std::time::{Duration, Instant};
@@ -10,13 +11,42 @@ use std::time::{Duration, Instant};
 /// How long a blocking send or receive waits before it returns for a look at the clock (`sys::socket`).
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The wait for one server inside one attempt. Reads no clock as long as every send and receive moves bytes.
-#[derive(Debug, Default)]
+/// The wait for one server, attempt after attempt. Reads no clock as long as every send and receive moves bytes.
+#[derive(Debug)]
 pub(crate) struct ResponseTimer {
-    since: Option<Instant>,
+    since: Option<Instant>, // of this attempt
+    procedure: u32,
+    noted: Option<NotedCall>,
 }
 
 impl ResponseTimer {
+    /// For calls of one procedure.
+    pub(crate) const fn new(procedure: u32) -> Self {
+        Self { since: None, procedure, noted: None }
+    }
+
+    /// A new attempt begins.
+    pub(crate) const fn begin_attempt(&mut self) {
+        self.since = None;
+    }
+
+    /// Says to whoever looks that there has been no answer for so long.
+    #[cold]
+    pub(crate) fn note(&mut self, waited: Duration, service: &Service) {
+        if self.noted.is_none()
+            && let Some(notes) = &service.call_notes
+        {
+            self.noted = notes.note(self.procedure, waited);
+        }
+    }
+
+    /// There is nothing to wait for any more.
+    pub(crate) fn finish(&mut self, service: &Service) {
+        if let (Some(noted), Some(notes)) = (self.noted.take(), &service.call_notes) {
+            notes.forget(noted);
+        }
+    }
+
     /// The outcome of one receive: bytes, none yet, or a fault.
     #[inline]
     pub(crate) fn received(&mut self, outcome: io::Result<usize>, service: &Service) -> Result<Option<usize>, Fault> {
@@ -52,6 +82,9 @@ impl ResponseTimer {
         let now = Instant::now();
         let since = *self.since.get_or_insert_with(|| now.checked_sub(waited).unwrap_or(now));
         let silent = now.saturating_duration_since(since);
+        if silent >= SOCKET_TIMEOUT {
+            self.note(silent, service);
+        }
         if silent >= Duration::from_millis(UNRESPONSIVE_MS) {
             service.report_unresponsive(Cause::NoReply);
         }

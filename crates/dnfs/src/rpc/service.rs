@@ -3,6 +3,7 @@
 use super::channel_support::ChannelSupport;
 use super::events::{Cause, Event, report};
 use super::tls_config::TlsConfig;
+use crate::call_notes::CallNotes;
 use crate::credentials::Credentials;
 use crate::limits::{CONNECT_ATTEMPT_MS, MOUNT_CONNECT_MS, REPORT_EVERY_MS};
 use crate::sys::clock::monotonic_ms;
@@ -56,6 +57,8 @@ pub(crate) struct Service {
     /// Address of this host to connect from; none leaves the choice to the kernel.
     pub(crate) local_address: Option<IpAddr>,
     pub(crate) tls_config: Option<TlsConfig>,
+    /// Where calls that wait are noted; nowhere for a client without a segment.
+    pub(crate) call_notes: Option<CallNotes>,
     header: Vec<u8>, // record mark, call header, credential, verifier; xid and procedure to be filled in
     unresponsive: AtomicBool,
     /// When that was last reported, on the monotonic clock; 0: never.
@@ -81,6 +84,7 @@ impl Service {
             privileged_port: false,
             local_address: None,
             tls_config: None,
+            call_notes: None,
             header,
             unresponsive: AtomicBool::new(false),
             reported_ms: AtomicU64::new(0),

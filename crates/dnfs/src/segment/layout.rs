@@ -1,7 +1,7 @@
 //! Byte layout of the segment file, version 7 (drawn in docs/design/002-segment.md).
 //!
 //! Everything is an atomic integer of the host's byte order: the file never leaves the host's memory. A change of any
-//! field is a new [`LAYOUT_VERSION`].
+//! field is a new [`LAYOUT_VERSION`]; what takes bytes that were always zero, and means nothing while they are, is none.
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -32,6 +32,10 @@ pub(crate) const NAME_LOCK_COUNT: usize = 64;
 /// Longest silly name in bytes.
 pub(crate) const SILLY_NAME_BYTES_MAX: usize = 32;
 
+/// Calls that can be noted at once: more than wait at a time are shown to nobody in full.
+pub(crate) const CALL_NOTE_COUNT: usize = 64;
+
+pub(crate) const CALL_NOTES_OFFSET: usize = 4096;
 pub(crate) const VERIFIERS_OFFSET: usize = 8192;
 pub(crate) const INDEX_OFFSET: usize = VERIFIERS_OFFSET + VERIFIER_COUNT as usize * 8;
 pub(crate) const CALLS_OFFSET: usize = INDEX_OFFSET + INDEX_COUNT as usize * 4;
@@ -131,6 +135,17 @@ pub(crate) struct Header {
     pub(crate) name_changes: AtomicU64,
     /// Nonzero while the holder of that name lock works.
     pub(crate) name_busy: [AtomicU32; NAME_LOCK_COUNT],
+}
+
+/// A call that its process has waited for (call_notes.rs).
+#[repr(C, align(64))]
+pub(crate) struct CallNote {
+    /// Who waits, 0 while free (slot_limiter/members.rs).
+    pub(crate) owner: AtomicU64,
+    /// Since when, in ns of the monotonic clock; 0 while the note is not whole.
+    pub(crate) since_ns: AtomicU64,
+    pub(crate) pid: AtomicU32,
+    pub(crate) procedure: AtomicU32,
 }
 
 /// Calls outstanding of the whole mount, when the mount limits them; and how often each liveness lock was taken.
@@ -263,7 +278,8 @@ pub(crate) struct Slot {
     pub(crate) remover_credentials: AtomicU32,
 }
 
-const _: () = assert!(size_of::<Header>() <= VERIFIERS_OFFSET);
+const _: () = assert!(size_of::<Header>() <= CALL_NOTES_OFFSET);
+const _: () = assert!(CALL_NOTES_OFFSET + CALL_NOTE_COUNT * size_of::<CallNote>() <= VERIFIERS_OFFSET);
 const _: () = assert!(size_of::<Slot>() == 576 && SLOTS_OFFSET.is_multiple_of(4096));
 const _: () = assert!(INDEX_COUNT.is_power_of_two() && SLOT_COUNT.is_multiple_of(GROWTH_SLOTS));
 

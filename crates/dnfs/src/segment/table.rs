@@ -274,7 +274,7 @@ impl Slot {
     }
 
     /// Whether forgetting this file loses nothing but a round trip.
-    fn may_go(&self) -> bool {
+    pub(crate) fn may_go(&self) -> bool {
         let in_the_way = self.flags.load(Acquire) & !(FLAG_IN_DOUBT | FLAG_PROBED | FLAG_DESCRIPTION_LOCKS | FLAG_COMMITTED);
         !self.has_unsaved() && !self.has_unseen_error() && in_the_way == 0
     }

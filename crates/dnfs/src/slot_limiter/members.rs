@@ -63,6 +63,14 @@ impl Members {
         self.try_owner().map(|_| ())
     }
 
+    /// Prepares to ask who lives, for one who does not join.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn watch(&self) -> Result<(), Errno> {
+        self.path.as_ref().map_or(Ok(()), |path| self.file.open(path).map(|_| ()))
+    }
+
     /// The owner word of the calling thread; none when no liveness lock can be had. Async-signal-safe, allocates nothing.
     pub(crate) fn owner(&self) -> Option<Owner> {
         self.try_owner().ok()

@@ -74,6 +74,15 @@ pub(crate) fn read(fd: &Fd, buffer: &mut [u8]) -> Result<usize> {
     Ok(retry_on_intr(|| rustix::io::read(fd, &mut *buffer))?)
 }
 
+/// `write(2)` of all bytes.
+pub(crate) fn write(fd: &Fd, mut bytes: &[u8]) -> Result<()> {
+    while !bytes.is_empty() {
+        let written = retry_on_intr(|| rustix::io::write(fd, bytes))?;
+        bytes = bytes.get(written..).unwrap_or_default();
+    }
+    Ok(())
+}
+
 /// `flock(2)` with its `LOCK_` flags; waits through signals.
 pub(crate) fn flock(fd: &Fd, flags: i32) -> Result<()> {
     let operation = match (flags & !libc::LOCK_NB, flags & libc::LOCK_NB != 0) {

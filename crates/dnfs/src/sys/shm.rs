@@ -8,7 +8,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use super::fd::Fd;
 use super::local_file::Errno;
 use crate::retention::layout::{AreaHeader, Record};
-use crate::segment::layout::{ActivityCell, Header, Slot, SlotTable, StoredCredentials};
+use crate::segment::layout::{ActivityCell, CallNote, Header, Slot, SlotTable, StoredCredentials};
 
 /// Types that may lie in memory other processes write at any time: only atomics, so that every bit pattern is a value
 /// and every access is one.
@@ -30,6 +30,8 @@ unsafe impl Shared for Slot {}
 unsafe impl Shared for SlotTable {}
 // SAFETY: consists of atomic integers (segment/layout.rs).
 unsafe impl Shared for ActivityCell {}
+// SAFETY: consists of atomic integers (segment/layout.rs).
+unsafe impl Shared for CallNote {}
 // SAFETY: consists of atomic integers (retention/layout.rs).
 unsafe impl Shared for AreaHeader {}
 // SAFETY: consists of atomic integers (retention/layout.rs).

@@ -5,7 +5,7 @@
 
 mod http;
 mod page;
-mod text;
+pub mod text;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -121,8 +121,8 @@ fn volumes(page: &mut Page, exports: &Exports) {
     each("millrace_loss_epoch", Type::Gauge, help, |export| export.volume().loss_epoch());
     let help = "Injected faults that are set.";
     each("millrace_faults", Type::Gauge, help, |export| export.volume().faults().report().faults.len() as u64);
-    let help = "Operations and calls that an injected fault has struck.";
-    each("millrace_fault_strikes_total", Type::Counter, help, |export| export.volume().faults().report().struck);
+    let help = "Operations and calls that an injected fault has affected.";
+    each("millrace_fault_injections_total", Type::Counter, help, |export| export.volume().faults().report().injected);
     let help = "1 after a failed flush: the volume refuses changes until it is reopened.";
     each("millrace_poisoned", Type::Gauge, help, |export| export.volume().is_poisoned().into());
 }

@@ -4,33 +4,34 @@ use std::fmt::{Display, Write};
 
 /// What a name stands for.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Type {
+pub enum Type {
     /// Grows from the start of the filer.
     Counter,
     /// As it is now.
     Gauge,
+    /// Counts by bound, their sum and their number.
     Histogram,
 }
 
 /// A page being written.
 #[derive(Debug, Default)]
-pub(super) struct Page {
+pub struct Page {
     text: String,
 }
 
 /// The samples of one name.
 #[derive(Debug)]
-pub(super) struct Family<'p> {
+pub struct Family<'p> {
     text: &'p mut String,
     name: &'static str,
 }
 
 /// Labels of a sample and their values.
-pub(super) type Labels<'l> = [(&'static str, &'l str)];
+pub type Labels<'l> = [(&'static str, &'l str)];
 
 impl Page {
     /// Begins the samples of a name.
-    pub(super) fn family(&mut self, name: &'static str, kind: Type, help: &str) -> Family<'_> {
+    pub fn family(&mut self, name: &'static str, kind: Type, help: &str) -> Family<'_> {
         let kind = match kind {
             Type::Counter => "counter",
             Type::Gauge => "gauge",
@@ -42,23 +43,25 @@ impl Page {
     }
 
     /// A name with one sample.
-    pub(super) fn single(&mut self, name: &'static str, kind: Type, help: &str, value: impl Display) {
+    pub fn single(&mut self, name: &'static str, kind: Type, help: &str, value: impl Display) {
         self.family(name, kind, help).sample(&[], value);
     }
 
-    pub(super) fn into_text(self) -> String {
+    /// The page as it is served.
+    #[must_use]
+    pub fn into_text(self) -> String {
         self.text
     }
 }
 
 impl Family<'_> {
     /// Adds a sample.
-    pub(super) fn sample(&mut self, labels: &Labels<'_>, value: impl Display) {
+    pub fn sample(&mut self, labels: &Labels<'_>, value: impl Display) {
         self.line("", labels, None, value);
     }
 
     /// Adds a histogram: at each bound how many were no greater, how many there are, and their sum.
-    pub(super) fn histogram(&mut self, labels: &Labels<'_>, bounds: impl Iterator<Item = (f64, u64)>, count: u64, sum: f64) {
+    pub fn histogram(&mut self, labels: &Labels<'_>, bounds: impl Iterator<Item = (f64, u64)>, count: u64, sum: f64) {
         for (bound, so_far) in bounds {
             self.line("_bucket", labels, Some(&bound), so_far);
         }

@@ -63,7 +63,7 @@ fn is_brief(call: &Call<'_>, view: &View) -> bool {
 }
 
 /// Whether several calls of an export may be carried out and answered together: a modelled medium delays each reply for its own
-/// time, and faults strike a call and its answer, not those of a whole batch.
+/// time, and faults affect a call and its answer, not those of a whole batch.
 fn goes_in_batches(export: &Export) -> bool {
     export.medium().is_none() && !export.volume.faults().any(faults::WIRE)
 }

@@ -130,7 +130,7 @@ fn serve_nfs(filer: &Filer, view: &View, identity: Option<&AuthSys<'_>>, call: &
     };
     let set = context.export.volume.faults();
     if set.any(faults::WIRE) && context.verdict.is_ok() {
-        // Struck once, however long the call then takes.
+        // Affected once, however long the call then takes.
         let context = handlers::Context { may_wait: true, later: None, ..context };
         return faults::around(set, procedure, out, |out| carry_out(&context, &timing, call, out));
     }

@@ -85,7 +85,7 @@ impl Export {
             tracing::error!(
                 volume = self.name,
                 epoch,
-                "a flush failed: the volume promises nothing and refuses changes until the filer is restarted"
+                "a flush failed: the volume acknowledges nothing as stable and refuses changes until the filer is restarted"
             );
         }
     }

@@ -23,10 +23,10 @@ pub(crate) fn around(
     serve: impl FnOnce(&mut Vec<u8>) -> Served,
 ) -> Served {
     let probe = Probe { on: stats::name(procedure), files: &[], range: None };
-    if let Some(strike) = faults.strike(SLOW, &probe) {
-        faults.wait(&strike);
+    if let Some(injection) = faults.inject(SLOW, &probe) {
+        faults.wait(&injection);
     }
-    match faults.strike(BEFORE, &probe).map(|strike| strike.kind) {
+    match faults.inject(BEFORE, &probe).map(|injection| injection.kind) {
         Some(FaultKind::ResetCall) => return Served::Reset,
         Some(_) => return Served::Answered,
         None => {}
@@ -35,15 +35,15 @@ pub(crate) fn around(
     let served = serve(out);
     // A call that got no answer has none to lose.
     let answered = out.len() > mark && matches!(served, Served::Answered | Served::Due(_));
-    let Some(strike) = answered.then(|| faults.strike(AFTER, &probe)).flatten() else { return served };
-    match strike.kind {
+    let Some(injection) = answered.then(|| faults.inject(AFTER, &probe)).flatten() else { return served };
+    match injection.kind {
         FaultKind::DuplicateReply => {
             out.extend_from_within(mark..);
             served
         }
         FaultKind::DelayReply => {
             let due = if let Served::Due(due) = served { due } else { Instant::now() };
-            Served::Due(due + strike.delay)
+            Served::Due(due + injection.delay)
         }
         kind => {
             out.truncate(mark);

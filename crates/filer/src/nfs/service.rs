@@ -46,7 +46,7 @@ enum Upgrade {
 }
 
 /// A connection whose client has ended it for good, as the log has it.
-const FENCED: Ended = Ended::ByService("connection fenced by its client");
+const FENCED: Ended = Ended::ByService("connection closed at the demand of its client (CHANNEL)");
 
 /// Looks for one record at the start of what was received.
 ///

@@ -52,7 +52,7 @@ pub(crate) fn conclude(
     share_gates: &[ShareGate],
     (started_utc, elapsed): (String, Duration),
 ) -> Comparison {
-    let Judgement { mut verdict, against_first, notes: judged, mut valid } = judge::judge(&mut paths, &plan);
+    let Judgement { mut verdict, against_first, notes: judged, not_a_result, mut valid } = judge::judge(&mut paths, &plan);
     notes.extend(judged);
     notes.extend(cache_class::notes(&paths));
     if let Some(why) = probe::disagreement(&paths) {
@@ -69,6 +69,7 @@ pub(crate) fn conclude(
         rehearsal_note: REHEARSAL_NOTE.to_owned(),
         disclaimer: DISCLAIMER.to_owned(),
         verdict,
+        not_a_result,
         valid,
         notes,
         plan,

@@ -10,15 +10,14 @@ pub(crate) const REHEARSAL_NOTE: &str =
     "REHEARSAL: filer, database and driver share this host, so this compares mechanisms, not products";
 
 /// What the figures are not.
-pub(crate) const DISCLAIMER: &str =
-    "OETs are derived from the TPC-C specification; the results are not comparable to published TPC-C results";
+pub(crate) const DISCLAIMER: &str = "derived from the TPC-C specification; not comparable to published TPC-C results";
 
 /// What was done to this host.
 const AWAKE_NOTE: &str = "this host's processors were kept awake (--keep-awake): idle ones polled instead of sleeping";
 
 /// What a quick look is not.
 pub(crate) const QUICK_NOTE: &str = "a quick look: a small database and short runs show that everything works and about how fast; \
-    it has no interval, hardly a checkpoint, and is no result to cite";
+    there is no interval and hardly a checkpoint, so the figures are not to be cited";
 
 /// What a reader must know of how the comparison went: `before` runs were done by an earlier one, `left_out` do not count.
 pub(super) fn notes(plan: &Plan, record: &PlanRecord, mut notes: Vec<String>, (before, left_out): (usize, u32)) -> Vec<String> {

@@ -42,7 +42,10 @@ pub(super) fn run_all(
         let turn = Turn { arm, sequence, round, order: run_order(setup.plan, arm, round)? };
         let needed = progress.elapsed() + estimate.run * left;
         let spare = repeats::time_to_spare(setup.plan, needed);
-        let counted = repeats::until_quiet(spare, progress, |progress| setup.run(turn, &mut **placement, progress))?;
+        let counted = repeats::until_quiet(spare, progress, |progress| {
+            let run = || format!("run {} of {} ({}, round {round})", index + 1, order.len(), arm.id);
+            setup.run(turn, &mut **placement, progress).map_err(|error| error.in_run(run))
+        })?;
         let finished = FinishedRun { place, run: counted.run, record: counted.record };
         left_out += counted.left_out;
         progress.step(&format!(

@@ -97,7 +97,7 @@ pub(crate) fn saturate<E>(users_max: u32, measure: &mut dyn FnMut(u32) -> Result
     let gain = (curve.gain(low, high).0 - 1.0) * 100.0;
     let reason = format!(
         "from {low} to {high} users orders changed by {gain:+.1} %, less than 2 % for 10 % more users{}",
-        if sure { "" } else { ", as far as noise lets one tell" }
+        if sure { "" } else { ", as far as the noise allows a conclusion" }
     );
     Ok(curve.found(users, sure, reason))
 }

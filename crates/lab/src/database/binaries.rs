@@ -42,7 +42,7 @@ impl Binaries {
         installed.sort_by_key(|found| found.major);
         installed.pop().ok_or_else(|| LabError::Missing {
             what: "find the PostgreSQL server programs (initdb, postgres) in PATH or below /usr/lib/postgresql".to_owned(),
-            hint: "apt-get install postgresql (make setup does it without a main cluster), \
+            hint: "millrace compare --install asks and installs it without a main cluster, \
                    or name a directory with --pg-bin"
                 .to_owned(),
         })
@@ -65,16 +65,25 @@ impl Binaries {
     }
 }
 
-/// A program of PostgreSQL where packages put it outside PATH, of the newest version that has it.
+/// Packages that a comparison lacks, by Debian's names: none when PostgreSQL's programs are here, or a directory is named.
 #[must_use]
-pub fn installed_program(name: &str) -> Option<PathBuf> {
-    newest_with(name, version_directories())
+pub fn missing_packages(chosen: Option<&Path>) -> Vec<&'static str> {
+    if chosen.is_some() || Binaries::find(None).is_ok() { Vec::new() } else { vec!["postgresql"] }
 }
 
-fn newest_with(name: &str, directories: Vec<PathBuf>) -> Option<PathBuf> {
+/// A program of PostgreSQL where packages put it outside PATH, in every version that has it, the newest first.
+#[must_use]
+pub fn installed_programs(name: &str) -> Vec<PathBuf> {
+    newest_first(name, version_directories())
+}
+
+fn newest_first(name: &str, directories: Vec<PathBuf>) -> Vec<PathBuf> {
     // /usr/lib/postgresql/15/bin: of the others nothing tells the version.
     let major = |program: &PathBuf| -> Option<u32> { program.iter().rev().nth(2)?.to_str()?.parse().ok() };
-    directories.into_iter().map(|directory| directory.join(name)).filter(|program| is_program(program)).max_by_key(major)
+    let mut found: Vec<PathBuf> = directories.into_iter().map(|directory| directory.join(name)).collect();
+    found.retain(|program| is_program(program));
+    found.sort_by_key(|program| std::cmp::Reverse(major(program)));
+    found
 }
 
 fn version_directories() -> Vec<PathBuf> {
@@ -108,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_found_in_the_newest_version_that_has_it() {
+    fn a_program_is_found_in_each_version_that_has_it_the_newest_first() {
         let base = tempfile::tempdir().unwrap();
         let directories: Vec<PathBuf> = ["9", "15", "17"].map(|version| base.path().join(version).join("bin")).into();
         for directory in &directories {
@@ -118,8 +127,9 @@ mod tests {
             std::fs::write(directory.join("initdb"), "").unwrap();
             std::fs::set_permissions(directory.join("initdb"), PermissionsExt::from_mode(0o755)).unwrap();
         }
-        assert_eq!(newest_with("initdb", directories.clone()), Some(base.path().join("15/bin/initdb")));
-        assert_eq!(newest_with("pg_ctl", directories), None);
+        let found = ["15", "9"].map(|version| base.path().join(version).join("bin/initdb"));
+        assert_eq!(newest_first("initdb", directories.clone()), found);
+        assert_eq!(newest_first("pg_ctl", directories), Vec::<PathBuf>::new());
     }
 
     #[test]

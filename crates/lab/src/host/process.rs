@@ -124,6 +124,11 @@ impl Process {
         LabError::Program { program: self.name.clone(), outcome: outcome.to_owned(), detail: log_end(&self.log) }
     }
 
+    /// The last lines of its log, each on a line of its own, or nothing.
+    pub(crate) fn log_end(&self) -> String {
+        log_end(&self.log)
+    }
+
     /// An error when it has ended although it should run.
     pub(crate) fn expect_alive(&mut self) -> Result<(), LabError> {
         match self.poll() {

@@ -39,7 +39,7 @@ fn one(first: &PathResult, path: &PathResult) -> Option<Against> {
     let cpu_difference = relative_difference(&cpu_per_order(&first.runs), &cpu_per_order(&path.runs));
     let difference = orders_difference.as_ref().map_or(Difference::Unknown, |found| found.shown);
     let per_order = |cpu: Option<&Cpu>| cpu.map_or(0.0, |cpu| cpu.s_per_1000_orders);
-    let text = format!("{} at {ratio:.2} x the OETs of {}; {}", path.arm, first.arm, words(orders_difference.as_ref()));
+    let text = format!("{} at {ratio:.2} x the orders of {}; {}", path.arm, first.arm, words(orders_difference.as_ref()));
     Some(Against {
         first: first.arm.clone(),
         path: path.arm.clone(),
@@ -65,10 +65,10 @@ fn words(difference: Option<&RelativeDifference>) -> String {
         Difference::Shown => format!("a difference is shown: {interval}"),
         Difference::NotShown if low > 0.0 || high < 0.0 => {
             format!(
-                "no difference shown, though one is hinted: {interval}, but the 99 % interval holds zero; more rounds would tell"
+                "no difference shown, though one is likely: {interval}, but the 99 % interval contains zero; more rounds would decide"
             )
         }
-        Difference::NotShown => format!("no difference shown: {interval} holds zero"),
+        Difference::NotShown => format!("no difference shown: {interval} contains zero"),
         Difference::Unknown => format!("no claim: {interval}"),
     }
 }

@@ -181,7 +181,7 @@ fn conclude(arm: &str, basis: Basis, steps: Vec<Step>) -> Saturation {
 fn one_load(step: &Step, counted: &str, law: &str) -> String {
     let within = if step.reached() >= REACHED_MIN { "within 5 %" } else { "not within 5 %" };
     let far = if step.others > OTHERS_BUSY_MAX {
-        format!("processes outside the comparison use {} of the processors, so nothing is said of these", percent(step.others))
+        format!("processes outside the comparison use {} of the processors, so no processor limit is given", percent(step.others))
     } else if step.used_up() {
         format!("the processors are {} busy and carry no more", percent(step.busy))
     } else {
@@ -190,7 +190,7 @@ fn one_load(step: &Step, counted: &str, law: &str) -> String {
         let room = if factor < 100.0 { format!("about {factor:.1}") } else { "more than 100".to_owned() };
         format!("the processors are {} busy and would carry {room} times as much of the same", percent(step.busy))
     };
-    format!("at {} {counted} per second are {:.2} of {law} ({within}); {far}", so_many(step.users), step.reached())
+    format!("at {} {counted} per second are {:.2} times {law} ({within}); {far}", so_many(step.users), step.reached())
 }
 
 /// Several loads say where the law ends, and whether the processors end it.
@@ -226,7 +226,7 @@ fn end(beyond: &[Step]) -> String {
     if first.others > OTHERS_BUSY_MAX {
         let others = percent(first.others);
         return format!(
-            "{}, but processes outside the comparison use {others} of the processors: nothing is said of these",
+            "{}, but processes outside the comparison use {others} of the processors: no processor limit is given",
             at(first)
         );
     }
@@ -340,7 +340,7 @@ pub(crate) mod tests {
         let mut disturbed = arm(64, 12.0, 0.97);
         disturbed.cpu.as_mut().unwrap().others_busy_share = 0.4;
         let disturbed = only(vec![arm(8, 8.1, 0.2), disturbed]);
-        assert!(disturbed.text.ends_with("use 40 % of the processors: nothing is said of these"), "{}", disturbed.text);
+        assert!(disturbed.text.ends_with("use 40 % of the processors: no processor limit is given"), "{}", disturbed.text);
         let unclear = only(vec![arm(8, 9.0, 0.2), arm(16, 8.1, 0.3), arm(32, 10.0, 0.97)]);
         assert!(unclear.text.ends_with("at 16 users and not at 8, 32: the loads do not show where it ends"), "{}", unclear.text);
         for carried in [carry_on, other, queueing, disturbed, unclear] {
@@ -355,12 +355,12 @@ pub(crate) mod tests {
         let one = only(vec![arm(16, 8.2, 0.45)]);
         assert_eq!(
             one.text,
-            "at 16 users reads per second are 0.98 of reads in flight / the medium's latency (within 5 %); the processors are \
+            "at 16 users reads per second are 0.98 times reads in flight / the medium's latency (within 5 %); the processors are \
              45 % busy and would carry about 2.0 times as much of the same"
         );
         let full = only(vec![arm(16, 16.0, 0.97)]);
         assert!(
-            full.text.contains("0.50 of reads in flight")
+            full.text.contains("0.50 times reads in flight")
                 && full.text.contains("(not within 5 %)")
                 && full.text.ends_with("97 % busy and carry no more"),
             "{}",

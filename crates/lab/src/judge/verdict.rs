@@ -31,7 +31,11 @@ pub(super) fn verdict(results: &[PathResult], against: &[Against]) -> String {
         .iter()
         .map(|line| {
             let (path, first) = (title(&line.path), title(&line.first));
-            let cpu = format!("{:.2} x the CPU per order", line.cpu_ratio);
+            let uncounted = [&line.path, &line.first]
+                .iter()
+                .any(|arm| results.iter().any(|result| result.arm == **arm && is_without_filer(result)));
+            let without = if uncounted { " without the filer's own CPU" } else { "" };
+            let cpu = format!("{:.2} x the CPU per order{without}", line.cpu_ratio);
             let percent = line.oets_ratio * 100.0;
             let interval = line.orders_difference.as_ref().map_or_else(String::new, interval);
             match line.difference {
@@ -52,6 +56,13 @@ pub(super) fn verdict(results: &[PathResult], against: &[Against]) -> String {
         Some(path) => format!("{} did {} orders per minute; no other path was measured.", title(&path.arm), figure(&path.arm)),
         None => "No path was measured.".to_owned(),
     }
+}
+
+/// Whether a filer served it whose processor time is not among the figures: one on another host, in the kernel, or one whose process
+/// could not be found.
+fn is_without_filer(result: &PathResult) -> bool {
+    let has_filer = paths::find(&result.name).is_some_and(|path| path.layers().server.is_some());
+    has_filer && result.cpu.as_ref().is_some_and(|cpu| !cpu.by_owner.contains_key("filer"))
 }
 
 /// The interval of the difference as shares of the first arm's orders.

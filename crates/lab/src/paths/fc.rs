@@ -18,7 +18,7 @@ impl StoragePath for Fc {
     }
 
     fn why_not(&self, _asked: &Asked<'_>) -> Option<WhyNot> {
-        Some(WhyNot::NotBuilt("not built yet: needs a Fibre Channel block device, or the kernel guest of a later version"))
+        Some(WhyNot::NotBuilt("not built yet: this version has no Fibre Channel path"))
     }
 
     fn layers(&self) -> Layers {

@@ -11,8 +11,9 @@ use serde::Deserialize;
 
 use crate::error::LabError;
 use crate::host::interrupt;
-use crate::host::process::{Launch, Process};
+use crate::host::process::{Launch, Process, describe};
 use crate::limits::{ADMIN_REPLY_BYTES_MAX, FILER_START_MAX, FILER_STOP_MAX, REPLY_MAX};
+use crate::paths::filer_loss::FilerLoss;
 
 /// A running filer.
 pub(super) struct Filer {
@@ -78,7 +79,11 @@ impl Filer {
 
     /// An error when it has ended.
     pub(super) fn expect_alive(&mut self) -> Result<(), LabError> {
-        self.process.expect_alive()
+        let Some(status) = self.process.poll() else { return Ok(()) };
+        let (url, pid, admin) = (&self.ready.nfs, self.pid(), self.ready.admin.display());
+        let url = url.split_once('?').map_or(url.as_str(), |(url, _)| url);
+        let loss = FilerLoss::new(format!("{url} (process {pid}, admin socket {admin})"), describe(status));
+        Err(FilerLoss { log: self.process.log_end(), ..loss }.error())
     }
 
     /// What it counted since its start.

@@ -16,7 +16,7 @@ impl StoragePath for Iscsi {
     }
 
     fn why_not(&self, _asked: &Asked<'_>) -> Option<WhyNot> {
-        Some(WhyNot::NotBuilt("not built yet: needs the iSCSI target and initiator of a later version"))
+        Some(WhyNot::NotBuilt("not built yet: this version has no iSCSI target and initiator"))
     }
 
     fn layers(&self) -> Layers {

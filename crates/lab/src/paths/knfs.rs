@@ -22,8 +22,8 @@ impl StoragePath for Knfs {
     }
 
     fn why_not(&self, asked: &Asked<'_>) -> Option<WhyNot> {
-        let reason = "not built yet: needs mount rights and a kernel NFS client, or the kernel guest of a later version; \
-                      an export that is mounted already can be named (knfs=DIR)";
+        let reason = "not built yet: Millrace does not mount exports itself; name a directory on an NFS mount that is there \
+                      already: knfs=DIR";
         asked.target.is_none().then_some(WhyNot::NotBuilt(reason))
     }
 

@@ -49,9 +49,19 @@ pub(crate) trait Storage {
         Vec::new()
     }
 
-    /// An error when a serving process has ended.
+    /// Processes that serve and are not ours, where they run on this host and can be found.
+    fn other_servers(&self) -> Vec<u32> {
+        Vec::new()
+    }
+
+    /// An error when a serving process has ended, or cannot be reached for a while.
     fn expect_alive(&mut self) -> Result<(), LabError> {
         Ok(())
+    }
+
+    /// The same for one who met an error that it may explain: may wait until it is certain.
+    fn expect_alive_after_all(&mut self) -> Result<(), LabError> {
+        self.expect_alive()
     }
 
     /// What servers and clients counted since they began.

@@ -1,11 +1,13 @@
 //! Files put on an export that was there before: a directory of our own, made, filled and
 //! removed through our own client.
 
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 
 use dnfs::{FileHandle, NfsUrl};
 
 use crate::error::LabError;
+use crate::limits::FILER_WATCH_EVERY;
 use crate::placement::nfs_tree::NfsTree;
 use crate::placement::owner::{self, MARK, MARK_BYTES_MAX, Owner, PREFIX};
 use crate::placement::part::Part;
@@ -80,6 +82,17 @@ impl ExportDirectory {
         self.parts.iter().map(url).collect()
     }
 
+    /// Address of the server.
+    pub(crate) fn server(&self) -> std::net::SocketAddr {
+        self.tree.server()
+    }
+
+    /// The directory's name, and the export it is on.
+    pub(crate) fn name(&self) -> (String, String) {
+        let export = self.url.split_once('?').map_or(self.url.as_str(), |(export, _)| export);
+        (self.name.clone(), export.to_owned())
+    }
+
     /// Removes the copy after a run.
     pub(crate) fn clear(&self) -> Result<(), LabError> {
         for part in &self.parts {
@@ -109,9 +122,12 @@ impl ExportDirectory {
 
 impl Drop for ExportDirectory {
     fn drop(&mut self) {
-        if self.made
-            && let Err(error) = self.remove_all()
-        {
+        if !self.made {
+            return;
+        }
+        // Of a filer that is gone the comparison ends by saying so: its own calls would only wait for it.
+        let gone = TcpStream::connect_timeout(&self.server(), FILER_WATCH_EVERY).is_err();
+        if !gone && let Err(error) = self.remove_all() {
             eprintln!("millrace: cannot {error}");
         }
     }

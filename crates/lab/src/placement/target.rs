@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::LabError;
-use crate::host::procfs;
+use crate::host::{listener, procfs};
 use crate::placement::export::as_user;
 use crate::placement::nfs_tree::NfsTree;
 use crate::sys::{self, User};
@@ -108,7 +108,7 @@ impl DirectoryFacts {
 pub(crate) fn export_facts(url: &str, user: &User) -> Result<TargetFacts, LabError> {
     let tree = NfsTree::mount(&as_user(url, user)?)?;
     let free_bytes = tree.free_bytes()?;
-    let this_host = tree.server().ip().is_loopback();
+    let this_host = listener::is_of_this_host(tree.server().ip());
     let what = format!("NFS export of {}{}", tree.server(), if this_host { ", which is this host" } else { "" });
     Ok(TargetFacts { target: url.to_owned(), what, free_bytes, this_host })
 }

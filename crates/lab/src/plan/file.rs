@@ -14,7 +14,9 @@ use crate::plan::tuning::{Tuning, UNTUNED};
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PlanFile {
-    pub(super) schema: u32,
+    /// Looked at before this is read.
+    #[serde(rename = "schema")]
+    pub(super) _schema: u32,
     #[serde(default)]
     pub(super) paths: Vec<String>,
     #[serde(default)]

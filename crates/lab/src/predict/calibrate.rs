@@ -37,7 +37,7 @@ pub(super) fn calibrate(system: &mut System, users: u32, measured: f64, storage_
         let part = if enough { bisect(0.0, 1.0, |part| predicted(&step(system, part)) >= measured) } else { 1.0 };
         *system = step(system, part);
         words.push(if std::ptr::fn_addr_eq(step, aside as fn(&System, f64) -> System) {
-            format!("{:.0} % of the processor time runs beside the users", system.beside * 100.0)
+            format!("{:.0} % of the processor time is background work, which no user waits for", system.beside * 100.0)
         } else {
             format!("{:.0} % of the read and flush times are waiting for a processor, which is counted there", part * 100.0)
         });
@@ -47,7 +47,10 @@ pub(super) fn calibrate(system: &mut System, users: u32, measured: f64, storage_
     }
     let part = bisect(0.0, 1.0, |part| predicted(&eased(system, part)) >= measured);
     *system = eased(system, part);
-    words.push(format!("{:.0} % of the processor time are not believed", part * 100.0));
+    words.push(format!(
+        "{:.0} % of the processor time is left out, so that the model meets the measured cycle time",
+        part * 100.0
+    ));
     words.join("; ")
 }
 

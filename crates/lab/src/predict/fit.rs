@@ -258,11 +258,11 @@ fn cold_start(comparison: &Comparison, arm: &PathResult, sums: &Sums<'_>) -> Opt
 
 fn words(system: &System, closing: String, read_s: f64, by_client: bool) -> Vec<String> {
     let ms = |seconds: f64| seconds * 1e3;
-    let slots = system.slots.map_or_else(|| "no bound on calls in flight".to_owned(), |slots| format!("{slots} slots"));
+    let slots = system.slots.map_or_else(|| "no limit on calls in flight".to_owned(), |slots| format!("{slots} slots"));
     let clock = if by_client { "our client's clock" } else { "the database's clock" };
     let mut steps = vec![
         format!(
-            "{:.0} processors; {:.3} ms of processor time per order, of everybody on the host",
+            "{:.0} processors; {:.3} ms of processor time per order, of all processes on the host",
             system.cores,
             ms(system.cpu_s)
         ),

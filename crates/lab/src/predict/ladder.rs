@@ -63,7 +63,7 @@ pub fn hold(comparison: &Comparison, fitted: &Fit, path: &PathResult) -> Predict
     Prediction {
         fitted_on: point(&fitted.arm, fitted.users),
         held_out: point(&path.arm, users),
-        quantity: "OETs/min".to_owned(),
+        quantity: "orders/min".to_owned(),
         predicted: found.oets_per_minute,
         measured,
         error_percent: if measured > 0.0 { (found.oets_per_minute / measured - 1.0) * 100.0 } else { 0.0 },

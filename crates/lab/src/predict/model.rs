@@ -31,7 +31,7 @@ pub enum Storage {
 pub struct System {
     /// Processors.
     pub cores: f64,
-    /// Processor time of one order, of everybody on the host.
+    /// Processor time of one order, of all processes on the host.
     pub cpu_s: f64,
     /// Processors that others than the system keep busy, on average.
     pub taken: f64,

@@ -96,7 +96,7 @@ pub fn what_if(comparison: &Comparison, change: &WhatIf) -> Result<Answer, LabEr
 #[must_use]
 pub fn render(answer: &Answer) -> String {
     let mut text = format!(
-        "fitted on {} at {} users, which did {:.0} OETs/min:\n",
+        "fitted on {} at {} users, which reached {:.0} orders/min:\n",
         answer.fitted_on, answer.fitted_users, answer.measured_oets_per_minute
     );
     for line in &answer.fitted {
@@ -107,7 +107,7 @@ pub fn render(answer: &Answer) -> String {
     }
     let found = &answer.predicted;
     text += &format!(
-        "\npredicted at {} users: {:.0} OETs/min, {:.1} ms an order, processors {:.0} % busy, {:.1} reads in flight; limit: {}\n\n",
+        "\npredicted at {} users: {:.0} orders/min, {:.1} ms per order, processors {:.0} % busy, {:.1} reads in flight; limit: {}\n\n",
         found.users,
         found.oets_per_minute,
         found.round_ms,
@@ -115,10 +115,10 @@ pub fn render(answer: &Answer) -> String {
         found.reads_in_flight,
         found.bottleneck
     );
-    text += "  users  OETs/min  ms an order  CPU %  reads in flight  limit\n";
+    text += "  users  orders/min  ms per order  CPU %  reads in flight  limit\n";
     for point in &answer.curve {
         text += &format!(
-            "{:>7}  {:>8.0}  {:>11.1}  {:>5.0}  {:>15.1}  {}\n",
+            "{:>7}  {:>10.0}  {:>12.1}  {:>5.0}  {:>15.1}  {}\n",
             point.users,
             point.oets_per_minute,
             point.round_ms,

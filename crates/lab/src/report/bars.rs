@@ -5,7 +5,7 @@ use results::statistics::Difference;
 
 use super::rows::{self, Row};
 use super::section::{Section, Table, arm_cell, facet_heading, outcome};
-use super::view::{Arm, View, name};
+use super::view::{Arm, View, name, read_source};
 use super::words::{escape, figure, grouped, interval_words, micros};
 
 const LEAD: &str = "Order-entry transactions (new orders committed) per minute. A bar is the mean of the runs, dots are the \
@@ -75,7 +75,7 @@ fn table(view: &View<'_>) -> Table {
             against.map_or_else(|| "first".to_owned(), |line| format!("{:.2} ×", line.oets_ratio)),
             against.map_or_else(String::new, |line| difference(line.difference).to_owned()),
             or_dash(result.response_ms.get("new_order").map(|response| micros(response.p90 * 1e3))),
-            or_dash(result.block_read_us.as_ref().map(|read| micros(read.mean))),
+            or_dash(result.block_read_us.as_ref().map(|read| micros(read.mean) + read_source(view.comparison, result))),
             or_dash(io.map(|io| figure(io.reads_per_order))),
             or_dash(io.map(|io| format!("{:.1}", io.hit_ratio * 100.0))),
             or_dash(result.cpu.as_ref().map(|cpu| figure(cpu.s_per_1000_orders))),

@@ -11,7 +11,7 @@ use super::words::{escape, figure, grouped};
 
 const LEAD: &str = "Each mark is one load that was tried, with its number of users. Left to right more orders, upwards longer \
     responses (New-Order, p90): where the curve turns up without going right, the path is saturated. A ring is the load that was \
-    then held for the comparison.";
+    then used for the comparison.";
 
 pub(crate) fn section(view: &View<'_>) -> Option<Section> {
     let points = &view.comparison.curve;
@@ -76,7 +76,7 @@ fn draw(width: f64, view: &View<'_>, curves: &[Curve<'_>]) -> Svg {
                 svg.whisker(ends, py);
             }
             if point.chosen {
-                svg.path("ring", &format!("M{:.1} {py:.1}a9 9 0 1 0 18 0a9 9 0 1 0 -18 0z", px - 9.0), "held for the comparison");
+                svg.path("ring", &format!("M{:.1} {py:.1}a9 9 0 1 0 18 0a9 9 0 1 0 -18 0z", px - 9.0), "used for the comparison");
             }
             let words = format!(
                 "{name}, {} users: {} orders per minute, p90 {} ms",
@@ -107,7 +107,7 @@ fn table(view: &View<'_>, curves: &[Curve<'_>]) -> Table {
                 figure(point.response_p50_ms),
                 figure(point.response_p90_ms),
                 figure(point.response_p99_ms),
-                if point.chosen { "held for the comparison".to_owned() } else { String::new() },
+                if point.chosen { "used for the comparison".to_owned() } else { String::new() },
             ]);
         }
     }

@@ -14,10 +14,6 @@ const LEAD: &str = "Everything needed to repeat this: host, store, database with
 pub(crate) fn section(view: &View<'_>) -> Option<Section> {
     let comparison = view.comparison;
     let mut body = String::new();
-    if !comparison.notes.is_empty() {
-        let notes: String = comparison.notes.iter().map(|note| format!("<li>{}</li>\n", escape(note))).collect();
-        body += &format!("<h3>Notes</h3>\n<ul>{notes}</ul>\n");
-    }
     body += &format!("<h3>Host and programs</h3>\n<dl class=\"facts\">{}</dl>\n", host(&comparison.environment));
     body += &format!("<h3>Plan</h3>\n<dl class=\"facts\">{}</dl>\n", plan(view));
     body += &settings(&comparison.environment.database_settings).html();
@@ -43,7 +39,7 @@ fn host(environment: &Environment) -> String {
         ("virtualization", environment.virtualization.as_deref().map_or_else(|| "none detected".to_owned(), escape)),
         ("load average before", format!("{:.2}", environment.load_average_before)),
         (
-            "store",
+            "file system",
             format!(
                 "{} on {} ({}), {} free, {} reflinks",
                 unknown(&store.file_system),

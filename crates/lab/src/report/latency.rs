@@ -8,7 +8,7 @@ use super::rows::{self, Row};
 use super::scale::Scale;
 use super::section::{Section, Table, arm_cell, facet_heading};
 use super::svg::{Svg, both};
-use super::view::{Arm, View};
+use super::view::{Arm, View, read_source};
 use super::words::{escape, figure, grouped, micros};
 
 const LEAD: &str = "Time of one block read. A curve shows how the read times of an arm are distributed (the time axis is \
@@ -27,7 +27,7 @@ pub(crate) fn section(view: &View<'_>) -> Option<Section> {
             body += &both("Distribution of block read times by arm", |width| overlay(width, &arms));
             body += &plot::legend(&arms);
         } else {
-            let bars: Vec<Row> = arms.iter().filter_map(|arm| bar(arm)).collect();
+            let bars: Vec<Row> = arms.iter().filter_map(|arm| bar(view, arm)).collect();
             body += &rows::chart("Mean block read time by arm", "microseconds, mean", &bars);
         }
     }
@@ -50,15 +50,11 @@ fn mean(arm: &Arm<'_>) -> Option<f64> {
     arm.result.block_read_us.as_ref().map(|read| read.mean).or(of_client).filter(|mean| *mean > 0.0)
 }
 
-fn bar(arm: &Arm<'_>) -> Option<Row> {
+fn bar(view: &View<'_>, arm: &Arm<'_>) -> Option<Row> {
     let mean = mean(arm)?;
+    let text = micros(mean) + read_source(view.comparison, arm.result);
     let class = format!("fill {}", arm.class());
-    Some(Row {
-        label: arm.name.to_owned(),
-        parts: vec![(class, mean, format!("{}: {}", arm.name, micros(mean)))],
-        text: micros(mean),
-        ..Row::default()
-    })
+    Some(Row { label: arm.name.to_owned(), parts: vec![(class, mean, format!("{}: {text}", arm.name))], text, ..Row::default() })
 }
 
 /// Steps of a histogram, from the first that holds a read to the last.
@@ -156,7 +152,7 @@ fn table(view: &View<'_>) -> Table {
         };
         table.row(&[
             arm_cell(arm),
-            micros(mean),
+            micros(mean) + read_source(view.comparison, arm.result),
             percentile(0.5, read.and_then(|read| read.p50)),
             percentile(0.9, None),
             percentile(0.99, read.and_then(|read| read.p99)),

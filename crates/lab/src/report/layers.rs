@@ -2,7 +2,7 @@
 
 use results::compare::{Comparison, Run, SessionState};
 
-use super::view::Arm;
+use super::view::{Arm, read_source};
 use super::words::{bytes, figure, grouped, micros};
 use crate::judge;
 use crate::paths;
@@ -71,7 +71,7 @@ fn below(arm: &Arm<'_>, comparison: &Comparison, filer_cost: Option<String>) -> 
     // A record of another version may name a path that this one does not have.
     let unknown = Layers { client: "Client", network: None, server: None };
     let Layers { client, network, server } = paths::find(&arm.result.name).map_or(unknown, StoragePath::layers);
-    let mut layers = vec![Layer { name: client.to_owned(), facts: client_facts(arm), kind: "storage" }];
+    let mut layers = vec![Layer { name: client.to_owned(), facts: client_facts(comparison, arm), kind: "storage" }];
     if let Some(network) = network {
         let wire = arm.result.wire_bytes_per_order.map(|wire| format!("{} per order", bytes(wire)));
         layers.push(Layer { name: network.to_owned(), facts: wire.into_iter().collect(), kind: "below" });
@@ -97,7 +97,7 @@ fn below(arm: &Arm<'_>, comparison: &Comparison, filer_cost: Option<String>) -> 
     layers
 }
 
-fn client_facts(arm: &Arm<'_>) -> Vec<String> {
+fn client_facts(comparison: &Comparison, arm: &Arm<'_>) -> Vec<String> {
     let mut facts = Vec::new();
     if let Some(io) = &arm.result.io {
         let (reads, writes) = (figure(io.reads_per_order), figure(io.writes_per_order));
@@ -105,7 +105,7 @@ fn client_facts(arm: &Arm<'_>) -> Vec<String> {
         facts.push(format!("log {} per order", bytes(io.log_bytes_per_order)));
     }
     if let Some(read) = &arm.result.block_read_us {
-        facts.push(format!("block read {} mean", micros(read.mean)));
+        facts.push(format!("block read {} mean{}", micros(read.mean), read_source(comparison, arm.result)));
     }
     if let Some(slots) = arm.result.slot_use.as_ref().filter(|slots| slots.calls > 0) {
         let of = if slots.slots > 0 { format!("of {}", slots.slots) } else { "unlimited".to_owned() };

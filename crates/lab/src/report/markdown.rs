@@ -6,7 +6,7 @@ use results::compare::{Comparison, PathStatus};
 
 use super::bars::difference;
 use super::latency::array_words;
-use super::view::{View, name};
+use super::view::{self, View, name, read_source};
 use crate::judge;
 
 use super::words::{bottleneck_name, bytes, figure, grouped, interval_words, micros, not_counted, transaction};
@@ -22,6 +22,9 @@ pub fn render(comparison: &Comparison) -> String {
     }
     if !comparison.valid {
         text += "**Not valid: a proof of path or a consistency check failed.**\n\n";
+    }
+    for note in view::notes(comparison) {
+        let _ = writeln!(text, "- note: {}", line(&note));
     }
     overview(&mut text, &view);
     processor_time(&mut text, &view);
@@ -42,7 +45,7 @@ fn overview(text: &mut String, view: &View<'_>) {
             result.oets_per_minute.as_ref().map_or_else(dash, interval_words),
             against
                 .map_or_else(|| "first".to_owned(), |line| format!("{:.2} × ({})", line.oets_ratio, difference(line.difference))),
-            result.block_read_us.as_ref().map_or_else(dash, |read| micros(read.mean)),
+            result.block_read_us.as_ref().map_or_else(dash, |read| micros(read.mean) + read_source(view.comparison, result)),
             result.io.as_ref().map_or_else(dash, |io| figure(io.reads_per_order)),
             result.cpu.as_ref().map_or_else(dash, |cpu| figure(cpu.s_per_1000_orders)),
             result.proof.as_ref().map_or_else(dash, |proof| {
@@ -145,8 +148,8 @@ fn conditions(text: &mut String, comparison: &Comparison) {
     let (plan, environment) = (&comparison.plan, &comparison.environment);
     let _ = write!(
         text,
-        "\n## Conditions\n\n- {} warehouses ({}), buffers {}, {} users, {} runs of {} s after {} s of warm-up on each arm, interleaved\n\
-         - {}, kernel {}, {} × {}; store {} on {}\n- PostgreSQL {}; millrace {}; {}\n",
+        "\n## Conditions\n\n- {} warehouses ({}), buffers {}, {} users, runs on each arm: {} of {} s after {} s of warm-up, interleaved\n\
+         - {}, kernel {}, {} × {}; file system {} on {}\n- PostgreSQL {}; millrace {}; {}\n",
         plan.warehouses,
         bytes(plan.database_bytes as f64),
         bytes(plan.buffers_bytes as f64),
@@ -167,9 +170,6 @@ fn conditions(text: &mut String, comparison: &Comparison) {
     for gate in &comparison.gates {
         let word = if gate.passed { "met" } else { "MISSED" };
         let _ = writeln!(text, "- threshold {word}: {} (found {})", line(&gate.promise), figure(gate.found));
-    }
-    for note in &comparison.notes {
-        let _ = writeln!(text, "- note: {}", line(note));
     }
     let _ = writeln!(text, "\n{}.", line(&comparison.disclaimer));
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use results::compare::{Comparison, PathStatus};
 
 use super::section::{Section, swatch};
-use super::view::View;
+use super::view::{self, View};
 use super::words::{bottleneck_name, escape, figure, interval_words, micros, script_json};
 use super::{bars, cpu, curve, disclosure, findings, ladder, latency, proof, response, series, stack, tunings};
 use crate::error::LabError;
@@ -45,10 +45,11 @@ const PARTS: [Part; 12] = [
 pub fn render(comparison: &Comparison) -> Result<String, LabError> {
     let view = View::new(comparison);
     let sections: Vec<Section> = PARTS.iter().filter_map(|part| part(&view)).collect();
+    let class = if comparison.not_a_result.is_empty() { "" } else { " class=\"not-a-result\"" };
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
-         <title>{}Storage paths compared · Millrace</title>\n<style>\n{STYLE}</style></head>\n<body>\n\
+         <title>{}Storage paths compared · Millrace</title>\n<style>\n{STYLE}</style></head>\n<body{class}>\n\
          <a class=\"skip\" href=\"#orders\">Skip to the figures</a>\n",
         if comparison.rehearsal { "REHEARSAL · " } else { "" },
     );
@@ -112,9 +113,16 @@ fn header(view: &View<'_>) -> String {
     if !comparison.valid {
         head += "<p class=\"void-note\"><strong>Not valid.</strong> A proof of path or a consistency check failed: figures marked so must not be used.</p>\n";
     }
+    head += &notes(view);
     head += TERMS;
     head += &tiles(view);
     head + "</header>\n"
+}
+
+/// What a reader has to know, before the first figure.
+fn notes(view: &View<'_>) -> String {
+    let items: String = view::notes(view.comparison).iter().map(|note| format!("<li>{}</li>\n", escape(note))).collect();
+    if items.is_empty() { items } else { format!("<ul class=\"notes\" aria-label=\"Notes\">\n{items}</ul>\n") }
 }
 
 /// The figure of each arm, large.

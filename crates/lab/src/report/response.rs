@@ -11,7 +11,7 @@ use super::words::{cut, figure, grouped, transaction};
 
 const LEAD: &str = "From the median (thin end) over p90 (mark) to p99 (thick end), a faint line to p99.9; the axis is \
     logarithmic. The red line is the most that the specification (5.2.5.3) allows for p90. Percentiles come from merged \
-    histograms of all runs; repeats after a conflict count as part of the response.";
+    histograms of all runs; retries after a conflict count as part of the response.";
 
 /// Transactions with their limit for the 90th percentile in milliseconds (TPC-C 5.2.5.3).
 const LIMITS_MS: [(&str, f64); 5] =
@@ -87,7 +87,7 @@ fn span(svg: &mut Svg, scale: &Scale, arm: &Arm<'_>, row: usize, response: &Resp
 
 fn table(arms: &[&Arm<'_>]) -> Table {
     let heads =
-        ["transaction", "<arm", "count", "mean", "p50", "p90", "<limit", "p95", "p99", "p99.9", "max", "repeats", "errors"];
+        ["transaction", "<arm", "count", "mean", "p50", "p90", "<limit", "p95", "p99", "p99.9", "max", "retries", "errors"];
     let mut table = Table::new("Response times in milliseconds", &heads);
     for (name, limit) in LIMITS_MS {
         for (place, arm) in arms.iter().enumerate() {

@@ -4,7 +4,7 @@ use results::compare::{Comparison, PathResult, PathStatus};
 
 use super::columns::{columns, labelled, wrapped};
 use super::latency::array_words;
-use super::view::name;
+use super::view::{self, name, read_source};
 use super::words::{bottleneck_name, not_counted};
 use crate::judge;
 use crate::predict;
@@ -13,24 +13,49 @@ use crate::summary::{grouped, interval_words};
 /// Columns that the report needs at most; a narrower terminal is kept to.
 pub const WIDTH_MAX: usize = 100;
 
-/// The whole terminal report in lines of at most `width` columns: verdict, tables, paths, notes, conditions.
+/// The whole terminal report in lines of at most `width` columns: verdict, tables, paths, notes, conditions. Where the figures are no
+/// result, the notes stand before them.
 #[must_use]
 pub fn render(comparison: &Comparison, width: usize) -> String {
+    rendered(comparison, width, &|figures| figures)
+}
+
+/// The same for a terminal, on which figures that are no result are dimmed.
+#[must_use]
+pub fn render_for_terminal(comparison: &Comparison, width: usize) -> String {
+    let dim = |figures: String| figures.lines().map(dimmed).collect();
+    if comparison.not_a_result.is_empty() { render(comparison, width) } else { rendered(comparison, width, &dim) }
+}
+
+/// A line in the terminal's faint style (ECMA-48 SGR 2).
+fn dimmed(line: &str) -> String {
+    if line.is_empty() { "\n".to_owned() } else { format!("\x1b[2m{line}\x1b[22m\n") }
+}
+
+fn rendered(comparison: &Comparison, width: usize, figures: &dyn Fn(String) -> String) -> String {
     let mut text = wrapped(&comparison.verdict, width);
     if !comparison.rehearsal_note.is_empty() {
         text += &wrapped(&comparison.rehearsal_note, width);
     }
+    let notes: String = notes(comparison).iter().map(|note| wrapped(note, width)).collect();
+    let notes_first = !comparison.not_a_result.is_empty();
+    if notes_first {
+        text += &notes;
+    }
     let ran: Vec<&PathResult> = comparison.paths.iter().filter(|path| path.status != PathStatus::Skipped).collect();
-    for table in [throughput(comparison, &ran), times(&ran)] {
+    for table in [throughput(comparison, &ran), times(comparison, &ran)] {
         text.push('\n');
-        text += &columns(&table, width);
+        text += &figures(columns(&table, width));
     }
     for path in &comparison.paths {
-        text += &details(path, width);
+        text += &figures(details(path, width));
     }
     text.push('\n');
     for line in closing(comparison) {
         text += &wrapped(&line, width);
+    }
+    if !notes_first {
+        text += &notes;
     }
     text.push('\n');
     text + &wrapped(&conditions(comparison), width) + &wrapped(&format!("{}.", comparison.disclaimer), width)
@@ -53,7 +78,7 @@ fn throughput(comparison: &Comparison, ran: &[&PathResult]) -> Vec<Vec<String>> 
 }
 
 /// Response times, reads and the processor time of each process.
-fn times(ran: &[&PathResult]) -> Vec<Vec<String>> {
+fn times(comparison: &Comparison, ran: &[&PathResult]) -> Vec<Vec<String>> {
     let mut rows =
         heads(["path", "New-Order p50", "p90", "p99 ms", "read us", "reads/order", "hits %", "CPU s: db", "filer", "driver"]);
     for path in ran {
@@ -68,7 +93,7 @@ fn times(ran: &[&PathResult]) -> Vec<Vec<String>> {
             ms(|ms| ms.p50),
             ms(|ms| ms.p90),
             ms(|ms| ms.p99),
-            path.block_read_us.as_ref().map_or_else(dash, |read| format!("{:.0}", read.mean)),
+            path.block_read_us.as_ref().map_or_else(dash, |read| format!("{:.0}{}", read.mean, read_source(comparison, path))),
             path.io.as_ref().map_or_else(dash, |io| format!("{:.1}", io.reads_per_order)),
             path.io.as_ref().map_or_else(dash, |io| format!("{:.1}", io.hit_ratio * 100.0)),
             owner("database"),
@@ -123,7 +148,7 @@ fn details(path: &PathResult, width: usize) -> String {
     text
 }
 
-/// What concerns the arms together: load, differences, predictions, thresholds, notes.
+/// What concerns the arms together: load, differences, predictions, thresholds.
 fn closing(comparison: &Comparison) -> Vec<String> {
     let mut lines: Vec<String> =
         judge::saturation(comparison).into_iter().map(|found| format!("{}: {}", found.arm, found.text)).collect();
@@ -148,14 +173,17 @@ fn closing(comparison: &Comparison) -> Vec<String> {
         let outcome = if gate.passed { "met" } else { "MISSED" };
         format!("threshold {outcome}: {} (found {:.2})", gate.promise, gate.found)
     }));
-    lines.extend(comparison.notes.iter().map(|note| format!("note: {note}")));
     lines
+}
+
+fn notes(comparison: &Comparison) -> Vec<String> {
+    view::notes(comparison).into_iter().map(|note| format!("note: {note}")).collect()
 }
 
 fn conditions(comparison: &Comparison) -> String {
     let plan = &comparison.plan;
     format!(
-        "{} warehouses ({} MiB), {} MiB of buffers, {} users; {} runs of {} s after {} s warm-up on each path, interleaved, each \
+        "{} warehouses ({} MiB), {} MiB of buffers, {} users; runs on each path: {} of {} s after {} s warm-up, interleaved, each \
          from the same restored state. ± is the 95 % interval of the mean.",
         plan.warehouses,
         grouped((plan.database_bytes >> 20) as f64),

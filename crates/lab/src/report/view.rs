@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use results::compare::{Comparison, PathResult, PathStatus};
+use results::compare::{CachingClass, Comparison, PathResult, PathStatus};
+
+use crate::paths;
 
 /// Colours there are; a seventh path begins again.
 const HUES: usize = 6;
@@ -88,6 +90,46 @@ impl<'a> View<'a> {
     pub(crate) fn arm(&self, name: &str) -> Option<&Arm<'a>> {
         self.arms.iter().find(|arm| arm.name == name)
     }
+}
+
+/// Behind a block read time: what answered the reads, where some arms may read from this host's page cache and others read from a
+/// filer. Such times are no comparison of storage.
+pub(crate) fn read_source(comparison: &Comparison, path: &PathResult) -> &'static str {
+    let from_filer = |path: &PathResult| paths::find(&path.name).is_some_and(|kind| kind.layers().server.is_some());
+    let from_cache = |path: &PathResult| !from_filer(path) && path.caching_class == Some(CachingClass::Cached);
+    let timed = || comparison.paths.iter().filter(|path| path.block_read_us.is_some());
+    if !timed().any(from_cache) || !timed().any(from_filer) {
+        return "";
+    }
+    if from_cache(path) {
+        " (page cache)"
+    } else if from_filer(path) {
+        " (filer)"
+    } else {
+        ""
+    }
+}
+
+/// Whatever a reader must know before believing the figures.
+pub(crate) fn notes(comparison: &Comparison) -> Vec<String> {
+    comparison.notes.iter().cloned().chain(read_source_note(comparison)).collect()
+}
+
+/// The sentence about where reads come from; none where all arms read from the same.
+fn read_source_note(comparison: &Comparison) -> Option<String> {
+    let timed: Vec<&PathResult> = comparison.paths.iter().filter(|path| path.block_read_us.is_some()).collect();
+    let of = |source: &str| -> Vec<&str> {
+        timed.iter().filter(|path| read_source(comparison, path) == source).map(|path| name(path)).collect()
+    };
+    let (cache, filer) = (of(" (page cache)"), of(" (filer)"));
+    (!cache.is_empty()).then(|| {
+        format!(
+            "block reads of {} may be answered by this host's page cache, those of {} cross to a filer: their times do not compare \
+             storage",
+            cache.join(", "),
+            filer.join(", ")
+        )
+    })
 }
 
 /// Name of an arm; records of before have only the path's.

@@ -99,7 +99,7 @@ pub(crate) fn bottleneck_name(kind: &BottleneckKind) -> String {
         BottleneckKind::Slots => "slots of the NFS client".to_owned(),
         BottleneckKind::Driver => "load driver".to_owned(),
         BottleneckKind::Concurrency => "limited concurrency".to_owned(),
-        BottleneckKind::Interference => "other users of the host".to_owned(),
+        BottleneckKind::Interference => "other processes on the host".to_owned(),
         other => other.as_str().replace('_', " "),
     }
 }

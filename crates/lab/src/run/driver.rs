@@ -130,8 +130,8 @@ impl Orders<'_> {
     }
 
     /// Checks the consistency conditions after a run. A failed condition is a result, not
-    /// an error.
-    pub(crate) fn check(&self, sequence: u32) -> Result<Checks, LabError> {
+    /// an error. `alive` is asked while it runs.
+    pub(crate) fn check(&self, sequence: u32, alive: &mut dyn FnMut() -> Result<(), LabError>) -> Result<Checks, LabError> {
         let log = self.logs.join(format!("check-{sequence}.log"));
         let mut command = self.command("check");
         command.args(["--after-run", "--json"]);
@@ -141,7 +141,11 @@ impl Orders<'_> {
         let mut process = launch.start()?;
         let Some(stdout) = process.take_stdout() else { return Err(process.failure("has no output")) };
         let reader = std::thread::spawn(move || std::io::read_to_string(stdout));
-        let Some(status) = process.wait(Duration::from_secs(3600))? else {
+        let ended = interrupt::wait_for(Duration::from_secs(3600), || {
+            alive()?;
+            Ok(process.poll())
+        })?;
+        let Some(status) = ended else {
             return Err(process.failure("did not end within an hour"));
         };
         let text = reader.join().ok().and_then(Result::ok).unwrap_or_default();

@@ -56,7 +56,8 @@ impl RunProcesses {
         knobs.extend(placement.archive().into_iter().flat_map(|directory| archive::settings(&directory)));
         let knobs: Vec<(&str, &str)> = knobs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let log = setup.database_log(turn);
-        let server = setup.place.start(storage.command_prefix(), &placement.data(), &knobs, log)?;
+        let server = setup.place.start(storage.command_prefix(), &placement.data(), &knobs, log);
+        let server = server.map_err(|error| explained(&mut *storage, error))?;
         storage.database_started()?;
         let groups = hold_memory(setup, turn.order.users, &server, &*storage)?;
         Ok(Self { server, storage, _groups: groups })
@@ -76,7 +77,7 @@ impl RunProcesses {
     pub(crate) fn sample(&mut self, driver: Option<&Driver>) -> Result<Sample, LabError> {
         let servers: Vec<u32> = self.storage.servers().into_iter().map(|(_, pid)| pid).collect();
         let mut cpu = BTreeMap::from([("database".to_owned(), procfs::tree_cpu(self.server.pid()))]);
-        for pid in &servers {
+        for pid in servers.iter().chain(&self.storage.other_servers()) {
             let time = procfs::tree_cpu(*pid);
             let all: &mut CpuTime = cpu.entry("filer".to_owned()).or_default();
             *all = CpuTime { user_s: all.user_s + time.user_s, sys_s: all.sys_s + time.sys_s };
@@ -125,13 +126,30 @@ impl RunProcesses {
         }
     }
 
+    /// The error that came, or that the storage went away, which explains it.
+    pub(crate) fn explained(&mut self, error: LabError) -> LabError {
+        explained(&mut *self.storage, error)
+    }
+
+    /// An error when the storage went away.
+    pub(crate) fn expect_storage(&mut self) -> Result<(), LabError> {
+        self.storage.expect_alive()
+    }
+
     /// Clean stop of everything, the database first; exit codes must be 0.
     pub(crate) fn stop(self) -> Result<(), LabError> {
-        let Self { server, storage, _groups: groups } = self;
-        server.stop()?;
+        let Self { server, mut storage, _groups: groups } = self;
+        server.stop().map_err(|error| explained(&mut *storage, error))?;
         storage.stop()?;
         drop(groups);
         Ok(())
+    }
+}
+
+fn explained(storage: &mut dyn Storage, error: LabError) -> LabError {
+    match error {
+        LabError::Interrupted | LabError::FilerLost(_) => error,
+        error => storage.expect_alive_after_all().err().unwrap_or(error),
     }
 }
 

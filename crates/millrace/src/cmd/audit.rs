@@ -16,6 +16,7 @@ use tune::judge::{Judgement, judge};
 use tune::measured::{self, MeasuredError};
 use tune::report::{self, Look};
 use tune::rules::{self, RuleSet};
+use tune::stored::StoredError;
 use tune::stored_audit;
 use tune::waivers::{self, Day, Waivers};
 
@@ -26,7 +27,7 @@ pub(super) use gather::{Given, databases, gather_below};
 const EXAMPLES: &str = "\
 Examples:
   millrace audit                                   this host, as far as this user may read
-  millrace audit -v --rule linux-rpc-slots-enough  one rule, with reason, source and fix
+  millrace audit --db mill -v --rule postgres-fsync-on  one rule, with reason, source and fix
   millrace audit --db postgresql:///mill --site site.toml  its database too, and what only you know
   millrace audit --facts db1.tar.gz --format html --out db1.html
   millrace audit --format json --out last-week.json; millrace audit --baseline last-week.json
@@ -198,7 +199,7 @@ fn waivers_of(file: &Path, rules: &RuleSet) -> anyhow::Result<Waivers> {
     })
 }
 
-fn no_baseline(error: stored_audit::StoredAuditError) -> anyhow::Error {
+fn no_baseline(error: StoredError) -> anyhow::Error {
     let what = anyhow::Error::new(error).context("use the baseline");
     hinted(what, "a baseline is written with: millrace audit --format json --out FILE")
 }

@@ -1,5 +1,6 @@
 //! `millrace compare`: the main job, the same database on several storage paths.
 
+mod install;
 pub(crate) mod screen;
 
 use std::path::{Path, PathBuf};
@@ -19,16 +20,18 @@ Examples:
   millrace compare --dry-run                        what that would do, how long, how large
   millrace compare --warehouses 40 --seconds 120 --repeats 5 --budget 1h
   millrace compare --quick                          one short round: does everything work here?
+  millrace compare --quick --install                on a new host: asks, installs PostgreSQL
   millrace compare --path local=/mnt/nvme --path dnfs=nfs://filer/vol    storage of your own
   millrace compare --tuning untuned,tuned             every path untuned and tuned
   millrace compare my-plan.toml --out results/today
 PostgreSQL runs from a temporary cluster in the work directory, on no TCP port. Ctrl-C ends every
 process and removes the work directory.
 Exit codes: 0 measured; 1 measured, but a threshold was missed; 2 could not run (arguments, a
-missing program, a signal); 3 ran, but a proof of path or a consistency check failed, so the figures
-are not valid.";
+missing program, a signal); 3 ran, but it could not be shown that the reads went over the path, or a
+consistency check failed, so the figures are not valid.";
 
-const LOAD_HELP: &str = "Load: users=N, saturate[@ARM], cpu=PERCENT%[@ARM] or sweep, then ,model=… ,rate=…; ARM is a path of the plan; repeatable";
+const LOAD_HELP: &str = "Load: users=N, or a search: saturate[@ARM] (where throughput stops growing), cpu=PERCENT%[@ARM] (users that keep the \
+    processors so busy), sweep (every load); then ,model=… ,rate=…; ARM is a path of the plan; repeatable";
 
 /// Runs the same PostgreSQL on several storage paths and measures what each costs.
 #[derive(clap::Args)]
@@ -39,13 +42,14 @@ pub(crate) struct Args {
     /// Paths to compare: local, dnfs (Direct NFS), iscsi, knfs (kernel NFS), fc (Fibre Channel); the first is the reference
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     paths: Vec<String>,
-    /// One more path to compare, on storage of your own when a target is named
+    /// A path to compare, on storage of your own when a target is named; those named are all that is compared
     #[arg(long = "path", value_name = "NAME[:LABEL][=TARGET]")]
     path: Vec<String>,
     /// Sets of settings, each measured on each path: untuned, tuned or those of the plan
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     tuning: Vec<String>,
-    /// Placement of the files on volumes: one, split (log apart), split-archive, filers=N
+    /// Placement of the files on volumes: one, split (write-ahead log on a volume of its own),
+    /// split-archive (archived log on a third), filers=N (tables spread over N filers)
     #[arg(long, value_delimiter = ',', value_name = "LAYOUT,…")]
     layout: Vec<String>,
     /// Modelled storage medium below every path: a profile (fc15k, nvme, …) or PROFILE,key=value,…; repeatable
@@ -78,7 +82,7 @@ pub(crate) struct Args {
     /// Seed of the first round
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// A first look: one round of 5 s with 2 warehouses, without thresholds; no result to cite
+    /// A first look: one round of 5 s with 2 warehouses, without thresholds; its figures are not to be cited
     #[arg(long)]
     quick: bool,
     /// Keep processors out of idle states during runs (needs root): on a virtual machine of a busy host they wake up late
@@ -112,6 +116,12 @@ pub(crate) struct Args {
     /// Directory of PostgreSQL's server programs [default: PATH, then the newest installed]
     #[arg(long, value_name = "DIR")]
     pg_bin: Option<PathBuf>,
+    /// Install PostgreSQL from the distribution first if it is missing: asks on a terminal, without one needs --yes
+    #[arg(long, conflicts_with = "dry_run")]
+    install: bool,
+    /// Install without asking
+    #[arg(long, requires = "install")]
+    yes: bool,
     /// Read blocks of a file at a modest pace and print how long they took: what a comparison runs over each path
     #[arg(long, hide = true, value_name = "FILE")]
     read_probe: Option<PathBuf>,
@@ -138,6 +148,9 @@ fn carry_out(args: &Args, program: PathBuf) -> Result<ExitCode, LabError> {
         println!("{}", serde_json::json!(record));
         return Ok(ExitCode::SUCCESS);
     }
+    if args.install {
+        install::install_missing(args.pg_bin.as_deref(), args.yes)?;
+    }
     let request = Request {
         plan: Plan::read(args.plan.as_deref(), &overrides(args))?,
         work_base: args.work.clone(),
@@ -160,7 +173,7 @@ fn carry_out(args: &Args, program: PathBuf) -> Result<ExitCode, LabError> {
     if args.json {
         print!("{}", report::json(&comparison)?);
     } else {
-        println!("\n{}", report::table(&comparison, screen::report_width()));
+        println!("\n{}", screen::report(&comparison));
         println!("{}\n{}", shown(&request.out, report::RECORD), shown(&request.out, report::PAGE));
     }
     Ok(ExitCode::from(exit_code(&comparison)))

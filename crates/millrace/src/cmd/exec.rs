@@ -10,29 +10,38 @@ use dnfs::mount::MountSpec;
 use dnfs::file::AccessRights;
 use dnfs::{Attributes, Client, Credentials, NfsUrl, ROOT_SQUASH_HINT};
 use std::ffi::{OsStr, OsString};
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
+use self::installed::{find_in_versions, not_run};
 use self::local_medium::LocalMedium;
-use crate::error_printing::{hinted, print_error, refusal};
+use self::print::Format;
+use self::program::{CLibrary, is_static, locate};
+use crate::error_printing::{hinted, refusal};
 
 mod group;
+mod installed;
 mod local_medium;
+mod print;
+mod program;
+mod proof;
 
 const LIBRARY: &str = "libmillrace_preload.so";
+/// The program that tries the library out where this binary cannot load it.
+const PROVER: &str = "millrace-prove";
 const MOUNTS: &str = "MILLRACE_MOUNTS";
 /// The binary that the library starts as the mount's keeper.
 const KEEPER: &str = "MILLRACE_KEEPER";
-/// A shell's codes for a program that is not there, or can't be run.
-const NOT_FOUND: u8 = 127;
-const NOT_EXECUTABLE: u8 = 126;
+/// How long a mount is tried again while nothing listens: a filer that the line before started is not ready at once.
+const LISTEN_WAIT: std::time::Duration = std::time::Duration::from_secs(2);
+const LISTEN_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
 
 #[derive(clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP, override_usage = "millrace exec --mount /PATH=URL [OPTIONS] -- CMD [ARGUMENT]...")]
 pub(crate) struct Args {
     /// An export and the path under which the program sees it; may be given several times
     #[arg(long = "mount", value_name = "/PATH=nfs://HOST[:PORT]/EXPORT[/SUB][?OPTIONS]", required_unless_present_any = ["prove", "prove_medium", "local_media"])]
@@ -47,9 +56,16 @@ pub(crate) struct Args {
     /// Run although the mount's path exists on this host and is not an empty directory; the export hides it
     #[arg(long)]
     force: bool,
-    /// Print the environment instead of running a program
-    #[arg(long, value_name = "FORMAT", value_parser = ["env"])]
-    print: Option<String>,
+    /// Print what runs the program so elsewhere, instead of running it: the environment, a drop-in of systemd, a compose file, a pod
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    print: Option<Format>,
+    /// User and group of the printed service or container, who own the files on the export [default: this user; for root postgres
+    /// or mysql]
+    #[arg(long, value_name = "UID:GID", requires = "print", value_parser = print::parse_user)]
+    user: Option<print::User>,
+    /// Image of the printed container: millrace and the program are in it
+    #[arg(long, value_name = "IMAGE", requires = "print")]
+    image: Option<String>,
     /// Paths whose file number a child process prints, to show that the library is active in it
     #[arg(long, hide = true, value_name = "PATH")]
     prove: Vec<OsString>,
@@ -62,40 +78,55 @@ pub(crate) struct Args {
 }
 
 const AFTER_HELP: &str = "\
-Examples:
+Examples (PostgreSQL refuses root; as root, put `runuser -u postgres --` before them):
   millrace exec --mount /db=nfs://filer/vol -- initdb -D /db/pg
-  millrace exec --mount /db=nfs://filer/vol -- pg_ctl -D /db/pg -l /db/log start
-  millrace exec --mount /db=nfs://filer/vol -- psql     (sees the same files)
+  millrace exec --mount /db=nfs://filer/vol -- pg_ctl -D /db/pg -l /tmp/pg.log -o '-p 5440' start
+  millrace exec --mount /db=nfs://filer/vol -- sh -c 'ls -l /db/pg'    sees the same files
+  millrace exec --mount /db=nfs://filer/vol -- pg_ctl -D /db/pg stop
   millrace exec --group mysql --mount /db=nfs://filer/vol -- mariadbd --user=mysql --datadir=/db/my
   millrace exec --mount '/db=nfs://127.0.0.1:2049/vol?mountport=2049' --print env
-  millrace exec --local-medium /srv/pg=fc15k,spindles=80 -- pg_ctl -D /srv/pg start
+  millrace exec --mount /db=nfs://filer/vol --print systemd -- postgres -D /db/pg
+  millrace exec --mount /db=nfs://filer/vol --print k8s --user 999:999 -- postgres -D /db/pg
+  millrace exec --local-medium /srv/pg=fc15k,spindles=80 -- ls /srv/pg
 
 Needs no root and makes no mount: the program sees /db, the rest of the host does not. The library
 is loaded with LD_PRELOAD, so statically linked and set-uid programs, and Go programs, find
-nothing below /db. A file that is closed is committed first, as a kernel's client does it;
-close=nothing in the URL leaves that out, for a database, which syncs its files itself. Written
-data that is not yet stable is kept in memory (retain=64MiB), so that a restarted server gets it
-again. A program that changes its user is that user to the server from then on, with the files it
-has open still the one who opened them. Users have separate mounts, whose locks do not exclude
-each other, unless --group names a group that all of them are in; its members trust each other
-with these mounts. The preload library is the one named by MILLRACE_PRELOAD, else that beside this
-binary or in ../lib/millrace.
+nothing below /db. Programs of PostgreSQL that PATH lacks are found in /usr/lib/postgresql/*/bin
+where one version is installed. Keep the server's own log on a local disk. Closing a file commits
+its data first, as a kernel client does; close=nothing in the URL leaves that out, for a database,
+which syncs its files itself. Written data that is not yet stable is kept in memory (retain=64MiB)
+and sent again to a server that restarted. After a program has changed its user (setuid), its calls
+to the server are made as the new user, those on files it has open as the one who opened them.
+Users have separate mounts, whose locks do not exclude each other, unless --group names a group
+that all of them are in; its members trust each other with these mounts. The preload library is the
+one named by MILLRACE_PRELOAD, else that beside this binary or in ../lib/millrace; for a program of
+musl (Alpine Linux) that in musl/ there.
 
-Two hosts, or two containers that cannot see each other's processes, must never have one data
-directory open: nothing but its postmaster.pid stands against that.
+Never open one data directory from two hosts, or from two containers that cannot see each other's
+processes: only postmaster.pid guards against it, and it works within one host only.
 
-A server that has not answered for 5 s is told of on stderr, or in syslog where stderr lies on a
-mount, and so is its return; the program waits, as with a hard mount. MILLRACE_LOG=/PATH sends all
-messages to that file, MILLRACE_LOG=1 logs more, MILLRACE_LOG=0 says nothing of servers.
+--print writes to stdout: `env` variables for a shell; `systemd` a drop-in, for Debian's
+postgresql@.service, say; `compose` a compose file; `k8s` a pod that the restricted profile admits:
+any uid, no capabilities, the default seccomp filter, a read-only root. The server is asked for
+`env` only.
+
+When a server has not answered for 5 s, and when it answers again, a line goes to stderr, or to
+syslog where stderr is a file on a mount; the program waits, as with a hard mount.
+MILLRACE_LOG=/PATH sends all messages to that file, MILLRACE_LOG=1 logs more, MILLRACE_LOG=0 leaves
+out those about servers.
 
 Exit codes: the program's own; 2 could not run (the mount, the library or an argument; nothing was
 started); 126 the program can't be executed; 127 there is no such program.";
 
 /// An error with what the user can do about it.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
     if !args.prove.is_empty() || !args.prove_medium.is_empty() {
         return prove(&args);
     }
+    if let Some(format) = args.print.filter(|format| *format != Format::Env) {
+        return print::unit(format, &args);
+    }
+    find_in_versions(&mut args.command);
     prepare_and_run(&args)
 }
 
@@ -107,11 +138,7 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut lines: Vec<OsString> = Vec::new();
     let mut expected = Vec::new();
     for text in &args.mounts {
-        let spec = MountSpec::parse(text.as_bytes()).with_context(|| format!("use --mount {}", text.display()))?;
-        if text.as_bytes().contains(&b'\n') {
-            let what = format!("use --mount {}: it has a line feed in it", text.display());
-            return Err(refusal(what, "write line feeds of a URL as %0A"));
-        }
+        let spec = parse_mount(text)?;
         let path = PathBuf::from(OsString::from_vec(spec.local_path.clone()));
         if expected.iter().any(|(other, _): &(PathBuf, u64)| other.starts_with(&path) || path.starts_with(other)) {
             let what = format!("use --mount {}: mount paths overlap", text.display());
@@ -130,16 +157,18 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
     lines.extend(inherited.map(|line| OsStr::from_bytes(line).to_owned()));
     let root = runtime.as_ref().map_or_else(dnfs::mount::runtime_root, PathBuf::from);
     lines.iter().for_each(|line| warn_of_those_apart(line, &root));
-    let library = readable_by_all(&find_library()?)?;
+    let c_library = CLibrary::of(args.command.first().map(OsString::as_os_str));
+    let built = find_library(c_library)?;
+    let library = readable_by_all(&built)?;
     let mounts = lines.join(OsStr::new("\n"));
     let preload = preload_list(&library);
     let keeper = std::env::current_exe().context("find this binary")?.into_os_string();
     let media_lines = local_medium::lines(&media);
     let mut environment = vec![("LD_PRELOAD", preload), (MOUNTS, mounts), (KEEPER, keeper), (local_medium::VARIABLE, media_lines)];
     environment.extend(runtime.map(|directory| (group::VARIABLE, directory)));
-    handshake(&expected, &media, &environment)?;
+    handshake(prover(&built, c_library)?, &expected, &media, &environment)?;
     if args.print.is_some() {
-        print_environment(&environment)?;
+        print::environment(&environment)?;
         return Ok(ExitCode::SUCCESS);
     }
     let Some((program, arguments)) = args.command.split_first() else { return Err(anyhow!("run a program: none is given")) };
@@ -148,24 +177,13 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(not_run(program, error))
 }
 
-/// Says why a program was not run. Its hint is where PostgreSQL's packages put their programs, outside PATH.
-fn not_run(program: &OsStr, error: std::io::Error) -> ExitCode {
-    if error.kind() != ErrorKind::NotFound {
-        let hint = if error.kind() == ErrorKind::PermissionDenied { "if it is a program, let this user run it: chmod +x FILE" } else { "" };
-        print_error(&hinted(anyhow!(error).context(format!("run {}", program.display())), hint));
-        return ExitCode::from(NOT_EXECUTABLE);
+fn parse_mount(text: &OsStr) -> anyhow::Result<MountSpec> {
+    let spec = MountSpec::parse(text.as_bytes()).with_context(|| format!("use --mount {}", text.display()))?;
+    if text.as_bytes().contains(&b'\n') {
+        let what = format!("use --mount {}: it has a line feed in it", text.display());
+        return Err(refusal(what, "write line feeds of a URL as %0A"));
     }
-    let in_path = !program.as_bytes().contains(&b'/');
-    let installed = program.to_str().filter(|_| in_path).and_then(lab::installed_program);
-    let folder = |found: &Path| found.parent().unwrap_or(found).display().to_string();
-    let hint = match installed {
-        Some(found) => format!("it is in {}, which PATH lacks: run {}", folder(&found), found.display()),
-        None if in_path => "check the spelling, or name the program by its whole path".to_owned(),
-        None => "check the path; a program that lies on a mount cannot be run from there (docs/compat-preload.md)".to_owned(),
-    };
-    let why = if in_path { "not found in PATH" } else { "no such file" };
-    print_error(&refusal(format!("run {}: {why}", program.display()), hint));
-    ExitCode::from(NOT_FOUND)
+    Ok(spec)
 }
 
 /// Whether the exec around this one has a mount at this path.
@@ -194,12 +212,29 @@ fn local_path_is_free(path: &Path) -> anyhow::Result<()> {
 /// Mounts once: the server's refusals become one clear message before anything starts. The root's number.
 fn check(spec: &MountSpec) -> anyhow::Result<u64> {
     let who = Credentials::of_process().for_url(&spec.url);
-    let client = Client::mount(&spec.url, &who).with_context(|| format!("mount {}", spec.url))?;
+    let client = mount_once(&spec.url, &who).with_context(|| format!("mount {}", spec.url))?;
     let root = client.getattr(&client.parts().root).with_context(|| format!("mount {}", spec.url))?;
     if rustix::process::geteuid().is_root() && spec.url.options.uid.is_none() {
         warn_of_root_squash(&spec.url, &client, &root);
     }
     Ok(root.fileid)
+}
+
+fn mount_once(url: &NfsUrl, who: &Credentials) -> Result<Client, dnfs::Error> {
+    let end = std::time::Instant::now() + LISTEN_WAIT;
+    loop {
+        let mounted = Client::mount(url, who);
+        let is_silent = match &mounted {
+            Err(dnfs::Error::Connect { source, .. }) => source.kind() == ErrorKind::ConnectionRefused,
+            // It began to listen between two questions.
+            Err(dnfs::Error::NoMountService { .. }) => true,
+            _ => false,
+        };
+        if !is_silent || std::time::Instant::now() >= end {
+            return mounted;
+        }
+        std::thread::sleep(LISTEN_PAUSE);
+    }
 }
 
 /// Says that root is refused what root may do where it is not squashed: a program's own message would not tell why.
@@ -219,7 +254,8 @@ fn warn_of_root_squash(url: &NfsUrl, client: &Client, root: &Attributes) {
     eprintln!("hint: {ROOT_SQUASH_HINT}");
 }
 
-fn find_library() -> anyhow::Result<PathBuf> {
+/// The preload library for programs of a C library: that for musl is in a folder of its own beside that for glibc.
+fn find_library(c_library: CLibrary) -> anyhow::Result<PathBuf> {
     if let Some(named) = std::env::var_os("MILLRACE_PRELOAD").filter(|named| !named.is_empty()) {
         let path = PathBuf::from(named);
         return match path.canonicalize() {
@@ -232,13 +268,30 @@ fn find_library() -> anyhow::Result<PathBuf> {
     }
     let binary = std::env::current_exe().and_then(|path| path.canonicalize()).context("find this binary")?;
     let folder = binary.parent().unwrap_or(Path::new("/"));
-    let places = [folder.join(LIBRARY), folder.join("../lib/millrace").join(LIBRARY)];
+    let name = Path::new(c_library.folder()).join(LIBRARY);
+    let places = [folder.join(&name), folder.join("../lib/millrace").join(&name)];
     places.iter().find_map(|place| place.canonicalize().ok()).ok_or_else(|| {
-        hinted(
-            anyhow!("find {LIBRARY} beside {} or in ../lib/millrace", binary.display()),
-            "build it with `make build`, or name it in MILLRACE_PRELOAD",
-        )
+        let hint = match c_library {
+            CLibrary::Glibc => "build it with `make build`, or name it in MILLRACE_PRELOAD",
+            CLibrary::Musl => "the program is one of musl: packages hold the library for it (`make dist`), or name it in MILLRACE_PRELOAD",
+        };
+        hinted(anyhow!("find {} beside {} or in ../lib/millrace", name.display(), binary.display()), hint)
     })
+}
+
+/// What shows that the library is active in a process: this binary if it can load the library, else the program built with it.
+fn prover(library: &Path, c_library: CLibrary) -> anyhow::Result<Command> {
+    if CLibrary::of_this_binary() == Some(c_library) {
+        let mut this = Command::new(std::env::current_exe().context("find this binary")?);
+        this.arg("exec");
+        return Ok(this);
+    }
+    let path = library.with_file_name(PROVER);
+    if !path.is_file() {
+        let what = anyhow!("try the library {}: {PROVER} is not beside it", library.display());
+        return Err(hinted(what, "this binary cannot load it itself; packages hold the program: keep the two files together"));
+    }
+    Ok(Command::new(path))
 }
 
 /// The library where every user can read it: a program may change its user before it runs the next.
@@ -318,19 +371,22 @@ fn preload_list(library: &Path) -> OsString {
 /// Variables that the library reads.
 type Environment = [(&'static str, OsString)];
 
-/// A child of ourselves under the library looks at each mount: it must see the root the server showed us; and at itself:
-/// it must have the state of each medium.
-fn handshake(expected: &[(PathBuf, u64)], media: &[LocalMedium], environment: &Environment) -> anyhow::Result<()> {
-    let binary = std::env::current_exe().context("find this binary")?;
-    let mut child = Command::new(&binary);
-    child.arg("exec").envs(environment.iter().cloned()).stdin(Stdio::null()).current_dir("/");
+/// A child under the library looks at each mount: it must see the root the server showed us; and at itself: it must have
+/// the state of each medium.
+fn handshake(
+    mut child: Command,
+    expected: &[(PathBuf, u64)],
+    media: &[LocalMedium],
+    environment: &Environment,
+) -> anyhow::Result<()> {
+    child.envs(environment.iter().cloned()).stdin(Stdio::null()).current_dir("/");
     for (path, _) in expected {
         child.arg("--prove").arg(path);
     }
     for medium in media {
         child.arg("--prove-medium").arg(medium.state());
     }
-    let output = child.output().with_context(|| format!("start {} to try the library", binary.display()))?;
+    let output = child.output().with_context(|| format!("start {} to try the library", child.get_program().display()))?;
     let answer = String::from_utf8_lossy(&output.stdout);
     let roots = expected.iter().map(|(_, root)| format!("{root}\n"));
     let wanted: String = roots.chain(media.iter().map(|_| "true\n".to_owned())).collect();
@@ -349,27 +405,10 @@ fn handshake(expected: &[(PathBuf, u64)], media: &[LocalMedium], environment: &E
     Err(hinted(error, "is it built for this system (same C library and processor)? is its file system mounted noexec?"))
 }
 
-/// In that child: prints the number of each path's object and whether each medium is there, or says what went wrong.
+/// In that child.
 fn prove(args: &Args) -> anyhow::Result<ExitCode> {
-    for path in &args.prove {
-        let found = std::fs::metadata(path).with_context(|| format!("reach the server through {}", path.display()))?;
-        println!("{}", found.ino());
-    }
-    for state in &args.prove_medium {
-        println!("{}", local_medium::is_mapped(state));
-    }
+    proof::print(&args.prove, &args.prove_medium).map_err(anyhow::Error::msg)?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn print_environment(environment: &Environment) -> anyhow::Result<()> {
-    use std::io::Write;
-    let mut out = std::io::stdout().lock();
-    for (name, value) in environment {
-        // Quoted for a shell: `eval "$(millrace exec … --print env)"` works.
-        let quoted = value.to_string_lossy().replace('\'', r"'\''");
-        writeln!(out, "export {name}='{quoted}'").context("print")?;
-    }
-    Ok(())
 }
 
 /// Refuses a program that the loader would start without the library.
@@ -394,39 +433,9 @@ fn reachable(program: &OsStr) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn locate(program: &OsStr) -> Option<PathBuf> {
-    if program.as_bytes().contains(&b'/') {
-        return Some(PathBuf::from(program));
-    }
-    std::env::split_paths(&std::env::var_os("PATH")?).map(|folder| folder.join(program)).find(|path| path.is_file())
-}
-
-/// Whether a file is a 64-bit ELF program without an interpreter (ELF-64: e_phoff at 32, e_phentsize at 54, e_phnum at 56).
-fn is_static(path: &Path) -> bool {
-    const HEADERS_BYTES_MAX: u64 = 64 * 1024;
-    const PT_INTERP: [u8; 4] = 3u32.to_ne_bytes();
-    let mut bytes = Vec::new();
-    let read = std::fs::File::open(path).and_then(|file| file.take(HEADERS_BYTES_MAX).read_to_end(&mut bytes));
-    if read.is_err() || !bytes.starts_with(b"\x7fELF\x02") {
-        return false;
-    }
-    let half = |at: usize| bytes.get(at..at + 2).and_then(|two| two.try_into().ok()).map(u16::from_ne_bytes);
-    let start = bytes.get(32..40).and_then(|eight| eight.try_into().ok()).map(u64::from_ne_bytes);
-    let (Some(start), Some(size), Some(count)) = (start, half(54), half(56)) else { return false };
-    let Ok(start) = usize::try_from(start) else { return false };
-    let header = |index: u16| bytes.get(start + usize::from(index) * usize::from(size)..)?.get(..4);
-    start < bytes.len() && !(0..count).any(|index| header(index) == Some(&PT_INTERP))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn dynamic_program_is_not_static() {
-        assert!(!is_static(Path::new("/bin/sh")));
-        assert!(!is_static(Path::new("/etc/passwd")));
-    }
 
     #[test]
     fn mounts_of_an_outer_exec_are_known_by_their_path() {

@@ -53,6 +53,9 @@ commands! {
     /// Commit and remove for programs of a mount that have ended
     #[command(hide = true)]
     keeper => Keeper,
+    /// Write man pages and shell completions, as packages hold them
+    #[command(hide = true)]
+    generate => Generate,
     /// Check what this host can measure, what it cannot, and how to fix that
     doctor => Doctor,
 }

@@ -2,9 +2,10 @@
 
 mod bench;
 mod copy;
-mod counters;
+pub(crate) mod counters;
 mod histogram;
 mod list;
+mod prometheus;
 mod target;
 
 use std::io::IsTerminal;
@@ -28,6 +29,7 @@ Examples:
   millrace nfs bench --create --size 1GiB --rw randread --bs 8k --depth 32 nfs://filer/vol/x.bench
   millrace nfs bench --depth 64 'nfs://filer/vol/x.bench?slots=16'
   millrace nfs counters --seconds 10
+  millrace nfs counters --prometheus            for Prometheus (docs/monitoring.md)
 
 URL: nfs://HOST[:PORT]/EXPORT[/PATH][?option=value&…], options: rsize, wsize, channels (connections
 of one process), stable, uid, gid, nfsport, mountport, timeo (tenths of a second), retrans, soft,

@@ -98,7 +98,7 @@ impl From<ModeArg> for Mode {
 struct LoadArgs {
     #[command(flatten)]
     database: DatabaseArgs,
-    /// Warehouses, about 100 MB each
+    /// Warehouses, about 110 MB each
     #[arg(long, value_name = "N", value_parser = at_least_1(orders::limits::WAREHOUSES_MAX))]
     warehouses: u32,
     /// Sessions that load in parallel [default: one per core]
@@ -117,9 +117,9 @@ struct LoadArgs {
     /// Continue a load that was interrupted; warehouses and seed must be the same
     #[arg(long)]
     resume: bool,
-    /// Load although the server's file system seems too small
-    #[arg(long)]
-    no_room_check: bool,
+    /// Load although the server's file system seems to have too little free space
+    #[arg(long, alias = "no-room-check")]
+    no_space_check: bool,
     /// Print size and time of the load and load nothing
     #[arg(long)]
     plan: bool,
@@ -132,7 +132,7 @@ struct LoadArgs {
 struct CheckArgs {
     #[command(flatten)]
     database: DatabaseArgs,
-    /// Run the nine isolation tests of clause 3.4.2 instead, on a database nothing else uses; they enter orders,
+    /// Run the nine isolation tests of clause 3.4.2 instead, on a database that nothing else uses; they enter orders,
     /// payments and deliveries of their own
     #[arg(long, conflicts_with_all = ["after_run", "ack_log"])]
     isolation: bool,
@@ -174,11 +174,11 @@ fn at_least_1(max: u32) -> clap::builder::RangedI64ValueParser<u32> {
 }
 
 async fn load(args: LoadArgs) -> anyhow::Result<ExitCode> {
-    let database = args.database.open(args.mode)?.with_nodes(&args.node)?;
+    let database = args.database.open(args.mode.into())?.with_nodes(&args.node)?;
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     let jobs = args.jobs.unwrap_or_else(|| cores.min(orders::limits::THREADS_MAX));
-    let LoadArgs { warehouses, seed, resume, no_room_check, .. } = args;
-    let options = LoadOptions { warehouses, jobs, seed, resume, no_room_check };
+    let LoadArgs { warehouses, seed, resume, no_space_check, .. } = args;
+    let options = LoadOptions { warehouses, jobs, seed, resume, no_space_check };
     if args.plan || !resume {
         let plan = orders::loader::plan(&database, options).await?;
         eprintln!("{}", text::planned(warehouses, &plan));
@@ -209,7 +209,7 @@ fn print_json<T: Serialize>(record: &T) -> anyhow::Result<()> {
 }
 
 async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
-    let database = args.database.open(ModeArg::default())?;
+    let database = args.database.open(Mode::default())?;
     if args.isolation {
         let outcomes = orders::isolation::run(&database).await?;
         if args.json {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
-use volume::faults::{FaultReport, FaultSpec, FaultStrike};
+use volume::faults::{FaultReport, FaultSpec, FaultInjection};
 use results::filer_stats::FilerStats;
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ enum Operation {
         /// Where the copy goes: an empty directory, or one to be made
         dir: PathBuf,
     },
-    /// Inject faults: set, list, clear
+    /// Inject faults: add, list, clear
     Fault {
         #[command(subcommand)]
         order: FaultOrder,
@@ -53,7 +53,7 @@ enum Operation {
         #[arg(long, value_name = "NAME", global = true)]
         volume: Option<String>,
     },
-    /// Stop cleanly
+    /// Stop the filer cleanly
     Shutdown,
 }
 
@@ -177,7 +177,7 @@ fn ask(admin: &Path, request: &Value) -> anyhow::Result<String> {
     let shown = admin.display();
     let mut stream = UnixStream::connect(admin).map_err(|error| {
         let hint = match error.kind() {
-            ErrorKind::PermissionDenied => "run it as the user who runs that filer, or as root: the socket is for nobody else",
+            ErrorKind::PermissionDenied => "run it as the user who runs that filer, or as root: no other user may use the socket",
             _ => "start `millrace serve` first; with --json its first line names the admin socket",
         };
         refusal(format!("reach a filer at {shown}: {error}"), hint)
@@ -239,10 +239,10 @@ fn print_stats(stats: &FilerStats) {
 
 fn print_faults(report: &FaultReport) {
     for set in &report.faults {
-        println!("{:>4}  {}: hit {} of {} matching calls", set.id, set.fault, set.struck, set.matched);
+        println!("{:>4}  {}: injected into {} of {} matching operations", set.id, set.fault, set.injected, set.matched);
     }
-    println!("{} calls hit since the volume was opened; the latest {}:", report.struck, report.strikes.len());
-    for FaultStrike { id, kind, nth, on, file, offset, length, detail } in &report.strikes {
+    println!("{} injections since the volume was opened; the latest {}:", report.injected, report.injections.len());
+    for FaultInjection { id, kind, nth, on, file, offset, length, detail } in &report.injections {
         let place = |word: &str, value: &Option<u64>| value.map_or_else(String::new, |value| format!(" {word} {value}"));
         let (file, offset, length) = (place("file", file), place("at", offset), place("bytes", length));
         println!("{id:>4}  {} of {on} {nth}{file}{offset}{length} {detail}", kind.name());

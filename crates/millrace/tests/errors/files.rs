@@ -4,33 +4,12 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::support::rules::SWAPPINESS;
 use super::support::{Scratch, find_program, is_root, preload_library, succeed};
 
 /// The user who runs two filers, and one who runs none.
 pub(crate) const DAEMON: u32 = 1;
 const NOBODY: u32 = 65534;
-/// A rule that the host in `host` does not keep.
-const RULES: &str = r#"
-schema = 1
-layer = "os-kernel"
-
-[[rule]]
-id = "linux-test-swappiness"
-title = "The kernel keeps the database in memory"
-platforms = ["linux"]
-test = "sysctl.vm.swappiness <= 10"
-severity = "medium"
-reason = "A page of the database that was written out is read back by a user who waits."
-sources = [{ name = "a test" }]
-status = "valid"
-[rule.fix]
-activation = "live"
-set = [{ kind = "sysctl", key = "vm.swappiness", value = "1" }]
-[[rule.fires]]
-facts = { "sysctl.vm.swappiness" = 60 }
-[[rule.silent]]
-facts = { "sysctl.vm.swappiness" = 1 }
-"#;
 
 /// The files and directories that rows name.
 pub(crate) fn make_files(scratch: &Scratch) {
@@ -63,7 +42,8 @@ pub(crate) fn make_files(scratch: &Scratch) {
     write("results.json", b"{\"schema\": 1}");
     write("plan.toml", b"schema = 1\n[load]\nwarehuoses = 3\n");
     scratch.folder("rules/test");
-    write("rules/test/rule.toml", RULES.as_bytes());
+    // A rule that the host in `host` does not keep.
+    write("rules/test/rule.toml", SWAPPINESS.as_bytes());
     for folder in ["host/etc", "host/proc/sys/vm", "host/proc/self"] {
         scratch.folder(folder);
     }

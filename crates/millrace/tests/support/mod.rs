@@ -21,6 +21,7 @@ pub mod orders;
 pub mod postgres;
 pub mod proxy;
 pub mod remote;
+pub mod rules;
 pub mod tls;
 pub mod wire;
 pub mod world;

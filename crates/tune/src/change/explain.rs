@@ -100,7 +100,7 @@ impl Explanation {
         };
         line("layer", &self.layer);
         line("severity", describe::severity(self.severity));
-        line("today", describe::status(self.status));
+        line("status", describe::status(self.status));
         line("applies to", &applies(self));
         line("holds when", &self.test);
         line("because", &self.reason);
@@ -109,7 +109,7 @@ impl Explanation {
             line("source", source);
         }
         for standing in &self.standing {
-            line("but", standing);
+            line("status", standing);
         }
         line("rows", &self.covers.join(", "));
         if self.loses_durability {

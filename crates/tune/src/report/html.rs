@@ -27,7 +27,7 @@ pub fn html(audit: &Audit, look: &Look<'_>) -> String {
     page += &header(audit, look, &counts);
     page += &findings(audit, look);
     let unknown: Vec<&Finding> = of_verdict(audit, Verdict::Unknown);
-    page += &section("unknown", "Not known", "Facts are missing: these may be well or not", &unknown, look);
+    page += &section("unknown", "Not known", "Facts are missing: these checks neither passed nor failed", &unknown, look);
     page += &section("waived", "Waived", "Findings that a waiver covers", &of_verdict(audit, Verdict::Waived), look);
     page += &section("passed", "Passed", "Judgements where all is well", &of_verdict(audit, Verdict::Passed), look);
     page += &remarks(audit);
@@ -54,7 +54,7 @@ fn header(audit: &Audit, look: &Look<'_>, counts: &Counts) -> String {
         escape(&audit.system),
         escape(&audit.taken),
         escape(&audit.from),
-        count(counts.unknown, "judgement lacks facts", "judgements lack facts"),
+        count(counts.unknown, "check lacks facts", "checks lack facts"),
         count(counts.passed, "passed", "passed"),
         count(counts.not_applicable, "rule does not apply here", "rules do not apply here"),
     );
@@ -87,7 +87,7 @@ fn section(id: &str, title: &str, caption: &str, findings: &[&Finding], look: &L
     }
     let mut section = format!(
         "<section id=\"{id}\" aria-labelledby=\"{id}-title\"><h2 id=\"{id}-title\">{}</h2>\n<table><caption>{}</caption>\n\
-         <thead><tr><th scope=\"col\" class=\"severity\">Severity</th><th scope=\"col\" class=\"subject\">Of</th>\
+         <thead><tr><th scope=\"col\" class=\"severity\">Severity</th><th scope=\"col\" class=\"subject\">Subject</th>\
          <th scope=\"col\" class=\"title\">Finding</th><th scope=\"col\">Found</th></tr></thead>\n<tbody>\n",
         escape(title),
         escape(caption),
@@ -168,13 +168,13 @@ fn card(finding: &Finding) -> String {
     );
     let effect: Vec<String> = finding.effect.iter().cloned().collect();
     let measured: Vec<String> = finding.measured.iter().map(|measured| measured.text.clone()).collect();
-    let today: Vec<String> = status(finding.status).map(str::to_owned).into_iter().collect();
+    let standing = status(finding.status).map(str::to_owned).into_iter().chain(finding.standing.iter().cloned());
+    let standing: Vec<String> = standing.collect();
     let takes: Vec<String> = finding.activation.map(|takes| activation(takes).to_owned()).into_iter().collect();
     let rows = [
-        ("Brings", &effect),
+        ("Effect", &effect),
         ("Measured", &measured),
-        ("Today", &today),
-        ("But", &finding.standing),
+        ("Status", &standing),
         ("Fix", &finding.fix),
         ("In force", &takes),
         ("Sources", &finding.sources),

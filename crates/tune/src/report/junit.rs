@@ -40,7 +40,7 @@ pub fn junit(audit: &Audit, look: &Look<'_>) -> String {
     format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
          <testsuites name=\"millrace audit\" tests=\"{tests}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\">\n\
-         <!-- {} judgements passed, {} rules do not apply -->\n{suites}</testsuites>\n",
+         <!-- {} checks passed, {} rules do not apply -->\n{suites}</testsuites>\n",
         counts.passed, counts.not_applicable,
     )
 }

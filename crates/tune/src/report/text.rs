@@ -57,11 +57,11 @@ pub fn text(audit: &Audit, look: &Look<'_>) -> String {
     if counts.unknown > 0 {
         let _ = writeln!(text, "{}", unknown_words(audit, look.verbose));
     }
-    let passed = count(counts.passed, "judgement passed", "judgements passed");
+    let passed = count(counts.passed, "check passed", "checks passed");
     let not_applicable = count(counts.not_applicable, "rule does not apply here", "rules do not apply here");
     let _ = writeln!(text, "{passed}, {not_applicable}.");
     if !look.verbose && counts.counting + counts.info + counts.below_threshold > 0 {
-        text += "-v adds what was found, why, what it brings, the sources and the fix.\n";
+        text += "-v adds what was found, why, its effect, the sources and the fix.\n";
     }
     text
 }
@@ -109,10 +109,10 @@ fn details(text: &mut String, finding: &Finding) {
         return;
     }
     add("why", &finding.reason);
-    finding.effect.iter().for_each(|effect| add("brings", effect));
+    finding.effect.iter().for_each(|effect| add("effect", effect));
     finding.sources.iter().for_each(|source| add("source", source));
-    status(finding.status).iter().for_each(|words| add("today", words));
-    finding.standing.iter().for_each(|standing| add("but", standing));
+    status(finding.status).iter().for_each(|words| add("status", words));
+    finding.standing.iter().for_each(|standing| add("status", standing));
     finding.fix.iter().for_each(|fix| add("fix", fix));
     finding.activation.iter().for_each(|takes| add("in force", activation(*takes)));
 }
@@ -148,7 +148,7 @@ fn unknown_words(audit: &Audit, verbose: bool) -> String {
         .map(|(layer, findings)| format!("{} {}", findings.len(), plain(layer)))
         .collect();
     let mut words =
-        format!("{} not known, for lack of facts: {}", count(unknown().count(), "judgement", "judgements"), layers.join(", "));
+        format!("{} not known, for lack of facts: {}", count(unknown().count(), "check", "checks"), layers.join(", "));
     let mut missing: BTreeMap<&str, usize> = BTreeMap::new();
     unknown().flat_map(|finding| &finding.missing).for_each(|fact| *missing.entry(fact).or_default() += 1);
     let mut missing: Vec<(&str, usize)> = missing.into_iter().collect();

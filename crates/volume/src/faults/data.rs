@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{FaultKind, Faults, Kinds, Probe, SetError, Strike};
+use super::{FaultKind, Faults, Injection, Kinds, Probe, SetError};
 use crate::error::Error;
 use crate::limits::SECTOR_BYTES;
 use crate::node::Node;
@@ -64,12 +64,12 @@ impl VolumeInner {
         }
         let (file, range) = (node.0.fileid, (offset, data.len() as u64));
         let probe = Probe { on: "read", files: &[file], range: Some(range) };
-        if let Some(mut strike) = self.faults.strike(Kinds::of(&[FaultKind::BitFlip]), &probe) {
-            let bit = strike.random.below(range.1 * 8);
+        if let Some(mut injection) = self.faults.inject(Kinds::of(&[FaultKind::BitFlip]), &probe) {
+            let bit = injection.random.below(range.1 * 8);
             if let Some(byte) = data.get_mut((bit / 8) as usize) {
                 *byte ^= 1 << (bit % 8);
             }
-            self.faults.add_detail(&strike, format!("bit {} of the byte at {}", bit % 8, offset + bit / 8));
+            self.faults.add_detail(&injection, format!("bit {} of the byte at {}", bit % 8, offset + bit / 8));
         }
     }
 
@@ -86,19 +86,21 @@ impl VolumeInner {
             return Ok(None);
         }
         let probe = Probe { on: "write", files, range };
-        Ok(self.faults.strike(Kinds::of(&[FaultKind::TornWrite]), &probe).map(|strike| self.tear(strike, sectors)))
+        Ok(self.faults.inject(Kinds::of(&[FaultKind::TornWrite]), &probe).map(|injection| self.tear(injection, sectors)))
     }
 
-    fn tear(&self, mut strike: Strike, sectors: Vec<std::ops::Range<usize>>) -> Torn {
+    fn tear(&self, mut injection: Injection, sectors: Vec<std::ops::Range<usize>>) -> Torn {
         let all = sectors.len();
         // At least one arrives and at least one does not: else nothing is torn.
-        let (kept, lost) = (strike.random.below(all as u64) as usize, strike.random.below(all as u64 - 1) as usize);
+        let (kept, lost) = (injection.random.below(all as u64) as usize, injection.random.below(all as u64 - 1) as usize);
         let lost = if lost >= kept { lost + 1 } else { lost };
         let pieces = sectors.into_iter().enumerate();
-        let arrived: Vec<_> =
-            pieces.filter(|(n, _)| *n == kept || (*n != lost && strike.random.below(2) == 0)).map(|(_, piece)| piece).collect();
-        self.faults.add_detail(&strike, format!("{} of {all} sectors arrived", arrived.len()));
-        if strike.silent { Torn::Lies(arrived) } else { Torn::Fails(arrived) }
+        let arrived: Vec<_> = pieces
+            .filter(|(n, _)| *n == kept || (*n != lost && injection.random.below(2) == 0))
+            .map(|(_, piece)| piece)
+            .collect();
+        self.faults.add_detail(&injection, format!("{} of {all} sectors arrived", arrived.len()));
+        if injection.silent { Torn::Lies(arrived) } else { Torn::Fails(arrived) }
     }
 
     /// Before a flush: waits or fails if a fault says so. The flush is not made then.
@@ -107,11 +109,11 @@ impl VolumeInner {
             return Ok(());
         }
         let files: &[u64] = file.as_slice();
-        if let Some(strike) = self.faults.strike(SLOW_FLUSH, &Probe { on: "flush", files, range: None }) {
-            self.faults.wait(&strike);
+        if let Some(injection) = self.faults.inject(SLOW_FLUSH, &Probe { on: "flush", files, range: None }) {
+            self.faults.wait(&injection);
         }
-        let strike = self.faults.strike(FAILURES, &Probe { on: "flush", files, range: None });
-        strike.map_or(Ok(()), |strike| Err(io::Error::from_raw_os_error(errno(&strike))))
+        let injection = self.faults.inject(FAILURES, &Probe { on: "flush", files, range: None });
+        injection.map_or(Ok(()), |injection| Err(io::Error::from_raw_os_error(errno(&injection))))
     }
 
     /// Whether names or attributes of these objects may be changed: not after a failed flush, nor if a fault says so.
@@ -126,11 +128,11 @@ impl VolumeInner {
 }
 
 fn fail(faults: &Faults, on: &str, files: &[u64], range: Option<(u64, u64)>) -> Result<(), Error> {
-    faults.strike(FAILURES, &Probe { on, files, range }).map_or(Ok(()), |strike| Err(Error::from_errno(errno(&strike))))
+    faults.inject(FAILURES, &Probe { on, files, range }).map_or(Ok(()), |injection| Err(Error::from_errno(errno(&injection))))
 }
 
-fn errno(strike: &Strike) -> i32 {
-    if strike.kind == FaultKind::Enospc { libc::ENOSPC } else { libc::EIO }
+fn errno(injection: &Injection) -> i32 {
+    if injection.kind == FaultKind::Enospc { libc::ENOSPC } else { libc::EIO }
 }
 
 /// The pieces of a write that a disk would write whole.

@@ -1,8 +1,8 @@
-//! Faults on demand: which are set, what they strike, what they struck. Without any, an operation pays one relaxed load.
+//! Faults on demand: which are set, what they affect, what they affected. Without any, an operation pays one relaxed load.
 //!
 //! One list holds all faults of a volume, those of its data and flushes ([`data`](self), carried out here) and those of
-//! the wire, which the filer carries out: it calls [`Faults::strike`] as the volume does. Faults are tried in the
-//! order in which they were set; the first of the wanted kinds that strikes is the one. Chance follows from a fault's seed
+//! the wire, which the filer carries out: it calls [`Faults::inject`] as the volume does. Faults are tried in the
+//! order in which they were set; the first of the wanted kinds that affects is the one. Chance follows from a fault's seed
 //! and the order of the operations it matches.
 
 mod data;
@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-pub use report::{FaultReport, FaultStatus, FaultStrike};
+pub use report::{FaultInjection, FaultReport, FaultStatus};
 pub use spec::{FAULT_DELAY_MS_MAX, FAULT_TEXT_BYTES_MAX, FaultError, FaultKind, FaultSpec};
 
 pub(crate) use data::Torn;
 
-use crate::limits::{FAULT_STRIKES_KEPT, FAULTS_MAX};
+use crate::limits::{FAULT_INJECTIONS_KEPT, FAULTS_MAX};
 use crate::random::Random;
 
 /// All faults of a volume.
@@ -36,8 +36,8 @@ struct List {
     set: Vec<Armed>,
     last_id: u64,
     releases: u64,
-    struck: u64,
-    strikes: VecDeque<FaultStrike>,
+    injected: u64,
+    injections: VecDeque<FaultInjection>,
 }
 
 #[derive(Debug)]
@@ -46,7 +46,7 @@ struct Armed {
     random: Random,
 }
 
-/// An operation that a fault may strike.
+/// An operation that a fault may affect.
 #[derive(Debug, Clone, Copy)]
 pub struct Probe<'a> {
     /// `read`, `write`, `flush`, `change`, or the name of a procedure.
@@ -57,9 +57,9 @@ pub struct Probe<'a> {
     pub range: Option<(u64, u64)>,
 }
 
-/// A fault that struck: to be carried out.
+/// A fault that is injected: to be carried out.
 #[derive(Debug)]
-pub struct Strike {
+pub struct Injection {
     /// What is to go wrong.
     pub kind: FaultKind,
     /// For how long, where the kind waits.
@@ -104,7 +104,7 @@ impl Faults {
         list.last_id += 1;
         let id = list.last_id;
         let random = Random::new(fault.seed);
-        list.set.push(Armed { status: FaultStatus { id, fault, matched: 0, struck: 0 }, random });
+        list.set.push(Armed { status: FaultStatus { id, fault, matched: 0, injected: 0 }, random });
         self.arm(&list);
         Ok(id)
     }
@@ -121,14 +121,14 @@ impl Faults {
         cleared
     }
 
-    /// What is set, and what it struck.
+    /// What is set, and what it affected.
     #[must_use]
     pub fn report(&self) -> FaultReport {
         let list = self.list();
         FaultReport {
             faults: list.set.iter().map(|armed| armed.status.clone()).collect(),
-            struck: list.struck,
-            strikes: list.strikes.iter().cloned().collect(),
+            injected: list.injected,
+            injections: list.injections.iter().cloned().collect(),
         }
     }
 
@@ -138,46 +138,48 @@ impl Faults {
         self.kinds.load(Ordering::Relaxed) & kinds.0 != 0
     }
 
-    /// Whether a fault of these kinds strikes the operation; counts and records it.
-    pub fn strike(&self, kinds: Kinds, probe: &Probe<'_>) -> Option<Strike> {
+    /// Whether a fault of these kinds affects the operation; counts and records it.
+    pub fn inject(&self, kinds: Kinds, probe: &Probe<'_>) -> Option<Injection> {
         if !self.any(kinds) {
             return None;
         }
         let mut list = self.list();
-        let strike =
+        let injection =
             list.set.iter_mut().filter(|armed| kinds.has(armed.status.fault.kind)).find_map(|armed| armed.try_on(probe))?;
-        list.struck += 1;
-        if list.strikes.len() == FAULT_STRIKES_KEPT {
-            list.strikes.pop_front();
+        list.injected += 1;
+        if list.injections.len() == FAULT_INJECTIONS_KEPT {
+            list.injections.pop_front();
         }
-        list.strikes.push_back(FaultStrike {
-            id: strike.id,
-            kind: strike.kind,
-            nth: strike.nth,
+        list.injections.push_back(FaultInjection {
+            id: injection.id,
+            kind: injection.kind,
+            nth: injection.nth,
             on: probe.on.to_owned(),
             file: probe.files.first().copied(),
             offset: probe.range.map(|(offset, _)| offset),
             length: probe.range.map(|(_, length)| length),
             detail: String::new(),
         });
-        Some(strike)
+        Some(injection)
     }
 
-    /// Adds to the record of a strike what exactly it did.
-    fn add_detail(&self, strike: &Strike, detail: String) {
+    /// Adds to the record of an injection what exactly it did.
+    fn add_detail(&self, injection: &Injection, detail: String) {
         let mut list = self.list();
-        if let Some(record) = list.strikes.iter_mut().rev().find(|record| (record.id, record.nth) == (strike.id, strike.nth)) {
+        if let Some(record) =
+            list.injections.iter_mut().rev().find(|record| (record.id, record.nth) == (injection.id, injection.nth))
+        {
             record.detail = detail;
         }
     }
 
-    /// Waits for as long as a strike says, or until its fault is cleared or [`Faults::release_waiters`] called.
-    pub fn wait(&self, strike: &Strike) {
+    /// Waits for as long as an injection says, or until its fault is cleared or [`Faults::release_waiters`] called.
+    pub fn wait(&self, injection: &Injection) {
         let list = self.list();
         let releases = list.releases;
-        let on = |list: &mut List| list.releases == releases && list.set.iter().any(|armed| armed.status.id == strike.id);
+        let on = |list: &mut List| list.releases == releases && list.set.iter().any(|armed| armed.status.id == injection.id);
         // Whether it timed out does not matter.
-        drop(self.changed.wait_timeout_while(list, strike.delay, on).unwrap_or_else(PoisonError::into_inner));
+        drop(self.changed.wait_timeout_while(list, injection.delay, on).unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Ends all waits of now: the volume is to be closed, or its power to be cut.
@@ -197,26 +199,26 @@ impl Faults {
 }
 
 impl Armed {
-    fn try_on(&mut self, probe: &Probe<'_>) -> Option<Strike> {
-        let FaultStatus { id, fault, matched, struck } = &mut self.status;
+    fn try_on(&mut self, probe: &Probe<'_>) -> Option<Injection> {
+        let FaultStatus { id, fault, matched, injected } = &mut self.status;
         if !matches(fault, probe) {
             return None;
         }
         *matched += 1;
         let drawn = self.random.chance(fault.rate);
         let random = self.random.fork();
-        if !drawn || *matched <= fault.after || fault.times.is_some_and(|times| *struck >= times) {
+        if !drawn || *matched <= fault.after || fault.times.is_some_and(|times| *injected >= times) {
             return None;
         }
-        *struck += 1;
+        *injected += 1;
         let delay = Duration::from_secs_f64(fault.delay_ms.unwrap_or(0.0) / 1000.0);
-        Some(Strike { kind: fault.kind, delay, silent: fault.silent, nth: *matched, id: *id, random })
+        Some(Injection { kind: fault.kind, delay, silent: fault.silent, nth: *matched, id: *id, random })
     }
 }
 
 fn matches(fault: &FaultSpec, probe: &Probe<'_>) -> bool {
     let on = if fault.on.is_empty() {
-        fault.kind.is_of_the_wire() || fault.kind.strikes().contains(&probe.on)
+        fault.kind.is_of_the_wire() || fault.kind.applies_to().contains(&probe.on)
     } else {
         fault.on.iter().any(|on| on == probe.on)
     };
@@ -262,8 +264,8 @@ mod tests {
 
     const EIO: Kinds = Kinds::of(&[FaultKind::Eio]);
 
-    fn strikes(faults: &Faults, probe: &Probe<'_>, count: usize) -> Vec<usize> {
-        (1..=count).filter(|_| faults.strike(EIO, probe).is_some()).collect()
+    fn inject_all(faults: &Faults, probe: &Probe<'_>, count: usize) -> Vec<usize> {
+        (1..=count).filter(|_| faults.inject(EIO, probe).is_some()).collect()
     }
 
     fn set(faults: &Faults, text: &str) -> u64 {
@@ -271,27 +273,27 @@ mod tests {
     }
 
     fn nth(faults: &Faults) -> Vec<u64> {
-        faults.report().strikes.iter().map(|strike| strike.nth).collect()
+        faults.report().injections.iter().map(|injection| injection.nth).collect()
     }
 
     #[test]
-    fn after_and_times_bound_what_is_struck_and_all_is_counted() {
+    fn after_and_times_bound_what_is_injected_and_all_is_counted() {
         let faults = Faults::default();
         let id = set(&faults, "eio,on=write,after=3,times=2");
         let probe = Probe { on: "write", files: &[7], range: Some((0, 8192)) };
-        assert_eq!(strikes(&faults, &probe, 10).len(), 2);
+        assert_eq!(inject_all(&faults, &probe, 10).len(), 2);
         let report = faults.report();
-        assert_eq!((report.faults[0].id, report.faults[0].matched, report.faults[0].struck), (id, 10, 2));
+        assert_eq!((report.faults[0].id, report.faults[0].matched, report.faults[0].injected), (id, 10, 2));
         assert_eq!(nth(&faults), [4, 5]);
-        let first = &report.strikes[0];
+        let first = &report.injections[0];
         assert_eq!((first.on.as_str(), first.file, first.offset, first.length), ("write", Some(7), Some(0), Some(8192)));
     }
 
     #[test]
-    fn only_what_matches_is_struck() {
+    fn a_fault_is_injected_only_into_what_matches() {
         let faults = Faults::default();
         set(&faults, "eio,on=write,file=7,offset=4096,length=4096");
-        let of = |on, files: &[u64], range| faults.strike(EIO, &Probe { on, files, range }).is_some();
+        let of = |on, files: &[u64], range| faults.inject(EIO, &Probe { on, files, range }).is_some();
         assert!(of("write", &[7], Some((0, 4097))) && of("write", &[7], Some((8191, 1))));
         assert!(!of("write", &[7], Some((0, 4096))) && !of("write", &[7], Some((8192, 1))));
         assert!(!of("write", &[8], Some((4096, 1))) && !of("read", &[7], Some((4096, 1))));
@@ -299,42 +301,42 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_strikes_the_same_operations() {
-        let struck = |seed: u64| {
+    fn the_same_seed_affects_the_same_operations() {
+        let injected = |seed: u64| {
             let faults = Faults::default();
             set(&faults, &format!("eio,rate=0.2,seed={seed}"));
-            strikes(&faults, &Probe { on: "read", files: &[1], range: None }, 500);
+            inject_all(&faults, &Probe { on: "read", files: &[1], range: None }, 500);
             nth(&faults)
         };
-        assert_eq!(struck(5), struck(5));
-        assert_ne!(struck(5), struck(6));
-        assert!((60..140).contains(&struck(5).len()), "{}", struck(5).len());
+        assert_eq!(injected(5), injected(5));
+        assert_ne!(injected(5), injected(6));
+        assert!((60..140).contains(&injected(5).len()), "{}", injected(5).len());
     }
 
     #[test]
-    fn a_seed_strikes_the_same_operations_in_every_version() {
+    fn a_seed_affects_the_same_operations_in_every_version() {
         // Noted down when the generator was SplitMix64, one draw and one fork an operation.
         let faults = Faults::default();
         set(&faults, "eio,rate=0.2,seed=5");
-        strikes(&faults, &Probe { on: "read", files: &[1], range: None }, 60);
+        inject_all(&faults, &Probe { on: "read", files: &[1], range: None }, 60);
         assert_eq!(nth(&faults), [3, 10, 11, 12, 13, 20, 25, 39, 55, 57]);
     }
 
     #[test]
-    fn a_cleared_fault_strikes_no_more_and_ends_its_waits() {
+    fn a_cleared_fault_is_injected_no_more_and_ends_its_waits() {
         let faults = Faults::default();
         let (one, two) = (set(&faults, "slow,delay_ms=60000"), set(&faults, "eio"));
         let slow = Kinds::of(&[FaultKind::Slow]);
         let probe = Probe { on: "READ", files: &[], range: None };
-        let strike = faults.strike(slow, &probe).unwrap();
+        let injection = faults.inject(slow, &probe).unwrap();
         std::thread::scope(|scope| {
-            scope.spawn(|| faults.wait(&strike));
+            scope.spawn(|| faults.wait(&injection));
             assert_eq!(faults.clear(Some(one)), 1);
         });
         assert!(!faults.any(slow) && faults.any(EIO));
         assert_eq!((faults.clear(None), faults.clear(Some(two))), (1, 0));
-        assert!(faults.strike(EIO, &probe).is_none());
-        assert_eq!(faults.report().struck, 1, "what was struck stays on record");
+        assert!(faults.inject(EIO, &probe).is_none());
+        assert_eq!(faults.report().injected, 1, "what was injected stays on record");
     }
 
     #[test]
@@ -343,8 +345,8 @@ mod tests {
         (0..FAULTS_MAX).for_each(|_| assert!(set(&faults, "eio") > 0));
         assert_eq!(faults.set(FaultSpec::new(FaultKind::Eio)), Err(SetError::Full));
         let probe = Probe { on: "flush", files: &[], range: None };
-        assert_eq!(strikes(&faults, &probe, FAULT_STRIKES_KEPT + 5).len(), FAULT_STRIKES_KEPT + 5);
+        assert_eq!(inject_all(&faults, &probe, FAULT_INJECTIONS_KEPT + 5).len(), FAULT_INJECTIONS_KEPT + 5);
         let report = faults.report();
-        assert_eq!((report.strikes.len(), report.struck), (FAULT_STRIKES_KEPT, FAULT_STRIKES_KEPT as u64 + 5));
+        assert_eq!((report.injections.len(), report.injected), (FAULT_INJECTIONS_KEPT, FAULT_INJECTIONS_KEPT as u64 + 5));
     }
 }

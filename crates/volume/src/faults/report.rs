@@ -1,34 +1,34 @@
-//! What is said of faults that are set, and of what they struck: records of the admin socket.
+//! What is said of faults that are set, and of what they affected: records of the admin socket.
 
 use serde::{Deserialize, Serialize};
 
 use super::spec::{FaultKind, FaultSpec};
 
-/// A fault that is set, and how often it struck.
+/// A fault that is set, and how often it was injected.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FaultStatus {
     /// Its number, by which it is cleared.
     pub id: u64,
     /// The fault.
     pub fault: FaultSpec,
-    /// Operations that it could have struck.
+    /// Operations that that it could have been injected into.
     pub matched: u64,
-    /// Operations that it struck.
-    pub struck: u64,
+    /// Operations that it was injected into.
+    pub injected: u64,
 }
 
-/// One strike.
+/// One injection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FaultStrike {
+pub struct FaultInjection {
     /// The fault's number.
     pub id: u64,
     /// What it is.
     pub kind: FaultKind,
     /// Which of the operations it matched, from 1.
     pub nth: u64,
-    /// What it struck: `write`, `READ`.
+    /// What it affected: `write`, `READ`.
     pub on: String,
-    /// File id, where it struck a file.
+    /// File id, where it affected a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<u64>,
     /// Where in the file.
@@ -47,8 +47,8 @@ pub struct FaultStrike {
 pub struct FaultReport {
     /// Those that are set, in the order in which they are tried.
     pub faults: Vec<FaultStatus>,
-    /// Strikes since the volume was opened, of faults cleared meanwhile too.
-    pub struck: u64,
+    /// Injections since the volume was opened, of faults cleared meanwhile too.
+    pub injected: u64,
     /// The latest of them, oldest first.
-    pub strikes: Vec<FaultStrike>,
+    pub injections: Vec<FaultInjection>,
 }

@@ -1,6 +1,6 @@
 //! What a fault is, and how it is written.
 //!
-//! A fault has a kind, a choice of what it strikes, and a seed from which all chance follows. It is written as JSON (admin
+//! A fault has a kind, a choice of what it applies to, and a seed from which all chance follows. It is written as JSON (admin
 //! socket), or as text: `eio,on=write,path=base/5/1259,rate=0.01,seed=7`.
 
 use std::fmt;
@@ -78,9 +78,9 @@ impl FaultKind {
         }
     }
 
-    /// What of a store it may strike, the usual choice; none for a fault of the wire, which strikes procedures.
+    /// What of a store it may affect, the usual choice; none for a fault of the wire, which affects procedures.
     #[must_use]
-    pub const fn strikes(self) -> &'static [&'static str] {
+    pub const fn applies_to(self) -> &'static [&'static str] {
         match self {
             Self::Eio => &["read", "write", "flush", "change"],
             Self::Enospc => &["write", "change", "flush"],
@@ -91,10 +91,10 @@ impl FaultKind {
         }
     }
 
-    /// Whether it strikes calls and answers rather than the store.
+    /// Whether it affects calls and answers rather than the store.
     #[must_use]
     pub const fn is_of_the_wire(self) -> bool {
-        self.strikes().is_empty()
+        self.applies_to().is_empty()
     }
 
     /// Whether it makes something wait.
@@ -111,7 +111,7 @@ pub struct FaultSpec {
     /// What goes wrong.
     pub kind: FaultKind,
     /// Of a store: `read`, `write`, `flush`, `change` (of names or attributes). Of the wire: procedures, `READ`, `COMMIT`.
-    /// Empty: all that the kind can strike.
+    /// Empty: all that the kind can affect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on: Vec<String>,
     /// Only this file or directory, by its path in the volume.
@@ -126,13 +126,13 @@ pub struct FaultSpec {
     /// So many of them; to the end of the file unless said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<u64>,
-    /// Share of the matching operations that are struck, above 0, at most 1.
+    /// Share of the matching operations that are affected, above 0, at most 1.
     #[serde(default = "always")]
     pub rate: f64,
     /// Matching operations that are left alone first.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub after: u64,
-    /// Strikes at the most; no end unless said.
+    /// Injections at the most; no end unless said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<u64>,
     /// What all chance follows from.
@@ -186,7 +186,7 @@ pub enum FaultError {
 const KEYS: &[&str] = &["on", "path", "file", "offset", "length", "rate", "after", "times", "seed", "delay_ms", "silent"];
 
 impl FaultSpec {
-    /// A fault of that kind that strikes all it can.
+    /// A fault of that kind that affects all it can.
     #[must_use]
     pub fn new(kind: FaultKind) -> Self {
         Self {
@@ -288,8 +288,8 @@ impl FaultSpec {
         if self.path.is_some() && self.file.is_some() {
             return Err(wrong("file", &self.file.unwrap_or(0).to_string(), "either path or file"));
         }
-        match self.on.iter().find(|word| !kind.strikes().contains(&word.as_str())) {
-            Some(word) => Err(wrong("on", word, &format!("{} applies to {}", kind.name(), names(kind.strikes())))),
+        match self.on.iter().find(|word| !kind.applies_to().contains(&word.as_str())) {
+            Some(word) => Err(wrong("on", word, &format!("{} applies to {}", kind.name(), names(kind.applies_to())))),
             None => Ok(()),
         }
     }

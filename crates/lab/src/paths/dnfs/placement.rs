@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::storage::{DnfsStorage, mount_path};
+use super::storage::{DnfsStorage, OtherFiler, mount_path};
 use crate::error::LabError;
 use crate::host::cgroup;
 use crate::paths::filer::{Filer, FilerOrder};
@@ -96,7 +96,8 @@ impl Placement for Export {
     }
 
     fn start(&self, order: &StartOrder<'_>) -> Result<Box<dyn Storage>, LabError> {
-        Ok(Box::new(DnfsStorage::of_exports(order, self.directory.urls())))
+        let filer = OtherFiler::new(self.directory.server(), self.directory.name());
+        Ok(Box::new(DnfsStorage::of_exports(order, self.directory.urls(), filer)))
     }
 
     fn clear(&mut self) -> Result<(), LabError> {

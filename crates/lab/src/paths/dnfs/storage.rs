@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use dnfs::mount::Observer;
@@ -9,9 +10,11 @@ use results::compare::{ProcedureCount, ProofSource};
 
 use crate::database::cluster::Server;
 use crate::error::LabError;
+use crate::host::listener;
 use crate::measure::kernel_counters::Interfaces;
 
 use crate::paths::filer::Filer;
+use crate::paths::filer_loss::{FilerLoss, FilerWatch};
 use crate::paths::storage::{Reads, StartOrder, Storage, StorageCounters, add_calls};
 use crate::paths::{exec, medium};
 use crate::placement::part::Part;
@@ -38,6 +41,35 @@ pub(super) struct DnfsStorage {
     observers: Vec<(Part, Observer)>,
     /// Where the clients' shared state lies.
     runtime: PathBuf,
+    /// The filer where it is not ours.
+    other: Option<OtherFiler>,
+}
+
+/// A filer that was there before.
+pub(super) struct OtherFiler {
+    pub(super) address: SocketAddr,
+    /// The directory of ours on it: name and export.
+    pub(super) directory: (String, String),
+    watch: FilerWatch,
+    /// Its processes, where they are on this host.
+    processes: Vec<u32>,
+}
+
+impl OtherFiler {
+    pub(super) fn new(address: SocketAddr, directory: (String, String)) -> Self {
+        Self { address, directory, watch: FilerWatch::new(address), processes: listener::processes_at(address) }
+    }
+
+    fn loss(&self, outcome: String) -> LabError {
+        let (name, url) = &self.directory;
+        let process = self.processes.first().map_or_else(String::new, |pid| format!("process {pid}, "));
+        let loss = FilerLoss::new(format!("{url} ({process}{})", self.address), outcome);
+        let left = format!("the directory {name} stays on {url}");
+        let removal = format!(
+            "once the filer is back, the next comparison on {url} from this host removes {name} first; or remove it there by hand"
+        );
+        FilerLoss { left, removal, ..loss }.error()
+    }
 }
 
 impl DnfsStorage {
@@ -48,8 +80,8 @@ impl DnfsStorage {
     }
 
     /// On exports that were there before.
-    pub(super) fn of_exports(order: &StartOrder<'_>, urls: Vec<(Part, String)>) -> Self {
-        Self::new(order, urls, ProofSource::ClientReads)
+    pub(super) fn of_exports(order: &StartOrder<'_>, urls: Vec<(Part, String)>, filer: OtherFiler) -> Self {
+        Self { other: Some(filer), ..Self::new(order, urls, ProofSource::ClientReads) }
     }
 
     fn new(order: &StartOrder<'_>, urls: Vec<(Part, String)>, proof: ProofSource) -> Self {
@@ -57,7 +89,7 @@ impl DnfsStorage {
         let argument = |(part, url): &(Part, String)| ["--mount".into(), format!("{}={url}", mount_path(*part)).into()];
         let prefix = exec::prefix(order.program, mounts.iter().flat_map(argument).collect());
         let runtime = order.work.runtime().to_owned();
-        Self { filers: Vec::new(), mounts, prefix, proof, observers: Vec::new(), runtime }
+        Self { filers: Vec::new(), mounts, prefix, proof, observers: Vec::new(), runtime, other: None }
     }
 
     fn client_calls(&self) -> BTreeMap<String, ProcedureCount> {
@@ -105,8 +137,20 @@ impl Storage for DnfsStorage {
         self.filers.iter().map(|(part, filer)| (*part, filer.pid())).collect()
     }
 
+    fn other_servers(&self) -> Vec<u32> {
+        self.other.as_ref().map_or_else(Vec::new, |other| other.processes.clone())
+    }
+
     fn expect_alive(&mut self) -> Result<(), LabError> {
-        self.filers.iter_mut().try_for_each(|(_, filer)| filer.expect_alive())
+        self.filers.iter_mut().try_for_each(|(_, filer)| filer.expect_alive())?;
+        let lost = self.other.as_mut().and_then(|other| other.watch.lost());
+        self.other.as_ref().zip(lost).map_or(Ok(()), |(other, outcome)| Err(other.loss(outcome)))
+    }
+
+    fn expect_alive_after_all(&mut self) -> Result<(), LabError> {
+        self.expect_alive()?;
+        let lost = self.other.as_mut().and_then(|other| other.watch.lost_after_all());
+        self.other.as_ref().zip(lost).map_or(Ok(()), |(other, outcome)| Err(other.loss(outcome)))
     }
 
     fn counters(&self) -> Result<StorageCounters, LabError> {

@@ -38,7 +38,7 @@ pub(super) fn against(paths: &[PathResult]) -> Vec<Against> {
                 latency_difference_percent: Some(41.0),
                 reason: "the I/O latencies are 41 % apart, 5 % are allowed".into(),
             }),
-            text: format!("{} at {ratio:.2} x the OETs of {}", path.arm, first.arm),
+            text: format!("{} at {ratio:.2} x the orders of {}", path.arm, first.arm),
             ..Against::default()
         }
     });

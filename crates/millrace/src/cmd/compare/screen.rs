@@ -4,11 +4,23 @@ use std::io::{IsTerminal as _, Write as _, stdout};
 
 use lab::compare::live_view::LiveView;
 use lab::{Event, EventKind, report};
+use results::compare::Comparison;
 
 /// Columns for the report on stdout: the terminal's where there is one, else as many as the report needs.
 pub(crate) fn report_width() -> usize {
     let columns = rustix::termios::tcgetwinsize(stdout()).ok().map(|size| usize::from(size.ws_col));
     columns.filter(|columns| *columns > 0).map_or(report::WIDTH_MAX, |columns| columns.min(report::WIDTH_MAX))
+}
+
+/// The report as stdout takes it: figures that are no result are dimmed on a terminal, and nowhere else.
+pub(crate) fn report(comparison: &Comparison) -> String {
+    let width = report_width();
+    if stdout().is_terminal() && !is_dumb() { report::table_for_terminal(comparison, width) } else { report::table(comparison, width) }
+}
+
+/// Whether the terminal takes no control codes.
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_none_or(|name| name == "dumb")
 }
 
 /// Stderr, as a terminal or not.
@@ -19,8 +31,7 @@ pub(crate) struct Screen {
 impl Screen {
     /// Redraws when stderr is a terminal that takes control codes.
     pub(crate) fn new() -> Self {
-        let dumb = std::env::var_os("TERM").is_none_or(|name| name == "dumb");
-        let live = (std::io::stderr().is_terminal() && !dumb).then(LiveView::new);
+        let live = (std::io::stderr().is_terminal() && !is_dumb()).then(LiveView::new);
         Self { live }
     }
 

@@ -123,12 +123,6 @@ pub(crate) fn lines(media: &[LocalMedium]) -> OsString {
     all.join(OsStr::new("\n"))
 }
 
-/// In a child under the library: says whether it has a state mapped.
-pub(crate) fn is_mapped(state: &Path) -> bool {
-    let state = state.as_os_str().as_bytes();
-    std::fs::read("/proc/self/maps").is_ok_and(|maps| maps.split(|byte| *byte == b'\n').any(|line| line.ends_with(state)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,14 +2,13 @@
 
 use clap::{ArgAction, Parser};
 use orders::any::AnyDatabase;
+use orders::database::Mode;
 use orders::postgres::{ConnectionOptions, Postgres};
-
-use super::ModeArg;
 
 #[derive(Parser)]
 pub(super) struct DatabaseArgs {
-    /// Database: its name, a libpq URL or key=value list, or mysql://USER@HOST:PORT/ (?socket=PATH), or, where it
-    /// was built in, oracle://millrace_orders:PASSWORD@HOST:PORT/SERVICE [default: PGDATABASE, else the user's name]
+    /// Database: its name, a libpq URL or key=value list, or mysql://USER@HOST:PORT/ (?socket=PATH), or, in a
+    /// build with Oracle, oracle://millrace_orders:PASSWORD@HOST:PORT/SERVICE [default: PGDATABASE, else the user's name]
     #[arg(short = 'd', long = "db", alias = "dbname", value_name = "NAME|DSN")]
     dsn: Option<String>,
     /// Host name, address or directory of sockets [default: PGHOST, else /var/run/postgresql]
@@ -21,8 +20,8 @@ pub(super) struct DatabaseArgs {
     /// User [default: PGUSER, else the name of this user]
     #[arg(short = 'U', long = "username", value_name = "USER")]
     user: Option<String>,
-    /// Use only what every database with PostgreSQL's wire protocol has: for one that reports itself as PostgreSQL and
-    /// is not (others are recognised)
+    /// Use only features that every engine with PostgreSQL's wire protocol has: for one that reports itself as
+    /// PostgreSQL but is not (YugabyteDB and CockroachDB are recognised without it)
     #[arg(long)]
     portable: bool,
     /// Print help
@@ -32,8 +31,8 @@ pub(super) struct DatabaseArgs {
 
 impl DatabaseArgs {
     /// The database of these options; nothing is connected yet.
-    pub(super) fn open(&self, mode: ModeArg) -> anyhow::Result<AnyDatabase> {
-        let database = AnyDatabase::open(&self.options(), mode.into())?;
+    pub(super) fn open(&self, mode: Mode) -> anyhow::Result<AnyDatabase> {
+        let database = AnyDatabase::open(&self.options(), mode)?;
         warn(database.warning());
         Ok(if self.portable { database.portable()? } else { database })
     }

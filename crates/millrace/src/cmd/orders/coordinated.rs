@@ -142,7 +142,7 @@ pub(super) fn table(run: &OrdersRun) -> String {
     if run.drivers.is_empty() {
         return out;
     }
-    let _ = writeln!(out, "\n{:<8}{:<20}{:>7}{:>12}{:>12}  status", "driver", "host", "users", "OETs/min", "counted s");
+    let _ = writeln!(out, "\n{:<8}{:<20}{:>7}{:>12}{:>12}  status", "driver", "host", "users", "orders/min", "counted s");
     for driver in &run.drivers {
         let _ = write!(
             out,

@@ -17,6 +17,7 @@ use results::orders_run::OrdersRun;
 
 use super::interrupts::Interrupts;
 use super::{coordinated, text};
+use crate::error_printing::refusal;
 
 /// Workers of an open load when nothing is said.
 const OPEN_USERS: u32 = 16;
@@ -244,7 +245,9 @@ impl Args {
         let model = self.model()?;
         let users = match (self.users, self.model) {
             (Some(users), _) => users,
-            (None, ModelArg::Closed) => anyhow::bail!("--model closed needs the number of users: -c N"),
+            (None, ModelArg::Closed) => {
+                return Err(refusal("--model closed needs the number of users: -c N", "two for each processor is a start: -c 8"));
+            }
             (None, ModelArg::Open) => self.connections.unwrap_or(OPEN_USERS),
             (None, ModelArg::Paced) => {
                 let warehouses = database.config().await?.warehouses;
@@ -279,7 +282,7 @@ impl Args {
 /// Runs the load and writes its record.
 pub(super) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let isolation = args.isolation_level.map(IsolationArg::level);
-    let database = args.database.open(args.mode)?.with_isolation(isolation)?;
+    let database = args.database.open(args.mode.into())?.with_isolation(isolation)?;
     let mut options = args.options(&database).await?;
     let mut marks = args.marks_fd.map(open_marks).transpose()?;
     for setting in database.unsafe_settings().await? {

@@ -128,7 +128,7 @@ fn waited(run: &OrdersRun) -> String {
             .iter()
             .map(|(name, record)| format!("{name} {:.2}/{:.2}", ms(record.service_us.p50), ms(record.service_us.p99)))
             .collect();
-        let _ = writeln!(out, "once on a session, ms p50/p99: {}", service.join(", "));
+        let _ = writeln!(out, "service time on a session, its wait for one left out, ms p50/p99: {}", service.join(", "));
     }
     if let Some(deferred) = &run.deferred {
         let _ = writeln!(
@@ -178,6 +178,11 @@ fn counts(conform: &Conform) -> String {
     )
 }
 
+/// A limit with as many digits as the value beside it where it is small.
+fn limit(value: f64) -> String {
+    if value < 1.0 { format!("{value:.3}") } else { format!("{value:.2}") }
+}
+
 fn rule(item: &ConformItem) -> String {
     let verdict = match &item.not_judged {
         Some(_) => "-",
@@ -186,8 +191,8 @@ fn rule(item: &ConformItem) -> String {
     };
     let range = match (item.least, item.most) {
         (Some(least), Some(most)) => format!("{least} to {most}"),
-        (Some(least), None) => format!("at least {least:.2}"),
-        (None, Some(most)) => format!("at most {most:.2}"),
+        (Some(least), None) => format!("at least {}", limit(least)),
+        (None, Some(most)) => format!("at most {}", limit(most)),
         (None, None) => String::new(),
     };
     let why = item.not_judged.as_deref().map_or_else(String::new, |why| format!("  {why}"));

@@ -99,7 +99,7 @@ Examples:
   millrace serve . --medium spindles=80,service_ms=8  reply as slowly as 80 disks would
   millrace serve --config /etc/millrace/filer.toml    several volumes, each with its own rules
   millrace serve . --tls required --tls-cert filer.pem --tls-key filer.key  TLS only
-  millrace serve . --metrics 9100 --log-format json   counters for Prometheus, the log as JSON
+  millrace serve . --metrics 9749 --log-format json   counters for Prometheus, the log as JSON
   mount -t nfs -o vers=3,nolock,port=2049,mountport=2049,tcp 127.0.0.1:/vol /mnt
 
 As root the filer serves every user and checks their permissions itself; as another user it serves

@@ -30,7 +30,7 @@ pub(super) struct Args {
     sources: Sources,
     #[command(flatten)]
     place: Place,
-    /// Apply this rule alone, repeatable; also one that is contested or may lose data
+    /// Apply this rule alone, repeatable; also one whose sources disagree, or that may lose data
     #[arg(long = "rule", value_name = "ID")]
     rules: Vec<String>,
     /// Apply each group without asking

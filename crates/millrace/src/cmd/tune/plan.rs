@@ -10,9 +10,9 @@ use super::facts::{Known, Sources, known};
 
 const HELP: &str = "\
 Changes are grouped by what it takes for them to be in force: live, reload, db-restart, remount,
-nic-restart, reboot. Contested settings, and those that may lose acknowledged data, are listed
-apart: name their rule with --rule to plan them. For other systems than Linux, storage and
-databases behind a console, the plan is text to be run there.
+nic-restart, reboot. Settings that are contested (sources disagree) or may lose acknowledged data
+are listed apart: name their rule with --rule to plan them. For other systems than Linux, storage
+and databases that are set in their own console, the plan is text to be run there.
 Examples:
   millrace tune plan --db postgresql:///mill --site site.toml
   millrace tune plan --rule linux-rpc-slots-enough --json
@@ -30,7 +30,7 @@ pub(super) struct Args {
     /// Root of the file tree that is compared [default: that of this host; of a capture directory, its copies of files]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// Plan this rule alone, repeatable; also one that is contested or may lose data
+    /// Plan this rule alone, repeatable; also one whose sources disagree, or that may lose data
     #[arg(long = "rule", value_name = "ID")]
     rules: Vec<String>,
     /// Print the plan as JSON

@@ -140,7 +140,7 @@ fn print_volume(volume: &VolumeStatus) {
     let medium = volume.medium.as_deref().map_or_else(String::new, |medium| format!(", medium {medium}"));
     let loss = if volume.loss_layer { ", loss layer on" } else { "" };
     let VolumeStatus { durability, cache, read_ahead, identity, .. } = volume;
-    println!("durability {durability}, cache {cache}, read-ahead {read_ahead}, files by {identity}{medium}{loss}");
+    println!("durability {durability}, cache {cache}, read-ahead {read_ahead}, files identified by {identity}{medium}{loss}");
     println!("fsid {}, verifier {}, loss epoch {}", volume.fsid, volume.verifier, volume.loss_epoch);
     println!("{} calls, {} of them with an error", volume.calls, volume.errors);
     for rule in &volume.rules {
@@ -151,7 +151,7 @@ fn print_volume(volume: &VolumeStatus) {
 fn rights(rule: &RuleStatus) -> String {
     let anonymous = format!("{}:{}", rule.anonymous_uid, rule.anonymous_gid);
     let squash = match rule.squash.as_str() {
-        "none" => format!("nobody squashed (without identity: {anonymous})"),
+        "none" => format!("no user squashed (without identity: {anonymous})"),
         squash => format!("{squash} squashed to {anonymous}"),
     };
     let ports = if rule.privileged_ports { ", ports below 1024 only" } else { "" };

@@ -4,19 +4,21 @@
 //! Each parameter comes from the first of these that has it. Only the password file is looked at last, since it depends
 //! on all the others.
 
+mod environment;
 mod error;
 mod keywords;
+mod parameter_values;
 mod passfile;
 mod server;
 mod service;
 mod text;
 
-use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
 
+pub(super) use environment::Environment;
 pub use error::ConninfoError;
-pub(super) use server::{Endpoint, Server, choice};
+pub(super) use parameter_values::{Parameters, choice};
+pub(super) use server::{Endpoint, Server};
 
 use keywords::{KEYWORDS, Support};
 
@@ -48,31 +50,6 @@ impl ConnectionOptions {
         Self { dsn: Some(dsn.to_owned()), ..Self::default() }
     }
 }
-
-/// Reads a variable of the environment.
-type Variable<'a> = &'a dyn Fn(&str) -> Option<String>;
-
-/// The environment of this process, or of a test.
-pub(super) struct Environment<'a>(pub(super) Variable<'a>);
-
-impl Environment<'_> {
-    pub(super) fn get(&self, name: &str) -> Option<String> {
-        (self.0)(name)
-    }
-
-    /// The home directory.
-    pub(super) fn home(&self) -> Option<PathBuf> {
-        self.get("HOME").filter(|home| !home.is_empty()).map(PathBuf::from)
-    }
-
-    /// A file of the user's directory for PostgreSQL's certificates.
-    pub(super) fn certificate_file(&self, name: &str) -> Option<PathBuf> {
-        Some(self.home()?.join(".postgresql").join(name))
-    }
-}
-
-/// The parameters of a connection by their keywords.
-pub(super) type Parameters = BTreeMap<&'static str, String>;
 
 /// Resolves what is said of a connection; nothing is connected yet.
 pub(super) fn resolve(options: &ConnectionOptions, environment: &Environment<'_>) -> Result<Server, ConninfoError> {

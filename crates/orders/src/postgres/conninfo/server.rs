@@ -8,9 +8,10 @@ use std::time::Duration;
 use tokio_postgres::Config;
 use tokio_postgres::config::{ChannelBinding, LoadBalanceHosts, SslNegotiation, TargetSessionAttrs};
 
+use super::environment::Environment;
 use super::error::ConninfoError;
+use super::parameter_values::{Parameters, choice, number, value};
 use super::passfile::{self, Login};
-use super::{Environment, Parameters};
 use crate::limits::CONNECT_S;
 use crate::postgres::tls::Tls;
 
@@ -148,29 +149,6 @@ fn endpoints(parameters: &Parameters) -> Result<Vec<Endpoint>, ConninfoError> {
 fn port_of(text: &str) -> Result<u16, ConninfoError> {
     let port = text.trim().parse().ok().filter(|port| *port > 0);
     port.ok_or_else(|| value("port", "not a number from 1 to 65535"))
-}
-
-fn value(keyword: &'static str, what: impl Into<String>) -> ConninfoError {
-    ConninfoError::Value { keyword, what: what.into() }
-}
-
-/// One of these words.
-pub(in crate::postgres) fn choice<T: Copy>(
-    parameters: &Parameters,
-    keyword: &'static str,
-    words: &[(&str, T)],
-) -> Result<Option<T>, ConninfoError> {
-    let Some(text) = parameters.get(keyword) else { return Ok(None) };
-    let found = words.iter().find(|(word, _)| word == text);
-    let allowed = || words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
-    found.map(|(_, found)| Some(*found)).ok_or_else(|| value(keyword, format!("\"{text}\" is none of {}", allowed())))
-}
-
-/// A whole number that is not negative; libpq takes 0 and less as the default.
-fn number(parameters: &Parameters, keyword: &'static str) -> Result<Option<u64>, ConninfoError> {
-    let Some(text) = parameters.get(keyword) else { return Ok(None) };
-    let number: i64 = text.trim().parse().map_err(|_| value(keyword, format!("\"{text}\" is not a whole number")))?;
-    Ok(u64::try_from(number).ok().filter(|number| *number > 0))
 }
 
 /// What holds for every address.

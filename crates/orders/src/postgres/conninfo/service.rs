@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Environment;
+use super::environment::Environment;
 use super::error::ConninfoError;
 use super::text::{Pairs, add};
 

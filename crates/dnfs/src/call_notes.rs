@@ -1,0 +1,166 @@
+//! Calls that have waited for an answer for a second: noted in the segment by whoever waits, for an observer to see.
+//!
+//! A call that is answered sooner is never noted, so that the usual call pays nothing: the socket's own timeout brings the waiting
+//! caller here. Nobody waits for a note or depends on one; a full table means calls that are not shown.
+
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use core::time::Duration;
+use std::sync::Arc;
+
+use crate::segment::layout::{CALL_NOTE_COUNT, CALL_NOTES_OFFSET, CallNote};
+use crate::slot_limiter::{Members, Owner};
+use crate::sys::clock::monotonic_ns;
+use crate::sys::fork;
+use crate::sys::process::process_id;
+use crate::sys::shm::Mapping;
+use nfs_proto::nfs3::Procedure;
+
+/// The notes of a segment, as one process makes them.
+#[derive(Clone, Debug)]
+pub(crate) struct CallNotes {
+    memory: Arc<Mapping>,
+    members: Arc<Members>,
+}
+
+/// In place of a procedure: a connection is being made.
+pub(crate) const CONNECTING: u32 = u32::MAX;
+
+/// A call that this process noted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NotedCall {
+    place: usize,
+    owner: Owner,
+    fork_generation: u32,
+}
+
+/// A call that waits for its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallInProgress {
+    /// The procedure as RFC 1813 names it, `CONNECT` while a connection is made.
+    pub procedure: String,
+    /// The process that waits, as it is numbered in its own PID namespace.
+    pub pid: u32,
+    /// Since when.
+    pub waited: Duration,
+}
+
+impl CallNotes {
+    pub(crate) const fn new(memory: Arc<Mapping>, members: Arc<Members>) -> Self {
+        Self { memory, members }
+    }
+
+    /// Notes that the calling thread has waited for `waited`; none when there is no place, or this process cannot be told from
+    /// another. Async-signal-safe, allocates nothing.
+    #[cold]
+    pub(crate) fn note(&self, procedure: u32, waited: Duration) -> Option<NotedCall> {
+        if fork::shares_memory() {
+            return None; // its notes would be its parent's
+        }
+        let owner = self.members.owner()?;
+        let since_ns = monotonic_ns().saturating_sub(waited.as_nanos() as u64).max(1);
+        let free = |note: &CallNote| note.owner.compare_exchange(0, owner, AcqRel, Relaxed).is_ok();
+        let left = |note: &CallNote| {
+            let before = note.owner.load(Acquire);
+            self.members.is_gone(before) && note.owner.compare_exchange(before, owner, AcqRel, Relaxed).is_ok()
+        };
+        let place = self.notes().iter().position(free).or_else(|| self.notes().iter().position(left))?;
+        let note = self.notes().get(place)?;
+        note.since_ns.store(0, Release); // of one that was killed
+        note.pid.store(process_id(), Relaxed);
+        note.procedure.store(procedure, Relaxed);
+        note.since_ns.store(since_ns, Release);
+        Some(NotedCall { place, owner, fork_generation: fork::fork_generation() })
+    }
+
+    /// The call is answered, or given up.
+    #[cold]
+    pub(crate) fn forget(&self, noted: NotedCall) {
+        let Some(note) = self.notes().get(noted.place) else { return };
+        // In a child that came out of a fork inside the call, the note is the parent's.
+        if noted.fork_generation == fork::fork_generation() && note.owner.load(Acquire) == noted.owner {
+            note.since_ns.store(0, Release);
+            let _ = note.owner.compare_exchange(noted.owner, 0, AcqRel, Relaxed);
+        }
+    }
+
+    /// Calls noted by processes that live, the one that waits longest first.
+    pub(crate) fn list(&self) -> Vec<CallInProgress> {
+        let now_ns = monotonic_ns();
+        let mut calls: Vec<_> = self.notes().iter().filter_map(|note| self.read(note, now_ns)).collect();
+        calls.sort_by_key(|call| core::cmp::Reverse(call.waited));
+        calls
+    }
+
+    fn read(&self, note: &CallNote, now_ns: u64) -> Option<CallInProgress> {
+        let since_ns = note.since_ns.load(Acquire);
+        let (owner, pid, procedure) = (note.owner.load(Acquire), note.pid.load(Relaxed), note.procedure.load(Relaxed));
+        let is_whole = since_ns != 0 && owner != 0 && note.since_ns.load(Acquire) == since_ns;
+        let procedure = match Procedure::from_number(procedure) {
+            Some(procedure) => format!("{procedure:?}").to_uppercase(),
+            None => "CONNECT".to_owned(),
+        };
+        let waited = Duration::from_nanos(now_ns.saturating_sub(since_ns));
+        (is_whole && !self.members.is_gone(owner)).then_some(CallInProgress { procedure, pid, waited })
+    }
+
+    fn notes(&self) -> &[CallNote] {
+        self.memory.values(CALL_NOTES_OFFSET, CALL_NOTE_COUNT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::Segment;
+    use crate::segment::tests::fresh_segment;
+    use crate::sys::shm::tests::Child;
+
+    fn notes(segment: &Segment) -> CallNotes {
+        let members = Members::shared(segment.memory(), segment.directory().lock_path("members"));
+        members.watch().unwrap();
+        CallNotes::new(segment.memory(), Arc::new(members))
+    }
+
+    #[test]
+    fn a_call_is_listed_from_its_note_to_its_end_longest_first() {
+        let (_place, segment) = fresh_segment();
+        let notes = notes(&segment);
+        let read = notes.note(Procedure::Read.number(), Duration::from_secs(1)).unwrap();
+        let write = notes.note(Procedure::Write.number(), Duration::from_secs(5)).unwrap();
+        let listed = notes.list();
+        assert_eq!(listed.iter().map(|call| call.procedure.as_str()).collect::<Vec<_>>(), ["WRITE", "READ"]);
+        assert!(listed.iter().all(|call| call.pid == std::process::id()) && listed[0].waited >= Duration::from_secs(5));
+        notes.forget(write);
+        notes.forget(read);
+        assert_eq!(notes.list(), []);
+    }
+
+    #[test]
+    fn notes_of_a_killed_process_are_not_listed_and_give_their_places_up() {
+        let (_place, segment) = fresh_segment();
+        let filled = Child::run(|| {
+            let notes = notes(&segment);
+            let made = (0..CALL_NOTE_COUNT).filter_map(|_| notes.note(6, Duration::from_secs(1)));
+            assert_eq!(made.count(), CALL_NOTE_COUNT);
+            assert!(notes.note(6, Duration::ZERO).is_none(), "the table is full of living ones");
+        });
+        assert!(filled.succeeded());
+        let notes = notes(&segment);
+        assert_eq!(notes.list(), []);
+        assert!(notes.note(7, Duration::from_secs(1)).is_some());
+        assert_eq!(notes.list().len(), 1);
+    }
+
+    #[test]
+    fn a_child_forked_inside_a_call_leaves_the_note_of_its_parent() {
+        let (_place, segment) = fresh_segment();
+        let notes = notes(&segment);
+        let noted = notes.note(6, Duration::from_secs(1)).unwrap();
+        let child = Child::run(|| {
+            fork::note_fork();
+            notes.forget(noted);
+        });
+        assert!(child.succeeded());
+        assert_eq!(notes.list().len(), 1);
+    }
+}

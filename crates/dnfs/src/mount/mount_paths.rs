@@ -1,0 +1,85 @@
+//! Where programs have a mount, for whoever looks at its segment: one small file for each path and URL, `mount.<hash>`, written at
+//! each attach, so that its time is that of the last one. Nothing of the client depends on them.
+
+use std::hash::Hasher;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+use std::time::SystemTime;
+
+use super::MountSpec;
+use crate::segment::runtime_dir::{FILE_MODE, RuntimeDir};
+use crate::sys::local_file::{CPath, open, unlink, write};
+
+const PREFIX: &str = "mount.";
+/// Longest text read: a path of the longest kind, and a URL.
+const TEXT_BYTES_MAX: u64 = 16 << 10;
+
+/// A path that programs had an export at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountPath {
+    /// As in `--mount /db=…`.
+    pub path: String,
+    /// The URL without its options.
+    pub url: String,
+    /// When a program last attached by it.
+    pub attached: SystemTime,
+}
+
+/// Notes how this process attaches. What the file holds is decided by its name, so that nobody reads another text than one of those
+/// who write it at once. Failing, the mount has no name for those who look.
+pub(super) fn note(directory: &RuntimeDir, spec: &MountSpec) {
+    let text = [spec.local_path.as_slice(), b"=", spec.url.to_string().as_bytes()].concat();
+    let mut hash = fnv::FnvHasher::default();
+    hash.write(&text);
+    let name = directory.path().join(format!("{PREFIX}{:016x}", hash.finish()));
+    let _ = open(&CPath::new(name.as_os_str().as_bytes()), libc::O_WRONLY | libc::O_CREAT, FILE_MODE)
+        .and_then(|file| write(&file, &text));
+}
+
+/// What is noted in a runtime directory, the last attached first.
+pub(super) fn list(directory: &Path) -> Vec<MountPath> {
+    let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let noted = files.filter(|file| file.file_name().as_bytes().starts_with(PREFIX.as_bytes()));
+    let mut paths: Vec<_> = noted.filter_map(|file| read(&file.path())).collect();
+    paths.sort_by_key(|path| std::cmp::Reverse(path.attached));
+    paths
+}
+
+/// Removes what is noted.
+pub(super) fn remove(directory: &Path) {
+    let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    for file in files.filter(|file| file.file_name().as_bytes().starts_with(PREFIX.as_bytes())) {
+        let _ = unlink(&CPath::new(file.path().as_os_str().as_bytes()));
+    }
+}
+
+fn read(file: &Path) -> Option<MountPath> {
+    let found = std::fs::symlink_metadata(file).ok().filter(|found| found.is_file() && found.len() <= TEXT_BYTES_MAX)?;
+    let text = std::ffi::OsString::from_vec(std::fs::read(file).ok()?);
+    // Another user of the group may have written it, and it goes to a terminal.
+    let text = text.to_string_lossy().replace(char::is_control, "?");
+    let (path, url) = text.split_once("=nfs://")?;
+    Some(MountPath { path: path.to_owned(), url: format!("nfs://{url}"), attached: found.modified().ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::tests::tempdir::TempDir;
+
+    #[test]
+    fn a_mount_is_listed_once_by_path_and_url_the_last_attached_first() {
+        let place = TempDir::new();
+        let directory = RuntimeDir::make(place.path().as_bytes(), |_| 5).unwrap();
+        for text in ["/db=nfs://filer/vol?slots=4", "/other=nfs://filer/vol", "/db=nfs://filer/vol?slots=8"] {
+            note(&directory, &MountSpec::parse(text.as_bytes()).unwrap());
+        }
+        let listed = list(directory.path());
+        let mut shown: Vec<_> = listed.iter().map(|path| (path.path.as_str(), path.url.as_str())).collect();
+        assert!(listed.is_sorted_by(|one, other| one.attached >= other.attached));
+        shown.sort_unstable();
+        assert_eq!(shown, [("/db", "nfs://filer/vol"), ("/other", "nfs://filer/vol")]);
+        remove(directory.path());
+        assert_eq!(list(directory.path()), []);
+    }
+}

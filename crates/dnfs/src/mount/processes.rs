@@ -1,0 +1,96 @@
+//! The processes of a mount, found by the locks they have open: every process of a mount has `users.lock`, from its first use of the
+//! mount on, and so have the children it forks; its keepers have `keeper.lock`.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A process that uses a mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountProcess {
+    /// Its number here.
+    pub pid: u32,
+    /// Its number in its own PID namespace.
+    pub inner_pid: u32,
+    /// Its name, as in `/proc/PID/comm`.
+    pub command: String,
+}
+
+/// The processes of a mount that this user may look at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MountProcesses {
+    /// Programs, by number.
+    pub programs: Vec<MountProcess>,
+    /// The process that commits for others (docs/design/011-keeper.md).
+    pub keeper: Option<u32>,
+}
+
+/// What a descriptor of a lock says of its process.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Program,
+    Keeper,
+}
+
+/// Finds them for several mounts at once, in the order of the directories: each process' descriptors are looked at once.
+#[must_use]
+pub fn processes_of(directories: &[PathBuf]) -> Vec<MountProcesses> {
+    let locks = |name: &str| directories.iter().map(|directory| inode_of(&directory.join(name))).collect::<Vec<_>>();
+    let (users, keepers) = (locks("users.lock"), locks("keeper.lock"));
+    let mut found = vec![MountProcesses::default(); directories.len()];
+    let mut pids: Vec<u32> = entries(Path::new("/proc")).filter_map(|name| name.parse().ok()).collect();
+    pids.sort_unstable();
+    for pid in pids {
+        for (inode, role) in locks_open_in(pid) {
+            let locks = if role == Role::Program { &users } else { &keepers };
+            let Some(mount) = locks.iter().position(|lock| *lock == Some(inode)).and_then(|index| found.get_mut(index)) else {
+                continue;
+            };
+            match role {
+                Role::Program if !mount.programs.iter().any(|process| process.pid == pid) => {
+                    mount.programs.push(MountProcess { pid, inner_pid: inner_pid(pid), command: command(pid) });
+                }
+                Role::Program => {}
+                // The standby waits with the file open, too; the one that has the lock was there before it.
+                Role::Keeper => mount.keeper = mount.keeper.or(Some(pid)),
+            }
+        }
+    }
+    found
+}
+
+/// The locks of mounts that a process has open, whatever their path is in its mount namespace.
+fn locks_open_in(pid: u32) -> Vec<((u64, u64), Role)> {
+    let descriptors = PathBuf::from(format!("/proc/{pid}/fd"));
+    let mut locks = Vec::new();
+    for name in entries(&descriptors) {
+        let link = descriptors.join(name);
+        let Ok(target) = std::fs::read_link(&link) else { continue };
+        let role = match target.file_name().and_then(|name| name.to_str()) {
+            Some("users.lock") => Role::Program,
+            Some("keeper.lock") => Role::Keeper,
+            _ => continue,
+        };
+        locks.extend(inode_of(&link).map(|inode| (inode, role)));
+    }
+    locks
+}
+
+fn inode_of(path: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
+}
+
+fn entries(directory: &Path) -> impl Iterator<Item = String> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok())
+}
+
+/// The last number of `NSpid:`; the one here where there is none.
+fn inner_pid(pid: u32) -> u32 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    line.and_then(|numbers| numbers.split_whitespace().last()?.parse().ok()).unwrap_or(pid)
+}
+
+fn command(pid: u32) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
+}

@@ -1,0 +1,94 @@
+//! Figures that are no result, or that need a word beside them, wherever they are shown.
+
+use std::time::Duration;
+
+use results::compare::{CachingClass, Comparison, Cpu, PathResult, PlanRecord};
+
+use super::fixture::{SOUND, comparison};
+use super::{WIDTH_MAX, html, markdown, table, table_for_terminal};
+use crate::compare::conclude;
+
+/// The sound comparison, concluded again after a change.
+fn concluded(change: impl FnOnce(&mut [PathResult], &mut PlanRecord)) -> Comparison {
+    let Comparison { mut paths, mut plan, environment, .. } = comparison(SOUND);
+    change(&mut paths, &mut plan);
+    let times = ("2026-11-21T04:00:00Z".to_owned(), Duration::from_secs(300));
+    conclude(paths, plan, environment, vec!["a note to be read".to_owned()], &[], times)
+}
+
+fn with_cpu(paths: &mut [PathResult], change: impl Fn(&mut Cpu)) {
+    paths.iter_mut().filter_map(|path| path.cpu.as_mut()).for_each(change);
+}
+
+#[test]
+fn one_run_or_a_disturbed_host_is_the_first_sentence_everywhere_and_a_sound_comparison_has_none() {
+    let once = concluded(|_, plan| plan.repeats_done = 1);
+    let busy = concluded(|paths, _| with_cpu(paths, |cpu| cpu.others_busy_share = 0.5));
+    let stolen = concluded(|paths, _| with_cpu(paths, |cpu| cpu.stolen_share = 0.25));
+    for (found, why) in [
+        (once, "each path was run once, so there is no interval"),
+        (busy, "other programs used up to 50 % of this host"),
+        (stolen, "other machines took up to 25 % of the processor time wanted here (steal time)"),
+    ] {
+        let begin = format!("NOT A RESULT: {why}. Direct NFS: ");
+        assert!(found.verdict.starts_with(&begin) && found.valid, "{}", found.verdict);
+        assert!(table(&found, 200).starts_with(&begin));
+        assert!(markdown(&found).contains(&format!("**{begin}")));
+        let page = html(&found).unwrap();
+        assert!(page.contains("<body class=\"not-a-result\">") && page.contains(&format!("<p class=\"verdict\">{begin}")));
+    }
+    let sound = concluded(|_, _| ());
+    assert!(sound.not_a_result.is_empty() && !sound.verdict.contains("NOT A RESULT"));
+    assert!(html(&sound).unwrap().contains("<body>"));
+    assert_eq!(table_for_terminal(&sound, WIDTH_MAX), table(&sound, WIDTH_MAX));
+}
+
+#[test]
+fn a_comparison_that_is_not_valid_says_that_first() {
+    let bad = Comparison { valid: true, ..comparison(super::fixture::Shape { failed_checks: 2, ..SOUND }) };
+    let Comparison { paths, mut plan, environment, .. } = bad;
+    plan.repeats_done = 1;
+    let found = conclude(paths, plan, environment, Vec::new(), &[], (String::new(), Duration::ZERO));
+    assert!(found.verdict.starts_with("Not valid: dnfs"), "{}", found.verdict);
+}
+
+#[test]
+fn notes_stand_before_figures_that_are_no_result_and_those_are_dim_on_a_terminal_alone() {
+    let found = concluded(|_, plan| plan.repeats_done = 1);
+    let plain = table(&found, WIDTH_MAX);
+    assert!(plain.find("note: a note to be read").unwrap() < plain.find("orders/min").unwrap(), "{plain}");
+    assert!(!plain.contains('\x1b'));
+    let shown = table_for_terminal(&found, WIDTH_MAX);
+    assert!(shown.lines().any(|line| line.starts_with("\x1b[2mpath ") && line.ends_with("\x1b[22m")), "{shown}");
+    assert!(shown.lines().next().is_some_and(|line| line.starts_with("NOT A RESULT")), "the sentence is not dim");
+    assert_eq!(shown.replace("\x1b[2m", "").replace("\x1b[22m", ""), plain);
+    let page = html(&found).unwrap();
+    let notes = page.find("<li>a note to be read</li>").unwrap();
+    assert!(["class=\"tiles\"", "<svg"].iter().all(|figure| notes < page.find(figure).unwrap()));
+}
+
+#[test]
+fn block_reads_from_the_page_cache_beside_those_from_a_filer_say_so_wherever_they_stand() {
+    let found = concluded(|_, _| ());
+    let text = table(&found, WIDTH_MAX);
+    let note = "block reads of local may be answered by this host's page cache, those of dnfs cross to a filer";
+    assert!(text.contains("50 (page cache)") && text.contains("50 (filer)"), "{text}");
+    assert!(text.replace("\n  ", " ").contains(note), "{text}");
+    for shown in [html(&found).unwrap().replace("&#39;", "'"), markdown(&found)] {
+        assert!(shown.contains(note) && shown.contains(" (page cache)") && shown.contains(" (filer)"));
+    }
+    let alike = concluded(|paths, _| paths.iter_mut().for_each(|path| path.caching_class = Some(CachingClass::Direct)));
+    assert!(!table(&alike, WIDTH_MAX).contains("page cache"), "{}", table(&alike, WIDTH_MAX));
+}
+
+#[test]
+fn a_filer_whose_processor_time_is_not_counted_is_said_beside_the_cost() {
+    let counted = concluded(|_, _| ());
+    assert!(counted.verdict.ends_with("x the CPU per order."), "{}", counted.verdict);
+    let without = concluded(|paths, _| {
+        with_cpu(paths, |cpu| {
+            cpu.by_owner.remove("filer");
+        });
+    });
+    assert!(without.verdict.ends_with("x the CPU per order without the filer's own CPU."), "{}", without.verdict);
+}

@@ -1,0 +1,78 @@
+//! `--install`: what a comparison lacks of the distribution's packages, named, asked for and installed.
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use lab::LabError;
+
+/// Also run by `make setup`: no cluster is made, nothing is started, port 5432 is not used.
+const SCRIPT: &str = include_str!("../../../../../scripts/install-packages");
+
+/// Installs what is missing, once the user agreed: on a terminal by an answer, else by `--yes`.
+///
+/// # Errors
+/// [`LabError::Missing`] when nobody agreed, or it could not be installed.
+pub(super) fn install_missing(pg_bin: Option<&Path>, yes: bool) -> Result<(), LabError> {
+    let missing = lab::missing_packages(pg_bin);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let packages = missing.join(" ");
+    eprintln!("missing: {packages} (the database of the comparison)");
+    eprintln!("it is installed from the distribution with apt-get or dnf: no cluster is made, nothing is started, port 5432 is not used");
+    if !yes && !agreed(&packages)? {
+        return Err(refusal(&packages, "nothing was installed; agree with y, or say --install --yes"));
+    }
+    let status = run_script(&missing, &packages);
+    match status {
+        Ok(status) if status.success() => {}
+        Ok(_) => return Err(refusal(&packages, "the lines above say why; install it by hand, or name a directory with --pg-bin")),
+        Err(source) => return Err(LabError::Start { program: "bash".to_owned(), source }),
+    }
+    match lab::missing_packages(pg_bin).as_slice() {
+        [] => Ok(()),
+        _ => Err(refusal(&packages, "it was installed, but has no initdb where they are looked for; name the directory with --pg-bin")),
+    }
+}
+
+/// Runs the script, and says on a terminal how long it has been at work.
+fn run_script(missing: &[&str], packages: &str) -> std::io::Result<ExitStatus> {
+    // Of bash's arguments the first is the name it goes by.
+    let mut child = Command::new("bash").args(["-c", SCRIPT, "install-packages"]).args(missing).spawn()?;
+    // sudo may ask for a password on that line.
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
+    let shows = std::io::stderr().is_terminal() && is_root;
+    let begin = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        if shows && begin.elapsed() >= Duration::from_secs(2) {
+            eprint!("\rinstalling {packages}: {} s\x1b[K", begin.elapsed().as_secs());
+        }
+    };
+    if shows {
+        eprint!("\r\x1b[K");
+    }
+    Ok(status)
+}
+
+/// Asks on the terminal.
+fn agreed(packages: &str) -> Result<bool, LabError> {
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return Err(refusal(packages, "there is no terminal to ask on: say --install --yes"));
+    }
+    eprint!("Install {packages}? [y/N] ");
+    let _ = std::io::stderr().flush();
+    let mut answer = String::new();
+    let read = std::io::stdin().lock().read_line(&mut answer);
+    Ok(read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+fn refusal(packages: &str, hint: &str) -> LabError {
+    LabError::Missing { what: format!("install {packages}"), hint: hint.to_owned() }
+}

@@ -1,0 +1,53 @@
+//! Programs of PostgreSQL that PATH lacks: Debian and PGDG keep them in a directory of each version.
+
+use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::anyhow;
+
+use super::program::locate;
+use crate::error_printing::{hinted, print_error, refusal};
+
+/// A shell's codes for a program that is not there, or can't be run.
+const NOT_FOUND: u8 = 127;
+const NOT_EXECUTABLE: u8 = 126;
+
+/// Has the command name a program of PostgreSQL by its path where PATH lacks it and one version is installed, and says so. Of
+/// several versions none is taken: another than that of the data directory could be what was meant.
+pub(super) fn find_in_versions(command: &mut [OsString]) {
+    let Some(program) = command.first_mut() else { return };
+    if locate(program).is_some() {
+        return;
+    }
+    if let [only] = versions_of(program).as_slice() {
+        eprintln!("millrace: {} is not in PATH: running {}", program.display(), only.display());
+        *program = only.clone().into_os_string();
+    }
+}
+
+fn versions_of(program: &OsStr) -> Vec<PathBuf> {
+    program.to_str().filter(|name| !name.contains('/')).map(lab::installed_programs).unwrap_or_default()
+}
+
+/// Says why a program was not run, and ends as a shell does.
+pub(super) fn not_run(program: &OsStr, error: std::io::Error) -> ExitCode {
+    if error.kind() != ErrorKind::NotFound {
+        let hint = if error.kind() == ErrorKind::PermissionDenied { "if it is a program, let this user run it: chmod +x FILE" } else { "" };
+        print_error(&hinted(anyhow!(error).context(format!("run {}", program.display())), hint));
+        return ExitCode::from(NOT_EXECUTABLE);
+    }
+    let in_path = !program.as_bytes().contains(&b'/');
+    let versions: Vec<String> = versions_of(program).iter().map(|path: &PathBuf| Path::display(path).to_string()).collect();
+    let (why, hint) = if !in_path {
+        ("no such file", "check the path; a program that lies on a mount cannot be run from there (docs/compat-preload.md)".to_owned())
+    } else if versions.is_empty() {
+        ("not found in PATH", "check the spelling, or name the program by its whole path".to_owned())
+    } else {
+        ("not found in PATH, and installed in several versions", format!("name the one you want: {}", versions.join(", ")))
+    };
+    print_error(&refusal(format!("run {}: {why}", program.display()), hint));
+    ExitCode::from(NOT_FOUND)
+}

@@ -1,0 +1,178 @@
+//! `--print`: what runs a program over Direct NFS elsewhere, in the words of what will run it.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, anyhow};
+use dnfs::mount::MountSpec;
+
+use super::{Args, Environment, parse_mount};
+use crate::error_printing::refusal;
+
+mod containers;
+mod systemd;
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Format {
+    /// Variables for a shell: eval "$(millrace exec … --print env)"
+    Env,
+    /// A drop-in of a service
+    Systemd,
+    /// A compose file
+    Compose,
+    /// A pod of Kubernetes
+    #[value(name = "k8s")]
+    Kubernetes,
+}
+
+/// Who runs the printed service or container.
+#[derive(Clone, Copy)]
+pub(super) struct User {
+    uid: u32,
+    gid: u32,
+}
+
+/// What of a program decides how it is started, told and stopped.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Postgres,
+    MariaDb,
+    Other,
+}
+
+/// What is printed, whatever the format.
+struct Unit {
+    /// Last part of the program's path.
+    name: String,
+    kind: Kind,
+    /// `exec` with its options and `--`, then the program and its arguments.
+    arguments: Vec<String>,
+    mounts: Vec<MountSpec>,
+    user: User,
+    image: Option<String>,
+}
+
+/// Prints a unit. The server is not asked: it need not be reachable from here.
+pub(super) fn unit(format: Format, args: &Args) -> anyhow::Result<ExitCode> {
+    let unit = Unit::of(format, args)?;
+    let text = match format {
+        Format::Systemd => systemd::drop_in(&unit)?,
+        Format::Compose => containers::compose(&unit)?,
+        Format::Env | Format::Kubernetes => containers::pod(&unit)?,
+    };
+    std::io::stdout().lock().write_all(text.as_bytes()).context("print")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints variables, quoted for a shell: `eval "$(millrace exec … --print env)"` works.
+pub(super) fn environment(environment: &Environment) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    for (name, value) in environment {
+        let quoted = value.to_string_lossy().replace('\'', r"'\''");
+        writeln!(out, "export {name}='{quoted}'").context("print")?;
+    }
+    Ok(())
+}
+
+/// `UID:GID`, or `UID` for a group of the same number.
+pub(super) fn parse_user(text: &str) -> Result<User, String> {
+    let (uid, gid) = text.split_once(':').unwrap_or((text, text));
+    let number = |part: &str| part.parse::<u32>().map_err(|_| "give numbers, as in 999:999 (`id postgres` shows them)".to_owned());
+    Ok(User { uid: number(uid)?, gid: number(gid)? })
+}
+
+impl Unit {
+    fn of(format: Format, args: &Args) -> anyhow::Result<Self> {
+        let mounts = args.mounts.iter().map(|text| parse_mount(text)).collect::<anyhow::Result<_>>()?;
+        let Some(program) = args.command.first() else {
+            return Err(refusal("print how to run a program: none is given", "name it behind --, as in: -- postgres -D /db/pg"));
+        };
+        let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned();
+        if ["pg_ctl", "pg_ctlcluster"].contains(&name.as_str()) {
+            let what = format!("print how to run {name}: it starts the server in the background and ends");
+            return Err(refusal(what, "name the server itself: -- postgres -D /db/pg"));
+        }
+        let kind = match name.as_str() {
+            "postgres" => Kind::Postgres,
+            "mariadbd" | "mysqld" => Kind::MariaDb,
+            _ => Kind::Other,
+        };
+        if args.image.is_some() && format == Format::Systemd {
+            return Err(refusal("use --image with --print systemd: a service has no image", "leave --image out"));
+        }
+        let mut arguments = vec!["exec".to_owned()];
+        let options = [("--mount", &args.mounts), ("--local-medium", &args.local_media)];
+        for (option, values) in options {
+            for value in values {
+                arguments.extend([option.to_owned(), text_of(value)?]);
+            }
+        }
+        if let Some(group) = &args.group {
+            arguments.extend(["--group".to_owned(), text_of(group)?]);
+        }
+        arguments.extend(args.force.then(|| "--force".to_owned()));
+        arguments.push("--".to_owned());
+        for word in &args.command {
+            arguments.push(text_of(word)?);
+        }
+        let user = args.user.map_or_else(|| user_of(kind), Ok)?;
+        Ok(Self { name, kind, arguments, mounts, user, image: args.image.clone() })
+    }
+
+    /// Where the program and its arguments begin among the arguments.
+    fn command_at(&self) -> usize {
+        self.arguments.iter().position(|word| word == "--").map_or(0, |at| at + 1)
+    }
+
+    /// A name that systemd, compose and Kubernetes take (RFC 1123: small letters, digits, hyphens).
+    fn label(&self) -> String {
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+        let label: String = self.name.chars().map(plain).take(63).collect();
+        let label = label.trim_matches('-');
+        if label.is_empty() { "program".to_owned() } else { label.to_owned() }
+    }
+
+    fn paths(&self) -> String {
+        let paths: Vec<String> = self.mounts.iter().map(|mount| String::from_utf8_lossy(&mount.local_path).into_owned()).collect();
+        paths.join(", ")
+    }
+
+    /// Files that the URLs name, which the service or container has to have.
+    fn certificates(&self) -> Vec<&str> {
+        let options = self.mounts.iter().map(|mount| &mount.url.options);
+        let files = options.flat_map(|options| [&options.trusted, &options.certificate, &options.key]);
+        let mut files: Vec<&str> = files.flatten().map(String::as_str).collect();
+        files.sort_unstable();
+        files.dedup();
+        files
+    }
+}
+
+/// All three formats are text.
+fn text_of(word: &OsString) -> anyhow::Result<String> {
+    let text = std::str::from_utf8(word.as_bytes()).ok().filter(|text| !text.contains(char::is_control));
+    text.map(str::to_owned).ok_or_else(|| anyhow!("print {}: it is not plain text on one line", word.display()))
+}
+
+/// This user; for root, who should run no database, the one that packages make for it.
+fn user_of(kind: Kind) -> anyhow::Result<User> {
+    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+    if !uid.is_root() {
+        return Ok(User { uid: uid.as_raw(), gid: gid.as_raw() });
+    }
+    let name = match kind {
+        Kind::Postgres => Some("postgres"),
+        Kind::MariaDb => Some("mysql"),
+        Kind::Other => None,
+    };
+    let number = |option: &str, name: &str| -> Option<u32> {
+        String::from_utf8(Command::new("id").args([option, name]).output().ok()?.stdout).ok()?.trim().parse().ok()
+    };
+    let user = name.and_then(|name| Some(User { uid: number("-u", name)?, gid: number("-g", name)? }));
+    user.ok_or_else(|| {
+        refusal("print who runs it: root should not", "name the owner of the files on the export, as in: --user 999:999")
+    })
+}

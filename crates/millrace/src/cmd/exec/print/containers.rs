@@ -1,0 +1,119 @@
+//! Containers: a compose file and a pod. Both run under any uid, without capabilities, on a read-only root and under the
+//! default seccomp filter; what a database writes beside its data is memory.
+
+use anyhow::Context;
+
+use super::{Kind, Unit};
+
+/// Where images have the binary.
+const BINARY: &str = "/usr/bin/millrace";
+/// Memory in /dev/shm beside what is written and not yet stable: sizes, attributes and counters, and the database's own segments.
+const SHARED_BYTES: u64 = 256 << 20;
+/// A fast shutdown writes a checkpoint.
+const STOP_SECONDS: u32 = 120;
+
+pub(super) fn compose(unit: &Unit) -> anyhow::Result<String> {
+    // Compose reads $NAME in every value as a variable.
+    let words = |words: &[String]| yaml(&words.iter().map(|word| word.replace('$', "$$")).collect::<Vec<_>>());
+    let at = unit.command_at();
+    let mut entry = vec![BINARY.to_owned()];
+    entry.extend(unit.arguments.iter().take(at).cloned());
+    let command: Vec<String> = unit.arguments.iter().skip(at).cloned().collect();
+    let memory: Vec<String> = scratch(unit.kind).iter().map(|path| format!("{path}:mode=1777")).collect();
+    let label = unit.label();
+    let head = notes(unit, "docker compose -f FILE up, or podman-compose");
+    let mut text = format!(
+        "{head}services:\n  {label}:\n    image: {image}\n    user: {user}\n    entrypoint: {entry}\n    command: {command}\n    \
+         read_only: true\n    cap_drop: [\"ALL\"]\n    security_opt: [\"no-new-privileges:true\"]\n    tmpfs: {memory}\n    \
+         shm_size: {shared}\n    stop_grace_period: {STOP_SECONDS}s\n",
+        image = yaml(&image(unit))?,
+        user = yaml(&format!("{}:{}", unit.user.uid, unit.user.gid))?,
+        entry = words(&entry)?,
+        command = words(&command)?,
+        memory = yaml(&memory)?,
+        shared = shared_bytes(unit),
+    );
+    if unit.kind == Kind::Postgres {
+        text += "    stop_signal: SIGINT\n";
+    }
+    Ok(text)
+}
+
+pub(super) fn pod(unit: &Unit) -> anyhow::Result<String> {
+    // Kubernetes expands $(NAME) in a command.
+    let mut command = vec![BINARY.to_owned()];
+    command.extend(unit.arguments.iter().map(|word| word.replace("$(", "$$(")));
+    let (label, paths) = (unit.label(), scratch(unit.kind));
+    let head = notes(unit, "kubectl apply -f FILE");
+    let mut text = format!(
+        "{head}# A pod by itself: a Deployment starts the next pod before the last has ended, and both would have the data open.\n\
+         # On OpenShift, which assigns the uid, leave runAsUser and runAsGroup out and give that uid the files.\n\
+         apiVersion: v1\nkind: Pod\nmetadata:\n  name: {label}\n  labels:\n    app: {label}\nspec:\n  \
+         automountServiceAccountToken: false\n  terminationGracePeriodSeconds: {STOP_SECONDS}\n  securityContext:\n    \
+         runAsNonRoot: true\n    runAsUser: {uid}\n    runAsGroup: {gid}\n    seccompProfile:\n      type: RuntimeDefault\n  \
+         containers:\n    - name: {label}\n      image: {image}\n      command: {command}\n",
+        uid = unit.user.uid,
+        gid = unit.user.gid,
+        image = yaml(&image(unit))?,
+        command = yaml(&command)?,
+    );
+    if unit.kind == Kind::Postgres {
+        // SIGTERM, which follows, would wait for every client; the first one counts.
+        text += "      lifecycle:\n        preStop:\n          exec:\n            command: [\"/bin/sh\", \"-c\", \"kill -INT 1\"]\n";
+    }
+    text += "      securityContext:\n        allowPrivilegeEscalation: false\n        readOnlyRootFilesystem: true\n        \
+             capabilities:\n          drop: [\"ALL\"]\n      volumeMounts:\n        - name: shm\n          mountPath: /dev/shm\n";
+    for (number, path) in paths.iter().enumerate() {
+        text += &format!("        - name: scratch-{number}\n          mountPath: {path}\n");
+    }
+    text += &format!("  volumes:\n    - name: shm\n      emptyDir:\n        medium: Memory\n        sizeLimit: \"{}\"\n", shared_bytes(unit));
+    for number in 0..paths.len() {
+        text += &format!("    - name: scratch-{number}\n      emptyDir: {{}}\n");
+    }
+    Ok(text)
+}
+
+/// Comments at the head of both.
+fn notes(unit: &Unit, start: &str) -> String {
+    let mut text = format!(
+        "# {} over Direct NFS: {start}\n\
+         # The image has millrace and the program. From one that has the program, and the image of millrace:\n\
+         #   FROM postgres:17\n\
+         #   COPY --from=millrace /usr/bin/millrace /usr/bin/\n\
+         #   COPY --from=millrace /usr/lib/millrace /usr/lib/millrace\n\
+         # {}:{} owns the files on the export. Nothing is mounted: {} exists for this program alone.\n\
+         # Its address has no privileged port: an export of knfsd needs the option insecure.\n\
+         # No second container may have the same data open: nothing but postmaster.pid stands against it.\n",
+        unit.name,
+        unit.user.uid,
+        unit.user.gid,
+        unit.paths()
+    );
+    let files = unit.certificates();
+    if !files.is_empty() {
+        text += &format!("# Put these files into the container, readable by that user: {}\n", files.join(", "));
+    }
+    text
+}
+
+fn image(unit: &Unit) -> String {
+    unit.image.clone().unwrap_or_else(|| format!("localhost/millrace-{}:{}", unit.label(), env!("CARGO_PKG_VERSION")))
+}
+
+/// What a program writes beside its data: sockets, lock files, sorts of its tools.
+fn scratch(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::Postgres => &["/tmp", "/var/run/postgresql"],
+        Kind::MariaDb => &["/tmp", "/var/run/mysqld"],
+        Kind::Other => &["/tmp"],
+    }
+}
+
+fn shared_bytes(unit: &Unit) -> u64 {
+    unit.mounts.iter().map(|mount| mount.url.options.retain_bytes).sum::<u64>() + SHARED_BYTES
+}
+
+/// A value in the form of JSON, which YAML 1.2 takes as it is.
+fn yaml<T: serde::Serialize + ?Sized>(value: &T) -> anyhow::Result<String> {
+    serde_json::to_string(value).context("print")
+}

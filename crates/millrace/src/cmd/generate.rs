@@ -1,0 +1,77 @@
+//! `millrace generate`: man pages and shell completions, made from the same tree of commands as `--help`. Packages are made with it
+//! (`make dist`), so no page can say what the program does not.
+
+use anyhow::Context;
+use clap::CommandFactory;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap_complete::Shell;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Write a page of section 1 for each command into this directory
+    #[arg(long, value_name = "DIR", required_unless_present = "completions")]
+    man: Option<PathBuf>,
+    /// Write the completions of bash, zsh and fish into this directory: millrace.bash, _millrace, millrace.fish
+    #[arg(long, value_name = "DIR")]
+    completions: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if let Some(folder) = &args.man {
+        make(folder)?;
+        clap_mangen::generate_to(crate::Millrace::command(), folder)
+            .and_then(|()| keep_lines_of_examples(folder))
+            .with_context(|| format!("write man pages into {}", folder.display()))?;
+    }
+    if let Some(folder) = &args.completions {
+        make(folder)?;
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            clap_complete::generate_to(shell, &mut crate::Millrace::command(), "millrace", folder)
+                .with_context(|| format!("write the completions of {shell} into {}", folder.display()))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What stands behind the options in `--help` is laid out by hand there: its lines stay lines, and its section gets a name.
+fn keep_lines_of_examples(folder: &Path) -> std::io::Result<()> {
+    for entry in folder.read_dir()? {
+        let path = entry?.path();
+        let page = std::fs::read_to_string(&path)?;
+        let Some((before, section)) = page.split_once(".SH EXTRA\n") else { continue };
+        let (section, behind) = section.find("\n.SH ").map_or((section, ""), |end| section.split_at(end + 1));
+        std::fs::write(&path, format!("{before}.SH \"EXAMPLES AND NOTES\"\n.nf\n{section}.fi\n{behind}"))?;
+    }
+    Ok(())
+}
+
+fn make(folder: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_that_help_shows_has_a_man_page_and_completions_in_three_shells() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (man, completions) = (scratch.path().join("man"), scratch.path().join("completions"));
+        run(Args { man: Some(man.clone()), completions: Some(completions.clone()) }).unwrap();
+        let words = ["millrace.bash", "_millrace", "millrace.fish"].map(|name| std::fs::read_to_string(completions.join(name)).unwrap());
+        let mut count = 0;
+        for command in crate::Millrace::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+            let name = command.get_name();
+            let page = std::fs::read_to_string(man.join(format!("millrace-{name}.1"))).unwrap();
+            assert!(page.contains(".TH") && page.contains(name), "{page}");
+            assert!(words.iter().all(|text| text.contains(name)), "{name} is not completed in some shell");
+            count += 1;
+        }
+        assert!(count > 10 && man.join("millrace.1").is_file(), "{count} pages");
+        let page = std::fs::read_to_string(man.join("millrace-exec.1")).unwrap();
+        assert!(page.contains("NOTES\"\n.nf\nExamples") && !page.contains("EXTRA"), "{page}");
+        assert!(!man.join("millrace-keeper.1").exists(), "a hidden command has a page");
+    }
+}

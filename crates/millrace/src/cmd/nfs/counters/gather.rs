@@ -1,0 +1,269 @@
+//! What there is to tell of the mounts of this host: which there are, who uses them, what waits, what was counted. Prints nothing.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context;
+use dnfs::activity::{Activity, Operations, SlotUse, size_of_place};
+use dnfs::mount::{MountProcesses, Observer, SegmentError, processes_of};
+use serde::Serialize;
+
+/// The mounts of one runtime directory, or those named.
+pub(crate) struct Mounts {
+    /// The last attached first.
+    pub(crate) reports: Vec<MountReport>,
+    /// Directories of another version of this program, with what was found.
+    pub(crate) unreadable: Vec<(PathBuf, SegmentError)>,
+}
+
+/// Whether anybody needs a mount's segment.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum State {
+    /// Programs use it, or its keeper has not ended yet.
+    InUse,
+    /// Nobody does, but it keeps data that is not stable, or an error that nobody was told.
+    Unsaved,
+    /// Nobody does, and it keeps nothing.
+    Dead,
+}
+
+/// One mount.
+#[derive(Serialize)]
+pub(crate) struct MountReport {
+    pub(crate) runtime_dir: PathBuf,
+    /// Where programs have it, the last attached first.
+    pub(crate) paths: Vec<PathReport>,
+    pub(crate) state: State,
+    /// Programs that use it, as far as this user may see them.
+    pub(crate) processes: Vec<ProcessReport>,
+    /// The process that commits for programs that ended.
+    pub(crate) keeper: Option<u32>,
+    /// Calls that have waited for an answer for a second or longer, the longest first.
+    pub(crate) calls_in_progress: Vec<CallReport>,
+    /// Length of the interval; none when everything so far is counted.
+    pub(crate) seconds: Option<f64>,
+    pub(crate) reads: OperationReport,
+    pub(crate) writes: OperationReport,
+    pub(crate) commits: OperationReport,
+    /// Reads, writes and COMMITs of programs in progress, on average; waits for a slot included.
+    pub(crate) in_progress_mean: Option<f64>,
+    pub(crate) slots: Option<SlotReport>,
+    pub(crate) writer_waits: u64,
+    pub(crate) writer_wait_us: f64,
+    /// Written data that is not stable yet, kept to be sent again, and most that is; now.
+    pub(crate) retained_bytes: u64,
+    pub(crate) retained_bytes_max: u64,
+}
+
+/// A path at which programs have the export.
+#[derive(Serialize)]
+pub(crate) struct PathReport {
+    pub(crate) path: String,
+    pub(crate) url: String,
+    /// When a program last attached there, RFC 3339 in UTC.
+    pub(crate) attached: String,
+}
+
+#[derive(Serialize)]
+pub(crate) struct ProcessReport {
+    pub(crate) pid: u32,
+    pub(crate) command: String,
+}
+
+#[derive(Serialize)]
+pub(crate) struct CallReport {
+    pub(crate) procedure: String,
+    pub(crate) pid: u32,
+    pub(crate) seconds: f64,
+    /// RFC 3339 in UTC.
+    pub(crate) since: String,
+}
+
+#[derive(Serialize)]
+pub(crate) struct OperationReport {
+    pub(crate) calls: u64,
+    pub(crate) bytes: u64,
+    /// Largest payload in bytes to calls of at most that, and more than half of it.
+    pub(crate) sizes: BTreeMap<u64, u64>,
+    pub(crate) mean_us: Option<f64>,
+    pub(crate) p50_us: Option<f64>,
+    pub(crate) p99_us: Option<f64>,
+}
+
+/// Slots of a mount with a limit.
+#[derive(Serialize)]
+pub(crate) struct SlotReport {
+    pub(crate) limit: u32,
+    pub(crate) in_use_mean: Option<f64>,
+    pub(crate) most: u32,
+    pub(crate) calls: u64,
+    pub(crate) waits: u64,
+    pub(crate) wait_us_mean: f64,
+    pub(crate) beyond: u64,
+    pub(crate) reclaimed: u64,
+}
+
+/// A mount's segment, and where it is.
+struct Found {
+    directory: PathBuf,
+    observer: Observer,
+    newest: SystemTime,
+}
+
+/// Looks at the mount in this directory, which has to be one.
+///
+/// # Errors
+/// When there is none, or it cannot be read.
+pub(crate) fn one(directory: &Path, interval: Option<Duration>) -> anyhow::Result<Option<Mounts>> {
+    let context = || format!("read the counters in {}", directory.display());
+    let Some(observer) = Observer::at(directory).with_context(context)? else { return Ok(None) };
+    let found = Found::new(directory.to_owned(), observer);
+    Ok(Some(Mounts { reports: reports(&[found], interval), unreadable: Vec::new() }))
+}
+
+/// Looks at all mounts below a runtime directory, for an interval from now on, or at everything so far.
+pub(crate) fn all(runtime: &Path, interval: Option<Duration>) -> Mounts {
+    let (mut found, mut unreadable) = (Vec::new(), Vec::new());
+    for directory in Observer::directories(runtime) {
+        match Observer::at(&directory) {
+            Ok(observer) => found.extend(observer.map(|observer| Found::new(directory, observer))),
+            Err(error) => unreadable.push((directory, error)),
+        }
+    }
+    found.sort_by_key(|found| std::cmp::Reverse(found.newest));
+    Mounts { reports: reports(&found, interval), unreadable }
+}
+
+/// Removes the segments below a runtime directory that are dead: the directories.
+///
+/// # Errors
+/// The kernel's.
+pub(crate) fn remove_dead(runtime: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut removed = Vec::new();
+    for directory in Observer::directories(runtime) {
+        let Ok(Some(observer)) = Observer::at(&directory) else { continue };
+        if observer.remove_if_dead().with_context(|| format!("remove the segment in {}", directory.display()))? {
+            removed.push(directory);
+        }
+    }
+    Ok(removed)
+}
+
+fn reports(found: &[Found], interval: Option<Duration>) -> Vec<MountReport> {
+    let read = || found.iter().map(|found| found.observer.activity()).collect::<Vec<_>>();
+    let before = interval.map(|interval| {
+        let before = read();
+        std::thread::sleep(interval);
+        before
+    });
+    let directories: Vec<PathBuf> = found.iter().map(|found| found.directory.clone()).collect();
+    let mut reports = Vec::new();
+    for (index, ((found, now), processes)) in found.iter().zip(read()).zip(processes_of(&directories)).enumerate() {
+        let earlier = before.as_ref().and_then(|before| before.get(index));
+        reports.push(found.report(&now, earlier, processes));
+    }
+    reports
+}
+
+impl Found {
+    fn new(directory: PathBuf, observer: Observer) -> Self {
+        let attached = observer.paths().first().map(|path| path.attached);
+        let newest = attached.or_else(|| observer.made()).unwrap_or(SystemTime::UNIX_EPOCH);
+        Self { directory, observer, newest }
+    }
+
+    /// In doubt the segment is needed.
+    fn state(&self) -> State {
+        match (self.observer.is_in_use(), self.observer.is_dead()) {
+            (Ok(false), Ok(true)) => State::Dead,
+            (Ok(false), Ok(false)) => State::Unsaved,
+            _ => State::InUse,
+        }
+    }
+
+    fn report(&self, now: &Activity, earlier: Option<&Activity>, processes: MountProcesses) -> MountReport {
+        let elapsed = earlier.map(|earlier| Duration::from_nanos(now.at_ns - earlier.at_ns));
+        let activity = earlier.map_or_else(|| now.clone(), |earlier| now.since(earlier));
+        let retained = self.observer.retained();
+        MountReport {
+            runtime_dir: self.directory.clone(),
+            paths: self.paths(),
+            state: self.state(),
+            calls_in_progress: self.calls(&processes),
+            keeper: processes.keeper,
+            processes: processes
+                .programs
+                .into_iter()
+                .map(|process| ProcessReport { pid: process.pid, command: process.command })
+                .collect(),
+            seconds: elapsed.map(|elapsed| elapsed.as_secs_f64()),
+            reads: OperationReport::new(&activity.reads),
+            writes: OperationReport::new(&activity.writes),
+            commits: OperationReport::new(&activity.commits),
+            in_progress_mean: elapsed.map(|elapsed| activity.in_progress_mean(elapsed)),
+            slots: activity.slots.map(|slots| {
+                let mut report = SlotReport::new(&slots, elapsed.unwrap_or(Duration::MAX));
+                report.in_use_mean = report.in_use_mean.filter(|_| elapsed.is_some());
+                report
+            }),
+            writer_waits: activity.writer_waits,
+            writer_wait_us: activity.writer_wait_ns as f64 / 1e3,
+            retained_bytes: retained.bytes,
+            retained_bytes_max: retained.bytes_max,
+        }
+    }
+
+    fn paths(&self) -> Vec<PathReport> {
+        let paths = self.observer.paths().into_iter();
+        paths.map(|path| PathReport { path: path.path, url: path.url, attached: lab::clock::utc(path.attached) }).collect()
+    }
+
+    fn calls(&self, processes: &MountProcesses) -> Vec<CallReport> {
+        let now = SystemTime::now();
+        let calls = self.observer.calls_in_progress().into_iter();
+        let report = |call: dnfs::CallInProgress| {
+            // A process in a container noted the number it has there.
+            let here = processes.programs.iter().find(|process| process.inner_pid == call.pid);
+            CallReport {
+                procedure: call.procedure,
+                pid: here.map_or(call.pid, |process| process.pid),
+                seconds: call.waited.as_secs_f64(),
+                since: now.checked_sub(call.waited).map(lab::clock::utc).unwrap_or_default(),
+            }
+        };
+        calls.map(report).collect()
+    }
+}
+
+impl OperationReport {
+    fn new(operations: &Operations) -> Self {
+        let sizes = operations.sizes.iter().enumerate().filter(|(_, count)| **count > 0);
+        let count = operations.latency.count();
+        let us = |share| operations.latency.quantile(share).map(|time| time.as_secs_f64() * 1e6);
+        Self {
+            calls: operations.calls,
+            bytes: operations.bytes,
+            sizes: sizes.map(|(place, count)| (size_of_place(place), *count)).collect(),
+            mean_us: (count > 0).then(|| operations.ns as f64 / 1e3 / count as f64),
+            p50_us: us(0.5),
+            p99_us: us(0.99),
+        }
+    }
+}
+
+impl SlotReport {
+    pub(crate) fn new(slots: &SlotUse, elapsed: Duration) -> Self {
+        Self {
+            limit: slots.limit,
+            in_use_mean: Some(slots.in_use_mean(elapsed)),
+            most: slots.most,
+            calls: slots.calls,
+            waits: slots.waits,
+            wait_us_mean: slots.wait_ns as f64 / 1e3 / slots.waits.max(1) as f64,
+            beyond: slots.beyond,
+            reclaimed: slots.reclaimed,
+        }
+    }
+}

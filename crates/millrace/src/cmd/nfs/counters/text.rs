@@ -1,0 +1,97 @@
+//! Counters as text.
+
+use std::fmt;
+
+use super::gather::{CallReport, MountReport, ProcessReport, SlotReport, State};
+
+/// Processes named one by one.
+const PROCESSES_SHOWN: usize = 8;
+
+impl fmt::Display for MountReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let span = self.seconds.map_or_else(|| "so far".to_owned(), |seconds| format!("in {seconds:.1} s"));
+        match self.paths.split_first() {
+            Some((newest, others)) => {
+                writeln!(f, "{} on {} ({}), {span}", newest.path, newest.url, self.runtime_dir.display())?;
+                for other in others {
+                    writeln!(f, "  also at {} on {}", other.path, other.url)?;
+                }
+            }
+            None => writeln!(f, "{} {span}", self.runtime_dir.display())?,
+        }
+        self.write_users(f)?;
+        for call in &self.calls_in_progress {
+            writeln!(f, "  {call}")?;
+        }
+        self.write_counts(f)
+    }
+}
+
+impl MountReport {
+    fn write_users(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let users = match (self.state, self.processes.len()) {
+            (State::InUse, 0) if self.keeper.is_none() => "by processes that this user may not see".to_owned(),
+            (State::InUse, 0) => "by no program any more".to_owned(),
+            (State::InUse, _) => format!("by {}", named(&self.processes)),
+            (State::Unsaved, _) => {
+                "by nobody, but what it keeps is not saved: any program on this mount saves it (millrace exec … -- true)".to_owned()
+            }
+            (State::Dead, _) => "by nobody, and it keeps nothing: --remove-dead removes it".to_owned(),
+        };
+        let keeper = self.keeper.map_or_else(String::new, |pid| format!("; keeper {pid}"));
+        writeln!(f, "  used {users}{keeper}")
+    }
+
+    fn write_counts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, operations) in [("reads", &self.reads), ("writes", &self.writes), ("commits", &self.commits)] {
+            write!(f, "  {name}: {} calls, {:.1} MiB", operations.calls, operations.bytes as f64 / f64::from(1 << 20))?;
+            if let (Some(mean), Some(p50), Some(p99)) = (operations.mean_us, operations.p50_us, operations.p99_us) {
+                write!(f, ", mean {mean:.0} us, p50 {p50:.0} us, p99 {p99:.0} us")?;
+            }
+            for (bytes, count) in &operations.sizes {
+                write!(f, "; {count} of <= {bytes} B")?;
+            }
+            writeln!(f)?;
+        }
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        writeln!(f, "  kept until COMMIT: {:.1} MiB of {:.0} MiB", mib(self.retained_bytes), mib(self.retained_bytes_max))?;
+        if let Some(mean) = self.in_progress_mean {
+            writeln!(f, "  in progress: {mean:.2} on average")?;
+        }
+        if let Some(slots) = &self.slots {
+            writeln!(f, "  {slots}")?;
+        }
+        if self.writer_waits > 0 {
+            let mean = self.writer_wait_us / self.writer_waits as f64;
+            writeln!(f, "  writers: {} waits for the one writer of a file, {mean:.0} us each", self.writer_waits)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for SlotReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "slots: {} at most, ", self.limit)?;
+        if let Some(mean) = self.in_use_mean {
+            write!(f, "{mean:.2} in use on average, ")?;
+        }
+        write!(f, "{} at once, {} waits, {:.0} us each", self.most, self.waits, self.wait_us_mean)
+    }
+}
+
+impl fmt::Display for CallReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { procedure, pid, seconds, since } = self;
+        write!(f, "in progress: {procedure} of process {pid} for {seconds:.1} s, since {since}")
+    }
+}
+
+/// `2 processes: 811 postgres, 815 postgres`.
+fn named(processes: &[ProcessReport]) -> String {
+    let shown: Vec<String> =
+        processes.iter().take(PROCESSES_SHOWN).map(|process| format!("{} {}", process.pid, process.command)).collect();
+    let more = processes.len().saturating_sub(PROCESSES_SHOWN);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let noun = if processes.len() == 1 { "process" } else { "processes" };
+    format!("{} {noun}: {}{more}", processes.len(), shown.join(", "))
+}

@@ -1,0 +1,33 @@
+//! Proves that the preload library beside it is active in a process of its own C library, as `millrace exec` asks before it
+//! runs a program: by printing what it sees through the library.
+//!
+//! `millrace` proves it by itself where it can load the library. It cannot when it is statically linked, nor when the program
+//! is of another C library; then it starts this.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+#[path = "../../../millrace/src/cmd/exec/proof.rs"]
+mod proof;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    let (mut paths, mut states) = (Vec::new(), Vec::new());
+    while let (Some(option), Some(path)) = (arguments.next(), arguments.next()) {
+        match option.to_str() {
+            Some("--prove") => paths.push(path),
+            Some("--prove-medium") => states.push(path.into()),
+            _ => {
+                eprintln!("cannot prove {}: not --prove or --prove-medium; `millrace exec` runs this program", option.display());
+                return ExitCode::from(2);
+            }
+        }
+    }
+    match proof::print(&paths, &states) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("cannot {why}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! stdin, stdout and stderr in programs of musl: while one of the descriptors 0, 1 and 2 leads to a mount, and from then on, its
+//! stream reads and writes by our functions. The stream itself stays, so a pointer to it never goes stale.
+
+use crate::cookie;
+use crate::table::{self, Found};
+use libc::{FILE, c_int};
+
+/// Looks at all three. Called by the constructor, before the program's own.
+pub(crate) fn inherited() {
+    for fd in 0..3 {
+        rebound(fd);
+    }
+}
+
+/// A descriptor has come to lead elsewhere: if it is one of the three, its stream follows.
+pub(crate) fn rebound(fd: c_int) {
+    let name = match fd {
+        0 => c"stdin",
+        1 => c"stdout",
+        2 => c"stderr",
+        _ => return,
+    };
+    if matches!(table::find(fd), Ok(Found::Elsewhere)) {
+        return;
+    }
+    // SAFETY: dlsym with a NUL-terminated name.
+    let variable = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }.cast::<*mut FILE>();
+    if variable.is_null() {
+        return;
+    }
+    // SAFETY: musl's constant, which holds a stream for the life of the process; programs do not use a stream in another
+    // thread while they rebind it.
+    unsafe {
+        let stream = variable.read();
+        if cookie::number(stream) == fd && !cookie::is_ours(stream) {
+            cookie::lead_to_us(stream);
+        }
+    }
+}
+
+/// What stands for `stream` since `fd` was led elsewhere: the same.
+pub(crate) fn in_place_of(stream: *mut FILE, _fd: c_int) -> *mut FILE {
+    stream
+}
+
+/// The stream that stands in for one of libc's: none does here.
+pub(crate) fn current(stream: *mut FILE) -> *mut FILE {
+    stream
+}

@@ -22,7 +22,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use support::Scratch;
 use support::filer::Filer;
-use support::wire::{Reply, Wire, place};
+use support::wire::{LocalPort, Reply, Wire, place};
 
 const CALLS: usize = 60;
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
@@ -171,13 +171,6 @@ fn some_action(rng: &mut Rng) -> Action {
     }
 }
 
-/// Ends a connection at once, as a client does before it sends again: its port is free, and what was not read is gone.
-fn abort(wire: Wire) -> u16 {
-    let port = wire.stream.local_addr().unwrap().port();
-    drop(wire); // opened so that closing resets it
-    port
-}
-
 /// Sends copies of one record in a way of the seed's choice; the replies that came.
 fn send_copies(wire: &mut Wire, port: u16, record: &[u8], rng: &mut Rng) -> Vec<Reply> {
     let mut replies = Vec::new();
@@ -197,18 +190,17 @@ fn send_copies(wire: &mut Wire, port: u16, record: &[u8], rng: &mut Rng) -> Vec<
         }
         2 => {
             // The connection breaks before the answer; again from the same port.
-            let mut broken = Wire::connect_from(port, 0);
+            let local = LocalPort::reserve();
+            let mut broken = Wire::connect_from(port, &local);
             broken.send(record);
-            let local = abort(broken);
-            let mut again = Wire::connect_from(port, local);
-            assert_eq!(again.stream.local_addr().unwrap().port(), local);
+            drop(broken);
+            let mut again = Wire::connect_from(port, &local);
             again.send(record);
             replies.push(again.receive());
-            abort(again);
         }
         3 => {
             // The same, from another port, and the answer of the first one is read after all.
-            let mut first = Wire::connect_from(port, 0);
+            let mut first = Wire::connect(port);
             first.send(record);
             let mut again = Wire::connect(port);
             again.send(record);
@@ -216,9 +208,9 @@ fn send_copies(wire: &mut Wire, port: u16, record: &[u8], rng: &mut Rng) -> Vec<
         }
         4 => {
             // Half of it is on its way when the connection breaks.
-            let mut broken = Wire::connect_from(port, 0);
+            let mut broken = Wire::connect_from(port, &LocalPort::reserve());
             broken.send(&record[..1 + rng.index(record.len() - 1)]);
-            abort(broken);
+            drop(broken);
             wire.send(record);
             replies.push(wire.receive());
         }

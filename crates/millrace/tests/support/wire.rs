@@ -54,6 +54,27 @@ impl Reply {
     }
 }
 
+/// A local port kept for one test. While its socket stands, the kernel gives the port to no other program that asks for
+/// any port; sockets that allow reuse may connect from it, one after another.
+pub struct LocalPort {
+    number: u16,
+    _bound: tokio::net::TcpSocket,
+}
+
+impl LocalPort {
+    pub fn reserve() -> Self {
+        let bound = Self::bind(0).unwrap();
+        Self { number: bound.local_addr().unwrap().port(), _bound: bound }
+    }
+
+    fn bind(number: u16) -> std::io::Result<tokio::net::TcpSocket> {
+        let socket = tokio::net::TcpSocket::new_v4()?;
+        socket.set_reuseaddr(true)?;
+        socket.bind((std::net::Ipv4Addr::LOCALHOST, number).into())?;
+        Ok(socket)
+    }
+}
+
 impl Wire {
     pub fn connect(port: u16) -> Self {
         Self::over(TcpStream::connect(("127.0.0.1", port)).unwrap())
@@ -69,13 +90,11 @@ impl Wire {
         Self { stream, xid: 1000, uid: 0, gid: 0, groups: Vec::new() }
     }
 
-    /// From this port (0: any), by a connection that is reset when dropped, so that the port is free at once.
-    pub fn connect_from(port: u16, local_port: u16) -> Self {
+    /// From this local port, by a connection that is reset when dropped, so that the port is free for the next one at once.
+    pub fn connect_from(port: u16, local: &LocalPort) -> Self {
         let stream = super::block_on(async {
-            let socket = tokio::net::TcpSocket::new_v4()?;
-            socket.set_reuseaddr(true)?;
+            let socket = LocalPort::bind(local.number)?;
             socket.set_zero_linger()?;
-            socket.bind((std::net::Ipv4Addr::LOCALHOST, local_port).into())?;
             socket.connect((std::net::Ipv4Addr::LOCALHOST, port).into()).await?.into_std()
         });
         let stream = stream.unwrap();

@@ -193,7 +193,7 @@ fn send_copies(wire: &mut Wire, port: u16, record: &[u8], rng: &mut Rng) -> Vec<
             let local = LocalPort::reserve();
             let mut broken = Wire::connect_from(port, &local);
             broken.send(record);
-            drop(broken);
+            broken.reset();
             let mut again = Wire::connect_from(port, &local);
             again.send(record);
             replies.push(again.receive());
@@ -210,7 +210,7 @@ fn send_copies(wire: &mut Wire, port: u16, record: &[u8], rng: &mut Rng) -> Vec<
             // Half of it is on its way when the connection breaks.
             let mut broken = Wire::connect_from(port, &LocalPort::reserve());
             broken.send(&record[..1 + rng.index(record.len() - 1)]);
-            drop(broken);
+            broken.reset();
             wire.send(record);
             replies.push(wire.receive());
         }

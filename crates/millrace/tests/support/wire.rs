@@ -90,16 +90,21 @@ impl Wire {
         Self { stream, xid: 1000, uid: 0, gid: 0, groups: Vec::new() }
     }
 
-    /// From this local port, by a connection that is reset when dropped, so that the port is free for the next one at once.
+    /// From this local port; [`reset`](Self::reset) makes it free for the next connection.
     pub fn connect_from(port: u16, local: &LocalPort) -> Self {
         let stream = super::block_on(async {
             let socket = LocalPort::bind(local.number)?;
-            socket.set_zero_linger()?;
             socket.connect((std::net::Ipv4Addr::LOCALHOST, port).into()).await?.into_std()
         });
         let stream = stream.unwrap();
         stream.set_nonblocking(false).unwrap();
         Self::over(stream)
+    }
+
+    /// Ends the connection at once. Closing would not do: a child that another test is starting keeps the descriptor, and so
+    /// the connection, until its exec.
+    pub fn reset(self) {
+        rustix::net::connect_unspec(&self.stream).unwrap();
     }
 
     pub fn as_user(port: u16, uid: u32, gid: u32) -> Self {

@@ -22,7 +22,7 @@ setup-test: ## the same, and the peers of tests and bench: libnfs, NFS-Ganesha, 
 
 build: ## release binary and preload library, side by side
 	@scripts/setup build
-	cargo build --release --locked -p millrace -p preload
+	MILLRACE_COMMIT=$$(scripts/commit) cargo build --release --locked -p millrace -p preload
 	@echo "built: $(target_dir)/release/millrace and libmillrace_preload.so"
 
 PREFIX ?= /usr/local
@@ -62,7 +62,7 @@ nightly: setup-test build ## the long tests too, many seeds, long fuzzing, bench
 	@scripts/nightly
 
 claims: setup build ## what the laboratory says of its own judgement, on a quiet host (an hour and a quarter)
-	cargo test --release --locked -p millrace --test lab_claims -- --ignored --nocapture --test-threads=1
+	cargo test --release --locked -p millrace --test compare claims:: -- --ignored --nocapture --test-threads=1
 
 doc: ## reference of every crate, private items too
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc --workspace --no-deps --document-private-items --locked

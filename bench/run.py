@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -16,11 +17,13 @@ import sys
 import time
 from pathlib import Path
 
+import iscsi
 import writes
 
 BLOCK_BYTES = 8192
 FILE_BYTES = 256 << 20
 MEMORY_CONNECTIONS = 64
+NFS_SERVERS = ("millrace", "battery", "ganesha")
 READY_TIMEOUT_S = 20
 ALL_CPUS = frozenset(os.sched_getaffinity(0))
 CLOCK_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
@@ -36,7 +39,8 @@ def main():
         servers = start_servers(stack, arguments, export)
         series = measure(arguments, servers)
         memory = measure_memory(arguments, servers)
-        flushes = writes.count_flushes(arguments, servers, FILE_BYTES) if not arguments.only else {}
+        files = {name: server for name, server in servers.items() if name in NFS_SERVERS}
+        flushes = writes.count_flushes(arguments, files, FILE_BYTES) if not arguments.only else {}
     lines = judge(series, memory, flushes)
     record = {
         "schema": 1,
@@ -131,6 +135,12 @@ def start_servers(stack, arguments, export):
         try:
             servers[name] = start(stack, arguments, export)
         except (OSError, RuntimeError, ValueError) as error:
+            servers[name] = Server(why=str(error))
+            print(f"bench: {name} is left out: {error}", file=sys.stderr)
+    for name, start in (("target", iscsi.start_target), ("tgt", iscsi.start_tgt)):
+        try:
+            servers[name] = start(stack, arguments, start_process, Server)
+        except (OSError, RuntimeError, subprocess.TimeoutExpired) as error:
             servers[name] = Server(why=str(error))
             print(f"bench: {name} is left out: {error}", file=sys.stderr)
     return servers
@@ -230,7 +240,9 @@ def measurements(arguments, servers):
                         command += ["--depth", str(depth), "--seconds", seconds, "--json", place.file_url("data")]
                         command += ["--stable", "file", "--overwrite"] if action == "write" else []
                     yield f"{client} {action} {depth} on {server}", place, command
-    yield from writes.measurements(arguments, servers, FILE_BYTES)
+    files = {name: server for name, server in servers.items() if name in NFS_SERVERS}
+    yield from writes.measurements(arguments, files, FILE_BYTES)
+    yield from iscsi.measurements(arguments, servers)
 
 
 def measure(arguments, servers):
@@ -262,11 +274,15 @@ def run_load(server, command, seconds, flushes=None):
         return writes.run_fio(command)
     os.sync()  # what the last measurement left unstable is not this one's
     before_s, flushed = server.cpu_s() if server else 0, flushes.count() if flushes else None
+    is_perf, client_s = command[0] == "iscsi-perf", children_cpu_s()
     ended = subprocess.run(command, capture_output=True, text=True, timeout=seconds * 4 + 120, check=False)
     if ended.returncode != 0:
         said = ended.stderr.strip() or "no message"
         raise RuntimeError(f"exit {ended.returncode}: {said.splitlines()[0][:300]}")
-    figures = json.loads(ended.stdout.strip().splitlines()[-1])
+    if is_perf:
+        figures = iscsi.perf_figures(ended.stdout, command, children_cpu_s() - client_s)
+    else:
+        figures = json.loads(ended.stdout.strip().splitlines()[-1])
     if server:
         operations = figures.get("operations") or figures["iops"] * seconds
         if flushed is not None:
@@ -275,12 +291,18 @@ def run_load(server, command, seconds, flushes=None):
     return figures
 
 
+def children_cpu_s():
+    """Processor time of the programs that were run and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def measure_memory(arguments, servers):
     """Resident memory of each server while 64 connections read from it, and what the preload adds to a process."""
     memory = {}
     # The server restarted would be fairer still; but high-water marks only rise, so this can only look worse.
     for name, server in servers.items():
-        if server.why:
+        if server.why or name not in NFS_SERVERS:
             continue
         command = [arguments.programs / "libnfs_load", server.libnfs_url(), "/data", "read", "4", "3"]
         command += [str(FILE_BYTES), str(MEMORY_CONNECTIONS)]
@@ -358,6 +380,7 @@ def judge(series, memory, flushes):
         a, b = libnfs("read", depth, "millrace"), libnfs("read", depth, "ganesha")
         ratio(f"filer IOPS over Ganesha, read, depth {depth}, by libnfs", a, b, "iops")
     writes.judge(series, ratio, plain, flushes)
+    iscsi.judge(series, ratio, plain)
     for what, key, goal in (
         (f"filer peak memory, {MEMORY_CONNECTIONS} connections (MiB)", "millrace peak MiB", 64),
         (f"Ganesha peak memory, {MEMORY_CONNECTIONS} connections (MiB)", "ganesha peak MiB", None),

@@ -91,7 +91,7 @@ impl Live {
         let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("listen");
         let port = socket.local_addr().expect("have a port").port();
         let filer = Filer::new(Config { exports: exports.expect("two exports"), only: None, port });
-        let server = Server::new(filer, vec![Listener { socket, role: ListenerRole::Nfs }], None);
+        let server = Server::new(filer, vec![Listener { socket, role: ListenerRole::Nfs }], None, filer::iscsi::Settings::default());
         let running = Arc::clone(&server);
         std::thread::spawn(move || running.run());
         let behaved = connect(port).expect("connect");

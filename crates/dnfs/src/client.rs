@@ -107,6 +107,12 @@ pub struct Client {
 }
 
 impl Client {
+    /// The address of the server that is in use.
+    #[must_use]
+    pub const fn server(&self) -> SocketAddr {
+        self.service.server
+    }
+
     /// Mounts what `url` names: MNT, then FSINFO.
     ///
     /// A path below an export is reached by LOOKUP where the server lets only the export itself be mounted.

@@ -191,7 +191,11 @@ impl Error {
     #[must_use]
     pub fn hints(&self) -> Vec<String> {
         match self {
-            Self::Fs(FsError::AccessDenied | FsError::NotOwner) => refused_hints(rustix::process::geteuid().is_root()),
+            Self::Fs(FsError::AccessDenied) => refused_hints(rustix::process::geteuid().is_root()),
+            // Servers answer so to a source port that they refuse, too.
+            Self::Fs(FsError::NotOwner) => {
+                refused_hints(rustix::process::geteuid().is_root()).into_iter().chain(privileged_port_hints()).collect()
+            }
             Self::Fs(error) => file_hint(*error).map(Into::into).into_iter().collect(),
             // For some servers a matter of TLS, for others of ports.
             Self::Refused { status: ReplyStatus::AuthError(AuthStat::TooWeak), .. } => {
@@ -294,7 +298,7 @@ fn refused_hints(is_root: bool) -> Vec<String> {
     let squash = is_root.then(|| ROOT_SQUASH_HINT.to_owned());
     let owner =
         "owner and mode decide who may: `millrace nfs stat` shows those of the object and of the directories above".to_owned();
-    squash.into_iter().chain([owner]).chain(privileged_port_hints()).collect()
+    squash.into_iter().chain([owner]).collect()
 }
 
 /// A refusal of identity is often one of the source port: servers take only ports below 1024 unless told otherwise.
@@ -341,5 +345,18 @@ mod tests {
     fn what_is_refused_to_root_is_blamed_on_root_squash_first() {
         assert!(refused_hints(true)[0].contains("root squash"));
         assert!(refused_hints(false).iter().all(|hint| !hint.contains("squash")));
+    }
+
+    #[test]
+    fn ports_are_named_where_a_server_may_have_refused_one_and_not_for_a_file_that_may_not_be_read() {
+        let names_ports = |error: Error| error.hints().iter().any(|hint| hint.contains("source ports"));
+        assert!(!names_ports(Error::Fs(FsError::AccessDenied)));
+        assert!(names_ports(Error::Fs(FsError::NotOwner)));
+        assert!(names_ports(Error::Mount {
+            server: SocketAddr::from(([127, 0, 0, 1], 2049)),
+            status: MountStatus::Acces,
+            path: "/vol".into(),
+            exports: Vec::new()
+        }));
     }
 }

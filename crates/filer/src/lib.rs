@@ -9,9 +9,11 @@
 pub mod admin;
 pub mod config;
 pub mod connections;
+pub mod iscsi;
 mod latency;
 pub mod limits;
 mod listener;
+mod luns;
 pub mod metrics;
 pub mod nfs;
 pub mod server;

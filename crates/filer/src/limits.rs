@@ -168,6 +168,46 @@ pub const METRICS_REQUEST_BYTES_MAX: usize = 8 * 1024;
 /// Time from the connection for metrics to its end: a collector gives up after 10 s.
 pub const METRICS_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// LUNs of a volume: as many as peripheral device addressing has, which every initiator knows (SAM-5 4.7.7.2).
+pub const LUNS_PER_VOLUME_MAX: usize = 256;
+/// Highest number of a LUN.
+pub const LUN_NUMBER_MAX: u16 = 255;
+/// Longest name of a LUN, in bytes: as that of a volume.
+pub const LUN_NAME_BYTES_MAX: usize = 64;
+/// Largest physical block of a LUN, in bytes: more than any disk or array writes at once.
+pub const LUN_PHYSICAL_BLOCK_BYTES_MAX: u32 = 1 << 20;
+/// Initiators and groups that a LUN is mapped to; a cluster is a group.
+pub const LUN_INITIATORS_MAX: usize = 64;
+/// Largest record of a LUN, in bytes: 64 of the longest iSCSI names and as much again.
+pub const LUN_RECORD_BYTES_MAX: usize = 32 * 1024;
+/// Largest file that is kept of a LUN in the state directory, in bytes: 256 registrations of some 300 bytes each, and as much again.
+pub const LUN_KEPT_BYTES_MAX: u64 = 256 * 1024;
+/// Initiators that a LUN remembers to have told of a loss, at most 300 bytes each; one that is forgotten is told of one.
+pub const LUN_NEXUSES_KEPT_MAX: usize = 256;
+/// Initiators that are counted by name at a LUN; further ones are counted together.
+pub const LUN_INITIATORS_COUNTED_MAX: usize = 64;
+
+/// Sessions of iSCSI at once: a connection each.
+pub const ISCSI_SESSIONS_MAX: usize = CONNECTIONS_MAX;
+/// Connections of iSCSI that have not logged in: a login takes a moment, so more at once are none that will.
+pub const ISCSI_HALF_OPEN_MAX: usize = 128;
+/// How long a login may take, in all: a few round trips, also to a far initiator. One that only begins a login has no place for longer.
+pub const ISCSI_LOGIN_TIMEOUT: Duration = Duration::from_secs(15);
+/// Idle time after which an initiator is asked whether it is there (NOP-In).
+pub const ISCSI_PING_AFTER: Duration = Duration::from_secs(20);
+/// How long it may take to answer: with the time before it is below the 60 s after which cluster software gives a node up.
+pub const ISCSI_PING_TIMEOUT: Duration = Duration::from_secs(20);
+/// How often the clocks of connections are looked at.
+pub const ISCSI_CLOCK: Duration = Duration::from_secs(1);
+/// How long a login waits for the session it takes the place of to end: its writes may be on a slow disk.
+pub const ISCSI_REINSTATEMENT_WAIT: Duration = Duration::from_secs(20);
+/// How long initiators have to log out when the filer stops.
+pub const ISCSI_LOGOUT_WAIT: Duration = Duration::from_secs(3);
+/// Portals of iSCSI: each is a portal group, of which a unit lists all.
+pub const ISCSI_PORTALS_MAX: usize = 16;
+/// CHAP users, and groups of initiators.
+pub const ISCSI_NAMES_MAX: usize = 1024;
+
 /// Clients of the admin socket at once.
 pub const ADMIN_CLIENTS_MAX: usize = 16;
 /// Longest request on the admin socket, in bytes.

@@ -9,6 +9,8 @@ pub enum ListenerRole {
     Nfs,
     /// Portmap alone.
     Portmap,
+    /// iSCSI, in the portal group of this tag.
+    Iscsi(u16),
 }
 
 /// An address that is listened on.

@@ -12,7 +12,8 @@ use crate::connections::acceptor::{Acceptor, Serve, Served};
 use crate::connections::driver::Driver;
 use crate::connections::table::ConnectionTable;
 use crate::connections::workers::Workers;
-use crate::limits::{CLOSE_TIMEOUT, STOP_TIMEOUT};
+use crate::iscsi::{self, Iscsi, IscsiService, Portal};
+use crate::limits::{CLOSE_TIMEOUT, ISCSI_LOGOUT_WAIT, STOP_TIMEOUT};
 use crate::listener::{Listener, ListenerRole};
 use crate::nfs::export::Export;
 use crate::nfs::exports::Exports;
@@ -26,24 +27,31 @@ pub struct Server {
     setup: Mutex<Option<Setup>>, // taken for the time of a reload
     acceptor: Arc<Acceptor>,
     nfs: Arc<Driver<Nfs>>,
+    iscsi: Arc<Iscsi>,
+    iscsi_driver: Arc<Driver<IscsiService>>,
     totals: Arc<Totals>,
     started: Instant,
 }
 
 impl Server {
-    /// A server that is ready to [`Server::run`]. `setup` is the configuration it was made from, if there is one.
+    /// A server that is ready to [`Server::run`]. `setup` is the configuration it was made from, if there is one. LUNs are known,
+    /// and can be administered, also where there is no listener for iSCSI.
     #[must_use]
-    pub fn new(filer: Filer, listeners: Vec<Listener>, setup: Option<Setup>) -> Arc<Self> {
+    pub fn new(filer: Filer, listeners: Vec<Listener>, setup: Option<Setup>, iscsi: iscsi::Settings) -> Arc<Self> {
         let (filer, totals) = (Arc::new(filer), Arc::new(Totals::default()));
         let service = Arc::new(Nfs::new(Arc::clone(&filer)));
         let nfs = Arc::new(Driver::new(service, Arc::clone(&totals)));
+        let iscsi = Iscsi::new(iscsi, portals(&listeners), &filer.exports());
+        let service = Arc::new(IscsiService::new(Arc::clone(&iscsi)));
+        let iscsi_driver = Arc::new(Driver::new(service, Arc::clone(&totals)));
         let serve = |role| match role {
             ListenerRole::Nfs | ListenerRole::Portmap => serve_nfs(&nfs, role),
+            ListenerRole::Iscsi(tag) => serve_iscsi(&iscsi_driver, tag),
         };
         let listeners = listeners.into_iter().map(|Listener { socket, role }| Served { socket, serve: serve(role) });
         let known = Arc::clone(&filer);
         let acceptor = Acceptor::new(listeners.collect(), Box::new(move |client| known.names(client)));
-        Arc::new(Self { filer, setup: Mutex::new(setup), acceptor, nfs, totals, started: Instant::now() })
+        Arc::new(Self { filer, setup: Mutex::new(setup), acceptor, nfs, iscsi, iscsi_driver, totals, started: Instant::now() })
     }
 
     /// What is served.
@@ -74,6 +82,27 @@ impl Server {
         self.nfs.workers()
     }
 
+    /// Targets, LUNs and sessions.
+    pub(crate) fn iscsi(&self) -> &Iscsi {
+        &self.iscsi
+    }
+
+    /// The threads for slow commands.
+    pub(crate) fn iscsi_workers(&self) -> &Workers<IscsiService> {
+        self.iscsi_driver.workers()
+    }
+
+    /// The names of the targets, in the order of their volumes, and where they are reached; none where iSCSI is not served.
+    #[must_use]
+    pub fn targets(&self) -> Option<(Portal, Vec<(String, String)>)> {
+        let portal = *self.iscsi.portals().first()?;
+        let named = |entry: &crate::nfs::exports::Entry| {
+            let target = self.iscsi.targets.of_volume(entry.export.name())?;
+            Some((entry.export.name().to_owned(), target.luns.target().to_owned()))
+        };
+        Some((portal, self.filer.exports().entries().iter().filter_map(named).collect()))
+    }
+
     /// Sizes of the buffers of all connections, in bytes.
     pub(crate) fn buffer_bytes(&self) -> usize {
         self.totals.buffer_bytes()
@@ -86,7 +115,11 @@ impl Server {
     /// # Errors
     /// The last flush failed.
     pub fn run(self: &Arc<Self>) -> Result<(), volume::Error> {
+        if !self.iscsi.portals().is_empty() {
+            self.iscsi.start_clock();
+        }
         self.acceptor.run();
+        self.iscsi.end_sessions(ISCSI_LOGOUT_WAIT);
         self.drain();
         let exports = self.filer.exports();
         // Each is closed, also behind one that fails.
@@ -106,7 +139,7 @@ impl Server {
     pub fn reload(&self) -> Option<Result<Reloaded, ConfigError>> {
         let mut setup = self.setup.lock().unwrap_or_else(PoisonError::into_inner);
         let done = setup.as_mut()?.reload(&self.filer);
-        self.acceptor.judge_anew();
+        self.renew(setup.as_ref());
         if let Err(error) = &done {
             tracing::error!(%error, "failed to load the configuration: the previous one stays in force");
         }
@@ -122,8 +155,17 @@ impl Server {
     ) -> Option<Result<Reloaded, ChangeError>> {
         let mut setup = self.setup.lock().unwrap_or_else(PoisonError::into_inner);
         let done = setup.as_mut()?.edit(&self.filer, new, change);
-        self.acceptor.judge_anew();
+        self.renew(setup.as_ref());
         Some(done)
+    }
+
+    /// Serves by what the configuration says now.
+    fn renew(&self, setup: Option<&Setup>) {
+        self.acceptor.judge_anew();
+        if let Some(setup) = setup {
+            self.iscsi.set(setup.settings().iscsi.clone());
+        }
+        self.iscsi.adopt(&self.filer.exports());
     }
 
     /// Takes back everything that was not promised stable, as a power cut would.
@@ -146,10 +188,12 @@ impl Server {
         let Some(_shut) = self.connections().shut() else { return Err(volume::Error::Busy) };
         self.connections().drop_all();
         hurry(&exports);
-        if !self.connections().wait_until_empty(deadline) || !self.workers().wait_until_idle(deadline) {
+        let is_idle = || self.workers().wait_until_idle(deadline) && self.iscsi_workers().wait_until_idle(deadline);
+        if !self.connections().wait_until_empty(deadline) || !is_idle() {
             return Err(volume::Error::Busy);
         }
         let report = cut(&exports);
+        self.iscsi.power_cycle();
         // Also where one of several volumes could not be cut: the others were.
         self.filer.forget();
         let report = report?;
@@ -167,7 +211,8 @@ impl Server {
             tracing::warn!(connections, "calls still running at the end of the stop time");
             self.connections().drop_all();
         }
-        if !self.workers().finish(deadline.saturating_duration_since(Instant::now())) {
+        let left = || deadline.saturating_duration_since(Instant::now());
+        if !self.workers().finish(left()) | !self.iscsi_workers().finish(left()) {
             tracing::warn!("slow calls still running at the end of the stop time");
         }
     }
@@ -197,6 +242,21 @@ fn close(export: &Export) -> Result<(), volume::Error> {
 fn serve_nfs(nfs: &Arc<Driver<Nfs>>, role: ListenerRole) -> Serve {
     let nfs = Arc::clone(nfs);
     Box::new(move |connection| nfs.run(connection, nfs.service().session(connection, role)))
+}
+
+/// The same of iSCSI, in the portal group of this tag.
+fn serve_iscsi(driver: &Arc<Driver<IscsiService>>, tag: u16) -> Serve {
+    let driver = Arc::clone(driver);
+    Box::new(move |connection| driver.run(connection, driver.service().session(connection, tag)))
+}
+
+/// The portals that are bound, and their groups.
+fn portals(listeners: &[Listener]) -> Vec<Portal> {
+    let portal = |listener: &Listener| match listener.role {
+        ListenerRole::Iscsi(tag) => listener.socket.local_addr().ok().map(|address| Portal { address, tag }),
+        ListenerRole::Nfs | ListenerRole::Portmap => None,
+    };
+    listeners.iter().filter_map(portal).collect()
 }
 
 /// Ends the waits of injected faults.
@@ -236,7 +296,8 @@ mod tests {
         let config = volume::Config { dir, state_dir, loss: Some(LossConfig { seed: 0 }), options: volume::Options::default() };
         let export = Export::new("vol", "/vol", Volume::open(config).unwrap());
         let exports = Exports::one(export, Policy::open(Rights::default()));
-        let server = Server::new(Filer::new(Config { exports, only: None, port: 2049 }), Vec::new(), None);
+        let server =
+            Server::new(Filer::new(Config { exports, only: None, port: 2049 }), Vec::new(), None, iscsi::Settings::default());
         let key = CallKey::new([127, 0, 0, 1].into(), Xid(1), b"call");
         match server.filer.replies.claim(key) {
             Claim::First(running) => running.done(b"reply"),

@@ -48,7 +48,12 @@ impl Setup {
     pub fn open(settings: Settings, default_state: PathBuf) -> Result<(Self, Exports), ConfigError> {
         check_apart(&settings)?;
         let tls = load_tls(&settings)?;
-        let entries = settings.volumes.iter().map(|volume| open(&settings, volume, None)).collect::<Result<_, _>>()?;
+        let mut entries = Vec::new();
+        let opened = settings.volumes.iter().try_for_each(|volume| {
+            entries.push(open(&settings, volume, None)?);
+            Ok(())
+        });
+        opened.inspect_err(|_: &ConfigError| entries.iter().for_each(|entry: &Entry| entry.export.volume.discard_new_state()))?;
         Ok((Self { settings, default_state, tls, retired: Vec::new() }, Exports::new(entries)?))
     }
 
@@ -104,6 +109,8 @@ impl Setup {
         let removed: Vec<&Entry> = current.entries().iter().filter(gone).collect();
         filer.set_tls(tls.clone());
         self.tls = tls;
+        let is_new = |entry: &&Entry| done.added.iter().any(|name| name == entry.export.name());
+        exports.entries().iter().filter(is_new).for_each(|entry| log_served(&entry.export));
         filer.replace_exports(exports);
         self.retired.retain(|(_, export)| export.strong_count() > 0);
         for entry in removed {
@@ -150,6 +157,11 @@ impl Setup {
                 other.push(format!("{key} of [filer]"));
             }
         }
+        if (&new.iscsi.portals, &new.iscsi.base_name) != (&old.iscsi.portals, &old.iscsi.base_name) {
+            other.push("listen, portals or iqn of [iscsi]".to_owned());
+        }
+        new.iscsi.portals.clone_from(&old.iscsi.portals);
+        new.iscsi.base_name.clone_from(&old.iscsi.base_name);
         new.metrics = old.metrics;
         (new.listen, new.portmap) = (old.listen.clone(), old.portmap.clone());
         (new.state, new.admin) = (old.state.clone(), old.admin.clone());
@@ -220,11 +232,15 @@ fn open(settings: &Settings, wanted: &VolumeSettings, opened: Option<Volume>) ->
     for fault in wanted.faults.iter().filter(|_| fresh) {
         export.set_fault(fault.clone()).map_err(|error| refused(format!("fault {fault}: {error}")))?;
     }
-    let verifier = format!("{:016x}", u64::from_be_bytes(export.volume.verifier()));
-    let (name, path) = (export.name(), export.path());
-    let identity = export.volume.identity().as_str();
-    tracing::info!(dir = %wanted.volume.dir.display(), volume = name, path, %verifier, identity, "serving a volume");
     Ok(Entry { export: Arc::new(export), policy: wanted.policy.clone() })
+}
+
+/// Logs that clients can use an export: once nothing can refuse it any more.
+pub fn log_served(export: &Export) {
+    let verifier = format!("{:016x}", u64::from_be_bytes(export.volume.verifier()));
+    let (volume, path, dir) = (export.name(), export.path(), export.volume.dir().display());
+    let identity = export.volume.identity().as_str();
+    tracing::info!(%dir, volume, path, %verifier, identity, "serving a volume");
 }
 
 fn refused(settings: &Settings, volume: &VolumeSettings, reason: String) -> ConfigError {

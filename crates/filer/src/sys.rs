@@ -1,7 +1,8 @@
 //! System calls that the standard library does not offer: sends that do not wait, socket options, clocks, limits; and what
 //! rustix does not offer either, which is hand-made here: signals to be awaited, the allocator.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::net::{TcpListener, TcpStream};
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -48,6 +49,18 @@ pub(crate) fn coarse_seconds() -> u32 {
 pub(crate) fn thread_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
+/// Random bytes, fit for secrets.
+pub(crate) fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// A random number.
+pub(crate) fn random_number() -> io::Result<u64> {
+    random_bytes().map(u64::from_ne_bytes)
 }
 
 /// Has this thread wake from a timed wait when the time is up, and not up to 50 us later so that others can wake with it.

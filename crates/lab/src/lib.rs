@@ -36,3 +36,4 @@ pub use database::binaries::{installed_programs, missing_packages};
 pub use error::LabError;
 pub use paths::filer_loss::FilerLoss;
 pub use run::progress::{Event, EventKind};
+pub use sys::user_name;

@@ -107,6 +107,12 @@ pub(crate) fn user_by_uid(uid: u32) -> Option<User> {
     look_up(|record, buffer, result| unsafe { libc::getpwuid_r(uid, record, buffer.as_mut_ptr(), buffer.len(), result) })
 }
 
+/// The name of a user of this host.
+#[must_use]
+pub fn user_name(uid: u32) -> Option<String> {
+    user_by_uid(uid).map(|user| user.name)
+}
+
 fn look_up(ask: impl FnOnce(*mut libc::passwd, &mut [libc::c_char], *mut *mut libc::passwd) -> libc::c_int) -> Option<User> {
     // 16 KiB: what sysconf(_SC_GETPW_R_SIZE_MAX) suggests at most on Linux.
     let mut buffer = vec![0; 16 << 10];

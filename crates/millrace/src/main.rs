@@ -7,10 +7,11 @@ mod error_printing;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 /// Runs an OLTP database over network storage, tunes it, and measures what each storage path costs.
 #[derive(Parser)]
-#[command(name = "millrace", version, arg_required_else_help = true, after_help = EXIT_CODES)]
+#[command(name = "millrace", version = version(), arg_required_else_help = true, after_help = EXIT_CODES)]
 struct Millrace {
     #[command(subcommand)]
     command: cmd::Command,
@@ -20,6 +21,17 @@ const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 what was asked for failed, or a figure missed its threshold; 2 could not run
 (arguments, a missing program, a refusal); 3 ran, but the result is not valid; 141 the reader of
 its output went away. `millrace exec` ends with the code of the program it ran.";
+
+/// The version, with the commit where the build was told it (`scripts/commit`): two builds of one version are told apart.
+fn version() -> &'static str {
+    static VERSION: OnceLock<String> = OnceLock::new();
+    VERSION.get_or_init(|| version_of(option_env!("MILLRACE_COMMIT").unwrap_or_default()))
+}
+
+fn version_of(commit: &str) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    if commit.is_empty() { version.to_owned() } else { format!("{version} ({commit})") }
+}
 
 fn main() -> ExitCode {
     let matches = with_negative_values(Millrace::command()).get_matches();
@@ -124,6 +136,12 @@ mod tests {
             }
         }
         assert!(faults.is_empty(), "{}", faults.join("\n"));
+    }
+
+    #[test]
+    fn the_version_names_the_commit_where_it_is_known() {
+        assert_eq!(version_of(""), env!("CARGO_PKG_VERSION"));
+        assert_eq!(version_of("2cd883f38649"), concat!(env!("CARGO_PKG_VERSION"), " (2cd883f38649)"));
     }
 
     #[test]

@@ -43,6 +43,7 @@ mod mounts;
 mod names;
 mod open;
 mod open_file;
+mod outages;
 mod outcome;
 mod paths;
 mod permission;

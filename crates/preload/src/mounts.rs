@@ -3,7 +3,8 @@
 use crate::attach_lock::AttachLock;
 use crate::credentials::{self, KNOWN_MAX};
 use crate::keeper;
-use crate::messages::{tell_of_server, warn};
+use crate::messages::warn;
+use crate::outages;
 use crate::outcome::Out;
 use crate::raw;
 use dnfs::mount::{KeeperProgram, Mount, MountSpec};
@@ -93,10 +94,7 @@ pub(crate) fn parse(value: &[u8], keeper: Option<&[u8]>) {
     if index > 0 {
         let _ = ROOT.set(dnfs::mount::runtime_root().into_os_string().as_encoded_bytes().to_vec());
         learn_root_device();
-        dnfs::report_to(|event| match event {
-            dnfs::Event::NotResponding(server, cause) => tell_of_server(format_args!("server {server} {cause}; waiting")),
-            dnfs::Event::Responding(server) => tell_of_server(format_args!("server {server} answers again")),
-        });
+        dnfs::report_to(outages::tell);
         ANY.store(true, Ordering::Release);
     }
 }

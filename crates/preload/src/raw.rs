@@ -304,6 +304,14 @@ pub(crate) fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// Seconds since 1970 by the host's clock.
+pub(crate) fn realtime_s() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: as above.
+    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut now) };
+    now.tv_sec as u64
+}
+
 /// Sleeps until this time of [`monotonic_ns`], signals or not: so does a program that waits for a disk.
 pub(crate) fn sleep_until(time_ns: u64) {
     let until = libc::timespec { tv_sec: (time_ns / 1_000_000_000) as _, tv_nsec: (time_ns % 1_000_000_000) as _ };

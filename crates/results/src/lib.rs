@@ -10,6 +10,7 @@ pub mod environment;
 pub mod filer_stats;
 pub mod histogram;
 pub mod judgement;
+pub mod luns;
 mod names;
 pub mod orders_run;
 pub mod rule_effects;

@@ -49,7 +49,7 @@ pub use setting::{SettingChange, Target};
 pub use steps::Steps;
 pub use target::Part;
 pub(crate) use target::written;
-pub use text::{render, render_group, render_rest};
+pub use text::{render, render_group, render_left, render_rest};
 pub use users::User;
 
 /// Why a change, or taking one back, ended.

@@ -15,8 +15,7 @@ mod token;
 use std::fmt;
 
 use crate::facts::{Facts, Value};
-use crate::quantity::Unit;
-use crate::shown_value::shown;
+use crate::quantity::{Unit, looked_at};
 
 pub use error::ParseError;
 
@@ -192,7 +191,7 @@ impl fmt::Display for Expression {
 impl fmt::Display for Look {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.value {
-            Some(value) => write!(f, "{} is {}", self.name, shown(value)),
+            Some(value) => write!(f, "{} is {}", self.name, looked_at(&self.name, value)),
             None => write!(f, "{} is not known", self.name),
         }
     }

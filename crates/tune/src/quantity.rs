@@ -112,6 +112,22 @@ pub(crate) fn written(value: &Value, unit: Option<Unit>, decimals: usize) -> Str
     }
 }
 
+/// The value of a fact that a rule looked at: sizes and times as people write them, with the number where that is rounded; all else
+/// as it is.
+pub(crate) fn looked_at(name: &str, value: &Value) -> String {
+    // Of another thing: `mount /u01: rsize`.
+    let attribute = name.rsplit_once(": ").map(|(_, attribute)| format!(".{attribute}"));
+    let unit = unit_of(attribute.as_deref().unwrap_or(name).trim_end_matches(')'));
+    let is_quantity = matches!(unit, Some(Unit::Bytes | Unit::Kibibytes | Unit::Milliseconds | Unit::Microseconds));
+    let Value::Int(number) = value else { return shown(value) };
+    if !is_quantity || *number <= 0 {
+        return shown(value);
+    }
+    let text = number_written(*number, unit, 1);
+    let is_rounded = matches!(unit, Some(Unit::Bytes | Unit::Kibibytes)) && number_written(*number, unit, 6) != text;
+    if is_rounded { format!("{text} ({number})") } else { text }
+}
+
 /// Two values so exactly that they differ, where they do.
 pub(crate) fn written_apart(a: &Value, b: &Value, unit: Option<Unit>) -> (String, String) {
     if a == b {
@@ -215,6 +231,16 @@ mod tests {
         assert_eq!((of(1_048_576, Unit::Count), of(1024, Unit::Count)), ("1,048,576".into(), "1024".into()));
         assert_eq!((of(10_000, Unit::MegabitsPerSecond), of(20, Unit::Percent)), ("10 Gbit/s".into(), "20 %".into()));
         assert_eq!(written(&Value::Bool(false), None, 1), "off");
+    }
+
+    #[test]
+    fn what_was_looked_at_has_its_unit_and_the_number_where_that_is_rounded() {
+        let of = |name, number: i64| looked_at(name, &number.into());
+        assert_eq!(of("postgres.shared_buffers", 134_217_728), "128 MiB");
+        assert_eq!(of("hw.memory_bytes", 25_233_000_000), "23.5 GiB (25233000000)");
+        assert_eq!(of("postgres.checkpoint_timeout", 300_000), "5 min");
+        assert_eq!(of("sum(mount.rsize)", 65_536), "64 KiB");
+        assert_eq!((of("postgres.wal_buffers", -1), of("postgres.port", 54_320)), ("-1".into(), "54320".into()));
     }
 
     #[test]

@@ -7,9 +7,10 @@ use crate::error::Error;
 use crate::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, DEVICE_OPEN_TIMEOUT};
 use crate::medium;
 use crate::node::Node;
-use crate::sys::ZeroRange;
+use crate::sys::{self, ZeroRange};
 use crate::types::{Kind, SetAttr, Stability};
 use crate::volume::Volume;
+use crate::write::DeferredFlush;
 
 /// When a write of a block device is durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -192,6 +193,40 @@ impl BlockDevice {
         Ok(())
     }
 
+    /// The same without waiting for the store: false when that would be needed, with some or all of `buf` void. The host then has
+    /// begun to fetch what is missing. Where a file system cannot tell, this waits.
+    ///
+    /// **Errors**: as [`Self::read`].
+    pub fn read_now(&self, offset: u64, buf: &mut [u8]) -> Result<bool, BlockError> {
+        let _size = self.check(offset, buf.len() as u64)?;
+        match self.open.volume.0.read_bytes_now(&self.open.node, offset, buf)? {
+            // The host has cut the file behind our back.
+            Some(bytes) if bytes < buf.len() => Err(Error::Io(libc::EIO).into()),
+            read => Ok(read.is_some()),
+        }
+    }
+
+    /// How many bytes from `offset`, a whole number of blocks, are all mapped (SBC-3 4.7: space is allocated for them), or all are
+    /// not and read as zeros; and which of the two. Blocks with both count as mapped.
+    ///
+    /// **Errors**: [`BlockError::Unaligned`], [`BlockError::OutOfRange`] also at the end.
+    pub fn extent(&self, offset: u64) -> Result<(u64, bool), BlockError> {
+        let size = self.check(offset, u64::from(self.block_bytes))?;
+        let (volume, node) = (&*self.open.volume.0, &self.open.node);
+        let _read = volume.begin_read();
+        let descriptor = volume.file(node)?;
+        let block = u64::from(self.block_bytes);
+        let Some((begin, end)) = sys::next_data(&*descriptor, offset).map_err(Error::from)? else {
+            return Ok((*size - offset, false));
+        };
+        let begin = begin / block * block;
+        Ok(if begin > offset {
+            (begin.min(*size) - offset, false)
+        } else {
+            (end.next_multiple_of(block).min(*size) - offset, true)
+        })
+    }
+
     /// Writes `data` at `offset`.
     ///
     /// **Durability**: by `durable`. **Errors**: [`BlockError::Unaligned`], [`BlockError::OutOfRange`]; what a write of a file
@@ -210,6 +245,26 @@ impl BlockDevice {
             done += volume.write(&mut change, &self.open.node, offset + done as u64, &data[done..], stable)?;
         }
         Ok(())
+    }
+
+    /// A durable write whose flush may be shared: what has to be [flushed](crate::flush_deferred) before it is answered, `None`
+    /// when it is durable already. As [`Volume::write_deferred`].
+    ///
+    /// **Errors**: as [`Self::write`].
+    pub fn write_deferred(&self, offset: u64, data: &[u8]) -> Result<Option<DeferredFlush>, BlockError> {
+        let _size = self.check(offset, data.len() as u64)?;
+        let (volume, node) = (&self.open.volume, &self.open.node);
+        let (mut done, mut flush) = (0, None);
+        // A second round meets the error that cut the first one short.
+        while done < data.len() {
+            let mut change = volume.0.begin_change();
+            let (at, rest) = (offset + done as u64, data.get(done..).unwrap_or_default());
+            let (written, deferred) = volume.write_then_flush(&mut change, node, at, rest, Stability::DataSync)?;
+            done += written;
+            // The mark of a later one covers those before it.
+            flush = deferred.or(flush);
+        }
+        Ok(flush)
     }
 
     /// Makes `bytes` from `offset` read as zeros, with space allocated for them where the host can (SBC-3 WRITE SAME without

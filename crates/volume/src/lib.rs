@@ -19,6 +19,7 @@ mod create;
 mod creator;
 mod descriptor;
 mod descriptor_cache;
+mod devices_directory;
 mod direct_io;
 mod directory_lock;
 mod error;

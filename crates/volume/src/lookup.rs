@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use crate::descriptor::{Access, Descriptor};
+use crate::devices_directory::DEVICES;
 use crate::error::Error;
 use crate::identity::Identify;
 use crate::limits::{DEPTH_MAX, LINK_BYTES_MAX, NAME_BYTES_MAX};
@@ -94,8 +95,13 @@ impl VolumeInner {
         Ok(())
     }
 
-    /// The loss layer's own directory, in the root while the layer is on.
+    /// Names of the root that are no names of the served tree: those of the loss layer and of block devices.
     pub(crate) fn is_hidden(&self, name: &[u8]) -> bool {
+        name == DEVICES || self.is_limbo(name)
+    }
+
+    /// The loss layer's own directory, in the root while the layer is on: what it holds is gone.
+    pub(crate) fn is_limbo(&self, name: &[u8]) -> bool {
         self.loss.is_some() && name == crate::loss::LIMBO
     }
 

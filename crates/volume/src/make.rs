@@ -90,11 +90,24 @@ impl Volume {
         creator: &Creator<'_>,
         make: impl FnOnce(&Descriptor, u32) -> io::Result<()>,
     ) -> Result<(Node, Attr), Error> {
+        check_new_name(&self.0, dir, name)?;
+        self.make_hidden_too(dir, name, kind, set, creator, make)
+    }
+
+    /// The same under any name.
+    pub(crate) fn make_hidden_too(
+        &self,
+        dir: &Node,
+        name: &[u8],
+        kind: Kind,
+        set: SetAttr,
+        creator: &Creator<'_>,
+        make: impl FnOnce(&Descriptor, u32) -> io::Result<()>,
+    ) -> Result<(Node, Attr), Error> {
         let volume = &*self.0;
         volume.may_change(&[dir])?;
         let mut change = volume.begin_change();
         let descriptor = volume.directory(dir)?;
-        check_new_name(volume, dir, name)?;
         check_size(kind, &set)?;
         creator.may_add?;
         let owner = volume.new_owner(&descriptor, &set, creator.owner)?;

@@ -43,14 +43,7 @@ impl Volume {
         }
         let _read = self.0.begin_read();
         let descriptor = self.0.file(node)?;
-        let bytes = match read_bounds(&descriptor, offset, buf.len())? {
-            0 => 0,
-            wanted if self.0.reads_direct(node, &descriptor, offset, wanted) => return Ok(None),
-            wanted => match self.0.read_now(&descriptor, offset, &mut buf[..wanted])? {
-                Some(bytes) => bytes,
-                None => return Ok(None),
-            },
-        };
+        let Some(bytes) = self.0.read_wanted_now(node, &descriptor, offset, buf)? else { return Ok(None) };
         let attr = self.0.attr_of(node, &descriptor)?;
         let end = offset.saturating_add(bytes as u64);
         if bytes < buf.len() && end < attr.size {
@@ -67,6 +60,27 @@ impl VolumeInner {
             Kind::File => self.descriptor(node),
             Kind::Directory => Err(Error::IsDirectory),
             _ => Err(Error::Invalid),
+        }
+    }
+
+    /// A read of a block device without waiting; bytes read, `None` where it would have to wait.
+    pub(crate) fn read_bytes_now(&self, node: &Node, offset: u64, buf: &mut [u8]) -> Result<Option<usize>, Error> {
+        let _read = self.begin_read();
+        let descriptor = self.file(node)?;
+        if !self.nowait_reads.load(Ordering::Relaxed) || self.faults_reads() {
+            return self.read_checked(node, &descriptor, offset, buf).map(Some);
+        }
+        let wanted = buf.len();
+        // A part is not the end of the file: the rest is still to be fetched.
+        Ok(self.read_wanted_now(node, &descriptor, offset, buf)?.filter(|bytes| *bytes == wanted))
+    }
+
+    /// As many bytes as can be read without waiting; `None` where some of them cannot.
+    fn read_wanted_now(&self, node: &Node, descriptor: &Descriptor, offset: u64, buf: &mut [u8]) -> Result<Option<usize>, Error> {
+        match read_bounds(descriptor, offset, buf.len())? {
+            0 => Ok(Some(0)),
+            wanted if self.reads_direct(node, descriptor, offset, wanted) => Ok(None),
+            wanted => self.read_now(descriptor, offset, &mut buf[..wanted]),
         }
     }
 

@@ -26,6 +26,24 @@ impl Volume {
     ///
     /// **Durability**: durable when it returns. **Errors**: that of `may_lose`; then nothing is removed.
     pub fn remove_if(&self, dir: &Node, name: &[u8], directory: bool, may_lose: &Judge<'_>) -> Result<(), Error> {
+        self.remove_unless_device(dir, name, directory, may_lose, true)
+    }
+
+    /// Removes the name of a file also while a block device is open on it: the device keeps the file until it is dropped.
+    ///
+    /// **Durability**: durable when it returns.
+    pub fn remove_device(&self, dir: &Node, name: &[u8]) -> Result<(), Error> {
+        self.remove_unless_device(dir, name, false, &|_| Ok(()), false)
+    }
+
+    fn remove_unless_device(
+        &self,
+        dir: &Node,
+        name: &[u8],
+        directory: bool,
+        may_lose: &Judge<'_>,
+        spares_devices: bool,
+    ) -> Result<(), Error> {
         let volume = &*self.0;
         volume.may_change(&[dir])?;
         let mut change = volume.begin_change();
@@ -41,7 +59,9 @@ impl Volume {
             if let Some(stat) = stat {
                 may_lose(&volume.to_attr(&stat)?)?;
             }
-            volume.check_not_device(victim)?;
+            if spares_devices {
+                volume.check_not_device(victim)?;
+            }
             let released = volume.name_to_release(dir, name);
             dir.0.mark_change();
             let removed = match (&mut change.loss, victim) {

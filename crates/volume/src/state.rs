@@ -15,6 +15,40 @@ const FILE: &str = "volume-state";
 const FILE_NEW: &str = "volume-state.new";
 const LOCK: &str = "lock";
 
+/// Directories that were made for a state directory, the outermost first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NewDirectories(Vec<PathBuf>);
+
+impl NewDirectories {
+    /// Makes a directory with those above it, as far as they are missing.
+    pub(crate) fn make(dir: &Path) -> io::Result<Self> {
+        let missing: Vec<&Path> = dir.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.is_dir()).collect();
+        let mut made = Self::default();
+        for path in missing.into_iter().rev() {
+            match fs::DirBuilder::new().mode(0o700).create(path) {
+                Ok(()) => made.0.push(path.to_path_buf()),
+                // By another process, in this moment: then it is not for this one to remove.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
+                Err(error) => {
+                    made.remove();
+                    return Err(error);
+                }
+            }
+        }
+        Ok(made)
+    }
+
+    /// Removes what was made: the innermost with the record in it, those above unless something else is there by now.
+    pub(crate) fn remove(&self) {
+        let mut made = self.0.iter().rev();
+        // That a directory stays is no error of the start that was refused.
+        if let Some(innermost) = made.next() {
+            let _ = fs::remove_dir_all(innermost);
+        }
+        let _ = made.try_for_each(fs::remove_dir);
+    }
+}
+
 /// The record on disk, held under a lock.
 #[derive(Debug)]
 pub(crate) struct Store {
@@ -24,13 +58,12 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Makes the directory and the record where missing, locks it, reads it.
+    /// Locks the directory and reads its record, which is made where missing.
     pub(crate) fn open(dir: &Path) -> Result<(Self, Record), OpenError> {
         let failed = |path: &Path| {
             let path = path.to_path_buf();
             move |source| OpenError::State { path, source }
         };
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed(dir))?;
         let dir_file = File::open(dir).map_err(failed(dir))?;
         let lock_path = dir.join(LOCK);
         let lock = sys::open_path(&lock_path, libc::O_RDWR | libc::O_CREAT, 0o600).map_err(failed(&lock_path))?;
@@ -98,9 +131,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_directories_that_were_made_are_removed() {
+        let base = tempfile::tempdir().unwrap();
+        let dir = base.path().join("a/b/state");
+        let made = NewDirectories::make(&dir).unwrap();
+        fs::write(dir.join(FILE), "").unwrap();
+        let again = NewDirectories::make(&dir).unwrap();
+        again.remove();
+        assert!(dir.join(FILE).exists(), "it was there already");
+        fs::write(base.path().join("a/another"), "").unwrap();
+        made.remove();
+        assert!(!base.path().join("a/b").exists() && base.path().join("a/another").exists());
+    }
+
+    #[test]
     fn loss_survives_a_restart_though_the_state_directory_failed() {
         let base = tempfile::tempdir().unwrap();
         let dir = base.path().join("state");
+        fs::create_dir(&dir).unwrap();
         let (store, mut record) = Store::open(&dir).unwrap();
         let before = record.loss_epoch;
         // Nobody, not even root, can replace a directory by a file.
@@ -118,6 +166,7 @@ mod tests {
     fn loss_is_known_though_the_process_was_killed_while_it_noted_it() {
         let base = tempfile::tempdir().unwrap();
         let dir = base.path().join("state");
+        fs::create_dir(&dir).unwrap();
         let (store, mut record) = Store::open(&dir).unwrap();
         record.loss_epoch += 1;
         store.write_loss(&record).unwrap();

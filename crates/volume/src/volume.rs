@@ -20,7 +20,7 @@ use crate::node_table::NodeTable;
 use crate::options::{CacheMode, Durability, Options};
 use crate::quota::account::Quota;
 use crate::record::BootId;
-use crate::state::Store;
+use crate::state::{NewDirectories, Store};
 use crate::sys;
 use crate::times;
 use crate::tree_search::TreeSearch;
@@ -48,10 +48,12 @@ pub(crate) struct VolumeInner {
     pub(crate) me: Weak<Self>,
     /// Keeps other servers off.
     pub(crate) _directory_lock: DirectoryLock,
+    pub(crate) new_state: NewDirectories,
     pub(crate) root_fd: OwnedFd,
     pub(crate) root: Node,
     /// The root as it was opened: its device, mount and inode number never change.
     pub(crate) dir: PathBuf,
+    pub(crate) state_dir: PathBuf,
     pub(crate) root_stat: sys::RawStat,
     pub(crate) identify: Identify,
     pub(crate) uid: u32,
@@ -101,8 +103,29 @@ impl Volume {
         let identify = identify.ok_or_else(|| OpenError::NoIdentity { path: dir.clone() })?;
         // Before the state directory: a volume that is refused leaves none.
         let directory_lock = DirectoryLock::take(&dir)?;
-        let (store, record) = Store::open(&config.state_dir)?;
         let state_failed = |source| OpenError::State { path: config.state_dir.clone(), source };
+        let new_state = NewDirectories::make(&config.state_dir).map_err(state_failed)?;
+        let opened = Self::with_state(&config, dir, root_fd, identify, directory_lock, new_state.clone());
+        // Another process that has the lock has come between making the directory and locking it: it is its own by now.
+        opened.inspect_err(|error| {
+            if !matches!(error, OpenError::InUse { .. }) {
+                new_state.remove()
+            }
+        })
+    }
+
+    /// The rest of opening: in a state directory that is there.
+    fn with_state(
+        config: &Config,
+        dir: PathBuf,
+        root_fd: OwnedFd,
+        identify: Identify,
+        directory_lock: DirectoryLock,
+        new_state: NewDirectories,
+    ) -> Result<Self, OpenError> {
+        let dir_failed = |source| OpenError::Directory { path: config.dir.clone(), source };
+        let state_failed = |source| OpenError::State { path: config.state_dir.clone(), source };
+        let (store, record) = Store::open(&config.state_dir)?;
         let (handle_key, fsid) = (HandleKey::new(&record.key), record.fsid());
         let loss_epoch =
             LossEpoch::start(store, record, config.options.boot_id.or_else(BootId::of_kernel)).map_err(state_failed)?;
@@ -119,7 +142,9 @@ impl Volume {
             root,
             root_stat: stat,
             dir,
+            state_dir: config.state_dir.clone(),
             _directory_lock: directory_lock,
+            new_state,
             root_fd,
             identify,
             uid: sys::effective_uid(),
@@ -145,9 +170,19 @@ impl Volume {
         })))
     }
 
+    /// Removes the state directory if opening made it: for a start that is refused after all. The volume is not to be used any more.
+    pub fn discard_new_state(&self) {
+        self.0.new_state.remove();
+    }
+
     /// Where the served directory was when the volume was opened.
     pub fn dir(&self) -> &Path {
         &self.0.dir
+    }
+
+    /// Where the volume keeps its own record, and its server may keep more under other names: nobody else uses it meanwhile.
+    pub fn state_dir(&self) -> &Path {
+        &self.0.state_dir
     }
 
     /// The file system's number in attributes.

@@ -61,13 +61,25 @@ impl Volume {
         data: &[u8],
         stable: Stability,
     ) -> Result<(usize, Option<DeferredFlush>), Error> {
+        let mut change = self.0.begin_change();
+        self.0.check_writable_as_file(node)?;
+        self.write_then_flush(&mut change, node, offset, data, stable)
+    }
+
+    /// The same of a file or a block device.
+    pub(crate) fn write_then_flush(
+        &self,
+        change: &mut Change<'_>,
+        node: &Node,
+        offset: u64,
+        data: &[u8],
+        stable: Stability,
+    ) -> Result<(usize, Option<DeferredFlush>), Error> {
         let volume = &*self.0;
         let alone = stable == Stability::Unstable || !self.shares_flushes() || node.0.has_much_unstable_data();
         if alone {
-            return self.write(node, offset, data, stable).map(|written| (written, None));
+            return volume.write(change, node, offset, data, stable).map(|written| (written, None));
         }
-        let _change = volume.begin_change();
-        volume.check_writable_as_file(node)?;
         let (descriptor, growth) = volume.to_write(node, offset, data.len())?;
         if let Some(torn) = volume.write_fault(node, offset, data.len())? {
             return volume.write_torn(node, &descriptor, offset, data, &torn).map(|written| (written, None));

@@ -6,9 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use nfs_proto::nfs3::{self, FileHandle};
-use nfs_proto::rpc::{
-    AUTH_SYS, AuthBody, AuthSys, CallHeader, Groups, MachineName, OpaqueAuth, RPC_VERSION, Xid, encode_call,
-};
+use nfs_proto::rpc::{AUTH_SYS, AuthBody, AuthSys, CallHeader, Groups, MachineName, OpaqueAuth, RPC_VERSION, Xid, encode_call};
 use nfs_proto::xdr::{Encode, Writer, encode_to};
 use volume::Volume;
 
@@ -41,8 +39,7 @@ impl Stage {
             fs::create_dir_all(folder).expect("make a folder");
         }
         open_to_all(&export, 0o777);
-        let config =
-            volume::Config { dir: export.clone(), state_dir: state, loss: None, options: volume::Options::default() };
+        let config = volume::Config { dir: export.clone(), state_dir: state, loss: None, options: volume::Options::default() };
         let volume = Volume::open(config).expect("open the volume");
         Self { export, volume }
     }

@@ -2,14 +2,27 @@
 
 use std::net::SocketAddr;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// A change in the state of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A call to the server gets no reply, for this reason; callers wait.
-    NotResponding(SocketAddr, Cause),
+    /// A call to the server gets no reply; callers wait.
+    NotResponding {
+        /// The server.
+        server: SocketAddr,
+        /// Why they wait.
+        cause: Cause,
+        /// For how long by now.
+        silent: Duration,
+    },
     /// It answers again.
-    Responding(SocketAddr),
+    Responding {
+        /// The server.
+        server: SocketAddr,
+        /// How long it did not.
+        away: Duration,
+    },
 }
 
 /// Why callers wait.

@@ -86,7 +86,7 @@ impl ResponseTimer {
             self.note(silent, service);
         }
         if silent >= Duration::from_millis(UNRESPONSIVE_MS) {
-            service.report_unresponsive(Cause::NoReply);
+            service.report_unresponsive(Cause::NoReply, silent);
         }
         if silent >= service.resend_after { Err(Fault::Unresponsive) } else { Ok(()) }
     }

@@ -69,8 +69,9 @@ impl Backoff {
             clock::sleep(self.pause);
             self.pause = (self.pause * 2).min(Duration::from_millis(BACKOFF_MS_MAX));
         }
-        if since.elapsed() >= Duration::from_millis(UNRESPONSIVE_MS) {
-            service.report_unresponsive(cause);
+        let silent = since.elapsed();
+        if silent >= Duration::from_millis(UNRESPONSIVE_MS) {
+            service.report_unresponsive(cause, silent);
         }
         Ok(())
     }

@@ -63,6 +63,8 @@ pub(crate) struct Service {
     unresponsive: AtomicBool,
     /// When that was last reported, on the monotonic clock; 0: never.
     reported_ms: AtomicU64,
+    /// Since when the server that was reported does not answer, on the same clock.
+    silent_since_ms: AtomicU64,
     pub(crate) resends: AtomicU64,
     pub(crate) reconnects: AtomicU64,
     pub(crate) connections: AtomicU64, // all that were made, the first ones too
@@ -88,6 +90,7 @@ impl Service {
             header,
             unresponsive: AtomicBool::new(false),
             reported_ms: AtomicU64::new(0),
+            silent_since_ms: AtomicU64::new(0),
             resends: AtomicU64::new(0),
             reconnects: AtomicU64::new(0),
             connections: AtomicU64::new(0),
@@ -126,8 +129,8 @@ impl Service {
         })
     }
 
-    /// Reports once that the server does not answer, now and then if it comes and goes.
-    pub(crate) fn report_unresponsive(&self, cause: Cause) {
+    /// Reports once that the server does not answer, now and then if it comes and goes; it has been `silent` so long.
+    pub(crate) fn report_unresponsive(&self, cause: Cause, silent: Duration) {
         if self.retry_policy == RetryPolicy::Mounting || self.unresponsive.load(Ordering::Relaxed) {
             return;
         }
@@ -136,7 +139,8 @@ impl Service {
             && !self.unresponsive.swap(true, Ordering::Relaxed)
         {
             self.reported_ms.store(now_ms, Ordering::Relaxed);
-            report(Event::NotResponding(self.server, cause));
+            self.silent_since_ms.store(now_ms.saturating_sub(silent.as_millis() as u64), Ordering::Relaxed);
+            report(Event::NotResponding { server: self.server, cause, silent });
         }
     }
 
@@ -144,7 +148,8 @@ impl Service {
     #[inline]
     pub(crate) fn report_responding(&self) {
         if self.unresponsive.load(Ordering::Relaxed) && self.unresponsive.swap(false, Ordering::Relaxed) {
-            report(Event::Responding(self.server));
+            let away_ms = monotonic_ms().saturating_sub(self.silent_since_ms.load(Ordering::Relaxed));
+            report(Event::Responding { server: self.server, away: Duration::from_millis(away_ms) });
         }
     }
 }

@@ -56,5 +56,7 @@ fn made(volume: &Volume) -> Filer {
 
 /// The filer as it is.
 pub(crate) fn filer(socket: TcpListener, stage: Arc<Stage>) {
-    Server::new(made(&stage.volume), vec![Listener { socket, role: ListenerRole::Nfs }], None).run().unwrap();
+    Server::new(made(&stage.volume), vec![Listener { socket, role: ListenerRole::Nfs }], None, filer::iscsi::Settings::default())
+        .run()
+        .unwrap();
 }

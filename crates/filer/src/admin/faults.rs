@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use volume::CopyError;
 use volume::faults::{FaultKind, FaultSpec};
 
+use crate::iscsi;
+use crate::luns::Operation;
 use crate::nfs::export::Export;
 use crate::nfs::filer::Filer;
 use crate::nfs::stats;
@@ -75,8 +77,12 @@ impl Export {
         if fault.kind.is_of_the_wire() {
             for on in &mut fault.on {
                 on.make_ascii_uppercase();
-                if !Procedure::ALL.iter().any(|procedure| stats::name(*procedure) == on.as_str()) {
-                    return Err(format!("on={on}: {} applies to procedures of NFS version 3, such as READ", fault.kind.name()));
+                let is_procedure = Procedure::ALL.iter().any(|procedure| stats::name(*procedure) == on.as_str());
+                if !is_procedure && !Operation::ALL.iter().any(|operation| iscsi::faults::name(*operation) == on.as_str()) {
+                    let kind = fault.kind.name();
+                    return Err(format!(
+                        "on={on}: {kind} applies to procedures of NFS version 3, such as READ, and to SCSI-READ, SCSI-WRITE, SCSI-FLUSH, SCSI-UNMAP, SCSI-OTHER"
+                    ));
                 }
             }
         }

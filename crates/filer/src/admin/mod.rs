@@ -1,6 +1,7 @@
 //! The admin socket, by which a running filer is administered: a Unix stream, one JSON object a line each way.
 
 mod faults;
+mod luns;
 mod volumes;
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
@@ -128,7 +129,7 @@ fn answer(line: &[u8], server: &Server) -> (Value, bool) {
         Err(error) => return failed(format!("parse the request: {error}")),
     };
     let Some(op) = request["op"].as_str() else { return failed("parse the request: it has no op".into()) };
-    let about_volumes = volumes::answer(server, op, &request);
+    let about_volumes = volumes::answer(server, op, &request).or_else(|| luns::answer(server, op, &request));
     if let Some(answered) = about_volumes.or_else(|| faults::answer(server.filer(), op, &request)) {
         return answered.map_or_else(failed, |reply| (reply, false));
     }
@@ -162,7 +163,7 @@ fn answer(line: &[u8], server: &Server) -> (Value, bool) {
             (json!({"ok": true}), true)
         }
         other => {
-            let others = format!("{}, {}", volumes::NAMES, faults::NAMES);
+            let others = format!("{}, {}, {}", volumes::NAMES, luns::NAMES, faults::NAMES);
             failed(format!("unknown op {other:?}: known are stats, reload, power-cut, shutdown, {others}"))
         }
     }

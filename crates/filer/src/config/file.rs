@@ -13,6 +13,7 @@ use crate::nfs::policy::{Squash, TlsRule};
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
     pub(super) filer: Option<FilerTable>,
+    pub(super) iscsi: Option<IscsiTable>,
     #[serde(default)]
     pub(super) volume: Vec<Spanned<VolumeTable>>,
 }
@@ -29,6 +30,55 @@ pub(super) struct FilerTable {
     pub(super) tls_key: Option<Spanned<PathBuf>>,
     pub(super) tls_client_ca: Option<Spanned<PathBuf>>,
     pub(super) metrics: Option<SocketAddr>,
+}
+
+/// `[iscsi]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct IscsiTable {
+    pub(super) listen: Option<Spanned<Vec<SocketAddr>>>,
+    pub(super) iqn: Option<Spanned<String>>,
+    #[serde(default)]
+    pub(super) portal: Vec<Spanned<PortalTable>>,
+    #[serde(default)]
+    pub(super) user: Vec<UserTable>,
+    pub(super) own: Option<OwnTable>,
+    #[serde(default)]
+    pub(super) group: Vec<GroupTable>,
+}
+
+/// `[[iscsi.portal]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PortalTable {
+    pub(super) address: SocketAddr,
+    pub(super) tag: u16,
+}
+
+/// `[[iscsi.user]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UserTable {
+    pub(super) name: Spanned<String>,
+    pub(super) secret: String,
+    #[serde(default)]
+    pub(super) initiators: Vec<Spanned<String>>,
+}
+
+/// `[iscsi.own]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OwnTable {
+    pub(super) name: Spanned<String>,
+    pub(super) secret: String,
+}
+
+/// `[[iscsi.group]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GroupTable {
+    pub(super) name: Spanned<String>,
+    pub(super) initiators: Vec<Spanned<String>>,
 }
 
 /// `[[volume]]`

@@ -4,6 +4,7 @@ mod clients;
 pub mod edit;
 mod error;
 mod file;
+mod iscsi;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
@@ -14,6 +15,7 @@ use volume::LossConfig;
 use volume::faults::FaultSpec;
 
 pub use error::ConfigError;
+pub(crate) use iscsi::is_initiator;
 
 use crate::limits::{EXPORTS_MAX, VOLUME_NAME_BYTES_MAX};
 use crate::nfs::policy::{Policy, Rights, Rule, TlsRule};
@@ -40,6 +42,8 @@ pub struct Settings {
     pub tls: Option<TlsFiles>,
     /// Where a collector asks for metrics; none: nowhere.
     pub metrics: Option<SocketAddr>,
+    /// iSCSI; without portals it is not served.
+    pub iscsi: crate::iscsi::Settings,
     /// The volumes in their order.
     pub volumes: Vec<VolumeSettings>,
 }
@@ -111,6 +115,7 @@ impl Settings {
         }
         let volumes: Vec<_> = parsed.volume.iter().map(|table| reader.volume(table, &state)).collect::<Result<_, _>>()?;
         reader.no_twins(&parsed.volume, &volumes)?;
+        let iscsi = parsed.iscsi.map_or_else(|| Ok(crate::iscsi::Settings::default()), |table| iscsi::read(&reader, table))?;
         let default_listen = || vec![SocketAddr::new(Ipv4Addr::LOCALHOST.into(), NFS_PORT)];
         Ok(Self {
             file: file.to_path_buf(),
@@ -120,6 +125,7 @@ impl Settings {
             admin: admin.unwrap_or_else(|| state.join("admin.sock")),
             state,
             tls: reader.tls,
+            iscsi,
             volumes,
         })
     }

@@ -10,6 +10,13 @@ use super::transport::Transport;
 use crate::limits::{SLOW_BYTES_MAX, SLOW_BYTES_PER_CONNECTION_MAX, SLOW_REQUESTS_PER_CONNECTION_MAX, STACK_BYTES};
 use crate::sys;
 
+/// What a protocol does to bytes at the moment that fixes the order in which they leave, as to number them. Called with the sending
+/// side held: it must not wait. The bytes may become more or fewer.
+pub(crate) trait Stamp: Send {
+    /// Bytes that were handed over together.
+    fn stamp(&mut self, bytes: &mut Vec<u8>);
+}
+
 /// A connection.
 pub(crate) struct Connection {
     pub(crate) peer: SocketAddr,
@@ -56,6 +63,15 @@ struct Outbox {
     sending: bool,                  // a thread owns the sending side of the socket
     waiting: bool,                  // the connection's own thread waits for it
     broken: bool,                   // a send failed: the connection is of no use any more
+    stamp: Option<Box<dyn Stamp>>,
+}
+
+impl Outbox {
+    fn stamp(&mut self, bytes: &mut Vec<u8>) {
+        if let Some(stamp) = &mut self.stamp {
+            stamp.stamp(bytes);
+        }
+    }
 }
 
 impl Connection {
@@ -93,8 +109,13 @@ impl Connection {
         self.transport.shutdown(Shutdown::Read);
     }
 
+    /// Has everything that is sent from now on stamped.
+    pub(crate) fn stamp_with(&self, stamp: Box<dyn Stamp>) {
+        self.outbox().stamp = Some(stamp);
+    }
+
     /// Sends from the connection's own thread, which may wait for the peer.
-    pub(super) fn send(&self, bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn send(&self, bytes: &mut Vec<u8>) -> io::Result<()> {
         let mut outbox = self.outbox();
         while outbox.sending {
             outbox.waiting = true;
@@ -104,17 +125,19 @@ impl Connection {
         if outbox.broken {
             return Err(ErrorKind::BrokenPipe.into());
         }
+        outbox.stamp(bytes);
         outbox.sending = true;
         drop(outbox);
-        let result = self.transport.send_all(bytes);
+        let result = if bytes.is_empty() { Ok(()) } else { self.transport.send_all(bytes) };
         self.send_pending(result)
     }
 
     /// Sends from any thread, which never waits for the peer: what the socket does not take is left to a thread of its own.
     /// What is queued leaves in that order and whole. The reservations end when the bytes have left.
-    pub(crate) fn queue(self: &Arc<Self>, bytes: &[u8], reservations: Vec<Reservation>) {
+    pub(crate) fn queue(self: &Arc<Self>, bytes: &mut Vec<u8>, reservations: Vec<Reservation>) {
         let mut outbox = self.outbox();
-        if outbox.broken {
+        outbox.stamp(bytes);
+        if outbox.broken || bytes.is_empty() {
             return;
         }
         if outbox.sending {
@@ -177,6 +200,11 @@ impl Connection {
 
     fn outbox(&self) -> MutexGuard<'_, Outbox> {
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The address of ours that the peer reached.
+    pub(crate) fn local(&self) -> Option<std::net::SocketAddr> {
+        self.transport.local()
     }
 
     /// Address of the client, without port.

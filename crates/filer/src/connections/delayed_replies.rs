@@ -93,7 +93,7 @@ impl DelayedReplies {
     }
 
     /// Keeps a reply until it is due. Waits while others fill the memory there is.
-    pub(crate) fn delay(&self, connection: &Arc<Connection>, due: Instant, record: Vec<u8>) {
+    pub(crate) fn delay(&self, connection: &Arc<Connection>, due: Instant, mut record: Vec<u8>) {
         let mut queue = self.shared.queue();
         while queue.bytes > 0 && queue.bytes + record.len() > DELAYED_BYTES_MAX {
             queue = self.shared.released.wait(queue).unwrap_or_else(PoisonError::into_inner);
@@ -101,7 +101,7 @@ impl DelayedReplies {
         if queue.closed || !(queue.running || self.start(&mut queue)) {
             // Late answers are of no more use than early ones: the filer stops, or has no thread to spare.
             drop(queue);
-            connection.queue(&record, Vec::new());
+            connection.queue(&mut record, Vec::new());
             return;
         }
         queue.bytes += record.len();
@@ -187,14 +187,14 @@ fn send(replies: &mut Vec<Reply>) {
         match &mut gathered {
             Some((to, bytes)) if Arc::ptr_eq(to, &connection) => bytes.extend_from_slice(&record),
             _ => {
-                if let Some((to, bytes)) = gathered.replace((connection, record)) {
-                    to.queue(&bytes, Vec::new());
+                if let Some((to, mut bytes)) = gathered.replace((connection, record)) {
+                    to.queue(&mut bytes, Vec::new());
                 }
             }
         }
     }
-    if let Some((to, bytes)) = gathered {
-        to.queue(&bytes, Vec::new());
+    if let Some((to, mut bytes)) = gathered {
+        to.queue(&mut bytes, Vec::new());
     }
 }
 

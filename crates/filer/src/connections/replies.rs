@@ -12,9 +12,9 @@ pub(crate) struct Replies {
 
 impl Replies {
     /// Sends what is ready: before a call that waits for the medium, and at the end of a turn.
-    pub(crate) fn send<E>(&mut self, send: impl FnOnce(&[u8]) -> Result<(), E>) -> Result<(), E> {
+    pub(crate) fn send<E>(&mut self, send: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
         if !self.out.is_empty() {
-            send(&self.out)?;
+            send(&mut self.out)?;
             self.sent_bytes_max = self.sent_bytes_max.max(self.out.len());
             self.out.clear();
         }

@@ -4,7 +4,7 @@
 //! encrypted by it, in the order in which they leave.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -40,6 +40,11 @@ impl Transport {
         stream.set_write_timeout(Some(SEND_TIMEOUT))?;
         sys::keep_alive(&stream, KEEPALIVE_IDLE)?;
         Ok(Self { stream, sealing: OnceLock::new() })
+    }
+
+    /// The address of ours.
+    pub(super) fn local(&self) -> Option<SocketAddr> {
+        self.stream.local_addr().ok()
     }
 
     /// Ends sending, receiving, or both.

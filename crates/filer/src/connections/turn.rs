@@ -85,11 +85,14 @@ impl<S: CarryOut> Outgoing<'_, S> {
         self.workers.reserve(self.connection, bytes)
     }
 
-    /// Hands a request to a worker, with others of its `group` if there are; false when the workers take none and the caller
-    /// has to carry it out.
-    pub(crate) fn submit(&self, reservation: Reservation, group: Option<u64>, request: S::Request) -> bool {
+    /// Hands a request to a worker, with others of its `group` if there are.
+    ///
+    /// # Errors
+    /// The request, when the workers take none and the caller has to carry it out.
+    pub(crate) fn submit(&self, reservation: Reservation, group: Option<u64>, request: S::Request) -> Result<(), S::Request> {
         let connection = Arc::clone(self.connection);
-        self.workers.submit(Job { connection, request, reservation, group, received_at: Instant::now() })
+        let job = Job { connection, request, reservation, group, received_at: Instant::now() };
+        self.workers.submit(job).map_err(|job| job.request)
     }
 
     /// A number that requests of this connection alone have as their group.

@@ -52,11 +52,14 @@ impl<S: CarryOut> Workers<S> {
         Reservation::new(connection, &self.shared.totals, bytes)
     }
 
-    /// Hands a job over; false when the pool takes none, and the caller has to do it.
-    pub(super) fn submit(&self, job: Job<S::Request>) -> bool {
+    /// Hands a job over.
+    ///
+    /// # Errors
+    /// The job, when the pool takes none and the caller has to do it.
+    pub(super) fn submit(&self, job: Job<S::Request>) -> Result<(), Job<S::Request>> {
         let mut queue = self.shared.queue();
         if queue.closed {
-            return false;
+            return Err(job);
         }
         // A job that will be taken along by a worker which is busy or called already calls none.
         let call = queue.can_begin(job.group);
@@ -65,7 +68,7 @@ impl<S: CarryOut> Workers<S> {
             let thread = std::thread::Builder::new().name("worker".into()).stack_size(STACK_BYTES);
             match thread.spawn(move || shared.work()) {
                 Ok(_) => queue.threads += 1,
-                Err(_) if queue.threads == 0 => return false,
+                Err(_) if queue.threads == 0 => return Err(job),
                 Err(_) => {}
             }
         }
@@ -76,7 +79,7 @@ impl<S: CarryOut> Workers<S> {
         if wake {
             self.shared.job.notify_one();
         }
-        true
+        Ok(())
     }
 
     /// Workers at work and requests that wait for one.

@@ -4,6 +4,7 @@
 //! of its own, so that its clients cannot slow the filer down.
 
 mod http;
+mod luns;
 mod page;
 pub mod text;
 

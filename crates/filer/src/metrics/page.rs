@@ -23,6 +23,7 @@ pub(super) fn write(server: &Server) -> String {
     quotas(&mut page, &exports);
     threads(&mut page, server);
     clients(&mut page, server);
+    super::luns::write(&mut page, server);
     page.into_text()
 }
 

@@ -170,6 +170,6 @@ fn answer(begun: Vec<Begun>, out: &[u8]) {
             bytes.extend_from_slice(out.get(next.reply).unwrap_or_default());
             reservations.push(next.reservation);
         }
-        first.connection.queue(&bytes, reservations);
+        first.connection.queue(&mut bytes, reservations);
     }
 }

@@ -174,5 +174,5 @@ fn not_a_call() -> Ended {
 fn submitted(view: &Arc<View>, call: &Call<'_>, out: &Outgoing<'_, Nfs>) -> bool {
     let Some(reservation) = out.reserve(call.record.len() + call.reply_bytes_max()) else { return false };
     let group = batch::group(call, view, out.own_group());
-    out.submit(reservation, group, Request { view: Arc::clone(view), record: call.record.to_vec() })
+    out.submit(reservation, group, Request { view: Arc::clone(view), record: call.record.to_vec() }).is_ok()
 }

@@ -202,7 +202,8 @@ mod tests {
         let mut owner: serde_json::Value = serde_json::from_slice(&fs::read(live.path(MARK)).unwrap()).unwrap();
         owner["start_ticks"] = (owner["start_ticks"].as_u64().unwrap() + 1).into(); // the same pid, another process
         fs::write(dead.join(MARK), serde_json::to_vec(&owner).unwrap()).unwrap();
-        assert_eq!(sweep_stale(base.path()), std::slice::from_ref(&dead));
+        // /dev/shm is swept too, and may have what a killed comparison of this host left.
+        assert!(sweep_stale(base.path()).contains(&dead));
         assert!(!dead.exists() && foreign.is_dir() && live.root().is_dir());
     }
 }

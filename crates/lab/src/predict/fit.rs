@@ -13,9 +13,9 @@ use crate::error::LabError;
 
 /// Rounds in which the times of reads and flushes are cleared of waiting for processors that the fitted system shows.
 const STRETCH_ROUNDS: u32 = 10;
-/// Percent by which a fit with buffers that begin empty may miss the run it comes from; beyond, its counts contradict each other
-/// and reads are taken as they were.
-const RESIDUAL_MAX: f64 = 15.0;
+/// Percent by which a fit may miss the run it comes from. Beyond, its counts contradict each other: reads are taken as they were
+/// instead of from buffers that begin empty, and when that misses as much, no prediction from it is to be trusted.
+pub(super) const RESIDUAL_MAX: f64 = 15.0;
 /// Only writers wait for the log: New-Order, Payment and Delivery, 92 of 100 transactions of the mix.
 const WRITERS: f64 = 0.92;
 

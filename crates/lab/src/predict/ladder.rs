@@ -83,7 +83,7 @@ fn cold_start(fitted: &Fit, path: &PathResult) -> Option<ColdStart> {
 }
 
 /// Why an arm's figures can be neither fitted nor held against a prediction.
-fn doubt(path: &PathResult) -> Option<String> {
+pub(super) fn doubt(path: &PathResult) -> Option<String> {
     if path.status == PathStatus::NotValid {
         return Some(path.reason.clone().unwrap_or_else(|| "not valid".to_owned()));
     }

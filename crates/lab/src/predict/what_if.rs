@@ -1,9 +1,10 @@
 //! `millrace predict`: a fitted system, changed in parts.
 
-use results::compare::{BottleneckKind, Comparison, PathResult, PathStatus};
+use results::compare::{BottleneckKind, Comparison, Cpu, PathResult, PathStatus};
 use serde::Serialize;
 
-use super::fit::{Fit, fit};
+use super::fit::{Fit, RESIDUAL_MAX, fit};
+use super::ladder::doubt;
 use super::model::{Predicted, Storage, System};
 use crate::error::LabError;
 use crate::limits::USERS_MAX;
@@ -36,6 +37,14 @@ pub struct Answer {
     pub fitted_users: u32,
     /// Orders per minute it did.
     pub measured_oets_per_minute: f64,
+    /// The other arms that were measured.
+    pub other_arms: Vec<String>,
+    /// No arm was named: the first measured one was taken.
+    pub arm_by_default: bool,
+    /// How far the model is from the measurement it was fitted on, percent; above 0 when it promises more.
+    pub residual_percent: f64,
+    /// Why the prediction is not to be trusted; empty when nothing speaks against it.
+    pub doubts: Vec<String>,
     /// What was taken from where.
     pub fitted: Vec<String>,
     /// What was changed.
@@ -70,7 +79,8 @@ pub struct Point {
 /// # Errors
 /// When no arm fits, or a change makes no sense.
 pub fn what_if(comparison: &Comparison, change: &WhatIf) -> Result<Answer, LabError> {
-    let fitted = fit(comparison, choose(comparison, change.arm.as_deref())?)?;
+    let arm = choose(comparison, change.arm.as_deref())?;
+    let fitted = fit(comparison, arm)?;
     let (system, changed) = changed(&fitted, change)?;
     let users = change.users.unwrap_or(fitted.users);
     if !(1..=USERS_MAX).contains(&users) {
@@ -85,6 +95,10 @@ pub fn what_if(comparison: &Comparison, change: &WhatIf) -> Result<Answer, LabEr
         fitted_on: fitted.arm.clone(),
         fitted_users: fitted.users,
         measured_oets_per_minute: fitted.oets_per_minute,
+        other_arms: measured(comparison).map(|path| path.arm.clone()).filter(|name| *name != fitted.arm).collect(),
+        arm_by_default: change.arm.is_none(),
+        residual_percent: fitted.residual_percent,
+        doubts: doubts(comparison, arm, &fitted),
         fitted: fitted.steps.clone(),
         changed,
         predicted: point(users),
@@ -92,12 +106,37 @@ pub fn what_if(comparison: &Comparison, change: &WhatIf) -> Result<Answer, LabEr
     })
 }
 
+/// Why a prediction from this arm is not to be trusted.
+fn doubts(comparison: &Comparison, arm: &PathResult, fitted: &Fit) -> Vec<String> {
+    let mut doubts = Vec::new();
+    if fitted.residual_percent.abs() > RESIDUAL_MAX {
+        let taken = arm.cpu.as_ref().map_or(0.0, Cpu::foreign_share) * 100.0;
+        let others = if taken >= 1.0 { format!("; others took {taken:.0} % of the processors during it") } else { String::new() };
+        let (percent, side) = (fitted.residual_percent.abs(), if fitted.residual_percent < 0.0 { "below" } else { "above" });
+        doubts.push(format!(
+            "the model is {percent:.0} % {side} the very measurement it was fitted on (at most {RESIDUAL_MAX:.0} % is accepted){others}"
+        ));
+    }
+    doubts.extend(doubt(arm).map(|why| format!("the measurement of {}: {why}", arm.arm)));
+    doubts.extend(comparison.not_a_result.iter().map(|why| format!("the comparison is not a result: {why}")));
+    doubts
+}
+
 /// The answer as text.
 #[must_use]
 pub fn render(answer: &Answer) -> String {
-    let mut text = format!(
-        "fitted on {} at {} users, which reached {:.0} orders/min:\n",
-        answer.fitted_on, answer.fitted_users, answer.measured_oets_per_minute
+    let mut text = String::new();
+    for why in &answer.doubts {
+        text += &format!("NOT TO BE TRUSTED: {why}\n");
+    }
+    let by_default = if answer.arm_by_default && !answer.other_arms.is_empty() {
+        format!(" (the first measured; --arm chooses another: {})", answer.other_arms.join(", "))
+    } else {
+        String::new()
+    };
+    text += &format!(
+        "fitted on {}{by_default} at {} users, which reached {:.0} orders/min; the model gives {:+.1} % there:\n",
+        answer.fitted_on, answer.fitted_users, answer.measured_oets_per_minute, answer.residual_percent
     );
     for line in &answer.fitted {
         text += &format!("  {line}\n");
@@ -144,13 +183,14 @@ impl From<Predicted> for Point {
     }
 }
 
+/// The arms that ran.
+fn measured(comparison: &Comparison) -> impl Iterator<Item = &PathResult> {
+    comparison.paths.iter().filter(|path| path.status != PathStatus::Skipped)
+}
+
 fn choose<'a>(comparison: &'a Comparison, arm: Option<&str>) -> Result<&'a PathResult, LabError> {
-    let ran = |path: &&PathResult| path.status != PathStatus::Skipped;
-    let names: Vec<&str> = comparison.paths.iter().filter(ran).map(|path| path.arm.as_str()).collect();
-    let found = match arm {
-        Some(arm) => comparison.paths.iter().filter(ran).find(|path| path.arm == arm),
-        None => comparison.paths.iter().find(ran),
-    };
+    let names: Vec<&str> = measured(comparison).map(|path| path.arm.as_str()).collect();
+    let found = measured(comparison).find(|path| arm.is_none_or(|arm| path.arm == arm));
     found.ok_or_else(|| {
         let what = arm.map_or_else(|| "predict: no path was measured".to_owned(), |arm| format!("predict from {arm}"));
         LabError::plan(what, &format!("measured are: {}", names.join(", ")))
@@ -215,6 +255,32 @@ mod tests {
         assert!(ask(WhatIf { spindles: Some(2), ..WhatIf::default() }) < base * 0.6);
         let text = render(&what_if(&comparison, &WhatIf { users: Some(64), ..WhatIf::default() }).unwrap());
         assert!(text.contains("predicted at 64 users") && text.contains("fitted on dnfs at 8 users"), "{text}");
+    }
+
+    #[test]
+    fn an_answer_names_its_arm_how_far_the_model_is_and_why_not_to_trust_it() {
+        let mut comparison = comparison();
+        comparison.paths = vec![arm("dnfs", &system(), 8), arm("local", &system(), 8)];
+        let ask = |comparison: &Comparison, arm: Option<&str>| {
+            what_if(comparison, &WhatIf { arm: arm.map(str::to_owned), ..WhatIf::default() }).unwrap()
+        };
+        let sound = render(&ask(&comparison, None));
+        assert!(sound.starts_with("fitted on dnfs (the first measured; --arm chooses another: local) at 8 users"), "{sound}");
+        assert!(!render(&ask(&comparison, Some("local"))).contains("--arm"), "an arm that was named needs no explanation");
+
+        comparison.not_a_result = vec!["another process took 40 % of the processors".to_owned()];
+        let doubtful = render(&ask(&comparison, None));
+        assert!(doubtful.starts_with("NOT TO BE TRUSTED: the comparison is not a result: another process"), "{doubtful}");
+
+        comparison.not_a_result.clear();
+        // Three quarters of the processors were another's: what was measured then is less than the model gives for this host.
+        comparison.paths[0].cpu = Some(Cpu { others_busy_share: 0.75, ..Cpu::default() });
+        for cpu in comparison.paths[0].runs.iter_mut().flat_map(|run| run.cpu.values_mut()) {
+            cpu.user_s *= 3.0;
+        }
+        let missed = ask(&comparison, None);
+        assert!(missed.residual_percent > RESIDUAL_MAX, "{}", missed.residual_percent);
+        assert!(render(&missed).starts_with("NOT TO BE TRUSTED: the model is "), "{}", render(&missed));
     }
 
     #[test]

@@ -26,12 +26,14 @@ pub struct Chosen {
 /// [`LabError::Plan`] for several servers of which none was chosen, a name that there is not, a rule that must not or cannot be measured, a named rule whose value is
 /// not known here, or nothing to measure.
 pub fn choose(rules: &RuleSet, facts: Facts, path: &str, names: &[String]) -> Result<Chosen, LabError> {
+    // A wrong name is one whatever servers there are.
+    let wanted = if names.is_empty() { None } else { Some(named(rules, names)?) };
     let mut facts = of_one_server(facts)?;
     // The database under measurement will use it, whatever this host has today.
     if path.starts_with("dnfs") && !facts.host.contains_key("site.direct_nfs") {
         facts.put("site.direct_nfs", true, "--path");
     }
-    let wanted = if names.is_empty() { found(rules, &judge(rules, &facts).findings)? } else { named(rules, names)? };
+    let wanted = wanted.map_or_else(|| found(rules, &judge(rules, &facts).findings), Ok)?;
     let mut chosen = Chosen::default();
     for rule in wanted {
         match setting_changes(rules, rule, SettingKind::Postgres, &facts) {

@@ -166,11 +166,12 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
     let media_lines = local_medium::lines(&media);
     let mut environment = vec![("LD_PRELOAD", preload), (MOUNTS, mounts), (KEEPER, keeper), (local_medium::VARIABLE, media_lines)];
     environment.extend(runtime.map(|directory| (group::VARIABLE, directory)));
-    handshake(prover(&built, c_library)?, &expected, &media, &environment)?;
     if args.print.is_some() {
+        // No proof: it would attach the mount, and leave its keeper, for a program that may never come.
         print::environment(&environment)?;
         return Ok(ExitCode::SUCCESS);
     }
+    handshake(prover(&built, c_library)?, &expected, &media, &environment)?;
     let Some((program, arguments)) = args.command.split_first() else { return Err(anyhow!("run a program: none is given")) };
     reachable(program)?;
     let error = Command::new(program).args(arguments).envs(environment).exec();
@@ -347,10 +348,15 @@ fn warn_of_those_apart(mount: &OsStr, root: &Path) {
     if users.is_empty() {
         return;
     }
-    let users: Vec<String> = users.iter().map(|uid| format!("uid {uid}")).collect();
+    let users: Vec<String> = users.into_iter().map(named).collect();
     let who = users.join(", ");
     eprintln!("millrace: warning: {} is mounted apart on this host by {who}: their locks and these do not exclude each other", spec.url);
     eprintln!("hint: run all of them with --group GROUP, a group that they are in; containers need one /dev/shm for that");
+}
+
+/// A user by name and number, as far as this host has a name for it.
+fn named(uid: u32) -> String {
+    lab::user_name(uid).map_or_else(|| format!("uid {uid}"), |name| format!("{name} (uid {uid})"))
 }
 
 /// Our library first: it must see a call before any other that wraps it.
@@ -442,6 +448,12 @@ mod tests {
         let mounts = OsStr::new("/db=nfs://a/x\n/other=nfs://b/y");
         assert!(has_mount(mounts, b"/other"));
         assert!(!has_mount(mounts, b"/oth"));
+    }
+
+    #[test]
+    fn users_are_named_as_this_host_names_them() {
+        assert_eq!(named(0), "root (uid 0)");
+        assert_eq!(named(3_999_999_999), "uid 3999999999");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The commands, one file each: arguments in, wiring, exit code out. No logic that a crate below could hold.
 
+mod bench;
+
 /// Declares the commands: module, variant and the line `--help` shows.
 macro_rules! commands {
     ($($(#[$about:meta])+ $module:ident => $variant:ident,)*) => {
@@ -28,8 +30,12 @@ commands! {
     serve => Serve,
     /// Administer a running filer: volumes, counters, injected faults, power cut, stop
     volume => Volume,
+    /// Make, list, resize, map and delete LUNs of a running filer
+    lun => Lun,
     /// Use files on an NFS server without a mount: ls, cat, cp, stat, bench
     nfs => Nfs,
+    /// Use LUNs of an iSCSI target without the kernel: discover, bench
+    iscsi => Iscsi,
     /// Run a program, such as PostgreSQL, over Direct NFS: no mount, no root
     exec => Exec,
     /// Load and run the order-entry workload on any PostgreSQL or MariaDB, and check it

@@ -3,7 +3,6 @@
 mod bench;
 mod copy;
 pub(crate) mod counters;
-mod histogram;
 mod list;
 mod prometheus;
 mod target;

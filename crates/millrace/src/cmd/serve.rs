@@ -14,12 +14,14 @@ use anyhow::Context;
 use filer::admin::AdminSocket;
 use filer::metrics::Endpoint;
 use filer::server::Server;
+use filer::setup::log_served;
 use filer::{Filer, ListenerRole, sys};
 
 pub(crate) use arguments::Args;
 use arguments::LogFormat;
 use plan::Plan;
 use ready::Ready;
+use volume::Volume;
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     init_log(args.log_format);
@@ -71,23 +73,40 @@ fn start(args: &Args) -> anyhow::Result<(Arc<Server>, AdminSocket, Option<Endpoi
         Some(file) => plan::from_file(file, uid)?,
         None => plan::from_arguments(args, uid)?,
     };
-    let Plan { exports, listen, portmap, admin: admin_path, metrics, tls, setup } = plan;
-    let listeners = listen::bind(&listen, &portmap)?;
+    let exports = plan.exports.entries().iter();
+    let volumes: Vec<Volume> = exports.map(|entry| entry.export.volume().clone()).collect();
+    // A start that is refused leaves nothing on the host.
+    let started = start_with(args, plan, (uid, gid));
+    started.inspect_err(|_| volumes.iter().for_each(Volume::discard_new_state))
+}
+
+/// The same with the volumes open. It logs what it serves once nothing can refuse it any more.
+fn start_with(args: &Args, plan: Plan, (uid, gid): (u32, u32)) -> anyhow::Result<(Arc<Server>, AdminSocket, Option<Endpoint>)> {
+    let Plan { exports, listen, portmap, admin: admin_path, metrics, iscsi, tls, setup } = plan;
+    let listeners = listen::bind(&listen, &portmap, &iscsi.portals)?;
     let (listen, portmap) = (listen::addresses(&listeners, ListenerRole::Nfs)?, listen::addresses(&listeners, ListenerRole::Portmap)?);
-    let admin = AdminSocket::bind(&admin_path).map_err(|error| listen::cannot_bind_admin(&admin_path, &error))?;
+    let portals = listen::portals(&listeners)?;
     let metrics = metrics.map(listen::bind_metrics).transpose()?;
+    let admin = AdminSocket::bind(&admin_path).map_err(|error| listen::cannot_bind_admin(&admin_path, &error))?;
+    exports.entries().iter().for_each(|entry| log_served(&entry.export));
+    if let Some(medium) = &args.medium {
+        tracing::info!(%medium, "answers wait for a modelled medium");
+    }
+    if args.loss_layer {
+        tracing::warn!(seed = args.loss_seed, "loss layer on: for tests, not for service");
+    }
     tracing::info!(addresses = ?listen, "listening");
     if uid != 0 {
         tracing::info!(uid, "not root: requests of this uid only");
     }
     let port = listen.first().map_or(0, SocketAddr::port);
+    let dir = exports.entries().first().filter(|_| args.config.is_none()).map(|entry| entry.export.volume().dir().to_path_buf());
     let filer = Filer::new(filer::Config { exports, only: (uid != 0).then_some((uid, gid)), port });
     filer.set_tls(tls);
-    let server = Server::new(filer, listeners, setup);
-    let dir = args.config.is_none().then(|| args.dir.canonicalize().unwrap_or_else(|_| args.dir.clone()));
+    let server = Server::new(filer, listeners, setup, iscsi);
     let (listen, portmap, metrics_at) = (&listen, &portmap, metrics.as_ref().map(Endpoint::address));
-    let ready = Ready { json: args.json, dir: dir.as_deref(), listen, portmap, admin: &admin_path, metrics: metrics_at };
-    ready.say(&server.filer().exports())?;
+    let ready = Ready { json: args.json, dir: dir.as_deref(), listen, portmap, portals: &portals, admin: &admin_path, metrics: metrics_at };
+    ready.say(&server.filer().exports(), server.targets())?;
     Ok((server, admin, metrics))
 }
 

@@ -1,17 +1,18 @@
 //! `millrace volume`: questions and orders to a running filer, over its admin socket.
 
+mod admin_socket;
 mod manage;
 mod running;
 
-use std::io::{BufRead, BufReader, ErrorKind, Write};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
 use volume::faults::{FaultReport, FaultSpec, FaultInjection};
 use results::filer_stats::FilerStats;
 use serde_json::{Value, json};
+
+use admin_socket::ask;
 
 use crate::error_printing::{print_error, refusal};
 
@@ -147,49 +148,39 @@ impl Operation {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (phrase, request) = args.operation.request()?;
-    let admin = match args.admin.or_else(|| std::env::var_os("MILLRACE_ADMIN").map(PathBuf::from)) {
-        Some(named) => named,
-        None => running::only_admin_socket(phrase)?,
-    };
-    let line = ask(&admin, &request)?;
-    let reply: Value = serde_json::from_str(&line).with_context(|| format!("read the answer {line:?}"))?;
-    if args.json {
-        println!("{}", line.trim_end());
-    }
-    if reply["ok"] != json!(true) {
-        let error = reply["error"].as_str().unwrap_or("no reason given");
-        print_error(&anyhow!("{phrase}: the filer refused: {error}"));
-        return Ok(ExitCode::from(1));
-    }
+    let Some(reply) = order(args.admin, args.json, phrase, &request)? else { return Ok(ExitCode::from(1)) };
     if !args.json {
         args.operation.print(reply)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
+/// Asks a filer for something, and prints its reply as it is if that is wanted; none: it refused, which is printed. `phrase` completes
+/// "cannot".
+///
+/// # Errors
+/// No filer answers, or several could.
+pub(super) fn order(admin: Option<PathBuf>, prints: bool, phrase: &str, request: &Value) -> anyhow::Result<Option<Value>> {
+    let admin = match admin.or_else(|| std::env::var_os("MILLRACE_ADMIN").map(PathBuf::from)) {
+        Some(named) => named,
+        None => running::only_admin_socket(phrase)?,
+    };
+    let line = ask(&admin, request)?;
+    let reply: Value = serde_json::from_str(&line).with_context(|| format!("read the answer {line:?}"))?;
+    if prints {
+        println!("{}", line.trim_end());
+    }
+    if reply["ok"] != json!(true) {
+        let error = reply["error"].as_str().unwrap_or("no reason given");
+        print_error(&anyhow!("{phrase}: the filer refused: {error}"));
+        return Ok(None);
+    }
+    Ok(Some(reply))
+}
+
 fn parse(text: &str) -> anyhow::Result<FaultSpec> {
     let hint = "as in eio,on=write,path=base/5/1259,rate=0.01,seed=7 (docs/faults.md)";
     FaultSpec::parse(text).map_err(|error| refusal(format!("set the fault {text}: {error}"), hint))
-}
-
-/// One line there, one line back.
-fn ask(admin: &Path, request: &Value) -> anyhow::Result<String> {
-    let shown = admin.display();
-    let mut stream = UnixStream::connect(admin).map_err(|error| {
-        let hint = match error.kind() {
-            ErrorKind::PermissionDenied => "run it as the user who runs that filer, or as root: no other user may use the socket",
-            _ => "start `millrace serve` first; with --json its first line names the admin socket",
-        };
-        refusal(format!("reach a filer at {shown}: {error}"), hint)
-    })?;
-    let talked = || format!("talk to the filer at {shown}");
-    writeln!(stream, "{request}").with_context(talked)?;
-    let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line).with_context(talked)?;
-    if line.is_empty() {
-        return Err(anyhow!("the filer closed the connection without a reply")).with_context(talked);
-    }
-    Ok(line)
 }
 
 fn print_reloaded(reply: &Value) {
@@ -214,11 +205,13 @@ fn print_reloaded(reply: &Value) {
 }
 
 fn print_stats(stats: &FilerStats) {
-    println!("pid {}, up {:.0} s, {} connections, {} flushes", stats.pid, stats.uptime_s, stats.connections, stats.flushes);
+    println!("pid {}, up {:.0} s, {} connections", stats.pid, stats.uptime_s, stats.connections);
+    let of_names = stats.flushes.saturating_sub(stats.data_flushes);
+    println!("{} flushes of data, {of_names} of names and attributes", stats.data_flushes);
     println!("durability {}, cache {}", stats.durability, stats.cache);
     if let Some(flushes) = stats.flushes_per_acknowledged_write() {
         println!(
-            "{} durable writes, {} of them direct; {flushes:.3} flushes per write or commit acknowledged, {} shared",
+            "{} durable writes, {} of them direct; {flushes:.3} flushes of data per write or commit acknowledged, {} shared",
             stats.stable_writes, stats.direct_writes, stats.shared_flushes
         );
     }

@@ -1,5 +1,6 @@
 //! A plan as text for a person.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::plan::{Apart, Group, Plan};
@@ -57,11 +58,12 @@ pub fn render_group(group: &Group) -> String {
         describe::stored_name(&group.activation),
         describe::activation(group.activation)
     );
-    for need in &group.needs {
-        let _ = writeln!(out, "  {}", describe::need(need));
+    let shared = shared_remarks(&group.changes);
+    for (change, needs) in with_needs(group) {
+        out.push_str(&lines(change, needs, &shared));
     }
-    for change in &group.changes {
-        out.push_str(&change_text(change));
+    for remark in shared {
+        let _ = writeln!(out, "  note on several of these: {remark}");
     }
     for file in &group.files {
         out.push('\n');
@@ -70,11 +72,59 @@ pub fn render_group(group: &Group) -> String {
     out
 }
 
+/// What a group leaves to the user, each with the reason; empty when apply does all of it.
+pub fn render_left(group: &Group) -> String {
+    let mut out = String::new();
+    for (change, needs) in with_needs(group) {
+        for need in needs {
+            let _ = writeln!(out, "  {}{}: {need}: a step that apply cannot check", change.rule, of(change));
+        }
+        let why = change.remarks.first().map_or("apply writes files and running values, and runs no command", String::as_str);
+        for part in &change.parts {
+            let _ = match part {
+                Part::File { .. } | Part::Running { .. } => Ok(()),
+                Part::Run(run) => writeln!(out, "  {}{}: the lines in {}: {why}", change.rule, of(change), run.place),
+                Part::ByHand { text } => {
+                    writeln!(out, "  {}{}: {text}: by hand, no file or command sets it", change.rule, of(change))
+                }
+            };
+        }
+    }
+    out
+}
+
+/// The changes, each with the steps before it: a rule that sets several things has them before the first.
+fn with_needs(group: &Group) -> impl Iterator<Item = (&Change, &[String])> {
+    let mut before: Option<(&str, Option<&str>)> = None;
+    group.changes.iter().map(move |change| {
+        let of = (change.rule.as_str(), change.subject.as_deref());
+        let is_first = before.replace(of) != Some(of);
+        (change, if is_first { change.needs.as_slice() } else { &[] })
+    })
+}
+
+/// Remarks that more than one of these changes has.
+fn shared_remarks(changes: &[Change]) -> Vec<&str> {
+    let mut counted: BTreeMap<&str, usize> = BTreeMap::new();
+    for remark in changes.iter().flat_map(|change| &change.remarks) {
+        *counted.entry(remark).or_default() += 1;
+    }
+    counted.into_iter().filter(|(_, count)| *count > 1).map(|(remark, _)| remark).collect()
+}
+
 /// One change.
 pub(super) fn change_text(change: &Change) -> String {
+    lines(change, &[], &[])
+}
+
+/// One change with the steps before it. `shared`: remarks that are said of several changes at once.
+fn lines(change: &Change, needs: &[String], shared: &[&str]) -> String {
     let mut out = format!("  [{}] {}{}: {}\n", describe::severity(change.severity), change.rule, of(change), change.title);
     if change.loses_durability {
         out.push_str("      DANGER: THIS MAY LOSE ACKNOWLEDGED DATA\n");
+    }
+    for need in needs {
+        let _ = writeln!(out, "      {}", describe::need(need));
     }
     for contested in &change.contested {
         let _ = writeln!(out, "      contested: {contested}");
@@ -112,7 +162,7 @@ pub(super) fn change_text(change: &Change) -> String {
             Part::ByHand { text } => drop(writeln!(out, "      you do: {text}")),
         }
     }
-    for remark in &change.remarks {
+    for remark in change.remarks.iter().filter(|remark| !shared.contains(&remark.as_str())) {
         let _ = writeln!(out, "      note: {remark}");
     }
     out

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::command_line::rest_after;
 use super::layout;
 use super::limits::{CAPTURE_BYTES_MAX, FILE_BYTES_MAX, FILES_MAX};
+use super::running::Running;
 use super::text;
 
 /// Output of one command.
@@ -41,6 +42,8 @@ pub(super) struct Collected {
     pub(super) live: bool,
     /// Database servers that do not run: the configuration file of a cluster of PostgreSQL, `mysql`.
     pub(super) stopped: BTreeSet<String>,
+    /// Database servers that were found running, by their processes.
+    pub(super) running: Vec<Running>,
     /// Whether a MANIFEST says what was looked for.
     pub(super) listed: bool,
     /// What was odd.
@@ -108,6 +111,11 @@ impl Collected {
                 }
             }
         }
+    }
+
+    /// The running server that reads this configuration file.
+    pub(super) fn running_with(&self, config: &str) -> Option<&Running> {
+        self.running.iter().find(|server| server.config.as_deref() == Some(config))
     }
 
     /// Text of a file.

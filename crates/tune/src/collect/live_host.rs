@@ -8,11 +8,13 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::collected::Collected;
+use super::database::postgres::files::includes_drop_ins;
 use super::layout;
 use super::limits::LISTING_MAX;
 use super::live_servers;
 use super::read_capture::read_some;
 use super::runner::{HostRunner, NoRunner, Ran, Runner, run_all};
+use super::running;
 
 /// What is read, and how.
 pub struct LiveOptions {
@@ -26,11 +28,20 @@ pub struct LiveOptions {
     pub fetched: Vec<(String, String)>,
     /// Text of a site file.
     pub site: Option<String>,
+    /// Whether database servers are looked for among the processes of this host: not where somebody says which are meant.
+    pub running_servers: bool,
 }
 
 impl Default for LiveOptions {
     fn default() -> Self {
-        Self { root: PathBuf::from("/"), runner: Box::new(HostRunner), time: None, fetched: Vec::new(), site: None }
+        Self {
+            root: PathBuf::from("/"),
+            runner: Box::new(HostRunner),
+            time: None,
+            fetched: Vec::new(),
+            site: None,
+            running_servers: false,
+        }
     }
 }
 
@@ -68,6 +79,9 @@ pub(super) fn read(options: &LiveOptions) -> Collected {
     collected.live = true;
     let reader = Reader { root: &options.root };
     reader.files(&mut collected);
+    if options.running_servers {
+        reader.running(&mut collected);
+    }
     // What ALTER SYSTEM wrote lies beside the data, and is read by whoever may.
     for (_, data) in live_servers::clusters(&collected) {
         reader.take(&format!("{data}/postgresql.auto.conf"), &mut collected);
@@ -156,6 +170,38 @@ impl Reader<'_> {
             {
                 self.take(&format!("{path}/{name}"), collected);
             }
+        }
+    }
+
+    /// Configuration files of servers that run, wherever these lie.
+    fn running(&self, collected: &mut Collected) {
+        for server in running::servers(&self.path("/proc")) {
+            let words = server.words();
+            let pid_file = server.directory.as_deref().map(|folder| self.path(&format!("{folder}/postmaster.pid")));
+            let pid_file = pid_file.and_then(|path| fs::read_to_string(path).ok());
+            let ask = format!("--db '{}' asks it itself", server.dsn(pid_file.as_deref()));
+            let Some(config) = server.config.clone() else {
+                collected.remarks.push(format!("{words} runs: {ask}"));
+                continue;
+            };
+            let unreadable =
+                if server.is_elsewhere { Some("it is in a container") } else { running::unreadable(&self.path(&config)) };
+            if let Some(why) = unreadable {
+                collected.remarks.push(format!("{words} runs and is not judged, for want of its {config} ({why}): {ask}"));
+                continue;
+            }
+            self.take(&config, collected);
+            let (folder, _) = config.rsplit_once('/').unwrap_or_default();
+            // Read only where the configuration says so, as the server does.
+            if collected.file(&config).is_some_and(includes_drop_ins) {
+                let drop_ins = format!("{folder}/conf.d");
+                let names = self.names(&drop_ins).into_iter().filter(|name| name.ends_with(".conf") && !name.starts_with('.'));
+                names.for_each(|name| self.take(&format!("{drop_ins}/{name}"), collected));
+            }
+            let data = server.directory.iter().map(|folder| format!("{folder}/postgresql.auto.conf"));
+            data.for_each(|path| self.take(&path, collected));
+            collected.remarks.push(format!("{words} runs and is judged by its files and its command line: {ask}"));
+            collected.running.push(server);
         }
     }
 

@@ -25,6 +25,7 @@ mod persistent;
 mod read_capture;
 mod redact;
 pub mod runner;
+mod running;
 mod site;
 mod solaris;
 mod stanza;

@@ -196,12 +196,12 @@ fn what_was_looked_at_is_told() {
         seen.iter().map(ToString::to_string).collect()
     };
     assert_eq!(looked("sysctl.vm.swappiness <= 10 and x.y"), ["sysctl.vm.swappiness is 60"]);
-    assert_eq!(looked("mount.rsize > 1 and mount.rsize > 2"), ["mount.rsize is 1048576"]);
+    assert_eq!(looked("mount.rsize > 1 and mount.rsize > 2"), ["mount.rsize is 1 MiB"]);
     assert_eq!(looked("default(x.y, 1) == 2"), ["x.y is not known"]);
     assert_eq!(looked("unset(x.y)"), ["x.y is not known"]);
     assert_eq!(looked("any(mount, mount.forcedirectio)"), ["mount /u01: forcedirectio is true"]);
-    assert_eq!(looked("all(mount, mount.rsize > 64KiB)"), ["mount /u01: rsize is 65536"]);
-    assert_eq!(looked("sum(mount.rsize) < 1"), ["sum(mount.rsize) is 1114112"]);
+    assert_eq!(looked("all(mount, mount.rsize > 64KiB)"), ["mount /u01: rsize is 64 KiB"]);
+    assert_eq!(looked("sum(mount.rsize) < 1"), ["sum(mount.rsize) is 1 MiB (1114112)"]);
     assert_eq!(looked("any(fc_host, true)"), ["count(fc_host) is 0"]);
 }
 

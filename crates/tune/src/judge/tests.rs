@@ -90,7 +90,7 @@ fn each_thing_is_judged_and_named() {
         [("mounts", Some("mount /a"), Verdict::Finding), ("mounts", Some("mount /b"), Verdict::Passed)]
     );
     let found = &judgement.findings[0];
-    assert_eq!(found.found, ["mount.rsize is 1024"]);
+    assert_eq!(found.found, ["mount.rsize is 1 KiB"]);
     assert_eq!(found.sources, ["TR-3700, 2.2 (2009)"]);
     assert_eq!(found.standing, ["reversed by nfs(5): leave it"]);
     assert_eq!(found.fix, ["before: unmount it", "mount option rsize=65536 in /etc/fstab", "mount it again"]);

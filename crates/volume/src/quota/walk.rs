@@ -23,7 +23,7 @@ impl VolumeInner {
                 path.pop();
                 continue;
             };
-            if (depth == 1 && self.is_hidden(entry.name)) || entry.name == b"." || entry.name == b".." {
+            if (depth == 1 && self.is_limbo(entry.name)) || entry.name == b"." || entry.name == b".." {
                 continue;
             }
             // What vanishes meanwhile is not there; what is mounted here is another's.

@@ -170,3 +170,8 @@ pub(crate) fn descriptor_limit() -> u64 {
 pub(crate) fn effective_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
+
+/// Group of the process.
+pub(crate) fn effective_gid() -> u32 {
+    rustix::process::getegid().as_raw()
+}

@@ -22,8 +22,8 @@ pub(crate) use credentials::{as_owner, keeping_set_id, may_act_for_others};
 pub(crate) use dir::{Listing, RawEntry};
 pub(crate) use handle::{KernelHandle, handle_of, handle_of_name, open_handle};
 pub(crate) use io::{
-    RawStat, RawTime, clone_content, descriptor_limit, effective_uid, fdatasync, fs_stat, fsync, lock_exclusively, lock_shared,
-    next_data, pread, pwrite, stat, stat_name, stat_untimed, sync_file_system,
+    RawStat, RawTime, clone_content, descriptor_limit, effective_gid, effective_uid, fdatasync, fs_stat, fsync, lock_exclusively,
+    lock_shared, next_data, pread, pwrite, stat, stat_name, stat_untimed, sync_file_system,
 };
 pub(crate) use uncached::{pread_with, pwrite_with, read_nothing_ahead, reopen_direct};
 pub(crate) use zero::{ZeroRange, zero_range};

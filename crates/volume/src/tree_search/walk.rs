@@ -57,7 +57,7 @@ fn list_one(volume: &VolumeInner, fd: OwnedFd, dir: u64, root: bool) -> io::Resu
     let mut listing = Listing::new(fd, 0)?;
     let mut below = Vec::new();
     while let Some(entry) = listing.next_entry()? {
-        if entry.name == b"." || entry.name == b".." || (root && volume.is_hidden(entry.name)) {
+        if entry.name == b"." || entry.name == b".." || (root && volume.is_limbo(entry.name)) {
             continue;
         }
         let is_directory = match entry.kind {

@@ -53,7 +53,7 @@ pub(crate) fn gather_below(given: &Given, root: Option<&Path>) -> anyhow::Result
     let site = given.site.as_deref().map(site_text).transpose()?;
     let mut gathered = match &given.facts {
         Some(capture) => of_capture(capture)?,
-        None => of_this_host(root),
+        None => of_this_host(root, given.db.is_empty()),
     };
     of_databases(&given.db, &mut gathered.facts)?;
     // Last: what people say overrides what was measured.
@@ -108,9 +108,11 @@ fn of_capture(path: &Path) -> anyhow::Result<Gathered> {
     })
 }
 
-fn of_this_host(root: Option<&Path>) -> Gathered {
+/// This host, or the tree that stands for it. `running`: with the database servers that run on it, for nobody said which are meant.
+fn of_this_host(root: Option<&Path>, running: bool) -> Gathered {
     let options = root.filter(|root| *root != Path::new("/")).map(LiveOptions::below);
-    let facts = collect::live(&options.unwrap_or_default());
+    let options = options.unwrap_or_else(|| LiveOptions { running_servers: running, ..LiveOptions::default() });
+    let facts = collect::live(&options);
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = name.trim();
     Gathered {

@@ -3,8 +3,8 @@
 use super::Progress;
 use super::counters::SlotReport;
 use super::copy::{Writer, create};
-use super::histogram::Histogram;
 use super::target::Target;
+use crate::cmd::bench::{Histogram, Offsets, Rates, Rw, bytes, lower_case, pattern, seconds};
 use crate::error_printing::refusal;
 use anyhow::Context;
 use clap::ValueEnum;
@@ -52,14 +52,6 @@ pub(super) struct Bench {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Rw {
-    Randread,
-    Randwrite,
-    Read,
-    Write,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Stable {
     File,
     Data,
@@ -68,18 +60,8 @@ enum Stable {
 
 #[derive(Serialize)]
 struct Report {
-    rw: String,
-    bs: u64,
-    depth: u16,
-    seconds: f64,
-    ops: u64,
-    iops: f64,
-    mib_per_s: f64,
-    p50_us: f64,
-    p99_us: f64,
-    p999_us: f64,
-    max_us: f64,
-    client_cpu_us_per_op: f64,
+    #[serde(flatten)]
+    rates: Rates,
     stable: Option<String>,
     resends: u64,
     reconnects: u64,
@@ -96,7 +78,7 @@ pub(super) fn run(args: &Bench) -> anyhow::Result<()> {
     let (file, size) = open(args, &target)?;
     let client = &target.client;
     let parts = client.parts();
-    let writes = matches!(args.rw, Rw::Randwrite | Rw::Write);
+    let writes = args.rw.is_write();
     let io_max = if writes { parts.wtmax } else { parts.rtmax };
     if args.bs > u64::from(io_max) {
         let what = format!("measure with --bs {}: the server takes {io_max} bytes in one call", args.bs);
@@ -108,7 +90,7 @@ pub(super) fn run(args: &Bench) -> anyhow::Result<()> {
         let what = format!("measure {}: its {size} bytes are less than a block of {}", target.url, args.bs);
         return Err(refusal(what, "name a larger file, or have one made: --create --size 1GiB and a name that is not there yet"));
     }
-    let mut offsets = Offsets::new(args, blocks);
+    let mut offsets = Offsets::new(args.rw, blocks, args.bs);
     // Connections and caches are warm before the first measured call.
     client.read(&file, 0, &mut [IoSliceMut::new(&mut vec![0; args.bs.min(u64::from(parts.rtmax)) as usize])])?;
     let (before, slots_before) = (client.counters(), client.slots());
@@ -128,23 +110,9 @@ pub(super) fn run(args: &Bench) -> anyhow::Result<()> {
     let elapsed = begun.elapsed().as_secs_f64();
     let cpu = (dnfs::cpu_time() - cpu).as_secs_f64();
     let after = client.counters();
-    let ops = times.count();
-    let us = |ns: u64| ns as f64 / 1e3;
-    let name = |value: &dyn std::fmt::Debug| format!("{value:?}").to_lowercase();
     let report = Report {
-        rw: name(&args.rw),
-        bs: args.bs,
-        depth: args.depth,
-        seconds: elapsed,
-        ops,
-        iops: ops as f64 / elapsed,
-        mib_per_s: ops as f64 * args.bs as f64 / elapsed / f64::from(1 << 20),
-        p50_us: us(times.quantile(0.5)),
-        p99_us: us(times.quantile(0.99)),
-        p999_us: us(times.quantile(0.999)),
-        max_us: us(times.quantile(1.0)),
-        client_cpu_us_per_op: cpu * 1e6 / ops.max(1) as f64,
-        stable: writes.then(|| name(&args.stable)),
+        rates: Rates::new(args.rw, args.bs, args.depth, &times, elapsed, cpu),
+        stable: writes.then(|| lower_case(&args.stable)),
         resends: after.resends - before.resends,
         reconnects: after.reconnects - before.reconnects,
         slots: client.slots().map(|slots| {
@@ -160,17 +128,7 @@ fn print(args: &Bench, report: &Report) -> anyhow::Result<()> {
         println!("{}", serde_json::to_string(report)?);
         return Ok(());
     }
-    println!(
-        "{} {} bytes, depth {}: {:.0} IOPS, {:.1} MiB/s, p50 {:.1} us, p99 {:.1} us, client CPU {:.2} us per call",
-        report.rw,
-        report.bs,
-        report.depth,
-        report.iops,
-        report.mib_per_s,
-        report.p50_us,
-        report.p99_us,
-        report.client_cpu_us_per_op
-    );
+    println!("{}", report.rates);
     if let Some(slots) = &report.slots {
         println!("{slots}");
     }
@@ -179,7 +137,7 @@ fn print(args: &Bench, report: &Report) -> anyhow::Result<()> {
 
 /// The file and its size, made first with --create. Data that is not ours is never written over without --overwrite.
 fn open(args: &Bench, target: &Target) -> anyhow::Result<(FileHandle, u64)> {
-    let writes = matches!(args.rw, Rw::Randwrite | Rw::Write);
+    let writes = args.rw.is_write();
     if target.object.is_some() || !args.create {
         let (file, attributes) = target.file()?;
         if writes && !args.overwrite && !target.url.export_path.ends_with(OWN_SUFFIX) {
@@ -268,45 +226,4 @@ impl Bench {
             Stable::Unstable => Stability::Unstable,
         }
     }
-}
-
-fn pattern(bytes: u64) -> Vec<u8> {
-    (0..bytes).map(|byte| ((byte * 31) >> 3) as u8).collect()
-}
-
-/// Where the calls go: block after block, or any block.
-struct Offsets {
-    random: bool,
-    state: u64,
-    blocks: u64,
-    block_bytes: u64,
-}
-
-impl Offsets {
-    fn new(args: &Bench, blocks: u64) -> Self {
-        let random = matches!(args.rw, Rw::Randread | Rw::Randwrite);
-        // The same blocks in every run, so that runs can be compared.
-        Self { random, state: if random { 88_172_645_463_325_252 } else { 0 }, blocks, block_bytes: args.bs }
-    }
-
-    fn next(&mut self) -> u64 {
-        if self.random {
-            // xorshift64 (Marsaglia 2003).
-            self.state ^= self.state << 13;
-            self.state ^= self.state >> 7;
-            self.state ^= self.state << 17;
-            return self.state % self.blocks * self.block_bytes;
-        }
-        self.state += 1;
-        (self.state - 1) % self.blocks * self.block_bytes
-    }
-}
-
-fn bytes(text: &str) -> Result<u64, String> {
-    results::sizes::parse_bytes(text).ok_or_else(|| format!("{text} is not a size such as 8k or 1GiB"))
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    let seconds: f64 = text.parse().map_err(|_| format!("{text} is not a number of seconds"))?;
-    if seconds > 0.0 && seconds <= 86_400.0 { Ok(seconds) } else { Err(format!("{text} is not between 0 and 86400 seconds")) }
 }

@@ -8,15 +8,17 @@ use super::tls::TlsArgs;
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The directory to serve, as export /vol
-    #[arg(default_value = ".")]
-    pub(super) dir: PathBuf,
+    /// The directory to serve, as export /vol; there is no default
+    pub(super) dir: Option<PathBuf>,
     /// Serve the volumes of this configuration file, each with its own rules (docs/filer.md)
     #[arg(long, value_name = "FILE", conflicts_with_all = OF_ONE_DIRECTORY)]
     pub(super) config: Option<PathBuf>,
     /// Address and port; a port alone listens on 127.0.0.1, port 0 takes any free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:2049", value_parser = address_or_port)]
     pub(super) listen: SocketAddr,
+    /// Serve LUNs over iSCSI here (`millrace lun create` makes them); a port alone listens on 127.0.0.1, port 0 takes any free one; several times: a portal group each, for initiators with several paths
+    #[arg(long, value_name = "ADDR:PORT", value_parser = address_or_port)]
+    pub(super) iscsi: Vec<SocketAddr>,
     /// Directory of the filer's own state, outside DIR [default: a subdirectory for DIR of $XDG_STATE_HOME/millrace, for root of /var/lib/millrace]
     #[arg(long, value_name = "DIR")]
     pub(super) state: Option<PathBuf>,
@@ -64,9 +66,10 @@ pub(crate) struct Args {
 }
 
 /// Options that the configuration file has instead, where there is one.
-const OF_ONE_DIRECTORY: [&str; 18] = [
+const OF_ONE_DIRECTORY: [&str; 19] = [
     "dir",
     "listen",
+    "iscsi",
     "state",
     "admin",
     "metrics",
@@ -97,6 +100,7 @@ Examples:
   millrace serve /srv/db --listen 0.0.0.0:2049        serve other machines too
   millrace serve . --listen 127.0.0.1:0 --json        any free port, printed on stdout
   millrace serve . --medium spindles=80,service_ms=8  reply as slowly as 80 disks would
+  millrace serve . --iscsi 127.0.0.1:3260             LUNs over iSCSI too (millrace lun)
   millrace serve --config /etc/millrace/filer.toml    several volumes, each with its own rules
   millrace serve . --tls required --tls-cert filer.pem --tls-key filer.key  TLS only
   millrace serve . --metrics 9749 --log-format json   counters for Prometheus, the log as JSON

@@ -6,18 +6,21 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use filer::{Listener, ListenerRole};
+use filer::iscsi::Portal;
 use filer::metrics::Endpoint;
 
 use crate::error_printing::refusal;
 
 /// Binds all addresses.
-pub(super) fn bind(nfs: &[SocketAddr], portmap: &[SocketAddr]) -> anyhow::Result<Vec<Listener>> {
-    let roles = nfs.iter().map(|address| (address, ListenerRole::Nfs)).chain(portmap.iter().map(|address| (address, ListenerRole::Portmap)));
-    let bound = |(address, role): (&SocketAddr, ListenerRole)| {
-        let socket = TcpListener::bind(address).map_err(|error| cannot_listen(*address, "--listen", &error))?;
+pub(super) fn bind(nfs: &[SocketAddr], portmap: &[SocketAddr], iscsi: &[Portal]) -> anyhow::Result<Vec<Listener>> {
+    let nfs = nfs.iter().map(|address| (*address, ListenerRole::Nfs, "--listen"));
+    let portmap = portmap.iter().map(|address| (*address, ListenerRole::Portmap, "--listen"));
+    let iscsi = iscsi.iter().map(|portal| (portal.address, ListenerRole::Iscsi(portal.tag), "--iscsi"));
+    let bound = |(address, role, option): (SocketAddr, ListenerRole, &str)| {
+        let socket = TcpListener::bind(address).map_err(|error| cannot_listen(address, option, &error))?;
         Ok(Listener { socket, role })
     };
-    roles.map(bound).collect()
+    nfs.chain(portmap).chain(iscsi).map(bound).collect()
 }
 
 /// Binds the endpoint for metrics.
@@ -32,6 +35,12 @@ pub(super) fn bind_metrics(address: SocketAddr) -> anyhow::Result<Endpoint> {
 /// The addresses of the listeners of one role.
 pub(super) fn addresses(listeners: &[Listener], role: ListenerRole) -> anyhow::Result<Vec<SocketAddr>> {
     let those = listeners.iter().filter(|listener| listener.role == role);
+    those.map(|listener| listener.socket.local_addr().context("learn the address listened on")).collect()
+}
+
+/// The addresses of the portals.
+pub(super) fn portals(listeners: &[Listener]) -> anyhow::Result<Vec<SocketAddr>> {
+    let those = listeners.iter().filter(|listener| matches!(listener.role, ListenerRole::Iscsi(_)));
     those.map(|listener| listener.socket.local_addr().context("learn the address listened on")).collect()
 }
 

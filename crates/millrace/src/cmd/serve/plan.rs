@@ -9,6 +9,7 @@ use anyhow::anyhow;
 use filer::Export;
 use filer::config::Settings;
 use filer::exports::Exports;
+use filer::iscsi::Portal;
 use filer::policy::{Policy, Rights, Squash};
 use filer::setup::Setup;
 use rpc_tls::ServerTls;
@@ -31,13 +32,18 @@ pub(super) struct Plan {
     /// Certificates of the TLS handshake, where there is TLS.
     pub(super) tls: Option<ServerTls>,
     pub(super) metrics: Option<SocketAddr>,
+    pub(super) iscsi: filer::iscsi::Settings,
     /// The file it is from.
     pub(super) setup: Option<Setup>,
 }
 
 /// One directory, open to everybody who reaches the port.
 pub(super) fn from_arguments(args: &Args, uid: u32) -> anyhow::Result<Plan> {
-    let dir = directory(&args.dir)?;
+    let Some(dir) = &args.dir else {
+        let hint = "millrace serve DIR serves one directory, millrace serve --config FILE the volumes of a file (docs/filer.md)";
+        return Err(refusal("serve: neither a directory nor a configuration is named", hint));
+    };
+    let dir = directory(dir)?;
     let medium = args.medium.as_deref().map(medium).transpose()?;
     let (tls_rule, tls) = args.tls.load()?;
     let state_dir = match &args.state {
@@ -50,21 +56,12 @@ pub(super) fn from_arguments(args: &Args, uid: u32) -> anyhow::Result<Plan> {
     let config = volume::Config { dir: dir.clone(), state_dir: state_dir.clone(), loss, options };
     let volume = Volume::open(config).map_err(|error| cannot_open(&dir, error))?;
     let export = Export::new(EXPORT.trim_start_matches('/'), EXPORT, volume);
-    for text in &args.fault {
-        set_fault(&export, text)?;
-    }
+    let faults = args.fault.iter().try_for_each(|text| set_fault(&export, text));
+    faults.inspect_err(|_| export.volume().discard_new_state())?;
     let export = match medium {
-        Some(medium) => {
-            tracing::info!(medium = %medium.profile(), "answers wait for a modelled medium");
-            export.on_medium(medium)
-        }
+        Some(medium) => export.on_medium(medium),
         None => export,
     };
-    let verifier = format!("{:016x}", u64::from_be_bytes(export.volume().verifier()));
-    tracing::info!(dir = %dir.display(), state = %state_dir.display(), %verifier, "serving {EXPORT}");
-    if args.loss_layer {
-        tracing::warn!(seed = args.loss_seed, "loss layer on: for tests, not for service");
-    }
     let squash = if args.no_root_squash { Squash::None } else { Squash::Root };
     let policy = Policy::open(Rights { squash, tls: tls_rule, ..Rights::default() });
     Ok(Plan {
@@ -74,6 +71,7 @@ pub(super) fn from_arguments(args: &Args, uid: u32) -> anyhow::Result<Plan> {
         admin: args.admin.clone().unwrap_or_else(|| state_dir.join("admin.sock")),
         tls,
         metrics: args.metrics,
+        iscsi: filer::iscsi::Settings { portals: Portal::each(&args.iscsi), ..filer::iscsi::Settings::default() },
         setup: None,
     })
 }
@@ -86,8 +84,8 @@ pub(super) fn from_file(file: &Path, uid: u32) -> anyhow::Result<Plan> {
     let (setup, exports) = opened?;
     let settings = setup.settings();
     let (listen, portmap, admin) = (settings.listen.clone(), settings.portmap.clone(), settings.admin.clone());
-    let metrics = settings.metrics;
-    Ok(Plan { exports, listen, portmap, admin, metrics, tls: setup.tls(), setup: Some(setup) })
+    let (metrics, iscsi) = (settings.metrics, settings.iscsi.clone());
+    Ok(Plan { exports, listen, portmap, admin, metrics, iscsi, tls: setup.tls(), setup: Some(setup) })
 }
 
 fn set_fault(export: &Export, text: &str) -> anyhow::Result<()> {

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use filer::exports::Exports;
+use filer::iscsi::Portal;
 use serde_json::{Map, Value, json};
 
 /// Says where it is.
@@ -18,6 +19,7 @@ pub(super) struct Ready<'a> {
     pub(super) dir: Option<&'a Path>,
     pub(super) listen: &'a [SocketAddr],
     pub(super) portmap: &'a [SocketAddr],
+    pub(super) portals: &'a [SocketAddr],
     pub(super) admin: &'a Path,
     /// Where metrics are served.
     pub(super) metrics: Option<SocketAddr>,
@@ -25,9 +27,13 @@ pub(super) struct Ready<'a> {
 
 impl Ready<'_> {
     /// One line of JSON, or a line for each volume and one for the admin socket.
-    pub(super) fn say(&self, exports: &Exports) -> anyhow::Result<()> {
+    pub(super) fn say(&self, exports: &Exports, iscsi: Option<(Portal, Vec<(String, String)>)>) -> anyhow::Result<()> {
         let urls: Vec<(&str, String)> =
             exports.entries().iter().map(|entry| (entry.export.name(), self.url(entry.export.path()))).collect();
+        let targets: Vec<(String, String)> = iscsi.map_or_else(Vec::new, |(portal, targets)| {
+            let (host, port) = host_and_port(portal.address);
+            targets.into_iter().map(|(volume, target)| (volume, format!("iscsi://{host}:{port}/{target}"))).collect()
+        });
         let mut out = std::io::stdout().lock();
         let admin = std::path::absolute(self.admin).unwrap_or_else(|_| self.admin.to_path_buf());
         let said = if self.json {
@@ -35,7 +41,9 @@ impl Ready<'_> {
             let url = urls.first().map(|(_, url)| url);
             let pid = std::process::id();
             let metrics = self.metrics.map(|address| format!("http://{address}/metrics"));
-            let line = json!({"nfs": url, "volumes": volumes, "listen": self.listen, "portmap": self.portmap, "admin": admin,
+            let iscsi = targets.first().map(|(_, url)| url);
+            let targets: Map<String, Value> = targets.iter().map(|(name, url)| (name.clone(), json!(url))).collect();
+            let line = json!({"nfs": url, "iscsi": iscsi, "volumes": volumes, "targets": targets, "portals": self.portals, "listen": self.listen, "portmap": self.portmap, "admin": admin,
                 "metrics": metrics, "pid": pid});
             writeln!(out, "{line}")
         } else {
@@ -43,21 +51,26 @@ impl Ready<'_> {
                 Some(dir) => writeln!(out, "serving {} as {url}", dir.display()),
                 None => writeln!(out, "serving volume {name} as {url}"),
             });
-            each.try_for_each(|said| said).and_then(|()| writeln!(out, "admin socket {}", admin.display()))
+            each.try_for_each(|said| said)?;
+            targets.iter().try_for_each(|(name, url)| writeln!(out, "serving LUNs of volume {name} as {url}/LUN"))?;
+            writeln!(out, "admin socket {}", admin.display())
         };
         said.and_then(|()| out.flush()).context("write to stdout")
     }
 
     fn url(&self, path: &str) -> String {
-        // A wildcard address is nobody's: on this host, loopback reaches it.
-        let (host, port) = match self.listen.first() {
-            Some(SocketAddr::V4(v4)) if v4.ip().is_unspecified() => ("127.0.0.1".to_owned(), v4.port()),
-            Some(SocketAddr::V6(v6)) if v6.ip().is_unspecified() => ("[::1]".to_owned(), v6.port()),
-            Some(SocketAddr::V4(v4)) => (v4.ip().to_string(), v4.port()),
-            Some(SocketAddr::V6(v6)) => (format!("[{}]", v6.ip()), v6.port()),
-            None => (String::new(), 0),
-        };
+        let (host, port) = self.listen.first().copied().map_or_else(|| (String::new(), 0), host_and_port);
         format!("nfs://{host}:{port}{path}?nfsport={port}&mountport={port}")
+    }
+}
+
+/// An address as a URL has it. A wildcard address is nobody's: on this host, loopback reaches it.
+fn host_and_port(address: SocketAddr) -> (String, u16) {
+    match address {
+        SocketAddr::V4(v4) if v4.ip().is_unspecified() => ("127.0.0.1".to_owned(), v4.port()),
+        SocketAddr::V6(v6) if v6.ip().is_unspecified() => ("[::1]".to_owned(), v6.port()),
+        SocketAddr::V4(v4) => (v4.ip().to_string(), v4.port()),
+        SocketAddr::V6(v6) => (format!("[{}]", v6.ip()), v6.port()),
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use serde_json::json;
-use tune::change::{Applied, Choice, Group, Outcome, Plan, Steps, Operator, apply, plan_of, render, render_group, render_rest};
+use tune::change::{Applied, Choice, Group, Outcome, Plan, Steps, Operator, apply, plan_of, render, render_group, render_left, render_rest};
 
 use super::Place;
 use super::facts::{Known, Sources, known, must_exist};
@@ -111,13 +111,13 @@ fn say(plan: &Plan, applied: &Applied) {
     for (group, ended) in plan.groups.iter().zip(&applied.groups) {
         let name = tune::describe::activation(group.activation);
         match &ended.outcome {
-            Outcome::Done { files, running, remain } => {
+            Outcome::Done { files, running, .. } => {
                 println!("done: {files} files written, {running} running values set; in force {name}");
-                left(*remain);
+                left(group);
             }
-            Outcome::ByHand { remain } => {
+            Outcome::ByHand { .. } => {
                 print!("{}", render_group(group));
-                left(*remain);
+                left(group);
             }
             Outcome::Nothing => println!("in force {name}: nothing to change"),
             Outcome::Declined => println!("in force {name}: declined"),
@@ -142,8 +142,10 @@ fn say(plan: &Plan, applied: &Applied) {
     }
 }
 
-fn left(remain: usize) {
-    if remain > 0 {
-        println!("  {remain} left for you to do: the lines \"you run\" and \"you do\" above");
+/// Says what is left to the user, and why.
+fn left(group: &Group) {
+    let left = render_left(group);
+    if !left.is_empty() {
+        print!("left for you to do:\n{left}");
     }
 }

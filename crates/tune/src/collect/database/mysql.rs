@@ -35,10 +35,15 @@ pub(in crate::collect) fn is_option_file(path: &str) -> bool {
     name == "my.cnf" || ((path.starts_with("/etc/my.cnf.d/") || path.starts_with("/etc/mysql/")) && name.ends_with(".cnf"))
 }
 
+/// Whether a running server reads the file.
+fn is_read(collected: &Collected, path: &str) -> bool {
+    collected.running_with(path).is_some_and(|server| server.database == Database::Mysql)
+}
+
 /// Servers that option files tell of: one for all files below `/etc`, and one for each other file.
 fn by_option_files(collected: &Collected, facts: &mut Facts) {
     let mut sets: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
-    for (path, text) in collected.files.iter().filter(|(path, _)| is_option_file(path)) {
+    for (path, text) in collected.files.iter().filter(|(path, _)| is_option_file(path) || is_read(collected, path)) {
         let set = if path.starts_with("/etc/") { "/etc/" } else { path.as_str() };
         sets.entry(set).or_default().push((path, text));
     }
@@ -46,11 +51,16 @@ fn by_option_files(collected: &Collected, facts: &mut Facts) {
         let mut found = BTreeMap::new();
         let mut own = Facts::default();
         set.iter().for_each(|(path, text)| option_file(text, path, &mut found, &mut own));
-        let Some(first) = found.values().map(|(_, origin)| origin.rsplit_once(':').map_or("", |(path, _)| path).to_owned()).min()
-        else {
+        let read: Vec<&str> = set.iter().map(|(path, _)| *path).filter(|path| is_read(collected, path)).collect();
+        let first = found.values().map(|(_, origin)| origin.rsplit_once(':').map_or("", |(path, _)| path).to_owned()).min();
+        let Some(first) = first.or_else(|| read.first().map(|path| (*path).to_owned())) else {
             own.remarks.into_iter().for_each(|remark| facts.remark(remark));
             continue;
         };
+        // A command line decides over files.
+        for (name, said) in read.iter().filter_map(|path| collected.running_with(path)).flat_map(|server| &server.options) {
+            found.insert(name.clone(), (amount(said), "its command line".to_owned()));
+        }
         for (name, (value, origin)) in found {
             own.put(&format!("persistent.mysql.{name}"), value.clone(), &origin);
             own.put(&format!("mysql.{name}"), value, &origin);

@@ -25,7 +25,9 @@ const DEFAULTS: [(&str, bool); 7] = [
 /// The clusters that files tell of, each with its own files alone.
 pub(super) fn clusters(collected: &Collected) -> Vec<Server> {
     let named = |wanted: &'static str| collected.files.keys().filter(move |path| split(path).1 == wanted).map(String::as_str);
-    let mains: Vec<&str> = named("postgresql.conf").collect();
+    let others = collected.running.iter().filter(|server| server.database == Database::Postgres);
+    let others = others.filter_map(|server| server.config.as_deref()).filter(|path| collected.file(path).is_some());
+    let mains: BTreeSet<&str> = named("postgresql.conf").chain(others).collect();
     let mut taken = BTreeSet::new();
     let mut servers = Vec::new();
     for main in &mains {
@@ -39,16 +41,21 @@ pub(super) fn clusters(collected: &Collected) -> Vec<Server> {
             }
         };
         take(main, &mut found);
-        for path in drop_ins(collected, folder) {
+        let running = collected.running_with(main);
+        for path in drop_ins(collected, folder, running.is_some()) {
             take(path, &mut found);
         }
         let data = found.get("data_directory").map(|(said, _)| said.trim_end_matches('/').to_owned());
+        let data = data.or_else(|| running?.directory.clone());
         let alone = (mains.len() == 1 && data.is_none()).then(|| named("postgresql.auto.conf").next()).flatten();
         // The file that ALTER SYSTEM writes is read last.
         let automatic = format!("{}/postgresql.auto.conf", data.as_deref().unwrap_or(folder));
         take(&automatic, &mut found);
         if let Some(path) = alone.filter(|path| split(path).0 != folder) {
             take(path, &mut found);
+        }
+        for (name, said) in running.into_iter().flat_map(|server| &server.options) {
+            found.insert(name.clone(), (said.clone(), "its command line".to_owned()));
         }
         // Where every file was read and understood, what none of them sets is as the server begins.
         if collected.file(&automatic).is_some() && facts.remarks.is_empty() {
@@ -94,12 +101,13 @@ fn is_drop_in(path: &str) -> bool {
     path.ends_with(".conf") && path.contains("postgres")
 }
 
-fn drop_ins<'a>(collected: &'a Collected, folder: &str) -> Vec<&'a str> {
+/// Files below `conf.d`. `is_read`: the files are those that a running server reads, whatever the folder is called.
+fn drop_ins<'a>(collected: &'a Collected, folder: &str, is_read: bool) -> Vec<&'a str> {
     let begin = format!("{folder}/conf.d/");
     collected
         .files_under(&begin)
         .map(|(path, _)| path)
-        .filter(|path| is_drop_in(path) && split(path).0.len() + 1 == begin.len())
+        .filter(|path| (is_read || is_drop_in(path)) && split(path).0.len() + 1 == begin.len())
         .collect()
 }
 
@@ -107,7 +115,7 @@ fn settings(text: &str, path: &str, found: &mut Found, facts: &mut Facts) {
     for (number, line) in telling(text, &['#']) {
         match line_of(line) {
             // Its files are read, after those of postgresql.conf.
-            Some(("include_dir", said)) if said.trim_end_matches('/') == "conf.d" => {}
+            Some((name, said)) if is_drop_ins(name, &said) => {}
             Some((name, said)) if name.starts_with("include") => {
                 facts.remark(format!("{path}:{number} includes {said:?}, which is not followed"));
             }
@@ -115,6 +123,15 @@ fn settings(text: &str, path: &str, found: &mut Found, facts: &mut Facts) {
             None => odd(facts, path, number, line),
         }
     }
+}
+
+fn is_drop_ins(name: &str, said: &str) -> bool {
+    name == "include_dir" && said.trim_end_matches('/') == "conf.d"
+}
+
+/// Whether a `postgresql.conf` has the files below `conf.d` read.
+pub(in crate::collect) fn includes_drop_ins(text: &str) -> bool {
+    telling(text, &['#']).filter_map(|(_, line)| line_of(line)).any(|(name, said)| is_drop_ins(name, &said))
 }
 
 /// The data directory that a `postgresql.conf` names.

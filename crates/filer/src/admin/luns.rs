@@ -1,0 +1,234 @@
+//! Requests on the admin socket about LUNs: listed, created, resized, mapped, deleted.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use iscsi_proto::login::Name;
+use results::luns::{LunSession, LunStatus};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::config::is_initiator;
+use crate::iscsi::{Iscsi, Target};
+use crate::luns::{ANY, Lun, LunError, LunOptions, NewLun};
+use crate::server::Server;
+
+/// What initiators align by unless told otherwise: the page of the host, which a smaller write reads first.
+const PHYSICAL_BLOCK_BYTES: u32 = 4096;
+
+/// The operations, for the error about an unknown one.
+pub(crate) const NAMES: &str = "lun-list, lun-create, lun-resize, lun-map, lun-unmap, lun-delete";
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LunRequest {
+    #[serde(rename = "op")]
+    _op: String,
+    /// `VOLUME/NAME`.
+    #[serde(default)]
+    lun: String,
+    #[serde(default)]
+    size_bytes: u64,
+    #[serde(default)]
+    block_bytes: Option<u32>,
+    #[serde(default)]
+    physical_block_bytes: Option<u32>,
+    #[serde(default)]
+    number: Option<u16>,
+    #[serde(default)]
+    thick: bool,
+    #[serde(default)]
+    read_only: bool,
+    #[serde(default)]
+    write_cache: bool,
+    #[serde(default)]
+    unmapped: bool,
+    #[serde(default)]
+    initiators: Vec<String>,
+    #[serde(default)]
+    all: bool,
+    #[serde(default)]
+    shrink: bool,
+    #[serde(default)]
+    force: bool,
+}
+
+/// Carries a request out; the error is the reason why nothing was done, but for what it is about.
+type CarryOut = fn(&Server, &Target, &str, &LunRequest) -> Result<Option<Arc<Lun>>, LunError>;
+
+/// The reply to one of these requests, or why it is refused; none: it is another request.
+pub(crate) fn answer(server: &Server, op: &str, request: &Value) -> Option<Result<Value, String>> {
+    let carry_out: CarryOut = match op {
+        "lun-list" => return Some(Ok(json!({"ok": true, "luns": list(server.iscsi())}))),
+        "lun-create" => create,
+        "lun-resize" => |_, target, name, request| target.luns.resize(name, request.size_bytes, request.shrink).map(Some),
+        "lun-map" => map,
+        "lun-unmap" => unmap,
+        "lun-delete" => delete,
+        _ => return None,
+    };
+    let parsed = LunRequest::deserialize(request).map_err(|error| format!("parse the request: {error}"));
+    Some(parsed.and_then(|request| {
+        let (target, name) = find(server, &request.lun)?;
+        let done = carry_out(server, &target, name, &request).map_err(|error| error.to_string())?;
+        tracing::info!(lun = request.lun, op, "LUN changed");
+        let lun = done.map(|lun| status(server.iscsi(), &target, &lun));
+        Ok(json!({"ok": true, "lun": lun}))
+    }))
+}
+
+/// The target of a volume, and the name of a LUN in it.
+fn find<'r>(server: &Server, path: &'r str) -> Result<(Arc<Target>, &'r str), String> {
+    let (volume, name) = path.split_once('/').ok_or_else(|| format!("{path:?} is not VOLUME/NAME"))?;
+    let target = server.iscsi().targets.of_volume(volume);
+    let exports = server.filer().exports();
+    let known = || exports.entries().iter().map(|entry| entry.export.name()).collect::<Vec<_>>().join(", ");
+    let target = target.ok_or_else(|| format!("find volume {volume:?}: the filer serves {}", known()))?;
+    Ok((target, name))
+}
+
+fn create(server: &Server, target: &Target, name: &str, request: &LunRequest) -> Result<Option<Arc<Lun>>, LunError> {
+    let initiators = match (request.unmapped, request.initiators.is_empty()) {
+        (true, _) => Vec::new(),
+        (false, true) => vec![ANY.to_owned()],
+        (false, false) => checked(server.iscsi(), &request.initiators)?,
+    };
+    let options = LunOptions {
+        lun: 0,
+        block_bytes: request.block_bytes.unwrap_or(512),
+        physical_block_bytes: request.physical_block_bytes.unwrap_or(PHYSICAL_BLOCK_BYTES),
+        thin: !request.thick,
+        read_only: request.read_only,
+        write_cache: request.write_cache,
+        initiators,
+    };
+    let new = NewLun { name: name.to_owned(), size: request.size_bytes, number: request.number, options };
+    target.luns.create(new).map(Some)
+}
+
+fn map(server: &Server, target: &Target, name: &str, request: &LunRequest) -> Result<Option<Arc<Lun>>, LunError> {
+    let wanted = if request.all { vec![ANY.to_owned()] } else { checked(server.iscsi(), &request.initiators)? };
+    let change = |mapped: &mut Vec<String>| {
+        // Everybody, or some by name: naming the first ends the former.
+        if request.all {
+            mapped.clear();
+        } else {
+            mapped.retain(|name| name != ANY);
+        }
+        mapped.extend(wanted.into_iter().filter(|name| !mapped.contains(name)).collect::<Vec<_>>());
+        Ok(())
+    };
+    target.luns.map(name, change).map(Some)
+}
+
+fn unmap(_: &Server, target: &Target, name: &str, request: &LunRequest) -> Result<Option<Arc<Lun>>, LunError> {
+    let change = |mapped: &mut Vec<String>| {
+        if request.all {
+            mapped.clear();
+            return Ok(());
+        }
+        let wanted: Vec<String> = request.initiators.iter().map(|name| name.to_lowercase()).collect();
+        let is_meant = |name: &String| request.initiators.contains(name) || wanted.contains(name);
+        if let Some(missing) =
+            request.initiators.iter().find(|name| !mapped.contains(name) && !mapped.contains(&name.to_lowercase()))
+        {
+            return Err(LunError::NotMapped(missing.clone()));
+        }
+        mapped.retain(|name| !is_meant(name));
+        Ok(())
+    };
+    target.luns.map(name, change).map(Some)
+}
+
+fn delete(server: &Server, target: &Target, name: &str, request: &LunRequest) -> Result<Option<Arc<Lun>>, LunError> {
+    let lun = target.luns.named(name).ok();
+    let users = lun.filter(|_| !request.force).map_or_else(Vec::new, |lun| {
+        let mut users: Vec<String> =
+            sessions(server.iscsi(), target, &lun).into_iter().map(|session| session.initiator).collect();
+        users.dedup();
+        users
+    });
+    target.luns.delete(name, users).map(|()| None)
+}
+
+/// Names of initiators and groups that can be mapped.
+fn checked(iscsi: &Iscsi, names: &[String]) -> Result<Vec<String>, LunError> {
+    let settings = iscsi.settings();
+    let groups = || settings.groups.iter().map(|group| group.name.clone()).collect::<Vec<_>>();
+    let check = |name: &String| {
+        let is_known = name == ANY || groups().contains(name);
+        let initiator = Name::new(name).ok().filter(|name| is_initiator(name.as_str()));
+        let refused = || LunError::Initiator { name: name.clone(), groups: groups() };
+        if is_known { Ok(name.clone()) } else { initiator.map(|name| name.as_str().to_owned()).ok_or_else(refused) }
+    };
+    names.iter().map(check).collect()
+}
+
+fn list(iscsi: &Iscsi) -> Vec<LunStatus> {
+    let mut luns = Vec::new();
+    for target in iscsi.all_targets().values() {
+        luns.extend(target.luns.all().iter().map(|lun| status(iscsi, target, lun)));
+        luns.extend(target.luns.failed().into_iter().map(|(name, reason)| LunStatus {
+            name: format!("{}/{name}", target.export.name()),
+            target: target.luns.target().to_owned(),
+            failed: Some(reason),
+            ..LunStatus::default()
+        }));
+    }
+    luns
+}
+
+/// A LUN as it stands.
+fn status(iscsi: &Iscsi, target: &Target, lun: &Lun) -> LunStatus {
+    let (record, device, rows) = (lun.record(), lun.device(), lun.stats().rows());
+    LunStatus {
+        name: format!("{}/{}", target.export.name(), lun.name()),
+        url: url(iscsi, target.luns.target(), record.lun),
+        size_bytes: device.size(),
+        used_bytes: lun.volume().attr(device.node()).ok().map(|attr| attr.used),
+        block_bytes: device.block_bytes(),
+        lun: record.lun,
+        target: target.luns.target().to_owned(),
+        thin: record.thin,
+        read_only: record.read_only,
+        write_cache: lun.unit().has_write_cache(),
+        serial: lun.serial(),
+        naa: format!("{:016x}", lun.unit().identity().naa()),
+        initiators: record.initiators.clone(),
+        sessions: sessions(iscsi, target, lun),
+        commands: rows.iter().map(|(_, row)| row.latencies.count()).sum(),
+        errors: rows.iter().map(|(_, row)| row.errors).sum(),
+        failed: None,
+    }
+}
+
+/// The sessions that see a LUN.
+fn sessions(iscsi: &Iscsi, target: &Target, lun: &Lun) -> Vec<LunSession> {
+    let settings = iscsi.settings();
+    let mapped = lun.record().initiators.clone();
+    let mut sessions: Vec<LunSession> = iscsi
+        .sessions
+        .of_target(target.luns.target())
+        .iter()
+        .filter(|entry| settings.maps(&mapped, &entry.initiator))
+        .map(|entry| LunSession {
+            initiator: entry.initiator.clone(),
+            address: entry.connection.peer.to_string(),
+            portal_group_tag: entry.portal_group_tag,
+        })
+        .collect();
+    sessions.sort_by(|one, other| (&one.initiator, &one.address).cmp(&(&other.initiator, &other.address)));
+    sessions
+}
+
+/// Where a LUN is reached on this host or from outside.
+fn url(iscsi: &Iscsi, target: &str, lun: u16) -> Option<String> {
+    let address = iscsi.portals().first()?.address;
+    // A wildcard address is nobody's: on this host, loopback reaches it.
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    Some(format!("iscsi://{}/{target}/{lun}", SocketAddr::new(ip, address.port())))
+}

@@ -1,0 +1,89 @@
+//! Faults of commands and their answers, as those of NFS calls ([`crate::nfs::faults`]): the same kinds, of the same list of a
+//! volume. An answer that is sent twice does not exist here: TCP has it once, and its number would give it away.
+
+use std::time::Instant;
+
+use volume::faults::{FaultKind, Faults, Kinds, Probe};
+
+use crate::luns::Operation;
+
+/// What the filer carries out itself.
+pub(super) const WIRE: Kinds = crate::nfs::faults::WIRE;
+const SLOW: Kinds = Kinds::of(&[FaultKind::Slow]);
+const BEFORE: Kinds = Kinds::of(&[FaultKind::DropCall, FaultKind::ResetCall]);
+const AFTER: Kinds = Kinds::of(&[FaultKind::DropReply, FaultKind::DelayReply, FaultKind::ResetReply]);
+
+/// What becomes of a command, or of its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Goes,
+    /// It is lost.
+    Lost,
+    /// The connection is reset.
+    Reset,
+    /// It leaves at that time.
+    Late(Instant),
+}
+
+/// What commands are called in faults.
+pub(crate) const fn name(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Read => "SCSI-READ",
+        Operation::Write => "SCSI-WRITE",
+        Operation::Flush => "SCSI-FLUSH",
+        Operation::Unmap => "SCSI-UNMAP",
+        Operation::Other => "SCSI-OTHER",
+    }
+}
+
+/// Before a command is carried out; waits where a fault says so.
+pub(super) fn before(faults: &Faults, operation: Operation) -> Fate {
+    let probe = Probe { on: name(operation), files: &[], range: None };
+    if let Some(injection) = faults.inject(SLOW, &probe) {
+        faults.wait(&injection);
+    }
+    match faults.inject(BEFORE, &probe).map(|injection| injection.kind) {
+        None => Fate::Goes,
+        Some(FaultKind::ResetCall) => Fate::Reset,
+        Some(_) => Fate::Lost,
+    }
+}
+
+/// Before its answer is sent, at `due` where a modelled medium says so.
+pub(super) fn after(faults: &Faults, operation: Operation, due: Option<Instant>) -> Fate {
+    let probe = Probe { on: name(operation), files: &[], range: None };
+    let otherwise = due.map_or(Fate::Goes, Fate::Late);
+    let Some(injection) = faults.inject(AFTER, &probe) else { return otherwise };
+    match injection.kind {
+        FaultKind::DelayReply => Fate::Late(due.unwrap_or_else(Instant::now) + injection.delay),
+        FaultKind::ResetReply => Fate::Reset,
+        _ => Fate::Lost,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use volume::faults::FaultSpec;
+
+    use super::*;
+
+    fn fates(fault: &str) -> (Fate, Fate) {
+        let faults = Faults::default();
+        faults.set(FaultSpec::parse(fault).unwrap()).unwrap();
+        (before(&faults, Operation::Read), after(&faults, Operation::Read, None))
+    }
+
+    #[test]
+    fn each_fault_of_the_wire_does_what_it_is_called() {
+        assert_eq!(fates("drop-call"), (Fate::Lost, Fate::Goes));
+        assert_eq!(fates("reset-call"), (Fate::Reset, Fate::Goes));
+        assert_eq!(fates("drop-reply"), (Fate::Goes, Fate::Lost));
+        assert_eq!(fates("reset-reply,on=SCSI-READ"), (Fate::Goes, Fate::Reset));
+        assert_eq!(fates("drop-reply,on=SCSI-WRITE"), (Fate::Goes, Fate::Goes));
+        let begun = Instant::now();
+        let (Fate::Goes, Fate::Late(at)) = fates("delay-reply,delay_ms=5000") else { panic!("not late") };
+        assert!(at >= begun + Duration::from_secs(5));
+    }
+}

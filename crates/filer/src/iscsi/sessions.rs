@@ -1,0 +1,295 @@
+//! The sessions of all initiators, and the connections that have none yet.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use iscsi_proto::login::LoginStatus;
+use iscsi_proto::scsi::{Lun as LunNumber, Nexus};
+use iscsi_proto::target::{Admission, KeepAlive, Opening, Pulse, Registry, Replies, Tasks, Tsih};
+use iscsi_proto::{login, pdu};
+
+use crate::connections::connection::Connection;
+use crate::limits::{
+    ISCSI_HALF_OPEN_MAX, ISCSI_LOGIN_TIMEOUT, ISCSI_PING_AFTER, ISCSI_PING_TIMEOUT, ISCSI_REINSTATEMENT_WAIT, ISCSI_SESSIONS_MAX,
+};
+
+/// How often it is looked whether the last task of a session has ended, which nobody tells.
+const TASK_PAUSE: Duration = Duration::from_millis(5);
+
+/// All sessions and connections.
+pub(crate) struct Sessions {
+    registry: Mutex<Registry<Arc<SessionEntry>>>,
+    /// Sessions that have ended while tasks of theirs ran.
+    ending: Mutex<Vec<Arc<SessionEntry>>>,
+    /// A session has ended.
+    ended: Condvar,
+    links: Mutex<VecDeque<Weak<Link>>>,
+    started: Instant,
+}
+
+/// A session as others see it.
+pub(crate) struct SessionEntry {
+    pub(crate) connection: Arc<Connection>,
+    pub(crate) initiator: String,
+    /// The target; none in a discovery session.
+    pub(crate) target: Option<String>,
+    pub(crate) portal_group_tag: u16,
+    nexus: Option<Nexus>,
+    tasks: Tasks,
+    replies: Replies,
+    has_ended: AtomicBool,
+}
+
+/// A connection as the clock sees it.
+pub(super) struct Link {
+    connection: Arc<Connection>,
+    replies: Replies,
+    begun: Instant,
+    logged_in: AtomicBool,
+    /// Moves with each turn in which something came.
+    turns: AtomicU32,
+    alive: Mutex<(KeepAlive, u32)>, // and the turns it knows of
+}
+
+impl Link {
+    /// Something came.
+    pub(super) fn heard(&self) {
+        self.turns.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Its login is over.
+    pub(super) fn logged_in(&self) {
+        self.logged_in.store(true, Ordering::Release);
+    }
+
+    /// Does what is due.
+    fn tick(&self, now: Duration) {
+        if !self.logged_in.load(Ordering::Acquire) {
+            if self.begun.elapsed() >= ISCSI_LOGIN_TIMEOUT {
+                tracing::debug!(peer = %self.connection.peer, "login not over in time: connection closed");
+                self.connection.drop_now();
+            }
+            return;
+        }
+        let mut alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner);
+        let turns = self.turns.load(Ordering::Relaxed);
+        if turns != std::mem::replace(&mut alive.1, turns) {
+            alive.0.heard(now);
+        }
+        match alive.0.pulse(now) {
+            Pulse::Wait(_) => {}
+            Pulse::Ping => {
+                let mut ping = Vec::new();
+                self.replies.ping(&mut ping);
+                self.connection.queue(&mut ping, Vec::new());
+            }
+            Pulse::Dead => {
+                tracing::info!(peer = %self.connection.peer, "no answer from the initiator: session ended");
+                self.connection.drop_now();
+            }
+        }
+    }
+}
+
+impl Default for Sessions {
+    fn default() -> Self {
+        let (ended, links, started) = (Condvar::new(), Mutex::default(), Instant::now());
+        Self { registry: Mutex::new(Registry::new(ISCSI_SESSIONS_MAX)), ending: Mutex::default(), ended, links, started }
+    }
+}
+
+impl Sessions {
+    /// A connection that begins. Where many have begun and not logged in, the oldest of these leaves for it.
+    pub(super) fn connect(&self, connection: &Arc<Connection>, replies: &Replies) -> Arc<Link> {
+        let alive = KeepAlive::new(ISCSI_PING_AFTER, ISCSI_PING_TIMEOUT, self.started.elapsed());
+        let link = Arc::new(Link {
+            connection: Arc::clone(connection),
+            replies: replies.clone(),
+            begun: Instant::now(),
+            logged_in: AtomicBool::new(false),
+            turns: AtomicU32::new(0),
+            alive: Mutex::new((alive, 0)),
+        });
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        links.retain(|link| link.strong_count() > 0);
+        let half_open: Vec<Arc<Link>> =
+            links.iter().filter_map(Weak::upgrade).filter(|link| !link.logged_in.load(Ordering::Acquire)).collect();
+        if let Some(oldest) = half_open.first().filter(|_| half_open.len() >= ISCSI_HALF_OPEN_MAX) {
+            oldest.connection.drop_now();
+        }
+        links.push_back(Arc::downgrade(&link));
+        link
+    }
+
+    /// Does for all connections what is due.
+    pub(super) fn tick(&self) {
+        let links: Vec<Arc<Link>> =
+            self.links.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade).collect();
+        let now = self.started.elapsed();
+        links.iter().for_each(|link| link.tick(now));
+    }
+
+    /// Lets a session in, once one that it takes the place of has ended with all its tasks.
+    ///
+    /// # Errors
+    /// The status that the login is refused with.
+    pub(super) fn open(
+        &self,
+        opening: &Opening,
+        nexus: Option<Nexus>,
+        connection: &Arc<Connection>,
+        replies: &Replies,
+    ) -> Result<(Tsih, Arc<SessionEntry>), LoginStatus> {
+        let entry = Arc::new(SessionEntry {
+            connection: Arc::clone(connection),
+            initiator: opening.initiator.as_str().to_owned(),
+            target: opening.target.as_ref().map(|target| target.as_str().to_owned()),
+            portal_group_tag: opening.portal_group_tag,
+            nexus,
+            tasks: opening.tasks.clone(),
+            replies: replies.clone(),
+            has_ended: AtomicBool::new(false),
+        });
+        let Admission { tsih, replaced } = self.registry().admit(opening, Arc::clone(&entry))?;
+        // One that ended by itself may still have a task that runs.
+        let mut old: Vec<Arc<SessionEntry>> = self.ending(|other| other.nexus.is_some() && other.nexus == entry.nexus);
+        old.extend(replaced);
+        for old in old {
+            tracing::info!(initiator = entry.initiator, peer = %old.connection.peer, "session replaced by a new one of the same name");
+            if !self.end_now(&old) {
+                self.forget(tsih, &entry);
+                return Err(LoginStatus::TARGET_ERROR);
+            }
+        }
+        Ok((tsih, entry))
+    }
+
+    /// Ends the sessions of an initiator with a target that have this number, with their tasks; whether they have ended. Not that of
+    /// the connection that asks, which could not answer.
+    pub(super) fn end(&self, initiator: &str, target: &str, isid: pdu::Isid, asking: &Arc<Connection>) -> bool {
+        let is_meant = |entry: &SessionEntry| {
+            let number = entry.nexus.as_ref().map(Nexus::isid);
+            let is_own = Arc::ptr_eq(&entry.connection, asking);
+            !is_own && entry.initiator == initiator && entry.target.as_deref() == Some(target) && number == Some(isid.0)
+        };
+        let mut meant = self.ending(is_meant);
+        meant.extend(self.all().into_iter().filter(|entry| is_meant(entry)));
+        for entry in &meant {
+            tracing::info!(initiator, peer = %entry.connection.peer, "session ended, as its initiator asks over another portal");
+        }
+        meant.iter().all(|entry| self.end_now(entry))
+    }
+
+    fn end_now(&self, session: &SessionEntry) -> bool {
+        session.tasks.abort(None);
+        session.connection.drop_now();
+        self.wait_for_end(session, Instant::now() + ISCSI_REINSTATEMENT_WAIT)
+    }
+
+    /// Those of the sessions that have ended and have tasks that run.
+    fn ending(&self, is_meant: impl Fn(&SessionEntry) -> bool) -> Vec<Arc<SessionEntry>> {
+        let mut ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
+        ending.retain(|entry| entry.has_tasks());
+        ending.iter().filter(|entry| is_meant(entry)).cloned().collect()
+    }
+
+    /// Waits until a session has ended and its last task too: a write of it must not come behind one of the session that follows.
+    fn wait_for_end(&self, session: &SessionEntry, deadline: Instant) -> bool {
+        let mut registry = self.registry();
+        while !session.has_ended.load(Ordering::Acquire) || session.tasks.active() > 0 {
+            if Instant::now() >= deadline {
+                return false;
+            }
+            registry = self.ended.wait_timeout(registry, TASK_PAUSE).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        drop(registry);
+        true
+    }
+
+    /// A session has ended.
+    pub(super) fn close(&self, tsih: Tsih, entry: &Arc<SessionEntry>) {
+        entry.tasks.abort(None);
+        if entry.has_tasks() {
+            let mut ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
+            ending.retain(|entry| entry.has_tasks());
+            ending.push(Arc::clone(entry));
+        }
+        self.forget(tsih, entry);
+        entry.has_ended.store(true, Ordering::Release);
+        self.ended.notify_all();
+    }
+
+    fn forget(&self, tsih: Tsih, entry: &Arc<SessionEntry>) {
+        let mut registry = self.registry();
+        // Its number may be another's by now.
+        if registry.iter().any(|(number, _, other)| number == tsih && Arc::ptr_eq(other, entry)) {
+            registry.remove(tsih);
+        }
+    }
+
+    /// The sessions there are.
+    pub(crate) fn all(&self) -> Vec<Arc<SessionEntry>> {
+        self.registry().iter().map(|(_, _, entry)| Arc::clone(entry)).collect()
+    }
+
+    /// The sessions of a target.
+    pub(crate) fn of_target(&self, target: &str) -> Vec<Arc<SessionEntry>> {
+        self.all().into_iter().filter(|entry| entry.target.as_deref() == Some(target)).collect()
+    }
+
+    /// Ends the tasks of a nexus at a LUN of a target, those that have not begun.
+    pub(super) fn abort(&self, target: &str, nexus: &Nexus, lun: u16) {
+        let of_nexus = |entry: &&Arc<SessionEntry>| entry.nexus.as_ref() == Some(nexus);
+        self.of_target(target).iter().filter(of_nexus).for_each(|entry| {
+            entry.abort(Some(lun));
+        });
+    }
+
+    /// Asks every initiator to log out, and waits until all have or the time is up.
+    pub(crate) fn end_all(&self, limit: Duration) {
+        let deadline = Instant::now() + limit;
+        let seconds = u16::try_from(limit.as_secs()).unwrap_or(u16::MAX);
+        for entry in self.all() {
+            let mut request = Vec::new();
+            entry.replies.request_logout(&mut request, seconds);
+            entry.connection.queue(&mut request, Vec::new());
+        }
+        let mut registry = self.registry();
+        while !registry.is_empty() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            registry = self.ended.wait_timeout(registry, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn registry(&self) -> MutexGuard<'_, Registry<Arc<SessionEntry>>> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SessionEntry {
+    /// The initiator port and the target port, as SCSI has them; none in discovery.
+    pub(super) const fn nexus(&self) -> Option<&Nexus> {
+        self.nexus.as_ref()
+    }
+
+    /// Whether commands of it are not answered yet.
+    pub(super) fn has_tasks(&self) -> bool {
+        self.tasks.active() > 0
+    }
+
+    /// Aborts its tasks, or those at one LUN. Answers that wait for the end of tasks are sent when these have ended.
+    pub(super) fn abort(&self, lun: Option<u16>) {
+        let lun = lun.and_then(LunNumber::new).map(|lun| pdu::Lun(lun.to_bytes()));
+        self.tasks.abort(lun);
+    }
+}
+
+/// The initiator port and the target port of a session, as SCSI has them; none of a name that SCSI cannot have.
+pub(super) fn nexus(initiator: &login::Name, isid: pdu::Isid, relative_port: u16) -> Option<Nexus> {
+    Nexus::new(initiator.as_str(), isid.0, relative_port).ok()
+}

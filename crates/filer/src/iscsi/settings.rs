@@ -1,0 +1,95 @@
+//! What is configured of iSCSI.
+
+use std::net::SocketAddr;
+
+use iscsi_proto::chap::Credential;
+use iscsi_proto::login::Name;
+
+/// What is configured of iSCSI. The default serves every initiator that reaches a portal, by names that nobody configured.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Where initiators connect.
+    pub portals: Vec<Portal>,
+    /// The start of the names of targets; none: one is made up for each volume.
+    pub base_name: Option<String>,
+    /// CHAP users; where there are any, every initiator has to be one.
+    pub users: Vec<User>,
+    /// How the filer proves itself to initiators that ask (mutual CHAP).
+    pub own: Option<Credential>,
+    /// Initiators by the name of their group.
+    pub groups: Vec<Group>,
+}
+
+/// An address, and the portal group it is in: an initiator may use several addresses of one group for one session, and takes
+/// different groups for different paths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Portal {
+    /// The address.
+    pub address: SocketAddr,
+    /// The portal group tag.
+    pub tag: u16,
+}
+
+/// A CHAP user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    /// Name and secret.
+    pub credential: Credential,
+    /// The initiators that may be this user; empty: all.
+    pub initiators: Vec<Name>,
+}
+
+/// Initiators that LUNs are mapped to together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// Its initiators.
+    pub initiators: Vec<Name>,
+}
+
+impl Portal {
+    /// Each address in a portal group of its own: 1, 2 and so on.
+    #[must_use]
+    pub fn each(addresses: &[SocketAddr]) -> Vec<Self> {
+        addresses.iter().zip(1..).map(|(address, tag)| Self { address: *address, tag }).collect()
+    }
+}
+
+impl Settings {
+    /// Whether a LUN that is mapped to these names is mapped to an initiator.
+    pub(crate) fn maps(&self, mapped: &[String], initiator: &str) -> bool {
+        mapped.iter().any(|name| {
+            name == crate::luns::ANY
+                || name == initiator
+                || self.groups.iter().any(|group| group.name == *name && group.has(initiator))
+        })
+    }
+
+    /// The users that an initiator may be.
+    pub(crate) fn users_of(&self, initiator: &str) -> Vec<Credential> {
+        let may = |user: &&User| user.initiators.is_empty() || user.initiators.iter().any(|name| name.as_str() == initiator);
+        self.users.iter().filter(may).map(|user| user.credential.clone()).collect()
+    }
+}
+
+impl Group {
+    fn has(&self, initiator: &str) -> bool {
+        self.initiators.iter().any(|name| name.as_str() == initiator)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lun_is_mapped_to_everybody_to_an_initiator_or_to_a_group() {
+        let name = |name: &str| Name::new(name).unwrap();
+        let group = Group { name: "db".into(), initiators: vec![name("iqn.a"), name("iqn.b")] };
+        let settings = Settings { groups: vec![group], ..Settings::default() };
+        let maps = |mapped: &str, initiator| settings.maps(&[mapped.to_owned()], initiator);
+        assert!(maps("*", "iqn.c") && maps("iqn.c", "iqn.c") && maps("db", "iqn.b"));
+        assert!(!maps("db", "iqn.c") && !maps("iqn.a", "iqn.b") && !settings.maps(&[], "iqn.a"));
+    }
+}

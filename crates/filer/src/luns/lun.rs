@@ -1,0 +1,222 @@
+//! A LUN that is served.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use iscsi_proto::scsi::{Asc, Host, HostError, Identity, LogicalUnit, Nexus, Settings};
+use volume::Volume;
+
+use super::error::LunError;
+use super::kept::{Kept, ToldLosses};
+use super::naming;
+use super::record::LunRecord;
+use super::stats::LunStats;
+use super::store::LunStore;
+
+/// The product of every LUN, as initiators see it.
+const PRODUCT: &str = "LUN";
+/// Its revision: of what a LUN does, not of the program, since a change makes initiators look at it as at another disk.
+const REVISION: &str = "0001";
+
+/// The logical unit of a LUN.
+pub(crate) type Unit = LogicalUnit<Arc<LunStore>>;
+
+/// Ends the commands of a nexus at a unit of a target that have not begun.
+pub(crate) type Abort = Arc<dyn Fn(&Nexus, u16) + Send + Sync>;
+
+/// What the LUNs of a volume have in common.
+#[derive(Clone)]
+pub(super) struct OfVolume {
+    pub(super) volume: Volume,
+    pub(super) target: String,
+    pub(super) ports: Vec<iscsi_proto::scsi::TargetPort>,
+    pub(super) abort: Abort,
+}
+
+/// A LUN. Shared by all sessions.
+pub(crate) struct Lun {
+    name: String,
+    of_volume: OfVolume,
+    naa: u64,
+    store: Arc<LunStore>,
+    unit: RwLock<Arc<Unit>>, // another one after a power cut
+    record: RwLock<LunRecord>,
+    kept: Kept,
+    told: Mutex<ToldLosses>,
+    executing: RwLock<()>,
+    stats: LunStats,
+}
+
+/// Commands of the LUN are being executed, as long as this lasts.
+pub(crate) struct Executing<'l>(#[expect(dead_code, reason = "held for what it keeps away")] RwLockReadGuard<'l, ()>);
+
+/// No command of the LUN is being executed and none begins, as long as this lasts.
+pub(crate) struct Halted<'l>(#[expect(dead_code, reason = "held for what it keeps away")] RwLockWriteGuard<'l, ()>);
+
+/// What a nexus knows of the LUN when it is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Knows {
+    /// It never wrote here, as far as is remembered.
+    Nothing,
+    /// Nothing was lost since it wrote here.
+    All,
+    /// Something may have been lost since: it is told so.
+    NotTheLoss,
+}
+
+impl Lun {
+    pub(super) fn open(name: &str, of_volume: &OfVolume, record: LunRecord, node: &volume::Node) -> Result<Self, LunError> {
+        let device = of_volume.volume.open_device(node, record.block_bytes).map_err(LunError::device("open its data"))?;
+        let kept = Kept::new(of_volume.volume.state_dir(), record.id);
+        let naa = naming::number(&of_volume.volume, record.id);
+        let store = Arc::new(LunStore::new(device));
+        let unit = RwLock::new(Arc::new(unit(name, of_volume, &record, &kept, &store)?));
+        let (told, executing, stats) = (Mutex::new(kept.told_losses()), RwLock::new(()), LunStats::default());
+        let (name, of_volume, record) = (name.to_owned(), of_volume.clone(), RwLock::new(record));
+        Ok(Self { name, of_volume, naa, store, unit, record, kept, told, executing, stats })
+    }
+
+    /// Its name in its volume.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The number that initiators address it by.
+    pub(crate) fn number(&self) -> u16 {
+        self.record().lun
+    }
+
+    pub(crate) fn record(&self) -> RwLockReadGuard<'_, LunRecord> {
+        self.record.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn set_record(&self, record: LunRecord) {
+        *self.record.write().unwrap_or_else(PoisonError::into_inner) = record;
+    }
+
+    /// Its data as a device.
+    pub(crate) fn device(&self) -> &volume::BlockDevice {
+        self.store.device()
+    }
+
+    /// The volume it is part of.
+    pub(crate) const fn volume(&self) -> &Volume {
+        &self.of_volume.volume
+    }
+
+    /// The logical unit.
+    pub(crate) fn unit(&self) -> Arc<Unit> {
+        Arc::clone(&self.unit.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What was counted.
+    pub(crate) const fn stats(&self) -> &LunStats {
+        &self.stats
+    }
+
+    /// Its serial number, which is in its NAA identifier too.
+    pub(crate) fn serial(&self) -> String {
+        serial(self.naa)
+    }
+
+    /// To be held while its commands are executed.
+    pub(crate) fn executing(&self) -> Executing<'_> {
+        Executing(self.executing.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Waits for commands under way, and keeps further ones from beginning.
+    pub(crate) fn halt(&self) -> Halted<'_> {
+        Halted(self.executing.write().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A nexus was made: its first command is told what became of the unit since it was last here.
+    pub(crate) fn attach(&self, nexus: &Nexus) -> Knows {
+        let epoch = self.volume().loss_epoch();
+        let knows = match self.told().of(&key(nexus)) {
+            None => Knows::Nothing,
+            Some(known) if known == epoch => Knows::All,
+            Some(_) => Knows::NotTheLoss,
+        };
+        let attention = match knows {
+            Knows::Nothing => Asc::POWER_ON_RESET_OR_BUS_DEVICE_RESET,
+            Knows::All => Asc::I_T_NEXUS_LOSS_OCCURRED,
+            Knows::NotTheLoss => Asc::POWER_ON_OCCURRED,
+        };
+        self.unit().attach(nexus, Some(attention));
+        knows
+    }
+
+    /// A nexus has got what it is told when it is attached, and goes on: from now on it knows all. **Durability**: on disk when it
+    /// returns; where it cannot be put there it is told again after a restart.
+    pub(crate) fn knows(&self, nexus: &Nexus) {
+        let epoch = self.volume().loss_epoch();
+        let mut told = self.told();
+        if told.of(&key(nexus)) == Some(epoch) {
+            return;
+        }
+        told.set(&key(nexus), epoch);
+        if let Err(error) = self.kept.keep_told_losses(&told) {
+            tracing::warn!(lun = self.name, %error, "failed to keep which initiators know of the latest loss");
+        }
+    }
+
+    /// The power went and came back: the unit begins anew, with the reservations that were kept. No session is there.
+    pub(super) fn power_cycle(&self) -> Result<(), LunError> {
+        let fresh = unit(&self.name, &self.of_volume, &self.record(), &self.kept, &self.store)?;
+        *self.unit.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(fresh);
+        Ok(())
+    }
+
+    /// Nothing of it is needed any more outside its volume.
+    pub(super) fn forget_kept(&self) -> Result<(), LunError> {
+        self.kept.remove_all()
+    }
+
+    fn told(&self) -> MutexGuard<'_, ToldLosses> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A nexus in the list of those that were told of losses.
+fn key(nexus: &Nexus) -> String {
+    let isid: String = nexus.isid().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{},i,0x{isid},{}", nexus.initiator_name(), nexus.relative_target_port())
+}
+
+fn serial(naa: u64) -> String {
+    // The first digit of an NAA identifier says its kind.
+    format!("{:015x}", naa & 0x0fff_ffff_ffff_ffff)
+}
+
+fn unit(name: &str, of_volume: &OfVolume, record: &LunRecord, kept: &Kept, store: &Arc<LunStore>) -> Result<Unit, LunError> {
+    let naa = naming::number(&of_volume.volume, record.id);
+    let identity = Identity::new(PRODUCT, REVISION, &serial(naa), naa, &of_volume.target, &of_volume.ports)?;
+    let settings = Settings {
+        write_cache: record.write_cache,
+        read_only: record.read_only,
+        thin: record.thin,
+        physical_block_bytes: record.physical_block_bytes,
+    };
+    let host = UnitHost { name: name.to_owned(), lun: record.lun, kept: kept.clone(), abort: Arc::clone(&of_volume.abort) };
+    Ok(LogicalUnit::new(Arc::clone(store), identity, settings, Box::new(host), &kept.reservations()?)?)
+}
+
+/// What a unit asks of the filer.
+struct UnitHost {
+    name: String,
+    lun: u16,
+    kept: Kept,
+    abort: Abort,
+}
+
+impl Host for UnitHost {
+    fn keep_reservations(&self, bytes: &[u8]) -> Result<(), HostError> {
+        self.kept.keep_reservations(bytes).map_err(|error| {
+            tracing::error!(lun = self.name, %error, "failed to keep a persistent reservation: the command that made it is refused");
+            HostError
+        })
+    }
+
+    fn abort_commands(&self, nexus: &Nexus) {
+        (self.abort)(nexus, self.lun);
+    }
+}

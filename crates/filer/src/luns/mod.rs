@@ -1,0 +1,22 @@
+//! LUNs: files of a volume that are served as block devices.
+//!
+//! Each volume has a table of its LUNs ([`Luns`]). A LUN ([`Lun`]) is a file of the volume, opened as a block device, and over it a
+//! logical unit of `iscsi-proto`. What is kept of it: [`record`] and [`files`] in the volume, [`kept`] in its state directory.
+
+mod error;
+mod files;
+mod kept;
+mod lun;
+mod naming;
+mod record;
+mod stats;
+mod store;
+mod table;
+
+pub(crate) use error::LunError;
+pub(crate) use lun::{Knows, Lun, Unit};
+pub(crate) use naming::Naming;
+pub(crate) use record::{ANY, LunOptions};
+pub(crate) use stats::{InitiatorStats, Operation};
+pub(crate) use store::{deferring_flushes, without_waiting};
+pub(crate) use table::{Luns, NewLun};

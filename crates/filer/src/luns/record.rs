@@ -1,0 +1,146 @@
+//! What is kept of a LUN beside its data. Layout: `docs/format-lun.md`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::limits::LUN_INITIATORS_MAX;
+
+/// The version this program writes, and the only one there has been.
+const FORMAT: u32 = 1;
+
+/// Whom a LUN is mapped to: everybody.
+pub(crate) const ANY: &str = "*";
+
+/// A LUN as it is kept; its name is that of its file, its size that of its data.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LunRecord {
+    format: u32,
+    /// Random, made once: with the volume's id it makes the serial number, which no other LUN will ever have.
+    #[serde(with = "hexadecimal")]
+    pub(crate) id: u64,
+    pub(crate) state: LunState,
+    /// The number that initiators address it by.
+    pub(crate) lun: u16,
+    pub(crate) block_bytes: u32,
+    /// What initiators are told to align by.
+    pub(crate) physical_block_bytes: u32,
+    pub(crate) thin: bool,
+    pub(crate) read_only: bool,
+    pub(crate) write_cache: bool,
+    /// Initiator names and groups, or [`ANY`].
+    pub(crate) initiators: Vec<String>,
+}
+
+/// Where a LUN stands; what a killed filer left half done is undone or finished at the next start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LunState {
+    /// Its data is not whole yet; nobody was told of it.
+    Creating,
+    Ready,
+    /// Its data may be gone.
+    Deleting,
+}
+
+/// How a LUN is to be made.
+#[derive(Clone, Debug)]
+pub(crate) struct LunOptions {
+    pub(crate) lun: u16,
+    pub(crate) block_bytes: u32,
+    /// What initiators are told to align by.
+    pub(crate) physical_block_bytes: u32,
+    pub(crate) thin: bool,
+    pub(crate) read_only: bool,
+    pub(crate) write_cache: bool,
+    pub(crate) initiators: Vec<String>,
+}
+
+impl LunRecord {
+    /// That of a LUN that is being made.
+    pub(crate) fn new(id: u64, options: LunOptions) -> Self {
+        let LunOptions { lun, block_bytes, physical_block_bytes, thin, read_only, write_cache, initiators } = options;
+        let (format, state) = (FORMAT, LunState::Creating);
+        Self { format, id, state, lun, block_bytes, physical_block_bytes, thin, read_only, write_cache, initiators }
+    }
+
+    /// Reads one; the error is what is wrong with it.
+    pub(crate) fn parse(text: &[u8]) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Version {
+            format: u32,
+        }
+        let version: Version = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        if version.format != FORMAT {
+            return Err(format!("format {}, which this version of Millrace does not know", version.format));
+        }
+        let record: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        if record.initiators.len() > LUN_INITIATORS_MAX {
+            return Err(format!("{} initiators, over the limit {LUN_INITIATORS_MAX}", record.initiators.len()));
+        }
+        Ok(record)
+    }
+
+    /// As it is written.
+    pub(crate) fn to_text(&self) -> Vec<u8> {
+        // Numbers, words and a list of them: there is nothing that JSON could not hold.
+        let mut text = serde_json::to_vec_pretty(self).unwrap_or_default();
+        text.push(b'\n');
+        text
+    }
+}
+
+/// A number as 16 digits: JSON's own numbers end at 53 bits in many programs.
+mod hexadecimal {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
+    pub(super) fn serialize<S: Serializer>(number: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&format!("{number:016x}"))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        u64::from_str_radix(&text, 16).map_err(|_| D::Error::custom(format!("{text:?} is not a number of 16 hexadecimal digits")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> LunRecord {
+        let options = LunOptions {
+            lun: 3,
+            block_bytes: 512,
+            physical_block_bytes: 4096,
+            thin: true,
+            read_only: false,
+            write_cache: true,
+            initiators: vec!["iqn.2026-01.example:db".into()],
+        };
+        LunRecord::new(0x0123_4567_89ab_cdef, options)
+    }
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        assert_eq!(LunRecord::parse(&record().to_text()), Ok(record()));
+    }
+
+    #[test]
+    fn the_first_version_is_read_as_it_was_then() {
+        let text = br#"{"format": 1, "id": "0123456789abcdef", "state": "creating", "lun": 3, "block_bytes": 512,
+            "physical_block_bytes": 4096, "thin": true,
+            "read_only": false, "write_cache": true, "initiators": ["iqn.2026-01.example:db"]}"#;
+        assert_eq!(LunRecord::parse(text), Ok(record()));
+    }
+
+    #[test]
+    fn another_version_and_what_is_no_record_are_refused_in_words() {
+        let later = String::from_utf8(record().to_text()).unwrap().replace("\"format\": 1", "\"format\": 2");
+        assert!(LunRecord::parse(later.as_bytes()).unwrap_err().contains("format 2"));
+        for broken in ["", "{}", "[]", r#"{"format": 1}"#, r#"{"format": 1, "id": "x"}"#] {
+            assert!(LunRecord::parse(broken.as_bytes()).is_err(), "{broken}");
+        }
+    }
+}

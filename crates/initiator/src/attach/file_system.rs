@@ -1,0 +1,156 @@
+//! The file system on a block device: found, made, mounted, unmounted, by the programs of the host.
+
+use super::error::AttachError;
+use super::loop_device::{mounts, output, processes};
+use std::io;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// A kind of file system that can be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileSystem {
+    /// XFS.
+    Xfs,
+    /// ext4.
+    Ext4,
+}
+
+/// What blkid(8) finds at the start of a device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Content {
+    /// The file system, or another signature: `xfs`, `LVM2_member`.
+    pub kind: Option<String>,
+    /// The table of partitions: `gpt`, `dos`.
+    pub partitions: Option<String>,
+    /// Bytes of the smallest unit that the file system writes.
+    pub block_bytes: Option<u64>,
+    /// Several signatures that exclude each other.
+    pub is_ambiguous: bool,
+}
+
+impl FileSystem {
+    /// The program that makes it.
+    #[must_use]
+    pub const fn program(self) -> &'static str {
+        match self {
+            Self::Xfs => "mkfs.xfs",
+            Self::Ext4 => "mkfs.ext4",
+        }
+    }
+
+    /// Makes one that never writes less than a physical block. What was on the device is lost. Its space is not given back first:
+    /// a new LUN has none, and it can take minutes (fstrim(8) does it, mounted).
+    ///
+    /// # Errors
+    /// [`AttachError::Program`], [`AttachError::Failed`].
+    pub fn make(self, device: &str, physical_block_bytes: u32) -> Result<(), AttachError> {
+        // A page is the largest block that each of them can be mounted with.
+        let unit = physical_block_bytes.clamp(512, 4096);
+        let mut command = Command::new(self.program());
+        match self {
+            Self::Xfs => command.args(["-q", "-f", "-K", "-s", &format!("size={unit}")]),
+            Self::Ext4 => command.args(["-q", "-F", "-E", "nodiscard", "-b", &unit.max(1024).to_string()]),
+        };
+        output(self.program(), command.arg(device)).map(|_| ())
+    }
+}
+
+impl Content {
+    /// Looks at a device.
+    ///
+    /// # Errors
+    /// [`AttachError::Program`], [`AttachError::Failed`].
+    pub fn of(device: &str) -> Result<Self, AttachError> {
+        const NOTHING: i32 = 2;
+        const AMBIGUOUS: i32 = 8;
+        let mut command = Command::new("blkid");
+        command.args(["--probe", "--output", "export", device]);
+        let ended = command.output().map_err(|source| AttachError::Program { program: "blkid", source })?;
+        match ended.status.code() {
+            Some(0) => Ok(Self::parse(&String::from_utf8_lossy(&ended.stdout))),
+            Some(NOTHING) => Ok(Self::default()),
+            Some(AMBIGUOUS) => Ok(Self { is_ambiguous: true, ..Self::default() }),
+            _ => output("blkid", &mut command).map(|_| Self::default()),
+        }
+    }
+
+    fn parse(export: &str) -> Self {
+        let value = |name: &str| export.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).map(str::to_owned);
+        let block_bytes = value("BLOCK_SIZE").and_then(|text| text.parse().ok());
+        Self { kind: value("TYPE"), partitions: value("PTTYPE"), block_bytes, is_ambiguous: false }
+    }
+
+    /// What is there, in words; none when nothing is.
+    #[must_use]
+    pub fn words(&self) -> Option<String> {
+        match (&self.kind, &self.partitions) {
+            _ if self.is_ambiguous => Some("several signatures, of which one is right".into()),
+            (Some(kind), _) => Some(kind.clone()),
+            (None, Some(kind)) => Some(format!("a table of partitions ({kind})")),
+            (None, None) => None,
+        }
+    }
+}
+
+/// Mounts a device.
+///
+/// # Errors
+/// [`AttachError::Program`], [`AttachError::Failed`].
+pub fn mount(device: &str, directory: &Path, read_only: bool) -> Result<(), AttachError> {
+    let mut command = Command::new("mount");
+    if read_only {
+        command.arg("--read-only");
+    }
+    output("mount", command.arg(device).arg(directory)).map(|_| ())
+}
+
+/// Unmounts a directory; `lazily` also when something is open there.
+///
+/// # Errors
+/// [`AttachError::Program`], [`AttachError::Failed`].
+pub fn unmount(directory: &Path, lazily: bool) -> Result<(), AttachError> {
+    let mut command = umount(directory);
+    if lazily {
+        command.arg("--lazy");
+    }
+    output("umount", &mut command).map(|_| ())
+}
+
+/// Begins to unmount a directory.
+pub(super) fn start_unmount(directory: &Path) -> io::Result<Child> {
+    umount(directory).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+}
+
+/// Without looking at what is mounted there, which fails where its process is dead.
+fn umount(directory: &Path) -> Command {
+    let mut command = Command::new("umount");
+    command.arg("--no-canonicalize").arg(directory);
+    command
+}
+
+/// Whether something is mounted right there.
+#[must_use]
+pub fn is_mount(directory: &Path) -> bool {
+    mounts().iter().any(|mount| mount.directory == directory)
+}
+
+/// Processes that have something open below a directory: `process 7 (bash)`.
+#[must_use]
+pub fn users(directory: &Path) -> Vec<String> {
+    processes(|target| target.starts_with(directory))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_blkid_exports_is_read() {
+        // blkid of util-linux 2.38.1, of an XFS made by xfsprogs 6.1.0.
+        let xfs = Content::parse("DEVNAME=/dev/loop0\nUUID=e4\nBLOCK_SIZE=4096\nTYPE=xfs\n");
+        assert_eq!((xfs.words(), xfs.block_bytes), (Some("xfs".into()), Some(4096)));
+        let gpt = Content::parse("DEVNAME=/dev/loop0\nPTUUID=aa\nPTTYPE=gpt\n");
+        assert_eq!(gpt.words(), Some("a table of partitions (gpt)".into()));
+        assert_eq!(Content::default().words(), None);
+    }
+}

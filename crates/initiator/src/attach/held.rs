@@ -1,0 +1,20 @@
+//! A process that block I/O depends on must not wait for block I/O.
+
+use super::error::AttachError;
+use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::process::configure_io_flusher_behavior;
+use std::io;
+
+/// Locks this process in memory, has its own allocations not wait for writeback (PR_SET_IO_FLUSHER, as iscsid does), and exempts it
+/// from the OOM killer: memory that is short is freed by writing to the LUN, which needs this process. What could not be done, of
+/// these three, as in a container without CAP_SYS_RESOURCE: it works all the same, but may hang when memory is short.
+#[must_use]
+pub fn keep_in_memory() -> Vec<AttachError> {
+    let fault = |what| move |source: io::Error| AttachError::Memory { what, source };
+    let locked = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE).map_err(io::Error::from);
+    let flusher = configure_io_flusher_behavior(true).map_err(io::Error::from);
+    let exempt = std::fs::write("/proc/self/oom_score_adj", "-1000");
+    let all =
+        [locked.map_err(fault("mlockall")), flusher.map_err(fault("PR_SET_IO_FLUSHER")), exempt.map_err(fault("oom_score_adj"))];
+    all.into_iter().filter_map(Result::err).collect()
+}

@@ -1,0 +1,39 @@
+//! A LUN as a block device of this host: a FUSE file of the LUN's size, which a loop device with direct I/O stands on.
+//!
+//! [`Server::mount`] mounts a file system with one file, [`FILE`]; [`Server::run`] then is the one thread that owns the
+//! [`Device`](crate::Device): it takes the kernel's requests from /dev/fuse, which wakes it as its sockets do, submits them, and
+//! answers them when their commands complete. A reply of success
+//! means what the completion of the command means (see the crate's page): behind a write cache, only fsync makes durable.
+//!
+//! While no path is up, requests wait as commands do. When the process that serves it ends, the kernel answers all requests, those
+//! under way too, with an error: the loop device gives EIO from then on, and is to be removed.
+
+mod channel;
+mod error;
+mod file_system;
+mod held;
+mod loop_device;
+mod pending;
+mod protocol;
+mod server;
+
+pub use error::AttachError;
+pub use file_system::{Content, FileSystem, is_mount, mount, unmount, users};
+pub use held::keep_in_memory;
+pub use loop_device::{LoopDevice, Mounted, mounts};
+pub use server::{Activity, Server, Stop};
+
+/// The name of the file that is the LUN.
+pub const FILE: &str = "lun";
+
+/// Bytes of one request of the kernel; longer ones are split by it. What most targets take in one command, too.
+const REQUEST_BYTES_MAX: u32 = 1 << 20;
+/// Asynchronous requests that the kernel may have under way: four times as many as a loop device has.
+const BACKGROUND_MAX: u16 = 512;
+/// Requests that are taken from the kernel before the first of them is answered: more than the asynchronous ones, and one of each
+/// thread that waits for its own. They have buffers of up to [`REQUEST_BYTES_MAX`].
+const REQUESTS_MAX: usize = 1024;
+/// Commands that one request may become. A loop device discards up to 4 GiB at once, which are 256 commands of 16 MiB.
+const PARTS_MAX: u64 = 4096;
+
+const _: () = assert!(BACKGROUND_MAX as usize <= REQUESTS_MAX);

@@ -1,0 +1,276 @@
+//! The thread that owns the device and answers the kernel.
+
+use super::channel::{Channel, Received};
+use super::error::AttachError;
+use super::file_system::start_unmount;
+use super::pending::{self, Answer, Begun, Pending, Progress};
+use super::protocol::{self, LUN, Operation, ROOT, Shape};
+use super::{BACKGROUND_MAX, FILE, REQUEST_BYTES_MAX, REQUESTS_MAX};
+use crate::command::{Command, Failure};
+use crate::device::Device;
+use crate::identity::Geometry;
+use fnv::FnvHashMap;
+use rustix::io::Errno;
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// The longest wait without a look at what is to be reported, and whether it is told to stop.
+const TURN: Duration = Duration::from_millis(200);
+/// Time between two reports.
+const REPORT: Duration = Duration::from_secs(1);
+/// How long requests under way, and then a flush, may take once it is told to stop.
+const STOP: Duration = Duration::from_secs(10);
+
+/// A LUN that is served to the kernel as a file.
+pub struct Server {
+    device: Device,
+    channel: Channel,
+    directory: PathBuf,
+    stop: Stop,
+    pending: FnvHashMap<u64, Pending>,
+    last: u64,
+    activity: Activity,
+    unmounted: bool,
+}
+
+/// Tells a [`Server`] to stop, from any thread.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+/// How far the end is.
+#[derive(Default)]
+struct End {
+    limit: Option<Instant>,
+    unmounting: Option<Child>,
+}
+
+/// What a server has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// Reads, writes, flushes and discards of the kernel that were answered.
+    pub requests: u64,
+    /// Those of them that failed.
+    pub failed: u64,
+    /// Commands under way together, at most.
+    pub commands_under_way_max: usize,
+}
+
+impl Stop {
+    /// Within a moment: what is under way is finished and flushed, the file system is unmounted where nobody has the file open, and
+    /// the sessions end.
+    pub fn stop(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+impl Server {
+    /// Mounts the file system at a directory. Requests wait until [`Server::run`].
+    ///
+    /// # Errors
+    /// [`AttachError::Fuse`]; [`AttachError::Program`] and [`AttachError::Failed`] of mount(8).
+    pub fn mount(device: Device, directory: &Path) -> Result<Self, AttachError> {
+        let channel = Channel::mount(directory, &device.url.to_string())?;
+        let (directory, pending) = (directory.to_owned(), FnvHashMap::default());
+        let (stop, activity) = (Stop::default(), Activity::default());
+        Ok(Self { device, channel, directory, stop, pending, last: 0, activity, unmounted: false })
+    }
+
+    /// The LUN.
+    #[must_use]
+    pub const fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Stops [`Server::run`].
+    #[must_use]
+    pub fn stopper(&self) -> Stop {
+        self.stop.clone()
+    }
+
+    /// Answers the kernel until it is stopped, or the file system unmounted. `report` is called about once a second.
+    ///
+    /// # Errors
+    /// [`AttachError::Device`]: nothing more may be sent; requests fail from then on. [`AttachError::Fuse`].
+    /// [`AttachError::Unflushed`].
+    pub fn run(mut self, mut report: impl FnMut(&Device, Activity)) -> Result<(), AttachError> {
+        let served = self.serve(&mut report);
+        // What was taken and not ended has no answer any more.
+        let left: Vec<Pending> = self.pending.drain().map(|(_, pending)| pending).collect();
+        left.into_iter().for_each(|pending| self.answer(&pending.give_up()));
+        let flushed = served.and_then(|()| self.flush());
+        report(&self.device, self.activity);
+        self.device.close();
+        flushed
+    }
+
+    fn serve(&mut self, report: &mut impl FnMut(&Device, Activity)) -> Result<(), AttachError> {
+        let mut end = End::default();
+        let mut reported = Instant::now();
+        loop {
+            self.receive()?;
+            self.take_completed();
+            if (self.unmounted || self.stop.0.load(Ordering::Acquire)) && self.is_ended(&mut end) {
+                return Ok(());
+            }
+            let wake = (self.pending.len() < REQUESTS_MAX && !self.unmounted).then(|| self.channel.as_fd());
+            self.device.turn(Some(TURN), wake)?;
+            if reported.elapsed() >= REPORT {
+                reported = Instant::now();
+                report(&self.device, self.activity);
+            }
+        }
+    }
+
+    /// Whether nothing is left to be done after it was told to stop, or time is up: what is under way, then unmounting. With the file
+    /// still open it stays mounted, and requests fail once this process has ended: whoever opened it, a loop device say, has to
+    /// close it first.
+    fn is_ended(&self, end: &mut End) -> bool {
+        let is_late = Instant::now() >= *end.limit.get_or_insert(Instant::now() + STOP);
+        if !self.pending.is_empty() || self.unmounted || is_late {
+            return self.pending.is_empty() && self.unmounted || is_late;
+        }
+        match &mut end.unmounting {
+            // By a process of its own: it asks the kernel what is there, which asks here.
+            unmounting @ None => match start_unmount(&self.directory) {
+                Ok(child) => {
+                    *unmounting = Some(child);
+                    false
+                }
+                Err(_) => true,
+            },
+            Some(child) => !matches!(child.try_wait(), Ok(None)),
+        }
+    }
+
+    /// Takes what the kernel asks for, as far as there may be more under way.
+    fn receive(&mut self) -> Result<(), AttachError> {
+        while self.pending.len() < REQUESTS_MAX && !self.unmounted {
+            let bytes = match self.channel.receive().map_err(AttachError::Fuse)? {
+                Received::Request(bytes) => bytes,
+                Received::Nothing => return Ok(()),
+                Received::Unmounted => {
+                    self.unmounted = true;
+                    return Ok(());
+                }
+            };
+            let Some((unique, operation)) = protocol::decode(bytes) else { continue };
+            let geometry = self.device.geometry();
+            let shape = shape(geometry);
+            let begun = match check(&operation, &shape) {
+                Ok(()) => pending::begin(unique, &operation, geometry),
+                Err(errno) => Some(Begun::Answered(Err(errno))),
+            };
+            match begun {
+                Some(Begun::Commands(pending, commands)) => self.submit(pending, commands),
+                Some(Begun::Answered(result)) => self.answer(&Answer { unique, result }),
+                None => {
+                    let result = other(&operation, &shape);
+                    self.unmounted |= operation == Operation::Destroy;
+                    if let Some(result) = result {
+                        self.channel.reply(unique, result.as_deref().map_err(|errno| *errno));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self, pending: Pending, commands: Vec<Command>) {
+        self.last += 1;
+        self.pending.insert(self.last, pending);
+        for command in commands {
+            self.device.submit(self.last, command);
+        }
+        let under_way = &mut self.activity.commands_under_way_max;
+        *under_way = self.device.under_way().max(*under_way);
+    }
+
+    fn take_completed(&mut self) {
+        while let Some(completion) = self.device.completed() {
+            let tag = completion.tag;
+            let Some(pending) = self.pending.remove(&tag) else { continue };
+            match pending.ended(completion) {
+                Progress::UnderWay(pending) => {
+                    self.pending.insert(tag, pending);
+                }
+                Progress::Done(answer) => self.answer(&answer),
+            }
+        }
+    }
+
+    fn answer(&mut self, answer: &Answer) {
+        self.activity.requests += 1;
+        self.activity.failed += u64::from(answer.result.is_err());
+        self.channel.reply(answer.unique, answer.result.as_deref().map_err(|errno| *errno));
+    }
+
+    /// Makes durable what was answered, if there is a write cache.
+    fn flush(&mut self) -> Result<(), AttachError> {
+        if !self.device.geometry().write_cache || self.device.geometry().read_only {
+            return Ok(());
+        }
+        self.last += 1;
+        self.device.submit(self.last, Command::Flush);
+        let limit = Instant::now() + STOP;
+        while Instant::now() < limit {
+            while let Some(completion) = self.device.completed() {
+                if completion.tag == self.last {
+                    return completion.result.map_err(AttachError::Unflushed);
+                }
+            }
+            self.device.turn(Some(TURN), None)?;
+        }
+        Err(AttachError::Unflushed(Failure::NoPath))
+    }
+}
+
+fn shape(geometry: &Geometry) -> Shape {
+    Shape {
+        bytes: geometry.bytes(),
+        block_bytes: geometry.block_bytes,
+        physical_block_bytes: geometry.physical_block_bytes.max(geometry.block_bytes),
+        read_only: geometry.read_only,
+    }
+}
+
+/// Refuses what the LUN cannot do.
+fn check(operation: &Operation<'_>, shape: &Shape) -> Result<(), Errno> {
+    let (offset, bytes, changes) = match *operation {
+        Operation::Read { offset, bytes } => (offset, bytes.into(), false),
+        Operation::Write { offset, data } => (offset, data.len() as u64, true),
+        Operation::Zero { offset, bytes, .. } => (offset, bytes, true),
+        _ => return Ok(()),
+    };
+    match changes {
+        _ if !shape.is_whole(offset, bytes) => Err(Errno::INVAL),
+        true if shape.read_only => Err(Errno::ROFS),
+        true if bytes == 0 => Err(Errno::INVAL),
+        true if offset.checked_add(bytes).is_none_or(|end| end > shape.bytes) => Err(Errno::NOSPC),
+        _ => Ok(()),
+    }
+}
+
+/// The answer to what is not for the LUN; none where there is to be none.
+fn other(operation: &Operation<'_>, shape: &Shape) -> Option<Result<Vec<u8>, Errno>> {
+    Some(match *operation {
+        Operation::Init { major, readahead, flags, .. } => {
+            protocol::init(major, readahead, flags, REQUEST_BYTES_MAX, BACKGROUND_MAX).ok_or(Errno::PROTO)
+        }
+        Operation::Lookup { parent: ROOT, name } if name == FILE.as_bytes() => Ok(shape.entry()),
+        Operation::Lookup { .. } => Err(Errno::NOENT),
+        Operation::Attributes { inode } => Ok(shape.attributes_reply(inode)),
+        Operation::Open { writes: true, .. } if shape.read_only => Err(Errno::ROFS),
+        Operation::Open { inode, .. } => Ok(protocol::opened(inode == LUN)),
+        Operation::OpenDirectory => Ok(protocol::opened(false)),
+        Operation::ReadDirectory { offset, bytes } => Ok(protocol::entries(FILE.as_bytes(), offset, bytes)),
+        Operation::Statistics => Ok(shape.statistics()),
+        Operation::Close | Operation::Destroy => Ok(Vec::new()),
+        Operation::NoFallocate => Err(Errno::OPNOTSUPP),
+        Operation::Nothing => return None,
+        _ => Err(Errno::NOSYS),
+    })
+}

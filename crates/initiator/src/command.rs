@@ -1,0 +1,140 @@
+//! What is asked of a LUN, and how it ended.
+
+use crate::cdb::{self, Cdb};
+use crate::sense::SenseCode;
+use rustix::io::Errno;
+use thiserror::Error;
+
+/// A command. Offsets and lengths are in bytes and multiples of the logical block; buffers come back in the [`Completion`].
+#[derive(Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Reads as many bytes as the buffer is long.
+    Read {
+        /// Where.
+        offset: u64,
+        /// For the data.
+        buffer: Vec<u8>,
+    },
+    /// Writes.
+    Write {
+        /// Where.
+        offset: u64,
+        /// The data.
+        data: Vec<u8>,
+        /// Durable when it completes, whatever cache there is.
+        fua: bool,
+    },
+    /// Makes durable what has completed before.
+    Flush,
+    /// Gives space back: what is read there later is not defined, unless the LUN promises zeroes.
+    Unmap {
+        /// Where.
+        offset: u64,
+        /// How much.
+        bytes: u64,
+    },
+    /// Writes zeroes.
+    WriteZeroes {
+        /// Where.
+        offset: u64,
+        /// How much.
+        bytes: u64,
+        /// Whether the space may be given back.
+        unmap: bool,
+    },
+}
+
+/// A command that ended.
+#[derive(Debug)]
+pub struct Completion {
+    /// The tag it was submitted with.
+    pub tag: u64,
+    /// The command; of a read that succeeded with its data.
+    pub command: Command,
+    /// How.
+    pub result: Result<(), Failure>,
+}
+
+/// Why a command failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Failure {
+    /// The target says so.
+    #[error("{0}")]
+    Sense(SenseCode),
+    /// Another initiator has the LUN reserved.
+    #[error("reservation conflict: another initiator has reserved the LUN")]
+    Reserved,
+    /// Another SCSI status, again and again.
+    #[error("SCSI status {0:#04x}")]
+    Status(u8),
+    /// A target that failed (RFC 7143 11.4.3), again and again.
+    #[error("iSCSI response {0:#04x} of a target that failed")]
+    Target(u8),
+    /// Fewer bytes than asked for.
+    #[error("{0} bytes fewer than asked for")]
+    Short(u32),
+    /// No path for as long as commands wait.
+    #[error("no path to the LUN")]
+    NoPath,
+    /// What was written before and not flushed is lost: the device is of no use any more.
+    #[error("the target lost what it had not flushed")]
+    Lost,
+    /// It does not fit the LUN: outside of it, not in whole blocks, or not supported.
+    #[error("outside the LUN, or not in whole blocks of it")]
+    Invalid,
+}
+
+impl Failure {
+    /// The error number that a program on a block device would get.
+    #[must_use]
+    pub fn errno(self) -> i32 {
+        let errno = match self {
+            Self::Sense(code) => code.errno(),
+            Self::Reserved => Errno::BADE,
+            Self::Invalid => Errno::INVAL,
+            Self::Status(_) | Self::Target(_) | Self::Short(_) | Self::NoPath | Self::Lost => Errno::IO,
+        };
+        errno.raw_os_error()
+    }
+}
+
+/// What goes over the wire for a command.
+pub(crate) enum Wire<'a> {
+    None(Cdb),
+    Read(Cdb, u32),
+    Write(Cdb, &'a [u8]),
+    Own(Cdb, Vec<u8>),
+}
+
+impl Command {
+    /// The first byte and the number of bytes it touches.
+    pub(crate) fn range(&self) -> (u64, u64) {
+        match self {
+            Self::Read { offset, buffer } => (*offset, buffer.len() as u64),
+            Self::Write { offset, data, .. } => (*offset, data.len() as u64),
+            Self::Flush => (0, 0),
+            Self::Unmap { offset, bytes } | Self::WriteZeroes { offset, bytes, .. } => (*offset, *bytes),
+        }
+    }
+
+    /// Whether it changes what is on the LUN.
+    pub(crate) const fn is_change(&self) -> bool {
+        matches!(self, Self::Write { .. } | Self::Unmap { .. } | Self::WriteZeroes { .. })
+    }
+
+    /// The command for a LUN with blocks of so many bytes; it was checked before.
+    pub(crate) fn wire(&self, block_bytes: u32) -> Wire<'_> {
+        let (offset, bytes) = self.range();
+        let (lba, count) = (offset / u64::from(block_bytes), (bytes / u64::from(block_bytes)) as u32);
+        match self {
+            Self::Read { .. } => Wire::Read(cdb::read(lba, count), bytes as u32),
+            Self::Write { data, fua, .. } => Wire::Write(cdb::write(lba, count, *fua), data),
+            Self::Flush => Wire::None(cdb::synchronize_cache()),
+            Self::Unmap { .. } => {
+                let (cdb, list) = cdb::unmap(lba, count);
+                Wire::Own(cdb, list)
+            }
+            Self::WriteZeroes { unmap, .. } => Wire::Own(cdb::write_same(lba, count, *unmap), vec![0; block_bytes as usize]),
+        }
+    }
+}

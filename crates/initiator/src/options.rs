@@ -1,0 +1,57 @@
+//! How a LUN is used.
+
+use crate::naming;
+use iscsi_proto::login::{Name, NameError};
+use std::time::Duration;
+
+/// How a LUN is used.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// This initiator's name.
+    pub name: Name,
+    /// Commands under way on one path.
+    pub depth: usize,
+    /// A path has this long to connect, log in and say what it leads to.
+    pub login_timeout: Duration,
+    /// A path with commands under way that brings nothing for so long is asked by a NOP-Out.
+    pub ping_after: Duration,
+    /// The same of a path that has nothing to do.
+    pub idle_ping_after: Duration,
+    /// A NOP-Out has to be answered within this time, or the path is given up.
+    pub ping_timeout: Duration,
+    /// A command has to be answered within this time, or its path is given up.
+    pub command_timeout: Duration,
+    /// Commands wait this long for a path, then they fail (node.session.timeo.replacement_timeout of open-iscsi).
+    pub replacement_timeout: Duration,
+}
+
+impl Options {
+    /// For so many portals: with a second path, a silent one is given up within 1.5 s; a single one has 10 s.
+    #[must_use]
+    pub fn for_portals(portals: usize) -> Self {
+        let (ping_after, ping_timeout) = if portals > 1 {
+            (Duration::from_millis(500), Duration::from_secs(1))
+        } else {
+            (Duration::from_secs(5), Duration::from_secs(5))
+        };
+        Self {
+            name: naming::default_name(),
+            depth: 128,
+            login_timeout: Duration::from_secs(5),
+            ping_after,
+            idle_ping_after: Duration::from_secs(5),
+            ping_timeout,
+            command_timeout: Duration::from_secs(30),
+            replacement_timeout: Duration::from_secs(120),
+        }
+    }
+
+    /// Uses this name instead of the host's.
+    ///
+    /// # Errors
+    /// [`NameError`] where it is none.
+    pub fn set_name(&mut self, name: &str) -> Result<(), NameError> {
+        self.name = Name::new(name)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,349 @@
+//! One path: a portal, the session over it, and the commands that are under way there.
+
+use crate::command::Wire;
+use crate::connection::Connection;
+use crate::error::Error;
+use crate::naming;
+use crate::options::Options;
+use crate::path_report::{AccessState, PathReport, PathState};
+use crate::probe::Probe;
+use crate::url::{IscsiUrl, portal_text};
+use crate::work::{FenceAnswer, Submitted, Work};
+use fnv::FnvHashMap;
+use iscsi_proto::initiator::{Initiator, Request, Settings, Transfer};
+use iscsi_proto::login::{DigestChoice, Offer};
+use iscsi_proto::pdu::{Isid, Itt, Lun};
+use iscsi_proto::target::Challenge;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::time::{Duration, Instant};
+
+/// The wait before a path is tried again: the first, and the longest.
+const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// How often a session may be sent on to another address (RFC 7143 11.13.5, status class 1).
+pub(crate) const REDIRECTIONS_MAX: u32 = 4;
+
+pub(crate) enum Task {
+    Command(Submitted),
+    Probe(Vec<u8>),
+    /// The request to end the session of the path with this number, and how often that path had failed by then.
+    EndSession(usize, u64),
+}
+
+/// How far it is that the writes of a broken session may be sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fence {
+    /// The target has to be asked, from this time on.
+    Due(Instant),
+    /// It was asked.
+    Asked,
+}
+
+pub(crate) struct Path {
+    pub(crate) portal: String,
+    addresses: Vec<SocketAddr>,
+    isid: Isid,
+    lun: Lun,
+    pub(crate) connection: Option<Connection>,
+    pub(crate) state: PathState,
+    pub(crate) access: AccessState,
+    pub(crate) tasks: FnvHashMap<u32, Task>,
+    pub(crate) commands: usize,
+    /// Changes of a session that broke: the target may still have them to do.
+    pub(crate) fenced: Vec<Submitted>,
+    fence: Fence,
+    pub(crate) probe: Option<Probe>,
+    /// What was learned, until the device takes it.
+    pub(crate) learned: Option<Probe>,
+    pub(crate) redirected: Option<(SocketAddr, u32)>,
+    retry_at: Instant,
+    began: Instant,
+    pinged: Option<Instant>,
+    looked: Instant,
+    pub(crate) in_a_row: u32,
+    pub(crate) failures: u64,
+    pub(crate) completed: u64,
+    pub(crate) last_error: Option<Error>,
+}
+
+impl Path {
+    pub(crate) fn new(url: &IscsiUrl, number: u16, host: &str, port: u16, now: Instant) -> Result<Self, Error> {
+        let resolve = |source| Error::Resolve { host: host.to_owned(), source };
+        let addresses: Vec<_> = (host, port).to_socket_addrs().map_err(resolve)?.collect();
+        let lun = url.target.as_ref().map_or(0, |(_, lun)| *lun);
+        let [high, low] = lun.to_be_bytes();
+        // Peripheral addressing below 256, flat above (SAM-5 4.7.7).
+        let high = if lun < 256 { 0 } else { 0x40 | high };
+        Ok(Self {
+            portal: portal_text(host, port),
+            addresses,
+            isid: naming::isid(number),
+            lun: Lun([high, low, 0, 0, 0, 0, 0, 0]),
+            connection: None,
+            state: PathState::Down,
+            access: AccessState::Optimized,
+            tasks: FnvHashMap::default(),
+            commands: 0,
+            fenced: Vec::new(),
+            fence: Fence::Due(now),
+            probe: None,
+            learned: None,
+            redirected: None,
+            retry_at: now,
+            began: now,
+            pinged: None,
+            looked: now,
+            in_a_row: 0,
+            failures: 0,
+            completed: 0,
+            last_error: None,
+        })
+    }
+
+    pub(crate) fn report(&self) -> PathReport {
+        PathReport {
+            portal: self.portal.clone(),
+            state: self.state,
+            access: self.access,
+            under_way: self.commands,
+            completed: self.completed,
+            failures: self.failures,
+            last_error: self.last_error.as_ref().map(ToString::to_string),
+        }
+    }
+
+    /// Whether it failed and is not on its way to another address that the target named.
+    pub(crate) const fn has_given_up(&self) -> bool {
+        self.failures > 0 && self.redirected.is_none()
+    }
+
+    pub(crate) const fn commands(&self) -> usize {
+        self.commands
+    }
+
+    /// Whether it takes one more command.
+    pub(crate) fn is_open(&self, options: &Options) -> bool {
+        let is_open = |connection: &Connection| !connection.is_full() && connection.session.window() > 0;
+        self.state == PathState::Up && self.commands < options.depth && self.connection.as_ref().is_some_and(is_open)
+    }
+
+    /// Sends a command; it comes back where the session does not take it.
+    pub(crate) fn send(&mut self, mut submitted: Submitted, block_bytes: u32, now: Instant) -> Result<(), Submitted> {
+        let Some(connection) = &mut self.connection else { return Err(submitted) };
+        let (session, output) = (&mut connection.session, &mut connection.output);
+        let sent = match submitted.command.wire(block_bytes) {
+            Wire::None(cdb) => request(session, output, self.lun, cdb.as_bytes(), Transfer::None),
+            Wire::Read(cdb, bytes) => request(session, output, self.lun, cdb.as_bytes(), Transfer::Read(bytes)),
+            Wire::Write(cdb, data) => request(session, output, self.lun, cdb.as_bytes(), Transfer::Write(data)),
+            Wire::Own(cdb, data) => request(session, output, self.lun, cdb.as_bytes(), Transfer::Write(&data)),
+        };
+        let Some(itt) = sent else { return Err(submitted) };
+        submitted.sent = now;
+        self.tasks.insert(itt.0, Task::Command(submitted));
+        self.commands += 1;
+        Ok(())
+    }
+
+    /// Begins to ask anew what it leads to, beside the commands.
+    pub(crate) fn ask_again(&mut self) {
+        if self.state == PathState::Up && self.probe.is_none() {
+            self.start_probe();
+        }
+    }
+
+    fn start_probe(&mut self) {
+        self.probe = Some(Probe::new());
+        if let Some(mut connection) = self.connection.take() {
+            self.send_probe(&mut connection.session, &mut connection.output);
+            self.connection = Some(connection);
+        }
+    }
+
+    pub(crate) fn send_probe(&mut self, session: &mut Initiator, output: &mut Vec<u8>) {
+        let Some(probe) = &self.probe else { return };
+        let (cdb, bytes) = probe.command();
+        let transfer = if bytes == 0 { Transfer::None } else { Transfer::Read(bytes) };
+        match request(session, output, self.lun, cdb.as_bytes(), transfer) {
+            Some(itt) => {
+                self.tasks.insert(itt.0, Task::Probe(vec![0; bytes as usize]));
+            }
+            // The window is closed: what was learned before stands.
+            None => self.probe = None,
+        }
+    }
+
+    /// Closes it; its commands are to be sent again. It is tried again later.
+    pub(crate) fn fail(&mut self, error: Error, now: Instant, work: &mut Work) {
+        let (changes, others) = self.take_tasks(work).into_iter().partition(|submitted| submitted.command.is_change());
+        work.send_again(others);
+        // A login that is refused or broken off changes nothing about what its forerunner left.
+        self.fenced.extend::<Vec<Submitted>>(changes);
+        self.fence = Fence::Due(now);
+        self.close();
+        let wait = RETRY.0.saturating_mul(1 << self.in_a_row.min(8)).min(RETRY.1);
+        // A target that sent us elsewhere is followed at once.
+        self.retry_at = if self.redirected.is_some() { now } else { now + wait };
+        self.in_a_row += 1;
+        self.failures += 1;
+        self.last_error = Some(error);
+    }
+
+    fn take_tasks(&mut self, work: &mut Work) -> Vec<Submitted> {
+        self.commands = 0;
+        let mut commands = Vec::new();
+        for (_, task) in self.tasks.drain() {
+            match task {
+                Task::Command(submitted) => commands.push(submitted),
+                Task::EndSession(path, failures) => work.fence_answers.push((path, failures, FenceAnswer::Again)),
+                Task::Probe(_) => {}
+            }
+        }
+        commands
+    }
+
+    /// The ISID of a session that the target has to be asked to end, over another path.
+    pub(crate) fn fence_due(&self, now: Instant) -> Option<(Isid, u64)> {
+        let is_due = matches!(self.fence, Fence::Due(at) if now >= at);
+        let is_down = matches!(self.state, PathState::Down | PathState::Starting);
+        (is_due && is_down && !self.fenced.is_empty()).then_some((self.isid, self.failures))
+    }
+
+    /// Asks the target, over this path, to end the session of another one.
+    pub(crate) fn ask_to_end(&mut self, (isid, failures): (Isid, u64), of: usize) -> bool {
+        let Some(connection) = &mut self.connection else { return false };
+        let asked = connection.session.end_session(&mut connection.output, isid);
+        asked.is_ok_and(|itt| self.tasks.insert(itt.0, Task::EndSession(of, failures)).is_none())
+    }
+
+    /// It was asked.
+    pub(crate) const fn fence_asked(&mut self) {
+        self.fence = Fence::Asked;
+    }
+
+    /// What the target said of the session that had broken when the path had failed so often. Of a later one it says nothing: that
+    /// may have begun behind the answer.
+    pub(crate) fn fence_answered(&mut self, failures: u64, answer: FenceAnswer, now: Instant, work: &mut Work) {
+        if failures != self.failures {
+            return;
+        }
+        match answer {
+            FenceAnswer::Go => work.send_again(std::mem::take(&mut self.fenced)),
+            FenceAnswer::Again => self.fence = Fence::Due(now + RETRY.0),
+        }
+    }
+
+    /// Changes that wait for the end of a broken session.
+    pub(crate) const fn fenced(&mut self) -> &mut Vec<Submitted> {
+        &mut self.fenced
+    }
+
+    fn close(&mut self) {
+        self.connection = None;
+        self.state = PathState::Down;
+        (self.probe, self.pinged) = (None, None);
+    }
+
+    /// Asks the target to end the session, without waiting for the answer.
+    pub(crate) fn log_out(&mut self) {
+        if let Some(connection) = &mut self.connection
+            && connection.session.logout(&mut connection.output).is_ok()
+        {
+            let _ = connection.send();
+        }
+        self.close();
+    }
+
+    fn begin(&mut self, url: &IscsiUrl, options: &Options, now: Instant) -> Result<(), Error> {
+        let address = match self.redirected {
+            Some((address, _)) => Some(address),
+            None => self.addresses.get(self.in_a_row as usize % self.addresses.len().max(1)).copied(),
+        };
+        let address = address.ok_or_else(|| Error::Resolve {
+            host: self.portal.clone(),
+            source: io::Error::new(io::ErrorKind::NotFound, "the resolver knows none"),
+        })?;
+        let session = Initiator::new(settings(url, options, self.isid));
+        (self.began, self.state) = (now, PathState::Starting);
+        self.connection = Some(Connection::begin(self.portal.clone(), address, session, now)?);
+        Ok(())
+    }
+
+    /// What time brings: a new try, the end of a wait, a ping.
+    pub(crate) fn tick(&mut self, url: &IscsiUrl, options: &Options, now: Instant) -> Result<(), Error> {
+        match self.state {
+            PathState::Down if now >= self.retry_at => return self.begin(url, options, now),
+            PathState::Down => return Ok(()),
+            PathState::Starting if now >= self.began + options.login_timeout => return Err(self.silent(options.login_timeout)),
+            PathState::Starting => return Ok(()),
+            PathState::Draining if self.commands == 0 => {
+                self.log_out();
+                self.retry_at = now + RETRY.1;
+                return Ok(());
+            }
+            PathState::Up | PathState::Draining => {}
+        }
+        let quiet_since = self.connection.as_ref().map_or(now, |connection| connection.heard);
+        match self.pinged {
+            Some(pinged) if quiet_since >= pinged => self.pinged = None,
+            Some(pinged) if now >= pinged + options.ping_timeout => return Err(self.silent(now - quiet_since)),
+            None if now >= quiet_since + self.ping_after(options) => {
+                if let Some(connection) = &mut self.connection
+                    && connection.session.ping(&mut connection.output, &[]).is_ok()
+                {
+                    self.pinged = Some(now);
+                }
+            }
+            _ => {}
+        }
+        if now >= self.looked + Duration::from_secs(1) {
+            self.looked = now;
+            let is_late = |task: &Task| matches!(task, Task::Command(one) if now >= one.sent + options.command_timeout);
+            if self.tasks.values().any(is_late) {
+                return Err(self.silent(options.command_timeout));
+            }
+        }
+        Ok(())
+    }
+
+    const fn ping_after(&self, options: &Options) -> Duration {
+        if self.commands == 0 { options.idle_ping_after } else { options.ping_after }
+    }
+
+    fn silent(&self, waited: Duration) -> Error {
+        Error::Silent { portal: self.portal.clone(), seconds: waited.as_secs().max(1) }
+    }
+
+    /// When `tick` has something to do next.
+    pub(crate) fn next_tick(&self, options: &Options, now: Instant) -> Instant {
+        let fence = if let (Fence::Due(at), false) = (self.fence, self.fenced.is_empty()) { Some(at) } else { None };
+        let tick = match self.state {
+            PathState::Down => self.retry_at,
+            PathState::Starting => self.began + options.login_timeout,
+            PathState::Up | PathState::Draining => match (self.pinged, &self.connection) {
+                (Some(pinged), _) => pinged + options.ping_timeout,
+                (None, Some(connection)) => connection.heard + self.ping_after(options),
+                (None, None) => now,
+            },
+        };
+        fence.map_or(tick, |at| at.min(tick))
+    }
+}
+
+fn request(session: &mut Initiator, output: &mut Vec<u8>, lun: Lun, cdb: &[u8], transfer: Transfer<'_>) -> Option<Itt> {
+    session.command(output, &Request { lun, cdb, attribute: 1, transfer }).ok()
+}
+
+pub(crate) fn settings(url: &IscsiUrl, options: &Options, isid: Isid) -> Settings {
+    let choice = |wanted| if wanted { DigestChoice::Required } else { DigestChoice::Allowed };
+    let offer = Offer { header_digest: choice(url.digests.0), data_digest: choice(url.digests.1), ..Offer::default() };
+    let [identifier] = naming::random();
+    Settings {
+        name: options.name.clone(),
+        isid,
+        target: url.target.as_ref().map(|(name, _)| name.clone()),
+        offer,
+        credential: url.credential.clone(),
+        target_credential: url.target_credential.clone(),
+        challenge: Challenge { identifier, bytes: naming::random() },
+    }
+}

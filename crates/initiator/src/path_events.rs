@@ -1,0 +1,187 @@
+//! What a path does with what comes over its connection.
+
+use crate::command::{Command, Failure, Wire};
+use crate::error::Error;
+use crate::path::{Path, REDIRECTIONS_MAX, Task};
+use crate::path_report::{AccessState, PathState};
+use crate::probe::{Next, Probe};
+use crate::sense::{Reaction, SenseCode};
+use crate::work::{ATTEMPTS_MAX, BUSY, FenceAnswer, Submitted, Work};
+use iscsi_proto::initiator::{Event, Initiator, Residual, Status};
+use iscsi_proto::login::{END_SESSION_KEY, LoginStatus};
+use iscsi_proto::pdu::Itt;
+use iscsi_proto::text;
+use std::io;
+use std::net::ToSocketAddrs as _;
+use std::time::Instant;
+
+impl Path {
+    /// Receives, and does what the events ask for.
+    pub(crate) fn receive(&mut self, now: Instant, work: &mut Work) -> Result<(), Error> {
+        let Some(mut connection) = self.connection.take() else { return Ok(()) };
+        let result = connection
+            .connected(now)
+            .and_then(|()| connection.receive(now, |session, output, event| self.event(session, output, event, now, work)));
+        self.connection = Some(connection);
+        result
+    }
+
+    fn event(
+        &mut self,
+        session: &mut Initiator,
+        output: &mut Vec<u8>,
+        event: Event<'_>,
+        now: Instant,
+        work: &mut Work,
+    ) -> Result<(), Error> {
+        match event {
+            Event::LoggedIn(_) => {
+                // The login ended the session before, with its tasks (RFC 7143 6.3.5).
+                work.send_again(std::mem::take(&mut self.fenced));
+                self.redirected = None;
+                self.probe = Some(Probe::new());
+                self.send_probe(session, output);
+            }
+            Event::LoginRefused { status, address } => return Err(self.refused(status, address.as_deref())),
+            Event::Data { itt, offset, data, status } => {
+                let buffer = match self.tasks.get_mut(&itt.0) {
+                    Some(Task::Command(Submitted { command: Command::Read { buffer, .. }, .. })) => Some(buffer),
+                    Some(Task::Probe(buffer)) => Some(buffer),
+                    _ => None,
+                };
+                let start = offset as usize;
+                if let Some(to) = buffer.and_then(|buffer| buffer.get_mut(start..start + data.len())) {
+                    to.copy_from_slice(data);
+                }
+                if let Some(status) = status {
+                    return self.ended((session, output), itt, status, &[], (now, work));
+                }
+            }
+            Event::Ended { itt, status, sense } => return self.ended((session, output), itt, status, sense, (now, work)),
+            Event::Wanted(request) => {
+                if let Some(Task::Command(submitted)) = self.tasks.get(&request.itt.0) {
+                    let sent = match submitted.command.wire(work.block_bytes) {
+                        Wire::Write(_, data) => session.data_out(output, request, data),
+                        Wire::Own(_, data) => session.data_out(output, request, &data),
+                        Wire::None(_) | Wire::Read(..) => Ok(()),
+                    };
+                    let refused = |error| Error::Broken { portal: self.portal.clone(), source: io::Error::other(error) };
+                    return sent.map_err(refused);
+                }
+            }
+            Event::Async { event: 1, .. } => self.state = PathState::Draining,
+            Event::Async { event: 2 | 3, .. } => return Err(self.closed("the target ends the session")),
+            Event::Rejected { itt, .. } => {
+                match self.tasks.remove(&itt.0) {
+                    Some(Task::Command(submitted)) => {
+                        self.commands -= 1;
+                        work.repeat(submitted, Failure::Target(0), now + BUSY, ATTEMPTS_MAX);
+                    }
+                    // A target that takes no text requests here.
+                    Some(Task::EndSession(path, failures)) => work.fence_answers.push((path, failures, FenceAnswer::Go)),
+                    Some(Task::Probe(_)) => return Err(self.closed("the target rejected a command")),
+                    None => {}
+                }
+            }
+            Event::Text { itt, text } => {
+                if let Some(Task::EndSession(path, failures)) = self.tasks.remove(&itt.0) {
+                    let pairs = text::parse(&text).unwrap_or_default();
+                    let is_open = pairs.iter().any(|pair| pair.key == END_SESSION_KEY && pair.value == "No");
+                    work.fence_answers.push((path, failures, if is_open { FenceAnswer::Again } else { FenceAnswer::Go }));
+                }
+            }
+            Event::LoggedOut { .. } => return Err(self.closed("the session was ended")),
+            Event::Nothing | Event::Pong { .. } | Event::TaskManagement { .. } | Event::Async { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn closed(&self, why: &'static str) -> Error {
+        Error::Broken { portal: self.portal.clone(), source: io::Error::other(why) }
+    }
+
+    fn refused(&mut self, status: LoginStatus, address: Option<&str>) -> Error {
+        let moved = matches!(status, LoginStatus::MOVED_TEMPORARILY | LoginStatus::MOVED_PERMANENTLY);
+        let times = self.redirected.map_or(0, |(_, times)| times);
+        // TargetAddress: host, port, portal group (RFC 7143 13.8).
+        let address = address.filter(|_| moved && times < REDIRECTIONS_MAX).map(|text| text.split(',').next().unwrap_or(text));
+        let address = address.and_then(|text| text.to_socket_addrs().ok()?.next());
+        self.redirected = address.map(|address| (address, times + 1));
+        Error::Refused { portal: self.portal.clone(), status }
+    }
+
+    /// A command ended.
+    fn ended(
+        &mut self,
+        (session, output): (&mut Initiator, &mut Vec<u8>),
+        itt: Itt,
+        status: Status,
+        sense: &[u8],
+        (now, work): (Instant, &mut Work),
+    ) -> Result<(), Error> {
+        match self.tasks.remove(&itt.0) {
+            Some(Task::Command(submitted)) => {
+                self.commands -= 1;
+                self.completed += 1;
+                if let Some(code) = SenseCode::parse(sense)
+                    && status.status == 2
+                {
+                    work.ask_again |= code.is_new_capacity() || code.is_new_access_state();
+                    if code.reaction() == Reaction::OtherPath {
+                        self.access = AccessState::Unavailable;
+                        work.ask_again = true;
+                    }
+                }
+                work.ended(submitted, status, sense, now);
+            }
+            Some(Task::Probe(mut data)) => {
+                let missing = if let Residual::Underflow(bytes) = status.residual { bytes as usize } else { 0 };
+                data.truncate(data.len().saturating_sub(missing));
+                return self.probed(session, output, status, sense, &data, work);
+            }
+            Some(Task::EndSession(..)) | None => {}
+        }
+        Ok(())
+    }
+
+    fn probed(
+        &mut self,
+        session: &mut Initiator,
+        output: &mut Vec<u8>,
+        status: Status,
+        sense: &[u8],
+        data: &[u8],
+        work: &mut Work,
+    ) -> Result<(), Error> {
+        let Some(probe) = &mut self.probe else { return Ok(()) };
+        let next = match (status.response, status.status, SenseCode::parse(sense)) {
+            (0, 0, _) => probe.answered(data),
+            (0, 2, Some(code)) => {
+                if code.reaction() == Reaction::Lost {
+                    work.note_loss();
+                }
+                if code.reaction() == Reaction::Fail {
+                    probe.refused(Failure::Sense(code))
+                } else {
+                    probe.again(Failure::Sense(code))
+                }
+            }
+            (0, 0x18, _) => probe.refused(Failure::Reserved),
+            (0, status, _) => probe.again(Failure::Status(status)),
+            (response, ..) => probe.again(Failure::Target(response)),
+        };
+        match next {
+            Next::Go => self.send_probe(session, output),
+            Next::Done => {
+                self.access = probe.access;
+                self.learned = self.probe.take();
+                if self.state == PathState::Starting {
+                    self.state = PathState::Up;
+                    self.in_a_row = 0;
+                }
+            }
+            Next::Failed(what, failure) => return Err(Error::Unusable { portal: self.portal.clone(), what, failure }),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,141 @@
+//! One turn of a device: what is due, what can be sent, what came.
+
+use crate::command::Failure;
+use crate::device::Device;
+use crate::error::Error;
+use crate::path_report::PathState;
+use crate::socket::{self, Wait};
+use crate::work::{FenceAnswer, Submitted};
+use iscsi_proto::pdu::Isid;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::time::{Duration, Instant};
+
+/// The longest wait for the kernel, whoever asks for more.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// What a turn came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Turn {
+    /// The caller's own descriptor can be read.
+    pub is_woken: bool,
+}
+
+impl Device {
+    /// Sends what can be sent, waits until something comes or `wait` is over (with none: does not wait), and takes it. It does not
+    /// wait while completions are there to be fetched. `wake` ends the wait too, when it can be read.
+    ///
+    /// # Errors
+    /// [`Error::OtherLun`]: a portal leads to another LUN. Paths that break are no error: they are tried again.
+    pub fn turn(&mut self, wait: Option<Duration>, wake: Option<BorrowedFd<'_>>) -> Result<Turn, Error> {
+        let now = Instant::now();
+        self.keep_paths(now);
+        self.dispatch(now);
+        self.send(now);
+        let wait = if self.has_completed() { Duration::ZERO } else { self.bounded(wait.unwrap_or(Duration::ZERO), now) };
+        let ready = {
+            let connections = self.paths.iter().filter_map(|path| path.connection.as_ref());
+            let mut waits: Vec<Wait<'_>> = connections
+                .map(|connection| Wait { fd: connection.stream().as_fd(), to_send: connection.has_output() })
+                .collect();
+            waits.extend(wake.map(|fd| Wait { fd, to_send: false }));
+            socket::wait(&waits, wait).map_err(|source| Error::Broken { portal: self.url.portals_text(), source })?
+        };
+        self.receive(&ready)?;
+        // It was the last that was waited for.
+        Ok(Turn { is_woken: wake.is_some() && ready.last() == Some(&true) })
+    }
+
+    fn keep_paths(&mut self, now: Instant) {
+        for path in &mut self.paths {
+            if let Err(error) = path.tick(&self.url, &self.options, now) {
+                path.fail(error, now, &mut self.work);
+            }
+        }
+        self.work.take_due(now);
+        self.fence(now);
+        if std::mem::take(&mut self.work.ask_again) {
+            self.paths.iter_mut().for_each(crate::path::Path::ask_again);
+        }
+        let has_path = self.paths.iter().any(|path| matches!(path.state, PathState::Up | PathState::Draining));
+        let limit = self.options.replacement_timeout;
+        self.without_path = if has_path { None } else { Some(self.without_path.unwrap_or(now)) };
+        if self.without_path.is_some_and(|since| now >= since + limit) {
+            let fenced: Vec<Submitted> = self
+                .paths
+                .iter_mut()
+                .flat_map(|path| path.fenced().extract_if(.., |one| one.is_older(limit, now)).collect::<Vec<_>>())
+                .collect();
+            self.work.send_again(fenced);
+            // Each command waits as long: those that come now have not.
+            self.work.fail_waiting(Failure::NoPath, |submitted| submitted.is_older(limit, now));
+        }
+    }
+
+    /// Has the target end the sessions of broken paths over another one: their writes are not sent again before.
+    fn fence(&mut self, now: Instant) {
+        for (number, failures, answer) in std::mem::take(&mut self.work.fence_answers) {
+            if let Some(path) = self.paths.get_mut(number) {
+                path.fence_answered(failures, answer, now, &mut self.work);
+            }
+        }
+        let due: Vec<(usize, (Isid, u64))> =
+            self.paths.iter().enumerate().filter_map(|(number, path)| Some((number, path.fence_due(now)?))).collect();
+        for (number, session) in due {
+            let mut others = self.paths.iter_mut().filter(|path| path.state == PathState::Up);
+            let is_asked = others.any(|path| path.ask_to_end(session, number));
+            match self.paths.get_mut(number) {
+                Some(path) if is_asked => path.fence_asked(),
+                // Nobody to ask: a moment later, not at once and all the time.
+                Some(path) => path.fence_answered(session.1, FenceAnswer::Again, now, &mut self.work),
+                None => {}
+            }
+        }
+    }
+
+    /// Gives commands to paths: the best ALUA state first, then the fewest commands under way.
+    fn dispatch(&mut self, now: Instant) {
+        while let Some(submitted) = self.work.queue.pop_front() {
+            let open = self.paths.iter_mut().filter(|path| path.is_open(&self.options));
+            let Some(path) = open.min_by_key(|path| (path.access, path.commands())) else {
+                self.work.queue.push_front(submitted);
+                return;
+            };
+            if let Err(submitted) = path.send(submitted, self.geometry.block_bytes, now) {
+                self.work.queue.push_front(submitted);
+                return;
+            }
+        }
+    }
+
+    fn send(&mut self, now: Instant) {
+        for path in &mut self.paths {
+            if let Some(connection) = &mut path.connection
+                && let Err(error) = connection.send()
+            {
+                path.fail(error, now, &mut self.work);
+            }
+        }
+    }
+
+    /// How long to wait: until the next thing that time brings, at most.
+    fn bounded(&self, wait: Duration, now: Instant) -> Duration {
+        let ticks = self.paths.iter().map(|path| path.next_tick(&self.options, now));
+        let next = ticks.chain(self.work.next_due()).min();
+        next.map_or(wait, |next| wait.min(next.saturating_duration_since(now))).min(WAIT_MAX)
+    }
+
+    fn receive(&mut self, ready: &[bool]) -> Result<(), Error> {
+        let now = Instant::now();
+        let connected: Vec<usize> = (0..self.paths.len())
+            .filter(|number| self.paths.get(*number).is_some_and(|path| path.connection.is_some()))
+            .collect();
+        for (number, _) in connected.into_iter().zip(ready).filter(|(_, ready)| **ready) {
+            let Some(path) = self.paths.get_mut(number) else { continue };
+            if let Err(error) = path.receive(now, &mut self.work) {
+                path.fail(error, now, &mut self.work);
+            }
+            self.learn(number)?;
+        }
+        Ok(())
+    }
+}

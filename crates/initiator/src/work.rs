@@ -1,0 +1,223 @@
+//! Commands on their way, shared by the paths of a LUN: which are sent again, which have ended, what is lost.
+
+use crate::command::{Command, Completion, Failure};
+use crate::sense::{Reaction, SenseCode};
+use iscsi_proto::initiator::{Residual, Status};
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Times that a command is sent again because of what the target answered.
+pub(crate) const ATTEMPTS_MAX: u16 = 50;
+/// The same where the target is busy or not ready: 30 s at least, behind which Linux gives a command up too.
+const BUSY_ATTEMPTS_MAX: u16 = 3000;
+/// The pause before a command is sent again.
+pub(crate) const BUSY: Duration = Duration::from_millis(10);
+
+/// A command on its way.
+#[derive(Debug)]
+pub(crate) struct Submitted {
+    pub(crate) number: u64,
+    pub(crate) tag: u64,
+    pub(crate) command: Command,
+    pub(crate) attempts: u16,
+    /// Of a flush: the changes that had completed when it was submitted.
+    pub(crate) covers: u64,
+    pub(crate) submitted: Instant,
+    pub(crate) sent: Instant,
+}
+
+/// What the paths share: commands that wait, commands that ended, and what is known of the LUN's state.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    pub(crate) queue: VecDeque<Submitted>,
+    pub(crate) later: Vec<(Instant, Submitted)>,
+    pub(crate) done: VecDeque<Completion>,
+    pub(crate) changes: u64,
+    pub(crate) flushed: u64,
+    pub(crate) is_lost: bool,
+    pub(crate) write_cache: bool,
+    pub(crate) block_bytes: u32,
+    pub(crate) ask_again: bool,
+    /// What targets said to requests to end the session of a path that had failed so often.
+    pub(crate) fence_answers: Vec<(usize, u64, FenceAnswer)>,
+}
+
+impl Work {
+    /// What is in the LUN's volatile cache may be gone.
+    pub(crate) fn note_loss(&mut self) {
+        self.is_lost |= self.write_cache && self.changes > self.flushed;
+    }
+
+    /// A command is to be sent again at a time, unless it was too often.
+    pub(crate) fn repeat(&mut self, mut submitted: Submitted, failure: Failure, at: Instant, attempts_max: u16) {
+        submitted.attempts = submitted.attempts.saturating_add(1);
+        if submitted.attempts >= attempts_max {
+            self.finish(submitted, Err(failure));
+        } else {
+            self.later.push((at, submitted));
+        }
+    }
+
+    /// Puts commands of a broken session before the others, in their order.
+    pub(crate) fn send_again(&mut self, mut commands: Vec<Submitted>) {
+        commands.sort_by_key(|submitted| submitted.number);
+        commands.into_iter().rev().for_each(|submitted| self.queue.push_front(submitted));
+    }
+
+    /// Moves what is due to the queue.
+    pub(crate) fn take_due(&mut self, now: Instant) {
+        if self.later.iter().any(|(at, _)| *at <= now) {
+            let (due, later) = std::mem::take(&mut self.later).into_iter().partition(|(at, _)| *at <= now);
+            self.later = later;
+            let due: Vec<(Instant, Submitted)> = due;
+            due.into_iter().rev().for_each(|(_, submitted)| self.queue.push_front(submitted));
+        }
+    }
+
+    /// When something is due.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.later.iter().map(|(at, _)| *at).min()
+    }
+
+    pub(crate) fn finish(&mut self, submitted: Submitted, result: Result<(), Failure>) {
+        if result.is_ok() {
+            match &submitted.command {
+                Command::Flush => self.flushed = self.flushed.max(submitted.covers),
+                Command::Write { fua: true, .. } => {}
+                command if command.is_change() => self.changes += 1,
+                _ => {}
+            }
+        }
+        let result = if self.is_lost { Err(Failure::Lost) } else { result };
+        self.done.push_back(Completion { tag: submitted.tag, command: submitted.command, result });
+    }
+
+    /// The target answered a command.
+    pub(crate) fn ended(&mut self, submitted: Submitted, status: Status, sense: &[u8], now: Instant) {
+        match (status.response, status.status) {
+            (0, 0x00) => {
+                let result = match status.residual {
+                    Residual::Underflow(bytes) if bytes > 0 => Err(Failure::Short(bytes)),
+                    _ => Ok(()),
+                };
+                self.finish(submitted, result);
+            }
+            (0, 0x02) => match SenseCode::parse(sense) {
+                None => self.finish(submitted, Err(Failure::Status(2))),
+                Some(code) => self.check_condition(submitted, code, now),
+            },
+            (0, status @ (0x08 | 0x28 | 0x40)) => self.repeat(submitted, Failure::Status(status), now + BUSY, BUSY_ATTEMPTS_MAX),
+            (0, 0x18) => self.finish(submitted, Err(Failure::Reserved)),
+            (0, status) => self.finish(submitted, Err(Failure::Status(status))),
+            (response, _) => self.repeat(submitted, Failure::Target(response), now + BUSY, ATTEMPTS_MAX),
+        }
+    }
+
+    fn check_condition(&mut self, submitted: Submitted, code: SenseCode, now: Instant) {
+        let failure = Failure::Sense(code);
+        match code.reaction() {
+            Reaction::Fail => self.finish(submitted, Err(failure)),
+            Reaction::Repeat => self.repeat(submitted, failure, now + BUSY, ATTEMPTS_MAX),
+            Reaction::Later | Reaction::OtherPath => self.repeat(submitted, failure, now + BUSY, BUSY_ATTEMPTS_MAX),
+            Reaction::Lost => {
+                self.note_loss();
+                if self.is_lost {
+                    self.finish(submitted, Err(Failure::Lost));
+                } else {
+                    self.repeat(submitted, failure, now + BUSY, ATTEMPTS_MAX);
+                }
+            }
+        }
+    }
+
+    /// Ends all that waits.
+    pub(crate) fn fail_waiting(&mut self, failure: Failure, is_meant: impl Fn(&Submitted) -> bool) {
+        let waiting = self.later.drain(..).map(|(_, submitted)| submitted).chain(self.queue.drain(..));
+        let (meant, kept): (Vec<_>, Vec<_>) = waiting.partition(|submitted| is_meant(submitted));
+        self.queue = kept.into();
+        meant.into_iter().for_each(|submitted| self.finish(submitted, Err(failure)));
+    }
+}
+
+impl Submitted {
+    pub(crate) fn is_older(&self, age: Duration, now: Instant) -> bool {
+        now >= self.submitted + age
+    }
+}
+
+/// What the target said to a request to end a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FenceAnswer {
+    /// It has ended; or the target does not know such requests, and what dm-multipath does has to do.
+    Go,
+    /// Not yet, or the answer did not come.
+    Again,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn submitted(command: Command, covers: u64) -> Submitted {
+        let now = Instant::now();
+        Submitted { number: 1, tag: 7, command, attempts: 0, covers, submitted: now, sent: now }
+    }
+
+    fn status(status: u8) -> Status {
+        Status { response: 0, status, residual: Residual::None }
+    }
+
+    const POWER_ON: [u8; 8] = [0x72, 6, 0x29, 1, 0, 0, 0, 0];
+
+    #[test]
+    fn a_power_loss_behind_an_unflushed_write_ends_the_device_and_behind_a_flush_nothing() {
+        let now = Instant::now();
+        let write = || Command::Write { offset: 0, data: vec![0; 512], fua: false };
+        let mut work = Work { write_cache: true, ..Work::default() };
+        work.ended(submitted(write(), 0), status(0), &[], now);
+        work.ended(submitted(Command::Flush, 1), status(0), &[], now);
+        work.ended(submitted(write(), 0), status(2), &POWER_ON, now);
+        assert!(!work.is_lost && work.later.len() == 1, "it was flushed: the write is sent again");
+        work.ended(submitted(write(), 0), status(0), &[], now);
+        work.ended(submitted(Command::Flush, 1), status(0), &[], now); // submitted before that write completed
+        work.ended(submitted(write(), 0), status(2), &POWER_ON, now);
+        assert!(work.is_lost);
+        assert_eq!(work.done.back().unwrap().result, Err(Failure::Lost));
+    }
+
+    #[test]
+    fn without_a_write_cache_a_power_loss_is_nothing() {
+        let mut work = Work::default();
+        let write = Command::Write { offset: 0, data: vec![0; 512], fua: false };
+        work.ended(submitted(write, 0), status(0), &[], Instant::now());
+        work.ended(submitted(Command::Flush, 1), status(2), &POWER_ON, Instant::now());
+        assert!(!work.is_lost && work.later.len() == 1);
+    }
+
+    #[test]
+    fn a_busy_target_is_asked_again_and_a_reservation_is_not() {
+        let (now, mut work) = (Instant::now(), Work::default());
+        work.ended(submitted(Command::Flush, 0), status(0x28), &[], now);
+        assert_eq!(work.next_due(), Some(now + BUSY));
+        work.take_due(now + BUSY);
+        assert_eq!(work.queue.len(), 1);
+        work.ended(submitted(Command::Flush, 0), status(0x18), &[], now);
+        assert_eq!(work.done.pop_front().unwrap().result, Err(Failure::Reserved));
+    }
+
+    #[test]
+    fn a_command_that_the_target_refuses_again_and_again_fails() {
+        let (now, mut work) = (Instant::now(), Work::default());
+        let mut one = submitted(Command::Flush, 0);
+        let aborted = [0x72, 0x0b, 0, 0, 0, 0, 0, 0];
+        for _ in 0..ATTEMPTS_MAX {
+            work.ended(one, status(2), &aborted, now);
+            work.take_due(now + BUSY);
+            match work.queue.pop_front() {
+                Some(again) => one = again,
+                None => break,
+            }
+        }
+        assert!(matches!(work.done.pop_front().unwrap().result, Err(Failure::Sense(code)) if code.key == 0x0b));
+    }
+}

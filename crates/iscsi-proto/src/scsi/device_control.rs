@@ -1,0 +1,78 @@
+//! TEST UNIT READY, REQUEST SENSE, START STOP UNIT, PREVENT ALLOW MEDIUM REMOVAL, SEND DIAGNOSTIC and READ DEFECT DATA.
+
+use std::sync::atomic::Ordering;
+
+use super::call::Call;
+use super::completion::{Completion, Failure};
+use super::sense::{Asc, SENSE_BYTES_MAX, Sense, SenseKey};
+use super::store::Store;
+use super::unit::LogicalUnit;
+
+const START: u8 = 0x01;
+const LOAD_EJECT: u8 = 0x02;
+const NO_FLUSH: u8 = 0x04;
+const POWER_CONDITION: u8 = 0xf0;
+
+/// Whether medium accesses are possible.
+pub(super) fn check_ready<S: Store>(unit: &LogicalUnit<S>) -> Result<(), Failure> {
+    if unit.stopped.load(Ordering::SeqCst) {
+        return Err(Sense::new(SenseKey::NotReady, Asc::LOGICAL_UNIT_NOT_READY_INITIALIZING_COMMAND_REQUIRED).into());
+    }
+    Ok(())
+}
+
+/// What waits for the nexus is told as parameter data, once, with GOOD (SPC-4 6.39).
+pub(super) fn request_sense<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>, data_in: &mut [u8]) -> Completion {
+    let waiting = unit.attentions.take(call.nexus).map(super::attention::Condition::sense);
+    sense_data(call, waiting.unwrap_or(Sense::new(SenseKey::NoSense, Asc::NONE)), data_in)
+}
+
+/// REQUEST SENSE's parameter data: the format is that of the CDB's DESC bit.
+pub(super) fn sense_data(call: &Call<'_>, mut sense: Sense, data_in: &mut [u8]) -> Completion {
+    sense.descriptor_format = call.cdb.flag(0x01);
+    let mut data = [0; SENSE_BYTES_MAX];
+    let length = sense.encode(&mut data);
+    call.reply(data.get(..length).unwrap_or_default(), data_in)
+}
+
+/// The medium is not removable: it is not ejected or loaded, and there are no power conditions (SBC-3 5.25).
+pub(super) fn start_stop<S: Store>(unit: &LogicalUnit<S>, call: &Call<'_>) -> Result<Completion, Failure> {
+    let byte = call.cdb.byte(4);
+    if byte & POWER_CONDITION != 0 {
+        return Err(Sense::cdb_field(4, Some(7)).into());
+    }
+    if call.cdb.byte(3) != 0 {
+        // POWER CONDITION MODIFIER.
+        return Err(Sense::cdb_field(3, Some(3)).into());
+    }
+    if byte & LOAD_EJECT != 0 {
+        return Err(Sense::cdb_field(4, Some(1)).into());
+    }
+    let stop = byte & START == 0;
+    if stop && byte & NO_FLUSH == 0 && !unit.has_failed() {
+        unit.flush(call.nexus)?;
+    }
+    unit.stopped.store(stop, Ordering::SeqCst);
+    Ok(Completion::good(0, 0))
+}
+
+/// There is nothing to remove: both are accepted. The values of SPC-4 that are obsolete are not.
+pub(super) fn prevent_allow(call: &Call<'_>) -> Result<Completion, Failure> {
+    if call.cdb.byte(4) > 1 { Err(Sense::cdb_field(4, Some(1)).into()) } else { Ok(Completion::good(0, 0)) }
+}
+
+/// The default self-test (SPC-4 6.42): there is nothing that an access would not find.
+pub(super) fn send_diagnostic(call: &Call<'_>) -> Result<Completion, Failure> {
+    if call.cdb.flag(0x04) { Ok(Completion::good(0, 0)) } else { Err(Sense::cdb_field(1, Some(2)).into()) }
+}
+
+/// A list of no defects, in the format that was asked for (SBC-3 5.18).
+pub(super) fn read_defect_data(call: &Call<'_>, data_in: &mut [u8]) -> Completion {
+    if call.cdb.info.length == 10 {
+        let asked = call.cdb.byte(2) & 0x1f;
+        call.reply(&[0, asked, 0, 0], data_in)
+    } else {
+        let asked = call.cdb.byte(1) & 0x1f;
+        call.reply(&[0, asked, 0, 0, 0, 0, 0, 0], data_in)
+    }
+}

@@ -1,0 +1,163 @@
+//! The security stage of a login, from the target's side (RFC 7143 6.3.3, 12.1).
+
+use super::host::{Authentication, Challenge};
+use crate::chap::{Algorithm, Credential};
+use crate::limits::CHAP_CHALLENGE_BYTES_MAX;
+use crate::login::LoginStatus;
+use crate::text::{self, Pair};
+
+/// An authentication under way.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    challenge: Challenge,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// No method was chosen.
+    Begun,
+    /// CHAP was chosen; its algorithm is due.
+    Method,
+    /// The challenge was sent.
+    Challenged(Algorithm),
+    /// Nothing more is to be proved.
+    Done(Option<String>),
+}
+
+/// What was proved.
+pub(super) enum Proof<'a> {
+    None,
+    /// By the owner of this CHAP name.
+    Of(&'a str),
+}
+
+impl Exchange {
+    /// The keys it answers.
+    pub(super) const KEYS: &[&str] = &["AuthMethod", "CHAP_A", "CHAP_I", "CHAP_C", "CHAP_N", "CHAP_R"];
+
+    pub(super) const fn new(challenge: Challenge) -> Self {
+        Self { challenge, state: State::Begun }
+    }
+
+    pub(super) const fn is_done(&self) -> bool {
+        matches!(self.state, State::Done(_))
+    }
+
+    pub(super) fn proof(&self) -> Proof<'_> {
+        match &self.state {
+            State::Done(Some(user)) => Proof::Of(user),
+            _ => Proof::None,
+        }
+    }
+
+    /// Takes the keys of a request and answers them; whether the next stage may begin.
+    pub(super) fn step(
+        &mut self,
+        pairs: &[Pair<'_>],
+        wanted: &Authentication,
+        answers: &mut Vec<u8>,
+    ) -> Result<bool, LoginStatus> {
+        let mut values = [None; 6];
+        for (value, key) in values.iter_mut().zip(Self::KEYS) {
+            let mut found = pairs.iter().filter(|pair| pair.key == *key);
+            *value = found.next().map(|pair| pair.value);
+            if found.next().is_some() {
+                return Err(LoginStatus::INITIATOR_ERROR);
+            }
+        }
+        let [method, algorithms, identifier, challenge, name, response] = values;
+        match wanted {
+            Authentication::None => self.without(method, answers),
+            Authentication::Chap { accepted, algorithms: allowed, own } => {
+                self.choose_chap(method, answers)?;
+                if let (State::Method, Some(offered)) = (&self.state, algorithms) {
+                    self.challenge(offered, allowed, answers)?;
+                }
+                if let State::Challenged(algorithm) = self.state
+                    && (name.is_some() || response.is_some())
+                {
+                    let answer = Answer { algorithm, name, response, identifier, challenge };
+                    self.verify(answer, accepted, own.as_ref(), answers)?;
+                }
+                Ok(self.is_done())
+            }
+        }
+    }
+
+    /// No proof is asked for: the initiator has to agree to that.
+    fn without(&mut self, method: Option<&str>, answers: &mut Vec<u8>) -> Result<bool, LoginStatus> {
+        match (method, &self.state) {
+            (None, _) => {}
+            (Some(list), State::Begun) if list.split(',').any(|method| method == "None") => {
+                text::append(answers, "AuthMethod", "None");
+            }
+            _ => return Err(LoginStatus::AUTHENTICATION_FAILED),
+        }
+        self.state = State::Done(None);
+        Ok(true)
+    }
+
+    fn choose_chap(&mut self, method: Option<&str>, answers: &mut Vec<u8>) -> Result<(), LoginStatus> {
+        match (&self.state, method) {
+            (State::Begun, Some(list)) if list.split(',').any(|method| method == "CHAP") => {
+                text::append(answers, "AuthMethod", "CHAP");
+                self.state = State::Method;
+                Ok(())
+            }
+            // Without the key, the method is None (RFC 7143 13: the default).
+            (State::Begun, _) | (_, Some(_)) => Err(LoginStatus::AUTHENTICATION_FAILED),
+            (_, None) => Ok(()),
+        }
+    }
+
+    fn challenge(&mut self, offered: &str, allowed: &[Algorithm], answers: &mut Vec<u8>) -> Result<(), LoginStatus> {
+        let known = |number: &str| text::number(number).and_then(Algorithm::from_number).filter(|one| allowed.contains(one));
+        let algorithm = offered.split(',').find_map(known).ok_or(LoginStatus::AUTHENTICATION_FAILED)?;
+        text::append(answers, "CHAP_A", &algorithm.number().to_string());
+        text::append(answers, "CHAP_I", &self.challenge.identifier.to_string());
+        text::append(answers, "CHAP_C", &text::to_hexadecimal(&self.challenge.bytes));
+        self.state = State::Challenged(algorithm);
+        Ok(())
+    }
+
+    fn verify(
+        &mut self,
+        answer: Answer<'_>,
+        accepted: &[Credential],
+        own: Option<&Credential>,
+        answers: &mut Vec<u8>,
+    ) -> Result<(), LoginStatus> {
+        let failed = LoginStatus::AUTHENTICATION_FAILED;
+        let algorithm = answer.algorithm;
+        let (name, response) = (answer.name.ok_or(failed)?, answer.response.ok_or(failed)?);
+        let response = text::binary(response, algorithm.response_bytes()).ok_or(failed)?;
+        let Challenge { identifier, bytes } = self.challenge;
+        let proves = |one: &&Credential| one.name() == name && one.verify(algorithm, identifier, &bytes, &response);
+        let credential = accepted.iter().find(proves).ok_or(failed)?;
+        match (answer.identifier, answer.challenge) {
+            (None, None) => {}
+            (Some(identifier), Some(challenge)) => {
+                let identifier = text::number(identifier).and_then(|number| u8::try_from(number).ok()).ok_or(failed)?;
+                let challenge = text::binary(challenge, CHAP_CHALLENGE_BYTES_MAX).ok_or(failed)?;
+                // An initiator that has no secret would have the target compute the response to the target's own challenge.
+                let own = own.filter(|own| challenge != bytes && !own.shares_secret(credential)).ok_or(failed)?;
+                text::append(answers, "CHAP_N", own.name());
+                text::append(answers, "CHAP_R", &text::to_hexadecimal(&own.response(algorithm, identifier, &challenge)));
+            }
+            _ => return Err(failed),
+        }
+        self.state = State::Done(Some(name.to_owned()));
+        Ok(())
+    }
+}
+
+/// What an initiator answers to a challenge; with a challenge of its own in mutual CHAP.
+#[derive(Clone, Copy)]
+struct Answer<'a> {
+    algorithm: Algorithm,
+    name: Option<&'a str>,
+    response: Option<&'a str>,
+    identifier: Option<&'a str>,
+    challenge: Option<&'a str>,
+}

@@ -1,0 +1,246 @@
+//! Replies, written by any thread without a lock. The numbers of the connection are left to [`super::Sender`].
+//!
+//! Until a PDU is stamped, the bytes of its StatSN hold a [`Mark`].
+
+use super::data_in;
+use super::event::{TaskAnswer, TaskManagement};
+use super::tasks::{Table, Task};
+use crate::pdu::{self, AsyncMessage, BHS_BYTES, Bhs, Digests, Itt, Lun, NopIn, ScsiResponse, TaskResponse, Ttt};
+use crate::serial::{CmdSn, DataSn, StatSn};
+use std::sync::Arc;
+
+/// The event by which a target asks for a logout (RFC 7143 11.9.1).
+const REQUEST_LOGOUT: u8 = 1;
+/// Response code of a target that cannot carry a command out (RFC 7143 11.4.3).
+const TARGET_FAILURE: u8 = 1;
+
+/// Writes the replies of a connection. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Replies {
+    pub(super) table: Arc<Table>,
+}
+
+/// A reply that was begun: where its header will stand.
+#[derive(Debug)]
+#[must_use = "the space for the header is written by finish"]
+pub struct Begun {
+    at: usize,
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome<'a> {
+    /// SCSI status (SAM-5 5.3).
+    pub status: u8,
+    /// Sense data; empty for none.
+    pub sense: &'a [u8],
+    /// Bytes that the command moves by its CDB, in the direction that the initiator expects: what was appended for a read, or more
+    /// where the caller stopped at [`Task::expected_read_bytes`]; what a write took or would have taken. The residual count is the
+    /// difference from what the initiator expects.
+    pub transfer_bytes: u64,
+}
+
+/// What the sender has to do with a PDU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mark(pub(super) u32);
+
+impl Mark {
+    const TAKES_NUMBER: u32 = 1 << 31;
+    const SHOWS_NUMBER: u32 = 1 << 30;
+    const WAITS: u32 = 1 << 29;
+
+    /// A PDU of no task that has a StatSN of its own.
+    pub(super) const NUMBERED: Self = Self(Self::TAKES_NUMBER);
+    /// The same, sent when all aborted tasks have ended.
+    pub(super) const WAITING: Self = Self(Self::TAKES_NUMBER | Self::WAITS);
+    /// A PDU of no task that shows the StatSN of the next response.
+    pub(super) const UNNUMBERED: Self = Self(Self::SHOWS_NUMBER);
+
+    /// The PDU that ends a task.
+    pub(super) const fn status(slot: u32) -> Self {
+        Self(Self::TAKES_NUMBER | (slot + 1))
+    }
+
+    /// A PDU of a task that shows the StatSN of the next response.
+    pub(super) const fn request(slot: u32) -> Self {
+        Self(Self::SHOWS_NUMBER | (slot + 1))
+    }
+
+    /// Data of a task without status: StatSN is reserved.
+    pub(super) const fn data(slot: u32) -> Self {
+        Self(slot + 1)
+    }
+
+    pub(super) const fn takes_number(self) -> bool {
+        self.0 & Self::TAKES_NUMBER != 0
+    }
+
+    pub(super) const fn shows_number(self) -> bool {
+        self.0 & (Self::TAKES_NUMBER | Self::SHOWS_NUMBER) != 0
+    }
+
+    pub(super) const fn waits(self) -> bool {
+        self.0 & Self::WAITS != 0
+    }
+
+    pub(super) const fn slot(self) -> Option<u32> {
+        (self.0 & 0xffff).checked_sub(1)
+    }
+
+    pub(super) const fn as_stat_sn(self) -> StatSn {
+        StatSn(self.0)
+    }
+}
+
+/// A residual count (RFC 7143 11.4.5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Residual {
+    pub(super) overflow: bool,
+    pub(super) underflow: bool,
+    pub(super) bytes: u32,
+}
+
+impl Residual {
+    pub(super) fn new(expected: u32, transfer: u64) -> Self {
+        let too_many = transfer.saturating_sub(u64::from(expected));
+        let missing = u64::from(expected).saturating_sub(transfer);
+        let bytes = u32::try_from(too_many.max(missing)).unwrap_or(u32::MAX);
+        Self { overflow: too_many > 0, underflow: missing > 0, bytes }
+    }
+}
+
+impl Replies {
+    /// Begins the reply of a command: keeps space for its header at the end of `out`. Data for the initiator is appended next, then
+    /// comes [`Self::finish`].
+    pub fn begin(&self, out: &mut Vec<u8>) -> Begun {
+        let at = out.len();
+        let header = [0; BHS_BYTES + pdu::DIGEST_BYTES];
+        out.extend_from_slice(header.get(..self.header_bytes()).unwrap_or_default());
+        Begun { at }
+    }
+
+    /// Finishes it: everything appended behind `begun` is the data for the initiator, of which no more is sent than it expects. A good
+    /// status goes with the last data PDU; others, and commands without data, get a SCSI Response.
+    pub fn finish(&self, out: &mut Vec<u8>, begun: Begun, mut task: Task, outcome: &Outcome<'_>) {
+        if task.is_aborted() {
+            out.truncate(begun.at);
+            return;
+        }
+        task.replied = true; // Its slot is given back when the status is stamped.
+        let start = begun.at + self.header_bytes();
+        let appended = out.len().saturating_sub(start);
+        let data_bytes = appended.min(task.expected_read_bytes() as usize);
+        out.truncate(start + data_bytes);
+        let moved = if task.is_read { outcome.transfer_bytes.max(appended as u64) } else { outcome.transfer_bytes };
+        let residual = Residual::new(task.expected_bytes, moved);
+        let mut data_pdus = 0;
+        if data_bytes > 0 {
+            let has_status = outcome.status == 0 && outcome.sense.is_empty();
+            data_pdus = data_in::lay_out(self, out, begun.at, &task, has_status.then_some(residual));
+            if has_status {
+                return;
+            }
+        } else {
+            out.truncate(begun.at);
+        }
+        let mut response = response(&task, residual);
+        response.status = outcome.status;
+        response.exp_data_sn = DataSn(data_pdus + task.r2t_count);
+        let mut sense = Vec::new();
+        if !outcome.sense.is_empty() {
+            let length = outcome.sense.len().min(usize::from(u8::MAX) + 8);
+            sense.extend_from_slice(&(length as u16).to_be_bytes());
+            sense.extend_from_slice(outcome.sense.get(..length).unwrap_or_default());
+        }
+        self.put(out, response.to_bhs(), &sense);
+    }
+
+    /// Ends a command that the target cannot carry out for reasons that are not SCSI's.
+    pub fn fail(&self, out: &mut Vec<u8>, mut task: Task) {
+        if !task.is_aborted() {
+            task.replied = true;
+            let mut response = response(&task, Residual::new(task.expected_bytes, 0));
+            response.response = TARGET_FAILURE;
+            self.put(out, response.to_bhs(), &[]);
+        }
+    }
+
+    /// Answers a task management function. It is sent once the tasks that it aborted have ended.
+    pub fn task_management(&self, out: &mut Vec<u8>, request: &TaskManagement, answer: TaskAnswer) {
+        let response = TaskResponse {
+            response: answer as u8,
+            itt: request.itt,
+            stat_sn: Mark::WAITING.as_stat_sn(),
+            exp_cmd_sn: CmdSn(0),
+            max_cmd_sn: CmdSn(0),
+        };
+        self.put(out, response.to_bhs(), &[]);
+    }
+
+    /// Asks whether the initiator is there; any PDU is an answer.
+    pub fn ping(&self, out: &mut Vec<u8>) {
+        // The tag need not tell pings apart: the answers have no data and are not matched.
+        self.nop_in(out, Ttt(0));
+    }
+
+    /// Tells the initiator the command window, without an answer: where it moved while there was no reply to tell it by.
+    pub fn window_update(&self, out: &mut Vec<u8>) {
+        self.nop_in(out, Ttt::NONE);
+    }
+
+    /// Asks for a logout within `seconds`, after which the target closes the connection (RFC 7143 11.9.1, event 1).
+    pub fn request_logout(&self, out: &mut Vec<u8>, seconds: u16) {
+        self.asynchronous(out, Lun::default(), REQUEST_LOGOUT, seconds, &[]);
+    }
+
+    fn nop_in(&self, out: &mut Vec<u8>, ttt: Ttt) {
+        let stat_sn = Mark::UNNUMBERED.as_stat_sn();
+        let ping = NopIn { lun: Lun::default(), itt: Itt::NONE, ttt, stat_sn, exp_cmd_sn: CmdSn(0), max_cmd_sn: CmdSn(0) };
+        self.put(out, ping.to_bhs(), &[]);
+    }
+
+    fn asynchronous(&self, out: &mut Vec<u8>, lun: Lun, event: u8, parameter3: u16, data: &[u8]) {
+        let message = AsyncMessage {
+            lun,
+            stat_sn: Mark::NUMBERED.as_stat_sn(),
+            exp_cmd_sn: CmdSn(0),
+            max_cmd_sn: CmdSn(0),
+            event,
+            vendor_code: 0,
+            parameter1: 0,
+            parameter2: 0,
+            parameter3,
+        };
+        self.put(out, message.to_bhs(), data);
+    }
+
+    /// Appends a PDU that carries a mark.
+    pub(super) fn put(&self, out: &mut Vec<u8>, bhs: Bhs, data: &[u8]) {
+        pdu::append(out, bhs, &[], data, self.digests());
+    }
+
+    pub(super) fn digests(&self) -> Digests {
+        self.table.digests()
+    }
+
+    /// Bytes from the start of a PDU to its data.
+    pub(super) fn header_bytes(&self) -> usize {
+        BHS_BYTES + self.digests().header_bytes()
+    }
+}
+
+fn response(task: &Task, residual: Residual) -> ScsiResponse {
+    ScsiResponse {
+        overflow: residual.overflow,
+        underflow: residual.underflow,
+        response: 0,
+        status: 0,
+        itt: task.itt,
+        snack_tag: 0,
+        stat_sn: Mark::status(task.slot).as_stat_sn(),
+        exp_cmd_sn: CmdSn(0),
+        max_cmd_sn: CmdSn(0),
+        exp_data_sn: DataSn(task.r2t_count),
+        residual_bytes: residual.bytes,
+    }
+}

@@ -1,0 +1,95 @@
+//! The write cache is honest: what completed is durable as WCE, FUA and SYNCHRONIZE CACHE say, and a loss is told.
+
+use std::sync::atomic::Ordering;
+
+use crate::scsi_support::{BLOCK, Unit, nexus, read10, ten, write10};
+use iscsi_proto::scsi::{Asc, SenseKey, Settings, Status};
+
+const ONES: [u8; BLOCK] = [1; BLOCK];
+
+fn cached() -> Unit {
+    let unit = Unit::new(64, Settings { write_cache: true, thin: true, ..Settings::default() });
+    for number in [1, 2] {
+        unit.unit.attach(&nexus(number), None);
+    }
+    unit
+}
+
+#[test]
+fn the_cache_is_off_by_default_and_mode_select_turns_it_on_and_flushes_it_off() {
+    let unit = Unit::new(64, Settings::default());
+    let caching = |unit: &Unit| unit.good(&nexus(1), &[0x1a, 8, 8, 0, 24, 0], &[]);
+    let page = caching(&unit);
+    assert_eq!((page.len(), page[4], page[6] & 4), (24, 8, 0));
+    unit.good(&nexus(1), &write10(0, 1), &ONES);
+    assert_eq!(unit.store.durable()[..BLOCK], ONES);
+    unit.unit.attach(&nexus(2), None);
+    let mut select = [&[0; 4], &page[4..]].concat();
+    select[6] |= 4;
+    let cdb = [0x15, 0x10, 0, 0, 24, 0];
+    unit.good(&nexus(1), &cdb, &select);
+    assert_eq!(caching(&unit)[6] & 4, 4);
+    unit.refused(&nexus(2), &[0; 6], &[], SenseKey::UnitAttention, Asc::MODE_PARAMETERS_CHANGED);
+    unit.good(&nexus(1), &write10(1, 1), &ONES);
+    assert_eq!(unit.store.durable()[BLOCK..2 * BLOCK], [0; BLOCK]);
+    select[6] &= !4;
+    unit.good(&nexus(1), &cdb, &select);
+    assert_eq!(unit.store.durable()[BLOCK..2 * BLOCK], ONES, "what was in the cache became durable");
+}
+
+#[test]
+fn fua_writes_through_the_cache() {
+    let unit = cached();
+    unit.good(&nexus(1), &write10(0, 1), &ONES);
+    unit.good(&nexus(1), &ten(0x2a, 0x08, 1, 1), &ONES);
+    assert_eq!((unit.store.durable()[0], unit.store.durable()[BLOCK]), (0, 1));
+}
+
+#[test]
+fn after_a_failed_flush_every_nexus_is_told_and_writes_fail_while_reads_go_on() {
+    let unit = cached();
+    unit.good(&nexus(1), &write10(0, 1), &ONES);
+    unit.store.flush_fails.store(true, Ordering::SeqCst);
+    unit.refused(&nexus(1), &ten(0x35, 0, 0, 0), &[], SenseKey::MediumError, Asc::WRITE_ERROR);
+    unit.store.flush_fails.store(false, Ordering::SeqCst);
+    let told = unit.sense(&nexus(2), &read10(0, 1), &[]);
+    assert_eq!((told.key, told.asc, told.deferred), (SenseKey::MediumError, Asc::WRITE_ERROR, true));
+    for number in [1, 2] {
+        let from = nexus(number);
+        unit.refused(&from, &ten(0x35, 0, 0, 0), &[], SenseKey::HardwareError, Asc::LOGICAL_UNIT_FAILURE);
+        unit.refused(&from, &write10(0, 1), &ONES, SenseKey::HardwareError, Asc::LOGICAL_UNIT_FAILURE);
+        assert_eq!(unit.good(&from, &read10(0, 1), &[]), ONES);
+        assert_eq!(unit.good(&from, &[0x1a, 8, 0x3f, 0, 4, 0], &[])[2] & 0x80, 0x80, "write protected");
+    }
+    assert!(unit.unit.has_failed());
+}
+
+#[test]
+fn a_loss_of_writes_that_were_not_durable_is_told_and_one_of_none_is_not() {
+    let unit = cached();
+    unit.good(&nexus(1), &write10(0, 1), &ONES);
+    unit.good(&nexus(1), &ten(0x35, 0, 0, 0), &[]);
+    unit.store.lose();
+    unit.good(&nexus(1), &write10(1, 1), &ONES);
+    unit.store.lose();
+    let told = unit.sense(&nexus(1), &write10(2, 1), &ONES);
+    assert_eq!((told.key, told.deferred), (SenseKey::MediumError, true));
+    assert!(unit.sense(&nexus(2), &read10(0, 1), &[]).deferred);
+    unit.refused(&nexus(2), &write10(2, 1), &ONES, SenseKey::HardwareError, Asc::LOGICAL_UNIT_FAILURE);
+    assert_eq!(unit.store.bytes()[2 * BLOCK..3 * BLOCK], [0; BLOCK], "nothing was written");
+}
+
+#[test]
+fn a_read_only_unit_and_swp_refuse_each_write() {
+    let unit = Unit::new(64, Settings { read_only: true, ..Settings::default() });
+    unit.refused(&nexus(1), &write10(0, 1), &ONES, SenseKey::DataProtect, Asc::WRITE_PROTECTED);
+    unit.refused(&nexus(1), &ten(0x41, 0, 0, 1), &ONES, SenseKey::DataProtect, Asc::WRITE_PROTECTED);
+    let unit = Unit::new(64, Settings::default());
+    let mut control = unit.good(&nexus(1), &[0x1a, 8, 0x0a, 0, 16, 0], &[]);
+    control[..4].fill(0);
+    control[8] |= 8;
+    unit.good(&nexus(1), &[0x15, 0x10, 0, 0, 16, 0], &control);
+    unit.refused(&nexus(1), &write10(0, 1), &ONES, SenseKey::DataProtect, Asc::LOGICAL_UNIT_SOFTWARE_WRITE_PROTECTED);
+    unit.unit.reset(Asc::BUS_DEVICE_RESET_FUNCTION_OCCURRED);
+    assert_eq!(unit.status(&nexus(1), &write10(0, 1), &ONES), Status::Good, "a reset gives the defaults");
+}

@@ -1,0 +1,85 @@
+//! `millrace iscsi`: LUNs of an iSCSI target, without the kernel.
+
+mod attach;
+mod attached;
+mod bench;
+mod detach;
+mod discover;
+mod list;
+
+use crate::error_printing::print_error;
+use anyhow::Context as _;
+use initiator::{IscsiUrl, Options};
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  millrace iscsi discover iscsi://127.0.0.1
+  millrace iscsi bench iscsi://filer/iqn.2026-11.org.example:vol/0 --depth 32
+  millrace iscsi bench iscsi://10.0.0.1,10.0.1.1/iqn.2026-11.org.example:vol/0 --depth 128 --json
+  millrace iscsi bench iscsi://filer/iqn.2026-11.org.example:vol/1 --rw randwrite --fua --overwrite
+  millrace iscsi attach iscsi://filer/iqn.2026-11.org.example:vol/2 --mkfs xfs --mount /srv/db
+  millrace iscsi attach iscsi://filer/iqn.2026-11.org.example:vol/3 --json
+  millrace iscsi list
+  millrace iscsi detach /srv/db
+  millrace iscsi detach --all
+
+URL: iscsi://[USER%SECRET@]HOST[:PORT][,HOST2[:PORT2]…]/IQN/LUN, as `millrace lun list` shows it;
+several hosts are portals of one target, used together. Options behind ?: header_digest=crc32c,
+data_digest=crc32c, target_user, target_password. Better than secrets in arguments: the variables
+LIBISCSI_CHAP_USERNAME, LIBISCSI_CHAP_PASSWORD, LIBISCSI_CHAP_TARGET_USERNAME,
+LIBISCSI_CHAP_TARGET_PASSWORD. The initiator's name is that of /etc/iscsi/initiatorname.iscsi.
+
+Exit codes: 0 done; 1 the target refused it (login, no such LUN, reserved, …); 2 could not run
+(arguments, no portal answers).";
+
+#[derive(clap::Subcommand)]
+enum Action {
+    /// List the targets of a portal and their addresses
+    Discover(discover::Discover),
+    /// Measure reads or writes: IOPS, latency, client CPU
+    Bench(bench::Bench),
+    /// Make a LUN a block device of this host, and a file system on it; needs root
+    Attach(attach::Attach),
+    /// Take an attached LUN away again: unmount it, remove the block device, log out
+    Detach(detach::Detach),
+    /// List the LUNs that are attached, with their paths
+    List(list::List),
+    /// Serve an attached LUN to the kernel; started by `attach`
+    #[command(hide = true)]
+    AttachDaemon(attach::daemon::AttachDaemon),
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let outcome = match &args.action {
+        Action::Discover(discover) => discover::run(discover),
+        Action::Bench(bench) => bench::run(bench),
+        Action::Attach(attach) => attach::run(attach),
+        Action::Detach(detach) => detach::run(detach),
+        Action::List(list) => list::run(list),
+        Action::AttachDaemon(daemon) => attach::daemon::run(daemon),
+    };
+    let Err(error) = outcome else { return Ok(ExitCode::SUCCESS) };
+    print_error(&error);
+    let refused = error.downcast_ref::<initiator::Error>().is_some_and(initiator::Error::is_refusal)
+        || error.downcast_ref::<initiator::Failure>().is_some()
+        || error.downcast_ref::<attach::Refused>().is_some();
+    Ok(ExitCode::from(if refused { 1 } else { 2 }))
+}
+
+/// The URL, and how it is used: by the name given, or by that of the host.
+fn url_and_options(url: &str, name: Option<&str>) -> anyhow::Result<(IscsiUrl, Options)> {
+    let url: IscsiUrl = url.parse().context("use the URL")?;
+    let mut options = Options::for_portals(url.portals.len());
+    if let Some(name) = name {
+        options.set_name(name).with_context(|| format!("use {name:?} as the initiator's name"))?;
+    }
+    Ok((url, options))
+}

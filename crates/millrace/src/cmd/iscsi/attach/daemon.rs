@@ -1,0 +1,116 @@
+//! The process that serves an attached LUN to the kernel.
+
+use super::super::attached::{Attached, Daemon};
+use super::super::url_and_options;
+use super::start::{Order, Ready, Said};
+use crate::error_printing::text;
+use anyhow::Context as _;
+use initiator::Device;
+use initiator::attach::{Server, Stop, keep_in_memory};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use tokio::signal::unix::{SignalKind, signal};
+
+#[derive(clap::Args)]
+pub(in super::super) struct AttachDaemon {
+    /// The directory of the attachment; the URL comes on stdin
+    directory: PathBuf,
+}
+
+pub(in super::super) fn run(args: &AttachDaemon) -> anyhow::Result<()> {
+    // It is no process group's leader, so this cannot fail; what the terminal sends no longer reaches it.
+    let _ = rustix::process::setsid();
+    tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(false).init();
+    let _lock = Attached::lock(&args.directory)?;
+    let mut reporter = Reporter { directory: args.directory.clone(), last: Daemon::default() };
+    // Who wants to end it while it logs in has to find it.
+    reporter.report(Daemon { pid: std::process::id(), ..Daemon::default() });
+    let (server, lacking) = match start(&args.directory) {
+        Ok(started) => started,
+        Err(error) => {
+            let refused = error.downcast_ref::<initiator::Error>().is_some_and(initiator::Error::is_refusal);
+            say(&Said::Failed { why: text(&error), refused })?;
+            return Err(error);
+        }
+    };
+    let geometry = server.device().geometry();
+    let ready = Ready {
+        lun: server.device().identity().to_string(),
+        bytes: geometry.bytes(),
+        block_bytes: geometry.block_bytes,
+        physical_block_bytes: geometry.physical_block_bytes.max(geometry.block_bytes),
+        read_only: geometry.read_only,
+        lacking,
+    };
+    // Before anybody is told that it is ready, so that it is there for whoever looks then.
+    reporter.report(Daemon::of(server.device(), initiator::attach::Activity::default()));
+    say(&Said::Ready(ready))?;
+    let ended = server.run(|device, activity| reporter.report(Daemon::of(device, activity)));
+    match &ended {
+        Ok(()) => tracing::info!("stopped"),
+        Err(error) => tracing::error!(%error, "the LUN is no longer served"),
+    }
+    ended?;
+    Ok(())
+}
+
+/// Logs in, mounts, and is ready for SIGTERM; with what could not be done for when memory is short.
+fn start(directory: &Path) -> anyhow::Result<(Server, Vec<String>)> {
+    let mut line = String::new();
+    io::stdin().read_line(&mut line).context("read what to serve")?;
+    let order: Order = serde_json::from_str(&line).context("read what to serve")?;
+    let (url, options) = url_and_options(&order.url, order.initiator.as_deref())?;
+    let device = Device::open(&url, options)?;
+    let lacking = keep_in_memory();
+    for error in &lacking {
+        tracing::warn!(%error, "I/O may hang when memory is short");
+    }
+    let server = Server::mount(device, &directory.join("fuse"))?;
+    obey(server.stopper())?;
+    Ok((server, lacking.iter().map(ToString::to_string).collect()))
+}
+
+/// Stops the server when SIGTERM comes.
+fn obey(stop: Stop) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().context("wait for signals")?;
+    let mut terminate = {
+        let _guard = runtime.enter();
+        signal(SignalKind::terminate()).context("wait for signals")?
+    };
+    let wait = move || {
+        runtime.block_on(terminate.recv());
+        tracing::info!("stopping on SIGTERM");
+        stop.stop();
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(wait).context("start a thread for signals")?;
+    Ok(())
+}
+
+/// A line to `attach`, which then goes away: nothing else is printed.
+fn say(said: &Said) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}", serde_json::to_string(said)?).and_then(|()| out.flush()).context("tell `attach`")
+}
+
+/// Writes what changed where `list` reads it, and changes of paths to the log.
+struct Reporter {
+    directory: PathBuf,
+    last: Daemon,
+}
+
+impl Reporter {
+    fn report(&mut self, now: Daemon) {
+        if now == self.last {
+            return;
+        }
+        for (number, path) in now.paths.iter().enumerate() {
+            if self.last.paths.get(number).is_none_or(|last| last.state != path.state) {
+                tracing::info!(portal = path.portal, state = path.state, error = path.last_error, "path");
+            }
+        }
+        if let Err(error) = Attached::save_daemon(&self.directory, &now) {
+            tracing::warn!(error = text(&error), "`millrace iscsi list` does not show the latest state");
+        }
+        self.last = now;
+    }
+}

@@ -1,0 +1,118 @@
+//! Starting the daemon, from the side of `attach`.
+
+use super::super::attached::{Attached, Record};
+use anyhow::{Context as _, anyhow};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::fs::OpenOptions;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::process::{ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+/// After this long somebody who waits is told for what.
+const QUIET: Duration = Duration::from_secs(2);
+/// A LUN that is not there by then will not come: each login has its own, shorter, limit.
+const START: Duration = Duration::from_secs(60);
+
+/// What the daemon is told, on its stdin: secrets in arguments are seen by everybody on the host.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Order {
+    pub(super) url: String,
+    pub(super) initiator: Option<String>,
+}
+
+/// What the daemon says, on its stdout.
+#[derive(Serialize, Deserialize)]
+pub(super) enum Said {
+    Ready(Ready),
+    Failed {
+        why: String,
+        /// The target answered, and said no.
+        refused: bool,
+    },
+}
+
+/// The LUN that the daemon serves.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Ready {
+    pub(super) lun: String,
+    pub(super) bytes: u64,
+    pub(super) block_bytes: u32,
+    pub(super) physical_block_bytes: u32,
+    pub(super) read_only: bool,
+    /// What could not be done for when memory is short.
+    pub(super) lacking: Vec<String>,
+}
+
+impl Ready {
+    pub(super) fn write_to(&self, record: &mut Record) {
+        record.lun.clone_from(&self.lun);
+        (record.bytes, record.read_only) = (self.bytes, self.read_only);
+        (record.block_bytes, record.physical_block_bytes) = (self.block_bytes, self.physical_block_bytes);
+    }
+}
+
+/// What a target said no with.
+#[derive(Debug)]
+pub(in super::super) struct Refused(String);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// Starts the daemon of a LUN, and waits until it serves it.
+pub(super) fn start_daemon(attached: &Attached, url: &str, initiator: Option<&str>) -> anyhow::Result<Ready> {
+    let binary = std::env::current_exe().context("find this binary")?;
+    let path = attached.log();
+    let log = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
+    let log = log.with_context(|| format!("open {}", path.display()))?;
+    let mut command = Command::new(binary);
+    command.args(["iscsi", "attach-daemon"]).arg(&attached.directory).current_dir("/");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
+    let mut child = command.spawn().context("start the process that serves the LUN")?;
+    let order = Order { url: url.to_owned(), initiator: initiator.map(str::to_owned) };
+    if let Some(mut stdin) = child.stdin.take() {
+        // When it has ended already, its log says why.
+        let _ = writeln!(stdin, "{}", serde_json::to_string(&order)?);
+    }
+    let answers = child.stdout.take().map(listen).context("hear from the process that serves the LUN")?;
+    let line = wait(&answers, &attached.record.url)?;
+    match serde_json::from_str(&line) {
+        Ok(Said::Ready(ready)) => Ok(ready),
+        Ok(Said::Failed { why, refused: true }) => Err(anyhow!(Refused(why))),
+        Ok(Said::Failed { why, refused: false }) => Err(anyhow!(why)),
+        Err(_) => {
+            let log = std::fs::read_to_string(&path).unwrap_or_default();
+            let last = log.lines().last().unwrap_or("it wrote no log");
+            Err(anyhow!("the process that serves the LUN ended: {last}"))
+        }
+    }
+}
+
+/// The first line, when it comes.
+fn listen(stdout: ChildStdout) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let _ = BufReader::new(stdout).read_line(&mut line);
+        let _ = sender.send(line);
+    });
+    receiver
+}
+
+fn wait(answers: &Receiver<String>, url: &str) -> anyhow::Result<String> {
+    let limit = Instant::now() + START;
+    loop {
+        match answers.recv_timeout(QUIET) {
+            Ok(line) => return Ok(line),
+            Err(RecvTimeoutError::Timeout) if Instant::now() < limit => eprintln!("waiting for {url}"),
+            Err(_) => return Err(anyhow!("the LUN did not come within {} s", START.as_secs())),
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! What is attached on this host: a directory for each LUN, below `/run/millrace-iscsi`, or `iscsi` in MILLRACE_RUNTIME_DIR.
+//!
+//! `attachment.json` is written by `attach`, `daemon.json` by the process that serves the LUN, which holds a lock on `lock` for as
+//! long as it lives; its FUSE file system is mounted at `fuse`, its log is `log`.
+
+use crate::error_printing::refusal;
+use anyhow::Context as _;
+use initiator::IscsiUrl;
+use initiator::attach::{Activity, FILE, LoopDevice};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::hash::Hasher as _;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// The form of the two files.
+const SCHEMA: u32 = 1;
+
+/// A directory of one LUN that is attached, or was.
+pub(super) struct Attached {
+    pub(super) directory: PathBuf,
+    pub(super) record: Record,
+}
+
+/// What `attach` writes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Record {
+    schema: u32,
+    /// Without secrets.
+    pub(super) url: String,
+    /// Vendor, product and designator.
+    pub(super) lun: String,
+    pub(super) bytes: u64,
+    pub(super) block_bytes: u32,
+    pub(super) physical_block_bytes: u32,
+    pub(super) read_only: bool,
+    /// As in /dev/loop3; none before it is there.
+    pub(super) device: Option<String>,
+    pub(super) mount: Option<PathBuf>,
+}
+
+/// What the daemon writes, once a second when it changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Daemon {
+    pub(super) pid: u32,
+    pub(super) paths: Vec<PathStatus>,
+    pub(super) requests: u64,
+    pub(super) failed: u64,
+    pub(super) commands_under_way_max: usize,
+}
+
+/// A path to the LUN.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct PathStatus {
+    pub(super) portal: String,
+    /// down, starting, up, draining
+    pub(super) state: String,
+    pub(super) failures: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) last_error: Option<String>,
+}
+
+impl Daemon {
+    pub(super) fn of(device: &initiator::Device, activity: Activity) -> Self {
+        let paths = device.paths().into_iter().map(|path| PathStatus {
+            portal: path.portal,
+            state: format!("{:?}", path.state).to_lowercase(),
+            failures: path.failures,
+            last_error: path.last_error,
+        });
+        Self {
+            pid: std::process::id(),
+            paths: paths.collect(),
+            requests: activity.requests,
+            failed: activity.failed,
+            commands_under_way_max: activity.commands_under_way_max,
+        }
+    }
+}
+
+/// Where they all are. Not below /run/millrace: that is the filer's, and systemd removes it when the filer stops.
+pub(super) fn root() -> PathBuf {
+    let runtime = std::env::var_os("MILLRACE_RUNTIME_DIR");
+    let root = runtime.map_or_else(|| PathBuf::from("/run/millrace-iscsi"), |runtime| Path::new(&runtime).join("iscsi"));
+    // A mount, and a loop device's file, are known by their absolute path.
+    std::path::absolute(&root).unwrap_or(root)
+}
+
+/// All of them, in the order of their URLs.
+pub(super) fn all() -> anyhow::Result<Vec<Attached>> {
+    let root = root();
+    let entries = match fs::read_dir(&root) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.with_context(|| format!("list {}", root.display()))?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let directory = entry.with_context(|| format!("list {}", root.display()))?.path();
+        if directory.is_dir() {
+            found.push(Attached::read(directory));
+        }
+    }
+    found.sort_by(|a, b| a.record.url.cmp(&b.record.url));
+    Ok(found)
+}
+
+impl Record {
+    fn new(url: String) -> Self {
+        Self {
+            schema: SCHEMA,
+            url,
+            lun: String::new(),
+            bytes: 0,
+            block_bytes: 0,
+            physical_block_bytes: 0,
+            read_only: false,
+            device: None,
+            mount: None,
+        }
+    }
+}
+
+impl Attached {
+    /// Makes the directory of a LUN: one `attach` of a URL succeeds.
+    pub(super) fn create(url: &IscsiUrl) -> anyhow::Result<Self> {
+        let text = url.to_string();
+        let mut hasher = fnv::FnvHasher::default();
+        hasher.write(text.as_bytes());
+        let directory = root().join(format!("{:016x}", hasher.finish()));
+        if let Some(runtime) = root().parent() {
+            fs::create_dir_all(runtime).with_context(|| format!("create {}", runtime.display()))?;
+        }
+        let create = |directory: &Path| DirBuilder::new().mode(0o700).create(directory);
+        match create(&root()) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made.with_context(|| format!("create {}", root().display()))?,
+        }
+        match create(&directory) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let hint = format!("`millrace iscsi list` shows it; `millrace iscsi detach {text}` ends it, or cleans up after it");
+                return Err(refusal(format!("attach {text}: it is attached already"), hint));
+            }
+            made => made.with_context(|| format!("create {}", directory.display()))?,
+        }
+        let attached = Self { directory, record: Record::new(text) };
+        create(&attached.fuse()).with_context(|| format!("create {}", attached.fuse().display()))?;
+        attached.save()?;
+        Ok(attached)
+    }
+
+    fn read(directory: PathBuf) -> Self {
+        let read = fs::read(directory.join("attachment.json")).ok();
+        let record: Option<Record> = read.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        // Without a record there is still something to clean up.
+        let record = record.unwrap_or_else(|| Record::new(format!("(unknown: {})", directory.display())));
+        Self { directory, record }
+    }
+
+    /// Where its FUSE file system is mounted.
+    pub(super) fn fuse(&self) -> PathBuf {
+        self.directory.join("fuse")
+    }
+
+    /// The file that is the LUN.
+    pub(super) fn file(&self) -> PathBuf {
+        self.fuse().join(FILE)
+    }
+
+    pub(super) fn log(&self) -> PathBuf {
+        self.directory.join("log")
+    }
+
+    pub(super) fn save(&self) -> anyhow::Result<()> {
+        write_whole(&self.directory.join("attachment.json"), &serde_json::to_vec(&self.record)?)
+    }
+
+    pub(super) fn save_daemon(directory: &Path, daemon: &Daemon) -> anyhow::Result<()> {
+        write_whole(&directory.join("daemon.json"), &serde_json::to_vec(daemon)?)
+    }
+
+    pub(super) fn daemon(&self) -> Option<Daemon> {
+        serde_json::from_slice(&fs::read(self.directory.join("daemon.json")).ok()?).ok()
+    }
+
+    /// Held by the daemon for as long as it lives.
+    pub(super) fn lock(directory: &Path) -> anyhow::Result<File> {
+        let path = directory.join("lock");
+        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
+        let file = file.with_context(|| format!("open {}", path.display()))?;
+        // Who looks whether it is held has it for a moment.
+        file.lock().with_context(|| format!("lock {}", path.display()))?;
+        Ok(file)
+    }
+
+    /// Whether its daemon lives.
+    pub(super) fn is_served(&self) -> bool {
+        let Ok(file) = File::open(self.directory.join("lock")) else { return false };
+        matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
+    }
+
+    /// The loop devices that stand on its file: one, none when it was not finished.
+    pub(super) fn devices(&self) -> anyhow::Result<Vec<LoopDevice>> {
+        LoopDevice::of_file(&self.file()).context("look for its loop device")
+    }
+
+    /// Removes the directory. Nothing is mounted in it any more.
+    pub(super) fn remove(&self) -> anyhow::Result<()> {
+        let phrase = || format!("remove {}", self.directory.display());
+        // Never into a file system that is mounted there: rmdir refuses it.
+        match fs::remove_dir(self.fuse()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).with_context(phrase),
+            _ => {}
+        }
+        fs::remove_dir_all(&self.directory).with_context(phrase)?;
+        // Others may be attached, or the directory somebody's own.
+        let _ = fs::remove_dir(root());
+        Ok(())
+    }
+}
+
+/// A reader sees the old content or the new.
+fn write_whole(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let new = path.with_extension("new");
+    let phrase = || format!("write {}", path.display());
+    let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&new).with_context(phrase)?;
+    file.write_all(bytes).with_context(phrase)?;
+    fs::rename(&new, path).with_context(phrase)
+}

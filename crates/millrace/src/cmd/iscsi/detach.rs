@@ -1,0 +1,127 @@
+//! `detach`: the end of an attached LUN, whether its daemon still lives or not.
+
+use super::attached::{self, Attached};
+use crate::error_printing::{print_error, refusal};
+use anyhow::{Context as _, anyhow, bail};
+use initiator::attach::{is_mount, mounts, unmount, users};
+use initiator::{IscsiUrl, attach::LoopDevice};
+use rustix::process::{Pid, Signal, kill_process};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The daemon has this long to finish, flush and log out (its own limits are 10 s each for the first two).
+const END: Duration = Duration::from_secs(25);
+/// The pause between two looks at it.
+const LOOK: Duration = Duration::from_millis(20);
+
+#[derive(clap::Args)]
+pub(super) struct Detach {
+    /// Its block device, mount directory or URL
+    #[arg(value_name = "DEVICE|DIR|URL", required_unless_present = "all")]
+    which: Option<String>,
+    /// Every LUN that is attached
+    #[arg(long, conflicts_with = "which")]
+    all: bool,
+}
+
+pub(super) fn run(args: &Detach) -> anyhow::Result<()> {
+    let all = attached::all()?;
+    let Some(which) = &args.which else {
+        let failed = all.iter().filter_map(|attached| detach(attached).err()).inspect(print_error).count();
+        return if failed == 0 { Ok(()) } else { Err(anyhow!("detach {failed} of {} LUNs", all.len())) };
+    };
+    match all.iter().find(|attached| is_named(attached, which)) {
+        Some(attached) => detach(attached),
+        None => {
+            Err(refusal(format!("detach {}: it is not attached", without_secret(which)), "`millrace iscsi list` shows what is"))
+        }
+    }
+}
+
+/// A URL as it is shown.
+fn without_secret(which: &str) -> String {
+    which.parse::<IscsiUrl>().map_or_else(|_| which.to_owned(), |url| url.to_string())
+}
+
+fn is_named(attached: &Attached, which: &str) -> bool {
+    let record = &attached.record;
+    let path = std::fs::canonicalize(which).ok();
+    record.device.as_deref() == Some(which)
+        || (record.mount.is_some() && record.mount == path)
+        || record.url == without_secret(which)
+        || attached.devices().is_ok_and(|devices| devices.iter().any(|device| device.path() == which))
+}
+
+fn detach(attached: &Attached) -> anyhow::Result<()> {
+    let record = &attached.record;
+    let phrase = || format!("detach {}", record.device.as_deref().unwrap_or(&record.url));
+    let devices = attached.devices().with_context(phrase)?;
+    for device in &devices {
+        check_unused(attached, device).with_context(phrase)?;
+    }
+    undo(attached).with_context(phrase)
+}
+
+/// Refuses what others than our own mount use: nothing has been changed yet.
+fn check_unused(attached: &Attached, device: &LoopDevice) -> anyhow::Result<()> {
+    let own = attached.record.mount.as_deref().map(|directory| format!("a mount at {}", directory.display()));
+    let users: Vec<String> = device.users().into_iter().filter(|user| Some(user) != own.as_ref()).collect();
+    if users.is_empty() {
+        return Ok(());
+    }
+    Err(refusal(format!("take {} away: it is used by {}", device.path(), users.join(", ")), "end that first; nothing was changed"))
+}
+
+/// Undoes what `attach` did, as far as it came.
+pub(super) fn undo(attached: &Attached) -> anyhow::Result<()> {
+    let devices = attached.devices()?;
+    if let Some(directory) = &attached.record.mount {
+        unmount_own(directory, &devices)?;
+    }
+    for device in &devices {
+        device.detach()?;
+    }
+    stop_daemon(attached)?;
+    let fuse = attached.fuse();
+    // Of a daemon that was killed.
+    if is_mount(&fuse) && unmount(&fuse, false).is_err() {
+        unmount(&fuse, true)?;
+    }
+    attached.remove()
+}
+
+/// Unmounts, if it is still our device that is mounted there.
+fn unmount_own(directory: &Path, devices: &[LoopDevice]) -> anyhow::Result<()> {
+    let numbers: Vec<String> = devices.iter().flat_map(LoopDevice::numbers).collect();
+    let is_ours = mounts().iter().any(|mount| mount.directory == directory && numbers.contains(&mount.device));
+    if !is_ours {
+        return Ok(());
+    }
+    unmount(directory, false).map_err(|error| {
+        let users = users(directory);
+        let who = if users.is_empty() { "see `fuser -vm`".to_owned() } else { format!("it is used by {}", users.join(", ")) };
+        refusal(error, format!("{who}; end that first, nothing was changed"))
+    })
+}
+
+/// SIGTERM, and SIGKILL when that is not enough.
+fn stop_daemon(attached: &Attached) -> anyhow::Result<()> {
+    for signal in [Signal::TERM, Signal::KILL] {
+        if !attached.is_served() {
+            return Ok(());
+        }
+        // The number is that of the process that holds the lock: it wrote it.
+        if let Some(pid) = attached.daemon().and_then(|daemon| Pid::from_raw(daemon.pid.cast_signed())) {
+            // One that has ended meanwhile is what is wanted.
+            let _ = kill_process(pid, signal);
+        }
+        let limit = Instant::now() + END;
+        while attached.is_served() && Instant::now() < limit {
+            std::thread::sleep(LOOK);
+        }
+    }
+    if attached.is_served() {
+        bail!("end the process that serves it: `fuser {}/lock` names it", attached.directory.display());
+    }
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! One request to a running filer over its admin socket. A filer that does not answer is told of within seconds; one that works
+//! on a long request is waited for.
+
+use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use serde_json::Value;
+
+use crate::error_printing::refusal;
+
+/// How long a filer may be silent before it is asked whether it answers at all, and how long it may take to answer that: it does
+/// so on a thread of its own, whatever else it is at.
+const SILENCE: Duration = Duration::from_secs(3);
+/// Any answer shows that it answers: this one asks for nothing, and filers of every version refuse it.
+const ANYBODY: &str = "{\"op\":\"ping\"}\n";
+
+/// One line there, one line back.
+pub(super) fn ask(admin: &Path, request: &Value) -> anyhow::Result<String> {
+    let shown = admin.display();
+    let mut stream = UnixStream::connect(admin).map_err(|error| {
+        let hint = match error.kind() {
+            ErrorKind::PermissionDenied => "run it as the user who runs that filer, or as root: no other user may use the socket",
+            _ => "start `millrace serve` first; with --json its first line names the admin socket",
+        };
+        refusal(format!("reach a filer at {shown}: {error}"), hint)
+    })?;
+    let talked = || format!("talk to the filer at {shown}");
+    stream.set_read_timeout(Some(SILENCE)).and_then(|()| stream.set_write_timeout(Some(SILENCE))).with_context(talked)?;
+    if let Err(error) = writeln!(stream, "{request}") {
+        return Err(if is_timeout(error.kind()) { silent(admin, &stream) } else { anyhow!(error).context(talked()) });
+    }
+    let mut line = Vec::new();
+    let mut lines = BufReader::new(&stream);
+    loop {
+        match lines.read_until(b'\n', &mut line) {
+            Ok(_) => break,
+            // What has come so far stays in `line`.
+            Err(error) if is_timeout(error.kind()) && answers(admin) => {}
+            Err(error) if is_timeout(error.kind()) => return Err(silent(admin, &stream)),
+            Err(error) => return Err(anyhow!(error).context(talked())),
+        }
+    }
+    if line.is_empty() {
+        return Err(anyhow!("the filer closed the connection without a reply")).with_context(talked);
+    }
+    String::from_utf8(line).with_context(talked)
+}
+
+fn is_timeout(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+/// Whether the filer answers anything at all: a line, or a closed connection.
+fn answers(admin: &Path) -> bool {
+    let asked = || {
+        let mut stream = UnixStream::connect(admin)?;
+        stream.set_read_timeout(Some(SILENCE))?;
+        stream.set_write_timeout(Some(SILENCE))?;
+        stream.write_all(ANYBODY.as_bytes())?;
+        BufReader::new(stream).read_line(&mut String::new())
+    };
+    asked().map_or_else(|error| !is_timeout(error.kind()), |_| true)
+}
+
+/// What to say of a filer that is there and silent.
+fn silent(admin: &Path, stream: &UnixStream) -> anyhow::Error {
+    let pid = rustix::net::sockopt::socket_peercred(stream).ok().map(|peer| peer.pid.as_raw_nonzero().get());
+    let of = pid.map_or_else(String::new, |pid| format!(" (pid {pid})"));
+    let phrase = format!("reach the filer at {}{of}: it does not answer", admin.display());
+    let status = pid.and_then(|pid| std::fs::read_to_string(format!("/proc/{pid}/status")).ok()).unwrap_or_default();
+    let is_stopped = status.lines().any(|line| line.starts_with("State:\tT") || line.starts_with("State:\tt"));
+    let hint = match pid {
+        Some(pid) if is_stopped => format!("it is stopped: kill -CONT {pid} has it go on; a debugger may hold it"),
+        Some(pid) => format!("what it waits for: cat /proc/{pid}/stack, and the disk below its directory"),
+        None => "what it waits for is in /proc/PID/stack".to_owned(),
+    };
+    refusal(phrase, hint)
+}

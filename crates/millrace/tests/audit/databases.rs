@@ -1,0 +1,72 @@
+//! `millrace audit --db`: the settings of a live PostgreSQL and MariaDB reach the rules; nothing of the server is changed.
+
+use crate::support::mariadb::MariaDb;
+use crate::support::postgres::Cluster;
+use crate::support::{Scratch, millrace, skip, text};
+use results::audit::{Audit, Finding};
+
+const RULES: &str = r#"
+schema = 1
+layer = "db"
+
+[[rule]]
+id = "test-shared-buffers"
+title = "Shared buffers are as no test sets them"
+platforms = ["postgres"]
+test = "postgres.shared_buffers == 1"
+severity = "low"
+reason = "To see the value."
+sources = [{ name = "A manual" }]
+status = "valid"
+fires = [{ facts = { "postgres.shared_buffers" = 2 } }]
+silent = [{ facts = { "postgres.shared_buffers" = 1 } }]
+
+[[rule]]
+id = "test-buffer-pool"
+title = "The buffer pool is as no test sets it"
+platforms = ["mysql", "mariadb"]
+test = "mysql.innodb_buffer_pool_size == 1"
+severity = "low"
+reason = "To see the value."
+sources = [{ name = "A manual" }]
+status = "valid"
+fires = [{ facts = { "mysql.innodb_buffer_pool_size" = 2 } }]
+silent = [{ facts = { "mysql.innodb_buffer_pool_size" = 1 } }]
+"#;
+
+/// What one of the rules above found of the server that was asked: a host may have files of others.
+fn findings(scratch: &Scratch, dsn: &str, rule: &str) -> Vec<Finding> {
+    let rules = scratch.folder("rules/test");
+    std::fs::write(rules.join("db.toml"), RULES).unwrap();
+    let output = millrace().args(["audit", "--json", "--db", dsn, "--rules"]).arg(scratch.path().join("rules")).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    let audit: Audit = serde_json::from_slice(&output.stdout).unwrap();
+    let asked = |finding: &Finding| finding.server.as_ref().is_some_and(|server| server.contains(" at "));
+    audit.findings.into_iter().filter(|finding| finding.rule == rule && asked(finding)).collect()
+}
+
+#[test]
+fn settings_of_postgres_are_facts_shown_with_their_units() {
+    let scratch = Scratch::new("audit-postgres");
+    let Some(cluster) = Cluster::start(scratch.path()) else {
+        skip("PostgreSQL is not installed");
+        return;
+    };
+    // As the server says it, in pages of 8 KiB.
+    let pages: u64 = cluster.sql("SELECT setting FROM pg_settings WHERE name = 'shared_buffers'").trim().parse().unwrap();
+    let found = findings(&scratch, &cluster.dsn(), "test-shared-buffers");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].found, [format!("postgres.shared_buffers is {} MiB", (pages * 8192) >> 20)]);
+}
+
+#[test]
+fn variables_of_mariadb_are_facts_shown_with_their_units() {
+    let scratch = Scratch::new("audit-mariadb");
+    let Some(server) = MariaDb::start(scratch.path(), &["--innodb-buffer-pool-size=64M"]) else {
+        skip("MariaDB is not installed");
+        return;
+    };
+    let found = findings(&scratch, &server.dsn(), "test-buffer-pool");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].found, ["mysql.innodb_buffer_pool_size is 64 MiB"]);
+}

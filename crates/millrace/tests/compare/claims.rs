@@ -1,0 +1,93 @@
+//! What the laboratory claims about itself, held against the real thing: more than an hour on a quiet host (`make claims`).
+
+use crate::support::compare::may_keep_awake;
+use crate::support::{Scratch, millrace, skip};
+use results::compare::Comparison;
+use results::statistics::Difference;
+
+/// Comparisons of equals.
+const EQUALS: usize = 20;
+
+/// Runs a comparison; `None` when PostgreSQL is missing here.
+fn compare(arguments: &[&str]) -> Option<Comparison> {
+    let scratch = Scratch::new("lab-claims");
+    scratch.folder("work");
+    let mut command = millrace();
+    command.arg("compare").args(arguments).args(["--json", "--no-gates"]);
+    if may_keep_awake() {
+        command.arg("--keep-awake");
+    }
+    command.arg("--work").arg(scratch.path().join("work")).arg("--out").arg(scratch.path().join("out"));
+    let output = command.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(2) && errors.contains("PostgreSQL") {
+        skip("no PostgreSQL server programs, compare can't be measured");
+        return None;
+    }
+    Some(serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {errors}")))
+}
+
+#[test]
+#[ignore = "claims: 45 minutes on a quiet host"]
+fn equal_paths_show_no_difference_in_nineteen_of_twenty_comparisons() {
+    let mut claims = Vec::new();
+    for trial in 0..EQUALS {
+        let seed = (1000 * (trial + 1)).to_string();
+        let load = ["--warehouses", "2", "--seconds", "10", "--warmup", "4", "--repeats", "3", "--budget", "20m"];
+        let paths = ["--path", "local:a", "--path", "local:b", "--seed", &seed];
+        let Some(found) = compare(&[&paths[..], &load[..]].concat()) else { return };
+        let line = &found.against_first[0];
+        println!("{}", line.text);
+        if line.difference != Difference::NotShown {
+            claims.push(line.text.clone());
+        }
+    }
+    assert!(claims.len() <= EQUALS / 20, "{} of {EQUALS} comparisons of equals claim a difference: {claims:#?}", claims.len());
+}
+
+#[test]
+#[ignore = "claims: 20 minutes on a quiet host"]
+fn a_path_five_percent_slower_is_found_at_constant_load() {
+    // Reads decide, and those of the second arm take 5 % longer.
+    let plan = Scratch::new("slower");
+    let file = plan.path().join("slower.toml");
+    let medium = |ms: &str| format!("spindles=64,service_ms={ms},placement=any,nvram=on");
+    let text = format!(
+        "schema = 1\n[[arm]]\npath = \"local\"\nmedium = \"{}\"\n[[arm]]\npath = \"local\"\nmedium = \"{}\"\n[load]\nwarehouses = 2\n\
+         users = 4\nthreads = 2\nseconds = 20\nwarmup_seconds = 5\nseed = 1\n[runs]\nrepeats = 8\nbudget = \"40m\"\n[database]\n\
+         buffers_share = 0.05\n",
+        medium("4"),
+        medium("4.2")
+    );
+    std::fs::write(&file, text).unwrap();
+    let Some(found) = compare(&[file.to_str().unwrap()]) else { return };
+    let line = &found.against_first[0];
+    println!("{}", line.text);
+    assert_eq!(line.difference, Difference::Shown, "{}", line.text);
+    assert!(line.oets_ratio < 1.0, "{}", line.text);
+}
+
+#[test]
+#[ignore = "claims: 15 minutes on a quiet host"]
+fn predictions_over_a_ladder_of_users_and_slots_are_within_ten_percent_in_the_median() {
+    let Some(found) = compare(&[concat!(env!("CARGO_MANIFEST_DIR"), "/../../plans/predict-ladder.toml")]) else { return };
+    let sound = found.predictions.iter().filter(|point| point.doubt.is_none());
+    let mut sizes: Vec<f64> = sound.map(|point| point.error_percent.abs()).collect();
+    for point in &found.predictions {
+        println!(
+            "{}: {:.0} predicted from {}, {:.0} measured ({:+.1} %){}",
+            point.held_out,
+            point.predicted,
+            point.fitted_on,
+            point.measured,
+            point.error_percent,
+            point.doubt.as_ref().map_or_else(String::new, |doubt| format!(", not counted: {doubt}"))
+        );
+    }
+    let all = found.predictions.len();
+    assert!(all >= 10 && sizes.len() * 2 > all, "only {} of {all} points can be counted: measure on a quiet host", sizes.len());
+    sizes.sort_by(f64::total_cmp);
+    let median = sizes[sizes.len() / 2];
+    println!("median error {median:.1} %, worst {:.1} %", sizes[sizes.len() - 1]);
+    assert!(median <= 10.0, "median error {median:.1} %");
+}

@@ -1,0 +1,232 @@
+//! `millrace compare` end to end: a small comparison on a real PostgreSQL, what it leaves, what it refuses.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use crate::support::compare::{Place, may_keep_awake, postgres_is_here};
+use crate::support::{await_until, millrace, preload_library, text};
+use results::compare::PathStatus;
+
+fn refused(output: &Output, object: &str, hint: &str) {
+    let text = text(output);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("millrace: cannot ") && text.contains(object), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("hint: ") && line.contains(hint)), "{text}");
+}
+
+#[test]
+fn small_comparison_measures_local_and_dnfs_proves_both_and_leaves_nothing() {
+    if !postgres_is_here() {
+        return;
+    }
+    preload_library();
+    let place = Place::new();
+    let mut arguments = vec!["--paths", "local,dnfs,knfs", "--quick", "--users", "4"];
+    arguments.extend(may_keep_awake().then_some("--keep-awake"));
+    let mut child = place.compare(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = child.id();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok).collect::<Vec<_>>();
+    let output = child.wait_with_output().unwrap();
+    let all = format!("{}\n{}", lines.join("\n"), text(&output));
+    assert_eq!(output.status.code(), Some(0), "{all}");
+    place.assert_nothing_left(pid);
+    assert!(
+        lines.iter().any(|line| line.starts_with('[') && line.contains("left]") && line.contains("dnfs: measuring")),
+        "{all}"
+    );
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let first = "NOT A RESULT: each path was run once, so there is no interval";
+    assert!(printed.trim_start().starts_with(first), "the verdict comes first: {all}");
+    assert!(printed.lines().all(|line| line.chars().count() <= 100), "{all}");
+    let words = printed.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        words.contains(" Direct NFS: ")
+            && words.contains("REHEARSAL")
+            && words.contains("not comparable to published TPC-C results"),
+        "{all}"
+    );
+
+    let record = place.record();
+    assert_eq!((record.schema, record.rehearsal, record.valid), (1, true, true));
+    assert_eq!(record.plan.order, ["local", "dnfs"]);
+    assert_eq!(record.notes.iter().any(|note| note.contains("kept awake")), may_keep_awake(), "{:?}", record.notes);
+    for path in &record.paths[..2] {
+        assert_eq!(path.status, PathStatus::Measured, "{path:?}");
+        let checks = path.checks.as_ref().unwrap();
+        assert_eq!((checks.passed, checks.failed), (12, 0), "{checks:?}");
+        let proof = path.proof.as_ref().unwrap();
+        assert!(proof.passed && proof.database_read_bytes > 1 << 20, "{proof:?}");
+        assert!(path.oets_per_minute.as_ref().unwrap().mean > 0.0);
+        assert!(path.block_read_us.as_ref().unwrap().mean > 0.0);
+        assert!(path.io.as_ref().unwrap().reads_per_order >= 1.0, "{:?}", path.io);
+        assert!(path.cpu.as_ref().unwrap().by_owner["database"].s_per_1000_orders > 0.0);
+        assert!(path.response_ms["new_order"].p50 > 0.0 && path.response_ms["stock_level"].count > 0);
+        assert!(path.caching.as_ref().unwrap().contains("page cache"));
+    }
+    let dnfs = &record.paths[1];
+    assert_eq!(dnfs.proof.as_ref().unwrap().kind.as_str(), "filer_reads");
+    assert!(dnfs.runs[0].filer["READ"].calls > 0 && dnfs.cpu.as_ref().unwrap().by_owner["filer"].s_per_1000_orders > 0.0);
+    let connections = dnfs.runs[0].connections.unwrap();
+    assert!(connections >= 5, "each of 4 users' processes and the checkpointer has its own, the filer saw {connections}");
+    assert_eq!(record.paths[0].runs[0].connections, None);
+    assert_eq!(record.paths[2].status, PathStatus::Skipped);
+    assert!(record.paths[2].reason.as_ref().unwrap().contains("not built yet"));
+    assert_eq!(record.environment.database_settings["wal_sync_method"], "fdatasync");
+    let page = std::fs::read_to_string(place.out().join("report.html")).unwrap();
+    assert!(page.contains("REHEARSAL") && page.contains(&record.paths[1].name) && !page.contains("http"));
+}
+
+/// Starts a comparison of `path`, sends `signal` when a line with `moment` has come, and looks at what is left.
+fn interrupted_at(path: &str, moment: &str) {
+    let place = Place::new();
+    let mut child = place
+        .compare(&["--paths", path, "--quick", "--seconds", "600", "--budget", "1h"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = child.id();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let reached = lines.by_ref().any(|line| line.contains(moment));
+    assert!(reached, "never came to {moment}");
+    crate::support::succeed(Command::new("kill").args(["-INT", &pid.to_string()]));
+    let rest: Vec<String> = lines.collect();
+    let status = await_until("compare to end", Duration::from_secs(60), || child.try_wait().unwrap());
+    assert_eq!(status.code(), Some(2), "{rest:?}");
+    assert!(rest.iter().any(|line| line.contains("a signal came")), "{rest:?}");
+    place.assert_nothing_left(pid);
+    assert!(!place.out().exists() && !place.out().parent().unwrap().exists(), "an empty record directory is left");
+}
+
+#[test]
+fn ctrl_c_while_loading_leaves_nothing() {
+    if postgres_is_here() {
+        interrupted_at("local", "loading 2 warehouses");
+    }
+}
+
+#[test]
+fn ctrl_c_while_measuring_over_dnfs_leaves_nothing() {
+    if postgres_is_here() {
+        preload_library();
+        interrupted_at("dnfs", "measuring 600 s");
+    }
+}
+
+#[test]
+#[ignore = "nightly: half a minute, two clusters"]
+fn interrupted_comparison_goes_on_with_its_finished_runs() {
+    if !postgres_is_here() {
+        return;
+    }
+    let place = Place::new();
+    let plan = ["--path", "local:a", "--path", "local:b", "--warehouses", "1", "--users", "2", "--seconds", "2", "--warmup", "1"];
+    let plan = [&plan[..], &["--repeats", "1", "--no-gates"]].concat();
+    let mut child = place.compare(&plan).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = child.id();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.by_ref().any(|line| line.contains("run 2 of 2, local:b: starting")), "never came to the second run");
+    crate::support::succeed(Command::new("kill").args(["-INT", &pid.to_string()]));
+    let rest: Vec<String> = lines.collect();
+    assert_eq!(child.wait().unwrap().code(), Some(2), "{rest:?}");
+    assert!(rest.iter().any(|line| line.contains("go on with --resume")), "{rest:?}");
+    place.assert_nothing_left(pid);
+
+    let resume = |words: &[&str]| {
+        let mut command = millrace();
+        command.arg("compare").args(words).arg("--work").arg(place.work()).arg("--resume").arg(place.out());
+        command.output().unwrap()
+    };
+    refused(&resume(&["--path", "local:a", "--users", "3"]), "another plan", "resume with the plan");
+    let output = resume(&plan);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let record = place.record();
+    assert_eq!(record.plan.order, ["local:a", "local:b"]);
+    assert!(record.notes.iter().any(|note| note.starts_with("resumed: 1 runs")), "{:?}", record.notes);
+    assert!(!place.out().join("runs.jsonl").exists());
+}
+
+#[test]
+#[ignore = "nightly: a minute, waits for a modelled medium"]
+fn paths_on_one_modelled_medium_are_probed_alike_and_wait_for_it() {
+    if !postgres_is_here() {
+        return;
+    }
+    preload_library();
+    let place = Place::new();
+    let plan = ["--paths", "local,dnfs", "--medium", "fc15k,spindles=80", "--layout", "split", "--warehouses", "1", "--quick"];
+    let output = place.compare(&plan).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let record = place.record();
+    let times: Vec<f64> = record.paths.iter().map(|path| path.read_probe.as_ref().unwrap().medium_read_us.unwrap()).collect();
+    assert!(times[0] > 3_000.0 && (times[0] - times[1]).abs() / times[0] < 0.05, "{times:?}");
+    for path in &record.paths {
+        assert_eq!(
+            (path.caching_class.as_ref().map(|class| class.as_str()), path.layout_name.as_deref()),
+            (Some("direct"), Some("split"))
+        );
+        assert!(path.block_read_us.as_ref().unwrap().mean > 3_000.0, "reads did not wait for the medium");
+        assert!(path.runs[0].medium.as_ref().unwrap().reads > 100);
+    }
+    assert!(record.notes.iter().any(|note| note.contains("quick look")), "{:?}", record.notes);
+    place.assert_nothing_left(0);
+}
+
+#[test]
+fn nonsense_is_refused_before_anything_is_made() {
+    let place = Place::new();
+    refused(&place.compare(&["--warehouses", "0"]).output().unwrap(), "0 warehouses", "between 1 and");
+    refused(&place.compare(&["--paths", "nvme"]).output().unwrap(), "\"nvme\"", "paths are local, dnfs");
+    refused(&place.compare(&["--budget", "soon"]).output().unwrap(), "\"soon\"", "12m");
+    refused(&place.compare(&["--pg-bin", "/no/such/bin"]).output().unwrap(), "/no/such/bin", "--pg-bin");
+    assert!(!place.out().exists());
+    if postgres_is_here() {
+        refused(&place.compare(&["--paths", "iscsi"]).output().unwrap(), "not built yet", "millrace doctor");
+        for (command, option, says) in [
+            ("orders", "functions = true", "'--functions'"),
+            ("orders", "mode = \"swift\"", "'swift'"),
+            ("orders", "threads = 3", "multiple times"),
+            ("filer", "speed = 9", "'--speed'"),
+        ] {
+            let plan = place.work().with_extension("toml");
+            let own = include_str!("../../../../plans/compare.toml").replace("schema = 1", "schema = 1\ntunings = [\"own\"]");
+            let text = format!("{own}\n[tuning.own.{command}]\n{option}\n");
+            std::fs::write(&plan, text).unwrap();
+            let output = place.compare(&[plan.to_str().unwrap(), "--dry-run", "--paths", "local"]).output().unwrap();
+            refused(&output, says, "--help shows what it takes");
+            std::fs::remove_file(plan).unwrap();
+        }
+        // Refused alike by the run and by its dry run.
+        for dry_run in [&[][..], &["--dry-run"]] {
+            let compare = |arguments: &[&str]| place.compare(&[arguments, dry_run].concat()).output().unwrap();
+            refused(&compare(&["--paths", "local", "--load", "saturate@fast"]), "\"fast\"", "arms measured are local");
+            refused(&compare(&["--paths", "local", "--budget", "10s"]), "within 0:10", "--budget ");
+            let mut resume = millrace();
+            resume.args(["compare", "--paths", "local", "--resume"]).arg(place.work()).args(dry_run);
+            refused(&resume.output().unwrap(), "resume from", "interrupted");
+        }
+        std::fs::create_dir_all(place.out()).unwrap();
+        std::fs::write(place.out().join("mine"), "").unwrap();
+        refused(&place.compare(&["--paths", "local"]).output().unwrap(), "not empty", "--out");
+        refused(&place.compare(&["--paths", "local", "--dry-run"]).output().unwrap(), "not empty", "--out");
+    }
+    place.assert_nothing_left(0);
+}
+
+#[test]
+fn dry_run_says_sizes_and_starts_nothing() {
+    if !postgres_is_here() {
+        return;
+    }
+    let place = Place::new();
+    let output = place.compare(&["--dry-run", "--paths", "local,fc", "--repeats", "2"]).output().unwrap();
+    let text = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("runs       local local (") && text.contains("MiB needed below"), "{text}");
+    assert!(text.contains("skipped    fc: not built yet"), "{text}");
+    preload_library();
+    let unasked = crate::support::text(&place.compare(&["--dry-run"]).output().unwrap());
+    assert!(unasked.contains("local dnfs") && !unasked.contains("skipped"), "nobody asked for the others: {unasked}");
+    assert!(!place.out().exists());
+    place.assert_nothing_left(0);
+}

@@ -1,0 +1,13 @@
+//! `millrace compare`, `millrace load` and their reports, with real databases.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, reason = "a panic is a test's verdict")]
+
+mod claims;
+mod command;
+mod filer_lost;
+mod install;
+mod layouts;
+mod report;
+mod search;
+#[path = "../support/mod.rs"]
+mod support;
+mod targets;

@@ -1,0 +1,14 @@
+//! The client library in this process, against a filer: mounts, retention, limits, several hosts.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, reason = "a panic is a test's verdict")]
+
+mod appends;
+mod attributes;
+mod client;
+mod hosts;
+mod limits;
+mod mount;
+mod mounted;
+mod retention;
+mod slots;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,35 @@
+//! The filer as a program: NFSv3 on the wire, exports, faults, crashes, TLS, metrics, upgrades.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::result_large_err,
+    reason = "a panic is a test's verdict; results are those of the wire"
+)]
+
+mod batches;
+mod bytes;
+mod connections;
+mod crashes;
+mod crowds;
+mod exports;
+mod faults;
+mod fence;
+mod hostile;
+mod libnfs;
+mod medium;
+mod metrics;
+mod monitoring;
+mod oracle;
+mod procedures;
+mod races;
+mod register;
+mod repeats;
+mod restart;
+mod service;
+#[path = "../support/mod.rs"]
+mod support;
+mod tls;
+mod tls_peers;
+mod upgrade;
+mod volumes;

@@ -1,0 +1,56 @@
+//! No acknowledged write to a LUN is lost, whatever ends: the filer by SIGKILL, its power, or the program that wrote.
+
+use crate::support::lun_load::Load;
+use crate::support::target::Target;
+use crate::support::{Scratch, seeds};
+use initiator::{Device, IscsiUrl, Options};
+
+/// Ends of each seed.
+const ENDS: usize = 5;
+const DEPTH: usize = 16;
+
+#[test]
+fn every_acknowledged_write_is_there_after_kills_and_power_cuts_with_and_without_the_program_that_wrote() {
+    // 2 in make test, 100 in make nightly.
+    for seed in seeds(|count| if count > 2 { 5 * count } else { count }) {
+        println!("seed {seed}");
+        one_seed(seed);
+    }
+}
+
+fn one_seed(seed: u64) {
+    let scratch = Scratch::new("iscsi-crash");
+    let mut target = Target::with_portals(&scratch, 2, &["--loss-layer"]);
+    let lun = target.create("db", "4MiB", &[]);
+    let portals = [target.portal(0), target.portal(1)].map(|portal| portal.to_string()).join(",");
+    let url: IscsiUrl = format!("iscsi://{portals}/{}/{lun}", target.iqn()).parse().unwrap();
+    let open = || Device::open(&url, Options::for_portals(2)).unwrap();
+    let mut device = open();
+    let mut load = Load::new(128, seed);
+    for _ in 0..ENDS {
+        let enough = load.done + 20 + load.rng.index(100) as u64;
+        load.run(&mut device, DEPTH, |load, _| load.done >= enough);
+        load.keep_under_way(&mut device, DEPTH);
+        let program_ends = load.rng.index(2) == 0;
+        match load.rng.index(3) {
+            0 => {
+                target.kill();
+                target.restart();
+            }
+            1 => {
+                target.volume(&["power-cut"]);
+            }
+            // Only the program ends.
+            _ => {}
+        }
+        if program_ends {
+            // Without a logout, as a process that is killed.
+            drop(device);
+            device = open();
+            load.settle(&mut device);
+        }
+    }
+    let enough = load.done + 20;
+    load.run(&mut device, DEPTH, |load, _| load.done >= enough);
+    load.check(&mut device);
+}

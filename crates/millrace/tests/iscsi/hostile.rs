@@ -1,0 +1,188 @@
+//! Bad logins and bad bytes get the answer that RFC 7143 names, or the end of their connection, and the filer goes on.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use crate::support::configured::Configured;
+use crate::support::scsi::{Client, LoginError, Who, cdb16};
+use crate::support::target::Target;
+use crate::support::{Scratch, await_until};
+use iscsi_proto::initiator::Transfer;
+use iscsi_proto::login::DigestChoice;
+use sim::Rng;
+
+const HOST: &str = "iqn.2026-11.test:host";
+const SECRET: &str = "a secret of the host";
+const OTHER_SECRET: &str = "one that is not it";
+const FILERS_SECRET: &str = "a secret of the filer";
+
+fn status(refused: Result<Client, LoginError>) -> u16 {
+    match refused {
+        Err(LoginError::Refused(status)) => status.0,
+        Err(LoginError::Closed) => panic!("closed without an answer"),
+        Ok(_) => panic!("logged in"),
+    }
+}
+
+/// An initiator that had nothing to do with what was bad goes on.
+fn assert_serves(target: &Target, client: &mut Client, lun: u16) {
+    assert!(client.write(lun, 3, &[9; 512], true).unwrap().is_good());
+    assert_eq!(client.read(lun, 3, 1).unwrap().data, [9; 512]);
+    let mut fresh = Client::ready(target.portal(0), &target.iqn(), &Who::named("iqn.2026-11.test:fresh"), lun);
+    assert!(fresh.read(lun, 0, 1).unwrap().is_good());
+}
+
+#[test]
+fn an_unknown_target_is_not_found() {
+    let scratch = Scratch::new("iscsi-unknown");
+    let target = Target::start(&scratch, &[]);
+    let refused = Client::login(target.portal(0), "iqn.2026-11.test:nothing", &Who::named(HOST));
+    assert_eq!(status(refused), 0x0203);
+}
+
+#[test]
+fn with_users_a_login_needs_the_right_secret_and_the_filer_proves_itself_where_asked() {
+    let scratch = Scratch::new("iscsi-chap");
+    scratch.folder("data");
+    let filer = Configured::start(
+        &scratch,
+        &format!(
+            "[iscsi]\nlisten = [\"127.0.0.1:0\"]\niqn = \"iqn.2026-11.com.example.filer\"\n\
+             [[iscsi.user]]\nname = \"host\"\nsecret = \"{SECRET}\"\ninitiators = [\"{HOST}\"]\n\
+             [iscsi.own]\nname = \"filer\"\nsecret = \"{FILERS_SECRET}\"\n\
+             [[volume]]\nname = \"data\"\ndir = \"DIR/data\"\nclients = [\"127.0.0.1\"]\n"
+        ),
+    );
+    let portal: SocketAddr = filer.ready["portals"][0].as_str().unwrap().parse().unwrap();
+    let iqn = "iqn.2026-11.com.example.filer:data";
+    let login = |who: &Who| Client::login(portal, iqn, who);
+    assert_eq!(status(login(&Who::named(HOST))), 0x0201, "no secret");
+    assert_eq!(status(login(&Who::named(HOST).proves("host", OTHER_SECRET))), 0x0201, "a wrong one");
+    assert_eq!(status(login(&Who::named(HOST).proves("nobody", SECRET))), 0x0201, "another user");
+    let other = Who::named("iqn.2026-11.test:other").proves("host", SECRET);
+    assert_eq!(status(login(&other)), 0x0201, "a user that this initiator is not");
+    assert_eq!(status(Client::discover(portal, &Who::named(HOST))), 0x0201, "discovery too");
+    let right = Who::named(HOST).proves("host", SECRET);
+    assert!(login(&right).is_ok());
+    let mutual = |secret: &str| Who { target_user: Some(("filer".into(), secret.into())), ..right.clone() };
+    assert!(login(&mutual(FILERS_SECRET)).is_ok());
+    assert!(login(&mutual(OTHER_SECRET)).is_err(), "a filer that does not prove itself");
+}
+
+#[test]
+fn a_digest_error_ends_the_session_and_digests_that_are_right_are_taken() {
+    let scratch = Scratch::new("iscsi-digest");
+    let target = Target::start(&scratch, &[]);
+    let lun = target.create("db", "1MiB", &[]);
+    let mut good = Client::ready(target.portal(0), &target.iqn(), &Who::named(HOST), lun);
+    let mut who = Who::named("iqn.2026-11.test:digests");
+    (who.offer.header_digest, who.offer.data_digest) = (DigestChoice::Required, DigestChoice::Required);
+    let mut client = Client::ready(target.portal(0), &target.iqn(), &who, lun);
+    let data: Vec<u8> = (0..64 << 10).map(|n| n as u8).collect();
+    assert!(client.write(lun, 0, &data, false).unwrap().is_good());
+    assert!(client.read(lun, 0, 128).unwrap().data == data);
+    let mut bad = vec![0; 52];
+    (bad[0], bad[1]) = (0x01, 0x80);
+    client.stream().write_all(&bad).unwrap();
+    assert!(!client.wait_for_end(), "closed");
+    assert_serves(&target, &mut good, lun);
+}
+
+#[test]
+fn bytes_that_are_no_protocol_end_their_connection_alone() {
+    let scratch = Scratch::new("iscsi-garbage");
+    let target = Target::start(&scratch, &[]);
+    let lun = target.create("db", "1MiB", &[]);
+    let mut good = Client::ready(target.portal(0), &target.iqn(), &Who::named(HOST), lun);
+    let mut rng = Rng::new(1);
+    for round in 0..200 {
+        let mut stream = TcpStream::connect(target.portal(0)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut bytes = rng.bytes(48 + rng.clone().index(400));
+        if round % 2 == 0 {
+            // A login by its opcode, of a length that has to be refused or is never there.
+            bytes[0] = 0x43;
+        }
+        let _ = stream.write_all(&bytes);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    // One that is cut off in the middle of a command's data.
+    let cut = Client::ready(target.portal(0), &target.iqn(), &Who::named("iqn.2026-11.test:cut"), lun);
+    let mut header = [0; 48];
+    (header[0], header[1], header[5]) = (0x01, 0xa1, 2);
+    header[6..8].copy_from_slice(&[0, 0]);
+    cut.stream().write_all(&header).unwrap();
+    drop(cut);
+    assert_serves(&target, &mut good, lun);
+}
+
+#[test]
+fn an_initiator_that_ignores_the_window_gets_no_more_than_the_window() {
+    let scratch = Scratch::new("iscsi-window");
+    let target = Target::start(&scratch, &["--medium", "service_ms=50,spindles=1"]);
+    let lun = target.create("db", "1MiB", &[]);
+    let mut client = Client::ready(target.portal(0), &target.iqn(), &Who::named(HOST), lun);
+    let window = client.window();
+    assert!((16..=256).contains(&window), "{window}");
+    let mut sent = 0;
+    while client.window() > 0 {
+        client.send(lun, &cdb16(0x88, false, sent, 1), Transfer::Read(512)).unwrap();
+        sent += 1;
+    }
+    assert_eq!(sent, u64::from(window));
+    // A hundred more, with numbers beyond the window: passed over, as RFC 7143 4.2.2.1 has it.
+    let mut beyond = Vec::new();
+    for number in 0..100_u32 {
+        let mut header = [0; 48];
+        (header[0], header[1]) = (0x01, 0x81);
+        header[16..20].copy_from_slice(&(0x7000_0000 + number).to_be_bytes());
+        header[24..28].copy_from_slice(&(0x4000_0000 + number).to_be_bytes());
+        beyond.extend_from_slice(&header);
+    }
+    client.stream().write_all(&beyond).unwrap();
+    let mut ended = 0;
+    while ended < sent {
+        ended += client.next_ended(&|_| None).unwrap().len() as u64;
+    }
+    assert!(client.read(lun, 0, 1).unwrap().is_good());
+}
+
+#[test]
+fn ten_thousand_half_open_logins_keep_nobody_out_and_take_little() {
+    let scratch = Scratch::new("iscsi-half-open");
+    let target = Target::start(&scratch, &[]);
+    let lun = target.create("db", "1MiB", &[]);
+    let mut good = Client::ready(target.portal(0), &target.iqn(), &Who::named(HOST), lun);
+    let resident = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", target.pid())).unwrap();
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_owned();
+        let number = |text: String| text.split_whitespace().next().unwrap().parse::<u64>().unwrap();
+        (number(field("RssAnon:")), number(field("Threads:")))
+    };
+    let (before_kib, _) = resident();
+    let begun = Instant::now();
+    let mut open = std::collections::VecDeque::new();
+    for nth in 0..10_000_u32 {
+        let Ok(mut stream) = TcpStream::connect(target.portal(0)) else { continue };
+        if nth % 2 == 0 {
+            // Half a login request.
+            let _ = stream.write_all(&[0x43, 0x87, 0, 0, 0, 0, 1, 0]);
+        }
+        open.push_back(stream);
+        if open.len() > 500 {
+            open.pop_front();
+        }
+        if nth % 1000 == 0 {
+            assert_serves(&target, &mut good, lun);
+        }
+    }
+    // Those that have to leave may not have done so yet.
+    let (after_kib, threads) = await_until("the half-open logins to leave", Duration::from_secs(30), || {
+        Some(resident()).filter(|(_, threads)| *threads < 200)
+    });
+    assert!(after_kib < before_kib + (64 << 10), "{before_kib} KiB, then {after_kib} KiB");
+    assert_serves(&target, &mut good, lun);
+    println!("10,000 in {:?}, {after_kib} KiB, {threads} threads", begun.elapsed());
+}

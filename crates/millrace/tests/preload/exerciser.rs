@@ -1,0 +1,178 @@
+//! Random programs on a mount and on a local directory: every result they can see is compared, step by step, and in the end
+//! what lies on the server's disk. The steps of all processes are handed out one after the other, so results are exact.
+//!
+//! A failing program is made as small as it can be and printed; `MILLRACE_PROGRAM=FILE` runs the steps of a file,
+//! `MILLRACE_SEED=N` the program of one seed. What differs by intent, and what is left out until a fault is mended, is
+//! in `exerciser/known.rs`.
+
+mod compare;
+mod generate;
+mod known;
+mod loss;
+mod program;
+mod shrink;
+mod side;
+
+use crate::support::{Scratch, environment_number, find_program, is_root, seeds, skip, skip_unsupported, succeed};
+use compare::{Difference, Exerciser};
+use program::Step;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Runs of a failing program while it is made smaller, and how long.
+const TRIES_MAX: u32 = 400;
+const SHRINK_MAX: Duration = Duration::from_secs(60);
+/// Failing programs that are made smaller; the others are counted.
+const FAILURES_MAX: usize = 12;
+
+/// Mounts that programs take turns on: as a database has it, and as a server with old limits wants it.
+const MOUNTS: [&str; 2] = ["", "&slots=1&writers=one&channels=1&split=8k"];
+
+#[test]
+fn random_programs_see_the_same_on_a_mount_as_on_local_disk() {
+    exercise(&seeds(|count| count * 25), false);
+}
+
+#[test]
+#[ignore = "nightly: 1,000 programs, some minutes"]
+fn a_thousand_random_programs_see_the_same_on_a_mount_as_on_local_disk() {
+    exercise(&seeds(|_| 1000), false);
+}
+
+#[test]
+fn random_programs_see_nothing_of_a_filer_that_is_killed_restarted_or_cut_off() {
+    exercise(&seeds(|count| count * 5), true);
+}
+
+#[test]
+#[ignore = "nightly: 300 programs with a filer that goes down within them, some minutes"]
+fn many_random_programs_see_nothing_of_a_filer_that_is_killed_restarted_or_cut_off() {
+    exercise(&seeds(|_| 300), true);
+}
+
+#[test]
+fn fsync_says_what_a_power_cut_took_and_nothing_else_is_gone() {
+    lose(&seeds(|count| count * 5));
+}
+
+#[test]
+#[ignore = "nightly: 200 programs and some 600 power cuts, a minute"]
+fn fsync_says_what_many_power_cuts_took_and_nothing_else_is_gone() {
+    lose(&seeds(|_| 200));
+}
+
+/// Programs on a mount that keeps no written data, and a filer that loses power while some is not durable.
+fn lose(seeds: &[u64]) {
+    let scratch = Scratch::new("exerciser-actor");
+    let Some(actor) = build(&scratch) else { return skip("no C compiler") };
+    let mut world = Exerciser::new(&actor, &["--loss-layer"], "&retain=0");
+    let mut told = 0;
+    for seed in seeds {
+        println!("seed {seed}");
+        told += loss::Loss::run(&mut world, *seed).unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+    println!("losses told: {told}");
+    assert!(told > 0 || seeds.len() < 5, "no power cut took anything: the test shows nothing");
+}
+
+/// Programs that once differed, made small: what they showed, and their steps.
+const ONCE_DIFFERED: [(&str, &str); 5] = [
+    (
+        "each of two names of an open file is gone when it is unlinked, and nothing hidden stays",
+        "0 start 0\n0 mkdir D 777\n0 open 0 D/b rw+creat 600\n0 link D/b b\n0 unlink b\n0 unlink D/b\n0 ls .\n0 fstat 0",
+    ),
+    (
+        "the same in one directory",
+        "0 start 0\n0 open 0 a rw+creat 600\n0 link a b\n0 link a c\n0 unlink a\n0 unlink b\n0 ls .\n0 fstat 0\n0 fopen 0 e w\n0 rename e c\n0 ls .",
+    ),
+    ("linkat follows a link where it is asked to", "0 start 0\n0 creat 0 a\n0 symlink a l\n0 linkfollow l b\n0 lstat b"),
+    (
+        "a copy looks at its descriptors before its data",
+        "0 start 0\n0 creat 0 a\n0 open 1 a r\n0 sendfile 1 1 0\n0 sendfile 1 3 9",
+    ),
+    (
+        "lockf looks at a directory's locks, and no bytes of one can be read",
+        "0 start 0\n0 mkdir D 777\n0 open 0 D r+dir\n0 lockf 0 test 0\n0 lockf 0 lock 0\n0 preadv 0 0 100\n0 preadv 0 9 0\n0 read 0 9",
+    ),
+];
+
+#[test]
+fn programs_that_once_differed_do_not() {
+    let scratch = Scratch::new("exerciser-actor");
+    let Some(actor) = build(&scratch) else { return skip("no C compiler") };
+    let mut world = Exerciser::new(&actor, &[], "");
+    for (shown, steps) in ONCE_DIFFERED {
+        if let Some(difference) = world.run(&program::parse(steps)) {
+            panic!("not so: {shown}: {difference:?}");
+        }
+    }
+    assert_eq!(world.hidden_names(), [""; 0], "left behind");
+}
+
+/// Runs the programs of these seeds; panics with what differed, made small.
+fn exercise(seeds: &[u64], faults: bool) {
+    if !is_root() {
+        skip_unsupported("only root can be several users: the programs are those of one");
+    }
+    let scratch = Scratch::new("exerciser-actor");
+    let Some(actor) = build(&scratch) else { return skip("no C compiler") };
+    let filer_options: &[&'static str] = if faults { &["--loss-layer"] } else { &[] };
+    let mut worlds: Vec<Exerciser> = MOUNTS.iter().map(|options| Exerciser::new(&actor, filer_options, options)).collect();
+    let programs: Vec<(u64, Vec<Step>)> = match std::env::var("MILLRACE_PROGRAM") {
+        Ok(file) => {
+            vec![(environment_number("MILLRACE_SEED").unwrap_or(0), program::parse(&std::fs::read_to_string(file).unwrap()))]
+        }
+        Err(_) => seeds.iter().map(|seed| (*seed, generate::generate(*seed, faults))).collect(),
+    };
+    let mut failures = Vec::new();
+    let mut steps: BTreeMap<String, u32> = BTreeMap::new();
+    for (seed, program) in programs {
+        let world = &mut worlds[(seed % MOUNTS.len() as u64) as usize];
+        for step in &program {
+            *steps.entry(step.name().to_owned()).or_default() += 1;
+        }
+        if let Some(difference) = world.run(&program) {
+            let small = failures.len() < FAILURES_MAX;
+            let failure = if small { explained(world, seed, program, &difference) } else { format!("seed {seed}\n") };
+            println!("{failure}");
+            failures.push(failure);
+        }
+    }
+    for world in &worlds {
+        failures.extend(world.hidden_names().into_iter().map(|name| format!("left behind: {name}")));
+    }
+    println!("steps: {steps:?}");
+    assert!(failures.is_empty(), "{} programs differ:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// The smallest program that still fails at such a step, and how.
+fn explained(world: &mut Exerciser, seed: u64, mut program: Vec<Step>, difference: &Difference) -> String {
+    let failing = |program: &[Step], at: usize| program.get(at).map(|step| step.name().to_owned());
+    let name = failing(&program, difference.at);
+    program.truncate(difference.at + 1);
+    let end = Instant::now() + SHRINK_MAX;
+    let small = shrink::shrink(program, TRIES_MAX, |program| {
+        Instant::now() < end && world.run(program).is_some_and(|difference| failing(program, difference.at) == name)
+    });
+    let again = world.run(&small);
+    let shown = again.as_ref().unwrap_or(difference);
+    let unsteady = if again.is_none() { " (not in a second run of the smallest program)" } else { "" };
+    let (local, mount, at) = (&shown.local, &shown.mount, shown.at + 1);
+    format!("seed {seed}: at step {at}{unsteady}\n  local: {local}\n  mount: {mount}\n{}", program::print(&small))
+}
+
+/// Compiles the actor; none without a compiler.
+fn build(scratch: &Scratch) -> Option<PathBuf> {
+    let compiler = find_program("cc")?;
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/preload/exerciser");
+    let program = scratch.path().join("actor");
+    let mut command = Command::new(compiler);
+    command.args(["-O1", "-o"]).arg(&program);
+    for name in ["actor", "files", "names", "streams", "locks", "processes", "more", "refused"] {
+        command.arg(sources.join(name).with_extension("c"));
+    }
+    succeed(&mut command);
+    Some(program)
+}

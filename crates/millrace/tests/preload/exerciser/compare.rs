@@ -1,0 +1,273 @@
+//! Runs a program on both sides, step by step, and compares every result, and at the end what the server's disk holds.
+
+use super::known::REFUSED;
+use super::program::{FILER, Step};
+use super::side::{NO_PROCESS, Side};
+use crate::support::filer::Filer;
+use crate::support::{Scratch, is_root, millrace, preload_library, share_with_group};
+use std::collections::BTreeMap;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// The second user of programs, and its group.
+pub(crate) const OTHER_USER: u32 = 65534;
+
+/// Looks at what was left before it counts as left.
+const LOOKS: u32 = 250;
+
+/// Where the two sides differ first.
+#[derive(Debug)]
+pub(crate) struct Difference {
+    /// Its index in the program; the program's length for what was left on disk.
+    pub(crate) at: usize,
+    pub(crate) local: String,
+    pub(crate) mount: String,
+}
+
+/// A filer, and actors on a mount of it and on a directory beside it.
+pub(crate) struct Exerciser {
+    pub(crate) mount: Side,
+    pub(crate) local: Side,
+    pub(crate) filer: Filer,
+    folder: PathBuf,
+    runs: u32,
+    boots: u32,
+    filer_options: Vec<&'static str>,
+    _runtime: tempfile::TempDir,
+    _scratch: Scratch,
+}
+
+impl Exerciser {
+    /// With more options of the filer and of the mount.
+    pub(crate) fn new(actor: &Path, filer_options: &[&'static str], mount_options: &str) -> Self {
+        let scratch = Scratch::new("exerciser");
+        let runtime = tempfile::Builder::new().prefix("millrace-test-").tempdir_in("/dev/shm").unwrap();
+        if is_root() {
+            share_with_group(runtime.path(), OTHER_USER);
+        }
+        let filer = Filer::start(&scratch, filer_options);
+        std::fs::set_permissions(filer.export(), std::fs::Permissions::from_mode(0o777)).unwrap();
+        let folder = scratch.folder("local");
+        let (here, there) = (actor.to_owned(), actor.to_owned());
+        let local = Side::new(scratch.path(), false, move |uid| as_user(Command::new(&here), uid));
+        let mounted = format!("/db={}{mount_options}", filer.url);
+        let shared = runtime.path().to_owned();
+        let mount = Side::new(scratch.path(), true, move |uid| {
+            let mut command = as_user(millrace(), uid);
+            command.env("MILLRACE_PRELOAD", preload_library()).env("MILLRACE_RUNTIME_DIR", &shared);
+            command.args(["exec", "--mount", &mounted, "--"]).arg(&there);
+            command
+        });
+        Self {
+            mount,
+            local,
+            filer,
+            folder,
+            runs: 0,
+            boots: 0,
+            filer_options: filer_options.to_vec(),
+            _runtime: runtime,
+            _scratch: scratch,
+        }
+    }
+
+    /// Runs a program in new directories; where the sides first differ, if they do.
+    pub(crate) fn run(&mut self, program: &[Step]) -> Option<Difference> {
+        let (here, there) = self.begin();
+        let difference = program
+            .iter()
+            .enumerate()
+            .find_map(|(at, step)| self.step(step).map(|(local, mount)| Difference { at, local, mount }));
+        self.finish();
+        difference.or_else(|| self.left(program.len(), &here, &there))
+    }
+
+    /// New directories for a program, on the host's side of both.
+    pub(crate) fn begin(&mut self) -> (PathBuf, PathBuf) {
+        self.runs += 1;
+        let name = format!("r{}", self.runs);
+        let (here, there) = (self.folder.join(&name), self.filer.export().join(&name));
+        for path in [&here, &there] {
+            std::fs::create_dir(path).unwrap();
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
+        }
+        self.local.begin(here.to_str().unwrap().to_owned());
+        self.mount.begin(format!("/db/{name}"));
+        (here, there)
+    }
+
+    /// Ends what runs.
+    pub(crate) fn finish(&mut self) {
+        self.local.end();
+        self.mount.end();
+    }
+
+    /// One step on both sides; what they said when it is not the same.
+    fn step(&mut self, step: &Step) -> Option<(String, String)> {
+        if step.process == FILER {
+            return self.disturb(step);
+        }
+        let local = match step.name() {
+            "refused" => self.refusal(step),
+            _ => self.local.step(step),
+        };
+        let mount = self.mount.step(step);
+        (local != mount).then_some((local, mount))
+    }
+
+    /// What the table says of a step that only the mount carries out.
+    fn refusal(&mut self, step: &Step) -> String {
+        let is_open = self.local.step(&Step::new(step.process, format!("fstat {}", step.word(2))));
+        if is_open == NO_PROCESS {
+            return is_open;
+        }
+        if is_open == "EBADF" || is_open.starts_with("ok d") {
+            return "free".to_owned();
+        }
+        REFUSED.iter().find(|(what, ..)| *what == step.word(1)).map(|(_, error, _)| (*error).to_owned()).unwrap()
+    }
+
+    /// What concerns all processes, or the filer, of whose troubles nothing may be seen.
+    pub(crate) fn disturb(&mut self, step: &Step) -> Option<(String, String)> {
+        let needs_barrier = ["crash", "cut", "cut-closed"].contains(&step.name());
+        if needs_barrier && self.mount.alive().is_empty() {
+            return None; // nobody to make anything durable
+        }
+        match step.name() {
+            "together" => {
+                let (local, mount) = (self.local.together(step.word(1)), self.mount.together(step.word(1)));
+                return (local != mount).then_some((local, mount));
+            }
+            "kill" => self.filer.kill(),
+            "stop" | "reboot" => {
+                self.filer.stop();
+            }
+            "crash-now" => {
+                self.filer.kill();
+            }
+            "cut-now" => {
+                return self.power_cut();
+            }
+            "crash" => {
+                if let Some(failed) = self.barrier("syncfs") {
+                    return Some(failed);
+                }
+                self.filer.kill();
+            }
+            "cut" => return self.cut("syncfs"),
+            "cut-closed" => return self.cut("fsyncs"),
+            other => panic!("{other:?} is nothing that can happen to a filer"),
+        }
+        if ["reboot", "crash", "crash-now"].contains(&step.name()) {
+            self.boots += 1;
+            let id = format!("11111111-2222-3333-4444-{:012}", self.boots);
+            self.filer.restart_with(&[&self.filer_options[..], &["--boot-id", &id]].concat());
+        } else {
+            self.filer.restart();
+        }
+        None
+    }
+
+    /// Makes durable what is written: all by sync, or, where close commits, what is open by fsync.
+    fn barrier(&mut self, how: &str) -> Option<(String, String)> {
+        let failed = |process: u8, said: String| ("ok".to_owned(), format!("{how} of process {process}: {said}"));
+        self.mount.alive().into_iter().find_map(|process| {
+            let said = self.mount.step(&Step::new(process, how));
+            (said != "ok").then(|| failed(process, said))
+        })
+    }
+
+    /// A power cut when all is durable.
+    fn cut(&mut self, barrier: &str) -> Option<(String, String)> {
+        if let Some(failed) = self.barrier(barrier) {
+            return Some(failed);
+        }
+        self.power_cut()
+    }
+
+    fn power_cut(&mut self) -> Option<(String, String)> {
+        let answer = self.filer.admin(r#"{"op":"power-cut"}"#);
+        assert_eq!(answer["ok"], true, "{answer}");
+        None
+    }
+
+    /// What both sides left, as the host sees it.
+    fn left(&self, at: usize, here: &Path, there: &Path) -> Option<Difference> {
+        let wanted = tree(here, here);
+        let mut found = tree(there, there);
+        for _ in 0..LOOKS {
+            if found == wanted {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(20)); // between looks
+            found = tree(there, there);
+        }
+        let only = |one: &BTreeMap<String, String>, other: &BTreeMap<String, String>| {
+            let lines = one.iter().filter(|(name, value)| other.get(*name) != Some(value));
+            lines.map(|(name, value)| format!("{name}: {value}\n")).collect::<String>()
+        };
+        Some(Difference { at, local: only(&wanted, &found), mount: only(&found, &wanted) })
+    }
+
+    /// Hidden names that stay though nobody has their files open; the keeper removes them within seconds.
+    pub(crate) fn hidden_names(&self) -> Vec<String> {
+        let all = || walk(self.filer.export()).into_iter().filter(|name| name.contains("/.nfs")).collect::<Vec<_>>();
+        for _ in 0..LOOKS {
+            if all().is_empty() {
+                return Vec::new();
+            }
+            std::thread::sleep(Duration::from_millis(20)); // between looks
+        }
+        all()
+    }
+}
+
+/// Paths of everything below a folder.
+fn walk(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(walk(&entry.path()));
+        }
+        found.push(entry.path().display().to_string());
+    }
+    found
+}
+
+fn as_user(mut command: Command, uid: u32) -> Command {
+    command.env("LC_ALL", "C").current_dir("/");
+    if uid != 0 {
+        command.uid(uid).gid(uid);
+    }
+    command
+}
+
+/// Kind, rights, links, size and bytes of everything below a folder.
+fn tree(top: &Path, folder: &Path) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.strip_prefix(top).unwrap().display().to_string();
+        if name.contains(".nfs") {
+            continue; // counted once, when all programs have run
+        }
+        let meta = std::fs::symlink_metadata(&path).unwrap();
+        let what = if meta.is_dir() {
+            found.extend(tree(top, &path));
+            "directory".to_owned()
+        } else if meta.is_symlink() {
+            format!("link to {}", std::fs::read_link(&path).unwrap().display())
+        } else {
+            let bytes = std::fs::read(&path).unwrap();
+            let hash = bytes
+                .iter()
+                .fold(14_695_981_039_346_656_037_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(1_099_511_628_211));
+            format!("{} bytes {hash:x}", bytes.len())
+        };
+        found.insert(name, format!("{what}, mode {:o}, {} links", meta.mode(), meta.nlink()));
+    }
+    found
+}

@@ -1,0 +1,20 @@
+//! Programs on a mount of Direct NFS: files, processes, users, kills, random programs beside local disk.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, reason = "a panic is a test's verdict")]
+
+mod close_commits;
+mod copies;
+mod counters;
+mod descriptors;
+mod direct_writes;
+mod exec;
+mod exec_print;
+mod exerciser;
+mod files;
+mod forks;
+mod keeper;
+mod kills;
+mod libc;
+mod server_away;
+#[path = "../support/mod.rs"]
+mod support;
+mod users;

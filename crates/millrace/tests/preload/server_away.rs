@@ -1,0 +1,131 @@
+//! What programs on a mount, and who looks after them, are told when a server stops answering.
+
+use crate::support::filer::Filer;
+use crate::support::{Scratch, await_until, find_program, may_make_namespaces, millrace, preload_library, skip};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// A server is told of after 5 s.
+const SOON: Duration = Duration::from_secs(40);
+
+/// Asks the server for something each moment, until it is killed.
+const ASKS: &str = "import os, sys, time\nopen('/db/here', 'w').write('x')\nopen(sys.argv[1], 'w').close()\nwhile True: os.stat('/db/here'); time.sleep(0.05)";
+
+/// A program that asks, killed when dropped.
+struct Program {
+    child: Child,
+    ready: PathBuf,
+}
+
+impl Program {
+    fn start(mut command: Command, ready: PathBuf) -> Self {
+        Self { child: command.arg(&ready).stdout(Stdio::null()).spawn().unwrap(), ready }
+    }
+
+    fn start_with(mut command: Command, ready: PathBuf, stderr: Stdio) -> Self {
+        command.stderr(stderr);
+        Self::start(command, ready)
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn exec(filer: &Filer, python: &Path) -> Command {
+    let mut command = millrace();
+    command.args(["exec", "--mount", &format!("/db={}", filer.url), "--"]).arg(python).args(["-c", ASKS]);
+    command.env("MILLRACE_PRELOAD", preload_library()).env_remove("MILLRACE_LOG").current_dir("/");
+    command
+}
+
+/// A private /dev with a socket at /dev/log, whose datagrams go to a file, and the program with its standard error on the mount.
+const WITH_SYSLOG: &str = r#"set -e
+dev=$1; datagrams=$2; shift 2
+mount -t tmpfs none "$dev"; mkdir "$dev/shm"; mount --rbind /dev/shm "$dev/shm"
+for node in null zero random urandom; do : > "$dev/$node"; mount --bind "/dev/$node" "$dev/$node"; done
+mount --rbind "$dev" /dev
+python3 -c 'import socket, sys
+log = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); log.bind("/dev/log")
+while True: open(sys.argv[1], "ab").write(log.recv(2000) + b"\n")' "$datagrams" &
+while [ ! -S /dev/log ]; do sleep 0.05; done
+"$@""#;
+
+/// `server 127.0.0.1:PORT (mount /db) does not answer; waiting since TIME`, `server … answers again at TIME, after N s`.
+fn tells_which_mount_when_and_how_long(text: &str) {
+    let line = |what: &str| text.lines().find(|line| line.contains(what)).unwrap_or_else(|| panic!("{text}"));
+    let (away, back) = (line("does not answer"), line("answers again"));
+    assert!(away.contains(" (mount /db) ") && back.contains(" (mount /db) "), "{text}");
+    let moment = |line: &str, before: &str| {
+        let moment = line.split(before).nth(1).unwrap().split([',', '\n']).next().unwrap();
+        let date = Command::new("date").args(["-u", "+%s", "-d", moment]).output().unwrap();
+        String::from_utf8(date.stdout).unwrap().trim().parse::<u64>().unwrap_or_else(|_| panic!("{moment}: {text}"))
+    };
+    let took = back.rsplit_once(", after ").unwrap().1.strip_suffix(" s").unwrap().parse::<u64>().unwrap();
+    let between = moment(back, " at ") - moment(away, " since ");
+    assert!(took >= 5 && took.abs_diff(between) <= 1, "{text}");
+}
+
+#[test]
+fn a_server_that_stops_answering_is_told_of_once_and_so_is_its_return() {
+    let Some(python) = find_program("python3") else { return skip("no python3") };
+    let scratch = Scratch::new("server-away");
+    let mut filer = Filer::start(&scratch, &[]);
+    let file = |name: &str| scratch.path().join(name);
+    let stderr = |name: &str| Stdio::from(std::fs::File::create(file(name)).unwrap());
+    let mut programs = Vec::new();
+    for (name, log) in [("default", None), ("silent", Some("0".into())), ("to-file", Some(file("log").into_os_string()))] {
+        let mut command = exec(&filer, &python);
+        command.stderr(stderr(name)).envs(log.map(|log| ("MILLRACE_LOG", log)));
+        programs.push(Program::start(command, file(&format!("{name}-ready"))));
+    }
+    let with_syslog = may_make_namespaces();
+    // Nobody reads what this one says: that must not be its end.
+    let mut unheard = Program::start_with(exec(&filer, &python), file("unheard-ready"), Stdio::piped());
+    drop(unheard.child.stderr.take());
+    if with_syslog {
+        let asks = exec(&filer, &python);
+        let mut command = Command::new("unshare");
+        // All of it ends with its first process. Nobody there sees the others, so it has a runtime directory of its own.
+        command.args(["--mount", "--pid", "--mount-proc", "--kill-child", "--fork", "sh", "-c", WITH_SYSLOG, "sh"]);
+        command.arg(scratch.folder("dev")).arg(file("datagrams")).arg(asks.get_program());
+        let on_mount = ASKS.replace("open(sys", "os.dup2(os.open('/db/stderr', os.O_WRONLY | os.O_CREAT), 2)\nopen(sys");
+        command.args(asks.get_args().map(|argument| if argument == ASKS { on_mount.as_ref() } else { argument }));
+        let runtime = scratch.folder("runtime");
+        std::fs::set_permissions(&runtime, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        command.env("MILLRACE_PRELOAD", preload_library()).env("MILLRACE_RUNTIME_DIR", runtime);
+        command.current_dir("/").stderr(stderr("syslog"));
+        programs.push(Program::start(command, file("syslog-ready")));
+    }
+    for program in programs.iter().chain([&unheard]) {
+        await_until("the programs", SOON, || program.ready.exists().then_some(()));
+    }
+    filer.kill();
+    let told = |name: &str, what: &str| {
+        let text = std::fs::read_to_string(file(name)).unwrap_or_default();
+        assert!(text.matches(what).count() <= 1, "{name}: {text}");
+        text.contains(what).then_some(())
+    };
+    let heard = if with_syslog { &["default", "log", "datagrams"][..] } else { &["default", "log"] };
+    for name in heard {
+        await_until(name, SOON, || told(name, "does not answer; waiting since 2"));
+    }
+    filer.restart();
+    for name in heard {
+        await_until(name, SOON, || told(name, "answers again at 2"));
+        tells_which_mount_when_and_how_long(&std::fs::read_to_string(file(name)).unwrap());
+    }
+    assert_eq!(unheard.child.try_wait().unwrap(), None, "it lives");
+    for name in ["silent", "to-file", "syslog"] {
+        let text = std::fs::read_to_string(file(name)).unwrap_or_default();
+        assert!(!text.contains("answer"), "{name}: {text}");
+    }
+    if with_syslog {
+        assert_eq!(std::fs::metadata(filer.export().join("stderr")).unwrap().len(), 0, "nothing on the mount");
+        assert!(std::fs::read_to_string(file("datagrams")).unwrap().starts_with("<28>millrace: server 127.0.0.1:"));
+    }
+}

@@ -1,0 +1,87 @@
+//! Messages of servers that stop and start answering: when, for how long, and which mounts wait.
+
+use crate::messages::tell_of_server;
+use crate::mounts;
+use crate::raw;
+use dnfs::Event;
+use std::fmt::{Display, Formatter};
+use std::net::SocketAddr;
+
+/// Tells of one event. For who is in the middle of a call to the server, and may hold locks: allocates nothing and never waits.
+pub(crate) fn tell(event: Event) {
+    let now_s = raw::realtime_s();
+    match event {
+        Event::NotResponding { server, cause, silent } => {
+            let since = Utc { seconds: now_s.saturating_sub(silent.as_secs()) };
+            tell_of_server(format_args!("server {server}{} {cause}; waiting since {since}", MountsOf { server }));
+        }
+        Event::Responding { server, away } => {
+            let (now, away_s) = (Utc { seconds: now_s }, away.as_secs());
+            tell_of_server(format_args!("server {server}{} answers again at {now}, after {away_s} s", MountsOf { server }));
+        }
+    }
+}
+
+/// The paths of the mounts that this server serves: ` (mount /db)`; nothing where none is known yet.
+struct MountsOf {
+    server: SocketAddr,
+}
+
+impl Display for MountsOf {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let is_of_it =
+            |mounted: &&mounts::Mounted| mounted.attached().is_some_and(|mount| mount.client().server() == self.server);
+        let mut before = " (mount ";
+        for mounted in mounts::all().filter(is_of_it) {
+            f.write_str(before)?;
+            mounted.local_path().utf8_chunks().try_for_each(|chunk| f.write_str(chunk.valid()))?;
+            before = ", ";
+        }
+        f.write_str(if before == ", " { ")" } else { "" })
+    }
+}
+
+/// Seconds since 1970, shown as RFC 3339 has them: `2026-01-31T08:05:09Z`.
+struct Utc {
+    seconds: u64,
+}
+
+impl Display for Utc {
+    /// The calendar repeats after 400 years, 146,097 days. Years are counted from March, so that a leap day is a year's last.
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        const DAYS_OF_400_YEARS: u64 = 146_097;
+        // From 1 March of the year 0 to 1 January 1970.
+        let days = self.seconds / 86_400 + 719_468;
+        let (period, day) = (days / DAYS_OF_400_YEARS, days % DAYS_OF_400_YEARS);
+        let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+        let day = day - (365 * year + year / 4 - year / 100);
+        // 153 days in five months, from March: 31, 30, 31, 30, 31.
+        let month = (5 * day + 2) / 153;
+        let day = day - (153 * month + 2) / 5 + 1;
+        let year = 400 * period + year + month / 10;
+        let month = (month + 2) % 12 + 1;
+        let (hours, minutes, seconds) = (self.seconds / 3600 % 24, self.seconds / 60 % 60, self.seconds % 60);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}Z")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_shown_in_utc() {
+        // Each as `date -u -d @N +%FT%TZ` shows it.
+        for (seconds, shown) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_399, "2000-02-28T23:59:59Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (951_868_800, "2000-03-01T00:00:00Z"),
+            (1_798_761_599, "2026-12-31T23:59:59Z"),
+            (1_798_761_600, "2027-01-01T00:00:00Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(Utc { seconds }.to_string(), shown);
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Database servers that run on this host, by their processes: where their files are, and what their command line sets.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use super::limits::LISTING_MAX;
+use crate::facts::Database;
+
+/// A database server that runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Running {
+    /// Which database it is.
+    pub(super) database: Database,
+    /// Its process.
+    pub(super) pid: u32,
+    /// Who it runs as.
+    pub(super) uid: u32,
+    /// Its data directory, where it is told.
+    pub(super) directory: Option<String>,
+    /// The configuration file its command line names, else the one in its data directory.
+    pub(super) config: Option<String>,
+    /// Settings of its command line, by name, as written: they decide over its files.
+    pub(super) options: Vec<(String, String)>,
+    /// Whether its file system is not the one of this process: it is in a container.
+    pub(super) is_elsewhere: bool,
+}
+
+/// The servers that run, by process number. Processes of other tenants of a host may be hidden.
+pub(super) fn servers(proc: &Path) -> Vec<Running> {
+    let entries = fs::read_dir(proc).into_iter().flatten().flatten();
+    let mut pids: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    pids.sort_unstable();
+    pids.into_iter().filter_map(|pid| server(proc, pid)).take(LISTING_MAX).collect()
+}
+
+fn server(proc: &Path, pid: u32) -> Option<Running> {
+    let at = proc.join(pid.to_string());
+    let line = fs::read(at.join("cmdline")).ok()?;
+    let words: Vec<String> = line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+    let (program, words) = words.split_first()?;
+    // The processes that a server starts call themselves `postgres: ...`; one that has just been started does not yet.
+    let database = match program.rsplit('/').next()? {
+        "postgres" | "postmaster" if !is_child_of_server(proc, &at) => Database::Postgres,
+        "mysqld" | "mariadbd" => Database::Mysql,
+        _ => return None,
+    };
+    let uid = fs::metadata(&at).ok()?.uid();
+    let mut found = Running { database, pid, uid, directory: None, config: None, options: Vec::new(), is_elsewhere: false };
+    if database == Database::Postgres {
+        postgres(words, &at, &mut found)
+    } else {
+        mysql(words, &mut found)
+    }
+    found.is_elsewhere = found.config.as_deref().is_some_and(|config| is_elsewhere(proc, &at, config));
+    Some(found)
+}
+
+/// Whether a file of this name is another one for the process. A unit with private folders has a namespace of mounts of its own
+/// too, in which the file is the same.
+fn is_elsewhere(proc: &Path, at: &Path, config: &str) -> bool {
+    let own = fs::read_link(proc.join("self/ns/mnt")).ok();
+    if own.zip(fs::read_link(at.join("ns/mnt")).ok()).is_none_or(|(own, its)| own == its) {
+        return false;
+    }
+    let file = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+    let its = file(&at.join("root").join(config.trim_start_matches('/')));
+    its.is_none() || its != file(Path::new(config))
+}
+
+fn is_child_of_server(proc: &Path, at: &Path) -> bool {
+    let status = fs::read_to_string(at.join("status")).unwrap_or_default();
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap_or_default().trim();
+    let name = fs::read_to_string(proc.join(parent).join("comm")).unwrap_or_default();
+    matches!(name.trim(), "postgres" | "postmaster")
+}
+
+/// Source: postgres(1), "Options"; a postmaster's working directory is its data directory.
+fn postgres(words: &[String], at: &Path, found: &mut Running) {
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        // The value of a short option stands behind it or is the next word.
+        let mut value = |flag: &str| {
+            let rest = word.strip_prefix(flag)?;
+            if rest.is_empty() { words.next().cloned() } else { Some(rest.to_owned()) }
+        };
+        if let Some(folder) = value("-D") {
+            found.directory = absolute(&folder);
+        } else if let Some(port) = value("-p") {
+            found.options.push(("port".to_owned(), port));
+        } else if let Some(buffers) = value("-B") {
+            found.options.push(("shared_buffers".to_owned(), buffers));
+        } else if word == "-F" {
+            found.options.push(("fsync".to_owned(), "off".to_owned()));
+        } else if let Some(set) = value("-c").or_else(|| word.strip_prefix("--").map(str::to_owned))
+            && let Some((name, said)) = set.split_once('=')
+        {
+            found.options.push((name.replace('-', "_").to_ascii_lowercase(), said.to_owned()));
+        }
+    }
+    let set = |wanted: &str, found: &Running| {
+        found.options.iter().rev().find(|(name, _)| name == wanted).and_then(|(_, said)| absolute(said))
+    };
+    let working = fs::read_link(at.join("cwd")).ok().and_then(|path| absolute(path.to_str()?));
+    let is_data = |folder: &String| Path::new(folder).join("PG_VERSION").exists();
+    let named = set("data_directory", found).or_else(|| found.directory.take());
+    found.directory = working.filter(is_data).or(named);
+    found.config = set("config_file", found).or_else(|| Some(format!("{}/postgresql.conf", found.directory.as_deref()?)));
+    found.options.retain(|(name, _)| !matches!(name.as_str(), "config_file" | "data_directory"));
+}
+
+/// Source: "Server Command Options" of MySQL and MariaDB.
+fn mysql(words: &[String], found: &mut Running) {
+    for (name, said) in words.iter().filter_map(|word| word.strip_prefix("--")?.split_once('=')) {
+        match name.replace('_', "-").as_str() {
+            "datadir" => found.directory = absolute(said),
+            "defaults-file" => found.config = absolute(said),
+            _ => found.options.push((name.replace('-', "_"), said.to_owned())),
+        }
+    }
+}
+
+fn absolute(path: &str) -> Option<String> {
+    let path = path.trim_end_matches('/');
+    (path.starts_with('/') && !path.split('/').any(|part| part == "..")).then(|| path.to_owned())
+}
+
+impl Running {
+    /// Its name for people: `PostgreSQL (process 4711, data in /srv/pg)`.
+    pub(super) fn words(&self) -> String {
+        let kind = if self.database == Database::Postgres { "PostgreSQL" } else { "MySQL or MariaDB" };
+        let data = self.directory.as_deref().map(|folder| format!(", data in {folder}")).unwrap_or_default();
+        format!("{kind} (process {}{data})", self.pid)
+    }
+
+    /// The value of `--db` that asks it: where it listens, and the user it runs as, whom initdb makes the superuser.
+    ///
+    /// `pid_file` is the text of its `postmaster.pid`, if that may be read: its port and socket directory are lines 4 and 5
+    /// (miscadmin.h).
+    pub(super) fn dsn(&self, pid_file: Option<&str>) -> String {
+        let option = |wanted: &str| self.options.iter().rev().find(|(name, _)| name == wanted).map(|(_, said)| said.clone());
+        let line = |number: usize| {
+            let said = pid_file?.lines().nth(number)?.trim();
+            (!said.is_empty()).then(|| said.to_owned())
+        };
+        let user = user_name(self.uid);
+        if self.database == Database::Mysql {
+            return match option("socket") {
+                Some(socket) => format!("mysql://root@localhost/?socket={socket}"),
+                None => format!("mysql://root@127.0.0.1:{}/", option("port").unwrap_or_else(|| "3306".to_owned())),
+            };
+        }
+        let port = option("port").or_else(|| line(3));
+        let host = line(4).map(|folder| format!("host={folder} ")).unwrap_or_default();
+        let port = port.map(|port| format!("port={port} ")).unwrap_or_default();
+        format!("{host}{port}user={user} dbname=postgres")
+    }
+}
+
+/// Name of a user of this host, else the number.
+fn user_name(uid: u32) -> String {
+    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let named = users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
+    });
+    named.unwrap_or_else(|| uid.to_string())
+}
+
+/// Why the configuration of a server cannot be read, if it cannot.
+pub(super) fn unreadable(path: &Path) -> Option<&'static str> {
+    match fs::File::open(path) {
+        Ok(_) => None,
+        Err(fault) if fault.kind() == ErrorKind::PermissionDenied => Some("this user may not read it"),
+        Err(fault) if fault.kind() == ErrorKind::NotFound => {
+            Some("it is not there for this user: a container, or a mount of its own")
+        }
+        Err(_) => Some("it cannot be read"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    /// A process in a folder that stands for /proc.
+    fn process(proc: &Path, pid: u32, parent: u32, line: &[&str], cwd: &Path) {
+        let at = proc.join(pid.to_string());
+        fs::create_dir(&at).unwrap();
+        fs::write(at.join("cmdline"), line.iter().flat_map(|word| [word.as_bytes(), b"\0"].concat()).collect::<Vec<u8>>())
+            .unwrap();
+        fs::write(at.join("comm"), format!("{}\n", line[0].rsplit('/').next().unwrap())).unwrap();
+        fs::write(at.join("status"), format!("Name:\tx\nPPid:\t{parent}\n")).unwrap();
+        symlink(cwd, at.join("cwd")).unwrap();
+    }
+
+    #[test]
+    fn servers_are_found_by_their_processes_and_their_children_are_none() {
+        let root = tempfile::tempdir().unwrap();
+        let (proc, data) = (root.path().join("proc"), root.path().join("data"));
+        fs::create_dir_all(&proc).unwrap();
+        fs::create_dir_all(&data).unwrap();
+        fs::write(data.join("PG_VERSION"), "15\n").unwrap();
+        process(
+            &proc,
+            10,
+            1,
+            &["/usr/lib/postgresql/15/bin/postgres", "-D", "elsewhere", "-F", "-p5433", "--work_mem=1MB"],
+            &data,
+        );
+        process(&proc, 11, 10, &["postgres: checkpointer "], &data);
+        process(&proc, 12, 10, &["/usr/lib/postgresql/15/bin/postgres", "-D", "elsewhere"], &data);
+        process(&proc, 20, 1, &["/usr/sbin/mariadbd", "--datadir=/srv/my", "--socket=/run/my.sock", "--skip-networking"], &data);
+        process(&proc, 30, 1, &["bash", "-c", "postgres"], &data);
+        let found = servers(&proc);
+        let [postgres, maria] = found.as_slice() else { panic!("{found:?}") };
+        let data = data.display().to_string();
+        assert_eq!((postgres.pid, postgres.directory.as_deref()), (10, Some(data.as_str())));
+        assert_eq!(postgres.config, Some(format!("{data}/postgresql.conf")));
+        let set: Vec<(&str, &str)> = postgres.options.iter().map(|(name, said)| (name.as_str(), said.as_str())).collect();
+        assert_eq!(set, [("fsync", "off"), ("port", "5433"), ("work_mem", "1MB")]);
+        assert!(postgres.dsn(Some("10\n/data\n1\n5433\n/tmp\n*\n")).starts_with("host=/tmp port=5433 user="));
+        assert_eq!((maria.pid, maria.directory.as_deref()), (20, Some("/srv/my")));
+        assert_eq!(maria.dsn(None), "mysql://root@localhost/?socket=/run/my.sock");
+    }
+
+    #[test]
+    fn the_file_that_a_command_line_names_is_the_configuration() {
+        let root = tempfile::tempdir().unwrap();
+        let line = ["postgres", "-D", "/var/lib/postgresql/15/main", "-c", "config_file=/etc/postgresql/15/main/postgresql.conf"];
+        process(root.path(), 10, 1, &line, Path::new("/nowhere"));
+        let found = servers(root.path());
+        assert_eq!(found[0].config.as_deref(), Some("/etc/postgresql/15/main/postgresql.conf"));
+        assert_eq!(found[0].directory.as_deref(), Some("/var/lib/postgresql/15/main"));
+        assert_eq!(found[0].options, []);
+    }
+}

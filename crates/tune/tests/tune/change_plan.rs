@@ -1,0 +1,262 @@
+//! What findings come to: where each kind of setting goes, what contradicts, and what is only ever text.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use crate::change::{Rules, finding, linux, write};
+use results::audit::{Activation, Finding};
+use tune::change::{Part, Plan, Root, plan, render, render_left};
+use tune::facts::{Database, Facts, Server, ServerState};
+use tune::rules::RuleSet;
+
+/// A plan of one setting.
+fn planned(root: &Path, facts: &Facts, subject: Option<&str>, setting: &str) -> Plan {
+    let mut rules = Rules::default();
+    rules.add("one", "", "live", setting, "");
+    plan(&rules, facts, &[finding("one", subject)], &Root::new(root))
+}
+
+fn parts(plan: &Plan) -> &[Part] {
+    &plan.groups[0].changes[0].parts
+}
+
+#[test]
+fn groups_come_in_the_order_of_what_they_take_and_build_on_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut rules = Rules::default();
+    rules.add("late", "", "reboot", "{ kind = \"sysctl\", key = \"kernel.shmmni\", value = \"4096\" }", "needs = [\"b\", \"a\"]");
+    rules.add("soon", "", "live", "{ kind = \"sysctl\", key = \"vm.swappiness\", value = \"1\" }", "needs = [\"a\"]");
+    let findings = [finding("late", None), finding("soon", None)];
+    let plan = plan(&rules, &linux(), &findings, &Root::new(folder.path()));
+    let order: Vec<Activation> = plan.groups.iter().map(|group| group.activation).collect();
+    assert_eq!(order, [Activation::Live, Activation::Reboot]);
+    assert_eq!(plan.groups[1].needs, ["b", "a"]);
+    let (first, second) = (&plan.groups[0].files[0].diff, &plan.groups[1].files[0].diff);
+    assert!(first.starts_with("--- /dev/null\n+++ /etc/sysctl.d/60-millrace.conf\n"), "{first}");
+    assert!(second.contains(" vm.swappiness = 1\n+# late\n+kernel.shmmni = 4096\n"), "{second}");
+    assert_eq!(order.len(), render(&plan).matches("== ").count());
+}
+
+#[test]
+fn steps_stand_at_their_rule_shared_notes_once_and_what_is_left_is_named_with_its_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut rules = Rules::default();
+    let two = "{ kind = \"postgres\", key = \"max_wal_size\", value = \"8GB\" }, { kind = \"postgres\", key = \"min_wal_size\", value = \"1GB\" }";
+    rules.add("wal", "", "reload", two, "needs = [\"make room\"]");
+    rules.add("memory", "", "reload", "{ kind = \"postgres\", key = \"work_mem\", value = \"8MB\" }", "");
+    let mut facts = linux();
+    let of_server = server(&mut facts, "a", None);
+    let findings = ["memory", "wal"].map(|rule| Finding { rule: rule.into(), ..of_server.clone() });
+    let plan = plan(&rules, &facts, &findings, &Root::new(folder.path()));
+    let text = render(&plan);
+    // Three settings of a server whose files are not known; the steps are those of the second rule.
+    assert_eq!(text.matches("which files of this host the server reads is not known").count(), 1, "{text}");
+    assert_eq!(text.matches("before: make room").count(), 1, "{text}");
+    let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
+    assert!(
+        place("work_mem from") < place("before: make room") && place("before: make room") < place("max_wal_size to"),
+        "{text}"
+    );
+    let left = render_left(&plan.groups[0]);
+    assert_eq!(left.lines().count(), 4, "{left}");
+    assert!(left.contains("wal (a): make room: ") && left.contains("memory (a): the lines in psql"), "{left}");
+    assert!(left.lines().filter(|line| line.ends_with("no file is written")).count() == 3, "{left}");
+}
+
+#[test]
+fn a_file_that_is_read_later_is_the_one_that_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let setting = "{ kind = \"sysctl\", key = \"vm.swappiness\", value = \"1\" }";
+    write(folder.path(), "etc/sysctl.d/10-early.conf", "vm.swappiness = 30\n");
+    let plan = planned(folder.path(), &linux(), None, setting);
+    assert_eq!(plan.groups[0].files[0].path, "/etc/sysctl.d/60-millrace.conf");
+    write(folder.path(), "etc/sysctl.conf", "kernel.sysrq = 1\nvm/swappiness = 40 \n");
+    symlink("../sysctl.conf", folder.path().join("etc/sysctl.d/99-sysctl.conf")).unwrap();
+    let plan = planned(folder.path(), &linux(), None, setting);
+    let file = &plan.groups[0].files[0];
+    assert_eq!((file.path.as_str(), file.real.as_str()), ("/etc/sysctl.conf", "/etc/sysctl.conf"));
+    assert!(file.diff.contains("-vm/swappiness = 40 \n+vm.swappiness = 1\n"), "{}", file.diff);
+    assert!(plan.groups[0].changes[0].remarks.iter().any(|remark| remark.contains("read after")));
+}
+
+#[test]
+fn two_rules_that_contradict_are_not_both_done() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut rules = Rules::default();
+    for (id, value) in [("a", "1"), ("b", "10"), ("c", "1")] {
+        rules.add(id, "", "live", &format!("{{ kind = \"sysctl\", key = \"vm.swappiness\", value = {value:?} }}"), "");
+    }
+    let findings = [finding("c", None), finding("b", None), finding("a", None)];
+    let plan = plan(&rules, &linux(), &findings, &Root::new(folder.path()));
+    let done: Vec<&str> = plan.groups[0].changes.iter().map(|change| change.rule.as_str()).collect();
+    assert_eq!(done, ["a", "c"]);
+    assert!(
+        plan.apart.len() == 1 && plan.apart[0].change.rule == "b" && plan.apart[0].why.starts_with("a says otherwise"),
+        "{:?}",
+        plan.apart
+    );
+}
+
+#[test]
+fn other_systems_and_storage_get_text_and_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "etc/fstab", "filer:/redo /redo nfs soft 0 0\n");
+    for (family, setting, line) in [
+        ("aix", "{ kind = \"aix-no\", key = \"rfc1323\", value = \"1\" }", "no -p -o rfc1323=1"),
+        (
+            "solaris",
+            "{ kind = \"solaris-ndd\", key = \"tcp.tcp_recv_hiwat\", value = \"65535\" }",
+            "ndd -set /dev/tcp tcp_recv_hiwat 65535",
+        ),
+        ("hpux", "{ kind = \"fstab-option\", key = \"hard\" }", "in /etc/fstab, mount /redo: option hard"),
+        ("linux", "{ kind = \"ontap7\", key = \"nfs.tcp.enable\", value = \"on\" }", "options nfs.tcp.enable on"),
+        (
+            "linux",
+            "{ kind = \"oracle\", key = \"disk_asynch_io\", value = \"true\" }",
+            "ALTER SYSTEM SET disk_asynch_io=true SCOPE=SPFILE SID='*';",
+        ),
+    ] {
+        let mut facts = Facts::default();
+        facts.put("os.family", family, "a test");
+        let plan = planned(folder.path(), &facts, Some("mount /redo"), setting);
+        let [Part::Run(run)] = parts(&plan) else { panic!("{plan:?}") };
+        assert_eq!(run.lines[0], line);
+        assert!(plan.groups[0].files.is_empty());
+    }
+}
+
+#[test]
+fn postgres_is_a_drop_in_where_one_is_read_and_last_and_else_alter_system() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut facts = linux();
+    let setting = "{ kind = \"postgres\", key = \"shared_buffers\", value_of = \"1073741824\" }";
+    let plan = planned(folder.path(), &facts, None, setting);
+    let [Part::Run(run)] = parts(&plan) else { panic!("{plan:?}") };
+    assert_eq!(run.lines, ["ALTER SYSTEM SET shared_buffers = '1GB';", "SELECT pg_reload_conf();"]);
+
+    facts.put("postgres.config_file", "/etc/postgresql/17/main/postgresql.conf", "a test");
+    facts.put("postgres.data_directory", "/data", "a test");
+    write(folder.path(), "etc/postgresql/17/main/postgresql.conf", "#include_dir = 'x'\ninclude_dir = 'conf.d'\t# folder\n");
+    write(folder.path(), "etc/postgresql/17/main/conf.d/a.conf", "");
+    let plan = planned(folder.path(), &facts, None, setting);
+    let file = &plan.groups[0].files[0];
+    assert_eq!(file.path, "/etc/postgresql/17/main/conf.d/60-millrace.conf");
+    assert!(file.diff.contains("+shared_buffers = '1GB'\n"), "{}", file.diff);
+
+    let config = "etc/postgresql/17/main/postgresql.conf";
+    write(folder.path(), config, "include_dir = 'conf.d'\nshared_buffers = 64MB\n");
+    let plan = planned(folder.path(), &facts, None, setting);
+    assert!(matches!(parts(&plan), [Part::Run(_)]), "{plan:?}");
+    write(folder.path(), config, "shared_buffers = 64MB\ninclude_dir = 'conf.d'\n");
+
+    write(folder.path(), "data/postgresql.auto.conf", "shared_buffers = '128MB'\n");
+    let plan = planned(folder.path(), &facts, None, setting);
+    assert!(matches!(parts(&plan), [Part::Run(_)]), "{plan:?}");
+}
+
+#[test]
+fn what_cannot_be_written_is_said_in_words() {
+    let folder = tempfile::tempdir().unwrap();
+    for (setting, words) in [
+        ("{ kind = \"sysctl\", key = \"vm/../../etc/passwd\", value = \"1\" }", "no name of a kernel setting"),
+        ("{ kind = \"sysctl\", key = \"vm.swappiness\", value = \"1\\nkernel.core_pattern = |x\" }", "control character"),
+        ("{ kind = \"fstab-option\", key = \"hard\" }", "no line in /etc/fstab"),
+        ("{ kind = \"iscsid\", key = \"node.startup\", value = \"automatic\" }", "not there"),
+        ("{ kind = \"multipath\", key = \"defaults.path_checker\", value = \"tur\" }", "not there"),
+        ("{ kind = \"udev\", key = \"block/queue/scheduler\", value = \"none\\\"\" }", "quotation mark"),
+        ("{ kind = \"limits\", key = \"oracle nofile\", value = \"1\" }", "not USER TYPE ITEM"),
+    ] {
+        let plan = planned(folder.path(), &linux(), Some("mount /gone"), setting);
+        let [Part::ByHand { text }] = parts(&plan) else { panic!("{setting}: {plan:?}") };
+        assert!(text.contains(words), "{text}");
+        assert!(!plan.groups[0].changes[0].is_ours());
+    }
+}
+
+#[test]
+fn a_value_that_cannot_be_worked_out_and_a_rule_that_is_gone_are_left_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut rules = Rules::default();
+    rules.add("one", "", "live", "{ kind = \"sysctl\", key = \"kernel.shmmax\", value_of = \"oracle.sga_bytes\" }", "");
+    let findings = [finding("one", None), finding("gone", Some("mount /redo"))];
+    let plan = plan(&rules, &linux(), &findings, &Root::new(folder.path()));
+    assert!(plan.is_empty());
+    assert_eq!(plan.left.len(), 2);
+    assert!(plan.left.iter().any(|left| left.contains("oracle.sga_bytes not known")), "{:?}", plan.left);
+    assert!(plan.left.iter().any(|left| left.starts_with("gone (mount /redo)")), "{:?}", plan.left);
+}
+
+#[test]
+fn module_parameters_and_block_queues_are_set_at_once_where_the_kernel_lets_them() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "sys/module/sunrpc/parameters/tcp_slot_table_entries", "2\n");
+    write(folder.path(), "sys/block/sda/queue/scheduler", "none [mq-deadline]\n");
+    let module = planned(
+        folder.path(),
+        &linux(),
+        None,
+        "{ kind = \"modprobe\", key = \"sunrpc.tcp_slot_table_entries\", value = \"128\" }",
+    );
+    assert!(matches!(parts(&module), [Part::Running { .. }, Part::File { .. }]), "{module:?}");
+    let block = planned(
+        folder.path(),
+        &linux(),
+        Some("block sda"),
+        "{ kind = \"udev\", key = \"block/queue/scheduler\", value = \"none\" }",
+    );
+    let [Part::Running { path, value, .. }, Part::File { .. }] = parts(&block) else { panic!("{block:?}") };
+    assert_eq!((path.as_str(), value.as_str()), ("/sys/block/sda/queue/scheduler", "none"));
+    let diff = &block.groups[0].files[0].diff;
+    assert!(
+        diff.contains("+ACTION==\"add|change\", SUBSYSTEM==\"block\", KERNEL==\"sda\", ATTR{queue/scheduler}=\"none\"\n"),
+        "{diff}"
+    );
+}
+
+/// A server of PostgreSQL with this configuration file, and a finding of it.
+fn server(facts: &mut Facts, name: &str, config: Option<&str>) -> Finding {
+    let mut own = Facts::default();
+    own.put("postgres.work_mem", 4096, "a test");
+    own.put("postgres.data_directory", format!("/{name}"), "a test");
+    let (database, state) = (Database::Postgres, ServerState::Live);
+    facts.put_server(Server { name: name.to_owned(), database, state, config: config.map(str::to_owned), facts: own });
+    Finding { server: Some(name.to_owned()), ..finding("one", Some(name)) }
+}
+
+#[test]
+fn each_server_gets_its_own_file_and_one_whose_file_is_not_known_gets_text_that_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut rules = Rules::default();
+    rules.add("one", "", "reload", "{ kind = \"postgres\", key = \"work_mem\", value = \"8MB\" }", "");
+    let mut facts = linux();
+    let mut findings = Vec::new();
+    for name in ["a", "b"] {
+        write(folder.path(), &format!("etc/{name}/postgresql.conf"), "include_dir = 'conf.d'\n");
+        write(folder.path(), &format!("etc/{name}/conf.d/x.conf"), "");
+        findings.push(server(&mut facts, name, Some(&format!("/etc/{name}/postgresql.conf"))));
+    }
+    findings.push(server(&mut facts, "c", None));
+    let plan = plan(&rules, &facts, &findings, &Root::new(folder.path()));
+    let files: Vec<&str> = plan.groups[0].files.iter().map(|file| file.path.as_str()).collect();
+    assert_eq!(files, ["/etc/a/conf.d/60-millrace.conf", "/etc/b/conf.d/60-millrace.conf"]);
+    let elsewhere = &plan.groups[0].changes[2];
+    let [Part::Run(run)] = elsewhere.parts.as_slice() else { panic!("{elsewhere:?}") };
+    assert!(run.place.ends_with(", of c") && elsewhere.remarks[0].contains("not known"), "{elsewhere:?}");
+}
+
+#[test]
+fn two_servers_that_want_different_values_of_one_setting_of_the_host_are_not_both_done() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut facts = linux();
+    let findings = [server(&mut facts, "a", None), server(&mut facts, "b", None)];
+    facts.servers[1].facts.host.clear();
+    facts.servers[1].facts.put("postgres.work_mem", 8192, "a test");
+    let setting = "[[rule]]\nid = \"one\"\ntitle = \"T\"\nreason = \"R\"\nsources = [{ name = \"S\" }]\nstatus = \"valid\"\n\
+        test = \"postgres.work_mem == 1\"\nseverity = \"low\"\nfires = [{}]\nsilent = [{}]\n[rule.fix]\nactivation = \"live\"\n\
+        set = [{ kind = \"sysctl\", key = \"vm.nr_hugepages\", value_of = \"postgres.work_mem\" }]\n";
+    let rules = RuleSet::from_texts([("a/tcp.toml", format!("schema = 1\nlayer = \"tcp\"\n{setting}").as_str())]).unwrap();
+    let plan = plan(&rules, &facts, &findings, &Root::new(folder.path()));
+    let [only] = plan.groups[0].changes.as_slice() else { panic!("{plan:?}") };
+    assert_eq!((only.server.as_deref(), only.set.as_ref().map(|set| set.to.as_str())), (Some("a"), Some("4096")));
+    assert!(plan.apart.len() == 1 && plan.apart[0].why.ends_with("for a"), "{:?}", plan.apart);
+}

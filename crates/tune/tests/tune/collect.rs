@@ -1,0 +1,194 @@
+//! Collecting from this host, and the captures that this writes: without secrets, read back to the same facts.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex;
+use std::time::Instant;
+
+use tune::collect::runner::{Ran, Runner};
+use tune::collect::{Database, LiveOptions, Row, capture, database_text, live, write_capture};
+use tune::facts::{Facts, Value};
+
+/// Commands that were recorded, by their line; every other is absent.
+struct Recorded(Vec<(&'static str, &'static str)>, Mutex<Vec<String>>);
+
+impl Runner for Recorded {
+    fn run(&self, line: &[&str]) -> Ran {
+        let line = line.join(" ");
+        self.1.lock().unwrap().push(line.clone());
+        match self.0.iter().find(|(known, _)| *known == line) {
+            Some((_, text)) => Ran::Ended(0, text.as_bytes().to_vec(), String::new()),
+            None => Ran::Not("there is no such command".to_owned()),
+        }
+    }
+}
+
+fn put(root: &Path, path: &str, text: &str) {
+    let at = root.join(path);
+    std::fs::create_dir_all(at.parent().unwrap()).unwrap();
+    std::fs::write(at, text).unwrap();
+}
+
+/// A host below a folder.
+fn host(root: &Path) -> LiveOptions {
+    put(root, "proc/sys/vm/swappiness", "60\n");
+    put(root, "proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t6291456\n");
+    put(root, "proc/sys/kernel/hostname", "db1\n");
+    put(
+        root,
+        "proc/self/mountinfo",
+        "40 22 0:50 / /u02 rw,relatime shared:1 - nfs 10.0.1.5:/vol/a rw,vers=3,rsize=65536,wsize=65536,hard,proto=tcp,timeo=600,retrans=2,sec=sys,mountaddr=10.0.1.5,local_lock=none,addr=10.0.1.5\n",
+    );
+    put(root, "etc/fstab", "10.0.1.5:/vol/a /u02 nfs rw,bg,hard 0 0\n//nas/x /x cifs user=a,password=hunter2 0 0\n");
+    put(root, "etc/sysctl.d/10-a.conf", "vm.swappiness = 1\n");
+    put(
+        root,
+        "etc/iscsi/iscsid.conf",
+        "node.session.cmds_max = 128\nnode.session.auth.username = hunter2\nnode.session.auth.password = hunter2\n",
+    );
+    put(root, "etc/oranfstab", "server: f1\npath: 10.0.1.5\nexport: /vol/a mount: /u02\nmount_user: hunter2\n");
+    put(root, "sys/class/net/eth1/mtu", "9000\n");
+    put(root, "sys/class/net/eth1/device/vendor", "x");
+    put(root, "sys/block/sdb/queue/scheduler", "[mq-deadline] none\n");
+    put(root, "sys/block/sdb/device/vendor", "NETAPP  \n");
+    put(root, "sys/block/sdb/sdb1/start", "2048\n");
+    put(root, "sys/module/sunrpc/parameters/tcp_max_slot_table_entries", "65536\n");
+    put(root, "sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
+    let recorded = vec![
+        ("uname -a", "Linux db1 6.1.0-18-amd64 #1 SMP x86_64 GNU/Linux\n"),
+        ("ip address", "3: eth1: <UP> mtu 9000 qdisc mq\n    inet 10.0.1.9/24 brd 10.0.1.255 scope global eth1\n"),
+        ("ethtool -k eth1", "Features for eth1:\ntcp-segmentation-offload: on\n"),
+    ];
+    let mut options = LiveOptions::below(root);
+    options.runner = Box::new(Recorded(recorded, Mutex::new(Vec::new())));
+    options.time = Some("2026-11-21T20:00:00Z".to_owned());
+    options.fetched.push(database_text(
+        Database::Postgres,
+        "localhost:5432",
+        &[
+            Row {
+                name: "shared_buffers".to_owned(),
+                value: "16384".to_owned(),
+                unit: Some("8kB".to_owned()),
+                pending_restart: Some(true),
+                source: Some("/etc/postgresql/17/main/postgresql.conf:12".to_owned()),
+            },
+            Row { name: "primary_conninfo".to_owned(), value: "host=a password=hunter2".to_owned(), ..Row::default() },
+        ],
+    ));
+    options
+}
+
+fn check(facts: &Facts) {
+    let expected: &[(&str, Value)] = &[
+        ("os.family", "linux".into()),
+        ("os.release", "6.1.0-18-amd64".into()),
+        ("sysctl.vm.swappiness", 60.into()),
+        ("sysctl.net.ipv4.tcp_rmem.3", 6_291_456.into()),
+        ("persistent.sysctl.vm.swappiness", 1.into()),
+        ("iscsid.node.session.cmds_max", 128.into()),
+        ("module.sunrpc.tcp_max_slot_table_entries", 65536.into()),
+        ("thp.enabled", "madvise".into()),
+        ("postgres.shared_buffers", (128_i64 << 20).into()),
+        ("postgres.pending_restart", Value::List(vec!["shared_buffers".into()])),
+    ];
+    for (name, value) in expected {
+        assert_eq!(facts.value(name), Some(value), "{name}; remarks {:#?}", facts.remarks);
+    }
+    for (kind, thing, attribute, value) in [
+        ("mount", "/u02", "rsize", Value::Int(65536)),
+        ("mount", "/u02", "vers", "3".into()),
+        ("mount", "/u02", "hard", true.into()),
+        ("mount", "/u02", "oranfstab", true.into()),
+        ("mount", "/u02", "bg", true.into()),
+        ("nic", "eth1", "mtu", 9000.into()),
+        ("nic", "eth1", "tso", true.into()),
+        ("nic", "eth1", "storage", true.into()),
+        ("block", "sdb", "scheduler", "mq-deadline".into()),
+        ("block", "sdb", "vendor", "NETAPP".into()),
+        ("partition", "sdb1", "start_sector", 2048.into()),
+        ("setting", "sysctl vm.swappiness", "running", 60.into()),
+        ("setting", "sysctl vm.swappiness", "persistent", 1.into()),
+    ] {
+        assert_eq!(facts.value_of(kind, thing, attribute), Some(&value), "{kind} {thing}: {attribute}");
+    }
+}
+
+#[test]
+fn a_host_below_a_folder_is_read_with_recorded_commands() {
+    let dir = tempfile::tempdir().unwrap();
+    check(&live(&host(dir.path())));
+}
+
+#[test]
+fn captures_of_each_form_hold_the_same_facts_and_no_secret() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = host(&dir.path().join("root"));
+    for name in ["cap", "cap.tar", "cap.tar.gz"] {
+        let path = dir.path().join(name);
+        write_capture(&path, &options).unwrap();
+        let (facts, info) = capture(&path).unwrap();
+        assert_eq!((info.host.as_str(), info.system.as_str(), info.time.as_str()), ("db1", "Linux", "2026-11-21T20:00:00Z"));
+        check(&facts);
+        assert!(write_capture(&path, &options).is_err(), "{name} was overwritten");
+    }
+    let found = Command::new("grep").args(["-r", "hunter2"]).arg(dir.path().join("cap")).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&found.stdout), "");
+    let manifest = std::fs::read_to_string(dir.path().join("cap/MANIFEST")).unwrap();
+    assert!(manifest.starts_with("millrace-capture 1\nhost db1\nsystem Linux\ntime 2026-11-21T20:00:00Z\n"), "{manifest}");
+    let absent = manifest.lines().find(|line| line.ends_with("\tmultipath -l")).unwrap();
+    assert!(absent.contains("\t127\t"), "{absent}");
+    // Other programs read it too.
+    let listed = Command::new("tar").arg("tzf").arg(dir.path().join("cap.tar.gz")).output().unwrap();
+    assert!(listed.status.success() && String::from_utf8_lossy(&listed.stdout).contains("cap/MANIFEST"));
+}
+
+#[test]
+fn this_host_is_read_and_what_cannot_be_had_is_unknown_with_its_reason() {
+    let begin = Instant::now();
+    let facts = live(&LiveOptions::default());
+    let took = begin.elapsed();
+    assert_eq!(facts.value("os.family"), Some(&"linux".into()));
+    assert!(matches!(facts.value("hw.memory_bytes"), Some(Value::Int(size)) if *size > 1 << 20));
+    assert!(facts.host.keys().filter(|name| name.starts_with("sysctl.")).count() > 100);
+    assert!(facts.things["mount"].contains_key("/"));
+    assert!(facts.unknown.values().all(|reason| !reason.is_empty()));
+    // A second is the goal; the bound is loose because a test shares its machine.
+    assert!(took.as_secs() < 10, "{took:?}");
+}
+
+#[test]
+fn scripts_are_plain_sh_share_their_common_part_and_the_one_of_linux_gives_facts() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist/collect");
+    let mut common = Vec::new();
+    for name in ["linux", "solaris", "aix", "hpux"] {
+        let path = folder.join(format!("{name}.sh"));
+        assert!(Command::new("sh").arg("-n").arg(&path).status().unwrap().success(), "{name}");
+        let text = std::fs::read_to_string(&path).unwrap();
+        let (_, rest) = text.split_once("# --- what follows").unwrap();
+        common.push(rest.split_once("# --- the same").unwrap().0.to_owned());
+        // The shell of old Solaris knows none of these.
+        let code: String = text.lines().filter(|line| !line.trim_start().starts_with('#')).collect::<Vec<_>>().join("\n");
+        for newer in ["$(", "[[", "local ", "function ", "\nexport PATH=", "if ! ", "<<<", "&>"] {
+            assert!(!code.contains(newer), "{name}.sh has {newer:?}");
+        }
+    }
+    assert!(common.iter().all(|text| *text == common[0]), "the scripts' common part differs");
+
+    let dir = tempfile::tempdir().unwrap();
+    let (root, out) = (dir.path().join("root"), dir.path().join("cap"));
+    let _ = host(&root);
+    let ran = Command::new("sh").arg(folder.join("linux.sh")).arg(&out).env("MILLRACE_ROOT", &root).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let found = Command::new("grep").args(["-r", "hunter2"]).arg(&out).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&found.stdout), "");
+    for path in [out.clone(), dir.path().join("cap.tar.gz")] {
+        let (facts, info) = capture(&path).unwrap();
+        assert_eq!(info.system, "Linux");
+        assert_eq!(facts.value_of("mount", "/u02", "rsize"), Some(&65536.into()), "{:#?}", facts.remarks);
+        assert_eq!(facts.value_of("block", "sdb", "scheduler"), Some(&"mq-deadline".into()));
+        assert_eq!(facts.value("module.sunrpc.tcp_max_slot_table_entries"), Some(&65536.into()));
+        assert_eq!(facts.value("iscsid.node.session.cmds_max"), Some(&128.into()));
+        assert_eq!(facts.value("persistent.sysctl.vm.swappiness"), Some(&1.into()));
+    }
+}

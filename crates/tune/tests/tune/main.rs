@@ -1,0 +1,24 @@
+//! Rules, captures, plans of changes and reports.
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used, reason = "a panic is a test's verdict")]
+
+mod agreement;
+mod captures;
+mod captures_hostile;
+mod change;
+mod change_apply;
+mod change_captures;
+mod change_interrupted;
+mod change_plan;
+mod collect;
+mod coverage;
+mod facts_known;
+mod fixtures;
+mod layouts;
+mod report;
+mod reports_aix_rhel4;
+mod reports_rhel5;
+mod reports_unix;
+#[path = "../../src/report/sample.rs"]
+mod sample;
+mod sarif;
+mod titles;

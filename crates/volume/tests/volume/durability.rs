@@ -1,0 +1,264 @@
+//! What is promised stable is flushed, concurrent callers share flushes, and a flush that fails is told.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Barrier;
+
+use crate::common::{Scratch, content, make_dir, make_file, owner};
+use volume::{Config, CreateHow, Error, Options, SetAttr, Stability, Volume};
+
+#[test]
+fn each_change_of_names_flushes_before_it_returns() {
+    let scratch = Scratch::new();
+    let volume = scratch.open();
+    let root = volume.root();
+    let mut last = volume.flushes();
+    let mut flushed = |what: &str, least: u64| {
+        let now = volume.flushes();
+        assert!(now - last >= least, "{what}: {} flushes", now - last);
+        last = now;
+    };
+    let node = make_file(&volume, &root, "a", b"");
+    flushed("create: the file and the directory", 2);
+    let sub = make_dir(&volume, &root, "d");
+    flushed("mkdir", 2);
+    volume.symlink(&root, b"l", b"x", &SetAttr::default(), owner()).unwrap();
+    flushed("symlink", 2);
+    volume.link(&node, &sub, b"b").unwrap();
+    flushed("link", 2);
+    volume.rename(&root, b"a", &sub, b"c").unwrap();
+    flushed("rename between directories", 2);
+    volume.remove(&sub, b"b").unwrap();
+    flushed("remove", 1);
+    volume.set_attr(&node, &SetAttr { mode: Some(0o600), ..SetAttr::default() }, None).unwrap();
+    flushed("setattr", 1);
+    volume.write(&node, 0, b"x", Stability::DataSync).unwrap();
+    flushed("durable write", 1);
+    volume.write(&node, 0, b"y", Stability::Unstable).unwrap();
+    volume.commit(&node).unwrap();
+    flushed("commit", 1);
+    let before = volume.flushes();
+    volume.commit(&node).unwrap();
+    volume.write(&node, 0, b"z", Stability::Unstable).unwrap();
+    assert_eq!(volume.flushes(), before, "a clean file needs no flush, an unstable write makes none");
+}
+
+#[test]
+fn first_commit_after_reopen_flushes_what_a_killed_process_left() {
+    let scratch = Scratch::new();
+    let handle = {
+        let volume = scratch.open();
+        let node = make_file(&volume, &volume.root(), "a", b"");
+        volume.write(&node, 0, b"left in the page cache", Stability::Unstable).unwrap();
+        volume.handle(&node)
+    };
+    let volume = scratch.open();
+    let node = volume.resolve(handle.as_bytes()).unwrap();
+    let before = volume.flushes();
+    volume.commit(&node).unwrap();
+    assert_eq!(volume.flushes(), before + 1);
+}
+
+#[test]
+fn concurrent_creators_need_no_more_flushes_than_one_after_the_other() {
+    let scratch = Scratch::new();
+    let volume = scratch.open();
+    let (threads, files) = (8, 25);
+    let barrier = Barrier::new(threads);
+    let before = volume.flushes();
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let (volume, barrier) = (&volume, &barrier);
+            scope.spawn(move || {
+                barrier.wait();
+                for n in 0..files {
+                    make_file(volume, &volume.root(), &format!("{thread}-{n}"), b"");
+                }
+            });
+        }
+    });
+    let alone = 2 * (threads * files) as u64;
+    let made = volume.flushes() - before;
+    println!("{made} flushes for {alone} asked");
+    // How many are shared is the disk's choice: none where a flush takes no time.
+    assert!(made <= alone);
+    assert_eq!(crate::common::names(&volume, &volume.root()).len(), 2 + threads * files);
+}
+
+#[test]
+fn reads_know_the_end_of_the_file() {
+    let scratch = Scratch::new();
+    let volume = scratch.open();
+    let node = make_file(&volume, &volume.root(), "a", &[7; 8192]);
+    let mut buf = [0; 4096];
+    assert_eq!(volume.read(&node, 0, &mut buf), Ok((4096, false)));
+    assert_eq!(volume.read(&node, 4096, &mut buf), Ok((4096, true)));
+    assert_eq!(volume.read(&node, 6000, &mut buf), Ok((2192, true)));
+    assert_eq!(volume.read(&node, 8192, &mut buf), Ok((0, true)));
+    assert_eq!(volume.read(&node, u64::MAX, &mut buf), Ok((0, true)));
+    let (bytes, eof, attr) = volume.read_with_attr(&node, 4000, &mut buf).unwrap();
+    assert_eq!((bytes, eof, attr.size), (4096, false, 8192));
+    assert_eq!(volume.write(&node, u64::MAX - 1, b"xx", Stability::Unstable), Err(Error::TooBig));
+    assert_eq!(volume.write(&node, i64::MAX as u64, b"x", Stability::FileSync), Err(Error::TooBig));
+}
+
+/// An ext4 on a loop device whose backing file lies on a small tmpfs: it believes to have more room than
+/// there is, so flushes fail for real.
+struct LyingDisk {
+    base: PathBuf,
+    device: Option<String>,
+}
+
+impl LyingDisk {
+    fn new(base: &Path) -> Result<Self, String> {
+        let mut disk = Self { base: base.to_path_buf(), device: None };
+        for dir in ["backing", "mnt"] {
+            std::fs::create_dir(base.join(dir)).map_err(|error| error.to_string())?;
+        }
+        let backing = base.join("backing").display().to_string();
+        let image = format!("{backing}/image");
+        run("mount", &["-t", "tmpfs", "-o", "size=24m", "tmpfs", &backing])?;
+        run("truncate", &["-s", "256m", &image])?;
+        run("mkfs.ext4", &["-q", "-E", "lazy_itable_init=1,lazy_journal_init=1", "-J", "size=4", &image])?;
+        let device = run("losetup", &["-f", "--show", &image])?;
+        disk.device = Some(device.trim().to_owned());
+        run("mount", &[device.trim(), &base.join("mnt").display().to_string()])?;
+        Ok(disk)
+    }
+
+    fn dir(&self) -> PathBuf {
+        self.base.join("mnt")
+    }
+}
+
+impl Drop for LyingDisk {
+    fn drop(&mut self) {
+        let _ = run("umount", &[&self.dir().display().to_string()]);
+        if let Some(device) = &self.device {
+            let _ = run("losetup", &["-d", device]);
+        }
+        let _ = run("umount", &[&self.base.join("backing").display().to_string()]);
+    }
+}
+
+/// A tmpfs mounted for one test.
+struct Mounted(String);
+
+impl Mounted {
+    fn new(path: &Path, options: &str) -> Result<Self, String> {
+        let path = path.display().to_string();
+        run("mount", &["-t", "tmpfs", "-o", options, "tmpfs", &path])?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = run("umount", &[&self.0]);
+    }
+}
+
+fn run(program: &str, args: &[&str]) -> Result<String, String> {
+    let output = Command::new(program).args(args).output().map_err(|error| format!("{program}: {error}"))?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(format!("{program} {args:?}: {}", String::from_utf8_lossy(&output.stderr)))
+    }
+}
+
+#[test]
+fn failed_flush_is_reported_moves_the_verifier_for_good_and_poisons() {
+    let base = tempfile::tempdir().unwrap();
+    let disk = match LyingDisk::new(base.path()) {
+        Ok(disk) => disk,
+        Err(reason) => {
+            return sim::skip_unsupported(&format!("no loop device to break here: {reason}"));
+        }
+    };
+    let config = Config { dir: disk.dir(), state_dir: base.path().join("state"), loss: None, options: Options::default() };
+    let volume = Volume::open(config.clone()).unwrap();
+    let root = volume.root();
+    let node = make_file(&volume, &root, "a", b"fine");
+    let (verifier, epoch) = (volume.verifier(), volume.loss_epoch());
+    let block = vec![0x5a; 1 << 20];
+    for n in 0..48 {
+        volume.write(&node, n << 20, &block, Stability::Unstable).expect("the page cache takes it");
+    }
+    let failed = volume.commit(&node);
+    assert!(matches!(failed, Err(Error::Io(_) | Error::NoSpace)), "{failed:?}");
+    assert_ne!(volume.verifier(), verifier, "clients must send again what they hold");
+    assert!(volume.is_poisoned());
+    assert_eq!(volume.commit(&node), Err(Error::Poisoned), "no second flush may hide the first one's failure");
+    assert_eq!(volume.write(&node, 0, b"x", Stability::FileSync), Err(Error::Poisoned));
+    let made = volume.create(&root, b"b", CreateHow::Guarded(SetAttr::default()), owner());
+    assert_eq!(made.map(drop), Err(Error::Poisoned));
+    assert!(volume.attr(&node).is_ok(), "reading goes on");
+    let verifier = volume.verifier();
+    drop((node, root, volume));
+    // The host's file system may have gone read-only; the record is elsewhere and has the new epoch.
+    let record = std::fs::read_to_string(base.path().join("state/volume-state")).unwrap();
+    assert!(record.contains(&format!("loss-epoch {}\n", epoch + 1)), "{record}");
+    if let Ok(volume) = Volume::open(config) {
+        assert_eq!(volume.verifier(), verifier);
+    }
+}
+
+#[test]
+fn full_store_is_reported_and_does_not_poison() {
+    let base = tempfile::tempdir().unwrap();
+    let dir = base.path().join("dir");
+    std::fs::create_dir(&dir).unwrap();
+    let _mounted = match Mounted::new(&dir, "size=2m") {
+        Ok(mounted) => mounted,
+        Err(reason) => {
+            return sim::skip_unsupported(&format!("no file system can be mounted here: {reason}"));
+        }
+    };
+    let config = Config { dir: dir.clone(), state_dir: base.path().join("state"), loss: None, options: Options::default() };
+    let volume = Volume::open(config).unwrap();
+    let node = make_file(&volume, &volume.root(), "a", b"");
+    let verifier = volume.verifier();
+    let block = vec![1; 1 << 20];
+    let mut written = 0;
+    let error = loop {
+        match volume.write(&node, written, &block, Stability::FileSync) {
+            Ok(bytes) => written += bytes as u64,
+            Err(error) => break error,
+        }
+        assert!(written <= 4 << 20);
+    };
+    assert_eq!(error, Error::NoSpace);
+    assert!(!volume.is_poisoned());
+    assert_eq!(volume.verifier(), verifier);
+    volume.set_attr(&node, &SetAttr { size: Some(0), ..SetAttr::default() }, None).unwrap();
+    volume.write(&node, 0, b"room again", Stability::FileSync).unwrap();
+    assert_eq!(content(&volume, &node).unwrap(), b"room again");
+    drop((node, volume));
+}
+
+#[test]
+fn mount_points_are_listed_but_not_entered() {
+    let scratch = Scratch::new();
+    let volume = scratch.open();
+    let root = volume.root();
+    make_dir(&volume, &root, "mnt");
+    let mounted = match Mounted::new(&scratch.dir().join("mnt"), "size=1m") {
+        Ok(mounted) => mounted,
+        Err(reason) => {
+            return sim::skip_unsupported(&format!("no file system can be mounted here: {reason}"));
+        }
+    };
+    std::fs::write(scratch.dir().join("mnt/inside"), "another file system").unwrap();
+    let found = volume.lookup(&root, b"mnt").map(drop);
+    let listed = crate::common::names(&volume, &root);
+    let removed = volume.rmdir(&root, b"mnt");
+    let file = make_file(&volume, &root, "a", b"");
+    let moved = volume.rename(&root, b"a", &root, b"mnt");
+    drop(mounted);
+    assert_eq!(found, Err(Error::CrossDevice));
+    assert_eq!(listed, [".", "..", "mnt"]);
+    assert_eq!(removed, Err(Error::Access), "busy is no JUKEBOX: waiting does not help");
+    assert!(moved.is_err());
+    assert!(volume.attr(&file).is_ok());
+}

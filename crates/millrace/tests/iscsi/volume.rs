@@ -49,12 +49,14 @@ fn faults_of_the_wire_lose_delay_and_reset_commands_and_the_filer_goes_on() {
     let begun = Instant::now();
     assert!(client.read(lun, 0, 1).unwrap().is_good());
     assert!(begun.elapsed() >= Duration::from_millis(190), "{:?}", begun.elapsed());
-    // A write whose answer is lost: it was carried out, and aborting it finds nothing.
+    // A write whose answer is lost: it was carried out, and once it has ended, aborting it finds nothing.
     target.volume(&["fault", "add", "drop-reply,on=SCSI-WRITE,times=1"]);
     let lost = client.send(lun, &cdb16(0x8a, false, 5, 1), Transfer::Write(&[5; 512])).unwrap();
     // The two are under way together, and have no order.
     await_until("the write", Duration::from_secs(20), || (client.read(lun, 5, 1).unwrap().data == [5; 512]).then_some(()));
-    assert_eq!(client.manage(TaskFunction::AbortTask, lun, Some(lost)).unwrap(), 1, "no such task");
+    await_until("no such task", Duration::from_secs(20), || {
+        (client.manage(TaskFunction::AbortTask, lun, Some(lost)).unwrap() == 1).then_some(())
+    });
     target.volume(&["fault", "add", "reset-call,on=SCSI-FLUSH,times=1"]);
     assert!(client.flush(lun).is_err());
     assert!(ready(&target, lun).read(lun, 5, 1).unwrap().is_good());

@@ -68,7 +68,7 @@ pub fn compare(request: &Request, watcher: &mut dyn FnMut(&Event)) -> Result<Com
         let out = OutDirectory::make(&request.out)?;
         (out, Journal::create(&request.out, &request.plan)?, Vec::new())
     };
-    for gone in workdir::sweep_stale(&request.work_base) {
+    for gone in workdir::sweep_stale(&request.work_base, &request.program) {
         progress.step(&format!("removed {}, left by a comparison that was killed", gone.display()));
     }
     crate::host::cgroup::sweep();
@@ -222,7 +222,7 @@ fn carry_out(
     progress.expect(estimate.whole(order.len()));
     let _awake = plan.keep_awake.then(KeepAwake::begin).transpose()?;
     // Made before the long load, so that a target where nothing may be made ends it at once.
-    let placements = runs::place(prepared, work, progress)?;
+    let placements = runs::place(prepared, &program, work, progress)?;
     let loaded = initial_load::load(plan, work, &place, &program, progress)?;
     environment.database_version.clone_from(&loaded.version);
     environment.database_settings.clone_from(&loaded.settings);
@@ -241,7 +241,7 @@ fn carry_out(
     placed.into_iter().try_for_each(|arm| arm.placement.remove())?;
     let order = order.get(..done.len()).unwrap_or(&order);
     let record = conclude::plan_record(plan, order, &arms, &loaded, method);
-    let notes = notes::notes(plan, &record, found.notes, (before, left_out));
+    let notes = notes::notes(plan, &record, [found.notes, notes::of_paths(prepared)].concat(), (before, left_out));
     let common = Common {
         block_bytes: loaded.block_bytes,
         cpu_count: environment.cpu_count,

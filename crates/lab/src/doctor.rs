@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(of("library").state, State::Missing);
         assert!(of("library").fix.as_ref().unwrap().contains("make build"));
         assert_eq!(of("dnfs").state, State::Missing);
-        assert_eq!(of("iscsi").state, State::NotBuilt);
+        assert_eq!(of("fc").state, State::NotBuilt);
         assert!(!all_good(&findings));
         assert!(render(&findings).contains("NO    library"));
     }

@@ -123,6 +123,18 @@ pub(crate) const DATABASE_STOP_MAX: Duration = Duration::from_secs(120);
 /// Longest time for the filer to say it is ready.
 pub(crate) const FILER_START_MAX: Duration = Duration::from_secs(30);
 
+/// Longest time until a LUN is attached: a minute for the login, and a file system is made.
+pub(crate) const ATTACH_MAX: Duration = Duration::from_secs(180);
+
+/// Longest time until a LUN is detached: its file system's dirty pages are written first.
+pub(crate) const DETACH_MAX: Duration = Duration::from_secs(180);
+
+/// Least size of a LUN for a database, in bytes: room for its log whatever its size. A LUN takes space as it is written.
+pub(crate) const LUN_BYTES_MIN: u64 = 8 << 30;
+
+/// Size of a LUN as a multiple of the loaded state.
+pub(crate) const LUN_PER_STATE: u64 = 4;
+
 /// Steps of a ladder: each is two arms.
 pub(crate) const LADDER_STEPS_MAX: usize = 12;
 

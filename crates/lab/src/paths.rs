@@ -61,7 +61,13 @@ mod tests {
         let skipped: Vec<PathRef> = ALL.into_iter().filter(not_built).collect();
         assert!(!skipped.is_empty());
         for path in skipped {
-            let order = PlacementOrder { target: None, parts: vec![Part::Data], work: &work, user: &user };
+            let order = PlacementOrder {
+                target: None,
+                parts: vec![Part::Data],
+                program: Path::new("/millrace"),
+                work: &work,
+                user: &user,
+            };
             assert!(path.prepare(order).is_err(), "{path:?}");
         }
     }

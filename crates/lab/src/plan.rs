@@ -13,6 +13,7 @@ mod tuning;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use results::curves::StandsFor;
@@ -31,6 +32,7 @@ pub use layout::Layout;
 pub use load::{Level, Load};
 pub use order::{Estimate, interleave};
 pub use overrides::Overrides;
+pub(crate) use tuning::DEPTH;
 pub use tuning::{Knob, TUNED, Tuning, UNTUNED};
 
 /// The plan carried out when none is named.
@@ -188,8 +190,7 @@ impl Plan {
     /// The knobs of an arm.
     #[must_use]
     pub fn tuning_of(&self, arm: &Arm) -> &Tuning {
-        static NONE: Tuning =
-            Tuning { database: BTreeMap::new(), dnfs: BTreeMap::new(), filer: BTreeMap::new(), orders: BTreeMap::new() };
+        static NONE: LazyLock<Tuning> = LazyLock::new(Tuning::default);
         self.tunings.get(&arm.tuning).unwrap_or(&NONE)
     }
 

@@ -19,6 +19,10 @@ pub struct FilerStats {
     pub loss_epoch: u64,
     /// By procedure of NFS version 3 (`READ`, `WRITE`, …, all 22) and `MOUNT` for all of MOUNT version 3.
     pub procedures: BTreeMap<String, ProcedureStats>,
+    /// By kind of SCSI command (`SCSI-READ`, `SCSI-WRITE`, `SCSI-FLUSH`, `SCSI-UNMAP`, `SCSI-OTHER`), all LUNs together. Empty
+    /// without LUNs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub scsi: BTreeMap<String, ProcedureStats>,
     /// READs that had to wait for the store: the page cache did not have what they asked for. 0 where the served file system
     /// does not tell.
     #[serde(default)]

@@ -1,16 +1,18 @@
 //! Requests on the admin socket about LUNs: listed, created, resized, mapped, deleted.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use iscsi_proto::login::Name;
+use results::filer_stats::ProcedureStats;
 use results::luns::{LunSession, LunStatus};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::config::is_initiator;
-use crate::iscsi::{Iscsi, Target};
-use crate::luns::{ANY, Lun, LunError, LunOptions, NewLun};
+use crate::iscsi::{Iscsi, Target, command_name};
+use crate::luns::{ANY, CountedRow, Lun, LunError, LunOptions, NewLun};
 use crate::server::Server;
 
 /// What initiators align by unless told otherwise: the page of the host, which a smaller write reads first.
@@ -176,6 +178,25 @@ fn list(iscsi: &Iscsi) -> Vec<LunStatus> {
         }));
     }
     luns
+}
+
+/// The commands of all LUNs together, by kind; empty without LUNs.
+pub(super) fn commands(iscsi: &Iscsi) -> BTreeMap<String, ProcedureStats> {
+    let mut sums: BTreeMap<&'static str, CountedRow> = BTreeMap::new();
+    for target in iscsi.all_targets().values() {
+        for (operation, row) in target.luns.all().iter().flat_map(|lun| lun.stats().rows()) {
+            let sum = sums.entry(command_name(operation)).or_default();
+            sum.errors += row.errors;
+            sum.bytes += row.bytes;
+            sum.latencies.merge(&row.latencies);
+        }
+    }
+    let named = |(name, row): (&str, CountedRow)| {
+        let latency = row.latencies.summary();
+        let stats = ProcedureStats { calls: row.latencies.count(), errors: row.errors, bytes: row.bytes, latency };
+        (name.to_owned(), stats)
+    };
+    sums.into_iter().map(named).collect()
 }
 
 /// A LUN as it stands.

@@ -182,6 +182,7 @@ fn stats(server: &Server) -> FilerStats {
         verifier: volumes().next().map_or_else(String::new, |volume| format!("{:016x}", u64::from_be_bytes(volume.verifier()))),
         loss_epoch: volumes().next().map_or(0, volume::Volume::loss_epoch),
         procedures: server.filer().procedures(),
+        scsi: luns::commands(server.iscsi()),
         cold_reads: exports.entries().iter().map(|entry| entry.export.stats().cold_reads()).sum(),
         flushes: sum(|counted| counted.flushes),
         data_flushes: sum(|counted| counted.data_flushes),

@@ -18,6 +18,7 @@ pub mod settings;
 mod targets;
 mod worker;
 
+pub(crate) use faults::name as command_name;
 pub(crate) use iscsi::Iscsi;
 pub(crate) use service::IscsiService;
 pub use settings::{Group, Portal, Settings, User};

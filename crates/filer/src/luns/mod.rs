@@ -17,6 +17,6 @@ pub(crate) use error::LunError;
 pub(crate) use lun::{Knows, Lun, Unit};
 pub(crate) use naming::Naming;
 pub(crate) use record::{ANY, LunOptions};
-pub(crate) use stats::{InitiatorStats, Operation};
+pub(crate) use stats::{CountedRow, InitiatorStats, Operation};
 pub(crate) use store::{deferring_flushes, without_waiting};
 pub(crate) use table::{Luns, NewLun};

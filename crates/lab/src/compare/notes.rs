@@ -46,6 +46,17 @@ pub(super) fn notes(plan: &Plan, record: &PlanRecord, mut notes: Vec<String>, (b
     notes
 }
 
+/// What the measured paths have a reader know, each once.
+pub(super) fn of_paths(prepared: &Prepared) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    for note in prepared.measured.iter().filter_map(|arm| arm.path.kind.note()) {
+        if !notes.iter().any(|known| known == note) {
+            notes.push(note.to_owned());
+        }
+    }
+    notes
+}
+
 /// Whether storage and database share this host on any arm, and what that means.
 pub(super) fn rehearsal(prepared: &Prepared) -> (bool, String) {
     if prepared.measured.iter().any(|arm| arm.path.target.is_none()) {

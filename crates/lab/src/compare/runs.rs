@@ -1,5 +1,6 @@
 //! Carries the runs of a comparison out in their order.
 
+use std::path::Path;
 use std::time::Instant;
 
 use crate::compare::journal::{FinishedRun, Journal};
@@ -78,13 +79,14 @@ pub(super) fn run_order(plan: &Plan, arm: &Arm, round: u32) -> Result<RunOrder, 
 /// Puts the files of each arm in place, in the order of `prepared.measured`.
 pub(super) fn place(
     prepared: &Prepared,
+    program: &Path,
     work: &WorkDir,
     progress: &mut Progress<'_>,
 ) -> Result<Vec<Box<dyn Placement>>, LabError> {
     let mut placements = Vec::new();
     for arm in &prepared.measured {
         let (target, parts) = (arm.path.target.as_deref(), Part::of(arm.layout));
-        let order = PlacementOrder { target, parts, work, user: &prepared.user };
+        let order = PlacementOrder { target, parts, program, work, user: &prepared.user };
         let (placement, removed) = arm.path.kind.prepare(order)?;
         for gone in removed {
             progress.step(&format!("removed {gone}, left on {} by a comparison that was killed", arm.path));

@@ -1,5 +1,6 @@
 //! A filer of ours: `millrace serve` as a child process, and its admin socket.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -8,6 +9,7 @@ use std::sync::mpsc;
 
 use results::filer_stats::FilerStats;
 use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::error::LabError;
 use crate::host::interrupt;
@@ -26,6 +28,8 @@ pub(super) struct FilerOrder<'a> {
     pub(super) directory: &'a Path,
     pub(super) state: &'a Path,
     pub(super) log: PathBuf,
+    /// Serve iSCSI too.
+    pub(super) iscsi: bool,
     /// Medium its delays come from.
     pub(super) medium: Option<&'a str>,
     /// Further options as the command takes them.
@@ -36,6 +40,10 @@ pub(super) struct FilerOrder<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 struct Ready {
     nfs: String,
+    /// URL of its target, without a LUN; none where iSCSI is not served.
+    iscsi: Option<String>,
+    /// Its export by the name of its volume.
+    volumes: BTreeMap<String, String>,
     admin: PathBuf,
 }
 
@@ -45,6 +53,9 @@ impl Filer {
         let mut command = Command::new(program);
         command.arg("serve").arg(order.directory).args(["--listen", "127.0.0.1:0", "--json", "--state"]).arg(order.state);
         command.arg("--admin").arg(order.state.join("admin.sock")).args(order.options).current_dir("/");
+        if order.iscsi {
+            command.args(["--iscsi", "127.0.0.1:0"]);
+        }
         if let Some(medium) = order.medium {
             command.args(["--medium", medium]);
         }
@@ -86,20 +97,37 @@ impl Filer {
         Err(FilerLoss { log: self.process.log_end(), ..loss }.error())
     }
 
+    /// Name of its volume.
+    pub(super) fn volume(&self) -> &str {
+        self.ready.volumes.keys().next().map_or("", String::as_str)
+    }
+
+    /// URL of its iSCSI target, without a LUN.
+    pub(super) fn target(&self) -> Option<&str> {
+        self.ready.iscsi.as_deref()
+    }
+
     /// What it counted since its start.
     pub(super) fn stats(&self) -> Result<FilerStats, LabError> {
-        let refused = |detail: String| LabError::Filer { what: "stats", detail };
+        const WHAT: &str = "stats";
+        let reply = self.ask(WHAT, &json!({"op": "stats"}))?;
+        serde_json::from_value(reply).map_err(|error| LabError::Filer { what: WHAT, detail: error.to_string() })
+    }
+
+    /// Asks its admin socket; `what` names the request in an error.
+    pub(super) fn ask(&self, what: &'static str, request: &Value) -> Result<Value, LabError> {
+        let refused = |detail: String| LabError::Filer { what, detail };
         let ask = || -> std::io::Result<String> {
             let mut stream = UnixStream::connect(&self.ready.admin)?;
             stream.set_read_timeout(Some(REPLY_MAX))?;
             stream.set_write_timeout(Some(REPLY_MAX))?;
-            stream.write_all(b"{\"op\":\"stats\"}\n")?;
+            writeln!(stream, "{request}")?;
             let mut line = String::new();
             BufReader::new(stream.take(ADMIN_REPLY_BYTES_MAX)).read_line(&mut line)?;
             Ok(line)
         };
         let line = ask().map_err(|error| refused(error.to_string()))?;
-        parse_stats(&line).map_err(refused)
+        parse_reply(&line).map_err(refused)
     }
 
     /// Clean stop: drain, flush, exit code 0.
@@ -108,12 +136,12 @@ impl Filer {
     }
 }
 
-fn parse_stats(line: &str) -> Result<FilerStats, String> {
-    let reply: serde_json::Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+fn parse_reply(line: &str) -> Result<Value, String> {
+    let reply: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
     if reply["ok"] != true {
         return Err(reply["error"].as_str().unwrap_or("it refused without a reason").to_owned());
     }
-    serde_json::from_value(reply).map_err(|error| error.to_string())
+    Ok(reply)
 }
 
 /// The first line that comes, and a thread that swallows the rest so that the writer never blocks.
@@ -138,7 +166,7 @@ mod tests {
     fn stats_reply_gives_calls_and_bytes() {
         let line = r#"{"ok":true,"pid":7,"uptime_s":1.5,"connections":2,"verifier":"00","loss_epoch":1,
             "procedures":{"READ":{"calls":3,"errors":0,"bytes":24576},"MOUNT":{"calls":1,"errors":0,"bytes":0}},"flushes":0}"#;
-        let stats = parse_stats(line).unwrap();
+        let stats: FilerStats = serde_json::from_value(parse_reply(line).unwrap()).unwrap();
         let read = stats.procedures["READ"];
         assert_eq!((read.calls, read.bytes), (3, 24_576));
         assert_eq!((stats.connections, medium::of_filer(&stats)), (2, None));
@@ -146,7 +174,7 @@ mod tests {
 
     #[test]
     fn refusal_is_an_error_with_the_reason() {
-        assert_eq!(parse_stats(r#"{"ok":false,"error":"unknown op"}"#).unwrap_err(), "unknown op");
-        assert!(parse_stats("{").is_err());
+        assert_eq!(parse_reply(r#"{"ok":false,"error":"unknown op"}"#).unwrap_err(), "unknown op");
+        assert!(parse_reply("{").is_err());
     }
 }

@@ -49,6 +49,11 @@ pub(crate) trait Storage {
         Vec::new()
     }
 
+    /// Processes of the client's side that are not the database's own; their processor time is counted with its.
+    fn clients(&self) -> Vec<u32> {
+        Vec::new()
+    }
+
     /// Processes that serve and are not ours, where they run on this host and can be found.
     fn other_servers(&self) -> Vec<u32> {
         Vec::new()

@@ -19,6 +19,11 @@ pub(crate) trait StoragePath: Sync {
     /// Name in a sentence.
     fn title(&self) -> &'static str;
 
+    /// What a reader of its figures must know; a line below the verdict.
+    fn note(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Why it cannot be measured with this program on this host; `None` when it can.
     fn why_not(&self, asked: &Asked<'_>) -> Option<WhyNot>;
 

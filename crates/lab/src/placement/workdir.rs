@@ -10,6 +10,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::LabError;
+use crate::host::attached_lun;
 use crate::placement::owner::{self, MARK, Owner, PREFIX};
 use crate::sys::User;
 
@@ -99,19 +100,32 @@ impl Drop for WorkDir {
 
 /// Removes directories below `base` (and in `/dev/shm`) whose mark names a dead owner.
 /// Returns what was removed. Directories without a readable mark are never touched.
-pub(crate) fn sweep_stale(base: &Path) -> Vec<PathBuf> {
-    [base, Path::new(RUNTIME_BASE)].into_iter().flat_map(sweep_below).collect()
+///
+/// What is attached there is taken away first, by `program`; a directory where that fails stays.
+pub(crate) fn sweep_stale(base: &Path, program: &Path) -> Vec<PathBuf> {
+    let end = |directory: &Path| match attached_lun::end_left_behind(program, directory) {
+        Ok(()) => true,
+        Err(error) => {
+            eprintln!("millrace: cannot remove {}: {error}", directory.display());
+            false
+        }
+    };
+    [base, Path::new(RUNTIME_BASE)].into_iter().flat_map(|place| sweep(place, &end)).collect()
 }
 
-/// The same below one directory.
+/// The same below one directory, where nothing is ever attached.
 pub(crate) fn sweep_below(place: &Path) -> Vec<PathBuf> {
+    sweep(place, &|_| true)
+}
+
+fn sweep(place: &Path, ready: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
     let mut removed = Vec::new();
     for entry in fs::read_dir(place).into_iter().flatten().flatten() {
         let path = entry.path();
         let ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
         let real = entry.file_type().is_ok_and(|kind| kind.is_dir());
         let dead = || fs::read(path.join(MARK)).is_ok_and(|mark| Owner::is_dead(&mark));
-        if ours && real && dead() && remove_tree(&path).is_ok() {
+        if ours && real && dead() && ready(&path) && remove_tree(&path).is_ok() {
             removed.push(path);
         }
     }
@@ -203,7 +217,7 @@ mod tests {
         owner["start_ticks"] = (owner["start_ticks"].as_u64().unwrap() + 1).into(); // the same pid, another process
         fs::write(dead.join(MARK), serde_json::to_vec(&owner).unwrap()).unwrap();
         // /dev/shm is swept too, and may have what a killed comparison of this host left.
-        assert!(sweep_stale(base.path()).contains(&dead));
+        assert!(sweep_stale(base.path(), Path::new("/millrace")).contains(&dead));
         assert!(!dead.exists() && foreign.is_dir() && live.root().is_dir());
     }
 }

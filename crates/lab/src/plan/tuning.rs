@@ -17,6 +17,9 @@ pub struct Tuning {
     /// Options of the mount URL.
     #[serde(default)]
     pub dnfs: BTreeMap<String, Knob>,
+    /// Options of `millrace iscsi attach` without their dashes, such as `depth`.
+    #[serde(default)]
+    pub iscsi: BTreeMap<String, Knob>,
     /// Options of `millrace serve` without their dashes; `true` is an option without a value.
     #[serde(default)]
     pub filer: BTreeMap<String, Knob>,
@@ -49,9 +52,11 @@ impl std::fmt::Display for Knob {
 
 /// What every arm has unless it says otherwise: nothing is changed.
 pub const UNTUNED: &str = "untuned";
-/// What we would set on this database whatever lies below. The client's own defaults are the tuned ones; what makes
-/// checkpoints rarer is left alone, for each run has to see one.
+/// What we would set on this database whatever lies below. The defaults of our NFS client are the tuned ones; a LUN gets the depth
+/// that a loop device has. What makes checkpoints rarer is left alone, for each run has to see one.
 pub const TUNED: &str = "tuned";
+/// Option of `millrace iscsi attach`: commands under way on a path.
+pub(crate) const DEPTH: &str = "depth";
 
 impl Tuning {
     /// The tunings every plan has.
@@ -67,7 +72,8 @@ impl Tuning {
             ("bgwriter_lru_multiplier", Knob::Number(4)),
         ];
         let database = database.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        BTreeMap::from([(UNTUNED.to_owned(), Self::default()), (TUNED.to_owned(), Self { database, ..Self::default() })])
+        let iscsi = BTreeMap::from([(DEPTH.to_owned(), Knob::Number(128))]);
+        BTreeMap::from([(UNTUNED.to_owned(), Self::default()), (TUNED.to_owned(), Self { database, iscsi, ..Self::default() })])
     }
 
     /// Options in the form of a command line: `--name value`, or `--name` alone for a switch.
@@ -104,14 +110,16 @@ impl Tuning {
         Self {
             database: join(&under.database, &self.database),
             dnfs: join(&under.dnfs, &self.dnfs),
+            iscsi: join(&under.iscsi, &self.iscsi),
             filer: join(&under.filer, &self.filer),
             orders: join(&under.orders, &self.orders),
         }
     }
 
     /// The knobs by the layer they belong to.
-    fn layers(&self) -> [(&'static str, &BTreeMap<String, Knob>); 4] {
-        [("database", &self.database), ("dnfs", &self.dnfs), ("filer", &self.filer), ("orders", &self.orders)]
+    fn layers(&self) -> [(&'static str, &BTreeMap<String, Knob>); 5] {
+        let Self { database, dnfs, iscsi, filer, orders } = self;
+        [("database", database), ("dnfs", dnfs), ("iscsi", iscsi), ("filer", filer), ("orders", orders)]
     }
 
     /// `url` with the options of this tuning; one that the URL has already stays.

@@ -76,17 +76,19 @@ impl RunProcesses {
     /// Counts everything now.
     pub(crate) fn sample(&mut self, driver: Option<&Driver>) -> Result<Sample, LabError> {
         let servers: Vec<u32> = self.storage.servers().into_iter().map(|(_, pid)| pid).collect();
-        let mut cpu = BTreeMap::from([("database".to_owned(), procfs::tree_cpu(self.server.pid()))]);
+        let clients = self.storage.clients();
+        let mut cpu = BTreeMap::new();
+        for pid in clients.iter().chain([&self.server.pid()]) {
+            add_cpu(&mut cpu, "database", *pid);
+        }
         for pid in servers.iter().chain(&self.storage.other_servers()) {
-            let time = procfs::tree_cpu(*pid);
-            let all: &mut CpuTime = cpu.entry("filer".to_owned()).or_default();
-            *all = CpuTime { user_s: all.user_s + time.user_s, sys_s: all.sys_s + time.sys_s };
+            add_cpu(&mut cpu, "filer", *pid);
         }
         if let Some(driver) = driver {
-            cpu.insert("driver".to_owned(), procfs::tree_cpu(driver.pid()));
+            add_cpu(&mut cpu, "driver", driver.pid());
         }
         let kernel = KernelCounters::read(&[
-            ("database", vec![self.server.pid()]),
+            ("database", [vec![self.server.pid()], clients].concat()),
             ("filer", servers),
             ("driver", driver.map(Driver::pid).into_iter().collect()),
         ]);
@@ -144,6 +146,13 @@ impl RunProcesses {
         drop(groups);
         Ok(())
     }
+}
+
+/// Adds the processor time of a process and its children to that of its owner.
+fn add_cpu(owners: &mut BTreeMap<String, CpuTime>, owner: &str, pid: u32) {
+    let time = procfs::tree_cpu(pid);
+    let all = owners.entry(owner.to_owned()).or_default();
+    *all = CpuTime { user_s: all.user_s + time.user_s, sys_s: all.sys_s + time.sys_s };
 }
 
 fn explained(storage: &mut dyn Storage, error: LabError) -> LabError {

@@ -223,7 +223,7 @@ fn print_stats(stats: &FilerStats) {
         println!("injected faults: {}", stats.faults.join(", "));
     }
     println!("{:<12} {:>12} {:>8} {:>16} {:>10} {:>10}", "procedure", "calls", "errors", "bytes", "p50 us", "p99 us");
-    for (name, row) in stats.procedures.iter().filter(|(_, row)| row.calls > 0) {
+    for (name, row) in stats.procedures.iter().chain(&stats.scsi).filter(|(_, row)| row.calls > 0) {
         let took = row.latency.unwrap_or_default();
         let (calls, errors, bytes) = (row.calls, row.errors, row.bytes);
         println!("{name:<12} {calls:>12} {errors:>8} {bytes:>16} {:>10.1} {:>10.1}", took.p50_us, took.p99_us);

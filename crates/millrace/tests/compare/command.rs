@@ -181,7 +181,7 @@ fn nonsense_is_refused_before_anything_is_made() {
     refused(&place.compare(&["--pg-bin", "/no/such/bin"]).output().unwrap(), "/no/such/bin", "--pg-bin");
     assert!(!place.out().exists());
     if postgres_is_here() {
-        refused(&place.compare(&["--paths", "iscsi"]).output().unwrap(), "not built yet", "millrace doctor");
+        refused(&place.compare(&["--paths", "fc"]).output().unwrap(), "not built yet", "millrace doctor");
         for (command, option, says) in [
             ("orders", "functions = true", "'--functions'"),
             ("orders", "mode = \"swift\"", "'swift'"),

@@ -232,9 +232,11 @@ fn a_filer_that_is_killed_under_load_and_comes_back_is_no_error() {
     let mut beside = raw(&url);
     assert!(beside.read(0, data.len()).unwrap() == data);
     beside.close();
-    let listed = host.list().remove(0);
+    // The process writes what `list` shows once a second.
+    let listed = await_until("the path's failure in the list", Duration::from_secs(20), || {
+        Some(host.list().remove(0)).filter(|listed| listed["paths"][0]["failures"].as_u64() >= Some(1))
+    });
     assert_eq!(listed["failed"], 0, "{listed}");
-    assert!(listed["paths"][0]["failures"].as_u64() >= Some(1), "{listed}");
     host.detach(device(&attached));
     assert_eq!(host.left(), Vec::<String>::new());
 }

@@ -57,6 +57,7 @@ impl Placement for Served {
                 directory: &self.directories.of(*part),
                 state: &order.work.path("state").join(part.name()),
                 log: order.work.path("logs").join(format!("filer-{}-{}.log", order.sequence, part.name())),
+                iscsi: false,
                 medium: order.medium,
                 options: &Tuning::arguments(&order.tuning.filer),
             };

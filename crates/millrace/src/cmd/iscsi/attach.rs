@@ -13,6 +13,7 @@ use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 
 pub(super) use start::Refused;
+use start::Order;
 
 #[derive(clap::Args)]
 pub(super) struct Attach {
@@ -30,6 +31,9 @@ pub(super) struct Attach {
     /// Name of this initiator [default: that of the host]
     #[arg(long, value_name = "IQN")]
     initiator: Option<String>,
+    /// Commands under way on one path at a time, 1 to 128, the most a loop device sends
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u8).range(1..=128))]
+    depth: u8,
     /// Print one JSON object on stdout
     #[arg(long)]
     json: bool,
@@ -108,7 +112,7 @@ fn check_host(args: &Attach) -> anyhow::Result<()> {
 
 /// The daemon, the loop device, the file system, the mount; what is to be warned of.
 fn bring_up(args: &Attach, attached: &mut Attached) -> anyhow::Result<Vec<String>> {
-    let ready = start::start_daemon(attached, &args.url, args.initiator.as_deref())?;
+    let ready = start::start_daemon(attached, &Order { url: args.url.clone(), initiator: args.initiator.clone(), depth: args.depth.into() })?;
     ready.write_to(&mut attached.record);
     attached.save()?;
     let same = |other: &Attached| other.directory != attached.directory && other.record.lun == attached.record.lun;

@@ -59,7 +59,8 @@ fn start(directory: &Path) -> anyhow::Result<(Server, Vec<String>)> {
     let mut line = String::new();
     io::stdin().read_line(&mut line).context("read what to serve")?;
     let order: Order = serde_json::from_str(&line).context("read what to serve")?;
-    let (url, options) = url_and_options(&order.url, order.initiator.as_deref())?;
+    let (url, mut options) = url_and_options(&order.url, order.initiator.as_deref())?;
+    options.depth = order.depth;
     let device = Device::open(&url, options)?;
     let lacking = keep_in_memory();
     for error in &lacking {

@@ -21,6 +21,8 @@ const START: Duration = Duration::from_secs(60);
 pub(super) struct Order {
     pub(super) url: String,
     pub(super) initiator: Option<String>,
+    /// Commands under way on one path.
+    pub(super) depth: usize,
 }
 
 /// What the daemon says, on its stdout.
@@ -67,7 +69,7 @@ impl fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 /// Starts the daemon of a LUN, and waits until it serves it.
-pub(super) fn start_daemon(attached: &Attached, url: &str, initiator: Option<&str>) -> anyhow::Result<Ready> {
+pub(super) fn start_daemon(attached: &Attached, order: &Order) -> anyhow::Result<Ready> {
     let binary = std::env::current_exe().context("find this binary")?;
     let path = attached.log();
     let log = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
@@ -76,10 +78,9 @@ pub(super) fn start_daemon(attached: &Attached, url: &str, initiator: Option<&st
     command.args(["iscsi", "attach-daemon"]).arg(&attached.directory).current_dir("/");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
     let mut child = command.spawn().context("start the process that serves the LUN")?;
-    let order = Order { url: url.to_owned(), initiator: initiator.map(str::to_owned) };
     if let Some(mut stdin) = child.stdin.take() {
         // When it has ended already, its log says why.
-        let _ = writeln!(stdin, "{}", serde_json::to_string(&order)?);
+        let _ = writeln!(stdin, "{}", serde_json::to_string(order)?);
     }
     let answers = child.stdout.take().map(listen).context("hear from the process that serves the LUN")?;
     let line = wait(&answers, &attached.record.url)?;

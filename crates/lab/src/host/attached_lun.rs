@@ -1,0 +1,189 @@
+//! LUNs as mounted block devices of this host, by `millrace iscsi attach` and `detach`. Needs root.
+
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde::Deserialize;
+
+use crate::error::LabError;
+use crate::host::process::Launch;
+use crate::host::procfs;
+use crate::limits::{ATTACH_MAX, DETACH_MAX};
+use crate::sys;
+
+/// Where attachments are recorded, below a directory of ours.
+const RECORDS: &str = "attached";
+
+/// Programs that `attach` and `detach` run.
+const PROGRAMS: [&str; 5] = ["losetup", "blkid", "mkfs.ext4", "mount", "umount"];
+
+/// Attaches LUNs and records them in a directory of ours.
+#[derive(Debug, Clone)]
+pub(crate) struct LunHost {
+    program: PathBuf,
+    records: PathBuf,
+}
+
+/// A LUN that is attached and mounted. Dropping it takes it away at once: what was not written to it may be lost.
+#[derive(Debug)]
+pub(crate) struct AttachedLun {
+    host: LunHost,
+    mount: PathBuf,
+    log: PathBuf,
+    /// Process that serves it to the kernel.
+    pid: u32,
+    is_attached: bool,
+}
+
+/// What `millrace iscsi attach --json` prints.
+#[derive(Deserialize)]
+struct Ready {
+    pid: u32,
+}
+
+/// One line of `millrace iscsi list --json`.
+#[derive(Deserialize)]
+struct Listed {
+    pid: Option<u32>,
+}
+
+/// What this host lacks for it, and what to do about that; `None` when it has all.
+pub(crate) fn why_not() -> Option<String> {
+    if sys::effective_uid() != 0 {
+        return Some("making a block device of a LUN needs root; run it as root".to_owned());
+    }
+    for (node, module) in [("/dev/fuse", "fuse"), ("/dev/loop-control", "loop")] {
+        if let Err(error) = fs::OpenOptions::new().read(true).write(true).open(node) {
+            return Some(format!("{node} cannot be opened ({error}); modprobe {module}, or give a container the device"));
+        }
+    }
+    let search = std::env::var_os("PATH").unwrap_or_default();
+    let is_missing = |program: &&&str| !std::env::split_paths(&search).any(|directory| directory.join(program).is_file());
+    let missing = PROGRAMS.iter().find(is_missing)?;
+    Some(format!("{missing} is not in PATH; install util-linux and e2fsprogs, or add /usr/sbin to PATH"))
+}
+
+impl LunHost {
+    /// Attachments by `program`, recorded below `root`, a directory of ours.
+    ///
+    /// # Errors
+    /// When the directory of the records cannot be made.
+    pub(crate) fn new(program: PathBuf, root: &Path) -> Result<Self, LabError> {
+        let records = root.join(RECORDS);
+        fs::create_dir_all(&records).map_err(LabError::file("create directory", &records))?;
+        Ok(Self { program, records })
+    }
+
+    /// Makes the LUN at `url` a block device and mounts it at `mount`; `options` are those of `millrace iscsi attach`.
+    ///
+    /// # Errors
+    /// With what it printed. Nothing is attached then.
+    pub(crate) fn attach(&self, url: &str, mount: &Path, options: &[String], log: PathBuf) -> Result<AttachedLun, LabError> {
+        let mut command = self.command("attach");
+        command.args(["--json", "--mount"]).arg(mount).args(options).arg(url);
+        let mut launch = Launch::new("millrace iscsi attach", command, log.clone());
+        launch.pipe_stdout = true;
+        let mut process = launch.start()?;
+        match process.wait(ATTACH_MAX)? {
+            Some(status) if status.success() => {}
+            Some(status) => return Err(process.failure(&crate::host::process::describe(status))),
+            None => return Err(process.failure(&format!("did not end within {} s", ATTACH_MAX.as_secs()))),
+        }
+        let mut line = String::new();
+        if let Some(mut stdout) = process.take_stdout() {
+            stdout.read_to_string(&mut line).map_err(LabError::file("read the output of the attachment of", mount))?;
+        }
+        let ready = serde_json::from_str(&line);
+        let Ready { pid } = ready.map_err(|source| LabError::Record { program: "millrace iscsi attach", source })?;
+        Ok(AttachedLun { host: self.clone(), mount: mount.to_owned(), log, pid, is_attached: true })
+    }
+
+    fn command(&self, verb: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(["iscsi", verb]).env("MILLRACE_RUNTIME_DIR", &self.records).current_dir("/");
+        command
+    }
+
+    /// Takes LUNs away at once and without regard to their data: `which` is what `detach` takes. Also after Ctrl-C.
+    fn take_away(&self, pids: &[u32], which: &Path) -> Result<(), String> {
+        // Without their servers all I/O of the file systems fails, where it would wait for the filer that is gone.
+        for pid in pids {
+            let _ = sys::signal(*pid, libc::SIGKILL);
+        }
+        let output = self.command("detach").arg(which).process_group(0).stdin(Stdio::null()).output();
+        match output {
+            Ok(output) if output.status.success() => Ok(()),
+            Ok(output) => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+impl AttachedLun {
+    /// Pid of the process that serves it to the kernel.
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// An error when the process that serves it to the kernel has ended.
+    pub(crate) fn expect_alive(&self) -> Result<(), LabError> {
+        let is_alive = procfs::start_ticks(self.pid).is_some() && !procfs::own_zombies().contains(&self.pid);
+        if is_alive {
+            return Ok(());
+        }
+        let program = format!("the initiator of the LUN at {}", self.mount.display());
+        Err(LabError::Program { program, outcome: "has ended".to_owned(), detail: String::new() })
+    }
+
+    /// Unmounts it and takes the block device away.
+    ///
+    /// Durability: what was written to the file system is on the LUN, and the LUN is flushed.
+    pub(crate) fn detach(mut self) -> Result<(), LabError> {
+        let mut command = self.host.command("detach");
+        command.arg(&self.mount);
+        Launch::new("millrace iscsi detach", command, self.log.clone()).run(DETACH_MAX)?;
+        self.is_attached = false;
+        Ok(())
+    }
+}
+
+impl Drop for AttachedLun {
+    fn drop(&mut self) {
+        if self.is_attached
+            && let Err(error) = self.host.take_away(&[self.pid], &self.mount)
+        {
+            eprintln!("millrace: cannot take the LUN at {} away: {error}", self.mount.display());
+        }
+    }
+}
+
+/// Takes away what a killed comparison left attached below `root`, a directory of its. Does nothing where that belongs to another
+/// user, whose records are not to be believed.
+///
+/// # Errors
+/// With what could not be done; something may still be mounted there then.
+pub(crate) fn end_left_behind(program: &Path, root: &Path) -> Result<(), LabError> {
+    let records = root.join(RECORDS);
+    let is_own =
+        |path: &Path| fs::symlink_metadata(path).is_ok_and(|facts| facts.is_dir() && facts.uid() == sys::effective_uid());
+    if !is_own(root) || !is_own(&records) {
+        return Ok(());
+    }
+    let host = LunHost { program: program.to_owned(), records };
+    let failed = |detail: String| LabError::Program {
+        program: format!("taking LUNs away that a killed comparison left below {}", root.display()),
+        outcome: "failed".to_owned(),
+        detail,
+    };
+    let listed = host.command("list").arg("--json").output().map_err(|error| failed(error.to_string()))?;
+    let listed: Vec<Listed> = serde_json::from_slice(&listed.stdout).map_err(|error| failed(error.to_string()))?;
+    if listed.is_empty() {
+        return Ok(());
+    }
+    let pids: Vec<u32> = listed.iter().filter_map(|lun| lun.pid).collect();
+    host.take_away(&pids, Path::new("--all")).map_err(failed)
+}

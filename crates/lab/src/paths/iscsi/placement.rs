@@ -1,0 +1,144 @@
+//! Where the files lie that a database finds on LUNs.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::storage::IscsiStorage;
+use crate::error::LabError;
+use crate::host::attached_lun::{AttachedLun, LunHost};
+use crate::host::cgroup;
+use crate::limits::{LUN_BYTES_MIN, LUN_PER_STATE};
+use crate::paths::filer::{Filer, FilerOrder};
+use crate::paths::placement::{Placement, PlacementOrder};
+use crate::paths::storage::{StartOrder, Storage};
+use crate::placement::directories::Directories;
+use crate::placement::part::Part;
+use crate::placement::restore::{Method, tree_size};
+use crate::placement::workdir::{make_directory, own, remove_tree};
+use crate::plan::{DEPTH, Tuning};
+use crate::sys::User;
+
+/// Commands under way unless the tuning says otherwise: what open-iscsi allows (node.session.queue_depth).
+const UNTUNED_DEPTH: &str = "32";
+
+/// The only LUN of a volume.
+const LUN: u32 = 0;
+
+/// One filer with one LUN for each part.
+pub(super) struct Luns {
+    /// Where they are mounted.
+    mounts: Directories,
+    host: LunHost,
+    program: PathBuf,
+    /// Volumes that hold the LUNs; their filers' states lie beside them.
+    volumes: PathBuf,
+    logs: PathBuf,
+}
+
+impl Luns {
+    pub(super) fn make(order: PlacementOrder<'_>) -> Result<Self, LabError> {
+        let mounts = Directories::within(order.work, "iscsi", order.parts, order.user)?;
+        let host = LunHost::new(order.program.to_owned(), order.work.root())?;
+        let (volumes, logs) = (order.work.path("luns"), order.work.path("logs"));
+        Ok(Self { mounts, host, program: order.program.to_owned(), volumes, logs })
+    }
+
+    fn volume(&self, part: Part) -> PathBuf {
+        self.volumes.join(part.name()).join("volume")
+    }
+
+    fn serve(&self, part: Part, medium: Option<&str>, options: &[String], log: &str) -> Result<Filer, LabError> {
+        let order = FilerOrder {
+            directory: &self.volume(part),
+            state: &self.volumes.join(part.name()).join("state"),
+            log: self.logs.join(format!("{log}-{}.log", part.name())),
+            iscsi: true,
+            medium,
+            options,
+        };
+        Filer::start(&self.program, order)
+    }
+
+    fn attach(&self, part: Part, filer: &Filer, options: &[String], log: &str) -> Result<AttachedLun, LabError> {
+        let target =
+            filer.target().ok_or_else(|| LabError::Filer { what: "its iSCSI target", detail: "it has none".to_owned() })?;
+        let log = self.logs.join(format!("{log}-{}.log", part.name()));
+        self.host.attach(&format!("{target}/{LUN}"), &self.mounts.of(part), options, log)
+    }
+
+    /// A new LUN with a new file system that belongs to `user`, attached.
+    fn create(&self, part: Part, bytes: u64, user: &User) -> Result<(AttachedLun, Filer), LabError> {
+        std::fs::create_dir_all(self.volume(part)).map_err(LabError::file("create directory", self.volume(part)))?;
+        let filer = self.serve(part, None, &[], "restore")?;
+        let lun = format!("{}/db", filer.volume());
+        // Its initiator is ours, which sends again what a filer that restarts has lost.
+        let request = json!({"op": "lun-create", "lun": lun, "size_bytes": bytes, "number": LUN, "write_cache": true});
+        filer.ask("a LUN", &request)?;
+        let options = ["--mkfs", "ext4"].map(str::to_owned);
+        let attached = self.attach(part, &filer, &options, "restore-attach")?;
+        let root = self.mounts.of(part);
+        let private = std::fs::Permissions::from_mode(0o700);
+        std::fs::set_permissions(&root, private).map_err(LabError::file("set permissions of", &root))?;
+        own(&root, user)?;
+        Ok((attached, filer))
+    }
+}
+
+impl Placement for Luns {
+    fn parts(&self) -> &[Part] {
+        self.mounts.parts()
+    }
+
+    fn database_finds(&self, part: Part) -> PathBuf {
+        self.mounts.of(part)
+    }
+
+    fn method(&self, _own: Method) -> &'static str {
+        Method::Copy.name()
+    }
+
+    fn restore(&mut self, master: &Path, _own: Method, user: &User, progress: &mut dyn FnMut(u64)) -> Result<(), LabError> {
+        self.clear()?;
+        make_directory(&self.volumes, 0o700)?;
+        let bytes = LUN_BYTES_MIN.max(tree_size(master).bytes.saturating_mul(LUN_PER_STATE)).next_multiple_of(1 << 20);
+        let mut luns = Vec::new();
+        for part in self.parts() {
+            luns.push(self.create(*part, bytes, user)?);
+        }
+        self.mounts.restore(master, &|part| self.mounts.of(part), Method::Copy, user, progress)?;
+        for (attached, filer) in luns {
+            attached.detach()?;
+            filer.stop()?;
+        }
+        Ok(())
+    }
+
+    fn drop_page_cache(&self) -> Result<(), LabError> {
+        cgroup::forget_pages(&self.volumes)
+    }
+
+    fn start(&self, order: &StartOrder<'_>) -> Result<Box<dyn Storage>, LabError> {
+        let mut options = Tuning::arguments(&order.tuning.iscsi);
+        if !order.tuning.iscsi.contains_key(DEPTH) {
+            options.extend([format!("--{DEPTH}"), UNTUNED_DEPTH.to_owned()]);
+        }
+        let mut storage = IscsiStorage::default();
+        for part in self.parts() {
+            let log = |what: &str| format!("{what}-{}", order.sequence);
+            let filer = self.serve(*part, order.medium, &Tuning::arguments(&order.tuning.filer), &log("filer"))?;
+            let attached = self.attach(*part, &filer, &options, &log("attach"))?;
+            storage.push(*part, attached, filer);
+        }
+        Ok(Box::new(storage))
+    }
+
+    fn clear(&mut self) -> Result<(), LabError> {
+        remove_tree(&self.volumes)
+    }
+
+    fn remove(self: Box<Self>) -> Result<(), LabError> {
+        remove_tree(&self.volumes).and_then(|()| self.mounts.remove())
+    }
+}

@@ -129,6 +129,9 @@ pub(crate) const ATTACH_MAX: Duration = Duration::from_secs(180);
 /// Longest time until a LUN is detached: its file system's dirty pages are written first.
 pub(crate) const DETACH_MAX: Duration = Duration::from_secs(180);
 
+/// Longest time until programs have let go of a file system whose LUN is gone.
+pub(crate) const BUSY_MAX: Duration = Duration::from_secs(30);
+
 /// Least size of a LUN for a database, in bytes: room for its log whatever its size. A LUN takes space as it is written.
 pub(crate) const LUN_BYTES_MIN: u64 = 8 << 30;
 

@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn built_in_plan_is_sound_and_ends_within_its_budget() {
         let plan = default_plan();
-        assert_eq!(plan.arms.iter().map(|arm| arm.path.kind.name()).take(2).collect::<Vec<_>>(), ["local", "dnfs"]);
+        assert_eq!(plan.arms.iter().map(|arm| arm.path.kind.name()).collect::<Vec<_>>(), ["local", "dnfs", "iscsi"]);
         assert_eq!(plan.arms[1].id, "dnfs");
         assert!(plan.budget <= Duration::from_secs(600));
         let asked = Asked { program: Path::new("/millrace"), target: None, medium: false };

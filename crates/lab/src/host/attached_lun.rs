@@ -6,13 +6,15 @@ use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use serde::Deserialize;
 
 use crate::error::LabError;
-use crate::host::process::Launch;
+use crate::host::interrupt;
+use crate::host::process::{Launch, describe};
 use crate::host::procfs;
-use crate::limits::{ATTACH_MAX, DETACH_MAX};
+use crate::limits::{ATTACH_MAX, BUSY_MAX, DETACH_MAX};
 use crate::sys;
 
 /// Where attachments are recorded, below a directory of ours.
@@ -90,7 +92,7 @@ impl LunHost {
         let mut process = launch.start()?;
         match process.wait(ATTACH_MAX)? {
             Some(status) if status.success() => {}
-            Some(status) => return Err(process.failure(&crate::host::process::describe(status))),
+            Some(status) => return Err(process.failure(&describe(status))),
             None => return Err(process.failure(&format!("did not end within {} s", ATTACH_MAX.as_secs()))),
         }
         let mut line = String::new();
@@ -114,11 +116,18 @@ impl LunHost {
         for pid in pids {
             let _ = sys::signal(*pid, libc::SIGKILL);
         }
-        let output = self.command("detach").arg(which).process_group(0).stdin(Stdio::null()).output();
-        match output {
-            Ok(output) if output.status.success() => Ok(()),
-            Ok(output) => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
-            Err(error) => Err(error.to_string()),
+        let end = Instant::now() + BUSY_MAX;
+        loop {
+            let output = self.command("detach").arg(which).process_group(0).stdin(Stdio::null()).output();
+            let output = output.map_err(|error| error.to_string())?;
+            if output.status.success() {
+                return Ok(());
+            }
+            // A database that waited for the filer ends with the error it gets now, and until then keeps the file system busy.
+            if Instant::now() >= end {
+                return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
+            }
+            std::thread::sleep(interrupt::POLL_EVERY);
         }
     }
 }

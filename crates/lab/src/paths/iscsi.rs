@@ -55,7 +55,11 @@ impl StoragePath for Iscsi {
     }
 
     fn page_cache(&self, _named: bool) -> PageCache {
-        PageCache { may_answer: true, because: "the file system on the LUN keeps data in this host's page cache" }
+        PageCache {
+            may_answer: true,
+            on_client: true,
+            because: "the file system on the LUN keeps data in this host's page cache",
+        }
     }
 
     fn prepare(&self, order: PlacementOrder<'_>) -> Result<(Box<dyn Placement>, Vec<String>), LabError> {

@@ -55,7 +55,7 @@ impl StoragePath for Knfs {
     }
 
     fn page_cache(&self, _named: bool) -> PageCache {
-        PageCache { may_answer: true, because: "the kernel's client keeps data in this host's page cache" }
+        PageCache { may_answer: true, on_client: true, because: "the kernel's client keeps data in this host's page cache" }
     }
 
     fn prepare(&self, order: PlacementOrder<'_>) -> Result<(Box<dyn Placement>, Vec<String>), LabError> {

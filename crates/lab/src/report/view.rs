@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use results::compare::{CachingClass, Comparison, PathResult, PathStatus};
 
 use crate::paths;
+use crate::paths::storage_path::PathRef;
 
 /// Colours there are; a seventh path begins again.
 const HUES: usize = 6;
@@ -95,7 +96,8 @@ impl<'a> View<'a> {
 /// Behind a block read time: what answered the reads, where some arms may read from this host's page cache and others read from a
 /// filer. Such times are no comparison of storage.
 pub(crate) fn read_source(comparison: &Comparison, path: &PathResult) -> &'static str {
-    let from_filer = |path: &PathResult| paths::find(&path.name).is_some_and(|kind| kind.layers().server.is_some());
+    let reads_cross = |kind: PathRef| kind.layers().server.is_some() && !kind.page_cache(true).on_client;
+    let from_filer = |path: &PathResult| paths::find(&path.name).is_some_and(reads_cross);
     let from_cache = |path: &PathResult| !from_filer(path) && path.caching_class == Some(CachingClass::Cached);
     let timed = || comparison.paths.iter().filter(|path| path.block_read_us.is_some());
     if !timed().any(from_cache) || !timed().any(from_filer) {

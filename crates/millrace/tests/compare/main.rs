@@ -5,6 +5,7 @@ mod claims;
 mod command;
 mod filer_lost;
 mod install;
+mod iscsi;
 mod layouts;
 mod report;
 mod search;

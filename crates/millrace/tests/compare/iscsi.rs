@@ -1,0 +1,135 @@
+//! `millrace compare` on LUNs: figures and proof, and nothing stays attached, whatever ends a comparison.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::compare::{Place, postgres_is_here};
+use crate::support::postgres::as_database_user;
+use crate::support::{Scratch, await_until, millrace, skip_unsupported, succeed, text};
+
+/// Whether this host can attach LUNs; says so when it cannot.
+fn luns_are_here() -> bool {
+    let output = millrace().arg("doctor").output().unwrap();
+    let line = text(&output).lines().find(|line| line.contains("iscsi")).unwrap().to_owned();
+    let here = line.starts_with("ok");
+    if !here {
+        skip_unsupported(&line);
+    }
+    here
+}
+
+/// What is mounted below the place, and the files there that loop devices have.
+fn attached(place: &Place) -> Vec<String> {
+    let work = place.work().display().to_string();
+    let lines = |text: String| text.lines().filter(|line| line.contains(&work)).map(str::to_owned).collect::<Vec<_>>();
+    let loops = Command::new("losetup").arg("--all").output().unwrap();
+    [lines(std::fs::read_to_string("/proc/mounts").unwrap()), lines(String::from_utf8_lossy(&loops.stdout).into_owned())].concat()
+}
+
+/// A place whose LUNs are taken away at the end, so that removing its files waits for none whose filer is gone.
+struct Attaching(Place);
+
+impl Drop for Attaching {
+    fn drop(&mut self) {
+        for entry in std::fs::read_dir(self.0.work()).into_iter().flatten().flatten() {
+            let millrace = || {
+                let mut command = millrace();
+                command.arg("iscsi").env("MILLRACE_RUNTIME_DIR", entry.path().join("attached"));
+                command
+            };
+            let listed = millrace().args(["list", "--json"]).output().unwrap();
+            let listed: Vec<serde_json::Value> = serde_json::from_slice(&listed.stdout).unwrap_or_default();
+            for pid in listed.iter().filter_map(|lun| lun["pid"].as_u64()) {
+                let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+            }
+            // A database that waited for its filer ends first.
+            let end = Instant::now() + Duration::from_secs(30);
+            while !millrace().args(["detach", "--all"]).status().unwrap().success() && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(200)); // the pause between tries
+            }
+        }
+    }
+}
+
+/// Starts a long comparison, and sends it a signal while it measures; its pid and exit code.
+fn signalled(place: &Place, signal: &str) -> (u32, Option<i32>) {
+    let arguments = ["--paths", "iscsi", "--quick", "--seconds", "600", "--budget", "1h"];
+    let mut child = place.compare(&arguments).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = child.id();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.by_ref().any(|line| line.contains("measuring 600 s")), "never came to measuring");
+    assert_eq!(attached(place).len(), 3, "the FUSE file system, its loop device, and ext4 on it: {:?}", attached(place));
+    succeed(Command::new("kill").args([signal, &pid.to_string()]));
+    std::thread::spawn(move || lines.for_each(drop));
+    let status = await_until("compare to end", Duration::from_secs(120), || child.try_wait().unwrap());
+    (pid, status.code())
+}
+
+#[test]
+fn luns_are_measured_and_those_that_a_killed_comparison_left_are_taken_away_first() {
+    if !postgres_is_here() || !luns_are_here() {
+        return;
+    }
+    let attaching = Attaching(Place::new());
+    let place = &attaching.0;
+    assert_eq!(signalled(place, "-KILL").1, None);
+    assert!(!attached(place).is_empty(), "nobody has cleaned up yet");
+    std::fs::remove_dir_all(place.out()).unwrap();
+
+    let mut child = place.compare(&["--paths", "iscsi", "--quick", "--users", "2", "--tuning", "untuned,tuned"]);
+    let child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = child.id();
+    let output = child.wait_with_output().unwrap();
+    let all = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{all}");
+    assert!(all.contains("left by a comparison that was killed"), "{all}");
+    assert_eq!(attached(place), Vec::<String>::new());
+    place.assert_nothing_left(pid);
+
+    let record = place.record();
+    assert!(
+        record.valid && record.verdict.contains("iscsi/fuse-loop") && !record.verdict.contains("iSCSI"),
+        "{}",
+        record.verdict
+    );
+    assert!(record.notes.iter().any(|note| note.contains("millrace iscsi bench measures the protocol")), "{:?}", record.notes);
+    assert_eq!(record.tunings["tuned"]["iscsi.depth"], "128");
+    for path in &record.paths {
+        let (run, proof, checks) = (&path.runs[0], path.proof.as_ref().unwrap(), path.checks.as_ref().unwrap());
+        assert!(proof.passed && proof.database_read_bytes > 1 << 20, "{proof:?}");
+        assert_eq!((checks.passed, checks.failed), (12, 0), "{checks:?}");
+        for command in ["SCSI-READ", "SCSI-WRITE", "SCSI-FLUSH"] {
+            assert!(run.filer[command].calls > 0, "{command}: {:?}", run.filer);
+        }
+        assert!(run.cpu["database"].user_s > 0.0 && run.cpu["filer"].user_s > 0.0, "{:?}", run.cpu);
+        assert_eq!(run.durability.as_ref().unwrap().as_str(), "sync");
+    }
+}
+
+#[test]
+#[ignore = "nightly: half a minute, and another cluster"]
+fn ctrl_c_while_measuring_leaves_nothing_attached() {
+    if !postgres_is_here() || !luns_are_here() {
+        return;
+    }
+    let attaching = Attaching(Place::new());
+    let place = &attaching.0;
+    let (pid, code) = signalled(place, "-INT");
+    assert_eq!(code, Some(2));
+    assert_eq!(attached(place), Vec::<String>::new());
+    place.assert_nothing_left(pid);
+}
+
+#[test]
+fn without_root_luns_are_not_measured_and_doctor_says_what_to_do() {
+    let scratch = Scratch::new("compare-unprivileged");
+    // The database's user may not search the directory of the build.
+    let program = scratch.path().join("millrace");
+    std::fs::copy(millrace().get_program(), &program).unwrap();
+    succeed(Command::new("chmod").args(["-R", "a+rX"]).arg(scratch.path()));
+    let output = as_database_user(&program).arg("doctor").output().unwrap();
+    let all = text(&output);
+    let line = all.lines().find(|line| line.contains("iscsi/fuse-loop")).unwrap_or_else(|| panic!("{all}"));
+    assert!(line.starts_with("NO ") && line.contains("needs root; run it as root"), "{line}");
+}

@@ -197,10 +197,14 @@ pub const ISCSI_LOGIN_TIMEOUT: Duration = Duration::from_secs(15);
 pub const ISCSI_PING_AFTER: Duration = Duration::from_secs(20);
 /// How long it may take to answer: with the time before it is below the 60 s after which cluster software gives a node up.
 pub const ISCSI_PING_TIMEOUT: Duration = Duration::from_secs(20);
-/// How often the clocks of connections are looked at.
-pub const ISCSI_CLOCK: Duration = Duration::from_secs(1);
+/// How often the clocks of connections are looked at: twice as long may pass before an initiator hears of a target whose store takes long,
+/// and ours gives a silent path up after 1.5 s.
+pub const ISCSI_CLOCK: Duration = Duration::from_millis(500);
 /// How long a login waits for the session it takes the place of to end: its writes may be on a slow disk.
 pub const ISCSI_REINSTATEMENT_WAIT: Duration = Duration::from_secs(20);
+/// How long an initiator waits that has a session of its own ended over another portal. It asks again: a connection that answers nothing for
+/// longer would be given up too.
+pub const ISCSI_END_WAIT: Duration = Duration::from_millis(200);
 /// How long initiators have to log out when the filer stops.
 pub const ISCSI_LOGOUT_WAIT: Duration = Duration::from_secs(3);
 /// Portals of iSCSI: each is a portal group, of which a unit lists all.

@@ -6,8 +6,9 @@ use crate::identity::{Geometry, Identity};
 use crate::options::Options;
 use crate::path::Path;
 use crate::path_report::{PathReport, PathState};
+use crate::retention::Retention;
 use crate::url::IscsiUrl;
-use crate::work::{Submitted, Work};
+use crate::work::{Origin, Submitted, Work};
 use std::time::{Duration, Instant};
 
 /// Once one path is up, the others have this long to come too before the device is handed over.
@@ -48,9 +49,14 @@ impl Device {
             paths.map(|(number, (host, port))| Path::new(url, number as u16, host, *port, now)).collect::<Result<_, _>>()?;
         Ok(Self {
             url: url.clone(),
+            work: Work {
+                write_cache: true,
+                block_bytes: 512,
+                retention: Retention::new(options.retained_bytes_max),
+                ..Work::default()
+            },
             options,
             paths,
-            work: Work { write_cache: true, block_bytes: 512, ..Work::default() },
             identity: Identity::default(),
             geometry: Geometry::default(),
             without_path: Some(now),
@@ -102,10 +108,8 @@ impl Device {
     /// [`Options::replacement_timeout`].
     pub fn submit(&mut self, tag: u64, command: Command) {
         let now = Instant::now();
-        self.last_number += 1;
         self.under_way += 1;
-        let covers = self.work.changes;
-        let submitted = Submitted { number: self.last_number, tag, command, attempts: 0, covers, submitted: now, sent: now };
+        let submitted = self.numbered(tag, command, Origin::Caller, now);
         if self.work.is_lost {
             self.work.finish(submitted, Err(Failure::Lost));
         } else if self.fits(&submitted.command) {
@@ -113,6 +117,12 @@ impl Device {
         } else {
             self.work.finish(submitted, Err(Failure::Invalid));
         }
+    }
+
+    pub(crate) fn numbered(&mut self, tag: u64, command: Command, origin: Origin, now: Instant) -> Submitted {
+        self.last_number += 1;
+        let (number, covers) = (self.last_number, self.work.changes);
+        Submitted { number, origin, tag, command, attempts: 0, covers, submitted: now, sent: now }
     }
 
     fn fits(&self, command: &Command) -> bool {

@@ -13,8 +13,9 @@
 //! first has completed.
 //!
 //! **Durability.** A write to a LUN without a write cache is durable when it completes. With a write cache it is durable after a
-//! [`Command::Flush`] that was submitted later, or when it asked for FUA. Where the target reports that it lost power (sense 29h/01h)
-//! while writes were not flushed, every command fails from then on: what is on the LUN is not what was written.
+//! [`Command::Flush`] that was submitted later, or when it asked for FUA. Until then its data are kept here, up to
+//! [`Options::retained_bytes_max`], and written again where the target reports that it lost power (sense 29h/01h). If they cannot be, every
+//! command fails from then on: what is on the LUN is not what was written.
 #![forbid(unsafe_code)]
 
 pub mod attach;
@@ -32,6 +33,7 @@ mod path;
 mod path_events;
 mod path_report;
 mod probe;
+mod retention;
 mod sense;
 mod socket;
 mod turn;

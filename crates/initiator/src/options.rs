@@ -23,6 +23,9 @@ pub struct Options {
     pub command_timeout: Duration,
     /// Commands wait this long for a path, then they fail (node.session.timeo.replacement_timeout of open-iscsi).
     pub replacement_timeout: Duration,
+    /// Of a LUN with a write cache: bytes of changes that were not flushed, kept to be written again when the target loses power. A flush is
+    /// sent when half of it is used. 0: nothing is kept, and a power loss ends the device.
+    pub retained_bytes_max: usize,
 }
 
 impl Options {
@@ -43,6 +46,7 @@ impl Options {
             ping_timeout,
             command_timeout: Duration::from_secs(30),
             replacement_timeout: Duration::from_secs(120),
+            retained_bytes_max: 64 << 20,
         }
     }
 

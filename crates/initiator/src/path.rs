@@ -8,7 +8,7 @@ use crate::options::Options;
 use crate::path_report::{AccessState, PathReport, PathState};
 use crate::probe::Probe;
 use crate::url::{IscsiUrl, portal_text};
-use crate::work::{FenceAnswer, Submitted, Work};
+use crate::work::{FenceAnswer, Origin, Submitted, Work};
 use fnv::FnvHashMap;
 use iscsi_proto::initiator::{Initiator, Request, Settings, Transfer};
 use iscsi_proto::login::{DigestChoice, Offer};
@@ -119,6 +119,12 @@ impl Path {
 
     pub(crate) const fn commands(&self) -> usize {
         self.commands
+    }
+
+    /// Commands that have to end before lost changes are written again: those that are under way, and changes of a replay that a broken
+    /// session may still execute.
+    pub(crate) fn under_way_for_replay(&self) -> usize {
+        self.commands + self.fenced.iter().filter(|one| matches!(one.origin, Origin::Replay(_))).count()
     }
 
     /// Whether it takes one more command.

@@ -1,11 +1,12 @@
 //! One turn of a device: what is due, what can be sent, what came.
 
-use crate::command::Failure;
+use crate::command::{Command, Failure};
 use crate::device::Device;
 use crate::error::Error;
+use crate::path::Path;
 use crate::path_report::PathState;
 use crate::socket::{self, Wait};
-use crate::work::{FenceAnswer, Submitted};
+use crate::work::{FenceAnswer, Origin, Submitted};
 use iscsi_proto::pdu::Isid;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -92,19 +93,52 @@ impl Device {
         }
     }
 
-    /// Gives commands to paths: the best ALUA state first, then the fewest commands under way.
+    /// Gives commands to paths; while a replay is under way, only its own.
     fn dispatch(&mut self, now: Instant) {
+        if self.work.retention.is_replaying() {
+            self.replay(now);
+            return;
+        }
+        if self.work.retention.take_flush() {
+            let flush = self.numbered(0, Command::Flush, Origin::OwnFlush, now);
+            self.work.queue.push_front(flush);
+        }
         while let Some(submitted) = self.work.queue.pop_front() {
-            let open = self.paths.iter_mut().filter(|path| path.is_open(&self.options));
-            let Some(path) = open.min_by_key(|path| (path.access, path.commands())) else {
-                self.work.queue.push_front(submitted);
-                return;
-            };
-            if let Err(submitted) = path.send(submitted, self.geometry.block_bytes, now) {
+            let is_held_back = submitted.command.is_change() && self.work.retention.is_full();
+            let given = if is_held_back { Err(submitted) } else { self.give(submitted, now) };
+            if let Err(submitted) = given {
                 self.work.queue.push_front(submitted);
                 return;
             }
         }
+    }
+
+    /// Writes again what the target has lost, behind what is under way.
+    fn replay(&mut self, now: Instant) {
+        let epoch = self.work.retention.epoch();
+        loop {
+            let waiting = self.work.replays.pop_front();
+            let submitted = match waiting {
+                Some(submitted) if submitted.origin != Origin::Replay(epoch) => continue,
+                Some(submitted) => submitted,
+                None => {
+                    let under_way = self.paths.iter().map(Path::under_way_for_replay).sum();
+                    let Some(command) = self.work.retention.next(under_way) else { return };
+                    self.numbered(0, command, Origin::Replay(epoch), now)
+                }
+            };
+            if let Err(submitted) = self.give(submitted, now) {
+                self.work.replays.push_front(submitted);
+                return;
+            }
+        }
+    }
+
+    /// Gives a command to the path with the best ALUA state and, among these, the fewest commands under way.
+    fn give(&mut self, submitted: Submitted, now: Instant) -> Result<(), Submitted> {
+        let open = self.paths.iter_mut().filter(|path| path.is_open(&self.options));
+        let Some(path) = open.min_by_key(|path| (path.access, path.commands())) else { return Err(submitted) };
+        path.send(submitted, self.geometry.block_bytes, now)
     }
 
     fn send(&mut self, now: Instant) {

@@ -1,6 +1,7 @@
 //! Commands on their way, shared by the paths of a LUN: which are sent again, which have ended, what is lost.
 
 use crate::command::{Command, Completion, Failure};
+use crate::retention::Retention;
 use crate::sense::{Reaction, SenseCode};
 use iscsi_proto::initiator::{Residual, Status};
 use std::collections::VecDeque;
@@ -17,6 +18,7 @@ pub(crate) const BUSY: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub(crate) struct Submitted {
     pub(crate) number: u64,
+    pub(crate) origin: Origin,
     pub(crate) tag: u64,
     pub(crate) command: Command,
     pub(crate) attempts: u16,
@@ -26,10 +28,23 @@ pub(crate) struct Submitted {
     pub(crate) sent: Instant,
 }
 
+/// Who submitted a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Caller,
+    /// It was lost and is written again, in the replay of this number.
+    Replay(u64),
+    /// Too much is kept.
+    OwnFlush,
+}
+
 /// What the paths share: commands that wait, commands that ended, and what is known of the LUN's state.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
     pub(crate) queue: VecDeque<Submitted>,
+    /// The same of a replay, before which nothing else is sent.
+    pub(crate) replays: VecDeque<Submitted>,
+    pub(crate) retention: Retention,
     pub(crate) later: Vec<(Instant, Submitted)>,
     pub(crate) done: VecDeque<Completion>,
     pub(crate) changes: u64,
@@ -43,9 +58,24 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// What is in the LUN's volatile cache may be gone.
+    /// What is in the LUN's volatile cache may be gone: it is written again, or the device has come to its end.
     pub(crate) fn note_loss(&mut self) {
-        self.is_lost |= self.write_cache && self.changes > self.flushed;
+        if self.write_cache && self.changes > self.flushed && !self.retention.begin_replay() {
+            self.lose();
+        }
+    }
+
+    fn lose(&mut self) {
+        self.is_lost = true;
+        self.retention.give_up();
+        self.replays.clear();
+    }
+
+    fn put_first(&mut self, submitted: Submitted) {
+        match submitted.origin {
+            Origin::Replay(_) => self.replays.push_front(submitted),
+            Origin::Caller | Origin::OwnFlush => self.queue.push_front(submitted),
+        }
     }
 
     /// A command is to be sent again at a time, unless it was too often.
@@ -61,7 +91,7 @@ impl Work {
     /// Puts commands of a broken session before the others, in their order.
     pub(crate) fn send_again(&mut self, mut commands: Vec<Submitted>) {
         commands.sort_by_key(|submitted| submitted.number);
-        commands.into_iter().rev().for_each(|submitted| self.queue.push_front(submitted));
+        commands.into_iter().rev().for_each(|submitted| self.put_first(submitted));
     }
 
     /// Moves what is due to the queue.
@@ -70,7 +100,7 @@ impl Work {
             let (due, later) = std::mem::take(&mut self.later).into_iter().partition(|(at, _)| *at <= now);
             self.later = later;
             let due: Vec<(Instant, Submitted)> = due;
-            due.into_iter().rev().for_each(|(_, submitted)| self.queue.push_front(submitted));
+            due.into_iter().rev().for_each(|(_, submitted)| self.put_first(submitted));
         }
     }
 
@@ -80,13 +110,41 @@ impl Work {
     }
 
     pub(crate) fn finish(&mut self, submitted: Submitted, result: Result<(), Failure>) {
+        if let Origin::Replay(epoch) = submitted.origin {
+            // One of an earlier replay was begun again.
+            match result {
+                Err(_) if epoch == self.retention.epoch() => self.lose(),
+                _ => self.retention.replayed(epoch, submitted.command.range()),
+            }
+            return;
+        }
+        let is_own = submitted.origin == Origin::OwnFlush;
+        if is_own {
+            self.retention.own_flush_ended();
+        }
         if result.is_ok() {
+            let was_under_way = self.retention.is_replaying();
             match &submitted.command {
-                Command::Flush => self.flushed = self.flushed.max(submitted.covers),
-                Command::Write { fua: true, .. } => {}
-                command if command.is_change() => self.changes += 1,
+                Command::Flush if was_under_way && is_own => return,
+                // It was executed before the loss or behind it: what it found or covered is not what was written.
+                Command::Flush | Command::Read { .. } if was_under_way => return self.later.push((submitted.sent, submitted)),
+                Command::Flush => {
+                    self.flushed = self.flushed.max(submitted.covers);
+                    self.retention.flushed(self.flushed);
+                }
+                command if command.is_change() => {
+                    self.changes += u64::from(!matches!(command, Command::Write { fua: true, .. }));
+                    if self.write_cache {
+                        self.retention.changed(self.changes, command);
+                    }
+                }
                 _ => {}
             }
+        } else if is_own {
+            self.retention.give_up();
+        }
+        if is_own {
+            return;
         }
         let result = if self.is_lost { Err(Failure::Lost) } else { result };
         self.done.push_back(Completion { tag: submitted.tag, command: submitted.command, result });
@@ -123,7 +181,8 @@ impl Work {
                 self.note_loss();
                 if self.is_lost {
                     self.finish(submitted, Err(Failure::Lost));
-                } else {
+                } else if !matches!(submitted.origin, Origin::Replay(_)) {
+                    // A replay has begun anew.
                     self.repeat(submitted, failure, now + BUSY, ATTEMPTS_MAX);
                 }
             }
@@ -133,8 +192,9 @@ impl Work {
     /// Ends all that waits.
     pub(crate) fn fail_waiting(&mut self, failure: Failure, is_meant: impl Fn(&Submitted) -> bool) {
         let waiting = self.later.drain(..).map(|(_, submitted)| submitted).chain(self.queue.drain(..));
-        let (meant, kept): (Vec<_>, Vec<_>) = waiting.partition(|submitted| is_meant(submitted));
-        self.queue = kept.into();
+        let is_meant = |submitted: &Submitted| submitted.origin == Origin::Caller && is_meant(submitted);
+        let (meant, kept): (Vec<_>, Vec<_>) = waiting.partition(is_meant);
+        kept.into_iter().rev().for_each(|submitted| self.put_first(submitted));
         meant.into_iter().for_each(|submitted| self.finish(submitted, Err(failure)));
     }
 }
@@ -160,7 +220,7 @@ mod tests {
 
     fn submitted(command: Command, covers: u64) -> Submitted {
         let now = Instant::now();
-        Submitted { number: 1, tag: 7, command, attempts: 0, covers, submitted: now, sent: now }
+        Submitted { number: 1, origin: Origin::Caller, tag: 7, command, attempts: 0, covers, submitted: now, sent: now }
     }
 
     fn status(status: u8) -> Status {
@@ -183,6 +243,30 @@ mod tests {
         work.ended(submitted(write(), 0), status(2), &POWER_ON, now);
         assert!(work.is_lost);
         assert_eq!(work.done.back().unwrap().result, Err(Failure::Lost));
+    }
+
+    #[test]
+    fn what_is_kept_is_replayed_and_reads_and_flushes_that_were_under_way_are_done_again() {
+        let now = Instant::now();
+        let mut work = Work { write_cache: true, retention: Retention::new(1 << 20), ..Work::default() };
+        let write = || Command::Write { offset: 0, data: vec![1; 512], fua: false };
+        work.ended(submitted(write(), 0), status(0), &[], now);
+        work.done.clear();
+        work.ended(submitted(write(), 0), status(2), &POWER_ON, now);
+        assert!(!work.is_lost && work.retention.is_replaying());
+        work.ended(submitted(Command::Flush, 1), status(0), &[], now);
+        work.ended(submitted(Command::Read { offset: 0, buffer: vec![0; 512] }, 0), status(0), &[], now);
+        assert!(work.done.is_empty() && work.later.len() == 3 && work.flushed == 0);
+        let again = Submitted { origin: Origin::Replay(1), ..submitted(work.retention.next(0).unwrap(), 0) };
+        work.ended(again, status(0), &[], now);
+        assert!(!work.retention.is_replaying());
+        let failed = |work: &mut Work| {
+            work.note_loss();
+            let again = Submitted { origin: Origin::Replay(2), ..submitted(work.retention.next(0).unwrap(), 0) };
+            work.ended(again, status(2), &[0x72, 3, 0x0c, 0, 0, 0, 0, 0], now);
+        };
+        failed(&mut work);
+        assert!(work.is_lost && !work.retention.is_replaying());
     }
 
     #[test]

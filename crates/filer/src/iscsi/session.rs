@@ -64,6 +64,13 @@ impl Session {
 
     /// Serves what was received.
     pub(super) fn serve(&mut self, turn: &mut Turn<'_, IscsiService>) -> Result<(), Ended> {
+        self.link.serves(true);
+        let served = self.serve_frames(turn);
+        self.link.serves(false);
+        served
+    }
+
+    fn serve_frames(&mut self, turn: &mut Turn<'_, IscsiService>) -> Result<(), Ended> {
         self.place.renew();
         let Turn { received, out } = turn;
         loop {

@@ -12,7 +12,8 @@ use iscsi_proto::{login, pdu};
 
 use crate::connections::connection::Connection;
 use crate::limits::{
-    ISCSI_HALF_OPEN_MAX, ISCSI_LOGIN_TIMEOUT, ISCSI_PING_AFTER, ISCSI_PING_TIMEOUT, ISCSI_REINSTATEMENT_WAIT, ISCSI_SESSIONS_MAX,
+    ISCSI_END_WAIT, ISCSI_HALF_OPEN_MAX, ISCSI_LOGIN_TIMEOUT, ISCSI_PING_AFTER, ISCSI_PING_TIMEOUT, ISCSI_REINSTATEMENT_WAIT,
+    ISCSI_SESSIONS_MAX,
 };
 
 /// How often it is looked whether the last task of a session has ended, which nobody tells.
@@ -39,6 +40,8 @@ pub(crate) struct SessionEntry {
     nexus: Option<Nexus>,
     tasks: Tasks,
     replies: Replies,
+    /// It was let in: before that it has had no task.
+    is_open: AtomicBool,
     has_ended: AtomicBool,
 }
 
@@ -48,8 +51,10 @@ pub(super) struct Link {
     replies: Replies,
     begun: Instant,
     logged_in: AtomicBool,
-    /// Moves with each turn in which something came.
+    /// Moves with each PDU that came.
     turns: AtomicU32,
+    /// The connection's thread serves what came; what comes meanwhile waits.
+    is_serving: AtomicBool,
     alive: Mutex<(KeepAlive, u32)>, // and the turns it knows of
 }
 
@@ -57,6 +62,11 @@ impl Link {
     /// Something came.
     pub(super) fn heard(&self) {
         self.turns.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Its thread begins, or has ended, to serve what came.
+    pub(super) fn serves(&self, is_serving: bool) {
+        self.is_serving.store(is_serving, Ordering::Release);
     }
 
     /// Its login is over.
@@ -75,8 +85,18 @@ impl Link {
         }
         let mut alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner);
         let turns = self.turns.load(Ordering::Relaxed);
-        if turns != std::mem::replace(&mut alive.1, turns) {
+        let has_moved = turns != std::mem::replace(&mut alive.1, turns);
+        let is_serving = self.is_serving.load(Ordering::Acquire);
+        if has_moved || is_serving {
             alive.0.heard(now);
+        }
+        if is_serving && !has_moved {
+            // The store keeps its thread: an initiator that asks whether the target is there gets no answer from that, and would
+            // give the path up.
+            let mut sign = Vec::new();
+            self.replies.window_update(&mut sign);
+            self.connection.queue(&mut sign, Vec::new());
+            return;
         }
         match alive.0.pulse(now) {
             Pulse::Wait(_) => {}
@@ -110,6 +130,7 @@ impl Sessions {
             begun: Instant::now(),
             logged_in: AtomicBool::new(false),
             turns: AtomicU32::new(0),
+            is_serving: AtomicBool::new(false),
             alive: Mutex::new((alive, 0)),
         });
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
@@ -150,6 +171,7 @@ impl Sessions {
             nexus,
             tasks: opening.tasks.clone(),
             replies: replies.clone(),
+            is_open: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
         });
         let Admission { tsih, replaced } = self.registry().admit(opening, Arc::clone(&entry))?;
@@ -158,47 +180,50 @@ impl Sessions {
         old.extend(replaced);
         for old in old {
             tracing::info!(initiator = entry.initiator, peer = %old.connection.peer, "session replaced by a new one of the same name");
-            if !self.end_now(&old) {
+            if !self.end_now(&old, ISCSI_REINSTATEMENT_WAIT) {
                 self.forget(tsih, &entry);
                 return Err(LoginStatus::TARGET_ERROR);
             }
         }
+        entry.is_open.store(true, Ordering::Release);
         Ok((tsih, entry))
     }
 
-    /// Ends the sessions of an initiator with a target that have this number, with their tasks; whether they have ended. Not that of
-    /// the connection that asks, which could not answer.
+    /// Ends the sessions of an initiator with a target that have this number, with their tasks; whether they have ended, which is waited
+    /// for only a moment: the connection that asks answers nothing meanwhile. Not that connection's own session, which could not answer,
+    /// and none that waits to be let in behind what is ended here.
     pub(super) fn end(&self, initiator: &str, target: &str, isid: pdu::Isid, asking: &Arc<Connection>) -> bool {
         let is_meant = |entry: &SessionEntry| {
             let number = entry.nexus.as_ref().map(Nexus::isid);
-            let is_own = Arc::ptr_eq(&entry.connection, asking);
-            !is_own && entry.initiator == initiator && entry.target.as_deref() == Some(target) && number == Some(isid.0)
+            let is_other = !Arc::ptr_eq(&entry.connection, asking) && entry.is_open.load(Ordering::Acquire);
+            is_other && entry.initiator == initiator && entry.target.as_deref() == Some(target) && number == Some(isid.0)
         };
-        let mut meant = self.ending(is_meant);
-        meant.extend(self.all().into_iter().filter(|entry| is_meant(entry)));
+        let mut meant = self.all();
+        meant.retain(|entry| is_meant(entry));
         for entry in &meant {
             tracing::info!(initiator, peer = %entry.connection.peer, "session ended, as its initiator asks over another portal");
         }
-        meant.iter().all(|entry| self.end_now(entry))
+        meant.extend(self.ending(is_meant));
+        meant.iter().all(|entry| self.end_now(entry, ISCSI_END_WAIT))
     }
 
-    fn end_now(&self, session: &SessionEntry) -> bool {
+    fn end_now(&self, session: &SessionEntry, limit: Duration) -> bool {
         session.tasks.abort(None);
         session.connection.drop_now();
-        self.wait_for_end(session, Instant::now() + ISCSI_REINSTATEMENT_WAIT)
+        self.wait_for_end(session, Instant::now() + limit)
     }
 
     /// Those of the sessions that have ended and have tasks that run.
     fn ending(&self, is_meant: impl Fn(&SessionEntry) -> bool) -> Vec<Arc<SessionEntry>> {
         let mut ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
-        ending.retain(|entry| entry.has_tasks());
+        ending.retain(|entry| entry.is_executing());
         ending.iter().filter(|entry| is_meant(entry)).cloned().collect()
     }
 
     /// Waits until a session has ended and its last task too: a write of it must not come behind one of the session that follows.
     fn wait_for_end(&self, session: &SessionEntry, deadline: Instant) -> bool {
         let mut registry = self.registry();
-        while !session.has_ended.load(Ordering::Acquire) || session.tasks.active() > 0 {
+        while !session.has_ended.load(Ordering::Acquire) || session.tasks.executing() > 0 {
             if Instant::now() >= deadline {
                 return false;
             }
@@ -211,9 +236,9 @@ impl Sessions {
     /// A session has ended.
     pub(super) fn close(&self, tsih: Tsih, entry: &Arc<SessionEntry>) {
         entry.tasks.abort(None);
-        if entry.has_tasks() {
+        if entry.is_executing() {
             let mut ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
-            ending.retain(|entry| entry.has_tasks());
+            ending.retain(|entry| entry.is_executing());
             ending.push(Arc::clone(entry));
         }
         self.forget(tsih, entry);
@@ -280,6 +305,11 @@ impl SessionEntry {
     /// Whether commands of it are not answered yet.
     pub(super) fn has_tasks(&self) -> bool {
         self.tasks.active() > 0
+    }
+
+    /// Whether commands of it may still change something. Those whose reply was lost with the connection do not.
+    fn is_executing(&self) -> bool {
+        self.tasks.executing() > 0
     }
 
     /// Aborts its tasks, or those at one LUN. Answers that wait for the end of tasks are sent when these have ended.

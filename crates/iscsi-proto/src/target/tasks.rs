@@ -24,7 +24,8 @@ pub(super) struct Table {
     window: u32,
     in_window: AtomicU32, // tasks that are not immediate
     active: AtomicU32,
-    aborted: AtomicU32, // of the active ones
+    executing: AtomicU32, // of the active ones: they have no reply yet
+    aborted: AtomicU32,   // of the active ones
     exp_cmd_sn: AtomicU32,
     max_cmd_sn: AtomicU32, // as last sent
     send_segment_bytes_max: AtomicU32,
@@ -98,6 +99,7 @@ impl Drop for Task {
         if !self.replied {
             self.table.release(self.slot);
         }
+        self.table.executing.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -106,6 +108,12 @@ impl Tasks {
     #[must_use]
     pub fn active(&self) -> u32 {
         self.0.active.load(Ordering::Acquire)
+    }
+
+    /// Tasks that may still change something: those without a reply. A reply that is lost with its connection counts as given.
+    #[must_use]
+    pub fn executing(&self) -> u32 {
+        self.0.executing.load(Ordering::Acquire)
     }
 
     /// Aborts all tasks, or those of one logical unit; how many these were. None of their replies is sent from now on.
@@ -124,6 +132,7 @@ impl Table {
             window: window as u32,
             in_window: AtomicU32::new(0),
             active: AtomicU32::new(0),
+            executing: AtomicU32::new(0),
             aborted: AtomicU32::new(0),
             exp_cmd_sn: AtomicU32::new(0),
             max_cmd_sn: AtomicU32::new(0),
@@ -204,6 +213,7 @@ impl Table {
         slot.lun.store(u64::from_be_bytes(lun.0), Ordering::Release);
         let state = if immediate { ACTIVE | IMMEDIATE } else { ACTIVE };
         self.active.fetch_add(1, Ordering::AcqRel);
+        self.executing.fetch_add(1, Ordering::AcqRel);
         if !immediate {
             self.in_window.fetch_add(1, Ordering::AcqRel);
         }

@@ -3,6 +3,7 @@
 use crate::wire::*;
 use iscsi_proto::login::Offer;
 use iscsi_proto::pdu::*;
+use iscsi_proto::target;
 
 fn answer(reply: &Reply) -> (u32, u8) {
     assert_eq!(reply.opcode(), Opcode::TaskResponse);
@@ -126,4 +127,19 @@ fn functions_that_are_not_done_are_answered_alone() {
         assert_eq!(answer(&wire.send(request, &[]).unwrap()[0]), (10, response));
     }
     assert!(wire.target.management.is_empty() && !wire.target.jobs[0].task.is_aborted());
+}
+
+#[test]
+fn a_task_whose_reply_is_lost_with_the_connection_is_not_executing() {
+    let mut wire = with_reads(&[1, 2]);
+    let executing = |wire: &Wire| wire.target.receiver.tasks().executing();
+    assert_eq!(executing(&wire), 2);
+    let job = wire.target.jobs.remove(0);
+    let mut never_sent = Vec::new();
+    let begun = wire.target.replies.begin(&mut never_sent);
+    let outcome = target::Outcome { status: 0, sense: &[], transfer_bytes: 512 };
+    wire.target.replies.finish(&mut never_sent, begun, job.task, &outcome);
+    assert_eq!((executing(&wire), wire.target.receiver.tasks().active()), (1, 2));
+    drop(wire.target.jobs.remove(0));
+    assert_eq!(executing(&wire), 0, "one that is given up without a reply");
 }

@@ -2,8 +2,9 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::support::attached::take_away;
 use crate::support::compare::{Place, postgres_is_here};
 use crate::support::postgres::as_database_user;
 use crate::support::{Scratch, await_until, millrace, skip_unsupported, succeed, text};
@@ -33,21 +34,7 @@ struct Attaching(Place);
 impl Drop for Attaching {
     fn drop(&mut self) {
         for entry in std::fs::read_dir(self.0.work()).into_iter().flatten().flatten() {
-            let millrace = || {
-                let mut command = millrace();
-                command.arg("iscsi").env("MILLRACE_RUNTIME_DIR", entry.path().join("attached"));
-                command
-            };
-            let listed = millrace().args(["list", "--json"]).output().unwrap();
-            let listed: Vec<serde_json::Value> = serde_json::from_slice(&listed.stdout).unwrap_or_default();
-            for pid in listed.iter().filter_map(|lun| lun["pid"].as_u64()) {
-                let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
-            }
-            // A database that waited for its filer ends first.
-            let end = Instant::now() + Duration::from_secs(30);
-            while !millrace().args(["detach", "--all"]).status().unwrap().success() && Instant::now() < end {
-                std::thread::sleep(Duration::from_millis(200)); // the pause between tries
-            }
+            take_away(&entry.path().join("attached"));
         }
     }
 }

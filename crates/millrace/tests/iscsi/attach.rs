@@ -3,83 +3,18 @@
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::support::attached::Host;
 use crate::support::configured::Configured;
 use crate::support::target::Target;
-use crate::support::{Scratch, await_until, find_program, is_root, millrace, skip, skip_unsupported, succeed, text};
+use crate::support::{Scratch, await_until, find_program, millrace, skip, skip_unsupported, succeed, text};
 use initiator::{Blocking, IscsiUrl, Options};
 use serde_json::Value;
 use sim::Rng;
 
 const MIB: usize = 1 << 20;
-
-/// What `millrace iscsi` knows of this host; cleaned up when dropped.
-struct Host {
-    runtime: PathBuf,
-}
-
-impl Host {
-    /// None, which is said, where this host cannot have such block devices.
-    fn new(scratch: &Scratch) -> Option<Self> {
-        let has = |node: &str| Path::new(node).exists();
-        if !is_root() || !has("/dev/fuse") || !has("/dev/loop-control") || find_program("losetup").is_none() {
-            skip_unsupported("no root, /dev/fuse, loop devices or losetup");
-            return None;
-        }
-        Some(Self { runtime: scratch.folder("runtime") })
-    }
-
-    fn iscsi(&self, arguments: &[&str]) -> Output {
-        millrace().arg("iscsi").args(arguments).env("MILLRACE_RUNTIME_DIR", &self.runtime).output().unwrap()
-    }
-
-    fn attach(&self, arguments: &[&str]) -> Value {
-        let output = self.iscsi(&[&["attach", "--json"], arguments].concat());
-        assert!(output.status.success(), "{arguments:?}: {}", text(&output));
-        serde_json::from_slice(&output.stdout).unwrap()
-    }
-
-    /// What it cannot do, and the exit code.
-    fn refused(&self, arguments: &[&str]) -> (String, Option<i32>) {
-        let output = self.iscsi(arguments);
-        assert!(!output.status.success(), "{arguments:?}: {}", text(&output));
-        (text(&output), output.status.code())
-    }
-
-    fn detach(&self, which: &str) {
-        let output = self.iscsi(&["detach", which]);
-        assert!(output.status.success(), "{which}: {}", text(&output));
-    }
-
-    fn list(&self) -> Vec<Value> {
-        let output = self.iscsi(&["list", "--json"]);
-        assert!(output.status.success(), "{}", text(&output));
-        serde_json::from_slice(&output.stdout).unwrap()
-    }
-
-    /// What is left of anything that was attached: mounts, loop devices, state, processes.
-    fn left(&self) -> Vec<String> {
-        let runtime = self.runtime.to_str().unwrap();
-        let mut left: Vec<String> = fs::read_to_string("/proc/self/mountinfo").unwrap().lines().map(str::to_owned).collect();
-        for entry in fs::read_dir("/sys/block").unwrap() {
-            left.extend(fs::read_to_string(entry.unwrap().path().join("loop/backing_file")).ok());
-        }
-        left.extend(fs::read_dir(&self.runtime).unwrap().map(|entry| entry.unwrap().path().display().to_string()));
-        for entry in fs::read_dir("/proc").unwrap() {
-            left.extend(fs::read_to_string(entry.unwrap().path().join("cmdline")).ok());
-        }
-        left.retain(|line| line.contains(runtime));
-        left
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        let _ = self.iscsi(&["detach", "--all"]);
-    }
-}
 
 /// A device from --json.
 fn device(attached: &Value) -> &str {

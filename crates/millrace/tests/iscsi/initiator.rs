@@ -136,6 +136,24 @@ fn a_filer_that_is_killed_under_load_and_comes_back_costs_time_and_no_write() {
 }
 
 #[test]
+fn a_store_that_takes_longer_than_a_silent_path_may_costs_no_path() {
+    let scratch = Scratch::new("initiator-slow");
+    let target = Target::with_portals(&scratch, 2, &[]);
+    let lun = target.create("db", "16MiB", &[]);
+    let mut device = open(&target, &[target.portal(0).port(), target.portal(1).port()], lun);
+    target.volume(&["fault", "add", "slow-flush,delay_ms=2500"]);
+    // One alone, which the connection's own thread executes, then more data than a connection takes at once.
+    for (depth, bytes) in [(1, BLOCK), (12, 1 << 20)] {
+        for nth in 0..depth {
+            device.submit(nth, Command::Write { offset: nth << 20, data: vec![7; bytes], fua: false });
+        }
+        (0..depth).for_each(|_| assert_eq!(next(&mut device).result, Ok(())));
+    }
+    let failures: Vec<u64> = device.paths().iter().map(|path| path.failures).collect();
+    assert_eq!(failures, [0, 0], "{:?}", device.paths());
+}
+
+#[test]
 fn without_a_path_commands_fail_when_their_time_is_over_and_the_device_goes_on_after_it() {
     let scratch = Scratch::new("initiator-away");
     let mut target = Target::start(&scratch, &[]);
@@ -159,13 +177,14 @@ fn without_a_path_commands_fail_when_their_time_is_over_and_the_device_goes_on_a
 }
 
 #[test]
-fn a_power_cut_ends_a_device_with_writes_in_its_cache_and_no_other() {
+fn a_power_cut_ends_a_device_that_keeps_nothing_with_writes_in_its_cache_and_no_other() {
     let scratch = Scratch::new("initiator-loss");
     let target = Target::start(&scratch, &["--loss-layer"]);
     let (cached, flushed) =
         (target.create("cached", "1MiB", &["--write-cache"]), target.create("flushed", "1MiB", &["--write-cache"]));
     let port = [target.portal(0).port()];
-    let mut devices = [open(&target, &port, cached), open(&target, &port, flushed)];
+    let keeps_nothing = Options { retained_bytes_max: 0, ..Options::for_portals(1) };
+    let mut devices = [cached, flushed].map(|lun| Device::open(&url(&target, &port, lun), keeps_nothing.clone()).unwrap());
     for device in &mut devices {
         assert!(device.geometry().write_cache);
         device.submit(0, write(0, 1));

@@ -1,9 +1,10 @@
-//! The target and the initiator as programs: conformance, crashes, LUNs as block devices.
+//! The target and the initiator as programs: conformance, crashes, LUNs as block devices, databases on them.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, reason = "a panic is a test's verdict")]
 
 mod attach;
 mod conformance;
 mod crash;
+mod database;
 mod hostile;
 mod initiator;
 mod luns;

@@ -2,11 +2,13 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::support::attached::Host;
 use crate::support::scsi::{Client, Who, cdb16};
 use crate::support::target::Target;
-use crate::support::{Scratch, await_until, millrace, succeed};
+use crate::support::{Scratch, await_until, find_program, millrace, skip, succeed, text};
 use iscsi_proto::initiator::Transfer;
 use iscsi_proto::pdu::TaskFunction;
 use sim::Rng;
@@ -140,6 +142,36 @@ fn files_and_luns_of_one_volume_do_not_disturb_each_other() {
             assert!(client.read(lun, lba, 512).unwrap().data == known[start..start + 512 * 512], "at {lba}");
         }
     });
+}
+
+#[test]
+fn fio_verifies_a_file_by_direct_nfs_and_a_lun_of_the_same_volume_at_the_same_time() {
+    let scratch = Scratch::new("iscsi-and-nfs-fio");
+    let Some(host) = Host::new(&scratch) else { return };
+    if find_program("fio").is_none() {
+        return skip("fio is not installed");
+    }
+    let target = Target::start(&scratch, &[]);
+    let url = target.url(0, target.create("db", "64MiB", &[]));
+    let attached = host.attach(&[&url]);
+    let fio = |command: &mut Command, place: &str| {
+        command.args(["--name=verified", "--rw=randrw", "--bs=4k-64k", "--size=48m", "--verify=crc32c", "--verify_fatal=1"]);
+        command.args(["--loops=2", place]).current_dir(scratch.path());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let mut on_lun = Command::new("fio");
+    on_lun.args(["--direct=1", "--ioengine=libaio", "--iodepth=16"]);
+    let mut on_file = millrace();
+    on_file.args(["exec", "--mount", &format!("/millrace-fio={}", target.nfs()), "--", "fio", "--ioengine=psync", "--fsync=32"]);
+    on_file.env("MILLRACE_RUNTIME_DIR", scratch.path().join("runtime-of-nfs"));
+    let on_lun = fio(&mut on_lun, &format!("--filename={}", attached["device"].as_str().unwrap()));
+    let on_file = fio(&mut on_file, "--directory=/millrace-fio");
+    for (what, child) in [("LUN", on_lun), ("file", on_file)] {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success() && text(&output).contains("err= 0"), "{what}: {}", text(&output));
+    }
+    host.detach(&url);
+    assert_eq!(host.left(), Vec::<String>::new());
 }
 
 #[test]

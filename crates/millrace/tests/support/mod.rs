@@ -9,6 +9,7 @@
     reason = "each test file uses its part, and a panic is a test's verdict"
 )]
 
+pub mod attached;
 pub mod behaved;
 pub mod browser;
 pub mod compare;
@@ -18,6 +19,7 @@ pub mod ganesha;
 pub mod keepers;
 pub mod lun_load;
 pub mod mariadb;
+pub mod namespaces;
 pub mod orders;
 pub mod postgres;
 pub mod proxy;
@@ -37,6 +39,13 @@ use std::time::{Duration, Instant};
 /// The binary under test.
 pub fn millrace() -> Command {
     Command::new(env!("CARGO_BIN_EXE_millrace"))
+}
+
+/// The same in the network namespace of a process.
+pub fn millrace_inside(pid: u32) -> Command {
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--net=/proc/{pid}/ns/net")).arg("--").arg(env!("CARGO_BIN_EXE_millrace"));
+    command
 }
 
 /// The preload library that `cargo build --workspace` puts beside the binary.

@@ -5,6 +5,7 @@ use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// The newest server Debian installed, or `MILLRACE_TEST_PG_BIN`.
@@ -58,6 +59,8 @@ pub struct Cluster {
     port: u16,
     /// Options of the server beside its sockets.
     more: String,
+    /// The postmaster of the last start, known also where its files cannot be read any more.
+    postmaster: AtomicU32,
 }
 
 impl Cluster {
@@ -96,17 +99,18 @@ impl Cluster {
                 .arg("-D")
                 .arg(&data),
         );
-        let cluster = Self { programs, data, sockets, port, more };
-        succeed(&mut cluster.pg_ctl(&[
-            "start",
-            "-w",
-            "-s",
-            "-l",
-            cluster.data.join("log").to_str().unwrap(),
-            "-o",
-            &cluster.options(),
-        ]));
+        let cluster = Self { programs, data, sockets, port, more, postmaster: AtomicU32::new(0) };
+        cluster.restart();
         Some(cluster)
+    }
+
+    /// Starts it again after [`Self::kill`]; waits for the recovery.
+    pub fn restart(&self) {
+        let log = self.data.join("log");
+        let options = self.options();
+        succeed(&mut self.pg_ctl(&["start", "-w", "-t", "180", "-s", "-l", log.to_str().unwrap(), "-o", &options]));
+        let file = std::fs::read_to_string(self.data.join("postmaster.pid")).unwrap();
+        self.postmaster.store(file.lines().next().unwrap().parse().unwrap(), Ordering::Relaxed);
     }
 
     /// The directory of its data and its configuration.
@@ -159,17 +163,20 @@ impl Cluster {
     }
 
     fn postmaster(&self) -> String {
-        let file = std::fs::read_to_string(self.data.join("postmaster.pid")).unwrap();
-        file.lines().next().unwrap().to_owned()
+        self.postmaster.load(Ordering::Relaxed).to_string()
     }
 
     /// SIGKILL to every process of the cluster, as a host that dies would.
     pub fn kill(&self) {
-        let pid = self.postmaster();
-        let _ = Command::new("pkill").args(["-KILL", "-P", &pid]).status();
-        let _ = Command::new("kill").args(["-KILL", &pid]).status();
-        await_until("the postmaster to be gone", Duration::from_secs(30), || {
-            (!Path::new("/proc").join(&pid).exists()).then_some(())
+        let postmaster = self.postmaster();
+        // It starts no further children then.
+        let _ = Command::new("kill").args(["-STOP", &postmaster]).output();
+        let children = Command::new("pgrep").args(["-P", &postmaster]).output().unwrap();
+        let mut all: Vec<String> = String::from_utf8_lossy(&children.stdout).lines().map(str::to_owned).collect();
+        all.push(postmaster);
+        let _ = Command::new("kill").arg("-KILL").args(&all).output();
+        await_until("the whole database to be gone", Duration::from_secs(30), || {
+            all.iter().all(|pid| !Path::new("/proc").join(pid).exists()).then_some(())
         });
     }
 
@@ -186,6 +193,9 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        let _ = self.pg_ctl(&["stop", "-m", "immediate", "-w", "-s"]).status();
+        // What it stood on may have been taken away.
+        if self.data.exists() {
+            let _ = self.pg_ctl(&["stop", "-m", "immediate", "-w", "-s"]).status();
+        }
     }
 }

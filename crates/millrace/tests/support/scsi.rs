@@ -166,10 +166,22 @@ impl Client {
 
     /// Sends a command, and does not wait for it.
     pub fn send(&mut self, lun: u16, cdb: &[u8], transfer: Transfer<'_>) -> io::Result<Itt> {
+        self.send_changed(lun, cdb, transfer, |_| {})
+    }
+
+    /// The same, with its PDUs changed on their way.
+    pub fn send_changed(
+        &mut self,
+        lun: u16,
+        cdb: &[u8],
+        transfer: Transfer<'_>,
+        change: impl FnOnce(&mut Vec<u8>),
+    ) -> io::Result<Itt> {
         let mut out = Vec::new();
         let lun = Lun(iscsi_proto::scsi::Lun::new(lun).unwrap().to_bytes());
         let request = Request { lun, cdb, attribute: 1, transfer };
         let itt = self.initiator.command(&mut out, &request).map_err(io::Error::other)?;
+        change(&mut out);
         self.stream.write_all(&out)?;
         Ok(itt)
     }
@@ -224,12 +236,17 @@ impl Client {
         Ok(ended)
     }
 
-    /// A task management function, and the response.
-    pub fn manage(&mut self, function: TaskFunction, lun: u16, referenced: Option<Itt>) -> io::Result<u8> {
+    /// Sends a task management function, and does not wait for the response.
+    pub fn send_management(&mut self, function: TaskFunction, lun: u16, referenced: Option<Itt>) -> io::Result<()> {
         let mut out = Vec::new();
         let lun = Lun(iscsi_proto::scsi::Lun::new(lun).unwrap().to_bytes());
         self.initiator.task_management(&mut out, function, lun, referenced).map_err(io::Error::other)?;
-        self.stream.write_all(&out)?;
+        self.stream.write_all(&out)
+    }
+
+    /// A task management function, and the response.
+    pub fn manage(&mut self, function: TaskFunction, lun: u16, referenced: Option<Itt>) -> io::Result<u8> {
+        self.send_management(function, lun, referenced)?;
         let mut response = None;
         while response.is_none() {
             self.turn(|event| {

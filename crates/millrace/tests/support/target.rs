@@ -8,18 +8,24 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Scratch, await_until, millrace, succeed, text};
+use super::{Scratch, await_until, millrace, millrace_inside, succeed, text};
 
 /// The filer, killed when dropped.
 pub struct Target {
     child: Child,
-    export: PathBuf,
-    state: PathBuf,
+    place: Place,
     pub admin: PathBuf,
     portals: Vec<SocketAddr>,
     nfs: SocketAddr,
     options: Vec<String>,
     pub ready: Value,
+}
+
+/// Where it runs, and on which folders.
+struct Place {
+    export: PathBuf,
+    state: PathBuf,
+    inside: Option<u32>,
 }
 
 impl Target {
@@ -31,15 +37,20 @@ impl Target {
     /// The same with so many portals, each a portal group.
     pub fn with_portals(scratch: &Scratch, portals: usize, options: &[&str]) -> Self {
         let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
-        let options = options.iter().map(|option| (*option).to_owned()).collect();
-        let (export, state) = (scratch.folder("export"), scratch.folder("state"));
+        Self::at(scratch, None, &vec![any; portals], options)
+    }
+
+    /// The same at these addresses, in the network namespace of the process `inside`.
+    pub fn at(scratch: &Scratch, inside: Option<u32>, portals: &[SocketAddr], options: &[&str]) -> Self {
+        let place = Place { export: scratch.folder("export"), state: scratch.folder("state"), inside };
+        let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
         let admin = scratch.path().join("admin.sock");
-        let (child, ready) = spawn(&export, &state, &admin, any, &vec![any; portals], &options);
+        let (child, ready) = spawn(&place, &admin, "127.0.0.1:0".parse().unwrap(), portals, &options);
         let addresses = |key: &str| -> Vec<SocketAddr> {
             ready[key].as_array().unwrap().iter().map(|address| address.as_str().unwrap().parse().unwrap()).collect()
         };
         let (portals, nfs) = (addresses("portals"), addresses("listen")[0]);
-        Self { child, export, state, admin, portals, nfs, options, ready }
+        Self { child, place, admin, portals, nfs, options, ready }
     }
 
     pub fn pid(&self) -> u32 {
@@ -47,11 +58,11 @@ impl Target {
     }
 
     pub fn export(&self) -> &Path {
-        &self.export
+        &self.place.export
     }
 
     pub fn state(&self) -> &Path {
-        &self.state
+        &self.place.state
     }
 
     /// Where the nth portal listens.
@@ -67,6 +78,12 @@ impl Target {
     /// The name of the target.
     pub fn iqn(&self) -> String {
         self.ready["iscsi"].as_str().unwrap().rsplit('/').next().unwrap().to_owned()
+    }
+
+    /// The URL of a LUN through all portals.
+    pub fn url_of_all(&self, lun: u16) -> String {
+        let portals: Vec<String> = self.portals.iter().map(SocketAddr::to_string).collect();
+        format!("iscsi://{}/{}/{lun}", portals.join(","), self.iqn())
     }
 
     /// The URL of a LUN through the nth portal.
@@ -118,7 +135,7 @@ impl Target {
 
     /// Starts again at the same addresses.
     pub fn restart(&mut self) {
-        let (child, ready) = spawn(&self.export, &self.state, &self.admin, self.nfs, &self.portals, &self.options);
+        let (child, ready) = spawn(&self.place, &self.admin, self.nfs, &self.portals, &self.options);
         (self.child, self.ready) = (child, ready);
     }
 }
@@ -129,16 +146,10 @@ impl Drop for Target {
     }
 }
 
-fn spawn(
-    export: &Path,
-    state: &Path,
-    admin: &Path,
-    nfs: SocketAddr,
-    portals: &[SocketAddr],
-    options: &Vec<String>,
-) -> (Child, Value) {
-    let mut command = millrace();
-    command.arg("serve").arg(export).args(["--listen", &nfs.to_string(), "--json", "--no-root-squash", "--state"]).arg(state);
+fn spawn(place: &Place, admin: &Path, nfs: SocketAddr, portals: &[SocketAddr], options: &[String]) -> (Child, Value) {
+    let mut command = place.inside.map_or_else(millrace, millrace_inside);
+    command.arg("serve").arg(&place.export).args(["--listen", &nfs.to_string(), "--json", "--no-root-squash"]);
+    command.arg("--state").arg(&place.state);
     for portal in portals {
         command.args(["--iscsi", &portal.to_string()]);
     }

@@ -1,0 +1,102 @@
+//! LUNs as block devices of this host, by `millrace iscsi attach`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::{Scratch, find_program, is_root, millrace, millrace_inside, skip_unsupported, text};
+
+/// What `millrace iscsi` knows of this host; cleaned up when dropped.
+pub struct Host {
+    pub runtime: PathBuf,
+    /// The process in whose network namespace LUNs are reached.
+    inside: Option<u32>,
+}
+
+impl Host {
+    /// None, which is said, where this host cannot have such block devices.
+    pub fn new(scratch: &Scratch) -> Option<Self> {
+        let has = |node: &str| Path::new(node).exists();
+        if !is_root() || !has("/dev/fuse") || !has("/dev/loop-control") || find_program("losetup").is_none() {
+            skip_unsupported("no root, /dev/fuse, loop devices or losetup");
+            return None;
+        }
+        Some(Self { runtime: scratch.folder("runtime"), inside: None })
+    }
+
+    /// LUNs are reached from the network namespace of this process.
+    pub fn inside(mut self, pid: u32) -> Self {
+        self.inside = Some(pid);
+        self
+    }
+
+    pub fn iscsi(&self, arguments: &[&str]) -> Output {
+        let mut command = self.inside.map_or_else(millrace, millrace_inside);
+        command.arg("iscsi").args(arguments).env("MILLRACE_RUNTIME_DIR", &self.runtime).output().unwrap()
+    }
+
+    pub fn attach(&self, arguments: &[&str]) -> Value {
+        let output = self.iscsi(&[&["attach", "--json"], arguments].concat());
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// What it cannot do, and the exit code.
+    pub fn refused(&self, arguments: &[&str]) -> (String, Option<i32>) {
+        let output = self.iscsi(arguments);
+        assert!(!output.status.success(), "{arguments:?}: {}", text(&output));
+        (text(&output), output.status.code())
+    }
+
+    pub fn detach(&self, which: &str) {
+        let output = self.iscsi(&["detach", which]);
+        assert!(output.status.success(), "{which}: {}", text(&output));
+    }
+
+    pub fn list(&self) -> Vec<Value> {
+        let output = self.iscsi(&["list", "--json"]);
+        assert!(output.status.success(), "{}", text(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// What is left of anything that was attached: mounts, loop devices, state, processes.
+    pub fn left(&self) -> Vec<String> {
+        let runtime = self.runtime.to_str().unwrap();
+        let mut left: Vec<String> = fs::read_to_string("/proc/self/mountinfo").unwrap().lines().map(str::to_owned).collect();
+        for entry in fs::read_dir("/sys/block").unwrap() {
+            left.extend(fs::read_to_string(entry.unwrap().path().join("loop/backing_file")).ok());
+        }
+        left.extend(fs::read_dir(&self.runtime).unwrap().map(|entry| entry.unwrap().path().display().to_string()));
+        for entry in fs::read_dir("/proc").unwrap() {
+            left.extend(fs::read_to_string(entry.unwrap().path().join("cmdline")).ok());
+        }
+        left.retain(|line| line.contains(runtime));
+        left
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        take_away(&self.runtime);
+    }
+}
+
+/// Takes away what a test that failed left attached: its filer may be gone, so no I/O is waited for.
+pub fn take_away(runtime: &Path) {
+    let iscsi = |arguments: &[&str]| {
+        let output = millrace().arg("iscsi").args(arguments).env("MILLRACE_RUNTIME_DIR", runtime).output().unwrap();
+        output.status.success().then_some(output.stdout)
+    };
+    let listed: Vec<Value> = iscsi(&["list", "--json"]).and_then(|list| serde_json::from_slice(&list).ok()).unwrap_or_default();
+    for pid in listed.iter().filter_map(|lun| lun["pid"].as_u64()) {
+        let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+    }
+    // A database that waited for its filer ends first.
+    let end = Instant::now() + Duration::from_secs(30);
+    while iscsi(&["detach", "--all"]).is_none() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(200)); // the pause between tries
+    }
+}

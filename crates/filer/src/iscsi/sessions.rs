@@ -177,6 +177,8 @@ impl Sessions {
         let Admission { tsih, replaced } = self.registry().admit(opening, Arc::clone(&entry))?;
         // One that ended by itself may still have a task that runs.
         let mut old: Vec<Arc<SessionEntry>> = self.ending(|other| other.nexus.is_some() && other.nexus == entry.nexus);
+        // Whoever asks for the end of the one before finds it there, also where this login does not wait for as long.
+        self.ending.lock().unwrap_or_else(PoisonError::into_inner).extend(replaced.clone());
         old.extend(replaced);
         for old in old {
             tracing::info!(initiator = entry.initiator, peer = %old.connection.peer, "session replaced by a new one of the same name");
@@ -190,21 +192,21 @@ impl Sessions {
     }
 
     /// Ends the sessions of an initiator with a target that have this number, with their tasks; whether they have ended, which is waited
-    /// for only a moment: the connection that asks answers nothing meanwhile. Not that connection's own session, which could not answer,
-    /// and none that waits to be let in behind what is ended here.
+    /// for only a moment: the connection that asks answers nothing meanwhile. Not that connection's own session, which could not answer.
     pub(super) fn end(&self, initiator: &str, target: &str, isid: pdu::Isid, asking: &Arc<Connection>) -> bool {
         let is_meant = |entry: &SessionEntry| {
             let number = entry.nexus.as_ref().map(Nexus::isid);
-            let is_other = !Arc::ptr_eq(&entry.connection, asking) && entry.is_open.load(Ordering::Acquire);
-            is_other && entry.initiator == initiator && entry.target.as_deref() == Some(target) && number == Some(isid.0)
+            let is_own = Arc::ptr_eq(&entry.connection, asking);
+            !is_own && entry.initiator == initiator && entry.target.as_deref() == Some(target) && number == Some(isid.0)
         };
-        let mut meant = self.all();
-        meant.retain(|entry| is_meant(entry));
-        for entry in &meant {
+        let meant = self.all().into_iter().filter(|entry| is_meant(entry));
+        let (mut open, waiting): (Vec<_>, Vec<_>) = meant.partition(|entry| entry.is_open.load(Ordering::Acquire));
+        for entry in &open {
             tracing::info!(initiator, peer = %entry.connection.peer, "session ended, as its initiator asks over another portal");
         }
-        meant.extend(self.ending(is_meant));
-        meant.iter().all(|entry| self.end_now(entry, ISCSI_END_WAIT))
+        open.extend(self.ending(is_meant));
+        // One that waits to be let in has had no task, and waits for the end of the one before it, as the asker does.
+        open.iter().all(|entry| self.end_now(entry, ISCSI_END_WAIT)) && waiting.is_empty()
     }
 
     fn end_now(&self, session: &SessionEntry, limit: Duration) -> bool {

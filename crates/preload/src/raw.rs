@@ -9,7 +9,9 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 mod file_reads;
+mod user;
 pub(crate) use file_reads::{read_ahead, read_cached};
+pub(crate) use user::{getegid, geteuid, getgid, getgroups, getuid};
 
 /// Makes a system call. The arguments are those of the call's manual page.
 ///
@@ -241,33 +243,6 @@ pub(crate) fn rename(from: &CStr, to: &CStr) -> Result<(), Errno> {
 /// umask(2).
 pub(crate) fn umask(mask: mode_t) -> mode_t {
     call_with_numbers(libc::SYS_umask, mask as usize, 0, 0).unwrap_or(0) as mode_t
-}
-
-/// The effective user.
-pub(crate) fn geteuid() -> u32 {
-    call_with_numbers(libc::SYS_geteuid, 0, 0, 0).unwrap_or(0) as u32
-}
-
-/// The real user.
-pub(crate) fn getuid() -> u32 {
-    call_with_numbers(libc::SYS_getuid, 0, 0, 0).unwrap_or(0) as u32
-}
-
-/// The effective group.
-pub(crate) fn getegid() -> u32 {
-    call_with_numbers(libc::SYS_getegid, 0, 0, 0).unwrap_or(0) as u32
-}
-
-/// The real group.
-pub(crate) fn getgid() -> u32 {
-    call_with_numbers(libc::SYS_getgid, 0, 0, 0).unwrap_or(0) as u32
-}
-
-/// The supplementary groups; at most as many as fit.
-pub(crate) fn getgroups(groups: &mut [u32]) -> &[u32] {
-    // SAFETY: room for so many groups.
-    let got = unsafe { call4(libc::SYS_getgroups, groups.len(), groups.as_mut_ptr() as usize, 0, 0) }.unwrap_or(0);
-    &groups[..got.min(groups.len())]
 }
 
 /// Random bytes.

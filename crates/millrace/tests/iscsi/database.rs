@@ -5,8 +5,9 @@ use std::fs::{self, File};
 use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::support::attached::Host;
@@ -246,8 +247,8 @@ impl Run {
 
 /// Writes a file of the file system synchronously, one write after the other, until dropped.
 struct Writer {
-    shared: std::sync::Arc<Shared>,
-    thread: Mutex<Option<std::thread::JoinHandle<()>>>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
@@ -259,7 +260,7 @@ struct Shared {
 
 impl Writer {
     fn start(path: &Path) -> Self {
-        let shared = std::sync::Arc::new(Shared::default());
+        let shared = Arc::new(Shared::default());
         let (mut file, of_thread) = (File::create(path).unwrap(), shared.clone());
         let thread = std::thread::spawn(move || {
             while !of_thread.is_over.load(Ordering::Relaxed) {
@@ -269,7 +270,7 @@ impl Writer {
                 of_thread.writes.fetch_add(1, Ordering::Relaxed);
             }
         });
-        Self { shared, thread: Mutex::new(Some(thread)) }
+        Self { shared, thread: Some(thread) }
     }
 
     /// Forgets what took long before, does this, and waits for the writes that were under way.
@@ -289,7 +290,7 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::Relaxed);
-        let _ = self.thread.lock().unwrap().take().map(std::thread::JoinHandle::join);
+        let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 

@@ -136,7 +136,7 @@ impl Live {
                     session.manage(&mut input);
                 }
                 (5, Peer::Session(session)) => session.receive(),
-                (6, peer) => drop(peer.stream().shutdown(Shutdown::Write)),
+                (6, peer) => peer.close_half(),
                 (7, _) => {
                     // What it asked for may still end what others ask for.
                     all_sound = false;
@@ -187,6 +187,14 @@ impl Peer {
             session.sound &= bytes.is_empty();
         }
         let _ = self.stream().write_all(bytes);
+    }
+
+    /// It can say no more, and is not owed an answer.
+    fn close_half(&mut self) {
+        if let Self::Session(session) = self {
+            session.sound = false;
+        }
+        let _ = self.stream().shutdown(Shutdown::Write);
     }
 
     /// Waits for the answers that are due, then for the target to hang up.

@@ -6,6 +6,7 @@
 //! sound commands only, beside others that ended none of them, gets an answer to each.
 #![no_main]
 
+mod input;
 #[path = "../../crates/millrace/tests/support/scsi.rs"]
 #[allow(dead_code, reason = "of the tests' initiator, a part")]
 mod scsi;
@@ -23,6 +24,7 @@ use filer::exports::{Entry, Exports};
 use filer::policy::{Policy, Rights};
 use filer::server::Server;
 use filer::{Config, Export, Filer, Listener, ListenerRole};
+use input::{take, take_counted};
 use iscsi_proto::initiator::Transfer;
 use iscsi_proto::login::{DigestChoice, Offer};
 use iscsi_proto::pdu::{Itt, TaskFunction};
@@ -344,24 +346,4 @@ fn administer(socket: &Path, request: &str) {
     let mut reply = String::new();
     BufReader::new(stream).read_line(&mut reply).expect("a reply");
     assert!(reply.contains("\"ok\":true"), "{request}: {reply}");
-}
-
-/// The next bytes; zeros behind the end.
-fn take<const N: usize>(input: &mut &[u8]) -> [u8; N] {
-    let mut taken = [0; N];
-    let bytes = take_up_to(input, N);
-    taken[..bytes.len()].copy_from_slice(bytes);
-    taken
-}
-
-fn take_up_to<'a>(input: &mut &'a [u8], count: usize) -> &'a [u8] {
-    let (taken, rest) = input.split_at(count.min(input.len()));
-    *input = rest;
-    taken
-}
-
-/// As many as the next byte says.
-fn take_counted<'a>(input: &mut &'a [u8]) -> &'a [u8] {
-    let [count] = take(input);
-    take_up_to(input, usize::from(count))
 }

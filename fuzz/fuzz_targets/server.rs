@@ -9,6 +9,7 @@
 #[path = "../../crates/nfs-proto/tests/every/mod.rs"]
 #[allow(dead_code, reason = "each target uses its part")]
 mod every;
+mod input;
 #[allow(dead_code, reason = "each target uses its part")]
 mod stage;
 
@@ -22,6 +23,7 @@ use filer::exports::{Entry, Exports};
 use filer::policy::{Policy, Rights};
 use filer::server::Server;
 use filer::{Config, Export, Filer, Listener, ListenerRole};
+use input::{take, take_counted, take_up_to};
 use libfuzzer_sys::fuzz_target;
 use nfs_proto::channel1::{self, AttachArgs, ChannelResult, FenceArgs};
 use nfs_proto::nfs3::{self, FileHandle, Procedure, ReadArgs, ReadResult};
@@ -307,24 +309,4 @@ fn damaged(mut record: Vec<u8>, input: &mut &[u8]) -> Vec<u8> {
         record[..4].copy_from_slice(&mark.to_be_bytes());
     }
     record
-}
-
-/// The next bytes; zeros behind the end.
-fn take<const N: usize>(input: &mut &[u8]) -> [u8; N] {
-    let mut taken = [0; N];
-    let bytes = take_up_to(input, N);
-    taken[..bytes.len()].copy_from_slice(bytes);
-    taken
-}
-
-fn take_up_to<'a>(input: &mut &'a [u8], count: usize) -> &'a [u8] {
-    let (taken, rest) = input.split_at(count.min(input.len()));
-    *input = rest;
-    taken
-}
-
-/// As many as the next byte says.
-fn take_counted<'a>(input: &mut &'a [u8]) -> &'a [u8] {
-    let [count] = take(input);
-    take_up_to(input, usize::from(count))
 }

@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 /// A command. Offsets and lengths are in bytes and multiples of the logical block; buffers come back in the [`Completion`].
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Reads as many bytes as the buffer is long.
     Read {

@@ -38,14 +38,10 @@ impl Retention {
 
     /// A change completed: `number` had, with it.
     pub(crate) fn changed(&mut self, number: u64, command: &Command) {
-        let copy = match command {
-            Command::Write { offset, data, fua } => Command::Write { offset: *offset, data: data.clone(), fua: *fua },
-            Command::Unmap { offset, bytes } => Command::Unmap { offset: *offset, bytes: *bytes },
-            Command::WriteZeroes { offset, bytes, unmap } => {
-                Command::WriteZeroes { offset: *offset, bytes: *bytes, unmap: *unmap }
-            }
-            Command::Read { .. } | Command::Flush => return,
-        };
+        if !command.is_change() {
+            return;
+        }
+        let copy = command.clone();
         // What is durable counts only where it stands over something that is not.
         let is_durable = matches!(command, Command::Write { fua: true, .. });
         if self.limit > 0 && !(is_durable && self.kept.is_empty()) {
@@ -92,14 +88,7 @@ impl Retention {
         }
         ranges.push((offset, bytes));
         *next += 1;
-        match command {
-            Command::Write { offset, data, fua } => Some(Command::Write { offset: *offset, data: data.clone(), fua: *fua }),
-            Command::Unmap { offset, bytes } => Some(Command::Unmap { offset: *offset, bytes: *bytes }),
-            Command::WriteZeroes { offset, bytes, unmap } => {
-                Some(Command::WriteZeroes { offset: *offset, bytes: *bytes, unmap: *unmap })
-            }
-            Command::Read { .. } | Command::Flush => None,
-        }
+        Some(command.clone())
     }
 
     /// A change of this replay was written.

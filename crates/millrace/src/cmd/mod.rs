@@ -34,7 +34,7 @@ commands! {
     lun => Lun,
     /// Use files on an NFS server without a mount: ls, cat, cp, stat, bench
     nfs => Nfs,
-    /// Use LUNs of an iSCSI target without the kernel: discover, bench
+    /// Use LUNs of an iSCSI target without the kernel's initiator: discover, bench, attach
     iscsi => Iscsi,
     /// Run a program, such as PostgreSQL, over Direct NFS: no mount, no root
     exec => Exec,

@@ -234,7 +234,7 @@ fn sessions(iscsi: &Iscsi, target: &Target, lun: &Lun) -> Vec<LunSession> {
         .filter(|entry| settings.maps(&mapped, &entry.initiator))
         .map(|entry| LunSession {
             initiator: entry.initiator.clone(),
-            address: entry.connection.peer.to_string(),
+            address: entry.peer.to_string(),
             portal_group_tag: entry.portal_group_tag,
         })
         .collect();

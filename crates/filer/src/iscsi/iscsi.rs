@@ -49,7 +49,7 @@ impl Iscsi {
         self.targets.adopt(exports, &self.naming, &self.sessions);
         let targets = self.targets.all();
         let is_gone = |entry: &Arc<SessionEntry>| entry.target.as_ref().is_some_and(|target| !targets.contains_key(target));
-        self.sessions.all().into_iter().filter(is_gone).for_each(|entry| entry.connection.drop_now());
+        self.sessions.all().into_iter().filter(is_gone).for_each(|entry| entry.drop_connection());
     }
 
     /// Serves by other settings from now on; names and portals stay as they are.

@@ -120,7 +120,7 @@ impl Session {
         let target = view.target.luns.target();
         let others = || {
             let all = self.place.iscsi.sessions.of_target(target);
-            all.into_iter().filter(|entry| !Arc::ptr_eq(&entry.connection, &self.connection))
+            all.into_iter().filter(|entry| !entry.is_of(&self.connection))
         };
         // What is under way is waited for, so that nothing of it comes behind the answer.
         out.send()?;

@@ -1,6 +1,7 @@
 //! The sessions of all initiators, and the connections that have none yet.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -32,7 +33,10 @@ pub(crate) struct Sessions {
 
 /// A session as others see it.
 pub(crate) struct SessionEntry {
-    pub(crate) connection: Arc<Connection>,
+    /// Not kept open by it: a session is remembered while its last task runs, and its initiator waits for the connection to end.
+    connection: Weak<Connection>,
+    /// The initiator's address.
+    pub(crate) peer: SocketAddr,
     pub(crate) initiator: String,
     /// The target; none in a discovery session.
     pub(crate) target: Option<String>,
@@ -164,7 +168,8 @@ impl Sessions {
         replies: &Replies,
     ) -> Result<(Tsih, Arc<SessionEntry>), LoginStatus> {
         let entry = Arc::new(SessionEntry {
-            connection: Arc::clone(connection),
+            connection: Arc::downgrade(connection),
+            peer: connection.peer,
             initiator: opening.initiator.as_str().to_owned(),
             target: opening.target.as_ref().map(|target| target.as_str().to_owned()),
             portal_group_tag: opening.portal_group_tag,
@@ -181,7 +186,7 @@ impl Sessions {
         self.ending.lock().unwrap_or_else(PoisonError::into_inner).extend(replaced.clone());
         old.extend(replaced);
         for old in old {
-            tracing::info!(initiator = entry.initiator, peer = %old.connection.peer, "session replaced by a new one of the same name");
+            tracing::info!(initiator = entry.initiator, peer = %old.peer, "session replaced by a new one of the same name");
             if !self.end_now(&old, ISCSI_REINSTATEMENT_WAIT) {
                 self.forget(tsih, &entry);
                 return Err(LoginStatus::TARGET_ERROR);
@@ -196,13 +201,13 @@ impl Sessions {
     pub(super) fn end(&self, initiator: &str, target: &str, isid: pdu::Isid, asking: &Arc<Connection>) -> bool {
         let is_meant = |entry: &SessionEntry| {
             let number = entry.nexus.as_ref().map(Nexus::isid);
-            let is_own = Arc::ptr_eq(&entry.connection, asking);
+            let is_own = entry.is_of(asking);
             !is_own && entry.initiator == initiator && entry.target.as_deref() == Some(target) && number == Some(isid.0)
         };
         let meant = self.all().into_iter().filter(|entry| is_meant(entry));
         let (mut open, waiting): (Vec<_>, Vec<_>) = meant.partition(|entry| entry.is_open.load(Ordering::Acquire));
         for entry in &open {
-            tracing::info!(initiator, peer = %entry.connection.peer, "session ended, as its initiator asks over another portal");
+            tracing::info!(initiator, peer = %entry.peer, "session ended, as its initiator asks over another portal");
         }
         open.extend(self.ending(is_meant));
         // One that waits to be let in has had no task, and waits for the end of the one before it, as the asker does.
@@ -211,7 +216,7 @@ impl Sessions {
 
     fn end_now(&self, session: &SessionEntry, limit: Duration) -> bool {
         session.tasks.abort(None);
-        session.connection.drop_now();
+        session.drop_connection();
         self.wait_for_end(session, Instant::now() + limit)
     }
 
@@ -281,7 +286,9 @@ impl Sessions {
         for entry in self.all() {
             let mut request = Vec::new();
             entry.replies.request_logout(&mut request, seconds);
-            entry.connection.queue(&mut request, Vec::new());
+            if let Some(connection) = entry.connection.upgrade() {
+                connection.queue(&mut request, Vec::new());
+            }
         }
         let mut registry = self.registry();
         while !registry.is_empty() {
@@ -302,6 +309,18 @@ impl SessionEntry {
     /// The initiator port and the target port, as SCSI has them; none in discovery.
     pub(super) const fn nexus(&self) -> Option<&Nexus> {
         self.nexus.as_ref()
+    }
+
+    /// Whether this is its connection.
+    pub(super) fn is_of(&self, connection: &Arc<Connection>) -> bool {
+        std::ptr::eq(self.connection.as_ptr(), Arc::as_ptr(connection))
+    }
+
+    /// Ends its connection, if it is not ended yet.
+    pub(super) fn drop_connection(&self) {
+        if let Some(connection) = self.connection.upgrade() {
+            connection.drop_now();
+        }
     }
 
     /// Whether commands of it are not answered yet.

@@ -119,6 +119,22 @@ fn bytes_that_are_no_protocol_end_their_connection_alone() {
 }
 
 #[test]
+fn a_connection_whose_peer_says_no_more_ends_though_its_tasks_ran_on() {
+    let scratch = Scratch::new("iscsi-half-closed");
+    let target = Target::start(&scratch, &[]);
+    let lun = target.create("db", "1MiB", &[]);
+    let mut client = Client::ready(target.portal(0), &target.iqn(), &Who::named(HOST), lun);
+    target.volume(&["fault", "add", "slow-flush,delay_ms=300,times=4"]);
+    for nth in 0..4 {
+        client.send(lun, &cdb16(0x8a, true, nth, 1), Transfer::Write(&[1; 512])).unwrap();
+    }
+    client.stream().shutdown(std::net::Shutdown::Write).unwrap();
+    client.stream().set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    // The session is remembered while its tasks run; its connection is not kept open for that.
+    client.stream().read_to_end(&mut Vec::new()).expect("the end of the connection");
+}
+
+#[test]
 fn an_initiator_that_ignores_the_window_gets_no_more_than_the_window() {
     let scratch = Scratch::new("iscsi-window");
     let target = Target::start(&scratch, &["--medium", "service_ms=50,spindles=1"]);

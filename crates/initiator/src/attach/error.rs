@@ -52,6 +52,14 @@ pub enum AttachError {
         /// Why.
         source: io::Error,
     },
+    /// A directory whose files would be copied on write.
+    #[error("have new files below {} updated in place: {source}", .directory.display())]
+    InPlace {
+        /// The directory.
+        directory: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// A loop device that would go through the page cache.
     #[error("{device} does not use direct I/O: its writes would wait in this host's memory, twice")]
     Buffered {

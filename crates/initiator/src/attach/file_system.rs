@@ -13,6 +13,8 @@ pub enum FileSystem {
     Xfs,
     /// ext4.
     Ext4,
+    /// btrfs, striped where there are several devices.
+    Btrfs,
 }
 
 /// What blkid(8) finds at the start of a device.
@@ -35,23 +37,40 @@ impl FileSystem {
         match self {
             Self::Xfs => "mkfs.xfs",
             Self::Ext4 => "mkfs.ext4",
+            Self::Btrfs => "mkfs.btrfs",
         }
     }
 
-    /// Makes one that never writes less than a physical block. What was on the device is lost. Its space is not given back first:
-    /// a new LUN has none, and it can take minutes (fstrim(8) does it, mounted).
+    /// The package that has the program.
+    #[must_use]
+    pub const fn package(self) -> &'static str {
+        match self {
+            Self::Xfs => "xfsprogs",
+            Self::Ext4 => "e2fsprogs",
+            Self::Btrfs => "btrfs-progs",
+        }
+    }
+
+    /// Makes one that never writes less than a physical block. What was on the devices is lost. Their space is not given back first:
+    /// a new LUN has none, and it can take minutes (fstrim(8) does it, mounted). Only btrfs takes several devices: data and metadata
+    /// are striped over them, without a copy, for the LUNs' store keeps them safe.
     ///
     /// # Errors
     /// [`AttachError::Program`], [`AttachError::Failed`].
-    pub fn make(self, device: &str, physical_block_bytes: u32) -> Result<(), AttachError> {
+    pub fn make(self, devices: &[String], physical_block_bytes: u32) -> Result<(), AttachError> {
         // A page is the largest block that each of them can be mounted with.
         let unit = physical_block_bytes.clamp(512, 4096);
         let mut command = Command::new(self.program());
         match self {
             Self::Xfs => command.args(["-q", "-f", "-K", "-s", &format!("size={unit}")]),
             Self::Ext4 => command.args(["-q", "-F", "-E", "nodiscard", "-b", &unit.max(1024).to_string()]),
+            // Every kernel mounts sectors of 4096 bytes, and no smaller ones.
+            Self::Btrfs => {
+                let profile = if devices.len() > 1 { "raid0" } else { "single" };
+                command.args(["-q", "-f", "-K", "-s", "4096", "-d", profile, "-m", profile])
+            }
         };
-        output(self.program(), command.arg(device)).map(|_| ())
+        output(self.program(), command.args(devices)).map(|_| ())
     }
 }
 
@@ -92,16 +111,20 @@ impl Content {
     }
 }
 
-/// Mounts a device.
+/// Mounts the file system of a device, or btrfs of all of several, whether udev has told the kernel of them or not.
 ///
 /// # Errors
 /// [`AttachError::Program`], [`AttachError::Failed`].
-pub fn mount(device: &str, directory: &Path, read_only: bool) -> Result<(), AttachError> {
+pub fn mount(devices: &[String], directory: &Path, read_only: bool) -> Result<(), AttachError> {
     let mut command = Command::new("mount");
     if read_only {
         command.arg("--read-only");
     }
-    output("mount", command.arg(device).arg(directory)).map(|_| ())
+    if devices.len() > 1 {
+        let members: Vec<String> = devices.iter().map(|device| format!("device={device}")).collect();
+        command.args(["--types", "btrfs", "--options", &members.join(",")]);
+    }
+    output("mount", command.args(devices.first()).arg(directory)).map(|_| ())
 }
 
 /// Unmounts a directory; `lazily` also when something is open there.

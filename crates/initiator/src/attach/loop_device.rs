@@ -1,5 +1,6 @@
 //! Loop devices and mounts of this host: by util-linux's programs, and by what sysfs and procfs say.
 
+use super::btrfs;
 use super::error::AttachError;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,10 @@ pub struct Mounted {
     pub device: String,
     /// Where.
     pub directory: PathBuf,
+    /// The file system: `xfs`.
+    pub kind: String,
+    /// What was mounted: `/dev/loop3`.
+    pub source: String,
 }
 
 impl LoopDevice {
@@ -75,8 +80,7 @@ impl LoopDevice {
     }
 
     /// Major and minor numbers of it and of its partitions.
-    #[must_use]
-    pub fn numbers(&self) -> Vec<String> {
+    fn numbers(&self) -> Vec<String> {
         let own = self.attribute("dev").ok();
         let parts = self.partitions().into_iter().map(|name| self.attribute(&format!("{name}/dev")).ok());
         std::iter::once(own).chain(parts).flatten().map(|text| text.trim().to_owned()).collect()
@@ -91,14 +95,27 @@ impl LoopDevice {
         starts.filter(|(_, start)| !start.is_multiple_of(bytes.max(1))).collect()
     }
 
+    /// Where its file system, or that of a partition, is mounted; of btrfs also by another of its devices.
+    #[must_use]
+    pub fn mounts(&self) -> Vec<Mounted> {
+        let (numbers, names, btrfs) = (self.numbers(), self.names(), btrfs::mounted());
+        let stands_here = |mount: &Mounted| {
+            numbers.contains(&mount.device) || btrfs::devices_below(mount, &btrfs).iter().any(|name| names.contains(name))
+        };
+        mounts().into_iter().filter(stands_here).collect()
+    }
+
     /// What of this host uses it: mounts, device-mapper and md, swap, processes that have it open.
     #[must_use]
     pub fn users(&self) -> Vec<String> {
-        let mut nodes = vec![self.path()];
-        nodes.extend(self.partitions().into_iter().map(|name| format!("/dev/{name}")));
-        let numbers = self.numbers();
-        let mounted = mounts().into_iter().filter(|mount| numbers.contains(&mount.device));
-        let mut users: Vec<String> = mounted.map(|mount| format!("a mount at {}", mount.directory.display())).collect();
+        let nodes: Vec<String> = self.names().iter().map(|name| format!("/dev/{name}")).collect();
+        let mounted = self.mounts();
+        let mut users: Vec<String> = mounted.iter().map(|mount| format!("a mount at {}", mount.directory.display())).collect();
+        if mounted.is_empty() {
+            let names = self.names();
+            let of_others = btrfs::mounted().into_iter().find(|(_, devices)| devices.iter().any(|name| names.contains(name)));
+            users.extend(of_others.map(|(uuid, _)| format!("btrfs {uuid}, mounted in another mount namespace")));
+        }
         let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
         users.extend(nodes.iter().filter(|node| has_first_word(&swaps, node)).map(|node| format!("swap on {node}")));
         for holder in fs::read_dir(self.sys("holders")).into_iter().flatten().flatten() {
@@ -113,6 +130,7 @@ impl LoopDevice {
     /// # Errors
     /// [`AttachError::Program`], [`AttachError::Failed`], [`AttachError::Busy`]: it goes when its last user closes it.
     pub fn detach(&self) -> Result<(), AttachError> {
+        btrfs::forget(&self.path());
         output("losetup", Command::new("losetup").arg("--detach").arg(self.path()))?;
         let limit = Instant::now() + GONE;
         while self.sys("loop/backing_file").exists() {
@@ -122,6 +140,11 @@ impl LoopDevice {
             std::thread::sleep(LOOK);
         }
         Ok(())
+    }
+
+    /// Its own name, and those of its partitions.
+    fn names(&self) -> Vec<String> {
+        std::iter::once(self.name.clone()).chain(self.partitions()).collect()
     }
 
     fn partitions(&self) -> Vec<String> {
@@ -160,9 +183,17 @@ pub fn mounts() -> Vec<Mounted> {
 }
 
 fn mounted(line: &str) -> Option<Mounted> {
-    let mut fields = line.split(' ');
+    // Optional fields end with a hyphen.
+    let (mount, file_system) = line.split_once(" - ")?;
+    let (mut fields, mut file_system) = (mount.split(' '), file_system.split(' '));
     let (device, directory) = (fields.nth(2)?, fields.nth(1)?);
-    Some(Mounted { device: device.to_owned(), directory: unescaped(directory).into() })
+    let (kind, source) = (file_system.next()?, file_system.next()?);
+    Some(Mounted {
+        device: device.to_owned(),
+        directory: unescaped(directory).into(),
+        kind: kind.to_owned(),
+        source: unescaped(source),
+    })
 }
 
 /// Undoes the octal escapes of space, tab, newline and backslash.
@@ -199,7 +230,8 @@ mod tests {
     #[test]
     fn a_line_of_mountinfo_with_a_space_in_its_path_is_read() {
         let line = r"36 35 7:3 / /mnt/a\040b rw,noatime master:1 - ext4 /dev/loop3 rw";
-        assert_eq!(mounted(line), Some(Mounted { device: "7:3".into(), directory: "/mnt/a b".into() }));
+        let (kind, source) = ("ext4".into(), "/dev/loop3".into());
+        assert_eq!(mounted(line), Some(Mounted { device: "7:3".into(), directory: "/mnt/a b".into(), kind, source }));
         assert_eq!(mounted("36 35"), None);
     }
 

@@ -8,6 +8,7 @@
 //! While no path is up, requests wait as commands do. When the process that serves it ends, the kernel answers all requests, those
 //! under way too, with an error: the loop device gives EIO from then on, and is to be removed.
 
+mod btrfs;
 mod channel;
 mod error;
 mod file_system;
@@ -17,6 +18,7 @@ mod pending;
 mod protocol;
 mod server;
 
+pub use btrfs::{Member, update_in_place};
 pub use error::AttachError;
 pub use file_system::{Content, FileSystem, is_mount, mount, unmount, users};
 pub use held::keep_in_memory;

@@ -27,6 +27,7 @@ Examples:
   millrace iscsi bench iscsi://filer/iqn.2026-11.org.example:vol/1 --rw randwrite --fua --overwrite
   millrace iscsi attach iscsi://filer/iqn.2026-11.org.example:vol/2 --mkfs xfs --mount /srv/db
   millrace iscsi attach iscsi://filer/iqn.2026-11.org.example:vol/3 --json
+  millrace iscsi attach iscsi://filer/IQN/4 iscsi://filer/IQN/5 --mkfs btrfs --mount /srv/striped
   millrace iscsi list
   millrace iscsi detach /srv/db
   millrace iscsi detach --all
@@ -46,7 +47,7 @@ enum Action {
     Discover(discover::Discover),
     /// Measure reads or writes: IOPS, latency, client CPU
     Bench(bench::Bench),
-    /// Make a LUN a block device of this host, and a file system on it; needs root
+    /// Make LUNs block devices of this host, and one file system on one or all; needs root
     Attach(attach::Attach),
     /// Take an attached LUN away again: unmount it, remove the block device, log out
     Detach(detach::Detach),

@@ -1,25 +1,33 @@
-//! `attach`: a LUN as a block device.
+//! `attach`: a LUN as a block device, several LUNs as one striped file system.
 
 pub(super) mod daemon;
+mod file_system;
+mod host;
 mod start;
 
-use super::attached::{self, Attached};
+use super::attached::{self, Attached, name_of};
 use super::detach;
-use crate::error_printing::{hinted, refusal, text};
-use anyhow::{Context as _, anyhow, bail};
-use initiator::attach::{Content, FileSystem, LoopDevice, is_mount, mount};
-use serde_json::json;
-use std::fs::OpenOptions;
-use std::path::{Path, PathBuf};
+use crate::error_printing::{refusal, text};
+use anyhow::{Context as _, anyhow};
+use initiator::IscsiUrl;
+use initiator::attach::{Content, FileSystem, LoopDevice};
+use serde_json::{Value, json};
+use std::path::PathBuf;
 
 pub(super) use start::Refused;
 use start::Order;
 
+/// LUNs of one command: each has a process, which keeps a MiB for each request, and a loop device.
+const LUNS_MAX: usize = 64;
+
 #[derive(clap::Args)]
 pub(super) struct Attach {
-    /// URL of the LUN, as `millrace lun list` shows it
-    url: String,
-    /// Make a file system on it; refused where there is one, or another signature
+    /// URL of the LUN, as `millrace lun list` shows it; several are one striped file system, with
+    /// --mkfs btrfs or --mount, else several block devices
+    #[arg(required = true, num_args = 1..=LUNS_MAX, value_name = "URL")]
+    urls: Vec<String>,
+    /// Make a file system on it; refused where there is one, or another signature; on several LUNs
+    /// btrfs, striped
     #[arg(long, value_name = "KIND", value_enum)]
     mkfs: Option<Kind>,
     /// Make it even over what is there, which is lost
@@ -43,6 +51,7 @@ pub(super) struct Attach {
 enum Kind {
     Xfs,
     Ext4,
+    Btrfs,
 }
 
 impl From<Kind> for FileSystem {
@@ -50,149 +59,116 @@ impl From<Kind> for FileSystem {
         match kind {
             Kind::Xfs => Self::Xfs,
             Kind::Ext4 => Self::Ext4,
+            Kind::Btrfs => Self::Btrfs,
         }
     }
+}
+
+/// A block device of a LUN.
+struct Served {
+    device: LoopDevice,
+    /// What was on it before `--mkfs`.
+    content: Content,
+    warnings: Vec<String>,
 }
 
 pub(super) fn run(args: &Attach) -> anyhow::Result<()> {
-    let (url, _) = super::url_and_options(&args.url, args.initiator.as_deref())?;
-    let phrase = format!("attach {url}");
-    if url.target.is_none() {
-        return Err(anyhow!(initiator::Error::NoLun { url: url.to_string() }).context(phrase));
+    let mut urls = Vec::new();
+    for url in &args.urls {
+        let (url, _) = super::url_and_options(url, args.initiator.as_deref())?;
+        if url.target.is_none() {
+            return Err(anyhow!(initiator::Error::NoLun { url: url.to_string() }).context(phrase(std::slice::from_ref(&url))));
+        }
+        urls.push(url);
     }
-    check_host(args).with_context(|| phrase.clone())?;
-    let mut attached = Attached::create(&url)?;
-    match bring_up(args, &mut attached) {
-        Ok(warnings) => {
-            print(args, &attached, &warnings);
+    host::check(args, &urls).with_context(|| phrase(&urls))?;
+    let mut luns = Vec::new();
+    match bring_up(args, &urls, &mut luns) {
+        Ok(served) => {
+            print(args, &luns, &served);
             Ok(())
         }
         Err(error) => {
-            if let Err(left) = detach::undo(&attached) {
+            if let Err(left) = detach::undo(&luns) {
                 eprintln!("millrace: what was done so far could not be undone: {}", text(&left));
             }
-            Err(error.context(phrase))
+            Err(error)
         }
     }
 }
 
-/// What this host needs to have, before anything is changed.
-fn check_host(args: &Attach) -> anyhow::Result<()> {
-    if !rustix::process::geteuid().is_root() {
-        return Err(refusal("make a block device: only root may", "run it as root, as in `sudo millrace iscsi attach …`"));
+/// What is attempted.
+fn phrase(urls: &[IscsiUrl]) -> String {
+    match urls {
+        [url] => format!("attach {url}"),
+        _ => format!("attach {} LUNs", urls.len()),
     }
-    for (node, module) in [("/dev/fuse", "fuse"), ("/dev/loop-control", "loop")] {
-        if let Err(error) = OpenOptions::new().read(true).write(true).open(node) {
-            let hint = format!("modprobe {module}; in a container, give it the device {node}");
-            return Err(hinted(anyhow!(error).context(format!("open {node}")), hint));
-        }
-    }
-    let mut programs = vec![("losetup", "util-linux"), ("blkid", "util-linux")];
-    programs.extend(args.mount.iter().map(|_| ("mount", "util-linux")));
-    programs.extend(args.mkfs.map(|kind| match kind {
-        Kind::Xfs => ("mkfs.xfs", "xfsprogs"),
-        Kind::Ext4 => ("mkfs.ext4", "e2fsprogs"),
-    }));
-    for (program, package) in programs {
-        let search = std::env::var_os("PATH").unwrap_or_default();
-        if !std::env::split_paths(&search).any(|folder| folder.join(program).is_file()) {
-            return Err(refusal(format!("find {program} in PATH"), format!("it is of the package {package}, often in /usr/sbin")));
-        }
-    }
-    let Some(directory) = &args.mount else { return Ok(()) };
-    if !directory.is_dir() {
-        let hint = format!("mkdir -p {}", directory.display());
-        return Err(refusal(format!("mount at {}: no such directory", directory.display()), hint));
-    }
-    if is_mount(&std::fs::canonicalize(directory)?) {
-        bail!("mount at {}: something is mounted there", directory.display());
-    }
-    Ok(())
 }
 
-/// The daemon, the loop device, the file system, the mount; what is to be warned of.
-fn bring_up(args: &Attach, attached: &mut Attached) -> anyhow::Result<Vec<String>> {
-    let ready = start::start_daemon(attached, &Order { url: args.url.clone(), initiator: args.initiator.clone(), depth: args.depth.into() })?;
+/// The daemons and the loop devices, then the file system and the mount.
+fn bring_up(args: &Attach, urls: &[IscsiUrl], luns: &mut Vec<Attached>) -> anyhow::Result<Vec<Served>> {
+    let texts: Vec<String> = urls.iter().map(ToString::to_string).collect();
+    let volume = (urls.len() > 1 && args.mount.is_some()).then(|| name_of(&texts.join(" ")));
+    for url in urls {
+        luns.push(Attached::create(url, volume.clone())?);
+    }
+    let mut served = Vec::new();
+    for (attached, url) in luns.iter_mut().zip(&args.urls) {
+        let phrase = format!("attach {}", attached.record.url);
+        served.push(serve(args, url, &texts, attached).context(phrase)?);
+    }
+    file_system::bring_up(args, luns, &mut served).with_context(|| phrase(urls))?;
+    Ok(served)
+}
+
+/// The daemon and the loop device of one LUN.
+fn serve(args: &Attach, url: &str, named: &[String], attached: &mut Attached) -> anyhow::Result<Served> {
+    let order = Order { url: url.to_owned(), initiator: args.initiator.clone(), depth: args.depth.into() };
+    let ready = start::start_daemon(attached, &order)?;
     ready.write_to(&mut attached.record);
     attached.save()?;
     let same = |other: &Attached| other.directory != attached.directory && other.record.lun == attached.record.lun;
     if let Some(other) = attached::all()?.into_iter().find(same) {
         let url = &other.record.url;
-        let hint = format!("two block devices of one LUN do not see each other's writes: `millrace iscsi detach {url}` first");
+        let what = if named.contains(url) { "name it once" } else { "detach it first" };
+        let hint = format!("two block devices of one LUN do not see each other's writes: {what}; `millrace iscsi list` shows what is attached");
         return Err(refusal(format!("use {}: it is attached as {url}", attached.record.lun), hint));
     }
     let device = LoopDevice::attach(&attached.file(), attached.record.block_bytes, attached.record.read_only)?;
     attached.record.device = Some(device.path());
     attached.save()?;
     let content = Content::of(&device.path())?;
-    if let Some(kind) = args.mkfs {
-        make_file_system(kind.into(), args.force, &content, attached, &device.path())?;
-    }
-    let mut warnings: Vec<String> = ready.lacking.iter().map(|what| format!("cannot {what}: I/O may hang when memory is short")).collect();
-    warnings.extend(misalignments(attached, &device, &Content::of(&device.path())?));
-    if let Some(directory) = &args.mount {
-        mount_at(directory, &content, args.mkfs.is_some(), attached, &device.path())?;
-    }
-    Ok(warnings)
+    let warnings = ready.lacking.iter().map(|what| format!("cannot {what}: I/O may hang when memory is short")).collect();
+    Ok(Served { device, content, warnings })
 }
 
-fn make_file_system(
-    kind: FileSystem,
-    force: bool,
-    content: &Content,
-    attached: &Attached,
-    device: &str,
-) -> anyhow::Result<()> {
-    if attached.record.read_only {
-        bail!("make a file system: the LUN is read-only");
-    }
-    match content.words() {
-        Some(words) if !force => {
-            let hint = "leave out --mkfs to use what is there; --force makes it all the same, and what is there is lost";
-            Err(refusal(format!("make a file system: the LUN has {words}"), hint))
+fn print(args: &Attach, luns: &[Attached], served: &[Served]) {
+    let mut warnings: Vec<&String> = Vec::new();
+    for warning in served.iter().flat_map(|served| &served.warnings) {
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
         }
-        _ => Ok(kind.make(device, attached.record.physical_block_bytes)?),
     }
-}
-
-fn mount_at(directory: &Path, content: &Content, is_new: bool, attached: &mut Attached, device: &str) -> anyhow::Result<()> {
-    if !is_new && content.kind.is_none() {
-        let found = content.words().unwrap_or_else(|| "nothing that blkid knows".into());
-        let hint = "--mkfs xfs makes a file system; mount a partition by `mount`, without --mount here";
-        return Err(refusal(format!("mount it: the LUN has {found}"), hint));
-    }
-    let directory = std::fs::canonicalize(directory)?;
-    mount(device, &directory, attached.record.read_only)?;
-    attached.record.mount = Some(directory);
-    attached.save()
-}
-
-/// What makes the LUN read a physical block before it can write a part of it.
-fn misalignments(attached: &Attached, device: &LoopDevice, content: &Content) -> Vec<String> {
-    let physical = attached.record.physical_block_bytes;
-    let partitions = device.misaligned_partitions(physical.max(4096).into()).into_iter();
-    let mut warnings: Vec<String> = partitions
-        .map(|(name, start)| format!("partition {name} begins at byte {start}, not at a multiple of {}: writes are slower", physical.max(4096)))
-        .collect();
-    if let Some(bytes) = content.block_bytes.filter(|bytes| *bytes < physical.into()) {
-        let kind = content.kind.as_deref().unwrap_or("the file system");
-        warnings.push(format!("{kind} has blocks of {bytes} bytes, and the LUN physical blocks of {physical}: writes are slower"));
-    }
-    warnings
-}
-
-fn print(args: &Attach, attached: &Attached, warnings: &[String]) {
-    let record = &attached.record;
-    let daemon = attached.daemon().unwrap_or_default();
-    for warning in warnings {
+    for warning in &warnings {
         eprintln!("warning: {warning}");
     }
-    let device = record.device.as_deref().unwrap_or_default();
-    if args.json {
-        let line = json!({"device": device, "mount": record.mount, "lun": record.lun, "url": record.url, "bytes": record.bytes,
-            "block_bytes": record.block_bytes, "paths": daemon.paths, "kind": "fuse-loop", "pid": daemon.pid, "warnings": warnings});
-        println!("{line}");
-    } else {
-        println!("{device}");
+    if !args.json {
+        served.iter().for_each(|served| println!("{}", served.device.path()));
+        return;
     }
+    let mut objects: Vec<Value> = luns.iter().zip(served).map(|(attached, served)| object(attached, served)).collect();
+    let mount = luns.first().and_then(|attached| attached.record.mount.clone());
+    let line = match objects.len() {
+        1 => objects.remove(0),
+        _ => json!({"mount": mount, "luns": objects, "warnings": warnings}),
+    };
+    println!("{line}");
+}
+
+fn object(attached: &Attached, served: &Served) -> Value {
+    let record = &attached.record;
+    let daemon = attached.daemon().unwrap_or_default();
+    json!({"device": served.device.path(), "mount": record.mount, "lun": record.lun, "url": record.url, "bytes": record.bytes,
+        "block_bytes": record.block_bytes, "paths": daemon.paths, "kind": "fuse-loop", "pid": daemon.pid,
+        "warnings": served.warnings})
 }

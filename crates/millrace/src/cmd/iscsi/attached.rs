@@ -38,6 +38,9 @@ pub(super) struct Record {
     /// As in /dev/loop3; none before it is there.
     pub(super) device: Option<String>,
     pub(super) mount: Option<PathBuf>,
+    /// The same for all LUNs that are mounted as one file system; none where a LUN is by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) volume: Option<String>,
 }
 
 /// What the daemon writes, once a second when it changed.
@@ -117,17 +120,16 @@ impl Record {
             read_only: false,
             device: None,
             mount: None,
+            volume: None,
         }
     }
 }
 
 impl Attached {
-    /// Makes the directory of a LUN: one `attach` of a URL succeeds.
-    pub(super) fn create(url: &IscsiUrl) -> anyhow::Result<Self> {
+    /// Makes the directory of a LUN, of a volume or by itself: one `attach` of a URL succeeds.
+    pub(super) fn create(url: &IscsiUrl, volume: Option<String>) -> anyhow::Result<Self> {
         let text = url.to_string();
-        let mut hasher = fnv::FnvHasher::default();
-        hasher.write(text.as_bytes());
-        let directory = root().join(format!("{:016x}", hasher.finish()));
+        let directory = root().join(name_of(&text));
         if let Some(runtime) = root().parent() {
             fs::create_dir_all(runtime).with_context(|| format!("create {}", runtime.display()))?;
         }
@@ -143,7 +145,7 @@ impl Attached {
             }
             made => made.with_context(|| format!("create {}", directory.display()))?,
         }
-        let attached = Self { directory, record: Record::new(text) };
+        let attached = Self { directory, record: Record { volume, ..Record::new(text) } };
         create(&attached.fuse()).with_context(|| format!("create {}", attached.fuse().display()))?;
         attached.save()?;
         Ok(attached)
@@ -160,6 +162,11 @@ impl Attached {
     /// Where its FUSE file system is mounted.
     pub(super) fn fuse(&self) -> PathBuf {
         self.directory.join("fuse")
+    }
+
+    /// Where its file system is mounted while it is made.
+    pub(super) fn new_root(&self) -> PathBuf {
+        self.directory.join("root")
     }
 
     /// The file that is the LUN.
@@ -208,15 +215,24 @@ impl Attached {
     pub(super) fn remove(&self) -> anyhow::Result<()> {
         let phrase = || format!("remove {}", self.directory.display());
         // Never into a file system that is mounted there: rmdir refuses it.
-        match fs::remove_dir(self.fuse()) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).with_context(phrase),
-            _ => {}
+        for place in [self.fuse(), self.new_root()] {
+            match fs::remove_dir(place) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).with_context(phrase),
+                _ => {}
+            }
         }
         fs::remove_dir_all(&self.directory).with_context(phrase)?;
         // Others may be attached, or the directory somebody's own.
         let _ = fs::remove_dir(root());
         Ok(())
     }
+}
+
+/// A short name of URLs: the directory of a LUN, and what the LUNs of a volume have in common.
+pub(super) fn name_of(urls: &str) -> String {
+    let mut hasher = fnv::FnvHasher::default();
+    hasher.write(urls.as_bytes());
+    format!("{:016x}", hasher.finish())
 }
 
 /// A reader sees the old content or the new.
@@ -226,4 +242,18 @@ fn write_whole(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&new).with_context(phrase)?;
     file.write_all(bytes).with_context(phrase)?;
     fs::rename(&new, path).with_context(phrase)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lun_by_itself_is_recorded_as_before_there_were_volumes() {
+        let before = r#"{"schema":1,"url":"iscsi://h/iqn.2026-11.org.example:v/0","lun":"","bytes":0,"block_bytes":0,"#.to_owned()
+            + r#""physical_block_bytes":0,"read_only":false,"device":null,"mount":null}"#;
+        let record: Record = serde_json::from_str(&before).unwrap();
+        assert_eq!(record.volume, None);
+        assert_eq!(serde_json::to_string(&record).unwrap(), before);
+    }
 }

@@ -1,9 +1,9 @@
-//! `detach`: the end of an attached LUN, whether its daemon still lives or not.
+//! `detach`: the end of an attached LUN, or of all LUNs of a volume, whether their daemons still live or not.
 
 use super::attached::{self, Attached};
 use crate::error_printing::{print_error, refusal};
 use anyhow::{Context as _, anyhow, bail};
-use initiator::attach::{is_mount, mounts, unmount, users};
+use initiator::attach::{is_mount, unmount, users};
 use initiator::{IscsiUrl, attach::LoopDevice};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
@@ -16,7 +16,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 #[derive(clap::Args)]
 pub(super) struct Detach {
-    /// Its block device, mount directory or URL
+    /// Its block device, mount directory or URL; any LUN of a striped volume stands for all
     #[arg(value_name = "DEVICE|DIR|URL", required_unless_present = "all")]
     which: Option<String>,
     /// Every LUN that is attached
@@ -26,16 +26,31 @@ pub(super) struct Detach {
 
 pub(super) fn run(args: &Detach) -> anyhow::Result<()> {
     let all = attached::all()?;
+    let volumes = volumes(&all);
     let Some(which) = &args.which else {
-        let failed = all.iter().filter_map(|attached| detach(attached).err()).inspect(print_error).count();
+        let failed = volumes.iter().filter_map(|luns| Some((luns.len(), detach(luns).err()?)));
+        let failed: usize = failed.inspect(|(_, error)| print_error(error)).map(|(count, _)| count).sum();
         return if failed == 0 { Ok(()) } else { Err(anyhow!("detach {failed} of {} LUNs", all.len())) };
     };
-    match all.iter().find(|attached| is_named(attached, which)) {
-        Some(attached) => detach(attached),
+    match volumes.iter().find(|luns| luns.iter().any(|attached| is_named(attached, which))) {
+        Some(luns) => detach(luns),
         None => {
             Err(refusal(format!("detach {}: it is not attached", without_secret(which)), "`millrace iscsi list` shows what is"))
         }
     }
+}
+
+/// Those that are one volume together; each of the others by itself.
+fn volumes(all: &[Attached]) -> Vec<Vec<&Attached>> {
+    let mut volumes: Vec<Vec<&Attached>> = Vec::new();
+    for attached in all {
+        let volume = &attached.record.volume;
+        match volumes.iter_mut().find(|luns| volume.is_some() && luns.iter().any(|lun| lun.record.volume == *volume)) {
+            Some(luns) => luns.push(attached),
+            None => volumes.push(vec![attached]),
+        }
+    }
+    volumes
 }
 
 /// A URL as it is shown.
@@ -52,14 +67,17 @@ fn is_named(attached: &Attached, which: &str) -> bool {
         || attached.devices().is_ok_and(|devices| devices.iter().any(|device| device.path() == which))
 }
 
-fn detach(attached: &Attached) -> anyhow::Result<()> {
-    let record = &attached.record;
-    let phrase = || format!("detach {}", record.device.as_deref().unwrap_or(&record.url));
-    let devices = attached.devices().with_context(phrase)?;
-    for device in &devices {
-        check_unused(attached, device).with_context(phrase)?;
+fn detach(luns: &[&Attached]) -> anyhow::Result<()> {
+    let phrase = || {
+        let names: Vec<&str> = luns.iter().map(|lun| lun.record.device.as_deref().unwrap_or(&lun.record.url)).collect();
+        format!("detach {}", names.join(", "))
+    };
+    for attached in luns {
+        for device in attached.devices().with_context(phrase)? {
+            check_unused(attached, &device).with_context(phrase)?;
+        }
     }
-    undo(attached).with_context(phrase)
+    undo(luns.iter().copied()).with_context(phrase)
 }
 
 /// Refuses what others than our own mount use: nothing has been changed yet.
@@ -72,13 +90,26 @@ fn check_unused(attached: &Attached, device: &LoopDevice) -> anyhow::Result<()> 
     Err(refusal(format!("take {} away: it is used by {}", device.path(), users.join(", ")), "end that first; nothing was changed"))
 }
 
-/// Undoes what `attach` did, as far as it came.
-pub(super) fn undo(attached: &Attached) -> anyhow::Result<()> {
-    let devices = attached.devices()?;
-    if let Some(directory) = &attached.record.mount {
-        unmount_own(directory, &devices)?;
+/// Undoes what `attach` did of LUNs that are by themselves or one volume together, as far as it came. What can be undone is, also
+/// when something of another LUN cannot.
+pub(super) fn undo<'a>(luns: impl IntoIterator<Item = &'a Attached>) -> anyhow::Result<()> {
+    let mut found = Vec::new();
+    for attached in luns {
+        found.push((attached, attached.devices()?));
     }
-    for device in &devices {
+    // Of a volume this is one mount, which is gone after the first of them.
+    for (attached, devices) in &found {
+        if let Some(directory) = &attached.record.mount {
+            unmount_own(directory, devices)?;
+        }
+    }
+    let taken: Vec<_> = found.iter().map(|(attached, devices)| take_away(attached, devices)).collect();
+    taken.into_iter().collect()
+}
+
+/// Takes one away whose file system is not mounted any more.
+fn take_away(attached: &Attached, devices: &[LoopDevice]) -> anyhow::Result<()> {
+    for device in devices {
         device.detach()?;
     }
     stop_daemon(attached)?;
@@ -92,8 +123,7 @@ pub(super) fn undo(attached: &Attached) -> anyhow::Result<()> {
 
 /// Unmounts, if it is still our device that is mounted there.
 fn unmount_own(directory: &Path, devices: &[LoopDevice]) -> anyhow::Result<()> {
-    let numbers: Vec<String> = devices.iter().flat_map(LoopDevice::numbers).collect();
-    let is_ours = mounts().iter().any(|mount| mount.directory == directory && numbers.contains(&mount.device));
+    let is_ours = devices.iter().flat_map(LoopDevice::mounts).any(|mount| mount.directory == directory);
     if !is_ours {
         return Ok(());
     }

@@ -1,0 +1,70 @@
+//! What this host needs to have for block devices, before anything is changed.
+
+use super::{Attach, Kind};
+use crate::error_printing::{hinted, refusal};
+use anyhow::{anyhow, bail};
+use initiator::IscsiUrl;
+use initiator::attach::{FileSystem, is_mount};
+use std::fs::OpenOptions;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+pub(super) fn check(args: &Attach, urls: &[IscsiUrl]) -> anyhow::Result<()> {
+    check_urls(args, urls)?;
+    if !rustix::process::geteuid().is_root() {
+        return Err(refusal("make a block device: only root may", "run it as root, as in `sudo millrace iscsi attach …`"));
+    }
+    for (node, module) in [("/dev/fuse", "fuse"), ("/dev/loop-control", "loop")] {
+        if let Err(error) = OpenOptions::new().read(true).write(true).open(node) {
+            let hint = format!("modprobe {module}; in a container, give it the device {node}");
+            return Err(hinted(anyhow!(error).context(format!("open {node}")), hint));
+        }
+    }
+    let mut programs = vec![("losetup", "util-linux"), ("blkid", "util-linux")];
+    programs.extend(args.mount.iter().map(|_| ("mount", "util-linux")));
+    programs.extend(args.mkfs.map(FileSystem::from).map(|kind| (kind.program(), kind.package())));
+    for (program, package) in programs {
+        let search = std::env::var_os("PATH").unwrap_or_default();
+        if !std::env::split_paths(&search).any(|folder| folder.join(program).is_file()) {
+            return Err(refusal(format!("find {program} in PATH"), format!("it is of the package {package}, often in /usr/sbin")));
+        }
+    }
+    let needs_btrfs = matches!(args.mkfs, Some(Kind::Btrfs)) || (urls.len() > 1 && args.mount.is_some());
+    if needs_btrfs && !kernel_has_btrfs() {
+        let hint = "modprobe btrfs says why; kernels of Red Hat Enterprise Linux have none since 8: there, attach the LUNs without \
+                    --mount, then use LVM";
+        return Err(refusal("use btrfs: this kernel has none", hint));
+    }
+    args.mount.as_deref().map_or(Ok(()), check_directory)
+}
+
+/// What is wrong whatever the host has.
+fn check_urls(args: &Attach, urls: &[IscsiUrl]) -> anyhow::Result<()> {
+    for (index, url) in urls.iter().enumerate() {
+        if urls.iter().take(index).any(|other| other.to_string() == url.to_string()) {
+            return Err(refusal(format!("use {url} twice"), "name each LUN once; several portals of one LUN are in one URL"));
+        }
+    }
+    let kind = args.mkfs.map(FileSystem::from).filter(|kind| *kind != FileSystem::Btrfs);
+    let Some(kind) = kind.filter(|_| urls.len() > 1) else { return Ok(()) };
+    let hint = "--mkfs btrfs stripes over them; or attach them without --mkfs and --mount, and put LVM or md below (vgcreate, mdadm)";
+    let name = kind.program().trim_start_matches("mkfs.");
+    Err(refusal(format!("make one file system on {} LUNs: {name} lies on one block device", urls.len()), hint))
+}
+
+fn kernel_has_btrfs() -> bool {
+    let listed = || std::fs::read_to_string("/proc/filesystems").is_ok_and(|table| table.split_whitespace().any(|word| word == "btrfs"));
+    let load = || Command::new("modprobe").args(["-q", "btrfs"]).stdin(Stdio::null()).stderr(Stdio::null()).status();
+    listed() || (load().is_ok_and(|status| status.success()) && listed())
+}
+
+fn check_directory(directory: &Path) -> anyhow::Result<()> {
+    if !directory.is_dir() {
+        let hint = format!("mkdir -p {}", directory.display());
+        return Err(refusal(format!("mount at {}: no such directory", directory.display()), hint));
+    }
+    if is_mount(&std::fs::canonicalize(directory)?) {
+        bail!("mount at {}: something is mounted there", directory.display());
+    }
+    Ok(())
+}

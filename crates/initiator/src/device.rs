@@ -3,6 +3,7 @@
 use crate::command::{Command, Completion, Failure};
 use crate::error::Error;
 use crate::identity::{Geometry, Identity};
+use crate::naming;
 use crate::options::Options;
 use crate::path::Path;
 use crate::path_report::{PathReport, PathState};
@@ -44,9 +45,12 @@ impl Device {
     }
 
     fn without_paths(url: &IscsiUrl, options: Options, now: Instant) -> Result<Self, Error> {
-        let paths = url.portals.iter().enumerate();
-        let paths =
-            paths.map(|(number, (host, port))| Path::new(url, number as u16, host, *port, now)).collect::<Result<_, _>>()?;
+        let isid = naming::isids(options.of_use.as_deref());
+        let has_former = options.of_use.is_some();
+        let paths = (0_u8..).zip(&url.portals);
+        let paths = paths
+            .map(|(number, (host, port))| Path::new(url, isid(number), has_former, (host, *port), now))
+            .collect::<Result<_, _>>()?;
         Ok(Self {
             url: url.clone(),
             work: Work {

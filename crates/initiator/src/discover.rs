@@ -45,7 +45,7 @@ fn ask(url: &IscsiUrl, options: &Options, host: &str, port: u16) -> Result<Vec<D
     let addresses = (host, port).to_socket_addrs().map_err(resolve)?;
     let mut last_error = None;
     for address in addresses {
-        let session = Initiator::new(settings(url, options, naming::isid(0)));
+        let session = Initiator::new(settings(url, options, naming::isids(None)(0)));
         let now = Instant::now();
         match Connection::begin(portal.clone(), address, session, now).and_then(|one| converse(one, now + options.login_timeout))
         {

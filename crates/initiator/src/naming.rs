@@ -1,7 +1,9 @@
 //! The name of this initiator, and the numbers of its sessions.
 
+use fnv::FnvHasher;
 use iscsi_proto::login::Name;
 use iscsi_proto::pdu::Isid;
+use std::hash::Hasher as _;
 
 /// Where open-iscsi keeps the name of the host.
 const NAME_FILE: &str = "/etc/iscsi/initiatorname.iscsi";
@@ -28,11 +30,17 @@ pub(crate) fn random<const N: usize>() -> [u8; N] {
     bytes
 }
 
-/// A random ISID (RFC 7143 11.12.5, type 10b), told from others of this process by the number of its path.
-pub(crate) fn isid(path: u16) -> Isid {
-    let [a, b, c] = random();
-    let [high, low] = path.to_be_bytes();
-    Isid([0x80, a, b, c, high, low])
+/// The ISIDs of a device, one for each of its paths (RFC 7143 11.12.5, type 10b). Random, but that those of one use, which has this
+/// name on this host, are known by each other.
+pub(crate) fn isids(of_use: Option<&str>) -> impl Fn(u8) -> Isid + use<> {
+    let user = of_use.map_or_else(random, |name| {
+        let mut hasher = FnvHasher::default();
+        hasher.write(name.as_bytes());
+        let [a, b, c, ..] = hasher.finish().to_le_bytes();
+        [a, b, c]
+    });
+    let life = u16::from_le_bytes(random());
+    move |path| Isid::of_life(user, life, path)
 }
 
 #[cfg(test)]
@@ -41,8 +49,11 @@ mod tests {
 
     #[test]
     fn sessions_have_numbers_of_their_own() {
-        assert_ne!(isid(0), isid(1));
-        assert_eq!(isid(3).0[0], 0x80);
+        let (one, next, other) = (isids(Some("a LUN")), isids(Some("a LUN")), isids(None));
+        assert_ne!(one(0), one(1));
+        assert!(!one(0).succeeds(one(1)) && !other(0).succeeds(one(0)));
+        // One in 4096 has the life of the one before it.
+        assert!(next(0).succeeds(one(1)) || next(0) == one(0));
         assert!(default_name().as_str().starts_with("iqn.") || std::path::Path::new(NAME_FILE).exists());
     }
 }

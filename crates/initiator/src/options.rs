@@ -26,6 +26,10 @@ pub struct Options {
     /// Of a LUN with a write cache: bytes of changes that were not flushed, kept to be written again when the target loses power. A flush is
     /// sent when half of it is used. 0: nothing is kept, and a power loss ends the device.
     pub retained_bytes_max: usize,
+    /// What the LUN is used for on this host, where one process at a time does so: the sessions that a process of this use left behind
+    /// are ended, with the writes that are still on their way, before this one sends a command. Our target does so; others answer that
+    /// they do not know it. None: nobody's sessions are ended.
+    pub of_use: Option<String>,
 }
 
 impl Options {
@@ -47,6 +51,7 @@ impl Options {
             command_timeout: Duration::from_secs(30),
             replacement_timeout: Duration::from_secs(120),
             retained_bytes_max: 64 << 20,
+            of_use: None,
         }
     }
 

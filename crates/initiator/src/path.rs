@@ -28,6 +28,8 @@ pub(crate) enum Task {
     Probe(Vec<u8>),
     /// The request to end the session of the path with this number, and how often that path had failed by then.
     EndSession(usize, u64),
+    /// The request to end the sessions that a process before this one left.
+    EndFormer,
 }
 
 /// How far it is that the writes of a broken session may be sent again.
@@ -43,6 +45,9 @@ pub(crate) struct Path {
     pub(crate) portal: String,
     addresses: Vec<SocketAddr>,
     isid: Isid,
+    /// What a process before this one left at the target has not ended yet, as far as is known.
+    pub(crate) has_former: bool,
+    former_due: Option<Instant>,
     lun: Lun,
     pub(crate) connection: Option<Connection>,
     pub(crate) state: PathState,
@@ -67,7 +72,13 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    pub(crate) fn new(url: &IscsiUrl, number: u16, host: &str, port: u16, now: Instant) -> Result<Self, Error> {
+    pub(crate) fn new(
+        url: &IscsiUrl,
+        isid: Isid,
+        has_former: bool,
+        (host, port): (&str, u16),
+        now: Instant,
+    ) -> Result<Self, Error> {
         let resolve = |source| Error::Resolve { host: host.to_owned(), source };
         let addresses: Vec<_> = (host, port).to_socket_addrs().map_err(resolve)?.collect();
         let lun = url.target.as_ref().map_or(0, |(_, lun)| *lun);
@@ -77,7 +88,9 @@ impl Path {
         Ok(Self {
             portal: portal_text(host, port),
             addresses,
-            isid: naming::isid(number),
+            isid,
+            has_former,
+            former_due: None,
             lun: Lun([high, low, 0, 0, 0, 0, 0, 0]),
             connection: None,
             state: PathState::Down,
@@ -201,7 +214,7 @@ impl Path {
             match task {
                 Task::Command(submitted) => commands.push(submitted),
                 Task::EndSession(path, failures) => work.fence_answers.push((path, failures, FenceAnswer::Again)),
-                Task::Probe(_) => {}
+                Task::Probe(_) | Task::EndFormer => {}
             }
         }
         commands
@@ -219,6 +232,29 @@ impl Path {
         let Some(connection) = &mut self.connection else { return false };
         let asked = connection.session.end_session(&mut connection.output, isid);
         asked.is_ok_and(|itt| self.tasks.insert(itt.0, Task::EndSession(of, failures)).is_none())
+    }
+
+    /// Goes on behind the login: asks the target to end what a process before this one left, then what the path leads to.
+    pub(crate) fn begin_use(&mut self, session: &mut Initiator, output: &mut Vec<u8>) {
+        self.former_due = None;
+        if self.has_former
+            && let Ok(itt) = session.end_former(output)
+        {
+            self.tasks.insert(itt.0, Task::EndFormer);
+            return;
+        }
+        self.probe = Some(Probe::new());
+        self.send_probe(session, output);
+    }
+
+    /// What a process before this one left has ended, or will be asked for again.
+    pub(crate) fn former_ended(&mut self, has_ended: bool, session: &mut Initiator, output: &mut Vec<u8>, now: Instant) {
+        if has_ended {
+            self.has_former = false;
+            self.begin_use(session, output);
+        } else {
+            self.former_due = Some(now + RETRY.0);
+        }
     }
 
     /// It was asked.
@@ -246,7 +282,7 @@ impl Path {
     fn close(&mut self) {
         self.connection = None;
         self.state = PathState::Down;
-        (self.probe, self.pinged) = (None, None);
+        (self.probe, self.pinged, self.former_due) = (None, None, None);
     }
 
     /// Asks the target to end the session, without waiting for the answer.
@@ -280,7 +316,15 @@ impl Path {
             PathState::Down if now >= self.retry_at => return self.begin(url, options, now),
             PathState::Down => return Ok(()),
             PathState::Starting if now >= self.began + options.login_timeout => return Err(self.silent(options.login_timeout)),
-            PathState::Starting => return Ok(()),
+            PathState::Starting => {
+                if self.former_due.is_some_and(|due| now >= due)
+                    && let Some(mut connection) = self.connection.take()
+                {
+                    self.begin_use(&mut connection.session, &mut connection.output);
+                    self.connection = Some(connection);
+                }
+                return Ok(());
+            }
             PathState::Draining if self.commands == 0 => {
                 self.log_out();
                 self.retry_at = now + RETRY.1;
@@ -324,7 +368,10 @@ impl Path {
         let fence = if let (Fence::Due(at), false) = (self.fence, self.fenced.is_empty()) { Some(at) } else { None };
         let tick = match self.state {
             PathState::Down => self.retry_at,
-            PathState::Starting => self.began + options.login_timeout,
+            PathState::Starting => {
+                let limit = self.began + options.login_timeout;
+                self.former_due.map_or(limit, |due| due.min(limit))
+            }
             PathState::Up | PathState::Draining => match (self.pinged, &self.connection) {
                 (Some(pinged), _) => pinged + options.ping_timeout,
                 (None, Some(connection)) => connection.heard + self.ping_after(options),

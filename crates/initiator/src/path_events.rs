@@ -4,7 +4,7 @@ use crate::command::{Command, Failure, Wire};
 use crate::error::Error;
 use crate::path::{Path, REDIRECTIONS_MAX, Task};
 use crate::path_report::{AccessState, PathState};
-use crate::probe::{Next, Probe};
+use crate::probe::Next;
 use crate::sense::{Reaction, SenseCode};
 use crate::work::{ATTEMPTS_MAX, BUSY, FenceAnswer, Submitted, Work};
 use iscsi_proto::initiator::{Event, Initiator, Residual, Status};
@@ -39,8 +39,7 @@ impl Path {
                 // The login ended the session before, with its tasks (RFC 7143 6.3.5).
                 work.send_again(std::mem::take(&mut self.fenced));
                 self.redirected = None;
-                self.probe = Some(Probe::new());
-                self.send_probe(session, output);
+                self.begin_use(session, output);
             }
             Event::LoginRefused { status, address } => return Err(self.refused(status, address.as_deref())),
             Event::Data { itt, offset, data, status } => {
@@ -79,15 +78,20 @@ impl Path {
                     }
                     // A target that takes no text requests here.
                     Some(Task::EndSession(path, failures)) => work.fence_answers.push((path, failures, FenceAnswer::Go)),
+                    Some(Task::EndFormer) => self.former_ended(true, session, output, now),
                     Some(Task::Probe(_)) => return Err(self.closed("the target rejected a command")),
                     None => {}
                 }
             }
             Event::Text { itt, text } => {
-                if let Some(Task::EndSession(path, failures)) = self.tasks.remove(&itt.0) {
-                    let pairs = text::parse(&text).unwrap_or_default();
-                    let is_open = pairs.iter().any(|pair| pair.key == END_SESSION_KEY && pair.value == "No");
-                    work.fence_answers.push((path, failures, if is_open { FenceAnswer::Again } else { FenceAnswer::Go }));
+                let pairs = text::parse(&text).unwrap_or_default();
+                let is_open = pairs.iter().any(|pair| pair.key == END_SESSION_KEY && pair.value == "No");
+                match self.tasks.remove(&itt.0) {
+                    Some(Task::EndSession(path, failures)) => {
+                        work.fence_answers.push((path, failures, if is_open { FenceAnswer::Again } else { FenceAnswer::Go }));
+                    }
+                    Some(Task::EndFormer) => self.former_ended(!is_open, session, output, now),
+                    _ => {}
                 }
             }
             Event::LoggedOut { .. } => return Err(self.closed("the session was ended")),
@@ -139,7 +143,7 @@ impl Path {
                 data.truncate(data.len().saturating_sub(missing));
                 return self.probed(session, output, status, sense, &data, work);
             }
-            Some(Task::EndSession(..)) | None => {}
+            Some(Task::EndSession(..) | Task::EndFormer) | None => {}
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use iscsi_proto::chap::Algorithm;
 use iscsi_proto::login::{LoginStatus, Name};
 use iscsi_proto::pdu;
 use iscsi_proto::scsi::{Direction, Lun as LunNumber};
-use iscsi_proto::target::{Access, Authentication, Host, Opening, Replies, Tsih};
+use iscsi_proto::target::{Access, Authentication, Ending, Host, Opening, Replies, Tsih};
 
 use super::attached::{Attached, Mapped};
 use super::command::Sender;
@@ -162,8 +162,8 @@ impl Host for Place {
         Ok(tsih)
     }
 
-    fn end_session(&self, initiator: &Name, target: &Name, isid: pdu::Isid) -> Option<bool> {
-        Some(self.iscsi.sessions.end(initiator.as_str(), target.as_str(), isid, &self.connection))
+    fn end_session(&self, initiator: &Name, target: &Name, which: Ending) -> Option<bool> {
+        Some(self.iscsi.sessions.end(initiator.as_str(), target.as_str(), which, &self.connection))
     }
 
     fn targets(&self, initiator: &Name, visit: &mut dyn FnMut(&Name, &[String])) {

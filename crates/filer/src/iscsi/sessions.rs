@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use iscsi_proto::login::LoginStatus;
 use iscsi_proto::scsi::{Lun as LunNumber, Nexus};
-use iscsi_proto::target::{Admission, KeepAlive, Opening, Pulse, Registry, Replies, Tasks, Tsih};
+use iscsi_proto::target::{Admission, Ending, KeepAlive, Opening, Pulse, Registry, Replies, Tasks, Tsih};
 use iscsi_proto::{login, pdu};
 
 use crate::connections::connection::Connection;
@@ -196,18 +196,18 @@ impl Sessions {
         Ok((tsih, entry))
     }
 
-    /// Ends the sessions of an initiator with a target that have this number, with their tasks; whether they have ended, which is waited
-    /// for only a moment: the connection that asks answers nothing meanwhile. Not that connection's own session, which could not answer.
-    pub(super) fn end(&self, initiator: &str, target: &str, isid: pdu::Isid, asking: &Arc<Connection>) -> bool {
+    /// Ends sessions of an initiator with a target, with their tasks; whether they have ended, which is waited for only a moment: the
+    /// connection that asks answers nothing meanwhile. Not that connection's own session, which could not answer.
+    pub(super) fn end(&self, initiator: &str, target: &str, which: Ending, asking: &Arc<Connection>) -> bool {
         let is_meant = |entry: &SessionEntry| {
-            let number = entry.nexus.as_ref().map(Nexus::isid);
+            let is_meant = entry.nexus.as_ref().is_some_and(|nexus| which.means(pdu::Isid(nexus.isid())));
             let is_own = entry.is_of(asking);
-            !is_own && entry.initiator == initiator && entry.target.as_deref() == Some(target) && number == Some(isid.0)
+            !is_own && entry.initiator == initiator && entry.target.as_deref() == Some(target) && is_meant
         };
         let meant = self.all().into_iter().filter(|entry| is_meant(entry));
         let (mut open, waiting): (Vec<_>, Vec<_>) = meant.partition(|entry| entry.is_open.load(Ordering::Acquire));
         for entry in &open {
-            tracing::info!(initiator, peer = %entry.peer, "session ended, as its initiator asks over another portal");
+            tracing::info!(initiator, peer = %entry.peer, "session ended, as its initiator asks over another session");
         }
         open.extend(self.ending(is_meant));
         // One that waits to be let in has had no task, and waits for the end of the one before it, as the asker does.

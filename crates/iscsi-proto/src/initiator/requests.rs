@@ -4,7 +4,7 @@ use super::event::{DataRequest, Refusal};
 use super::session::Initiator;
 use super::tasks::Pending;
 use crate::limits::{CDB_BYTES_MAX, PING_BYTES_MAX, TEXT_BYTES_MAX};
-use crate::login::END_SESSION_KEY;
+use crate::login::{END_FORMER, END_SESSION_KEY};
 use crate::pdu::{
     self, DataOut, Isid, Itt, LogoutReason, LogoutRequest, Lun, NopOut, ScsiCommand, TaskFunction, TaskRequest, TextRequest, Ttt,
 };
@@ -181,8 +181,20 @@ impl Initiator {
     /// # Errors
     /// [`Refusal`]: nothing was appended.
     pub fn end_session(&mut self, out: &mut Vec<u8>, isid: Isid) -> Result<Itt, Refusal> {
+        self.end_sessions(out, &crate::text::to_hexadecimal(&isid.0))
+    }
+
+    /// The same of all sessions that processes before this one left ([`END_FORMER`]).
+    ///
+    /// # Errors
+    /// [`Refusal`]: nothing was appended.
+    pub fn end_former(&mut self, out: &mut Vec<u8>) -> Result<Itt, Refusal> {
+        self.end_sessions(out, END_FORMER)
+    }
+
+    fn end_sessions(&mut self, out: &mut Vec<u8>, which: &str) -> Result<Itt, Refusal> {
         let mut text = Vec::new();
-        crate::text::append(&mut text, END_SESSION_KEY, &crate::text::to_hexadecimal(&isid.0));
+        crate::text::append(&mut text, END_SESSION_KEY, which);
         let cmd_sn = self.number()?;
         let itt = self.tasks.add(Pending::Text);
         self.text.clear();

@@ -165,6 +165,24 @@ pub struct Lun(pub [u8; 8]);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Isid(pub [u8; 6]);
 
+impl Isid {
+    /// An ISID of type 10b for one of the sessions by which an initiator uses something: `user` tells that use from others of the same
+    /// initiator, `life` (12 bits) a process that uses it from the one before, `path` (4 bits) the sessions of one process.
+    #[must_use]
+    pub const fn of_life([a, b, c]: [u8; 3], life: u16, path: u8) -> Self {
+        let [high, low] = (life << 4 | (path & 15) as u16).to_be_bytes();
+        Self([0x80, a, b, c, high, low])
+    }
+
+    /// Whether both are of one use, and of different lives: a session of such an ISID was left by a process that has ended.
+    #[must_use]
+    pub fn succeeds(self, other: Self) -> bool {
+        let ([t, a, b, c, high, low], [other_t, other_a, other_b, other_c, other_high, other_low]) = (self.0, other.0);
+        let is_one_use = t & 0xc0 == 0x80 && [t, a, b, c] == [other_t, other_a, other_b, other_c];
+        is_one_use && (high, low >> 4) != (other_high, other_low >> 4)
+    }
+}
+
 /// A field at a byte of the header.
 pub(crate) trait Field {
     fn read(bhs: &Bhs, at: usize) -> Self;

@@ -69,6 +69,26 @@ pub struct Opening {
     pub tasks: Tasks,
 }
 
+/// Sessions that an initiator wants ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// That of this ISID.
+    One(Isid),
+    /// Those which this ISID [succeeds](Isid::succeeds).
+    Former(Isid),
+}
+
+impl Ending {
+    /// Whether a session of this ISID is meant.
+    #[must_use]
+    pub fn means(self, isid: Isid) -> bool {
+        match self {
+            Self::One(one) => one == isid,
+            Self::Former(successor) => successor.succeeds(isid),
+        }
+    }
+}
+
 /// What a connection asks while it receives.
 pub trait Host {
     /// What the initiator may do with the target, or with discovery where there is none.
@@ -84,11 +104,12 @@ pub trait Host {
     /// The status that the login is refused with: [`LoginStatus::NO_SESSION`], [`LoginStatus::TOO_MANY_CONNECTIONS`] and others.
     fn open(&self, opening: &Opening) -> Result<Tsih, LoginStatus>;
 
-    /// Ends the session of this initiator name, target and ISID, if there is one, with all its tasks, whatever its portal group. An
-    /// initiator asks so over another portal before it sends that session's writes again: what is still on its way over the
-    /// broken connection must not come behind what is written next. Whether it has ended; none where that cannot be asked.
-    fn end_session(&self, initiator: &Name, target: &Name, isid: Isid) -> Option<bool> {
-        let _ = (initiator, target, isid);
+    /// Ends sessions of this initiator name and target with all their tasks, whatever their portal group. An initiator asks so over
+    /// another portal before it sends a session's writes again, and when it begins, of those that a process before it left: what is
+    /// still on its way over their connections must not come behind what is written next. Whether they have ended; none where that
+    /// cannot be asked.
+    fn end_session(&self, initiator: &Name, target: &Name, which: Ending) -> Option<bool> {
+        let _ = (initiator, target, which);
         None
     }
 

@@ -1,11 +1,11 @@
 //! Text requests of the full feature phase: SendTargets, and what little may be negotiated anew (RFC 7143 11.10, appendix C).
 
 use super::Fault;
-use super::host::Host;
+use super::host::{Ending, Host};
 use super::replies::{Mark, Replies};
 use super::session::Session;
 use crate::limits::{TARGETS_TEXT_BYTES_MAX, TEXT_BYTES_MAX};
-use crate::login::{END_SESSION_KEY, Name, SessionType, segment_bytes};
+use crate::login::{END_FORMER, END_SESSION_KEY, Name, SessionType, segment_bytes};
 use crate::pdu::{Isid, Lun, TextRequest, TextResponse, Ttt};
 use crate::serial::CmdSn;
 use crate::text::{self, Pair};
@@ -92,8 +92,13 @@ fn answer(pair: Pair<'_>, session: &Session, host: &dyn Host, replies: &Replies,
 
 fn end_session(value: &str, session: &Session, host: &dyn Host) -> &'static str {
     let Some(target) = &session.target else { return "Reject" };
-    let Some(isid) = text::binary(value, 6).and_then(|bytes| <[u8; 6]>::try_from(bytes).ok()) else { return "Reject" };
-    match host.end_session(&session.initiator, target, Isid(isid)) {
+    let which = if value == END_FORMER {
+        Ending::Former(session.isid)
+    } else {
+        let Some(isid) = text::binary(value, 6).and_then(|bytes| <[u8; 6]>::try_from(bytes).ok()) else { return "Reject" };
+        Ending::One(Isid(isid))
+    };
+    match host.end_session(&session.initiator, target, which) {
         Some(true) => "Yes",
         Some(false) => "No",
         None => "NotUnderstood",

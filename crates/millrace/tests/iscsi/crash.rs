@@ -1,9 +1,12 @@
 //! No acknowledged write to a LUN is lost, whatever ends: the filer by SIGKILL, its power, or the program that wrote.
 
-use crate::support::lun_load::Load;
+use std::time::Duration;
+
+use crate::support::lun_load::{BLOCK, Load, block, next, write};
 use crate::support::target::Target;
-use crate::support::{Scratch, seeds};
-use initiator::{Device, IscsiUrl, Options};
+use crate::support::{Scratch, await_until, seeds};
+use initiator::{Command, Completion, Device, IscsiUrl, Options};
+use serde_json::Value;
 
 /// Ends of each seed.
 const ENDS: usize = 5;
@@ -51,7 +54,8 @@ fn one_seed(seed: u64) {
     let mut target = Target::with_portals(&scratch, 2, &["--loss-layer"]);
     let lun = target.create("db", "4MiB", &[]);
     let url: IscsiUrl = target.url_of_all(lun).parse().unwrap();
-    let open = || Device::open(&url, Options::for_portals(2)).unwrap();
+    let of_use = Some("the program that writes".to_owned());
+    let open = || Device::open(&url, Options { of_use: of_use.clone(), ..Options::for_portals(2) }).unwrap();
     let mut device = open();
     let mut load = Load::new(128, seed);
     for _ in 0..ENDS {
@@ -80,4 +84,32 @@ fn one_seed(seed: u64) {
     let enough = load.done + 20;
     load.run(&mut device, DEPTH, |load, _| load.done >= enough);
     load.check(&mut device);
+}
+
+#[test]
+fn a_write_that_a_dead_program_left_on_its_way_does_not_come_behind_those_of_the_one_after_it() {
+    let scratch = Scratch::new("iscsi-former");
+    let target = Target::start(&scratch, &[]);
+    let lun = target.create("db", "4MiB", &[]);
+    let url: IscsiUrl = target.url(0, lun).parse().unwrap();
+    let of_use = Some("the program that writes".to_owned());
+    let open = || Device::open(&url, Options { of_use: of_use.clone(), ..Options::for_portals(1) }).unwrap();
+    // The connection's own thread does a lone write, and comes to the one behind it late.
+    target.volume(&["fault", "add", "slow-flush,delay_ms=400,times=1"]);
+    let mut device = open();
+    device.submit(0, write(0, 1));
+    device.turn(None, None).unwrap();
+    let list = || serde_json::from_str::<Value>(&target.volume(&["fault", "list", "--json"])).unwrap();
+    await_until("the flush to begin", Duration::from_secs(20), || (list()["report"]["injected"] == 1).then_some(()));
+    device.submit(1, write(1, 1));
+    device.turn(None, None).unwrap();
+    drop(device);
+    let mut device = open();
+    device.submit(0, write(1, 2));
+    assert_eq!(next(&mut device).result, Ok(()));
+    let sessions = || target.listed("db")["sessions"].as_array().unwrap().len();
+    await_until("the dead program's session to end", Duration::from_secs(20), || (sessions() == 1).then_some(()));
+    device.submit(0, Command::Read { offset: BLOCK as u64, buffer: vec![0; BLOCK] });
+    let Completion { command: Command::Read { buffer, .. }, result: Ok(()), .. } = next(&mut device) else { panic!("no read") };
+    assert!(buffer == block(1, 2), "what the dead program wrote last");
 }

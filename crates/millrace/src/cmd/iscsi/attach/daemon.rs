@@ -61,6 +61,8 @@ fn start(directory: &Path) -> anyhow::Result<(Server, Vec<String>)> {
     let order: Order = serde_json::from_str(&line).context("read what to serve")?;
     let (url, mut options) = url_and_options(&order.url, order.initiator.as_deref())?;
     options.depth = order.depth;
+    // Of a LUN one attachment at a time: what a killed one left on its way must not come behind what this one writes.
+    options.of_use = url.target.as_ref().map(|(name, lun)| format!("attach {name}/{lun}"));
     let device = Device::open(&url, options)?;
     let lacking = keep_in_memory();
     for error in &lacking {

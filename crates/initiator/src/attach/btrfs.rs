@@ -2,7 +2,7 @@
 //! updated in place.
 
 use super::error::AttachError;
-use super::loop_device::Mounted;
+use super::loop_device::{Mounted, is_dead, mounts, output};
 use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 use std::fs::{self, File};
 use std::io;
@@ -62,6 +62,25 @@ fn uuid(bytes: &[u8]) -> String {
         text.push_str(&format!("{byte:02x}"));
     }
     text
+}
+
+/// Makes one on all devices, striped where there are several.
+pub(super) fn make(devices: &[String]) -> Result<(), AttachError> {
+    let profile = if devices.len() > 1 { "raid0" } else { "single" };
+    // Every kernel mounts sectors of 4096 bytes, and no smaller ones.
+    let options = ["-q", "-f", "-K", "-s", "4096", "-d", profile, "-m", profile];
+    let made = output("mkfs.btrfs", Command::new("mkfs.btrfs").args(options).args(devices)).map(|_| ());
+    let dead: Vec<Mounted> = mounts().into_iter().filter(|mount| is_dead(&mount.source)).collect();
+    if made.is_ok() || dead.is_empty() {
+        return made;
+    }
+    // It looks at the file below each loop device that is mounted, and gives up at one whose process has died: so it is run where
+    // those are not mounted, in a mount namespace of its own.
+    const HIDE: &str =
+        "while [ \"$1\" != -- ]; do umount --lazy --no-canonicalize \"$1\"; shift; done; shift; exec mkfs.btrfs \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "slave", "sh", "-c", HIDE, "sh"]).args(dead.iter().map(|mount| &mount.directory));
+    output("unshare", command.arg("--").args(options).args(devices)).map(|_| ()).or(made)
 }
 
 /// New files below a directory are updated in place (FS_NOCOW_FL, `chattr +C`): not copied on write, so that a database's do not

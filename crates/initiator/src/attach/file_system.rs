@@ -1,5 +1,6 @@
 //! The file system on a block device: found, made, mounted, unmounted, by the programs of the host.
 
+use super::btrfs;
 use super::error::AttachError;
 use super::loop_device::{mounts, output, processes};
 use std::io;
@@ -64,11 +65,7 @@ impl FileSystem {
         match self {
             Self::Xfs => command.args(["-q", "-f", "-K", "-s", &format!("size={unit}")]),
             Self::Ext4 => command.args(["-q", "-F", "-E", "nodiscard", "-b", &unit.max(1024).to_string()]),
-            // Every kernel mounts sectors of 4096 bytes, and no smaller ones.
-            Self::Btrfs => {
-                let profile = if devices.len() > 1 { "raid0" } else { "single" };
-                command.args(["-q", "-f", "-K", "-s", "4096", "-d", profile, "-m", profile])
-            }
+            Self::Btrfs => return btrfs::make(devices),
         };
         output(self.program(), command.args(devices)).map(|_| ())
     }

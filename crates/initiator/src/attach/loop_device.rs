@@ -3,6 +3,7 @@
 use super::btrfs;
 use super::error::AttachError;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -194,6 +195,15 @@ fn mounted(line: &str) -> Option<Mounted> {
         kind: kind.to_owned(),
         source: unescaped(source),
     })
+}
+
+/// Whether this is a loop device, or a partition of one, on a file of a FUSE file system whose process has died.
+pub(super) fn is_dead(source: &str) -> bool {
+    let Some(rest) = source.strip_prefix("/dev/loop") else { return false };
+    let number = rest.split('p').next().unwrap_or_default();
+    let device = LoopDevice { name: format!("loop{number}") };
+    let file = device.attribute("loop/backing_file").unwrap_or_default();
+    fs::metadata(file.trim_end_matches('\n')).is_err_and(|error| error.kind() == io::ErrorKind::NotConnected)
 }
 
 /// Undoes the octal escapes of space, tab, newline and backslash.

@@ -133,8 +133,16 @@ fn a_striped_file_system_whose_processes_were_killed_is_taken_away() {
         host.detach(if killed == 1 { place.to_str().unwrap() } else { &urls[1] });
         assert_eq!(host.left(), Vec::<String>::new());
     }
-    let attached = attach(&host, &urls, &["--mkfs", "btrfs", "--force", "--mount", place.to_str().unwrap()]);
-    succeed(Command::new("kill").args(["-KILL", &of_each(&attached, "pid")[2]]));
+    // Another one that is dead, and mounted, keeps no file system from being made.
+    let (other, elsewhere) = (target.url(0, target.create("other", "64MiB", &[])), scratch.folder("elsewhere"));
+    let dead = host.attach(&[&other, "--mkfs", "ext4", "--mount", elsewhere.to_str().unwrap()]);
+    succeed(Command::new("kill").args(["-KILL", &dead["pid"].to_string()]));
+    await_until("its process to end", Duration::from_secs(10), || {
+        host.list().iter().any(|lun| lun["state"] == "dead").then_some(())
+    });
+    let new = ["new0", "new1"].map(|name| target.url(0, target.create(name, "256MiB", &[])));
+    let attached = attach(&host, &new, &["--mkfs", "btrfs", "--mount", place.to_str().unwrap()]);
+    succeed(Command::new("kill").args(["-KILL", &of_each(&attached, "pid")[1]]));
     let all = host.iscsi(&["detach", "--all"]);
     assert!(all.status.success(), "{all:?}");
     assert_eq!(host.left(), Vec::<String>::new());

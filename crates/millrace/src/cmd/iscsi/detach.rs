@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// The daemon has this long to finish, flush and log out (its own limits are 10 s each for the first two).
 const END: Duration = Duration::from_secs(25);
+/// Who looks at all block devices (udev, blkid, mkfs.btrfs) has one open for less than this.
+const GLANCE: Duration = Duration::from_secs(1);
 /// The pause between two looks at it.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -72,12 +74,23 @@ fn detach(luns: &[&Attached]) -> anyhow::Result<()> {
         let names: Vec<&str> = luns.iter().map(|lun| lun.record.device.as_deref().unwrap_or(&lun.record.url)).collect();
         format!("detach {}", names.join(", "))
     };
-    for attached in luns {
-        for device in attached.devices().with_context(phrase)? {
-            check_unused(attached, &device).with_context(phrase)?;
+    let limit = Instant::now() + GLANCE;
+    while let Err(used) = check_all_unused(luns) {
+        if Instant::now() >= limit {
+            return Err(used).with_context(phrase);
         }
+        std::thread::sleep(LOOK);
     }
     undo(luns.iter().copied()).with_context(phrase)
+}
+
+fn check_all_unused(luns: &[&Attached]) -> anyhow::Result<()> {
+    for attached in luns {
+        for device in attached.devices()? {
+            check_unused(attached, &device)?;
+        }
+    }
+    Ok(())
 }
 
 /// Refuses what others than our own mount use: nothing has been changed yet.

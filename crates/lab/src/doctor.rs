@@ -188,7 +188,7 @@ fn load() -> Finding {
 
 /// A path stands on what every comparison needs, and on what it says itself.
 fn path_finding(path: PathRef, options: &Options, before: &[Finding]) -> Finding {
-    let why_not = path.why_not(&Asked { program: &options.program, target: None, medium: false });
+    let why_not = path.why_not(&Asked { program: &options.program, target: None, medium: false, luns: 1 });
     let lacks = match why_not {
         Some(WhyNot::NotBuilt(reason)) => return finding(path.name(), State::NotBuilt, reason, None),
         Some(WhyNot::Lacks(reason)) => Some(reason),

@@ -28,6 +28,9 @@ pub(crate) const ARMS_MAX: usize = 100;
 /// Most filers behind one database: each is a process with its threads on this host.
 pub(crate) const FILERS_MAX: u32 = 8;
 
+/// Most LUNs that one file system is striped over: each is a process with its buffers and a loop device on this host.
+pub(crate) const LUNS_MAX: u32 = 8;
+
 /// Longest label of a path: it stands in tables and file names.
 pub(crate) const LABEL_BYTES_MAX: usize = 32;
 
@@ -134,6 +137,9 @@ pub(crate) const BUSY_MAX: Duration = Duration::from_secs(30);
 
 /// Least size of a LUN for a database, in bytes: room for its log whatever its size. A LUN takes space as it is written.
 pub(crate) const LUN_BYTES_MIN: u64 = 8 << 30;
+
+/// Least size of each LUN of a striped file system, in bytes: mkfs.btrfs wants 127 MiB of a device for raid0.
+pub(crate) const STRIPED_LUN_BYTES_MIN: u64 = 128 << 20;
 
 /// Size of a LUN as a multiple of the loaded state.
 pub(crate) const LUN_PER_STATE: u64 = 4;

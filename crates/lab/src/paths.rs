@@ -22,6 +22,9 @@ pub(crate) mod placement;
 pub(crate) mod storage;
 pub(crate) mod storage_path;
 
+use results::compare::PathResult;
+
+use crate::plan::Layout;
 use storage_path::PathRef;
 
 /// Every path, in the order of a report.
@@ -30,6 +33,12 @@ pub(crate) const ALL: [PathRef; 5] = [&local::Local, &dnfs::Dnfs, &iscsi::Iscsi,
 /// The path of this name.
 pub(crate) fn find(name: &str) -> Option<PathRef> {
     ALL.into_iter().find(|path| path.name() == name)
+}
+
+/// The file system of an arm that is striped over LUNs, in a sentence.
+pub(crate) fn striped(result: &PathResult) -> Option<String> {
+    let luns = result.layout_name.as_deref()?.parse::<Layout>().ok()?.luns();
+    find(&result.name).filter(|_| luns > 1)?.striped(luns)
 }
 
 #[cfg(test)]
@@ -56,7 +65,7 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let user = crate::sys::user_by_uid(crate::sys::effective_uid()).unwrap();
         let work = WorkDir::create(base.path(), &user, false).unwrap();
-        let asked = Asked { program: Path::new("/millrace"), target: None, medium: false };
+        let asked = Asked { program: Path::new("/millrace"), target: None, medium: false, luns: 1 };
         let not_built = |path: &PathRef| matches!(path.why_not(&asked), Some(WhyNot::NotBuilt(_)));
         let skipped: Vec<PathRef> = ALL.into_iter().filter(not_built).collect();
         assert!(!skipped.is_empty());
@@ -64,11 +73,19 @@ mod tests {
             let order = PlacementOrder {
                 target: None,
                 parts: vec![Part::Data],
+                luns: 1,
                 program: Path::new("/millrace"),
                 work: &work,
                 user: &user,
             };
             assert!(path.prepare(order).is_err(), "{path:?}");
         }
+    }
+
+    #[test]
+    fn path_iscsi_alone_stripes_a_file_system_over_luns() {
+        let striped = |path: &PathRef| path.striped(4);
+        let all: Vec<_> = ALL.iter().filter_map(|path| Some((path.name(), striped(path)?))).collect();
+        assert_eq!(all, [("iscsi", "btrfs over 4 LUNs".to_owned())]);
     }
 }

@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(plan.arms.iter().map(|arm| arm.path.kind.name()).collect::<Vec<_>>(), ["local", "dnfs", "iscsi"]);
         assert_eq!(plan.arms[1].id, "dnfs");
         assert!(plan.budget <= Duration::from_secs(600));
-        let asked = Asked { program: Path::new("/millrace"), target: None, medium: false };
+        let asked = Asked { program: Path::new("/millrace"), target: None, medium: false, luns: 1 };
         let not_built = |arm: &Arm| matches!(arm.path.kind.why_not(&asked), Some(WhyNot::NotBuilt(_)));
         let measured = plan.arms.iter().filter(|arm| !not_built(arm)).count();
         let whole = Estimate::of(&plan).whole(measured * plan.repeats as usize);

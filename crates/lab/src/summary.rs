@@ -297,9 +297,14 @@ fn load_words(records: &[OrdersRun]) -> String {
 }
 
 fn layout(arm: &Arm) -> String {
-    let place = arm.path.kind.files_lie(arm.path.target.is_some());
+    let luns = arm.layout.luns();
+    let striped = arm.path.kind.striped(luns).filter(|_| luns > 1);
+    let place = striped.map_or_else(
+        || arm.path.kind.files_lie(arm.path.target.is_some()).to_owned(),
+        |striped| format!("{striped} of Millrace's own filer on this host, raid0, files updated in place"),
+    );
     let parts = match arm.layout {
-        Layout::One => "data, log and temporary files together".to_owned(),
+        Layout::One | Layout::Luns(_) => "data, log and temporary files together".to_owned(),
         Layout::Split => "data and temporary files apart from the log".to_owned(),
         Layout::SplitArchive => {
             "data and temporary files, the log, and copies of its finished segments on a volume each".to_owned()

@@ -116,7 +116,11 @@ fn why_not_arm(arm: &Arm, program: &Path) -> Option<String> {
     if medium && exec::preload_library(program).is_none() {
         return Some(format!("a modelled medium needs {} beside this program", exec::PRELOAD_LIBRARY));
     }
-    if let Some(reason) = arm.path.kind.why_not(&Asked { program, target, medium }) {
+    let luns = arm.layout.luns();
+    if luns > 1 && arm.path.kind.striped(luns).is_none() {
+        return Some("layout luns=N is of path iscsi".to_owned());
+    }
+    if let Some(reason) = arm.path.kind.why_not(&Asked { program, target, medium, luns }) {
         return Some(reason.to_string());
     }
     let one_filer = arm.layout.shares() > 1 && target.is_some();
@@ -149,6 +153,21 @@ mod tests {
         assert!(error.to_string().starts_with("compare within 0:10: "), "{error}");
         let enough = error.hint().unwrap().split([' ', ',']).nth(1).unwrap().to_owned();
         with(&enough).unwrap();
+    }
+
+    #[test]
+    fn a_layout_of_luns_is_skipped_on_every_path_but_iscsi() {
+        let overrides = Overrides {
+            paths: Some(["local", "dnfs", "fc", "iscsi"].map(str::to_owned).to_vec()),
+            layouts: Some(vec!["luns=2".into()]),
+            ..Overrides::default()
+        };
+        let plan = Plan::parse(DEFAULT_PLAN, &overrides).unwrap();
+        for arm in &plan.arms {
+            let reason = why_not_arm(arm, Path::new("/millrace"));
+            let is_skipped_for_it = reason.as_deref() == Some("layout luns=N is of path iscsi");
+            assert_eq!(is_skipped_for_it, arm.path.kind.name() != "iscsi", "{}: {reason:?}", arm.id);
+        }
     }
 
     #[test]

@@ -86,7 +86,7 @@ pub(super) fn place(
     let mut placements = Vec::new();
     for arm in &prepared.measured {
         let (target, parts) = (arm.path.target.as_deref(), Part::of(arm.layout));
-        let order = PlacementOrder { target, parts, program, work, user: &prepared.user };
+        let order = PlacementOrder { target, parts, luns: arm.layout.luns(), program, work, user: &prepared.user };
         let (placement, removed) = arm.path.kind.prepare(order)?;
         for gone in removed {
             progress.step(&format!("removed {gone}, left on {} by a comparison that was killed", arm.path));

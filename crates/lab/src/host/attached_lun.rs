@@ -1,4 +1,4 @@
-//! LUNs as mounted block devices of this host, by `millrace iscsi attach` and `detach`. Needs root.
+//! LUNs as mounted block devices, one or several below a file system, of this host, by `millrace iscsi attach` and `detach`. Needs root.
 
 use std::fs;
 use std::io::Read as _;
@@ -20,8 +20,8 @@ use crate::sys;
 /// Where attachments are recorded, below a directory of ours.
 const RECORDS: &str = "attached";
 
-/// Programs that `attach` and `detach` run.
-const PROGRAMS: [&str; 5] = ["losetup", "blkid", "mkfs.ext4", "mount", "umount"];
+/// Programs that `attach` and `detach` run, beside the one that makes the file system.
+const PROGRAMS: [&str; 4] = ["losetup", "blkid", "mount", "umount"];
 
 /// Attaches LUNs and records them in a directory of ours.
 #[derive(Debug, Clone)]
@@ -30,20 +30,28 @@ pub(crate) struct LunHost {
     records: PathBuf,
 }
 
-/// A LUN that is attached and mounted. Dropping it takes it away at once: what was not written to it may be lost.
+/// LUNs that are attached and mounted as one file system. Dropping it takes them away at once: what was not written to them may be lost.
 #[derive(Debug)]
 pub(crate) struct AttachedLun {
     host: LunHost,
     mount: PathBuf,
     log: PathBuf,
-    /// Process that serves it to the kernel.
-    pid: u32,
+    /// Processes that serve them to the kernel.
+    pids: Vec<u32>,
     is_attached: bool,
 }
 
-/// What `millrace iscsi attach --json` prints.
+/// What `millrace iscsi attach --json` prints, for one LUN or for several.
 #[derive(Deserialize)]
-struct Ready {
+#[serde(untagged)]
+enum Ready {
+    One { pid: u32 },
+    Several { luns: Vec<Served> },
+}
+
+/// One of several LUNs there.
+#[derive(Deserialize)]
+struct Served {
     pid: u32,
 }
 
@@ -53,8 +61,8 @@ struct Listed {
     pid: Option<u32>,
 }
 
-/// What this host lacks for it, and what to do about that; `None` when it has all.
-pub(crate) fn why_not() -> Option<String> {
+/// What this host lacks for a file system on so many LUNs, and what to do about that; `None` when it has all.
+pub(crate) fn why_not(luns: u32) -> Option<String> {
     if sys::effective_uid() != 0 {
         return Some("making a block device of a LUN needs root; run it as root".to_owned());
     }
@@ -64,9 +72,22 @@ pub(crate) fn why_not() -> Option<String> {
         }
     }
     let search = std::env::var_os("PATH").unwrap_or_default();
-    let is_missing = |program: &&&str| !std::env::split_paths(&search).any(|directory| directory.join(program).is_file());
-    let missing = PROGRAMS.iter().find(is_missing)?;
-    Some(format!("{missing} is not in PATH; install util-linux and e2fsprogs, or add /usr/sbin to PATH"))
+    let is_missing = |program: &&str| !std::env::split_paths(&search).any(|directory| directory.join(program).is_file());
+    let (make, package) = if luns > 1 { ("mkfs.btrfs", "btrfs-progs") } else { ("mkfs.ext4", "e2fsprogs") };
+    if let Some(missing) = PROGRAMS.into_iter().chain([make]).find(is_missing) {
+        return Some(format!("{missing} is not in PATH; install util-linux and {package}, or add /usr/sbin to PATH"));
+    }
+    let has_btrfs = luns < 2 || kernel_has_btrfs();
+    (!has_btrfs)
+        .then(|| "this kernel has no btrfs (/proc/filesystems, modprobe btrfs); take another layout than luns=N".to_owned())
+}
+
+/// Whether it has btrfs, after it was told to load it.
+fn kernel_has_btrfs() -> bool {
+    let is_listed =
+        || fs::read_to_string("/proc/filesystems").is_ok_and(|table| table.split_whitespace().any(|word| word == "btrfs"));
+    let load = || Command::new("modprobe").args(["-q", "btrfs"]).stdin(Stdio::null()).stderr(Stdio::null()).status();
+    is_listed() || (load().is_ok_and(|status| status.success()) && is_listed())
 }
 
 impl LunHost {
@@ -80,13 +101,19 @@ impl LunHost {
         Ok(Self { program, records })
     }
 
-    /// Makes the LUN at `url` a block device and mounts it at `mount`; `options` are those of `millrace iscsi attach`.
+    /// Makes the LUNs at `urls` block devices and mounts their file system at `mount`; `options` are those of `millrace iscsi attach`.
     ///
     /// # Errors
     /// With what it printed. Nothing is attached then.
-    pub(crate) fn attach(&self, url: &str, mount: &Path, options: &[String], log: PathBuf) -> Result<AttachedLun, LabError> {
+    pub(crate) fn attach(
+        &self,
+        urls: &[String],
+        mount: &Path,
+        options: &[String],
+        log: PathBuf,
+    ) -> Result<AttachedLun, LabError> {
         let mut command = self.command("attach");
-        command.args(["--json", "--mount"]).arg(mount).args(options).arg(url);
+        command.args(["--json", "--mount"]).arg(mount).args(options).args(urls);
         let mut launch = Launch::new("millrace iscsi attach", command, log.clone());
         launch.pipe_stdout = true;
         let mut process = launch.start()?;
@@ -100,8 +127,11 @@ impl LunHost {
             stdout.read_to_string(&mut line).map_err(LabError::file("read the output of the attachment of", mount))?;
         }
         let ready = serde_json::from_str(&line);
-        let Ready { pid } = ready.map_err(|source| LabError::Record { program: "millrace iscsi attach", source })?;
-        Ok(AttachedLun { host: self.clone(), mount: mount.to_owned(), log, pid, is_attached: true })
+        let pids = match ready.map_err(|source| LabError::Record { program: "millrace iscsi attach", source })? {
+            Ready::One { pid } => vec![pid],
+            Ready::Several { luns } => luns.into_iter().map(|lun| lun.pid).collect(),
+        };
+        Ok(AttachedLun { host: self.clone(), mount: mount.to_owned(), log, pids, is_attached: true })
     }
 
     fn command(&self, verb: &str) -> Command {
@@ -133,24 +163,24 @@ impl LunHost {
 }
 
 impl AttachedLun {
-    /// Pid of the process that serves it to the kernel.
-    pub(crate) fn pid(&self) -> u32 {
-        self.pid
+    /// Pids of the processes that serve them to the kernel.
+    pub(crate) fn pids(&self) -> &[u32] {
+        &self.pids
     }
 
-    /// An error when the process that serves it to the kernel has ended.
+    /// An error when a process that serves one to the kernel has ended.
     pub(crate) fn expect_alive(&self) -> Result<(), LabError> {
-        let is_alive = procfs::start_ticks(self.pid).is_some() && !procfs::own_zombies().contains(&self.pid);
-        if is_alive {
+        let zombies = procfs::own_zombies();
+        if self.pids.iter().all(|pid| procfs::start_ticks(*pid).is_some() && !zombies.contains(pid)) {
             return Ok(());
         }
         let program = format!("the initiator of the LUN at {}", self.mount.display());
         Err(LabError::Program { program, outcome: "has ended".to_owned(), detail: String::new() })
     }
 
-    /// Unmounts it and takes the block device away.
+    /// Unmounts the file system and takes the block devices away.
     ///
-    /// Durability: what was written to the file system is on the LUN, and the LUN is flushed.
+    /// Durability: what was written to the file system is on the LUNs, and they are flushed.
     pub(crate) fn detach(mut self) -> Result<(), LabError> {
         let mut command = self.host.command("detach");
         command.arg(&self.mount);
@@ -163,7 +193,7 @@ impl AttachedLun {
 impl Drop for AttachedLun {
     fn drop(&mut self) {
         if self.is_attached
-            && let Err(error) = self.host.take_away(&[self.pid], &self.mount)
+            && let Err(error) = self.host.take_away(&self.pids, &self.mount)
         {
             eprintln!("millrace: cannot take the LUN at {} away: {error}", self.mount.display());
         }

@@ -21,7 +21,8 @@ pub(super) fn verdict(results: &[PathResult], against: &[Against]) -> String {
     let title = |arm: &str| {
         let result = results.iter().find(|result| result.arm == arm);
         let found = result.and_then(|result| Some((paths::find(&result.name)?, arm.strip_prefix(&result.name)?)));
-        found.map_or_else(|| arm.to_owned(), |(path, rest)| path.title().to_owned() + rest)
+        let striped = result.and_then(paths::striped).map_or_else(String::new, |words| format!(" ({words})"));
+        found.map_or_else(|| arm.to_owned(), |(path, rest)| path.title().to_owned() + rest) + &striped
     };
     let figure = |name: &str| {
         let path = results.iter().find(|path| path.arm == name);

@@ -37,7 +37,12 @@ impl StoragePath for Dnfs {
     }
 
     fn layers(&self) -> Layers {
-        Layers { client: "Direct NFS, in the database", network: Some("TCP, NFS version 3"), server: Some("NFS filer") }
+        Layers {
+            file_system: None,
+            client: "Direct NFS, in the database",
+            network: Some("TCP, NFS version 3"),
+            server: Some("NFS filer"),
+        }
     }
 
     fn accept_target(&self, target: &str) -> Result<(), LabError> {

@@ -22,7 +22,12 @@ impl StoragePath for Fc {
     }
 
     fn layers(&self) -> Layers {
-        Layers { client: "Kernel SCSI disk, HBA", network: Some("Fibre Channel fabric"), server: Some("Array") }
+        Layers {
+            file_system: None,
+            client: "Kernel SCSI disk, HBA",
+            network: Some("Fibre Channel fabric"),
+            server: Some("Array"),
+        }
     }
 
     fn accept_target(&self, target: &str) -> Result<(), LabError> {

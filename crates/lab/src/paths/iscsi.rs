@@ -1,4 +1,4 @@
-//! Path `iscsi`: an ext4 file system on a LUN. A filer of ours serves the LUN, our initiator makes it a block device of this host
+//! Path `iscsi`: an ext4 file system on a LUN, or btrfs over several. A filer of ours serves the LUN, our initiator makes it a block device of this host
 //! by FUSE and a loop device.
 
 mod placement;
@@ -36,11 +36,16 @@ impl StoragePath for Iscsi {
                           --mount DIR, then name it local=DIR";
             return Some(WhyNot::NotBuilt(reason));
         }
-        attached_lun::why_not().map(WhyNot::Lacks)
+        attached_lun::why_not(asked.luns).map(WhyNot::Lacks)
     }
 
     fn layers(&self) -> Layers {
-        Layers { client: "ext4, loop device, FUSE, initiator", network: Some("TCP, iSCSI"), server: Some("iSCSI target") }
+        Layers {
+            file_system: Some("ext4"),
+            client: "loop device, FUSE, initiator",
+            network: Some("TCP, iSCSI"),
+            server: Some("iSCSI target"),
+        }
     }
 
     fn accept_target(&self, target: &str) -> Result<(), LabError> {
@@ -52,6 +57,10 @@ impl StoragePath for Iscsi {
 
     fn files_lie(&self, _named: bool) -> &'static str {
         "ext4 on LUNs of Millrace's own filers on this host, one for each volume"
+    }
+
+    fn striped(&self, luns: u32) -> Option<String> {
+        Some(format!("btrfs over {luns} LUNs"))
     }
 
     fn page_cache(&self, _named: bool) -> PageCache {

@@ -28,7 +28,7 @@ impl StoragePath for Knfs {
     }
 
     fn layers(&self) -> Layers {
-        Layers { client: "Kernel NFS client", network: Some("TCP, NFS"), server: Some("NFS filer") }
+        Layers { file_system: None, client: "Kernel NFS client", network: Some("TCP, NFS"), server: Some("NFS filer") }
     }
 
     fn accept_target(&self, target: &str) -> Result<(), LabError> {

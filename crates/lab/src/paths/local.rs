@@ -27,7 +27,7 @@ impl StoragePath for Local {
     }
 
     fn layers(&self) -> Layers {
-        Layers { client: "Kernel file system", network: None, server: None }
+        Layers { file_system: None, client: "Kernel file system", network: None, server: None }
     }
 
     fn accept_target(&self, target: &str) -> Result<(), LabError> {

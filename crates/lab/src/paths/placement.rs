@@ -15,6 +15,8 @@ pub(crate) struct PlacementOrder<'a> {
     pub(crate) target: Option<&'a str>,
     /// What lies on volumes of its own; the data comes first.
     pub(crate) parts: Vec<Part>,
+    /// LUNs that the file system of a part lies on, where it lies on LUNs.
+    pub(crate) luns: u32,
     /// This program, for processes of ours.
     pub(crate) program: &'a Path,
     pub(crate) work: &'a WorkDir,

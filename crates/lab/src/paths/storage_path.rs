@@ -29,7 +29,7 @@ pub(crate) trait StoragePath: Sync {
 
     /// Names of what lies between the database and the medium.
     fn layers(&self) -> Layers {
-        Layers { client: self.title(), network: None, server: None }
+        Layers { file_system: None, client: self.title(), network: None, server: None }
     }
 
     /// Refuses a target that is not of the form this path takes.
@@ -51,6 +51,11 @@ pub(crate) trait StoragePath: Sync {
     /// Where the files lie, in a clause; `named` storage is a target, other storage is Millrace's own.
     fn files_lie(&self, _named: bool) -> &'static str {
         "storage of the path"
+    }
+
+    /// The file system of layout `luns=N` in a sentence; none where the path does not have that layout.
+    fn striped(&self, _luns: u32) -> Option<String> {
+        None
     }
 
     /// Which cache below the database's own may answer its reads when no medium is modelled.
@@ -91,6 +96,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) target: Option<&'a str>,
     /// Whether a medium is to be modelled below.
     pub(crate) medium: bool,
+    /// LUNs that the file system of a volume is to lie on.
+    pub(crate) luns: u32,
 }
 
 /// Why a path cannot be measured.
@@ -114,6 +121,8 @@ impl fmt::Display for WhyNot {
 /// Names of the layers of a path between the database and the medium.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Layers {
+    /// The file system on a block device, above the client, unless the layout gives another.
+    pub(crate) file_system: Option<&'static str>,
     /// What the database calls.
     pub(crate) client: &'static str,
     /// What the client sends over; `None` when nothing leaves the host.

@@ -22,7 +22,7 @@ impl Part {
     /// The parts a layout keeps apart; the data comes first.
     pub(crate) fn of(layout: Layout) -> Vec<Self> {
         match layout {
-            Layout::One => vec![Self::Data],
+            Layout::One | Layout::Luns(_) => vec![Self::Data],
             Layout::Split => vec![Self::Data, Self::Log],
             Layout::SplitArchive => vec![Self::Data, Self::Log, Self::Archive],
             Layout::Filers(count) => [Self::Data].into_iter().chain((2..=count).map(Self::Share)).collect(),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::LabError;
-use crate::limits::FILERS_MAX;
+use crate::limits::{FILERS_MAX, LUNS_MAX};
 
 /// How the files of the database are spread over volumes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,6 +18,8 @@ pub enum Layout {
     SplitArchive,
     /// Tables and indexes spread evenly over so many volumes, each behind a filer of its own; the log stays on the first.
     Filers(u32),
+    /// All files together in one file system that is striped over so many LUNs of one filer.
+    Luns(u32),
 }
 
 impl Layout {
@@ -35,6 +37,15 @@ impl Layout {
             _ => 1,
         }
     }
+
+    /// LUNs that the file system of a volume lies on, where it lies on LUNs.
+    #[must_use]
+    pub fn luns(self) -> u32 {
+        match self {
+            Self::Luns(count) => count,
+            _ => 1,
+        }
+    }
 }
 
 impl fmt::Display for Layout {
@@ -44,6 +55,7 @@ impl fmt::Display for Layout {
             Self::Split => formatter.write_str("split"),
             Self::SplitArchive => formatter.write_str("split-archive"),
             Self::Filers(count) => write!(formatter, "filers={count}"),
+            Self::Luns(count) => write!(formatter, "luns={count}"),
         }
     }
 }
@@ -56,16 +68,24 @@ impl FromStr for Layout {
             "one" => Ok(Self::One),
             "split" => Ok(Self::Split),
             "split-archive" => Ok(Self::SplitArchive),
-            other => other
-                .strip_prefix("filers=")
-                .and_then(|count| count.parse().ok())
-                .filter(|count| (2..=FILERS_MAX).contains(count))
-                .map(Self::Filers)
-                .ok_or_else(|| {
-                    let hint = format!("layouts are one, split, split-archive and filers=N with N from 2 to {FILERS_MAX}");
-                    LabError::plan(format!("use the layout \"{other}\""), &hint)
-                }),
+            other => counted(other).ok_or_else(|| {
+                let hint = format!(
+                    "layouts are one, split, split-archive, filers=N with N from 2 to {FILERS_MAX} and luns=N with N from 2 to {LUNS_MAX}"
+                );
+                LabError::plan(format!("use the layout \"{other}\""), &hint)
+            }),
         }
+    }
+}
+
+/// A layout with a number.
+fn counted(text: &str) -> Option<Layout> {
+    let (name, count) = text.split_once('=')?;
+    let count = count.parse().ok().filter(|count| *count >= 2)?;
+    match name {
+        "filers" if count <= FILERS_MAX => Some(Layout::Filers(count)),
+        "luns" if count <= LUNS_MAX => Some(Layout::Luns(count)),
+        _ => None,
     }
 }
 
@@ -75,9 +95,12 @@ mod tests {
 
     #[test]
     fn layouts_are_read_and_written_alike() {
-        for text in ["one", "split", "split-archive", "filers=2"] {
+        for text in ["one", "split", "split-archive", "filers=2", "luns=8"] {
             assert_eq!(text.parse::<Layout>().unwrap().to_string(), text);
         }
-        assert!("filers=1".parse::<Layout>().is_err() && "two".parse::<Layout>().is_err());
+        for text in ["filers=1", "filers=9", "luns=1", "luns=9", "luns", "luns=two", "two"] {
+            let error = text.parse::<Layout>().unwrap_err();
+            assert!(error.hint().is_some_and(|hint| hint.contains("luns=N with N from 2 to 8")), "{text}: {error}");
+        }
     }
 }

@@ -49,7 +49,8 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     tuning: Vec<String>,
     /// Placement of the files on volumes: one, split (write-ahead log on a volume of its own),
-    /// split-archive (archived log on a third), filers=N (tables spread over N filers)
+    /// split-archive (archived log on a third), filers=N (tables spread over N filers), luns=N (path iscsi: one
+    /// file system, btrfs, striped over N LUNs)
     #[arg(long, value_delimiter = ',', value_name = "LAYOUT,…")]
     layout: Vec<String>,
     /// Modelled storage medium below every path: a profile (fc15k, nvme, …) or PROFILE,key=value,…; repeatable

@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::support::attached::take_away;
 use crate::support::compare::{Place, postgres_is_here};
 use crate::support::postgres::as_database_user;
-use crate::support::{Scratch, await_until, millrace, skip_unsupported, succeed, text};
+use crate::support::{Scratch, await_until, find_program, millrace, skip, skip_unsupported, succeed, text};
+use results::compare::PathStatus;
 
 /// Whether this host can attach LUNs; says so when it cannot.
 fn luns_are_here() -> bool {
@@ -16,6 +17,20 @@ fn luns_are_here() -> bool {
     let here = line.starts_with("ok");
     if !here {
         skip_unsupported(&line);
+    }
+    here
+}
+
+/// Whether this host can make and mount btrfs; says so when it cannot.
+fn btrfs_is_here() -> bool {
+    let _ = Command::new("modprobe").args(["-q", "btrfs"]).status();
+    if !std::fs::read_to_string("/proc/filesystems").unwrap().contains("\tbtrfs") {
+        skip_unsupported("this kernel has no btrfs");
+        return false;
+    }
+    let here = find_program("mkfs.btrfs").is_some();
+    if !here {
+        skip("mkfs.btrfs is not installed");
     }
     here
 }
@@ -119,4 +134,36 @@ fn without_root_luns_are_not_measured_and_doctor_says_what_to_do() {
     let all = text(&output);
     let line = all.lines().find(|line| line.contains("iscsi/fuse-loop")).unwrap_or_else(|| panic!("{all}"));
     assert!(line.starts_with("NO ") && line.contains("needs root; run it as root"), "{line}");
+}
+
+#[test]
+fn a_file_system_over_two_luns_is_measured_on_path_iscsi_and_skipped_on_others() {
+    if !postgres_is_here() || !luns_are_here() || !btrfs_is_here() {
+        return;
+    }
+    let attaching = Attaching(Place::new());
+    let place = &attaching.0;
+    let mut child =
+        place.compare(&["--paths", "local,iscsi", "--layout", "luns=2", "--quick", "--users", "2", "--warehouses", "1"]);
+    let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = child.id();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.by_ref().any(|line| line.contains("measuring ")), "never came to measuring");
+    let running = attached(place);
+    assert_eq!(running.len(), 5, "two FUSE file systems, their loop devices, and btrfs on both: {running:?}");
+    assert_eq!(running.iter().filter(|line| line.contains(" btrfs rw")).count(), 1, "{running:?}");
+    let rest: Vec<String> = lines.collect();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}\n{}", text(&output), rest.join("\n"));
+    assert_eq!(attached(place), Vec::<String>::new());
+    place.assert_nothing_left(pid);
+
+    let record = place.record();
+    assert!(record.valid && record.verdict.contains("iscsi/fuse-loop (btrfs over 2 LUNs)"), "{}", record.verdict);
+    let [local, luns] = &record.paths[..] else { panic!("{:?}", record.paths) };
+    assert_eq!((local.status, local.reason.as_deref()), (PathStatus::Skipped, Some("layout luns=N is of path iscsi")));
+    assert!(luns.layout.as_ref().unwrap().contains("btrfs over 2 LUNs"), "{:?}", luns.layout);
+    assert!(luns.proof.as_ref().unwrap().passed && luns.checks.as_ref().unwrap().passed == 12, "{luns:?}");
+    let page = std::fs::read_to_string(place.out().join("report.html")).unwrap();
+    assert!(page.contains("btrfs over 2 LUNs, loop device"));
 }

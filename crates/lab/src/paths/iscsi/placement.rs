@@ -9,7 +9,7 @@ use super::storage::IscsiStorage;
 use crate::error::LabError;
 use crate::host::attached_lun::{AttachedLun, LunHost};
 use crate::host::cgroup;
-use crate::limits::{LUN_BYTES_MIN, LUN_PER_STATE};
+use crate::limits::{LUN_BYTES_MIN, LUN_PER_STATE, STRIPED_LUN_BYTES_MIN};
 use crate::paths::filer::{Filer, FilerOrder};
 use crate::paths::placement::{Placement, PlacementOrder};
 use crate::paths::storage::{StartOrder, Storage};
@@ -23,10 +23,7 @@ use crate::sys::User;
 /// Commands under way unless the tuning says otherwise: what open-iscsi allows (node.session.queue_depth).
 const UNTUNED_DEPTH: &str = "32";
 
-/// The only LUN of a volume.
-const LUN: u32 = 0;
-
-/// One filer with one LUN for each part.
+/// One filer for each part, with the LUNs of its file system.
 pub(super) struct Luns {
     /// Where they are mounted.
     mounts: Directories,
@@ -35,6 +32,8 @@ pub(super) struct Luns {
     /// Volumes that hold the LUNs; their filers' states lie beside them.
     volumes: PathBuf,
     logs: PathBuf,
+    /// LUNs of one file system, numbered from 0.
+    count: u32,
 }
 
 impl Luns {
@@ -42,7 +41,7 @@ impl Luns {
         let mounts = Directories::within(order.work, "iscsi", order.parts, order.user)?;
         let host = LunHost::new(order.program.to_owned(), order.work.root())?;
         let (volumes, logs) = (order.work.path("luns"), order.work.path("logs"));
-        Ok(Self { mounts, host, program: order.program.to_owned(), volumes, logs })
+        Ok(Self { mounts, host, program: order.program.to_owned(), volumes, logs, count: order.luns })
     }
 
     fn volume(&self, part: Part) -> PathBuf {
@@ -65,18 +64,23 @@ impl Luns {
         let target =
             filer.target().ok_or_else(|| LabError::Filer { what: "its iSCSI target", detail: "it has none".to_owned() })?;
         let log = self.logs.join(format!("{log}-{}.log", part.name()));
-        self.host.attach(&format!("{target}/{LUN}"), &self.mounts.of(part), options, log)
+        let urls: Vec<String> = (0..self.count).map(|number| format!("{target}/{number}")).collect();
+        self.host.attach(&urls, &self.mounts.of(part), options, log)
     }
 
-    /// A new LUN with a new file system that belongs to `user`, attached.
+    /// New LUNs, of so many bytes together, with a new file system that belongs to `user`, attached.
     fn create(&self, part: Part, bytes: u64, user: &User) -> Result<(AttachedLun, Filer), LabError> {
         std::fs::create_dir_all(self.volume(part)).map_err(LabError::file("create directory", self.volume(part)))?;
         let filer = self.serve(part, None, &[], "restore")?;
-        let lun = format!("{}/db", filer.volume());
-        // Its initiator is ours, which sends again what a filer that restarts has lost.
-        let request = json!({"op": "lun-create", "lun": lun, "size_bytes": bytes, "number": LUN, "write_cache": true});
-        filer.ask("a LUN", &request)?;
-        let options = ["--mkfs", "ext4"].map(str::to_owned);
+        for number in 0..self.count {
+            let lun = format!("{}/db-{number}", filer.volume());
+            // Its initiator is ours, which sends again what a filer that restarts has lost.
+            let size = lun_bytes(bytes, self.count);
+            let request = json!({"op": "lun-create", "lun": lun, "size_bytes": size, "number": number, "write_cache": true});
+            filer.ask("a LUN", &request)?;
+        }
+        let kind = if self.count > 1 { "btrfs" } else { "ext4" };
+        let options = ["--mkfs", kind].map(str::to_owned);
         let attached = self.attach(part, &filer, &options, "restore-attach")?;
         let root = self.mounts.of(part);
         let private = std::fs::Permissions::from_mode(0o700);
@@ -84,6 +88,12 @@ impl Luns {
         own(&root, user)?;
         Ok((attached, filer))
     }
+}
+
+/// The size of each of some LUNs that have so many bytes together.
+fn lun_bytes(together: u64, count: u32) -> u64 {
+    let least = if count > 1 { STRIPED_LUN_BYTES_MIN } else { 0 };
+    together.div_ceil(u64::from(count.max(1))).max(least).next_multiple_of(1 << 20)
 }
 
 impl Placement for Luns {
@@ -102,7 +112,7 @@ impl Placement for Luns {
     fn restore(&mut self, master: &Path, _own: Method, user: &User, progress: &mut dyn FnMut(u64)) -> Result<(), LabError> {
         self.clear()?;
         make_directory(&self.volumes, 0o700)?;
-        let bytes = LUN_BYTES_MIN.max(tree_size(master).bytes.saturating_mul(LUN_PER_STATE)).next_multiple_of(1 << 20);
+        let bytes = LUN_BYTES_MIN.max(tree_size(master).bytes.saturating_mul(LUN_PER_STATE));
         let mut luns = Vec::new();
         for part in self.parts() {
             luns.push(self.create(*part, bytes, user)?);
@@ -140,5 +150,17 @@ impl Placement for Luns {
 
     fn remove(self: Box<Self>) -> Result<(), LabError> {
         remove_tree(&self.volumes).and_then(|()| self.mounts.remove())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn luns_have_an_equal_share_of_the_size_and_what_btrfs_wants_of_each() {
+        assert_eq!(lun_bytes((8 << 30) + 1, 1), (8 << 30) + (1 << 20));
+        assert_eq!(lun_bytes(8 << 30, 8), 1 << 30);
+        assert_eq!(lun_bytes(256 << 20, 8), 128 << 20);
     }
 }

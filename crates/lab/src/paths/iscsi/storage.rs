@@ -47,7 +47,7 @@ impl Storage for IscsiStorage {
     }
 
     fn clients(&self) -> Vec<u32> {
-        self.luns.iter().map(AttachedLun::pid).collect()
+        self.luns.iter().flat_map(AttachedLun::pids).copied().collect()
     }
 
     fn expect_alive(&mut self) -> Result<(), LabError> {

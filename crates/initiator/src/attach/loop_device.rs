@@ -112,6 +112,7 @@ impl LoopDevice {
         let nodes: Vec<String> = self.names().iter().map(|name| format!("/dev/{name}")).collect();
         let mounted = self.mounts();
         let mut users: Vec<String> = mounted.iter().map(|mount| format!("a mount at {}", mount.directory.display())).collect();
+        users.extend(mounted_apart(&self.numbers()));
         if mounted.is_empty() {
             let names = self.names();
             let of_others = btrfs::mounted().into_iter().find(|(_, devices)| devices.iter().any(|name| names.contains(name)));
@@ -206,6 +207,36 @@ pub(super) fn is_dead(source: &str) -> bool {
     fs::metadata(file.trim_end_matches('\n')).is_err_and(|error| error.kind() == io::ErrorKind::NotConnected)
 }
 
+/// Mounts of these devices in mount namespaces of others that unmounting here does not end: copies without propagation
+/// (mount_namespaces(7)), as `unshare --mount` and some containers make of what is mounted when they start.
+fn mounted_apart(devices: &[String]) -> Vec<String> {
+    let namespace = |process: &Path| fs::read_link(process.join("ns/mnt")).ok();
+    let mut seen = vec![namespace(Path::new("/proc/self"))];
+    let mut found = Vec::new();
+    for process in fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path()) {
+        let Some(of) = namespace(&process) else { continue };
+        if seen.iter().flatten().any(|known| *known == of) {
+            continue;
+        }
+        seen.push(Some(of));
+        let table = fs::read(process.join("mountinfo")).unwrap_or_default();
+        let table = String::from_utf8_lossy(&table);
+        let apart = table.lines().filter(|line| !is_propagated(line)).filter_map(mounted);
+        let (id, name) = (process.file_name().unwrap_or_default(), fs::read_to_string(process.join("comm")).unwrap_or_default());
+        found.extend(apart.filter(|mount| devices.contains(&mount.device)).map(|mount| {
+            let (directory, id) = (mount.directory.display(), id.display());
+            format!("a mount at {directory} in the mount namespace of process {id} ({})", name.trim())
+        }));
+    }
+    found
+}
+
+/// Whether a line of mountinfo is of a mount that is unmounted with that of its peers or its master.
+fn is_propagated(line: &str) -> bool {
+    let optional = line.split(' ').skip(6).take_while(|field| *field != "-");
+    optional.into_iter().any(|field| field.starts_with("shared:") || field.starts_with("master:"))
+}
+
 /// Undoes the octal escapes of space, tab, newline and backslash.
 fn unescaped(text: &str) -> String {
     let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
@@ -243,6 +274,8 @@ mod tests {
         let (kind, source) = ("ext4".into(), "/dev/loop3".into());
         assert_eq!(mounted(line), Some(Mounted { device: "7:3".into(), directory: "/mnt/a b".into(), kind, source }));
         assert_eq!(mounted("36 35"), None);
+        assert!(is_propagated(line) && is_propagated("36 35 7:3 / /a rw shared:5 - ext4 /dev/loop3 rw"));
+        assert!(!is_propagated("36 35 7:3 / /a rw - ext4 /dev/loop3 rw"));
     }
 
     #[test]

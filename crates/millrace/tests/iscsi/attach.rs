@@ -133,6 +133,16 @@ fn a_file_system_is_there_again_after_detach_and_attach_and_is_not_overwritten()
         assert!(fs::read(place.join("file")).unwrap() == data, "still mounted");
         sleeper.kill().unwrap();
         sleeper.wait().unwrap();
+        // A copy of the mount elsewhere, which would keep the device from going.
+        let mut apart = Command::new("unshare").args(["--mount", "--propagation", "private", "sleep", "60"]).spawn().unwrap();
+        let comm = format!("/proc/{}/comm", apart.id());
+        let is_there = || fs::read_to_string(&comm).is_ok_and(|name| name == "sleep\n").then_some(());
+        await_until("a mount namespace", Duration::from_secs(20), is_there);
+        let (busy, _) = host.refused(&["detach", at]);
+        assert!(busy.contains(&format!("in the mount namespace of process {} (sleep)", apart.id())), "{busy}");
+        assert!(fs::read(place.join("file")).unwrap() == data, "still mounted");
+        apart.kill().unwrap();
+        apart.wait().unwrap();
         host.detach(at);
         assert_eq!(host.left(), Vec::<String>::new());
         let (refused, code) = host.refused(&["attach", &url, "--mkfs", "ext4"]);
@@ -191,7 +201,8 @@ fn a_device_whose_process_was_killed_gives_errors_and_detach_cleans_up() {
         (!dd(node, Path::new("/dev/null"), &["bs=4k", "count=1", "skip=4000", "iflag=direct"]).status().unwrap().success())
             .then_some(())
     });
-    assert_eq!(host.list()[0]["state"], "dead");
+    // Its files are closed one by one, the lock not first.
+    await_until("its end to be seen", Duration::from_secs(10), || (host.list()[0]["state"] == "dead").then_some(()));
     host.detach(place.to_str().unwrap());
     assert_eq!(host.left(), Vec::<String>::new());
     host.attach(&[&url]);

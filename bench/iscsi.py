@@ -15,11 +15,13 @@ FILL_TIMEOUT_S = 120
 
 
 def start_target(stack, arguments, start_process, server):
-    """Our target, with one LUN that is written all over: what was never written is read faster than the page cache."""
+    """Our target, with one LUN that is written all over: what was never written is read faster than the page cache. Its volume is
+    `write-around`: tgt, too, reads through the page cache and is durable before it answers."""
     binary, work = arguments.release / "millrace", arguments.work
     folder, admin = work / "luns", work / "admin-luns"
     folder.mkdir()
     command = [binary, "serve", folder, "--listen", "127.0.0.1:0", "--iscsi", "127.0.0.1:0", "--state", work / "state-luns"]
+    command += ["--cache", "write-around"]
     process = start_process(stack, [*command, "--admin", admin, "--json"], work / "target.log", stdout=subprocess.PIPE, text=True)
     if not process.stdout.readline():
         raise RuntimeError(f"millrace serve --iscsi said nothing: {(work / 'target.log').read_text().strip()[-300:]}")

@@ -48,7 +48,7 @@ pub struct FilerStats {
     /// memory, `mixed` if volumes differ. Empty: an older filer, which knew `sync` only.
     #[serde(default)]
     pub durability: String,
-    /// How data passes the page cache: `cached`, `direct`, `dropbehind`, or `mixed`. Empty: an older filer, `cached`.
+    /// How data passes the page cache: `cached`, `write-around`, `direct`, `dropbehind`, or `mixed`. Empty: an older filer, `cached`.
     #[serde(default)]
     pub cache: String,
     /// A flush failed: a volume promises nothing more until it is opened anew.

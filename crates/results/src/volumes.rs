@@ -17,7 +17,7 @@ pub struct VolumeStatus {
     pub identity: String,
     /// `sync` or `battery`.
     pub durability: String,
-    /// `cached`, `direct` or `dropbehind`.
+    /// `cached`, `write-around`, `direct` or `dropbehind`.
     pub cache: String,
     /// `host` or `minimal`; empty from an older filer.
     #[serde(default)]

@@ -16,7 +16,7 @@ use crate::volume::VolumeInner;
 impl VolumeInner {
     /// Taken around each change that makes pages of the file dirty, where there are direct writes to keep it apart from.
     pub(crate) fn begin_buffered<'n>(&self, node: &'n Node) -> Option<InFlightGuard<'n>> {
-        (self.options.cache == CacheMode::Direct).then(|| node.0.in_flight.buffered())
+        self.options.cache.writes_direct().then(|| node.0.in_flight.buffered())
     }
 
     /// Writes past the page cache if that may be: the transfer is aligned, it lies inside the file and no hole is near, nothing
@@ -31,7 +31,8 @@ impl VolumeInner {
         data: &[u8],
         flags: libc::c_int,
     ) -> Option<std::io::Result<usize>> {
-        let fd = self.direct_descriptor(descriptor, offset, data.len())?;
+        let may = self.options.cache.writes_direct();
+        let fd = may.then(|| direct_descriptor(descriptor, offset, data.len()))??;
         let stat = sys::stat_untimed(descriptor).ok()?;
         let allocated = stat.size.min(stat.blocks.saturating_mul(512));
         if stat.blocks.saturating_mul(512) < stat.size || offset + data.len() as u64 > allocated {
@@ -63,7 +64,7 @@ impl VolumeInner {
         offset: u64,
         buf: &mut [u8],
     ) -> Option<std::io::Result<usize>> {
-        let fd = self.direct_descriptor(descriptor, offset, buf.len()).filter(|_| !node.0.has_cached_data())?;
+        let fd = self.read_descriptor(node, descriptor, offset, buf.len())?;
         let read = with_aligned(buf.len(), |buffer| {
             let bytes = sys::pread_with(fd, buffer, offset, 0)?;
             buf[..bytes].copy_from_slice(&buffer[..bytes]);
@@ -83,16 +84,12 @@ impl VolumeInner {
 
     /// Whether a read would pass the page cache by.
     pub(crate) fn reads_direct(&self, node: &Node, descriptor: &Descriptor, offset: u64, len: usize) -> bool {
-        self.direct_descriptor(descriptor, offset, len).is_some() && !node.0.has_cached_data()
+        self.read_descriptor(node, descriptor, offset, len).is_some()
     }
 
-    /// The descriptor for a direct transfer of this place; `None` when the volume, the host or the place has none.
-    fn direct_descriptor<'d>(&self, descriptor: &'d Descriptor, offset: u64, len: usize) -> Option<&'d OwnedFd> {
-        let aligned = offset.is_multiple_of(DIRECT_ALIGN_BYTES as u64) && len.is_multiple_of(DIRECT_ALIGN_BYTES);
-        if self.options.cache != CacheMode::Direct || !aligned || len == 0 || len > DIRECT_BYTES_MAX {
-            return None;
-        }
-        descriptor.direct()
+    fn read_descriptor<'d>(&self, node: &Node, descriptor: &'d Descriptor, offset: u64, len: usize) -> Option<&'d OwnedFd> {
+        let may = self.options.cache == CacheMode::Direct;
+        may.then(|| direct_descriptor(descriptor, offset, len)).flatten().filter(|_| !node.0.has_cached_data())
     }
 
     /// The flag for transfers through the page cache.
@@ -114,6 +111,15 @@ impl VolumeInner {
             other => other,
         }
     }
+}
+
+/// The descriptor for a direct transfer of this place; `None` when the host or the place has none.
+fn direct_descriptor(descriptor: &Descriptor, offset: u64, len: usize) -> Option<&OwnedFd> {
+    let aligned = offset.is_multiple_of(DIRECT_ALIGN_BYTES as u64) && len.is_multiple_of(DIRECT_ALIGN_BYTES);
+    if !aligned || len == 0 || len > DIRECT_BYTES_MAX {
+        return None;
+    }
+    descriptor.direct()
 }
 
 /// What a host says to a flag or an alignment it does not take.

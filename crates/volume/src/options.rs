@@ -22,6 +22,9 @@ pub enum CacheMode {
     /// Through it, and it stays there.
     #[default]
     Cached,
+    /// Reads and unstable writes through it, stable writes past it (O_DIRECT) where size, alignment and the other I/O in flight on the
+    /// file allow. What was written so is fetched from the disk by the next read of it.
+    WriteAround,
     /// Past it (O_DIRECT), where size, alignment and the other I/O in flight on the file allow; else as `DropBehind`.
     Direct,
     /// Through it, and dropped from it at once (`RWF_DONTCACHE`); as `Cached` on a host without that.
@@ -79,6 +82,7 @@ impl CacheMode {
         match self {
             Self::Cached => "cached",
             Self::Direct => "direct",
+            Self::WriteAround => "write-around",
             Self::DropBehind => "dropbehind",
         }
     }
@@ -108,8 +112,9 @@ impl FromStr for CacheMode {
     type Err = UnknownOption;
 
     fn from_str(text: &str) -> Result<Self, UnknownOption> {
-        let found = [Self::Cached, Self::Direct, Self::DropBehind].into_iter().find(|known| known.as_str() == text);
-        found.ok_or_else(|| UnknownOption { given: text.to_owned(), known: "cached, direct, dropbehind" })
+        let found =
+            [Self::Cached, Self::WriteAround, Self::Direct, Self::DropBehind].into_iter().find(|known| known.as_str() == text);
+        found.ok_or_else(|| UnknownOption { given: text.to_owned(), known: "cached, write-around, direct, dropbehind" })
     }
 }
 
@@ -134,6 +139,14 @@ impl fmt::Display for Durability {
     }
 }
 
+impl CacheMode {
+    /// Whether stable writes pass it by where they may.
+    #[must_use]
+    pub(crate) const fn writes_direct(self) -> bool {
+        matches!(self, Self::Direct | Self::WriteAround)
+    }
+}
+
 impl fmt::Display for CacheMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
@@ -146,7 +159,7 @@ mod tests {
 
     #[test]
     fn words_are_read_as_they_are_written_and_others_name_the_known_ones() {
-        for mode in [CacheMode::Cached, CacheMode::Direct, CacheMode::DropBehind] {
+        for mode in [CacheMode::Cached, CacheMode::WriteAround, CacheMode::Direct, CacheMode::DropBehind] {
             assert_eq!(mode.to_string().parse(), Ok(mode));
         }
         for durability in [Durability::Sync, Durability::Battery] {
@@ -156,7 +169,7 @@ mod tests {
             assert_eq!(read_ahead.to_string().parse(), Ok(read_ahead));
         }
         assert!("off".parse::<ReadAhead>().unwrap_err().to_string().contains("host, minimal"));
-        assert!("cache".parse::<CacheMode>().unwrap_err().to_string().contains("cached, direct, dropbehind"));
+        assert!("cache".parse::<CacheMode>().unwrap_err().to_string().contains("cached, write-around, direct, dropbehind"));
         assert!("Sync".parse::<Durability>().unwrap_err().to_string().contains("sync, battery"));
     }
 }

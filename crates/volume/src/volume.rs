@@ -159,7 +159,7 @@ impl Volume {
             options: config.options,
             counted: Counted::default(),
             multigrain_times,
-            uncached_buffered: AtomicBool::new(config.options.cache != CacheMode::Cached),
+            uncached_buffered: AtomicBool::new(matches!(config.options.cache, CacheMode::Direct | CacheMode::DropBehind)),
             quota: Quota::default(),
             unnamed_files: AtomicBool::new(true),
             punch_hole: AtomicBool::new(true),

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::faults::Torn;
 use crate::limits::OFFSET_MAX;
 use crate::node::Node;
-use crate::options::{CacheMode, Durability};
+use crate::options::Durability;
 use crate::quiesce::Change;
 use crate::quota::Growth;
 use crate::sys;
@@ -99,7 +99,7 @@ impl Volume {
     /// nor where nothing is flushed.
     pub fn shares_flushes(&self) -> bool {
         let volume = &*self.0;
-        volume.loss.is_none() && volume.options.durability == Durability::Sync && volume.options.cache != CacheMode::Direct
+        volume.loss.is_none() && volume.options.durability == Durability::Sync && !volume.options.cache.writes_direct()
     }
 }
 
@@ -261,7 +261,7 @@ impl VolumeInner {
     ) -> std::io::Result<usize> {
         let _in_flight = self.begin_buffered(node);
         let result = self.through_cache(|flag| sys::pwrite_with(descriptor, data, offset, sync | flag));
-        if result.is_err() && self.options.cache == CacheMode::Direct {
+        if result.is_err() && self.options.cache.writes_direct() {
             // Written perhaps, and not flushed: no direct write before that is cleared up.
             node.0.mark_cached(data.len());
         }

@@ -158,7 +158,7 @@ fn what_cannot_be_is_refused_with_its_line() {
         (with("path = \"/a/../b\""), 5, "leave out .."),
         (with("state = \"state\""), 5, "absolute"),
         (with("medium = \"floppy\""), 5, "floppy"),
-        (with("cache = \"none\""), 5, "cached, direct, dropbehind"),
+        (with("cache = \"none\""), 5, "cached, write-around, direct, dropbehind"),
         (with("read_ahead = \"off\""), 5, "host, minimal"),
         (with("durability = \"none\""), 5, "sync, battery"),
         (with("durability = \"battery\"\nloss_layer = true"), 1, "loses nothing"),

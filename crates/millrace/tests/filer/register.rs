@@ -57,7 +57,7 @@ fn mixed_writes_and_reads_of_one_file_meet_no_error_and_read_as_a_register() {
     let one = environment_number("MILLRACE_SEED");
     let seeds = seed_count();
     let time = SEED_TIME * u32::try_from(seeds.saturating_sub(SEEDS_DEFAULT)).unwrap();
-    for mode in ["cached", "direct", "dropbehind"] {
+    for mode in ["cached", "write-around", "direct", "dropbehind"] {
         let scratch = Scratch::new("register");
         let mut filer = Filer::start(&scratch, &["--cache", mode]);
         let mut wire = Wire::connect(filer.port);

@@ -49,7 +49,8 @@ pub(crate) struct Args {
     /// When a write counts as stable: sync, once it is flushed to the disk; battery, at once, as the host's memory survives a power cut
     #[arg(long, value_name = "sync|battery", default_value_t, conflicts_with = "loss_layer")]
     pub(super) durability: volume::Durability,
-    /// Use of the page cache: cached, direct (O_DIRECT) or dropbehind (written, then dropped)
+    /// Use of the page cache: cached, write-around (stable writes by O_DIRECT), direct (reads
+    /// too) or dropbehind (written, then dropped)
     #[arg(long, value_name = "MODE", default_value_t)]
     pub(super) cache: volume::CacheMode,
     /// Read-ahead from the disk: as the host decides, or minimal: only what a client reads

@@ -59,7 +59,7 @@ fn by_option_files(collected: &Collected, facts: &mut Facts) {
         };
         // A command line decides over files.
         for (name, said) in read.iter().filter_map(|path| collected.running_with(path)).flat_map(|server| &server.options) {
-            found.insert(name.clone(), (amount(said), "its command line".to_owned()));
+            found.insert(name.clone(), (value(name, said), "its command line".to_owned()));
         }
         for (name, (value, origin)) in found {
             own.put(&format!("persistent.mysql.{name}"), value.clone(), &origin);
@@ -101,7 +101,7 @@ fn option_file(text: &str, path: &str, found: &mut BTreeMap<String, (Value, Stri
         let (name, value) = match (name.strip_prefix("skip_"), said) {
             (Some(rest), None) if rest.starts_with("innodb") || rest == "log_bin" => (rest, Value::Bool(false)),
             (_, None) => (name, Value::Bool(true)),
-            (_, Some(said)) => (name, amount(unquoted(said.split(" #").next().unwrap_or(said)))),
+            (_, Some(said)) => (name, value(name, unquoted(said.split(" #").next().unwrap_or(said)))),
         };
         // A path as value of a switch is the switch turned on.
         let value = if name == "log_bin" && matches!(value, Value::Text(_)) { Value::Bool(true) } else { value };
@@ -109,7 +109,16 @@ fn option_file(text: &str, path: &str, found: &mut BTreeMap<String, (Value, Stri
     }
 }
 
-fn amount(said: &str) -> Value {
+/// Switches that rules ask for: files may write them as numbers, and the server says `ON` or `OFF`.
+const SWITCHES: &[&str] = &["innodb_data_file_buffering", "innodb_doublewrite", "innodb_use_native_aio"];
+
+/// A value of a file or a command line, as the server would say it.
+fn value(name: &str, said: &str) -> Value {
+    match said {
+        "0" if SWITCHES.contains(&name) => return Value::Bool(false),
+        "1" if SWITCHES.contains(&name) => return Value::Bool(true),
+        _ => {}
+    }
     match bytes(said) {
         Some(size) if said.ends_with(|letter: char| letter.is_ascii_alphabetic()) && !said.contains('.') => Value::Int(size),
         _ => plain(said),
@@ -141,5 +150,24 @@ mod tests {
         assert_eq!(found.value("mysql.innodb_buffer_pool_size"), Some(&(8_i64 << 30).into()));
         assert_eq!(found.value("mysql.port"), None);
         assert_eq!(found.remarks.len(), 1);
+    }
+
+    #[test]
+    fn a_switch_of_an_option_file_is_one_however_it_is_written() {
+        for (line, is_on) in [
+            ("innodb_doublewrite=0", false),
+            ("innodb-doublewrite = 0 # fast", false),
+            ("loose-innodb_doublewrite = '0'", false),
+            ("innodb_doublewrite = OFF", false),
+            ("skip-innodb_doublewrite", false),
+            ("innodb_doublewrite", true),
+            ("innodb_doublewrite=1", true),
+        ] {
+            let mut collected = Collected::default();
+            collected.take_file("/etc/mysql/mariadb.conf.d/50-server.cnf", format!("[mysqld]\n{line}\n").as_bytes());
+            let mut found = Facts::default();
+            facts(&collected, &mut found);
+            assert_eq!(found.value("mysql.innodb_doublewrite"), Some(&is_on.into()), "{line}");
+        }
     }
 }

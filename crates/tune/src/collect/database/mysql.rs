@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::answer::answers;
 use super::from_files::by_files;
-use super::rows::{Row, address, named, plain, table};
+use super::rows::{Row, address, named, plain_setting, table};
 use crate::collect::collected::Collected;
 use crate::collect::text::{bytes, odd, telling, unquoted};
 use crate::facts::{Database, Facts, Value};
@@ -121,7 +121,7 @@ fn value(name: &str, said: &str) -> Value {
     }
     match bytes(said) {
         Some(size) if said.ends_with(|letter: char| letter.is_ascii_alphabetic()) && !said.contains('.') => Value::Int(size),
-        _ => plain(said),
+        _ => plain_setting(name, said),
     }
 }
 

@@ -61,6 +61,19 @@ pub(super) fn plain(text: &str) -> Value {
     if integer(text).is_none() && text.trim().is_empty() { Value::Text(String::new()) } else { telling_value(text) }
 }
 
+/// The same of a setting, in which a fraction is written in one way: `10.000000` is 10, and `0.50` is `0.5`. A version is none.
+pub(super) fn plain_setting(name: &str, text: &str) -> Value {
+    let said = text.trim();
+    let is_fraction = said.strip_prefix('-').unwrap_or(said).split_once('.').is_some_and(|(whole, part)| {
+        let are_digits = |digits: &str| !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+        are_digits(whole) && are_digits(part)
+    });
+    if is_fraction && !name.contains("version") {
+        return plain(said.trim_end_matches('0').trim_end_matches('.'));
+    }
+    plain(text)
+}
+
 /// Rows of a table as clients print it: comma-separated with a head, tab-separated, `a | b`, `| a | b |`, or `a = b`.
 pub(super) fn table(text: &str) -> Vec<Vec<String>> {
     let body = || lines(text).map(|(_, line)| line).filter(|line| !line.trim().is_empty());
@@ -111,4 +124,25 @@ pub(super) fn named(table: Vec<Vec<String>>) -> Vec<Row> {
         }
     });
     rows.filter(|row| !row.name.is_empty() && words(&row.name).count() == 1 && row.name.len() < 200).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fraction_is_the_same_however_many_zeros_it_ends_with() {
+        for (name, said, wanted) in [
+            ("expire_logs_days", "10.000000", Value::Int(10)),
+            ("long_query_time", "0.500000", "0.5".into()),
+            ("long_query_time", "0.5", "0.5".into()),
+            ("seq_page_cost", "0.0", Value::Int(0)),
+            ("geqo_seed", "-1.50", "-1.5".into()),
+            ("server_version", "15.20", "15.20".into()),
+            ("innodb_version", "10.11.60", "10.11.60".into()),
+            ("listen_addresses", "10.0.0.0", "10.0.0.0".into()),
+        ] {
+            assert_eq!(plain_setting(name, said), wanted, "{name} {said}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Settings of MySQL and MariaDB as facts: rows of `SHOW VARIABLES`.
 
-use crate::collect::database::rows::{Row, plain};
+use crate::collect::database::rows::{Row, plain_setting};
 use crate::collect::text::integer;
 use crate::facts::{Facts, Value};
 
@@ -27,7 +27,7 @@ pub(in crate::collect::database) fn rows(rows: &[Row], origin: &str, facts: &mut
         }
         let value = match integer(&row.value) {
             Some(number) => Value::Int(number),
-            None => plain(&row.value),
+            None => plain_setting(&name, &row.value),
         };
         facts.put(&format!("mysql.{name}"), value, origin);
     }

@@ -1,6 +1,6 @@
 //! Settings of PostgreSQL as facts: rows of `pg_settings`, values of configuration files, and the version.
 
-use crate::collect::database::rows::{Row, plain};
+use crate::collect::database::rows::{Row, plain_setting};
 use crate::collect::text::{integer, words};
 use crate::facts::{Facts, Value};
 
@@ -11,7 +11,7 @@ pub(in crate::collect::database) fn rows(rows: &[Row], origin: &str, facts: &mut
         let value = match (integer(&row.value), row.unit.as_deref().and_then(factor)) {
             // -1 and the like are words, not amounts.
             (Some(number), Some(factor)) if number > 0 => Value::Int(number.saturating_mul(factor)),
-            _ => plain(&row.value),
+            _ => plain_setting(&row.name, &row.value),
         };
         match row.name.as_str() {
             "server_version_num" => {
@@ -64,7 +64,7 @@ pub(super) fn configured(name: &str, said: &str) -> Value {
     match (integer(digits), unit.trim()) {
         (Some(number), "") if number > 0 => Value::Int(number.saturating_mul(own_factor(name))),
         (Some(number), unit) if factor(unit).is_some() => Value::Int(number.saturating_mul(factor(unit).unwrap_or(1))),
-        _ => plain(said),
+        _ => plain_setting(name, said),
     }
 }
 

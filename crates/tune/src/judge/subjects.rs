@@ -72,6 +72,12 @@ pub(super) fn asked(loaded: &Loaded, facts: &Facts) -> Vec<Option<usize>> {
     if found.is_empty() && !has_servers { vec![None] } else { found }
 }
 
+/// Servers that [`asked`] leaves to the rules about their data: they do not run, beside one that answers.
+pub(super) fn judged_in_part(facts: &Facts) -> impl Iterator<Item = &Server> {
+    let is_beside_live = facts.servers.iter().any(is_live);
+    facts.servers.iter().filter(move |server| is_beside_live && server.state == ServerState::Stopped)
+}
+
 fn is_live(server: &Server) -> bool {
     server.state == ServerState::Live
 }

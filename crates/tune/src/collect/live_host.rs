@@ -2,12 +2,14 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::collected::Collected;
+use super::database::mysql::is_option_file;
 use super::database::postgres::files::includes_drop_ins;
 use super::layout;
 use super::limits::LISTING_MAX;
@@ -179,7 +181,9 @@ impl Reader<'_> {
             let words = server.words();
             let pid_file = server.directory.as_deref().map(|folder| self.path(&format!("{folder}/postmaster.pid")));
             let pid_file = pid_file.and_then(|path| fs::read_to_string(path).ok());
-            let ask = format!("--db '{}' asks it itself", server.dsn(pid_file.as_deref()));
+            let own_uid = fs::metadata("/proc/self").map_or(u32::MAX, |own| own.uid());
+            let config = self.options_of(&server, collected);
+            let ask = server.ask(own_uid, pid_file.as_deref(), config.as_deref());
             let Some(config) = server.config.clone() else {
                 collected.remarks.push(format!("{words} runs: {ask}"));
                 continue;
@@ -203,6 +207,18 @@ impl Reader<'_> {
             collected.remarks.push(format!("{words} runs and is judged by its files and its command line: {ask}"));
             collected.running.push(server);
         }
+    }
+
+    /// What the files of a server say of where it listens: the one it was started with, else the option files below `/etc`.
+    fn options_of(&self, server: &running::Running, collected: &Collected) -> Option<String> {
+        if server.is_elsewhere {
+            return None;
+        }
+        if let Some(config) = &server.config {
+            return read_some(&self.path(config)).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        }
+        let files = collected.files.iter().filter(|(path, _)| path.starts_with("/etc/") && is_option_file(path));
+        Some(files.map(|(_, text)| text.as_str()).collect::<Vec<_>>().join("\n"))
     }
 
     fn below(&self, folder: &str, depth: usize, collected: &mut Collected) {

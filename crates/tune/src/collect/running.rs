@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use super::database::postgres::files::setting;
 use super::limits::LISTING_MAX;
 use crate::facts::Database;
 
@@ -134,28 +135,67 @@ impl Running {
         format!("{kind} (process {}{data})", self.pid)
     }
 
-    /// The value of `--db` that asks it: where it listens, and the user it runs as, whom initdb makes the superuser.
+    /// How it is asked itself, in words: by `--db`, as the user that it lets in by its socket without a password, who is the
+    /// one it runs as (whom initdb makes the superuser), and root of MariaDB.
     ///
-    /// `pid_file` is the text of its `postmaster.pid`, if that may be read: its port and socket directory are lines 4 and 5
-    /// (miscadmin.h).
-    pub(super) fn dsn(&self, pid_file: Option<&str>) -> String {
+    /// `own_uid` is who runs this. `pid_file` is the text of its `postmaster.pid` and `config` that of its configuration, as far
+    /// as they may be read.
+    pub(super) fn ask(&self, own_uid: u32, pid_file: Option<&str>, config: Option<&str>) -> String {
+        let dsn = self.dsn(pid_file, config);
+        let asker = if self.database == Database::Mysql { 0 } else { self.uid };
+        match (own_uid, user_name(asker)) {
+            // Who a user of a container is here says nothing.
+            (own, _) if own == asker || self.is_elsewhere => format!("--db '{dsn}' asks it itself"),
+            (0, user) => format!("`runuser -u {user} -- millrace audit --db '{dsn}'` asks it itself"),
+            (_, user) => format!("--db '{dsn}' asks it itself, run as user {user}"),
+        }
+    }
+
+    /// The value of `--db` that asks it: where it listens, and the user.
+    ///
+    /// Source: of a `postmaster.pid`, port and socket directory are lines 4 and 5 (miscadmin.h).
+    fn dsn(&self, pid_file: Option<&str>, config: Option<&str>) -> String {
         let option = |wanted: &str| self.options.iter().rev().find(|(name, _)| name == wanted).map(|(_, said)| said.clone());
         let line = |number: usize| {
             let said = pid_file?.lines().nth(number)?.trim();
             (!said.is_empty()).then(|| said.to_owned())
         };
-        let user = user_name(self.uid);
         if self.database == Database::Mysql {
-            return match option("socket") {
+            let port = option("port");
+            let socket = option("socket").or_else(|| option_of_server(config?, "socket"));
+            let usual = || MYSQL_SOCKETS.iter().find(|path| port.is_none() && !self.is_elsewhere && Path::new(path).exists());
+            return match socket.or_else(|| usual().map(|path| (*path).to_owned())) {
                 Some(socket) => format!("mysql://root@localhost/?socket={socket}"),
-                None => format!("mysql://root@127.0.0.1:{}/", option("port").unwrap_or_else(|| "3306".to_owned())),
+                None => format!("mysql://root@127.0.0.1:{}/", port.unwrap_or_else(|| "3306".to_owned())),
             };
         }
-        let port = option("port").or_else(|| line(3));
-        let host = line(4).map(|folder| format!("host={folder} ")).unwrap_or_default();
+        // What a server was started with is in its pid file; the configuration stands in for one that may not be read.
+        let port = option("port").or_else(|| line(3)).or_else(|| setting(config?, "port"));
+        let folders = || setting(config?, "unix_socket_directories");
+        let folder = line(4).or_else(|| folders()?.split(',').map(|folder| folder.trim().to_owned()).next());
+        let host = folder.filter(|folder| !folder.is_empty()).map(|folder| format!("host={folder} ")).unwrap_or_default();
         let port = port.map(|port| format!("port={port} ")).unwrap_or_default();
-        format!("{host}{port}user={user} dbname=postgres")
+        format!("{host}{port}user={} dbname=postgres", user_name(self.uid))
     }
+}
+
+/// Where packages of MariaDB and MySQL have the socket: Debian, Red Hat, the project's own.
+const MYSQL_SOCKETS: &[&str] = &["/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock", "/tmp/mysql.sock"];
+
+/// A setting of an option file, of the sections that a server reads.
+fn option_of_server(config: &str, wanted: &str) -> Option<String> {
+    let mut ours = false;
+    let mut found = None;
+    for line in config.lines().map(str::trim) {
+        if let Some(section) = line.strip_prefix('[') {
+            ours = ["mysqld", "server", "client-server", "mariadb"].iter().any(|begin| section.starts_with(begin));
+        } else if let Some((name, said)) = line.split_once('=').filter(|_| ours)
+            && name.trim() == wanted
+        {
+            found = Some(said.trim().trim_matches(['\'', '"']).to_owned());
+        }
+    }
+    found
 }
 
 /// Name of a user of this host, else the number.
@@ -222,9 +262,34 @@ mod tests {
         assert_eq!(postgres.config, Some(format!("{data}/postgresql.conf")));
         let set: Vec<(&str, &str)> = postgres.options.iter().map(|(name, said)| (name.as_str(), said.as_str())).collect();
         assert_eq!(set, [("fsync", "off"), ("port", "5433"), ("work_mem", "1MB")]);
-        assert!(postgres.dsn(Some("10\n/data\n1\n5433\n/tmp\n*\n")).starts_with("host=/tmp port=5433 user="));
+        assert!(postgres.dsn(Some("10\n/data\n1\n5433\n/tmp\n*\n"), None).starts_with("host=/tmp port=5433 user="));
         assert_eq!((maria.pid, maria.directory.as_deref()), (20, Some("/srv/my")));
-        assert_eq!(maria.dsn(None), "mysql://root@localhost/?socket=/run/my.sock");
+        assert_eq!(maria.dsn(None, None), "mysql://root@localhost/?socket=/run/my.sock");
+    }
+
+    fn running(database: Database, uid: u32) -> Running {
+        Running { database, pid: 7, uid, directory: None, config: None, options: Vec::new(), is_elsewhere: false }
+    }
+
+    #[test]
+    fn a_server_is_asked_by_the_user_that_its_socket_lets_in() {
+        const NOBODY: u32 = 4_000_000_000;
+        let postgres = running(Database::Postgres, NOBODY);
+        let conf = "port = 5441 # of this cluster\nunix_socket_directories = '/var/run/postgresql, /tmp'\n";
+        let dsn = "host=/var/run/postgresql port=5441 user=4000000000 dbname=postgres";
+        assert_eq!(postgres.ask(NOBODY, None, Some(conf)), format!("--db '{dsn}' asks it itself"));
+        assert_eq!(
+            postgres.ask(0, None, Some(conf)),
+            format!("`runuser -u 4000000000 -- millrace audit --db '{dsn}'` asks it itself")
+        );
+        assert_eq!(postgres.ask(1, None, Some(conf)), format!("--db '{dsn}' asks it itself, run as user 4000000000"));
+        // What it was started with decides over a file that was changed since.
+        let pid_file = "7\n/data\n1\n5432\n/run/pg\n";
+        assert!(postgres.ask(1, Some(pid_file), Some(conf)).starts_with("--db 'host=/run/pg port=5432 user="));
+        let maria = running(Database::Mysql, NOBODY);
+        let conf = "[client]\nsocket=/a\n[client-server]\nsocket = /run/my.sock\n[mysqld]\nport=1\n";
+        assert_eq!(maria.ask(0, None, Some(conf)), "--db 'mysql://root@localhost/?socket=/run/my.sock' asks it itself");
+        assert!(maria.ask(1, None, Some(conf)).ends_with("asks it itself, run as user root"));
     }
 
     #[test]

@@ -136,10 +136,13 @@ pub(in crate::collect) fn includes_drop_ins(text: &str) -> bool {
 
 /// The data directory that a `postgresql.conf` names.
 pub(in crate::collect) fn data_directory(text: &str) -> Option<String> {
-    let said = telling(text, &['#'])
-        .filter_map(|(_, line)| line_of(line))
-        .filter(|(name, _)| name.eq_ignore_ascii_case("data_directory"));
-    said.last().map(|(_, said)| said).filter(|said| said.starts_with('/'))
+    setting(text, "data_directory").filter(|said| said.starts_with('/'))
+}
+
+/// A setting of a configuration file, as written.
+pub(in crate::collect) fn setting(text: &str, wanted: &str) -> Option<String> {
+    let all = telling(text, &['#']).filter_map(|(_, line)| line_of(line));
+    all.filter(|(name, _)| name.eq_ignore_ascii_case(wanted)).last().map(|(_, said)| said)
 }
 
 /// `name = 'value' # comment`; the sign may be left out.

@@ -1,6 +1,7 @@
 //! What a server says of its own settings, for whoever judges them. Read only; nothing of the load is needed or touched.
 
 use mysql_async::prelude::Queryable;
+use tokio_postgres::{Client, Row};
 
 use crate::database::Database as _;
 use crate::error::OrdersError;
@@ -30,6 +31,8 @@ pub struct Setting {
     pub pending_restart: bool,
     /// File and line that the value was read from, `FILE:LINE`, where the server tells this user.
     pub source: Option<String>,
+    /// `database NAME`, `role NAME` or `role NAME in database NAME` that has this value of its own; absent: the server.
+    pub set_for: Option<String>,
 }
 
 /// All settings of a server.
@@ -76,14 +79,37 @@ async fn of_postgres(database: &Postgres) -> Result<Settings, OrdersError> {
             unit: row.try_get(2).map_err(failed)?,
             pending_restart: row.try_get(3).map_err(failed)?,
             source: row.try_get(4).map_err(failed)?,
+            set_for: None,
         });
     }
+    settings.extend(of_databases_and_roles(&client).await);
     // Engines of the same wire protocol may not have it, and can do without.
     let query = "SELECT extract(epoch FROM pg_postmaster_start_time())::bigint";
     let started_s = client.query_one(query, &[]).await.and_then(|row| row.try_get(0)).ok();
     let (server, address) = (database.description(), database.address());
     let warning = database.warning().map(str::to_owned);
     Ok(Settings { engine: Engine::Postgres, server, address, started_s, settings, warning })
+}
+
+/// What `ALTER DATABASE` and `ALTER ROLE` set of what the data depend on: a session of another database or role does not see
+/// it. No more is read: a setting of an extension may be a secret.
+///
+/// Nothing where the catalogue is not there: engines of the same wire protocol may not have it.
+async fn of_databases_and_roles(client: &Client) -> Vec<Setting> {
+    let query = "SELECT concat_ws(' in ', 'role ' || rolname, 'database ' || datname), \
+                 split_part(one, '=', 1), substr(one, strpos(one, '=') + 1) \
+                 FROM pg_db_role_setting CROSS JOIN unnest(setconfig) AS one \
+                 LEFT JOIN pg_database d ON d.oid = setdatabase LEFT JOIN pg_roles r ON r.oid = setrole \
+                 WHERE split_part(one, '=', 1) IN ('synchronous_commit', 'zero_damaged_pages', 'ignore_checksum_failure') \
+                 ORDER BY 1, 2";
+    let rows = client.query(query, &[]).await.unwrap_or_default();
+    let setting = |row: &Row| {
+        let place: String = row.try_get(0).ok()?;
+        let set_for = Some(if place.is_empty() { "every role".to_owned() } else { place });
+        let (name, value) = (row.try_get(1).ok()?, row.try_get(2).ok()?);
+        Some(Setting { name, value, unit: None, pending_restart: false, source: None, set_for })
+    };
+    rows.iter().take(SETTINGS_MAX).filter_map(setting).collect()
 }
 
 const MYSQL_WHAT: &str = "reading the server's variables";
@@ -100,6 +126,7 @@ async fn of_mysql(database: &MySql) -> Result<Settings, OrdersError> {
         unit: None,
         pending_restart: false,
         source: None,
+        set_for: None,
     });
     let settings = settings.collect();
     conn.disconnect().await.map_err(failed)?;

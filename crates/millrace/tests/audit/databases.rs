@@ -70,3 +70,27 @@ fn variables_of_mariadb_are_facts_shown_with_their_units() {
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].found, ["mysql.innodb_buffer_pool_size is 64 MiB"]);
 }
+
+#[test]
+fn a_setting_of_another_database_or_role_is_found_and_named() {
+    let scratch = Scratch::new("audit-set-for");
+    let Some(cluster) = Cluster::start(scratch.path()) else {
+        skip("PostgreSQL is not installed");
+        return;
+    };
+    let rule = "postgres-no-database-or-role-risks-data";
+    let audit = || {
+        let output = millrace().args(["audit", "--json", "--rule", rule, "--db", &cluster.dsn()]).output().unwrap();
+        let audit: Audit = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)));
+        let of = |finding: Finding| format!("{:?} {}", finding.verdict, finding.subject.unwrap_or_default());
+        audit.findings.into_iter().map(of).collect::<Vec<_>>()
+    };
+    for statement in ["CREATE DATABASE other", "CREATE ROLE clerk", "ALTER DATABASE other SET synchronous_commit = off"] {
+        cluster.sql(statement);
+    }
+    cluster.sql("ALTER ROLE clerk IN DATABASE other SET zero_damaged_pages = on");
+    let found = audit();
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].starts_with("Finding db_role_setting synchronous_commit of database other of PostgreSQL at "), "{found:?}");
+    assert!(found[1].contains(" zero_damaged_pages of role clerk in database other of "), "{found:?}");
+}

@@ -72,6 +72,7 @@ fn host(root: &Path) -> LiveOptions {
                 unit: Some("8kB".to_owned()),
                 pending_restart: Some(true),
                 source: Some("/etc/postgresql/17/main/postgresql.conf:12".to_owned()),
+                ..Row::default()
             },
             Row { name: "primary_conninfo".to_owned(), value: "host=a password=hunter2".to_owned(), ..Row::default() },
         ],

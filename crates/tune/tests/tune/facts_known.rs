@@ -193,6 +193,7 @@ const THINGS: &[(&str, &[&str])] = &[
     ("nvme_subsystem", &["iopolicy", "model"]),
     ("oranfstab_path", &["server", "local", "path", "mount", "export", "nfs_version"]),
     ("oranfstab_mount", &["server", "export", "path_count"]),
+    ("db_role_setting", &["setting", "value"]),
     ("setting", &["running", "persistent", "file", "files", "values"]),
     ("hdisk", &[]),
     ("fcs", &[]),

@@ -220,6 +220,7 @@ fn asked(found: Settings) -> Asked {
         // MySQL has no such column.
         pending_restart: is_postgres.then_some(setting.pending_restart),
         source: setting.source,
+        set_for: setting.set_for,
     };
     let Settings { address, started_s, settings, .. } = found;
     Asked { kind, rows: settings.into_iter().map(row).collect(), address, started_s, origin }

@@ -263,6 +263,20 @@ mod tests {
     }
 
     #[test]
+    fn a_setting_of_a_database_is_no_setting_of_the_server_also_in_a_capture() {
+        let of_mill = Row { set_for: Some("database mill".to_owned()), ..row("synchronous_commit", "off", None) };
+        let rows = [row("synchronous_commit", "on", None), of_mill];
+        let (line, text) = as_text(Database::Postgres, "/run/a:5432", &rows);
+        let mut collected = Collected::default();
+        collected.take_command(&line, text.as_bytes(), Some(0));
+        let mut facts = Facts::default();
+        postgres::facts(&collected, &mut facts);
+        let own = &facts.servers[0].facts;
+        assert_eq!(own.value("postgres.synchronous_commit"), Some(&true.into()));
+        assert_eq!(own.value_of("db_role_setting", "synchronous_commit of database mill", "value"), Some(&false.into()));
+    }
+
+    #[test]
     fn two_clusters_in_files_are_two_servers() {
         let mut collected = Collected::default();
         for version in ["13", "15"] {

@@ -16,6 +16,8 @@ pub struct Row {
     pub pending_restart: Option<bool>,
     /// File and line that the value in force was read from, where the database says so.
     pub source: Option<String>,
+    /// The database or role that has this value of its own (`database mill`); absent: the server.
+    pub set_for: Option<String>,
 }
 
 impl Row {
@@ -41,16 +43,17 @@ pub(in crate::collect) fn as_text(database: Database, address: &str, rows: &[Row
         Database::Oracle => "sqlplus select name, value from v$parameter",
     };
     let clean = |text: &str| text.replace(['\t', '\n', '\r'], " ");
-    let mut text = "name\tvalue\tunit\tpending_restart\tsourcefile\tsourceline\n".to_owned();
+    let mut text = "name\tvalue\tunit\tpending_restart\tsourcefile\tsourceline\tset_for\n".to_owned();
     for row in rows {
         let pending = row.pending_restart.map_or("", |pending| if pending { "t" } else { "f" });
         let (file, line) = row.source.as_deref().and_then(|source| source.rsplit_once(':')).unwrap_or_default();
         text.push_str(&format!(
-            "{}\t{}\t{}\t{pending}\t{}\t{line}\n",
+            "{}\t{}\t{}\t{pending}\t{}\t{line}\t{}\n",
             clean(&row.name),
             clean(&row.value),
             row.unit.as_deref().unwrap_or_default(),
-            clean(file)
+            clean(file),
+            clean(row.set_for.as_deref().unwrap_or_default())
         ));
     }
     (if address.is_empty() { line.to_owned() } else { format!("{line}{AT}{address}") }, text)
@@ -107,6 +110,7 @@ pub(super) fn named(table: Vec<Vec<String>>) -> Vec<Row> {
     let value = column(&["setting", "value", "variable_value", "display_value"]);
     let (unit, pending) = (column(&["unit"]), column(&["pending_restart"]));
     let source = (column(&["sourcefile"]), column(&["sourceline"]));
+    let set_for = column(&["set_for"]);
     let skip = usize::from(name.is_some());
     let (name, value) = (name.unwrap_or(0), value.filter(|_| skip == 1).unwrap_or(1));
     let rows = table.into_iter().skip(skip).map(|row| {
@@ -121,6 +125,7 @@ pub(super) fn named(table: Vec<Vec<String>>) -> Vec<Row> {
             source: of(source.0)
                 .filter(|file| file.starts_with('/'))
                 .map(|file| of(source.1).filter(|line| !line.is_empty()).map_or(file.clone(), |line| format!("{file}:{line}"))),
+            set_for: of(set_for.filter(|_| skip == 1)).filter(|said| !said.is_empty()),
         }
     });
     rows.filter(|row| !row.name.is_empty() && words(&row.name).count() == 1 && row.name.len() < 200).collect()

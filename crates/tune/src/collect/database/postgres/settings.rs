@@ -4,10 +4,18 @@ use crate::collect::database::rows::{Row, plain_setting};
 use crate::collect::text::{integer, words};
 use crate::facts::{Facts, Value};
 
+/// Where settings of databases and roles are.
+const SET_FOR: &str = "pg_db_role_setting";
+
 /// Rows of `pg_settings`: numbers become bytes, milliseconds, or counts.
 pub(in crate::collect::database) fn rows(rows: &[Row], origin: &str, facts: &mut Facts) {
     let mut pending = rows.iter().any(|row| row.pending_restart.is_some()).then(Vec::new);
-    for row in rows {
+    for (row, set_for) in rows.iter().filter_map(|row| Some((row, row.set_for.as_ref()?))) {
+        let thing = format!("{} of {set_for}", row.name);
+        facts.put_of("db_role_setting", &thing, "setting", row.name.as_str(), SET_FOR);
+        facts.put_of("db_role_setting", &thing, "value", plain_setting(&row.name, &row.value), SET_FOR);
+    }
+    for row in rows.iter().filter(|row| row.set_for.is_none()) {
         let value = match (integer(&row.value), row.unit.as_deref().and_then(factor)) {
             // -1 and the like are words, not amounts.
             (Some(number), Some(factor)) if number > 0 => Value::Int(number.saturating_mul(factor)),

@@ -94,3 +94,16 @@ fn a_setting_of_another_database_or_role_is_found_and_named() {
     assert!(found[0].starts_with("Finding db_role_setting synchronous_commit of database other of PostgreSQL at "), "{found:?}");
     assert!(found[1].contains(" zero_damaged_pages of role clerk in database other of "), "{found:?}");
 }
+
+#[test]
+fn the_hint_for_a_database_that_is_not_there_is_one_that_audit_knows() {
+    let scratch = Scratch::new("audit-hint");
+    let Some(cluster) = Cluster::start(scratch.path()) else {
+        skip("PostgreSQL is not installed");
+        return;
+    };
+    let output =
+        millrace().args(["audit", "--db", &cluster.dsn().replace("dbname=postgres", "dbname=nowhere")]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert!(text(&output).contains("or name another: dbname= in the connection string, or PGDATABASE"), "{}", text(&output));
+}

@@ -32,15 +32,19 @@ pub(crate) fn connect_hint(error: &Error) -> String {
 }
 
 fn of_server(refusal: &DbError) -> &'static str {
-    let code = refusal.code();
+    of_code(refusal.code(), refusal.message())
+}
+
+/// Every command that connects prints these: they name the connection string and libpq's variables, not options of one command.
+fn of_code(code: &SqlState, message: &str) -> &'static str {
     if *code == SqlState::INVALID_PASSWORD {
-        "check user and password: -U or PGUSER, and PGPASSWORD, ~/.pgpass or the connection string"
+        "check user and password: user= in the connection string or PGUSER, and password=, PGPASSWORD or ~/.pgpass"
     } else if *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION {
-        denied(refusal.message())
+        denied(message)
     } else if *code == SqlState::INVALID_CATALOG_NAME {
-        "create the database first (createdb NAME) or name another: -d NAME"
+        "create the database first (createdb NAME) or name another: dbname= in the connection string, or PGDATABASE"
     } else if *code == SqlState::TOO_MANY_CONNECTIONS {
-        "raise max_connections or lower --connections"
+        "raise max_connections of the server, or connect with fewer sessions"
     } else if *code == SqlState::CANNOT_CONNECT_NOW {
         "the server is starting up or shutting down: try again"
     } else {
@@ -57,7 +61,7 @@ fn denied(message: &str) -> &'static str {
     } else if message.contains("SSL encryption") {
         "pg_hba.conf has no line for this host, user and database with TLS: add one; hostnossl lines need sslmode=disable"
     } else {
-        "check the user (-U, PGUSER) and pg_hba.conf on the server"
+        "check the user (user= in the connection string, PGUSER) and pg_hba.conf on the server"
     }
 }
 
@@ -88,5 +92,25 @@ fn of_tls(fault: &TlsError) -> &'static str {
             | AlertDescription::DecryptError,
         ) => "the server does not take this client's certificate: its ssl_ca_file must have the authority that signed it",
         _ => "the server's log says more; sslmode=disable connects without TLS where the server takes that",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_names_no_option_that_only_some_commands_have() {
+        let codes = [
+            SqlState::INVALID_PASSWORD,
+            SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
+            SqlState::INVALID_CATALOG_NAME,
+            SqlState::TOO_MANY_CONNECTIONS,
+            SqlState::CANNOT_CONNECT_NOW,
+            SqlState::DISK_FULL,
+        ];
+        for hint in codes.iter().map(|code| of_code(code, "Peer authentication failed")) {
+            assert!(!hint.split_whitespace().any(|word| word.trim_start_matches('(').starts_with('-')), "{hint}");
+        }
     }
 }

@@ -77,6 +77,9 @@ fn fsync_off_on_one_of_two_servers_is_a_finding_of_that_one_in_each_order_and_fo
     // The server says in which file and line it stands.
     let sarif = text(&run(&["audit", "--rule", FSYNC, "--format", "sarif"], &[&other]));
     assert!(sarif.contains("second/data/postgresql.auto.conf\""), "{sarif}");
+    let told = text(&run(&["audit", "--rule", FSYNC, "-v"], &[&other]));
+    let told: String = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains("found postgres.fsync is false (/") && told.contains("/postgresql.auto.conf:"), "{told}");
 
     set_fsync(&second, "ALTER SYSTEM RESET fsync", "on");
     let audit = audit(&["--rule", FSYNC], &[&one, &other]);

@@ -37,19 +37,31 @@ impl Origin {
 pub(super) fn origins(finding: &Finding, facts: Option<&Facts>) -> Vec<Origin> {
     let Some(facts) = facts else { return Vec::new() };
     let mut found = Vec::new();
-    for line in &finding.found {
-        // `NAME is VALUE`.
-        let name = line.split_once(" is ").map_or(line.as_str(), |(name, _)| name);
-        let server = finding.server.as_ref().and_then(|name| facts.server(name));
-        let others = facts.servers.iter().filter(|_| server.is_some());
-        let mut places = server.map(|server| &server.facts).into_iter().chain([facts]).chain(others.map(|other| &other.facts));
-        let Some(origin) = places.find_map(|facts| origin_of(name, finding.thing(), facts)) else { continue };
+    for origin in finding.found.iter().filter_map(|line| origin_of_line(line, finding, facts)) {
         let origin = Origin::parse(origin);
         if !found.contains(&origin) {
             found.push(origin);
         }
     }
     found
+}
+
+/// What was found, a line for each value, with where it was read: `postgres.fsync is false (/etc/postgresql.conf:207)`.
+pub(super) fn found_with_origins(finding: &Finding, facts: Option<&Facts>) -> Vec<String> {
+    let with_origin = |line: &String| match facts.and_then(|facts| origin_of_line(line, finding, facts)) {
+        Some(origin) => format!("{line} ({origin})"),
+        None => line.clone(),
+    };
+    finding.found.iter().map(with_origin).collect()
+}
+
+/// Where the value of a line `NAME is VALUE` was read.
+fn origin_of_line<'a>(line: &str, finding: &Finding, facts: &'a Facts) -> Option<&'a str> {
+    let name = line.split_once(" is ").map_or(line, |(name, _)| name);
+    let server = finding.server.as_ref().and_then(|name| facts.server(name));
+    let others = facts.servers.iter().filter(|_| server.is_some());
+    let mut places = server.map(|server| &server.facts).into_iter().chain([facts]).chain(others.map(|other| &other.facts));
+    places.find_map(|facts| origin_of(name, finding.thing(), facts))
 }
 
 /// The origin of a fact of the host, of an attribute of the thing judged (`mount.rsize`), or of another thing (`lun /vol/a: size`).
@@ -106,6 +118,9 @@ mod tests {
         assert_eq!(places[0], Origin::File("/etc/fstab".into(), Some(4)));
         assert_eq!(places[1..], commands);
         assert!(origins(&finding, None).is_empty());
+        assert_eq!(found_with_origins(&finding, None), finding.found);
+        let lines = found_with_origins(&finding, Some(&facts));
+        assert!(lines[0].starts_with(finding.found[0].as_str()) && lines[0].ends_with(')'), "{lines:?}");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use results::audit::{Audit, Finding, Verdict};
 
 use super::groups::{by_group, heading};
+use super::origins::found_with_origins;
 use super::words::{count, plain, status};
 use super::{Counts, Look, Weight, by_layer};
 use crate::describe::{activation, layer as layer_name, severity};
@@ -95,14 +96,14 @@ fn line(text: &mut String, finding: &Finding, look: &Look<'_>) {
     let _ = writeln!(text, "  {word:<8}  {subject}{} [{}]{known}{expired}", plain(&finding.title), plain(&finding.rule));
     finding.measured.iter().for_each(|measured| detail(text, "measured", &measured.text));
     if look.verbose && finding.verdict != Verdict::Passed {
-        details(text, finding);
+        details(text, finding, look);
     }
 }
 
-fn details(text: &mut String, finding: &Finding) {
+fn details(text: &mut String, finding: &Finding, look: &Look<'_>) {
     let mut add = |name: &str, words: &str| detail(text, name, words);
     add("layer", layer_name(&finding.layer));
-    finding.found.iter().for_each(|found| add("found", found));
+    found_with_origins(finding, look.facts).iter().for_each(|found| add("found", found));
     finding.missing.iter().for_each(|missing| add("missing", missing));
     finding.waiver.iter().for_each(|waiver| add("waiver", waiver));
     if finding.verdict == Verdict::Unknown {

@@ -206,7 +206,7 @@ pub trait Database: Clone + Send + Sync + 'static {
     fn isolation(&self) -> &'static str;
     /// What the database says of its own version.
     async fn version(&self) -> Result<String, OrdersError>;
-    /// Settings under which an acknowledged order may be lost, for a warning.
+    /// Settings under which a crash may cost acknowledged orders or the database, each with what it may cost, for a warning.
     async fn unsafe_settings(&self) -> Result<Vec<String>, OrdersError>;
     /// Reads what was loaded; an error when nothing or only half was.
     async fn config(&self) -> Result<Config, OrdersError>;

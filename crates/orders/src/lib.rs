@@ -46,3 +46,4 @@ pub mod series;
 pub mod settings;
 pub mod snapshots;
 pub mod tables;
+mod unsafe_setting;

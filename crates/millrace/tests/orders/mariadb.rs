@@ -75,6 +75,21 @@ fn mariadb_loads_runs_and_checks_and_answers_as_postgresql_does_in_both_modes() 
     assert_eq!(failed(&check(&dsn, &["--after-run"]).1), Vec::<u64>::new());
 }
 
+#[test]
+fn a_run_on_mariadb_says_what_each_unsafe_setting_may_cost() {
+    let Some((_scratch, mariadb)) = mariadb("mariadb-notes", &[]) else { return };
+    // The servers of these tests flush nothing; without a load the notes are all that a run comes to.
+    let output = millrace().args(["orders", "run", "-c", "1", "-T", "1", "--db", &mariadb.dsn()]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    for note in [
+        "note: innodb_doublewrite = OFF: a page torn by a crash cannot be repaired: the database may be damaged",
+        "note: innodb_flush_log_at_trx_commit = 0: an acknowledged order may be lost in a crash",
+        "note: innodb_flush_method = nosync: data files are never flushed: a crash of the host may damage the database",
+    ] {
+        assert!(text(&output).contains(note), "{note}\n{}", text(&output));
+    }
+}
+
 /// Damage to each condition, and its repair: all twelve are found broken, then whole.
 fn damage_is_found(mariadb: &MariaDb) {
     let pairs = [

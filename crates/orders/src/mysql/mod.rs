@@ -24,6 +24,7 @@ use crate::disk_space;
 use crate::error::OrdersError;
 use crate::limits::CONNECT_S;
 use crate::random::NuRandConstants;
+use crate::unsafe_setting::unsafe_setting;
 
 pub use copy::MySqlCopier;
 pub use terminal::MySqlTerminal;
@@ -212,10 +213,11 @@ impl Database for MySql {
     async fn unsafe_settings(&self) -> Result<Vec<String>, OrdersError> {
         const WHAT: &str = "reading the server's variables";
         let text = "SHOW GLOBAL VARIABLES WHERE (Variable_name = 'innodb_flush_log_at_trx_commit' AND Value <> '1')
-                    OR (Variable_name = 'innodb_doublewrite' AND Value IN ('OFF', '0'))";
+                    OR (Variable_name = 'innodb_doublewrite' AND Value IN ('OFF', '0', 'DETECT_ONLY'))
+                    OR (Variable_name = 'innodb_flush_method' AND LOWER(Value) IN ('nosync', 'littlesync'))";
         let rows = self.connect().await?.rows(WHAT, text).await?;
-        let pair = |row: &Row| Ok(format!("{} = {}", value::<String>(WHAT, row, 0)?, value::<String>(WHAT, row, 1)?));
-        rows.iter().map(pair).collect()
+        let text = |row: &Row, column| value::<String>(WHAT, row, column);
+        rows.iter().map(|row| Ok(unsafe_setting(&text(row, 0)?, &text(row, 1)?))).collect()
     }
 
     async fn config(&self) -> Result<Config, OrdersError> {

@@ -27,7 +27,7 @@ mod tls;
 use std::sync::{Arc, OnceLock};
 
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, Statement};
+use tokio_postgres::{Client, Row, Statement};
 
 use crate::ack_log::AcknowledgedOrder;
 use crate::conditions::CheckOutcome;
@@ -35,6 +35,7 @@ use crate::database::{Config, Database, DiskSpace, Isolation, Mode, SCHEMA, Unfi
 use crate::disk_space;
 use crate::error::OrdersError;
 use crate::random::NuRandConstants;
+use crate::unsafe_setting::unsafe_setting;
 
 use conninfo::{Endpoint, Environment, Server};
 use dialect::Dialect;
@@ -314,14 +315,15 @@ impl Database for Postgres {
 
     async fn unsafe_settings(&self) -> Result<Vec<String>, OrdersError> {
         const WHAT: &str = "reading pg_settings";
-        let text = "SELECT name || ' = ' || setting FROM pg_settings WHERE setting = 'off' \
+        let text = "SELECT name::text, setting::text FROM pg_settings WHERE setting = 'off' \
                     AND name IN ('fsync', 'synchronous_commit', 'full_page_writes') ORDER BY name";
         let session = self.session().await?;
         if !session.dialect.single_server {
             return Ok(Vec::new());
         }
         let rows = session.client.query(text, &[]).await.map_err(sql(WHAT))?;
-        rows.iter().map(|row| row.try_get(0).map_err(sql(WHAT))).collect()
+        let text = |row: &Row, column| row.try_get::<_, String>(column).map_err(sql(WHAT));
+        rows.iter().map(|row| Ok(unsafe_setting(&text(row, 0)?, &text(row, 1)?))).collect()
     }
 
     async fn config(&self) -> Result<Config, OrdersError> {

@@ -286,7 +286,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut options = args.options(&database).await?;
     let mut marks = args.marks_fd.map(open_marks).transpose()?;
     for setting in database.unsafe_settings().await? {
-        eprintln!("note: {setting}: an acknowledged order may be lost in a crash");
+        eprintln!("note: {setting}");
     }
     let on_event = |event: &Event| match event {
         Event::Measuring => mark(args.marks, marks.as_mut(), "measuring"),

@@ -29,7 +29,8 @@ pub struct Setting {
     pub unit: Option<String>,
     /// Whether another value waits for a restart.
     pub pending_restart: bool,
-    /// File and line that the value was read from, `FILE:LINE`, where the server tells this user.
+    /// File and line that the value was read from, `FILE:LINE`, where the server tells this user; `command line`; or the
+    /// statement that set it for a database or a role, up to its SET: `ALTER DATABASE mill`.
     pub source: Option<String>,
     /// `database NAME`, `role NAME` or `role NAME in database NAME` that has this value of its own; absent: the server.
     pub set_for: Option<String>,
@@ -69,7 +70,12 @@ async fn of_postgres(database: &Postgres) -> Result<Settings, OrdersError> {
     let setup = format!("SET default_transaction_read_only = on; SET statement_timeout = '{RESULTS_REPLY_S}s'");
     client.batch_execute(&setup).await.map_err(failed)?;
     let query = "SELECT name::text, coalesce(setting, '')::text, unit::text, coalesce(pending_restart, false), \
-                 sourcefile || ':' || sourceline FROM pg_settings ORDER BY name";
+                 coalesce(sourcefile || ':' || sourceline, CASE source WHEN 'command line' THEN source \
+                 WHEN 'global' THEN 'ALTER ROLE ALL' \
+                 WHEN 'database' THEN 'ALTER DATABASE ' || quote_ident(current_database()) \
+                 WHEN 'user' THEN 'ALTER ROLE ' || quote_ident(session_user) WHEN 'database user' THEN \
+                 'ALTER ROLE ' || quote_ident(session_user) || ' IN DATABASE ' || quote_ident(current_database()) END)::text \
+                 FROM pg_settings ORDER BY name";
     let rows = client.query(query, &[]).await.map_err(failed)?;
     let mut settings = Vec::new();
     for row in rows.iter().take(SETTINGS_MAX) {

@@ -1,12 +1,14 @@
 //! What is known of a host: named values with where they come from.
 
 mod server;
+mod set_by;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 pub use server::{Database, Server, ServerState};
+pub(crate) use set_by::{COMMAND_LINE, SetBy, origin_of, set_by};
 
 /// Remarks of one collection; a capture full of nonsense says no more after that many.
 const REMARKS_MAX: usize = 500;

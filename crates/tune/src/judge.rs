@@ -10,12 +10,12 @@ mod write_back;
 
 use std::collections::BTreeSet;
 
-use results::audit::{Finding, Severity, Verdict};
+use results::audit::{Activation, Finding, Severity, Verdict};
 
 use crate::expression::Outcome;
-use crate::facts::{Facts, Value};
+use crate::facts::{Facts, SetBy, Value, set_by};
 use crate::limits::{LINES_MAX, THINGS_JUDGED_MAX};
-use crate::rule::{Fix, Rule, Setting};
+use crate::rule::{Fix, Rule, Setting, SettingKind};
 use crate::rules::{Loaded, RuleSet};
 use crate::shown_value::shown;
 use crate::{describe, expression, title};
@@ -184,8 +184,8 @@ fn finding(
         status: *status,
         standing: standing.iter().map(describe::standing).collect(),
         fix: fix.map(|fix| fix_lines(fix, &judged.facts, thing)).unwrap_or_default(),
-        activation: fix.map(|fix| fix.activation),
-        group: fix.map(|fix| group::of(loaded, fix)),
+        activation: fix.map(|fix| activation(fix, &judged.facts)),
+        group: fix.map(|fix| group::of(loaded, fix, activation(fix, &judged.facts))),
         measured: None,
         waiver: None,
     }
@@ -205,10 +205,25 @@ fn fix_lines(fix: &Fix, facts: &Facts, thing: Option<(&str, &str)>) -> Vec<Strin
         let value = setting_value(setting, facts, thing).map(|text| with_unit(setting, text));
         let unknown = value.is_none() && setting.value_of.is_some();
         let value = if unknown { Some("(its value needs facts that are not known)") } else { value.as_deref() };
-        lines.push(describe::setting(setting, value, thing.map(|(_, name)| name), family));
+        lines.push(match (outweighs(setting, facts), value) {
+            (Some(set_by), Some(value)) => set_by.words(&setting.key, value),
+            _ => describe::setting(setting, value, thing.map(|(_, name)| name), family),
+        });
     }
     lines.extend(fix.by_hand.clone());
     lines
+}
+
+/// What set a setting of PostgreSQL that its files do not change.
+fn outweighs<'a>(setting: &Setting, facts: &'a Facts) -> Option<SetBy<'a>> {
+    let fact = facts.host.get(&format!("postgres.{}", setting.key)).filter(|_| setting.kind == SettingKind::Postgres)?;
+    set_by(&fact.origin)
+}
+
+/// What it takes for a fix to be in force here: a command line takes a restart.
+fn activation(fix: &Fix, facts: &Facts) -> Activation {
+    let by_command_line = fix.settings.iter().any(|setting| outweighs(setting, facts) == Some(SetBy::CommandLine));
+    if by_command_line { fix.activation.max(Activation::DbRestart) } else { fix.activation }
 }
 
 /// A computed number as its file takes it: typed into PostgreSQL bare, bytes would be pages.

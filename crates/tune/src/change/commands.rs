@@ -50,7 +50,7 @@ pub fn alter_system_reset(key: &str) -> String {
 }
 
 /// As PostgreSQL takes an identifier (4.1.1): quoted unless it is a plain word; a setting of an extension has a dot.
-fn identifier(name: &str) -> String {
+pub(super) fn identifier(name: &str) -> String {
     let plain = |part: &str| {
         part.starts_with(|sign: char| sign.is_ascii_lowercase() || sign == '_')
             && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')

@@ -44,7 +44,12 @@ fn place(part: &Part) -> Option<String> {
     match part {
         Part::File { path, edit } => Some(format!("{path} {}", edit.place())),
         Part::Running { path, .. } => Some(path.clone()),
-        Part::Run(run) => Some(format!("{}: {}", run.place, run.lines.first()?.rsplit_once(['=', ' '])?.0)),
+        Part::Run(run) => {
+            let line = run.lines.first()?;
+            // A statement that takes a setting back has no value behind the name.
+            let setting = if line.contains(" RESET ") { line } else { line.rsplit_once(['=', ' '])?.0 };
+            Some(format!("{}: {setting}", run.place))
+        }
         Part::ByHand { .. } => None,
     }
 }

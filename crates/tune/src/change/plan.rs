@@ -10,7 +10,7 @@ use super::file_changes::{Fault, FileChange, files_of};
 use super::planned::Change;
 use super::resolve::{RuleLookup, resolved};
 use super::root::Root;
-use super::target::{Part, Resolved, family, parts};
+use super::target::{Part, Resolved, activation, family, parts};
 use crate::facts::{Database, Facts, Value};
 use crate::rule::{Rule, StandingKind};
 
@@ -147,7 +147,8 @@ fn changes_of(rules: &impl RuleLookup, rule: &Rule, finding: &Finding, facts: &F
             }
         };
         let (parts, remarks) = parts(&Resolved { rule: &rule.id, change: &set, activation: fix.activation, server }, facts, root);
-        let change = Change { set: Some(set), parts, remarks, ..bare(rule, finding) };
+        let activation = activation(fix.activation, &set, facts);
+        let change = Change { set: Some(set), parts, remarks, activation, ..bare(rule, finding) };
         changes.push(change);
     }
     if let Some(text) = &fix.by_hand {

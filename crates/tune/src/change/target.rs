@@ -11,7 +11,7 @@ use super::edit::{Edit, Style};
 use super::limits::SETTING_BYTES_MAX;
 use super::root::Root;
 use super::setting::SettingChange;
-use crate::facts::{Facts, Server, Value};
+use crate::facts::{Facts, Server, SetBy, Value, set_by};
 use crate::rule::SettingKind;
 
 /// Name of our file in each drop-in folder.
@@ -92,6 +92,18 @@ pub(super) fn parts(setting: &Resolved<'_>, facts: &Facts, root: &Root) -> (Vec<
         }
     }
     (parts, remarks)
+}
+
+/// What sets a value of PostgreSQL that its files do not change.
+fn outweighs<'a>(change: &SettingChange, facts: &'a Facts) -> Option<SetBy<'a>> {
+    let is_postgres = change.target.kind == SettingKind::Postgres;
+    let fact = facts.host.get(&format!("postgres.{}", change.key.to_lowercase())).filter(|_| is_postgres)?;
+    set_by(&fact.origin)
+}
+
+/// What it takes for a change to be in force here, where the rule says `usual`: a command line takes a restart.
+pub(super) fn activation(usual: Activation, change: &SettingChange, facts: &Facts) -> Activation {
+    if outweighs(change, facts) == Some(SetBy::CommandLine) { usual.max(Activation::DbRestart) } else { usual }
 }
 
 /// `os.family`; empty when not known.

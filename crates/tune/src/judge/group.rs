@@ -6,7 +6,7 @@ use crate::rule::{Fix, SettingKind};
 use crate::rules::Loaded;
 
 /// What setting it right interrupts, or that it is done on the storage side.
-pub(super) fn of(loaded: &Loaded, fix: &Fix) -> AdviceGroup {
+pub(super) fn of(loaded: &Loaded, fix: &Fix, activation: Activation) -> AdviceGroup {
     let on_storage = |kind: SettingKind| matches!(kind, SettingKind::Ontap7 | SettingKind::Ontap9);
     let is_storage = if fix.settings.is_empty() {
         let platforms = &loaded.rule.platforms;
@@ -14,7 +14,7 @@ pub(super) fn of(loaded: &Loaded, fix: &Fix) -> AdviceGroup {
     } else {
         fix.settings.iter().any(|setting| on_storage(setting.kind))
     };
-    match fix.activation {
+    match activation {
         _ if is_storage => AdviceGroup::Storage,
         Activation::Live | Activation::Reload => AdviceGroup::Now,
         Activation::DbRestart | Activation::Remount | Activation::NicRestart => AdviceGroup::Restart,
@@ -30,7 +30,7 @@ mod tests {
     fn group(id: &str) -> Option<AdviceGroup> {
         let rules = built_in().unwrap();
         let loaded = rules.rules().iter().find(|loaded| loaded.rule.id == id).unwrap_or_else(|| panic!("{id}"));
-        loaded.rule.fix.as_ref().map(|fix| of(loaded, fix))
+        loaded.rule.fix.as_ref().map(|fix| of(loaded, fix, fix.activation))
     }
 
     #[test]

@@ -1,4 +1,4 @@
-use results::audit::Status;
+use results::audit::{AdviceGroup, Status};
 
 use super::platforms_and_roles::{platforms, roles};
 use super::*;
@@ -139,6 +139,24 @@ fn roles_are_given_or_seen() {
     assert_eq!(Vec::from_iter(roles(&facts)), ["fc-client", "nfs-client", "single-instance"]);
     let rules = rule("rac", "roles = [\"rac\"]\ntest = \"false\"\nseverity = \"low\"");
     assert_eq!(judge(&set(&rules), &facts).not_applicable, 1);
+}
+
+#[test]
+fn what_the_command_line_sets_takes_a_restart_and_is_set_right_there() {
+    let fix = "[rule.fix]\nactivation = \"reload\"\nset = [{ kind = \"postgres\", key = \"fsync\", value = \"on\" }]";
+    let rules = rule("fsync", &format!("test = \"postgres.fsync\"\nseverity = \"critical\"\n{fix}"));
+    let judged = |origin: &str| {
+        let mut facts = linux();
+        facts.put("postgres.fsync", false, origin);
+        judge(&set(&rules), &facts).findings.remove(0)
+    };
+    let found = judged("its command line");
+    assert_eq!((found.activation, found.group), (Some(Activation::DbRestart), Some(AdviceGroup::Restart)));
+    assert!(found.fix[0].starts_with("fsync is set on the server's command line"), "{:?}", found.fix);
+    let found = judged("ALTER DATABASE mill");
+    assert_eq!((found.activation, found.group), (Some(Activation::Reload), Some(AdviceGroup::Now)));
+    assert!(found.fix[0].ends_with("ALTER DATABASE mill RESET fsync"), "{:?}", found.fix);
+    assert_eq!(judged("/data/postgresql.conf:3").fix, ["fsync = on by ALTER SYSTEM or in postgresql.conf"]);
 }
 
 #[test]

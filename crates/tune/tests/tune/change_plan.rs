@@ -260,3 +260,26 @@ fn two_servers_that_want_different_values_of_one_setting_of_the_host_are_not_bot
     assert_eq!((only.server.as_deref(), only.set.as_ref().map(|set| set.to.as_str())), (Some("a"), Some("4096")));
     assert!(plan.apart.len() == 1 && plan.apart[0].why.ends_with("for a"), "{:?}", plan.apart);
 }
+
+#[test]
+fn a_value_that_no_file_changes_is_changed_where_it_was_set() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut rules = Rules::default();
+    for key in ["fsync", "synchronous_commit", "full_page_writes"] {
+        rules.add(key, "", "reload", &format!("{{ kind = \"postgres\", key = \"{key}\", value = \"on\" }}"), "");
+    }
+    let mut facts = linux();
+    facts.put("postgres.fsync", false, "its command line");
+    facts.put("postgres.synchronous_commit", false, "ALTER DATABASE mill");
+    facts.put("postgres.full_page_writes", false, "ALTER DATABASE mill");
+    let findings = ["fsync", "full_page_writes", "synchronous_commit"].map(|rule| finding(rule, None));
+    let plan = plan(&rules, &facts, &findings, &Root::new(folder.path()));
+    assert_eq!(plan.apart, []);
+    let [sessions, restart] = plan.groups.as_slice() else { panic!("{plan:?}") };
+    let [_, Part::Run(run)] = [&sessions.changes[0].parts[0], &sessions.changes[1].parts[0]] else { panic!("{sessions:?}") };
+    assert_eq!(run.lines, ["ALTER DATABASE mill RESET synchronous_commit;"]);
+    assert_eq!(run.undo, ["ALTER DATABASE mill SET synchronous_commit = 'off';"]);
+    assert_eq!(restart.activation, Activation::DbRestart);
+    let [Part::ByHand { text }] = restart.changes[0].parts.as_slice() else { panic!("{restart:?}") };
+    assert!(text.contains("on the server's command line") && text.contains("restart the server"), "{text}");
+}

@@ -219,7 +219,7 @@ fn asked(found: Settings) -> Asked {
         unit: setting.unit,
         // MySQL has no such column.
         pending_restart: is_postgres.then_some(setting.pending_restart),
-        source: setting.source,
+        source: setting.source.map(Row::source_of),
         set_for: setting.set_for,
     };
     let Settings { address, started_s, settings, .. } = found;

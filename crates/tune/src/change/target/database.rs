@@ -3,10 +3,11 @@
 use results::audit::Activation;
 
 use super::linux::drop_in;
-use super::{Part, Resolved, Run, assigned, family, now, text_for, unfit};
+use super::{Part, Resolved, Run, assigned, family, now, outweighs, text_for, unfit};
+use crate::change::commands::identifier;
 use crate::change::edit::{Edit, Style};
 use crate::change::root::Root;
-use crate::facts::{Facts, ServerState, Value};
+use crate::facts::{Facts, ServerState, SetBy, Value};
 
 /// Settings of PostgreSQL that are sizes.
 pub(super) const POSTGRES_BYTES: &[&str] = &[
@@ -86,8 +87,22 @@ pub(super) fn oranfstab(setting: &Resolved<'_>, facts: &Facts, root: &Root) -> V
     vec![Part::File { path, edit }]
 }
 
+/// What is done about a value that no file changes.
+fn elsewhere(setting: &Resolved<'_>, set_by: SetBy<'_>, remarks: &mut Vec<String>) -> Part {
+    let (key, change) = (identifier(setting.key()), setting.change);
+    let SetBy::Alter(statement) = set_by else { return Part::ByHand { text: set_by.words(setting.key(), setting.value()) } };
+    remarks.push(format!("{statement} has set it, which ALTER SYSTEM and postgresql.conf do not change"));
+    remarks.push("in force in sessions that begin after it; what the files say then holds: run the audit again".to_owned());
+    let before = change.from.as_ref().map(|before| format!("{statement} SET {key} = '{}';", before.replace('\'', "''")));
+    let lines = vec![format!("{statement} RESET {key};")];
+    Part::Run(Run { place: "psql, as a superuser".to_owned(), lines, undo: before.into_iter().collect() })
+}
+
 /// A drop-in where postgresql.conf includes a folder and nothing later overrides it; else `ALTER SYSTEM`.
 pub(super) fn postgres(setting: &Resolved<'_>, facts: &Facts, root: &Root, remarks: &mut Vec<String>) -> Vec<Part> {
+    if let Some(set_by) = outweighs(setting.change, facts) {
+        return vec![elsewhere(setting, set_by, remarks)];
+    }
     let text_fact = |name: &str| match facts.host.get(name).map(|fact| &fact.value) {
         Some(Value::Text(text)) => Some(text.as_str()),
         _ => None,

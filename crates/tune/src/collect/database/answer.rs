@@ -7,7 +7,7 @@ use super::oracle::rows as oracle_rows;
 use super::postgres::settings::rows as postgres_rows;
 use super::rows::Row;
 use crate::collect::persistent::put_setting;
-use crate::facts::{Database, Facts, Server, ServerState, Value};
+use crate::facts::{Database, Facts, Server, ServerState, Value, set_by};
 use crate::shown_value::shown;
 
 /// Where MySQL and MariaDB keep their data unless told otherwise.
@@ -93,7 +93,10 @@ fn elsewhere<'a>(answer: &Answer<'a>) -> Cow<'a, [Row]> {
         return Cow::Borrowed(answer.rows);
     }
     let address = answer.address.unwrap_or("another host");
-    let source = |row: &Row| row.source.as_ref().map(|source| format!("{source} at {address}"));
+    let source = |row: &Row| {
+        let at = |source: &String| if set_by(source).is_some() { source.clone() } else { format!("{source} at {address}") };
+        row.source.as_ref().map(at)
+    };
     answer.rows.iter().map(|row| Row { source: source(row), ..row.clone() }).collect()
 }
 
@@ -161,6 +164,7 @@ fn file(origin: &str) -> &str {
 mod tests {
     use super::*;
     use crate::collect::collected::Collected;
+    use crate::collect::database::rows::{named, table};
     use crate::collect::database::{as_text, mysql, postgres};
 
     /// A host with the files of one cluster, which turn fsync off.
@@ -208,6 +212,22 @@ mod tests {
         assert_eq!(live.facts.value_of("setting", "postgres shared_buffers", "persistent"), None);
         assert_eq!(live.facts.value("postgres.work_mem"), None);
         assert_eq!(live.facts.host["postgres.shared_buffers"].origin, "/data/15/postgresql.auto.conf:3");
+    }
+
+    #[test]
+    fn files_tell_nothing_of_a_restart_where_the_command_line_or_a_database_has_set_the_value() {
+        for (said, origin) in [("command line", "its command line"), ("ALTER DATABASE mill", "ALTER DATABASE mill")] {
+            let mut facts = host();
+            let fsync = row("fsync", "on", Some(&Row::source_of(said.to_owned())));
+            let rows = [fsync, row("data_directory", "/data/15", None)];
+            // The same from a capture.
+            let (_, text) = as_text(Database::Postgres, "db1:5432", &rows);
+            assert_eq!(named(table(&text)), rows);
+            ask(&mut facts, true, &rows);
+            let [live] = facts.servers.as_slice() else { panic!("{facts:?}") };
+            assert_eq!(live.facts.value_of("setting", "postgres fsync", "persistent"), None, "{said}");
+            assert_eq!(live.facts.host["postgres.fsync"].origin, origin);
+        }
     }
 
     #[test]

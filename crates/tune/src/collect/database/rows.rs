@@ -1,7 +1,7 @@
 //! Settings of databases as rows of name and value, and the tables that clients print them in.
 
 use crate::collect::text::{cells, integer, lines, telling_value, words};
-use crate::facts::{Database, Value};
+use crate::facts::{Database, Value, origin_of, set_by};
 
 /// One setting, as text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -14,13 +14,19 @@ pub struct Row {
     pub unit: Option<String>,
     /// Whether a change waits for a start anew, where the database says so.
     pub pending_restart: Option<bool>,
-    /// File and line that the value in force was read from, where the database says so.
+    /// File and line that the value in force was read from, or what else set it, where the database says so.
     pub source: Option<String>,
     /// The database or role that has this value of its own (`database mill`); absent: the server.
     pub set_for: Option<String>,
 }
 
 impl Row {
+    /// What `pg_settings` says of where a value comes from, as an origin.
+    #[must_use]
+    pub fn source_of(said: String) -> String {
+        origin_of(&said).unwrap_or(said)
+    }
+
     /// Where the value comes from: the file that the database names, else `otherwise`.
     pub(super) fn origin<'a>(&'a self, otherwise: &'a str) -> &'a str {
         self.source.as_deref().unwrap_or(otherwise)
@@ -38,21 +44,26 @@ pub(super) fn address(line: &str) -> Option<&str> {
 /// Rows as a table that [`table`] and [`named`] read back, under a line that the parsers know.
 pub(in crate::collect) fn as_text(database: Database, address: &str, rows: &[Row]) -> (String, String) {
     let line = match database {
-        Database::Postgres => "psql -c SELECT name, setting, unit, pending_restart, sourcefile, sourceline FROM pg_settings",
+        Database::Postgres => {
+            "psql -c SELECT name, setting, unit, pending_restart, sourcefile, sourceline, source FROM pg_settings"
+        }
         Database::Mysql => "mysql -e SHOW GLOBAL VARIABLES",
         Database::Oracle => "sqlplus select name, value from v$parameter",
     };
     let clean = |text: &str| text.replace(['\t', '\n', '\r'], " ");
-    let mut text = "name\tvalue\tunit\tpending_restart\tsourcefile\tsourceline\tset_for\n".to_owned();
+    let mut text = "name\tvalue\tunit\tpending_restart\tsourcefile\tsourceline\tsource\tset_for\n".to_owned();
     for row in rows {
         let pending = row.pending_restart.map_or("", |pending| if pending { "t" } else { "f" });
-        let (file, line) = row.source.as_deref().and_then(|source| source.rsplit_once(':')).unwrap_or_default();
+        let other = row.source.as_deref().filter(|source| set_by(source).is_some());
+        let file = row.source.as_deref().filter(|_| other.is_none());
+        let (file, line) = file.and_then(|source| source.rsplit_once(':')).unwrap_or_default();
         text.push_str(&format!(
-            "{}\t{}\t{}\t{pending}\t{}\t{line}\t{}\n",
+            "{}\t{}\t{}\t{pending}\t{}\t{line}\t{}\t{}\n",
             clean(&row.name),
             clean(&row.value),
             row.unit.as_deref().unwrap_or_default(),
             clean(file),
+            clean(other.unwrap_or_default()),
             clean(row.set_for.as_deref().unwrap_or_default())
         ));
     }
@@ -110,7 +121,7 @@ pub(super) fn named(table: Vec<Vec<String>>) -> Vec<Row> {
     let value = column(&["setting", "value", "variable_value", "display_value"]);
     let (unit, pending) = (column(&["unit"]), column(&["pending_restart"]));
     let source = (column(&["sourcefile"]), column(&["sourceline"]));
-    let set_for = column(&["set_for"]);
+    let (set_by, set_for) = (column(&["source"]), column(&["set_for"]));
     let skip = usize::from(name.is_some());
     let (name, value) = (name.unwrap_or(0), value.filter(|_| skip == 1).unwrap_or(1));
     let rows = table.into_iter().skip(skip).map(|row| {
@@ -124,7 +135,8 @@ pub(super) fn named(table: Vec<Vec<String>>) -> Vec<Row> {
                 .map(|said| matches!(said.as_str(), "t" | "true" | "on" | "1")),
             source: of(source.0)
                 .filter(|file| file.starts_with('/'))
-                .map(|file| of(source.1).filter(|line| !line.is_empty()).map_or(file.clone(), |line| format!("{file}:{line}"))),
+                .map(|file| of(source.1).filter(|line| !line.is_empty()).map_or(file.clone(), |line| format!("{file}:{line}")))
+                .or_else(|| origin_of(&of(set_by)?)),
             set_for: of(set_for.filter(|_| skip == 1)).filter(|said| !said.is_empty()),
         }
     });

@@ -6,7 +6,7 @@ use super::settings::configured;
 use crate::collect::collected::Collected;
 use crate::collect::database::from_files::by_files;
 use crate::collect::text::{odd, telling, unquoted};
-use crate::facts::{Database, Facts, Server};
+use crate::facts::{COMMAND_LINE, Database, Facts, Server};
 
 /// Settings by name, each as written and where.
 type Found = BTreeMap<String, (String, String)>;
@@ -55,7 +55,7 @@ pub(super) fn clusters(collected: &Collected) -> Vec<Server> {
             take(path, &mut found);
         }
         for (name, said) in running.into_iter().flat_map(|server| &server.options) {
-            found.insert(name.clone(), (said.clone(), "its command line".to_owned()));
+            found.insert(name.clone(), (said.clone(), COMMAND_LINE.to_owned()));
         }
         // Where every file was read and understood, what none of them sets is as the server begins.
         if collected.file(&automatic).is_some() && facts.remarks.is_empty() {

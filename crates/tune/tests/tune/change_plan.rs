@@ -283,3 +283,25 @@ fn a_value_that_no_file_changes_is_changed_where_it_was_set() {
     let [Part::ByHand { text }] = restart.changes[0].parts.as_slice() else { panic!("{restart:?}") };
     assert!(text.contains("on the server's command line") && text.contains("restart the server"), "{text}");
 }
+
+#[test]
+fn what_alter_system_had_set_is_what_a_revert_sets_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let setting = "{ kind = \"postgres\", key = \"max_wal_size\", value = \"8GB\" }";
+    let undo = |facts: &Facts| {
+        let plan = planned(folder.path(), facts, None, setting);
+        let [Part::Run(run)] = parts(&plan) else { panic!("{plan:?}") };
+        run.undo[0].clone()
+    };
+    let mut facts = linux();
+    facts.put("postgres.max_wal_size", 256_i64 << 20, "/data/postgresql.auto.conf:3");
+    assert_eq!(undo(&facts), "ALTER SYSTEM SET max_wal_size = '256MB';");
+    // One that waits for a restart is not in force, and is in the file.
+    facts.put("postgres.config_file", "/data/postgresql.conf", "a test");
+    facts.put("postgres.data_directory", "/data", "a test");
+    write(folder.path(), "data/postgresql.auto.conf", "work_mem = '1MB'\nmax_wal_size = '300''MB'\n");
+    assert_eq!(undo(&facts), "ALTER SYSTEM SET max_wal_size = '300''MB';");
+    let mut other = linux();
+    other.put("postgres.max_wal_size", 256_i64 << 20, "/data/postgresql.conf:3");
+    assert_eq!(undo(&other), "ALTER SYSTEM RESET max_wal_size;");
+}

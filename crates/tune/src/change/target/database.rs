@@ -4,7 +4,7 @@ use results::audit::Activation;
 
 use super::linux::drop_in;
 use super::{Part, Resolved, Run, assigned, family, now, outweighs, text_for, unfit};
-use crate::change::commands::identifier;
+use crate::change::commands::{alter_system, identifier};
 use crate::change::edit::{Edit, Style};
 use crate::change::root::Root;
 use crate::facts::{Facts, ServerState, SetBy, Value};
@@ -114,32 +114,62 @@ pub(super) fn postgres(setting: &Resolved<'_>, facts: &Facts, root: &Root, remar
     if config.is_none() && setting.server.is_some() {
         remarks.push(FILES_NOT_KNOWN.to_owned());
     }
-    let folder = config.filter(|_| family(facts) == "linux").and_then(|config| included(root, config));
-    let Some((folder, after)) = folder else { return vec![text_for(setting, facts)] };
-    let key = setting.key().to_lowercase();
-    let sets = |text: &str| text.lines().any(|line| Style::Postgres.key_of(line).as_ref() == Some(&key));
-    if sets(&after) {
-        remarks
-            .push("postgresql.conf sets it after the directory that it includes: a drop-in would be without effect".to_owned());
-        return vec![text_for(setting, facts)];
-    }
     // A cluster known by its files that names no data directory has it beside them.
     let beside =
         setting.server.filter(|server| server.state != ServerState::Live).and(config).and_then(|config| config.rsplit_once('/'));
     let data = text_fact("postgres.data_directory").or(beside.map(|(folder, _)| folder));
     let auto = data.map(|data| format!("{}/postgresql.auto.conf", data.trim_end_matches('/')));
+    let key = setting.key().to_lowercase();
+    let sets = |text: &str| text.lines().any(|line| Style::Postgres.key_of(line).as_ref() == Some(&key));
+    // Without a file of this host the server's own word is all there is.
+    let there = auto.filter(|_| config.is_some()).map(|auto| root.read_text(&auto).map(Option::unwrap_or_default));
+    let in_auto = there.as_ref().and_then(|text| assigned_in(text.as_ref().ok()?, &key)).or_else(|| altered(setting, facts));
+    let by_statement = || vec![statements(setting, facts, in_auto.as_deref())];
+    let folder = config.filter(|_| family(facts) == "linux").and_then(|config| included(root, config));
+    let Some((folder, after)) = folder else { return by_statement() };
+    if sets(&after) {
+        remarks
+            .push("postgresql.conf sets it after the directory that it includes: a drop-in would be without effect".to_owned());
+        return by_statement();
+    }
     // What ALTER SYSTEM once wrote is read last; a file that cannot be read may hold it.
-    let overridden = auto.is_none_or(|auto| match root.read_text(&auto) {
-        Ok(text) => sets(&text.unwrap_or_default()),
-        Err(_) => true,
-    });
+    let overridden = there.is_none_or(|text| text.map_or(true, |text| sets(&text)));
     if overridden {
         remarks.push(
             "postgresql.auto.conf sets it or cannot be read, and is read last: a drop-in would be without effect".to_owned(),
         );
-        return vec![text_for(setting, facts)];
+        return by_statement();
     }
     vec![drop_in(setting, root, &folder, "conf", Style::Postgres, None, remarks)]
+}
+
+/// `ALTER SYSTEM`; reverted to what it had set before, else reset.
+fn statements(setting: &Resolved<'_>, facts: &Facts, before: Option<&str>) -> Part {
+    let part = text_for(setting, facts);
+    match (part, before) {
+        (Part::Run(mut run), Some(before)) => {
+            if let Some(reset) = run.undo.first_mut() {
+                *reset = alter_system(setting.key(), before);
+            }
+            Part::Run(run)
+        }
+        (part, _) => part,
+    }
+}
+
+/// What the text of `postgresql.auto.conf` gives a setting.
+fn assigned_in(text: &str, key: &str) -> Option<String> {
+    let line = text.lines().rfind(|line| Style::Postgres.key_of(line).as_deref() == Some(key))?;
+    let value = line.trim().get(key.len()..)?.trim_start();
+    let value = value.strip_prefix('=').unwrap_or(value).trim();
+    let inner = value.strip_prefix('\'').and_then(|value| value.strip_suffix('\''));
+    Some(inner.map_or_else(|| value.to_owned(), |inner| inner.replace("''", "'")))
+}
+
+/// The value in force, where the server says that ALTER SYSTEM set it.
+fn altered(setting: &Resolved<'_>, facts: &Facts) -> Option<String> {
+    let fact = facts.host.get(&format!("postgres.{}", setting.key().to_lowercase()))?;
+    fact.origin.contains("/postgresql.auto.conf").then(|| setting.change.from.clone())?
 }
 
 /// The folder that postgresql.conf includes, when it is there, and what the file says after it.

@@ -305,3 +305,21 @@ fn what_alter_system_had_set_is_what_a_revert_sets_again() {
     other.put("postgres.max_wal_size", 256_i64 << 20, "/data/postgresql.conf:3");
     assert_eq!(undo(&other), "ALTER SYSTEM RESET max_wal_size;");
 }
+
+#[test]
+fn of_a_server_that_does_not_run_the_line_to_edit_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut rules = Rules::default();
+    rules.add("one", "", "reload", "{ kind = \"postgres\", key = \"fsync\", value = \"on\" }", "");
+    rules.add("two", "", "reload", "{ kind = \"postgres\", key = \"max_wal_size\", value = \"8GB\" }", "");
+    let mut facts = linux();
+    let config = "/etc/postgresql/15/stopped/postgresql.conf";
+    let of_server = server(&mut facts, "a", Some(config));
+    facts.servers[0].state = ServerState::Stopped;
+    facts.servers[0].facts.put("postgres.fsync", false, &format!("{config}:207"));
+    let findings = ["one", "two"].map(|rule| Finding { rule: rule.into(), ..of_server.clone() });
+    let text = render(&plan(&rules, &facts, &findings, &Root::new(folder.path())));
+    assert!(text.contains(&format!("you do: in {config}, line 207: fsync = 'on' (the server does not run;")), "{text}");
+    assert!(text.contains(&format!("you do: in {config}: max_wal_size = '8GB' (the server")), "{text}");
+    assert!(!text.contains("ALTER SYSTEM"), "{text}");
+}

@@ -124,7 +124,10 @@ pub(super) fn postgres(setting: &Resolved<'_>, facts: &Facts, root: &Root, remar
     // Without a file of this host the server's own word is all there is.
     let there = auto.filter(|_| config.is_some()).map(|auto| root.read_text(&auto).map(Option::unwrap_or_default));
     let in_auto = there.as_ref().and_then(|text| assigned_in(text.as_ref().ok()?, &key)).or_else(|| altered(setting, facts));
-    let by_statement = || vec![statements(setting, facts, in_auto.as_deref())];
+    let by_statement = || {
+        let in_file = in_file_of_stopped(setting, facts).map(|text| Part::ByHand { text });
+        vec![in_file.unwrap_or_else(|| statements(setting, facts, in_auto.as_deref()))]
+    };
     let folder = config.filter(|_| family(facts) == "linux").and_then(|config| included(root, config));
     let Some((folder, after)) = folder else { return by_statement() };
     if sets(&after) {
@@ -141,6 +144,16 @@ pub(super) fn postgres(setting: &Resolved<'_>, facts: &Facts, root: &Root, remar
         return by_statement();
     }
     vec![drop_in(setting, root, &folder, "conf", Style::Postgres, None, remarks)]
+}
+
+/// The line to edit of a server that does not run, and so takes no statement.
+fn in_file_of_stopped(setting: &Resolved<'_>, facts: &Facts) -> Option<String> {
+    let server = setting.server.filter(|server| server.state == ServerState::Stopped)?;
+    let (key, value) = (setting.key(), setting.value().replace('\'', "''"));
+    let origin = facts.host.get(&format!("postgres.{}", key.to_lowercase())).map(|fact| fact.origin.as_str());
+    let origin = origin.filter(|origin| origin.starts_with('/')).or(server.config.as_deref())?;
+    let place = origin.rsplit_once(':').map_or_else(|| origin.to_owned(), |(file, line)| format!("{file}, line {line}"));
+    Some(format!("in {place}: {key} = '{value}' (the server does not run; in force when it is started)"))
 }
 
 /// `ALTER SYSTEM`; reverted to what it had set before, else reset.

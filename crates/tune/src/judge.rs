@@ -182,7 +182,7 @@ fn finding(
         effect: effect.clone(),
         sources: sources.iter().map(describe::source).collect(),
         status: *status,
-        standing: standing.iter().map(describe::standing).collect(),
+        standing: standing.iter().filter(|standing| standing.holds(&judged.facts)).map(describe::standing).collect(),
         fix: fix.map(|fix| fix_lines(fix, &judged.facts, thing)).unwrap_or_default(),
         activation: fix.map(|fix| activation(fix, &judged.facts)),
         group: fix.map(|fix| group::of(loaded, fix, activation(fix, &judged.facts))),

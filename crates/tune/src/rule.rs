@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use results::audit::{Activation, Severity, Status};
 use serde::{Deserialize, Deserializer};
 
-use crate::facts::Value;
+use crate::expression::{Outcome, parse};
+use crate::facts::{Facts, Value};
 
 /// One file.
 #[derive(Debug, Clone, Deserialize)]
@@ -90,6 +91,16 @@ pub struct Standing {
     pub by: String,
     /// What that says, one sentence.
     pub says: String,
+    /// Expression that says where it holds; absent: everywhere. Not known counts as yes.
+    pub when: Option<String>,
+}
+
+impl Standing {
+    /// Whether it holds on this host.
+    pub(crate) fn holds(&self, facts: &Facts) -> bool {
+        let when = self.when.as_deref().and_then(|when| parse(when).ok());
+        when.is_none_or(|when| when.value(facts, None) != Outcome::Known(Value::Bool(false)))
+    }
 }
 
 /// How another source stands to a rule.

@@ -12,7 +12,7 @@ use super::resolve::{RuleLookup, resolved};
 use super::root::Root;
 use super::target::{Part, Resolved, activation, family, parts};
 use crate::facts::{Database, Facts, Value};
-use crate::rule::{Rule, StandingKind};
+use crate::rule::{Rule, Standing, StandingKind};
 
 /// What is to be planned.
 #[derive(Debug, Clone, Default)]
@@ -148,11 +148,11 @@ fn changes_of(rules: &impl RuleLookup, rule: &Rule, finding: &Finding, facts: &F
         };
         let (parts, remarks) = parts(&Resolved { rule: &rule.id, change: &set, activation: fix.activation, server }, facts, root);
         let activation = activation(fix.activation, &set, facts);
-        let change = Change { set: Some(set), parts, remarks, activation, ..bare(rule, finding) };
+        let change = Change { set: Some(set), parts, remarks, activation, ..bare(rule, finding, facts) };
         changes.push(change);
     }
     if let Some(text) = &fix.by_hand {
-        let mut change = bare(rule, finding);
+        let mut change = bare(rule, finding, facts);
         change.parts = vec![Part::ByHand { text: text.clone() }];
         changes.push(change);
     }
@@ -163,8 +163,9 @@ fn changes_of(rules: &impl RuleLookup, rule: &Rule, finding: &Finding, facts: &F
 }
 
 /// A change without what it sets.
-fn bare(rule: &Rule, finding: &Finding) -> Change {
-    let contests = rule.standing.iter().filter(|standing| standing.kind == StandingKind::ContestedBy);
+fn bare(rule: &Rule, finding: &Finding, facts: &Facts) -> Change {
+    let is_contest = |standing: &&Standing| standing.kind == StandingKind::ContestedBy && standing.holds(facts);
+    let contests = rule.standing.iter().filter(is_contest);
     let mut contested: Vec<String> = contests.map(|standing| format!("{}: {}", standing.by, standing.says)).collect();
     if contested.is_empty() && rule.status == Status::Contested {
         contested.push("sources of today contradict each other".to_owned());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Facts;
+use super::{Fact, Facts};
 
 /// Servers of one host; a host with more has them in containers, each of which is audited by itself.
 const SERVERS_MAX: usize = 64;
@@ -119,7 +119,23 @@ impl Facts {
             }
             seen.unknown.extend(one.facts.unknown.clone());
         }
+        if let Some(fact) = self.data_fstype(server) {
+            seen.host.insert("postgres.data_fstype".to_owned(), fact);
+        }
         seen
+    }
+
+    /// The kind of the file system that has the data of a server of PostgreSQL whose files are on this host: that of the mount
+    /// with the longest path above them.
+    fn data_fstype(&self, server: &Server) -> Option<Fact> {
+        server.config.as_ref()?;
+        let data = server.facts.host_text("postgres.data_directory")?;
+        let is_above = |point: &str| {
+            let rest = data.strip_prefix(point.trim_end_matches('/'));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let mounts = self.things.get("mount")?.iter().filter(|(point, _)| is_above(point));
+        mounts.max_by_key(|(point, _)| point.len())?.1.get("fstype").cloned()
     }
 }
 
@@ -147,6 +163,25 @@ mod tests {
         let stopped = facts.seen_by(&facts.servers[3]);
         assert_eq!((stopped.value("postgres.port"), stopped.value("mysql.port")), (None, Some(&4.into())));
         assert!(seen.servers.is_empty());
+    }
+
+    #[test]
+    fn the_file_system_of_the_data_is_that_of_the_nearest_mount() {
+        let mut facts = Facts::default();
+        for (point, fstype) in [("/", "ext4"), ("/srv/pg", "zfs"), ("/srv/pgother", "nfs")] {
+            facts.put_of("mount", point, "fstype", fstype, "/proc/mounts");
+        }
+        let fstype = |data: &str, config: Option<&str>| {
+            let mut one = server("a", Database::Postgres, ServerState::Live, ("postgres.port", 1));
+            one.facts.put("postgres.data_directory", data, "a test");
+            one.config = config.map(str::to_owned);
+            facts.seen_by(&one).host_text("postgres.data_fstype").map(str::to_owned)
+        };
+        let config = Some("/etc/postgresql.conf");
+        assert_eq!(fstype("/srv/pg/15", config).as_deref(), Some("zfs"));
+        assert_eq!(fstype("/srv/pg2", config).as_deref(), Some("ext4"));
+        // The files of a server on another host are not on these mounts.
+        assert_eq!(fstype("/srv/pg/15", None), None);
     }
 
     #[test]

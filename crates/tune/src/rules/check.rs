@@ -73,6 +73,11 @@ fn words(rule: &Rule, wrong: &mut Vec<String>) {
     if rule.standing.iter().any(|standing| standing.by.trim().is_empty() || standing.says.trim().is_empty()) {
         wrong.push("standing without who says it, or without what is said".to_owned());
     }
+    for when in rule.standing.iter().filter_map(|standing| standing.when.as_deref()) {
+        if let Err(error) = expression::parse(when) {
+            wrong.push(format!("the `when` of a standing: {error}"));
+        }
+    }
     if rule.fires.is_empty() || rule.silent.is_empty() {
         wrong.push("a rule has at least one case of `fires` and one of `silent`".to_owned());
     }

@@ -323,3 +323,18 @@ fn of_a_server_that_does_not_run_the_line_to_edit_is_named() {
     assert!(text.contains(&format!("you do: in {config}: max_wal_size = '8GB' (the server")), "{text}");
     assert!(!text.contains("ALTER SYSTEM"), "{text}");
 }
+
+#[test]
+fn a_contest_about_one_kind_of_file_system_does_not_hold_up_a_change_on_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = tune::rules::built_in().unwrap();
+    for (fstype, planned) in [("ext4", true), ("xfs", true), ("zfs", false), ("nfs4", false)] {
+        let mut facts = linux();
+        facts.put_of("mount", "/", "fstype", fstype, "/proc/mounts");
+        let of_server = server(&mut facts, "a", Some("/etc/a/postgresql.conf"));
+        facts.servers[0].facts.put("postgres.full_page_writes", false, "a test");
+        let finding = Finding { rule: "postgres-full-page-writes-on".into(), ..of_server };
+        let plan = plan(&rules, &facts, &[finding], &Root::new(folder.path()));
+        assert_eq!((plan.groups.len(), plan.apart.len()), if planned { (1, 0) } else { (0, 1) }, "{fstype}: {plan:?}");
+    }
+}

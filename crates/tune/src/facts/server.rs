@@ -119,6 +119,11 @@ impl Facts {
             }
             seen.unknown.extend(one.facts.unknown.clone());
         }
+        if server.database == Database::Postgres {
+            let runs = |other: &&Server| other.state != ServerState::Stopped || other.name == server.name;
+            let count = self.servers_of(Database::Postgres).filter(runs).count();
+            seen.put("postgres.servers_here", i64::try_from(count).unwrap_or(1), "servers of this audit");
+        }
         if let Some(fact) = self.data_fstype(server) {
             seen.host.insert("postgres.data_fstype".to_owned(), fact);
         }
@@ -160,6 +165,11 @@ mod tests {
         let seen = facts.seen_by(&facts.servers[1]);
         assert_eq!(seen.value("hw.memory_bytes"), Some(&1.into()));
         assert_eq!((seen.value("postgres.port"), seen.value("mysql.port")), (Some(&2.into()), Some(&3.into())));
+        // They share the memory; one that does not run needs none.
+        assert_eq!(seen.value("postgres.servers_here"), Some(&2.into()));
+        facts.servers[0].state = ServerState::Stopped;
+        assert_eq!(facts.seen_by(&facts.servers[1]).value("postgres.servers_here"), Some(&1.into()));
+        assert_eq!(facts.seen_by(&facts.servers[0]).value("postgres.servers_here"), Some(&2.into()));
         let stopped = facts.seen_by(&facts.servers[3]);
         assert_eq!((stopped.value("postgres.port"), stopped.value("mysql.port")), (None, Some(&4.into())));
         assert!(seen.servers.is_empty());

@@ -10,9 +10,10 @@ use super::file_changes::{Fault, FileChange, files_of};
 use super::planned::Change;
 use super::resolve::{RuleLookup, resolved};
 use super::root::Root;
+use super::setting::SettingChange;
 use super::target::{Part, Resolved, activation, family, parts};
 use crate::facts::{Database, Facts, Value};
-use crate::rule::{Rule, Standing, StandingKind};
+use crate::rule::{Rule, SettingKind, Standing, StandingKind};
 
 /// What is to be planned.
 #[derive(Debug, Clone, Default)]
@@ -151,6 +152,10 @@ fn changes_of(rules: &impl RuleLookup, rule: &Rule, finding: &Finding, facts: &F
         let change = Change { set: Some(set), parts, remarks, activation, ..bare(rule, finding, facts) };
         changes.push(change);
     }
+    let differs = |change: &Change| change.set.as_ref().is_none_or(|set| !is_so_already(set, facts));
+    if changes.iter().any(differs) {
+        changes.retain(differs);
+    }
     if let Some(text) = &fix.by_hand {
         let mut change = bare(rule, finding, facts);
         change.parts = vec![Part::ByHand { text: text.clone() }];
@@ -160,6 +165,19 @@ fn changes_of(rules: &impl RuleLookup, rule: &Rule, finding: &Finding, facts: &F
         faults.push(format!("{}: the rule has no fix", called(finding)));
     }
     (changes, faults)
+}
+
+/// Whether a setting of a database has the value that it is to have, now and after a restart. Of other settings, what a file says
+/// and what is in force are facts of their own.
+fn is_so_already(set: &SettingChange, facts: &Facts) -> bool {
+    let prefix = match set.target.kind {
+        SettingKind::Postgres => "postgres",
+        SettingKind::Mysql => "mysql",
+        _ => return false,
+    };
+    let value = |begin: &str| facts.host.get(&format!("{begin}{prefix}.{}", set.key)).map(|fact| &fact.value);
+    let persistent = value("persistent.");
+    set.from.as_ref() == Some(&set.to) && (persistent.is_none() || persistent == value(""))
 }
 
 /// A change without what it sets.

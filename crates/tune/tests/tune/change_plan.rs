@@ -338,3 +338,19 @@ fn a_contest_about_one_kind_of_file_system_does_not_hold_up_a_change_on_another(
         assert_eq!((plan.groups.len(), plan.apart.len()), if planned { (1, 0) } else { (0, 1) }, "{fstype}: {plan:?}");
     }
 }
+
+#[test]
+fn of_several_settings_of_a_rule_those_that_have_their_value_are_not_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let two = "{ kind = \"postgres\", key = \"autovacuum\", value = \"on\" }, { kind = \"postgres\", key = \"track_counts\", value = \"on\" }";
+    let keys = |persistent: bool| {
+        let mut facts = linux();
+        facts.put("postgres.autovacuum", false, "a test");
+        facts.put("postgres.track_counts", true, "a test");
+        facts.put("persistent.postgres.track_counts", persistent, "a test");
+        let plan = planned(folder.path(), &facts, None, two);
+        plan.groups[0].changes.iter().map(|change| change.set.as_ref().unwrap().key.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(keys(true), ["autovacuum"]);
+    assert_eq!(keys(false), ["autovacuum", "track_counts"]);
+}

@@ -92,8 +92,8 @@ fn say_left_out(mounts: &Mounts, dead: usize) {
         eprintln!("millrace: {} is not shown: {error}", directory.display());
     }
     if dead > 0 {
-        let (noun, verb) = if dead == 1 { ("mount", "is") } else { ("mounts", "are") };
-        eprintln!("{dead} {noun} that nobody uses and that keep nothing {verb} not shown: --all shows, --remove-dead removes");
+        let (noun, keep, verb) = if dead == 1 { ("mount", "keeps", "is") } else { ("mounts", "keep", "are") };
+        eprintln!("{dead} {noun} that nobody uses and that {keep} nothing {verb} not shown: --all shows, --remove-dead removes");
     }
 }
 

@@ -24,6 +24,7 @@ mod oracle;
 mod procedures;
 mod races;
 mod register;
+mod removal;
 mod repeats;
 mod restart;
 mod service;

@@ -19,7 +19,7 @@ use crate::nfs::export::Export;
 use crate::nfs::exports::Exports;
 use crate::nfs::filer::Filer;
 use crate::nfs::service::Nfs;
-use crate::setup::{ChangeError, Reloaded, Setup};
+use crate::setup::{ChangeError, Quotas, Reloaded, Setup};
 
 /// A running filer.
 pub struct Server {
@@ -151,10 +151,11 @@ impl Server {
     pub(crate) fn change(
         &self,
         new: Option<&str>,
+        quotas: Quotas,
         change: impl FnOnce(&str) -> Result<String, EditError>,
     ) -> Option<Result<Reloaded, ChangeError>> {
         let mut setup = self.setup.lock().unwrap_or_else(PoisonError::into_inner);
-        let done = setup.as_mut()?.edit(&self.filer, new, change);
+        let done = setup.as_mut()?.edit(&self.filer, new, quotas, change);
         self.renew(setup.as_ref());
         Some(done)
     }

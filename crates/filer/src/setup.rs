@@ -8,11 +8,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 pub(crate) use edit::ChangeError;
+use results::sizes::{about_text, bytes_text};
 use rpc_tls::ServerTls;
 use volume::Volume;
 use volume::medium::{Medium, Profile};
 
 use crate::config::{ConfigError, Settings, VolumeSettings};
+use crate::limits::TRANSFER_MAX;
 use crate::nfs::export::Export;
 use crate::nfs::exports::{Entry, Exports};
 use crate::nfs::filer::Filer;
@@ -40,6 +42,15 @@ pub struct Reloaded {
     pub at_next_start: Vec<String>,
 }
 
+/// Which quotas are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Quotas {
+    /// Any: the file has it so, or it is forced.
+    Any,
+    /// Those under which something can be written.
+    OfUse,
+}
+
 impl Setup {
     /// Opens the volumes of a configuration. `default_state` is where records go if the file does not say.
     ///
@@ -50,7 +61,7 @@ impl Setup {
         let tls = load_tls(&settings)?;
         let mut entries = Vec::new();
         let opened = settings.volumes.iter().try_for_each(|volume| {
-            entries.push(open(&settings, volume, None)?);
+            entries.push(open(&settings, volume, None, Quotas::Any)?);
             Ok(())
         });
         opened.inspect_err(|_: &ConfigError| entries.iter().for_each(|entry: &Entry| entry.export.volume.discard_new_state()))?;
@@ -75,10 +86,10 @@ impl Setup {
     /// What is wrong with the file, or which volume cannot be served; then nothing has changed.
     pub(crate) fn reload(&mut self, filer: &Filer) -> Result<Reloaded, ConfigError> {
         let new = Settings::read(&self.settings.file, &self.default_state)?;
-        self.apply(new, filer)
+        self.apply(new, filer, Quotas::Any)
     }
 
-    fn apply(&mut self, mut new: Settings, filer: &Filer) -> Result<Reloaded, ConfigError> {
+    fn apply(&mut self, mut new: Settings, filer: &Filer, quotas: Quotas) -> Result<Reloaded, ConfigError> {
         check_apart(&new)?;
         let tls = load_tls(&new)?;
         let mut done = Reloaded { at_next_start: self.keep_fixed(&mut new), ..Reloaded::default() };
@@ -88,7 +99,7 @@ impl Setup {
             let before = self.settings.volumes.iter().find(|before| before.name == volume.name);
             let (Some(before), Some(entry)) = (before, current.named(&volume.name)) else {
                 done.added.push(volume.name.clone());
-                entries.push(open(&self.settings, volume, self.retired(volume))?);
+                entries.push(open(&self.settings, volume, self.retired(volume), quotas)?);
                 continue;
             };
             if keep_opened(volume, before) {
@@ -100,7 +111,7 @@ impl Setup {
             entries.push(Entry { export: Arc::clone(&entry.export), policy: volume.policy.clone() });
         }
         let exports = Exports::new(entries)?;
-        for name in self.set_quotas(&new, &exports)? {
+        for name in self.set_quotas(&new, &exports, quotas)? {
             if !done.changed.contains(&name) {
                 done.changed.push(name);
             }
@@ -126,18 +137,18 @@ impl Setup {
     }
 
     /// Sets the quotas that are others than before; the names of those volumes. When one cannot be set, none is.
-    fn set_quotas(&self, new: &Settings, exports: &Exports) -> Result<Vec<String>, ConfigError> {
+    fn set_quotas(&self, new: &Settings, exports: &Exports, quotas: Quotas) -> Result<Vec<String>, ConfigError> {
         let mut set: Vec<(&VolumeSettings, Option<u64>)> = Vec::new();
         for volume in &new.volumes {
             let Some(before) = self.settings.volumes.iter().find(|before| before.name == volume.name) else { continue };
             let Some(entry) = exports.named(&volume.name).filter(|_| before.quota != volume.quota) else { continue };
-            if let Err(error) = entry.export.volume.set_quota(volume.quota) {
+            set.push((volume, before.quota));
+            if let Err(error) = set_quota(new, volume, &entry.export.volume, quotas) {
                 for (volume, before) in set {
                     let _ = exports.named(&volume.name).map(|entry| entry.export.volume.set_quota(before));
                 }
-                return Err(refused(new, volume, format!("its files cannot be counted for the quota: {error}")));
+                return Err(error);
             }
-            set.push((volume, before.quota));
         }
         Ok(set.into_iter().map(|(volume, _)| volume.name.clone()).collect())
     }
@@ -211,7 +222,7 @@ fn keep_opened(new: &mut VolumeSettings, before: &VolumeSettings) -> bool {
 }
 
 /// Opens a volume, unless it is open already.
-fn open(settings: &Settings, wanted: &VolumeSettings, opened: Option<Volume>) -> Result<Entry, ConfigError> {
+fn open(settings: &Settings, wanted: &VolumeSettings, opened: Option<Volume>, quotas: Quotas) -> Result<Entry, ConfigError> {
     let refused = |reason| refused(settings, wanted, reason);
     // One that comes back while it is still open has its faults.
     let fresh = opened.is_none();
@@ -219,8 +230,12 @@ fn open(settings: &Settings, wanted: &VolumeSettings, opened: Option<Volume>) ->
         Some(volume) => volume,
         None => Volume::open(wanted.volume.clone()).map_err(|error| refused(with_causes(&error)).with_hint(error.hint()))?,
     };
-    let counted = volume.set_quota(wanted.quota);
-    counted.map_err(|error| refused(format!("its files cannot be counted for the quota: {error}")))?;
+    // One that is refused leaves nothing on the host.
+    set_quota(settings, wanted, &volume, quotas).inspect_err(|_| {
+        if fresh {
+            volume.discard_new_state()
+        }
+    })?;
     let export = Export::new(&wanted.name, &wanted.path, volume);
     let export = match &wanted.medium {
         Some(medium) => {
@@ -241,6 +256,27 @@ pub fn log_served(export: &Export) {
     let (volume, path, dir) = (export.name(), export.path(), export.volume.dir().display());
     let identity = export.volume.identity().as_str();
     tracing::info!(%dir, volume, path, %verifier, identity, "serving a volume");
+}
+
+/// Sets the quota of a volume; one under which nothing could be written is refused, unless [`Quotas::Any`] is taken. It is set then, too.
+fn set_quota(settings: &Settings, wanted: &VolumeSettings, volume: &Volume, quotas: Quotas) -> Result<(), ConfigError> {
+    let counted = volume.set_quota(wanted.quota);
+    counted.map_err(|error| refused(settings, wanted, format!("its files cannot be counted for the quota: {error}")))?;
+    match volume.quota().and_then(|quota| too_small(quota.limit_bytes, quota.used_bytes)) {
+        Some(reason) if quotas == Quotas::OfUse => {
+            Err(refused(settings, wanted, reason).with_hint(Some("choose a larger quota, or --force to set this one".into())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Why nothing can be written under a quota.
+fn too_small(limit: u64, used: u64) -> Option<String> {
+    let (quota, write) = (bytes_text(limit), u64::from(TRANSFER_MAX));
+    if limit < used {
+        return Some(format!("{} are in use: with a quota of {quota} every write that allocates would fail", about_text(used)));
+    }
+    (limit < write).then(|| format!("a quota of {quota} is less than one WRITE of a client ({})", bytes_text(write)))
 }
 
 fn refused(settings: &Settings, volume: &VolumeSettings, reason: String) -> ConfigError {

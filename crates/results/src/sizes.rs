@@ -28,7 +28,7 @@ pub fn bytes_text(bytes: u64) -> String {
 #[must_use]
 pub fn about_text(bytes: u64) -> String {
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
-    let Some((shift, unit)) = units.iter().find(|(shift, _)| bytes >> shift > 0) else { return bytes.to_string() };
+    let Some((shift, unit)) = units.iter().find(|(shift, _)| bytes >> shift > 0) else { return format!("{bytes}B") };
     // Tenths, rounded down: no more room than there is.
     let tenths = (u128::from(bytes) * 10) >> shift;
     if tenths % 10 == 0 { format!("{}{unit}", tenths / 10) } else { format!("{}.{}{unit}", tenths / 10, tenths % 10) }
@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn a_size_for_people_has_one_digit_behind_the_point_and_is_never_too_large() {
         for (bytes, text) in
-            [(0, "0"), (1023, "1023"), (1024, "1KiB"), (1999, "1.9KiB"), (10 << 30, "10GiB"), (u64::MAX, "16777215.9TiB")]
+            [(0, "0B"), (1023, "1023B"), (1024, "1KiB"), (1999, "1.9KiB"), (10 << 30, "10GiB"), (u64::MAX, "16777215.9TiB")]
         {
             assert_eq!(about_text(bytes), text);
         }

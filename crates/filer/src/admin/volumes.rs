@@ -8,7 +8,7 @@ use crate::config::edit::{Keys, with_keys, with_volume};
 use crate::nfs::exports::Entry;
 use crate::nfs::policy::{Rule, Squash};
 use crate::server::Server;
-use crate::setup::Reloaded;
+use crate::setup::{Quotas, Reloaded};
 
 /// The operations, for the error about an unknown one.
 pub(crate) const NAMES: &str = "volume-list, volume-show, volume-create, volume-set";
@@ -22,6 +22,15 @@ struct VolumeRequest {
     volume: String,
     #[serde(default)]
     keys: Keys,
+    /// Take a quota under which nothing can be written.
+    #[serde(default)]
+    force: bool,
+}
+
+impl VolumeRequest {
+    const fn quotas(&self) -> Quotas {
+        if self.force { Quotas::Any } else { Quotas::OfUse }
+    }
 }
 
 /// The reply to one of these requests, or why it is refused; none: it is another request.
@@ -34,11 +43,12 @@ pub(crate) fn answer(server: &Server, op: &str, request: &Value) -> Option<Resul
         }
         "volume-show" => parse(request).and_then(|request| show(server, &request)),
         "volume-create" => parse(request).and_then(|request| {
-            let done = server.change(Some(&request.volume), |text| with_volume(text, &request.volume, &request.keys));
+            let done =
+                server.change(Some(&request.volume), request.quotas(), |text| with_volume(text, &request.volume, &request.keys));
             changed(done)
         }),
         "volume-set" => parse(request).and_then(|request| {
-            let done = server.change(None, |text| with_keys(text, &request.volume, &request.keys));
+            let done = server.change(None, request.quotas(), |text| with_keys(text, &request.volume, &request.keys));
             changed(done)
         }),
         _ => return None,

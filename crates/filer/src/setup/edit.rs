@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 
-use super::{Reloaded, Setup};
+use super::{Quotas, Reloaded, Setup};
 use crate::config::edit::EditError;
 use crate::config::{ConfigError, Settings};
 use crate::nfs::filer::Filer;
@@ -41,7 +41,7 @@ fn without_line(error: &ConfigError) -> String {
 
 impl Setup {
     /// Changes the text of the file, has the filer serve by it, and keeps it. What else was changed in the file since it
-    /// was read takes effect too. The directory of the volume `new` is created where it is missing.
+    /// was read takes effect too, its quotas as far as `quotas` takes them. The directory of the volume `new` is created where it is missing.
     ///
     /// # Errors
     /// Nothing has changed then, neither the file nor what is served.
@@ -49,6 +49,7 @@ impl Setup {
         &mut self,
         filer: &Filer,
         new: Option<&str>,
+        quotas: Quotas,
         change: impl FnOnce(&str) -> Result<String, EditError>,
     ) -> Result<Reloaded, ChangeError> {
         let file = self.settings.file.clone();
@@ -61,10 +62,10 @@ impl Setup {
         let replacement = Replacement::write(&file, &changed).map_err(failed)?;
         let created = CreatedDirectory::directory(new, &settings);
         let before = self.settings.clone();
-        let done = self.apply(settings, filer)?;
+        let done = self.apply(settings, filer, quotas)?;
         if let Err(source) = replacement.replace() {
             // It was in force a moment ago.
-            if let Err(error) = self.apply(before, filer) {
+            if let Err(error) = self.apply(before, filer, Quotas::Any) {
                 tracing::error!(%error, "failed to restore the configuration: the one in force differs from the file");
             }
             return Err(failed(source));

@@ -109,8 +109,20 @@ fn a_volume_created_by_command_is_served_at_once_and_after_a_restart() {
     assert_eq!(wire.mount("/db/new"), Err(MountStatus::NoEnt));
     let before = served.text();
     let dir = served.path("new");
-    let order =
-        ["create", "new", "--dir", &dir, "--clients", "127.0.0.1,::1", "--path", "/db/new", "--quota", "64KiB", "squash=none"];
+    let order = [
+        "create",
+        "new",
+        "--dir",
+        &dir,
+        "--clients",
+        "127.0.0.1,::1",
+        "--path",
+        "/db/new",
+        "--quota",
+        "64KiB",
+        "--force",
+        "squash=none",
+    ];
     assert_eq!(served.filer.order(&order), "added: new\n");
     let root = wire.mount("/db/new").unwrap();
     let file = wire.create(root, "file");
@@ -144,6 +156,7 @@ fn what_cannot_be_created_leaves_file_and_service_as_they_were() {
     create("new", &far, "*", &[], "does not exist");
     create("new", &below, "*", &[], "lies in the other");
     create("new", &served.path("first"), "*", &[], "are one");
+    create("new", &dir, "*", &["--quota", "1k"], "a quota of 1KiB is less than one WRITE");
     create("new", &dir, "10.0.0.1/8", &[], "is not a network");
     create("new", &dir, "", &[], "");
     create("new", &dir, "*", &["sqash=none"], "unknown field `sqash`: did you mean `squash`?");
@@ -165,12 +178,20 @@ fn a_volume_is_resized_while_clients_write() {
     let root = wire.mount("/first").unwrap();
     let file = wire.create(root, "file");
     wire.write(file, 0, &[1; 10_000], StableHow::FileSync);
-    assert_eq!(served.filer.order(&["resize", "first", "16k"]), "changed: first\n");
+    served.refused(
+        &["resize", "first", "16k"],
+        "a quota of 16KiB is less than one WRITE of a client (1MiB); choose a larger quota, or --force",
+    );
+    assert_eq!(served.filer.order(&["resize", "first", "16k", "--force"]), "changed: first\n");
     assert!(served.text().contains("quota = \"16KiB\""), "{}", served.text());
     assert_eq!(wire.try_write(file, 10_000, &[1; 10_000], StableHow::FileSync).unwrap_err().status, NfsStatus::NoSpc);
     assert_eq!(served.filer.order(&["resize", "first", "1MiB"]), "changed: first\n");
     wire.write(file, 10_000, &[1; 10_000], StableHow::FileSync);
-    assert_eq!(served.filer.order(&["resize", "first", "8k"]), "changed: first\n");
+    served.refused(&["resize", "first", "1"], "19.5KiB are in use: with a quota of 1 every write that allocates would fail");
+    served.refused(&["set", "first", "quota=8k"], "19.5KiB are in use: with a quota of 8KiB");
+    // What was refused is not in force.
+    assert!(served.filer.order(&["show", "first"]).contains("quota 1MiB, 19.5KiB of it used"));
+    assert_eq!(served.filer.order(&["resize", "first", "8k", "--force"]), "changed: first\n");
     assert!(served.filer.order(&["show", "first"]).contains("quota 8KiB, 19.5KiB of it used"));
     wire.write(file, 0, &[2; 20_000], StableHow::FileSync);
     assert_eq!(wire.try_write(file, 20_000, b"x", StableHow::FileSync).unwrap_err().status, NfsStatus::NoSpc);

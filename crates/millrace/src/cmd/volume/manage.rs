@@ -38,6 +38,9 @@ pub(super) enum Order {
         /// Quota: the most its files may take together
         #[arg(long, value_name = "SIZE")]
         quota: Option<String>,
+        /// Also with a quota under which nothing can be written
+        #[arg(long)]
+        force: bool,
         /// Further keys, as in squash=none access=ro (docs/filer.md has them all)
         #[arg(value_name = "KEY=VALUE")]
         keys: Vec<String>,
@@ -48,6 +51,9 @@ pub(super) enum Order {
         volume: String,
         /// As in 500GiB; none: as large as the file system
         size: String,
+        /// Also to less than what is in use, or than one WRITE of a client: no file can grow then
+        #[arg(long)]
+        force: bool,
     },
     /// Set keys of a volume, in the filer's file and at once (needs serve --config)
     Set {
@@ -56,17 +62,28 @@ pub(super) enum Order {
         /// As in access=ro; KEY= goes back to the default
         #[arg(value_name = "KEY=VALUE", required = true)]
         keys: Vec<String>,
+        /// Also a quota below what is in use
+        #[arg(long)]
+        force: bool,
     },
 }
 
 impl Order {
     /// The phrase for its errors, and the request to the filer.
     pub(super) fn request(&self) -> anyhow::Result<(&'static str, Value)> {
-        let order = |op, volume, keys| json!({"op": op, "volume": volume, "keys": Value::Object(keys)});
+        let asked = |op, volume, keys| json!({"op": op, "volume": volume, "keys": Value::Object(keys)});
+        // A filer of before does not know the word.
+        let order = |op, volume, keys, force: bool| {
+            let mut request = asked(op, volume, keys);
+            if force {
+                request["force"] = true.into();
+            }
+            request
+        };
         Ok(match self {
             Self::List => ("list the volumes of the filer", json!({"op": "volume-list"})),
-            Self::Show { volume } => ("show the volume", order("volume-show", volume, Map::new())),
-            Self::Create { volume, dir, clients, path, quota, keys } => {
+            Self::Show { volume } => ("show the volume", asked("volume-show", volume, Map::new())),
+            Self::Create { volume, dir, clients, path, quota, force, keys } => {
                 let mut keys = parsed(keys)?;
                 let dir = std::path::absolute(dir).with_context(|| format!("find {}", dir.display()))?;
                 let dir = dir.to_str().with_context(|| format!("write {} into the file: it is not UTF-8", dir.display()))?;
@@ -76,17 +93,17 @@ impl Order {
                         return Err(refusal(format!("create volume {volume}: {key} is said twice"), ""));
                     }
                 }
-                ("create the volume", order("volume-create", volume, keys))
+                ("create the volume", order("volume-create", volume, keys, *force))
             }
-            Self::Resize { volume, size } => {
+            Self::Resize { volume, size, force } => {
                 let quota = match (size.as_str(), parse_bytes(size)) {
                     (NO_QUOTA, _) => Value::Null,
                     (_, Some(bytes)) => bytes_text(bytes).into(),
                     _ => return Err(refusal(format!("resize to {size}: that is not a size"), "as in 500GiB, or none")),
                 };
-                ("resize the volume", order("volume-set", volume, Map::from_iter([("quota".to_owned(), quota)])))
+                ("resize the volume", order("volume-set", volume, Map::from_iter([("quota".to_owned(), quota)]), *force))
             }
-            Self::Set { volume, keys } => ("set keys of the volume", order("volume-set", volume, parsed(keys)?)),
+            Self::Set { volume, keys, force } => ("set keys of the volume", order("volume-set", volume, parsed(keys)?, *force)),
         })
     }
 

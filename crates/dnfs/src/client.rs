@@ -303,6 +303,9 @@ impl Client {
             single.again();
             resent |= self.pool.with(|channel| channel.run(&self.service, &mut single))?;
             drop(slots); // not held while waiting
+            if single.status == NfsStatus::BadHandle {
+                self.service.report_handle_unknown();
+            }
             if single.status != NfsStatus::JukeBox {
                 return Ok(resent);
             }
@@ -319,6 +322,14 @@ impl Client {
     #[must_use]
     pub fn slots(&self) -> Option<SlotUse> {
         self.slot_limiter.as_ref().map(|slot_limiter| SlotUse::of(slot_limiter.table()))
+    }
+
+    /// A refusal; of a handle that the server does not know, told of as well.
+    pub(crate) fn refused(&self, status: NfsStatus) -> Error {
+        if status == NfsStatus::BadHandle {
+            self.service.report_handle_unknown();
+        }
+        refusal(status)
     }
 
     pub(crate) fn incomplete(&self, what: &'static str) -> Error {

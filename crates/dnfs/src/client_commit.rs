@@ -56,7 +56,7 @@ impl Client {
             match answer {
                 None | Some(Err(NfsStatus::JukeBox)) => {}
                 Some(Ok(said)) => answered(place, Ok(said)),
-                Some(Err(status)) => answered(place, Err(refusal(status))),
+                Some(Err(status)) => answered(place, Err(self.refused(status))),
             }
         }
         Ok(())

@@ -4,7 +4,7 @@ use crate::client::{Client, Jukebox};
 use crate::error::{Error, ProtocolError};
 use crate::file::{Attributes, FileHandle, Stability, WriteVerifier};
 use crate::limits::{PROTOCOL_ERRORS_MAX, SLOTS_MAX};
-use crate::nfs3_types::{attributes_of, handle, refusal, stability_of, stable_how, verifier_of};
+use crate::nfs3_types::{attributes_of, handle, stability_of, stable_how, verifier_of};
 use crate::payload::Payload;
 use crate::rpc::calls::Calls;
 use crate::rpc::fault::Fault;
@@ -121,7 +121,7 @@ impl Client {
             self.counts.read_bytes.fetch_add((done.bytes - before) as u64, Ordering::Relaxed);
             match refused {
                 Some(NfsStatus::JukeBox) => pause.wait(),
-                Some(status) if done.bytes == 0 => return Err(refusal(status)),
+                Some(status) if done.bytes == 0 => return Err(self.refused(status)),
                 Some(_) => return Ok(done),
                 None if done.eof || done.bytes == wanted => return Ok(done),
                 None if done.bytes == before => self.idle(&mut idle_rounds)?,
@@ -202,7 +202,7 @@ impl Client {
             self.counts.write_bytes.fetch_add((after - before) as u64, Ordering::Relaxed);
             match (refused, all) {
                 (Some(NfsStatus::JukeBox), _) => pause.wait(),
-                (Some(status), None) => return Err(refusal(status)),
+                (Some(status), None) => return Err(self.refused(status)),
                 (Some(_), Some(done)) => return Ok(done),
                 (None, Some(done)) if done.bytes == payload.len() => return Ok(done),
                 (None, _) if after == before => self.idle(&mut idle_rounds)?,

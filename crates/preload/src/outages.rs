@@ -1,4 +1,4 @@
-//! Messages of servers that stop and start answering: when, for how long, and which mounts wait.
+//! Messages of servers that stop and start answering, or come back with another volume: when, for how long, and which mounts wait.
 
 use crate::messages::tell_of_server;
 use crate::mounts;
@@ -19,6 +19,11 @@ pub(crate) fn tell(event: Event) {
             let (now, away_s) = (Utc { seconds: now_s }, away.as_secs());
             tell_of_server(format_args!("server {server}{} answers again at {now}, after {away_s} s", MountsOf { server }));
         }
+        Event::HandlesUnknown { server } => tell_of_server(format_args!(
+            "server {server}{} does not know the handles of this mount any more (NFSERR_BADHANDLE): it serves another volume than before, \
+             or has lost its state; calls on files of the old one fail until that is served there again",
+            MountsOf { server }
+        )),
     }
 }
 

@@ -23,6 +23,11 @@ pub enum Event {
         /// How long it did not.
         away: Duration,
     },
+    /// After a reconnection it knows the handles of this mount no more.
+    HandlesUnknown {
+        /// The server.
+        server: SocketAddr,
+    },
 }
 
 /// Why callers wait.
@@ -48,7 +53,8 @@ impl std::fmt::Display for Cause {
 
 static REPORTER: OnceLock<fn(Event)> = OnceLock::new();
 
-/// Has `reporter` called once when a server stops answering and once when it answers again; nothing is reported otherwise.
+/// Has `reporter` called once when a server stops answering and once when it answers again, also when it then serves
+/// another volume; nothing is reported otherwise.
 ///
 /// The function may be called inside any call of this crate and must not block. Only the first one set counts.
 pub fn report_to(reporter: fn(Event)) {

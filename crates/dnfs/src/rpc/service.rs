@@ -65,6 +65,8 @@ pub(crate) struct Service {
     reported_ms: AtomicU64,
     /// Since when the server that was reported does not answer, on the same clock.
     silent_since_ms: AtomicU64,
+    /// Reconnections when it was last reported to know no handle of the mount.
+    handles_unknown_at: AtomicU64,
     pub(crate) resends: AtomicU64,
     pub(crate) reconnects: AtomicU64,
     pub(crate) connections: AtomicU64, // all that were made, the first ones too
@@ -91,6 +93,7 @@ impl Service {
             unresponsive: AtomicBool::new(false),
             reported_ms: AtomicU64::new(0),
             silent_since_ms: AtomicU64::new(0),
+            handles_unknown_at: AtomicU64::new(0),
             resends: AtomicU64::new(0),
             reconnects: AtomicU64::new(0),
             connections: AtomicU64::new(0),
@@ -150,6 +153,16 @@ impl Service {
         if self.unresponsive.load(Ordering::Relaxed) && self.unresponsive.swap(false, Ordering::Relaxed) {
             let away_ms = monotonic_ms().saturating_sub(self.silent_since_ms.load(Ordering::Relaxed));
             report(Event::Responding { server: self.server, away: Duration::from_millis(away_ms) });
+        }
+    }
+
+    /// Reports once, and again after further reconnections, that the server knows a handle of the mount no more (NFS3ERR_BADHANDLE): no removed file, but
+    /// another volume. Before the first reconnection nobody was told that it is the same.
+    pub(crate) fn report_handle_unknown(&self) {
+        let reconnects = self.reconnects.load(Ordering::Relaxed);
+        if self.retry_policy != RetryPolicy::Mounting && self.handles_unknown_at.swap(reconnects, Ordering::Relaxed) != reconnects
+        {
+            report(Event::HandlesUnknown { server: self.server });
         }
     }
 }

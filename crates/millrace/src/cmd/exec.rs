@@ -113,7 +113,8 @@ any uid, no capabilities, the default seccomp filter, a read-only root. The serv
 `env` only.
 
 When a server has not answered for 5 s, and when it answers again, a line goes to stderr, or to
-syslog where stderr is a file on a mount; the program waits, as with a hard mount.
+syslog where stderr is a file on a mount; the program waits, as with a hard mount. Another line
+says when it comes back with another volume: calls on files of the old one fail then.
 MILLRACE_LOG=/PATH sends all messages to that file, MILLRACE_LOG=1 logs more, MILLRACE_LOG=0 leaves
 out those about servers.
 

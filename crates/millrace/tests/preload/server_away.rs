@@ -129,3 +129,24 @@ fn a_server_that_stops_answering_is_told_of_once_and_so_is_its_return() {
         assert!(std::fs::read_to_string(file("datagrams")).unwrap().starts_with("<28>millrace: server 127.0.0.1:"));
     }
 }
+
+#[test]
+fn a_server_that_comes_back_with_another_volume_is_told_of() {
+    let Some(python) = find_program("python3") else { return skip("no python3") };
+    let scratch = Scratch::new("server-other");
+    let mut filer = Filer::start(&scratch, &[]);
+    let (log, ready) = (scratch.path().join("log"), scratch.path().join("ready"));
+    let stderr = Stdio::from(std::fs::File::create(&log).unwrap());
+    let program = Program::start_with(exec(&filer, &python), ready, stderr);
+    await_until("the program", SOON, || program.ready.exists().then_some(()));
+    filer.kill();
+    let elsewhere = Scratch::new("server-other-volume");
+    let _other = Filer::start_on(&elsewhere, filer.port, &[]);
+    let text = await_until("what it says", SOON, || {
+        let text = std::fs::read_to_string(&log).unwrap();
+        text.contains("NFSERR_BADHANDLE").then_some(text)
+    });
+    let server =
+        format!("millrace: server 127.0.0.1:{} (mount /db) does not know the handles of this mount any more", filer.port);
+    assert!(text.contains(&server) && text.contains("it serves another volume than before"), "{text}");
+}

@@ -129,7 +129,8 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
     if let Some(format) = args.print.filter(|format| *format != Format::Env) {
         return print::unit(format, &args);
     }
-    find_in_versions(&mut args.command);
+    // Printed variables need it too: the library is that of the program's C library.
+    find_in_versions(&mut args.command, if args.print.is_some() { "printed for" } else { "running" });
     prepare_and_run(&args)
 }
 

@@ -16,14 +16,14 @@ const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 
 /// Has the command name a program of PostgreSQL by its path where PATH lacks it and one version is installed, and says so. Of
-/// several versions none is taken: another than that of the data directory could be what was meant.
-pub(super) fn find_in_versions(command: &mut [OsString]) {
+/// several versions none is taken: another than that of the data directory could be what was meant. `becomes` says what is done with it.
+pub(super) fn find_in_versions(command: &mut [OsString], becomes: &str) {
     let Some(program) = command.first_mut() else { return };
     if locate(program).is_some() {
         return;
     }
     if let [only] = versions_of(program).as_slice() {
-        eprintln!("millrace: {} is not in PATH: running {}", program.display(), only.display());
+        eprintln!("millrace: {} is not in PATH: {becomes} {}", program.display(), only.display());
         *program = only.clone().into_os_string();
     }
 }

@@ -78,22 +78,37 @@ fn notes(unit: &Unit, start: &str) -> String {
     let mut text = format!(
         "# {} over Direct NFS: {start}\n\
          # The image has millrace and the program. From one that has the program, and the image of millrace:\n\
-         #   FROM postgres:17\n\
+         #   FROM {}\n\
          #   COPY --from=millrace /usr/bin/millrace /usr/bin/\n\
          #   COPY --from=millrace /usr/lib/millrace /usr/lib/millrace\n\
          # {}:{} owns the files on the export. Nothing is mounted: {} exists for this program alone.\n\
          # Its address has no privileged port: an export of knfsd needs the option insecure.\n\
          # No second container may have the same data open: nothing but postmaster.pid stands against it.\n",
         unit.name,
+        match unit.kind {
+            Kind::Postgres => "postgres:17 (the version of the data directory: PG_VERSION in it)",
+            Kind::MariaDb => "mariadb (the version that the data directory is of)",
+            Kind::Other => "an image with the program",
+        },
         unit.user.uid,
         unit.user.gid,
         unit.paths()
     );
+    if unit.mounts.iter().any(|mount| mount.url.server_set().into_iter().any(is_loopback)) {
+        text += "# The URL names a loopback address, and that is the container itself: name the server's address on the network, or share\n\
+                 # the network of its host (network_mode: host; hostNetwork: true).\n";
+    }
     let files = unit.certificates();
     if !files.is_empty() {
         text += &format!("# Put these files into the container, readable by that user: {}\n", files.join(", "));
     }
     text
+}
+
+/// `localhost`, `127.0.0.1`, `::1`.
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
+    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
 }
 
 fn image(unit: &Unit) -> String {
@@ -116,4 +131,16 @@ fn shared_bytes(unit: &Unit) -> u64 {
 /// A value in the form of JSON, which YAML 1.2 takes as it is.
 fn yaml<T: serde::Serialize + ?Sized>(value: &T) -> anyhow::Result<String> {
     serde_json::to_string(value).context("print")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_loopback;
+
+    #[test]
+    fn addresses_that_are_the_container_itself_are_known() {
+        for (host, itself) in [("127.0.0.1", true), ("::1", true), ("[::1]", true), ("localhost", true), ("10.0.0.1", false), ("filer", false)] {
+            assert_eq!(is_loopback(host), itself, "{host}");
+        }
+    }
 }

@@ -6,10 +6,15 @@ use super::super::installed::find_in_versions;
 use super::{Kind, Unit};
 
 pub(super) fn drop_in(unit: &Unit) -> anyhow::Result<String> {
+    let program = program(unit);
+    let version = version_of(&program).unwrap_or("17");
     let (service, example) = match unit.kind {
-        Kind::Postgres => ("postgresql@.service of Debian and Ubuntu, here for cluster 17/main", "postgresql@17-main.service"),
-        Kind::MariaDb => ("mariadb.service", "mariadb.service"),
-        Kind::Other => ("a service of your own", "NAME.service"),
+        Kind::Postgres => (
+            format!("postgresql@.service of Debian and Ubuntu, here for cluster {version}/main"),
+            format!("postgresql@{version}-main.service"),
+        ),
+        Kind::MariaDb => ("mariadb.service".to_owned(), "mariadb.service".to_owned()),
+        Kind::Other => ("a service of your own".to_owned(), "NAME.service".to_owned()),
     };
     let mut text = format!(
         "# Drop-in for {service}. Save it as\n\
@@ -22,7 +27,7 @@ pub(super) fn drop_in(unit: &Unit) -> anyhow::Result<String> {
     if unit.kind == Kind::Postgres {
         text += "# The configuration is that of the data directory, or the one the command line names.\nAssertPathExists=\n";
     }
-    let start = command_line(unit)?;
+    let start = command_line(unit, &program)?;
     text += &format!("\n[Service]\nUser={}\nGroup={}\n", unit.user.uid, unit.user.gid);
     text += match unit.kind {
         // It tells systemd when it is ready; SIGINT is its fast shutdown, to the postmaster alone.
@@ -37,19 +42,30 @@ pub(super) fn drop_in(unit: &Unit) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// This binary and its arguments, the program by its path: PATH of a service is not that of a shell.
-fn command_line(unit: &Unit) -> anyhow::Result<String> {
+/// The program by its path: PATH of a service is not that of a shell.
+fn program(unit: &Unit) -> String {
+    let Some(program) = unit.arguments.get(unit.command_at()) else { return String::new() };
+    let mut command = [program.clone().into()];
+    find_in_versions(&mut command, "printed as");
+    let [found] = command;
+    let found = super::super::locate(&found).and_then(|path| path.to_str().map(str::to_owned));
+    found.unwrap_or_else(|| program.clone())
+}
+
+/// The version of a program of PostgreSQL where Debian has it: `/usr/lib/postgresql/15/bin/postgres`.
+fn version_of(program: &str) -> Option<&str> {
+    program.strip_prefix("/usr/lib/postgresql/")?.split('/').next()
+}
+
+/// This binary and its arguments, with the program by this path.
+fn command_line(unit: &Unit, program: &str) -> anyhow::Result<String> {
     let binary = std::env::current_exe().context("find this binary")?;
     let binary = binary.to_str().ok_or_else(|| anyhow!("print {}: it is not plain text", binary.display()))?;
     let mut words = vec![binary.to_owned()];
     words.extend(unit.arguments.iter().cloned());
     let at = 1 + unit.command_at();
-    if let Some(program) = words.get_mut(at) {
-        let mut command = [program.clone().into()];
-        find_in_versions(&mut command);
-        let [found] = command;
-        let found = super::super::locate(&found).and_then(|path| path.to_str().map(str::to_owned));
-        *program = found.unwrap_or_else(|| program.clone());
+    if let Some(word) = words.get_mut(at) {
+        program.clone_into(word);
     }
     Ok(words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "))
 }
@@ -63,7 +79,13 @@ fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::quoted;
+    use super::{quoted, version_of};
+
+    #[test]
+    fn the_cluster_is_of_the_version_of_the_program() {
+        assert_eq!(version_of("/usr/lib/postgresql/15/bin/postgres"), Some("15"));
+        assert_eq!(version_of("/usr/local/bin/postgres"), None);
+    }
 
     #[test]
     fn words_of_a_command_line_are_quoted_as_systemd_reads_them() {

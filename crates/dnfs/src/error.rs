@@ -210,13 +210,8 @@ impl Error {
                 hints
             }
             Self::Mount { exports, .. } => exports_hint(exports),
-            Self::Connect { source, server, service } if source.kind() == io::ErrorKind::ConnectionRefused => {
-                vec![format!("nothing listens on port {}: is the {service} server running, is the port right?", server.port())]
-            }
-            Self::Connect { source, .. } if source.kind() == io::ErrorKind::AddrNotAvailable => {
-                vec!["local= in the URL takes addresses of this host: see `ip address`".into()]
-            }
-            Self::Connect { .. } | Self::TimedOut { .. } => vec!["check the address, the route and the firewall".into()],
+            Self::Connect { source, server, service } => vec![connect_hint(source.kind(), *server, service)],
+            Self::TimedOut { .. } => vec![REACH_HINT.to_owned()],
             Self::UnknownHost { host, .. } => vec![format!("check the spelling and `getent hosts {host}`")],
             Self::Version { .. } => vec![
                 "switch NFS version 3 on: knfsd `vers3=y` in /etc/nfs.conf [nfsd]; Ganesha `Protocols = 3,4;`; ONTAP `vserver nfs modify -v3 enabled`"
@@ -260,6 +255,24 @@ impl Error {
             ],
             _ => Vec::new(),
         }
+    }
+}
+
+const REACH_HINT: &str = "check the address, the route and the firewall";
+
+/// What to do about a connection that was not made, or ended before a reply.
+fn connect_hint(kind: io::ErrorKind, server: SocketAddr, service: &str) -> String {
+    let (port, address) = (server.port(), server.ip());
+    match kind {
+        io::ErrorKind::ConnectionRefused => {
+            format!("nothing listens on port {port}: is the {service} server running, is the port right?")
+        }
+        io::ErrorKind::AddrNotAvailable => "local= in the URL takes addresses of this host: see `ip address`".into(),
+        io::ErrorKind::UnexpectedEof => format!(
+            "what listens on port {port} closes the connection without a reply: it is no {service} server, or refuses this host; \
+             `rpcinfo -p {address}` lists the server's services"
+        ),
+        _ => REACH_HINT.to_owned(),
     }
 }
 
@@ -345,6 +358,14 @@ mod tests {
     fn what_is_refused_to_root_is_blamed_on_root_squash_first() {
         assert!(refused_hints(true)[0].contains("root squash"));
         assert!(refused_hints(false).iter().all(|hint| !hint.contains("squash")));
+    }
+
+    #[test]
+    fn a_port_of_another_program_is_not_blamed_on_the_route() {
+        let server = SocketAddr::from(([127, 0, 0, 1], 5432));
+        let closed = Error::Connect { service: "NFS", server, source: io::ErrorKind::UnexpectedEof.into() };
+        let hints = closed.hints();
+        assert!(hints.len() == 1 && hints[0].contains("port 5432 closes") && hints[0].contains("no NFS server"), "{hints:?}");
     }
 
     #[test]

@@ -96,6 +96,12 @@ fn start_with(args: &Args, plan: Plan, (uid, gid): (u32, u32)) -> anyhow::Result
         tracing::warn!(seed = args.loss_seed, "loss layer on: for tests, not for service");
     }
     tracing::info!(addresses = ?listen, "listening");
+    if args.config.is_none() && args.tls.is_optional() && listen.iter().any(|address| !address.ip().is_loopback()) {
+        tracing::warn!(
+            addresses = ?listen,
+            "whoever reaches these addresses may read and write the files as the user they say they are (no TLS asked for); --config FILE names clients, --tls required asks for TLS"
+        );
+    }
     if uid != 0 {
         tracing::info!(uid, "not root: requests of this uid only");
     }

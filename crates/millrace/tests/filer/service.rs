@@ -399,3 +399,19 @@ fn an_unprivileged_filer_serves_its_own_uid_only() {
     child.kill().unwrap();
     child.wait().unwrap();
 }
+
+#[test]
+fn a_filer_that_all_of_the_network_may_use_says_so() {
+    let scratch = Scratch::new("wildcard");
+    let (export, state) = (scratch.folder("export"), scratch.folder("state"));
+    for (address, said) in [("0.0.0.0:0", true), ("127.0.0.1:0", false)] {
+        let mut serve = millrace();
+        serve.arg("serve").arg(&export).args(["--listen", address, "--state"]).arg(&state);
+        let mut child = serve.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line).unwrap();
+        child.kill().unwrap();
+        let log = String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap();
+        assert_eq!(log.contains("whoever reaches these addresses may read and write the files"), said, "{address}: {log}");
+    }
+}

@@ -3,6 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
 use super::tls::TlsArgs;
 
 #[derive(clap::Args)]
@@ -44,17 +46,17 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FAULT")]
     pub(super) fault: Vec<String>,
     /// Reply as slowly as if DIR were on this storage medium: a profile (fc15k, fc10k, sata, nvme, nvram-array, cloud), keys, or both
-    #[arg(long, value_name = "PROFILE,KEY=VALUE,…")]
+    #[arg(long, value_name = "PROFILE,KEY=VALUE,…", value_hint = clap::ValueHint::Other)]
     pub(super) medium: Option<String>,
     /// When a write counts as stable: sync, once it is flushed to the disk; battery, at once, as the host's memory survives a power cut
-    #[arg(long, value_name = "sync|battery", default_value_t, conflicts_with = "loss_layer")]
+    #[arg(long, value_name = "sync|battery", value_hint = clap::ValueHint::Other, default_value_t, conflicts_with = "loss_layer")]
     pub(super) durability: volume::Durability,
     /// Use of the page cache: cached, write-around (stable writes by O_DIRECT), direct (reads
     /// too) or dropbehind (written, then dropped)
-    #[arg(long, value_name = "MODE", default_value_t)]
+    #[arg(long, value_name = "MODE", default_value_t, hide_possible_values = true, value_parser = cache_mode())]
     pub(super) cache: volume::CacheMode,
     /// Read-ahead from the disk: as the host decides, or minimal: only what a client reads
-    #[arg(long, value_name = "host|minimal", default_value_t)]
+    #[arg(long, value_name = "host|minimal", value_hint = clap::ValueHint::Other, default_value_t)]
     pub(super) read_ahead: volume::ReadAhead,
     /// With --loss-layer: the seed that decides which unstable writes survive a power cut; 0: none does
     #[arg(long, value_name = "N", requires = "loss_layer", default_value_t = 0)]
@@ -88,6 +90,11 @@ const OF_ONE_DIRECTORY: [&str; 19] = [
     "tls_client_ca",
     "fault",
 ];
+
+/// Read as the volume reads it, and listed for the completions of shells.
+fn cache_mode() -> impl TypedValueParser<Value = volume::CacheMode> {
+    PossibleValuesParser::new(["cached", "write-around", "direct", "dropbehind"]).try_map(|word| word.parse())
+}
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(super) enum LogFormat {

@@ -30,6 +30,11 @@ fn rule(word: &str) -> Result<TlsRule, String> {
 }
 
 impl TlsArgs {
+    /// Whether clients may do without TLS.
+    pub(crate) fn is_optional(&self) -> bool {
+        !matches!(self.tls, Some(TlsRule::Required | TlsRule::Mutual))
+    }
+
     /// The rule for all clients, and the certificates of the TLS handshake.
     pub(crate) fn load(&self) -> anyhow::Result<(TlsRule, Option<ServerTls>)> {
         let rule = self.tls.unwrap_or_default();

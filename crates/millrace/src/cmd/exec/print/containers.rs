@@ -77,7 +77,7 @@ pub(super) fn pod(unit: &Unit) -> anyhow::Result<String> {
 fn notes(unit: &Unit, start: &str) -> String {
     let mut text = format!(
         "# {} over Direct NFS: {start}\n\
-         # The image has millrace and the program. From one that has the program, and the image of millrace:\n\
+         # The image has millrace and the program{}. From one that has the program, and the image of millrace:\n\
          #   FROM {}\n\
          #   COPY --from=millrace /usr/bin/millrace /usr/bin/\n\
          #   COPY --from=millrace /usr/lib/millrace /usr/lib/millrace\n\
@@ -86,9 +86,14 @@ fn notes(unit: &Unit, start: &str) -> String {
          # No second container may have the same data open: nothing but postmaster.pid stands against it.\n",
         unit.name,
         match unit.kind {
-            Kind::Postgres => "postgres:17 (the version of the data directory: PG_VERSION in it)",
-            Kind::MariaDb => "mariadb (the version that the data directory is of)",
-            Kind::Other => "an image with the program",
+            Kind::Postgres => ", of the version of the data directory (PG_VERSION in it)",
+            Kind::MariaDb => ", not older than what wrote the data directory",
+            Kind::Other => "",
+        },
+        match unit.kind {
+            Kind::Postgres => "postgres:17",
+            Kind::MariaDb => "mariadb:11",
+            Kind::Other => "IMAGE",
         },
         unit.user.uid,
         unit.user.gid,

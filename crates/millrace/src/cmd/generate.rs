@@ -22,7 +22,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(folder) = &args.man {
         make(folder)?;
         clap_mangen::generate_to(crate::Millrace::command(), folder)
-            .and_then(|()| keep_lines_of_examples(folder))
+            .and_then(|()| improve(folder))
             .with_context(|| format!("write man pages into {}", folder.display()))?;
     }
     if let Some(folder) = &args.completions {
@@ -35,16 +35,36 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What stands behind the options in `--help` is laid out by hand there: its lines stay lines, and its section gets a name.
-fn keep_lines_of_examples(folder: &Path) -> std::io::Result<()> {
+/// What the generator leaves out of each page.
+fn improve(folder: &Path) -> std::io::Result<()> {
     for entry in folder.read_dir()? {
         let path = entry?.path();
         let page = std::fs::read_to_string(&path)?;
-        let Some((before, section)) = page.split_once(".SH EXTRA\n") else { continue };
-        let (section, behind) = section.find("\n.SH ").map_or((section, ""), |end| section.split_at(end + 1));
-        std::fs::write(&path, format!("{before}.SH \"EXAMPLES AND NOTES\"\n.nf\n{section}.fi\n{behind}"))?;
+        std::fs::write(&path, keep_lines_of_examples(&with_values_in_synopsis(&page)))?;
     }
     Ok(())
+}
+
+/// What stands behind the options in `--help` is laid out by hand there: its lines stay lines, and its section gets a name.
+fn keep_lines_of_examples(page: &str) -> String {
+    let Some((before, section)) = page.split_once(".SH EXTRA\n") else { return page.to_owned() };
+    let (section, behind) = section.find("\n.SH ").map_or((section, ""), |end| section.split_at(end + 1));
+    format!("{before}.SH \"EXAMPLES AND NOTES\"\n.nf\n{section}.fi\n{behind}")
+}
+
+/// An option that takes a value has it in the synopsis too, as in its own paragraph: `[--mkfs <KIND>]`.
+fn with_values_in_synopsis(page: &str) -> String {
+    const HEADING: &str = ".SH SYNOPSIS\n";
+    let Some((before, behind)) = page.split_once(HEADING) else { return page.to_owned() };
+    let Some((synopsis, behind)) = behind.split_once('\n') else { return page.to_owned() };
+    let with_value = |word: &str| -> Option<String> {
+        let option = word.strip_prefix('[')?.strip_suffix(']')?;
+        let long = option.rsplit('|').next().filter(|long| long.starts_with("\\fB"))?;
+        let paragraph = behind.lines().find_map(|line| line.split_once(&format!("{long} \\fI<")))?.1;
+        Some(format!("[{option} \\fI<{}>\\fR]", paragraph.split_once('>')?.0))
+    };
+    let words: Vec<String> = synopsis.split(' ').map(|word| with_value(word).unwrap_or_else(|| word.to_owned())).collect();
+    format!("{before}{HEADING}{}\n{behind}", words.join(" "))
 }
 
 fn make(folder: &Path) -> anyhow::Result<()> {
@@ -73,6 +93,8 @@ mod tests {
         assert!(count > 10 && man.join("millrace.1").is_file(), "{count} pages");
         let page = std::fs::read_to_string(man.join("millrace-exec.1")).unwrap();
         assert!(page.contains("NOTES\"\n.nf\nExamples") && !page.contains("EXTRA"), "{page}");
+        let page = std::fs::read_to_string(man.join("millrace-iscsi-attach.1")).unwrap();
+        assert!(page.contains(r"[\fB\-\-mkfs\fR \fI<KIND>\fR] [\fB\-\-force\fR] [\fB\-\-mount\fR \fI<"), "{page}");
         assert!(!man.join("millrace-keeper.1").exists(), "a hidden command has a page");
     }
 }

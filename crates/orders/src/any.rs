@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use crate::ack_log::AcknowledgedOrder;
-use crate::conditions::CheckOutcome;
+use crate::conditions::Checked;
 use crate::database::{
     Config, Copier, Database, DeliveryAnswer, DiskSpace, Failure, Isolation, Mode, NewOrderAnswer, Terminal, Unfinished,
 };
@@ -216,8 +216,8 @@ impl Database for AnyDatabase {
         inside!(self, database => database.drop_all().await)
     }
 
-    async fn check(&self, after_run: bool) -> Result<Vec<CheckOutcome>, OrdersError> {
-        inside!(self, database => database.check(after_run).await)
+    async fn check(&self) -> Result<Checked, OrdersError> {
+        inside!(self, database => database.check().await)
     }
 
     async fn missing(&self, orders: &[AcknowledgedOrder]) -> Result<Vec<AcknowledgedOrder>, OrdersError> {

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::ack_log::{self, AcknowledgedOrder};
-use crate::conditions::CheckOutcome;
+use crate::conditions::{CheckOutcome, Checked};
 use crate::database::Database;
 use crate::error::OrdersError;
 use crate::limits::{ACK_CHUNK_ROWS, ACK_EXAMPLES_MAX};
@@ -36,8 +36,10 @@ pub struct CheckReport {
     pub passed: u32,
     /// Conditions that do not.
     pub failed: u32,
-    /// Whether condition 11 took deliveries since the load into account.
+    /// Whether a run has changed the database: deliveries were committed since the load.
     pub after_run: bool,
+    /// Those deliveries, one for each district of a Delivery; condition 11 takes them into account.
+    pub deliveries: u64,
     /// Each condition.
     pub checks: Vec<CheckOutcome>,
     /// The acknowledgement log, when one was given.
@@ -48,10 +50,10 @@ pub struct CheckReport {
 ///
 /// # Errors
 /// When the database cannot be reached or holds no loaded schema, and when the log is unreadable.
-pub async fn check<D: Database>(database: &D, after_run: bool, ack_log: Option<&Path>) -> Result<CheckReport, OrdersError> {
+pub async fn check<D: Database>(database: &D, ack_log: Option<&Path>) -> Result<CheckReport, OrdersError> {
     // The log first: an unreadable one shall not cost the minutes of the checks.
     let log = ack_log.map(ack_log::read).transpose()?;
-    let checks = database.check(after_run).await?;
+    let Checked { deliveries, outcomes: checks } = database.check().await?;
     let acknowledged = match log {
         Some(log) => Some(look_up(database, log).await?),
         None => None,
@@ -64,7 +66,8 @@ pub async fn check<D: Database>(database: &D, after_run: bool, ack_log: Option<&
         passed_all: failed == 0 && acknowledged_ok,
         passed: (checks.len() - failed) as u32,
         failed: failed as u32,
-        after_run,
+        after_run: deliveries > 0,
+        deliveries,
         checks,
         acknowledged,
     })

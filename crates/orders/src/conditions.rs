@@ -37,6 +37,15 @@ pub struct CheckOutcome {
     pub seconds: f64,
 }
 
+/// The twelve conditions, all on one snapshot.
+#[derive(Debug)]
+pub struct Checked {
+    /// Deliveries committed since the load, one for each district of a Delivery; condition 11 counts them.
+    pub deliveries: u64,
+    /// Each condition.
+    pub outcomes: Vec<CheckOutcome>,
+}
+
 impl CheckOutcome {
     /// Of condition `number`, found violated so often by a check that began then.
     pub(crate) fn new(number: u32, name: &str, violations: u64, example: Option<String>, began: Instant) -> Self {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use crate::ack_log::AcknowledgedOrder;
-use crate::conditions::CheckOutcome;
+use crate::conditions::Checked;
 use crate::error::OrdersError;
 use crate::inputs::{DeliveryInput, NewOrderInput, OrderStatusInput, PaymentInput, StockLevelInput};
 use crate::random::NuRandConstants;
@@ -232,7 +232,7 @@ pub trait Database: Clone + Send + Sync + 'static {
     async fn drop_all(&self) -> Result<(), OrdersError>;
 
     /// Runs the twelve consistency checks on one snapshot.
-    async fn check(&self, after_run: bool) -> Result<Vec<CheckOutcome>, OrdersError>;
+    async fn check(&self) -> Result<Checked, OrdersError>;
     /// Which of these acknowledged orders are not in the database.
     async fn missing(&self, orders: &[AcknowledgedOrder]) -> Result<Vec<AcknowledgedOrder>, OrdersError>;
 }

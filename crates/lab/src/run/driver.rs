@@ -134,7 +134,7 @@ impl Orders<'_> {
     pub(crate) fn check(&self, sequence: u32, alive: &mut dyn FnMut() -> Result<(), LabError>) -> Result<Checks, LabError> {
         let log = self.logs.join(format!("check-{sequence}.log"));
         let mut command = self.command("check");
-        command.args(["--after-run", "--json"]);
+        command.arg("--json");
         let mut launch = Launch::new("the consistency check", command, log.clone());
         launch.pipe_stdout = true;
         launch.stop_signal = libc::SIGKILL;

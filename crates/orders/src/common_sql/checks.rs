@@ -6,9 +6,12 @@
 
 use crate::ack_log::AcknowledgedOrder;
 
+/// Deliveries committed since the load.
+pub(crate) const DELIVERIES: &str = "SELECT COALESCE(SUM(dl_count), 0) FROM delivered";
+
 /// How many violations of a condition there are, and where one is.
-pub(crate) fn counted(number: u32, after_run: bool) -> String {
-    format!("SELECT COUNT(*), MIN(place) FROM ({}) violations", violations(number, after_run))
+pub(crate) fn counted(number: u32) -> String {
+    format!("SELECT COUNT(*), MIN(place) FROM ({}) violations", violations(number))
 }
 
 /// Which of these orders are there.
@@ -24,7 +27,7 @@ const DUE: &str = "(SELECT o_w_id, o_d_id, o_c_id, SUM(ol_amount) AS due
     ON o_w_id = c_w_id AND o_d_id = c_d_id AND o_c_id = c_id";
 
 #[expect(clippy::too_many_lines, reason = "twelve texts, one after the other")]
-fn violations(number: u32, after_run: bool) -> String {
+fn violations(number: u32) -> String {
     let both = |name: &str, columns: &str, left: &str, right: &str| {
         format!(
             "SELECT '{name} ' || {} || ': ' || SUM(a) || ' against ' || SUM(b) AS place
@@ -102,8 +105,7 @@ fn violations(number: u32, after_run: bool) -> String {
                  ON h_c_w_id = c_w_id AND h_c_d_id = c_d_id AND h_c_id = c_id
               WHERE c_balance <> COALESCE(due, 0) - COALESCE(paid, 0)"
         ),
-        11 => format!(
-            "SELECT 'district ' || d_w_id || '/' || d_id || ': orders ' || COALESCE(entered, 0) || ', open '
+        11 => "SELECT 'district ' || d_w_id || '/' || d_id || ': orders ' || COALESCE(entered, 0) || ', open '
                       || COALESCE(open, 0) || ', deliveries counted '
                       || COALESCE(dl_count, -1) AS place
                FROM district
@@ -112,9 +114,8 @@ fn violations(number: u32, after_run: bool) -> String {
                LEFT JOIN (SELECT no_w_id, no_d_id, COUNT(*) AS open FROM new_order GROUP BY no_w_id, no_d_id) n
                  ON no_w_id = d_w_id AND no_d_id = d_id
                LEFT JOIN delivered ON dl_w_id = d_w_id AND dl_d_id = d_id
-              WHERE COALESCE(entered, 0) - COALESCE(open, 0) <> 2100 + {} * COALESCE(dl_count, -1)",
-            u32::from(after_run)
-        ),
+              WHERE COALESCE(entered, 0) - COALESCE(open, 0) <> 2100 + COALESCE(dl_count, -1)"
+            .to_owned(),
         _ => format!(
             "SELECT 'customer ' || c_w_id || '/' || c_d_id || '/' || c_id || ': balance ' || c_balance
                       || ', paid in all ' || c_ytd_payment || ', delivered '

@@ -5,21 +5,22 @@ use std::time::Instant;
 
 use crate::ack_log::AcknowledgedOrder;
 use crate::common_sql;
-use crate::conditions::{CONDITIONS, CheckOutcome};
+use crate::conditions::{CONDITIONS, CheckOutcome, Checked};
 use crate::error::OrdersError;
 use crate::limits::ACK_IN_LIST_ROWS;
 
 use super::{Session, statements, value};
 
-pub(super) async fn check(session: &mut Session, after_run: bool) -> Result<Vec<CheckOutcome>, OrdersError> {
+pub(super) async fn check(session: &mut Session) -> Result<Checked, OrdersError> {
     const WHAT: &str = "beginning the checks";
     for text in statements::BEGIN_READING {
         session.execute(WHAT, text).await?;
     }
+    let deliveries = session.number("counting deliveries", common_sql::checks::DELIVERIES).await?.cast_unsigned();
     let mut outcomes = Vec::with_capacity(CONDITIONS.len());
     for (number, name) in (1..).zip(CONDITIONS) {
         let began = Instant::now();
-        let text = common_sql::checks::counted(number, after_run);
+        let text = common_sql::checks::counted(number);
         let rows = session.rows(&format!("check {number}"), &text).await?;
         let Some(row) = rows.first() else {
             return Err(OrdersError::Answer { what: "a check", detail: "no row".to_owned() });
@@ -28,7 +29,7 @@ pub(super) async fn check(session: &mut Session, after_run: bool) -> Result<Vec<
         outcomes.push(CheckOutcome::new(number, name, violations, example, began));
     }
     session.execute("ending the checks", "COMMIT").await?;
-    Ok(outcomes)
+    Ok(Checked { deliveries, outcomes })
 }
 
 pub(super) async fn missing(session: &mut Session, orders: &[AcknowledgedOrder]) -> Result<Vec<AcknowledgedOrder>, OrdersError> {

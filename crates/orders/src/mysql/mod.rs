@@ -18,7 +18,7 @@ use mysql_async::prelude::{FromValue, Queryable};
 use mysql_async::{Conn, Error, Opts, OptsBuilder, Row};
 
 use crate::ack_log::AcknowledgedOrder;
-use crate::conditions::CheckOutcome;
+use crate::conditions::Checked;
 use crate::database::{Config, Database, DiskSpace, Mode, SCHEMA, Unfinished};
 use crate::disk_space;
 use crate::error::OrdersError;
@@ -285,8 +285,8 @@ impl Database for MySql {
         session.execute(WHAT, &schema::drop_tables()).await
     }
 
-    async fn check(&self, after_run: bool) -> Result<Vec<CheckOutcome>, OrdersError> {
-        check_sql::check(&mut self.loaded_session().await?.0, after_run).await
+    async fn check(&self) -> Result<Checked, OrdersError> {
+        check_sql::check(&mut self.loaded_session().await?.0).await
     }
 
     async fn missing(&self, orders: &[AcknowledgedOrder]) -> Result<Vec<AcknowledgedOrder>, OrdersError> {

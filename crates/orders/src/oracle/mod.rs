@@ -17,7 +17,7 @@ use oracle::{Connection, Error};
 
 use crate::ack_log::AcknowledgedOrder;
 use crate::common_sql;
-use crate::conditions::{CONDITIONS, CheckOutcome};
+use crate::conditions::{CONDITIONS, CheckOutcome, Checked};
 use crate::database::{Config, Copier, Database, DiskSpace, Mode, SCHEMA, STEP_PART, Unfinished};
 use crate::error::OrdersError;
 use crate::limits::ACK_IN_LIST_ROWS;
@@ -260,19 +260,20 @@ impl Database for Oracle {
         self.stored().await?.0.execute("dropping what was made", schema::drop_all()).await
     }
 
-    async fn check(&self, after_run: bool) -> Result<Vec<CheckOutcome>, OrdersError> {
+    async fn check(&self) -> Result<Checked, OrdersError> {
         let session = self.loaded().await?.0;
         session.execute("beginning the checks", vec![statements::READ_ONLY.to_owned()]).await?;
+        let deliveries = session.number("counting deliveries", common_sql::checks::DELIVERIES.to_owned()).await?;
         let mut outcomes = Vec::with_capacity(CONDITIONS.len());
         for (number, name) in (1..).zip(CONDITIONS) {
             let began = Instant::now();
-            let text = common_sql::checks::counted(number, after_run);
+            let text = common_sql::checks::counted(number);
             let read = move |connection: &Connection| connection.query_row_as::<(u64, Option<String>)>(&text, &[]);
             let (violations, example) = session.ask(read).await.map_err(sql(&format!("check {number}")))?;
             outcomes.push(CheckOutcome::new(number, name, violations, example, began));
         }
         session.execute("ending the checks", vec!["COMMIT".to_owned()]).await?;
-        Ok(outcomes)
+        Ok(Checked { deliveries: deliveries.cast_unsigned(), outcomes })
     }
 
     async fn missing(&self, orders: &[AcknowledgedOrder]) -> Result<Vec<AcknowledgedOrder>, OrdersError> {

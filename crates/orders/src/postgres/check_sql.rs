@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use crate::ack_log::AcknowledgedOrder;
-use crate::conditions::{CONDITIONS, CheckOutcome};
+use crate::conditions::{CONDITIONS, CheckOutcome, Checked};
 use crate::error::OrdersError;
 
 use super::{Session, sql};
@@ -106,7 +106,7 @@ SELECT format('district %s/%s: orders %s, open %s, deliveries counted %s',
     ON no_w_id = d_w_id AND no_d_id = d_id
   LEFT JOIN delivered ON dl_w_id = d_w_id AND dl_d_id = d_id
  WHERE orders - coalesce(open, 0)
-       IS DISTINCT FROM 2100 + CASE WHEN after_run THEN dl_count ELSE 0 END",
+       IS DISTINCT FROM 2100 + dl_count",
     // 12
     "
 SELECT format('customer %s/%s/%s: balance %s, paid in all %s, delivered %s',
@@ -120,21 +120,28 @@ SELECT format('customer %s/%s/%s: balance %s, paid in all %s, delivered %s',
  WHERE c_balance + c_ytd_payment <> coalesce(due, 0)",
 ];
 
-pub(super) async fn check(session: &Session, after_run: bool) -> Result<Vec<CheckOutcome>, OrdersError> {
+pub(super) async fn check(session: &Session) -> Result<Checked, OrdersError> {
     let begin = format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {}", session.dialect.check_settings);
     session.execute("beginning the checks", &begin).await?;
+    let deliveries = deliveries(session).await?;
     let mut outcomes = Vec::with_capacity(CONDITIONS.len());
     for (number, (name, violations)) in (1..).zip(CONDITIONS.into_iter().zip(VIOLATIONS)) {
-        outcomes.push(run(session, number, name, violations, after_run).await?);
+        outcomes.push(run(session, number, name, violations).await?);
     }
     session.execute("ending the checks", "COMMIT").await?;
-    Ok(outcomes)
+    Ok(Checked { deliveries, outcomes })
 }
 
-async fn run(session: &Session, number: u32, name: &str, violations: &str, after_run: bool) -> Result<CheckOutcome, OrdersError> {
+async fn deliveries(session: &Session) -> Result<u64, OrdersError> {
+    const WHAT: &str = "counting deliveries";
+    const TEXT: &str = "SELECT CAST(coalesce(sum(dl_count), 0) AS bigint) FROM delivered";
+    let row = session.client.query_one(TEXT, &[]).await.map_err(sql(WHAT))?;
+    Ok(row.try_get::<_, i64>(0).map_err(sql(WHAT))?.cast_unsigned())
+}
+
+async fn run(session: &Session, number: u32, name: &str, violations: &str) -> Result<CheckOutcome, OrdersError> {
     let what = format!("check {number}");
     let began = Instant::now();
-    let violations = violations.replace("after_run", if after_run { "true" } else { "false" });
     let text = format!("SELECT count(*), min(place) FROM ({violations}) AS violations");
     let row = session.client.query_one(&text, &[]).await.map_err(sql(&what))?;
     let violations: i64 = row.try_get(0).map_err(sql(&what))?;

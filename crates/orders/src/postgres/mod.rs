@@ -30,7 +30,7 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Row, Statement};
 
 use crate::ack_log::AcknowledgedOrder;
-use crate::conditions::CheckOutcome;
+use crate::conditions::Checked;
 use crate::database::{Config, Database, DiskSpace, Isolation, Mode, SCHEMA, Unfinished};
 use crate::disk_space;
 use crate::error::OrdersError;
@@ -421,8 +421,8 @@ impl Database for Postgres {
         Ok(())
     }
 
-    async fn check(&self, after_run: bool) -> Result<Vec<CheckOutcome>, OrdersError> {
-        check_sql::check(&self.loaded_session().await?.0, after_run).await
+    async fn check(&self) -> Result<Checked, OrdersError> {
+        check_sql::check(&self.loaded_session().await?.0).await
     }
 
     async fn missing(&self, orders: &[AcknowledgedOrder]) -> Result<Vec<AcknowledgedOrder>, OrdersError> {

@@ -5,6 +5,7 @@ mod connection;
 mod coordinated;
 mod interrupts;
 mod like;
+mod record;
 mod run;
 mod text;
 

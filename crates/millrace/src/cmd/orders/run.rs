@@ -1,7 +1,7 @@
 //! `millrace orders run`: the load on a loaded database, measured.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use orders::error::OrdersError;
 use orders::mix::{MixRule, WEIGHTS_DEFAULT, Weights};
 use orders::model::{LoadModel, Terminals};
 use orders::open::{Arrivals, Rate};
-use results::orders_run::OrdersRun;
 
 use super::interrupts::Interrupts;
+use super::record::RecordFile;
 use super::{coordinated, text};
-use crate::error_printing::refusal;
+use crate::error_printing::{print_error, refusal};
 
 /// Workers of an open load when nothing is said.
 const OPEN_USERS: u32 = 16;
@@ -46,8 +46,8 @@ Several drivers, on one or more hosts, share the users (and the rate) of one run
   millrace orders run -d DSN -c 90 -T 60 --results-db DSN --run friday --drivers 3
 Ctrl-C (SIGINT) and SIGTERM end the measured interval: transactions under way are waited for, and
 the result so far is printed, marked as interrupted. A second one ends the program at once.
-Exit codes: 0 measured, 1 a transaction or the run failed, 2 could not run, 3 one of several
-drivers is missing, 130 interrupted by SIGINT, 143 by SIGTERM.";
+Exit codes: 0 measured, 1 a transaction or the run failed, or the record could not be written, 2
+could not run, 3 one of several drivers is missing, 130 interrupted by SIGINT, 143 by SIGTERM.";
 
 #[derive(Parser)]
 pub(super) struct Args {
@@ -281,6 +281,7 @@ impl Args {
 
 /// Runs the load and writes its record.
 pub(super) async fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let record = args.record.as_deref().map(RecordFile::prepare).transpose()?;
     let isolation = args.isolation_level.map(IsolationArg::level);
     let database = args.database.open(args.mode.into())?.with_isolation(isolation)?;
     let mut options = args.options(&database).await?;
@@ -312,15 +313,18 @@ pub(super) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         outcome => outcome?,
     };
-    if let Some(path) = &args.record {
-        write_record(&outcome, path)?;
-    }
+    let recorded = record.map_or(Ok(()), |record| record.write(&outcome));
     let tables = format!("{}{}", text::run_table(&outcome), coordinated::table(&outcome));
     if args.json {
         eprint!("{tables}");
         super::print_json(&outcome)?;
     } else {
         print!("{tables}");
+    }
+    // The figures come first: what was measured is not lost with the file.
+    if let Err(error) = recorded {
+        print_error(&error);
+        return Ok(ExitCode::from(1));
     }
     if outcome.interrupted {
         return Ok(interrupts.exit_code());
@@ -358,15 +362,4 @@ fn mark(on_stderr: bool, descriptor: Option<&mut std::fs::File>, text: &str) {
     if on_stderr {
         eprintln!("{text}");
     }
-}
-
-fn write_record(record: &OrdersRun, path: &Path) -> anyhow::Result<()> {
-    let mut json = serde_json::to_vec_pretty(record)?;
-    json.push(b'\n');
-    // Written beside and renamed: a reader never meets half a record.
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".part");
-    std::fs::write(&beside, json)
-        .and_then(|()| std::fs::rename(&beside, path))
-        .with_context(|| format!("write the record {}", path.display()))
 }

@@ -88,9 +88,7 @@ pub fn compare(request: &Request, watcher: &mut dyn FnMut(&Event)) -> Result<Com
     match &outcome {
         Ok(_) => {}
         Err(LabError::Interrupted) if journal.remove_if_empty() => out.unmake(),
-        Err(LabError::Interrupted) => {
-            progress.step(&format!("the finished runs are kept: go on with --resume {}", request.out.display()));
-        }
+        Err(LabError::Interrupted) => outcome = Err(LabError::interrupted_with_runs(&request.out)),
         Err(_) => {
             journal.remove_if_empty();
             keep_logs(&work.path("logs"), &request.out);

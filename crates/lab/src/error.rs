@@ -1,8 +1,9 @@
 //! What can go wrong in the laboratory.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::paths::filer_loss::FilerLoss;
+use crate::sys;
 
 /// Failure of a comparison. The text names the object and never repeats its source.
 #[derive(Debug, thiserror::Error)]
@@ -10,6 +11,17 @@ pub enum LabError {
     /// SIGINT or SIGTERM came.
     #[error("finish: a signal came; every process was ended and everything that was made is removed")]
     Interrupted,
+    /// The same, with finished runs to go on from.
+    #[error(
+        "finish: a signal came; every process was ended and everything that was made is removed, except the finished runs in {out}",
+        out = out.display()
+    )]
+    InterruptedWithRuns {
+        /// Directory of the record.
+        out: PathBuf,
+        /// How to go on, in one line; none where it cannot be gone on with.
+        hint: Option<String>,
+    },
     /// An operation on a file or directory.
     #[error("{action} {path}", path = path.display())]
     File {
@@ -153,11 +165,36 @@ impl LabError {
         self
     }
 
+    /// An interrupted comparison whose finished runs are kept in this directory.
+    pub(crate) fn interrupted_with_runs(out: &Path) -> Self {
+        let hint = format!("go on with --resume {}, and the same plan and options", out.display());
+        Self::InterruptedWithRuns { out: out.to_owned(), hint: Some(hint) }
+    }
+
+    /// The same of a command that does not take `--resume`.
+    #[must_use]
+    pub fn without_resuming(self) -> Self {
+        match self {
+            Self::InterruptedWithRuns { out, .. } => Self::InterruptedWithRuns { out, hint: None },
+            other => other,
+        }
+    }
+
+    /// What the program ends with: 2, could not run; after a signal 128 and its number, as of a program that the signal ended.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Interrupted | Self::InterruptedWithRuns { .. } => signal_code(sys::interrupt_signal()),
+            _ => 2,
+        }
+    }
+
     /// What the user can do about it, when that is known.
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Missing { hint, .. } | Self::Plan { hint, .. } => Some(hint),
+            Self::InterruptedWithRuns { hint, .. } => hint.as_deref(),
             Self::Nfs { advice, .. } => advice.as_deref(),
             Self::FilerLost(loss) => Some(loss.removal.as_str()).filter(|text| !text.is_empty()),
             Self::Program { .. } => Some("every log is in the directory logs of the record (--out); --keep leaves the data too"),
@@ -173,5 +210,28 @@ impl LabError {
             },
             _ => None,
         }
+    }
+}
+
+/// What a shell gives for a program that this signal ended.
+fn signal_code(signal: i32) -> u8 {
+    match u8::try_from(signal) {
+        Ok(signal @ 1..128) => signal + 128,
+        _ => 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_is_told_by_the_exit_code_and_the_last_line_says_how_to_go_on() {
+        assert_eq!([libc::SIGINT, libc::SIGTERM, 0].map(signal_code), [130, 143, 2]);
+        assert_eq!(LabError::plan("use it".to_owned(), "another").exit_code(), 2);
+        let kept = LabError::interrupted_with_runs(Path::new("results/today"));
+        assert!(kept.to_string().ends_with("is removed, except the finished runs in results/today"), "{kept}");
+        assert_eq!(kept.hint(), Some("go on with --resume results/today, and the same plan and options"));
+        assert_eq!(kept.without_resuming().hint(), None);
     }
 }

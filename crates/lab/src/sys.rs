@@ -7,17 +7,19 @@ use std::mem::MaybeUninit;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitOptions, getppid, kill_process, set_child_subreaper, set_parent_process_death_signal, waitpid,
 };
 
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+/// Number of the first of the caught signals; 0 until it comes.
+static INTERRUPTED: AtomicI32 = AtomicI32::new(0);
 
-extern "C" fn note_interrupt(_signal: libc::c_int) {
-    INTERRUPTED.store(true, Ordering::SeqCst);
+extern "C" fn note_interrupt(signal: libc::c_int) {
+    // Not the first one: nothing to note.
+    let _ = INTERRUPTED.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
 }
 
 /// Makes SIGINT, SIGTERM and SIGHUP set a flag instead of ending this process.
@@ -25,7 +27,7 @@ pub(crate) fn catch_interrupts() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         let mut action = MaybeUninit::<libc::sigaction>::zeroed();
         // SAFETY: a zeroed sigaction is valid (no flags, empty mask, default handler); the
-        // handler set in it only stores to an atomic, which is async-signal-safe.
+        // handler set in it only changes an atomic, which is async-signal-safe.
         unsafe {
             let action = action.assume_init_mut();
             action.sa_sigaction = note_interrupt as extern "C" fn(libc::c_int) as usize;
@@ -37,6 +39,11 @@ pub(crate) fn catch_interrupts() {
 
 /// Whether one of the caught signals has come.
 pub(crate) fn interrupted() -> bool {
+    interrupt_signal() != 0
+}
+
+/// The first of the caught signals that has come; 0 before.
+pub(crate) fn interrupt_signal() -> i32 {
     INTERRUPTED.load(Ordering::SeqCst)
 }
 

@@ -15,7 +15,11 @@ Examples:
   millrace predict results.json --cores 8 --json
 The model is a closed queueing network fitted to the measurements of one path (docs/lab.md says
 how, and its error on measured points that were left out).
-Exit codes: 0 predicted; 2 could not (no such record, a path that can't be fitted, arguments).";
+Exit codes: 0 predicted; 2 could not (no such record, a path that can't be fitted, arguments); 3
+predicted, but NOT TO BE TRUSTED: lines that begin so, or `doubts` of --json, say why.";
+
+/// Exit code of a prediction that something speaks against: a result that is not valid.
+const NOT_TRUSTED: u8 = 3;
 
 /// Predicts from the record of a comparison, by a queueing model.
 #[derive(clap::Args)]
@@ -68,5 +72,5 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     } else {
         print!("{}", render(&answer));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(if answer.doubts.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(NOT_TRUSTED) })
 }

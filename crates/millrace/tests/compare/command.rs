@@ -75,6 +75,11 @@ fn small_comparison_measures_local_and_dnfs_proves_both_and_leaves_nothing() {
     assert_eq!(record.environment.database_settings["wal_sync_method"], "fdatasync");
     let page = std::fs::read_to_string(place.out().join("report.html")).unwrap();
     assert!(page.contains("REHEARSAL") && page.contains(&record.paths[1].name) && !page.contains("http"));
+
+    let predicted = millrace().arg("predict").arg(place.out()).args(["--users", "8"]).output().unwrap();
+    let said = text(&predicted);
+    assert!(said.contains("NOT TO BE TRUSTED: the comparison is not a result: each path was run once"), "{said}");
+    assert_eq!(predicted.status.code(), Some(3), "{said}");
 }
 
 /// Starts a comparison of `path`, sends `signal` when a line with `moment` has come, and looks at what is left.
@@ -92,7 +97,7 @@ fn interrupted_at(path: &str, moment: &str) {
     crate::support::succeed(Command::new("kill").args(["-INT", &pid.to_string()]));
     let rest: Vec<String> = lines.collect();
     let status = await_until("compare to end", Duration::from_secs(60), || child.try_wait().unwrap());
-    assert_eq!(status.code(), Some(2), "{rest:?}");
+    assert_eq!(status.code(), Some(130), "{rest:?}");
     assert!(rest.iter().any(|line| line.contains("a signal came")), "{rest:?}");
     place.assert_nothing_left(pid);
     assert!(!place.out().exists() && !place.out().parent().unwrap().exists(), "an empty record directory is left");
@@ -128,8 +133,8 @@ fn interrupted_comparison_goes_on_with_its_finished_runs() {
     assert!(lines.by_ref().any(|line| line.contains("run 2 of 2, local:b: starting")), "never came to the second run");
     crate::support::succeed(Command::new("kill").args(["-INT", &pid.to_string()]));
     let rest: Vec<String> = lines.collect();
-    assert_eq!(child.wait().unwrap().code(), Some(2), "{rest:?}");
-    assert!(rest.iter().any(|line| line.contains("go on with --resume")), "{rest:?}");
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{rest:?}");
+    assert!(rest.last().is_some_and(|line| line.starts_with("hint: go on with --resume ")), "{rest:?}");
     place.assert_nothing_left(pid);
 
     let resume = |words: &[&str]| {

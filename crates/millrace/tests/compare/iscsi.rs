@@ -118,7 +118,7 @@ fn ctrl_c_while_measuring_leaves_nothing_attached() {
     let attaching = Attaching(Place::new());
     let place = &attaching.0;
     let (pid, code) = signalled(place, "-INT");
-    assert_eq!(code, Some(2));
+    assert_eq!(code, Some(130));
     assert_eq!(attached(place), Vec::<String>::new());
     place.assert_nothing_left(pid);
 }

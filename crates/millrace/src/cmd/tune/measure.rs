@@ -10,6 +10,7 @@ use results::compare::Comparison;
 
 use super::facts::{Known, Sources, known};
 use crate::cmd::compare::screen::Screen;
+use crate::error_printing::print_error;
 
 const HELP: &str = "\
 Loads a database of its own, measures it with PostgreSQL's own defaults, then with each rule's
@@ -24,7 +25,8 @@ Examples:
   millrace tune measure --seconds 60 --repeats 5 --budget 2h
   millrace tune measure postgres-wal-compression --db postgresql://db1/postgres --apply
 Exit codes: 0 measured and at least one gain shown; 1 measured, none shown; 2 could not run; 3 ran,
-but it could not be shown that the reads went over the path, or a consistency check failed.";
+but it could not be shown that the reads went over the path, or a consistency check failed; 130
+ended by SIGINT (Ctrl-C), 143 by SIGTERM.";
 
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
@@ -105,7 +107,15 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut screen = Screen::new();
-    let comparison = compare(&request, &mut |line| screen.show(line))?;
+    let comparison = match compare(&request, &mut |line| screen.show(line)) {
+        Ok(comparison) => comparison,
+        Err(error) => {
+            let error = error.without_resuming();
+            let code = error.exit_code();
+            print_error(&error.into());
+            return Ok(ExitCode::from(code));
+        }
+    };
     let effects = effects(&comparison, &changes);
     store(&effects, &comparison, &request.out)?;
     let kept = effects.iter().filter(|effect| effect.kept).count();

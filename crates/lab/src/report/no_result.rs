@@ -72,11 +72,16 @@ fn block_reads_from_the_page_cache_beside_those_from_a_filer_say_so_wherever_the
     let found = concluded(|_, _| ());
     let text = table(&found, WIDTH_MAX);
     let note = "block reads of local may be answered by this host's page cache, those of dnfs cross to a filer";
-    assert!(text.contains("50 (page cache)") && text.contains("50 (filer)"), "{text}");
+    assert!(text.contains("50 (may be cached)") && text.contains("50 (filer)"), "{text}");
     assert!(text.replace("\n  ", " ").contains(note), "{text}");
     for shown in [html(&found).unwrap().replace("&#39;", "'"), markdown(&found)] {
-        assert!(shown.contains(note) && shown.contains(" (page cache)") && shown.contains(" (filer)"));
+        assert!(shown.contains(note) && shown.contains(" (may be cached)") && shown.contains(" (filer)"));
     }
+    assert!(!text.contains("mostly not the page cache's"), "{text}");
+    let slow =
+        concluded(|paths, _| paths.iter_mut().filter_map(|path| path.block_read_us.as_mut()).for_each(|read| read.mean = 505.0));
+    let slow = table(&slow, WIDTH_MAX).replace("\n  ", " ");
+    assert!(slow.contains("; a mean above 100 us, as of local, is mostly not the page cache's"), "{slow}");
     let alike = concluded(|paths, _| paths.iter_mut().for_each(|path| path.caching_class = Some(CachingClass::Direct)));
     assert!(!table(&alike, WIDTH_MAX).contains("page cache"), "{}", table(&alike, WIDTH_MAX));
 }

@@ -93,8 +93,15 @@ impl<'a> View<'a> {
     }
 }
 
-/// Behind a block read time: what answered the reads, where some arms may read from this host's page cache and others read from a
-/// filer. Such times are no comparison of storage.
+/// Behind a block read time of some arms.
+const MAY_BE_CACHED: &str = " (may be cached)";
+const FROM_FILER: &str = " (filer)";
+/// A block from the page cache is a system call and a copy of 8 KiB, microseconds even on a busy host: a mean above this many was
+/// mostly the wait for what lies below.
+const CACHED_READ_US_MAX: f64 = 100.0;
+
+/// Behind a block read time: what may have answered the reads, where some arms may read from this host's page cache and others read
+/// from a filer. Such times are no comparison of storage. How many of the reads the page cache did answer is not counted.
 pub(crate) fn read_source(comparison: &Comparison, path: &PathResult) -> &'static str {
     let reads_cross = |kind: PathRef| kind.layers().server.is_some() && !kind.page_cache(true).on_client;
     let from_filer = |path: &PathResult| paths::find(&path.name).is_some_and(reads_cross);
@@ -104,9 +111,9 @@ pub(crate) fn read_source(comparison: &Comparison, path: &PathResult) -> &'stati
         return "";
     }
     if from_cache(path) {
-        " (page cache)"
+        MAY_BE_CACHED
     } else if from_filer(path) {
-        " (filer)"
+        FROM_FILER
     } else {
         ""
     }
@@ -123,11 +130,18 @@ fn read_source_note(comparison: &Comparison) -> Option<String> {
     let of = |source: &str| -> Vec<&str> {
         timed.iter().filter(|path| read_source(comparison, path) == source).map(|path| name(path)).collect()
     };
-    let (cache, filer) = (of(" (page cache)"), of(" (filer)"));
+    let (cache, filer) = (of(MAY_BE_CACHED), of(FROM_FILER));
+    let slow = |path: &PathResult| path.block_read_us.as_ref().is_some_and(|read| read.mean > CACHED_READ_US_MAX);
+    let waited: Vec<&str> =
+        timed.iter().filter(|path| slow(path) && read_source(comparison, path) == MAY_BE_CACHED).map(|path| name(path)).collect();
+    let waited = match waited.as_slice() {
+        [] => String::new(),
+        names => format!("; a mean above {CACHED_READ_US_MAX} us, as of {}, is mostly not the page cache's", names.join(", ")),
+    };
     (!cache.is_empty()).then(|| {
         format!(
             "block reads of {} may be answered by this host's page cache, those of {} cross to a filer: their times do not compare \
-             storage",
+             storage{waited}",
             cache.join(", "),
             filer.join(", ")
         )

@@ -67,6 +67,8 @@ pub(crate) struct Path {
     looked: Instant,
     pub(crate) in_a_row: u32,
     pub(crate) failures: u64,
+    /// Times that it went down after it had been up, also when the target asked for it: what fails while it is down is a retry.
+    downs: u64,
     pub(crate) completed: u64,
     pub(crate) last_error: Option<Error>,
 }
@@ -108,6 +110,7 @@ impl Path {
             looked: now,
             in_a_row: 0,
             failures: 0,
+            downs: 0,
             completed: 0,
             last_error: None,
         })
@@ -121,6 +124,7 @@ impl Path {
             under_way: self.commands,
             completed: self.completed,
             failures: self.failures,
+            downs: self.downs,
             last_error: self.last_error.as_ref().map(ToString::to_string),
         }
     }
@@ -280,6 +284,7 @@ impl Path {
     }
 
     fn close(&mut self) {
+        self.downs += u64::from(matches!(self.state, PathState::Up | PathState::Draining));
         self.connection = None;
         self.state = PathState::Down;
         (self.probe, self.pinged, self.former_due) = (None, None, None);
@@ -398,5 +403,32 @@ pub(crate) fn settings(url: &IscsiUrl, options: &Options, isid: Isid) -> Setting
         credential: url.credential.clone(),
         target_credential: url.target_credential.clone(),
         challenge: Challenge { identifier, bytes: naming::random() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_retry_of_a_path_that_is_down_is_no_second_time_that_it_went_down() {
+        let url: IscsiUrl = "iscsi://127.0.0.1/iqn.2026-11.org.example:v/0".parse().unwrap();
+        let (now, mut work) = (Instant::now(), Work::default());
+        let mut path = Path::new(&url, Isid::of_life([0, 0, 1], 1, 0), false, ("127.0.0.1", 3260), now).unwrap();
+        let mut fail = |path: &mut Path| {
+            let error = Error::Broken { portal: path.portal.clone(), source: io::ErrorKind::ConnectionRefused.into() };
+            path.fail(error, now, &mut work);
+            (path.report().downs, path.report().failures)
+        };
+        assert_eq!(fail(&mut path), (0, 1), "it was never up");
+        path.state = PathState::Up;
+        assert_eq!(fail(&mut path), (1, 2));
+        path.state = PathState::Starting;
+        assert_eq!((fail(&mut path), fail(&mut path)), ((1, 3), (1, 4)));
+        path.state = PathState::Draining;
+        assert_eq!(fail(&mut path), (2, 5));
+        path.state = PathState::Draining;
+        path.log_out();
+        assert_eq!(fail(&mut path), (3, 6), "left as the target asked, then not reached");
     }
 }

@@ -50,8 +50,10 @@ pub struct PathReport {
     pub under_way: usize,
     /// Commands that ended over it.
     pub completed: u64,
-    /// Times that it went down.
+    /// Times that it, or an attempt to bring it up, failed.
     pub failures: u64,
-    /// Why it went down last.
+    /// Times that it went down after it had been up.
+    pub downs: u64,
+    /// Why it failed last.
     pub last_error: Option<String>,
 }

@@ -65,10 +65,22 @@ impl FileSystem {
         match self {
             Self::Xfs => command.args(["-q", "-f", "-K", "-s", &format!("size={unit}")]),
             Self::Ext4 => command.args(["-q", "-F", "-E", "nodiscard", "-b", &unit.max(1024).to_string()]),
-            Self::Btrfs => return btrfs::make(devices),
+            Self::Btrfs => return btrfs::make(devices).map_err(in_brief),
         };
-        output(self.program(), command.args(devices)).map(|_| ())
+        output(self.program(), command.args(devices)).map(|_| ()).map_err(in_brief)
     }
+}
+
+/// The first line of what a program said, and how many are left out: mkfs.xfs prints its usage behind every error.
+fn in_brief(error: AttachError) -> AttachError {
+    let AttachError::Failed { program, arguments, said } = error else { return error };
+    let mut lines = said.lines().filter(|line| !line.trim().is_empty());
+    let first = lines.next().unwrap_or_default().to_owned();
+    let said = match lines.count() {
+        0 => first,
+        left => format!("{first} ({left} more lines: attach it without --mkfs and run {program} by hand)"),
+    };
+    AttachError::Failed { program, arguments, said }
 }
 
 impl Content {
@@ -154,7 +166,7 @@ pub fn is_mount(directory: &Path) -> bool {
     mounts().iter().any(|mount| mount.directory == directory)
 }
 
-/// Processes that have something open below a directory: `process 7 (bash)`.
+/// Other processes that have something open below a directory, `process 7 (bash)`, or stand in it, which is said.
 #[must_use]
 pub fn users(directory: &Path) -> Vec<String> {
     processes(|target| target.starts_with(directory))
@@ -163,6 +175,19 @@ pub fn users(directory: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_program_that_prints_its_usage_the_first_line_is_told() {
+        let brief = |said: &str| {
+            in_brief(AttachError::Failed { program: "mkfs.xfs", arguments: "-q /dev/loop0".into(), said: said.into() })
+                .to_string()
+        };
+        let usage = "Filesystem must be larger than 300MB.\nUsage: mkfs.xfs\n\n/* blocksize */\n";
+        let told = "mkfs.xfs -q /dev/loop0: Filesystem must be larger than 300MB. \
+                    (2 more lines: attach it without --mkfs and run mkfs.xfs by hand)";
+        assert_eq!(brief(usage), told);
+        assert_eq!(brief("no space"), "mkfs.xfs -q /dev/loop0: no space");
+    }
 
     #[test]
     fn what_blkid_exports_is_read() {

@@ -243,17 +243,24 @@ fn unescaped(text: &str) -> String {
     escapes.into_iter().fold(text.to_owned(), |text, (escape, plain)| text.replace(escape, plain))
 }
 
-/// Processes that have something open, or stand in it: `process 7 (bash)`.
+/// Other processes that have something open, `process 7 (bash)`, or stand in it, which is said. Not this one: its user cannot end it.
 pub(super) fn processes(is_meant: impl Fn(&Path) -> bool) -> Vec<String> {
+    let meant = |link: PathBuf| fs::read_link(link).ok().filter(|target| is_meant(target));
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Ok(pid) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
+        if pid == std::process::id() {
+            continue;
+        }
         let folder = entry.path();
         let descriptors = fs::read_dir(folder.join("fd")).into_iter().flatten().flatten().map(|fd| fd.path());
-        let mut links = descriptors.chain(["cwd", "root", "exe"].into_iter().map(|name| folder.join(name)));
-        if links.any(|link| fs::read_link(link).is_ok_and(|target| is_meant(&target))) {
+        let mut links = descriptors.chain(["root", "exe"].into_iter().map(|name| folder.join(name)));
+        let has_open = links.any(|link| meant(link).is_some());
+        let place = meant(folder.join("cwd"));
+        if has_open || place.is_some() {
             let name = fs::read_to_string(folder.join("comm")).unwrap_or_default();
-            found.push(format!("process {pid} ({})", name.trim()));
+            let place = place.map(|place| format!("; its working directory is in {}: cd elsewhere", place.display()));
+            found.push(format!("process {pid} ({}{})", name.trim(), place.unwrap_or_default()));
         }
     }
     found
@@ -282,6 +289,22 @@ mod tests {
     fn this_host_has_a_root_and_no_loop_device_on_a_file_that_does_not_exist() {
         assert!(mounts().iter().any(|mount| mount.directory == Path::new("/")));
         assert_eq!(LoopDevice::of_file(Path::new("/no/such/file")).unwrap(), []);
+    }
+
+    #[test]
+    fn a_process_that_stands_somewhere_is_told_with_what_to_do_and_never_oneself() {
+        let place = std::env::temp_dir().join(format!("millrace-stands-{}", std::process::id()));
+        fs::create_dir_all(&place).unwrap();
+        let open = fs::File::open(&place).unwrap();
+        assert_eq!(processes(|target| target == place), Vec::<String>::new(), "only this one has it open");
+        drop(open);
+        let mut sleeper = Command::new("sleep").arg("60").current_dir(&place).spawn().unwrap();
+        let said = processes(|target| target == place);
+        sleeper.kill().unwrap();
+        sleeper.wait().unwrap();
+        let expected = format!("process {} (sleep; its working directory is in {}: cd elsewhere)", sleeper.id(), place.display());
+        assert_eq!(said, [expected]);
+        fs::remove_dir(&place).unwrap();
     }
 
     #[test]

@@ -84,3 +84,29 @@ fn url_and_options(url: &str, name: Option<&str>) -> anyhow::Result<(IscsiUrl, O
     }
     Ok((url, options))
 }
+
+/// What became of a path that had trouble. An attempt to bring it up that fails is not one more time that it went down.
+fn trouble(downs: u64, failures: u64, error: Option<&str>) -> Option<String> {
+    let error = error?;
+    match (downs, failures) {
+        (0, 0) => None,
+        (0, 1) => Some(format!("1 attempt failed: {error}")),
+        (0, failures) => Some(format!("{failures} attempts failed, last: {error}")),
+        (1, _) => Some(format!("went down once, last: {error}")),
+        (downs, _) => Some(format!("went down {downs} times, last: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::trouble;
+
+    #[test]
+    fn the_times_that_a_path_went_down_are_told_and_not_its_retries() {
+        let said = |downs, failures| trouble(downs, failures, Some("refused"));
+        assert_eq!((said(0, 0), trouble(1, 1, None)), (None, None));
+        assert_eq!(said(1, 9).as_deref(), Some("went down once, last: refused"));
+        assert_eq!(said(2, 9).as_deref(), Some("went down 2 times, last: refused"));
+        assert_eq!(said(0, 9).as_deref(), Some("9 attempts failed, last: refused"));
+    }
+}

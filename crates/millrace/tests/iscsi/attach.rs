@@ -129,7 +129,10 @@ fn a_file_system_is_there_again_after_detach_and_attach_and_is_not_overwritten()
         // Somebody is there.
         let mut sleeper = Command::new("sleep").arg("60").current_dir(&place).spawn().unwrap();
         let (busy, _) = host.refused(&["detach", at]);
-        assert!(busy.contains(&format!("process {} (sleep)", sleeper.id())), "{busy}");
+        assert!(
+            busy.contains(&format!("process {} (sleep; its working directory is in {at}: cd elsewhere)", sleeper.id())),
+            "{busy}"
+        );
         assert!(fs::read(place.join("file")).unwrap() == data, "still mounted");
         sleeper.kill().unwrap();
         sleeper.wait().unwrap();
@@ -151,6 +154,12 @@ fn a_file_system_is_there_again_after_detach_and_attach_and_is_not_overwritten()
         host.attach(&[&url, "--mount", at]);
         assert!(fs::read(place.join("file")).unwrap() == data);
         host.detach(&url);
+        // From inside the mount, by a shell that waits: the shell is named, and not what it ran.
+        let inside = "cd \"$1\"; \"$2\" iscsi detach \"$1\"; echo";
+        let mut shell = Command::new("sh");
+        shell.args(["-c", inside, "sh", at]).arg(millrace().get_program()).env("MILLRACE_RUNTIME_DIR", &host.runtime);
+        let busy = text(&shell.output().unwrap());
+        assert!(busy.contains(" (sh; its working directory is in ") && !busy.contains(" (millrace"), "{busy}");
         assert_eq!(host.left(), Vec::<String>::new());
     }
 }
@@ -165,6 +174,21 @@ fn a_filer_that_is_killed_under_load_and_comes_back_is_no_error() {
     let ours = scratch.path().join("ours");
     let data = random(4, 3 * MIB);
     fs::write(&ours, &data).unwrap();
+#[test]
+fn of_what_mkfs_says_the_first_line_is_told() {
+    let scratch = Scratch::new("iscsi-attach-mkfs");
+    let Some(host) = Host::new(&scratch) else { return };
+    if find_program("mkfs.xfs").is_none() {
+        return skip("mkfs.xfs is not installed");
+    }
+    let target = Target::start(&scratch, &[]);
+    let url = target.url(0, target.create("small", "8MiB", &[]));
+    let (said, code) = host.refused(&["attach", &url, "--mkfs", "xfs"]);
+    assert!(said.contains("more lines: attach it without --mkfs and run mkfs.xfs by hand)") && code == Some(2), "{said}");
+    assert_eq!(said.trim().lines().count(), 1, "{said}");
+    assert_eq!(host.left(), Vec::<String>::new(), "undone");
+}
+
     let mut load = dd(&ours, Path::new(device(&attached)), &["bs=16k", "oflag=direct"]).spawn().unwrap();
     let commands = |target: &Target| target.listed("db")["commands"].as_u64().unwrap();
     let before = commands(&target);
@@ -191,6 +215,8 @@ fn a_device_whose_process_was_killed_gives_errors_and_detach_cleans_up() {
     let scratch = Scratch::new("iscsi-attach-killed");
     let Some(host) = Host::new(&scratch) else { return };
     let target = Target::start(&scratch, &[]);
+    // Retries are failures, too; it went down once.
+    assert_eq!(listed["paths"][0]["downs"], 1, "{listed}");
     let url = target.url(0, target.create("db", "64MiB", &[]));
     let place = scratch.folder("place");
     let attached = host.attach(&[&url, "--mkfs", "ext4", "--mount", place.to_str().unwrap()]);

@@ -87,7 +87,10 @@ fn a_striped_file_system_lies_on_all_its_luns_and_is_there_again() {
     let devices = of_each(&attached, "device");
     let mut sleeper = Command::new("sleep").arg("60").current_dir(&place).spawn().unwrap();
     let (busy, _) = host.refused(&["detach", &urls[2]]);
-    assert!(busy.contains(&format!("process {} (sleep)", sleeper.id())), "{busy}");
+    assert!(
+        busy.contains(&format!("process {} (sleep; its working directory is in {at}: cd elsewhere)", sleeper.id())),
+        "{busy}"
+    );
     sleeper.kill().unwrap();
     sleeper.wait().unwrap();
     let open = File::open(&devices[1]).unwrap();

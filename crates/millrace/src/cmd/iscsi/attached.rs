@@ -59,7 +59,11 @@ pub(super) struct PathStatus {
     pub(super) portal: String,
     /// down, starting, up, draining
     pub(super) state: String,
+    /// Of its use, and of attempts to bring it up again.
     pub(super) failures: u64,
+    /// Times that it went down after it had been up; none of a process of an older version.
+    #[serde(default)]
+    pub(super) downs: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) last_error: Option<String>,
 }
@@ -70,6 +74,7 @@ impl Daemon {
             portal: path.portal,
             state: format!("{:?}", path.state).to_lowercase(),
             failures: path.failures,
+            downs: path.downs,
             last_error: path.last_error,
         });
         Self {

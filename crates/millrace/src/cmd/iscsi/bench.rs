@@ -60,6 +60,7 @@ struct PathRecord {
     failures: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
+    downs: u64,
 }
 
 pub(super) fn run(args: &Bench) -> anyhow::Result<()> {
@@ -98,7 +99,8 @@ pub(super) fn run(args: &Bench) -> anyhow::Result<()> {
         println!("the LUN has a write cache: these writes are durable behind a flush only (--fua)");
     }
     for path in report.paths.iter().filter(|_| url.portals.len() > 1) {
-        println!("{}: {} commands{}", path.portal, path.completed, path.trouble());
+        let trouble = super::trouble(path.downs, path.failures, path.last_error.as_deref());
+        println!("{}: {} commands{}", path.portal, path.completed, trouble.map(|what| format!(", {what}")).unwrap_or_default());
     }
     Ok(())
 }
@@ -158,12 +160,4 @@ fn paths(device: &Device) -> Vec<PathRecord> {
     };
     device.paths().into_iter().map(record).collect()
 }
-
-impl PathRecord {
-    fn trouble(&self) -> String {
-        match (&self.last_error, self.failures) {
-            (Some(error), failures @ 1..) => format!(", went down {failures} times, last: {error}"),
-            _ => String::new(),
-        }
-    }
-}
+        downs: path.downs,

@@ -140,6 +140,10 @@ fn unmount_own(directory: &Path, devices: &[LoopDevice]) -> anyhow::Result<()> {
     if !is_ours {
         return Ok(());
     }
+    // Of a caller that stands there: this process would be in its own way.
+    if std::env::current_dir().is_ok_and(|place| place.starts_with(directory)) {
+        let _ = std::env::set_current_dir("/");
+    }
     unmount(directory, false).map_err(|error| {
         let users = users(directory);
         let who = if users.is_empty() { "see `fuser -vm`".to_owned() } else { format!("it is used by {}", users.join(", ")) };

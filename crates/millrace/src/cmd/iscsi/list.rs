@@ -54,7 +54,7 @@ fn print(attached: &Attached) {
         return;
     }
     for path in attached.daemon().unwrap_or_default().paths {
-        let error = path.last_error.map(|error| format!("; went down {} times, last: {error}", path.failures)).unwrap_or_default();
-        println!("  {}  {}{error}", path.portal, path.state);
+        let trouble = super::trouble(path.downs, path.failures, path.last_error.as_deref());
+        println!("  {}  {}{}", path.portal, path.state, trouble.map(|what| format!("; {what}")).unwrap_or_default());
     }
 }

@@ -70,6 +70,14 @@ fn what_is_written_to_the_device_is_on_the_lun_and_detach_leaves_nothing() {
     beside.close();
     let (again, code) = host.refused(&["attach", &url]);
     assert!(again.contains("attached already") && code == Some(2), "{again}");
+    // Written to, it would change under the block device: not by its URL, and not by another of the same LUN.
+    for named in [url.clone(), url.replace("127.0.0.1", "localhost")] {
+        let (said, code) = host.refused(&["bench", &named, "--rw", "randwrite", "--overwrite", "--seconds", "0.1"]);
+        let expected = format!("the LUN is attached here as {}, and what is on it would be lost", node.display());
+        assert!(said.contains(&expected) && code == Some(2), "{said}");
+        assert!(said.contains(&format!("hint: detach it first: millrace iscsi detach {}", node.display())), "{said}");
+    }
+    assert!(host.iscsi(&["bench", &url, "--seconds", "0.1"]).status.success(), "reading is no harm");
     let locked = fs::read_to_string(format!("/proc/{}/status", attached["pid"])).unwrap();
     let kib = locked.lines().find_map(|line| line.strip_prefix("VmLck:")).unwrap();
     assert!(!kib.trim().starts_with("0 "), "locked in memory: {kib}");
@@ -126,6 +134,8 @@ fn a_file_system_is_there_again_after_detach_and_attach_and_is_not_overwritten()
         assert!(!warnings.contains("writes are slower"), "aligned: {warnings}");
         let data = random(3, 4 * MIB);
         fs::write(place.join("file"), &data).unwrap();
+        let (mounted, _) = host.refused(&["bench", &url, "--rw", "write", "--overwrite", "--seconds", "0.1"]);
+        assert!(mounted.contains(&format!(", mounted at {at}, and")), "{mounted}");
         // Somebody is there.
         let mut sleeper = Command::new("sleep").arg("60").current_dir(&place).spawn().unwrap();
         let (busy, _) = host.refused(&["detach", at]);
@@ -134,6 +144,12 @@ fn a_file_system_is_there_again_after_detach_and_attach_and_is_not_overwritten()
             "{busy}"
         );
         assert!(fs::read(place.join("file")).unwrap() == data, "still mounted");
+        // From inside the mount, by a shell that waits: the shell is named, and not what it ran.
+        let inside = "cd \"$1\"; \"$2\" iscsi detach \"$1\"; echo";
+        let mut shell = Command::new("sh");
+        shell.args(["-c", inside, "sh", at]).arg(millrace().get_program()).env("MILLRACE_RUNTIME_DIR", &host.runtime);
+        let busy = text(&shell.output().unwrap());
+        assert!(busy.contains(" (sh; its working directory is in ") && !busy.contains(" (millrace"), "{busy}");
         sleeper.kill().unwrap();
         sleeper.wait().unwrap();
         // A copy of the mount elsewhere, which would keep the device from going.
@@ -154,26 +170,10 @@ fn a_file_system_is_there_again_after_detach_and_attach_and_is_not_overwritten()
         host.attach(&[&url, "--mount", at]);
         assert!(fs::read(place.join("file")).unwrap() == data);
         host.detach(&url);
-        // From inside the mount, by a shell that waits: the shell is named, and not what it ran.
-        let inside = "cd \"$1\"; \"$2\" iscsi detach \"$1\"; echo";
-        let mut shell = Command::new("sh");
-        shell.args(["-c", inside, "sh", at]).arg(millrace().get_program()).env("MILLRACE_RUNTIME_DIR", &host.runtime);
-        let busy = text(&shell.output().unwrap());
-        assert!(busy.contains(" (sh; its working directory is in ") && !busy.contains(" (millrace"), "{busy}");
         assert_eq!(host.left(), Vec::<String>::new());
     }
 }
 
-#[test]
-fn a_filer_that_is_killed_under_load_and_comes_back_is_no_error() {
-    let scratch = Scratch::new("iscsi-attach-restart");
-    let Some(host) = Host::new(&scratch) else { return };
-    let mut target = Target::start(&scratch, &[]);
-    let url = target.url(0, target.create("db", "64MiB", &[]));
-    let attached = host.attach(&[&url]);
-    let ours = scratch.path().join("ours");
-    let data = random(4, 3 * MIB);
-    fs::write(&ours, &data).unwrap();
 #[test]
 fn of_what_mkfs_says_the_first_line_is_told() {
     let scratch = Scratch::new("iscsi-attach-mkfs");
@@ -189,6 +189,16 @@ fn of_what_mkfs_says_the_first_line_is_told() {
     assert_eq!(host.left(), Vec::<String>::new(), "undone");
 }
 
+#[test]
+fn a_filer_that_is_killed_under_load_and_comes_back_is_no_error() {
+    let scratch = Scratch::new("iscsi-attach-restart");
+    let Some(host) = Host::new(&scratch) else { return };
+    let mut target = Target::start(&scratch, &[]);
+    let url = target.url(0, target.create("db", "64MiB", &[]));
+    let attached = host.attach(&[&url]);
+    let ours = scratch.path().join("ours");
+    let data = random(4, 3 * MIB);
+    fs::write(&ours, &data).unwrap();
     let mut load = dd(&ours, Path::new(device(&attached)), &["bs=16k", "oflag=direct"]).spawn().unwrap();
     let commands = |target: &Target| target.listed("db")["commands"].as_u64().unwrap();
     let before = commands(&target);
@@ -205,6 +215,8 @@ fn of_what_mkfs_says_the_first_line_is_told() {
     let listed = await_until("the path's failure in the list", Duration::from_secs(20), || {
         Some(host.list().remove(0)).filter(|listed| listed["paths"][0]["failures"].as_u64() >= Some(1))
     });
+    // Retries are failures, too; it went down once.
+    assert_eq!(listed["paths"][0]["downs"], 1, "{listed}");
     assert_eq!(listed["failed"], 0, "{listed}");
     host.detach(device(&attached));
     assert_eq!(host.left(), Vec::<String>::new());
@@ -215,8 +227,6 @@ fn a_device_whose_process_was_killed_gives_errors_and_detach_cleans_up() {
     let scratch = Scratch::new("iscsi-attach-killed");
     let Some(host) = Host::new(&scratch) else { return };
     let target = Target::start(&scratch, &[]);
-    // Retries are failures, too; it went down once.
-    assert_eq!(listed["paths"][0]["downs"], 1, "{listed}");
     let url = target.url(0, target.create("db", "64MiB", &[]));
     let place = scratch.folder("place");
     let attached = host.attach(&[&url, "--mkfs", "ext4", "--mount", place.to_str().unwrap()]);

@@ -113,6 +113,19 @@ pub(super) fn all() -> anyhow::Result<Vec<Attached>> {
     Ok(found)
 }
 
+/// The same; none for a user who may not look, who is not root.
+pub(super) fn all_visible() -> anyhow::Result<Option<Vec<Attached>>> {
+    match fs::read_dir(root()) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
+        _ => all().map(Some),
+    }
+}
+
+/// Where the FUSE file system of a LUN that is attached by this URL is mounted.
+pub(super) fn fuse_of(url: &str) -> PathBuf {
+    root().join(name_of(url)).join("fuse")
+}
+
 impl Record {
     fn new(url: String) -> Self {
         Self {

@@ -1,9 +1,11 @@
 //! `bench`: one thread, one LUN, so many commands under way, over all portals of the URL.
 
+use super::attached::{self, Attached};
 use crate::cmd::bench::{Histogram, Offsets, Rates, Rw, bytes, pattern, seconds};
 use crate::error_printing::refusal;
 use anyhow::Context as _;
-use initiator::{Command, Device};
+use initiator::attach::{LoopDevice, is_mount};
+use initiator::{Command, Device, IscsiUrl};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
@@ -58,9 +60,9 @@ struct PathRecord {
     portal: String,
     completed: u64,
     failures: u64,
+    downs: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
-    downs: u64,
 }
 
 pub(super) fn run(args: &Bench) -> anyhow::Result<()> {
@@ -73,7 +75,13 @@ pub(super) fn run(args: &Bench) -> anyhow::Result<()> {
         let what = format!("write to {url}: what is on the LUN would be lost");
         return Err(refusal(what, "say --overwrite to lose it, or measure a LUN made for it (millrace lun create)"));
     }
+    if args.rw.is_write() {
+        check_unused(&url, None)?;
+    }
     let mut device = Device::open(&url, options).with_context(|| format!("use {url}"))?;
+    if args.rw.is_write() {
+        check_unused(&url, Some(&device.identity().to_string()))?;
+    }
     let blocks = blocks(args, &device)?;
     let mut offsets = Offsets::new(args.rw, blocks, args.bs);
     let mut times = Histogram::new();
@@ -103,6 +111,28 @@ pub(super) fn run(args: &Bench) -> anyhow::Result<()> {
         println!("{}: {} commands{}", path.portal, path.completed, trouble.map(|what| format!(", {what}")).unwrap_or_default());
     }
     Ok(())
+}
+
+/// Refuses to write to a LUN that is a block device of this host, whatever URL it was attached by: `lun` is who it says it is.
+fn check_unused(url: &IscsiUrl, lun: Option<&str>) -> anyhow::Result<()> {
+    let Some(all) = attached::all_visible()? else {
+        // Its directory is that of its URL; more is not seen.
+        let fuse = attached::fuse_of(&url.to_string());
+        return if is_mount(&fuse) { Err(attached_here(url, "", "millrace iscsi detach --all")) } else { Ok(()) };
+    };
+    let is_it = |other: &Attached| other.record.url == url.to_string() || lun.is_some_and(|lun| other.record.lun == lun);
+    let Some(other) = all.iter().find(|other| is_it(other)) else { return Ok(()) };
+    let device = other.record.device.as_ref().map(|device| format!(" as {device}")).unwrap_or_default();
+    let devices = other.devices()?;
+    let mount = devices.iter().flat_map(LoopDevice::mounts).map(|mount| mount.directory).chain(other.record.mount.clone()).next();
+    let mount = mount.map(|place| format!(", mounted at {}", place.display())).unwrap_or_default();
+    let which = other.record.device.as_ref().unwrap_or(&other.record.url);
+    Err(attached_here(url, &format!("{device}{mount}"), &format!("millrace iscsi detach {which}")))
+}
+
+fn attached_here(url: &IscsiUrl, place: &str, detach: &str) -> anyhow::Error {
+    let what = format!("write to {url}: the LUN is attached here{place}, and what is on it would be lost");
+    refusal(what, format!("detach it first: {detach}"))
 }
 
 fn blocks(args: &Bench, device: &Device) -> anyhow::Result<u64> {
@@ -156,8 +186,8 @@ fn paths(device: &Device) -> Vec<PathRecord> {
         portal: path.portal,
         completed: path.completed,
         failures: path.failures,
+        downs: path.downs,
         last_error: path.last_error,
     };
     device.paths().into_iter().map(record).collect()
 }
-        downs: path.downs,

@@ -2,7 +2,7 @@
 
 use crate::support::mariadb::MariaDb;
 use crate::support::postgres::Cluster;
-use crate::support::{Scratch, millrace, skip, text};
+use crate::support::{Scratch, await_until, millrace, skip, text};
 use results::audit::{Audit, Finding};
 
 const RULES: &str = r#"
@@ -57,6 +57,32 @@ fn settings_of_postgres_are_facts_shown_with_their_units() {
     let found = findings(&scratch, &cluster.dsn(), "test-shared-buffers");
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].found, [format!("postgres.shared_buffers is {} MiB", (pages * 8192) >> 20)]);
+}
+
+#[test]
+fn the_plan_of_postgres_takes_a_value_away_where_it_was_set_and_its_way_back_sets_what_was_there() {
+    let scratch = Scratch::new("plan-postgres");
+    let Some(cluster) = Cluster::start(scratch.path()) else {
+        skip("PostgreSQL is not installed");
+        return;
+    };
+    let database = cluster.sql("SELECT current_database()").trim().to_owned();
+    cluster.sql(&format!("ALTER DATABASE {database} SET synchronous_commit = off"));
+    cluster.sql("ALTER SYSTEM SET max_wal_size = '256MB'");
+    cluster.sql("SELECT pg_reload_conf()");
+    // The server reads its files a moment after the signal.
+    let reloaded = || (cluster.sql("SHOW max_wal_size").trim() == "256MB").then_some(());
+    await_until("the settings to be read", std::time::Duration::from_secs(20), reloaded);
+    let rules = ["--rule", "postgres-synchronous-commit-on", "--rule", "postgres-max-wal-size"];
+    let plan = millrace().args(["tune", "plan", "--db", &cluster.dsn()]).args(rules).output().unwrap();
+    let plan = text(&plan);
+    for line in [
+        format!("ALTER DATABASE {database} RESET synchronous_commit;"),
+        format!("ALTER DATABASE {database} SET synchronous_commit = 'off';"),
+        "ALTER SYSTEM SET max_wal_size = '256MB';".to_owned(),
+    ] {
+        assert!(plan.contains(&line), "{line}: {plan}");
+    }
 }
 
 #[test]

@@ -90,7 +90,26 @@ fn a_load_runs_and_every_check_holds_until_a_row_is_damaged() {
     assert_eq!((failed(&untold), &untold["after_run"]), (vec![], &Value::Bool(true)));
     assert!(untold["deliveries"].as_u64() > Some(0), "{untold}");
 
+    a_record_that_cannot_be_written_costs_no_figures(&cluster, scratch.path());
     damage_is_found(&cluster, &acks);
+}
+
+/// The file of the record becomes a directory behind the look at it before the run.
+fn a_record_that_cannot_be_written_costs_no_figures(cluster: &Cluster, place: &Path) {
+    let record = place.join("taken.json");
+    let arguments = ["run", "--db", &cluster.dsn(), "-c", "2", "-T", "3", "--record", record.to_str().unwrap()];
+    let active = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'millrace orders'";
+    let child = orders(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    await_until("the run", Duration::from_secs(60), || (cluster.sql(active).trim() != "0").then_some(()));
+    std::fs::create_dir(&record).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let (said, table) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+    assert!(table.contains("not comparable to published TPC-C results"), "{table}");
+    assert!(said.contains(&format!("millrace: cannot write the record {}: ", record.display())), "{said}");
+    assert!(said.contains(&format!("hint: the complete record is in {}.part", record.display())), "{said}");
+    assert_eq!(output.status.code(), Some(1));
+    let part = std::fs::read(place.join("taken.json.part")).unwrap();
+    assert_eq!(serde_json::from_slice::<Value>(&part).unwrap()["users"], 2);
 }
 
 fn run_keeps_the_rules(run: &Value) {

@@ -240,6 +240,7 @@ impl Error {
                  them are in"
                     .into(),
             ],
+            Self::Segment(SegmentError::VolumeReplaced) => vec![VOLUME_HINT.into()],
             Self::Segment(SegmentError::Version { .. }) => vec![
                 "end the programs that another version of Millrace runs on this export; if there are none, remove what they left: \
                  rm -r /dev/shm/millrace-$(id -u), or the directory that MILLRACE_RUNTIME_DIR names"
@@ -258,6 +259,8 @@ impl Error {
     }
 }
 
+const VOLUME_HINT: &str = "start the filer with the directory and the state that it had; if its state is gone, end the programs that have \
+     files open there (`millrace nfs counters` names their pids): what they did not commit is lost";
 const REACH_HINT: &str = "check the address, the route and the firewall";
 
 /// What to do about a connection that was not made, or ended before a reply.

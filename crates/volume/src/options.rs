@@ -22,8 +22,8 @@ pub enum CacheMode {
     /// Through it, and it stays there.
     #[default]
     Cached,
-    /// Reads and unstable writes through it, stable writes past it (O_DIRECT) where size, alignment and the other I/O in flight on the
-    /// file allow. What was written so is fetched from the disk by the next read of it.
+    /// Reads and unstable writes through it; a stable write past it (O_DIRECT) where it comes alone, and size, alignment and the other I/O
+    /// in flight on the file allow. What was written so is fetched from the disk by the next read of it.
     WriteAround,
     /// Past it (O_DIRECT), where size, alignment and the other I/O in flight on the file allow; else as `DropBehind`.
     Direct,

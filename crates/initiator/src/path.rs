@@ -239,12 +239,14 @@ impl Path {
     }
 
     /// Goes on behind the login: asks the target to end what a process before this one left, then what the path leads to.
-    pub(crate) fn begin_use(&mut self, session: &mut Initiator, output: &mut Vec<u8>) {
+    pub(crate) fn begin_use(&mut self, session: &mut Initiator, output: &mut Vec<u8>, now: Instant) {
         self.former_due = None;
-        if self.has_former
-            && let Ok(itt) = session.end_former(output)
-        {
-            self.tasks.insert(itt.0, Task::EndFormer);
+        if self.has_former {
+            match session.end_former(output) {
+                Ok(itt) => drop(self.tasks.insert(itt.0, Task::EndFormer)),
+                // The command window is closed: no command goes before that is asked.
+                Err(_) => self.former_due = Some(now + RETRY.0),
+            }
             return;
         }
         self.probe = Some(Probe::new());
@@ -255,7 +257,7 @@ impl Path {
     pub(crate) fn former_ended(&mut self, has_ended: bool, session: &mut Initiator, output: &mut Vec<u8>, now: Instant) {
         if has_ended {
             self.has_former = false;
-            self.begin_use(session, output);
+            self.begin_use(session, output, now);
         } else {
             self.former_due = Some(now + RETRY.0);
         }
@@ -325,7 +327,7 @@ impl Path {
                 if self.former_due.is_some_and(|due| now >= due)
                     && let Some(mut connection) = self.connection.take()
                 {
-                    self.begin_use(&mut connection.session, &mut connection.output);
+                    self.begin_use(&mut connection.session, &mut connection.output, now);
                     self.connection = Some(connection);
                 }
                 return Ok(());

@@ -39,7 +39,7 @@ impl Path {
                 // The login ended the session before, with its tasks (RFC 7143 6.3.5).
                 work.send_again(std::mem::take(&mut self.fenced));
                 self.redirected = None;
-                self.begin_use(session, output);
+                self.begin_use(session, output, now);
             }
             Event::LoginRefused { status, address } => return Err(self.refused(status, address.as_deref())),
             Event::Data { itt, offset, data, status } => {

@@ -454,6 +454,6 @@ impl<const N: usize> Calls for Writes<'_, '_, '_, N> {
 }
 
 /// A reply may tell of fewer bytes than asked for, never of more.
-fn check_count(sent: usize, asked: usize) -> Result<(), ProtocolError> {
+pub(crate) fn check_count(sent: usize, asked: usize) -> Result<(), ProtocolError> {
     if sent > asked { Err(ProtocolError::TooMuch { sent: sent as u64, asked: asked as u64 }) } else { Ok(()) }
 }

@@ -5,6 +5,14 @@ use nfs_proto::limits::{AUTH_BYTES_MAX, HANDLE_BYTES_MAX, NAME_BYTES_MAX, RECORD
 /// Channels of one client in one process. More threads than that at once wait for a channel; a server drops clients
 /// with hundreds of connections.
 pub const CHANNELS_MAX: usize = 64;
+/// Connections of a mount on one host that stay open between calls; a server that takes few takes more than that.
+pub const KEPT_CONNECTIONS_MAX: usize = 64;
+/// The least of them that stay open when a server refuses more.
+pub const KEPT_CONNECTIONS_MIN: usize = 4;
+/// How often a process looks for places of dead ones, in milliseconds.
+pub const KEPT_LOOK_MS: u64 = 1000;
+/// How long fewer stay open after a refusal, in milliseconds.
+pub const KEPT_LOW_MS: u64 = 30_000;
 /// Calls in flight on one channel for one large read or write. 16 transfers of 64 KiB fill any path this client is for,
 /// and stay far below the 128 that servers take per connection.
 pub const SLOTS_MAX: usize = 16;
@@ -48,6 +56,8 @@ pub const RECEIVE_BYTES_MAX: usize = RECORD_BYTES_MAX + 4096;
 pub const SEGMENTS_MAX: usize = 64;
 /// Calls in flight of a pipeline. Servers take 128 per connection or so; beyond that they only wait in a queue.
 pub const PIPELINE_DEPTH_MAX: usize = 1024;
+/// Calls in flight of one kind of one thread's asynchronous I/O on a mount: what servers take per connection.
+pub const ASYNC_DEPTH_MAX: usize = 128;
 /// Receive buffer asked for on the socket of a pipeline, in bytes: one receive brings some thirty replies of 8 KiB.
 pub const PIPELINE_SOCKET_BYTES: usize = 1 << 20;
 /// Bytes asked for by one READDIRPLUS. Larger replies save round trips; servers cap it themselves.

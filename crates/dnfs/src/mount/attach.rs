@@ -15,7 +15,7 @@ use crate::retention::Retention;
 use crate::segment::runtime_dir::RuntimeDir;
 use crate::segment::runtime_root::runtime_root;
 use crate::segment::{Segment, SegmentError, StoredParts, local};
-use crate::slot_limiter::{Members, SlotLimiter};
+use crate::slot_limiter::{KeptConnections, Members, SlotLimiter};
 use crate::sys::file_lock::FileLock;
 use crate::sys::local_file::{Errno, unlink};
 use crate::url::{NfsUrl, host_key};
@@ -60,6 +60,7 @@ impl Mount {
             members.join().map_err(local("lock the members' file"))?;
         }
         // From here on all processes' calls count; those that mounted were this process' alone.
+        client.pool.keep_by(KeptConnections::new(Arc::clone(&members)));
         client.slot_limiter = options.slot_count.map(|count| SlotLimiter::new(Arc::clone(&members), count));
         let instance = segment.header().instance.load(Relaxed);
         Ok(Self {

@@ -197,7 +197,7 @@ impl Mount {
         Err(FsError::WritesLost.into())
     }
 
-    fn wanted(&self, how: Stability) -> Stability {
+    pub(super) fn wanted(&self, how: Stability) -> Stability {
         if self.stable == StablePolicy::Always { Stability::FileSync } else { how }
     }
 }

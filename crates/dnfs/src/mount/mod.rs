@@ -13,6 +13,8 @@
 
 mod apart;
 mod appends;
+mod async_calls;
+mod async_io;
 mod attach;
 mod attributes;
 mod commit;
@@ -42,6 +44,7 @@ pub use crate::segment::runtime_dir::PLACEHOLDER_PATH_BYTES_MAX;
 pub use crate::segment::runtime_root::{group_runtime_root, runtime_root};
 pub use crate::segment::{FileRef, SegmentError};
 pub use apart::mounted_apart;
+pub use async_io::{AsyncIo, Finished, IoRequest, IoWork, Offered};
 pub use keeper::Keeper;
 pub use keeper_process::KeeperProgram;
 pub use listing::DirItem;

@@ -13,7 +13,7 @@ use crate::file::{FsError, WriteVerifier};
 use crate::segment::SegmentError;
 use crate::segment::layout::{CREDENTIAL_COUNT, Slot};
 use crate::segment::runtime_root::Sharing;
-use crate::slot_limiter::SlotLimiter;
+use crate::slot_limiter::{KeptConnections, SlotLimiter};
 
 impl Mount {
     /// The same mount for calls with other credentials: connections and cached directory handles of its own, and the state of all
@@ -25,6 +25,7 @@ impl Mount {
         Sharing::of(self.segment.directory().root())?; // this user may be another than the one who attached
         let mut client = self.client.with_credentials(&self.url, who)?;
         let count = self.url.options.slot_count;
+        client.pool.keep_by(KeptConnections::new(self.retention.members()));
         client.slot_limiter = count.map(|count| SlotLimiter::new(self.retention.members(), count));
         Ok(Self {
             local_path: self.local_path.clone(),

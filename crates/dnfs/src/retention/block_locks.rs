@@ -34,7 +34,8 @@ pub(crate) struct BlockLocks<'a> {
 /// The blocks of a piece of a write, released when dropped.
 pub(crate) struct WriteGuard<'a> {
     words: Words<'a>,
-    _inside: Inside<'a>,
+    /// None: no handler of a signal comes in on this thread.
+    _inside: Option<Inside<'a>>,
 }
 
 struct Words<'a> {
@@ -68,28 +69,30 @@ impl<'a> BlockLocks<'a> {
     /// died in a write of one of them, or in the middle of a truncation: see to it first. What it left published must be at the server
     /// before anything newer is, or a resend would bring it back over the newer.
     pub(crate) fn lock(self, owner: Owner, file: FileRef, offset: u64, length: usize) -> Option<WriteGuard<'a>> {
-        let block = offset / CHUNK_BYTES as u64;
-        let end = (offset + length as u64).div_ceil(CHUNK_BYTES as u64);
-        let start = u64::from(file.slot).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-        let first = (start.wrapping_add(block) % BLOCK_LOCK_COUNT as u64) as usize;
-        let count = ((end - block) as usize).min(PIECE_BLOCKS_MAX);
         let nested = self.is_inside(owner);
         let inside = Inside::enter(self, owner);
         loop {
-            let mut words =
-                Words { locks: self, owner, fork_generation: fork::fork_generation(), first, count, foreign: [0; FOREIGN_WORDS] };
+            let mut words = Words::of(self, owner, file, offset, length);
             if !words.take(nested) {
                 return None;
             }
             // After the words are taken: the gate's holder sees them, or is seen here.
             if nested || self.header.gate.load(SeqCst) == 0 {
-                return Some(WriteGuard { words, _inside: inside });
+                return Some(WriteGuard { words, _inside: Some(inside) });
             }
             drop(words);
             if !self.wait_for_gate() {
                 return None;
             }
         }
+    }
+
+    /// The same without waiting, for a thread that has several writes in flight: none when somebody else, or another write of the
+    /// caller's, has one of the blocks or the gate. A thread that holds such a guard must not wait for anybody's.
+    pub(crate) fn try_lock(self, owner: Owner, file: FileRef, offset: u64, length: usize) -> Option<WriteGuard<'a>> {
+        let mut words = Words::of(self, owner, file, offset, length);
+        let taken = words.try_take() && self.header.gate.load(SeqCst) == 0;
+        taken.then_some(WriteGuard { words, _inside: None })
     }
 
     /// Whether the calling thread is inside a write: this is a signal handler that interrupted it.
@@ -164,6 +167,28 @@ impl WriteGuard<'_> {
 }
 
 impl<'a> Words<'a> {
+    /// Those of the blocks of a piece, none of them taken.
+    fn of(locks: BlockLocks<'a>, owner: Owner, file: FileRef, offset: u64, length: usize) -> Self {
+        let block = offset / CHUNK_BYTES as u64;
+        let end = (offset + length as u64).div_ceil(CHUNK_BYTES as u64);
+        let start = u64::from(file.slot).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        let first = (start.wrapping_add(block) % BLOCK_LOCK_COUNT as u64) as usize;
+        let count = ((end - block) as usize).min(PIECE_BLOCKS_MAX);
+        Self { locks, owner, fork_generation: fork::fork_generation(), first, count, foreign: [0; FOREIGN_WORDS] }
+    }
+
+    /// Takes the words, if all are free.
+    fn try_take(&mut self) -> bool {
+        self.foreign = [u64::MAX; FOREIGN_WORDS]; // those that are not taken stay with whoever has them, the owner itself perhaps
+        (0..self.count).all(|step| {
+            let free = self.word(step).compare_exchange(0, self.owner, SeqCst, Relaxed).is_ok();
+            if free {
+                self.foreign[step / 64] &= !(1 << (step % 64));
+            }
+            free
+        })
+    }
+
     /// Takes the words; in a signal handler (`nested`) only those that are free. False when one is a dead process'.
     fn take(&mut self, nested: bool) -> bool {
         let (owner, mut dead) = (self.owner, None);

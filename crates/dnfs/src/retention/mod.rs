@@ -11,7 +11,7 @@ pub(crate) mod layout;
 mod record;
 
 pub(crate) use area::Retention;
-pub(crate) use block_locks::Gate;
+pub(crate) use block_locks::{Gate, WriteGuard};
 pub(crate) use claim::NoChunk;
 pub(crate) use record::{Extent, State};
 

@@ -17,7 +17,9 @@ use super::send_queue::SendQueue;
 use super::service::Service;
 use crate::error::{Error, ProtocolError};
 use crate::limits::SLOTS_MAX;
+use crate::slot_limiter::KeptConnections;
 use crate::sys::fork;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -29,6 +31,7 @@ pub(crate) struct Channel {
     table: CallTable,
     queue: SendQueue,
     buffer: ReceiveBuffer,
+    refused: bool, // the server ended a new connection without an answer
 }
 
 impl Channel {
@@ -45,6 +48,7 @@ impl Channel {
             table: CallTable::new(depth),
             queue: SendQueue::new(depth),
             buffer: ReceiveBuffer::default(),
+            refused: false,
         }
     }
 
@@ -73,16 +77,32 @@ impl Channel {
         let mut backoff = Backoff::new();
         let mut resent = false;
         while let Err(fault) = self.attempt(service, calls, &mut backoff, timer) {
-            self.disconnect();
-            timer.note(Duration::ZERO, service);
-            backoff.wait(fault, service)?;
-            let Self { table, queue, .. } = self;
-            queue.clear();
-            let resends = table.resend(|xid, call| queue.push(service, xid, call, calls));
-            resent |= resends > 0;
-            service.resends.fetch_add(resends, Ordering::Relaxed);
+            resent |= self.recover(fault, service, calls, &mut backoff, timer)? > 0;
         }
         Ok(resent)
+    }
+
+    /// After a fault: waits as long as it asks for, then queues every call in flight again. How many had been sent before.
+    ///
+    /// # Errors
+    /// When the retry policy gives up.
+    pub(super) fn recover<C: Calls>(
+        &mut self,
+        fault: Fault,
+        service: &Service,
+        calls: &C,
+        backoff: &mut Backoff,
+        timer: &mut ResponseTimer,
+    ) -> Result<u64, Error> {
+        self.refused |= self.connection.is_unanswered() && matches!(fault, Fault::Broken(_));
+        self.disconnect();
+        timer.note(Duration::ZERO, service);
+        backoff.wait(fault, service)?;
+        let Self { table, queue, .. } = self;
+        queue.clear();
+        let resends = table.resend(|xid, call| queue.push(service, xid, call, calls));
+        service.resends.fetch_add(resends, Ordering::Relaxed);
+        Ok(resends)
     }
 
     /// The same on a connection that ends with it, for a child that shares this memory: what the parent's descriptors are in this
@@ -95,6 +115,18 @@ impl Channel {
         self.disconnect();
         self.connection.put_back(parents);
         done
+    }
+
+    /// The call is done: its connection stays open if there is a place for it.
+    #[inline]
+    pub(crate) fn stay_or_end(&mut self, kept: &Arc<KeptConnections>) {
+        if self.refused {
+            self.refused = false;
+            kept.refused();
+        }
+        if !self.connection.may_stay(kept) {
+            self.disconnect();
+        }
     }
 
     /// Closes the connection: no reply can come any more.
@@ -137,33 +169,80 @@ impl Channel {
         timer: &mut ResponseTimer,
     ) -> Result<(), Fault> {
         self.connect(service)?;
-        let Self { connection, table, queue, buffer, .. } = self;
         timer.begin_attempt();
         loop {
-            while !table.is_full()
-                && let Some(call) = calls.next_call(table.in_flight())
-            {
-                let xid = table.insert(call);
-                queue.push(service, xid, call, calls);
-                if C::ONE_BY_ONE {
-                    queue.transmit(connection, calls, table, service, timer)?;
-                }
-            }
-            if !queue.is_empty() {
-                calls.sending();
-                queue.transmit(connection, calls, table, service, timer)?;
-            }
+            self.send_calls(service, calls, timer)?;
+            let Self { connection, table, buffer, .. } = self;
             let in_flight = table.in_flight();
             if in_flight == 0 {
                 break;
             }
             Receiver { connection, table, buffer, calls, service, timer }.receive_replies()?;
             if table.in_flight() < in_flight {
+                connection.note_answer();
                 backoff.reset();
                 service.report_responding();
             }
         }
-        if buffer.is_empty() { Ok(()) } else { Err(ProtocolError::UnexpectedReply.into()) }
+        if self.buffer.is_empty() { Ok(()) } else { Err(ProtocolError::UnexpectedReply.into()) }
+    }
+
+    /// Makes as many calls as there are and as the table takes, and sends all that wait.
+    #[inline]
+    pub(super) fn send_calls<C: Calls>(
+        &mut self,
+        service: &Service,
+        calls: &mut C,
+        timer: &mut ResponseTimer,
+    ) -> Result<(), Fault> {
+        let Self { connection, table, queue, .. } = self;
+        while !table.is_full()
+            && let Some(call) = calls.next_call(table.in_flight())
+        {
+            let xid = table.insert(call);
+            queue.push(service, xid, call, calls);
+            if C::ONE_BY_ONE {
+                queue.transmit(connection, calls, table, service, timer)?;
+            }
+        }
+        if !queue.is_empty() {
+            calls.sending();
+            queue.transmit(connection, calls, table, service, timer)?;
+        }
+        Ok(())
+    }
+
+    /// One receive that waits for nothing. False when there was nothing to receive.
+    pub(super) fn receive_there<C: Calls>(
+        &mut self,
+        service: &Service,
+        calls: &mut C,
+        timer: &mut ResponseTimer,
+    ) -> Result<bool, Fault> {
+        let Self { connection, table, buffer, .. } = self;
+        Receiver { connection, table, buffer, calls, service, timer }.receive_there()
+    }
+
+    /// Its connection, made if there is none.
+    pub(super) fn connected(&mut self, service: &Service) -> Result<&mut Connection, Fault> {
+        self.connect(service)?;
+        Ok(&mut self.connection)
+    }
+
+    /// Its connection, perhaps not made.
+    pub(super) const fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Forgets the calls in flight: they were given up.
+    pub(super) fn forget_calls(&mut self) {
+        self.table.clear();
+        self.queue.clear();
+    }
+
+    /// Calls in flight.
+    pub(super) const fn in_flight(&self) -> usize {
+        self.table.in_flight()
     }
 
     fn connect(&mut self, service: &Service) -> Result<(), Fault> {

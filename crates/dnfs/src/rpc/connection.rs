@@ -8,10 +8,12 @@ use super::stream::Stream;
 use super::tls::TlsStream;
 use super::tls_handshake;
 use crate::error::Error;
+use crate::slot_limiter::{KeptConnections, KeptPlace};
 use crate::sys::connect::Connect;
 use crate::sys::fork;
 use crate::sys::socket::Socket;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// A connection that is made when it is needed.
@@ -23,7 +25,9 @@ pub(crate) struct Connection {
     local_port: Option<u16>, // of the last socket: servers tell resent calls by it
     connected_before: bool,
     identity: ChannelIdentity,
-    aside: bool, // in use by a child that shares this memory
+    aside: bool,              // in use by a child that shares this memory
+    place: Option<KeptPlace>, // it stays open between calls
+    answered: bool,           // there was a reply since it was made
 }
 
 /// The connection of a parent, while a child that shares the memory uses the channel.
@@ -45,6 +49,8 @@ impl Connection {
             connected_before: false,
             identity: ChannelIdentity::new(),
             aside: false,
+            place: None,
+            answered: false,
         }
     }
 
@@ -104,6 +110,7 @@ impl Connection {
             }
         }
         self.socket = Some(socket);
+        self.answered = false;
         service.connections.fetch_add(1, Ordering::Release);
         if self.connected_before {
             service.reconnects.fetch_add(1, Ordering::Relaxed);
@@ -125,6 +132,8 @@ impl Connection {
     /// Ends the connection: no reply can come any more.
     pub(crate) fn disconnect(&mut self) {
         self.tls = None;
+        self.place = None;
+        self.answered = false;
         let Some(socket) = self.socket.take() else { return };
         if !self.is_of_parent() {
             socket.abort();
@@ -158,7 +167,7 @@ impl Connection {
     /// The same whatever state things are in; drops nothing, since malloc's locks may have been copied too.
     #[cold]
     pub(crate) fn abandon(&mut self) {
-        std::mem::forget((self.socket.take(), self.tls.take()));
+        std::mem::forget((self.socket.take(), self.tls.take(), self.place.take()));
         self.aside = false;
         self.begin_anew();
     }
@@ -179,6 +188,38 @@ impl Connection {
             return Err(Fault::Forked);
         }
         self.socket.as_ref().ok_or_else(not_connected)
+    }
+
+    /// Whether it may stay open now that its call is done; takes a place for it.
+    pub(super) fn may_stay(&mut self, kept: &Arc<KeptConnections>) -> bool {
+        if self.place.as_ref().is_some_and(|place| !kept.allows(place)) {
+            self.place = None;
+            return false;
+        }
+        if self.place.is_none() && self.socket.is_some() {
+            self.place = kept.take();
+        }
+        self.socket.is_none() || self.place.is_some()
+    }
+
+    /// There was a reply.
+    pub(super) const fn note_answer(&mut self) {
+        self.answered = true;
+    }
+
+    /// Whether no reply has come on it, or on what should have become it.
+    pub(super) const fn is_unanswered(&self) -> bool {
+        !self.answered
+    }
+
+    /// The socket to be set up, while it is ours.
+    pub(crate) fn socket_mut(&mut self) -> Option<&mut Socket> {
+        if self.is_of_parent() { None } else { self.socket.as_mut() }
+    }
+
+    /// Whether received bytes may lie in memory, where no poll of the socket sees them.
+    pub(crate) const fn is_encrypted(&self) -> bool {
+        self.tls.is_some()
     }
 
     /// Socket and TLS, while they are ours.

@@ -10,6 +10,7 @@ pub(crate) mod connection;
 pub(crate) mod events;
 pub(crate) mod fault;
 pub(crate) mod io_slices;
+pub(crate) mod lane;
 pub(crate) mod pool;
 mod read_reply;
 mod receive;

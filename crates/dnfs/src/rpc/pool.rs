@@ -3,8 +3,10 @@
 use crate::event_count::EventCount;
 use crate::limits::CHANNELS_MAX;
 use crate::rpc::channel::Channel;
+use crate::slot_limiter::KeptConnections;
 use crate::sys::fork;
 use crate::sys::fork_lock::{ForkGuard, ForkLock, Holder};
+use std::sync::Arc;
 
 /// Up to 64 channels. A signal handler that comes in while its thread holds one takes another; nothing is allocated. In the
 /// child of a fork all of them can be had: those that threads of the parent held were copied locked, and are taken over.
@@ -14,6 +16,8 @@ pub(crate) struct Pool {
     /// Entries used as long as one of them is free; the rest are for signal handlers inside a call.
     count: usize,
     channel_freed: EventCount,
+    /// Which connections stay open between calls; all of them where nothing is shared.
+    kept: Option<Arc<KeptConnections>>,
 }
 
 /// A channel in use. The fields are dropped in their order: the lock first.
@@ -49,7 +53,13 @@ impl Pool {
             entries: (0..CHANNELS_MAX).map(|_| ForkLock::new(Channel::new())).collect(),
             count: count.clamp(1, CHANNELS_MAX),
             channel_freed: EventCount::default(),
+            kept: None,
         }
+    }
+
+    /// From now on connections stay open as these allow.
+    pub(crate) fn keep_by(&mut self, kept: Arc<KeptConnections>) {
+        self.kept = Some(kept);
     }
 
     /// Runs `work` on a channel nobody else uses.
@@ -65,6 +75,9 @@ impl Pool {
             }),
         };
         let done = work(&mut lease.channel);
+        if let Some(kept) = &self.kept {
+            lease.channel.stay_or_end(kept);
+        }
         lease.finished = true;
         done
     }

@@ -120,19 +120,34 @@ impl<C: Calls> Receiver<'_, C> {
 
     /// Receives until one record at least is whole, and takes all that are.
     fn receive_records(&mut self) -> Result<(), Fault> {
-        let mut taken = false;
-        loop {
-            if let Some(body) = self.buffer.next_record()? {
-                self.take_record(body)?;
-                taken = true;
-            } else if taken {
-                return Ok(());
-            } else {
-                let received = self.connection.stream()?.receive(self.buffer.free());
-                let bytes = self.timer.received(received, self.service)?.unwrap_or(0);
-                self.buffer.received(bytes);
-            }
+        while !self.take_records()? {
+            let received = self.connection.stream()?.receive(self.buffer.free());
+            let bytes = self.timer.received(received, self.service)?.unwrap_or(0);
+            self.buffer.received(bytes);
         }
+        Ok(())
+    }
+
+    /// One receive of a socket that does not wait, and all records that are whole then. False when there was nothing to receive.
+    pub(super) fn receive_there(&mut self) -> Result<bool, Fault> {
+        let received = self.connection.stream()?.receive(self.buffer.free());
+        if received.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+            return Ok(false);
+        }
+        let bytes = self.timer.received(received, self.service)?.unwrap_or(0);
+        self.buffer.received(bytes);
+        self.take_records()?;
+        Ok(true)
+    }
+
+    /// Takes all records that are whole: whether there was one.
+    fn take_records(&mut self) -> Result<bool, Fault> {
+        let mut taken = false;
+        while let Some(body) = self.buffer.next_record()? {
+            self.take_record(body)?;
+            taken = true;
+        }
+        Ok(taken)
     }
 
     fn take_record(&mut self, body: Range<usize>) -> Result<(), Fault> {

@@ -8,11 +8,12 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 use crate::event_count::EventCount;
 use crate::file::FILE_HANDLE_BYTES_MAX;
 use crate::limits::{ADDRESSES_MAX, CALL_SLOTS_MAX, LATENCY_COUNT, MEMBERS_MAX, SIZE_COUNT};
+use crate::slot_limiter::KeptTable;
 
 /// First eight bytes of a segment.
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"MILLSEG\0");
 /// Version of this layout; processes of different versions refuse each other's segment.
-pub(crate) const LAYOUT_VERSION: u32 = 7;
+pub(crate) const LAYOUT_VERSION: u32 = 8;
 /// Files known at once. PostgreSQL with 10,000 relations keeps about 30,000 files; one slot is 512 bytes, and a slot
 /// never used takes no memory.
 pub(crate) const SLOT_COUNT: u32 = 65_536;
@@ -170,6 +171,8 @@ pub(crate) struct SlotTable {
     pub(crate) writer_wait_ns: AtomicU64,
     /// Who has each slot, 0 when free (slot_limiter/members.rs).
     pub(crate) slots: [AtomicU64; CALL_SLOTS_MAX],
+    /// Connections that stay open between calls (slot_limiter/kept.rs).
+    pub(crate) kept: KeptTable,
     /// How often each liveness lock was taken: the words of earlier holders are void.
     pub(crate) incarnations: [AtomicU32; MEMBERS_MAX],
 }

@@ -30,7 +30,7 @@ pub(crate) use error::local;
 pub use file_ref::FileRef;
 pub(crate) use placeholder::{Pinned, Unopened};
 pub(crate) use runtime_dir::RuntimeDir;
-pub(crate) use size::Appending;
+pub(crate) use size::{Appending, SizeMoment};
 pub(crate) use table::NewFile;
 
 use core::sync::atomic::AtomicU32;

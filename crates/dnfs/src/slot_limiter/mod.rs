@@ -6,12 +6,14 @@
 //! the thread. Whoever waits sleeps on a futex and checks now and then whether the holder is alive. A thread that holds
 //! something and wants it again, as a signal handler inside a call does, is let through: it would wait for itself.
 
+mod kept;
 mod limiter;
 mod members;
 #[cfg(test)]
 mod tests;
 mod writer_lock;
 
+pub(crate) use kept::{KeptConnections, KeptPlace, KeptTable};
 pub(crate) use limiter::{SlotLimiter, SlotPermit};
 pub(crate) use members::{Members, Owner};
 pub(crate) use writer_lock::WriterGuard;

@@ -3,6 +3,7 @@
 
 use super::internal_fd::InternalFd;
 use super::raw::call;
+use rustix::fd::{AsFd, BorrowedFd};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, connect_unspec, getsockname, recv, send, sendmsg, sockopt};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
@@ -11,11 +12,22 @@ use std::net::SocketAddr;
 #[derive(Debug)]
 pub(crate) struct Socket {
     fd: InternalFd,
+    receive_waits: bool,
 }
 
 impl Socket {
     pub(super) const fn new(fd: InternalFd) -> Self {
-        Self { fd }
+        Self { fd, receive_waits: true }
+    }
+
+    /// From now on receives return `WouldBlock` at once when there is nothing.
+    pub(crate) const fn receive_without_waiting(&mut self) {
+        self.receive_waits = false;
+    }
+
+    /// What to poll for.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 
     /// Asks for a receive buffer of so many bytes; the kernel may give less.
@@ -48,7 +60,8 @@ impl Socket {
     /// As [`Self::send`].
     #[inline]
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        Ok(recv(&self.fd, buffer, RecvFlags::empty())?.0)
+        let flags = if self.receive_waits { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
+        Ok(recv(&self.fd, buffer, flags)?.0)
     }
 
     /// [`Self::receive`] into several buffers.
@@ -64,7 +77,8 @@ impl Socket {
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         message.msg_iov = segments.as_mut_ptr().cast();
         message.msg_iovlen = segments.len() as _;
-        let arguments = [self.fd.number() as usize, &raw mut message as usize, 0, 0, 0, 0];
+        let flags = if self.receive_waits { 0 } else { libc::MSG_DONTWAIT as usize };
+        let arguments = [self.fd.number() as usize, &raw mut message as usize, flags, 0, 0, 0];
         // SAFETY: an `IoSliceMut` is an iovec; slices and header outlive the call, the slices are borrowed exclusively.
         let received = unsafe { call(libc::SYS_recvmsg, arguments) };
         if received < 0 { Err(io::Error::from_raw_os_error(-received as i32)) } else { Ok(received as usize) }

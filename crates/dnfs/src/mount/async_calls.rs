@@ -1,0 +1,174 @@
+//! The calls of [`super::async_io`]: READs or WRITEs of many files on one connection.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::time::Instant;
+
+use nfs_proto::nfs3::{self, NfsStatus, Procedure, ReadArgs, ReadResult, StableHow, WriteArgsHead, WriteResult};
+use nfs_proto::xdr::{Decode, Encode, Reader, Writer};
+
+use super::async_io::{IoRequest, IoWork};
+use crate::client_io::check_count;
+use crate::error::ProtocolError;
+use crate::file::{Attributes, Stability};
+use crate::nfs3_types::{attributes_of, stability_of};
+use crate::retention::WriteGuard;
+use crate::rpc::calls;
+use crate::rpc::fault::Fault;
+use crate::rpc::io_slices::{LONG, SendList, copy_in};
+use crate::segment::layout::Slot;
+use crate::segment::{AttrMoment, SizeMoment};
+use crate::slot_limiter::SlotPermit;
+
+/// A request on its way.
+pub(super) struct Entry<'m> {
+    pub(super) request: IoRequest<'m>,
+    pub(super) slot: &'m Slot,
+    pub(super) file: nfs3::FileHandle,
+    pub(super) bytes: usize,
+    pub(super) begun: Instant,
+    pub(super) moment: AttrMoment,
+    pub(super) permit: Option<SlotPermit<'m>>,
+    pub(super) held: Held<'m>,
+    pub(super) found: Option<Result<Found, NfsStatus>>,
+}
+
+/// What a request holds, and knew when it was sent.
+pub(super) enum Held<'m> {
+    Read { resent: u32 },
+    Write { _guard: Option<WriteGuard<'m>>, size_moment: SizeMoment, stable: StableHow, wanted: Stability },
+}
+
+/// What a reply says.
+pub(super) enum Found {
+    Read { count: usize, eof: bool },
+    Write { count: usize, committed: Stability, attributes: Option<Attributes> },
+}
+
+/// The calls of one connection, all of one procedure. A call's number is its place.
+pub(super) struct Calls<'m> {
+    procedure: Procedure,
+    entries: Vec<Option<Entry<'m>>>,
+    free: Vec<usize>,
+    unsent: VecDeque<usize>,
+    answered: VecDeque<usize>,
+}
+
+impl core::fmt::Debug for Calls<'_> {
+    fn fmt(&self, out: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(out, "{:?}: {} in flight", self.procedure, self.in_flight())
+    }
+}
+
+impl<'m> Calls<'m> {
+    pub(super) fn new(procedure: Procedure, depth: usize) -> Self {
+        let entries = (0..depth).map(|_| None).collect();
+        Self { procedure, entries, free: (0..depth).rev().collect(), unsent: VecDeque::new(), answered: VecDeque::new() }
+    }
+
+    pub(super) const fn in_flight(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
+    pub(super) const fn is_full(&self) -> bool {
+        self.free.is_empty()
+    }
+
+    pub(super) fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
+    /// Takes up a request.
+    ///
+    /// # Panics
+    /// When it is full: our own bug.
+    pub(super) fn insert(&mut self, entry: Entry<'m>) {
+        let place = self.free.pop().expect("a free place, asked for before");
+        self.entries[place] = Some(entry);
+        self.unsent.push_back(place);
+    }
+
+    pub(super) fn next_answered(&mut self) -> Option<Entry<'m>> {
+        let place = self.answered.pop_front()?;
+        self.free.push(place);
+        self.entries[place].take()
+    }
+
+    /// Everything, whatever became of it.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Entry<'m>> {
+        self.unsent.clear();
+        self.answered.clear();
+        self.free = (0..self.entries.len()).rev().collect();
+        self.entries.iter_mut().filter_map(Option::take)
+    }
+
+    fn entry(&self, call: usize) -> Option<&Entry<'m>> {
+        self.entries.get(call)?.as_ref()
+    }
+}
+
+impl calls::Calls for Calls<'_> {
+    fn next_call(&mut self, _in_flight: usize) -> Option<usize> {
+        self.unsent.pop_front()
+    }
+
+    fn procedure(&self) -> u32 {
+        self.procedure.number()
+    }
+
+    fn encode(&self, call: usize, out: &mut Writer<'_>) {
+        let Some(Entry { request, file, bytes, held, .. }) = self.entry(call) else { return };
+        let (file, offset, count) = (*file, request.offset, *bytes as u32);
+        match held {
+            Held::Read { .. } => ReadArgs { file, offset, count }.encode(out),
+            Held::Write { stable, .. } => WriteArgsHead { file, offset, count, stable: *stable, data_bytes: count }.encode(out),
+        }
+    }
+
+    fn payload_bytes(&self, call: usize) -> usize {
+        match self.entry(call) {
+            Some(Entry { held: Held::Write { .. }, bytes, .. }) => *bytes,
+            _ => 0,
+        }
+    }
+
+    fn payload_segments(&self) -> usize {
+        if self.procedure == Procedure::Write { LONG } else { 0 }
+    }
+
+    fn push_payload<'a, const N: usize>(&'a self, call: usize, part: Range<usize>, list: &mut SendList<'a, N>) -> bool {
+        match self.entry(call).map(|entry| &entry.request.work) {
+            Some(IoWork::Write(bufs, _)) => list.push_range(bufs, part),
+            _ => true,
+        }
+    }
+
+    fn reply(&mut self, call: usize, results: &mut Reader<'_>) -> Result<(), Fault> {
+        let Some(entry) = self.entries.get_mut(call).and_then(Option::as_mut) else {
+            return Err(ProtocolError::UnexpectedReply.into());
+        };
+        let found = match &mut entry.request.work {
+            IoWork::Read(bufs) => match ReadResult::decode(results)? {
+                Ok(ok) => {
+                    let count = ok.data.0.len();
+                    check_count(count, entry.bytes)?;
+                    copy_in(bufs, 0, ok.data.0);
+                    Ok(Found::Read { count, eof: ok.eof })
+                }
+                Err(failure) => Err(failure.status),
+            },
+            IoWork::Write(..) => match WriteResult::decode(results)? {
+                Ok(ok) => {
+                    let count = ok.count as usize;
+                    check_count(count, entry.bytes)?;
+                    let attributes = ok.wcc.after.as_ref().map(attributes_of);
+                    Ok(Found::Write { count, committed: stability_of(ok.committed), attributes })
+                }
+                Err(failure) => Err(failure.status),
+            },
+        };
+        entry.found = Some(found);
+        self.answered.push_back(call);
+        Ok(())
+    }
+}

@@ -1,0 +1,302 @@
+//! Asynchronous I/O: many reads and stable writes of one thread in flight together, on two connections of its own, one for reads
+//! and one for writes, so that neither a server that waits to be read from nor one that waits to be written to stops the other.
+//!
+//! A request is taken here only if it is one call and needs no second look: a read of up to rtmax bytes, a stable write of up to
+//! wtmax of a file of which nothing is retained. Whatever else it is, or turns out to be, is given back to be done alone, by the
+//! blocking calls of [`Mount`], while none is in flight: those wait for locks which writes in flight hold.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::time::Instant;
+
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Relaxed;
+
+use nfs_proto::nfs3::{NfsStatus, Procedure};
+use rustix::fd::BorrowedFd;
+
+use super::async_calls::{Calls, Entry, Found, Held};
+use super::io::note_attributes;
+use super::{FileRef, Mount, handle_of};
+use crate::error::Error;
+use crate::file::{FsError, Stability};
+use crate::limits::{ASYNC_DEPTH_MAX, PIPELINE_SOCKET_BYTES};
+use crate::nfs3_types::{handle, stable_how};
+use crate::rpc::io_slices::total;
+use crate::rpc::lane::Lane;
+use crate::segment::layout::Slot;
+
+/// A read or write to be done.
+#[derive(Debug)]
+pub struct IoRequest<'a> {
+    /// Whoever asks tells its requests apart by it.
+    pub token: u64,
+    /// The file. Open until the request is done.
+    pub file: FileRef,
+    /// Position in the error sequence of a description that may write, as for [`Mount::read_to_change`].
+    pub cursor: Option<&'a AtomicU32>,
+    /// First byte.
+    pub offset: u64,
+    /// What to do.
+    pub work: IoWork<'a>,
+}
+
+/// What to do with the bytes from an offset on.
+#[derive(Debug)]
+pub enum IoWork<'a> {
+    /// Read them into these, end to end.
+    Read(Vec<IoSliceMut<'a>>),
+    /// Write these, end to end.
+    Write(Vec<IoSlice<'a>>, Stability),
+}
+
+/// What became of a request that was offered.
+#[derive(Debug)]
+pub enum Offered<'a> {
+    /// It is on its way.
+    Taken,
+    /// It has to wait until one of those in flight is done.
+    Full(IoRequest<'a>),
+    /// It is to be done alone, by the blocking calls, while nothing is in flight.
+    Alone(IoRequest<'a>),
+}
+
+/// Reads and writes in flight of one thread on one mount. Not for a thread whose signal handlers do I/O.
+#[derive(Debug)]
+pub struct AsyncIo<'m> {
+    mount: &'m Mount,
+    reads: Side<'m>,
+    writes: Side<'m>,
+}
+
+/// One connection and the calls on it.
+#[derive(Debug)]
+struct Side<'m> {
+    lane: Lane,
+    calls: Calls<'m>,
+}
+
+/// A request that is done: its token, and what the blocking call would have returned; or the request itself, to be done alone.
+#[derive(Debug)]
+pub enum Finished<'a> {
+    /// Done.
+    Done(u64, Result<usize, Error>),
+    /// To be done alone.
+    Alone(IoRequest<'a>),
+}
+
+impl<'m> AsyncIo<'m> {
+    /// For requests on this mount; not connected yet.
+    #[must_use]
+    pub fn new(mount: &'m Mount) -> Self {
+        Self { mount, reads: Side::new(Procedure::Read), writes: Side::new(Procedure::Write) }
+    }
+
+    /// The mount.
+    #[must_use]
+    pub const fn mount(&self) -> &'m Mount {
+        self.mount
+    }
+
+    /// Requests that are on their way.
+    #[must_use]
+    pub const fn in_flight(&self) -> usize {
+        self.reads.calls.in_flight() + self.writes.calls.in_flight()
+    }
+
+    /// The sockets on which replies are awaited: of reads, of writes.
+    #[must_use]
+    pub fn sockets(&self) -> [Option<BorrowedFd<'_>>; 2] {
+        [self.reads.lane.socket(), self.writes.lane.socket()]
+    }
+
+    /// Takes a request; [`Self::send`] sends it.
+    pub fn offer(&mut self, request: IoRequest<'m>) -> Offered<'m> {
+        let mount = self.mount;
+        let Some(slot) = mount.segment.slot(request.file).filter(|_| mount.writers.is_none()) else {
+            return Offered::Alone(request); // its error is that of the blocking call
+        };
+        match &request.work {
+            IoWork::Read(bufs) => {
+                if slot.has_retained() || request.cursor.is_some() && slot.has_uncommitted() {
+                    return Offered::Alone(request); // what it brings may have to be looked at twice
+                }
+                let bytes = total(bufs);
+                let held = Held::Read { resent: mount.segment.resent() };
+                self.reads.take(mount, slot, request, (bytes, mount.client.parts.rtmax), |_| Ok(held))
+            }
+            IoWork::Write(bufs, how) => {
+                let (bytes, wanted) = (total(bufs), mount.wanted(*how));
+                let past_end = request.offset.checked_add(bytes as u64).is_none_or(|end| end > i64::MAX as u64);
+                if wanted == Stability::Unstable || past_end {
+                    return Offered::Alone(request);
+                }
+                let others = self.in_flight();
+                let lock = |request: &IoRequest<'m>| mount.lock_alone(slot, request.file, request.offset, bytes, wanted, others);
+                self.writes.take(mount, slot, request, (bytes, mount.client.parts.wtmax), lock)
+            }
+        }
+    }
+
+    /// Sends what was taken.
+    pub fn send(&mut self, finished: &mut Vec<Finished<'m>>) {
+        let service = &self.mount.client.service;
+        for side in [&mut self.reads, &mut self.writes] {
+            if side.calls.has_unsent() {
+                let sent = side.lane.send(service, &mut side.calls);
+                side.given_up(sent, finished);
+            }
+        }
+    }
+
+    /// Takes the replies that are there: `readable` says on which of [`Self::sockets`].
+    pub fn receive(&mut self, readable: [bool; 2], finished: &mut Vec<Finished<'m>>) {
+        let service = &self.mount.client.service;
+        for (side, readable) in [&mut self.reads, &mut self.writes].into_iter().zip(readable) {
+            if readable {
+                let received = side.lane.receive(service, &mut side.calls);
+                side.finish(self.mount, finished);
+                side.given_up(received, finished);
+            }
+        }
+    }
+
+    /// There was nothing to receive for a second.
+    pub fn silent(&mut self, finished: &mut Vec<Finished<'m>>) {
+        let service = &self.mount.client.service;
+        for side in [&mut self.reads, &mut self.writes] {
+            if side.lane.in_flight() > 0 {
+                let waited = side.lane.silent(service, &mut side.calls);
+                side.given_up(waited, finished);
+            }
+        }
+    }
+}
+
+impl<'m> Side<'m> {
+    fn new(procedure: Procedure) -> Self {
+        let lane = Lane::new(procedure.number(), ASYNC_DEPTH_MAX, PIPELINE_SOCKET_BYTES);
+        Self { lane, calls: Calls::new(procedure, ASYNC_DEPTH_MAX) }
+    }
+
+    /// Takes a request of `bytes` bytes, if one call takes as many and `hold` has what it needs.
+    fn take(
+        &mut self,
+        mount: &'m Mount,
+        slot: &'m Slot,
+        request: IoRequest<'m>,
+        (bytes, bytes_max): (usize, u32),
+        hold: impl FnOnce(&IoRequest<'m>) -> Result<Held<'m>, Refused>,
+    ) -> Offered<'m> {
+        let Some(file) = handle_of(slot).ok().and_then(|file| handle(&file).ok()) else { return Offered::Alone(request) };
+        if bytes == 0 || bytes > bytes_max as usize {
+            return Offered::Alone(request);
+        }
+        if self.calls.is_full() {
+            return Offered::Full(request);
+        }
+        let permit = match &mount.client.slot_limiter {
+            None => None,
+            Some(limiter) => match limiter.try_acquire(1) {
+                Some(permit) => Some(permit),
+                None if self.calls.in_flight() > 0 => return Offered::Full(request),
+                None => return Offered::Alone(request), // who waits is the blocking call
+            },
+        };
+        match hold(&request) {
+            Err(Refused::Full) => Offered::Full(request),
+            Err(Refused::Alone) => Offered::Alone(request),
+            Ok(held) => {
+                let counts = &mount.client.counts;
+                let calls = if matches!(held, Held::Read { .. }) { &counts.read_calls } else { &counts.write_calls };
+                calls.fetch_add(1, Relaxed);
+                let moment = slot.attr_moment();
+                self.calls.insert(Entry { request, slot, file, bytes, begun: Instant::now(), moment, permit, held, found: None });
+                Offered::Taken
+            }
+        }
+    }
+
+    /// What the retry policy gave up, or the RPC layer of the server refused: each is told so by a call of its own.
+    fn given_up(&mut self, outcome: Result<(), Error>, finished: &mut Vec<Finished<'m>>) {
+        if outcome.is_err() {
+            finished.extend(self.calls.drain().map(|entry| Finished::Alone(entry.request)));
+        }
+    }
+
+    fn finish(&mut self, mount: &'m Mount, finished: &mut Vec<Finished<'m>>) {
+        while let Some(entry) = self.calls.next_answered() {
+            finished.push(mount.finish(entry));
+        }
+    }
+}
+
+/// Why a write is not taken now.
+pub(super) enum Refused {
+    Full,
+    Alone,
+}
+
+impl Mount {
+    /// The blocks of a stable write whose file has nothing retained: the same as what the blocking call sees to.
+    fn lock_alone<'m>(
+        &'m self,
+        slot: &'m Slot,
+        file: FileRef,
+        offset: u64,
+        bytes: usize,
+        wanted: Stability,
+        others: usize,
+    ) -> Result<Held<'m>, Refused> {
+        let size_moment = slot.size_moment();
+        let stable = stable_how(if self.client.always_stable { Stability::FileSync } else { wanted });
+        let Ok(retention) = self.retention() else { return Err(Refused::Alone) };
+        let guard = match retention {
+            None => None,
+            Some(retention) => {
+                let owner = retention.owner().filter(|_| bytes <= retention.piece_bytes()).ok_or(Refused::Alone)?;
+                let locked = retention.locks().try_lock(owner, file, offset, bytes);
+                let guard = locked.ok_or(if others > 0 { Refused::Full } else { Refused::Alone })?;
+                if slot.has_retained() {
+                    return Err(Refused::Alone);
+                }
+                Some(guard)
+            }
+        };
+        Ok(Held::Write { _guard: guard, size_moment, stable, wanted })
+    }
+
+    /// What a reply means for the request, as in the blocking calls; whoever needs another call is done alone.
+    fn finish<'m>(&'m self, entry: Entry<'m>) -> Finished<'m> {
+        let Entry { request, slot, bytes, begun, moment, permit, held, found, .. } = entry;
+        drop(permit);
+        let found = match found {
+            None | Some(Err(NfsStatus::JukeBox)) => return Finished::Alone(request),
+            Some(Err(status)) => return Finished::Done(request.token, Err(self.client.refused(status))),
+            Some(Ok(found)) => found,
+        };
+        match (held, found) {
+            (Held::Read { resent }, Found::Read { count, eof }) => {
+                self.client.counts.read_bytes.fetch_add(count as u64, Relaxed);
+                let unsure = slot.has_retained() || request.cursor.is_some() && slot.has_uncommitted();
+                let is_current = resent == 0 || self.segment.resent() == resent;
+                if unsure || !is_current || (count < bytes && !eof) {
+                    return Finished::Alone(request);
+                }
+                self.cell().reads.note(begun.elapsed(), count, self.client.parts.rtmax);
+                let lost = request.cursor.map_or(Ok(()), |cursor| self.check_writeback_error(request.file, cursor));
+                Finished::Done(request.token, lost.map(|()| count))
+            }
+            (Held::Write { size_moment, wanted, .. }, Found::Write { count, committed, attributes }) => {
+                self.client.counts.write_bytes.fetch_add(count as u64, Relaxed);
+                note_attributes(request.file, slot, attributes.as_ref(), moment);
+                let grew = slot.size_grew(request.offset + count as u64, size_moment);
+                if count < bytes || committed < wanted || !grew {
+                    return Finished::Alone(request);
+                }
+                self.cell().writes.note(begun.elapsed(), count, self.client.parts.wtmax);
+                Finished::Done(request.token, Ok(count))
+            }
+            _ => Finished::Done(request.token, Err(Error::Fs(FsError::Io))),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! A channel driven step by step, by a thread that has several of them and waits for all at once: for replies nothing waits here.
+
+use super::calls::Calls;
+use super::channel::Channel;
+use super::fault::Fault;
+use super::response_timer::ResponseTimer;
+use super::retry::Backoff;
+use super::service::Service;
+use crate::error::Error;
+use rustix::fd::BorrowedFd;
+use std::io;
+
+/// A channel, and how long its server has been silent.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    channel: Channel,
+    timer: ResponseTimer,
+    backoff: Backoff,
+}
+
+impl Lane {
+    /// A lane for so many calls in flight, all of one procedure, not connected yet; its socket asks for a receive buffer of so many
+    /// bytes.
+    pub(crate) fn new(procedure: u32, depth: usize, socket_buffer_bytes: usize) -> Self {
+        let channel = Channel::with_depth(depth, Some(socket_buffer_bytes));
+        Self { channel, timer: ResponseTimer::new(procedure), backoff: Backoff::new() }
+    }
+
+    /// Calls in flight.
+    pub(crate) const fn in_flight(&self) -> usize {
+        self.channel.in_flight()
+    }
+
+    /// The socket to be polled for replies; none while no call is in flight.
+    pub(crate) fn socket(&self) -> Option<BorrowedFd<'_>> {
+        if self.in_flight() == 0 {
+            return None;
+        }
+        Some(self.channel.connection().socket().ok()?.descriptor())
+    }
+
+    /// Makes and sends calls. Waits for room in the socket, and while the server is away.
+    ///
+    /// # Errors
+    /// When the retry policy gives up: every call in flight is lost then, and forgotten.
+    pub(crate) fn send<C: Calls>(&mut self, service: &Service, calls: &mut C) -> Result<(), Error> {
+        self.step(service, calls, |channel, calls, timer| connect_and_send(channel, service, calls, timer))
+    }
+
+    /// Takes the replies that are there.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub(crate) fn receive<C: Calls>(&mut self, service: &Service, calls: &mut C) -> Result<(), Error> {
+        let in_flight = self.in_flight();
+        self.step(service, calls, |channel, calls, timer| {
+            // Of an encrypted connection more may be there than its socket shows.
+            while channel.receive_there(service, calls, timer)? && channel.in_flight() > 0 && channel.connection().is_encrypted()
+            {
+            }
+            Ok(())
+        })?;
+        if self.in_flight() < in_flight {
+            self.backoff.reset();
+            service.report_responding();
+        }
+        if self.in_flight() == 0 {
+            self.timer.finish(service);
+        }
+        Ok(())
+    }
+
+    /// Nothing came for a second.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub(crate) fn silent<C: Calls>(&mut self, service: &Service, calls: &mut C) -> Result<(), Error> {
+        self.step(service, calls, |_, _, timer| timer.received(Err(io::ErrorKind::WouldBlock.into()), service).map(drop))
+    }
+
+    /// One step; after a fault the connection is made again, and every call that is not answered is sent again.
+    fn step<C: Calls>(
+        &mut self,
+        service: &Service,
+        calls: &mut C,
+        step: impl FnOnce(&mut Channel, &mut C, &mut ResponseTimer) -> Result<(), Fault>,
+    ) -> Result<(), Error> {
+        let Self { channel, timer, backoff } = self;
+        let mut outcome = step(channel, calls, timer);
+        while let Err(fault) = outcome {
+            if let Err(error) = channel.recover(fault, service, calls, backoff, timer) {
+                channel.forget_calls();
+                timer.finish(service);
+                return Err(error);
+            }
+            timer.begin_attempt();
+            outcome = connect_and_send(channel, service, calls, timer);
+        }
+        Ok(())
+    }
+}
+
+fn connect_and_send<C: Calls>(
+    channel: &mut Channel,
+    service: &Service,
+    calls: &mut C,
+    timer: &mut ResponseTimer,
+) -> Result<(), Fault> {
+    if let Some(socket) = channel.connected(service)?.socket_mut() {
+        socket.receive_without_waiting();
+    }
+    channel.send_calls(service, calls, timer)
+}

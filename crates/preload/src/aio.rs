@@ -1,14 +1,21 @@
-//! POSIX aio on files of a mount. libc would write into placeholders from threads of its own; here a request is done before the
-//! call returns, so that aio_error, aio_return, aio_suspend and aio_cancel of libc find it done, and then whoever asked is told.
+//! POSIX aio on files of a mount. libc would write into placeholders from threads of its own; here the thread of kernel AIO does
+//! reads, stable writes and flushes, many in flight together, and what else there is is done before the call returns. aio_error and aio_return
+//! are libc's: they read what stands in the request.
 
 use crate::data;
+use crate::durable;
 use crate::ffi;
 use crate::hook::hooks;
+use crate::kernel_aio::{Context, Submitted, Work};
 use crate::mounts;
+use crate::open_file::Open;
 use crate::outcome::{Out, errno, kept};
 use crate::raw;
 use crate::table::{self, Found};
-use libc::{aiocb, c_int, c_void, pthread_attr_t, sigevent, sigval, size_t, ssize_t};
+use libc::{aiocb, c_int, c_void, pthread_attr_t, sigevent, sigval, size_t, ssize_t, timespec};
+use std::io::{IoSlice, IoSliceMut};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 /// `struct aiocb` of glibc on 64-bit Linux: the public fields we read and the two it keeps its answer in.
 #[repr(C)]
@@ -89,77 +96,223 @@ impl Event {
 }
 
 impl Request {
+    /// The program may look at any moment: the answer is there before the error says so.
     fn done(&mut self, answer: ssize_t, error: c_int) {
         self.answer = answer;
-        self.error = error;
+        // SAFETY: a field of ours, aligned, that others only read meanwhile.
+        unsafe { AtomicI32::from_ptr(&raw mut self.error) }.store(error, Ordering::Release);
     }
 }
 
-/// Does a request at once and tells whoever asked.
+/// Whether a request is not done yet.
+///
+/// # Safety
+/// A request of the program.
+unsafe fn is_pending(request: *const aiocb) -> bool {
+    // SAFETY: the caller's promise; the field is an aligned int.
+    let error = unsafe { AtomicI32::from_ptr((&raw const (*request.cast::<Request>()).error).cast_mut()) };
+    error.load(Ordering::Acquire) == libc::EINPROGRESS
+}
+
+/// A request in flight: its address, and who is told when it is done.
+pub(crate) struct Asked {
+    request: usize,
+    event: Event,
+    list: Option<Arc<List>>,
+}
+// SAFETY: what the event points to is the program's, which gave it away to be used by whatever thread.
+unsafe impl Send for Asked {}
+
+/// A list of lio_listio: the last of its requests tells.
+struct List {
+    left: AtomicUsize,
+    event: Option<Event>,
+}
+// SAFETY: as above.
+unsafe impl Send for List {}
+// SAFETY: nobody changes it but for the counter.
+unsafe impl Sync for List {}
+
+impl List {
+    fn one_is_done(&self) {
+        if self.left.fetch_sub(1, Ordering::AcqRel) == 1
+            && let Some(event) = &self.event
+        {
+            let _ = event.notify(); // lio_listio has returned: there is nobody to be told of this
+        }
+    }
+}
+
+impl Asked {
+    /// Its address.
+    pub(crate) const fn request(&self) -> usize {
+        self.request
+    }
+
+    /// It is done, with so many bytes or a negative errno.
+    pub(crate) fn answer(self, result: i64) {
+        // SAFETY: the program leaves a request alone until it is done.
+        if let Some(control) = unsafe { (self.request as *mut Request).as_mut() } {
+            let (answer, error) = if result < 0 { (-1, -result as c_int) } else { (result as ssize_t, 0) };
+            control.done(answer, error);
+        }
+        let _ = self.event.notify();
+        if let Some(list) = &self.list {
+            list.one_is_done();
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Operation {
+    Read,
+    Write,
+    Sync,
+}
+
+/// Begins a request: by the thread of kernel AIO, or, what a kernel would do before io_submit returns, at once.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
-unsafe fn perform(request: *mut aiocb, run: impl FnOnce(&Request) -> ssize_t) -> Result<c_int, Out> {
-    let at = request.cast::<Request>();
+unsafe fn begin(request: *mut aiocb, operation: Operation, list: Option<&Arc<List>>) -> Result<c_int, Out> {
     // SAFETY: an aiocb by the caller's promise, laid out as asserted above.
-    let Some(control) = (unsafe { at.as_mut() }) else { return Err(Out::Errno(libc::EINVAL)) };
-    if matches!(table::find(control.fd)?, Found::Elsewhere) {
+    let Some(control) = (unsafe { request.cast::<Request>().as_mut() }) else { return Err(Out::Errno(libc::EINVAL)) };
+    let found = table::find(control.fd)?;
+    if matches!(found, Found::Elsewhere) {
         return Err(Out::Pass);
     }
     if !(0..=PRIORITY_MAX).contains(&control.priority) {
         control.done(-1, libc::EINVAL);
         return Err(Out::Errno(libc::EINVAL));
     }
-    let answer = run(control);
-    control.done(answer, if answer < 0 { errno() } else { 0 });
-    // The program may use the request for the next one as soon as it is told.
-    let event = control.event;
-    if let Err(errno) = event.notify() {
-        // SAFETY: nobody was told, so the request is still ours.
-        if let Some(control) = unsafe { at.as_mut() } {
-            control.done(-1, errno);
+    let asked = Asked { request: request as usize, event: control.event, list: list.cloned() };
+    if let Found::File(open) = found
+        // SAFETY: the caller's promise.
+        && let Some(work) = unsafe { later(control, operation, &open) }
+        && let Ok(context) = Context::for_posix()
+    {
+        let fd = open.fd;
+        control.done(0, libc::EINPROGRESS);
+        match Submitted::posix(asked, open, work) {
+            Ok(submitted) => context.take_posix(request as usize, fd, submitted),
+            Err(errno) => {
+                control.done(-1, errno);
+                return Err(Out::Errno(errno));
+            }
         }
+        return Ok(0);
     }
+    // SAFETY: the pointers are those of the hook's caller.
+    let answer = unsafe {
+        match operation {
+            Operation::Read => data::pread::hook(control.fd, control.buffer, control.count, control.offset),
+            Operation::Write => data::pwrite::hook(control.fd, control.buffer, control.count, control.offset),
+            Operation::Sync => durable::fsync::hook(control.fd) as ssize_t,
+        }
+    };
+    asked.answer(if answer < 0 { -i64::from(errno()) } else { answer as i64 });
     Ok(0)
 }
 
+/// What the thread is to do; none for what is done at once: errors, and writes that are neither O_DIRECT nor stable.
+///
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
-unsafe fn read_request(request: *mut aiocb) -> Result<c_int, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
-    unsafe { perform(request, |control| data::pread::hook(control.fd, control.buffer, control.count, control.offset)) }
+/// The buffer is valid until the request is done.
+unsafe fn later(control: &Request, operation: Operation, open: &Open) -> Option<Work> {
+    let offset = u64::try_from(control.offset).ok()?;
+    let access = open.flags & libc::O_ACCMODE;
+    // SAFETY: the caller's promise.
+    unsafe {
+        match operation {
+            Operation::Sync => Some(Work::Sync),
+            _ if control.count == 0 || control.buffer.is_null() => None,
+            Operation::Read if access == libc::O_WRONLY => None,
+            Operation::Read => Some(Work::Read(offset, vec![IoSliceMut::new(ffi::bytes_mut(control.buffer, control.count))])),
+            Operation::Write if access == libc::O_RDONLY => None,
+            Operation::Write => {
+                let how = data::stable_write(open, 0).ok()??;
+                Some(Work::Write(offset, vec![IoSlice::new(ffi::bytes(control.buffer, control.count))], how))
+            }
+        }
+    }
 }
 
-/// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
-unsafe fn write_request(request: *mut aiocb) -> Result<c_int, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
-    unsafe { perform(request, |control| data::pwrite::hook(control.fd, control.buffer, control.count, control.offset)) }
+/// Waits until `over` says so, looked at after each request that is done.
+///
+/// # Errors
+/// EINTR after a signal handler ran, ETIMEDOUT.
+fn wait_until(end_ns: Option<u64>, look_again_ns: Option<u64>, mut over: impl FnMut() -> bool) -> Result<(), c_int> {
+    let Some(context) = Context::posix() else { return Ok(()) };
+    loop {
+        let seen = context.completions.load(Ordering::SeqCst);
+        if over() {
+            return Ok(());
+        }
+        let look_ns = look_again_ns.map(|ns| raw::monotonic_ns() + ns);
+        let until = [end_ns, look_ns].into_iter().flatten().min();
+        match context.wait(seen, until) {
+            Err(libc::ETIMEDOUT) if end_ns.is_none_or(|end| raw::monotonic_ns() < end) => {}
+            outcome => outcome?,
+        }
+    }
 }
 
+/// How often a list is looked at that has requests of libc's too.
+const LOOK_AGAIN_NS: u64 = 2_000_000;
+
+/// aio_suspend: until one of the requests is done.
+///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
-unsafe fn sync_request(operation: c_int, request: *mut aiocb) -> Result<c_int, Out> {
+unsafe fn suspend(list: *const *const aiocb, count: c_int, longest: *const timespec) -> Result<c_int, Out> {
     // SAFETY: the pointers are those of the hook's caller.
     unsafe {
-        if operation != libc::O_SYNC && operation != libc::O_DSYNC {
-            return Err(Out::Pass); // EINVAL
+        let all = || (0..usize::try_from(count).unwrap_or(0)).filter_map(|index| ffi::take(list.wrapping_add(index)));
+        let each: Vec<*const aiocb> = all().filter(|request| !request.is_null()).collect();
+        if !mounts::any() || each.is_empty() {
+            return Err(Out::Pass);
         }
-        perform(request, |control| crate::durable::fsync::hook(control.fd) as ssize_t)
+        let Some(context) = Context::posix() else { return Err(Out::Pass) };
+        let ours = each.iter().filter(|request| context.has_posix(|known, _| known == **request as usize)).count();
+        let over = || each.iter().any(|request| !is_pending(*request));
+        if ours == 0 && !over() {
+            return Err(Out::Pass);
+        }
+        let time_ns = |time: timespec| (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64);
+        let end = ffi::take(longest).map(|time| raw::monotonic_ns().saturating_add(time_ns(time)));
+        let look = (ours < each.len()).then_some(LOOK_AGAIN_NS);
+        match wait_until(end, look, over) {
+            Ok(()) => Ok(0),
+            Err(libc::ETIMEDOUT) => Err(Out::Errno(libc::EAGAIN)),
+            Err(errno) => Err(Out::Errno(errno)),
+        }
     }
+}
+
+/// aio_cancel: what is in flight cannot be cancelled.
+fn cancel(fd: c_int, request: *const aiocb) -> Result<c_int, Out> {
+    if matches!(table::find(fd)?, Found::Elsewhere) {
+        return Err(Out::Pass);
+    }
+    let is_it = |known: usize, of: c_int| if request.is_null() { of == fd } else { known == request as usize };
+    let pending = Context::posix().is_some_and(|context| context.has_posix(is_it));
+    Ok(if pending { libc::AIO_NOTCANCELED } else { libc::AIO_ALLDONE })
 }
 
 /// One request of a list; an operation that is none fails for itself.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
-unsafe fn listed(request: *mut aiocb, operation: c_int) -> Result<c_int, Out> {
+unsafe fn listed(request: *mut aiocb, operation: c_int, list: Option<&Arc<List>>) -> Result<c_int, Out> {
     // SAFETY: the pointers are those of the hook's caller.
-    unsafe {
+    let begun = unsafe {
         match operation {
-            libc::LIO_READ => read_request(request),
-            libc::LIO_WRITE => write_request(request),
-            libc::LIO_NOP => Ok(0),
+            libc::LIO_READ => begin(request, Operation::Read, list),
+            libc::LIO_WRITE => begin(request, Operation::Write, list),
+            libc::LIO_NOP => {
+                list.inspect(|list| list.one_is_done());
+                return Ok(0);
+            }
             _ => {
                 if let Some(control) = request.cast::<Request>().as_mut() {
                     control.done(-1, libc::EINVAL);
@@ -167,10 +320,14 @@ unsafe fn listed(request: *mut aiocb, operation: c_int) -> Result<c_int, Out> {
                 Err(Out::Errno(libc::EINVAL))
             }
         }
+    };
+    if begun.is_err() {
+        list.inspect(|list| list.one_is_done());
     }
+    begun
 }
 
-/// lio_listio: ours one by one, then libc has the rest, waits for it and tells when all is done.
+/// lio_listio. With requests of libc's among them ours are done first, then libc has the rest, waits for it and tells when all is done.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
@@ -194,33 +351,51 @@ unsafe fn list(
         if ours.is_empty() {
             return Err(Out::Pass);
         }
+        let waits = mode == libc::LIO_WAIT || !others.is_empty();
+        // One more than there are requests: nobody is told before all are begun.
+        let told =
+            (!waits).then(|| Arc::new(List { left: AtomicUsize::new(ours.len() + 1), event: ffi::take(event.cast::<Event>()) }));
         let mut failed = false;
-        for request in ours {
+        for request in &ours {
             let Some([_, operation]) = ffi::take(request.cast::<[c_int; 2]>()) else { continue };
-            let refused = listed(request, operation).is_err();
-            let awaited = mode == libc::LIO_WAIT && operation != libc::LIO_NOP;
-            failed |= refused || awaited && (*request.cast::<Request>()).error != 0;
+            failed |= listed(*request, operation, told.as_ref()).is_err();
+        }
+        if waits {
+            wait_until(None, None, || ours.iter().all(|request| !is_pending(*request)))?;
+            let awaited = |request: &&*mut aiocb| (*request.cast::<Request>()).error != 0;
+            let moves =
+                |request: &&*mut aiocb| ffi::take(request.cast::<[c_int; 2]>()).is_some_and(|[_, what]| what != libc::LIO_NOP);
+            failed |= mode == libc::LIO_WAIT && ours.iter().filter(moves).any(|request| awaited(&request));
+        }
+        if let Some(told) = told {
+            told.one_is_done();
         }
         if !others.is_empty() {
             kept(real(others.as_ptr(), others.len() as c_int))?;
-        } else if mode == libc::LIO_NOWAIT
-            && let Some(event) = ffi::take(event.cast::<Event>())
-        {
-            event.notify()?;
         }
         if failed { Err(Out::Errno(libc::EIO)) } else { Ok(0) }
     }
 }
 
+/// # Safety
+/// The pointers are those of a caller of the libc function, who keeps its contract.
+unsafe fn sync_request(operation: c_int, request: *mut aiocb) -> Result<c_int, Out> {
+    if operation != libc::O_SYNC && operation != libc::O_DSYNC {
+        return Err(Out::Pass); // EINVAL
+    }
+    // SAFETY: the pointers are those of the hook's caller.
+    unsafe { begin(request, Operation::Sync, None) }
+}
+
 hooks! {
     /// aio_read(3).
-    fn aio_read(request: *mut aiocb) -> c_int { read_request(request) }
+    fn aio_read(request: *mut aiocb) -> c_int { begin(request, Operation::Read, None) }
     /// aio_read(3).
-    fn aio_read64(request: *mut aiocb) -> c_int { read_request(request) }
+    fn aio_read64(request: *mut aiocb) -> c_int { begin(request, Operation::Read, None) }
     /// aio_write(3).
-    fn aio_write(request: *mut aiocb) -> c_int { write_request(request) }
+    fn aio_write(request: *mut aiocb) -> c_int { begin(request, Operation::Write, None) }
     /// aio_write(3).
-    fn aio_write64(request: *mut aiocb) -> c_int { write_request(request) }
+    fn aio_write64(request: *mut aiocb) -> c_int { begin(request, Operation::Write, None) }
     /// aio_fsync(3).
     fn aio_fsync(operation: c_int, request: *mut aiocb) -> c_int { sync_request(operation, request) }
     /// aio_fsync(3).
@@ -233,4 +408,12 @@ hooks! {
     fn lio_listio64(mode: c_int, requests: *const *mut aiocb, count: c_int, event: *mut sigevent) -> c_int {
         list(mode, requests, count, event, |requests, count| real(mode, requests, count, event))
     }
+    /// aio_suspend(3).
+    fn aio_suspend(list: *const *const aiocb, count: c_int, longest: *const timespec) -> c_int { suspend(list, count, longest) }
+    /// aio_suspend(3).
+    fn aio_suspend64(list: *const *const aiocb, count: c_int, longest: *const timespec) -> c_int { suspend(list, count, longest) }
+    /// aio_cancel(3).
+    fn aio_cancel(fd: c_int, request: *mut aiocb) -> c_int { cancel(fd, request) }
+    /// aio_cancel(3).
+    fn aio_cancel64(fd: c_int, request: *mut aiocb) -> c_int { cancel(fd, request) }
 }

@@ -128,7 +128,8 @@ pub(crate) fn give_back(fd: c_int, reserved: usize, used: usize) {
     }
 }
 
-fn read_vector_at(file: &Open, offset: u64, vector: &[IoSliceMut<'_>]) -> Result<usize, Out> {
+/// Reads a vector at an offset.
+pub(crate) fn read_vector_at(file: &Open, offset: u64, vector: &[IoSliceMut<'_>]) -> Result<usize, Out> {
     file.readable()?;
     let mut done = 0;
     for group in vector.chunks(GROUP) {
@@ -159,7 +160,8 @@ const fn empty_mut() -> IoSliceMut<'static> {
     unsafe { std::mem::transmute(iovec { iov_base: std::ptr::dangling_mut::<u8>().cast(), iov_len: 0 }) }
 }
 
-fn write_vector_at(file: &Open, offset: u64, vector: &[IoSlice<'_>], how: Stability) -> Result<usize, Out> {
+/// Writes a vector at an offset, as stable as asked for; the description's O_APPEND is not looked at.
+pub(crate) fn write_vector_at(file: &Open, offset: u64, vector: &[IoSlice<'_>], how: Stability) -> Result<usize, Out> {
     file.writable()?;
     if total(vector)? == 0 {
         return Ok(0);
@@ -222,13 +224,15 @@ fn positioned_write(file: &Open, vector: &[IoSlice<'_>], offset: off_t) -> Resul
     Ok(written as ssize_t)
 }
 
+/// Flags of pwritev2 that are known.
+const WRITE_FLAGS: c_int = libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC | libc::RWF_APPEND;
+
 /// pwritev2: an offset of −1 is the descriptor's own.
-fn flagged_write(file: &Open, vector: &[IoSlice<'_>], offset: off_t, flags: c_int) -> Result<ssize_t, Out> {
-    const KNOWN: c_int = libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC | libc::RWF_APPEND;
-    if flags & !KNOWN != 0 {
+pub(crate) fn flagged_write(file: &Open, vector: &[IoSlice<'_>], offset: off_t, flags: c_int) -> Result<ssize_t, Out> {
+    if flags & !WRITE_FLAGS != 0 {
         return Err(Out::Errno(libc::EOPNOTSUPP));
     }
-    if flags & (KNOWN & !libc::RWF_HIPRI) == 0 {
+    if flags & (WRITE_FLAGS & !libc::RWF_HIPRI) == 0 {
         return if offset == -1 {
             Ok(write_vector_here(file, vector)? as ssize_t)
         } else {
@@ -236,13 +240,7 @@ fn flagged_write(file: &Open, vector: &[IoSlice<'_>], offset: off_t, flags: c_in
         };
     }
     let (appends, asked) = file.manner();
-    let how = if flags & libc::RWF_SYNC != 0 {
-        Stability::FileSync
-    } else if flags & libc::RWF_DSYNC != 0 {
-        Stability::DataSync.max(asked)
-    } else {
-        asked
-    };
+    let how = asked_stability(flags, asked);
     if flags & libc::RWF_APPEND != 0 || appends {
         return Ok(append(file, vector, how)?.0 as ssize_t);
     }
@@ -254,6 +252,27 @@ fn flagged_write(file: &Open, vector: &[IoSlice<'_>], offset: off_t, flags: c_in
     let outcome = write_vector_at(file, offset, vector, how);
     give_back(file.fd, wanted, *outcome.as_ref().unwrap_or(&0));
     Ok(outcome? as ssize_t)
+}
+
+/// How stable a write with these flags of pwritev2 must be when it returns; none when it need not be stable, or goes to the end of the
+/// file.
+pub(crate) fn stable_write(file: &Open, flags: c_int) -> Result<Option<Stability>, Out> {
+    if flags & !WRITE_FLAGS != 0 {
+        return Err(Out::Errno(libc::EOPNOTSUPP));
+    }
+    let (appends, asked) = file.manner();
+    let how = asked_stability(flags, asked);
+    Ok((!appends && flags & libc::RWF_APPEND == 0 && how != Stability::Unstable).then_some(how))
+}
+
+fn asked_stability(flags: c_int, asked: Stability) -> Stability {
+    if flags & libc::RWF_SYNC != 0 {
+        Stability::FileSync
+    } else if flags & libc::RWF_DSYNC != 0 {
+        Stability::DataSync.max(asked)
+    } else {
+        asked
+    }
 }
 
 fn flagged_read(file: &Open, vector: &[IoSliceMut<'_>], offset: off_t, flags: c_int) -> Result<ssize_t, Out> {

@@ -35,6 +35,7 @@ mod hook;
 mod keeper;
 #[cfg(not(target_env = "musl"))]
 mod kept_pointers;
+mod kernel_aio;
 mod lock_files;
 mod medium;
 mod memory;
@@ -67,6 +68,7 @@ mod tempnam;
 mod tree;
 mod umask;
 mod users;
+mod wal_index;
 
 use libc::{c_char, c_int};
 use std::ffi::CStr;

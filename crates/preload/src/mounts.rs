@@ -3,6 +3,7 @@
 use crate::attach_lock::AttachLock;
 use crate::credentials::{self, KNOWN_MAX};
 use crate::keeper;
+use crate::kernel_aio;
 use crate::messages::warn;
 use crate::outages;
 use crate::outcome::Out;
@@ -218,6 +219,7 @@ impl Mounted {
 
 /// In the child of a fork: nothing of the parent's sockets may be used again.
 pub(crate) extern "C" fn after_fork_child() {
+    kernel_aio::after_fork_child();
     for mounted in all() {
         mounted.views().for_each(Mount::after_fork_child);
     }

@@ -10,6 +10,7 @@ use crate::mounts::{self, Mounted};
 use crate::outcome::{Failure, Out, kept};
 use crate::raw;
 use crate::table::{self, Found};
+use crate::wal_index;
 use dnfs::mount::{Entry, Mount, Walk};
 use libc::{c_char, c_int};
 use std::ffi::{CStr, CString};
@@ -176,7 +177,12 @@ fn walk(mut start: Start, follow: bool) -> Result<Target, Out> {
     for _ in 0..TURNS_MAX {
         let mount = start.mounted.attach()?;
         let leaves = match mount.walk(&start.below, follow)? {
-            Walk::At(entry) => return Ok(Target::At(start.mounted, mount, entry)),
+            Walk::At(entry) => {
+                return Ok(match wal_index::place(mount, &entry) {
+                    Some(place) => Target::Local(Some(place)),
+                    None => Target::At(start.mounted, mount, entry),
+                });
+            }
             Walk::Leaves(path) => path,
         };
         let onward = match below_prefix(&leaves) {

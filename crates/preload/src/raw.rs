@@ -8,7 +8,9 @@ use std::ffi::CStr;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
+pub(crate) mod aio;
 mod file_reads;
+pub(crate) mod poll;
 mod user;
 pub(crate) use file_reads::{read_ahead, read_cached};
 pub(crate) use user::{getegid, geteuid, getgid, getgroups, getuid};
@@ -381,6 +383,11 @@ fn ends_calls(signal: usize) -> bool {
     known && handler != libc::SIG_DFL && handler != libc::SIG_IGN && flags & libc::SA_RESTART as usize == 0
 }
 
+/// The number of this process.
+pub(crate) fn process_id() -> u32 {
+    call_with_numbers(libc::SYS_getpid, 0, 0, 0).unwrap_or(0) as u32
+}
+
 /// The number of this thread, unlike that of any other living one of this host.
 pub(crate) fn thread_id() -> u32 {
     call_with_numbers(libc::SYS_gettid, 0, 0, 0).unwrap_or(0) as u32
@@ -440,6 +447,21 @@ pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, longest: Duration) {
     let operation = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
     // SAFETY: word and time outlive the call, which only reads them.
     let _ = unsafe { call4(libc::SYS_futex, word, operation, expected as usize, longest) };
+}
+
+/// Sleeps while `word` is `expected`, until a time on the monotonic clock if one is given.
+///
+/// # Errors
+/// EINTR after a signal handler ran, ETIMEDOUT; none when the word is another, or was waken.
+pub(crate) fn futex_wait_until(word: &AtomicU32, expected: u32, until_ns: Option<u64>) -> Result<(), Errno> {
+    let until = until_ns.map(|ns| libc::timespec { tv_sec: (ns / 1_000_000_000) as _, tv_nsec: (ns % 1_000_000_000) as _ });
+    let (word, until) = (word.as_ptr() as usize, until.as_ref().map_or(0, |until| std::ptr::from_ref(until) as usize));
+    let operation = (libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG) as usize;
+    // SAFETY: word and time outlive the call, which only reads them.
+    match checked(unsafe { call(libc::SYS_futex, word, operation, expected as usize, until, 0, u32::MAX as usize) }) {
+        Err(errno @ (libc::EINTR | libc::ETIMEDOUT)) => Err(errno),
+        _ => Ok(()),
+    }
 }
 
 /// Wakes all threads that sleep on `word`.

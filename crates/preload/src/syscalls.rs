@@ -2,7 +2,7 @@
 
 use crate::hook::hooks;
 use crate::outcome::{Out, kept};
-use crate::{attributes, close, copy, data, descriptors, durable, entries, names, open};
+use crate::{attributes, close, copy, data, descriptors, durable, entries, kernel_aio, names, open};
 use libc::{c_int, c_long, c_uint};
 
 /// # Safety
@@ -38,7 +38,17 @@ unsafe fn dispatch(number: c_long, a: usize, b: usize, c: usize, d: usize, e: us
             libc::SYS_getdents64 => kept(entries::getdents64::hook(fd, b as _, c)).map(|got| got as c_long),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_getdents => Ok(entries::list(fd, crate::ffi::bytes_mut(b as _, c), entries::Layout::TypeLast)? as c_long),
-            libc::SYS_io_uring_setup if crate::mounts::any() || crate::medium::any() => Err(Out::Errno(libc::ENOSYS)),
+            libc::SYS_io_setup
+            | libc::SYS_io_destroy
+            | libc::SYS_io_submit
+            | libc::SYS_io_cancel
+            | libc::SYS_io_getevents
+            | kernel_aio::SYS_IO_PGETEVENTS => kernel_aio::by_number(number, a, b, c, d, e, f),
+            libc::SYS_io_uring_setup => Err(crate::queues::refused_ring().map_or(Out::Pass, Out::Errno)),
+            libc::SYS_exit_group | libc::SYS_execve | libc::SYS_execveat => {
+                kernel_aio::drain();
+                Err(Out::Pass)
+            }
             _ => crate::processes::by_number(number, a, b, c, d, e),
         }
     }

@@ -141,6 +141,30 @@ fn cpp_streams_follow_a_redirected_descriptor() {
     assert_eq!(world.shell(&format!("{} > /db/out 2>&1; cat /db/out", program.display())), "cout\nputs\ncerr\nmade\n");
 }
 
+fn sqlite_torture(label: &str, seconds: u64) {
+    let Some(python) = find_program("python3") else { return skip("no python3") };
+    let world = World::new(label);
+    for mode in ["delete", "truncate", "persist", "wal"] {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/preload/sqlite_torture.py");
+        std::fs::create_dir(world.filer.export().join(mode)).unwrap();
+        let mut command = world.exec(python.to_str().unwrap());
+        let done = succeed(command.args([script, &format!("/db/{mode}/t"), mode, &seconds.to_string()]));
+        let left = if matches!(mode, "persist" | "truncate") { "['t', 't-journal']" } else { "['t']" };
+        assert_eq!(done, format!("ok 20000\n{left}\n"), "{mode}");
+    }
+}
+
+#[test]
+fn two_writers_and_three_readers_of_sqlite_agree_in_each_journal_mode() {
+    sqlite_torture("sqlite-torture", 2);
+}
+
+#[test]
+#[ignore = "nightly: four minutes of SQLite"]
+fn two_writers_and_three_readers_of_sqlite_agree_for_a_minute_in_each_journal_mode() {
+    sqlite_torture("sqlite-torture-long", 60);
+}
+
 #[test]
 fn sqlite_keeps_a_database_on_a_mount() {
     let Some(python) = find_program("python3") else { return skip("no python3") };

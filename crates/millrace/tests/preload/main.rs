@@ -12,8 +12,10 @@ mod exerciser;
 mod files;
 mod forks;
 mod keeper;
+mod kernel_aio;
 mod kills;
 mod libc;
+mod mariadb;
 mod server_away;
 #[path = "../support/mod.rs"]
 mod support;

@@ -2,8 +2,7 @@
 
 use crate::support::filer::Filer;
 use crate::support::{
-    Scratch, await_until, environment_number, find_program, is_root, millrace, preload_library, share_with_group, skip, succeed,
-    text,
+    Scratch, await_until, environment_number, is_root, millrace, preload_library, share_with_group, skip, succeed, text,
 };
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -363,51 +362,4 @@ fn exec_makes_the_directory_of_a_group_and_refuses_a_group_that_is_not_the_users
     assert!(done.status.success(), "{}", text(&done));
     assert_eq!(text(&done).trim(), directory.to_str().unwrap());
     assert_eq!((made.mode() & 0o7777, made.gid()), (0o2770, group));
-}
-
-#[test]
-fn a_mariadb_server_that_root_starts_and_that_runs_as_its_user_is_one_mount() {
-    let Some(world) = World::new("users-mariadb", &[], "") else { return };
-    let (Some(install), Some(server)) = (find_program("mariadb-install-db"), find_program("mariadbd")) else {
-        return skip("no MariaDB server");
-    };
-    // A user and a group that every host has.
-    share_with_group(world.runtime.path(), 65534);
-    let sockets = tempfile::Builder::new().prefix("millrace-test-").tempdir().unwrap();
-    std::fs::set_permissions(sockets.path(), PermissionsExt::from_mode(0o777)).unwrap();
-    let socket = sockets.path().join("sql");
-    let exec = |program: &PathBuf| {
-        let mut command = millrace();
-        command.env("MILLRACE_PRELOAD", preload_library()).env("MILLRACE_RUNTIME_DIR", world.runtime.path()).current_dir("/");
-        command.args(["exec", "--mount", &format!("/db={}", world.filer.url), "--"]).arg(program);
-        command.args(["--no-defaults", "--user=nobody", "--datadir=/db/my", "--innodb_use_native_aio=OFF"]);
-        command
-    };
-    succeed(exec(&install).args(["--auth-root-authentication-method=normal", "--skip-test-db"]));
-    let mut server = exec(&server);
-    server.args(["--skip-networking", "--log-error=/db/my.err", &format!("--pid-file={}", sockets.path().join("pid").display())]);
-    let mut server = Ended(server.arg(format!("--socket={}", socket.display())).stderr(Stdio::null()).spawn().unwrap());
-    await_until("the server to listen", Duration::from_secs(60), || {
-        assert!(server.0.try_wait().unwrap().is_none(), "{:?}", std::fs::read_to_string(world.filer.export().join("my.err")));
-        socket.exists().then_some(())
-    });
-    let sql =
-        |text: &str| succeed(Command::new("mariadb").args(["--no-defaults", "-u", "root", "-BN", "-e", text, "-S"]).arg(&socket));
-    let counted =
-        sql("create database d; create table d.t(a int primary key); insert into d.t values (1), (2); select count(*) from d.t");
-    // Root looks at what the server has open, by the same mount.
-    let mut look = world.python(0, "import os; print(os.stat('/db/my/d').st_uid, os.stat('/db/my.err').st_uid)");
-    assert_eq!((counted.trim(), succeed(&mut look).trim()), ("2", "65534 65534"));
-    sql("shutdown");
-    assert!(server.0.wait().unwrap().success());
-}
-
-/// A process that does not outlive its test.
-struct Ended(std::process::Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }

@@ -1,0 +1,167 @@
+//! Kernel AIO on files of a mount: the same answers as on a local file, requests in flight together, and fio's own verification.
+
+use crate::support::filer::Filer;
+use crate::support::{Scratch, find_program, millrace, preload_library, skip, succeed};
+use std::path::PathBuf;
+use std::process::Command;
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/preload/kernel_aio.py");
+
+struct World {
+    filer: Filer,
+    scratch: Scratch,
+    python: PathBuf,
+}
+
+impl World {
+    fn new(label: &str, options: &[&str]) -> Option<Self> {
+        let python = find_program("python3");
+        let library = std::process::Command::new("python3").args(["-c", "import ctypes; ctypes.CDLL('libaio.so.1')"]).output();
+        if python.is_none() || !library.is_ok_and(|done| done.status.success()) {
+            skip("no python3 or no libaio.so.1 (libaio1)");
+            return None;
+        }
+        let scratch = Scratch::new(label);
+        let filer = Filer::start(&scratch, options);
+        Some(Self { filer, scratch, python: python? })
+    }
+
+    fn exec(&self, options: &str) -> Command {
+        let mut command = Command::new("timeout");
+        command.args(["-k", "5", "120"]).arg(millrace().get_program()).env("MILLRACE_PRELOAD", preload_library());
+        command.current_dir("/").args(["exec", "--mount", &format!("/db={}{options}", self.filer.url), "--"]);
+        command
+    }
+
+    /// What a part of the script prints on the mount.
+    fn on_the_mount(&self, part: &str) -> String {
+        let elsewhere = self.elsewhere();
+        succeed(self.exec("").arg(&self.python).args([SCRIPT, "/db"]).arg(elsewhere).arg(part))
+    }
+
+    /// What it prints on a local file system that takes O_DIRECT.
+    fn on_local_disk(&self, part: &str) -> String {
+        let elsewhere = self.elsewhere();
+        succeed(Command::new(&self.python).args([SCRIPT.as_ref(), elsewhere.as_os_str(), elsewhere.as_os_str()]).arg(part))
+    }
+
+    fn elsewhere(&self) -> PathBuf {
+        let elsewhere = self.scratch.path().join("elsewhere");
+        std::fs::create_dir_all(&elsewhere).unwrap();
+        elsewhere
+    }
+}
+
+fn same_as_local(part: &str) {
+    let Some(world) = World::new(&format!("kernel-aio-{part}"), &[]) else { return };
+    let local = world.on_local_disk(part);
+    assert!(local.lines().count() > 0);
+    assert_eq!(world.on_the_mount(part), local);
+}
+
+#[test]
+fn requests_on_a_mount_are_answered_as_on_a_local_file() {
+    same_as_local("basics");
+}
+
+#[test]
+fn an_eventfd_is_told_of_each_request() {
+    same_as_local("notified");
+}
+
+#[test]
+fn what_is_not_direct_is_written_when_io_submit_returns() {
+    same_as_local("buffered");
+}
+
+#[test]
+fn a_context_does_not_survive_fork_and_who_ends_waits_for_what_is_in_flight() {
+    same_as_local("children");
+}
+
+#[test]
+fn a_signal_handler_ends_the_wait_for_events() {
+    same_as_local("interrupted");
+}
+
+#[test]
+fn one_context_has_requests_on_the_mount_and_on_the_host() {
+    let Some(world) = World::new("kernel-aio-together", &[]) else { return };
+    let expected = world.on_local_disk("together");
+    assert_eq!(world.on_the_mount("together"), expected);
+}
+
+/// fio's arguments for a job that verifies what it writes.
+fn verifying(engine: &str, seconds: u32) -> Vec<String> {
+    let fixed = ["--name=verify", "--filename=/db/verify", "--size=8m", "--bsrange=4k-64k", "--bs_unaligned=0", "--rw=randrw"];
+    let more = ["--verify=crc32c", "--verify_fatal=1", "--time_based", "--thread", "--direct=1", "--iodepth=16"];
+    let mut arguments: Vec<String> = fixed.iter().chain(&more).map(ToString::to_string).collect();
+    arguments.extend([format!("--ioengine={engine}"), format!("--runtime={seconds}")]);
+    arguments
+}
+
+fn fio_verifies(world: &World, seconds: u32) {
+    let Some(fio) = find_program("fio") else { return skip("no fio") };
+    for engine in ["psync", "pvsync2", "libaio", "posixaio"] {
+        succeed(world.exec("").arg(&fio).args(verifying(engine, seconds)));
+    }
+}
+
+#[test]
+fn fio_verifies_what_it_wrote_by_each_engine() {
+    if let Some(world) = World::new("kernel-aio-fio", &[]) {
+        fio_verifies(&world, 2);
+    }
+}
+
+#[test]
+#[ignore = "nightly: four minutes of fio"]
+fn fio_verifies_a_minute_by_each_engine() {
+    if let Some(world) = World::new("kernel-aio-fio-long", &[]) {
+        fio_verifies(&world, 60);
+    }
+}
+
+#[test]
+fn io_uring_is_refused_with_a_line_that_names_the_setting() {
+    let Some(world) = World::new("kernel-aio-uring", &[]) else { return };
+    let Some(fio) = find_program("fio") else { return skip("no fio") };
+    let done = world.exec("").arg(fio).args(verifying("io_uring", 1)).output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(!done.status.success() && said.contains("ioengine=libaio (fio)"), "{said}");
+}
+
+#[test]
+fn requests_are_in_flight_together() {
+    let Some(world) = World::new("kernel-aio-depth", &[]) else { return };
+    let Some(fio) = find_program("fio") else { return skip("no fio") };
+    let job = ["--name=deep", "--filename=/db/deep", "--size=8m", "--bs=8k", "--rw=randread", "--direct=1", "--ioengine=libaio"];
+    let depth = ["--iodepth=32", "--iodepth_batch_submit=32", "--iodepth_batch_complete_min=32", "--number_ios=2000", "--thread"];
+    let runtime = world.scratch.path().join("runtime");
+    succeed(world.exec("&slots=64").env("MILLRACE_RUNTIME_DIR", &runtime).arg(fio).args(job).args(depth));
+    let counters = succeed(millrace().args(["nfs", "counters", "--json"]).env("MILLRACE_RUNTIME_DIR", &runtime));
+    let record: serde_json::Value = serde_json::from_str(&counters).unwrap();
+    assert!(record[0]["slots"]["most"].as_u64().is_some_and(|most| most >= 24), "{record:#}");
+}
+
+#[test]
+fn a_filer_that_is_killed_again_and_again_loses_no_request() {
+    let Some(mut world) = World::new("kernel-aio-kills", &[]) else { return };
+    let Some(fio) = find_program("fio") else { return skip("no fio") };
+    let mut job = world.exec("").arg(fio).args(verifying("libaio", 8)).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut kills = 0;
+    while job.try_wait().unwrap().is_none() {
+        let calls = world.filer.calls("WRITE");
+        while job.try_wait().unwrap().is_none() && world.filer.calls("WRITE") < calls + 500 {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        if job.try_wait().unwrap().is_none() {
+            world.filer.kill();
+            world.filer.restart();
+            kills += 1;
+        }
+    }
+    let done = job.wait_with_output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
+    assert!(kills > 1, "killed {kills} times: this proves little");
+}

@@ -1,0 +1,504 @@
+//! Contexts: what io_setup makes, and all threads of the program use.
+
+use super::pin::Pin;
+use super::request::{Event, Iocb, Work};
+use super::worker;
+use crate::aio::Asked;
+use crate::messages::warn;
+use crate::open_file::Open;
+use crate::outcome::Errno;
+use crate::raw;
+use libc::c_int;
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::thread::JoinHandle;
+
+/// Contexts a process can have. The kernel counts requests, 65,536 for the host.
+const CONTEXTS_MAX: usize = 512;
+/// Sockets of a context that a child closes.
+const SOCKETS_MAX: usize = 8;
+/// Stack of a context's thread: what the calls need, and room.
+const STACK_BYTES: usize = 512 << 10;
+
+static CONTEXTS: [AtomicPtr<Context>; CONTEXTS_MAX] = [const { AtomicPtr::new(std::ptr::null_mut()) }; CONTEXTS_MAX];
+
+/// The one for POSIX aio.
+static POSIX: AtomicPtr<Context> = AtomicPtr::new(std::ptr::null_mut());
+
+/// A request that was taken.
+pub(crate) struct Submitted {
+    answer: Answer,
+    /// What is to be done; none when it is done.
+    pub(super) work: Option<(Open, Arc<Pin>, Work)>,
+    pub(super) result: i64,
+}
+
+/// A context. Never freed: one that was destroyed is used for the next.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct Context {
+    /// Where a program that reads the kernel's ring by itself looks for its mark, and finds none.
+    ring: [AtomicU64; 4],
+    open: AtomicBool,
+    closing: AtomicBool,
+    process: AtomicU32,
+    /// Requests at once, their events that nobody took included.
+    capacity: AtomicUsize,
+    taken: AtomicUsize,
+    /// Requests on files of a mount that are not done.
+    in_flight: AtomicUsize,
+    /// Counts up when events are there.
+    pub(crate) completions: AtomicU32,
+    waiters: AtomicU32,
+    /// Of them, those that wait in a poll of `told`.
+    pollers: AtomicU32,
+    inbox: Mutex<VecDeque<Submitted>>,
+    events: Mutex<VecDeque<Event>>,
+    asleep: AtomicBool,
+    /// Eventfds: wakes the thread; tells pollers; the kernel tells us.
+    wake: AtomicI32,
+    told: AtomicI32,
+    passed_on: AtomicI32,
+    kernel: AtomicUsize,
+    at_kernel: Mutex<Vec<Option<Submitted>>>,
+    /// Requests of POSIX aio in flight, and their descriptors.
+    posix: Mutex<Vec<(usize, c_int)>>,
+    sockets: [AtomicI32; SOCKETS_MAX],
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Where the result of a request goes.
+enum Answer {
+    /// Into an event, and an eventfd is told.
+    Event { data: u64, request: u64, told: Option<Arc<Pin>> },
+    /// Into a request of POSIX aio.
+    Posix(Asked),
+}
+
+impl Submitted {
+    pub(super) const fn new(data: u64, request: u64, told: Option<Arc<Pin>>) -> Self {
+        Self { answer: Answer::Event { data, request, told }, work: None, result: 0 }
+    }
+
+    /// A request of POSIX aio.
+    ///
+    /// # Errors
+    /// Those of a descriptor more.
+    pub(crate) fn posix(asked: Asked, open: Open, work: Work) -> Result<Self, Errno> {
+        let pin = Arc::new(Pin::of_file(&open)?);
+        let open = Open { fd: pin.number(), ..open };
+        Ok(Self { answer: Answer::Posix(asked), work: Some((open, pin, work)), result: 0 })
+    }
+}
+
+impl Context {
+    /// A context for so many requests at once, and its thread.
+    ///
+    /// # Errors
+    /// EAGAIN beyond the host's limit (fs.aio-max-nr) or without another thread, EINVAL, ENOMEM.
+    pub(super) fn open(events: u32) -> Result<&'static Self, Errno> {
+        static AT_EXIT: Once = Once::new();
+        AT_EXIT.call_once(|| {
+            // SAFETY: a function that lives as long as the process. Without memory for it, _exit drains.
+            let _ = unsafe { libc::atexit(drain) };
+        });
+        let kernel = raw::aio::setup(events)?;
+        Self::open_beside(events, kernel)
+    }
+
+    /// The context of this process for POSIX aio, made at its first use.
+    ///
+    /// # Errors
+    /// EAGAIN without another thread.
+    pub(crate) fn for_posix() -> Result<&'static Self, Errno> {
+        let known = POSIX.load(Acquire);
+        if let Ok(context) = Self::find(known as usize) {
+            return Ok(context);
+        }
+        let context = Self::open_beside(u32::MAX, 0)?;
+        match POSIX.compare_exchange(known, std::ptr::from_ref(context).cast_mut(), SeqCst, SeqCst) {
+            Ok(_) => Ok(context),
+            Err(other) => context.close().and_then(|()| Self::find(other as usize)),
+        }
+    }
+
+    /// The same, if this process has used it.
+    pub(crate) fn posix() -> Option<&'static Self> {
+        Self::find(POSIX.load(Acquire) as usize).ok()
+    }
+
+    fn open_beside(events: u32, kernel: usize) -> Result<&'static Self, Errno> {
+        let made = Self::place().and_then(|context| context.start(events, kernel).map(|()| context));
+        made.inspect_err(|_| {
+            let _ = raw::aio::destroy(kernel);
+        })
+    }
+
+    /// The context with this number.
+    ///
+    /// # Errors
+    /// EINVAL: none of this process.
+    pub(super) fn find(number: usize) -> Result<&'static Self, Errno> {
+        let known = CONTEXTS.iter().map(|place| place.load(Acquire)).take_while(|at| !at.is_null());
+        let at = known.into_iter().find(|at| *at as usize == number).ok_or(libc::EINVAL)?;
+        // SAFETY: contexts are never freed.
+        let context = unsafe { &*at };
+        (context.is_open() && context.process.load(Relaxed) == raw::process_id()).then_some(context).ok_or(libc::EINVAL)
+    }
+
+    /// One that nobody uses, marked as used.
+    fn place() -> Result<&'static Self, Errno> {
+        for place in &CONTEXTS {
+            let mut at = place.load(Acquire);
+            if at.is_null() {
+                let new = Box::into_raw(Box::<Self>::default());
+                match place.compare_exchange(at, new, SeqCst, SeqCst) {
+                    Ok(_) => at = new,
+                    Err(other) => {
+                        // SAFETY: made above, and nobody else knows it.
+                        drop(unsafe { Box::from_raw(new) });
+                        at = other;
+                    }
+                }
+            }
+            // SAFETY: contexts are never freed.
+            let context = unsafe { &*at };
+            if context.process.compare_exchange(0, raw::process_id(), SeqCst, SeqCst).is_ok() {
+                return Ok(context);
+            }
+        }
+        Err(libc::EAGAIN)
+    }
+
+    fn start(&'static self, events: u32, kernel: usize) -> Result<(), Errno> {
+        let descriptors = [&self.wake, &self.told, &self.passed_on];
+        for place in descriptors {
+            let moved = internal_event_descriptor();
+            place.store(moved.unwrap_or(-1), Relaxed);
+        }
+        // The kernel makes room for twice as many, since any processor may hold some back.
+        self.capacity.store((events as usize).saturating_mul(2), Relaxed);
+        self.kernel.store(kernel, Relaxed);
+        self.closing.store(false, Relaxed);
+        self.sockets.iter().for_each(|socket| socket.store(-1, Relaxed));
+        let signals = raw::SignalsHeld::new(); // the thread inherits the mask: no handler of the program runs on it
+        let thread = std::thread::Builder::new().name("millrace-aio".into()).stack_size(STACK_BYTES);
+        let started = thread.spawn(move || worker::run(self));
+        drop(signals);
+        match started {
+            Ok(thread) if descriptors.iter().all(|place| place.load(Relaxed) >= 0) => {
+                *lock(&self.thread) = Some(thread);
+                self.open.store(true, SeqCst);
+                Ok(())
+            }
+            Ok(thread) => {
+                self.end(thread);
+                Err(libc::EMFILE)
+            }
+            Err(error) => {
+                warn(format_args!("kernel AIO on a mount needs a thread, and there is none: {error}"));
+                self.release();
+                Err(libc::EAGAIN)
+            }
+        }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.open.load(SeqCst)
+    }
+
+    /// Waits for what is in flight; events that nobody took are gone.
+    ///
+    /// # Errors
+    /// EINVAL when somebody else destroys it at the same time.
+    pub(super) fn close(&'static self) -> Result<(), Errno> {
+        if !self.open.swap(false, SeqCst) {
+            return Err(libc::EINVAL);
+        }
+        let thread = lock(&self.thread).take();
+        if let Some(thread) = thread {
+            self.end(thread);
+        }
+        Ok(())
+    }
+
+    fn end(&'static self, thread: JoinHandle<()>) {
+        self.closing.store(true, SeqCst);
+        self.wake_thread();
+        let _ = raw::aio::destroy(self.kernel.load(Relaxed)); // waits for what the kernel has
+        let _ = thread.join();
+        self.tell();
+        lock(&self.events).clear();
+        lock(&self.at_kernel).clear();
+        self.release();
+    }
+
+    /// Gives everything back; then another may have it.
+    fn release(&self) {
+        for place in [&self.wake, &self.told, &self.passed_on] {
+            close_internal(place);
+        }
+        self.taken.store(0, SeqCst);
+        self.process.store(0, SeqCst);
+    }
+
+    /// Room for a request.
+    ///
+    /// # Errors
+    /// EAGAIN.
+    pub(super) fn reserve(&self, count: usize) -> Result<(), Errno> {
+        let capacity = self.capacity.load(Relaxed);
+        let more = |taken| (taken + count <= capacity).then_some(taken + count);
+        self.taken.fetch_update(SeqCst, Relaxed, more).map(drop).map_err(|_| libc::EAGAIN)
+    }
+
+    /// Room that was not used, or is free again.
+    pub(super) fn give_back(&self, count: usize) {
+        self.taken.fetch_sub(count, SeqCst);
+    }
+
+    /// Hands requests to the thread; what is done already is an event at once.
+    pub(super) fn submit(&self, requests: Vec<Submitted>) {
+        let (later, now): (Vec<_>, Vec<_>) = requests.into_iter().partition(|request| request.work.is_some());
+        self.in_flight.fetch_add(later.len() + now.len(), SeqCst);
+        if !now.is_empty() {
+            self.complete(now);
+        }
+        if !later.is_empty() {
+            lock(&self.inbox).extend(later);
+            if self.asleep.swap(false, SeqCst) {
+                self.wake_thread();
+            }
+        }
+    }
+
+    /// Gives a request to the kernel.
+    ///
+    /// # Errors
+    /// As io_submit(2).
+    ///
+    /// # Safety
+    /// Its buffers stay valid until its event came.
+    pub(super) unsafe fn pass_on(&self, iocb: Iocb, answer: Submitted) -> Result<(), Errno> {
+        self.reserve(1)?;
+        let mut at_kernel = lock(&self.at_kernel);
+        let free = at_kernel.iter().position(Option::is_none).unwrap_or(at_kernel.len());
+        if free == at_kernel.len() {
+            at_kernel.push(None);
+        }
+        at_kernel[free] = Some(answer);
+        let iocb = iocb.told_to(free as u64, self.passed_on.load(Relaxed));
+        drop(at_kernel); // the call may wait, and the thread take events meanwhile
+        // SAFETY: the caller's promise.
+        unsafe { raw::aio::submit(self.kernel.load(Relaxed), &iocb) }.inspect_err(|_| {
+            lock(&self.at_kernel)[free] = None;
+            self.give_back(1);
+        })
+    }
+
+    /// Takes the events the kernel has.
+    pub(super) fn collect_passed_on(&self) {
+        raw::poll::reset(self.passed_on.load(Relaxed));
+        let mut events = [Event::default(); 64];
+        while let Ok(count @ 1..) = raw::aio::take_events(self.kernel.load(Relaxed), &mut events) {
+            let mut at_kernel = lock(&self.at_kernel);
+            let answer = |event: &Event| {
+                let mut one = at_kernel.get_mut(event.data as usize)?.take()?;
+                one.result = event.result;
+                Some(one)
+            };
+            let done: Vec<_> = events[..count].iter().filter_map(answer).collect();
+            drop(at_kernel);
+            self.in_flight.fetch_add(done.len(), SeqCst);
+            self.complete(done);
+        }
+    }
+
+    /// Makes events of requests that are done, and tells who waits.
+    pub(super) fn complete(&self, done: Vec<Submitted>) {
+        let count = done.len();
+        let mut told_after = Vec::new();
+        let mut events = lock(&self.events);
+        for Submitted { answer, result, work } in done {
+            drop(work);
+            match answer {
+                Answer::Event { data, request, told } => {
+                    events.push_back(Event { data, request, result, result2: 0 });
+                    told_after.extend(told);
+                }
+                Answer::Posix(asked) => {
+                    lock(&self.posix).retain(|(request, _)| *request != asked.request());
+                    self.give_back(1);
+                    asked.answer(result);
+                }
+            }
+        }
+        drop(events);
+        self.in_flight.fetch_sub(count, SeqCst);
+        self.tell();
+        for told in told_after {
+            raw::poll::signal(told.number());
+        }
+    }
+
+    /// Takes a request of POSIX aio on a descriptor.
+    pub(crate) fn take_posix(&self, request: usize, fd: c_int, submitted: Submitted) {
+        let _held = raw::SignalsHeld::new(); // a handler may ask with aio_suspend
+        self.taken.fetch_add(1, SeqCst);
+        lock(&self.posix).push((request, fd));
+        self.submit(vec![submitted]);
+    }
+
+    /// Whether a request of POSIX aio that `is_it` says yes to is in flight: by its address and descriptor.
+    pub(crate) fn has_posix(&self, mut is_it: impl FnMut(usize, c_int) -> bool) -> bool {
+        let _held = raw::SignalsHeld::new();
+        lock(&self.posix).iter().any(|(request, fd)| is_it(*request, *fd))
+    }
+
+    fn tell(&self) {
+        self.completions.fetch_add(1, SeqCst);
+        if self.waiters.load(SeqCst) > 0 {
+            raw::futex_wake_all(&self.completions);
+        }
+        if self.pollers.load(SeqCst) > 0 {
+            raw::poll::signal(self.told.load(Relaxed));
+        }
+    }
+
+    pub(super) fn has_events(&self) -> bool {
+        !lock(&self.events).is_empty()
+    }
+
+    /// Gives up to `most` events: how many.
+    pub(super) fn take_events(&self, most: usize, give: &mut dyn FnMut(Event)) -> usize {
+        let mut events = lock(&self.events);
+        let count = most.min(events.len());
+        events.drain(..count).for_each(give);
+        drop(events);
+        self.give_back(count);
+        count
+    }
+
+    /// Waits until there were more completions than `seen`.
+    ///
+    /// # Errors
+    /// EINTR, ETIMEDOUT.
+    pub(crate) fn wait(&self, seen: u32, end_ns: Option<u64>) -> Result<(), Errno> {
+        self.waiters.fetch_add(1, SeqCst);
+        let waited = raw::futex_wait_until(&self.completions, seen, end_ns);
+        self.waiters.fetch_sub(1, SeqCst);
+        waited
+    }
+
+    /// The same while this set of signals is blocked, and no other: set and waiting are one step.
+    ///
+    /// # Errors
+    /// EINTR, ETIMEDOUT.
+    pub(super) fn wait_with_signals(&self, seen: u32, end_ns: Option<u64>, signals: u64) -> Result<(), Errno> {
+        self.pollers.fetch_add(1, SeqCst);
+        let told = self.told.load(Relaxed);
+        raw::poll::reset(told);
+        let left_ms = end_ns.map(|end| end.saturating_sub(raw::monotonic_ns()).div_ceil(1_000_000));
+        let waited = if self.completions.load(SeqCst) == seen {
+            let mut one = [libc::pollfd { fd: told, events: libc::POLLIN, revents: 0 }];
+            raw::poll::poll(&mut one, left_ms, Some(signals))
+        } else {
+            Ok(1)
+        };
+        self.pollers.fetch_sub(1, SeqCst);
+        match waited {
+            Ok(0) => Err(libc::ETIMEDOUT),
+            Ok(_) => Ok(()),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// For the thread: what was submitted since.
+    pub(super) fn take_inbox(&self, into: &mut VecDeque<Submitted>) {
+        into.append(&mut lock(&self.inbox));
+    }
+
+    /// For the thread: whether it may sleep until it is waken.
+    pub(super) fn falls_asleep(&self) -> bool {
+        self.asleep.store(true, SeqCst);
+        let may = lock(&self.inbox).is_empty();
+        if !may {
+            self.asleep.store(false, SeqCst);
+        }
+        may
+    }
+
+    pub(super) fn woke_up(&self) {
+        self.asleep.store(false, SeqCst);
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.load(SeqCst)
+    }
+
+    /// Descriptors the thread waits for: it is waken, the kernel has events.
+    pub(super) fn descriptors(&self) -> [c_int; 2] {
+        [self.wake.load(Relaxed), self.passed_on.load(Relaxed)]
+    }
+
+    /// Remembers the sockets, for a child.
+    pub(super) fn note_sockets(&self, sockets: impl Iterator<Item = c_int>) {
+        for (place, socket) in self.sockets.iter().zip(sockets.chain(std::iter::repeat(-1))) {
+            place.store(socket, Relaxed);
+        }
+    }
+
+    fn wake_thread(&self) {
+        raw::poll::signal(self.wake.load(Relaxed));
+    }
+}
+
+/// Waits until no request on a file of a mount is in flight: before the process ends or becomes another program.
+pub(crate) extern "C" fn drain() {
+    for at in CONTEXTS.iter().map(|place| place.load(Acquire)).take_while(|at| !at.is_null()) {
+        // SAFETY: contexts are never freed.
+        let context = unsafe { &*at };
+        while context.is_open() && context.process.load(Relaxed) == raw::process_id() {
+            let seen = context.completions.load(SeqCst);
+            if context.in_flight.load(SeqCst) == 0 {
+                break;
+            }
+            let _ = context.wait(seen, None);
+        }
+    }
+}
+
+/// In the child of a fork: contexts are the parent's, and so are their threads.
+pub(crate) fn after_fork_child() {
+    for place in &CONTEXTS {
+        let at = place.swap(std::ptr::null_mut(), SeqCst);
+        if at.is_null() {
+            break;
+        }
+        // SAFETY: contexts are never freed; this copy of it is no longer anybody's.
+        let context = unsafe { &*at };
+        let own = [&context.wake, &context.told, &context.passed_on];
+        own.into_iter().chain(&context.sockets).for_each(close_internal);
+    }
+}
+
+fn internal_event_descriptor() -> Result<c_int, Errno> {
+    let low = raw::poll::event_descriptor()?;
+    let high = raw::duplicate_from(low, dnfs::lowest_internal_fd());
+    let _ = raw::close(low);
+    high.inspect(|fd| dnfs::set_internal_fd(*fd, true))
+}
+
+fn close_internal(place: &AtomicI32) {
+    let fd = place.swap(-1, SeqCst);
+    if fd >= 0 {
+        dnfs::set_internal_fd(fd, false);
+        let _ = raw::close(fd);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

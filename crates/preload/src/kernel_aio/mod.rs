@@ -1,0 +1,177 @@
+//! Kernel AIO on files of a mount: libaio's functions, and the system calls below them.
+//!
+//! While a mount is there, a context of io_setup is one of ours, with one of the kernel's behind it for descriptors that are not
+//! of a mount. A thread of its own (the only helper thread there is in a program) does what was submitted, many requests in
+//! flight together; io_getevents takes events off a queue in memory. As with the kernel, a context does not survive fork.
+//!
+//! What the kernel does before io_submit returns, a write that is not O_DIRECT nor stable, is done so here too.
+
+mod context;
+mod hooks;
+mod pin;
+mod request;
+mod waiting;
+mod worker;
+
+pub(crate) use context::{Context, Submitted, after_fork_child, drain};
+pub(crate) use request::{Event, Iocb, Work};
+
+use crate::outcome::{Errno, Out};
+use crate::{ffi, mounts};
+use libc::{c_int, c_long, timespec};
+
+/// io_setup(2): a context for `events` requests at once, written to `into`, which must be 0 before.
+///
+/// # Errors
+/// As io_setup(2).
+///
+/// # Safety
+/// NULL, or eight bytes to be read and written.
+pub(crate) unsafe fn setup(events: u32, into: *mut usize) -> Result<c_long, Errno> {
+    // SAFETY: the caller's promise.
+    match unsafe { ffi::take(into) } {
+        None => return Err(libc::EFAULT),
+        Some(0) if events > 0 => {}
+        Some(_) => return Err(libc::EINVAL),
+    }
+    let context = Context::open(events)?;
+    // SAFETY: the caller's promise.
+    unsafe { into.write_unaligned(std::ptr::from_ref(context) as usize) };
+    Ok(0)
+}
+
+/// io_destroy(2): waits for what is in flight.
+///
+/// # Errors
+/// EINVAL for what is no context of this process.
+pub(crate) fn destroy(context: usize) -> Result<c_long, Errno> {
+    Context::find(context)?.close().map(|()| 0)
+}
+
+/// io_submit(2): how many of the requests were taken.
+///
+/// # Errors
+/// That of the first, if none was taken.
+///
+/// # Safety
+/// An array of so many requests, whose buffers stay valid until their events came.
+pub(crate) unsafe fn submit(context: usize, count: c_long, list: *const *const Iocb) -> Result<c_long, Errno> {
+    let context = Context::find(context)?;
+    if count < 0 {
+        return Err(libc::EINVAL);
+    }
+    let mut batch = request::Batch::new(context);
+    let mut failed = None;
+    for index in 0..count as usize {
+        // SAFETY: the caller's promise.
+        let taken = unsafe {
+            match ffi::take(list.wrapping_add(index)).and_then(|at| Some((at, ffi::take(at)?))) {
+                Some((at, iocb)) => batch.take(at, &iocb),
+                None => Err(libc::EFAULT),
+            }
+        };
+        if let Err(errno) = taken {
+            failed = Some(errno);
+            break;
+        }
+    }
+    match (batch.submit(), failed) {
+        (0, Some(errno)) => Err(errno),
+        (taken, _) => Ok(taken as c_long),
+    }
+}
+
+/// io_cancel(2): requests on files cannot be cancelled, as in the kernel.
+///
+/// # Errors
+/// Always EINVAL.
+pub(crate) fn cancel(context: usize) -> Result<c_long, Errno> {
+    Context::find(context)?;
+    Err(libc::EINVAL)
+}
+
+/// io_getevents(2), and io_pgetevents(2) with `signals`: between `least` and `most` events, fewer than `least` only after `longest`.
+///
+/// # Errors
+/// As io_getevents(2).
+///
+/// # Safety
+/// Room for `most` events; a time and a signal set, or NULL.
+pub(crate) unsafe fn get_events(
+    context: usize,
+    least: c_long,
+    most: c_long,
+    events: *mut Event,
+    longest: *const timespec,
+    signals: Option<u64>,
+) -> Result<c_long, Errno> {
+    let context = Context::find(context)?;
+    if least < 0 || most < 0 || least > most {
+        return Err(libc::EINVAL);
+    }
+    // SAFETY: the caller's promise.
+    let longest = unsafe { ffi::take(longest) };
+    let longest_ns = match longest {
+        None => None,
+        Some(time) if time.tv_sec < 0 || !(0..1_000_000_000).contains(&time.tv_nsec) => return Err(libc::EINVAL),
+        Some(time) => Some((time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)),
+    };
+    let mut given = 0usize;
+    let mut give = |event: Event| {
+        // SAFETY: room for `most` events, and fewer were given.
+        unsafe { events.add(given).write_unaligned(event) };
+        given += 1;
+    };
+    if most > 0 && events.is_null() {
+        return Err(libc::EFAULT);
+    }
+    waiting::take(context, least as usize, most as usize, longest_ns, signals, &mut give)?;
+    Ok(given as c_long)
+}
+
+/// Number of io_pgetevents(2), which the libc crate does not have.
+#[cfg(target_arch = "x86_64")]
+pub(crate) const SYS_IO_PGETEVENTS: c_long = 333;
+/// Number of io_pgetevents(2), which the libc crate does not have.
+#[cfg(target_arch = "aarch64")]
+pub(crate) const SYS_IO_PGETEVENTS: c_long = 292;
+
+/// The system calls by their numbers; [`Out::Pass`] while no mount is there.
+///
+/// # Safety
+/// As the system call of that number.
+pub(crate) unsafe fn by_number(
+    number: c_long,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+) -> Result<c_long, Out> {
+    if !is_ours() {
+        return Err(Out::Pass);
+    }
+    // SAFETY: the caller's promise.
+    let outcome = unsafe {
+        match number {
+            libc::SYS_io_setup => setup(a as u32, b as _),
+            libc::SYS_io_destroy => destroy(a),
+            libc::SYS_io_submit => submit(a, b as c_long, c as _),
+            libc::SYS_io_cancel => cancel(a),
+            libc::SYS_io_getevents => get_events(a, b as c_long, c as c_long, d as _, e as _, None),
+            _ => hooks::with_signals(a, (b as c_long, c as c_long), d as _, e as _, f as _),
+        }
+    };
+    outcome.map_err(Out::Errno)
+}
+
+/// Whether contexts are ours.
+fn is_ours() -> bool {
+    mounts::any()
+}
+
+/// The answer of libaio's functions: the negative errno.
+fn negative(outcome: Result<c_long, Errno>) -> c_int {
+    outcome.map_or_else(|errno| -errno, |answer| answer as c_int)
+}

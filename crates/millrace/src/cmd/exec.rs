@@ -92,8 +92,8 @@ Examples (PostgreSQL refuses root; as root, put `runuser -u postgres --` before 
 Needs no root and makes no mount: the program sees /db, the rest of the host does not. The library
 is loaded with LD_PRELOAD, so statically linked and set-uid programs, and Go programs, find
 nothing below /db. Programs of PostgreSQL that PATH lacks are found in /usr/lib/postgresql/*/bin
-where one version is installed. MariaDB and MySQL need innodb_use_native_aio=OFF: the kernel's
-asynchronous I/O does not reach these files. Keep the server's own log on a local disk. Closing a
+where one version is installed. Kernel AIO (libaio) reaches these files, io_uring does not: it is
+refused, and MariaDB goes on with libaio. Keep the server's own log on a local disk. Closing a
 file commits its data first, as a kernel client does; close=nothing in the URL leaves that out, for
 a database, which syncs its files itself. Written data that is not yet stable is kept in memory
 (retain=64MiB) and sent again to a server that restarted. After a program has changed its user

@@ -4,5 +4,6 @@
 mod archive;
 mod cluster;
 mod crash;
+mod sessions;
 #[path = "../support/mod.rs"]
 mod support;

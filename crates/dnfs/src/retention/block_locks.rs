@@ -270,3 +270,59 @@ impl Drop for Gate<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::layout::SlotTable;
+    use crate::sys::shm::Mapping;
+    use std::sync::Arc;
+
+    /// Locks that only this process sees.
+    struct Table {
+        words: Vec<AtomicU64>,
+        header: Mapping,
+        members: Members,
+    }
+
+    impl Table {
+        fn new() -> Self {
+            let members = Members::alone(Arc::new(Mapping::private(size_of::<SlotTable>()).unwrap()));
+            let words = (0..BLOCK_LOCK_COUNT).map(|_| AtomicU64::new(0)).collect();
+            Self { words, header: Mapping::private(size_of::<AreaHeader>()).unwrap(), members }
+        }
+
+        fn locks(&self) -> BlockLocks<'_> {
+            let header = &self.header.values::<AreaHeader>(0, 1)[0];
+            BlockLocks { words: &self.words, header, members: &self.members, inside: &[] }
+        }
+    }
+
+    const FILE: FileRef = FileRef { slot: 7, generation: 1 };
+    const BLOCK: u64 = CHUNK_BYTES as u64;
+
+    #[test]
+    fn a_try_takes_all_its_blocks_or_none_and_leaves_other_writes_of_its_thread_theirs() {
+        let table = Table::new();
+        let (locks, owner) = (table.locks(), table.members.owner().unwrap());
+        let held = || table.words.iter().filter(|word| word.load(SeqCst) != 0).count();
+        let first = locks.try_lock(owner, FILE, 0, 2 * CHUNK_BYTES).unwrap();
+        assert!(locks.try_lock(owner, FILE, BLOCK, 2 * CHUNK_BYTES).is_none(), "one of its blocks is taken");
+        assert_eq!(held(), 2, "the failed try gave back what it took, and nothing else");
+        let third = locks.try_lock(owner, FILE, 2 * BLOCK, CHUNK_BYTES).unwrap();
+        drop(first);
+        assert_eq!(held(), 1);
+        assert!(locks.try_lock(owner, FILE, BLOCK, 1).is_some());
+        drop(third);
+        assert_eq!(held(), 0);
+    }
+
+    #[test]
+    fn a_try_beside_a_closed_gate_takes_nothing() {
+        let table = Table::new();
+        let (locks, owner) = (table.locks(), table.members.owner().unwrap());
+        locks.header.gate.store(owner, SeqCst);
+        assert!(locks.try_lock(owner, FILE, 0, CHUNK_BYTES).is_none());
+        assert!(table.words.iter().all(|word| word.load(SeqCst) == 0));
+    }
+}

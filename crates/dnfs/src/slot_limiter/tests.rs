@@ -4,9 +4,10 @@ use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Members, SlotLimiter};
+use super::{KeptConnections, Members, SlotLimiter};
 use crate::activity::SlotUse;
 use crate::file::FileKind;
+use crate::limits::{KEPT_CONNECTIONS_MAX, KEPT_CONNECTIONS_MIN};
 use crate::segment::tests::fresh_segment;
 use crate::segment::tests::tempdir::TempDir;
 use crate::segment::{AttrRecord, NewFile, Segment};
@@ -307,4 +308,43 @@ fn two_mounts_of_one_segment_in_a_process_are_one_member_as_long_as_one_of_them_
     assert!(!is_gone(), "the lock ended with the first of its users");
     drop(limiter);
     assert!(is_gone());
+}
+
+#[test]
+fn no_more_connections_stay_open_than_there_are_places_and_those_of_dead_processes_are_free_again() {
+    let (_place, segment, limiter) = limiter(1);
+    let kept = KeptConnections::new(Arc::clone(&limiter.members));
+    let (inside, ends) = (&segment.header().reserved, &segment.header().structure_busy);
+    let child = Child::run(|| {
+        let places: Vec<_> = (0..KEPT_CONNECTIONS_MAX - 1).map(|_| kept.take().unwrap()).collect();
+        inside.store(1, SeqCst);
+        while ends.load(SeqCst) == 0 {
+            give_way();
+        }
+        std::mem::forget(places); // as SIGKILL leaves them
+    });
+    await_word(&segment, 1);
+    let mine = kept.take().unwrap();
+    assert!(kept.take().is_none(), "all places are taken by the living");
+    ends.store(1, SeqCst);
+    assert!(child.succeeded());
+    ends.store(0, SeqCst);
+    let another = KeptConnections::new(Arc::clone(&limiter.members)); // one that has not looked for dead ones within the second
+    let rest: Vec<_> = (0..KEPT_CONNECTIONS_MAX - 1).map(|_| another.take().unwrap()).collect();
+    assert!(another.take().is_none());
+    drop(rest);
+    assert!(kept.allows(&mine));
+}
+
+#[test]
+fn after_a_refusal_fewer_connections_stay_open() {
+    let (_place, _segment, limiter) = limiter(1);
+    let kept = KeptConnections::new(Arc::clone(&limiter.members));
+    let places: Vec<_> = (0..16).map(|_| kept.take().unwrap()).collect();
+    kept.refused();
+    assert_eq!(places.iter().filter(|place| kept.allows(place)).count(), 12);
+    assert!(kept.take().is_none());
+    drop(places);
+    kept.refused();
+    assert_eq!(std::iter::from_fn(|| kept.take()).take(100).collect::<Vec<_>>().len(), KEPT_CONNECTIONS_MIN);
 }

@@ -51,6 +51,7 @@ mod permission;
 mod processes;
 mod queues;
 mod raw;
+mod read_ahead;
 mod record_locks;
 mod scan;
 mod sockets;

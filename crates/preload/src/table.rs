@@ -28,6 +28,9 @@ struct Slot {
     mount: AtomicU32,
     view: AtomicU32,   // number of the credentials it was opened with
     cursor: AtomicU32, // which write errors this description has seen
+    next: AtomicU64,   // where the last read ended
+    run: AtomicU32,    // reads so far that began where the one before them ended
+    opened: AtomicU32, // moves with each open of this number
 }
 
 static TABLE: AtomicPtr<Slot> = AtomicPtr::new(std::ptr::null_mut());
@@ -203,7 +206,26 @@ pub(crate) fn insert(fd: c_int, inode: u64, (mounted, mount): (&Mounted, &Mount)
     slot.mount.store(mounted.index as u32, Ordering::Relaxed);
     slot.view.store(mounted.number_of(mount) as u32, Ordering::Relaxed);
     slot.cursor.store(cursor, Ordering::Relaxed);
+    slot.next.store(0, Ordering::Relaxed);
+    slot.run.store(0, Ordering::Relaxed);
+    slot.opened.fetch_add(1, Ordering::Relaxed);
     slot.inode.store(inode, Ordering::Release);
+}
+
+/// Notes a read: how many before it were one behind the other, and which open of this number it is.
+#[inline]
+pub(crate) fn note_read(fd: c_int, offset: u64, bytes: usize) -> Option<(u32, u32)> {
+    let slot = slot(fd)?;
+    // Threads that read together may spoil the count, which costs speed only.
+    let follows = slot.next.load(Ordering::Relaxed) == offset;
+    slot.next.store(offset + bytes as u64, Ordering::Relaxed);
+    let run = slot.run.load(Ordering::Relaxed);
+    if follows {
+        slot.run.store(run.saturating_add(1), Ordering::Relaxed);
+    } else if run != 0 {
+        slot.run.store(0, Ordering::Relaxed);
+    }
+    Some((if follows { run } else { 0 }, slot.opened.load(Ordering::Relaxed)))
 }
 
 /// Adds flags to those a file was opened with.

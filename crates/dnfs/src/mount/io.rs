@@ -4,6 +4,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::time::Instant;
 
 use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Acquire;
 
 use super::attributes::record_of;
 use super::{FileRef, Mount, handle_of};
@@ -15,6 +16,14 @@ use crate::options::StablePolicy;
 use crate::payload::{LazyBuffer, Payload};
 use crate::segment::layout::Slot;
 use crate::segment::{AttrMoment, SegmentError, VerifiersFull};
+
+/// A moment in the life of a file's data, for [`Mount::changes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Changes {
+    writes: u64,
+    sizes: u32,
+    resent: u32,
+}
 
 impl Mount {
     /// Reads from `offset` into `bufs`: bytes read, fewer than asked only at the end of the file. What the server has, even
@@ -37,6 +46,30 @@ impl Mount {
                 return Ok(done.bytes);
             }
         }
+    }
+
+    /// What processes of this host have done to the data of an open file so far. Equal to what it was before a READ: the READ brought what they
+    /// wrote, and nobody has finished a write or set the size since.
+    #[must_use]
+    pub fn changes(&self, file: FileRef) -> Option<Changes> {
+        let slot = self.segment.slot(file)?;
+        Some(Changes {
+            writes: slot.size_events.load(Acquire),
+            sizes: slot.size_sets.load(Acquire),
+            resent: self.segment.resent(),
+        })
+    }
+
+    /// Whether nothing written to the file waits for a COMMIT, and no loss for somebody to be told of it.
+    #[must_use]
+    pub fn is_settled(&self, file: FileRef) -> bool {
+        self.segment.slot(file).is_some_and(|slot| !slot.has_uncommitted() && !slot.has_retained())
+    }
+
+    /// Whether data may be read before it is asked for: not where other hosts write as they like.
+    #[must_use]
+    pub const fn may_read_ahead(&self) -> bool {
+        !self.shared_use && self.writers.is_none()
     }
 
     /// Reads as [`Self::read`], for an open description that may write too and whose position in the error sequence is `cursor`.

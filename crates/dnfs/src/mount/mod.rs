@@ -45,6 +45,7 @@ pub use crate::segment::runtime_root::{group_runtime_root, runtime_root};
 pub use crate::segment::{FileRef, SegmentError};
 pub use apart::mounted_apart;
 pub use async_io::{AsyncIo, Finished, IoRequest, IoWork, Offered};
+pub use io::Changes;
 pub use keeper::Keeper;
 pub use keeper_process::KeeperProgram;
 pub use listing::DirItem;

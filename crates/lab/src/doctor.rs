@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::compare::database_user;
-use crate::database::binaries::Binaries;
+use crate::database::postgres::binaries::Binaries;
 use crate::host::environment;
 use crate::paths;
 use crate::paths::exec::{PRELOAD_LIBRARY, preload_library};

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant, SystemTime};
 use results::compare::{CpuTime, DatabaseCounters, Durability, ProcedureCount, Proof, ProofSource, Run};
 use results::orders_run::OrdersRun;
 
-use crate::database::checkpoints;
-use crate::database::counters::{self, WaitSamples};
+use crate::database::postgres::checkpoints;
+use crate::database::postgres::counters::{self, WaitSamples};
 use crate::error::LabError;
 use crate::measure::buffer_warm_up::BufferWarmUp;
 use crate::measure::client_activity;

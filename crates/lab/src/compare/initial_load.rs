@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::database::cluster::{self, ClusterPlace, LOAD_OVERRIDES};
-use crate::database::tablespaces;
+use crate::database::postgres::tablespaces;
 use crate::error::LabError;
 use crate::paths::exec;
 use crate::placement::restore;

@@ -9,7 +9,7 @@ use results::statistics::series_mean;
 use crate::compare::journal::FinishedRun;
 use crate::compare::measured_arm::MeasuredArm;
 use crate::compare::user_search::{self, Found, Probe};
-use crate::database::counters::WaitSamples;
+use crate::database::postgres::counters::WaitSamples;
 use crate::error::LabError;
 use crate::host::procfs;
 use crate::limits::{PROBE_SECONDS, PROBE_SEQUENCE, PROBE_WARMUP_SECONDS, SEARCH_USERS_MAX};

@@ -6,7 +6,7 @@ use crate::compare::journal::Journal;
 use crate::compare::out_directory::OutDirectory;
 use crate::compare::request::Request;
 use crate::compare::{load_search, option_check};
-use crate::database::binaries::Binaries;
+use crate::database::postgres::binaries::Binaries;
 use crate::error::LabError;
 use crate::host::cgroup;
 use crate::paths::exec;

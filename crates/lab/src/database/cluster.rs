@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::database::binaries::Binaries;
-use crate::database::counters::Session;
+use crate::database::postgres::binaries::Binaries;
+use crate::database::postgres::counters::Session;
 use crate::error::LabError;
 use crate::host::interrupt;
 use crate::host::process::{Launch, Process, describe};

@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use results::compare::{CpuTime, DatabaseCounters};
 
-use crate::database::archive;
 use crate::database::cluster::Server;
-use crate::database::counters::WaitSamples;
+use crate::database::postgres::archive;
+use crate::database::postgres::counters::WaitSamples;
 use crate::error::LabError;
 use crate::host::cgroup::MemoryGroup;
 use crate::host::procfs::{self, HostCpu};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::database::counters::Session;
+use crate::database::postgres::counters::Session;
 use crate::error::LabError;
 
 /// Tables and indexes of the load: what `alter` calls each, its name, its bytes.

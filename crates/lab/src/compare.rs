@@ -119,15 +119,16 @@ pub fn dry_run(request: &Request) -> Result<String, LabError> {
     let estimate = Estimate::of(plan);
     let mib = |bytes: u64| summary::grouped((bytes >> 20) as f64);
     let mut text = format!(
-        "database   PostgreSQL {} from {}, as user {}\n\
+        "database   {} {} from {}, as user {}\n\
          load       {} warehouses (about {} MiB), {} users on {} driver threads\n\
          buffers    about {} MiB ({} of the database)\n\
          runs       {} (each {} s warm-up and {} s measured)\n\
          space      {} MiB needed below {}, {} MiB free\n\
          time       about {} of {} allowed\n\
          record     {}\n",
-        prepared.binaries.version,
-        prepared.binaries.directory.display(),
+        plan.database.title(),
+        prepared.engine.version(),
+        prepared.engine.directory().display(),
         prepared.user.name,
         plan.warehouses,
         mib(plan.database_bytes()),
@@ -209,7 +210,7 @@ fn carry_out(
     environment.database_user.clone_from(&prepared.user.name);
     let program = initial_load::install(&request.program, work)?;
     let place = ClusterPlace {
-        binaries: prepared.binaries.clone(),
+        engine: prepared.engine.clone(),
         user: prepared.user.clone(),
         socket_directory: work.path("run"),
         runtime_directory: work.runtime().to_owned(),

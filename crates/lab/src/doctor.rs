@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::compare::database_user;
+use crate::database::engine;
+use crate::database::kind::DatabaseKind;
 use crate::database::postgres::binaries::Binaries;
 use crate::host::environment;
 use crate::paths;
@@ -54,7 +56,7 @@ pub struct Options {
 /// Looks at everything a comparison needs. Changes nothing but a probe file it removes.
 #[must_use]
 pub fn examine(options: &Options) -> Vec<Finding> {
-    let mut findings = vec![programs(options), user()];
+    let mut findings = vec![programs(options), mariadb(), user()];
     findings.push(library(&options.program));
     findings.push(space(&options.work_base));
     findings.push(store(&options.work_base));
@@ -110,8 +112,20 @@ fn programs(options: &Options) -> Finding {
     }
 }
 
+/// Of a database beside PostgreSQL it is told, and no path hangs on it.
+fn mariadb() -> Finding {
+    let kind = DatabaseKind::MariaDb;
+    match engine::find(kind, None) {
+        Ok(found) => {
+            let words = format!("version {} in {}: compare --database {kind}", found.version(), found.directory().display());
+            finding(kind.title(), State::Good, words, None)
+        }
+        Err(error) => finding(kind.title(), State::Note, format!("compare --database {kind} cannot {error}"), error.hint()),
+    }
+}
+
 fn user() -> Finding {
-    match database_user() {
+    match database_user(DatabaseKind::Postgresql) {
         Ok(user) => finding("user", State::Good, format!("the database would run as {} ({})", user.name, user.uid), None),
         Err(error) => finding("user", State::Missing, format!("cannot {error}"), error.hint()),
     }

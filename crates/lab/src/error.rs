@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::database::kind::DatabaseKind;
 use crate::paths::filer_loss::FilerLoss;
 use crate::sys;
 
@@ -72,6 +73,14 @@ pub enum LabError {
         action: &'static str,
         /// Why it failed.
         source: Box<tokio_postgres::Error>,
+    },
+    /// The same on MariaDB.
+    #[error("{action} in the database")]
+    MariaDb {
+        /// What was tried.
+        action: &'static str,
+        /// Why it failed.
+        source: Box<mysql_async::Error>,
     },
     /// A server that was named by the user.
     #[error("open a session")]
@@ -155,6 +164,16 @@ impl LabError {
     /// Attaches the action to a database error.
     pub fn database(action: &'static str) -> impl FnOnce(tokio_postgres::Error) -> Self {
         move |source| Self::Database { action, source: Box::new(source) }
+    }
+
+    /// The same of a session on MariaDB.
+    pub(crate) fn mariadb(action: &'static str) -> impl FnOnce(mysql_async::Error) -> Self {
+        move |source| Self::MariaDb { action, source: Box::new(source) }
+    }
+
+    /// Something that PostgreSQL has and this database has not.
+    pub(crate) fn not_of(what: &str, kind: DatabaseKind) -> Self {
+        Self::plan(format!("{what} with {}", kind.title()), "only with PostgreSQL: --database postgresql")
     }
 
     /// Says in which run it came, where that matters.

@@ -32,7 +32,9 @@ mod summary;
 #[expect(unsafe_code, reason = "signals, process control and file system calls that std lacks")]
 mod sys;
 
-pub use database::postgres::binaries::{installed_programs, missing_packages};
+pub use database::engine::missing_packages;
+pub use database::kind::DatabaseKind;
+pub use database::postgres::binaries::installed_programs;
 pub use error::LabError;
 pub use paths::filer_loss::FilerLoss;
 pub use run::progress::{Event, EventKind};

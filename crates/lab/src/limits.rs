@@ -116,6 +116,9 @@ pub(crate) const TREE_DEPTH_MAX: usize = 32;
 /// Times a file is sent again to a server that lost unstable data.
 pub(crate) const UNSTABLE_ROUNDS_MAX: usize = 3;
 
+/// Longest time to make an empty database: a few seconds, on a busy host more.
+pub(crate) const DATABASE_MAKE_MAX: Duration = Duration::from_secs(120);
+
 /// Longest time from start to the first answer of the database: crash recovery never
 /// happens here, the state was shut down cleanly.
 pub(crate) const DATABASE_START_MAX: Duration = Duration::from_secs(120);

@@ -14,4 +14,4 @@ pub(crate) mod target;
 pub(crate) mod workdir;
 
 pub(crate) use part::{DATA, Part};
-pub(crate) use spread::space_name;
+pub(crate) use spread::{KeptState, space_name};

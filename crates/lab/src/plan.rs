@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use results::curves::StandsFor;
 
+use crate::database::kind::DatabaseKind;
 use crate::error::LabError;
 use crate::limits::{
     ARMS_MAX, DATABASE_BASE_BYTES, REPEATS_MAX, RUN_GROWTH_BYTES, SECONDS_MAX, USERS_MAX, WAREHOUSE_BYTES, WAREHOUSES_MAX,
@@ -45,6 +46,8 @@ pub struct Plan {
     pub arms: Vec<Arm>,
     /// Sets of knobs by name, `untuned` and `tuned` among them.
     pub tunings: BTreeMap<String, Tuning>,
+    /// Which database is compared with.
+    pub database: DatabaseKind,
     /// Warehouses to load.
     pub warehouses: u32,
     /// Users of an arm whose load names no number.
@@ -105,7 +108,9 @@ impl Plan {
     fn of(file: PlanFile, overrides: &Overrides) -> Result<Self, LabError> {
         let overrides = &overrides.with_quick();
         let arms = arms_of(&file, overrides)?;
-        let mut tunings = Tuning::built_in();
+        let system = overrides.database.as_ref().unwrap_or(&file.database.system);
+        let database: DatabaseKind = system.parse()?;
+        let mut tunings = Tuning::built_in(database);
         tunings.extend(file.tuning);
         // A path of the user's own replaces the plan's arms, the ladder's too.
         let ladder = file.ladder.filter(|_| overrides.paths.is_none());
@@ -118,6 +123,7 @@ impl Plan {
         let plan = Self {
             arms,
             tunings,
+            database,
             warehouses: overrides.warehouses.unwrap_or(file.load.warehouses),
             users: overrides.users.unwrap_or(file.load.users),
             threads: file.load.threads,
@@ -163,6 +169,9 @@ impl Plan {
             if !seen.insert(&arm.id) {
                 let what = format!("compare two arms named \"{}\"", arm.id);
                 return Err(LabError::plan(what, "tell them apart with labels: --path local:a --path local:b"));
+            }
+            if self.database != DatabaseKind::Postgresql && arm.layout.is_of_postgresql() {
+                return Err(LabError::not_of(&format!("use the layout {}", arm.layout), self.database));
             }
             if let Some(medium) = &arm.medium {
                 media::Profile::parse(medium).map_err(|error| LabError::medium(medium, &error))?;

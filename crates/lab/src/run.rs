@@ -12,8 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 use results::compare::{CpuTime, DatabaseCounters, Durability, ProcedureCount, Proof, ProofSource, Run};
 use results::orders_run::OrdersRun;
 
-use crate::database::postgres::checkpoints;
-use crate::database::postgres::counters::{self, WaitSamples};
+use crate::database::session::{self, WaitSamples};
 use crate::error::LabError;
 use crate::measure::buffer_warm_up::BufferWarmUp;
 use crate::measure::client_activity;
@@ -39,7 +38,7 @@ impl Setup<'_> {
     ) -> Result<(Run, OrdersRun), LabError> {
         let (mut steps, mut probe) = (Steps::new(), None);
         progress.step(&format!("{}: restoring the loaded state ({})", turn.name(), placement.method(self.method)));
-        placement.restore(&self.work.path("master"), self.method, &self.place.user, &mut |bytes| {
+        placement.restore(&self.kept_state(), self.method, &self.place.user, &mut |bytes| {
             progress.bytes(bytes);
         })?;
         if self.plan.page_cache_bytes.is_some() {
@@ -108,17 +107,17 @@ impl Setup<'_> {
         let end = processes.sample(Some(&driver))?;
         let array_after = self.metrics.map(Source::read).transpose()?;
         let record = driver.finish()?;
-        let settled = processes.server().session().settled_counters(Duration::from_secs(10))?;
+        let settled = session::settled_counters(processes.server().session(), Duration::from_secs(10))?;
         let after = Sample { database: settled, ..processes.sample(None)? };
 
-        let whole = counters::between(&before.database, &after.database);
+        let whole = session::between(&before.database, &after.database);
         let sessions = Sessions::of(&record, processes)?;
         let proof = self.prove(processes.storage().proof_source(), whole.blocks_read, (&before, &after), sessions);
         let database = DatabaseCounters {
             checksum_failures: whole.checksum_failures,
             log_segments_archived: whole.log_segments_archived,
             log_archive_failures: whole.log_archive_failures,
-            ..counters::between(&start.database, &end.database)
+            ..session::between(&start.database, &end.database)
         };
         let (kernel, host) = (end.kernel.since(&start.kernel), end.host.since(&start.host, self.plan.keep_awake));
         let elapsed = end.at.duration_since(start.at);
@@ -141,7 +140,7 @@ impl Setup<'_> {
             per_second: record.per_second.clone(),
             warmup_per_second: warm_up.per_second.clone(),
             filling: warm_up.samples(before.reads.of_data, sessions.count * sessions.start_bytes),
-            checkpoint_ends_s: checkpoints::ends(&self.database_log(turn), began),
+            checkpoint_ends_s: self.place.engine.checkpoint_ends(&self.database_log(turn), began),
             series: record.series.clone(),
             conform: (!record.conform.items.is_empty()).then(|| record.conform.clone()),
             database,

@@ -25,7 +25,7 @@ use crate::judgement::Prediction;
 pub use against::{Against, Gate};
 pub use bottleneck::{Bottleneck, BottleneckClass, BottleneckKind, SessionState};
 pub use path::{CachingClass, PathResult, PathStatus};
-pub use plan::{PlanRecord, RestoreMethod};
+pub use plan::{DatabaseSystem, PlanRecord, RestoreMethod};
 pub use processor::{Cpu, CpuTime, OwnerCpu};
 pub use proof::{Checks, Proof, ProofSource};
 pub use response::{BlockReadUs, ResponseMs};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use results::compare::{Comparison, PathResult, PlanRecord, Run, SCHEMA};
+use results::compare::{Comparison, DatabaseSystem, PathResult, PlanRecord, Run, SCHEMA};
 use results::environment::Environment;
 use results::orders_run::OrdersRun;
 
@@ -22,6 +22,7 @@ pub(crate) fn plan_record(plan: &Plan, order: &[(u32, usize)], measured: &[Arm],
     let name = |place: usize| measured.get(place).map(|arm| arm.id.clone()).unwrap_or_default();
     PlanRecord {
         paths: plan.arms.iter().map(|arm| arm.id.clone()).collect(),
+        database: DatabaseSystem::from(plan.database.name()),
         warehouses: plan.warehouses,
         users: plan.users,
         driver_threads: plan.threads,

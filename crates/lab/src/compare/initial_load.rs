@@ -5,8 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::database::cluster::{self, ClusterPlace, LOAD_OVERRIDES};
-use crate::database::postgres::tablespaces;
+use crate::database::cluster::ClusterPlace;
 use crate::error::LabError;
 use crate::paths::exec;
 use crate::placement::restore;
@@ -36,9 +35,9 @@ pub(crate) fn load(
 ) -> Result<Loaded, LabError> {
     let logs = work.path("logs");
     let data = work.path("master").join(DATA);
-    progress.step("making a database cluster with checksums");
-    place.initdb(&data, logs.join("initdb.log"))?;
-    let mut server = place.start(&[], &data, &LOAD_OVERRIDES, logs.join("load-database.log"))?;
+    progress.step("making a database cluster");
+    place.make(&data, logs.join("make-database.log"))?;
+    let mut server = place.start(&[], &data, place.engine.load_overrides(), logs.join("load-database.log"))?;
     progress.step(&format!("loading {} warehouses", plan.warehouses));
     let dsn = place.dsn();
     let orders = Orders { program, dsn: &dsn, logs: &logs };
@@ -46,17 +45,15 @@ pub(crate) fn load(
     let session = server.session();
     if plan.shares_most() > 1 {
         progress.step(&format!("spreading tables and indexes over {} tablespaces", plan.shares_most()));
-        tablespaces::spread(session, plan.shares_most(), &|number| {
-            work.directory_for(&format!("master/{}", space_name(number)), &place.user)
-        })?;
+        session
+            .spread(plan.shares_most(), &|number| work.directory_for(&format!("master/{}", space_name(number)), &place.user))?;
     }
-    progress.step("vacuuming and shutting down");
-    session.run("vacuum", "vacuum (freeze, analyze)")?;
-    session.run("write a checkpoint", "checkpoint")?;
+    progress.step("cleaning up after the load and shutting down");
+    session.settle()?;
     let (database_bytes, block_bytes) = (session.database_bytes()?, session.block_bytes()?);
     server.stop()?;
     let buffers_bytes = plan.buffers_bytes(database_bytes);
-    place.write_settings(&data, &cluster::settings(buffers_bytes, plan.users_most()))?;
+    place.write_settings(&data, &place.engine.settings(buffers_bytes, plan.users_most()))?;
 
     // Once with the settings of the runs: they are read back and proved to be accepted.
     let mut server = place.start(&[], &data, &[], logs.join("load-database.log"))?;

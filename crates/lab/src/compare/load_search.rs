@@ -9,7 +9,7 @@ use results::statistics::series_mean;
 use crate::compare::journal::FinishedRun;
 use crate::compare::measured_arm::MeasuredArm;
 use crate::compare::user_search::{self, Found, Probe};
-use crate::database::postgres::counters::WaitSamples;
+use crate::database::session::WaitSamples;
 use crate::error::LabError;
 use crate::host::procfs;
 use crate::limits::{PROBE_SECONDS, PROBE_SEQUENCE, PROBE_WARMUP_SECONDS, SEARCH_USERS_MAX};
@@ -127,7 +127,7 @@ fn search_on(
 ) -> Result<Found, LabError> {
     let arm = measured.arm;
     progress.step(&format!("{}: restoring the loaded state to search the load {level}", arm.id));
-    measured.placement.restore(&setup.work.path("master"), setup.method, &setup.place.user, &mut |bytes| {
+    measured.placement.restore(&setup.kept_state(), setup.method, &setup.place.user, &mut |bytes| {
         progress.bytes(bytes);
     })?;
     let mut prober = Prober::start(setup, arm, &*measured.placement)?;

@@ -1,12 +1,14 @@
 //! What a comparison needs, found before anything is made.
 
 use std::path::Path;
+use std::rc::Rc;
 
 use crate::compare::journal::Journal;
 use crate::compare::out_directory::OutDirectory;
 use crate::compare::request::Request;
 use crate::compare::{load_search, option_check};
-use crate::database::postgres::binaries::Binaries;
+use crate::database::engine::{self, Engine};
+use crate::database::kind::DatabaseKind;
 use crate::error::LabError;
 use crate::host::cgroup;
 use crate::paths::exec;
@@ -18,7 +20,7 @@ use crate::sys::{self, User};
 
 /// What a comparison will do, found without starting anything.
 pub(crate) struct Prepared {
-    pub(crate) binaries: Binaries,
+    pub(crate) engine: Rc<dyn Engine>,
     pub(crate) user: User,
     /// Arms to be measured, in order.
     pub(crate) measured: Vec<Arm>,
@@ -38,8 +40,8 @@ pub(crate) fn prepare(request: &Request) -> Result<Prepared, LabError> {
     } else {
         OutDirectory::check(&request.out)?;
     }
-    let binaries = Binaries::find(request.pg_bin.as_deref())?;
-    let user = database_user()?;
+    let engine = engine(plan.database, request.pg_bin.as_deref())?;
+    let user = database_user(plan.database)?;
     let (mut measured, mut skipped) = (Vec::new(), Vec::new());
     for arm in &plan.arms {
         match why_not_arm(arm, &request.program) {
@@ -66,6 +68,7 @@ pub(crate) fn prepare(request: &Request) -> Result<Prepared, LabError> {
     }
     for arm in &measured {
         option_check::check(&request.program, plan, arm)?;
+        engine.check_knobs(&arm.tuning, plan.tuning_of(arm))?;
     }
     let target_needs = (plan.database_bytes() + plan.growth_bytes()) / 10 * 11;
     let mut targets = Vec::new();
@@ -91,7 +94,7 @@ pub(crate) fn prepare(request: &Request) -> Result<Prepared, LabError> {
             hint: "name a larger place with --work, or load fewer warehouses with --warehouses".to_owned(),
         });
     }
-    Ok(Prepared { binaries, user, measured, skipped, targets, free_bytes })
+    Ok(Prepared { engine, user, measured, skipped, targets, free_bytes })
 }
 
 /// Refuses a budget that does not even hold the load of the database and the first round. A comparison that is resumed has
@@ -127,14 +130,25 @@ fn why_not_arm(arm: &Arm, program: &Path) -> Option<String> {
     one_filer.then(|| "a target is one filer: layout filers=N spreads over filers of Millrace's own".to_owned())
 }
 
-/// The user the database runs as: this one, or for root `postgres`, else `nobody`.
-pub(crate) fn database_user() -> Result<User, LabError> {
+/// The programs of the database. A directory of PostgreSQL's is of no use to another one.
+fn engine(kind: DatabaseKind, pg_bin: Option<&Path>) -> Result<Rc<dyn Engine>, LabError> {
+    if kind != DatabaseKind::Postgresql && pg_bin.is_some() {
+        return Err(LabError::not_of("use --pg-bin", kind));
+    }
+    engine::find(kind, pg_bin)
+}
+
+/// The user the database runs as: this one, or for root the one its package makes, else `nobody`.
+pub(crate) fn database_user(kind: DatabaseKind) -> Result<User, LabError> {
     let uid = sys::effective_uid();
-    let found =
-        if uid == 0 { sys::user_by_name("postgres").or_else(|| sys::user_by_name("nobody")) } else { sys::user_by_uid(uid) };
+    let found = if uid == 0 {
+        sys::user_by_name(kind.user_name()).or_else(|| sys::user_by_name("nobody"))
+    } else {
+        sys::user_by_uid(uid)
+    };
     found.filter(|user| user.uid != 0).ok_or_else(|| LabError::Missing {
         what: "find an unprivileged user for the database: it refuses to run as root".to_owned(),
-        hint: "install PostgreSQL (its package makes the user postgres), or run as another user".to_owned(),
+        hint: format!("make the user {} (adduser --system {0}), or run as another user", kind.user_name()),
     })
 }
 

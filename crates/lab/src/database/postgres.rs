@@ -1,7 +1,161 @@
 //! PostgreSQL as the laboratory needs it: its programs, its counters, its archive and tablespaces.
 
-pub(crate) mod archive;
+mod archive;
 pub(crate) mod binaries;
-pub(crate) mod checkpoints;
-pub(crate) mod counters;
-pub(crate) mod tablespaces;
+mod checkpoints;
+mod session;
+mod tablespaces;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+use crate::database::engine::{Engine, Parts, Settings, Signals, Start};
+use crate::database::session::Session;
+use crate::error::LabError;
+use crate::placement::workdir::own;
+use crate::sys::User;
+use binaries::Binaries;
+use session::PostgresSession;
+
+/// Number in the name of the socket file. No TCP port is opened.
+const SOCKET_NUMBER: u16 = 54_320;
+
+/// Name of the settings file that is the same on every path.
+const SETTINGS_FILE: &str = "millrace.conf";
+
+/// PostgreSQL's server programs.
+#[derive(Debug)]
+pub(crate) struct Postgres {
+    binaries: Binaries,
+}
+
+impl Postgres {
+    /// As [`Binaries::find`].
+    pub(crate) fn find(chosen: Option<&Path>) -> Result<Self, LabError> {
+        Ok(Self { binaries: Binaries::find(chosen)? })
+    }
+}
+
+impl Engine for Postgres {
+    fn version(&self) -> &str {
+        &self.binaries.version
+    }
+
+    fn directory(&self) -> &Path {
+        &self.binaries.directory
+    }
+
+    fn socket(&self, sockets: &Path) -> PathBuf {
+        sockets.join(format!(".s.PGSQL.{SOCKET_NUMBER}"))
+    }
+
+    fn dsn(&self, sockets: &Path) -> String {
+        // A value between quotes may hold blanks; quotes and backslashes are escaped.
+        let directory = sockets.display().to_string();
+        let directory = directory.replace('\\', "\\\\").replace('\'', "\\'");
+        format!("host='{directory}' port={SOCKET_NUMBER} user=postgres dbname=postgres")
+    }
+
+    /// With data checksums.
+    fn make(&self, data: &Path, _user: &User) -> Result<Command, LabError> {
+        let mut command = Command::new(self.binaries.program("initdb"));
+        command
+            .args(["--data-checksums", "--username=postgres", "--auth=trust"])
+            .args(["--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions", "--pgdata"])
+            .arg(data);
+        Ok(command)
+    }
+
+    fn write_settings(&self, data: &Path, settings: &Settings, user: &User) -> Result<(), LabError> {
+        let file = data.join(SETTINGS_FILE);
+        let lines: String = settings.iter().map(|(name, value)| format!("{name} = '{value}'\n")).collect();
+        fs::write(&file, lines).map_err(LabError::file("write settings", &file))?;
+        own(&file, user)?;
+        let main = data.join("postgresql.conf");
+        let text = fs::read_to_string(&main).map_err(LabError::file("read", &main))?;
+        let include = format!("include = '{SETTINGS_FILE}'\n");
+        if text.ends_with(&include) {
+            return Ok(());
+        }
+        fs::write(&main, text + "\n" + &include).map_err(LabError::file("write", &main))
+    }
+
+    fn words(&self, start: Start<'_>) -> Vec<OsString> {
+        let mut words: Vec<OsString> = vec![self.binaries.program("postgres").into(), "-D".into(), start.data.into()];
+        for (name, value) in [("listen_addresses", ""), ("unix_socket_permissions", "0700")].iter().chain(start.overrides) {
+            words.extend(["-c".into(), format!("{name}={value}").into()]);
+        }
+        words.extend(["-k".into(), start.sockets.into(), "-p".into(), SOCKET_NUMBER.to_string().into()]);
+        words
+    }
+
+    fn open_session(&self, dsn: &str) -> Result<Box<dyn Session>, LabError> {
+        Ok(Box::new(PostgresSession::open(dsn)?))
+    }
+
+    /// A fast shutdown, and an immediate one, in which the server ends its own children.
+    fn signals(&self) -> Signals {
+        Signals { stop: libc::SIGINT, abort: libc::SIGQUIT }
+    }
+
+    fn settings(&self, buffers_bytes: u64, users: u32) -> Settings {
+        settings(buffers_bytes, users)
+    }
+
+    fn load_overrides(&self) -> &'static [(&'static str, &'static str)] {
+        &LOAD_OVERRIDES
+    }
+
+    fn parts(&self) -> Parts {
+        Parts { log: "pg_wal", tablespaces: Some("pg_tblspc"), tables: "base" }
+    }
+
+    fn archive_settings(&self, directory: &Path) -> Settings {
+        archive::settings(directory).into()
+    }
+
+    fn checkpoint_ends(&self, log: &Path, began: SystemTime) -> Vec<f64> {
+        checkpoints::ends(log, began)
+    }
+}
+
+/// Settings that hold on every path. Durability settings stay at their safe defaults and
+/// are named so that the record shows them.
+fn settings(buffers_bytes: u64, users: u32) -> Settings {
+    let kib = buffers_bytes / 1024;
+    [
+        ("shared_buffers", format!("{kib}kB")),
+        ("max_connections", (users + 20).to_string()),
+        ("fsync", "on".into()),
+        ("synchronous_commit", "on".into()),
+        ("full_page_writes", "on".into()),
+        ("wal_sync_method", "fdatasync".into()),
+        ("wal_level", "replica".into()),
+        ("max_wal_size", "2GB".into()),
+        ("checkpoint_timeout", "30s".into()),
+        ("checkpoint_completion_target", "0.9".into()),
+        ("track_io_timing", "on".into()),
+        ("track_wal_io_timing", "on".into()),
+        ("huge_pages", "off".into()),
+        ("jit", "off".into()),
+        ("log_checkpoints", "on".into()),
+        ("logging_collector", "off".into()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
+}
+
+/// What makes the one load fast; the state is shut down cleanly and synced afterwards.
+const LOAD_OVERRIDES: [(&str, &str); 8] = [
+    ("wal_level", "minimal"),
+    ("max_wal_senders", "0"),
+    ("fsync", "off"),
+    ("full_page_writes", "off"),
+    ("synchronous_commit", "off"),
+    ("shared_buffers", "512MB"),
+    ("max_wal_size", "2GB"),
+    ("maintenance_work_mem", "256MB"),
+];

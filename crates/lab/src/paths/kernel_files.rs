@@ -12,6 +12,7 @@ use crate::host::{cgroup, procfs};
 use crate::paths::placement::{Placement, PlacementOrder};
 use crate::paths::storage::{Reads, StartOrder, Storage};
 use crate::paths::{exec, medium};
+use crate::placement::KeptState;
 use crate::placement::directories::Directories;
 use crate::placement::part::Part;
 use crate::placement::restore::Method;
@@ -46,8 +47,8 @@ impl Placement for KernelFiles {
         self.directories.method(own).name()
     }
 
-    fn restore(&mut self, master: &Path, own: Method, user: &User, progress: &mut dyn FnMut(u64)) -> Result<(), LabError> {
-        self.directories.restore(master, &|part| self.directories.of(part), own, user, progress)
+    fn restore(&mut self, state: &KeptState, own: Method, user: &User, progress: &mut dyn FnMut(u64)) -> Result<(), LabError> {
+        self.directories.restore(state, &|part| self.directories.of(part), own, user, progress)
     }
 
     fn drop_page_cache(&self) -> Result<(), LabError> {
@@ -96,7 +97,7 @@ impl Storage for KernelStorage {
 
     fn reads(&self, database: &mut Server) -> Result<Reads, LabError> {
         // The archiver copies log segments; it reads no block.
-        let archiver = database.session().archiver()?;
+        let archiver = database.session().reader_of_other_files()?;
         Ok(Reads { by_volume: Vec::new(), of_data: procfs::tree_read_bytes(database.pid(), archiver) })
     }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::LabError;
 use crate::paths::storage::{StartOrder, Storage};
+use crate::placement::KeptState;
 use crate::placement::part::{DATA, Part};
 use crate::placement::restore::Method;
 use crate::placement::workdir::WorkDir;
@@ -35,10 +36,10 @@ pub(crate) trait Placement {
     /// How the loaded state comes here, where `own` is the way within the work directory: `reflink`, `copy` or `nfs`.
     fn method(&self, own: Method) -> &'static str;
 
-    /// Brings a copy of the state kept in `master` here; `progress` is called with the bytes done.
+    /// Brings a copy of a kept state here; `progress` is called with the bytes done.
     ///
     /// Durability: on stable storage when it returns.
-    fn restore(&mut self, master: &Path, own: Method, user: &User, progress: &mut dyn FnMut(u64)) -> Result<(), LabError>;
+    fn restore(&mut self, state: &KeptState, own: Method, user: &User, progress: &mut dyn FnMut(u64)) -> Result<(), LabError>;
 
     /// Drops the copy from this host's page cache, as far as it is there.
     fn drop_page_cache(&self) -> Result<(), LabError>;

@@ -6,7 +6,7 @@ use crate::error::LabError;
 use crate::placement::owner;
 use crate::placement::part::Part;
 use crate::placement::restore::{self, Method};
-use crate::placement::spread::Spread;
+use crate::placement::spread::{KeptState, Spread};
 use crate::placement::workdir::{self, WorkDir, make_directory, own, remove_tree};
 use crate::sys::User;
 
@@ -72,16 +72,16 @@ impl Directories {
         self.root.join(part.name())
     }
 
-    /// Brings a copy of the state kept in `master` here; `seen` says where the database finds a part. Durable when it returns.
+    /// Brings a copy of a kept state here; `seen` says where the database finds a part. Durable when it returns.
     pub(crate) fn restore(
         &self,
-        master: &Path,
+        state: &KeptState,
         seen: &dyn Fn(Part) -> PathBuf,
         own: Method,
         user: &User,
         progress: &mut dyn FnMut(u64),
     ) -> Result<(), LabError> {
-        let (method, spread) = (self.method(own), Spread::of(master, &self.parts, seen)?);
+        let (method, spread) = (self.method(own), Spread::of(state, &self.parts, seen)?);
         let mut done = 0;
         for (place, piece) in spread.pieces.iter().enumerate() {
             let to = self.of(piece.part).join(&piece.name);

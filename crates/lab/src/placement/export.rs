@@ -11,7 +11,7 @@ use crate::limits::FILER_WATCH_EVERY;
 use crate::placement::nfs_tree::NfsTree;
 use crate::placement::owner::{self, MARK, MARK_BYTES_MAX, Owner, PREFIX};
 use crate::placement::part::Part;
-use crate::placement::spread::Spread;
+use crate::placement::spread::{KeptState, Spread};
 use crate::sys::User;
 
 /// A directory on an export.
@@ -46,15 +46,15 @@ impl ExportDirectory {
         &self.parts
     }
 
-    /// Brings a copy of the state kept in `master` here; `seen` says where the database finds a part. Durable when it returns.
+    /// Brings a copy of a kept state here; `seen` says where the database finds a part. Durable when it returns.
     pub(crate) fn restore(
         &mut self,
-        master: &Path,
+        state: &KeptState,
         seen: &dyn Fn(Part) -> PathBuf,
         progress: &mut dyn FnMut(u64),
     ) -> Result<(), LabError> {
         self.copies += 1;
-        let spread = Spread::of(master, &self.parts, seen)?;
+        let spread = Spread::of(state, &self.parts, seen)?;
         let directories: Vec<(Part, FileHandle)> =
             self.parts.iter().map(|part| Ok((*part, self.part_directory(*part)?))).collect::<Result<_, LabError>>()?;
         let mut done = 0;

@@ -177,7 +177,7 @@ impl NfsTree {
         names.into_iter().map(whole).collect()
     }
 
-    /// Copies the tree `from` to the new name `name` below `parent`, leaving out the top-level names in `leave_out`.
+    /// Copies the tree `from` to the new name `name` below `parent`, leaving out the top-level name `leave_out`.
     /// Several files are copied at a time; `progress` is called with the bytes done.
     ///
     /// Stability: when it returns, every file is committed to the server's stable storage.
@@ -185,7 +185,7 @@ impl NfsTree {
         &self,
         from: &Path,
         (parent, name): (&FileHandle, &[u8]),
-        leave_out: &[&str],
+        leave_out: Option<&str>,
         progress: &mut dyn FnMut(u64),
     ) -> Result<(TreeSize, FileHandle), LabError> {
         let mode = fs::metadata(from).map_err(LabError::file("look at", from))?.mode() & 0o7777;
@@ -209,7 +209,7 @@ impl NfsTree {
     }
 
     /// Makes every directory below `top`; gives the files that are to be copied.
-    fn make_directories(&self, from: &Path, top: &FileHandle, leave_out: &[&str]) -> Result<Vec<Waiting>, LabError> {
+    fn make_directories(&self, from: &Path, top: &FileHandle, leave_out: Option<&str>) -> Result<Vec<Waiting>, LabError> {
         let mut files = Vec::new();
         let mut directories = vec![(from.to_owned(), *top)];
         let mut entries = 0;
@@ -222,7 +222,7 @@ impl NfsTree {
                     return Err(LabError::file("restore", from)(std::io::Error::other("more entries than a database has")));
                 }
                 let (name, path) = (entry.file_name(), entry.path());
-                if source == from && leave_out.iter().any(|left| name == *left) {
+                if source == from && leave_out.is_some_and(|left| name == left) {
                     continue;
                 }
                 let facts = fs::symlink_metadata(&path).map_err(LabError::file("look at", &path))?;

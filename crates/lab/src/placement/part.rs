@@ -2,8 +2,8 @@
 
 use crate::plan::Layout;
 
-/// Name of the cluster's directory wherever it is put.
-pub(crate) const DATA: &str = "pgdata";
+/// Name of the data directory wherever it is put.
+pub(crate) const DATA: &str = "datadir";
 
 /// A part of a database that may lie apart from the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

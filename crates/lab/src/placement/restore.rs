@@ -52,14 +52,14 @@ pub(crate) struct TreeSize {
 }
 
 /// Copies the tree `from` to `to` (which must not exist) for `user`, permissions kept, the
-/// top-level names in `leave_out` left out, and tells `progress` how many bytes are done.
+/// top-level name `leave_out` left out, and tells `progress` how many bytes are done.
 ///
 /// Durability: when it returns, the copy is on the device (the whole file system was
 /// synced), so that no run pays for writing its own starting state.
 pub(crate) fn restore(
     from: &Path,
     to: &Path,
-    leave_out: &[&str],
+    leave_out: Option<&str>,
     method: Method,
     user: &User,
     progress: &mut dyn FnMut(u64),
@@ -79,7 +79,7 @@ pub(crate) fn restore(
             crate::placement::workdir::make_directory(&target, facts.mode() & 0o7777)?;
             for entry in fs::read_dir(&source).map_err(LabError::file("list", &source))? {
                 let name = entry.map_err(LabError::file("list", &source))?.file_name();
-                if source == from && leave_out.iter().any(|left| name == *left) {
+                if source == from && leave_out.is_some_and(|left| name == left) {
                     continue;
                 }
                 waiting.push((source.join(&name), target.join(&name)));
@@ -174,7 +174,7 @@ mod tests {
         let method = Method::of_store(base.path());
         let to = base.path().join("to");
         let mut last = 0;
-        let size = restore(&from, &to, &[], method, &user, &mut |bytes| last = bytes).unwrap();
+        let size = restore(&from, &to, None, method, &user, &mut |bytes| last = bytes).unwrap();
         assert_eq!(size, tree_size(&from));
         assert_eq!(size, tree_size(&to));
         assert_eq!(last, size.bytes);
@@ -189,7 +189,7 @@ mod tests {
         let from = base.path().join("from");
         fs::create_dir(&from).unwrap();
         let user = sys::user_by_uid(sys::effective_uid()).unwrap();
-        let outcome = restore(&from, base.path(), &[], Method::Copy, &user, &mut |_| ());
+        let outcome = restore(&from, base.path(), None, Method::Copy, &user, &mut |_| ());
         assert!(outcome.is_err());
     }
 }

@@ -3,14 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::database::engine::Parts;
 use crate::error::LabError;
 use crate::placement::part::{DATA, Part};
-
-/// Name of the log's directory within a cluster.
-const LOG: &str = "pg_wal";
-
-/// Directory within a cluster whose links lead to its tablespaces.
-const SPACES: &str = "pg_tblspc";
 
 /// What the names of the kept state's tablespaces begin with; a number from 1 follows.
 const SPACE: &str = "space-";
@@ -20,6 +15,15 @@ pub(crate) fn space_name(number: u32) -> String {
     format!("{SPACE}{number}")
 }
 
+/// The loaded state that runs are restored from.
+#[derive(Debug, Clone)]
+pub(crate) struct KeptState {
+    /// The directory that holds the data directory, and those of its tablespaces.
+    pub(crate) root: PathBuf,
+    /// Which part of the data directory lies where.
+    pub(crate) parts: Parts,
+}
+
 /// A tree of the kept state, and where it goes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Piece {
@@ -27,8 +31,8 @@ pub(super) struct Piece {
     pub(super) part: Part,
     /// Its name on the part.
     pub(super) name: String,
-    /// Names at its top that stay behind.
-    pub(super) leave_out: &'static [&'static str],
+    /// Name at its top that stays behind.
+    pub(super) leave_out: Option<&'static str>,
 }
 
 /// A link inside the cluster's directory.
@@ -50,38 +54,38 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// Spreads the state kept in `master`; `seen` says where the database finds a part.
+    /// Spreads a kept state; `seen` says where the database finds a part.
     ///
     /// The cluster is the first share of the data, tablespace k of the state goes to share k, counted in a ring, so that a
     /// layout of fewer volumes holds the same tablespaces on those it has.
-    pub(super) fn of(master: &Path, parts: &[Part], seen: &dyn Fn(Part) -> PathBuf) -> Result<Self, LabError> {
-        let cluster = master.join(DATA);
+    pub(super) fn of(state: &KeptState, parts: &[Part], seen: &dyn Fn(Part) -> PathBuf) -> Result<Self, LabError> {
+        let (cluster, log) = (state.root.join(DATA), state.parts.log);
         let apart = parts.contains(&Part::Log);
-        let leave_out: &[&str] = if apart { &[LOG] } else { &[] };
-        let piece = |from: PathBuf, part: Part, name: &str| Piece { from, part, name: name.to_owned(), leave_out: &[] };
+        let leave_out = apart.then_some(log);
+        let piece = |from: PathBuf, part: Part, name: &str| Piece { from, part, name: name.to_owned(), leave_out: None };
         let mut pieces = vec![Piece { leave_out, ..piece(cluster.clone(), Part::Data, DATA) }];
         let mut links = Vec::new();
         if apart {
-            pieces.push(piece(cluster.join(LOG), Part::Log, LOG));
-            links.push(Link { directory: None, name: LOG.to_owned(), to: seen(Part::Log).join(LOG) });
+            pieces.push(piece(cluster.join(log), Part::Log, log));
+            links.push(Link { directory: None, name: log.to_owned(), to: seen(Part::Log).join(log) });
         }
         let shares: Vec<Part> = parts.iter().copied().filter(|part| part.holds_data()).collect();
-        for (number, link) in spaces(&cluster)? {
+        let Some(spaces) = state.parts.tablespaces else { return Ok(Self { pieces, links }) };
+        for (number, link) in links_in(&cluster.join(spaces))? {
             let part = shares.get(number as usize % shares.len().max(1)).copied().unwrap_or(Part::Data);
             let name = space_name(number);
-            links.push(Link { directory: Some(SPACES), name: link, to: seen(part).join(&name) });
-            pieces.push(piece(master.join(&name), part, &name));
+            links.push(Link { directory: Some(spaces), name: link, to: seen(part).join(&name) });
+            pieces.push(piece(state.root.join(&name), part, &name));
         }
         Ok(Self { pieces, links })
     }
 }
 
-/// Number and link name of each tablespace of a kept cluster, by number.
-fn spaces(cluster: &Path) -> Result<Vec<(u32, String)>, LabError> {
-    let directory = cluster.join(SPACES);
+/// Number and link name of each tablespace of a kept state, by number.
+fn links_in(directory: &Path) -> Result<Vec<(u32, String)>, LabError> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(&directory).map_err(LabError::file("list", &directory))? {
-        let path = entry.map_err(LabError::file("list", &directory))?.path();
+    for entry in fs::read_dir(directory).map_err(LabError::file("list", directory))? {
+        let path = entry.map_err(LabError::file("list", directory))?.path();
         let target = fs::read_link(&path).map_err(LabError::file("read the link", &path))?;
         let number = target.file_name().and_then(|name| name.to_str()?.strip_prefix(SPACE)?.parse().ok());
         let link = path.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -103,9 +107,9 @@ mod tests {
     /// A kept state with so many tablespaces.
     fn kept(spaces: u32) -> tempfile::TempDir {
         let master = tempfile::tempdir().unwrap();
-        fs::create_dir_all(master.path().join(DATA).join(SPACES)).unwrap();
+        fs::create_dir_all(master.path().join(DATA).join("pg_tblspc")).unwrap();
         for number in 1..=spaces {
-            let link = master.path().join(DATA).join(SPACES).join((16_384 + number).to_string());
+            let link = master.path().join(DATA).join("pg_tblspc").join((16_384 + number).to_string());
             symlink(master.path().join(space_name(number)), link).unwrap();
         }
         master
@@ -115,17 +119,19 @@ mod tests {
 
     fn spread(layout: Layout, spaces: u32) -> (Names<Part>, Names<PathBuf>) {
         let master = kept(spaces);
+        let parts = Parts { log: "pg_wal", tablespaces: Some("pg_tblspc"), tables: "base" };
+        let state = KeptState { root: master.path().to_owned(), parts };
         let seen = |part: Part| Path::new("/mnt").join(part.name());
-        let found = Spread::of(master.path(), &Part::of(layout), &seen).unwrap();
+        let found = Spread::of(&state, &Part::of(layout), &seen).unwrap();
         let pieces = found.pieces.into_iter().map(|piece| (piece.name, piece.part)).collect();
         (pieces, found.links.into_iter().map(|link| (link.name, link.to)).collect())
     }
 
     #[test]
     fn the_log_goes_to_a_volume_of_its_own_and_the_archive_gets_nothing() {
-        assert_eq!(spread(Layout::One, 0), (vec![("pgdata".to_owned(), Part::Data)], vec![]));
+        assert_eq!(spread(Layout::One, 0), (vec![("datadir".to_owned(), Part::Data)], vec![]));
         let split = spread(Layout::Split, 0);
-        assert_eq!(split.0, [("pgdata".to_owned(), Part::Data), ("pg_wal".to_owned(), Part::Log)]);
+        assert_eq!(split.0, [("datadir".to_owned(), Part::Data), ("pg_wal".to_owned(), Part::Log)]);
         assert_eq!(split.1, [("pg_wal".to_owned(), PathBuf::from("/mnt/log/pg_wal"))]);
         assert_eq!(spread(Layout::SplitArchive, 0), split);
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
+use crate::database::kind::DatabaseKind;
 use crate::error::LabError;
 use crate::plan::arm::Arm;
 use crate::plan::experiment::{ReportSection, Roles};
@@ -77,8 +78,15 @@ pub(super) struct RunsSection {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DatabaseSection {
+    /// `postgresql` or `mariadb`.
+    #[serde(default = "default_system")]
+    pub(super) system: String,
     pub(super) buffers_share: f64,
     pub(super) page_cache_mib: Option<u64>,
+}
+
+fn default_system() -> String {
+    DatabaseKind::default().name().to_owned()
 }
 
 /// Every path with every tuning, layout, medium and load; or the arms the plan wrote out.

@@ -29,6 +29,11 @@ impl Layout {
         matches!(self, Self::Split | Self::SplitArchive)
     }
 
+    /// Whether only PostgreSQL can be laid out so: by its archive command, or its tablespaces.
+    pub(crate) fn is_of_postgresql(self) -> bool {
+        matches!(self, Self::SplitArchive | Self::Filers(_))
+    }
+
     /// Volumes that tables and indexes are spread over.
     #[must_use]
     pub fn shares(self) -> u32 {

@@ -3,6 +3,8 @@
 /// Options of the command line that replace what the plan says.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Overrides {
+    /// `--database`.
+    pub database: Option<String>,
     /// `--paths` and `--path`.
     pub paths: Option<Vec<String>>,
     /// `--tuning`.

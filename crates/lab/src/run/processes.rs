@@ -6,8 +6,7 @@ use std::time::Instant;
 use results::compare::{CpuTime, DatabaseCounters};
 
 use crate::database::cluster::Server;
-use crate::database::postgres::archive;
-use crate::database::postgres::counters::WaitSamples;
+use crate::database::session::WaitSamples;
 use crate::error::LabError;
 use crate::host::cgroup::MemoryGroup;
 use crate::host::procfs::{self, HostCpu};
@@ -53,7 +52,7 @@ impl RunProcesses {
         let tuning = setup.plan.tuning_of(turn.arm);
         let mut knobs: Vec<(String, String)> =
             tuning.database.iter().map(|(name, value)| (name.clone(), value.to_string())).collect();
-        knobs.extend(placement.archive().into_iter().flat_map(|directory| archive::settings(&directory)));
+        knobs.extend(placement.archive().into_iter().flat_map(|directory| setup.place.engine.archive_settings(&directory)));
         let knobs: Vec<(&str, &str)> = knobs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let log = setup.database_log(turn);
         let server = setup.place.start(storage.command_prefix(), &placement.data(), &knobs, log);

@@ -16,7 +16,8 @@ use crate::run::setup::{Setup, Turn};
 
 /// Starts the storage of a run, reads blocks over it and stops it again.
 pub(super) fn probe(setup: &Setup<'_>, turn: Turn<'_>, placement: &dyn Placement) -> Result<ReadProbe, LabError> {
-    let Some(relative) = largest_file(&setup.work.path("master").join(DATA)) else { return Ok(ReadProbe::default()) };
+    let state = setup.kept_state();
+    let Some(relative) = largest_file(&state.root.join(DATA), state.parts.tables) else { return Ok(ReadProbe::default()) };
     let storage = placement.start(&setup.start_order(&turn))?;
     let probe = read(setup, &*storage, &placement.data().join(relative))?;
     storage.stop()?;
@@ -40,10 +41,10 @@ fn read(setup: &Setup<'_>, storage: &dyn Storage, file: &Path) -> Result<ReadPro
     Ok(ReadProbe { reads: record.reads, read_us: record.mean_us, error_us: record.error_us, medium_read_us })
 }
 
-/// The largest file below `directory`, relative to it: the one a probe can spread its reads over.
-fn largest_file(directory: &Path) -> Option<PathBuf> {
+/// The largest file of tables, relative to `directory`: the one a probe can spread its reads over.
+fn largest_file(directory: &Path, tables: &str) -> Option<PathBuf> {
     let mut best: Option<(u64, PathBuf)> = None;
-    let mut waiting = vec![directory.join("base")];
+    let mut waiting = vec![directory.join(tables)];
     while let Some(path) = waiting.pop() {
         for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
             let Ok(facts) = entry.metadata() else { continue };

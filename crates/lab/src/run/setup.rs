@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::database::cluster::ClusterPlace;
 use crate::measure::metrics::Source;
 use crate::paths::storage::StartOrder;
+use crate::placement::KeptState;
 use crate::placement::restore::Method;
 use crate::placement::workdir::WorkDir;
 use crate::plan::{Arm, Plan, Tuning};
@@ -45,6 +46,11 @@ impl Turn<'_> {
 }
 
 impl Setup<'_> {
+    /// The loaded state that every run starts from.
+    pub(crate) fn kept_state(&self) -> KeptState {
+        KeptState { root: self.work.path("master"), parts: self.place.engine.parts() }
+    }
+
     /// How the storage of a run is to be started.
     pub(crate) fn start_order<'a>(&'a self, turn: &Turn<'a>) -> StartOrder<'a> {
         StartOrder {

@@ -20,6 +20,7 @@ Examples:
   millrace compare --dry-run                        what that would do, how long, how large
   millrace compare --warehouses 40 --seconds 120 --repeats 5 --budget 1h
   millrace compare --quick                          one short round: does everything work here?
+  millrace compare --database mariadb --quick       MariaDB in place of PostgreSQL
   millrace compare --quick --install                on a new host: asks, installs PostgreSQL
   millrace compare --path local=/mnt/nvme --path dnfs=nfs://filer/vol    storage of your own
   millrace compare --tuning untuned,tuned             every path untuned and tuned
@@ -40,6 +41,9 @@ const LOAD_HELP: &str = "Load: users=N, or a search: saturate[@ARM] (where throu
 pub(crate) struct Args {
     /// Plan in TOML; the built-in one is plans/compare.toml
     plan: Option<PathBuf>,
+    /// Database that is run on each path: postgresql or mariadb [default: the plan's, postgresql]
+    #[arg(long, value_name = "NAME")]
+    database: Option<String>,
     /// Paths to compare: local, dnfs (Direct NFS), iscsi, knfs (kernel NFS), fc (Fibre Channel); the first is the reference
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     paths: Vec<String>,
@@ -151,11 +155,12 @@ fn carry_out(args: &Args, program: PathBuf) -> Result<ExitCode, LabError> {
         println!("{}", serde_json::json!(record));
         return Ok(ExitCode::SUCCESS);
     }
+    let plan = Plan::read(args.plan.as_deref(), &overrides(args))?;
     if args.install {
-        install::install_missing(args.pg_bin.as_deref(), args.yes)?;
+        install::install_missing(plan.database, args.pg_bin.as_deref(), args.yes)?;
     }
     let request = Request {
-        plan: Plan::read(args.plan.as_deref(), &overrides(args))?,
+        plan,
         work_base: args.work.clone(),
         out: args.resume.clone().or_else(|| args.out.clone()).unwrap_or_else(default_out),
         resume: args.resume.is_some(),
@@ -187,6 +192,7 @@ fn overrides(args: &Args) -> Overrides {
     paths.extend(args.path.iter().cloned());
     let some = |list: &[String]| (!list.is_empty()).then(|| list.to_vec());
     Overrides {
+        database: args.database.clone(),
         paths: some(&paths),
         tunings: some(&args.tuning),
         layouts: some(&args.layout),

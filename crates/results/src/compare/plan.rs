@@ -16,11 +16,42 @@ names! {
     }
 }
 
+names! {
+    /// The database that is compared with.
+    pub enum DatabaseSystem {
+        /// PostgreSQL.
+        Postgresql = "postgresql",
+        /// MariaDB.
+        MariaDb = "mariadb",
+    }
+}
+
+impl DatabaseSystem {
+    /// Its name in a sentence. Records that name none are of PostgreSQL.
+    #[must_use]
+    pub fn title(&self) -> &str {
+        match self {
+            Self::Postgresql => "PostgreSQL",
+            Self::MariaDb => "MariaDB",
+            Self::Unknown(name) if name.is_empty() => "PostgreSQL",
+            Self::Unknown(name) => name,
+        }
+    }
+}
+
+/// Records of before are of PostgreSQL.
+fn postgresql() -> DatabaseSystem {
+    DatabaseSystem::Postgresql
+}
+
 /// The plan as it was carried out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlanRecord {
     /// Names of the arms ([`PathResult::arm`](super::PathResult::arm)) in the order asked for.
     pub paths: Vec<String>,
+    /// The database.
+    #[serde(default = "postgresql")]
+    pub database: DatabaseSystem,
     /// Warehouses loaded.
     pub warehouses: u32,
     /// Users without think time.

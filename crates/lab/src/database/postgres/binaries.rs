@@ -1,9 +1,9 @@
 //! Where PostgreSQL's server programs are, and whether the database's user can run them.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::database::engine::is_program;
 use crate::error::LabError;
 
 /// Server programs of one PostgreSQL installation.
@@ -65,12 +65,6 @@ impl Binaries {
     }
 }
 
-/// Packages that a comparison lacks, by Debian's names: none when PostgreSQL's programs are here, or a directory is named.
-#[must_use]
-pub fn missing_packages(chosen: Option<&Path>) -> Vec<&'static str> {
-    if chosen.is_some() || Binaries::find(None).is_ok() { Vec::new() } else { vec!["postgresql"] }
-}
-
 /// A program of PostgreSQL where packages put it outside PATH, in every version that has it, the newest first.
 #[must_use]
 pub fn installed_programs(name: &str) -> Vec<PathBuf> {
@@ -94,10 +88,6 @@ fn version_directories() -> Vec<PathBuf> {
     places
 }
 
-fn is_program(path: &Path) -> bool {
-    path.metadata().is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
-}
-
 /// `15.13 (Debian …)`, `17beta1`, `18.0` → 15, 17, 18.
 fn parse_major(version: &str) -> Option<u32> {
     let digits = version.find(|c: char| !c.is_ascii_digit()).map_or(version, |end| &version[..end]);
@@ -106,6 +96,8 @@ fn parse_major(version: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::database::postgres::counters::Session;
+use crate::database::postgres::session::PostgresSession;
 use crate::error::LabError;
 
 /// Tables and indexes of the load: what `alter` calls each, its name, its bytes.
@@ -13,7 +13,7 @@ const RELATIONS: &str = "select case c.relkind when 'i' then 'index' else 'table
 /// Makes a tablespace for each share of the data but the first, which stays where it is, in the directory that `place`
 /// names for it, and moves each share's tables and indexes there.
 pub(crate) fn spread(
-    session: &mut Session,
+    session: &mut PostgresSession,
     shares: u32,
     place: &dyn Fn(u32) -> Result<PathBuf, LabError>,
 ) -> Result<(), LabError> {

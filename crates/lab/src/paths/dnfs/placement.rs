@@ -1,6 +1,6 @@
 //! Where the files lie that a database reaches over Direct NFS.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::storage::{DnfsStorage, OtherFiler, mount_path};
 use crate::error::LabError;
@@ -8,6 +8,7 @@ use crate::host::cgroup;
 use crate::paths::filer::{Filer, FilerOrder};
 use crate::paths::placement::Placement;
 use crate::paths::storage::{StartOrder, Storage};
+use crate::placement::KeptState;
 use crate::placement::directories::Directories;
 use crate::placement::export::ExportDirectory;
 use crate::placement::part::Part;
@@ -42,8 +43,8 @@ impl Placement for Served {
         self.directories.method(own).name()
     }
 
-    fn restore(&mut self, master: &Path, own: Method, user: &User, progress: &mut dyn FnMut(u64)) -> Result<(), LabError> {
-        self.directories.restore(master, &mounted, own, user, progress)
+    fn restore(&mut self, state: &KeptState, own: Method, user: &User, progress: &mut dyn FnMut(u64)) -> Result<(), LabError> {
+        self.directories.restore(state, &mounted, own, user, progress)
     }
 
     fn drop_page_cache(&self) -> Result<(), LabError> {
@@ -88,8 +89,8 @@ impl Placement for Export {
         "nfs"
     }
 
-    fn restore(&mut self, master: &Path, _own: Method, _user: &User, progress: &mut dyn FnMut(u64)) -> Result<(), LabError> {
-        self.directory.restore(master, &mounted, progress)
+    fn restore(&mut self, state: &KeptState, _own: Method, _user: &User, progress: &mut dyn FnMut(u64)) -> Result<(), LabError> {
+        self.directory.restore(state, &mounted, progress)
     }
 
     fn drop_page_cache(&self) -> Result<(), LabError> {

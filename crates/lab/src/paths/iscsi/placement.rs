@@ -1,7 +1,7 @@
 //! Where the files lie that a database finds on LUNs.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::json;
 
@@ -13,6 +13,7 @@ use crate::limits::{LUN_BYTES_MIN, LUN_PER_STATE, STRIPED_LUN_BYTES_MIN};
 use crate::paths::filer::{Filer, FilerOrder};
 use crate::paths::placement::{Placement, PlacementOrder};
 use crate::paths::storage::{StartOrder, Storage};
+use crate::placement::KeptState;
 use crate::placement::directories::Directories;
 use crate::placement::part::Part;
 use crate::placement::restore::{Method, tree_size};
@@ -109,15 +110,15 @@ impl Placement for Luns {
         Method::Copy.name()
     }
 
-    fn restore(&mut self, master: &Path, _own: Method, user: &User, progress: &mut dyn FnMut(u64)) -> Result<(), LabError> {
+    fn restore(&mut self, state: &KeptState, _own: Method, user: &User, progress: &mut dyn FnMut(u64)) -> Result<(), LabError> {
         self.clear()?;
         make_directory(&self.volumes, 0o700)?;
-        let bytes = LUN_BYTES_MIN.max(tree_size(master).bytes.saturating_mul(LUN_PER_STATE));
+        let bytes = LUN_BYTES_MIN.max(tree_size(&state.root).bytes.saturating_mul(LUN_PER_STATE));
         let mut luns = Vec::new();
         for part in self.parts() {
             luns.push(self.create(*part, bytes, user)?);
         }
-        self.mounts.restore(master, &|part| self.mounts.of(part), Method::Copy, user, progress)?;
+        self.mounts.restore(state, &|part| self.mounts.of(part), Method::Copy, user, progress)?;
         for (attached, filer) in luns {
             attached.detach()?;
             filer.stop()?;

@@ -72,7 +72,7 @@ impl Storage for IscsiStorage {
 
     fn reads(&self, database: &mut Server) -> Result<Reads, LabError> {
         // The archiver copies log segments; it reads no block.
-        let archiver = database.session().archiver()?;
+        let archiver = database.session().reader_of_other_files()?;
         Ok(Reads { by_volume: Vec::new(), of_data: procfs::tree_read_bytes(database.pid(), archiver) })
     }
 

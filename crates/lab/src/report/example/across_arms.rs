@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use results::compare::{Against, PathResult, PlanRecord};
+use results::compare::{Against, DatabaseSystem, PathResult, PlanRecord};
 use results::curves::{CurvePoint, LadderStep};
 use results::environment::{Environment, Store};
 use results::judgement::{FixedLoad, Prediction, RelativeDifference};
@@ -118,6 +118,7 @@ pub(super) fn tunings() -> BTreeMap<String, BTreeMap<String, String>> {
 
 pub(super) fn plan(arms: Vec<String>, size: Size) -> PlanRecord {
     PlanRecord {
+        database: DatabaseSystem::Postgresql,
         order: arms.iter().filter(|arm| *arm != "iscsi").cloned().collect(),
         paths: arms,
         warehouses: 8,

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use lab::LabError;
+use lab::{DatabaseKind, LabError};
 
 /// Also run by `make setup`: no cluster is made, nothing is started, port 5432 is not used.
 const SCRIPT: &str = include_str!("../../../../../scripts/install-packages");
@@ -15,26 +15,26 @@ const SCRIPT: &str = include_str!("../../../../../scripts/install-packages");
 ///
 /// # Errors
 /// [`LabError::Missing`] when nobody agreed, or it could not be installed.
-pub(super) fn install_missing(pg_bin: Option<&Path>, yes: bool) -> Result<(), LabError> {
-    let missing = lab::missing_packages(pg_bin);
+pub(super) fn install_missing(database: DatabaseKind, pg_bin: Option<&Path>, yes: bool) -> Result<(), LabError> {
+    let missing = lab::missing_packages(database, pg_bin);
     if missing.is_empty() {
         return Ok(());
     }
     let packages = missing.join(" ");
     eprintln!("missing: {packages} (the database of the comparison)");
-    eprintln!("it is installed from the distribution with apt-get or dnf: no cluster is made, nothing is started, port 5432 is not used");
+    eprintln!("it is installed from the distribution with apt-get or dnf: no cluster is made, nothing is started, no port is used");
     if !yes && !agreed(&packages)? {
         return Err(refusal(&packages, "nothing was installed; agree with y, or say --install --yes"));
     }
     let status = run_script(&missing, &packages);
     match status {
         Ok(status) if status.success() => {}
-        Ok(_) => return Err(refusal(&packages, "the lines above say why; install it by hand, or name a directory with --pg-bin")),
+        Ok(_) => return Err(refusal(&packages, "the lines above say why; install it by hand")),
         Err(source) => return Err(LabError::Start { program: "bash".to_owned(), source }),
     }
-    match lab::missing_packages(pg_bin).as_slice() {
+    match lab::missing_packages(database, pg_bin).as_slice() {
         [] => Ok(()),
-        _ => Err(refusal(&packages, "it was installed, but has no initdb where they are looked for; name the directory with --pg-bin")),
+        _ => Err(refusal(&packages, "it was installed, but its programs are not where they are looked for; millrace doctor says where")),
     }
 }
 

@@ -1,21 +1,20 @@
-//! The laboratory's own session: counters, sizes, waits.
-//!
-//! The session runs on a small runtime of its own that only turns while a question is
-//! asked, so that between samples it costs the host nothing.
+//! A session on PostgreSQL.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::path::PathBuf;
 
 use results::compare::DatabaseCounters;
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, NoTls, Row};
 
+use crate::database::postgres::tablespaces;
+use crate::database::session::{Session, WaitSamples};
 use crate::error::LabError;
 use crate::host::interrupt;
 use crate::limits::REPLY_MAX;
 
 /// A session that answers questions about the whole cluster.
-pub(crate) struct Session {
+pub(crate) struct PostgresSession {
     runtime: Runtime,
     client: Client,
     /// `server_version_num`: 150013 for 15.13.
@@ -51,25 +50,7 @@ const LOG_FROM_18: &str = "select wal_bytes::int8, (select coalesce(sum(fsyncs),
      where object = 'wal'), (select coalesce(sum(fsync_time), 0)::float8 from pg_stat_io where object = 'wal') \
      from pg_stat_wal";
 
-/// What was seen of the sessions at several moments.
-#[derive(Debug, Default)]
-pub(crate) struct WaitSamples {
-    /// What clients waited for: event name to number of sessions. One that waits for nothing counts under `running`.
-    pub(crate) waits: BTreeMap<String, u64>,
-    /// Moments.
-    count: u64,
-    /// Those at which an autovacuum was at work.
-    with_vacuum: u64,
-}
-
-impl WaitSamples {
-    /// Share of the moments at which an autovacuum was at work, 0 to 1.
-    pub(crate) fn vacuum_share(&self) -> f64 {
-        self.with_vacuum as f64 / self.count.max(1) as f64
-    }
-}
-
-impl Session {
+impl PostgresSession {
     /// Connects; the caller retries while the server starts.
     pub(crate) fn open(dsn: &str) -> Result<Self, LabError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -110,8 +91,15 @@ impl Session {
         })
     }
 
-    /// All counters now.
-    pub(crate) fn counters(&self) -> Result<DatabaseCounters, LabError> {
+    /// What the load made, as `statement` lists it: kind, name and bytes of each.
+    pub(crate) fn relations(&self, statement: &str) -> Result<Vec<(String, String, u64)>, LabError> {
+        let rows = self.rows("list the tables", statement)?;
+        rows.iter().map(|row| Ok((field(row, 0)?, field(row, 1)?, unsigned(row, 2)?))).collect()
+    }
+}
+
+impl Session for PostgresSession {
+    fn counters(&mut self) -> Result<DatabaseCounters, LabError> {
         let sums = self.row("read pg_stat_database", DATABASE_SUMS)?;
         let statement = if self.version >= 170_000 { WRITES_FROM_17 } else { WRITES_TO_16 };
         let writes = self.row("read the write counters", statement)?;
@@ -138,91 +126,71 @@ impl Session {
         })
     }
 
-    /// Counters once every other session has ended and reported: a session reports when it
-    /// ends, so nothing is missing then. Waits at most `limit` for the sessions to end. A vacuum under way reports what it
-    /// read when it ends, which may take minutes: it is ended.
-    pub(crate) fn settled_counters(&self, limit: Duration) -> Result<DatabaseCounters, LabError> {
+    /// A session reports when it ends. A vacuum under way reports what it read when it ends, which may take minutes: it is
+    /// ended.
+    fn others(&mut self) -> Result<u64, LabError> {
         let end_vacuum = "select count(pg_terminate_backend(pid)) from pg_stat_activity where backend_type = 'autovacuum worker'";
+        self.row("end autovacuum", end_vacuum)?;
         let others = "select count(*) from pg_stat_activity where pid <> pg_backend_pid() \
                       and backend_type in ('client backend', 'parallel worker', 'autovacuum worker')";
-        let mut last: Option<DatabaseCounters> = None;
-        let settled = interrupt::wait_for(limit, || {
-            self.row("end autovacuum", end_vacuum)?;
-            let busy: i64 = field(&self.row("read pg_stat_activity", others)?, 0)?;
-            let now = self.counters()?;
-            let same = last.as_ref().is_some_and(|before| before.blocks_read == now.blocks_read);
-            last = Some(now.clone());
-            if busy == 0 && same {
-                Ok(Some(now))
-            } else {
-                std::thread::sleep(Duration::from_millis(100));
-                Ok(None)
-            }
-        })?;
-        match (settled, last) {
-            (Some(counters), _) | (None, Some(counters)) => Ok(counters),
-            (None, None) => self.counters(),
-        }
+        unsigned(&self.row("read pg_stat_activity", others)?, 0)
     }
 
-    /// WaitSamples at the sessions at work now.
-    pub(crate) fn sample_waits(&self, samples: &mut WaitSamples) -> Result<(), LabError> {
+    fn sample_waits(&mut self, samples: &mut WaitSamples) -> Result<(), LabError> {
         let statement = "select coalesce(wait_event_type || ':' || wait_event, 'running'), count(*), \
              backend_type = 'autovacuum worker' from pg_stat_activity \
              where backend_type in ('client backend', 'autovacuum worker') and pid <> pg_backend_pid() group by 1, 3";
-        let (rows, mut vacuum) = (self.rows("read pg_stat_activity", statement)?, false);
+        let (rows, mut events, mut vacuum) = (self.rows("read pg_stat_activity", statement)?, Vec::new(), false);
         for row in &rows {
             if field(row, 2)? {
                 vacuum = true;
             } else {
-                *samples.waits.entry(field(row, 0)?).or_default() += unsigned(row, 1)?;
+                events.push((field(row, 0)?, unsigned(row, 1)?));
             }
         }
-        samples.count += 1;
-        samples.with_vacuum += u64::from(vacuum);
+        samples.add(events, vacuum);
         Ok(())
     }
 
-    /// What the load made, as `statement` lists it: kind, name and bytes of each.
-    pub(crate) fn relations(&self, statement: &str) -> Result<Vec<(String, String, u64)>, LabError> {
-        let rows = self.rows("list the tables", statement)?;
-        rows.iter().map(|row| Ok((field(row, 0)?, field(row, 1)?, unsigned(row, 2)?))).collect()
+    fn settle(&mut self) -> Result<(), LabError> {
+        self.run("vacuum", "vacuum (freeze, analyze)")?;
+        self.run("write a checkpoint", "checkpoint")
     }
 
-    /// Pid of the process that has log segments copied to the archive; none without one.
-    pub(crate) fn archiver(&self) -> Result<Option<u32>, LabError> {
+    fn spread(&mut self, shares: u32, place: &dyn Fn(u32) -> Result<PathBuf, LabError>) -> Result<(), LabError> {
+        tablespaces::spread(self, shares, place)
+    }
+
+    /// The process that has log segments copied to the archive.
+    fn reader_of_other_files(&mut self) -> Result<Option<u32>, LabError> {
         let rows = self.rows("read pg_stat_activity", "select pid from pg_stat_activity where backend_type = 'archiver'")?;
         let pid: Option<i32> = rows.first().map(|row| field(row, 0)).transpose()?;
         Ok(pid.and_then(|pid| u32::try_from(pid).ok()))
     }
 
-    /// Size of the connected database in bytes.
-    pub(crate) fn database_bytes(&self) -> Result<u64, LabError> {
+    fn database_bytes(&mut self) -> Result<u64, LabError> {
         let statement = "select pg_database_size(current_database())::int8";
         unsigned(&self.row("read the database's size", statement)?, 0)
     }
 
-    /// Bytes of the catalog cache files that a session reads when it begins, outside the buffers.
-    pub(crate) fn session_start_bytes(&self) -> Result<u64, LabError> {
+    /// The catalog cache files.
+    fn session_start_bytes(&mut self) -> Result<u64, LabError> {
         let statement = "select coalesce((pg_stat_file('global/pg_internal.init', true)).size, 0)
                               + coalesce((pg_stat_file('base/' || oid || '/pg_internal.init', true)).size, 0)
                          from pg_database where datname = current_database()";
         unsigned(&self.row("read the size of the catalog cache", statement)?, 0)
     }
 
-    /// Block size in bytes.
-    pub(crate) fn block_bytes(&self) -> Result<u64, LabError> {
+    fn block_bytes(&mut self) -> Result<u64, LabError> {
         let row = self.row("read block_size", "select current_setting('block_size')::int8")?;
         unsigned(&row, 0)
     }
 
-    /// The server's version in words.
-    pub(crate) fn server_version(&self) -> Result<String, LabError> {
+    fn server_version(&mut self) -> Result<String, LabError> {
         field(&self.row("read server_version", "select current_setting('server_version')")?, 0)
     }
 
-    /// Settings that do not have their built-in value, places and sockets apart.
-    pub(crate) fn changed_settings(&self) -> Result<BTreeMap<String, String>, LabError> {
+    fn changed_settings(&mut self) -> Result<BTreeMap<String, String>, LabError> {
         let statement = "select name, current_setting(name) from pg_settings \
              where source not in ('default', 'override') and name not in ('data_directory', \
              'config_file', 'hba_file', 'ident_file', 'unix_socket_directories', 'port', \
@@ -232,30 +200,6 @@ impl Session {
             settings.insert(field(&row, 0)?, field(&row, 1)?);
         }
         Ok(settings)
-    }
-}
-
-/// What happened between two readings. A counter that fell (statistics were reset) gives 0.
-/// Blocks that only extended a file are taken out of the reads.
-pub(crate) fn between(before: &DatabaseCounters, after: &DatabaseCounters) -> DatabaseCounters {
-    let blocks_extended = after.blocks_extended.saturating_sub(before.blocks_extended);
-    DatabaseCounters {
-        blocks_extended,
-        blocks_read: after.blocks_read.saturating_sub(before.blocks_read).saturating_sub(blocks_extended),
-        blocks_hit: after.blocks_hit.saturating_sub(before.blocks_hit),
-        block_read_ms: (after.block_read_ms - before.block_read_ms).max(0.0),
-        block_write_ms: (after.block_write_ms - before.block_write_ms).max(0.0),
-        blocks_written: after.blocks_written.saturating_sub(before.blocks_written),
-        log_bytes: after.log_bytes.saturating_sub(before.log_bytes),
-        log_syncs: after.log_syncs.saturating_sub(before.log_syncs),
-        log_sync_ms: (after.log_sync_ms - before.log_sync_ms).max(0.0),
-        checkpoints: after.checkpoints.saturating_sub(before.checkpoints),
-        commits: after.commits.saturating_sub(before.commits),
-        rollbacks: after.rollbacks.saturating_sub(before.rollbacks),
-        deadlocks: after.deadlocks.saturating_sub(before.deadlocks),
-        checksum_failures: after.checksum_failures.saturating_sub(before.checksum_failures),
-        log_segments_archived: after.log_segments_archived.saturating_sub(before.log_segments_archived),
-        log_archive_failures: after.log_archive_failures.saturating_sub(before.log_archive_failures),
     }
 }
 
@@ -273,21 +217,4 @@ fn field<'a, T: tokio_postgres::types::FromSql<'a>>(row: &'a Row, column: usize)
 fn unsigned(row: &Row, column: usize) -> Result<u64, LabError> {
     let value: i64 = field(row, column)?;
     Ok(u64::try_from(value).unwrap_or(0))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn between_subtracts_and_never_wraps() {
-        let before = DatabaseCounters { blocks_read: 10, block_read_ms: 2.0, ..Default::default() };
-        let after = DatabaseCounters { blocks_read: 25, block_read_ms: 5.5, ..Default::default() };
-        let gained = between(&before, &after);
-        assert_eq!(gained.blocks_read, 15);
-        assert!((gained.block_read_ms - 3.5).abs() < 1e-9);
-        assert_eq!(between(&after, &before), DatabaseCounters::default());
-        let grown = DatabaseCounters { blocks_extended: 4, ..after };
-        assert_eq!(between(&before, &grown).blocks_read, 11);
-    }
 }

@@ -1,0 +1,198 @@
+//! MariaDB as the laboratory needs it: its programs, its settings, its counters. The load's tables are on InnoDB.
+
+mod programs;
+mod session;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::database::engine::{Engine, Parts, Settings, Signals, Start};
+use crate::database::session::Session;
+use crate::error::LabError;
+use crate::placement::workdir::{make_directory, own};
+use crate::plan::Tuning;
+use crate::sys::User;
+use programs::Programs;
+use session::MariaDbSession;
+
+/// Name of the settings file that is the same on every path.
+const SETTINGS_FILE: &str = "millrace.cnf";
+
+/// Directory of the redo log within the data directory: a layout may put it on a volume of its own.
+const REDO: &str = "redo";
+
+/// Directory of temporary files within the data directory. A server that starts removes what it finds there.
+const TEMPORARY: &str = "tmp";
+
+/// MariaDB's server programs.
+#[derive(Debug)]
+pub(crate) struct MariaDb {
+    programs: Programs,
+}
+
+impl MariaDb {
+    /// As [`Programs::find`].
+    pub(crate) fn find() -> Result<Self, LabError> {
+        Ok(Self { programs: Programs::find()? })
+    }
+}
+
+impl Engine for MariaDb {
+    fn version(&self) -> &str {
+        &self.programs.version
+    }
+
+    fn directory(&self) -> &Path {
+        self.programs.server.parent().unwrap_or(Path::new("/"))
+    }
+
+    fn socket(&self, sockets: &Path) -> PathBuf {
+        sockets.join("mariadb.sock")
+    }
+
+    fn dsn(&self, sockets: &Path) -> String {
+        format!("mysql://root@localhost/?socket={}", in_a_query(&self.socket(sockets).display().to_string()))
+    }
+
+    fn make(&self, data: &Path, user: &User) -> Result<Command, LabError> {
+        for directory in [data.to_owned(), data.join(REDO), data.join(TEMPORARY)] {
+            make_directory(&directory, 0o700)?;
+            own(&directory, user)?;
+        }
+        let mut command = Command::new(&self.programs.install);
+        command
+            .args(["--no-defaults", "--skip-test-db", "--skip-name-resolve", "--auth-root-authentication-method=normal"])
+            .args([option("datadir", data), option("tmpdir", &data.join(TEMPORARY))])
+            .arg(option("innodb-log-group-home-dir", &data.join(REDO)))
+            // What is made here is synced once, with the loaded tables.
+            .arg("--innodb-flush-method=nosync");
+        Ok(command)
+    }
+
+    fn write_settings(&self, data: &Path, settings: &Settings, user: &User) -> Result<(), LabError> {
+        let file = data.join(SETTINGS_FILE);
+        let lines = settings.iter().map(|(name, value)| format!("{name} = {value}\n"));
+        let text: String = ["[mariadbd]\n".to_owned()].into_iter().chain(lines).collect();
+        fs::write(&file, text).map_err(LabError::file("write settings", &file))?;
+        own(&file, user)
+    }
+
+    fn words(&self, start: Start<'_>) -> Vec<OsString> {
+        let data = start.data;
+        let mut words: Vec<OsString> = vec![
+            self.programs.server.clone().into(),
+            option("defaults-file", &data.join(SETTINGS_FILE)),
+            option("datadir", data),
+            option("tmpdir", &data.join(TEMPORARY)),
+            option("innodb-log-group-home-dir", &data.join(REDO)),
+            option("socket", &self.socket(start.sockets)),
+            option("pid-file", &start.sockets.join("mariadb.pid")),
+            "--skip-networking".into(),
+        ];
+        // Else they would be taken for databases.
+        words.extend([REDO, TEMPORARY].map(|name| format!("--ignore-db-dirs={name}").into()));
+        words.extend(start.overrides.iter().map(|(name, value)| format!("--{name}={value}").into()));
+        words
+    }
+
+    fn open_session(&self, dsn: &str) -> Result<Box<dyn Session>, LabError> {
+        Ok(Box::new(MariaDbSession::open(dsn)?))
+    }
+
+    fn signals(&self) -> Signals {
+        Signals { stop: libc::SIGTERM, abort: libc::SIGKILL }
+    }
+
+    fn settings(&self, buffers_bytes: u64, users: u32) -> Settings {
+        settings(buffers_bytes, users)
+    }
+
+    fn load_overrides(&self) -> &'static [(&'static str, &'static str)] {
+        &LOAD_OVERRIDES
+    }
+
+    fn parts(&self) -> Parts {
+        Parts { log: REDO, tablespaces: None, tables: "millrace_orders" }
+    }
+
+    fn check_knobs(&self, name: &str, tuning: &Tuning) -> Result<(), LabError> {
+        self.programs.check_knobs(name, tuning)
+    }
+}
+
+fn settings(buffers_bytes: u64, users: u32) -> Settings {
+    [
+        ("innodb_buffer_pool_size", format!("{}M", buffers_bytes >> 20)),
+        ("max_connections", (users + 20).to_string()),
+        ("innodb_flush_log_at_trx_commit", "1".into()),
+        ("innodb_doublewrite", "ON".into()),
+        ("innodb_log_file_size", "96M".into()),
+        // Through the page cache on every path, as the filer's own reads are: with O_DIRECT a local read would go to the disk
+        // and one over Direct NFS to the page cache of the filer's host, and the two would not compare.
+        ("innodb_flush_method", "fsync".into()),
+        // Not known before 10.8.
+        ("loose_innodb_log_file_buffering", "ON".into()),
+        // Kernel AIO: off until the preload library carries it out over Direct NFS. On every path alike; take the line out
+        // to have it on.
+        ("innodb_use_native_aio", "OFF".into()),
+        // Each run begins with empty buffers.
+        ("innodb_buffer_pool_dump_at_shutdown", "OFF".into()),
+        ("innodb_buffer_pool_load_at_startup", "OFF".into()),
+        ("skip_name_resolve", "ON".into()),
+        // Times of reads and writes of data files, and which session is in one now; nothing else is instrumented.
+        ("performance_schema", "ON".into()),
+        ("performance_schema_consumer_events_waits_current", "ON".into()),
+        ("performance_schema_instrument", "'%=OFF'".into()),
+        ("performance_schema_instrument", "'wait/io/file/innodb/%=ON'".into()),
+        ("innodb_monitor_enable", "log_checkpoints".into()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
+}
+
+const LOAD_OVERRIDES: [(&str, &str); 7] = [
+    ("innodb_flush_log_at_trx_commit", "0"),
+    ("innodb_doublewrite", "OFF"),
+    ("innodb_flush_method", "nosync"),
+    ("innodb_buffer_pool_size", "512M"),
+    ("innodb_log_file_size", "512M"),
+    ("innodb_autoinc_lock_mode", "2"),
+    ("skip_name_resolve", "ON"),
+];
+
+fn option(name: &str, path: &Path) -> OsString {
+    let mut word = OsString::from(format!("--{name}="));
+    word.push(path);
+    word
+}
+
+/// A value in the query of a URL: every sign that has a meaning there is written as its number.
+fn in_a_query(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
+    text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_with_signs_of_a_url_in_its_path_is_found_again() {
+        let path = "/var/a b&c=%2F/mariadb.sock";
+        let url = format!("mysql://root@localhost/?socket={}", in_a_query(path));
+        let options = mysql_async::Opts::from_url(&url).unwrap();
+        assert_eq!(options.socket(), Some(path));
+    }
+
+    #[test]
+    fn what_acknowledged_orders_depend_on_is_at_its_safe_value() {
+        let settings = settings(64 << 20, 8);
+        let of = |name: &str| settings.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str());
+        assert_eq!(of("innodb_flush_log_at_trx_commit"), Some("1"));
+        assert_eq!(of("innodb_doublewrite"), Some("ON"));
+        assert_eq!(of("innodb_buffer_pool_size"), Some("64M"));
+        assert_eq!(of("max_connections"), Some("28"));
+    }
+}

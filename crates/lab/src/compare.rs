@@ -242,6 +242,8 @@ fn carry_out(
     let record = conclude::plan_record(plan, order, &arms, &loaded, method);
     let notes = notes::notes(plan, &record, [found.notes, notes::of_paths(prepared)].concat(), (before, left_out));
     let common = Common {
+        database: plan.database,
+        past_page_cache: false,
         block_bytes: loaded.block_bytes,
         cpu_count: environment.cpu_count,
         database_bytes: loaded.database_bytes,

@@ -6,16 +6,18 @@ mod littles_law;
 mod saturation;
 mod steady;
 mod verdict;
+mod waits;
 
 use results::compare::{Against, Cpu, Gate, PathResult, PathStatus, PlanRecord};
 use results::statistics::{RunValue, series_mean};
 
+use crate::database::kind::DatabaseKind;
 use crate::plan::ShareGate;
 
-pub(crate) use bottleneck::session_time;
 #[cfg(test)]
 pub(crate) use saturation::tests::arm as arm_on_a_medium;
 pub(crate) use saturation::{Saturation, saturation};
+pub(crate) use waits::session_time;
 
 /// Share of the host that others may use before the figures are called disturbed.
 const OTHERS_BUSY_MAX: f64 = 0.20;
@@ -39,10 +41,10 @@ pub(crate) struct Judgement {
 }
 
 /// Fills what each arm's runs allow to say of it alone: bottleneck, steady state, Little's law.
-pub(crate) fn judge_alone(path: &mut PathResult) {
+pub(crate) fn judge_alone(path: &mut PathResult, database: DatabaseKind) {
     path.steady = steady::judge(&path.runs);
     path.little = littles_law::judge(&path.runs);
-    path.bottleneck = Some(bottleneck::judge(path));
+    path.bottleneck = Some(bottleneck::judge(path, database));
 }
 
 /// Compares the arms and concludes. Fills what only a comparison can tell: the relative CPU cost.

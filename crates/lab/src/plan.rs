@@ -203,6 +203,16 @@ impl Plan {
         self.tunings.get(&arm.tuning).unwrap_or(&NONE)
     }
 
+    /// Whether the database of an arm opens its data files past the page cache of its own host: where a tuning of MariaDB
+    /// says so.
+    #[must_use]
+    pub fn is_past_page_cache(&self, arm: &Arm) -> bool {
+        let knobs = &self.tuning_of(arm).database;
+        let of = |name: &str| knobs.get(name).map(|value| value.to_string().to_ascii_lowercase()).unwrap_or_default();
+        let direct = of("innodb_flush_method").starts_with("o_direct") || of("innodb_data_file_buffering") == "off";
+        self.database == DatabaseKind::MariaDb && direct
+    }
+
     /// Most users any arm may have, for the database's connection limit.
     #[must_use]
     pub fn users_most(&self) -> u32 {
@@ -344,6 +354,52 @@ mod tests {
             let error = Plan::parse(DEFAULT_PLAN, &overrides).unwrap_err();
             assert!(error.hint().is_some(), "{overrides:?}");
         }
+    }
+
+    #[test]
+    fn a_database_is_named_by_the_plan_or_over_it_and_has_a_tuning_of_its_own() {
+        let text = DEFAULT_PLAN.replace("[database]", "[database]\nsystem = \"mariadb\"");
+        let read = |text: &str, database: Option<&str>| {
+            let overrides = Overrides { database: database.map(str::to_owned), ..Overrides::default() };
+            Plan::parse(text, &overrides).unwrap()
+        };
+        assert_eq!(default_plan().database, DatabaseKind::Postgresql);
+        assert_eq!(read(&text, Some("postgresql")).database, DatabaseKind::Postgresql);
+        for plan in [read(&text, None), read(DEFAULT_PLAN, Some("mariadb"))] {
+            assert_eq!(plan.database, DatabaseKind::MariaDb);
+            assert!(plan.tunings[TUNED].database.contains_key("innodb_io_capacity"));
+        }
+    }
+
+    #[test]
+    fn layouts_that_only_postgresql_has_are_refused_with_both_names() {
+        let parse = |layout: &str| {
+            let (database, layouts) = (Some("mariadb".to_owned()), Some(vec![layout.to_owned()]));
+            Plan::parse(DEFAULT_PLAN, &Overrides { database, layouts, ..Overrides::default() })
+        };
+        for layout in ["split-archive", "filers=2"] {
+            let error = parse(layout).unwrap_err();
+            assert_eq!(error.to_string(), format!("use the layout {layout} with MariaDB"));
+            assert!(error.hint().unwrap().contains("PostgreSQL"), "{error}");
+        }
+        for layout in ["one", "split", "luns=2"] {
+            parse(layout).unwrap();
+        }
+    }
+
+    #[test]
+    fn o_direct_of_mariadb_goes_past_the_page_cache() {
+        let text = format!("{DEFAULT_PLAN}\n[tuning.direct.database]\ninnodb_flush_method = \"O_DIRECT\"\n");
+        let overrides = |database: &str| Overrides {
+            database: Some(database.into()),
+            paths: Some(vec!["local".into()]),
+            tunings: Some(vec![UNTUNED.into(), "direct".into()]),
+            ..Overrides::default()
+        };
+        let plan = Plan::parse(&text, &overrides("mariadb")).unwrap();
+        assert_eq!(plan.arms.iter().map(|arm| plan.is_past_page_cache(arm)).collect::<Vec<_>>(), [false, true]);
+        let other = Plan::parse(&text, &overrides("postgresql")).unwrap();
+        assert!(!other.is_past_page_cache(&other.arms[1]));
     }
 
     #[test]

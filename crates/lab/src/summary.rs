@@ -8,6 +8,7 @@ use results::judgement::{ArrayLatency, ReadLatency, SlotUse};
 use results::orders_run::{OrdersRun, TransactionRecord};
 use results::statistics::MeanInterval;
 
+use crate::database::kind::DatabaseKind;
 use crate::judge;
 use crate::limits::READS_PER_ORDER_MIN;
 use crate::measure::cache_class;
@@ -17,13 +18,17 @@ use crate::plan::{Arm, Layout};
 /// What is the same for every path.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Common {
+    /// Which database ran.
+    pub(crate) database: DatabaseKind,
+    /// It opens its data files past the page cache of its own host.
+    pub(crate) past_page_cache: bool,
     /// Block size of the database in bytes.
     pub(crate) block_bytes: u64,
     /// Processors of the host.
     pub(crate) cpu_count: usize,
     /// Size of the loaded database in bytes.
     pub(crate) database_bytes: u64,
-    /// `shared_buffers` in bytes.
+    /// Buffers of the database in bytes.
     pub(crate) buffers_bytes: u64,
     /// Most page cache of the database and of each filer of ours; not limited when absent.
     pub(crate) page_cache_bytes: Option<u64>,
@@ -51,6 +56,7 @@ pub(crate) fn measured(arm: &Arm, mut runs: Vec<Run>, records: &[OrdersRun], com
     for (run, record) in runs.iter_mut().zip(records) {
         run.load = Some(run_load(record));
     }
+    let class = cache_class::class_of(arm, common.page_cache_bytes, common.past_page_cache);
     let checks = join_checks(&runs);
     let proof = proof::join(&runs.iter().map(|run| &run.proof).collect::<Vec<_>>());
     let io = io(&runs, common);
@@ -96,8 +102,8 @@ pub(crate) fn measured(arm: &Arm, mut runs: Vec<Run>, records: &[OrdersRun], com
         io: Some(io),
         load: Some(load_words(records)),
         layout: Some(layout(arm)),
-        caching: Some(cache_class::words(arm, common.buffers_bytes, common.database_bytes, common.page_cache_bytes)),
-        caching_class: Some(cache_class::class_of(arm, common.page_cache_bytes).0),
+        caching: Some(cache_class::words(class.clone(), common.buffers_bytes, common.database_bytes)),
+        caching_class: Some(class.0),
         read_probe: runs.iter().find_map(|run| run.probe.clone()),
         users: records.first().map(|record| record.users),
         proof,
@@ -105,7 +111,7 @@ pub(crate) fn measured(arm: &Arm, mut runs: Vec<Run>, records: &[OrdersRun], com
         ..skipped(arm, "")
     };
     result.oets_per_minute = MeanInterval::of_runs(&judge::oets(&result));
-    judge::judge_alone(&mut result);
+    judge::judge_alone(&mut result, common.database);
     result
 }
 

@@ -100,6 +100,7 @@ pub(crate) fn results_by_arm(
         let arm = measured.iter().find(|other| other.id == arm.id).unwrap_or(arm);
         let mine = done.iter().filter(|done| measured.get(done.place).is_some_and(|other| other.id == arm.id)).cloned();
         let (runs, records): (Vec<Run>, Vec<OrdersRun>) = mine.map(|done| (done.run, done.record)).unzip();
+        let common = Common { past_page_cache: plan.is_past_page_cache(arm), ..common };
         results.push(summary::measured(arm, runs, &records, common));
     }
     results

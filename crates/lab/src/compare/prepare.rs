@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::rc::Rc;
 
+use results::compare::DatabaseSystem;
+
 use crate::compare::journal::Journal;
 use crate::compare::out_directory::OutDirectory;
 use crate::compare::request::Request;
@@ -40,6 +42,7 @@ pub(crate) fn prepare(request: &Request) -> Result<Prepared, LabError> {
     } else {
         OutDirectory::check(&request.out)?;
     }
+    check_baseline(request)?;
     let engine = engine(plan.database, request.pg_bin.as_deref())?;
     let user = database_user(plan.database)?;
     let (mut measured, mut skipped) = (Vec::new(), Vec::new());
@@ -128,6 +131,18 @@ fn why_not_arm(arm: &Arm, program: &Path) -> Option<String> {
     }
     let one_filer = arm.layout.shares() > 1 && target.is_some();
     one_filer.then(|| "a target is one filer: layout filers=N spreads over filers of Millrace's own".to_owned())
+}
+
+/// Refuses a baseline of another database: what would be held against it is not the storage.
+fn check_baseline(request: &Request) -> Result<(), LabError> {
+    let (now, before) = (request.plan.database.title(), request.baseline.as_ref().map(|baseline| &baseline.plan.database));
+    match before.map(DatabaseSystem::title).filter(|before| *before != now) {
+        Some(before) => Err(LabError::plan(
+            format!("hold {now} against a baseline of {before}"),
+            "--gate names a record of the same database; millrace diff shows two of different ones",
+        )),
+        None => Ok(()),
+    }
 }
 
 /// The programs of the database. A directory of PostgreSQL's is of no use to another one.

@@ -1,13 +1,13 @@
 //! What limits an arm: the classes of TR-3322 section 3 (host CPU, disk, limited concurrency), refined by what the
 //! sessions wait for, with the figures that say so and the next thing to try.
 
-use std::collections::BTreeMap;
-
 use results::compare::{
     Bottleneck, BottleneckClass, BottleneckKind, Cpu, LoadModel, MediumCounts, PathResult, Run, SessionState,
 };
 
+use super::waits::{Waits, waits};
 use super::{OTHERS_BUSY_MAX, STOLEN_MAX, share};
+use crate::database::kind::DatabaseKind;
 use crate::paths;
 
 /// Share of the host that is busy when the processors are the limit. TR-3322 says 100 %; a host of few cores idles a
@@ -29,18 +29,6 @@ const QUEUEING_RATIO: f64 = 2.0;
 /// Share of one processor at which the filer's work for one connection can't grow.
 const ONE_CONNECTION_BUSY: f64 = 0.85;
 
-/// Classes of waiting, as shares of the sessions' time.
-#[derive(Debug, Clone, Copy, Default)]
-struct Waits {
-    running: f64,
-    reads: f64,
-    log: f64,
-    data_writes: f64,
-    locks: f64,
-    client: f64,
-    other: f64,
-}
-
 /// A finding before its evidence is written.
 struct Finding {
     kind: BottleneckKind,
@@ -50,9 +38,9 @@ struct Finding {
 }
 
 /// Names the bottleneck of an arm from its runs and figures.
-pub(super) fn judge(path: &PathResult) -> Bottleneck {
+pub(super) fn judge(path: &PathResult, database: DatabaseKind) -> Bottleneck {
     let waits = waits(&path.runs);
-    let finding = find(path, waits);
+    let finding = find(path, waits, database);
     let cpu = path.cpu.clone().unwrap_or_default();
     let users = path.runs.first().and_then(|run| run.load.as_ref()).map(|load| load.users).or(path.users).unwrap_or(0);
     let in_flight = path.io.as_ref().map_or(0.0, |io| io.in_flight_mean);
@@ -72,7 +60,7 @@ pub(super) fn judge(path: &PathResult) -> Bottleneck {
     Bottleneck { kind: finding.kind, class: finding.class, evidence, next: finding.next.to_owned(), shares }
 }
 
-fn find(path: &PathResult, waits: Waits) -> Finding {
+fn find(path: &PathResult, waits: Waits, database: DatabaseKind) -> Finding {
     let cpu = path.cpu.clone().unwrap_or_default();
     if let Some(finding) = interference(&cpu) {
         return finding;
@@ -111,8 +99,15 @@ fn find(path: &PathResult, waits: Waits) -> Finding {
                 "sessions spend {percent:.0} % of their time until the log is on stable storage{}",
                 log_words(&path.runs)
             ),
-            next: "put the log on a volume of its own (layout split) or on a medium with non-volatile write memory; \
-                   commit_delay lets more commits share one flush",
+            next: match database {
+                DatabaseKind::Postgresql => {
+                    "put the log on a volume of its own (layout split) or on a medium with non-volatile write memory; \
+                     commit_delay lets more commits share one flush"
+                }
+                DatabaseKind::MariaDb => {
+                    "put the log on a volume of its own (layout split) or on a medium with non-volatile write memory"
+                }
+            },
         },
         SessionState::Locks => Finding {
             kind: BottleneckKind::LockWait,
@@ -124,7 +119,12 @@ fn find(path: &PathResult, waits: Waits) -> Finding {
             kind: BottleneckKind::Disk,
             class: BottleneckClass::Disk,
             because: format!("sessions spend {percent:.0} % of their time writing data pages themselves"),
-            next: "let the background writer do it: bgwriter_lru_maxpages up, checkpoint_timeout and max_wal_size up",
+            next: match database {
+                DatabaseKind::Postgresql => {
+                    "let the background writer do it: bgwriter_lru_maxpages up, checkpoint_timeout and max_wal_size up"
+                }
+                DatabaseKind::MariaDb => "let the page cleaner do it: innodb_io_capacity and innodb_log_file_size up",
+            },
         },
     }
 }
@@ -314,52 +314,10 @@ fn queueing(path: &PathResult) -> Option<String> {
         .then(|| format!("a read takes {ratio:.1} x what the quickest tenth takes: they queue at the storage"))
 }
 
-/// Share of the sessions' time by what they did, 0 to 1: `running`, `block reads`, `log`, `data writes`, `locks`, `client`, `other`.
-pub(crate) fn session_time(runs: &[Run]) -> Vec<(SessionState, f64)> {
-    waits(runs).by_state()
-}
-
-fn waits(runs: &[Run]) -> Waits {
-    let mut found = Waits::default();
-    let mut events: BTreeMap<&str, f64> = BTreeMap::new();
-    for run in runs {
-        for (event, part) in &run.waits {
-            *events.entry(event).or_default() += part / runs.len() as f64;
-        }
-    }
-    for (event, part) in events {
-        let class = match event {
-            "running" => &mut found.running,
-            "IO:DataFileRead" | "IO:DataFilePrefetch" => &mut found.reads,
-            "LWLock:WALWrite" | "LWLock:WALInsert" | "Timeout:CommitDelay" => &mut found.log,
-            _ if event.starts_with("IO:WAL") => &mut found.log,
-            _ if event.starts_with("IO:DataFile") || event.starts_with("IO:SLRU") => &mut found.data_writes,
-            _ if event.starts_with("Lock:") => &mut found.locks,
-            _ if event.starts_with("Client:") => &mut found.client,
-            _ => &mut found.other,
-        };
-        *class += part;
-    }
-    found
-}
-
-impl Waits {
-    fn by_state(self) -> Vec<(SessionState, f64)> {
-        [
-            (SessionState::Running, self.running),
-            (SessionState::BlockReads, self.reads),
-            (SessionState::Log, self.log),
-            (SessionState::DataWrites, self.data_writes),
-            (SessionState::Locks, self.locks),
-            (SessionState::Client, self.client),
-            (SessionState::OtherWaits, self.other),
-        ]
-        .to_vec()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use results::compare::{CpuTime, RunLoad};
     use results::judgement::{ReadLatency, SlotUse};
 
@@ -379,7 +337,7 @@ mod tests {
     }
 
     fn kind(path: &PathResult) -> (BottleneckKind, BottleneckClass) {
-        let found = judge(path);
+        let found = judge(path, DatabaseKind::Postgresql);
         assert!(!found.next.is_empty() && !found.evidence.is_empty(), "{found:?}");
         (found.kind, found.class)
     }
@@ -426,7 +384,11 @@ mod tests {
         let mut disturbed = path(0.4, &[("running", 0.9)]);
         disturbed.cpu.as_mut().unwrap().stolen_share = 0.3;
         assert_eq!(kind(&disturbed).0.as_str(), "interference");
-        assert!(judge(&disturbed).evidence.starts_with("the hypervisor gave 30 %"), "{:?}", judge(&disturbed));
+        assert!(
+            judge(&disturbed, DatabaseKind::Postgresql).evidence.starts_with("the hypervisor gave 30 %"),
+            "{:?}",
+            judge(&disturbed, DatabaseKind::Postgresql)
+        );
         let mut single = path(0.5, &[("IO:DataFileRead", 0.7)]);
         single.runs[0].cpu.insert("filer".into(), CpuTime { user_s: 10.0, sys_s: 19.0 });
         assert_eq!(kind(&single).0.as_str(), "concurrency", "nobody counted the connections");
@@ -445,24 +407,37 @@ mod tests {
             path
         };
         // Of 8 sessions in 30 s.
-        let found = judge(&queueing(72.0, 0.2));
+        let found = judge(&queueing(72.0, 0.2), DatabaseKind::Postgresql);
         assert_eq!(found.kind.as_str(), "host_cpu");
         assert!(found.evidence.starts_with("sessions queue for the processors"), "{found:?}");
         assert_eq!(found.evidence.matches("wait 30 % of their time for a processor").count(), 1, "{found:?}");
-        let reads = judge(&queueing(72.0, 0.4));
+        let reads = judge(&queueing(72.0, 0.4), DatabaseKind::Postgresql);
         assert_eq!(reads.kind.as_str(), "concurrency");
         assert!(reads.evidence.contains("; sessions wait 30 % of their time for a processor;"), "{reads:?}");
-        assert_eq!(judge(&queueing(36.0, 0.2)).kind.as_str(), "concurrency");
+        assert_eq!(judge(&queueing(36.0, 0.2), DatabaseKind::Postgresql).kind.as_str(), "concurrency");
         let mut busy = queueing(72.0, 0.4);
         busy.cpu.as_mut().unwrap().host_busy_share = 0.85;
-        assert_eq!(judge(&busy).kind.as_str(), "host_cpu", "a wait for reads that is in part one for a processor");
+        assert_eq!(
+            judge(&busy, DatabaseKind::Postgresql).kind.as_str(),
+            "host_cpu",
+            "a wait for reads that is in part one for a processor"
+        );
     }
 
     #[test]
     fn a_paced_load_that_uses_nothing_up_is_not_called_slow() {
         let mut paced = path(0.3, &[("Client:ClientRead", 0.95)]);
         paced.runs[0].load.as_mut().unwrap().model = "paced".into();
-        let found = judge(&paced);
+        let found = judge(&paced, DatabaseKind::Postgresql);
         assert!(found.kind == BottleneckKind::Concurrency && found.next.contains("rate"), "{found:?}");
+    }
+
+    #[test]
+    fn what_is_tried_next_is_of_the_database_that_ran() {
+        let next = |event: &str, database| judge(&path(0.4, &[(event, 0.5)]), database).next;
+        let (commit, writes) = (next("commit", DatabaseKind::MariaDb), next("innodb_data_file:write", DatabaseKind::MariaDb));
+        assert!(commit.contains("layout split") && !commit.contains("commit_delay"), "{commit}");
+        assert!(writes.contains("innodb_io_capacity") && !writes.contains("bgwriter"), "{writes}");
+        assert!(next("IO:WALSync", DatabaseKind::Postgresql).contains("commit_delay"));
     }
 }

@@ -1,9 +1,10 @@
 //! Little's law as a check of the measuring itself: what is in flight equals rate times time, whatever the system does.
 //! When it does not close, one of the three was counted wrongly.
 
-use results::compare::{LoadModel, Run};
+use results::compare::{LoadModel, Run, SessionState};
 use results::judgement::{InFlight, Little};
 
+use super::waits::state_of;
 use crate::limits::WAIT_SAMPLE_EVERY;
 
 /// Transactions of a closed loop: both sides count the same events, so little may be lost.
@@ -38,7 +39,8 @@ fn block_reads(runs: &[Run]) -> Option<Little> {
     let (mut read_time, mut seen_time, mut seen) = (0.0, 0.0, 0.0);
     for run in runs {
         let sessions = f64::from(run.load.as_ref()?.connections);
-        let share = run.waits.get("IO:DataFileRead").copied().unwrap_or(0.0);
+        let reads = run.waits.iter().filter(|(event, _)| state_of(event) == SessionState::BlockReads);
+        let share: f64 = reads.map(|(_, share)| share).sum();
         read_time += run.database.block_read_ms / 1e3;
         seen_time += share * sessions * run.measured_s;
         seen += share * sessions * run.measured_s / WAIT_SAMPLE_EVERY.as_secs_f64();

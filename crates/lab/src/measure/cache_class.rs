@@ -5,8 +5,8 @@ use results::compare::{CachingClass, PathResult};
 
 use crate::plan::Arm;
 
-/// The class of an arm, and why, in one clause.
-pub(crate) fn class_of(arm: &Arm, page_cache_bytes: Option<u64>) -> (CachingClass, &'static str) {
+/// The class of an arm, and why, in one clause. `past_page_cache`: the database opens its data files past that of its own host.
+pub(crate) fn class_of(arm: &Arm, page_cache_bytes: Option<u64>, past_page_cache: bool) -> (CachingClass, &'static str) {
     if arm.medium.is_some() {
         return (CachingClass::Direct, "a modelled medium delays every read, whatever this host has in its page cache");
     }
@@ -17,12 +17,14 @@ pub(crate) fn class_of(arm: &Arm, page_cache_bytes: Option<u64>) -> (CachingClas
             "a memory control group holds the page cache small, and the restored state was dropped from it",
         );
     }
+    if cache.may_answer && cache.on_client && past_page_cache {
+        return (CachingClass::Direct, "the database opens its data files past this host's page cache");
+    }
     (if cache.may_answer { CachingClass::Cached } else { CachingClass::Direct }, cache.because)
 }
 
-/// How an arm's reads are cached, in a sentence.
-pub(crate) fn words(arm: &Arm, buffers_bytes: u64, database_bytes: u64, page_cache_bytes: Option<u64>) -> String {
-    let (class, below) = class_of(arm, page_cache_bytes);
+/// How an arm's reads are cached, in a sentence, from its class.
+pub(crate) fn words((class, below): (CachingClass, &str), buffers_bytes: u64, database_bytes: u64) -> String {
     let (buffers, database) = (buffers_bytes >> 20, database_bytes >> 20);
     let warm = if class == CachingClass::Direct { "" } else { "; the restored state was just written, so much of it is warm" };
     format!("{buffers} MiB of database buffers for a database of {database} MiB; below them {below}{warm}")
@@ -50,6 +52,7 @@ pub(crate) fn notes(paths: &[PathResult]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::paths::dnfs::Dnfs;
     use crate::paths::local::Local;
     use results::statistics::MeanInterval;
 
@@ -70,11 +73,14 @@ mod tests {
     }
 
     #[test]
-    fn a_modelled_medium_makes_every_path_direct() {
+    fn a_modelled_medium_makes_every_path_direct_and_o_direct_those_with_a_cache_on_the_client() {
         let mut arm = Arm::own(&Local, 1);
-        assert_eq!(class_of(&arm, None).0, CachingClass::Cached);
-        assert_eq!(class_of(&arm, Some(64 << 20)).0, CachingClass::Direct);
+        assert_eq!(class_of(&arm, None, false).0, CachingClass::Cached);
+        assert_eq!(class_of(&arm, Some(64 << 20), false).0, CachingClass::Direct);
+        assert_eq!(class_of(&arm, None, true).0, CachingClass::Direct);
+        let served = Arm::own(&Dnfs, 1);
+        assert_eq!(class_of(&served, None, true).0, CachingClass::Cached, "the filer's host has a page cache too");
         arm.medium = Some("fc15k".into());
-        assert_eq!(class_of(&arm, None).0, CachingClass::Direct);
+        assert_eq!(class_of(&arm, None, false).0, CachingClass::Direct);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use results::environment::Environment;
+use results::compare::Comparison;
 
 use super::section::{Section, Table, term};
 use super::view::View;
@@ -14,14 +14,15 @@ const LEAD: &str = "Everything needed to repeat this: host, store, database with
 pub(crate) fn section(view: &View<'_>) -> Option<Section> {
     let comparison = view.comparison;
     let mut body = String::new();
-    body += &format!("<h3>Host and programs</h3>\n<dl class=\"facts\">{}</dl>\n", host(&comparison.environment));
+    body += &format!("<h3>Host and programs</h3>\n<dl class=\"facts\">{}</dl>\n", host(comparison));
     body += &format!("<h3>Plan</h3>\n<dl class=\"facts\">{}</dl>\n", plan(view));
     body += &settings(&comparison.environment.database_settings).html();
     body += &steps(view).html();
     Section::new("disclosure", "Full disclosure", LEAD, body)
 }
 
-fn host(environment: &Environment) -> String {
+fn host(comparison: &Comparison) -> String {
+    let environment = &comparison.environment;
     let store = &environment.store;
     let unknown = |text: &str| if text.is_empty() { "unknown".to_owned() } else { escape(text) };
     let facts = [
@@ -51,7 +52,12 @@ fn host(environment: &Environment) -> String {
         ),
         (
             "database",
-            format!("PostgreSQL {} as user {}", unknown(&environment.database_version), unknown(&environment.database_user)),
+            format!(
+                "{} {} as user {}",
+                escape(comparison.plan.database.title()),
+                unknown(&environment.database_version),
+                unknown(&environment.database_user)
+            ),
         ),
         (
             "millrace",

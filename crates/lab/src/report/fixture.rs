@@ -10,6 +10,7 @@ use results::histogram::ResponseTimes;
 use results::orders_run::OrdersRun;
 
 use crate::compare::conclude;
+use crate::database::kind::DatabaseKind;
 use crate::measure::proof::judge;
 use crate::paths;
 use crate::paths::storage_path::PathRef;
@@ -33,8 +34,15 @@ pub(crate) const SOUND: Shape =
     Shape { dnfs_orders: [2_000, 2_010, 1_990], filer_share: 1.0, blocks_read: 20_000, failed_checks: 0 };
 
 pub(crate) fn comparison(shape: Shape) -> Comparison {
-    let common =
-        Common { block_bytes: 8192, cpu_count: 2, database_bytes: 1 << 30, buffers_bytes: 256 << 20, page_cache_bytes: None };
+    let common = Common {
+        database: DatabaseKind::Postgresql,
+        past_page_cache: false,
+        block_bytes: 8192,
+        cpu_count: 2,
+        database_bytes: 1 << 30,
+        buffers_bytes: 256 << 20,
+        page_cache_bytes: None,
+    };
     let path = |name: &str, orders: [u64; 3], share: f64, failed: u32| {
         let runs = (1..).zip(orders).map(|(round, orders)| {
             let failed = if round == 3 { failed } else { 0 };

@@ -60,7 +60,7 @@ pub(crate) fn of(arm: &Arm<'_>, comparison: &Comparison) -> Vec<Layer> {
     database.extend(cost("database"));
     let mut layers = vec![
         Layer { name: "Order-entry driver".to_owned(), facts: driver, kind: "driver" },
-        Layer { name: "PostgreSQL".to_owned(), facts: database, kind: "database" },
+        Layer { name: comparison.plan.database.title().to_owned(), facts: database, kind: "database" },
     ];
     layers.extend(below(arm, comparison, cost("filer")));
     layers

@@ -149,7 +149,7 @@ fn conditions(text: &mut String, comparison: &Comparison) {
     let _ = write!(
         text,
         "\n## Conditions\n\n- {} warehouses ({}), buffers {}, {} users, runs on each arm: {} of {} s after {} s of warm-up, interleaved\n\
-         - {}, kernel {}, {} × {}; file system {} on {}\n- PostgreSQL {}; millrace {}; {}\n",
+         - {}, kernel {}, {} × {}; file system {} on {}\n- {} {}; millrace {}; {}\n",
         plan.warehouses,
         bytes(plan.database_bytes as f64),
         bytes(plan.buffers_bytes as f64),
@@ -163,6 +163,7 @@ fn conditions(text: &mut String, comparison: &Comparison) {
         line(&environment.cpu_model),
         line(&environment.store.file_system),
         line(&environment.store.device),
+        line(plan.database.title()),
         line(&environment.database_version),
         line(&environment.millrace_version),
         line(&comparison.started_utc),

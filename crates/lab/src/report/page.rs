@@ -99,9 +99,10 @@ fn header(view: &View<'_>) -> String {
     let skipped = comparison.paths.iter().filter(|path| path.status == PathStatus::Skipped).count();
     let _ = writeln!(
         head,
-        "<p class=\"faint\">{} · {} warehouses, {} users · {} × {} s \
+        "<p class=\"faint\">{} · {}, {} warehouses, {} users · {} × {} s \
          on each arm, interleaved · {measured} measured{}{} · took {}</p>",
         escape(&comparison.started_utc),
+        escape(plan.database.title()),
         plan.warehouses,
         plan.users,
         plan.repeats_done,

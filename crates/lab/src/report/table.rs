@@ -183,8 +183,9 @@ fn notes(comparison: &Comparison) -> Vec<String> {
 fn conditions(comparison: &Comparison) -> String {
     let plan = &comparison.plan;
     format!(
-        "{} warehouses ({} MiB), {} MiB of buffers, {} users; runs on each path: {} of {} s after {} s warm-up, interleaved, each \
+        "{}, {} warehouses ({} MiB), {} MiB of buffers, {} users; runs on each path: {} of {} s after {} s warm-up, interleaved, each \
          from the same restored state. ± is the 95 % interval of the mean.",
+        plan.database.title(),
         plan.warehouses,
         grouped((plan.database_bytes >> 20) as f64),
         grouped((plan.buffers_bytes >> 20) as f64),

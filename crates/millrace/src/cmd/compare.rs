@@ -25,7 +25,7 @@ Examples:
   millrace compare --path local=/mnt/nvme --path dnfs=nfs://filer/vol    storage of your own
   millrace compare --tuning untuned,tuned             every path untuned and tuned
   millrace compare my-plan.toml --out results/today
-PostgreSQL runs from a temporary cluster in the work directory, on no TCP port. Ctrl-C ends every
+The database runs from a temporary cluster in the work directory, on no TCP port. Ctrl-C ends every
 process and removes the work directory; finished runs are kept.
 Exit codes: 0 measured; 1 measured, but a threshold was missed; 2 could not run (arguments, a
 missing program); 3 ran, but it could not be shown that the reads went over the path, or a
@@ -35,7 +35,7 @@ SIGTERM, 129 by SIGHUP: the last line says how to go on from the runs that had f
 const LOAD_HELP: &str = "Load: users=N, or a search: saturate[@ARM] (where throughput stops growing), cpu=PERCENT%[@ARM] (users that keep the \
     processors so busy), sweep (every load); then ,model=… ,rate=…; ARM is a path of the plan; repeatable";
 
-/// Runs the same PostgreSQL on several storage paths and measures what each costs.
+/// Runs the same database, PostgreSQL or MariaDB, on several storage paths and measures what each costs.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -122,7 +122,7 @@ pub(crate) struct Args {
     /// Directory of PostgreSQL's server programs [default: PATH, then the newest installed]
     #[arg(long, value_name = "DIR")]
     pg_bin: Option<PathBuf>,
-    /// Install PostgreSQL from the distribution first if it is missing: asks on a terminal, without one needs --yes
+    /// Install the database from the distribution first if it is missing: asks on a terminal, without one needs --yes
     #[arg(long, conflicts_with = "dry_run")]
     install: bool,
     /// Install without asking

@@ -7,6 +7,7 @@ mod filer_lost;
 mod install;
 mod iscsi;
 mod layouts;
+mod mariadb;
 mod report;
 mod search;
 #[path = "../support/mod.rs"]

@@ -1,0 +1,102 @@
+//! What the sessions of a database do, from its wait events: of PostgreSQL those of `pg_stat_activity`, of MariaDB calls on InnoDB's
+//! files with their operation, and states.
+
+use std::collections::BTreeMap;
+
+use results::compare::{Run, SessionState};
+
+/// Classes of waiting, as shares of the sessions' time.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Waits {
+    pub(super) running: f64,
+    reads: f64,
+    log: f64,
+    data_writes: f64,
+    locks: f64,
+    pub(super) client: f64,
+    other: f64,
+}
+
+/// Share of the sessions' time by what they did, 0 to 1: `running`, `block reads`, `log`, `data writes`, `locks`, `client`, `other`.
+pub(crate) fn session_time(runs: &[Run]) -> Vec<(SessionState, f64)> {
+    waits(runs).by_state()
+}
+
+/// The mean over the runs.
+pub(super) fn waits(runs: &[Run]) -> Waits {
+    let mut found = Waits::default();
+    let mut events: BTreeMap<&str, f64> = BTreeMap::new();
+    for run in runs {
+        for (event, part) in &run.waits {
+            *events.entry(event).or_default() += part / runs.len() as f64;
+        }
+    }
+    for (event, part) in events {
+        *found.of(&state_of(event)) += part;
+    }
+    found
+}
+
+/// What a session does that an event is seen of.
+pub(super) fn state_of(event: &str) -> SessionState {
+    match event {
+        "running" => SessionState::Running,
+        "IO:DataFileRead" | "IO:DataFilePrefetch" | "innodb_data_file:read" => SessionState::BlockReads,
+        "LWLock:WALWrite" | "LWLock:WALInsert" | "Timeout:CommitDelay" | "commit" => SessionState::Log,
+        "row lock" | "table lock" => SessionState::Locks,
+        "client" => SessionState::Client,
+        _ if event.starts_with("IO:WAL") => SessionState::Log,
+        _ if event.starts_with("IO:DataFile") || event.starts_with("IO:SLRU") => SessionState::DataWrites,
+        _ if event.starts_with("innodb_data_file:") => SessionState::DataWrites,
+        _ if event.starts_with("Lock:") => SessionState::Locks,
+        _ if event.starts_with("Client:") => SessionState::Client,
+        _ => SessionState::OtherWaits,
+    }
+}
+
+impl Waits {
+    fn of(&mut self, state: &SessionState) -> &mut f64 {
+        match state {
+            SessionState::Running => &mut self.running,
+            SessionState::BlockReads => &mut self.reads,
+            SessionState::Log => &mut self.log,
+            SessionState::DataWrites => &mut self.data_writes,
+            SessionState::Locks => &mut self.locks,
+            SessionState::Client => &mut self.client,
+            SessionState::OtherWaits | SessionState::Unknown(_) => &mut self.other,
+        }
+    }
+
+    pub(super) fn by_state(self) -> Vec<(SessionState, f64)> {
+        [
+            (SessionState::Running, self.running),
+            (SessionState::BlockReads, self.reads),
+            (SessionState::Log, self.log),
+            (SessionState::DataWrites, self.data_writes),
+            (SessionState::Locks, self.locks),
+            (SessionState::Client, self.client),
+            (SessionState::OtherWaits, self.other),
+        ]
+        .to_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_of_both_databases_name_the_same_states() {
+        let pairs = [
+            ("IO:DataFileRead", "innodb_data_file:read", "block reads"),
+            ("IO:DataFileWrite", "innodb_data_file:write", "data writes"),
+            ("IO:WALSync", "commit", "log"),
+            ("Lock:transactionid", "row lock", "locks"),
+            ("Client:ClientRead", "client", "client"),
+            ("LWLock:BufferMapping", "innodb_temp_file:read", "other"),
+        ];
+        for (postgresql, mariadb, state) in pairs {
+            assert_eq!((state_of(postgresql).as_str(), state_of(mariadb).as_str()), (state, state));
+        }
+    }
+}

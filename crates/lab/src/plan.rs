@@ -108,8 +108,10 @@ impl Plan {
     fn of(file: PlanFile, overrides: &Overrides) -> Result<Self, LabError> {
         let overrides = &overrides.with_quick();
         let arms = arms_of(&file, overrides)?;
-        let system = overrides.database.as_ref().unwrap_or(&file.database.system);
-        let database: DatabaseKind = system.parse()?;
+        let own: DatabaseKind = file.database.system.parse()?;
+        let database = overrides.database.as_ref().map_or(Ok(own), |name| name.parse())?;
+        // A threshold is a promise about the plan's own database.
+        let without_gates = overrides.no_gates || database != own;
         let mut tunings = Tuning::built_in(database);
         tunings.extend(file.tuning);
         // A path of the user's own replaces the plan's arms, the ladder's too.
@@ -134,7 +136,7 @@ impl Plan {
             budget: parse_duration(&budget)?,
             buffers_share: file.database.buffers_share,
             page_cache_bytes: overrides.page_cache_mib.or(file.database.page_cache_mib).map(|mib| mib.min(1 << 30) << 20),
-            share_gates: if overrides.no_gates { Vec::new() } else { gate::read(&file.gates)? },
+            share_gates: if without_gates { Vec::new() } else { gate::read(&file.gates)? },
             keep_awake: overrides.keep_awake || file.runs.keep_awake,
             quick: overrides.quick,
             ladder,
@@ -358,14 +360,17 @@ mod tests {
 
     #[test]
     fn a_database_is_named_by_the_plan_or_over_it_and_has_a_tuning_of_its_own() {
-        let text = DEFAULT_PLAN.replace("[database]", "[database]\nsystem = \"mariadb\"");
+        let text = DEFAULT_PLAN.replace("system = \"postgresql\"", "system = \"mariadb\"");
         let read = |text: &str, database: Option<&str>| {
             let overrides = Overrides { database: database.map(str::to_owned), ..Overrides::default() };
             Plan::parse(text, &overrides).unwrap()
         };
         assert_eq!(default_plan().database, DatabaseKind::Postgresql);
         assert_eq!(read(&text, Some("postgresql")).database, DatabaseKind::Postgresql);
-        for plan in [read(&text, None), read(DEFAULT_PLAN, Some("mariadb"))] {
+        assert_eq!(read(DEFAULT_PLAN, Some("postgresql")).share_gates, default_plan().share_gates);
+        let (own, over) = (read(&text, None), read(DEFAULT_PLAN, Some("mariadb")));
+        assert!(!own.share_gates.is_empty() && over.share_gates.is_empty(), "a threshold is of the plan's own database");
+        for plan in [own, over] {
             assert_eq!(plan.database, DatabaseKind::MariaDb);
             assert!(plan.tunings[TUNED].database.contains_key("innodb_io_capacity"));
         }

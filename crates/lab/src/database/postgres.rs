@@ -16,6 +16,7 @@ use crate::database::engine::{Engine, Parts, Settings, Signals, Start};
 use crate::database::session::Session;
 use crate::error::LabError;
 use crate::placement::workdir::own;
+use crate::plan::Tuning;
 use crate::sys::User;
 use binaries::Binaries;
 use session::PostgresSession;
@@ -115,6 +116,19 @@ impl Engine for Postgres {
 
     fn archive_settings(&self, directory: &Path) -> Settings {
         archive::settings(directory).into()
+    }
+
+    /// A server is needed to know all of its settings: only those that are plainly of MariaDB are told from them here.
+    fn check_knobs(&self, name: &str, tuning: &Tuning) -> Result<(), LabError> {
+        let of_mariadb =
+            |knob: &&String| ["innodb_", "aria_", "performance_schema"].iter().any(|prefix| knob.starts_with(prefix));
+        match tuning.database.keys().find(of_mariadb) {
+            Some(knob) => Err(LabError::plan(
+                format!("use tuning.{name}.database with PostgreSQL: {knob} is a variable of MariaDB"),
+                "a tuning sets what the database of the comparison has; --database mariadb runs MariaDB",
+            )),
+            None => Ok(()),
+        }
     }
 
     fn checkpoint_ends(&self, log: &Path, began: SystemTime) -> Vec<f64> {

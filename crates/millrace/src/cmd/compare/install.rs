@@ -21,6 +21,7 @@ pub(super) fn install_missing(database: DatabaseKind, pg_bin: Option<&Path>, yes
         return Ok(());
     }
     let packages = missing.join(" ");
+    let or_named = if database == DatabaseKind::Postgresql { ", or name their directory with --pg-bin" } else { "" };
     eprintln!("missing: {packages} (the database of the comparison)");
     eprintln!("it is installed from the distribution with apt-get or dnf: no cluster is made, nothing is started, no port is used");
     if !yes && !agreed(&packages)? {
@@ -29,12 +30,12 @@ pub(super) fn install_missing(database: DatabaseKind, pg_bin: Option<&Path>, yes
     let status = run_script(&missing, &packages);
     match status {
         Ok(status) if status.success() => {}
-        Ok(_) => return Err(refusal(&packages, "the lines above say why; install it by hand")),
+        Ok(_) => return Err(refusal(&packages, &format!("the lines above say why; install it by hand{or_named}"))),
         Err(source) => return Err(LabError::Start { program: "bash".to_owned(), source }),
     }
     match lab::missing_packages(database, pg_bin).as_slice() {
         [] => Ok(()),
-        _ => Err(refusal(&packages, "it was installed, but its programs are not where they are looked for; millrace doctor says where")),
+        _ => Err(refusal(&packages, &format!("it was installed, but its programs are not where millrace doctor looks for them{or_named}"))),
     }
 }
 

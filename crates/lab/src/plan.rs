@@ -64,7 +64,7 @@ pub struct Plan {
     pub repeats: u32,
     /// Time after which no further round is started.
     pub budget: Duration,
-    /// `shared_buffers` as a share of the loaded database.
+    /// The database's buffers as a share of what was loaded.
     pub buffers_share: f64,
     /// Most page cache in bytes that the database, and each filer of ours, may keep; not limited when absent.
     pub page_cache_bytes: Option<u64>,
@@ -250,7 +250,7 @@ impl Plan {
         (2 * self.database_bytes() + self.growth_bytes()) / 10 * 11
     }
 
-    /// `shared_buffers` for a database of `database_bytes`.
+    /// Buffers for a database of `database_bytes`, in bytes.
     #[must_use]
     pub fn buffers_bytes(&self, database_bytes: u64) -> u64 {
         let share = database_bytes as f64 * self.buffers_share;

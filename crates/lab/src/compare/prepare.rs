@@ -163,7 +163,7 @@ pub(crate) fn database_user(kind: DatabaseKind) -> Result<User, LabError> {
     };
     found.filter(|user| user.uid != 0).ok_or_else(|| LabError::Missing {
         what: "find an unprivileged user for the database: it refuses to run as root".to_owned(),
-        hint: format!("make the user {} (adduser --system {0}), or run as another user", kind.user_name()),
+        hint: format!("make the user {} (useradd --system {0}), or run as another user", kind.user_name()),
     })
 }
 

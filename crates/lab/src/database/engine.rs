@@ -85,6 +85,9 @@ pub(crate) trait Engine: Debug {
     /// shows them.
     fn settings(&self, buffers_bytes: u64, users: u32) -> Settings;
 
+    /// Memory in bytes beside buffers and sessions.
+    fn own_bytes(&self) -> u64;
+
     /// What makes the one load fast; the state is shut down cleanly and synced afterwards.
     fn load_overrides(&self) -> &'static [(&'static str, &'static str)];
 

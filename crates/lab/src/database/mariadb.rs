@@ -11,6 +11,7 @@ use std::process::Command;
 use crate::database::engine::{Engine, Parts, Settings, Signals, Start};
 use crate::database::session::Session;
 use crate::error::LabError;
+use crate::limits::MARIADB_OWN_BYTES;
 use crate::placement::workdir::{make_directory, own};
 use crate::plan::Tuning;
 use crate::sys::User;
@@ -107,6 +108,10 @@ impl Engine for MariaDb {
 
     fn settings(&self, buffers_bytes: u64, users: u32) -> Settings {
         settings(buffers_bytes, users)
+    }
+
+    fn own_bytes(&self) -> u64 {
+        MARIADB_OWN_BYTES
     }
 
     fn load_overrides(&self) -> &'static [(&'static str, &'static str)] {

@@ -15,6 +15,7 @@ use std::time::SystemTime;
 use crate::database::engine::{Engine, Parts, Settings, Signals, Start};
 use crate::database::session::Session;
 use crate::error::LabError;
+use crate::limits::POSTGRES_OWN_BYTES;
 use crate::placement::workdir::own;
 use crate::plan::Tuning;
 use crate::sys::User;
@@ -104,6 +105,10 @@ impl Engine for Postgres {
 
     fn settings(&self, buffers_bytes: u64, users: u32) -> Settings {
         settings(buffers_bytes, users)
+    }
+
+    fn own_bytes(&self) -> u64 {
+        POSTGRES_OWN_BYTES
     }
 
     fn load_overrides(&self) -> &'static [(&'static str, &'static str)] {

@@ -10,7 +10,7 @@ use crate::database::session::WaitSamples;
 use crate::error::LabError;
 use crate::host::cgroup::MemoryGroup;
 use crate::host::procfs::{self, HostCpu};
-use crate::limits::{DATABASE_OWN_BYTES, FILER_OWN_BYTES, SESSION_OWN_BYTES, WAIT_SAMPLE_EVERY};
+use crate::limits::{FILER_OWN_BYTES, SESSION_OWN_BYTES, WAIT_SAMPLE_EVERY};
 use crate::measure::kernel_counters::KernelCounters;
 use crate::paths::placement::Placement;
 use crate::paths::storage::{Reads, Storage, StorageCounters};
@@ -127,9 +127,12 @@ impl RunProcesses {
         }
     }
 
-    /// The error that came, or that the storage went away, which explains it.
+    /// The error that came, or that the storage or the database went away, which explains it.
     pub(crate) fn explained(&mut self, error: LabError) -> LabError {
-        explained(&mut *self.storage, error)
+        match explained(&mut *self.storage, error) {
+            error @ (LabError::Interrupted | LabError::FilerLost(_)) => error,
+            error => self.server.expect_alive().err().unwrap_or(error),
+        }
     }
 
     /// An error when the storage went away.
@@ -164,7 +167,7 @@ fn explained(storage: &mut dyn Storage, error: LabError) -> LabError {
 /// Holds what database and servers may keep in the page cache, when the plan asks for it.
 fn hold_memory(setup: &Setup<'_>, users: u32, server: &Server, storage: &dyn Storage) -> Result<Vec<MemoryGroup>, LabError> {
     let Some(cache) = setup.plan.page_cache_bytes else { return Ok(Vec::new()) };
-    let database = setup.buffers_bytes + DATABASE_OWN_BYTES + u64::from(users) * SESSION_OWN_BYTES + cache;
+    let database = setup.buffers_bytes + setup.place.engine.own_bytes() + u64::from(users) * SESSION_OWN_BYTES + cache;
     let group = MemoryGroup::make("database", database)?;
     for pid in procfs::tree(server.pid()) {
         // One that ended meanwhile needs no holding.

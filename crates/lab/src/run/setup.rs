@@ -20,7 +20,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) program: PathBuf,
     pub(crate) method: Method,
     pub(crate) block_bytes: u64,
-    /// `shared_buffers` of the database.
+    /// Buffers of the database.
     pub(crate) buffers_bytes: u64,
     /// Where the storage reports its own latency.
     pub(crate) metrics: Option<&'a Source>,

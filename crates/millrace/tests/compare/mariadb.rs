@@ -1,9 +1,10 @@
 //! `millrace compare --database mariadb`: figures, proof and checks as on PostgreSQL, and what is refused.
 
-use std::process::Stdio;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 use crate::support::compare::Place;
-use crate::support::{millrace, preload_library, skip, text};
+use crate::support::{millrace, preload_library, skip, succeed, text};
 use results::compare::{Comparison, PathStatus};
 
 /// Whether there is a MariaDB to compare on; says so when there is none.
@@ -94,6 +95,37 @@ fn a_log_on_a_volume_of_its_own_and_the_built_in_tuning_are_measured_on_mariadb(
     }
     let dnfs = record.paths.iter().find(|path| path.name == "dnfs").unwrap();
     assert!(dnfs.runs[0].read_bytes_by_volume.contains_key("log"), "{:?}", dnfs.runs[0].read_bytes_by_volume);
+}
+
+#[test]
+#[ignore = "nightly: half a minute, the end of a process of the database is the same code on PostgreSQL"]
+fn a_server_that_is_killed_while_it_is_measured_ends_the_comparison_and_leaves_nothing() {
+    if !mariadb_is_here() {
+        return;
+    }
+    preload_library();
+    let place = Place::new();
+    let arguments =
+        ["--database", "mariadb", "--paths", "dnfs", "--quick", "--warehouses", "1", "--seconds", "600", "--budget", "1h"];
+    let mut child = place.compare(&arguments).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = child.id();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.by_ref().any(|line| line.contains("measuring 600 s")), "never came to measuring");
+    let socket = format!("--socket={}", place.work().display());
+    let server = processes().find(|(_, command)| command.contains("mariadbd") && command.contains(&socket)).unwrap().0;
+    succeed(Command::new("kill").args(["-KILL", &server]));
+    let rest: Vec<String> = lines.collect();
+    assert_eq!(child.wait().unwrap().code(), Some(2), "{rest:?}");
+    assert!(rest.iter().any(|line| line.contains("the database was ended by signal 9")), "{rest:?}");
+    place.assert_nothing_left(pid);
+}
+
+/// Pid and command line of each process.
+fn processes() -> impl Iterator<Item = (String, String)> {
+    std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
+        let line = std::fs::read(entry.path().join("cmdline")).ok()?;
+        Some((entry.file_name().into_string().ok()?, String::from_utf8_lossy(&line).replace('\0', " ")))
+    })
 }
 
 #[test]

@@ -74,7 +74,7 @@ pub struct PlanRecord {
     pub seed: u64,
     /// Size of the loaded database in bytes.
     pub database_bytes: u64,
-    /// `shared_buffers` of the database in bytes.
+    /// Buffers of the database in bytes: `shared_buffers`, `innodb_buffer_pool_size`.
     pub buffers_bytes: u64,
     /// How the loaded state was brought back before each run.
     pub restore: RestoreMethod,

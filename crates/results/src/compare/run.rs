@@ -172,7 +172,7 @@ pub struct RunLoad {
     pub active_warehouses: u32,
 }
 
-/// Counters of the database over an interval.
+/// Counters of the database over an interval; docs/lab.md has the source of each, on PostgreSQL and on MariaDB.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DatabaseCounters {
     /// Blocks read from storage; blocks that only extended a file are taken out.

@@ -16,8 +16,9 @@ use crate::limits::REPLY_MAX;
 
 /// A session that answers questions about the whole server.
 pub(super) struct MariaDbSession {
-    runtime: Runtime,
     conn: Conn,
+    /// Dropped after its connection.
+    runtime: Runtime,
     /// `innodb_page_size` in bytes.
     page_bytes: u64,
 }
@@ -71,7 +72,7 @@ impl MariaDbSession {
             let page_bytes: Option<u64> = conn.query_first("SELECT @@innodb_page_size").await?;
             Ok((conn, page_bytes.unwrap_or_default()))
         }))?;
-        Ok(Self { runtime, conn, page_bytes })
+        Ok(Self { conn, runtime, page_bytes })
     }
 
     fn rows<T: FromRow + Send + 'static>(&mut self, action: &'static str, statement: &str) -> Result<Vec<T>, LabError> {

@@ -1,7 +1,7 @@
 //! Stored records are read and written again with the same fields and values.
 #![expect(clippy::unwrap_used, reason = "a panic is a test's verdict")]
 
-use results::compare::{BottleneckKind, CachingClass, Comparison, ProofSource};
+use results::compare::{BottleneckKind, CachingClass, Comparison, DatabaseSystem, ProofSource};
 use serde_json::Value;
 
 /// Has a value in every field that the version before this one wrote.
@@ -47,10 +47,19 @@ fn record_of_this_version_has_no_field_that_the_stored_one_lacks() {
 }
 
 #[test]
+fn a_record_that_names_no_database_is_of_postgresql() {
+    let record: Comparison = serde_json::from_str(FIRST).unwrap();
+    assert_eq!(record.plan.database, DatabaseSystem::Postgresql);
+    assert_eq!(DatabaseSystem::from("mariadb").title(), "MariaDB");
+    assert_eq!(DatabaseSystem::from("of a later version").title(), "of a later version");
+}
+
+#[test]
 fn names_of_a_later_version_are_read_and_kept() {
     let mut stored: Value = serde_json::from_str(EXAMPLE).unwrap();
     let places = [
         "/plan/restore",
+        "/plan/database",
         "/paths/0/bottleneck/kind",
         "/paths/0/bottleneck/class",
         "/paths/0/proof/kind",

@@ -70,6 +70,8 @@ pub struct Plan {
     pub page_cache_bytes: Option<u64>,
     /// Least shares of the first arm's OETs that paths must reach.
     pub share_gates: Vec<ShareGate>,
+    /// The database that the thresholds are of, where they are left out because another one is compared with.
+    pub gates_of_another: Option<DatabaseKind>,
     /// Keep this host's processors from sleeping during runs.
     pub keep_awake: bool,
     /// A first look, not a measurement.
@@ -111,7 +113,8 @@ impl Plan {
         let own: DatabaseKind = file.database.system.parse()?;
         let database = overrides.database.as_ref().map_or(Ok(own), |name| name.parse())?;
         // A threshold is a promise about the plan's own database.
-        let without_gates = overrides.no_gates || database != own;
+        let gates_of_another = Some(own).filter(|own| *own != database && !overrides.no_gates && !file.gates.is_empty());
+        let without_gates = overrides.no_gates || gates_of_another.is_some();
         let mut tunings = Tuning::built_in(database);
         tunings.extend(file.tuning);
         // A path of the user's own replaces the plan's arms, the ladder's too.
@@ -137,6 +140,7 @@ impl Plan {
             buffers_share: file.database.buffers_share,
             page_cache_bytes: overrides.page_cache_mib.or(file.database.page_cache_mib).map(|mib| mib.min(1 << 30) << 20),
             share_gates: if without_gates { Vec::new() } else { gate::read(&file.gates)? },
+            gates_of_another,
             keep_awake: overrides.keep_awake || file.runs.keep_awake,
             quick: overrides.quick,
             ladder,
@@ -370,6 +374,7 @@ mod tests {
         assert_eq!(read(DEFAULT_PLAN, Some("postgresql")).share_gates, default_plan().share_gates);
         let (own, over) = (read(&text, None), read(DEFAULT_PLAN, Some("mariadb")));
         assert!(!own.share_gates.is_empty() && over.share_gates.is_empty(), "a threshold is of the plan's own database");
+        assert_eq!((own.gates_of_another, over.gates_of_another), (None, Some(DatabaseKind::Postgresql)));
         for plan in [own, over] {
             assert_eq!(plan.database, DatabaseKind::MariaDb);
             assert!(plan.tunings[TUNED].database.contains_key("innodb_io_capacity"));

@@ -37,6 +37,10 @@ pub(super) fn notes(plan: &Plan, record: &PlanRecord, mut notes: Vec<String>, (b
     if plan.quick {
         notes.push(QUICK_NOTE.to_owned());
     }
+    if let Some(other) = plan.gates_of_another {
+        let (other, own) = (other.title(), plan.database.title());
+        notes.push(format!("the plan's thresholds are promises about {other}: none was checked with {own}"));
+    }
     if record.repeats_done < record.repeats {
         notes.push(format!(
             "the budget of {} s ended after {} of {} rounds",

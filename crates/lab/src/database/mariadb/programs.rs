@@ -69,7 +69,10 @@ impl Programs {
 
 fn missing(what: &str) -> LabError {
     let package = DatabaseKind::MariaDb.package();
-    LabError::Missing { what: what.to_owned(), hint: format!("apt-get install {package}: it starts no server and makes none") }
+    LabError::Missing {
+        what: what.to_owned(),
+        hint: format!("apt-get install {package}, which starts no server, or let compare --database mariadb --install do it"),
+    }
 }
 
 fn version_of(server: &Path) -> Option<String> {

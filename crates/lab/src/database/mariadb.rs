@@ -139,10 +139,6 @@ fn settings(buffers_bytes: u64, users: u32) -> Settings {
         ("innodb_flush_method", "fsync".into()),
         // Not known before 10.8.
         ("loose_innodb_log_file_buffering", "ON".into()),
-        // Kernel AIO: off until the preload library carries it out over Direct NFS. On every path alike; take the line out
-        // to have it on. The proof of path of `local` then misses reads ahead of need, 2 % under the order load: the kernel
-        // counts none of them among a process's read calls.
-        ("innodb_use_native_aio", "OFF".into()),
         // Each run begins with empty buffers.
         ("innodb_buffer_pool_dump_at_shutdown", "OFF".into()),
         ("innodb_buffer_pool_load_at_startup", "OFF".into()),

@@ -29,6 +29,14 @@ impl Credentials {
         Self { uid, gid, groups: Groups::new(&process::groups()), machine }
     }
 
+    /// Those of another user, who calls through this process: ids, groups (the first 16), this host's name.
+    #[must_use]
+    pub fn of_user(uid: u32, gid: u32, groups: &[u32]) -> Self {
+        let mut machine = process::host_name();
+        machine.truncate(MACHINE_BYTES_MAX);
+        Self { uid, gid, groups: Groups::new(groups), machine }
+    }
+
     /// The same with the `uid` and `gid` the URL asks for; another user gets none of the caller's groups.
     #[must_use]
     pub fn for_url(&self, url: &NfsUrl) -> Self {

@@ -27,6 +27,7 @@ mod client_directory;
 mod client_io;
 mod client_names;
 mod credentials;
+mod errno;
 mod error;
 mod event_count;
 mod export;

@@ -9,15 +9,9 @@ use crate::lock_files;
 use crate::open_file::Open;
 use crate::outcome::Out;
 use crate::raw;
-use dnfs::mount::RecordLocks;
+use dnfs::mount::{DESCRIPTION_LOCKS_EXCLUSIVE as EXCLUSIVE, DESCRIPTION_LOCKS_LIMIT as LIMIT, RecordLocks};
 use libc::{c_int, off_t};
 use std::ffi::CStr;
-
-/// Offsets of a file that can be locked are below this.
-const LIMIT: off_t = 1 << 61;
-/// Where the exclusive locks lie; the shared ones lie at their own offsets. A byte between the two spaces keeps the kernel
-/// from joining locks that touch each other, as does the one before the byte of open descriptions (dnfs, `placeholder`).
-const EXCLUSIVE: off_t = LIMIT + 1;
 
 /// The range in one of the spaces; what lies beyond cannot be locked.
 fn in_space(range: &Range, space: off_t) -> Result<Range, Out> {

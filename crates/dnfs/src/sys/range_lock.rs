@@ -23,9 +23,28 @@ pub(crate) fn is_locked_elsewhere(fd: impl AsFd, byte: i64) -> Result<bool, Errn
     lock_call(&fd, libc::F_OFD_GETLK, libc::F_WRLCK, byte).map(|found| i32::from(found.l_type) != libc::F_UNLCK)
 }
 
-/// `fcntl(2)` with a lock of one byte, by hand: rustix has only the locks that belong to a process.
+/// Sets a lock of this kind (F_RDLCK, F_WRLCK, F_UNLCK) of a range, `length` 0 to the end; false when another one is in the way.
+pub(crate) fn set_range(fd: impl AsFd, kind: i32, start: i64, length: i64) -> Result<bool, Errno> {
+    match range_call(&fd, libc::F_OFD_SETLK, kind, start, length) {
+        Ok(_) => Ok(true),
+        Err(Errno(libc::EAGAIN | libc::EACCES)) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// The lock of another description, or of a process, that is in the way of one of this kind.
+pub(crate) fn conflict(fd: impl AsFd, kind: i32, start: i64, length: i64) -> Result<Option<libc::flock>, Errno> {
+    let found = range_call(&fd, libc::F_OFD_GETLK, kind, start, length)?;
+    Ok((i32::from(found.l_type) != libc::F_UNLCK).then_some(found))
+}
+
 fn lock_call(fd: &impl AsFd, operation: i32, kind: i32, byte: i64) -> Result<libc::flock, Errno> {
-    let mut range = libc::flock { l_type: kind as i16, l_whence: libc::SEEK_SET as i16, l_start: byte, l_len: 1, l_pid: 0 };
+    range_call(fd, operation, kind, byte, 1)
+}
+
+/// `fcntl(2)` with a lock of a range, by hand: rustix has only the locks that belong to a process.
+fn range_call(fd: &impl AsFd, operation: i32, kind: i32, start: i64, length: i64) -> Result<libc::flock, Errno> {
+    let mut range = libc::flock { l_type: kind as i16, l_whence: libc::SEEK_SET as i16, l_start: start, l_len: length, l_pid: 0 };
     let fd = fd.as_fd().as_raw_fd() as usize;
     // SAFETY: `range` is ours to be read and written.
     let result = unsafe { call(libc::SYS_fcntl, [fd, operation as usize, &raw mut range as usize, 0, 0, 0]) };

@@ -1,0 +1,65 @@
+//! The one table from what went wrong to errno.
+
+use crate::error::Error;
+use crate::file::FsError;
+use crate::segment::SegmentError;
+
+impl Error {
+    /// The errno a program is told: the one a local file system would have given, EIO where it has none.
+    #[must_use]
+    pub const fn errno(&self) -> i32 {
+        match self {
+            Self::Fs(error) => errno_of(*error),
+            Self::Segment(error) => errno_of_segment(error),
+            _ => libc::EIO,
+        }
+    }
+}
+
+/// The errno a local file system would have given (RFC 1813 2.6 names most of them).
+const fn errno_of(error: FsError) -> i32 {
+    match error {
+        FsError::NotOwner => libc::EPERM,
+        FsError::NotFound => libc::ENOENT,
+        FsError::NoDevice => libc::ENXIO,
+        FsError::AccessDenied => libc::EACCES,
+        FsError::Exists => libc::EEXIST,
+        FsError::CrossDevice => libc::EXDEV,
+        FsError::NoDeviceType => libc::ENODEV,
+        FsError::NotDirectory => libc::ENOTDIR,
+        FsError::IsDirectory => libc::EISDIR,
+        FsError::InvalidArgument => libc::EINVAL,
+        FsError::FileTooLarge => libc::EFBIG,
+        FsError::NoSpace => libc::ENOSPC,
+        FsError::ReadOnly => libc::EROFS,
+        FsError::TooManyLinks => libc::EMLINK,
+        FsError::NameTooLong => libc::ENAMETOOLONG,
+        FsError::NotEmpty => libc::ENOTEMPTY,
+        FsError::QuotaExceeded => libc::EDQUOT,
+        FsError::Stale => libc::ESTALE,
+        FsError::Remote => libc::EREMOTE,
+        FsError::NotSupported => libc::EOPNOTSUPP,
+        FsError::Delayed => libc::EAGAIN,
+        FsError::SymlinkLoop => libc::ELOOP,
+        FsError::Io
+        | FsError::BadHandle
+        | FsError::NotSync
+        | FsError::BadCookie
+        | FsError::TooSmall
+        | FsError::ServerFault
+        | FsError::BadType
+        | FsError::WritesLost => libc::EIO,
+    }
+}
+
+/// What the state shared by the processes of this host refuses.
+const fn errno_of_segment(error: &SegmentError) -> i32 {
+    match error {
+        SegmentError::Retained => libc::ENOLCK,
+        SegmentError::Full => libc::ENFILE,
+        SegmentError::Local { errno, .. } => *errno,
+        SegmentError::VolumeReplaced => libc::ESTALE,
+        SegmentError::Version { .. } | SegmentError::Foreign(_) | SegmentError::Directory(_) => libc::ENOTSUP,
+        SegmentError::VerifiersFull => libc::EIO,
+    }
+}

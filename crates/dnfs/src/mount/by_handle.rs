@@ -1,0 +1,54 @@
+//! Names and objects by handle instead of path: for a caller that is told of directories by number, as a file system in user
+//! space is by the kernel.
+
+use super::{Entry, FileRef, Mount, Object, handle_of};
+use crate::error::Error;
+use crate::file::{FileHandle, FsError};
+use crate::limits::COMPONENT_BYTES_MAX;
+use crate::segment::SegmentError;
+
+impl Mount {
+    /// A name in a directory and what it stands for, by one LOOKUP (RFC 1813 3.3.3); symbolic links are not followed. The entry's
+    /// path is empty.
+    ///
+    /// # Errors
+    /// The server's refusal but for NOENT, which is an entry without an object; NAMETOOLONG; [`SegmentError::VolumeReplaced`].
+    pub fn entry_in(&self, directory: &FileHandle, name: &[u8]) -> Result<Entry, Error> {
+        if name.len() > COMPONENT_BYTES_MAX {
+            return Err(Error::Fs(FsError::NameTooLong));
+        }
+        self.check_volume()?;
+        let seen = self.segment.name_changes();
+        let object = match self.look_up(directory, name) {
+            Ok(object) => Some(object),
+            Err(Error::Fs(FsError::NotFound)) => None,
+            Err(error) => return Err(error),
+        };
+        Ok(Entry { parent: *directory, name: name.to_vec(), path: Vec::new(), object, must_be_directory: false, seen })
+    }
+
+    /// The object of a handle with its attributes, by one GETATTR (RFC 1813 3.3.1), as an entry without a name: for calls that
+    /// change or read the object and not its name.
+    ///
+    /// # Errors
+    /// The server's refusal, STALE when the object is gone; [`SegmentError::VolumeReplaced`].
+    pub fn entry_of(&self, handle: &FileHandle) -> Result<Entry, Error> {
+        self.check_volume()?;
+        let seen = self.segment.name_changes();
+        let attr = self.known_better(handle, self.client.getattr(handle)?);
+        let object = Some(Object { handle: *handle, attr });
+        Ok(Entry { parent: self.client.parts().root, name: Vec::new(), path: Vec::new(), object, must_be_directory: false, seen })
+    }
+
+    /// Handle of an open file.
+    ///
+    /// # Errors
+    /// STALE when it is open no more.
+    pub fn handle(&self, file: FileRef) -> Result<FileHandle, Error> {
+        handle_of(self.live(file)?)
+    }
+
+    fn check_volume(&self) -> Result<(), Error> {
+        if self.segment.is_retired() { Err(SegmentError::VolumeReplaced.into()) } else { Ok(()) }
+    }
+}

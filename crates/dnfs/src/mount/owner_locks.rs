@@ -1,0 +1,156 @@
+//! Record locks of owners that are no processes of their own, as a file system in user space holds them for its callers. They lie
+//! where the POSIX locks of programs under the preload library lie, and those of open descriptions are respected: both sides
+//! exclude each other.
+
+use super::{FileRef, Mount};
+use crate::error::Error;
+use crate::segment::SegmentError;
+use crate::segment::local;
+use crate::segment::runtime_dir::FILE_MODE;
+use crate::sys::fd::Fd;
+use crate::sys::local_file::{Errno, open_array};
+use crate::sys::range_lock::{conflict, set_range};
+
+/// Offsets that a lock of an open description can have are below this.
+pub const DESCRIPTION_LOCKS_LIMIT: i64 = 1 << 61;
+/// Where on the placeholder the exclusive locks of open descriptions lie; the shared ones lie at their own offsets. A byte between
+/// the two spaces keeps the kernel from joining locks that touch each other.
+pub const DESCRIPTION_LOCKS_EXCLUSIVE: i64 = DESCRIPTION_LOCKS_LIMIT + 1;
+
+/// How a range is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockKind {
+    /// Together with others: F_RDLCK.
+    Shared,
+    /// Alone: F_WRLCK.
+    Exclusive,
+}
+
+/// A range of bytes of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockRange {
+    /// Its first byte.
+    pub start: i64,
+    /// Bytes; 0: to the end, wherever that will be.
+    pub length: i64,
+}
+
+/// A lock of somebody else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockConflict {
+    /// How it is locked.
+    pub kind: LockKind,
+    /// What is locked.
+    pub range: LockRange,
+    /// The process, 0 where it is of an owner or of a description.
+    pub pid: u32,
+}
+
+/// The record locks of one owner on one file; dropped, all are given up.
+#[derive(Debug)]
+pub struct OwnerLocks {
+    fd: Fd,
+    file: FileRef,
+}
+
+impl Mount {
+    /// The locks of a new owner on an open file, none yet.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn owner_locks(&self, file: FileRef) -> Result<OwnerLocks, Error> {
+        let path = self.segment.directory().lock_file_array(file);
+        let fd = open_array(&path, libc::O_RDWR | libc::O_CREAT | libc::O_NOFOLLOW, FILE_MODE);
+        Ok(OwnerLocks { fd: fd.map_err(local("open a file of record locks"))?, file })
+    }
+
+    /// Locks a range for an owner, or gives it up with none; false when somebody else's lock is in the way. Never waits for one.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn lock_range(&self, owner: &OwnerLocks, range: LockRange, kind: Option<LockKind>) -> Result<bool, Error> {
+        let set = |kind| set_range(&owner.fd, kind, range.start, range.length).map_err(local("lock a range"));
+        let Some(kind) = kind else { return Ok(set(libc::F_UNLCK)?) };
+        if self.segment.has_description_locks(owner.file) {
+            let _alone = self.record_locks()?;
+            return match self.description_in_the_way(owner.file, range, kind)? {
+                Some(_) => Ok(false),
+                None => Ok(set(kind.number())?),
+            };
+        }
+        if !set(kind.number())? {
+            return Ok(false);
+        }
+        if self.segment.has_description_locks(owner.file) {
+            // The first lock of a description came in this moment, and may not have seen this one.
+            let _alone = self.record_locks()?;
+            if self.description_in_the_way(owner.file, range, kind)?.is_some() {
+                set(libc::F_UNLCK)?;
+                return Err(
+                    SegmentError::Local { action: "lock a range beside one of a description", errno: libc::ENOLCK }.into()
+                );
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whose lock is in the way of one of this owner; none when it could be had now.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn lock_conflict(&self, owner: &OwnerLocks, range: LockRange, kind: LockKind) -> Result<Option<LockConflict>, Error> {
+        let found = conflict(&owner.fd, kind.number(), range.start, range.length).map_err(local("ask for a lock"))?;
+        match found {
+            Some(found) => Ok(Some(of_kernel(&found, 0))),
+            None if self.segment.has_description_locks(owner.file) => self.description_in_the_way(owner.file, range, kind),
+            None => Ok(None),
+        }
+    }
+
+    /// The lock of an open description that is in the way.
+    fn description_in_the_way(&self, file: FileRef, range: LockRange, kind: LockKind) -> Result<Option<LockConflict>, Error> {
+        if range.start >= DESCRIPTION_LOCKS_LIMIT {
+            return Ok(None);
+        }
+        let end = match range.length {
+            0 => DESCRIPTION_LOCKS_LIMIT,
+            length => range.start.saturating_add(length).min(DESCRIPTION_LOCKS_LIMIT),
+        };
+        let path = self.segment.directory().placeholder_array(file);
+        let placeholder = match open_array(&path, libc::O_RDONLY | libc::O_DIRECTORY, 0) {
+            Err(Errno(libc::ENOENT)) => return Ok(None),
+            other => other.map_err(local("open a placeholder"))?,
+        };
+        let spaces: &[i64] = match kind {
+            LockKind::Exclusive => &[DESCRIPTION_LOCKS_EXCLUSIVE, 0],
+            LockKind::Shared => &[DESCRIPTION_LOCKS_EXCLUSIVE],
+        };
+        for space in spaces {
+            let found = conflict(&placeholder, libc::F_WRLCK, space + range.start, end - range.start);
+            if let Some(mut found) = found.map_err(local("ask for a lock"))? {
+                let exclusive = *space == DESCRIPTION_LOCKS_EXCLUSIVE;
+                found.l_type = if exclusive { libc::F_WRLCK } else { libc::F_RDLCK } as i16;
+                return Ok(Some(of_kernel(&found, *space)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl LockKind {
+    const fn number(self) -> i32 {
+        match self {
+            Self::Shared => libc::F_RDLCK,
+            Self::Exclusive => libc::F_WRLCK,
+        }
+    }
+}
+
+fn of_kernel(found: &libc::flock, space: i64) -> LockConflict {
+    let to_the_end = found.l_len == 0 || found.l_start + found.l_len == space + DESCRIPTION_LOCKS_LIMIT;
+    LockConflict {
+        kind: if i32::from(found.l_type) == libc::F_WRLCK { LockKind::Exclusive } else { LockKind::Shared },
+        range: LockRange { start: found.l_start - space, length: if to_the_end { 0 } else { found.l_len } },
+        pid: u32::try_from(found.l_pid).unwrap_or(0),
+    }
+}

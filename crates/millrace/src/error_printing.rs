@@ -81,6 +81,8 @@ fn hints(error: &anyhow::Error) -> Vec<String> {
             hints.extend(client.hints());
         } else if let Some(url) = cause.downcast_ref::<dnfs::UrlError>() {
             hints.extend(url.hint());
+        } else if let Some(mount) = cause.downcast_ref::<fuse_mount::MountError>() {
+            hints.extend(mount.hint());
         } else if let Some(spec) = cause.downcast_ref::<dnfs::mount::SpecError>() {
             hints.extend(spec.hint());
         } else if let Some(orders) = cause.downcast_ref::<orders::error::OrdersError>() {

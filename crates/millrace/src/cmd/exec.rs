@@ -23,7 +23,7 @@ use self::print::Format;
 use self::program::{CLibrary, is_static, locate};
 use crate::error_printing::{hinted, refusal};
 
-mod group;
+pub(super) mod group;
 mod installed;
 mod local_medium;
 mod print;
@@ -91,9 +91,10 @@ Examples (PostgreSQL refuses root; as root, put `runuser -u postgres --` before 
 
 Needs no root and makes no mount: the program sees /db, the rest of the host does not. The library
 is loaded with LD_PRELOAD, so statically linked and set-uid programs, and Go programs, find
-nothing below /db. Programs of PostgreSQL that PATH lacks are found in /usr/lib/postgresql/*/bin
-where one version is installed. Kernel AIO (libaio) reaches these files, io_uring does not: it is
-refused, and MariaDB goes on with libaio. Keep the server's own log on a local disk. Closing a
+nothing below /db: `millrace mount` is for them. Programs of PostgreSQL that PATH lacks are found in
+/usr/lib/postgresql/*/bin where one version is installed. Kernel AIO (libaio) reaches these files,
+io_uring does not: it is refused, and MariaDB goes on with libaio. Keep the server's own log on a
+local disk. Closing a
 file commits its data first, as a kernel client does; close=nothing in the URL leaves that out, for
 a database, which syncs its files itself. Written data that is not yet stable is kept in memory
 (retain=64MiB) and sent again to a server that restarted. After a program has changed its user
@@ -437,7 +438,7 @@ fn reachable(program: &OsStr) -> anyhow::Result<()> {
                 "run {} over Direct NFS: it is statically linked, so the library can't be loaded into it",
                 path.display()
             ),
-            "use a dynamically linked build, or `millrace nfs cp` to move files",
+            "`millrace mount` mounts the export for such programs (docs/mount.md); or use a dynamically linked build",
         ));
     }
     Ok(())

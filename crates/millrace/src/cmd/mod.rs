@@ -38,6 +38,10 @@ commands! {
     iscsi => Iscsi,
     /// Run a program, such as PostgreSQL, over Direct NFS: no mount, no root
     exec => Exec,
+    /// Mount an NFS export by FUSE, for programs that exec cannot reach: static, Go, set-uid
+    mount => Mount,
+    /// Unmount what mount made
+    unmount => Unmount,
     /// Load and run the order-entry workload on any PostgreSQL or MariaDB, and check it
     orders => Orders,
     /// Measure one PostgreSQL on several storage paths and compare them: the main command

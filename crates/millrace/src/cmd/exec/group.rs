@@ -8,10 +8,10 @@ use std::process::Command;
 use crate::error_printing::hinted;
 
 /// The variable that names the runtime directory to the library, its keepers and the programs below.
-pub(super) const VARIABLE: &str = "MILLRACE_RUNTIME_DIR";
+pub(in crate::cmd) const VARIABLE: &str = "MILLRACE_RUNTIME_DIR";
 
 /// The group's runtime directory, made if missing.
-pub(super) fn runtime_directory(group: &OsStr) -> anyhow::Result<OsString> {
+pub(in crate::cmd) fn runtime_directory(group: &OsStr) -> anyhow::Result<OsString> {
     let gid = number(group).with_context(|| format!("use --group {}", group.display()))?;
     match dnfs::mount::group_runtime_root(gid) {
         Ok(path) => Ok(path.into_os_string()),

@@ -1,0 +1,71 @@
+//! The connection to the kernel: /dev/fuse, mounted.
+
+use crate::error::MountError;
+use crate::limits::{HEAD_BYTES_MAX, TRANSFER_BYTES_MAX};
+use crate::protocol::{Unique, init, reply, request};
+use request::Operation;
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+
+/// Bytes of the largest request.
+pub(crate) const REQUEST_BYTES_MAX: usize = TRANSFER_BYTES_MAX + HEAD_BYTES_MAX;
+
+/// The mounted device; several threads read and write it at once.
+#[derive(Debug)]
+pub(crate) struct Device(OwnedFd);
+
+impl Device {
+    pub(crate) const fn new(device: OwnedFd) -> Self {
+        Self(device)
+    }
+
+    /// Agrees with the kernel on what both can do: its first request.
+    ///
+    /// # Errors
+    /// [`MountError::Kernel`], [`MountError::Requests`].
+    pub(crate) fn agree(&self) -> Result<(), MountError> {
+        let mut buffer = vec![0; REQUEST_BYTES_MAX];
+        loop {
+            let bytes = self.receive(&mut buffer).map_err(|error| MountError::Requests(error.into()))?;
+            let gone = || MountError::Requests(Errno::NODEV.into());
+            let request = bytes.and_then(|bytes| buffer.get(..bytes)).ok_or_else(gone)?;
+            let Some((header, Operation::Init { major, minor, readahead, flags })) = request::decode(request) else { continue };
+            let Some(answer) = init::answer(major, minor, readahead, flags) else {
+                self.refuse(header.unique, Errno::PROTO);
+                return Err(MountError::Kernel { major, minor });
+            };
+            let _ = self.send(header.unique, &answer, &[]);
+            // A kernel with another major version asks again.
+            return Ok(());
+        }
+    }
+
+    /// The next request: its bytes in `buffer`; none once it is unmounted.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub(crate) fn receive(&self, buffer: &mut [u8]) -> Result<Option<usize>, Errno> {
+        loop {
+            match rustix::io::read(&self.0, &mut *buffer) {
+                Ok(bytes) => return Ok(Some(bytes)),
+                // ENOENT: a request that was interrupted before it was read.
+                Err(Errno::INTR | Errno::NOENT | Errno::AGAIN) => {}
+                Err(Errno::NODEV) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Answers. False when nobody waits any more (ENOENT): whoever asked does not know of what was done.
+    #[must_use]
+    pub(crate) fn send(&self, unique: Unique, result: &[u8], data: &[u8]) -> bool {
+        let header = reply::header(unique, result.len() + data.len(), 0);
+        rustix::io::writev(&self.0, &reply::parts(&header, result, data)).is_ok()
+    }
+
+    /// Answers with an error.
+    pub(crate) fn refuse(&self, unique: Unique, errno: Errno) {
+        let header = reply::header(unique, 0, errno.raw_os_error());
+        let _ = rustix::io::writev(&self.0, &reply::parts(&header, &[], &[]));
+    }
+}

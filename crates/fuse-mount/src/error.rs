@@ -1,0 +1,108 @@
+//! Why there is no mount.
+
+use std::io;
+use std::path::PathBuf;
+
+/// What keeps a directory from being a mount, or from being none.
+#[derive(Debug, thiserror::Error)]
+pub enum MountError {
+    /// There is nothing of that name.
+    #[error("no such directory {0}")]
+    Missing(PathBuf),
+    /// It is something else.
+    #[error("{0} is not a directory")]
+    NotDirectory(PathBuf),
+    /// It would be hidden.
+    #[error("the directory {0} is not empty")]
+    NotEmpty(PathBuf),
+    /// A living process of ours serves it.
+    #[error("{directory} is a mount of {source_text} already")]
+    Mounted {
+        /// The directory.
+        directory: PathBuf,
+        /// What is mounted, as mountinfo has it.
+        source_text: String,
+    },
+    /// There is no such mount.
+    #[error("{0} is not a mount of millrace")]
+    NotMounted(PathBuf),
+    /// It is in use.
+    #[error("{0} is in use: a program has a file of it open, or its working directory there")]
+    Busy(PathBuf),
+    /// It could not be looked at.
+    #[error("look at {path}: {source}")]
+    Look {
+        /// The path.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// No FUSE device.
+    #[error("open /dev/fuse: {0}")]
+    Device(#[source] io::Error),
+    /// mount(2) refused.
+    #[error("the kernel refuses to mount at {directory}: {source}")]
+    Refused {
+        /// The directory.
+        directory: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// Users other than root mount by a set-uid program, which is not there.
+    #[error("there is no fusermount3 in PATH, which mounts for users other than root")]
+    NoProgram,
+    /// It said no.
+    #[error("fusermount3 for {directory}: {message}")]
+    Program {
+        /// The directory.
+        directory: PathBuf,
+        /// What it printed.
+        message: String,
+    },
+    /// FUSE of the kernel is too old.
+    #[error("the kernel's FUSE lacks record locks or requests of more than a page: it is of version {major}.{minor}")]
+    Kernel {
+        /// Of the protocol.
+        major: u32,
+        /// Of the protocol.
+        minor: u32,
+    },
+    /// The device failed.
+    #[error("read requests from /dev/fuse: {0}")]
+    Requests(#[source] io::Error),
+    /// No thread.
+    #[error("start a thread: {0}")]
+    Thread(#[source] io::Error),
+}
+
+impl MountError {
+    /// What to do about it; none where nothing is known.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Missing(directory) => format!("mkdir -p {}", directory.display()),
+            Self::NotDirectory(_) | Self::NotEmpty(_) => "mount at an empty directory: what is in it would be hidden".into(),
+            Self::Mounted { directory, .. } => {
+                format!("`millrace unmount {}` first, or mount at another directory", directory.display())
+            }
+            Self::NotMounted(_) => "`findmnt -t fuse.millrace` lists the mounts of millrace".into(),
+            Self::Busy(directory) => {
+                format!(
+                    "`fuser -vm {0}` names the programs; `millrace unmount --lazy {0}` takes it away once they end",
+                    directory.display()
+                )
+            }
+            Self::Device(source) => match source.kind() {
+                io::ErrorKind::NotFound => "modprobe fuse; in a container, give it the device /dev/fuse".into(),
+                _ => "chmod 0666 /dev/fuse, as most systems have it; in a container, allow the device".into(),
+            },
+            Self::Refused { .. } => "root needs CAP_SYS_ADMIN to mount: in a container, add it, or mount on the host".into(),
+            Self::NoProgram => "install the package fuse3, or run it as root".into(),
+            Self::Program { message, .. } if message.contains("user_allow_other") => {
+                "add a line `user_allow_other` to /etc/fuse.conf, or leave out --allow-other".into()
+            }
+            Self::Program { .. } | Self::Look { .. } | Self::Requests(_) | Self::Thread(_) => return None,
+            Self::Kernel { .. } => "Linux 4.20 or newer is needed".into(),
+        })
+    }
+}

@@ -1,0 +1,106 @@
+//! What programs have open, by the numbers that the kernel names it with.
+
+use crate::open_file::OpenFile;
+use dnfs::FileHandle;
+use dnfs::mount::{DirItem, Mount};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// An open directory.
+#[derive(Debug)]
+pub(crate) struct OpenDirectory {
+    /// As who opened it.
+    pub(crate) mount: Arc<Mount>,
+    pub(crate) handle: FileHandle,
+    /// Its names as they were when a program last began to read them: a listing goes on by numbers in it.
+    listing: Mutex<Option<Arc<Vec<DirItem>>>>,
+}
+
+#[derive(Clone, Debug)]
+enum Open {
+    /// With its node.
+    File(Arc<OpenFile>, u64),
+    Directory(Arc<OpenDirectory>),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Handles(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    open: HashMap<u64, Open>,
+    last: u64,
+}
+
+impl OpenDirectory {
+    pub(crate) const fn new(mount: Arc<Mount>, handle: FileHandle) -> Self {
+        Self { mount, handle, listing: Mutex::new(None) }
+    }
+
+    /// What the listing is taken from; asked of the server by `fetch` where a program begins one.
+    pub(crate) fn listing(
+        &self,
+        begins: bool,
+        fetch: impl FnOnce() -> Result<Vec<DirItem>, Errno>,
+    ) -> Result<Arc<Vec<DirItem>>, Errno> {
+        let mut listing = self.listing.lock().unwrap_or_else(PoisonError::into_inner);
+        match listing.as_ref().filter(|_| !begins) {
+            Some(known) => Ok(Arc::clone(known)),
+            None => Ok(Arc::clone(listing.insert(Arc::new(fetch()?)))),
+        }
+    }
+}
+
+impl Handles {
+    pub(crate) fn add_file(&self, file: Arc<OpenFile>, node: u64) -> u64 {
+        self.inner().add(Open::File(file, node))
+    }
+
+    pub(crate) fn add_directory(&self, directory: OpenDirectory) -> u64 {
+        self.inner().add(Open::Directory(Arc::new(directory)))
+    }
+
+    /// # Errors
+    /// EBADF.
+    pub(crate) fn file(&self, number: u64) -> Result<Arc<OpenFile>, Errno> {
+        match self.inner().open.get(&number) {
+            Some(Open::File(file, _)) => Ok(Arc::clone(file)),
+            _ => Err(Errno::BADF),
+        }
+    }
+
+    /// # Errors
+    /// EBADF.
+    pub(crate) fn directory(&self, number: u64) -> Result<Arc<OpenDirectory>, Errno> {
+        match self.inner().open.get(&number) {
+            Some(Open::Directory(directory)) => Ok(Arc::clone(directory)),
+            _ => Err(Errno::BADF),
+        }
+    }
+
+    /// It is no longer open: the file with its node, if it is one.
+    pub(crate) fn remove(&self, number: u64) -> Option<(Arc<OpenFile>, u64)> {
+        match self.inner().open.remove(&number)? {
+            Open::File(file, node) => Some((file, node)),
+            Open::Directory(_) => None,
+        }
+    }
+
+    /// All that are open.
+    pub(crate) fn all(&self) -> Vec<u64> {
+        self.inner().open.keys().copied().collect()
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn add(&mut self, open: Open) -> u64 {
+        self.last += 1;
+        self.open.insert(self.last, open);
+        self.last
+    }
+}

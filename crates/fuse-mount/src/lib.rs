@@ -1,0 +1,34 @@
+//! An NFS export as a FUSE file system of this host: for programs that the preload library cannot reach, and for people.
+//!
+//! It is one more process of the mount that `dnfs` keeps for this host. Sizes, attributes, write verifiers, written data that is not
+//! stable yet, locks and files that are removed while open are those of the programs under `millrace exec`. The kernel caches
+//! neither data nor attributes nor names; each request is a call of [`dnfs::mount::Mount`], made as the user who asks.
+//!
+//! The FUSE protocol is spoken here and not by a library: on a hard mount a process that waits for its server has to be killable,
+//! which takes an answer to FUSE_INTERRUPT, and the common Rust library, fuser, answers that with ENOSYS.
+//!
+//! - `protocol`: requests and replies as bytes; `device`: /dev/fuse.
+//! - `server`: threads that take requests; `pending`: which of them are under way, and whether their callers were killed.
+//! - `operations`: requests as calls of the mount, on `nodes`, `handles`, `users` and `locks`.
+//! - [`mod@mounting`]: mounting and unmounting, as root and by fusermount3.
+#![forbid(unsafe_code)]
+
+mod caller;
+mod device;
+mod error;
+mod handles;
+mod limits;
+mod locks;
+mod mount_table;
+pub mod mounting;
+mod nodes;
+mod open_file;
+mod operations;
+mod pending;
+mod protocol;
+mod server;
+mod users;
+
+pub use error::MountError;
+pub use mount_table::resolved;
+pub use server::Server;

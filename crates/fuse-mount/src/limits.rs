@@ -1,0 +1,32 @@
+//! Bounds of a mount, each with its reason.
+
+/// Largest READ or WRITE of the kernel, in bytes: 256 pages, the most it sends in one request, and the largest call of NFS.
+pub(crate) const TRANSFER_BYTES_MAX: usize = 1 << 20;
+/// Room for the head of a request, in bytes: what the kernel wants beside the largest WRITE; names and a link's text fit too.
+pub(crate) const HEAD_BYTES_MAX: usize = 8192;
+/// Requests served at once: as many as one user of a mount has connections to the server. More wait here, where a kill still reaches
+/// them.
+pub(crate) const WORKERS_MAX: usize = 64;
+/// Threads that wait for requests; those beyond end when they have nothing to do.
+pub(crate) const IDLE_WORKERS_MAX: usize = 4;
+/// Requests that wait for a thread. A process waits for each, so there are thousands only while the server is away; beyond that they
+/// wait in the kernel.
+pub(crate) const QUEUE_MAX: usize = 4096;
+/// Requests that the kernel sends without waiting for the ones before (asynchronous I/O, RELEASE).
+pub(crate) const BACKGROUND_MAX: u16 = WORKERS_MAX as u16;
+/// Times an open is begun again because the file was removed between the answer and the placeholder's lock.
+pub(crate) const OPEN_ROUNDS_MAX: usize = 16;
+/// Users (ids and groups) with connections at once; those without open files make room.
+pub(crate) const USERS_MAX: usize = 256;
+/// Pause between two looks at locks that are waited for, in ms: as under the preload library.
+pub(crate) const LOCK_LOOK_MS: u64 = 5;
+/// Pause between two looks whether a caller that got a signal was killed, in ms.
+pub(crate) const KILL_LOOK_MS: u64 = 50;
+/// How long a mount point may take to say whether its process is alive, in ms.
+pub(crate) const PROBE_MS: u64 = 3000;
+/// Most names of one BATCH_FORGET looked at: what fits in a request of pages.
+pub(crate) const FORGETS_MAX: usize = TRANSFER_BYTES_MAX / 16;
+/// What programs are told to use as a block for I/O, in bytes: each call is one request, large enough that a copy has few.
+pub(crate) const BLOCK_BYTES: u32 = 128 * 1024;
+
+const _: () = assert!(BLOCK_BYTES.is_power_of_two() && (BLOCK_BYTES as usize) <= TRANSFER_BYTES_MAX);

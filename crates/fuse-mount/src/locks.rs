@@ -1,0 +1,183 @@
+//! Locks. Record locks lie beside the file's placeholder, as those of programs under the preload library do; flock(2) on the
+//! placeholder itself. So both kinds exclude those programs too. Who waits for one has no thread here: a single one looks again and
+//! again.
+
+use crate::limits::LOCK_LOOK_MS;
+use crate::open_file::{OpenFile, errno};
+use crate::protocol::request::Lock;
+use crate::protocol::{LOCK_FLOCK, Unique, reply};
+use dnfs::mount::{FileRef, LockKind, LockRange, OwnerLocks};
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+#[derive(Debug, Default)]
+pub(crate) struct Locks {
+    owners: Mutex<HashMap<(FileRef, u64), Arc<OwnerLocks>>>,
+    waits: Mutex<Vec<Wait>>,
+    comes: Condvar,
+}
+
+/// Somebody who waits for a lock.
+#[derive(Clone, Debug)]
+pub(crate) struct Wait {
+    pub(crate) unique: Unique,
+    file: Arc<OpenFile>,
+    lock: Lock,
+}
+
+/// What came of a look.
+pub(crate) enum Look {
+    /// It has the lock.
+    Granted,
+    /// It waits on.
+    Waits,
+    Failed(Errno),
+}
+
+impl Locks {
+    /// SETLK: false when somebody else has it.
+    pub(crate) fn attempt(&self, file: &Arc<OpenFile>, lock: &Lock) -> Result<bool, Errno> {
+        if lock.flags & LOCK_FLOCK != 0 { flock(file, lock.kind) } else { self.attempt_records(file, lock) }
+    }
+
+    /// GETLK: whose lock is in the way.
+    pub(crate) fn conflict(&self, file: &Arc<OpenFile>, lock: &Lock) -> Result<Vec<u8>, Errno> {
+        let kind = kind(lock.kind)?.ok_or(Errno::INVAL)?;
+        let owner = match self.owners().get(&(file.file(), lock.owner)) {
+            Some(owner) => Arc::clone(owner),
+            None => Arc::new(file.mount().owner_locks(file.file()).map_err(|error| errno(&error))?),
+        };
+        let found = file.mount().lock_conflict(&owner, range(lock)?, kind).map_err(|error| errno(&error))?;
+        Ok(reply::lock(found.as_ref()))
+    }
+
+    fn attempt_records(&self, file: &Arc<OpenFile>, lock: &Lock) -> Result<bool, Errno> {
+        let (kind, range, key) = (kind(lock.kind)?, range(lock)?, (file.file(), lock.owner));
+        let known = self.owners().get(&key).cloned();
+        let owner = match (known, kind) {
+            (Some(known), _) => known,
+            (None, None) => return Ok(true), // nothing to give up
+            (None, Some(_)) => {
+                let fresh = Arc::new(file.mount().owner_locks(file.file()).map_err(|error| errno(&error))?);
+                // Of two threads of one owner one was faster.
+                Arc::clone(self.owners().entry(key).or_insert(fresh))
+            }
+        };
+        if kind.is_some() {
+            let mut owners = file.lock_owners();
+            if !owners.contains(&lock.owner) {
+                owners.push(lock.owner);
+            }
+        }
+        file.mount().lock_range(&owner, range, kind).map_err(|error| errno(&error))
+    }
+
+    /// All record locks of an owner on a file end: it closed a descriptor of it (POSIX, close).
+    pub(crate) fn give_up(&self, file: &OpenFile, owner: u64) {
+        self.owners().remove(&(file.file(), owner));
+    }
+
+    /// An open file description has ended, and with it what was locked by it.
+    pub(crate) fn released(&self, file: &OpenFile) {
+        let owners = std::mem::take(&mut *file.lock_owners());
+        owners.into_iter().for_each(|owner| self.give_up(file, owner));
+    }
+
+    /// Has somebody wait.
+    pub(crate) fn wait(&self, unique: Unique, file: Arc<OpenFile>, lock: Lock) {
+        self.waits().push(Wait { unique, file, lock });
+        self.comes.notify_all();
+    }
+
+    /// Somebody who waits may be let go: looked at sooner.
+    pub(crate) fn look_now(&self) {
+        self.comes.notify_all();
+    }
+
+    /// Looks at all who wait, once there are any and a moment after the last look: those who wait no longer.
+    pub(crate) fn look(&self, is_interrupted: impl Fn(Unique) -> bool) -> Vec<(Wait, Look)> {
+        let mut waits = self.waits();
+        while waits.is_empty() {
+            waits = self.comes.wait(waits).unwrap_or_else(PoisonError::into_inner);
+        }
+        let pause = Duration::from_millis(LOCK_LOOK_MS);
+        let all = self.comes.wait_timeout(waits, pause).unwrap_or_else(PoisonError::into_inner).0.clone();
+        let mut ended = Vec::new();
+        for wait in all {
+            let look = match self.attempt(&wait.file, &wait.lock) {
+                Ok(true) => Look::Granted,
+                Ok(false) if is_interrupted(wait.unique) => Look::Failed(Errno::INTR),
+                Ok(false) => Look::Waits,
+                Err(error) => Look::Failed(error),
+            };
+            if !matches!(look, Look::Waits) {
+                ended.push((wait, look));
+            }
+        }
+        self.waits().retain(|wait| !ended.iter().any(|(other, _)| other.unique == wait.unique));
+        ended
+    }
+
+    /// Gives a lock back that nobody was told of.
+    pub(crate) fn undo(&self, wait: &Wait) {
+        let unlock = Lock { kind: libc::F_UNLCK as u32, ..wait.lock };
+        let _ = self.attempt(&wait.file, &unlock);
+    }
+
+    fn owners(&self) -> MutexGuard<'_, HashMap<(FileRef, u64), Arc<OwnerLocks>>> {
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn waits(&self) -> MutexGuard<'_, Vec<Wait>> {
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn kind(kind: u32) -> Result<Option<LockKind>, Errno> {
+    match kind.cast_signed() {
+        libc::F_RDLCK => Ok(Some(LockKind::Shared)),
+        libc::F_WRLCK => Ok(Some(LockKind::Exclusive)),
+        libc::F_UNLCK => Ok(None),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+/// The kernel has a range by its last byte, the largest offset where it has no end.
+fn range(lock: &Lock) -> Result<LockRange, Errno> {
+    let start = i64::try_from(lock.start).map_err(|_| Errno::OVERFLOW)?;
+    let last = i64::try_from(lock.last).unwrap_or(i64::MAX);
+    if last < start {
+        return Err(Errno::INVAL);
+    }
+    Ok(LockRange { start, length: if last == i64::MAX { 0 } else { last - start + 1 } })
+}
+
+fn flock(file: &OpenFile, kind: u32) -> Result<bool, Errno> {
+    let operation = match kind.cast_signed() {
+        libc::F_RDLCK => FlockOperation::NonBlockingLockShared,
+        libc::F_WRLCK => FlockOperation::NonBlockingLockExclusive,
+        _ => FlockOperation::Unlock,
+    };
+    match rustix::fs::flock(file.placeholder().ok_or(Errno::BADF)?, operation) {
+        Ok(()) => Ok(true),
+        Err(Errno::AGAIN) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_the_kernel_become_those_of_fcntl() {
+        let lock = |start, last| Lock { handle: 1, owner: 2, start, last, kind: 0, flags: 0 };
+        assert_eq!(range(&lock(10, 19)), Ok(LockRange { start: 10, length: 10 }));
+        assert_eq!(range(&lock(0, i64::MAX as u64)), Ok(LockRange { start: 0, length: 0 }));
+        assert_eq!(range(&lock(5, 4)), Err(Errno::INVAL));
+        assert_eq!(range(&lock(u64::MAX, u64::MAX)), Err(Errno::OVERFLOW));
+    }
+}

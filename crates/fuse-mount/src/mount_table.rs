@@ -1,0 +1,109 @@
+//! The mounts of this process' namespace, as /proc/self/mountinfo has them (proc_pid_mountinfo(5)).
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// The type of our mounts.
+pub(crate) const KIND: &str = "fuse.millrace";
+
+/// A mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TableEntry {
+    pub(crate) directory: PathBuf,
+    pub(crate) kind: Vec<u8>,
+    pub(crate) source: String,
+}
+
+impl TableEntry {
+    pub(crate) fn is_ours(&self) -> bool {
+        self.kind == KIND.as_bytes()
+    }
+}
+
+/// What is mounted at a directory, the uppermost; none where nothing is.
+pub(crate) fn mounted_at(directory: &Path) -> Option<TableEntry> {
+    let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+    last_at(&table, directory)
+}
+
+fn last_at(table: &[u8], directory: &Path) -> Option<TableEntry> {
+    table.split(|byte| *byte == b'\n').filter_map(entry).rfind(|entry| entry.directory == directory)
+}
+
+/// A line: id, parent, device, root, mount point, options, optional fields, `-`, type, source, options.
+fn entry(line: &[u8]) -> Option<TableEntry> {
+    let mut fields = line.split(|byte| *byte == b' ');
+    let directory = PathBuf::from(OsString::from_vec(unescaped(fields.nth(4)?)));
+    let mut behind = fields.skip_while(|field| *field != b"-").skip(1);
+    let (kind, source) = (behind.next()?.to_vec(), unescaped(behind.next()?));
+    Some(TableEntry { directory, kind, source: String::from_utf8_lossy(&source).into_owned() })
+}
+
+/// Blanks, tabs, line feeds and backslashes are `\` and three octal digits there.
+fn unescaped(field: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((first, more)) = rest.split_first() {
+        let digits = more.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()).filter(|_| *first == b'\\') {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = more.get(3..).unwrap_or_default();
+            }
+            None => {
+                bytes.push(*first);
+                rest = more;
+            }
+        }
+    }
+    bytes
+}
+
+/// A directory's path without links, also where what is mounted there does not answer.
+///
+/// # Errors
+/// Of its parent.
+pub fn resolved(directory: &Path) -> std::io::Result<PathBuf> {
+    let absolute = std::path::absolute(directory)?;
+    let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else { return Ok(absolute) };
+    // Whether the last component is a link is asked of its parent alone: /proc/self/mountinfo has the path behind it.
+    let there = parent.canonicalize()?.join(name);
+    if mounted_at(&there).is_some() {
+        return Ok(there);
+    }
+    match there.symlink_metadata() {
+        Ok(found) if found.is_symlink() => there.canonicalize(),
+        _ if name.as_bytes() == b".." => there.canonicalize(),
+        _ => Ok(there),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &[u8] = b"22 1 0:20 / /proc rw,nosuid - proc proc rw\n\
+        40 22 0:44 / /srv/a\\040b rw,nosuid shared:3 master:1 - fuse.millrace nfs://filer/vol rw,user_id=0\n\
+        41 40 0:45 / /srv/a\\040b rw - tmpfs tmpfs rw\n\
+        42 22 0:46 / /srv/c rw - fuse.sshfs host:/ rw\n";
+
+    #[test]
+    fn the_uppermost_mount_of_a_directory_is_found() {
+        let found = last_at(TABLE, Path::new("/srv/a b")).unwrap();
+        assert_eq!(found.kind, b"tmpfs");
+        let below = last_at(&TABLE[..TABLE.len() - 90], Path::new("/srv/a b")).unwrap();
+        assert!(below.is_ours(), "{below:?}");
+        assert_eq!(below.source, "nfs://filer/vol");
+        assert!(!last_at(TABLE, Path::new("/srv/c")).unwrap().is_ours());
+        assert_eq!(last_at(TABLE, Path::new("/srv")), None);
+    }
+
+    #[test]
+    fn a_path_is_resolved_by_its_parent() {
+        let scratch = std::env::temp_dir().canonicalize().unwrap();
+        assert_eq!(resolved(&scratch.join("./absent")).unwrap(), scratch.join("absent"));
+        assert!(resolved(&scratch.join("absent/below")).is_err());
+        assert_eq!(resolved(Path::new("/")).unwrap(), Path::new("/"));
+    }
+}

@@ -1,0 +1,151 @@
+//! Mounting and unmounting: by mount(2) as root, else by fusermount3.
+
+use crate::device::Device;
+use crate::error::MountError;
+use crate::limits::PROBE_MS;
+use crate::mount_table::{KIND, TableEntry, mounted_at};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+use std::ffi::CString;
+use std::io::{self, IoSliceMut};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// The set-uid program of the package fuse3.
+const PROGRAM: &str = "fusermount3";
+
+/// Makes sure that a directory can be mounted at: one whose process was killed is taken away first. `directory` is as
+/// [`crate::resolved`] gives it. Whether a dead mount was taken away.
+///
+/// # Errors
+/// What it is instead of an empty directory.
+pub fn prepare(directory: &Path) -> Result<bool, MountError> {
+    let mut cleaned = false;
+    while let Some(entry) = mounted_at(directory).filter(TableEntry::is_ours) {
+        if !is_dead(directory) {
+            return Err(MountError::Mounted { directory: directory.to_owned(), source_text: entry.source });
+        }
+        unmount_any(directory, true)?;
+        cleaned = true;
+    }
+    let look = |source| MountError::Look { path: directory.to_owned(), source };
+    let found = directory.symlink_metadata().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => MountError::Missing(directory.to_owned()),
+        _ => look(error),
+    })?;
+    if !found.is_dir() {
+        return Err(MountError::NotDirectory(directory.to_owned()));
+    }
+    if directory.read_dir().map_err(look)?.next().is_some() {
+        return Err(MountError::NotEmpty(directory.to_owned()));
+    }
+    Ok(cleaned)
+}
+
+/// Whether the process that served a mount is gone (ENOTCONN). One that waits for its server is not.
+fn is_dead(directory: &Path) -> bool {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let directory = directory.to_owned();
+    // A thread of its own, since the look may wait for a server.
+    std::thread::spawn(move || {
+        let error = directory.metadata().err().and_then(|error| error.raw_os_error());
+        let _ = sender.send(error == Some(Errno::NOTCONN.raw_os_error()));
+    });
+    receiver.recv_timeout(Duration::from_millis(PROBE_MS)).unwrap_or(false)
+}
+
+/// Takes a mount of ours away; with `lazy` also one that is in use, which ends with its last user.
+///
+/// # Errors
+/// [`MountError::NotMounted`], [`MountError::Busy`], what the kernel or fusermount3 says.
+pub fn unmount(directory: &Path, lazy: bool) -> Result<(), MountError> {
+    if !mounted_at(directory).is_some_and(|entry| entry.is_ours()) {
+        return Err(MountError::NotMounted(directory.to_owned()));
+    }
+    unmount_any(directory, lazy)
+}
+
+fn unmount_any(directory: &Path, lazy: bool) -> Result<(), MountError> {
+    if rustix::process::geteuid().is_root() {
+        let flags = if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() } | UnmountFlags::NOFOLLOW;
+        return match rustix::mount::unmount(directory, flags) {
+            Ok(()) => Ok(()),
+            Err(Errno::BUSY) => Err(MountError::Busy(directory.to_owned())),
+            Err(Errno::INVAL) => Err(MountError::NotMounted(directory.to_owned())),
+            Err(error) => Err(MountError::Refused { directory: directory.to_owned(), source: error.into() }),
+        };
+    }
+    let mut command = Command::new(PROGRAM);
+    command.args(if lazy { &["-u", "-z"][..] } else { &["-u"] }).arg("--").arg(directory).stdin(Stdio::null());
+    let output = command.output().map_err(no_program)?;
+    let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    match output.status.success() {
+        true => Ok(()),
+        false if message.contains("busy") => Err(MountError::Busy(directory.to_owned())),
+        false => Err(MountError::Program { directory: directory.to_owned(), message }),
+    }
+}
+
+/// Mounts. `source` is what mount tables show.
+///
+/// # Errors
+/// [`MountError::Device`], [`MountError::Refused`], [`MountError::NoProgram`], [`MountError::Program`].
+pub(crate) fn mount(directory: &Path, source: &str, allow_other: bool) -> Result<Device, MountError> {
+    let device = if rustix::process::geteuid().is_root() {
+        mount_as_root(directory, source)?
+    } else {
+        mount_by_program(directory, source, allow_other)?
+    };
+    Ok(Device::new(device))
+}
+
+/// For all users: each request is made to the server as who asks.
+fn mount_as_root(directory: &Path, source: &str) -> Result<OwnedFd, MountError> {
+    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
+    let device = rustix::fs::open("/dev/fuse", flags, rustix::fs::Mode::empty());
+    let device = device.map_err(|error| MountError::Device(error.into()))?;
+    let options = format!("fd={},rootmode=40000,user_id=0,group_id=0,allow_other", device.as_raw_fd());
+    let options = CString::new(options).unwrap_or_default();
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    match rustix::mount::mount(source, directory, KIND, flags, options.as_c_str()) {
+        Ok(()) => Ok(device),
+        Err(error) => Err(MountError::Refused { directory: directory.to_owned(), source: error.into() }),
+    }
+}
+
+/// fusermount3 mounts, and sends the device over the socket that its environment names.
+fn mount_by_program(directory: &Path, source: &str, allow_other: bool) -> Result<OwnedFd, MountError> {
+    let (ours, its) = UnixStream::pair().map_err(MountError::Device)?;
+    let source = source.replace('\\', "\\\\").replace(',', "\\,");
+    let other = if allow_other { ",allow_other" } else { "" };
+    let mut command = Command::new(PROGRAM);
+    command.arg("-o").arg(format!("fsname={source},subtype=millrace,nosuid,nodev{other}")).arg("--").arg(directory);
+    let output = command.env("_FUSE_COMMFD", "0").stdin(Stdio::from(OwnedFd::from(its))).output().map_err(no_program)?;
+    drop(command); // with its end of the socket
+    let refused = |message: &str| MountError::Program { directory: directory.to_owned(), message: message.to_owned() };
+    if !output.status.success() {
+        return Err(refused(String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    received(&ours).map_err(|error| MountError::Device(error.into()))?.ok_or_else(|| refused("it sent no device"))
+}
+
+fn received(socket: &UnixStream) -> Result<Option<OwnedFd>, Errno> {
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let mut data = [IoSliceMut::new(&mut byte)];
+    rustix::net::recvmsg(socket.as_fd(), &mut data, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let descriptors = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+        _ => None,
+    });
+    Ok(descriptors.flatten().next())
+}
+
+fn no_program(error: io::Error) -> MountError {
+    if error.kind() == io::ErrorKind::NotFound { MountError::NoProgram } else { MountError::Device(error) }
+}

@@ -1,0 +1,114 @@
+//! Nodes: the numbers by which the kernel knows objects, each for one handle of the server. Never given out twice.
+
+use crate::open_file::OpenFile;
+use crate::protocol::ROOT;
+use dnfs::FileHandle;
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+#[derive(Debug)]
+pub(crate) struct Nodes(Mutex<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    by_number: HashMap<u64, Node>,
+    by_handle: HashMap<FileHandle, u64>,
+    last: u64,
+}
+
+#[derive(Debug)]
+struct Node {
+    handle: FileHandle,
+    /// Answers that told the kernel of it, less those it has forgotten.
+    lookups: u64,
+    /// By which its attributes are known without a call.
+    open: Vec<Arc<OpenFile>>,
+}
+
+impl Nodes {
+    pub(crate) fn new(root: FileHandle) -> Self {
+        let node = Node { handle: root, lookups: 1, open: Vec::new() };
+        Self(Mutex::new(Inner { by_number: HashMap::from([(ROOT, node)]), by_handle: HashMap::from([(root, ROOT)]), last: ROOT }))
+    }
+
+    /// The handle of a node.
+    ///
+    /// # Errors
+    /// ESTALE: the kernel was never told of it.
+    pub(crate) fn handle(&self, node: u64) -> Result<FileHandle, Errno> {
+        self.inner().by_number.get(&node).map(|node| node.handle).ok_or(Errno::STALE)
+    }
+
+    /// The node of an object that the kernel is about to be told of.
+    pub(crate) fn tell(&self, handle: &FileHandle) -> u64 {
+        let mut inner = self.inner();
+        if let Some(number) = inner.by_handle.get(handle).copied()
+            && let Some(node) = inner.by_number.get_mut(&number)
+        {
+            node.lookups += 1;
+            return number;
+        }
+        inner.last += 1;
+        let number = inner.last;
+        inner.by_number.insert(number, Node { handle: *handle, lookups: 1, open: Vec::new() });
+        inner.by_handle.insert(*handle, number);
+        number
+    }
+
+    /// The kernel has forgotten so many answers.
+    pub(crate) fn forget(&self, number: u64, count: u64) {
+        let mut inner = self.inner();
+        let Some(node) = inner.by_number.get_mut(&number).filter(|_| number != ROOT) else { return };
+        node.lookups = node.lookups.saturating_sub(count);
+        if node.lookups == 0
+            && let Some(node) = inner.by_number.remove(&number)
+        {
+            inner.by_handle.remove(&node.handle);
+        }
+    }
+
+    /// The file of a node was opened.
+    pub(crate) fn opened(&self, number: u64, file: &Arc<OpenFile>) {
+        if let Some(node) = self.inner().by_number.get_mut(&number) {
+            node.open.push(Arc::clone(file));
+        }
+    }
+
+    /// And is closed again.
+    pub(crate) fn closed(&self, number: u64, file: &Arc<OpenFile>) {
+        if let Some(node) = self.inner().by_number.get_mut(&number) {
+            node.open.retain(|other| !Arc::ptr_eq(other, file));
+        }
+    }
+
+    /// One by which the file of a node is open.
+    pub(crate) fn open_file(&self, number: u64) -> Option<Arc<OpenFile>> {
+        self.inner().by_number.get(&number)?.open.first().cloned()
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_lives_until_each_answer_is_forgotten_and_its_number_does_not_come_back() {
+        let handle = |byte| FileHandle::new(&[byte; 4]).unwrap();
+        let nodes = Nodes::new(handle(0));
+        let number = nodes.tell(&handle(1));
+        assert_eq!(nodes.tell(&handle(1)), number);
+        nodes.forget(number, 1);
+        assert_eq!(nodes.handle(number), Ok(handle(1)));
+        nodes.forget(number, 1);
+        assert_eq!(nodes.handle(number), Err(Errno::STALE));
+        assert_ne!(nodes.tell(&handle(1)), number);
+        nodes.forget(ROOT, 9);
+        assert_eq!(nodes.handle(ROOT), Ok(handle(0)));
+        assert_eq!(nodes.tell(&handle(0)), ROOT);
+    }
+}

@@ -1,0 +1,149 @@
+//! An open file, of one open(2) of a program. Its life is that of a fresh open of the file's placeholder, so that all processes of
+//! the mount on this host, those under the preload library too, know that the file is open.
+
+use dnfs::file::{Attributes, FsError, Stability};
+use dnfs::mount::{Entry, FileRef, Mount, OpenHow};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::CStr;
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A regular file.
+#[derive(Debug)]
+pub(crate) struct OpenFile {
+    /// As who opened it: all calls on it are made as that user.
+    mount: Arc<Mount>,
+    file: FileRef,
+    /// None while it is being closed.
+    placeholder: Option<OwnedFd>,
+    /// open(2)'s.
+    flags: i32,
+    /// Which write errors this open file description was told of.
+    cursor: AtomicU32,
+    /// Owners that locked records by it.
+    lock_owners: Mutex<Vec<u64>>,
+}
+
+/// What went wrong, as the errno a program is told.
+pub(crate) fn errno(error: &dnfs::Error) -> Errno {
+    Errno::from_raw_os_error(error.errno())
+}
+
+impl OpenFile {
+    /// Opens, and if asked makes, the file of an entry. ESTALE: it was removed meanwhile, the name must be looked up again.
+    ///
+    /// # Errors
+    /// As open(2).
+    pub(crate) fn open(mount: &Arc<Mount>, entry: &Entry, how: &OpenHow, flags: i32) -> Result<Self, Errno> {
+        let file = mount.open(entry, how).map_err(|error| errno(&error))?;
+        // Closed again when dropped, whatever comes.
+        let mut open = Self {
+            mount: Arc::clone(mount),
+            file,
+            placeholder: None,
+            flags,
+            cursor: AtomicU32::new(mount.error_cursor(file)),
+            lock_owners: Mutex::default(),
+        };
+        let path = mount.placeholder_path(file);
+        let path = CStr::from_bytes_until_nul(&path).map_err(|_| Errno::IO)?;
+        let placeholder = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+        let placeholder = open.placeholder.insert(placeholder.map_err(|error| match error {
+            Errno::NOENT => Errno::STALE,
+            other => other,
+        })?);
+        mount.opened(file, placeholder.as_fd()).map_err(|error| match error {
+            dnfs::Error::Fs(FsError::Stale | FsError::NotFound) => Errno::STALE,
+            error => errno(&error),
+        })?;
+        Ok(open)
+    }
+
+    pub(crate) const fn mount(&self) -> &Arc<Mount> {
+        &self.mount
+    }
+
+    pub(crate) const fn file(&self) -> FileRef {
+        self.file
+    }
+
+    /// Where locks of flock(2) lie.
+    pub(crate) fn placeholder(&self) -> Option<BorrowedFd<'_>> {
+        self.placeholder.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Owners whose record locks end with it at the latest.
+    pub(crate) fn lock_owners(&self) -> MutexGuard<'_, Vec<u64>> {
+        self.lock_owners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn may_write(&self) -> bool {
+        self.flags & libc::O_ACCMODE != libc::O_RDONLY
+    }
+
+    /// Attributes; of one that may write also whether writes were lost that nobody was told of.
+    pub(crate) fn attributes(&self) -> Result<Attributes, Errno> {
+        let attributes =
+            if self.may_write() { self.mount.attr_to_change(self.file, &self.cursor) } else { self.mount.attr(self.file) };
+        attributes.map_err(|error| errno(&error))
+    }
+
+    /// Bytes read; fewer than asked only at the end of the file.
+    pub(crate) fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
+        let mut buffers = [IoSliceMut::new(buffer)];
+        let read = if self.may_write() {
+            self.mount.read_to_change(self.file, &self.cursor, offset, &mut buffers)
+        } else {
+            self.mount.read(self.file, offset, &mut buffers)
+        };
+        read.map_err(|error| errno(&error))
+    }
+
+    /// Bytes written, as stable as the flags of the write ask for; with O_APPEND at the end of the file, wherever that is by then,
+    /// unless the bytes are those of mapped pages.
+    pub(crate) fn write(&self, offset: u64, data: &[u8], flags: i32, is_mapped: bool) -> Result<usize, Errno> {
+        // O_SYNC contains O_DSYNC's bit. What is written past all caches is on storage when the call returns, as by a kernel's NFS
+        // client.
+        let how = if flags & libc::O_SYNC == libc::O_SYNC {
+            Stability::FileSync
+        } else if flags & (libc::O_DSYNC | libc::O_DIRECT) != 0 {
+            Stability::DataSync
+        } else {
+            Stability::Unstable
+        };
+        let buffers = [IoSlice::new(data)];
+        let written = if flags & libc::O_APPEND != 0 && !is_mapped {
+            self.mount.append(self.file, &buffers, how).map(|(bytes, _)| bytes)
+        } else {
+            self.mount.write(self.file, offset, &buffers, how)
+        };
+        written.map_err(|error| errno(&error))
+    }
+
+    /// fsync(2): everything written to the file so far, by whomever, is on storage when it returns.
+    pub(crate) fn sync(&self) -> Result<(), Errno> {
+        self.mount.sync(self.file, &self.cursor).map_err(|error| errno(&error))
+    }
+
+    /// close(2): the same, as a kernel's NFS client does it at each close of a file that may be written.
+    pub(crate) fn flush(&self) -> Result<(), Errno> {
+        if !self.may_write() {
+            return Ok(());
+        }
+        self.mount.flush(self.file, std::iter::empty()).map_err(|error| errno(&error))
+    }
+
+    pub(crate) fn truncate(&self, length: u64) -> Result<(), Errno> {
+        self.mount.truncate(self.file, length).map_err(|error| errno(&error))
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        drop(self.placeholder.take());
+        self.mount.closed(self.file);
+    }
+}

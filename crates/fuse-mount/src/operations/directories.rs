@@ -1,0 +1,32 @@
+//! Open directories.
+
+use super::attributes::permit;
+use super::{Answer, Given, Operations};
+use crate::handles::OpenDirectory;
+use crate::limits::TRANSFER_BYTES_MAX;
+use crate::open_file::errno;
+use crate::protocol::reply;
+use crate::protocol::request::Header;
+use dnfs::file::AccessRights;
+use dnfs::mount::Target;
+use rustix::io::Errno;
+
+impl Operations {
+    pub(super) fn open_directory(&self, header: &Header) -> Result<Answer, Errno> {
+        let (mount, handle) = self.at(header)?;
+        permit(&mount, &handle, AccessRights::READ)?;
+        let handle = self.handles.add_directory(OpenDirectory::new(mount, handle));
+        let given = Given { node: None, handle: Some(handle) };
+        Ok(Answer { result: reply::opened(handle, 0), data_bytes: 0, given })
+    }
+
+    /// The whole directory is read when a program begins: what is made or removed meanwhile shifts no entry.
+    pub(super) fn read_directory(&self, handle: u64, offset: u64, bytes: u32) -> Result<Answer, Errno> {
+        let directory = self.handles.directory(handle)?;
+        let listing = directory.listing(offset == 0, || {
+            let entry = directory.mount.entry_of(&directory.handle).map_err(|error| errno(&error))?;
+            directory.mount.read_dir(Target::Entry(&entry)).map_err(|error| errno(&error))
+        })?;
+        Ok(reply::entries(&listing, offset, (bytes as usize).min(TRANSFER_BYTES_MAX)).into())
+    }
+}

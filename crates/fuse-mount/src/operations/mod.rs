@@ -1,0 +1,187 @@
+//! The requests as calls of the mount. Each is made as the user who asks, those on open files as who opened them.
+
+mod attributes;
+mod directories;
+mod files;
+mod names;
+
+use crate::caller;
+use crate::handles::Handles;
+use crate::locks::Locks;
+use crate::nodes::Nodes;
+use crate::open_file::errno;
+use crate::protocol::reply;
+use crate::protocol::request::{Header, Lock, Operation};
+use crate::users::Users;
+use dnfs::mount::{Entry, Mount};
+use dnfs::{Credentials, FileHandle};
+use rustix::io::Errno;
+use std::sync::Arc;
+
+/// The state of a mounted file system.
+#[derive(Debug)]
+pub(crate) struct Operations {
+    users: Users,
+    nodes: Nodes,
+    handles: Handles,
+    locks: Locks,
+}
+
+/// An answer, and what it gives the kernel that has to be taken back when nobody waits for it any more.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    pub(crate) result: Vec<u8>,
+    /// Bytes of the worker's buffer that follow.
+    pub(crate) data_bytes: usize,
+    given: Given,
+}
+
+/// What the kernel has to be told before it lets go of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Given {
+    node: Option<u64>,
+    handle: Option<u64>,
+}
+
+/// How a request ends.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Answered(Answer),
+    /// By the thread that looks after locks.
+    Later,
+}
+
+impl From<Vec<u8>> for Answer {
+    fn from(result: Vec<u8>) -> Self {
+        Self { result, ..Self::default() }
+    }
+}
+
+impl Operations {
+    pub(crate) fn new(users: Users) -> Self {
+        let nodes = Nodes::new(users.first().client().parts().root);
+        Self { users, nodes, handles: Handles::default(), locks: Locks::default() }
+    }
+
+    pub(crate) const fn locks(&self) -> &Locks {
+        &self.locks
+    }
+
+    /// Does what a request asks for. `buffer` takes what is read.
+    ///
+    /// # Errors
+    /// What the program is told.
+    pub(crate) fn perform(&self, header: &Header, operation: &Operation<'_>, buffer: &mut Vec<u8>) -> Result<Outcome, Errno> {
+        if let Operation::SetLock { lock, wait } = operation {
+            return self.set_lock(header, lock, *wait);
+        }
+        self.answer(header, operation, buffer).map(Outcome::Answered)
+    }
+
+    fn answer(&self, header: &Header, operation: &Operation<'_>, buffer: &mut Vec<u8>) -> Result<Answer, Errno> {
+        match *operation {
+            Operation::Lookup { name } => self.look_up(header, name),
+            Operation::Attributes { handle } => self.attributes(header, handle),
+            Operation::SetAttributes(ref set) => self.set_attributes(header, set),
+            Operation::Access { mask } => self.access(header, mask),
+            Operation::Statistics => self.statistics(header),
+            Operation::ReadLink => self.read_link(header),
+            Operation::SymLink { name, text } => self.make_link(header, name, text),
+            Operation::MakeNode { name, mode, device } => self.make_node(header, name, mode, device),
+            Operation::MakeDirectory { name, mode } => self.make_directory(header, name, mode),
+            Operation::Unlink { name } => self.unlink(header, name),
+            Operation::RemoveDirectory { name } => self.remove_directory(header, name),
+            Operation::Rename { name, to, to_name, flags } => self.rename(header, name, (to, to_name), flags),
+            Operation::Link { of, name } => self.link(header, of, name),
+            Operation::Open { flags } => self.open(header, flags),
+            Operation::Create { name, flags, mode } => self.create(header, name, flags, mode),
+            Operation::Read { handle, offset, bytes } => self.read(handle, offset, bytes, buffer),
+            Operation::Write { handle, offset, data, flags, write_flags } => self.write(handle, offset, data, flags, write_flags),
+            Operation::Flush { handle, owner } => self.flush(handle, owner),
+            Operation::Release { handle } | Operation::ReleaseDirectory { handle } => {
+                self.release(handle);
+                Ok(Answer::default())
+            }
+            Operation::Sync { handle } => self.handles.file(handle)?.sync().map(|()| Answer::default()),
+            Operation::Seek { handle, offset, whence } => self.seek(handle, offset, whence),
+            Operation::OpenDirectory => self.open_directory(header),
+            Operation::ReadDirectory { handle, offset, bytes } => self.read_directory(handle, offset, bytes),
+            Operation::GetLock(ref lock) => self.locks.conflict(&self.handles.file(lock.handle)?, lock).map(Answer::from),
+            // Names are stable when the server answers (RFC 1813 4.8).
+            Operation::SyncDirectory | Operation::Destroy => Ok(Answer::default()),
+            // NFSv3 cannot reserve space.
+            Operation::Allocate => Err(Errno::OPNOTSUPP),
+            // Of ENOSYS the kernel makes what it does for file systems without them: no extended attributes, no ioctl, a copy by
+            // reading and writing.
+            _ => Err(Errno::NOSYS),
+        }
+    }
+
+    fn set_lock(&self, header: &Header, lock: &Lock, wait: bool) -> Result<Outcome, Errno> {
+        let file = self.handles.file(lock.handle)?;
+        if self.locks.attempt(&file, lock)? {
+            if lock.kind == libc::F_UNLCK as u32 {
+                self.locks.look_now();
+            }
+            return Ok(Outcome::Answered(Answer::default()));
+        }
+        if !wait {
+            return Err(Errno::AGAIN);
+        }
+        self.locks.wait(header.unique, file, *lock);
+        Ok(Outcome::Later)
+    }
+
+    /// Takes back what an answer gave that never arrived.
+    pub(crate) fn undo(&self, answer: &Answer) {
+        if let Some(handle) = answer.given.handle {
+            self.release(handle);
+        }
+        if let Some(node) = answer.given.node {
+            self.nodes.forget(node, 1);
+        }
+    }
+
+    /// The kernel has forgotten so many answers about a node.
+    pub(crate) fn forget(&self, node: u64, count: u64) {
+        self.nodes.forget(node, count);
+    }
+
+    /// Closes what is open: the kernel asks for nothing any more.
+    pub(crate) fn close_all(&self) {
+        self.handles.all().into_iter().for_each(|handle| self.release(handle));
+    }
+
+    fn release(&self, handle: u64) {
+        if let Some((file, node)) = self.handles.remove(handle) {
+            self.locks.released(&file);
+            self.nodes.closed(node, &file);
+        }
+    }
+
+    /// The mount as who asks has it.
+    fn mount_of(&self, header: &Header) -> Result<Arc<Mount>, Errno> {
+        let groups = caller::groups(header.pid);
+        self.users.of(&Credentials::of_user(header.uid, header.gid, &groups))
+    }
+
+    /// The same with the handle of the node that is asked about.
+    fn at(&self, header: &Header) -> Result<(Arc<Mount>, FileHandle), Errno> {
+        Ok((self.mount_of(header)?, self.nodes.handle(header.node)?))
+    }
+
+    /// A name in the directory that is asked about.
+    fn name_at(&self, header: &Header, name: &[u8]) -> Result<(Arc<Mount>, Entry), Errno> {
+        let (mount, directory) = self.at(header)?;
+        let entry = mount.entry_in(&directory, name).map_err(|error| errno(&error))?;
+        Ok((mount, entry))
+    }
+
+    /// Tells the kernel of an object.
+    fn told(&self, entry: &Entry) -> Result<Answer, Errno> {
+        let object = entry.object.as_ref().ok_or(Errno::NOENT)?;
+        let node = self.nodes.tell(&object.handle);
+        let given = Given { node: Some(node), handle: None };
+        Ok(Answer { result: reply::entry(node, &object.attr), data_bytes: 0, given })
+    }
+}

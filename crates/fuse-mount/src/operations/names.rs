@@ -1,0 +1,100 @@
+//! Names: looking them up, making, removing, renaming and linking them. Each change is stable when it returns.
+
+use super::{Answer, Operations};
+use crate::open_file::errno;
+use crate::protocol::reply::device_numbers;
+use crate::protocol::request::Header;
+use dnfs::file::{DeviceNumbers, FileKind, SpecialFile};
+use dnfs::mount::{Entry, Mount, OpenHow};
+use rustix::io::Errno;
+
+/// renameat2(2): not over something.
+const NO_REPLACE: u32 = 1;
+
+impl Operations {
+    pub(super) fn look_up(&self, header: &Header, name: &[u8]) -> Result<Answer, Errno> {
+        let (_, entry) = self.name_at(header, name)?;
+        self.told(&entry)
+    }
+
+    pub(super) fn read_link(&self, header: &Header) -> Result<Answer, Errno> {
+        let (mount, handle) = self.at(header)?;
+        let entry = mount.entry_of(&handle).map_err(|error| errno(&error))?;
+        mount.readlink(&entry).map(Answer::from).map_err(|error| errno(&error))
+    }
+
+    pub(super) fn make_link(&self, header: &Header, name: &[u8], text: &[u8]) -> Result<Answer, Errno> {
+        self.made(header, name, |mount, entry| mount.symlink(entry, text))
+    }
+
+    pub(super) fn make_directory(&self, header: &Header, name: &[u8], mode: u32) -> Result<Answer, Errno> {
+        self.made(header, name, |mount, entry| mount.mkdir(entry, mode))
+    }
+
+    pub(super) fn make_node(&self, header: &Header, name: &[u8], mode: u32, device: u32) -> Result<Answer, Errno> {
+        let (major, minor) = device_numbers(device);
+        let numbers = DeviceNumbers { major, minor };
+        let what = match mode & libc::S_IFMT {
+            0 | libc::S_IFREG => {
+                // A regular file by mknod(2) is an exclusive create.
+                let how = OpenHow { write: true, create: true, exclusive: true, mode: mode & 0o7777, ..OpenHow::default() };
+                return self.made(header, name, |mount, entry| mount.open(entry, &how).map(|file| mount.closed(file)));
+            }
+            libc::S_IFIFO => SpecialFile::Fifo,
+            libc::S_IFSOCK => SpecialFile::Socket,
+            libc::S_IFCHR => SpecialFile::Character(numbers),
+            libc::S_IFBLK => SpecialFile::Block(numbers),
+            _ => return Err(Errno::INVAL),
+        };
+        self.made(header, name, |mount, entry| mount.mknod(entry, what, mode))
+    }
+
+    /// Makes something of a name, and tells the kernel of it.
+    fn made(
+        &self,
+        header: &Header,
+        name: &[u8],
+        make: impl FnOnce(&Mount, &Entry) -> Result<(), dnfs::Error>,
+    ) -> Result<Answer, Errno> {
+        let (mount, entry) = self.name_at(header, name)?;
+        make(&mount, &entry).map_err(|error| errno(&error))?;
+        let made = mount.entry_in(&entry.parent, name).map_err(|error| errno(&error))?;
+        self.told(&made)
+    }
+
+    pub(super) fn unlink(&self, header: &Header, name: &[u8]) -> Result<Answer, Errno> {
+        let (mount, entry) = self.name_at(header, name)?;
+        mount.unlink(&entry).map_err(|error| errno(&error))?;
+        Ok(Answer::default())
+    }
+
+    pub(super) fn remove_directory(&self, header: &Header, name: &[u8]) -> Result<Answer, Errno> {
+        let (mount, entry) = self.name_at(header, name)?;
+        mount.rmdir(&entry).map_err(|error| errno(&error))?;
+        Ok(Answer::default())
+    }
+
+    pub(super) fn rename(&self, header: &Header, name: &[u8], (to, to_name): (u64, &[u8]), flags: u32) -> Result<Answer, Errno> {
+        if flags & !NO_REPLACE != 0 {
+            return Err(Errno::INVAL);
+        }
+        let (mount, from) = self.name_at(header, name)?;
+        let to = mount.entry_in(&self.nodes.handle(to)?, to_name).map_err(|error| errno(&error))?;
+        if flags & NO_REPLACE != 0 && to.object.is_some() {
+            return Err(Errno::EXIST);
+        }
+        mount.rename(&from, &to).map_err(|error| errno(&error))?;
+        Ok(Answer::default())
+    }
+
+    pub(super) fn link(&self, header: &Header, of: u64, name: &[u8]) -> Result<Answer, Errno> {
+        let of = self.nodes.handle(of)?;
+        self.made(header, name, |mount, entry| {
+            let from = mount.entry_of(&of)?;
+            match from.object.map(|object| object.attr.kind) {
+                Some(FileKind::Directory) => Err(dnfs::FsError::NotOwner.into()),
+                _ => mount.link(&from, entry),
+            }
+        })
+    }
+}

@@ -1,0 +1,301 @@
+//! The threads that take requests from the kernel and answer them.
+//!
+//! One thread at least always waits for requests, also while all others wait for the server: those it takes then wait in a queue,
+//! and news of a killed caller still come through.
+
+use crate::caller::is_killed;
+use crate::device::{Device, REQUEST_BYTES_MAX};
+use crate::error::MountError;
+use crate::limits::{FORGETS_MAX, IDLE_WORKERS_MAX, KILL_LOOK_MS, QUEUE_MAX, WORKERS_MAX};
+use crate::locks::Look;
+use crate::mounting;
+use crate::operations::{Operations, Outcome};
+use crate::pending::Pending;
+use crate::protocol::Unique;
+use crate::protocol::request::{Header, Operation, decode, forgets};
+use crate::users::Users;
+use dnfs::NfsUrl;
+use dnfs::mount::Mount;
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A mounted file system.
+#[derive(Debug)]
+pub struct Server(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    device: Device,
+    operations: Operations,
+    pending: Pending,
+    crew: Mutex<Crew>,
+    changed: Condvar,
+}
+
+/// Threads, and requests that wait for one.
+#[derive(Debug, Default)]
+struct Crew {
+    threads: usize,
+    /// Of them, those that wait for a request or are about to.
+    waiting: usize,
+    queue: VecDeque<Vec<u8>>,
+    /// It is unmounted, or the device failed.
+    ended: Option<Option<Errno>>,
+}
+
+/// What a thread does with a request it took.
+enum Turn {
+    Serve,
+    /// Nobody else waits for requests, and there may be no more threads.
+    Queue,
+}
+
+impl Server {
+    /// Mounts at an empty directory, as [`mounting::prepare`] found it, and agrees with the kernel; requests wait until [`Self::run`].
+    /// `allow_other` is for other users than root, who serves all.
+    ///
+    /// # Errors
+    /// [`MountError`].
+    pub fn mount(mount: Mount, url: &NfsUrl, directory: &Path, allow_other: bool) -> Result<Self, MountError> {
+        let device = mounting::mount(directory, &url.to_string(), allow_other)?;
+        device.agree().inspect_err(|_| {
+            let _ = mounting::unmount(directory, true);
+        })?;
+        Ok(Self(Arc::new(Shared {
+            device,
+            operations: Operations::new(Users::new(mount, url.clone())),
+            pending: Pending::default(),
+            crew: Mutex::default(),
+            changed: Condvar::new(),
+        })))
+    }
+
+    /// Answers the kernel until it is unmounted.
+    ///
+    /// # Errors
+    /// [`MountError::Requests`], [`MountError::Thread`].
+    pub fn run(self) -> Result<(), MountError> {
+        let shared = self.0;
+        let background = [("interrupts", Shared::answer_killed as fn(&Shared) -> !), ("locks", Shared::answer_locked)];
+        for (name, work) in background {
+            let shared = Arc::clone(&shared);
+            std::thread::Builder::new().name(name.into()).spawn(move || work(&shared)).map_err(MountError::Thread)?;
+        }
+        shared.crew().count(1);
+        start_worker(&shared).map_err(MountError::Thread)?;
+        let mut crew = shared.crew();
+        let ended = loop {
+            match crew.ended {
+                Some(ended) => break ended,
+                None => crew = shared.changed.wait(crew).unwrap_or_else(PoisonError::into_inner),
+            }
+        };
+        drop(crew);
+        // What the kernel did not say before it went. Threads that still wait for the server end with this process.
+        shared.operations.close_all();
+        ended.map_or(Ok(()), |error| Err(MountError::Requests(error.into())))
+    }
+}
+
+fn start_worker(shared: &Arc<Shared>) -> std::io::Result<()> {
+    let worker = Arc::clone(shared);
+    std::thread::Builder::new().name("requests".into()).spawn(move || worker.work()).map(drop)
+}
+
+impl Crew {
+    /// So many threads more, which wait.
+    const fn count(&mut self, threads: usize) {
+        self.threads += threads;
+        self.waiting += threads;
+    }
+}
+
+impl Shared {
+    fn crew(&self) -> MutexGuard<'_, Crew> {
+        self.crew.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The life of a thread.
+    fn work(self: Arc<Self>) {
+        let mut request = vec![0; REQUEST_BYTES_MAX];
+        let mut data = Vec::new();
+        loop {
+            let bytes = match self.device.receive(&mut request) {
+                Ok(Some(bytes)) => request.get(..bytes).unwrap_or_default(),
+                Ok(None) => return self.end(None),
+                Err(error) => return self.end(Some(error)),
+            };
+            if self.is_done_at_once(bytes) {
+                continue;
+            }
+            if let Some((header, _)) = decode(bytes) {
+                self.pending.begin(header.unique, header.pid);
+            }
+            match self.take_turn() {
+                Turn::Serve => self.serve(bytes, &mut data),
+                Turn::Queue => {
+                    self.enqueue(bytes.to_vec());
+                    continue;
+                }
+            }
+            while let Some(queued) = self.next_queued() {
+                self.serve(&queued, &mut data);
+            }
+            if !self.wait_again() {
+                return;
+            }
+        }
+    }
+
+    fn end(&self, error: Option<Errno>) {
+        let mut crew = self.crew();
+        crew.ended.get_or_insert(error);
+        self.changed.notify_all();
+    }
+
+    /// What waits for nothing and has no answer: it never has to wait for a thread.
+    fn is_done_at_once(&self, bytes: &[u8]) -> bool {
+        let Some((header, operation)) = decode(bytes) else { return false };
+        match operation {
+            Operation::Forget { count } => self.operations.forget(header.node, count),
+            Operation::ForgetMany { pairs } => {
+                forgets(pairs).take(FORGETS_MAX).for_each(|(node, count)| self.operations.forget(node, count));
+            }
+            Operation::Interrupt { of } => {
+                if self.pending.interrupt(of) {
+                    self.operations.locks().look_now();
+                } else {
+                    // Not read yet, or answered: the kernel tells again, if anybody still waits.
+                    self.device.refuse(header.unique, Errno::AGAIN);
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// This thread no longer waits for requests; one more is started where it was the last.
+    fn take_turn(self: &Arc<Self>) -> Turn {
+        let mut crew = self.crew();
+        if crew.waiting > 1 {
+            crew.waiting -= 1;
+            return Turn::Serve;
+        }
+        if crew.threads >= WORKERS_MAX {
+            return Turn::Queue;
+        }
+        crew.count(1);
+        crew.waiting -= 1;
+        drop(crew);
+        if let Err(error) = start_worker(self) {
+            let mut crew = self.crew();
+            crew.threads -= 1;
+            // Still the last that waits: it serves this one and then the next.
+            tracing::warn!(%error, "cannot start a thread: requests wait for each other");
+        }
+        Turn::Serve
+    }
+
+    fn enqueue(&self, request: Vec<u8>) {
+        let mut crew = self.crew();
+        while crew.queue.len() >= QUEUE_MAX && crew.ended.is_none() {
+            crew = self.changed.wait(crew).unwrap_or_else(PoisonError::into_inner);
+        }
+        crew.queue.push_back(request);
+    }
+
+    fn next_queued(&self) -> Option<Vec<u8>> {
+        let mut crew = self.crew();
+        let next = crew.queue.pop_front();
+        if crew.queue.len() + 1 == QUEUE_MAX {
+            self.changed.notify_all();
+        }
+        next
+    }
+
+    /// Back to waiting for requests; false when enough others do.
+    fn wait_again(&self) -> bool {
+        let mut crew = self.crew();
+        if crew.waiting >= IDLE_WORKERS_MAX {
+            crew.threads -= 1;
+            return false;
+        }
+        crew.waiting += 1;
+        true
+    }
+
+    /// Does what a request asks for, and answers it.
+    fn serve(&self, bytes: &[u8], data: &mut Vec<u8>) {
+        let Some((header, operation)) = decode(bytes) else {
+            // A length, opcode and number are always there.
+            tracing::error!("the kernel sent a request that cannot be read");
+            return refuse_unread(&self.device, bytes);
+        };
+        let performed = catch_unwind(AssertUnwindSafe(|| self.operations.perform(&header, &operation, data)));
+        let performed = performed.unwrap_or_else(|_| {
+            tracing::error!(request = ?header, "a request failed by a fault of this program");
+            Err(Errno::IO)
+        });
+        self.answer(&header, performed, data);
+    }
+
+    fn answer(&self, header: &Header, performed: Result<Outcome, Errno>, data: &[u8]) {
+        match performed {
+            Ok(Outcome::Later) => {}
+            Ok(Outcome::Answered(answer)) => {
+                let data = data.get(..answer.data_bytes).unwrap_or_default();
+                let arrived = self.pending.take(header.unique) && self.device.send(header.unique, &answer.result, data);
+                if !arrived {
+                    self.operations.undo(&answer);
+                }
+            }
+            Err(error) => self.refuse(header.unique, error),
+        }
+    }
+
+    fn refuse(&self, unique: Unique, error: Errno) {
+        if self.pending.take(unique) {
+            self.device.refuse(unique, error);
+        }
+    }
+
+    /// Lets callers go that were killed: their requests go on, and nobody is told what comes of them.
+    fn answer_killed(&self) -> ! {
+        loop {
+            for (unique, thread) in self.pending.await_interrupted() {
+                if is_killed(thread) {
+                    self.refuse(unique, Errno::INTR);
+                }
+            }
+            std::thread::sleep(Duration::from_millis(KILL_LOOK_MS));
+        }
+    }
+
+    /// Answers those who wait for locks.
+    fn answer_locked(&self) -> ! {
+        loop {
+            for (wait, look) in self.operations.locks().look(|unique| self.pending.is_interrupted(unique)) {
+                match look {
+                    Look::Waits => {}
+                    Look::Failed(error) => self.refuse(wait.unique, error),
+                    Look::Granted => {
+                        if !(self.pending.take(wait.unique) && self.device.send(wait.unique, &[], &[])) {
+                            self.operations.locks().undo(&wait);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Answers what could not be read.
+fn refuse_unread(device: &Device, bytes: &[u8]) {
+    if let Some(unique) = bytes.get(8..).and_then(|rest| rest.first_chunk()).map(|word| u64::from_ne_bytes(*word)) {
+        device.refuse(Unique(unique), Errno::IO);
+    }
+}

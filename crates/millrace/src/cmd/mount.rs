@@ -1,0 +1,163 @@
+//! `millrace mount`: an NFS export as a FUSE file system, for what `millrace exec` cannot reach.
+
+mod daemon;
+mod log;
+
+use crate::cmd::exec::group;
+use anyhow::{Context as _, anyhow};
+use dnfs::NfsUrl;
+use serde_json::json;
+use std::ffi::OsString;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+/// After this long somebody who waits is told for what.
+const QUIET: Duration = Duration::from_secs(2);
+/// What the process in the background says once the mount is there.
+const READY: &str = "ready";
+
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// The export, or a directory in it
+    #[arg(value_name = "nfs://HOST[:PORT]/EXPORT[/SUB][?OPTIONS]")]
+    url: String,
+    /// An empty directory of this host
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Serve it in this process until it is unmounted, instead of going to the background
+    #[arg(long)]
+    foreground: bool,
+    /// Let other users use it too, as root's mounts always do; needs user_allow_other in
+    /// /etc/fuse.conf
+    #[arg(long)]
+    allow_other: bool,
+    /// Share locks, sizes and what is not yet stable with the members of this group (name or
+    /// number), as `millrace exec --group` does
+    #[arg(long, value_name = "GROUP")]
+    group: Option<OsString>,
+    /// Append messages about the server to this file [default: the system's log; with
+    /// --foreground stderr]
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Print one JSON object on stdout once it is mounted
+    #[arg(long)]
+    json: bool,
+    /// The process in the background
+    #[arg(long, hide = true)]
+    daemon: bool,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  millrace mount nfs://filer/vol /mnt
+  millrace mount --group mysql nfs://filer/vol /mnt
+  millrace mount --foreground 'nfs://127.0.0.1/vol?nfsport=2049' /mnt
+  millrace mount --json nfs://filer/vol /mnt
+  millrace unmount /mnt
+
+For programs that `millrace exec` cannot reach: statically linked ones, Go programs, set-uid
+programs, shells and people. As root for all users, else by fusermount3 (package fuse3) for this
+one. Each request is made to the server as the user who asks, with ids and groups. Nothing is
+cached: sizes, data and names are those of the programs under `millrace exec` of the same user or
+group on this host, and locks and files removed while open are shared with them. A server that is
+away is waited for; SIGKILL ends who waits. docs/mount.md has what it promises.
+
+One process serves the mount. Once it is killed, programs get ENOTCONN (\"Transport endpoint is not
+connected\"), and the same `millrace mount` mounts again; SIGTERM unmounts.
+
+Exit codes: 0 it is mounted, or with --foreground was unmounted again; 2 it could not be mounted.";
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let url: NfsUrl = args.url.parse().with_context(|| format!("use the URL {}", args.url))?;
+    let directory = resolved(&args.directory)?;
+    if args.daemon || args.foreground {
+        return serve(&args, url, directory);
+    }
+    let mut child = start(&args, &directory)?;
+    let stdout = child.stdout.take().context("hear from the process that serves the mount")?;
+    if wait_until_ready(stdout, &args.url) {
+        tell(&args, &url, &directory, child.id());
+        return Ok(ExitCode::SUCCESS);
+    }
+    // It said why on stderr, which is the same.
+    let code = child.wait().context("wait for the process that serves the mount")?.code();
+    match code.and_then(|code| u8::try_from(code).ok()) {
+        Some(code) if code != 0 => Ok(ExitCode::from(code)),
+        _ => Err(anyhow!("mount {url} at {}: the process that serves it ended", directory.display())),
+    }
+}
+
+/// The directory without links, also where a dead mount is.
+pub(super) fn resolved(directory: &Path) -> anyhow::Result<PathBuf> {
+    fuse_mount::resolved(directory).with_context(|| format!("find the directory {}", directory.display()))
+}
+
+/// This process serves.
+fn serve(args: &Args, url: NfsUrl, directory: PathBuf) -> anyhow::Result<ExitCode> {
+    let phrase = format!("mount {url} at {}", directory.display());
+    let daemon = daemon::Daemon { url: url.clone(), text: args.url.clone(), directory: directory.clone(), allow_other: args.allow_other };
+    if args.daemon {
+        log::to(args.log.as_deref(), true)?;
+        daemon.serve(|| daemon::leave_terminal(READY)).context(phrase)?;
+    } else {
+        if args.group.is_some() {
+            let hint = "leave out --foreground, or set MILLRACE_RUNTIME_DIR=/dev/shm/millrace-group-GID";
+            return Err(crate::error_printing::refusal("use --group with --foreground", hint));
+        }
+        log::to(args.log.as_deref(), false)?;
+        let ready = || {
+            tell(args, &url, &directory, std::process::id());
+            Ok(())
+        };
+        daemon.serve(ready).context(phrase)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn tell(args: &Args, url: &NfsUrl, directory: &Path, pid: u32) {
+    if args.json {
+        println!("{}", json!({"mounted": directory, "url": url.to_string(), "pid": pid}));
+    } else {
+        println!("{url} is mounted at {}", directory.display());
+    }
+}
+
+/// Starts the process in the background. Its last argument is the directory: `millrace unmount` finds it by that.
+fn start(args: &Args, directory: &Path) -> anyhow::Result<Child> {
+    let binary = std::env::current_exe().context("find this binary")?;
+    let mut command = Command::new(binary);
+    command.args(["mount", "--daemon"]);
+    if args.allow_other {
+        command.arg("--allow-other");
+    }
+    if let Some(log) = &args.log {
+        command.arg("--log").arg(std::path::absolute(log).with_context(|| format!("use --log {}", log.display()))?);
+    }
+    if let Some(group) = &args.group {
+        command.env(group::VARIABLE, group::runtime_directory(group)?);
+    }
+    command.arg("--").arg(&args.url).arg(directory);
+    command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped());
+    command.spawn().context("start the process that serves the mount")
+}
+
+/// Whether it became ready before it ended.
+fn wait_until_ready(stdout: ChildStdout, url: &str) -> bool {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let _ = BufReader::new(stdout).read_line(&mut line);
+        let _ = sender.send(line);
+    });
+    loop {
+        match receiver.recv_timeout(QUIET) {
+            Ok(line) => return line.trim() == READY,
+            Err(RecvTimeoutError::Timeout) => eprintln!("waiting for {url}"),
+            Err(RecvTimeoutError::Disconnected) => return false,
+        }
+    }
+}

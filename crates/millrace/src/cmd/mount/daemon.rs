@@ -1,0 +1,119 @@
+//! The process that serves a mount.
+
+use anyhow::Context as _;
+use dnfs::mount::{KeeperProgram, Mount, MountSpec};
+use dnfs::{Credentials, Event, NfsUrl};
+use fuse_mount::{Server, mounting};
+use rustix::process::{Resource, Rlimit, configure_io_flusher_behavior, getrlimit, setrlimit};
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// What is served where.
+pub(super) struct Daemon {
+    pub(super) url: NfsUrl,
+    /// The URL as it was given, with its options.
+    pub(super) text: String,
+    pub(super) directory: PathBuf,
+    pub(super) allow_other: bool,
+}
+
+impl Daemon {
+    /// Mounts, says so by `ready`, and serves until it is unmounted.
+    pub(super) fn serve(self, ready: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
+        if mounting::prepare(&self.directory)? {
+            eprintln!("millrace: {} was a mount whose process had ended: taken away", self.directory.display());
+        }
+        allow_many_files();
+        // Before there are threads, which have it from the first.
+        let flusher = configure_io_flusher_behavior(true);
+        dnfs::report_to(report);
+        let spec = MountSpec { local_path: self.directory.as_os_str().as_bytes().to_vec(), url: self.url.clone() };
+        let mount = Mount::attach(&spec, &Credentials::of_process())?;
+        ensure_keeper(&mount, &self.directory, &self.text);
+        let server = Server::mount(mount, &self.url, &self.directory, self.allow_other)?;
+        if let Err(error) = obey(self.directory.clone()).and_then(|()| ready()) {
+            let _ = mounting::unmount(&self.directory, true);
+            return Err(error);
+        }
+        if let Err(error) = flusher {
+            tracing::debug!(%error, "no PR_SET_IO_FLUSHER");
+        }
+        tracing::info!(url = %self.url, directory = %self.directory.display(), "mounted");
+        let ended = server.run();
+        match &ended {
+            Ok(()) => tracing::info!(directory = %self.directory.display(), "unmounted"),
+            Err(error) => tracing::error!(%error, "the mount is no longer served"),
+        }
+        Ok(ended?)
+    }
+}
+
+/// Each open file of a program is a descriptor here.
+fn allow_many_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
+
+/// A process that commits for this one, should it be killed.
+fn ensure_keeper(mount: &Mount, directory: &Path, url: &str) {
+    let path = directory.as_os_str().as_bytes();
+    // A path with an equals sign could not be told from the URL; the keeper needs none.
+    let path = if path.contains(&b'=') { b"/mount" } else { path };
+    let program = std::env::current_exe().ok().and_then(|binary| {
+        let spec = [path, b"=", url.as_bytes()].concat();
+        KeeperProgram::new(binary.as_os_str(), &spec)
+    });
+    if let Some(program) = program.filter(|_| !mount.has_keeper())
+        && !program.start()
+    {
+        tracing::warn!("cannot start a keeper: what a killed process wrote stays uncommitted until the next fsync");
+    }
+}
+
+/// Unmounts on SIGTERM and SIGINT; who uses the mount then goes on until done.
+fn obey(directory: PathBuf) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().context("wait for signals")?;
+    let (mut terminate, mut interrupt) = {
+        let _guard = runtime.enter();
+        (signal(SignalKind::terminate()).context("wait for signals")?, signal(SignalKind::interrupt()).context("wait for signals")?)
+    };
+    let wait = move || loop {
+        runtime.block_on(async {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        });
+        if let Err(error) = mounting::unmount(&directory, true) {
+            tracing::warn!(%error, "cannot unmount");
+        }
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(wait).context("start a thread for signals")?;
+    Ok(())
+}
+
+/// Tells of servers that stop and start answering.
+fn report(event: Event) {
+    match event {
+        Event::NotResponding { server, cause, silent } => {
+            tracing::warn!(%server, waiting_s = silent.as_secs(), "the server {cause}");
+        }
+        Event::Responding { server, away } => tracing::info!(%server, away_s = away.as_secs(), "the server answers again"),
+        Event::HandlesUnknown { server } => {
+            tracing::error!(%server, "the server serves another volume than before, or has lost its state: files of the old one fail");
+        }
+    }
+}
+
+/// Says on stdout that it is ready, and lets go of the terminal.
+pub(super) fn leave_terminal(ready: &str) -> anyhow::Result<()> {
+    // It is no process group's leader, so this cannot fail; what the terminal sends no longer reaches it.
+    let _ = rustix::process::setsid();
+    let mut out = io::stdout().lock();
+    writeln!(out, "{ready}").and_then(|()| out.flush()).context("say that it is mounted")?;
+    let null = OpenOptions::new().read(true).write(true).open("/dev/null").context("open /dev/null")?;
+    rustix::stdio::dup2_stdout(&null).and_then(|()| rustix::stdio::dup2_stderr(&null)).context("let go of the terminal")
+}

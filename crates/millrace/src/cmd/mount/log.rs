@@ -1,0 +1,56 @@
+//! Where the process that serves a mount writes its messages.
+
+use anyhow::Context as _;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The socket of the system's log (syslog(3)).
+const SYSTEM_LOG: &str = "/dev/log";
+
+/// Has messages go to a file, to the system's log, or to stderr.
+pub(super) fn to(file: Option<&Path>, is_background: bool) -> anyhow::Result<()> {
+    let filter = || tracing_subscriber::EnvFilter::try_from_env("MILLRACE_LOG").unwrap_or_else(|_| "info".into());
+    let builder = tracing_subscriber::fmt().with_env_filter(filter()).with_ansi(false);
+    match file {
+        Some(path) => {
+            let file = OpenOptions::new().create(true).append(true).open(path).with_context(|| format!("open the log {}", path.display()))?;
+            builder.with_writer(Arc::new(file)).init();
+        }
+        None if is_background => builder.without_time().with_writer(SystemLog::connect).init(),
+        None => builder.with_writer(io::stderr).init(),
+    }
+    Ok(())
+}
+
+/// One message of the system's log; none where the host has no such log.
+struct SystemLog(Option<UnixDatagram>);
+
+impl SystemLog {
+    fn connect() -> Self {
+        let socket = UnixDatagram::unbound().and_then(|socket| {
+            socket.set_nonblocking(true)?;
+            socket.connect(SYSTEM_LOG).map(|()| socket)
+        });
+        Self(socket.ok())
+    }
+}
+
+impl Write for SystemLog {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        /// Facility daemon, severity notice (RFC 3164 4.1.1).
+        const PRIORITY: u32 = 3 << 3 | 5;
+        if let Some(socket) = &self.0 {
+            let head = format!("<{PRIORITY}>millrace[{}]: ", std::process::id());
+            // A log that is full is none to wait for.
+            let _ = socket.send(&[head.as_bytes(), text.trim_ascii()].concat());
+        }
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,74 @@
+//! `millrace unmount`: the end of what `millrace mount` made.
+
+use crate::error_printing::print_error;
+use anyhow::{Context as _, anyhow};
+use fuse_mount::{MountError, mounting};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// How long the process that served it may take to end.
+const END: Duration = Duration::from_secs(15);
+/// The pause between two looks at it.
+const LOOK: Duration = Duration::from_millis(10);
+
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// The directory it is mounted at
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Take it away although programs use it; it ends with the last of them
+    #[arg(long)]
+    lazy: bool,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  millrace unmount /mnt
+  millrace unmount --lazy /mnt
+
+As `umount DIR` (root) or `fusermount3 -u DIR`, and waits until the process that served the mount
+has ended. A mount whose process was killed is taken away too.
+
+Exit codes: 0 it is unmounted; 1 a program uses it; 2 it could not be done (no such mount, …).";
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let directory = super::mount::resolved(&args.directory)?;
+    let serving = daemons(&directory);
+    if let Err(error) = mounting::unmount(&directory, args.lazy) {
+        let is_busy = matches!(error, MountError::Busy(_));
+        let error = anyhow!(error).context(format!("unmount {}", directory.display()));
+        if !is_busy {
+            return Err(error);
+        }
+        print_error(&error);
+        return Ok(ExitCode::FAILURE);
+    }
+    if !args.lazy {
+        let limit = Instant::now() + END;
+        while serving.iter().any(|pid| serves(*pid, &directory)) {
+            if Instant::now() >= limit {
+                return Err(anyhow!("wait for the process that served it: {serving:?} did not end within {} s", END.as_secs()))
+                    .with_context(|| format!("unmount {}", directory.display()));
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The processes in the background that serve a directory: one, or none where it was killed.
+fn daemons(directory: &Path) -> Vec<u32> {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| serves(*pid, directory)).collect()
+}
+
+/// Whether a process is `millrace mount --daemon … DIR`.
+fn serves(pid: u32, directory: &Path) -> bool {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let arguments: Vec<&[u8]> = line.split(|byte| *byte == 0).filter(|argument| !argument.is_empty()).collect();
+    arguments.get(1..3) == Some([b"mount".as_slice(), b"--daemon"].as_slice()) && arguments.last() == Some(&directory.as_os_str().as_bytes())
+}

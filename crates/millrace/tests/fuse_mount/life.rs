@@ -1,0 +1,103 @@
+//! Mounting, unmounting, and what is in between.
+
+use crate::mounted::{Mounted, is_alive, is_mounted};
+use crate::support::{await_until, find_program, millrace, succeed, text};
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+#[test]
+fn a_killed_process_means_enotconn_and_the_same_command_mounts_again() {
+    let Some(mut mounted) = Mounted::new("fuse-killed") else { return };
+    fs::write(mounted.path("f"), "before").unwrap();
+    let mut open = File::create(mounted.path("g")).unwrap();
+    open.write_all(b"not committed").unwrap();
+    mounted.kill();
+    let refused = fs::read(mounted.path("f")).unwrap_err();
+    assert_eq!(refused.raw_os_error(), Some(107), "ENOTCONN");
+    assert_eq!(open.write(b"x").unwrap_err().raw_os_error(), Some(107), "ENOTCONN");
+    drop(open);
+    mounted.mount("", &[]);
+    assert_eq!(fs::read_to_string(mounted.path("f")).unwrap(), "before");
+    assert_eq!(fs::read_to_string(mounted.path("g")).unwrap(), "not committed");
+    assert!(mounted.unmount().status.success());
+    assert!(!is_mounted(&mounted.directory), "the dead mount is gone, too");
+}
+
+#[test]
+fn a_mount_in_use_is_kept_and_unmounting_leaves_nothing() {
+    let Some(mounted) = Mounted::new("fuse-unmount") else { return };
+    let open = File::create(mounted.path("f")).unwrap();
+    let refused = mounted.unmount();
+    assert_eq!(refused.status.code(), Some(1), "{}", text(&refused));
+    assert!(text(&refused).contains("in use") && text(&refused).contains("--lazy"), "{}", text(&refused));
+    assert!(is_alive(mounted.pid));
+    drop(open);
+    let done = mounted.unmount();
+    assert!(done.status.success(), "{}", text(&done));
+    assert!(!is_mounted(&mounted.directory) && !is_alive(mounted.pid));
+    assert_eq!(fs::read_dir(&mounted.directory).unwrap().count(), 0);
+    assert_eq!(mounted.unmount().status.code(), Some(2), "there is none");
+}
+
+#[test]
+fn sigterm_unmounts_and_who_has_a_file_open_goes_on() {
+    let Some(mounted) = Mounted::new("fuse-sigterm") else { return };
+    let mut open = File::create(mounted.path("f")).unwrap();
+    succeed(Command::new("kill").args(["-TERM", &mounted.pid.to_string()]));
+    await_until("the mount to go", Duration::from_secs(10), || (!is_mounted(&mounted.directory)).then_some(()));
+    open.write_all(b"to the end").unwrap();
+    open.sync_all().unwrap();
+    drop(open);
+    await_until("the process to end", Duration::from_secs(10), || (!is_alive(mounted.pid)).then_some(()));
+    assert_eq!(mounted.world.exported("f"), b"to the end");
+}
+
+#[test]
+fn what_cannot_be_mounted_is_named_with_its_cause_and_fix() {
+    let Some(mounted) = Mounted::new("fuse-wrong") else { return };
+    let scratch = mounted.world.scratch.path();
+    let (file, absent, full, free) =
+        (scratch.join("file"), scratch.join("absent"), scratch.join("export"), mounted.world.scratch.folder("free"));
+    fs::write(&file, "").unwrap();
+    fs::write(full.join("x"), "").unwrap();
+    let url = mounted.filer().url.as_str();
+    let cases: [(&str, &Path, &str, &str); 6] = [
+        (url, &file, "is not a directory", "an empty directory"),
+        (url, &absent, "no such directory", "mkdir -p"),
+        (url, &full, "is not empty", "an empty directory"),
+        (url, &mounted.directory, "already", "millrace unmount"),
+        ("http://filer/vol", &free, "does not begin with nfs://", "nfs://HOST"),
+        ("nfs://127.0.0.1:1/vol?nfsport=1&mountport=1", &free, "Connection refused", "port 1"),
+    ];
+    for (url, directory, cause, fix) in cases {
+        let output = millrace().args(["mount", url]).arg(directory).output().unwrap();
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.starts_with("millrace: cannot ") && said.contains(cause) && said.contains(fix), "{said}");
+        assert!(!is_mounted(&free), "{said}");
+    }
+    let mut nobody = Command::new(find_program("setpriv").unwrap());
+    nobody.args(["--reuid", "4001", "--regid", "4001", "--clear-groups"]).arg(millrace().get_program());
+    nobody.args(["mount", url]).arg(&free).env("PATH", "/nowhere");
+    // A directory of that user, so that what is missing is the program.
+    std::os::unix::fs::chown(&free, Some(4001), Some(4001)).unwrap();
+    let said = text(&nobody.output().unwrap());
+    assert!(said.contains("fusermount3") && said.contains("package fuse3"), "{said}");
+}
+
+#[test]
+fn a_mount_in_the_foreground_ends_when_it_is_unmounted() {
+    let Some(mounted) = Mounted::new("fuse-foreground") else { return };
+    let directory = mounted.world.scratch.folder("second");
+    let mut command = millrace();
+    command.args(["mount", "--foreground", &mounted.filer().url]).arg(&directory).stdout(std::process::Stdio::null());
+    let mut child = command.stderr(std::process::Stdio::null()).spawn().unwrap();
+    await_until("the mount", Duration::from_secs(20), || is_mounted(&directory).then_some(()));
+    fs::write(directory.join("f"), "x").unwrap();
+    assert_eq!(fs::read(mounted.path("f")).unwrap(), b"x");
+    succeed(millrace().arg("unmount").arg(&directory));
+    assert!(child.wait().unwrap().success());
+}

@@ -1,0 +1,98 @@
+//! Locks: between programs on the mount, and with those under `millrace exec`.
+
+use crate::mounted::Mounted;
+use crate::support::{await_until, succeed};
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// A Python program that locks a range of a file for writing and says what came of it; with a word more it holds the lock until its
+/// stdin ends.
+const LOCK: &str = "import fcntl, sys
+f = open(sys.argv[1], 'r+')
+try:
+    fcntl.lockf(f, fcntl.LOCK_EX | (0 if sys.argv[2] == 'wait' else fcntl.LOCK_NB), int(sys.argv[4]), int(sys.argv[3]))
+    print('locked', flush=True)
+    if len(sys.argv) > 5: sys.stdin.read()
+except OSError as error:
+    print('errno', error.errno, flush=True)";
+
+/// It, on a file of the mount or of `/db` under `millrace exec`.
+fn locker(mounted: &Mounted, beside: bool, arguments: &[&str]) -> Command {
+    let (mut command, file) =
+        if beside { (mounted.world.exec("python3"), "/db/f".into()) } else { (Command::new("python3"), mounted.path("f")) };
+    command.args(["-c", LOCK]).arg(file).args(arguments);
+    command
+}
+
+struct Held(Child);
+
+impl Held {
+    fn start(mut command: Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "locked\n");
+        Self(child)
+    }
+
+    fn let_go(mut self) {
+        drop(self.0.stdin.take());
+        self.0.wait().unwrap();
+    }
+}
+
+#[test]
+fn record_locks_exclude_each_other_on_the_mount_and_beside_it() {
+    let Some(mounted) = Mounted::new("fuse-records") else { return };
+    mounted.shell(": >f");
+    for (holder, other) in [(false, false), (false, true), (true, false)] {
+        let held = Held::start(locker(&mounted, holder, &["now", "10", "10", "hold"]));
+        assert_eq!(succeed(&mut locker(&mounted, other, &["now", "19", "1"])), "errno 11\n", "{holder} {other}");
+        assert_eq!(succeed(&mut locker(&mounted, other, &["now", "20", "5"])), "locked\n", "{holder} {other}");
+        held.let_go();
+        assert_eq!(succeed(&mut locker(&mounted, other, &["now", "10", "10"])), "locked\n", "{holder} {other}");
+    }
+}
+
+#[test]
+fn who_waits_for_a_lock_gets_it_when_it_is_given_up_and_can_be_killed_meanwhile() {
+    let Some(mounted) = Mounted::new("fuse-lock-wait") else { return };
+    mounted.shell(": >f");
+    let held = Held::start(locker(&mounted, false, &["now", "0", "0", "hold"]));
+    let waits = || locker(&mounted, false, &["wait", "0", "0"]).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut killed, patient) = (waits(), waits());
+    let asleep = |child: &Child| {
+        let state = crate::support::keepers::stat(child.id()).and_then(|fields| fields.into_iter().next());
+        let system_call = std::fs::read_to_string(format!("/proc/{}/syscall", child.id())).unwrap_or_default();
+        (state.as_deref() == Some("S") && system_call.starts_with("72 ")).then_some(()) // fcntl
+    };
+    for child in [&killed, &patient] {
+        await_until("a program to wait for the lock", Duration::from_secs(20), || asleep(child));
+    }
+    killed.kill().unwrap();
+    assert!(!killed.wait().unwrap().success());
+    held.let_go();
+    assert_eq!(patient.wait_with_output().unwrap().stdout, b"locked\n");
+}
+
+#[test]
+fn flock_excludes_on_the_mount_and_beside_it_and_ends_with_its_description() {
+    let Some(mounted) = Mounted::new("fuse-flock") else { return };
+    mounted.shell(": >f");
+    let here = || mounted.shell("flock -n f echo locked || echo refused");
+    let beside = || mounted.world.shell("flock -n /db/f echo locked || echo refused");
+    let file = std::fs::File::open(mounted.path("f")).unwrap();
+    file.lock().unwrap();
+    let copy = file.try_clone().unwrap();
+    drop(file);
+    assert_eq!((here(), beside()), ("refused\n".into(), "refused\n".into()), "a copy of the descriptor holds it");
+    drop(copy);
+    // RELEASE comes after the close has returned.
+    await_until("the lock to end", Duration::from_secs(5), || (here() == "locked\n").then_some(()));
+    assert_eq!(beside(), "locked\n");
+    let shared = std::fs::File::open(mounted.path("f")).unwrap();
+    shared.lock_shared().unwrap();
+    assert_eq!(mounted.shell("flock -s -n f echo locked"), "locked\n");
+    assert_eq!(here(), "refused\n");
+}

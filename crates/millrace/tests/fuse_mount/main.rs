@@ -1,0 +1,14 @@
+//! `millrace mount`: what programs are promised that use an export through FUSE.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, reason = "a panic is a test's verdict")]
+
+mod coherence;
+mod errors;
+mod files;
+mod life;
+mod locks;
+mod mounted;
+mod programs;
+mod server_away;
+#[path = "../support/mod.rs"]
+mod support;
+mod users;

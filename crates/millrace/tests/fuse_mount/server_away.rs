@@ -1,0 +1,93 @@
+//! A server that stops answering, under programs that use the mount.
+
+use crate::mounted::Mounted;
+use crate::support::{await_until, find_program, skip, succeed};
+use std::fs::File;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Writes blocks that say which they are, with an fsync now and then, until its stdin ends; says how many.
+const WRITER: &str = r#"
+import os, select, sys
+f = os.open("f", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+number = 0
+while not select.select([0], [], [], 0)[0]:
+    os.pwrite(f, number.to_bytes(8, "little") * 1024, number * 8192)
+    if number % 16 == 0: os.fsync(f)
+    number += 1
+os.close(f)
+print(number)
+"#;
+
+#[test]
+fn writes_go_on_over_restarts_of_the_filer_and_each_is_there() {
+    let Some(mut mounted) = Mounted::new("fuse-restarts") else { return };
+    // A process of its own: one that has a file open for writing cannot start the server it waits for, since the new process closes it.
+    let mut writer = Command::new("python3");
+    writer.args(["-c", WRITER]).current_dir(&mounted.directory);
+    let mut writer = writer.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let path = mounted.filer().export().join("f");
+    let written = || path.metadata().map_or(0, |found| found.len() / 8192);
+    for _ in 0..4 {
+        let before = written();
+        await_until("fifty writes", Duration::from_secs(60), || (written() > before + 50).then_some(()));
+        mounted.world.filer.kill();
+        mounted.world.filer.restart();
+    }
+    drop(writer.stdin.take());
+    let output = writer.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let found = mounted.world.exported("f");
+    for (number, block) in (0u64..).zip(found.chunks(8192)) {
+        assert_eq!(block, number.to_le_bytes().repeat(1024), "block {number}");
+    }
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), (found.len() / 8192).to_string());
+}
+
+#[test]
+fn who_waits_for_the_server_can_be_killed_and_others_go_on_when_it_is_back() {
+    let Some(mut mounted) = Mounted::new("fuse-kill-waiting") else { return };
+    std::fs::write(mounted.path("f"), "content").unwrap();
+    mounted.world.filer.kill();
+    // More than are served at once, so that some wait for a thread.
+    let mut children: Vec<_> =
+        (0..80).map(|_| Command::new("cat").arg(mounted.path("f")).stdout(Stdio::piped()).spawn().unwrap()).collect();
+    let patient = children.pop().unwrap();
+    for child in &children {
+        let waits = || {
+            std::fs::read_to_string(format!("/proc/{}/wchan", child.id()))
+                .is_ok_and(|place| place.contains("fuse") || place == "request_wait_answer")
+                .then_some(())
+        };
+        await_until("a program to wait for the mount", Duration::from_secs(20), waits);
+    }
+    let begun = Instant::now();
+    for child in &mut children {
+        child.kill().unwrap();
+    }
+    for mut child in children {
+        assert!(!child.wait().unwrap().success());
+    }
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    // A signal that has a handler changes nothing.
+    succeed(Command::new("kill").args(["-STOP", &patient.id().to_string()]));
+    succeed(Command::new("kill").args(["-CONT", &patient.id().to_string()]));
+    mounted.world.filer.restart();
+    assert_eq!(patient.wait_with_output().unwrap().stdout, b"content");
+    File::create(mounted.path("g")).unwrap().write_all(b"after").unwrap();
+    assert_eq!(mounted.world.exported("g"), b"after");
+}
+
+#[test]
+fn fio_verifies_what_it_wrote_by_each_engine() {
+    let Some(mounted) = Mounted::new("fuse-fio") else { return };
+    let Some(fio) = find_program("fio") else { return skip("no fio") };
+    for engine in ["psync", "libaio"] {
+        let mut command = Command::new(&fio);
+        command.args(["--name=verify", "--size=64m", "--bs=8k", "--rw=randrw", "--iodepth=8", "--direct=1", "--fsync=64"]);
+        command.args(["--verify=crc32c", "--verify_fatal=1", "--time_based", "--runtime=10", "--output-format=terse"]);
+        command.arg(format!("--ioengine={engine}")).arg(format!("--filename=fio.{engine}")).current_dir(&mounted.directory);
+        succeed(&mut command);
+    }
+}

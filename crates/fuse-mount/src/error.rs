@@ -75,6 +75,8 @@ pub enum MountError {
     Thread(#[source] io::Error),
 }
 
+const DEVICE_HINT: &str = "chmod 0666 /dev/fuse, as most systems have it; in a container, allow the device";
+
 impl MountError {
     /// What to do about it; none where nothing is known.
     #[must_use]
@@ -94,13 +96,14 @@ impl MountError {
             }
             Self::Device(source) => match source.kind() {
                 io::ErrorKind::NotFound => "modprobe fuse; in a container, give it the device /dev/fuse".into(),
-                _ => "chmod 0666 /dev/fuse, as most systems have it; in a container, allow the device".into(),
+                _ => DEVICE_HINT.into(),
             },
             Self::Refused { .. } => "root needs CAP_SYS_ADMIN to mount: in a container, add it, or mount on the host".into(),
             Self::NoProgram => "install the package fuse3, or run it as root".into(),
             Self::Program { message, .. } if message.contains("user_allow_other") => {
                 "add a line `user_allow_other` to /etc/fuse.conf, or leave out --allow-other".into()
             }
+            Self::Program { message, .. } if message.contains("/dev/fuse") => DEVICE_HINT.into(),
             Self::Program { .. } | Self::Look { .. } | Self::Requests(_) | Self::Thread(_) => return None,
             Self::Kernel { .. } => "Linux 4.20 or newer is needed".into(),
         })

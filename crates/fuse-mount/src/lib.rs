@@ -9,7 +9,7 @@
 //!
 //! - `protocol`: requests and replies as bytes; `device`: /dev/fuse.
 //! - `server`: threads that take requests; `pending`: which of them are under way, and whether their callers were killed.
-//! - `operations`: requests as calls of the mount, on `nodes`, `handles`, `users` and `locks`.
+//! - `operations`: requests as calls of the mount, on `nodes`, `handles`, `users`, `locks` and `recent`.
 //! - [`mod@mounting`]: mounting and unmounting, as root and by fusermount3.
 #![forbid(unsafe_code)]
 
@@ -26,6 +26,7 @@ mod open_file;
 mod operations;
 mod pending;
 mod protocol;
+mod recent;
 mod server;
 mod users;
 

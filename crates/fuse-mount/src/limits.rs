@@ -18,6 +18,14 @@ pub(crate) const BACKGROUND_MAX: u16 = WORKERS_MAX as u16;
 pub(crate) const OPEN_ROUNDS_MAX: usize = 16;
 /// Users (ids and groups) with connections at once; those without open files make room.
 pub(crate) const USERS_MAX: usize = 256;
+/// Threads of which it is known what they looked up last; each entry is gone with the thread's next request.
+pub(crate) const RECENT_MAX: usize = 4096;
+/// How long the answer to a LOOKUP serves the next request of its thread, in ms: the time within one system call, and no
+/// longer, since a descriptor opened with O_PATH can be asked for later.
+pub(crate) const RECENT_MS: u64 = 10;
+/// How long closing what is still open may take once it is unmounted, in ms: longer only where the server is away, and then the
+/// mount's keeper does what is left.
+pub(crate) const CLOSE_MS: u64 = 5000;
 /// Pause between two looks at locks that are waited for, in ms: as under the preload library.
 pub(crate) const LOCK_LOOK_MS: u64 = 5;
 /// Pause between two looks whether a caller that got a signal was killed, in ms.

@@ -6,7 +6,7 @@
 use crate::caller::is_killed;
 use crate::device::{Device, REQUEST_BYTES_MAX};
 use crate::error::MountError;
-use crate::limits::{FORGETS_MAX, IDLE_WORKERS_MAX, KILL_LOOK_MS, QUEUE_MAX, WORKERS_MAX};
+use crate::limits::{CLOSE_MS, FORGETS_MAX, IDLE_WORKERS_MAX, KILL_LOOK_MS, QUEUE_MAX, WORKERS_MAX};
 use crate::locks::Look;
 use crate::mounting;
 use crate::operations::{Operations, Outcome};
@@ -96,7 +96,14 @@ impl Server {
         };
         drop(crew);
         // What the kernel did not say before it went. Threads that still wait for the server end with this process.
-        shared.operations.close_all();
+        let (sender, closed) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            shared.operations.close_all();
+            let _ = sender.send(());
+        });
+        if closed.recv_timeout(Duration::from_millis(CLOSE_MS)).is_err() {
+            tracing::warn!("the server does not answer: the keeper of the mount closes what is left");
+        }
         ended.map_or(Ok(()), |error| Err(MountError::Requests(error.into())))
     }
 }

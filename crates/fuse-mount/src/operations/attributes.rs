@@ -5,29 +5,28 @@ use crate::open_file::errno;
 use crate::protocol::reply;
 use crate::protocol::request::{Header, SetAttributes, Time};
 use dnfs::file::{AccessRights, Attributes, FileKind, FileTime, SetTime};
-use dnfs::mount::{Mount, Target};
+use dnfs::mount::{Entry, Mount, Target};
 use rustix::io::Errno;
 
 impl Operations {
     /// Of an open file they are known without a call for a while; as who it was opened is of no account.
-    pub(super) fn attributes(&self, header: &Header, handle: Option<u64>) -> Result<Answer, Errno> {
+    pub(super) fn attributes(&self, header: &Header, handle: Option<u64>, looked_up: Option<Entry>) -> Result<Answer, Errno> {
         let attributes = match handle.map(|handle| self.handles.file(handle)) {
             Some(Ok(file)) => file.attributes()?,
-            _ => self.attributes_of(header)?,
+            _ => self.attributes_of(header, looked_up)?,
         };
         Ok(reply::attributes(&attributes).into())
     }
 
-    fn attributes_of(&self, header: &Header) -> Result<Attributes, Errno> {
+    fn attributes_of(&self, header: &Header, looked_up: Option<Entry>) -> Result<Attributes, Errno> {
         if let Some(file) = self.nodes.open_file(header.node) {
             return file.mount().attr(file.file()).map_err(|error| errno(&error));
         }
-        let (mount, handle) = self.at(header)?;
-        let entry = mount.entry_of(&handle).map_err(|error| errno(&error))?;
+        let (mount, entry) = self.object_at(header, looked_up)?;
         mount.stat(&entry).map_err(|error| errno(&error))
     }
 
-    pub(super) fn set_attributes(&self, header: &Header, set: &SetAttributes) -> Result<Answer, Errno> {
+    pub(super) fn set_attributes(&self, header: &Header, set: &SetAttributes, looked_up: Option<Entry>) -> Result<Answer, Errno> {
         let file = set.handle.and_then(|handle| self.handles.file(handle).ok());
         let mut change = of_kernel(set);
         if let Some(file) = file.as_ref().filter(|_| set.size.is_some()) {
@@ -35,28 +34,26 @@ impl Operations {
             file.truncate(change.size.take().unwrap_or_default())?;
         }
         if change != dnfs::SetAttributes::default() {
-            let (mount, handle) = self.at(header)?;
-            let entry = mount.entry_of(&handle).map_err(|error| errno(&error))?;
+            let (mount, entry) = self.object_at(header, looked_up)?;
             if set.size.is_some() && file.is_none() {
                 // truncate(2): the server lets an owner do it whatever the mode says, for the sake of ftruncate(2).
-                permit(&mount, &handle, AccessRights::MODIFY | AccessRights::EXTEND)?;
+                permit(&mount, &self.nodes.handle(header.node)?, AccessRights::MODIFY | AccessRights::EXTEND)?;
             }
             mount.set_attr(Target::Entry(&entry), &change).map_err(|error| errno(&error))?;
         }
-        Ok(reply::attributes(&self.attributes_of(header)?).into())
+        Ok(reply::attributes(&self.attributes_of(header, None)?).into())
     }
 
     /// access(2), and a directory that is to become the working directory: the server says who may (RFC 1813 3.3.4).
-    pub(super) fn access(&self, header: &Header, mask: u32) -> Result<Answer, Errno> {
-        let (mount, handle) = self.at(header)?;
+    pub(super) fn access(&self, header: &Header, mask: u32, looked_up: Option<Entry>) -> Result<Answer, Errno> {
+        let (mount, entry) = self.object_at(header, looked_up)?;
         let mask = mask.cast_signed();
-        let entry = mount.entry_of(&handle).map_err(|error| errno(&error))?;
         let is_directory = mount.stat(&entry).map_err(|error| errno(&error))?.kind == FileKind::Directory;
         let execute = if is_directory { AccessRights::LOOKUP } else { AccessRights::EXECUTE };
         let wanted =
             [(libc::R_OK, AccessRights::READ), (libc::W_OK, AccessRights::MODIFY | AccessRights::EXTEND), (libc::X_OK, execute)];
         let wanted = wanted.into_iter().filter(|(bit, _)| mask & bit != 0).map(|(_, rights)| rights);
-        permit_each(&mount, &handle, &wanted.collect::<Vec<_>>())?;
+        permit_each(&mount, &self.nodes.handle(header.node)?, &wanted.collect::<Vec<_>>())?;
         Ok(Answer::default())
     }
 

@@ -13,13 +13,12 @@ use std::sync::Arc;
 
 impl Operations {
     /// ESTALE has the kernel look the name up again.
-    pub(super) fn open(&self, header: &Header, flags: u32) -> Result<Answer, Errno> {
-        let (mount, handle) = self.at(header)?;
-        let entry = mount.entry_of(&handle).map_err(|error| errno(&error))?;
+    pub(super) fn open(&self, header: &Header, flags: u32, looked_up: Option<Entry>) -> Result<Answer, Errno> {
+        let (mount, entry) = self.object_at(header, looked_up)?;
         let mut how = open_how(flags.cast_signed());
         if flags & OPEN_EXEC != 0 {
             // execve(2) needs the right to execute alone; the server lets who has it read.
-            permit(&mount, &handle, AccessRights::EXECUTE)?;
+            permit(&mount, &self.nodes.handle(header.node)?, AccessRights::EXECUTE)?;
             how.read = false;
         }
         let file = OpenFile::open(&mount, &entry, &how, flags.cast_signed())?;

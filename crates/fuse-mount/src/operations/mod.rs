@@ -12,6 +12,7 @@ use crate::nodes::Nodes;
 use crate::open_file::errno;
 use crate::protocol::reply;
 use crate::protocol::request::{Header, Lock, Operation};
+use crate::recent::Recent;
 use crate::users::Users;
 use dnfs::mount::{Entry, Mount};
 use dnfs::{Credentials, FileHandle};
@@ -25,6 +26,7 @@ pub(crate) struct Operations {
     nodes: Nodes,
     handles: Handles,
     locks: Locks,
+    recent: Recent,
 }
 
 /// An answer, and what it gives the kernel that has to be taken back when nobody waits for it any more.
@@ -60,7 +62,7 @@ impl From<Vec<u8>> for Answer {
 impl Operations {
     pub(crate) fn new(users: Users) -> Self {
         let nodes = Nodes::new(users.first().client().parts().root);
-        Self { users, nodes, handles: Handles::default(), locks: Locks::default() }
+        Self { users, nodes, handles: Handles::default(), locks: Locks::default(), recent: Recent::default() }
     }
 
     pub(crate) const fn locks(&self) -> &Locks {
@@ -72,20 +74,28 @@ impl Operations {
     /// # Errors
     /// What the program is told.
     pub(crate) fn perform(&self, header: &Header, operation: &Operation<'_>, buffer: &mut Vec<u8>) -> Result<Outcome, Errno> {
+        let looked_up = self.recent.take(header.pid, header.node);
         if let Operation::SetLock { lock, wait } = operation {
             return self.set_lock(header, lock, *wait);
         }
-        self.answer(header, operation, buffer).map(Outcome::Answered)
+        self.answer(header, operation, looked_up, buffer).map(Outcome::Answered)
     }
 
-    fn answer(&self, header: &Header, operation: &Operation<'_>, buffer: &mut Vec<u8>) -> Result<Answer, Errno> {
+    /// `looked_up` is the object that is asked about, where the thread looked it up just before.
+    fn answer(
+        &self,
+        header: &Header,
+        operation: &Operation<'_>,
+        looked_up: Option<Entry>,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Answer, Errno> {
         match *operation {
             Operation::Lookup { name } => self.look_up(header, name),
-            Operation::Attributes { handle } => self.attributes(header, handle),
-            Operation::SetAttributes(ref set) => self.set_attributes(header, set),
-            Operation::Access { mask } => self.access(header, mask),
+            Operation::Attributes { handle } => self.attributes(header, handle, looked_up),
+            Operation::SetAttributes(ref set) => self.set_attributes(header, set, looked_up),
+            Operation::Access { mask } => self.access(header, mask, looked_up),
             Operation::Statistics => self.statistics(header),
-            Operation::ReadLink => self.read_link(header),
+            Operation::ReadLink => self.read_link(header, looked_up),
             Operation::SymLink { name, text } => self.make_link(header, name, text),
             Operation::MakeNode { name, mode, device } => self.make_node(header, name, mode, device),
             Operation::MakeDirectory { name, mode } => self.make_directory(header, name, mode),
@@ -93,7 +103,7 @@ impl Operations {
             Operation::RemoveDirectory { name } => self.remove_directory(header, name),
             Operation::Rename { name, to, to_name, flags } => self.rename(header, name, (to, to_name), flags),
             Operation::Link { of, name } => self.link(header, of, name),
-            Operation::Open { flags } => self.open(header, flags),
+            Operation::Open { flags } => self.open(header, flags, looked_up),
             Operation::Create { name, flags, mode } => self.create(header, name, flags, mode),
             Operation::Read { handle, offset, bytes } => self.read(handle, offset, bytes, buffer),
             Operation::Write { handle, offset, data, flags, write_flags } => self.write(handle, offset, data, flags, write_flags),
@@ -170,6 +180,16 @@ impl Operations {
         Ok((self.mount_of(header)?, self.nodes.handle(header.node)?))
     }
 
+    /// The object that is asked about.
+    fn object_at(&self, header: &Header, looked_up: Option<Entry>) -> Result<(Arc<Mount>, Entry), Errno> {
+        let (mount, handle) = self.at(header)?;
+        let entry = match looked_up {
+            Some(entry) => entry,
+            None => mount.entry_of(&handle).map_err(|error| errno(&error))?,
+        };
+        Ok((mount, entry))
+    }
+
     /// A name in the directory that is asked about.
     fn name_at(&self, header: &Header, name: &[u8]) -> Result<(Arc<Mount>, Entry), Errno> {
         let (mount, directory) = self.at(header)?;
@@ -178,9 +198,10 @@ impl Operations {
     }
 
     /// Tells the kernel of an object.
-    fn told(&self, entry: &Entry) -> Result<Answer, Errno> {
-        let object = entry.object.as_ref().ok_or(Errno::NOENT)?;
+    fn told(&self, header: &Header, entry: Entry) -> Result<Answer, Errno> {
+        let object = entry.object.ok_or(Errno::NOENT)?;
         let node = self.nodes.tell(&object.handle);
+        self.recent.keep(header.pid, node, entry);
         let given = Given { node: Some(node), handle: None };
         Ok(Answer { result: reply::entry(node, &object.attr), data_bytes: 0, given })
     }

@@ -14,12 +14,11 @@ const NO_REPLACE: u32 = 1;
 impl Operations {
     pub(super) fn look_up(&self, header: &Header, name: &[u8]) -> Result<Answer, Errno> {
         let (_, entry) = self.name_at(header, name)?;
-        self.told(&entry)
+        self.told(header, entry)
     }
 
-    pub(super) fn read_link(&self, header: &Header) -> Result<Answer, Errno> {
-        let (mount, handle) = self.at(header)?;
-        let entry = mount.entry_of(&handle).map_err(|error| errno(&error))?;
+    pub(super) fn read_link(&self, header: &Header, looked_up: Option<Entry>) -> Result<Answer, Errno> {
+        let (mount, entry) = self.object_at(header, looked_up)?;
         mount.readlink(&entry).map(Answer::from).map_err(|error| errno(&error))
     }
 
@@ -59,7 +58,7 @@ impl Operations {
         let (mount, entry) = self.name_at(header, name)?;
         make(&mount, &entry).map_err(|error| errno(&error))?;
         let made = mount.entry_in(&entry.parent, name).map_err(|error| errno(&error))?;
-        self.told(&made)
+        self.told(header, made)
     }
 
     pub(super) fn unlink(&self, header: &Header, name: &[u8]) -> Result<Answer, Errno> {

@@ -1,7 +1,7 @@
 //! Operations on files and directories.
 
 use crate::mounted::Mounted;
-use crate::support::{Scratch, succeed};
+use crate::support::{Scratch, await_until, succeed};
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
@@ -175,4 +175,38 @@ END",
     }
     assert_eq!(said, "b'0123456789'\n");
     assert_eq!(&mounted.world.exported("f")[4090..4100], b"0123456789");
+}
+
+#[test]
+fn a_stat_is_one_call_and_an_open_file_is_looked_at_without_any() {
+    let Some(mounted) = Mounted::new("fuse-calls") else { return };
+    fs::write(mounted.filer().export().join("f"), "x").unwrap();
+    let calls = || (mounted.filer().calls("LOOKUP"), mounted.filer().calls("GETATTR"));
+    // The mount's keeper, which begins at this time, has calls of its own.
+    let round = || {
+        let before = calls();
+        (0..10).for_each(|_| assert_eq!(mounted.path("f").metadata().unwrap().len(), 1));
+        (calls() == (before.0 + 10, before.1)).then_some(())
+    };
+    await_until("ten calls of stat to be ten LOOKUPs", Duration::from_secs(20), round);
+    let file = File::open(mounted.path("f")).unwrap();
+    let before = calls();
+    for _ in 0..10 {
+        file.metadata().unwrap();
+    }
+    assert_eq!(calls(), before);
+}
+
+#[test]
+fn what_was_looked_up_is_believed_for_one_request_only() {
+    let Some(mounted) = Mounted::new("fuse-fresh") else { return };
+    fs::create_dir(mounted.path("d")).unwrap();
+    let directory = OpenOptions::new().read(true).custom_flags(0o10_200_000).open(mounted.path("d")).unwrap(); // O_PATH
+    for round in 0..10u64 {
+        fs::create_dir(mounted.filer().export().join(format!("d/{round}"))).unwrap();
+        assert_eq!(mounted.path("d").metadata().unwrap().nlink(), round + 3);
+        fs::create_dir(mounted.path(&format!("d/other-{round}"))).unwrap();
+        fs::remove_dir(mounted.path(&format!("d/other-{round}"))).unwrap();
+        assert_eq!(directory.metadata().unwrap().nlink(), round + 3);
+    }
 }

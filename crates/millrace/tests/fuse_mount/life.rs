@@ -1,9 +1,10 @@
 //! Mounting, unmounting, and what is in between.
 
 use crate::mounted::{Mounted, is_alive, is_mounted};
-use crate::support::{await_until, find_program, millrace, succeed, text};
+use crate::support::{await_until, find_program, millrace, skip_unsupported, succeed, text};
 use std::fs::{self, File};
 use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -100,4 +101,31 @@ fn a_mount_in_the_foreground_ends_when_it_is_unmounted() {
     assert_eq!(fs::read(mounted.path("f")).unwrap(), b"x");
     succeed(millrace().arg("unmount").arg(&directory));
     assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn another_user_mounts_for_itself() {
+    let Some(mounted) = Mounted::new("fuse-user") else { return };
+    let open_to_all = fs::metadata("/dev/fuse").unwrap().permissions().mode() & 0o006 == 0o006;
+    if find_program("fusermount3").is_none() || !open_to_all {
+        return skip_unsupported("no fusermount3, or a /dev/fuse that only root may open");
+    }
+    let directory = mounted.world.scratch.folder("own");
+    std::os::unix::fs::chown(&directory, Some(65534), Some(65534)).unwrap();
+    mounted.shell("chmod 777 .");
+    let as_nobody = |arguments: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).args(arguments).current_dir("/");
+        command.output().unwrap()
+    };
+    let binary = millrace().get_program().to_str().unwrap().to_owned();
+    let path = directory.to_str().unwrap();
+    let done = as_nobody(&[&binary, "mount", &mounted.filer().url, path]);
+    assert!(done.status.success(), "{}", text(&done));
+    let file = format!("{path}/f");
+    assert!(as_nobody(&["touch", &file]).status.success());
+    assert_eq!(fs::metadata(mounted.path("f")).unwrap().uid(), 65534);
+    assert_eq!(fs::read_dir(&directory).unwrap_err().kind(), std::io::ErrorKind::PermissionDenied, "not even for root");
+    let done = as_nobody(&[&binary, "unmount", path]);
+    assert!(done.status.success() && !is_mounted(&directory), "{}", text(&done));
 }

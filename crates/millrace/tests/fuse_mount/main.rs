@@ -6,6 +6,7 @@ mod errors;
 mod files;
 mod life;
 mod locks;
+mod memory;
 mod mounted;
 mod programs;
 mod server_away;

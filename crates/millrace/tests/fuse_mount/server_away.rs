@@ -1,7 +1,7 @@
 //! A server that stops answering, under programs that use the mount.
 
-use crate::mounted::Mounted;
-use crate::support::{await_until, find_program, skip, succeed};
+use crate::mounted::{Mounted, is_alive, is_mounted};
+use crate::support::{await_until, find_program, skip, succeed, text};
 use std::fs::File;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -90,4 +90,14 @@ fn fio_verifies_what_it_wrote_by_each_engine() {
         command.arg(format!("--ioengine={engine}")).arg(format!("--filename=fio.{engine}")).current_dir(&mounted.directory);
         succeed(&mut command);
     }
+}
+
+#[test]
+fn a_mount_is_taken_away_while_its_server_is_away() {
+    let Some(mut mounted) = Mounted::new("fuse-unmount-away") else { return };
+    std::fs::write(mounted.path("f"), "x").unwrap();
+    mounted.world.filer.kill();
+    let done = mounted.unmount();
+    assert!(done.status.success(), "{}", text(&done));
+    assert!(!is_mounted(&mounted.directory) && !is_alive(mounted.pid));
 }

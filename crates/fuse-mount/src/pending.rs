@@ -28,6 +28,11 @@ impl Pending {
         self.requests().remove(&unique).is_some()
     }
 
+    /// Whether a request still waits for its answer.
+    pub(crate) fn waits(&self, unique: Unique) -> bool {
+        self.requests().contains_key(&unique)
+    }
+
     /// The caller got a signal. False when there is no such request: it is not read yet, or answered.
     #[must_use]
     pub(crate) fn interrupt(&self, unique: Unique) -> bool {
@@ -76,7 +81,8 @@ mod tests {
         assert!(!pending.is_interrupted(Unique(1)));
         assert!(pending.interrupt(Unique(1)));
         assert_eq!(pending.await_interrupted(), [(Unique(1), 7)]);
-        assert!(pending.take(Unique(1)));
+        assert!(pending.waits(Unique(1)) && pending.take(Unique(1)));
+        assert!(!pending.waits(Unique(1)));
         assert!(!pending.take(Unique(1)) && !pending.interrupt(Unique(1)));
     }
 }

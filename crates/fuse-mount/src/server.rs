@@ -242,6 +242,9 @@ impl Shared {
             tracing::error!("the kernel sent a request that cannot be read");
             return refuse_unread(&self.device, bytes);
         };
+        if !self.pending.waits(header.unique) {
+            return; // its caller was killed while it waited for a thread
+        }
         let performed = catch_unwind(AssertUnwindSafe(|| self.operations.perform(&header, &operation, data)));
         let performed = performed.unwrap_or_else(|_| {
             tracing::error!(request = ?header, "a request failed by a fault of this program");

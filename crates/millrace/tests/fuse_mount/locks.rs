@@ -96,3 +96,54 @@ fn flock_excludes_on_the_mount_and_beside_it_and_ends_with_its_description() {
     assert_eq!(mounted.shell("flock -s -n f echo locked"), "locked\n");
     assert_eq!(here(), "refused\n");
 }
+
+/// Adds one to a number sixty times, each in a transaction, and says so in a second table.
+const SQLITE: &str = r#"
+import sqlite3, sys
+database = sqlite3.connect(sys.argv[1], timeout=60, isolation_level=None)
+for turn in range(60):
+    database.execute("BEGIN IMMEDIATE")
+    number = database.execute("SELECT number FROM counter").fetchone()[0]
+    database.execute("UPDATE counter SET number = ?", (number + 1,))
+    database.execute("INSERT INTO log VALUES (?, ?)", (sys.argv[2], turn))
+    database.execute("COMMIT")
+"#;
+
+#[test]
+fn sqlite_loses_no_update_of_writers_on_the_mount_and_beside_it() {
+    let Some(mounted) = Mounted::new("fuse-sqlite") else { return };
+    let sql = |journal: &str, statement: &str| {
+        let script = format!(
+            "import sqlite3; db = sqlite3.connect('{journal}.db', isolation_level=None); print(*db.execute(\"{statement}\").fetchall())"
+        );
+        mounted.shell(&format!("python3 -c '{}'", script.replace('\'', "'\\''")))
+    };
+    // The index of a write-ahead log is a shared mapping, which programs under the library have not.
+    for (journal, beside) in [("delete", true), ("wal", false)] {
+        if !beside && !mounted.maps_files() {
+            return;
+        }
+        sql(journal, &format!("PRAGMA journal_mode={journal}"));
+        sql(journal, "CREATE TABLE counter AS SELECT 0 AS number");
+        sql(journal, "CREATE TABLE log(name, turn)");
+        let here = |name: &str| {
+            let mut command = Command::new("python3");
+            command.args(["-c", SQLITE]).arg(mounted.path(&format!("{journal}.db"))).arg(name).spawn().unwrap()
+        };
+        let mut writers = vec![here("one"), here("two")];
+        if beside {
+            let mut command = mounted.world.exec("python3");
+            writers.push(command.args(["-c", SQLITE, &format!("/db/{journal}.db"), "beside"]).spawn().unwrap());
+        }
+        let all = writers.len() * 60;
+        for mut writer in writers {
+            assert!(writer.wait().unwrap().success(), "{journal}");
+        }
+        assert_eq!(
+            sql(journal, "SELECT number, (SELECT count(*) FROM log) FROM counter"),
+            format!("({all}, {all})\n"),
+            "{journal}"
+        );
+        assert_eq!(sql(journal, "PRAGMA integrity_check"), "('ok',)\n", "{journal}");
+    }
+}

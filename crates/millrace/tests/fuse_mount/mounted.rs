@@ -66,6 +66,16 @@ impl Mounted {
         succeed(&mut self.shell_command(script))
     }
 
+    /// Whether the kernel maps files that are opened past the page cache; says so if not.
+    pub(crate) fn maps_files(&self) -> bool {
+        const TRY: &str = "import mmap; f = open('mapped', 'w+b'); f.truncate(4096); mmap.mmap(f.fileno(), 4096)";
+        let maps = self.shell(&format!("python3 -c \"{TRY}\" 2>/dev/null && echo yes; rm -f mapped")) == "yes\n";
+        if !maps {
+            skip_unsupported("this kernel maps no files opened past the page cache (Linux 6.6 does)");
+        }
+        maps
+    }
+
     /// A shell in the mount that a time limit ends.
     pub(crate) fn shell_command(&self, script: &str) -> Command {
         let mut command = Command::new("timeout");

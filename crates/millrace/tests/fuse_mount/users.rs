@@ -35,7 +35,7 @@ fn files_belong_to_who_made_them_and_are_closed_to_others() {
 #[test]
 fn supplementary_groups_count_and_programs_run_by_the_right_to_execute() {
     let Some(mounted) = Mounted::new("fuse-groups") else { return };
-    mounted.shell("echo shared >f; chown 0:4900 f; chmod 640 f; cp /bin/true run; chown 0:4900 run; chmod 750 run");
+    mounted.shell("echo shared >f; chown 0:4900 f; chmod 640 f; cp /bin/true run; chown 0:4900 run; chmod 710 run");
     assert_eq!(mounted.shell(&as_user(4001, 4900, "cat f && ./run && echo ran")), "shared\nran\n");
     assert_eq!(mounted.shell(&as_user(4001, 4901, "cat f || ./run || echo neither")), "neither\n");
 }

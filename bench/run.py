@@ -17,6 +17,7 @@ import sys
 import time
 from pathlib import Path
 
+import applications
 import iscsi
 import writes
 
@@ -36,6 +37,7 @@ def main():
     os.sched_setaffinity(0, client_cpus())  # and of every load started from here
     with contextlib.ExitStack() as stack:
         export = make_export(arguments.work)
+        applications.make_files(arguments, export)
         servers = start_servers(stack, arguments, export)
         series = measure(arguments, servers)
         memory = measure_memory(arguments, servers)
@@ -123,6 +125,10 @@ class Server:
     def libnfs_url(self):
         """Version 4 of libnfs takes a port only as an option, not behind the host."""
         return re.sub(r"^(nfs://[^/:]+):\d+/", r"\1/", self.url)
+
+    def libnfs_file_url(self, name):
+        address, question, options = self.libnfs_url().partition("?")
+        return f"{address}/{name}{question}{options}"
 
     def file_url(self, name):
         address, question, options = self.url.partition("?")
@@ -243,6 +249,7 @@ def measurements(arguments, servers):
     files = {name: server for name, server in servers.items() if name in NFS_SERVERS}
     yield from writes.measurements(arguments, files, FILE_BYTES)
     yield from iscsi.measurements(arguments, servers)
+    yield from applications.measurements(arguments, servers)
 
 
 def measure(arguments, servers):
@@ -272,6 +279,8 @@ def measure(arguments, servers):
 def run_load(server, command, seconds, flushes=None):
     if command[0] == "fio":
         return writes.run_fio(command)
+    if command[0] == applications.MARK:
+        return applications.run(server, command)
     os.sync()  # what the last measurement left unstable is not this one's
     before_s, flushed = server.cpu_s() if server else 0, flushes.count() if flushes else None
     is_perf, client_s = command[0] == "iscsi-perf", children_cpu_s()
@@ -381,6 +390,7 @@ def judge(series, memory, flushes):
         ratio(f"filer IOPS over Ganesha, read, depth {depth}, by libnfs", a, b, "iops")
     writes.judge(series, ratio, plain, flushes)
     iscsi.judge(series, ratio, plain)
+    applications.judge(series, ratio, plain)
     for what, key, goal in (
         (f"filer peak memory, {MEMORY_CONNECTIONS} connections (MiB)", "millrace peak MiB", 64),
         (f"Ganesha peak memory, {MEMORY_CONNECTIONS} connections (MiB)", "ganesha peak MiB", None),

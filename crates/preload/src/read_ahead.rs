@@ -16,8 +16,10 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// Files read ahead of at once, in one process.
 const STREAMS: usize = 4;
-/// Reads behind each other before one is taken for sequential.
+/// Reads behind each other before one is taken for sequential; through a descriptor that may write, a database's mostly, which jumps as soon as it has
+/// found its row.
 const RUN_MIN: u32 = 3;
+const RUN_MIN_TO_CHANGE: u32 = 16;
 /// What is read at once, in bytes: the first time, and at most.
 const WINDOW_BYTES_MIN: usize = 128 << 10;
 const WINDOW_BYTES_MAX: usize = 2 << 20;
@@ -98,7 +100,8 @@ impl Used<'_> {
 pub(crate) fn read(open: &Open, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> Option<Result<usize, Out>> {
     let wanted: usize = buffers.iter().map(|buffer| buffer.len()).sum();
     let (run, opened) = table::note_read(open.fd, offset, wanted)?;
-    if run < RUN_MIN || wanted == 0 || wanted > READ_BYTES_MAX || open.flags & libc::O_DIRECT != 0 || !open.may_read_ahead() {
+    let run_min = if open.flags & libc::O_ACCMODE == libc::O_RDONLY { RUN_MIN } else { RUN_MIN_TO_CHANGE };
+    if run < run_min || wanted == 0 || wanted > READ_BYTES_MAX || open.flags & libc::O_DIRECT != 0 || !open.may_read_ahead() {
         return None;
     }
     let used = stream_of(open, opened)?;

@@ -147,3 +147,41 @@ fn sqlite_loses_no_update_of_writers_on_the_mount_and_beside_it() {
         assert_eq!(sql(journal, "PRAGMA integrity_check"), "('ok',)\n", "{journal}");
     }
 }
+
+/// As [`LOCK`], by a lock of the open file description (F_OFD_SETLK) which a duplicate of the descriptor holds on to.
+const DESCRIPTION: &str = "import fcntl, os, struct, sys
+f = os.open(sys.argv[1], os.O_RDWR)
+try:
+    fcntl.fcntl(f, 37, struct.pack('hhqqi4x', 1, 0, int(sys.argv[3]), int(sys.argv[4]), 0))
+    print('locked', flush=True)
+    copy = os.dup(f); os.close(f)
+    if len(sys.argv) > 5: sys.stdin.read()
+except OSError as error:
+    print('errno', error.errno, flush=True)";
+
+#[test]
+fn locks_of_a_description_exclude_those_of_processes_on_the_mount_and_beside_it() {
+    let Some(mounted) = Mounted::new("fuse-descriptions") else { return };
+    mounted.shell(": >f");
+    let description = |beside: bool, arguments: &[&str]| {
+        let mut command = locker(&mounted, beside, arguments);
+        let arguments: Vec<_> =
+            command.get_args().map(|word| if word == LOCK { DESCRIPTION.as_ref() } else { word }.to_owned()).collect();
+        let mut same = Command::new(command.get_program());
+        same.args(arguments).envs(command.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir("/");
+        command = same;
+        command
+    };
+    for (holder, other) in [(false, false), (false, true), (true, false)] {
+        let held = Held::start(description(holder, &["now", "10", "10", "hold"]));
+        assert_eq!(succeed(&mut locker(&mounted, other, &["now", "19", "1"])), "errno 11\n", "{holder} {other}");
+        assert_eq!(succeed(&mut description(other, &["now", "19", "1"])), "errno 11\n", "{holder} {other}");
+        assert_eq!(succeed(&mut locker(&mounted, other, &["now", "20", "1"])), "locked\n", "{holder} {other}");
+        held.let_go();
+        let free = || (succeed(&mut locker(&mounted, other, &["now", "10", "10"])) == "locked\n").then_some(());
+        await_until("the lock to end with its description", Duration::from_secs(5), free);
+        let held = Held::start(locker(&mounted, holder, &["now", "0", "5", "hold"]));
+        assert_eq!(succeed(&mut description(other, &["now", "4", "1"])), "errno 11\n", "{holder} {other}");
+        held.let_go();
+    }
+}

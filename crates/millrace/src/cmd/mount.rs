@@ -7,8 +7,9 @@ use crate::cmd::exec::group;
 use anyhow::{Context as _, anyhow};
 use dnfs::NfsUrl;
 use serde_json::json;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -74,6 +75,9 @@ Exit codes: 0 it is mounted, or with --foreground was unmounted again; 2 it coul
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let url: NfsUrl = args.url.parse().with_context(|| format!("use the URL {}", args.url))?;
     let directory = resolved(&args.directory)?;
+    if args.foreground {
+        enter_group(args.group.as_deref())?;
+    }
     if args.daemon || args.foreground {
         return serve(&args, url, directory);
     }
@@ -104,10 +108,6 @@ fn serve(args: &Args, url: NfsUrl, directory: PathBuf) -> anyhow::Result<ExitCod
         log::to(args.log.as_deref(), true)?;
         daemon.serve(|| daemon::leave_terminal(READY)).context(phrase)?;
     } else {
-        if args.group.is_some() {
-            let hint = "leave out --foreground, or set MILLRACE_RUNTIME_DIR=/dev/shm/millrace-group-GID";
-            return Err(crate::error_printing::refusal("use --group with --foreground", hint));
-        }
         log::to(args.log.as_deref(), false)?;
         let ready = || {
             tell(args, &url, &directory, std::process::id());
@@ -116,6 +116,18 @@ fn serve(args: &Args, url: NfsUrl, directory: PathBuf) -> anyhow::Result<ExitCod
         daemon.serve(ready).context(phrase)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Becomes the same program with the group's runtime directory in its environment, where every part of it looks for that.
+fn enter_group(group: Option<&OsStr>) -> anyhow::Result<()> {
+    let Some(group) = group else { return Ok(()) };
+    let directory = group::runtime_directory(group)?;
+    if std::env::var_os(group::VARIABLE).as_ref() == Some(&directory) {
+        return Ok(());
+    }
+    let binary = std::env::current_exe().context("find this binary")?;
+    let error = Command::new(binary).args(std::env::args_os().skip(1)).env(group::VARIABLE, directory).exec();
+    Err(anyhow!(error).context("run this program with the directory of the group"))
 }
 
 fn tell(args: &Args, url: &NfsUrl, directory: &Path, pid: u32) {

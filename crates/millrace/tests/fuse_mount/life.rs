@@ -94,13 +94,18 @@ fn a_mount_in_the_foreground_ends_when_it_is_unmounted() {
     let Some(mounted) = Mounted::new("fuse-foreground") else { return };
     let directory = mounted.world.scratch.folder("second");
     let mut command = millrace();
-    command.args(["mount", "--foreground", &mounted.filer().url]).arg(&directory).stdout(std::process::Stdio::null());
+    command
+        .args(["mount", "--foreground", "--group", "4908", &mounted.filer().url])
+        .arg(&directory)
+        .stdout(std::process::Stdio::null());
     let mut child = command.stderr(std::process::Stdio::null()).spawn().unwrap();
     await_until("the mount", Duration::from_secs(20), || is_mounted(&directory).then_some(()));
     fs::write(directory.join("f"), "x").unwrap();
     assert_eq!(fs::read(mounted.path("f")).unwrap(), b"x");
+    assert!(Path::new("/dev/shm/millrace-group-4908").is_dir(), "the group's state");
     succeed(millrace().arg("unmount").arg(&directory));
     assert!(child.wait().unwrap().success());
+    let _ = fs::remove_dir_all("/dev/shm/millrace-group-4908");
 }
 
 #[test]

@@ -26,7 +26,7 @@ const WINDOW_BYTES_MAX: usize = 2 << 20;
 /// Longer reads are cut into READs that are in flight together anyhow.
 const READ_BYTES_MAX: usize = 512 << 10;
 /// Reads without it after it was read in vain.
-const SKIP: u32 = 64;
+const READS_PAST_MEMORY: u32 = 64;
 /// How long memory may be used, in ns.
 const AGE_NS_MAX: u64 = 1_000_000_000;
 
@@ -160,7 +160,7 @@ impl State {
         }
         if self.given < self.bytes / 2 {
             // It was dropped before it was used: somebody writes there.
-            (self.window, self.skip, self.bytes) = (WINDOW_BYTES_MIN, SKIP, 0);
+            (self.window, self.skip, self.bytes) = (WINDOW_BYTES_MIN, READS_PAST_MEMORY, 0);
             return None;
         }
         let window = self.window.clamp(wanted, WINDOW_BYTES_MAX);

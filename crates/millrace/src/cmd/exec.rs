@@ -83,27 +83,26 @@ Examples (PostgreSQL refuses root; as root, put `runuser -u postgres --` before 
   millrace exec --mount /db=nfs://filer/vol -- pg_ctl -D /db/pg -l /tmp/pg.log -o '-p 5440' start
   millrace exec --mount /db=nfs://filer/vol -- sh -c 'ls -l /db/pg'    sees the same files
   millrace exec --mount /db=nfs://filer/vol -- pg_ctl -D /db/pg stop
-  millrace exec --mount /db=nfs://filer/vol -- mariadbd --datadir=/db/my --innodb-use-native-aio=0
+  millrace exec --mount /db=nfs://filer/vol -- mariadbd --datadir=/db/my
   millrace exec --mount '/db=nfs://127.0.0.1:2049/vol?mountport=2049' --print env
   millrace exec --mount /db=nfs://filer/vol --print systemd -- postgres -D /db/pg
   millrace exec --mount /db=nfs://filer/vol --print k8s --user 999:999 -- postgres -D /db/pg
   millrace exec --local-medium /srv/pg=fc15k,spindles=80 -- ls /srv/pg
 
 Needs no root and makes no mount: the program sees /db, the rest of the host does not. The library
-is loaded with LD_PRELOAD, so statically linked and set-uid programs, and Go programs, find
-nothing below /db: `millrace mount` is for them. Programs of PostgreSQL that PATH lacks are found in
+is loaded with LD_PRELOAD, so statically linked and set-uid programs, and Go programs, find nothing
+below /db: `millrace mount` is for them. Programs of PostgreSQL that PATH lacks are found in
 /usr/lib/postgresql/*/bin where one version is installed. Kernel AIO (libaio) reaches these files,
 io_uring does not: it is refused, and MariaDB goes on with libaio. Keep the server's own log on a
-local disk. Closing a
-file commits its data first, as a kernel client does; close=nothing in the URL leaves that out, for
-a database, which syncs its files itself. Written data that is not yet stable is kept in memory
-(retain=64MiB) and sent again to a server that restarted. After a program has changed its user
-(setuid, as --group mysql … mariadbd --user=mysql by root), its calls to the server are made as the
-new user, those on files it has open as the one who opened them. Users have separate mounts, whose
-locks do not exclude each other, unless --group names a group that all of them are in; its members
-trust each other with these mounts. The preload library is the one named by MILLRACE_PRELOAD, else
-that beside this binary or in ../lib/millrace; for a program of musl (Alpine Linux) that in musl/
-there.
+local disk. Closing a file commits its data first, as a kernel client does; close=nothing in the URL
+leaves that out, for a database, which syncs its files itself. Written data that is not yet stable
+is kept in memory (retain=64MiB) and sent again to a server that restarted. After a program has
+changed its user (setuid, as --group mysql … mariadbd --user=mysql by root), its calls to the server
+are made as the new user, those on files it has open as the one who opened them. Users have separate
+mounts, whose locks do not exclude each other, unless --group names a group that all of them are in;
+its members trust each other with these mounts. The preload library is the one named by
+MILLRACE_PRELOAD, else that beside this binary or in ../lib/millrace; for a program of musl (Alpine
+Linux) that in musl/ there.
 
 Never open one data directory from two hosts, or from two containers that cannot see each other's
 processes: only postmaster.pid guards against it, and it works within one host only.

@@ -3,7 +3,7 @@
 //! An unmodified program, started by `millrace exec`, sees the export below the mount's path. Its descriptors are real
 //! ones of the kernel: an open file is an open placeholder in a directory in memory (so dup, fork, exec, close-on-exec
 //! and the shared offset are the kernel's), an open or working directory one of a mirror there (`cwd`). What is not on
-//! a mount goes to libc untouched. docs/design/003-preload.md tells why; docs/compat-preload.md lists every symbol.
+//! a mount goes to libc untouched. docs/design/003-preload.md tells why; docs/compat/preload.md lists every symbol.
 //!
 //! A directory of this host may be said to lie on a modelled medium (`medium`): its files stay libc's, their answers wait.
 //!

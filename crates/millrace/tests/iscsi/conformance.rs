@@ -1,5 +1,5 @@
 //! The conformance tests of libiscsi (`iscsi-test-cu`), all of them, against LUNs of ours: none fails, and of those that skip
-//! something each is known (docs/compat-iscsi.md).
+//! something each is known (docs/compat/iscsi.md).
 
 mod report;
 
@@ -13,7 +13,7 @@ use report::Report;
 /// Tests of Debian 12's version that have to run without a skip.
 const PASSED_MIN: usize = 190;
 
-/// Suites and tests that skip something, for reasons that are the LUN's or the tool's (docs/compat-iscsi.md).
+/// Suites and tests that skip something, for reasons that are the LUN's or the tool's (docs/compat/iscsi.md).
 const SKIPPED_PARTS: [&str; 12] = [
     "Sanitize.",              // no SANITIZE
     "PreventAllow.",          // no removable medium

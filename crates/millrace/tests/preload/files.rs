@@ -279,7 +279,7 @@ fn mount_over_an_empty_local_folder_never_writes_below_it() {
 
 #[test]
 fn compat_table_lists_exactly_the_names_we_replace() {
-    let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/compat-preload.md");
+    let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/compat/preload.md");
     let table = std::fs::read_to_string(table).unwrap();
     let names = |line: &str| -> Vec<String> {
         line.split('|').nth(1).unwrap_or_default().split('`').skip(1).step_by(2).map(str::to_owned).collect()

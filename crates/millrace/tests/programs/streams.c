@@ -132,7 +132,7 @@ static FILE *tell_reopen(const char *name, const char *mode, FILE *file)
 	E(!(again = freopen(name, mode, file)));
 	if (!again)
 		return NULL;
-	T(fd < 3 || again == file); /* the standard ones are the variables' (compat-preload.md) */
+	T(fd < 3 || again == file); /* the standard ones are the variables' (compat/preload.md) */
 	T(fileno(again) == fd);
 	T(ftell(again));
 	T(appends(fileno(again)));

@@ -44,15 +44,15 @@ fn changelog_has_an_unreleased_section_with_the_four_groups() {
 fn the_nfs3_support_table_has_a_row_for_each_procedure() {
     const PROCEDURES: &str = "NULL GETATTR SETATTR LOOKUP ACCESS READLINK READ WRITE CREATE MKDIR SYMLINK MKNOD REMOVE RMDIR \
                               RENAME LINK READDIR READDIRPLUS FSSTAT FSINFO PATHCONF COMMIT";
-    let text = read(&root().join("docs/compat-nfs3.md"));
+    let text = read(&root().join("docs/compat/nfs3.md"));
     let has_row = |name: &str| text.lines().any(|line| has_cell(line, name));
     let missing: Vec<String> = PROCEDURES.split_whitespace().filter(|name| !has_row(name)).map(str::to_owned).collect();
-    report("procedures without a row in docs/compat-nfs3.md", &missing);
+    report("procedures without a row in docs/compat/nfs3.md", &missing);
 }
 
 #[test]
 fn the_preload_support_table_has_each_symbol_that_is_interposed() {
-    let text = read(&root().join("docs/compat-preload.md"));
+    let text = read(&root().join("docs/compat/preload.md"));
     let (mut found, mut missing) = (0, Vec::new());
     for file in rust_files() {
         let interposes = |name: &str| row_of(name).is_some_and(|row| row.unsafe_code == UnsafeCode::Throughout);
@@ -67,7 +67,7 @@ fn the_preload_support_table_has_each_symbol_that_is_interposed() {
         }
     }
     assert!(found > 0, "no hook found in preload: has their form changed?");
-    report("symbols without a row in docs/compat-preload.md", &missing);
+    report("symbols without a row in docs/compat/preload.md", &missing);
 }
 
 /// The libc names a file of preload interposes: in `hooks! { … }` each function one step in, elsewhere by attribute.

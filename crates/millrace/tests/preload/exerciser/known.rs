@@ -13,7 +13,7 @@ pub(crate) const MODEL_RULES: [(&str, &str); 4] = [
     ("stream buffers", "4096 bytes on both sides: st_blksize, from which libc takes the size, is the server's"),
 ];
 
-/// What a mount refuses (docs/compat-preload.md): word of the step `refused`, the error, why. These steps run on the mount only.
+/// What a mount refuses (docs/compat/preload.md): word of the step `refused`, the error, why. These steps run on the mount only.
 pub(crate) const REFUSED: [(&str, &str, &str); 7] = [
     ("fallocate", "EOPNOTSUPP", "NFSv3 cannot reserve space"),
     ("posix_fallocate", "EOPNOTSUPP", "and libc's substitute would write to the placeholder"),

@@ -185,3 +185,43 @@ fn a_killed_server_keeps_every_row_that_was_acknowledged() {
 fn a_server_killed_many_times_keeps_every_row_that_was_acknowledged() {
     kills("mariadb-many-kills", 10 * seed_count());
 }
+
+/// sysbench's transactions, and rows whose acknowledgement is noted, while the server is killed five times.
+fn sysbench(label: &str, seconds: u64) {
+    let Some(program) = find_program("sysbench") else { return skip("no sysbench") };
+    let Some(mut world) = World::new(label) else { return };
+    world.start();
+    world.sql("create database sbtest; create database d; create table d.t(who int, n int, filler text, primary key(who, n))");
+    let socket = format!("--mysql-socket={}", world.socket().display());
+    let run = |what: &str| {
+        let mut command = Command::new(&program);
+        command.args(["oltp_read_write", "--tables=4", "--table-size=20000", "--threads=4", "--mysql-user=root", &socket]);
+        command.arg(format!("--time={}", seconds * 2)).arg(what);
+        command
+    };
+    succeed(&mut run("prepare"));
+    for round in 0..5 {
+        let mut load = Ended(run("run").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+        let rows = insert(&world, round);
+        let begun = std::time::Instant::now();
+        await_until("the round to end", Duration::from_secs(seconds), || {
+            assert!(load.0.try_wait().unwrap().is_none(), "sysbench ended by itself: {}", world.log());
+            (begun.elapsed() >= Duration::from_secs(seconds) / 5).then_some(())
+        });
+        drop(world.server.take()); // SIGKILL
+        load.0.wait().unwrap();
+        let acknowledged = rows.join().unwrap();
+        world.start();
+        let there: u64 = world.sql(&format!("select count(*) from d.t where who = {round}")).trim().parse().unwrap();
+        assert!(acknowledged > 0 && there >= acknowledged, "round {round}: {there} of {acknowledged}");
+        let checked = world.sql("check table d.t, sbtest.sbtest1, sbtest.sbtest2, sbtest.sbtest3, sbtest.sbtest4 extended");
+        assert_eq!(checked.matches("status\tOK").count(), 5, "{checked}");
+    }
+    world.shut_down();
+}
+
+#[test]
+#[ignore = "nightly: five minutes of sysbench"]
+fn sysbench_and_its_server_s_deaths_leave_every_table_whole() {
+    sysbench("mariadb-sysbench", 300);
+}

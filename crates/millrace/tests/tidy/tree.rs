@@ -63,7 +63,7 @@ pub(crate) fn rust_files() -> Vec<PathBuf> {
 /// Files with one of these extensions; a file without one is taken for a shell script.
 pub(crate) fn source_files(extensions: &[&str]) -> Vec<PathBuf> {
     let mut files = Vec::new();
-    for top in ["crates", "fuzz", "bench", "scripts", "rules", "plans", "docs"] {
+    for top in ["crates", "fuzz", "bench", "compat", "scripts", "rules", "plans", "docs"] {
         walk(&root().join(top), &mut files);
     }
     for page in ["README.md", "ARCHITECTURE.md", "STYLE.md", "CHANGELOG.md"] {

@@ -1,0 +1,223 @@
+"""Runs each program on a Direct NFS mount and says what came out. Started by scripts/programs."""
+
+import argparse
+import ctypes
+import json
+import os
+import platform
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import databases
+import languages
+import loads
+import postgres
+import tools
+from world import Failed, NotInstalled, World
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs/compat/programs.md"
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+PR_SET_CHILD_SUBREAPER = 36
+# A keeper ends about four seconds after the last program of its mount.
+KEEPERS_END_S = 15
+
+EXAMPLES = """examples:
+  scripts/programs                    every case, a table at the end
+  scripts/programs --only git         cases whose program or text contains this
+  scripts/programs --seconds 60       fio and pgbench run longer
+  scripts/programs --write            renews docs/compat/programs.md
+  MILLRACE_TEST_PG_BIN=$(scripts/newer-postgres 18) scripts/programs --only PostgreSQL
+
+exit codes: 0 nothing failed, 1 a case failed (its output is kept and named), 2 could not start, 130 Ctrl-C"""
+
+
+def main():
+    arguments = parse_arguments()
+    for file in ("millrace", "libmillrace_preload.so"):
+        if not (arguments.release / file).exists():
+            return refuse(f"cannot find {arguments.release / file}", "build it: cargo build --release, or name another place by --release")
+    if Path("/m").exists() and any(Path("/m").iterdir()):
+        return refuse("/m is in use on this host", "the cases see the export there: rename it meanwhile")
+    work = Path(tempfile.mkdtemp(prefix="millrace-programs-", dir="/var/tmp"))
+    work.chmod(0o755)
+    return supervise(work, lambda: run_cases(arguments, work))
+
+
+def refuse(what, fix):
+    print(f"programs: {what}: {fix}", file=sys.stderr)
+    return 2
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(prog="scripts/programs", formatter_class=argparse.RawDescriptionHelpFormatter, epilog=EXAMPLES)
+    parser.description = "Runs programs on a Direct NFS mount of a fresh export, and compares with a local directory."
+    parser.add_argument("--only", default="", metavar="TEXT", help="cases whose program or text contains this")
+    parser.add_argument("--seconds", type=int, default=10, metavar="N", help="of each load (default 10)")
+    parser.add_argument("--write", action="store_true", help="renew docs/compat/programs.md")
+    parser.add_argument("--json", action="store_true", help="print the results as a JSON array")
+    parser.add_argument("--release", type=Path, default=TARGET / "release", metavar="DIR", help="where millrace is (default: target/release)")
+    arguments = parser.parse_args()
+    if arguments.seconds < 1:
+        parser.error("--seconds must be 1 or more")
+    if arguments.write and arguments.only:
+        parser.error("--write is for all cases: leave --only out")
+    arguments.release = arguments.release.resolve()
+    return arguments
+
+
+def supervise(work, job):
+    """Runs `job` in a child process. Orphans of any program become children of this process, so that they are waited
+    for, and ended at the end, whatever way that comes; then the files go."""
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+    runner = os.fork()
+    if runner == 0:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+        code = 2
+        try:
+            code = job()
+        except KeyboardInterrupt:
+            code = 130
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else refuse(str(end.code).removeprefix("programs: "), "see above")
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: os.kill(runner, signal.SIGTERM))
+    code, pid = 1, 0
+    while pid != runner:
+        pid, status = os.wait()
+        code = os.waitstatus_to_exitcode(status)
+    while left := descendants(os.getpid()):
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        for _ in left:
+            try:
+                os.wait()
+            except ChildProcessError:
+                break
+    for memory in Path("/dev/shm").glob(work.name + "-*"):
+        shutil.rmtree(memory, ignore_errors=True)
+    shutil.rmtree(work)
+    return code if code >= 0 else 128 - code
+
+
+def descendants(ancestor):
+    """Processes below `ancestor`, zombies included."""
+    parents = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(folder.name)] = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+        except OSError:
+            continue  # it has ended
+    found, fresh = [], [ancestor]
+    while fresh:
+        fresh = [pid for pid, parent in parents.items() if parent in fresh]
+        found += fresh
+    return found
+
+
+def run_cases(arguments, work):
+    world = World(work, arguments.release)
+    try:
+        return judge(arguments, [row for case in all_cases(arguments) for row in [run_case(arguments, world, *case)] if row])
+    finally:
+        end = time.monotonic() + KEEPERS_END_S
+        others = {os.getpid(), world.filer.pid}
+        while set(descendants(os.getppid())) - others and time.monotonic() < end:
+            time.sleep(0.1)
+        world.close()
+
+
+def all_cases(arguments):
+    """(program, what is run, function of World that gives (version, result)); a verdict comes from how it ends."""
+    yield from tools.cases()
+    yield from languages.cases()
+    yield from loads.cases(arguments.seconds)
+    yield from postgres.cases(arguments.seconds)
+    yield from databases.cases()
+
+
+def run_case(arguments, world, program, what, function):
+    if arguments.only.lower() not in f"{program} {what}".lower():
+        return None
+    progress(arguments, f"{program}: {what} …")
+    begin, version, world.transcript = time.monotonic(), "", []
+    try:
+        version, result = function(world)
+        verdict = "limit" if result.startswith("limit: ") else "done"
+    except NotInstalled as missing:
+        verdict, result = "not installed", f"not installed ({missing})"
+    except Failed as failure:
+        verdict, result = "failed", str(failure)
+    seconds = time.monotonic() - begin
+    row = {"program": program, "version": version, "run": what, "verdict": verdict, "result": result.removeprefix("limit: ")}
+    row["seconds"] = round(seconds, 1)
+    if verdict == "failed":
+        row["output"] = str(keep_output(world, program, what))
+        result += f" ({row['output']})"
+    progress(arguments, f"  {verdict}, {seconds:.0f} s: {row['result'] if verdict != 'failed' else result}")
+    return row
+
+
+def keep_output(world, program, what):
+    folder = TARGET / "programs"
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / (re.sub(r"[^a-z0-9]+", "-", f"{program} {what[:30]}".lower()).strip("-") + ".txt")
+    file.write_text("\n".join(world.transcript) + "\n\n# the filer\n" + (world.work / "filer.log").read_text())
+    return file
+
+
+def progress(arguments, line):
+    print(line, file=sys.stderr if arguments.json else sys.stdout, flush=True)
+
+
+def judge(arguments, rows):
+    if not rows:
+        return refuse(f"no case has '{arguments.only}' in its name", "scripts/programs without --only runs all of them")
+    if arguments.json:
+        print(json.dumps(rows, indent=1))
+    else:
+        print("\n" + table(rows))
+    if arguments.write:
+        PAGE.parent.mkdir(exist_ok=True)
+        PAGE.write_text(page(arguments, rows))
+    progress(arguments, counted(rows))
+    return 1 if any(row["verdict"] == "failed" for row in rows) else 0
+
+
+def counted(rows):
+    verdicts = [row["verdict"] for row in rows]
+    words = {"done": "as on a local disk", "limit": "a documented limit", "failed": "failed", "not installed": "not installed"}
+    return f"{len(rows)} cases: " + ", ".join(f"{verdicts.count(verdict)} {word}" for verdict, word in words.items())
+
+
+def table(rows):
+    lines = ["| program | version | what was run | result |", "|---|---|---|---|"]
+    marks = {"done": "", "limit": "limit: ", "failed": "**failed**: ", "not installed": ""}
+    for row in rows:
+        cells = [row["program"], row["version"], row["run"], marks[row["verdict"]] + row["result"]]
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines)
+
+
+def page(arguments, rows):
+    system = platform.freedesktop_os_release()["PRETTY_NAME"]
+    host = f"{system}, Linux {platform.release()}, {' '.join(platform.libc_ver())}, {os.cpu_count()} processors"
+    head = (ROOT / "compat/page.md").read_text()
+    who = "root" if os.getuid() == 0 else "a user"
+    date = time.strftime("%Y-%m-%d", time.gmtime())
+    facts = f"Last run: {date}, by {who}, loads of {arguments.seconds} s, on {host}. {counted(rows)}."
+    return head.replace("FACTS", facts).replace("TABLE", table(rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

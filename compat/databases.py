@@ -17,7 +17,8 @@ MANY = "insert into d.t select 1000, seq, repeat('y', seq % 500) from d.seq_1_to
 
 
 def cases():
-    life = "mariadb-install-db and server with the defaults, statements in InnoDB, Aria and MyISAM, clean shutdown, restart, `check table`, innochecksum"
+    life = "mariadb-install-db and server with the defaults, statements in InnoDB, Aria and MyISAM, clean shutdown, restart, "
+    life += "`check table`, innochecksum"
     yield "MariaDB", life, lambda world: with_server(world, lived)
     kill = f"SIGKILL under load, recovery, each acknowledged row looked for, `check table extended`; {ROUNDS} times"
     yield "MariaDB", kill, lambda world: with_server(world, killed)
@@ -56,7 +57,8 @@ class Server:
         socket.unlink(missing_ok=True)
         options = ["--skip-networking", f"--log-error={self.files}/log.err", f"--pid-file={self.home}/pid", f"--socket={socket}"]
         with open(self.home / "said", "ab") as said:
-            self.process = self.world.start([*self.on_mount(self.program, data), *options], shared=self.as_root, stdout=said, stderr=said)
+            command = [*self.on_mount(self.program, data), *options]
+            self.process = self.world.start(command, shared=self.as_root, stdout=said, stderr=said)
 
         def answers():
             if self.process.poll() is not None:
@@ -66,7 +68,8 @@ class Server:
         await_that("answer of the server", answers, 90)
 
     def log(self):
-        return "".join(path.read_text(errors="replace") for path in (self.folder / "log.err", self.home / "said") if path.exists())
+        files = (self.folder / "log.err", self.home / "said")
+        return "".join(path.read_text(errors="replace") for path in files if path.exists())
 
     def client(self):
         return [need("mariadb"), "--no-defaults", "-u", "root", "-BN", "--unbuffered", "-S", str(self.home / "socket")]
@@ -107,7 +110,8 @@ def lived(server):
     engines = ("InnoDB", "Aria", "MyISAM")
     server.sql(FILL + "; " + MANY)
     for engine in engines:
-        server.sql(f"create table d.{engine} engine={engine} as select * from d.t; alter table d.{engine} add key(n); delete from d.{engine} where n % 3 = 0")
+        made = f"create table d.{engine} engine={engine} as select * from d.t; alter table d.{engine} add key(n)"
+        server.sql(f"{made}; delete from d.{engine} where n % 3 = 0")
     native = server.sql("select @@innodb_use_native_aio")
     sums = checksums(server, *engines)
     if len(set(sums)) != 1:

@@ -60,7 +60,8 @@ def java_mapped(world):
     (world.export / "mapped").mkdir()
     said = world.run([*program, "Mapped", f"{MOUNT}/mapped"]).stdout.strip()
     version = version_of(world, program[0], "-version").strip('"')
-    return version, said if said == SAME else f"limit: {said}: MAP_SHARED is refused (ENODEV); a private mapping and `transferTo` work"
+    limit = f"limit: {said}: MAP_SHARED is refused (ENODEV); a private mapping and `transferTo` work"
+    return version, said if said == SAME else limit
 
 
 def sqlite(world):
@@ -102,7 +103,8 @@ def static(world):
 
 def go(world):
     program = world.work / "seen-go"
-    environment = {"GOCACHE": str(world.work / "go-cache"), "GOPATH": str(world.work / "go"), "CGO_ENABLED": "0", "GOFLAGS": "-mod=mod", "GO111MODULE": "off"}
+    folders = {"GOCACHE": str(world.work / "go-cache"), "GOPATH": str(world.work / "go")}
+    environment = folders | {"CGO_ENABLED": "0", "GO111MODULE": "off"}
     compiler = need("go")
     world.run([compiler, "build", "-o", program, SOURCES / "seen.go"], mount=False, env=environment)
     return version_of(world, compiler, "version"), unreached(world, program)

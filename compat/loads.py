@@ -27,7 +27,8 @@ def fio(world, engine, *more, **how):
 
 
 def verified(world, engine, seconds):
-    done = fio(world, engine, "--verify_backlog=256", "--time_based", f"--runtime={seconds}", "--output-format=json", timeout=seconds + 120)
+    timed = ["--verify_backlog=256", "--time_based", f"--runtime={seconds}", "--output-format=json"]
+    done = fio(world, engine, *timed, timeout=seconds + 120)
     job = json.loads(done.stdout[done.stdout.index("{") :])["jobs"][0]
     written, read = (job[way]["total_ios"] for way in ("write", "read"))
     if job["error"] or not written or not read:
@@ -40,4 +41,5 @@ def refused(world):
     lines = [line for line in done.stderr.splitlines() if "io_uring" in line and SETTING in line]
     if done.returncode == 0 or len(lines) != 1:
         raise Failed(f"exit code {done.returncode} and {len(lines)} lines that name {SETTING}, not an error and one line")
-    return version_of(world, "fio"), "limit: refused (ENOSYS), and one line on stderr: `" + re.sub(r"^.*?io_uring", "io_uring", lines[0]) + "`"
+    line = re.sub(r"^.*?io_uring", "io_uring", lines[0])
+    return version_of(world, "fio"), f"limit: refused (ENOSYS), and one line on stderr: `{line}`"

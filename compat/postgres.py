@@ -158,7 +158,8 @@ def loaded(cluster, seconds):
 
 def counted_and_sound(cluster, count):
     rows = int(cluster.sql("select count(*) from pgbench_history"))
-    sums = cluster.sql("select (select sum(abalance) from pgbench_accounts), (select sum(bbalance) from pgbench_branches), (select sum(delta) from pgbench_history)")
+    parts = ("sum(abalance) from pgbench_accounts", "sum(bbalance) from pgbench_branches", "sum(delta) from pgbench_history")
+    sums = cluster.sql("select " + ", ".join(f"(select {part})" for part in parts))
     if rows != count or len(set(sums.split("|"))) != 1:
         raise Failed(f"{count} transactions, {rows} rows of history; sums {sums}")
 
@@ -230,9 +231,10 @@ def copied(cluster):
     load.join()
     cluster.start(data=copy, port=COPY_PORT)
     rows = int(cluster.sql("select count(*) from pgbench_history", port=COPY_PORT))
-    sums = cluster.sql("select (select sum(abalance) from pgbench_accounts) = (select coalesce(sum(delta), 0) from pgbench_history)", port=COPY_PORT)
+    balance, history = "select sum(abalance) from pgbench_accounts", "select coalesce(sum(delta), 0) from pgbench_history"
+    agree = cluster.sql(f"select ({balance}) = ({history})", port=COPY_PORT)
     cluster.stop(copy)
-    if sums != "t" and rows:
+    if agree != "t":
         raise Failed("balances of the copy do not agree with its history")
     return f"the copy is sound, with {rows:,} transactions of the load"
 
@@ -254,15 +256,15 @@ def by_method(cluster, method, seconds):
         raise Failed(f"io_method is {shown}")
     cluster.stop()
     cluster.start(f"-c io_method={method}")
-    return f"{count:,} transactions, balances agree, after a restart {cluster.sql('select count(*) from pgbench_accounts')} accounts read"
+    accounts = cluster.sql("select count(*) from pgbench_accounts")
+    return f"{count:,} transactions, balances agree, after a restart {accounts} accounts read"
 
 
 def backed_up(cluster):
     program = need("pgbackrest")
     conf, home = cluster.home / "pgbackrest.conf", cluster.home
     repository = f"{MOUNT}/{cluster.name}/repository"
-    (cluster.world.export / cluster.name / "repository").mkdir()
-    shutil.chown(cluster.world.export / cluster.name / "repository", cluster.user.pw_uid, cluster.user.pw_gid)
+    cluster.world.folder_for("repository", cluster.user, cluster.world.export / cluster.name)
     text = f"[global]\nrepo1-path={repository}\nlock-path={home}\nlog-path={home}\nspool-path={home}\nstart-fast=y\n"
     conf.write_text(text + f"[main]\npg1-path={cluster.data}\npg1-port={PORT}\npg1-socket-path={home}\npg1-user=postgres\n")
     conf.chmod(0o644)
@@ -286,4 +288,5 @@ def backed_up(cluster):
     if cluster.sql(SUMS) != expected:
         raise Failed("the restored tables differ from those at the stop")
     said = cluster.run(program, "version", mount=False).stdout
-    return said.split()[1], f"with PostgreSQL {cluster.version}: a full and an incremental backup, restored with the archived log, all tables equal"
+    result = "a full and an incremental backup, restored with the archived log, all tables equal"
+    return said.split()[1], f"with PostgreSQL {cluster.version}: {result}"

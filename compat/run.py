@@ -41,7 +41,7 @@ def main():
     arguments = parse_arguments()
     for file in ("millrace", "libmillrace_preload.so"):
         if not (arguments.release / file).exists():
-            return refuse(f"cannot find {arguments.release / file}", "build it: cargo build --release, or name another place by --release")
+            return refuse(f"cannot find {arguments.release / file}", "build it (cargo build --release) or give --release DIR")
     if Path("/m").exists() and any(Path("/m").iterdir()):
         return refuse("/m is in use on this host", "the cases see the export there: rename it meanwhile")
     work = Path(tempfile.mkdtemp(prefix="millrace-programs-", dir="/var/tmp"))
@@ -55,13 +55,15 @@ def refuse(what, fix):
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(prog="scripts/programs", formatter_class=argparse.RawDescriptionHelpFormatter, epilog=EXAMPLES)
+    plain = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog="scripts/programs", formatter_class=plain, epilog=EXAMPLES)
     parser.description = "Runs programs on a Direct NFS mount of a fresh export, and compares with a local directory."
     parser.add_argument("--only", default="", metavar="TEXT", help="cases whose program or text contains this")
     parser.add_argument("--seconds", type=int, default=10, metavar="N", help="of each load (default 10)")
     parser.add_argument("--write", action="store_true", help="renew docs/compat/programs.md")
     parser.add_argument("--json", action="store_true", help="print the results as a JSON array")
-    parser.add_argument("--release", type=Path, default=TARGET / "release", metavar="DIR", help="where millrace is (default: target/release)")
+    built = "where millrace and its library are (default: target/release)"
+    parser.add_argument("--release", type=Path, default=TARGET / "release", metavar="DIR", help=built)
     arguments = parser.parse_args()
     if arguments.seconds < 1:
         parser.error("--seconds must be 1 or more")
@@ -85,7 +87,10 @@ def supervise(work, job):
         except KeyboardInterrupt:
             code = 130
         except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else refuse(str(end.code).removeprefix("programs: "), "see above")
+            if isinstance(end.code, int):
+                code = end.code
+            else:
+                print(end.code, file=sys.stderr)
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
@@ -128,13 +133,19 @@ def descendants(ancestor):
 def run_cases(arguments, work):
     world = World(work, arguments.release)
     try:
-        return judge(arguments, [row for case in all_cases(arguments) for row in [run_case(arguments, world, *case)] if row])
+        rows = [run_case(arguments, world, *case) for case in all_cases(arguments)]
+        code = judge(arguments, [row for row in rows if row])
+        await_keepers(world)
+        return code
     finally:
-        end = time.monotonic() + KEEPERS_END_S
-        others = {os.getpid(), world.filer.pid}
-        while set(descendants(os.getppid())) - others and time.monotonic() < end:
-            time.sleep(0.1)
         world.close()
+
+
+def await_keepers(world):
+    """They end by themselves; whatever is left is killed afterwards."""
+    end = time.monotonic() + KEEPERS_END_S
+    while set(descendants(os.getppid())) - {os.getpid(), world.filer.pid} and time.monotonic() < end:
+        time.sleep(0.1)
 
 
 def all_cases(arguments):
@@ -182,7 +193,7 @@ def progress(arguments, line):
 
 def judge(arguments, rows):
     if not rows:
-        return refuse(f"no case has '{arguments.only}' in its name", "scripts/programs without --only runs all of them")
+        return refuse(f"no case has '{arguments.only}' in its text", "scripts/programs without --only runs all of them")
     if arguments.json:
         print(json.dumps(rows, indent=1))
     else:

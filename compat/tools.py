@@ -14,8 +14,8 @@ def cases():
     shell = "redirection, here-documents, globs, pipes, `>>` from two processes, `test -nt`, `cd`"
     yield "bash", shell + ", process substitution", lambda world: script(world, "bash", "shell.sh", version="--version")
     yield "dash", shell, lambda world: script(world, "dash", "shell.sh")
-    files = "`cp -a` of a tree, `diff -r`, `mv`, `ln`, `sort`, `split`, `sed -i`, `du`, `find`, `dd`, `truncate`, `stat`, `rm -r`"
-    yield "coreutils, findutils, sed", files, lambda world: script(world, "bash", "files.sh", tree_of_files(world), of="cp", times=True)
+    names = "`cp -a` of a tree, `diff -r`, `mv`, `ln`, `sort`, `split`, `sed -i`, `du`, `find`, `dd`, `truncate`, `stat`, `rm -r`"
+    yield "coreutils, findutils, sed", names, files
     yield "tar", "extract 5,000 small files, compare, pack again; a file of 256 MiB out and in", tar
     yield "gzip", "pack, test, unpack, `zcat`", lambda world: script(world, "bash", "pack.sh", "gzip", of="gzip")
     yield "zstd", "pack, test, unpack", lambda world: script(world, "bash", "pack.sh", "zstd", of="zstd")
@@ -66,6 +66,10 @@ def tree_of_files(world, count=400):
             (folder / f"link {number}").symlink_to(f"../{folder.name}/{file.name}")
             (folder / f"hard {number}").hardlink_to(file)
     return root
+
+
+def files(world):
+    return script(world, "bash", "files.sh", tree_of_files(world), of="cp", times=True)
 
 
 def tar(world):

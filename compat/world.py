@@ -100,10 +100,12 @@ class World:
             process = self.start(arguments, stdin=stdin, stdout=out, stderr=err, **more)
             try:
                 process.communicate(input, timeout)
-            except subprocess.TimeoutExpired:
+            except BaseException as end:
                 process.kill()
                 process.wait()
-                raise Failed(f"{Path(str(arguments[0])).name} did not end in {timeout} s") from None
+                if isinstance(end, subprocess.TimeoutExpired):
+                    raise Failed(f"{Path(str(arguments[0])).name} did not end in {timeout} s") from None
+                raise
             finally:
                 texts = [Path(file.name).read_text(errors="replace") for file in (out, err)]
                 self.transcript += texts
@@ -116,11 +118,13 @@ class World:
         """Runs `program DIRECTORY MORE…` on a directory of the mount and on a local one: what both print on stdout, and
         with `tree` what is left there, must be equal. Gives back the lines of stderr on the mount."""
         for parent in (self.export, self.local):
-            (parent / name).mkdir(exist_ok=True)
+            shutil.rmtree(parent / name, ignore_errors=True)  # of a case that failed
+            (parent / name).mkdir()
             (parent / name).chmod(0o777)
         here = self.run([*program, self.local / name, *more], mount=False)
         there = self.run([*program, f"{MOUNT}/{name}", *more])
-        expected, got = (done.stdout.replace(str(place), "DIR") for done, place in ((here, self.local / name), (there, f"{MOUNT}/{name}")))
+        expected = here.stdout.replace(str(self.local / name), "DIR")
+        got = there.stdout.replace(f"{MOUNT}/{name}", "DIR")
         if expected != got:
             raise Failed(f"prints otherwise than on a local directory: {first_difference(expected, got)}")
         if tree:

@@ -285,6 +285,8 @@ def backed_up(cluster):
     shutil.rmtree(cluster.world.export / cluster.name / "data")
     cluster.run(*command, "restore")
     cluster.start()
+    # It answers, read-only, before all of the log is restored.
+    await_that("end of the recovery", lambda: cluster.sql("select pg_is_in_recovery()") == "f")
     if cluster.sql(SUMS) != expected:
         raise Failed("the restored tables differ from those at the stop")
     said = cluster.run(program, "version", mount=False).stdout

@@ -23,6 +23,9 @@ from world import Failed, NotInstalled, World
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/compat/programs.md"
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+HEAD = ["program", "version", "what was run", "result"]
+# How a result on the page begins, by verdict; the last fits any.
+MARKS = {"limit": "limit: ", "failed": "**failed**: ", "not installed": "not installed (", "done": ""}
 PR_SET_CHILD_SUBREAPER = 36
 # A keeper ends about four seconds after the last program of its mount.
 KEEPERS_END_S = 15
@@ -31,7 +34,7 @@ EXAMPLES = """examples:
   scripts/programs                    every case, a table at the end
   scripts/programs --only git         cases whose program or text contains this
   scripts/programs --seconds 60       fio and pgbench run longer
-  scripts/programs --write            renews docs/compat/programs.md
+  scripts/programs --write            renews docs/compat/programs.md; with --only, those rows alone
   MILLRACE_TEST_PG_BIN=$(scripts/newer-postgres 18) scripts/programs --only PostgreSQL
 
 exit codes: 0 nothing failed, 1 a case failed (its output is kept and named), 2 could not start, 130 Ctrl-C"""
@@ -67,8 +70,6 @@ def parse_arguments():
     arguments = parser.parse_args()
     if arguments.seconds < 1:
         parser.error("--seconds must be 1 or more")
-    if arguments.write and arguments.only:
-        parser.error("--write is for all cases: leave --only out")
     arguments.release = arguments.release.resolve()
     return arguments
 
@@ -200,9 +201,23 @@ def judge(arguments, rows):
         print("\n" + table(rows))
     if arguments.write:
         PAGE.parent.mkdir(exist_ok=True)
-        PAGE.write_text(page(arguments, rows))
+        PAGE.write_text(page(arguments, renewed(rows) if arguments.only else rows))
     progress(arguments, counted(rows))
     return 1 if any(row["verdict"] == "failed" for row in rows) else 0
+
+
+def renewed(rows):
+    """The rows of the page as it is, with these in the place of those of the same cases."""
+    fresh = {(row["program"], row["run"]): row for row in rows}
+    whole = []
+    for line in PAGE.read_text().splitlines() if PAGE.exists() else []:
+        cells = [cell.replace("\\|", "|") for cell in re.split(r" \| ", line.strip("| "))]
+        if line.startswith("| ") and len(cells) == len(HEAD) and cells != HEAD:
+            row = dict(zip(("program", "version", "run", "result"), cells))
+            row["verdict"] = next(verdict for verdict, mark in MARKS.items() if row["result"].startswith(mark))
+            row["result"] = row["result"].removeprefix(MARKS[row["verdict"]]) if row["verdict"] != "not installed" else row["result"]
+            whole.append(fresh.pop((row["program"], row["run"]), row))
+    return whole + list(fresh.values())
 
 
 def counted(rows):
@@ -212,10 +227,10 @@ def counted(rows):
 
 
 def table(rows):
-    lines = ["| program | version | what was run | result |", "|---|---|---|---|"]
-    marks = {"done": "", "limit": "limit: ", "failed": "**failed**: ", "not installed": ""}
+    lines = ["| " + " | ".join(HEAD) + " |", "|---|---|---|---|"]
     for row in rows:
-        cells = [row["program"], row["version"], row["run"], marks[row["verdict"]] + row["result"]]
+        mark = "" if row["verdict"] == "not installed" else MARKS[row["verdict"]]
+        cells = [row["program"], row["version"], row["run"], mark + row["result"]]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines)
 

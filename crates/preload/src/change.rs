@@ -195,6 +195,9 @@ hooks! {
     fn futimes(fd: c_int, times: *const timeval) -> c_int { set_fd(fd, &timevals_of(times)) }
     /// futimesat(3).
     fn futimesat(directory: c_int, path: *const c_char, times: *const timeval) -> c_int {
+        if path.is_null() {
+            return set_fd(directory, &timevals_of(times)); // as the system call does, and Java asks
+        }
         set_at(directory, path, 0, &timevals_of(times), |directory, path| real(directory, path, times))
     }
     /// futimens(3).

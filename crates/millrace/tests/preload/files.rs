@@ -141,6 +141,15 @@ fn cpp_streams_follow_a_redirected_descriptor() {
     assert_eq!(world.shell(&format!("{} > /db/out 2>&1; cat /db/out", program.display())), "cout\nputs\ncerr\nmade\n");
 }
 
+#[test]
+fn futimesat_of_a_descriptor_without_a_path_sets_its_times_as_in_the_kernel() {
+    let Some(python) = find_program("python3") else { return skip("no python3") };
+    let world = World::new("futimesat");
+    let script = "import ctypes, os; fd = os.open('/db/f', os.O_RDWR | os.O_CREAT); times = (ctypes.c_long * 4)(1000, 5, 2000, 7); \
+                  print(ctypes.CDLL(None).futimesat(fd, None, times), os.stat('/db/f').st_mtime_ns)";
+    assert_eq!(succeed(world.exec(python.to_str().unwrap()).args(["-c", script])), "0 2000000007000\n");
+}
+
 fn sqlite_torture(label: &str, seconds: u64) {
     let Some(python) = find_program("python3") else { return skip("no python3") };
     let world = World::new(label);

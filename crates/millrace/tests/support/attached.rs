@@ -62,8 +62,20 @@ impl Host {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// What is left of anything that was attached: mounts, loop devices, state, processes.
+    /// What is left of anything that was attached: mounts, loop devices, state, processes. A program that has done its work may take a moment to
+    /// end: what goes by itself within seconds is not left.
     pub fn left(&self) -> Vec<String> {
+        let end = Instant::now() + Duration::from_secs(10);
+        loop {
+            let left = self.left_now();
+            if left.is_empty() || Instant::now() >= end {
+                return left;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn left_now(&self) -> Vec<String> {
         let runtime = self.runtime.to_str().unwrap();
         let mut left: Vec<String> = fs::read_to_string("/proc/self/mountinfo").unwrap().lines().map(str::to_owned).collect();
         for entry in fs::read_dir("/sys/block").unwrap() {

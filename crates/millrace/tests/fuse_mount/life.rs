@@ -82,7 +82,8 @@ fn what_cannot_be_mounted_is_named_with_its_cause_and_fix() {
     }
     let mut nobody = Command::new(find_program("setpriv").unwrap());
     nobody.args(["--reuid", "4001", "--regid", "4001", "--clear-groups"]).arg(millrace().get_program());
-    nobody.args(["mount", url]).arg(&free).env("PATH", "/nowhere");
+    let runtime = runtime_of(4001);
+    nobody.args(["mount", url]).arg(&free).env("PATH", "/nowhere").env("MILLRACE_RUNTIME_DIR", runtime.path());
     // A directory of that user, so that what is missing is the program.
     std::os::unix::fs::chown(&free, Some(4001), Some(4001)).unwrap();
     let said = text(&nobody.output().unwrap());
@@ -118,8 +119,10 @@ fn another_user_mounts_for_itself() {
     let directory = mounted.world.scratch.folder("own");
     std::os::unix::fs::chown(&directory, Some(65534), Some(65534)).unwrap();
     mounted.shell("chmod 777 .");
+    let runtime = runtime_of(65534);
     let as_nobody = |arguments: &[&str]| {
         let mut command = Command::new("setpriv");
+        command.env("MILLRACE_RUNTIME_DIR", runtime.path());
         command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).args(arguments).current_dir("/");
         command.output().unwrap()
     };
@@ -133,4 +136,12 @@ fn another_user_mounts_for_itself() {
     assert_eq!(fs::read_dir(&directory).unwrap_err().kind(), std::io::ErrorKind::PermissionDenied, "not even for root");
     let done = as_nobody(&[&binary, "unmount", path]);
     assert!(done.status.success() && !is_mounted(&directory), "{}", text(&done));
+}
+
+/// A runtime directory of a user's own, in memory.
+fn runtime_of(user: u32) -> tempfile::TempDir {
+    let runtime = tempfile::Builder::new().prefix("millrace-test-").tempdir_in("/dev/shm").unwrap();
+    std::os::unix::fs::chown(runtime.path(), Some(user), Some(user)).unwrap();
+    fs::set_permissions(runtime.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    runtime
 }

@@ -237,7 +237,7 @@ def table(rows):
 
 def page(arguments, rows):
     system = platform.freedesktop_os_release()["PRETTY_NAME"]
-    host = f"{system}, Linux {platform.release()}, {' '.join(platform.libc_ver())}, {os.cpu_count()} processors"
+    host = f"{system}, Linux {platform.release().split('-')[0]}, {' '.join(platform.libc_ver())}, {os.cpu_count()} processors"
     head = (ROOT / "compat/page.md").read_text()
     who = "root" if os.getuid() == 0 else "a user"
     date = time.strftime("%Y-%m-%d", time.gmtime())

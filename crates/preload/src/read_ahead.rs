@@ -11,8 +11,8 @@ use crate::raw;
 use crate::table;
 use dnfs::mount::{Changes, FileRef};
 use std::io::IoSliceMut;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
 
 /// Files read ahead of at once, in one process.
 const STREAMS: usize = 4;
@@ -34,11 +34,11 @@ static ALL: [Stream; STREAMS] = [const { Stream::new() }; STREAMS];
 
 /// Memory that is ahead of one descriptor.
 struct Stream {
-    /// Thread that uses it; 0: free to be used.
-    user: AtomicU32,
+    /// Somebody uses it.
+    used: AtomicBool,
     state: std::cell::UnsafeCell<State>,
 }
-// SAFETY: only the thread whose number is in `user` touches the state.
+// SAFETY: only who has set `used` touches the state.
 unsafe impl Sync for Stream {}
 
 struct State {
@@ -60,7 +60,7 @@ struct Used<'s>(&'s Stream);
 
 impl Drop for Used<'_> {
     fn drop(&mut self) {
-        self.0.user.store(0, Release);
+        self.0.used.store(false, Release);
     }
 }
 
@@ -80,18 +80,18 @@ impl Stream {
             given: 0,
             skip: 0,
         };
-        Self { user: AtomicU32::new(0), state: std::cell::UnsafeCell::new(state) }
+        Self { used: AtomicBool::new(false), state: std::cell::UnsafeCell::new(state) }
     }
 
     fn try_use(&self) -> Option<Used<'_>> {
-        self.user.compare_exchange(0, raw::thread_id(), Acquire, Relaxed).is_ok().then_some(Used(self))
+        (!self.used.swap(true, Acquire)).then_some(Used(self))
     }
 }
 
 impl Used<'_> {
-    #[expect(clippy::mut_from_ref, reason = "the word `user` says that nobody else has it")]
+    #[expect(clippy::mut_from_ref, reason = "`used` says that nobody else has it")]
     fn state(&self) -> &mut State {
-        // SAFETY: this thread is the user.
+        // SAFETY: this is the user.
         unsafe { &mut *self.0.state.get() }
     }
 }
@@ -126,20 +126,15 @@ pub(crate) fn read(open: &Open, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> 
 
 /// The stream of a descriptor, or of those that were used up, or are old, the one that was filled longest ago.
 fn stream_of(open: &Open, opened: u32) -> Option<Used<'static>> {
-    let mut oldest: Option<Used<'static>> = None;
-    let now_ns = raw::monotonic_ns();
-    for used in ALL.iter().filter_map(Stream::try_use) {
-        let state = used.state();
-        if state.fd == open.fd && state.opened == opened && state.file == open.file {
-            return Some(used);
-        }
-        // With more sequential readers than streams each would drop what another is about to ask for.
-        let is_over = state.given >= state.bytes / 2 || now_ns >= state.filled_ns + AGE_NS_MAX;
-        if is_over && oldest.as_ref().is_none_or(|oldest| state.filled_ns < oldest.state().filled_ns) {
-            oldest = Some(used);
-        }
+    let is_its = |state: &State| state.fd == open.fd && state.opened == opened && state.file == open.file;
+    if let Some(used) = ALL.iter().filter_map(Stream::try_use).find(|used| is_its(used.state())) {
+        return Some(used);
     }
-    oldest
+    // With more sequential readers than streams each would drop what another is about to ask for.
+    let now_ns = raw::monotonic_ns();
+    let is_over = |state: &State| state.given >= state.bytes / 2 || now_ns >= state.filled_ns + AGE_NS_MAX;
+    let over = ALL.iter().filter_map(Stream::try_use).filter(|used| is_over(used.state()));
+    over.min_by_key(|used| used.state().filled_ns)
 }
 
 impl State {

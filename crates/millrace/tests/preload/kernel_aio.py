@@ -61,7 +61,7 @@ def basics(directory):
     print(submit(context, iocb(PREAD, fd, data=8), iocb(PREAD, 700)), events(context, 1, 8))
     only = os.open(directory + "/basics", os.O_RDONLY)
     print(submit(context, iocb(PWRITE, only)), submit(context, iocb(PREAD, os.open(directory, os.O_RDONLY))))
-    print(events(context, 1, 8, 0.01), events(context, 0, 8), events(context, 2, 1), events(context, -1, 1))
+    print(events(context, 1, 8, 0.01), events(context, 0, 8), events(context, 0, 0), events(context, 2, 1), events(context, -1, 1))
     print(setup(0), setup(8, 1), submit(ctypes.c_void_p(base + (1 << 21)), iocb(PREAD, fd)))
     for _ in range(3):  # a descriptor that is closed before the request is done, and opened as another
         other = opened(directory + "/other", O_DIRECT)

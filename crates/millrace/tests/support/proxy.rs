@@ -3,7 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Forwards connections to a port of this host until dropped.
@@ -11,7 +11,6 @@ pub struct Proxy {
     pub port: u16,
     lanes: Arc<Mutex<Vec<Arc<Lane>>>>,
     stop: Arc<AtomicBool>,
-    refused: Arc<AtomicUsize>,
 }
 
 /// One connection.
@@ -37,8 +36,6 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let (lanes, stop) = (Arc::<Mutex<Vec<Arc<Lane>>>>::default(), Arc::new(AtomicBool::new(false)));
-        let refused = Arc::<AtomicUsize>::default();
-        let turned_away = Arc::clone(&refused);
         let (all, stopped) = (Arc::clone(&lanes), Arc::clone(&stop));
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
@@ -48,7 +45,6 @@ impl Proxy {
                 let mut lanes = all.lock().unwrap();
                 lanes.retain(|lane| !lane.ended.load(Ordering::SeqCst));
                 if lanes.len() >= most {
-                    turned_away.fetch_add(1, Ordering::SeqCst);
                     continue;
                 }
                 let Ok(server) = TcpStream::connect(("127.0.0.1", to)) else { continue };
@@ -57,17 +53,7 @@ impl Proxy {
                 lanes.push(Lane::start(client, server));
             }
         });
-        Self { port, lanes, stop, refused }
-    }
-
-    /// Connections that were ended as soon as they were made.
-    pub fn refused(&self) -> usize {
-        self.refused.load(Ordering::SeqCst)
-    }
-
-    /// Connections there are.
-    pub fn connections(&self) -> usize {
-        self.lanes.lock().unwrap().iter().filter(|lane| !lane.ended.load(Ordering::SeqCst)).count()
+        Self { port, lanes, stop }
     }
 
     /// Keeps what clients send on the connections there are; later ones are forwarded.

@@ -178,6 +178,10 @@ impl Context {
             let moved = internal_event_descriptor();
             place.store(moved.unwrap_or(-1), Relaxed);
         }
+        if descriptors.iter().any(|place| place.load(Relaxed) < 0) {
+            self.release();
+            return Err(libc::EMFILE);
+        }
         // The kernel makes room for twice as many, since any processor may hold some back.
         self.capacity.store((events as usize).saturating_mul(2), Relaxed);
         self.kernel.store(kernel, Relaxed);
@@ -188,14 +192,10 @@ impl Context {
         let started = thread.spawn(move || worker::run(self));
         drop(signals);
         match started {
-            Ok(thread) if descriptors.iter().all(|place| place.load(Relaxed) >= 0) => {
+            Ok(thread) => {
                 *lock(&self.thread) = Some(thread);
                 self.open.store(true, SeqCst);
                 Ok(())
-            }
-            Ok(thread) => {
-                self.end(thread);
-                Err(libc::EMFILE)
             }
             Err(error) => {
                 warn(format_args!("kernel AIO on a mount needs a thread, and there is none: {error}"));
@@ -230,8 +230,12 @@ impl Context {
         let _ = raw::aio::destroy(self.kernel.load(Relaxed)); // waits for what the kernel has
         let _ = thread.join();
         self.tell();
+        // What somebody submitted in the very moment of the end is not the next context's.
+        lock(&self.inbox).clear();
         lock(&self.events).clear();
         lock(&self.at_kernel).clear();
+        lock(&self.posix).clear();
+        self.in_flight.store(0, SeqCst);
         self.release();
     }
 
@@ -365,10 +369,6 @@ impl Context {
         if self.pollers.load(SeqCst) > 0 {
             raw::poll::signal(self.told.load(Relaxed));
         }
-    }
-
-    pub(super) fn has_events(&self) -> bool {
-        !lock(&self.events).is_empty()
     }
 
     /// Gives up to `most` events: how many.

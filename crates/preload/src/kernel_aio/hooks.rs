@@ -102,7 +102,7 @@ hooks! {
     fn io_queue_release(context: usize) -> c_int { ours(|| negative(destroy(context))) }
     /// libaio.
     fn io_queue_run(context: usize) -> c_int { ours(|| run_queue(context)) }
-    /// libaio: waits for one event, and leaves it.
+    /// libaio: io_getevents of no event, which waits for none.
     fn io_queue_wait(context: usize, longest: *const timespec) -> c_int {
         if !is_ours() { return Err(Out::Pass) }
         Ok(negative(get_events(context, 0, 0, std::ptr::null_mut::<c_void>().cast(), longest, None)))

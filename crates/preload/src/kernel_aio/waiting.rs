@@ -6,7 +6,7 @@ use crate::outcome::Errno;
 use crate::raw;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// Gives between `least` and `most` events; fewer than `least` only when the time is over. With `most` 0 it waits for one and leaves it.
+/// Gives between `least` and `most` events; fewer than `least` only when the time is over.
 ///
 /// # Errors
 /// EINTR when a signal handler ran before there was an event; EINVAL when the context is destroyed meanwhile.
@@ -23,7 +23,7 @@ pub(super) fn take(
     loop {
         let seen = context.completions.load(SeqCst);
         given += context.take_events(most - given, give);
-        if given >= least && (most > 0 || context.has_events()) || longest_ns == Some(0) {
+        if given >= least || longest_ns == Some(0) {
             return Ok(());
         }
         let waited = match signals {

@@ -8,7 +8,7 @@ import subprocess
 import threading
 
 from tools import version_of
-from world import MOUNT, SHARED_USER, Failed, await_that, last_line, need
+from world import MOUNT, SHARED_USER, Failed, await_that, insert_rows, last_line, need
 
 ROUNDS = 2
 ROWS_BEFORE_KILL = 400
@@ -174,14 +174,7 @@ def insert(server, who, acknowledged):
     """Rows one after the other until the connection breaks."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     client = server.world.start(server.client(), mount=False, **pipes)
-    with contextlib.suppress(BrokenPipeError), client:
-        while True:
-            row = acknowledged[who] + 1
-            client.stdin.write(f"insert into d.t values ({who}, {row}, repeat('x', 3000)); select {row};\n")
-            client.stdin.flush()
-            if client.stdout.readline().strip() != str(row):
-                break
-            acknowledged[who] = row
+    insert_rows(client, "insert into d.t values ({who}, {row}, repeat('x', 3000)); select {row};\n", who, acknowledged)
 
 
 def dumped(server):

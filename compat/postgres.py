@@ -9,7 +9,7 @@ import subprocess
 import threading
 from pathlib import Path
 
-from world import MOUNT, Failed, NotInstalled, await_that, need
+from world import MOUNT, Failed, NotInstalled, await_that, insert_rows, need
 
 PORT, COPY_PORT = 5432, 5433
 SUMS = "select count(*), sum(abalance), md5(string_agg(aid || ' ' || abalance, ',' order by aid)) from pgbench_accounts"
@@ -192,14 +192,7 @@ def insert(cluster, who, acknowledged):
     command = [cluster.tool("psql"), *cluster.address(), "-XAtq", "-d", "postgres"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     client = cluster.world.start(command, mount=False, user=cluster.user, **pipes)
-    with contextlib.suppress(BrokenPipeError), client:
-        while True:
-            row = acknowledged[who] + 1
-            client.stdin.write(f"insert into t values ({who}, {row}, repeat('x', 1000)) returning n;\n")
-            client.stdin.flush()
-            if client.stdout.readline().strip() != str(row):
-                break
-            acknowledged[who] = row
+    insert_rows(client, "insert into t values ({who}, {row}, repeat('x', 1000)) returning n;\n", who, acknowledged)
 
 
 def dumped(cluster):

@@ -211,3 +211,15 @@ def digest(path):
         if hasattr(hashlib, "file_digest"):
             return hashlib.file_digest(file, "sha256").hexdigest()
         return hashlib.sha256(file.read()).hexdigest()
+
+
+def insert_rows(client, statement, who, acknowledged):
+    """Rows by a client of a database, one after the other until the connection breaks: `statement` answers with the row's number."""
+    with contextlib.suppress(BrokenPipeError), client:
+        while True:
+            row = acknowledged[who] + 1
+            client.stdin.write(statement.format(who=who, row=row))
+            client.stdin.flush()
+            if client.stdout.readline().strip() != str(row):
+                break
+            acknowledged[who] = row

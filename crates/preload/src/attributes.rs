@@ -8,7 +8,7 @@ use crate::paths;
 use crate::permission;
 use crate::raw;
 use crate::table::{self, Found};
-use dnfs::file::{Attributes, FileKind, FileTime};
+use dnfs::file::{Attributes, FileTime};
 use dnfs::mount::{Entry, Mount};
 use libc::{c_char, c_int, c_uint, c_void, size_t, ssize_t};
 
@@ -48,24 +48,12 @@ pub(crate) fn of_entry(mount: &Mount, entry: &Entry) -> Result<Attributes, Out> 
     Ok(mount.stat(entry)?)
 }
 
-fn type_bits(kind: FileKind) -> u32 {
-    match kind {
-        FileKind::Regular => libc::S_IFREG,
-        FileKind::Directory => libc::S_IFDIR,
-        FileKind::Block => libc::S_IFBLK,
-        FileKind::Character => libc::S_IFCHR,
-        FileKind::Symlink => libc::S_IFLNK,
-        FileKind::Socket => libc::S_IFSOCK,
-        FileKind::Fifo => libc::S_IFIFO,
-    }
-}
-
 fn stat_of(mounted: &Mounted, attr: &Attributes) -> libc::stat {
     // SAFETY: struct stat is plain integers; zero is valid.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
     stat.st_dev = mounted.device();
     stat.st_ino = attr.fileid;
-    stat.st_mode = type_bits(attr.kind) | attr.mode & 0o7777;
+    stat.st_mode = attr.kind.type_bits() | attr.mode & 0o7777;
     stat.st_nlink = attr.nlink.into();
     stat.st_uid = attr.uid;
     stat.st_gid = attr.gid;
@@ -91,7 +79,7 @@ fn statx_of(mounted: &Mounted, attr: &Attributes) -> libc::statx {
     answer.stx_nlink = attr.nlink;
     answer.stx_uid = attr.uid;
     answer.stx_gid = attr.gid;
-    answer.stx_mode = (type_bits(attr.kind) | attr.mode & 0o7777) as u16;
+    answer.stx_mode = (attr.kind.type_bits() | attr.mode & 0o7777) as u16;
     answer.stx_ino = attr.fileid;
     answer.stx_size = attr.size;
     answer.stx_blocks = attr.used.div_ceil(512);

@@ -19,6 +19,22 @@ pub enum FileKind {
     Fifo,
 }
 
+impl FileKind {
+    /// Its bits in `st_mode`.
+    #[must_use]
+    pub const fn type_bits(self) -> u32 {
+        match self {
+            Self::Regular => libc::S_IFREG,
+            Self::Directory => libc::S_IFDIR,
+            Self::Block => libc::S_IFBLK,
+            Self::Character => libc::S_IFCHR,
+            Self::Symlink => libc::S_IFLNK,
+            Self::Socket => libc::S_IFSOCK,
+            Self::Fifo => libc::S_IFIFO,
+        }
+    }
+}
+
 /// A time of an object: since 1970, UTC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileTime {

@@ -2,7 +2,7 @@
 
 use super::Unique;
 use crate::limits::BLOCK_BYTES;
-use dnfs::file::{Attributes, FileKind, SpaceUse};
+use dnfs::file::{Attributes, SpaceUse};
 use dnfs::mount::{DirItem, LockConflict, LockKind};
 use std::io::IoSlice;
 
@@ -57,7 +57,7 @@ fn attr(words: Words, attr: &Attributes) -> Words {
     let words = times.iter().fold(words, |words, time| words.u32(time.nanoseconds));
     let device = encoded_device(attr.rdev.major, attr.rdev.minor);
     words
-        .u32(type_bits(attr.kind) | attr.mode & 0o7777)
+        .u32(attr.kind.type_bits() | attr.mode & 0o7777)
         .u32(attr.nlink)
         .u32(attr.uid)
         .u32(attr.gid)
@@ -74,18 +74,6 @@ const fn encoded_device(major: u32, minor: u32) -> u32 {
 /// Major and minor number of such a device.
 pub(crate) const fn device_numbers(device: u32) -> (u32, u32) {
     ((device & 0xf_ff00) >> 8, device & 0xff | device >> 12 & 0xf_ff00)
-}
-
-const fn type_bits(kind: FileKind) -> u32 {
-    match kind {
-        FileKind::Regular => libc::S_IFREG,
-        FileKind::Directory => libc::S_IFDIR,
-        FileKind::Block => libc::S_IFBLK,
-        FileKind::Character => libc::S_IFCHR,
-        FileKind::Symlink => libc::S_IFLNK,
-        FileKind::Socket => libc::S_IFSOCK,
-        FileKind::Fifo => libc::S_IFIFO,
-    }
 }
 
 /// The answer to GETATTR and SETATTR, good for no time: the next stat(2) asks again.
@@ -140,7 +128,7 @@ pub(crate) fn entries(items: &[DirItem], from: u64, bytes_max: usize) -> Vec<u8>
         if bytes.len() + length > bytes_max {
             break;
         }
-        let kind = item.kind.map_or(0, |kind| type_bits(kind) >> 12);
+        let kind = item.kind.map_or(0, |kind| kind.type_bits() >> 12);
         let words = Words::default().u64(item.fileid).u64(next).u32(item.name.len() as u32).u32(kind);
         let end = bytes.len() + length;
         bytes.extend(words.0);
@@ -153,6 +141,7 @@ pub(crate) fn entries(items: &[DirItem], from: u64, bytes_max: usize) -> Vec<u8>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dnfs::file::FileKind;
     use dnfs::file::{DeviceNumbers, FileTime};
     use dnfs::mount::LockRange;
 

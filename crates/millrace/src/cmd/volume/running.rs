@@ -36,18 +36,26 @@ pub(super) fn only_admin_socket(phrase: &str) -> anyhow::Result<PathBuf> {
 
 fn running_filers(proc: &Path) -> Vec<RunningFiler> {
     let me = std::fs::metadata(proc.join("self")).map(|found| found.uid());
-    let listening = std::fs::read_to_string(proc.join("net/unix")).map(|text| listening_sockets(&text)).unwrap_or_default();
     let processes = std::fs::read_dir(proc).into_iter().flatten().flatten();
-    let mut found: Vec<RunningFiler> = processes
+    let mut serving: Vec<(u32, PathBuf)> = processes
         .filter_map(|entry| {
             let pid = entry.file_name().to_str()?.parse().ok()?;
             let is_mine = entry.metadata().ok()?.uid() == *me.as_ref().ok()?;
-            let admin = (is_mine && serves(&entry.path())).then(|| admin_socket(&entry.path(), &listening)).flatten()?;
-            Some(RunningFiler { pid, admin })
+            (is_mine && serves(&entry.path())).then(|| (pid, entry.path()))
         })
         .collect();
-    found.sort_by_key(|filer| filer.pid);
-    found
+    serving.sort();
+    // The kernel hands out its table in pieces: a socket that anybody closes in between makes it pass over another one.
+    const TABLES: u32 = 5;
+    let mut listening = HashMap::new();
+    for _ in 0..TABLES {
+        listening.extend(std::fs::read_to_string(proc.join("net/unix")).map(|text| listening_sockets(&text)).unwrap_or_default());
+        if serving.iter().all(|(_, process)| admin_socket(process, &listening).is_some()) {
+            break;
+        }
+    }
+    let found = serving.into_iter().filter_map(|(pid, process)| Some(RunningFiler { pid, admin: admin_socket(&process, &listening)? }));
+    found.collect()
 }
 
 /// Whether a process is `millrace serve …`.

@@ -220,8 +220,6 @@ impl Mount {
         let done = remove();
         // A silly name noted by a process that was killed may still come into being: the sweep looks after it.
         if done.is_ok() && object.attr.nlink <= 1 && self.segment.silly_name(file).is_none() {
-            // Told before the slot goes: whoever looked the name up and now makes a slot anew, asks the server.
-            self.segment.name_changed();
             self.segment.release(file, unopened)?;
         } else {
             self.segment.name_changed();

@@ -24,16 +24,18 @@ impl Mount {
     /// As open(2); STALE when it was removed meanwhile: walk again.
     pub fn open(&self, entry: &Entry, how: &OpenHow) -> Result<FileRef, Error> {
         self.sweep_now_and_then();
-        let (object, created) = match entry.object {
+        let (file, object, created) = match entry.object {
             Some(object) => {
                 self.may_open(&object, how)?;
-                (object, false)
+                (self.enter(&object, false)?, object, false)
             }
             None if !how.create => return Err(Error::Fs(FsError::NotFound)),
             None if entry.must_be_directory || how.directory => return Err(Error::Fs(FsError::IsDirectory)),
-            None => (self.create(entry, how)?, true),
+            None => {
+                let (file, object) = self.create(entry, how)?;
+                (file, object, true)
+            }
         };
-        let file = self.enter(&object, created)?;
         if !created && self.segment.name_changes() != entry.seen {
             // The name may have been taken since the walk, and the slot be a new one of a file that is gone. From here
             // on a removal changes the slot's generation.
@@ -105,8 +107,8 @@ impl Mount {
         slot.size_rest();
     }
 
-    /// Makes a regular file, mode and times as open(2) wants them.
-    fn create(&self, entry: &Entry, how: &OpenHow) -> Result<Object, Error> {
+    /// Makes a regular file, mode and times as open(2) wants them, and its slot: nobody takes the name before that is there.
+    fn create(&self, entry: &Entry, how: &OpenHow) -> Result<(FileRef, Object), Error> {
         let mode = Some(how.mode & 0o7777);
         let _lock = self.segment.lock_name(entry.parent.as_bytes(), &entry.name)?;
         if self.current(entry)?.is_some() {
@@ -127,11 +129,12 @@ impl Mount {
             let set = SetAttributes { mode, size, ..SetAttributes::default() };
             self.client.create(&entry.parent, &entry.name, CreateMode::Unchecked(set))?
         };
-        match created {
-            (Some(handle), Some(attr)) => Ok(Object { handle, attr }),
-            (Some(handle), None) => Ok(Object { handle, attr: self.client.getattr(&handle)? }),
-            (None, _) => self.look_up(&entry.parent, &entry.name),
-        }
+        let object = match created {
+            (Some(handle), Some(attr)) => Object { handle, attr },
+            (Some(handle), None) => Object { handle, attr: self.client.getattr(&handle)? },
+            (None, _) => self.look_up(&entry.parent, &entry.name)?,
+        };
+        Ok((self.enter(&object, true)?, object))
     }
 
     /// The slot of an object, made if there is none.

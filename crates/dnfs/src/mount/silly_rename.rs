@@ -5,9 +5,10 @@ use super::{FileRef, Mount, handle_of};
 use crate::error::Error;
 use crate::file::{FileHandle, FsError};
 use crate::limits::SWEEP_PAUSE_MS;
+use crate::segment::layout::FLAG_REMOVING;
 use crate::sys::clock::monotonic_ms;
 use crate::sys::random::random;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 impl Mount {
     /// Removes what killed processes left: files without a name that nobody has open.
@@ -48,10 +49,18 @@ impl Mount {
         let Some(name) = self.segment.silly_name(file) else { return };
         let Some(slot) = self.segment.slot(file) else { return };
         let Some(parent) = FileHandle::new(name.parent()) else { return };
-        match self.client_of_remover(slot).remove(&parent, name.name()) {
-            Err(Error::Fs(FsError::NotFound)) if name.may_still_come() => return,
-            Ok(()) | Err(Error::Fs(FsError::NotFound | FsError::Stale)) => {}
-            Err(_) => return,
+        // Whoever opens the file once this process was killed asks the server first.
+        slot.flags.fetch_or(FLAG_REMOVING, AcqRel);
+        let removed = self.client_of_remover(slot).remove(&parent, name.name());
+        let settled = || slot.flags.fetch_and(!FLAG_REMOVING, AcqRel);
+        match removed {
+            Ok(()) | Err(Error::Fs(FsError::Stale)) => {}
+            Err(Error::Fs(FsError::NotFound)) if !name.may_still_come() => {}
+            Err(Error::Fs(_)) => {
+                settled();
+                return;
+            }
+            Err(_) => return, // it may have been done
         }
         // It may have other names, and a process killed before its rename or link left it the one it had.
         let named = !matches!(
@@ -61,6 +70,7 @@ impl Mount {
         if named {
             let _ = self.segment.silly_end(file);
             slot.attr_doubt();
+            settled();
         } else {
             let _ = self.segment.release(file, &unopened);
         }

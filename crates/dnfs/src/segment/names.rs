@@ -134,7 +134,7 @@ impl Segment {
         self.header().name_changes.load(Acquire)
     }
 
-    /// After a name was made.
+    /// After a name was made, and before the slot of a file goes.
     pub(crate) fn name_changed(&self) {
         self.header().name_changes.fetch_add(1, AcqRel);
     }

@@ -83,6 +83,8 @@ impl Segment {
 
     /// Gives the slot of a file that nobody has open away.
     pub(crate) fn release(&self, file: FileRef, unopened: &Unopened) -> Result<(), SegmentError> {
+        // Told before the slot goes: whoever looked a name of it up and now makes a slot anew, asks the server.
+        self.name_changed();
         self.change_structure(|| self.free(file, unopened))
     }
 

@@ -473,6 +473,33 @@ fn write_file(mount: &Mount, path: &str, round: u32) {
 }
 
 #[test]
+fn a_file_that_was_opened_or_made_is_there_whatever_others_do_with_its_name_at_that_moment() {
+    let mounted = Mounted::new("contended", &[]);
+    let workers: Vec<_> = (0..4).map(|number| mounted.worker("worker_contends", &number.to_string())).collect();
+    workers.into_iter().for_each(crate::mounted::Worker::finish);
+    for name in mounted.host_names().iter().filter(|name| !name.starts_with(".nfs")) {
+        mounted.mount.unlink(&at(&mounted.mount, name)).unwrap();
+    }
+    mounted.await_host_names(&[]);
+}
+
+/// Two names only, so that the makers, removers and renamers meet at each step.
+fn worker_contends(mount: &Mount, seed: &str) {
+    let mut rng = sim::Rng::new(seed.parse().unwrap());
+    for _ in 0..500 {
+        let name = format!("file {}", rng.below(2));
+        let file = open(mount, &name, &MAKE);
+        file.append(b"data");
+        assert!(!file.read(0, 4).is_empty());
+        match rng.below(3) {
+            0 => drop(mount.unlink(&at(mount, &name))), // another may have done it
+            1 => drop(mount.rename(&at(mount, &name), &at(mount, "file 0"))),
+            _ => {}
+        }
+    }
+}
+
+#[test]
 fn processes_killed_at_work_leave_every_file_usable_and_no_name_behind() {
     let mounted = Mounted::new("killed", &[]);
     let mount = &mounted.mount;
@@ -538,6 +565,7 @@ fn worker_process() {
         "worker_swaps_directories" => worker_swaps_directories(&mount, &argument),
         "worker_appends" => worker_appends(&mount, &argument),
         "worker_replaces" => worker_replaces(&mount, &argument),
+        "worker_contends" => worker_contends(&mount, &argument),
         "worker_works" => worker_works(&mount, &argument),
         other => panic!("no worker {other}"),
     }

@@ -106,7 +106,10 @@ impl Client {
         let (outcome, resent): (CreateResult, _) = self.call(Procedure::Create, &arguments)?;
         match created(outcome) {
             // UNCHECKED is not refused, EXCLUSIVE is recognised by the server itself.
-            Err(error) if resent && matches!(mode, CreateMode::Guarded(_)) => retry_outcome::created_file(self, dir, name, error),
+            Err(error) if resent => match mode {
+                CreateMode::Guarded(set) => retry_outcome::created_file(self, dir, name, set.atime, error),
+                _ => Err(error),
+            },
             other => other,
         }
     }

@@ -119,6 +119,11 @@ pub const DIRECTORIES_MAX: usize = 4096;
 pub const IN_FLIGHT_MS: u64 = 300;
 /// The same for the name a killed process was giving to an open file: nobody waits for it, so the bound is generous.
 pub const SILLY_IN_FLIGHT_MS: u64 = 10_000;
+/// A change of owner to the same one sends no SETATTR so many ms after this process changed other attributes of the file: it would move nothing but
+/// the file's change time, by that much.
+pub const SAME_OWNER_MS_MAX: u32 = 50;
+/// A first write below this size, in bytes, that is not a whole number of sectors is taken for all that a new file will hold.
+pub const SMALL_FILE_BYTES_MAX: usize = 64 << 10;
 /// Shortest time between looks for files unlinked while open whose last close nobody saw, in ms. A look costs three
 /// system calls for each such file.
 pub const SWEEP_PAUSE_MS: u64 = 50;

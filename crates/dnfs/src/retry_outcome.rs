@@ -3,7 +3,7 @@
 
 use crate::client::Client;
 use crate::error::Error;
-use crate::file::{Attributes, Created, FileHandle, FileKind, FsError, SetAttributes};
+use crate::file::{Attributes, Created, FileHandle, FileKind, FsError, SetAttributes, SetTime};
 
 /// REMOVE and RMDIR: a name that is gone was removed by the first sending.
 pub(crate) fn removed(outcome: Result<(), Error>, resent: bool) -> Result<(), Error> {
@@ -24,11 +24,22 @@ pub(crate) fn renamed(client: &Client, to: (&FileHandle, &[u8]), fileid: Option<
     }
 }
 
-/// GUARDED CREATE: an empty file of that name is the one the first sending made.
-pub(crate) fn created_file(client: &Client, dir: &FileHandle, name: &[u8], error: Error) -> Result<Created, Error> {
+/// GUARDED CREATE: the file of that name with the access time that was given is the one the first sending made; where none was given, an
+/// empty one.
+pub(crate) fn created_file(
+    client: &Client,
+    dir: &FileHandle,
+    name: &[u8],
+    atime: SetTime,
+    error: Error,
+) -> Result<Created, Error> {
     let created = created_of_kind(client, dir, name, FileKind::Regular, error)?;
-    // Somebody else's file may have been written to; ours cannot have been yet.
-    if created.1.is_some_and(|attributes| attributes.size == 0) { Ok(created) } else { Err(Error::Fs(FsError::Exists)) }
+    let is_ours = |attributes: Attributes| match atime {
+        SetTime::To(given) => attributes.atime == given,
+        // Somebody else's file may have been written to; ours cannot have been yet.
+        _ => attributes.size == 0,
+    };
+    if created.1.is_some_and(is_ours) { Ok(created) } else { Err(Error::Fs(FsError::Exists)) }
 }
 
 /// MKDIR: a directory of that name is the one the first sending made.

@@ -2,7 +2,7 @@
 
 mod script;
 
-use dnfs::file::CreateMode;
+use dnfs::file::{CreateMode, FileTime, SetTime};
 use dnfs::{Error, FsError, SetAttributes};
 use nfs_proto::nfs3::Procedure;
 use script::{Fault, Server, handle, once};
@@ -64,6 +64,12 @@ fn what_somebody_else_made_is_not_taken_for_ours() {
     let lose = |procedure| server.plan(once(procedure, Fault::Ignore));
     lose(Procedure::Create);
     assert_eq!(fs_error(client.create(&root, b"there", CreateMode::Guarded(SetAttributes::default()))), Some(FsError::Exists));
+    // Empty as ours would be, but not with the access time that ours was given.
+    server.file(b"empty", b"");
+    lose(Procedure::Create);
+    let atime = SetTime::To(FileTime { seconds: 1_700_000_000, nanoseconds: 123_456_789 });
+    let ours = SetAttributes { atime, ..SetAttributes::default() };
+    assert_eq!(fs_error(client.create(&root, b"empty", CreateMode::Guarded(ours))), Some(FsError::Exists));
     lose(Procedure::MkDir);
     assert_eq!(fs_error(client.mkdir(&root, b"there", &SetAttributes::default())), Some(FsError::Exists));
     lose(Procedure::SymLink);

@@ -11,7 +11,7 @@ use crate::raw;
 use crate::table::{self, Found};
 use crate::umask::masked;
 use dnfs::file::{FileKind, FsError};
-use dnfs::mount::{Entry, FileRef, Mount, OpenHow};
+use dnfs::mount::{Entry, FileRef, LastName, Mount, OpenHow};
 use libc::{c_char, c_int, c_uint, mode_t};
 use std::ffi::CStr;
 use std::io::Write;
@@ -88,15 +88,10 @@ pub(crate) unsafe fn open_at(
     // SAFETY: the pointers are those of the hook's caller.
     unsafe {
         let exclusive = flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0;
-        let follow = flags & libc::O_NOFOLLOW == 0 && !exclusive;
-        let again = |_: &Entry| paths::target(directory, path, follow);
-        let fd = paths::at(
-            directory,
-            path,
-            follow,
-            |mounted, mount, entry| on_mount(mounted, mount, entry, flags, mode, again),
-            local,
-        );
+        let last = if exclusive { LastName::New } else { LastName::from(flags & libc::O_NOFOLLOW == 0) };
+        let again = || paths::target(directory, path, last == LastName::Followed);
+        let fd =
+            paths::at(directory, path, last, |mounted, mount, entry| on_mount(mounted, mount, entry, flags, mode, again), local);
         let fd = match fd {
             Err(refused @ Out::Errno(libc::EISDIR)) => open_by_name(directory, path, flags)?.ok_or(refused)?,
             other => other?,
@@ -117,7 +112,7 @@ fn on_mount(
     entry: &Entry,
     flags: c_int,
     mode: mode_t,
-    again: impl Fn(&Entry) -> Result<paths::Target, Out>,
+    again: impl Fn() -> Result<paths::Target, Out>,
 ) -> Result<c_int, Out> {
     if flags & libc::O_TMPFILE == libc::O_TMPFILE {
         return Err(Out::Errno(libc::EOPNOTSUPP));
@@ -139,7 +134,7 @@ fn on_mount(
             None => {}
         }
         match open_file(mounted, mount, entry, flags, mode) {
-            Err(Out::Errno(libc::ESTALE)) => match again(entry)? {
+            Err(Out::Errno(refused)) if refused == libc::ESTALE || entry.assumed && depends_on_name(refused) => match again()? {
                 paths::Target::At(_, _, entry) => fresh = Some(entry),
                 paths::Target::Local(_) => return Err(Out::Errno(libc::ENOENT)),
             },
@@ -147,6 +142,11 @@ fn on_mount(
         }
     }
     Err(Out::Errno(libc::ESTALE))
+}
+
+/// Whether a creation that was tried without looking the name up may have another outcome for one that is there: EEXIST comes first.
+const fn depends_on_name(refused: c_int) -> bool {
+    matches!(refused, libc::EACCES | libc::EPERM | libc::EROFS | libc::ENOSPC | libc::EDQUOT)
 }
 
 /// One attempt. ESTALE: the file was removed meanwhile, the path must be walked again.

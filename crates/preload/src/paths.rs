@@ -11,7 +11,7 @@ use crate::outcome::{Failure, Out, kept};
 use crate::raw;
 use crate::table::{self, Found};
 use crate::wal_index;
-use dnfs::mount::{Entry, Mount, Walk};
+use dnfs::mount::{Entry, LastName, Mount, Walk};
 use libc::{c_char, c_int};
 use std::ffi::{CStr, CString};
 
@@ -40,23 +40,24 @@ pub(crate) enum Target {
 pub(crate) unsafe fn at<R: Failure + PartialEq>(
     directory: c_int,
     path: *const c_char,
-    follow: bool,
+    last: impl Into<LastName>,
     on_mount: impl FnOnce(&'static Mounted, &'static Mount, &Entry) -> Result<R, Out>,
     local: impl FnOnce(c_int, *const c_char) -> R,
 ) -> Result<R, Out> {
+    let last = last.into();
     // SAFETY: the pointers are those of the hook's caller.
     unsafe {
         if !mounts::any() {
             return kept(local(directory, path));
         }
-        match target(directory, path, follow)? {
+        match target(directory, path, last)? {
             Target::At(mounted, mount, entry) => on_mount(mounted, mount, &entry),
             Target::Local(Some(other)) => kept(local(libc::AT_FDCWD, other.as_ptr())),
             Target::Local(None) => {
                 let answer = kept(local(directory, path));
                 let Err(failed @ Out::Errno(libc::ENOENT | libc::ENOTDIR)) = answer else { return answer };
-                let Some(start) = through_links(directory, ffi::path(path)?, follow) else { return Err(failed) };
-                match walk(start, follow)? {
+                let Some(start) = through_links(directory, ffi::path(path)?, last) else { return Err(failed) };
+                match walk(start, last)? {
                     Target::At(mounted, mount, entry) => on_mount(mounted, mount, &entry),
                     Target::Local(_) => Err(failed),
                 }
@@ -65,11 +66,12 @@ pub(crate) unsafe fn at<R: Failure + PartialEq>(
     }
 }
 
-/// What a path names; the last link is followed if `follow`.
+/// What a path names.
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
-pub(crate) unsafe fn target(directory: c_int, path: *const c_char, follow: bool) -> Result<Target, Out> {
+pub(crate) unsafe fn target(directory: c_int, path: *const c_char, last: impl Into<LastName>) -> Result<Target, Out> {
+    let last = last.into();
     // SAFETY: the pointers are those of the hook's caller.
     unsafe {
         let bytes = ffi::path(path)?;
@@ -78,10 +80,10 @@ pub(crate) unsafe fn target(directory: c_int, path: *const c_char, follow: bool)
         }
         let start = match begin(directory, bytes)? {
             Some(start) => Some(start),
-            None if mounts::careful() => through_links(directory, bytes, follow),
+            None if mounts::careful() => through_links(directory, bytes, last),
             None => None,
         };
-        start.map_or(Ok(Target::Local(None)), |start| walk(start, follow))
+        start.map_or(Ok(Target::Local(None)), |start| walk(start, last))
     }
 }
 
@@ -98,12 +100,13 @@ pub(crate) unsafe fn target_or_linked(directory: c_int, path: *const c_char) -> 
 ///
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
-pub(crate) unsafe fn target_linked(directory: c_int, path: *const c_char, follow: bool) -> Result<Target, Out> {
+pub(crate) unsafe fn target_linked(directory: c_int, path: *const c_char, last: impl Into<LastName>) -> Result<Target, Out> {
+    let last = last.into();
     // SAFETY: the pointers are those of the hook's caller.
     unsafe {
-        match target(directory, path, follow)? {
-            Target::Local(None) => match through_links(directory, ffi::path(path)?, follow) {
-                Some(start) => walk(start, follow),
+        match target(directory, path, last)? {
+            Target::Local(None) => match through_links(directory, ffi::path(path)?, last) {
+                Some(start) => walk(start, last),
                 None => Ok(Target::Local(None)),
             },
             other => Ok(other),
@@ -173,10 +176,10 @@ fn strip_prefix(path: &[u8]) -> Option<Start> {
 }
 
 /// Follows a path over mounts until it names something.
-fn walk(mut start: Start, follow: bool) -> Result<Target, Out> {
+fn walk(mut start: Start, last: LastName) -> Result<Target, Out> {
     for _ in 0..TURNS_MAX {
         let mount = start.mounted.attach()?;
-        let leaves = match mount.walk(&start.below, follow)? {
+        let leaves = match mount.walk(&start.below, last)? {
             Walk::At(entry) => {
                 return Ok(match wal_index::place(mount, &entry) {
                     Some(place) => Target::Local(Some(place)),
@@ -187,7 +190,7 @@ fn walk(mut start: Start, follow: bool) -> Result<Target, Out> {
         };
         let onward = match below_prefix(&leaves) {
             Some(onward) => Some(onward),
-            None => through_links(libc::AT_FDCWD, &leaves, follow),
+            None => through_links(libc::AT_FDCWD, &leaves, last),
         };
         match onward {
             Some(onward) => start = onward,
@@ -198,7 +201,7 @@ fn walk(mut start: Start, follow: bool) -> Result<Target, Out> {
 }
 
 /// Resolves a path of this host link by link, until it reaches a mount; none if it does not.
-fn through_links(directory: c_int, path: &[u8], follow: bool) -> Option<Start> {
+fn through_links(directory: c_int, path: &[u8], last: LastName) -> Option<Start> {
     let mut buffer = [0u8; libc::PATH_MAX as usize];
     let mut done: Vec<u8> = Vec::new(); // no slash at its end; empty is the root
     if path.first() != Some(&b'/') {
@@ -214,7 +217,7 @@ fn through_links(directory: c_int, path: &[u8], follow: bool) -> Option<Start> {
         let from = rest.iter().position(|b| *b != b'/')?;
         let end = rest[from..].iter().position(|b| *b == b'/').map_or(rest.len(), |length| from + length);
         let name = rest[from..end].to_vec();
-        let last = rest[end..].iter().all(|b| *b == b'/');
+        let is_last = rest[end..].iter().all(|b| *b == b'/');
         rest.drain(..end);
         match name.as_slice() {
             b"." => continue,
@@ -230,7 +233,7 @@ fn through_links(directory: c_int, path: &[u8], follow: bool) -> Option<Start> {
         if let Some(start) = strip_prefix(&done) {
             return Some(Start { mounted: start.mounted, below: [start.below, rest].concat() });
         }
-        if last && !follow && rest.is_empty() {
+        if is_last && last != LastName::Followed && rest.is_empty() {
             return None;
         }
         let mut link = [0u8; libc::PATH_MAX as usize];

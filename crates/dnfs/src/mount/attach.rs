@@ -79,6 +79,9 @@ impl Mount {
             single_owner: options.single_owner,
             credentials_place: core::sync::atomic::AtomicU32::new(0),
             _user: None,
+            keeps_access_times: super::create::KeepsAccessTimes::default(),
+            last_set: super::latest::Latest::default(),
+            last_made: super::latest::Latest::default(),
             swept_ms: core::sync::atomic::AtomicU64::new(0),
         })
     }

@@ -1,6 +1,5 @@
 //! Attributes and sizes: from the segment where it has them, from the server otherwise.
 
-use super::appends::start_size_set;
 use super::{Entry, FileRef, Mount, Target, handle_of};
 use crate::error::Error;
 use crate::file::{Attributes, DeviceNumbers, FileHandle, FileKind, FsError, SetAttributes};
@@ -84,55 +83,6 @@ impl Mount {
     /// The server's refusal.
     pub fn truncate(&self, file: FileRef, length: u64) -> Result<(), Error> {
         self.set_attr(Target::File(file), &SetAttributes { size: Some(length), ..SetAttributes::default() })
-    }
-
-    /// Changes attributes (RFC 1813 3.3.2). **Stability**: stable when it returns.
-    ///
-    /// # Errors
-    /// The server's refusal; NOENT for a name that stands for nothing.
-    pub fn set_attr(&self, target: Target<'_>, set: &SetAttributes) -> Result<(), Error> {
-        let (file, handle, kind) = match target {
-            Target::File(file) => {
-                let slot = self.live(file)?;
-                (Some(file), handle_of(slot)?, slot.kind())
-            }
-            Target::Entry(entry) => {
-                let object = entry.object.ok_or(Error::Fs(FsError::NotFound))?;
-                (self.segment.find(object.handle.as_bytes()), object.handle, object.attr.kind)
-            }
-        };
-        let change = || match file.and_then(|file| self.segment.slot(file).map(|slot| (file, slot))) {
-            Some((file, slot)) => self.set_known(file, slot, &handle, set),
-            None => self.client.setattr(&handle, set, None).map(|_| ()),
-        };
-        // Who may pass through a directory is part of what cached handles rest on.
-        if kind == FileKind::Directory { self.segment.change_namespace(change)? } else { change() }
-    }
-
-    fn set_known(&self, file: FileRef, slot: &Slot, handle: &FileHandle, set: &SetAttributes) -> Result<(), Error> {
-        if set.size.is_some() {
-            start_size_set(slot);
-        }
-        let (moment, size_moment) = (slot.attr_moment(), slot.size_moment());
-        let done = match set.size {
-            Some(_) => self.set_size(file, slot, handle, set),
-            None => self.client.setattr(handle, set, None),
-        };
-        if let Some(size) = set.size {
-            let known = match &done {
-                Ok(_) => slot.size_set(size, size_moment),
-                Err(_) => true, // refused: nothing was changed
-            };
-            if !known {
-                self.refresh_size(file, slot);
-            }
-            slot.size_set_ends();
-        }
-        match done? {
-            Some(attr) => slot.attr_apply(file.generation, record_of(&attr), moment),
-            None => slot.attr_doubt(),
-        }
-        Ok(())
     }
 
     /// Asks the server for size and attributes if it told them too long ago: another host may have changed the file.

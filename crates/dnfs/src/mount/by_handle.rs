@@ -24,7 +24,15 @@ impl Mount {
             Err(Error::Fs(FsError::NotFound)) => None,
             Err(error) => return Err(error),
         };
-        Ok(Entry { parent: *directory, name: name.to_vec(), path: Vec::new(), object, must_be_directory: false, seen })
+        Ok(Entry {
+            parent: *directory,
+            name: name.to_vec(),
+            path: Vec::new(),
+            object,
+            must_be_directory: false,
+            assumed: false,
+            seen,
+        })
     }
 
     /// The object of a handle with its attributes, by one GETATTR (RFC 1813 3.3.1), as an entry without a name: for calls that
@@ -37,7 +45,15 @@ impl Mount {
         let seen = self.segment.name_changes();
         let attr = self.known_better(handle, self.client.getattr(handle)?);
         let object = Some(Object { handle: *handle, attr });
-        Ok(Entry { parent: self.client.parts().root, name: Vec::new(), path: Vec::new(), object, must_be_directory: false, seen })
+        Ok(Entry {
+            parent: self.client.parts().root,
+            name: Vec::new(),
+            path: Vec::new(),
+            object,
+            must_be_directory: false,
+            assumed: false,
+            seen,
+        })
     }
 
     /// Handle of an open file.

@@ -11,8 +11,8 @@ use super::{FileRef, Mount, handle_of};
 use crate::client_io::WriteDone;
 use crate::error::Error;
 use crate::file::{Attributes, FileHandle, FsError, Stability, WriteVerifier};
-use crate::limits::WRITE_ROUNDS_MAX;
-use crate::options::StablePolicy;
+use crate::limits::{SMALL_FILE_BYTES_MAX, WRITE_ROUNDS_MAX};
+use crate::options::{ClosePolicy, StablePolicy};
 use crate::payload::{LazyBuffer, Payload};
 use crate::segment::layout::Slot;
 use crate::segment::{AttrMoment, SegmentError, VerifiersFull};
@@ -123,7 +123,8 @@ impl Mount {
             return Err(Error::Fs(FsError::FileTooLarge));
         }
         let handle = handle_of(slot)?;
-        let wanted = self.wanted(how);
+        let wanted =
+            self.wanted(if self.is_a_whole_file((file, slot), offset, payload) { how.max(Stability::DataSync) } else { how });
         let begun = Instant::now();
         let writing = self.lock_for_writing(slot);
         let size_moment = slot.size_moment();
@@ -228,6 +229,20 @@ impl Mount {
             return Ok(done);
         }
         Err(FsError::WritesLost.into())
+    }
+
+    /// Whether this is likely to be all that a new file will hold. Written stable it needs no COMMIT at its close, as a Linux client does it with
+    /// what one WRITE can carry.
+    fn is_a_whole_file(&self, (file, slot): (FileRef, &Slot), offset: u64, payload: &Payload<'_, '_>) -> bool {
+        const SECTOR_BYTES: usize = 512;
+        offset == 0
+            && matches!(payload, Payload::Given(_))
+            && payload.len() < SMALL_FILE_BYTES_MAX
+            && !payload.len().is_multiple_of(SECTOR_BYTES)
+            && self.close == ClosePolicy::Commit
+            && self.last_made.age_ms(file).is_some()
+            && slot.size_known() == Some(0)
+            && !slot.has_unsaved()
     }
 
     pub(super) fn wanted(&self, how: Stability) -> Stability {

@@ -19,10 +19,12 @@ mod attach;
 mod attributes;
 mod by_handle;
 mod commit;
+mod create;
 mod directories;
 mod io;
 mod keeper;
 mod keeper_process;
+mod latest;
 mod left_writes;
 mod listing;
 mod mount_paths;
@@ -36,6 +38,7 @@ mod reclaim;
 mod record_locks;
 mod resend;
 mod retained;
+mod set_attr;
 mod silly_rename;
 mod truncation;
 mod unused;
@@ -57,7 +60,7 @@ pub use observer::{Observer, Retained};
 pub use owner_locks::{DESCRIPTION_LOCKS_EXCLUSIVE, DESCRIPTION_LOCKS_LIMIT, LockConflict, LockKind, LockRange, OwnerLocks};
 pub use processes::{MountProcess, MountProcesses, processes_of};
 pub use record_locks::RecordLocks;
-pub use walk::{Entry, Object, Walk};
+pub use walk::{Entry, LastName, Object, Walk};
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -108,6 +111,11 @@ pub struct Mount {
     single_owner: bool,
     /// Says that this process uses the mount; none in the keeper's own.
     _user: Option<Arc<InternalFd>>,
+    /// Whether the server keeps the access time that a new file is given.
+    keeps_access_times: create::KeepsAccessTimes,
+    /// The file whose attributes were changed last, and the one that was made exclusively.
+    last_set: latest::Latest,
+    last_made: latest::Latest,
     /// When files unlinked while open were last looked for, on the monotonic clock.
     swept_ms: AtomicU64,
 }

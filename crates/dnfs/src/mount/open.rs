@@ -5,12 +5,11 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire};
 use super::attributes::new_file;
 use super::{Entry, FileRef, Mount, Object, OpenHow, handle_of};
 use crate::error::Error;
-use crate::file::{AccessRights, Attributes, CreateMode, CreateVerifier, FileHandle, FileKind, FsError, SetAttributes, SetTime};
+use crate::file::{AccessRights, Attributes, FileHandle, FileKind, FsError};
 use crate::limits::IN_FLIGHT_MS;
 use crate::segment::layout::{FLAG_REMOVING, FLAG_SILLY, Slot};
 use crate::segment::runtime_dir::PLACEHOLDER_PATH_BYTES_MAX;
 use crate::sys::clock::sleep;
-use crate::sys::random::random;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -105,36 +104,6 @@ impl Mount {
             self.refresh_size(file, slot);
         }
         slot.size_rest();
-    }
-
-    /// Makes a regular file, mode and times as open(2) wants them, and its slot: nobody takes the name before that is there.
-    fn create(&self, entry: &Entry, how: &OpenHow) -> Result<(FileRef, Object), Error> {
-        let mode = Some(how.mode & 0o7777);
-        let _lock = self.segment.lock_name(entry.parent.as_bytes(), &entry.name)?;
-        if self.current(entry)?.is_some() {
-            return Err(Error::Fs(if how.exclusive { FsError::Exists } else { FsError::Stale }));
-        }
-        let created = if how.exclusive {
-            let verifier = CreateVerifier(random().to_be_bytes());
-            let handle = match self.client.create(&entry.parent, &entry.name, CreateMode::Exclusive(verifier))? {
-                (Some(handle), _) => handle,
-                (None, _) => self.client.lookup(&entry.parent, &entry.name)?.0,
-            };
-            // The verifier lies in the times; the mode could not be given (RFC 1813 3.3.8).
-            let (atime, mtime) = (SetTime::Now, SetTime::Now);
-            let set = SetAttributes { mode, atime, mtime, ..SetAttributes::default() };
-            (Some(handle), self.client.setattr(&handle, &set, None)?)
-        } else {
-            let size = how.truncate.then_some(0);
-            let set = SetAttributes { mode, size, ..SetAttributes::default() };
-            self.client.create(&entry.parent, &entry.name, CreateMode::Unchecked(set))?
-        };
-        let object = match created {
-            (Some(handle), Some(attr)) => Object { handle, attr },
-            (Some(handle), None) => Object { handle, attr: self.client.getattr(&handle)? },
-            (None, _) => self.look_up(&entry.parent, &entry.name)?,
-        };
-        Ok((self.enter(&object, true)?, object))
     }
 
     /// The slot of an object, made if there is none.

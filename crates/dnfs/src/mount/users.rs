@@ -43,6 +43,9 @@ impl Mount {
             shared_use: self.shared_use,
             single_owner: self.single_owner,
             _user: self._user.clone(),
+            keeps_access_times: super::create::KeepsAccessTimes::default(),
+            last_set: super::latest::Latest::default(),
+            last_made: super::latest::Latest::default(),
             swept_ms: core::sync::atomic::AtomicU64::new(0),
         })
     }

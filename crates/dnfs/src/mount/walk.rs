@@ -18,6 +18,24 @@ pub enum Walk {
     Leaves(Vec<u8>),
 }
 
+/// What a walk does with the last name of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LastName {
+    /// It is looked up, and if it is a symbolic link that is followed: open and stat.
+    Followed,
+    /// It is looked up: lstat and unlink.
+    Kept,
+    /// It is taken for one that is not there, without asking: for a creation that fails if it is, which the server itself sees to.
+    New,
+}
+
+impl From<bool> for LastName {
+    /// Whether it is followed.
+    fn from(follow: bool) -> Self {
+        if follow { Self::Followed } else { Self::Kept }
+    }
+}
+
 /// A name in a directory, and what it stood for when it was looked up.
 #[derive(Clone, Debug)]
 pub struct Entry {
@@ -31,6 +49,8 @@ pub struct Entry {
     pub object: Option<Object>,
     /// The path ended in a slash: nothing but a directory may be made there.
     pub must_be_directory: bool,
+    /// Nobody asked whether there is an object: [`LastName::New`].
+    pub assumed: bool,
     /// Count of name changes before the lookup.
     pub(super) seen: u64,
 }
@@ -63,13 +83,14 @@ enum Step {
 }
 
 impl Mount {
-    /// Follows `path` from the root of this mount; `follow_last` as for open and stat, not for lstat and unlink.
+    /// Follows `path` from the root of this mount; `last` says what becomes of its last name.
     ///
-    /// Directories met before cost nothing, the last component one LOOKUP.
+    /// Directories met before cost nothing, the last component one LOOKUP unless it is [`LastName::New`].
     ///
     /// # Errors
     /// NOENT, NOTDIR, NAMETOOLONG, ACCES of the server; [`FsError::SymlinkLoop`] after 40 symbolic links.
-    pub fn walk(&self, path: &[u8], follow_last: bool) -> Result<Walk, Error> {
+    pub fn walk(&self, path: &[u8], last: impl Into<LastName>) -> Result<Walk, Error> {
+        let last = last.into();
         if self.segment.is_retired() {
             return Err(SegmentError::VolumeReplaced.into());
         }
@@ -77,11 +98,11 @@ impl Mount {
             return Err(Error::Fs(FsError::NameTooLong));
         }
         let mut walker = Walker::new(self, path);
-        match walker.run(follow_last) {
+        match walker.run(last) {
             // A handle from the cache whose directory was removed behind our back.
             Err(Error::Fs(FsError::Stale)) if walker.used_cache => {
                 self.directories.clear();
-                Walker::new(self, path).run(follow_last)
+                Walker::new(self, path).run(last)
             }
             other => other,
         }
@@ -141,7 +162,7 @@ impl<'a> Walker<'a> {
         self.pending.extend(components.rev().map(<[u8]>::to_vec));
     }
 
-    fn run(&mut self, follow_last: bool) -> Result<Walk, Error> {
+    fn run(&mut self, last: LastName) -> Result<Walk, Error> {
         while let Some(component) = self.pending.pop() {
             match component.as_slice() {
                 b"." => self.must_be_directory |= self.pending.is_empty(),
@@ -154,7 +175,7 @@ impl<'a> Walker<'a> {
                 }
                 name if name.len() > COMPONENT_BYTES_MAX => return Err(Error::Fs(FsError::NameTooLong)),
                 _ if self.pending.is_empty() => {
-                    if let Step::Done(walk) = self.last(component, follow_last)? {
+                    if let Step::Done(walk) = self.last(component, last)? {
                         return Ok(walk);
                     }
                 }
@@ -210,16 +231,21 @@ impl<'a> Walker<'a> {
         }
     }
 
-    fn last(&mut self, name: Vec<u8>, follow: bool) -> Result<Step, Error> {
+    fn last(&mut self, name: Vec<u8>, last: LastName) -> Result<Step, Error> {
         let parent = self.here();
         let seen = self.mount.segment.name_changes();
+        if last == LastName::New && !self.must_be_directory {
+            let path = self.path_of(&name);
+            let entry = Entry { parent, name, path, object: None, must_be_directory: false, assumed: true, seen };
+            return Ok(Step::Done(Walk::At(entry)));
+        }
         let object = match self.mount.look_up(&parent, &name) {
             Ok(object) => Some(object),
             Err(Error::Fs(FsError::NotFound)) => None,
             Err(error) => return Err(error),
         };
         match object.map(|object| object.attr.kind) {
-            Some(FileKind::Symlink) if follow || self.must_be_directory => {
+            Some(FileKind::Symlink) if last == LastName::Followed || self.must_be_directory => {
                 let mut target = Vec::new();
                 let handle = object.map_or(parent, |object| object.handle);
                 self.mount.client.readlink(&handle, &mut target)?;
@@ -231,7 +257,15 @@ impl<'a> Walker<'a> {
             _ => {}
         }
         let path = self.path_of(&name);
-        Ok(Step::Done(Walk::At(Entry { parent, name, path, object, must_be_directory: self.must_be_directory, seen })))
+        Ok(Step::Done(Walk::At(Entry {
+            parent,
+            name,
+            path,
+            object,
+            must_be_directory: self.must_be_directory,
+            assumed: false,
+            seen,
+        })))
     }
 
     /// Goes on with the text of a link.
@@ -271,7 +305,7 @@ impl<'a> Walker<'a> {
         let seen = self.mount.segment.name_changes();
         let attr = self.mount.known_better(&handle, self.mount.client.getattr(&handle)?);
         let object = Some(Object { handle, attr });
-        Ok(Walk::At(Entry { parent, name, path, object, must_be_directory: true, seen }))
+        Ok(Walk::At(Entry { parent, name, path, object, must_be_directory: true, assumed: false, seen }))
     }
 
     fn here(&self) -> FileHandle {

@@ -1,7 +1,7 @@
 //! The mount of the Direct NFS client against a running filer: what several processes of one host see of each other.
 
 use crate::mounted::{MAKE, Mounted, READ_WRITE, at, at_link, attach, open, report_ready, status, try_open, worker_arguments};
-use dnfs::mount::{Mount, Observer, OpenHow, SegmentError, Target, Walk};
+use dnfs::mount::{LastName, Mount, Observer, OpenHow, SegmentError, Target, Walk};
 use dnfs::{Error, FileKind, FsError, SetAttributes, Stability};
 use std::io::IoSlice;
 use std::time::Duration;
@@ -157,6 +157,62 @@ fn loss_that_nobody_saw_waits_for_the_next_opener() {
     assert!(is_lost(next.sync()));
     next.sync().unwrap();
     open(&mounted.mount, "data", &READ_WRITE).sync().unwrap();
+}
+
+#[test]
+fn the_only_write_of_a_small_new_file_is_stable_and_its_close_sends_nothing() {
+    let mounted = Mounted::new("small", &["--loss-layer"]);
+    let made = OpenHow { exclusive: true, ..MAKE };
+    let file = open(&mounted.mount, "small", &made);
+    file.write(0, b"all of it");
+    mounted.power_cut();
+    assert_eq!(std::fs::read(mounted.filer.export().join("small")).unwrap(), b"all of it");
+    mounted.mount.flush(file.file, std::iter::empty()).unwrap();
+    drop(file);
+    // Whole sectors: more may come, and one COMMIT does for all.
+    let large = open(&mounted.mount, "large", &made);
+    large.write(0, &[1; 8192]);
+    large.write(8192, b"its end");
+    assert_eq!(mounted.filer.calls("COMMIT"), 0);
+    mounted.mount.flush(large.file, std::iter::empty()).unwrap();
+    assert_eq!(mounted.filer.calls("COMMIT"), 1);
+}
+
+#[test]
+fn a_file_made_exclusively_takes_one_call_that_carries_its_mode() {
+    let mounted = Mounted::new("exclusive", &[]);
+    let made = OpenHow { exclusive: true, mode: 0o4640, ..MAKE };
+    drop(open(&mounted.mount, "first", &made)); // finds out what the server keeps
+    let before = mounted.filer.calls("SETATTR");
+    drop(open(&mounted.mount, "second", &made));
+    assert_eq!((mounted.filer.calls("CREATE"), mounted.filer.calls("SETATTR")), (2, before));
+    assert_eq!(at(&mounted.mount, "second").object.unwrap().attr.mode, 0o4640);
+    let unseen = mounted.mount.walk(b"second", LastName::New).unwrap();
+    let Walk::At(entry) = unseen else { panic!("{unseen:?}") };
+    assert_eq!(status(mounted.mount.open(&entry, &made)), Some(FsError::Exists), "the server knows what nobody looked up");
+}
+
+#[test]
+fn a_change_of_owner_to_the_same_one_is_sent_unless_it_follows_another_change_at_once() {
+    let mounted = Mounted::new("owner", &[]);
+    let mount = &mounted.mount;
+    let file = open(mount, "data", &MAKE);
+    let attr = mount.attr(file.file).unwrap();
+    let same = SetAttributes { uid: Some(attr.uid), gid: Some(attr.gid), ..SetAttributes::default() };
+    let sent = |set: &SetAttributes| {
+        let before = mounted.filer.calls("SETATTR");
+        mount.set_attr(Target::File(file.file), set).unwrap();
+        mounted.filer.calls("SETATTR") - before
+    };
+    assert_eq!(sent(&same), 1, "its change time moves");
+    assert_eq!(sent(&SetAttributes { mode: Some(0o4755), ..SetAttributes::default() }), 1);
+    assert_eq!(sent(&same), 1, "it takes the set-user-ID bit away");
+    std::thread::sleep(Duration::from_millis(100)); // longer than a change counts as just made
+    assert_eq!(sent(&same), 1, "its change time moves");
+    assert_eq!(sent(&SetAttributes { uid: Some(attr.uid), gid: Some(4711), ..SetAttributes::default() }), 1);
+    let changed = SetAttributes { mode: Some(0o640), gid: Some(attr.gid), ..SetAttributes::default() };
+    let follows_at_once = || sent(&changed) == 1 && sent(&same) == 0;
+    assert!((0..100).any(|_| follows_at_once()), "a busy host may take long between two calls, but not each time");
 }
 
 #[test]

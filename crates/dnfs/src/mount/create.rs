@@ -1,0 +1,83 @@
+//! Making regular files.
+
+use core::sync::atomic::AtomicU8;
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::{Entry, FileRef, Mount, Object, OpenHow};
+use crate::error::Error;
+use crate::file::{CreateMode, CreateVerifier, Created, FileTime, FsError, SetAttributes, SetTime};
+use crate::sys::random::random;
+
+/// Whether the server keeps the access time that a new file is given, to the nanosecond. By such a time a client knows the file that it made
+/// itself, should the answer get lost: then a GUARDED CREATE, which carries the mode, does what an EXCLUSIVE one and a SETATTR do.
+#[derive(Debug, Default)]
+pub(super) struct KeepsAccessTimes(AtomicU8);
+
+// Zero: not known yet.
+const KEPT: u8 = 1;
+const NOT_KEPT: u8 = 2;
+
+impl KeepsAccessTimes {
+    fn are_known(&self) -> bool {
+        self.0.load(Relaxed) == KEPT
+    }
+
+    fn note(&self, given: FileTime, answered: Option<FileTime>) {
+        if let Some(answered) = answered {
+            self.0.store(if answered == given { KEPT } else { NOT_KEPT }, Relaxed);
+        }
+    }
+}
+
+impl Mount {
+    /// Makes a regular file, mode and times as open(2) wants them, and its slot: nobody takes the name before that is there.
+    pub(super) fn create(&self, entry: &Entry, how: &OpenHow) -> Result<(FileRef, Object), Error> {
+        let mode = Some(how.mode & 0o7777);
+        let _lock = self.segment.lock_name(entry.parent.as_bytes(), &entry.name)?;
+        if !entry.assumed && self.current(entry)?.is_some() {
+            return Err(Error::Fs(if how.exclusive { FsError::Exists } else { FsError::Stale }));
+        }
+        let created = if how.exclusive {
+            self.create_exclusively(entry, mode)?
+        } else {
+            let size = how.truncate.then_some(0);
+            let set = SetAttributes { mode, size, ..SetAttributes::default() };
+            self.client.create(&entry.parent, &entry.name, CreateMode::Unchecked(set))?
+        };
+        let object = match created {
+            (Some(handle), Some(attr)) => Object { handle, attr },
+            (Some(handle), None) => Object { handle, attr: self.client.getattr(&handle)? },
+            (None, _) => self.look_up(&entry.parent, &entry.name)?,
+        };
+        let file = self.enter(&object, true)?;
+        if how.exclusive {
+            self.last_made.note(file);
+        }
+        Ok((file, object))
+    }
+
+    /// A file that was not there, which is certain even if a call had to be sent again to a server that forgot its answer.
+    fn create_exclusively(&self, entry: &Entry, mode: Option<u32>) -> Result<Created, Error> {
+        let mark = access_time_of_our_own();
+        let set = SetAttributes { mode, atime: SetTime::To(mark), ..SetAttributes::default() };
+        let created = if self.keeps_access_times.are_known() {
+            self.client.create(&entry.parent, &entry.name, CreateMode::Guarded(set))?
+        } else {
+            let verifier = CreateVerifier(random().to_be_bytes());
+            let handle = match self.client.create(&entry.parent, &entry.name, CreateMode::Exclusive(verifier))? {
+                (Some(handle), _) => handle,
+                (None, _) => self.client.lookup(&entry.parent, &entry.name)?.0,
+            };
+            // The verifier lies in the times; the mode could not be given (RFC 1813 3.3.8).
+            (Some(handle), self.client.setattr(&handle, &SetAttributes { mtime: SetTime::Now, ..set }, None)?)
+        };
+        self.keeps_access_times.note(mark, created.1.map(|attr| attr.atime));
+        Ok(created)
+    }
+}
+
+/// The time it is: no other client makes a file of the same name in the same nanosecond.
+fn access_time_of_our_own() -> FileTime {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    FileTime { seconds: i64::try_from(now.as_secs()).unwrap_or_default(), nanoseconds: now.subsec_nanos() }
+}

@@ -1,0 +1,76 @@
+//! Changing attributes.
+
+use super::appends::start_size_set;
+use super::attributes::record_of;
+use super::{FileRef, Mount, Target, handle_of};
+use crate::error::Error;
+use crate::file::{FileHandle, FileKind, FsError, SetAttributes};
+use crate::limits::SAME_OWNER_MS_MAX;
+use crate::segment::AttrRecord;
+use crate::segment::layout::Slot;
+
+impl Mount {
+    /// Changes attributes (RFC 1813 3.3.2). **Stability**: stable when it returns.
+    ///
+    /// # Errors
+    /// The server's refusal; NOENT for a name that stands for nothing.
+    pub fn set_attr(&self, target: Target<'_>, set: &SetAttributes) -> Result<(), Error> {
+        let (file, handle, kind) = match target {
+            Target::File(file) => {
+                let slot = self.live(file)?;
+                (Some(file), handle_of(slot)?, slot.kind())
+            }
+            Target::Entry(entry) => {
+                let object = entry.object.ok_or(Error::Fs(FsError::NotFound))?;
+                (self.segment.find(object.handle.as_bytes()), object.handle, object.attr.kind)
+            }
+        };
+        if let (Target::File(file), Some(slot)) = (target, file.and_then(|file| self.segment.slot(file)))
+            && self.last_set.age_ms(file).is_some_and(|age_ms| age_ms <= SAME_OWNER_MS_MAX)
+            && !self.shared_use
+            && slot.attr_record().is_some_and(|known| gives_the_same_owner(set, kind, &known))
+        {
+            return Ok(());
+        }
+        let change = || match file.and_then(|file| self.segment.slot(file).map(|slot| (file, slot))) {
+            Some((file, slot)) => self.set_known(file, slot, &handle, set),
+            None => self.client.setattr(&handle, set, None).map(|_| ()),
+        };
+        // Who may pass through a directory is part of what cached handles rest on.
+        if kind == FileKind::Directory { self.segment.change_namespace(change)? } else { change() }
+    }
+
+    fn set_known(&self, file: FileRef, slot: &Slot, handle: &FileHandle, set: &SetAttributes) -> Result<(), Error> {
+        if set.size.is_some() {
+            start_size_set(slot);
+        }
+        let (moment, size_moment) = (slot.attr_moment(), slot.size_moment());
+        let done = match set.size {
+            Some(_) => self.set_size(file, slot, handle, set),
+            None => self.client.setattr(handle, set, None),
+        };
+        if let Some(size) = set.size {
+            let known = match &done {
+                Ok(_) => slot.size_set(size, size_moment),
+                Err(_) => true, // refused: nothing was changed
+            };
+            if !known {
+                self.refresh_size(file, slot);
+            }
+            slot.size_set_ends();
+        }
+        match done? {
+            Some(attr) => slot.attr_apply(file.generation, record_of(&attr), moment),
+            None => slot.attr_doubt(),
+        }
+        self.last_set.note(file);
+        Ok(())
+    }
+}
+
+/// Whether a change is none: of owner and group alone, to those that a regular file has. A mode with set-ID bits would lose them.
+fn gives_the_same_owner(set: &SetAttributes, kind: FileKind, known: &AttrRecord) -> bool {
+    let owner = SetAttributes { uid: set.uid, gid: set.gid, ..SetAttributes::default() };
+    let is_same = set.uid.is_none_or(|uid| uid == known.uid) && set.gid.is_none_or(|gid| gid == known.gid);
+    *set == owner && is_same && kind == FileKind::Regular && known.mode & 0o6000 == 0
+}

@@ -49,6 +49,7 @@ impl Mount {
         if self.kind(file) == FileKind::Directory {
             return Ok(()); // names are stable when the server answers
         }
+        self.log_writes.flushed(file);
         let refused = self.commit_writes(file, slot).err();
         let lost = slot.error_check(cursor);
         if lost {

@@ -123,8 +123,9 @@ impl Mount {
             return Err(Error::Fs(FsError::FileTooLarge));
         }
         let handle = handle_of(slot)?;
-        let wanted =
-            self.wanted(if self.is_a_whole_file((file, slot), offset, payload) { how.max(Stability::DataSync) } else { how });
+        let is_flushed_next = how == Stability::Unstable && self.log_writes.write_begins(file);
+        let is_stable = is_flushed_next || self.is_a_whole_file((file, slot), offset, payload);
+        let wanted = self.wanted(if is_stable { how.max(Stability::DataSync) } else { how });
         let begun = Instant::now();
         let writing = self.lock_for_writing(slot);
         let size_moment = slot.size_moment();

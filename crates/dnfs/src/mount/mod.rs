@@ -27,6 +27,7 @@ mod keeper_process;
 mod latest;
 mod left_writes;
 mod listing;
+mod log_writes;
 mod mount_paths;
 mod mount_spec;
 mod names;
@@ -116,6 +117,7 @@ pub struct Mount {
     /// The file whose attributes were changed last, and the one that was made exclusively.
     last_set: latest::Latest,
     last_made: latest::Latest,
+    log_writes: log_writes::LogWrites,
     /// When files unlinked while open were last looked for, on the monotonic clock.
     swept_ms: AtomicU64,
 }

@@ -46,6 +46,7 @@ impl Mount {
             keeps_access_times: super::create::KeepsAccessTimes::default(),
             last_set: super::latest::Latest::default(),
             last_made: super::latest::Latest::default(),
+            log_writes: super::log_writes::LogWrites::default(),
             swept_ms: core::sync::atomic::AtomicU64::new(0),
         })
     }

@@ -179,6 +179,28 @@ fn the_only_write_of_a_small_new_file_is_stable_and_its_close_sends_nothing() {
 }
 
 #[test]
+fn writes_to_a_log_that_is_flushed_after_each_of_them_become_stable_ones() {
+    let mounted = Mounted::new("log", &["--loss-layer"]);
+    let log = open(&mounted.mount, "log", &MAKE);
+    for block in 0..100 {
+        log.write(block * 8192, &[1; 8192]);
+        log.sync().unwrap();
+    }
+    let (writes, commits) = (mounted.filer.calls("WRITE"), mounted.filer.calls("COMMIT"));
+    assert_eq!(writes, 100);
+    assert!(commits < 10, "{commits} COMMITs");
+    log.write(100 * 8192, &[1; 8192]); // one that would be flushed
+    mounted.power_cut();
+    assert_eq!(std::fs::read(mounted.filer.export().join("log")).unwrap(), [1; 101 * 8192]);
+    log.write(0, &[2; 8192]);
+    log.write(8192, &[2; 8192]);
+    log.sync().unwrap();
+    assert_eq!(mounted.filer.calls("COMMIT"), commits + 1, "who writes twice before the flush is no log");
+    mounted.power_cut();
+    assert_eq!(log.read(0, 16_384), [2; 16_384]);
+}
+
+#[test]
 fn a_file_made_exclusively_takes_one_call_that_carries_its_mode() {
     let mounted = Mounted::new("exclusive", &[]);
     let made = OpenHow { exclusive: true, mode: 0o4640, ..MAKE };

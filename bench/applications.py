@@ -4,6 +4,7 @@ import os
 import resource
 import shutil
 import subprocess
+import sys
 import tarfile
 import time
 
@@ -12,8 +13,16 @@ import writes
 BYTES = 1 << 30
 SMALL_FILES = 2000
 STARTS = 200
+PREADS = 1000
 MOUNT = "/millrace-bench"
 MARK = "program"  # first word of a command that is run here
+# Reads 8 KiB at places that do not follow each other.
+READER = f"""
+import os, sys
+file = os.open("{MOUNT}/large", os.O_RDONLY)
+for number in range(int(sys.argv[1])):
+    assert len(os.pread(file, 8192, number * 7919 % {BYTES >> 13} * 8192)) == 8192
+"""
 
 
 def make_files(arguments, export):
@@ -48,6 +57,8 @@ def measurements(arguments, servers):
     unpack = ["tar", "xf", arguments.work / "small.tar", "-C", f"{MOUNT}/unpacked"]
     yield "tar of small files", place, [MARK, arguments.work / "export/unpacked/small", *exec_, *unpack]
     starts = f"i=0; while [ $i -lt {STARTS} ]; do /bin/true; i=$((i+1)); done"
+    for count in (PREADS, 2 * PREADS):
+        yield f"{count} preads", place, [MARK, None, "strace", "-f", "-c", "-o", arguments.work / "counted", *exec_, sys.executable, "-c", READER, str(count)]
     yield "starts under exec", place, [MARK, None, *exec_, "sh", "-c", starts]
     yield "starts", place, [MARK, None, "sh", "-c", starts]
 
@@ -65,6 +76,7 @@ def run(server, command):
     took_s = time.monotonic() - began
     if ended.returncode != 0:
         raise RuntimeError(f"exit {ended.returncode}: {(ended.stderr.strip() or 'no message').splitlines()[0][:300]}")
+    system_calls = counted(program) if "strace" in program else None
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return {
@@ -72,6 +84,7 @@ def run(server, command):
         "mib_per_s": BYTES / took_s / (1 << 20),
         "client_cpu_s": cpu_s,
         "calls": total_calls(server) - calls,
+        "system_calls": system_calls,
         # What all measurements have: of one program run as one operation.
         "iops": 1 / took_s,
         "operations": 1,
@@ -80,6 +93,11 @@ def run(server, command):
         "client_cpu_us_per_op": cpu_s * 1e6,
         "server_cpu_us_per_op": (server.cpu_s() - server_s) * 1e6,
     }
+
+
+def counted(program):
+    """System calls of all kinds: the fourth column of the last line of `strace -c`."""
+    return int(program[program.index("-o") + 1].read_text().strip().splitlines()[-1].split()[3])
 
 
 def total_calls(server):
@@ -95,6 +113,9 @@ def judge(series, ratio, plain):
     rows = series.get("tar of small files")
     calls = sorted(row["calls"] / SMALL_FILES for row in rows) if rows else None
     plain("calls a file, tar x of small files", calls[len(calls) // 2] if calls else None, 5)
+    pairs = list(zip(series.get(f"{2 * PREADS} preads") or [], series.get(f"{PREADS} preads") or []))
+    each = sorted((a["system_calls"] - b["system_calls"]) / PREADS for a, b in pairs)
+    plain("system calls of a pread of 8 KiB", each[len(each) // 2] if each else None, 3)
     pairs = list(zip(series.get("starts under exec") or [], series.get("starts") or []))
     added = sorted((a["seconds"] - b["seconds"]) / STARTS * 1000 for a, b in pairs)
     plain("start-up the preload adds to a program without a file of the mount (ms)", added[len(added) // 2] if added else None, 1.0)

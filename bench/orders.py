@@ -6,46 +6,121 @@ import shutil
 import subprocess
 import time
 
+import writes
+
 MARK = "compare"  # first word of a command that is run here
-PLAN = ["--warehouses", "2", "--users", "4", "--warmup", "3", "--seconds", "10", "--repeats", "1"]
+USERS = 4
+DATABASE_BYTES = 256 << 20  # of the file that the raw server works on: two warehouses; and of its log
+PLAN = ["--warehouses", "2", "--users", str(USERS), "--warmup", "3", "--seconds", "10", "--repeats", "1"]
 
 
-def measurements(arguments):
-    """(name, server, command) as in run.py: one row holds both paths."""
-    if shutil.which("psql"):
-        out = arguments.work / "compared"
-        yield "orders on PostgreSQL", None, [MARK, out, arguments.release / "millrace", "compare", "--paths", "local,dnfs", *PLAN]
+def measurements(arguments, servers):
+    """(name, server, command) as in run.py: one row holds both sides."""
+    if not shutil.which("psql"):
+        return
+    compare = [arguments.release / "millrace", "compare", *PLAN]
+    yield "orders on PostgreSQL", None, [MARK, arguments.work, *compare, "--paths", "local,dnfs"]
+    place = servers["millrace"]
+    if not place.why:
+        yield "calls of orders", place, [MARK, arguments.work, *compare, "--path", f"dnfs={place.url}"]
 
 
-def run(command):
-    """Processor seconds for 1,000 orders, by owner and path."""
-    _, out, *program = command
-    shutil.rmtree(out, ignore_errors=True)
+def run(server, command, programs):
+    """Processor time of one comparison; with a server, of the filer that served it, beside a raw server that does as many calls."""
+    _, work, *program = command
     os.sync()  # what the last measurement left unstable is not this one's
+    if not server:
+        return for_an_order(compare(work, program)[0])
+    spread(server.process.pid)
+    try:
+        calls, cpu_s = Calls(server), server.cpu_s()
+        _, took_s = compare(work, program)
+        cpu_us, done = (server.cpu_s() - cpu_s) * 1e6, calls.since()
+    finally:
+        server.pin()
+    path = work / "export/raw"
+    kinds = [f"{kind}:{size}:{count}" for kind, size, count in done if count > 0]
+    raw = subprocess.run(
+        [programs / "raw_calls", path, str(DATABASE_BYTES), str(USERS + 4), f"{took_s:.1f}", *kinds],
+        capture_output=True, text=True, timeout=600, check=False, preexec_fn=spread,
+    )
+    for made in (path, work / "export/raw.log"):
+        made.unlink(missing_ok=True)
+    if raw.returncode != 0:
+        raise RuntimeError(f"raw_calls: exit {raw.returncode}: {raw.stderr.strip()[:300]}")
+    figures = json.loads(raw.stdout)
+    return {
+        "filer_over_raw": cpu_us / figures["server_cpu_us"],
+        "raw_cpu_us_per_op": figures["server_cpu_us"] / figures["calls"],
+        **of_all(took_s, 0, cpu_us / figures["calls"]),
+    }
+
+
+class Calls:
+    """What a filer was asked for since this was made, as kinds of raw_calls.c."""
+
+    def __init__(self, server):
+        self.server = server
+        self.before = self.now()
+
+    def now(self):
+        stats = writes.admin_stats(self.server)
+        rows = {name: (row["calls"], row["bytes"]) for name, row in stats["procedures"].items()}
+        return {**rows, "stable": (stats["stable_writes"], 0)}
+
+    def since(self):
+        """(kind, bytes, count) of each."""
+        none = (0, 0)
+        changed = {name: [b - a for a, b in zip(self.before.get(name, none), row)] for name, row in self.now().items()}
+        (reads, read), (writes_, written) = changed.get("READ", none), changed.get("WRITE", none)
+        stable, commits = changed["stable"][0], changed.get("COMMIT", none)[0]
+        others = sum(row[0] for name, row in changed.items() if name not in ("READ", "WRITE", "COMMIT", "stable"))
+        size = written // max(1, writes_)
+        yield "read", read // max(1, reads), reads
+        yield "write", size, writes_ - stable
+        yield "stable", size, stable
+        yield "flush", 0, commits
+        yield "other", 0, others
+
+
+def spread(pid=0):
+    """Lets a process, and all its threads, run on every processor: the other measurements keep clients on one and servers off it."""
+    everywhere = range(os.cpu_count())
+    for thread in os.listdir(f"/proc/{pid or 'self'}/task"):
+        os.sched_setaffinity(int(thread), everywhere)
+
+
+def compare(work, program):
+    """The record of one comparison, and how long it took in s."""
+    out = work / "compared"
+    shutil.rmtree(out, ignore_errors=True)
     options = ["--no-gates", "--json", "--out", out]
     began = time.monotonic()
-    # The other measurements keep clients on one processor; a database and its load share all of them.
-    spread = lambda: os.sched_setaffinity(0, range(os.cpu_count()))  # noqa: E731
     ended = subprocess.run([*program, *options], capture_output=True, text=True, timeout=600, check=False, preexec_fn=spread)
     if ended.returncode != 0:
         raise RuntimeError(f"exit {ended.returncode}: {(ended.stderr.strip() or 'no message').splitlines()[-1][:300]}")
-    paths = {path["name"]: path["cpu"]["by_owner"] for path in json.loads(ended.stdout)["paths"]}
+    return json.loads(ended.stdout), time.monotonic() - began
+
+
+def for_an_order(record):
+    """Processor seconds for 1,000 orders, by owner and path."""
+    paths = {path["name"]: path["cpu"]["by_owner"] for path in record["paths"]}
 
     def seconds(path, owner):
         return paths[path][owner]["s_per_1000_orders"]
 
-    took_s = time.monotonic() - began
     return {
         "database_local_s": seconds("local", "database"),
         "database_dnfs_s": seconds("dnfs", "database"),
         "filer_s": seconds("dnfs", "filer"),
-        # What all measurements have: of 1,000 orders as one operation.
-        "iops": 1 / took_s,
-        "p50_us": took_s * 1e6,
-        "p99_us": took_s * 1e6,
-        "client_cpu_us_per_op": seconds("dnfs", "database") * 1e6,
-        "server_cpu_us_per_op": seconds("dnfs", "filer") * 1e6,
+        **of_all(record["elapsed_s"], seconds("dnfs", "database") * 1e3, seconds("dnfs", "filer") * 1e3),
     }
+
+
+def of_all(took_s, client_us, server_us):
+    """What all measurements have, of one comparison as one operation."""
+    both = {"client_cpu_us_per_op": client_us, "server_cpu_us_per_op": server_us}
+    return {"iops": 1 / took_s, "p50_us": took_s * 1e6, "p99_us": took_s * 1e6, **both}
 
 
 def judge(series, plain):
@@ -59,3 +134,5 @@ def judge(series, plain):
     over = median(row["database_dnfs_s"] / row["database_local_s"] for row in rows)
     plain("database CPU of an order over Direct NFS, over local", over, 1.05)
     plain("filer CPU of 1,000 orders (s)", median(row["filer_s"] for row in rows))
+    over = median(row["filer_over_raw"] for row in series.get("calls of orders") or [])
+    plain("filer CPU of the calls of orders, over a raw TCP server", over, 1.5)

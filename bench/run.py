@@ -117,6 +117,11 @@ class Server:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) * CLOCK_TICK_S
 
+    def pin(self):
+        """Puts all its threads on the processors of servers."""
+        for thread in os.listdir(f"/proc/{self.process.pid}/task"):
+            os.sched_setaffinity(int(thread), server_cpus())
+
     def status_kib(self, field):
         for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
             if line.startswith(field + ":"):
@@ -251,7 +256,7 @@ def measurements(arguments, servers):
     yield from writes.measurements(arguments, files, FILE_BYTES)
     yield from iscsi.measurements(arguments, servers)
     yield from applications.measurements(arguments, servers)
-    yield from orders.measurements(arguments)
+    yield from orders.measurements(arguments, servers)
 
 
 def measure(arguments, servers):
@@ -268,7 +273,7 @@ def measure(arguments, servers):
             left_s = (total - done + 1) * arguments.seconds * 1.05
             progress(f"[{done}/{total}] round {round_number + 1}: {name}, about {left_s:.0f} s left")
             try:
-                series.setdefault(name, []).append(run_load(server, command, arguments.seconds, flushes))
+                series.setdefault(name, []).append(run_load(server, command, arguments.seconds, flushes, arguments.programs))
             except RuntimeError as error:
                 broken[name] = str(error)
                 print(f"bench: {name} is left out: {error}", file=sys.stderr)
@@ -278,13 +283,13 @@ def measure(arguments, servers):
     return series
 
 
-def run_load(server, command, seconds, flushes=None):
+def run_load(server, command, seconds, flushes=None, programs=None):
     if command[0] == "fio":
         return writes.run_fio(command)
     if command[0] == applications.MARK:
         return applications.run(server, command)
     if command[0] == orders.MARK:
-        return orders.run(command)
+        return orders.run(server, command, programs)
     os.sync()  # what the last measurement left unstable is not this one's
     before_s, flushed = server.cpu_s() if server else 0, flushes.count() if flushes else None
     is_perf, client_s = command[0] == "iscsi-perf", children_cpu_s()

@@ -27,6 +27,7 @@ mod description_locks;
 mod descriptors;
 mod durable;
 mod entries;
+mod exec;
 mod ffi;
 #[cfg(not(target_env = "musl"))]
 mod file_layout;

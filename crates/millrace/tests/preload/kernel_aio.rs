@@ -165,3 +165,35 @@ fn a_filer_that_is_killed_again_and_again_loses_no_request() {
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
     assert!(kills > 1, "killed {kills} times: this proves little");
 }
+
+#[test]
+fn what_is_in_flight_is_written_before_the_program_becomes_another_by_any_function_of_exec() {
+    const FUNCTIONS: [&str; 10] =
+        ["execl", "execlp", "execle", "execv", "execvp", "execve", "execvpe", "execveat", "fexecve", "SYS_execve"];
+    let world = crate::support::world::World::served("kernel-aio-exec", &["--fault", "slow,on=WRITE,delay_ms=20"]);
+    let Some(program) = crate::support::world::compile(&world.scratch, "exec", &["-O1"]) else { return };
+    for function in FUNCTIONS {
+        // One call at a time: what was not waited for would never be sent.
+        let mut command = world.exec_with("&slots=1", program.to_str().unwrap());
+        succeed(command.args(["inflight", function]).arg(format!("/db/{function}")));
+        let written = world.exported(function);
+        assert!(written.len() == 24 * 16384 && written.iter().all(|byte| *byte == b'x'), "{function}: {} bytes", written.len());
+    }
+}
+
+#[test]
+fn execl_and_its_kin_hand_on_every_argument_and_the_environment() {
+    let world = crate::support::world::World::new("exec-lists");
+    let Some(program) = crate::support::world::compile(&world.scratch, "exec", &["-O1"]) else { return };
+    std::fs::write(world.filer.export().join("f"), b"here\n").unwrap();
+    for function in ["execl", "execlp", "execle"] {
+        let mut command = world.exec(program.to_str().unwrap());
+        assert_eq!(succeed(command.args(["run", function, "/bin/echo", "0"])), "0 1 2 3 4 5 6 7 8 9 10\n", "{function}");
+        let missing = world.exec(program.to_str().unwrap()).args(["run", function, "/none", "0"]).output().unwrap();
+        let said = String::from_utf8_lossy(&missing.stderr);
+        assert!(missing.status.code() == Some(3) && said.contains("No such file"), "{function}: {said}");
+        let mut command = world.exec(program.to_str().unwrap());
+        let shown = command.args(["run", function, "/bin/cat", "/db/f"]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&shown.stdout), "here\n", "{function}");
+    }
+}

@@ -5,7 +5,7 @@ use super::{cancel, destroy, drain, get_events, is_ours, negative, setup, submit
 use crate::ffi;
 use crate::hook::hooks;
 use crate::outcome::Out;
-use libc::{c_char, c_int, c_long, c_void, timespec};
+use libc::{c_int, c_long, c_void, timespec};
 
 /// What a request's `data` is for io_queue_run: context, request, result, second result.
 type Callback = unsafe extern "C" fn(usize, *mut Iocb, c_long, c_long);
@@ -14,7 +14,7 @@ fn ours(answer: impl FnOnce() -> c_int) -> Result<c_int, Out> {
     if is_ours() { Ok(answer()) } else { Err(Out::Pass) }
 }
 
-/// Before the process ends or becomes another program.
+/// Before the process ends.
 fn drained<T>() -> Result<T, Out> {
     drain();
     Err(Out::Pass)
@@ -111,16 +111,4 @@ hooks! {
     fn _exit(status: c_int) -> () { drained() }
     /// _exit(2), C's name.
     fn _Exit(status: c_int) -> () { drained() }
-    /// execve(2): as _exit.
-    fn execve(path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int { drained() }
-    /// execveat(2): as _exit.
-    fn execveat(directory: c_int, path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char, flags: c_int) -> c_int { drained() }
-    /// fexecve(3): as _exit.
-    fn fexecve(fd: c_int, arguments: *const *const c_char, environment: *const *const c_char) -> c_int { drained() }
-    /// execv(3): as _exit.
-    fn execv(path: *const c_char, arguments: *const *const c_char) -> c_int { drained() }
-    /// execvp(3): as _exit.
-    fn execvp(name: *const c_char, arguments: *const *const c_char) -> c_int { drained() }
-    /// execvpe(3): as _exit.
-    fn execvpe(name: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int { drained() }
 }

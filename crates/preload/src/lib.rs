@@ -52,6 +52,7 @@ mod permission;
 mod processes;
 mod queues;
 mod raw;
+mod reach;
 mod read_ahead;
 mod record_locks;
 mod scan;
@@ -114,6 +115,7 @@ extern "C" fn start(_argument_count: c_int, _arguments: *mut *mut c_char, enviro
         look_up();
     }
     mounts::parse(value, variable(keeper::VARIABLE));
+    reach::learn(variable(reach::VARIABLE), variable(c"LD_PRELOAD"), variable(keeper::VARIABLE));
     stderr::attach_messages();
     standard::inherited();
 }

@@ -53,9 +53,25 @@ impl Write for Line {
 /// descriptor 2 is none of ours. Set by the constructor: the table of descriptors writes messages itself.
 pub(crate) static MOUNT_WRITER: OnceLock<fn(line: &[u8], may_call: bool) -> bool> = OnceLock::new();
 
+/// What a line may take to be written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// A call to a server.
+    Call,
+    /// No call and no wait; where descriptor 2 is not what the process began with, syslog.
+    AsBegun,
+    /// No call and no wait; where descriptor 2 leads to a mount, syslog.
+    AsIs,
+}
+
 /// Writes a line to descriptor 2, wherever that leads: to a file on a mount as well.
 pub(crate) fn warn(text: std::fmt::Arguments<'_>) {
-    write(text, true);
+    write(text, Way::Call);
+}
+
+/// Writes a line to descriptor 2 between fork and exec, where others may hold any lock: never waits.
+pub(crate) fn warn_before_exec(text: std::fmt::Arguments<'_>) {
+    write(text, Way::AsIs);
 }
 
 fn standard_error() -> Option<(u64, u64)> {
@@ -66,11 +82,11 @@ fn standard_error() -> Option<(u64, u64)> {
 /// or on a mount. For who is in the middle of a call to the server, and may hold locks: never waits.
 pub(crate) fn tell_of_server(text: std::fmt::Arguments<'_>) {
     if !SILENT.load(Ordering::Relaxed) {
-        write(text, false);
+        write(text, Way::AsBegun);
     }
 }
 
-fn write(text: std::fmt::Arguments<'_>, may_call: bool) {
+fn write(text: std::fmt::Arguments<'_>, way: Way) {
     let mut line = Line { bytes: [0; 1024], used: 0 };
     let _ = line.write_str(DAEMON_WARNING);
     let _ = line.write_str("millrace: ");
@@ -83,10 +99,11 @@ fn write(text: std::fmt::Arguments<'_>, may_call: bool) {
         return;
     }
     if !write_to_file(line) {
-        let on_mount = MOUNT_WRITER.get().is_some_and(|write| write(line, may_call));
-        if !may_call && (on_mount || STDERR.get() != standard_error().as_ref()) {
+        let on_mount = MOUNT_WRITER.get().is_some_and(|write| write(line, way == Way::Call));
+        let is_another = way == Way::AsBegun && STDERR.get() != standard_error().as_ref();
+        if way != Way::Call && (on_mount || is_another) {
             let _ = raw::send_datagram(c"/dev/log", for_syslog);
-        } else if !on_mount && (may_call || raw::takes_a_line(2)) {
+        } else if !on_mount && (way == Way::Call || raw::takes_a_line(2)) {
             let _ = raw::write(2, line);
         }
     }

@@ -124,6 +124,11 @@ pub(crate) fn is_runtime_device(device: u64) -> bool {
     ROOT_DEVICE.load(Ordering::Relaxed) == device
 }
 
+/// The directory that holds the mounts' runtime directories.
+pub(crate) fn root() -> Option<&'static [u8]> {
+    ROOT.get().map(Vec::as_slice)
+}
+
 /// Whether an absolute path of the host lies in the runtime directory of this user.
 pub(crate) fn is_below_root(path: &[u8]) -> bool {
     ROOT.get().and_then(|root| path.strip_prefix(root.as_slice())).is_some_and(|rest| rest.first() == Some(&b'/'))
@@ -146,6 +151,11 @@ impl Mounted {
     /// The local path: absolute, no slash at its end.
     pub(crate) fn local_path(&self) -> &[u8] {
         &self.spec.local_path
+    }
+
+    /// What is mounted.
+    pub(crate) fn url(&self) -> String {
+        self.spec.url.to_string()
     }
 
     /// The mount with any of the process' credentials, if it is attached.

@@ -11,6 +11,7 @@ use std::time::Duration;
 pub(crate) mod aio;
 mod file_reads;
 pub(crate) mod poll;
+pub(crate) mod programs;
 mod user;
 pub(crate) use file_reads::{read_ahead, read_cached};
 pub(crate) use user::{getegid, geteuid, getgid, getgroups, getuid};

@@ -8,6 +8,7 @@ use crate::open::{self, open_at};
 use crate::outcome::Out;
 use crate::paths::{self, Target};
 use crate::raw;
+use crate::reach;
 use crate::spawn_actions::{Action, Noted, note, of_list, take};
 use crate::table::{self, Found};
 use libc::{c_char, c_int, c_void, mode_t, pid_t, posix_spawn_file_actions_t};
@@ -194,10 +195,12 @@ unsafe fn spawn(list: *const posix_spawn_file_actions_t, real: impl FnOnce() -> 
 hooks! {
     /// posix_spawn(3).
     fn posix_spawn(pid: *mut pid_t, path: *const c_char, actions: *const posix_spawn_file_actions_t, how: *const c_void, arguments: *const *mut c_char, environment: *const *mut c_char) -> c_int {
+        reach::tell(libc::AT_FDCWD, path, environment.cast(), false);
         spawn(actions, || real(pid, path, actions, how, arguments, environment))
     }
     /// posix_spawn(3).
     fn posix_spawnp(pid: *mut pid_t, path: *const c_char, actions: *const posix_spawn_file_actions_t, how: *const c_void, arguments: *const *mut c_char, environment: *const *mut c_char) -> c_int {
+        reach::tell(libc::AT_FDCWD, path, environment.cast(), true);
         spawn(actions, || real(pid, path, actions, how, arguments, environment))
     }
     /// posix_spawn_file_actions_init(3).

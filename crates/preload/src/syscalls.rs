@@ -2,7 +2,7 @@
 
 use crate::hook::hooks;
 use crate::outcome::{Out, kept};
-use crate::{attributes, close, copy, data, descriptors, durable, entries, kernel_aio, names, open};
+use crate::{attributes, close, copy, data, descriptors, durable, entries, exec, kernel_aio, names, open};
 use libc::{c_int, c_long, c_uint};
 
 /// # Safety
@@ -45,7 +45,9 @@ unsafe fn dispatch(number: c_long, a: usize, b: usize, c: usize, d: usize, e: us
             | libc::SYS_io_getevents
             | kernel_aio::SYS_IO_PGETEVENTS => kernel_aio::by_number(number, a, b, c, d, e, f),
             libc::SYS_io_uring_setup => Err(crate::queues::refused_ring().map_or(Out::Pass, Out::Errno)),
-            libc::SYS_exit_group | libc::SYS_execve | libc::SYS_execveat => {
+            libc::SYS_execve => int(exec::execve::hook(a as _, b as _, c as _)),
+            libc::SYS_execveat => int(exec::execveat::hook(a as c_int, b as _, c as _, d as _, e as c_int)),
+            libc::SYS_exit_group => {
                 kernel_aio::drain();
                 Err(Out::Pass)
             }

@@ -36,6 +36,8 @@ const PROVER: &str = "millrace-prove";
 const MOUNTS: &str = "MILLRACE_MOUNTS";
 /// The binary that the library starts as the mount's keeper.
 const KEEPER: &str = "MILLRACE_KEEPER";
+/// What the library knows a tree of processes by, in which it names each program once that it does not reach; `0` for none.
+const UNREACHED: &str = "MILLRACE_UNREACHED";
 /// How long a mount is tried again while nothing listens: a filer that the line before started is not ready at once.
 const LISTEN_WAIT: std::time::Duration = std::time::Duration::from_secs(2);
 const LISTEN_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
@@ -116,7 +118,9 @@ When a server has not answered for 5 s, and when it answers again, a line goes t
 syslog where stderr is a file on a mount; the program waits, as with a hard mount. Another line
 says when it comes back with another volume: calls on files of the old one fail then.
 MILLRACE_LOG=/PATH sends all messages to that file, MILLRACE_LOG=1 logs more, MILLRACE_LOG=0 leaves
-out those about servers.
+out those about servers. A program that is started below CMD and that the library can't be loaded
+into (static, set-uid, with another environment) is named on stderr, each once; MILLRACE_UNREACHED=0
+leaves that out.
 
 Exit codes: the program's own; 2 could not run (the mount, the library or an argument; nothing was
 started); 126 the program can't be executed; 127 there is no such program.";
@@ -176,10 +180,18 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     handshake(prover(&built, c_library)?, &expected, &media, &environment)?;
+    environment.extend(mark_of_tree());
     let Some((program, arguments)) = args.command.split_first() else { return Err(anyhow!("run a program: none is given")) };
     reachable(program)?;
     let error = Command::new(program).args(arguments).envs(environment).exec();
     Ok(not_run(program, error))
+}
+
+/// The mark of the processes that begin here, unless an exec around this one, or the user, has set one.
+fn mark_of_tree() -> Option<(&'static str, OsString)> {
+    let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    let mark = format!("{}-{}", std::process::id(), since.as_nanos());
+    std::env::var_os(UNREACHED).is_none_or(|set| set.is_empty()).then(|| (UNREACHED, mark.into()))
 }
 
 fn parse_mount(text: &OsStr) -> anyhow::Result<MountSpec> {

@@ -16,6 +16,7 @@ mod kernel_aio;
 mod kills;
 mod libc;
 mod mariadb;
+mod reach;
 mod read_ahead;
 mod server_away;
 #[path = "../support/mod.rs"]

@@ -1,0 +1,69 @@
+//! What exec depends on: files of programs, and what the kernel does with their rights.
+
+use super::{call, call_with_numbers, call4, checked};
+use crate::outcome::Errno;
+use libc::{c_int, off_t};
+use std::ffi::CStr;
+
+/// Said of a file system in statfs(2): set-user-ID bits and capabilities of its files do nothing.
+const ST_NOSUID: u64 = 2;
+/// Words of `struct statfs` of 64 bits, and that of its flags, which the libc crate does not show.
+const STATFS_WORDS: usize = 15;
+const STATFS_FLAGS: usize = 10;
+/// How often a lock is tried that another process has, and the pause between, in ns. It is held for a few system calls.
+const LOCK_TRIES: u32 = 20;
+const LOCK_PAUSE_NS: u64 = 1_000_000;
+
+/// pread(2), once.
+pub(crate) fn read_at(fd: c_int, at: off_t, buffer: &mut [u8]) -> Result<usize, Errno> {
+    // SAFETY: the buffer outlives the call.
+    unsafe { call4(libc::SYS_pread64, fd as usize, buffer.as_mut_ptr() as usize, buffer.len(), at as usize) }
+}
+
+/// pwrite(2), once.
+pub(crate) fn write_at(fd: c_int, at: off_t, bytes: &[u8]) -> Result<usize, Errno> {
+    // SAFETY: the bytes outlive the call.
+    unsafe { call4(libc::SYS_pwrite64, fd as usize, bytes.as_ptr() as usize, bytes.len(), at as usize) }
+}
+
+/// ftruncate(2) to nothing.
+pub(crate) fn empty(fd: c_int) -> Result<(), Errno> {
+    call_with_numbers(libc::SYS_ftruncate, fd as usize, 0, 0).map(drop)
+}
+
+/// flock(2) for this description alone; waits 20 ms at most.
+pub(crate) fn lock_whole(fd: c_int) -> Result<(), Errno> {
+    let mut tried = 0;
+    loop {
+        match call_with_numbers(libc::SYS_flock, fd as usize, (libc::LOCK_EX | libc::LOCK_NB) as usize, 0) {
+            Err(libc::EWOULDBLOCK) if tried < LOCK_TRIES => super::sleep_until(super::monotonic_ns() + LOCK_PAUSE_NS),
+            other => return other.map(drop),
+        }
+        tried += 1;
+    }
+}
+
+/// Whether a file has this extended attribute.
+pub(crate) fn has_attribute(fd: c_int, name: &CStr) -> bool {
+    // SAFETY: a NUL-terminated name; no room is given, so only the length is answered.
+    unsafe { call4(libc::SYS_fgetxattr, fd as usize, name.as_ptr() as usize, 0, 0) }.is_ok_and(|bytes| bytes > 0)
+}
+
+/// Whether set-user-ID bits and capabilities do nothing in this process and its children (prctl(2), PR_SET_NO_NEW_PRIVS).
+pub(crate) fn has_no_new_privileges() -> bool {
+    // SAFETY: all arguments are numbers.
+    checked(unsafe { call(libc::SYS_prctl, libc::PR_GET_NO_NEW_PRIVS as usize, 0, 0, 0, 0, 0) }) == Ok(1)
+}
+
+/// Whether they do nothing on the file's file system.
+pub(crate) fn is_on_nosuid(fd: c_int) -> bool {
+    let mut found = [0u64; STATFS_WORDS];
+    // SAFETY: `found` is ours to be written, and as large as what the kernel fills in.
+    let asked = unsafe { call4(libc::SYS_fstatfs, fd as usize, found.as_mut_ptr() as usize, 0, 0) };
+    asked.is_ok() && found[STATFS_FLAGS] & ST_NOSUID != 0
+}
+
+/// The session of this process.
+pub(crate) fn session() -> u32 {
+    call_with_numbers(libc::SYS_getsid, 0, 0, 0).unwrap_or(0) as u32
+}

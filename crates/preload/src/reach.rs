@@ -1,0 +1,191 @@
+//! Programs that this library does not reach, since the loader will not load it into them: they find nothing below a mount's path, and
+//! say no more than "No such file". So whoever becomes or starts one under this library says so on stderr, one line for each.
+//!
+//! It looks before the call, allocates nothing, changes no errno and no outcome, and is safe between fork and exec. A program that is
+//! reached costs an open, a read, a close and what tells the process' users apart: ten system calls, beside the few hundred of an exec.
+
+mod program;
+mod told;
+
+use crate::messages;
+use crate::mounts;
+use libc::{c_char, c_int};
+use program::{Cause, Found};
+use std::ffi::CStr;
+use std::fmt::{Display, Formatter};
+use std::sync::OnceLock;
+
+/// `0`: nothing is said. Else what `millrace exec` marks the processes with that it began.
+pub(crate) const VARIABLE: &CStr = c"MILLRACE_UNREACHED";
+/// What the library's file is called; copies have something before it.
+const LIBRARY: &[u8] = b"libmillrace_preload.so";
+/// Where execvp(3) looks without PATH.
+const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";
+/// Longest path of a program that is looked at, with its NUL, in bytes.
+const PATH_BYTES_MAX: usize = 1024;
+
+/// A NULL-terminated array of strings.
+pub(crate) type Strings = *const *const c_char;
+
+/// What the constructor learned: nothing of it is made later.
+struct Known {
+    /// This library in LD_PRELOAD; none when it was not loaded by that.
+    entry: Option<&'static [u8]>,
+    /// The first mount.
+    path: &'static [u8],
+    url: String,
+}
+
+static KNOWN: OnceLock<Known> = OnceLock::new();
+
+/// Remembers what children are told. Called by the constructor, when there are mounts.
+pub(crate) fn learn(setting: Option<&'static [u8]>, list: Option<&'static [u8]>, keeper: Option<&'static [u8]>) {
+    let Some(first) = mounts::all().next() else { return };
+    if setting == Some(b"0") {
+        return;
+    }
+    let entry = list.and_then(|list| entries(list).find(|entry| is_library(entry))).map(|entry| &*entry.to_vec().leak());
+    told::learn(setting, mounts::root());
+    program::learn(keeper);
+    let _ = KNOWN.set(Known { entry, path: first.local_path(), url: first.url() });
+}
+
+fn entries(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    list.split(|byte| matches!(byte, b':' | b' ')).filter(|entry| !entry.is_empty())
+}
+
+fn is_library(entry: &[u8]) -> bool {
+    entry.ends_with(LIBRARY)
+}
+
+/// Says so if the program at `path` below `directory` will not have the library. `by_name`: as execvp(3) looks for it.
+///
+/// # Safety
+/// The pointers are those of a caller of exec, who keeps its contract, or NULL.
+pub(crate) unsafe fn tell(directory: c_int, path: *const c_char, environment: Strings, by_name: bool) {
+    let Some(known) = KNOWN.get() else { return };
+    if path.is_null() {
+        return;
+    }
+    // SAFETY: a path of the caller.
+    let path = unsafe { CStr::from_ptr(path) };
+    let found = match by_name && !path.to_bytes().contains(&b'/') {
+        true => search(path.to_bytes()),
+        false => program::look(directory, path, by_name),
+    };
+    let Some(found) = found else { return };
+    // SAFETY: the environment of the caller.
+    let cause = found.cause.or_else(|| unsafe { lacking(known, environment) });
+    if let Some(cause) = cause
+        && !found.is_ours()
+        && told::is_first(&found, cause)
+    {
+        say(known, path.to_bytes(), &found, cause);
+    }
+}
+
+/// The same of the program behind a descriptor.
+///
+/// # Safety
+/// As [`tell`].
+pub(crate) unsafe fn tell_of_descriptor(fd: c_int, environment: Strings) {
+    use std::io::Write;
+    if KNOWN.get().is_none() {
+        return;
+    }
+    let mut name = [0; 32];
+    let _ = write!(&mut name[..], "/proc/self/fd/{fd}\0");
+    if let Ok(path) = CStr::from_bytes_until_nul(&name) {
+        // SAFETY: a path, and the caller's environment.
+        unsafe { tell(libc::AT_FDCWD, path.as_ptr(), environment, false) };
+    }
+}
+
+/// The same of the shell, for system(3) and popen(3), with the environment of this process.
+pub(crate) fn tell_of_shell() {
+    // SAFETY: a path, and libc's own environment.
+    unsafe { tell(libc::AT_FDCWD, c"/bin/sh".as_ptr(), own_environment(), false) };
+}
+
+/// The environment of this process as it is now.
+pub(crate) fn own_environment() -> Strings {
+    // SAFETY: libc's variable; who changes the environment beside an exec breaks that anyhow.
+    unsafe { crate::environ }.cast_const().cast()
+}
+
+/// Looks for a program in PATH.
+fn search(name: &[u8]) -> Option<Found> {
+    // SAFETY: getenv with a NUL-terminated name, whose answer is used at once.
+    let path = unsafe {
+        let value = libc::getenv(c"PATH".as_ptr());
+        if value.is_null() { DEFAULT_PATH } else { CStr::from_ptr(value).to_bytes() }
+    };
+    path.split(|byte| *byte == b':').find_map(|folder| {
+        let mut buffer = [0; PATH_BYTES_MAX];
+        let folder = if folder.is_empty() { b"." } else { folder };
+        let end = folder.len() + 1 + name.len();
+        buffer.get_mut(..folder.len())?.copy_from_slice(folder);
+        *buffer.get_mut(folder.len())? = b'/';
+        buffer.get_mut(folder.len() + 1..end)?.copy_from_slice(name);
+        program::look(libc::AT_FDCWD, CStr::from_bytes_until_nul(&buffer).ok()?, true)
+    })
+}
+
+/// What an environment lacks that leads the loader to this library, and the library to the mounts.
+///
+/// # Safety
+/// A NULL-terminated array of strings, or NULL.
+unsafe fn lacking(known: &Known, environment: Strings) -> Option<Cause> {
+    let own = known.entry?;
+    let (mut has_library, mut has_mounts) = (false, false);
+    let mut at = environment;
+    // SAFETY: the caller's array.
+    while let Some(variable) = unsafe { crate::ffi::take(at) }.filter(|variable| !variable.is_null()) {
+        // SAFETY: a string of that array.
+        let variable = unsafe { CStr::from_ptr(variable) }.to_bytes();
+        if let Some(list) = variable.strip_prefix(b"LD_PRELOAD=") {
+            has_library = entries(list).any(|entry| entry == own || is_library(entry));
+        } else if let Some(lines) = value_of(variable, mounts::VARIABLE) {
+            has_mounts = !lines.is_empty();
+        }
+        at = at.wrapping_add(1);
+    }
+    match (has_library, has_mounts) {
+        (true, true) => None,
+        (false, _) => Some(Cause::NoLibrary),
+        (true, false) => Some(Cause::NoMounts),
+    }
+}
+
+fn value_of<'a>(variable: &'a [u8], name: &CStr) -> Option<&'a [u8]> {
+    variable.strip_prefix(name.to_bytes())?.strip_prefix(b"=")
+}
+
+fn say(known: &Known, path: &[u8], found: &Found, cause: Cause) {
+    let interpreter = found.interpreter();
+    let (open, close) = if interpreter.is_empty() { ("", "") } else { (" (by ", ")") };
+    messages::warn_before_exec(format_args!(
+        "warning: {}{open}{}{close} finds nothing below {}: {cause}; {}`millrace mount {} DIR` is for such programs",
+        Shown(path),
+        Shown(interpreter),
+        Shown(known.path),
+        if matches!(cause, Cause::NoLibrary | Cause::NoMounts) { "pass on LD_PRELOAD and MILLRACE_*, or: " } else { "" },
+        known.url
+    ));
+}
+
+/// Bytes of a path, without control characters.
+struct Shown<'a>(&'a [u8]);
+
+impl Display for Shown<'_> {
+    fn fmt(&self, to: &mut Formatter<'_>) -> std::fmt::Result {
+        use std::fmt::Write;
+        for chunk in self.0.utf8_chunks() {
+            chunk.valid().chars().try_for_each(|shown| to.write_char(if shown.is_control() { '?' } else { shown }))?;
+            if !chunk.invalid().is_empty() {
+                to.write_char('?')?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,96 @@
+//! Each program and cause is told of once in a tree of processes: a file in the runtime directory says what was. Where there is none,
+//! once in a process.
+
+use super::program::{Cause, Found};
+use crate::raw;
+use crate::raw::programs::{empty, lock_whole, read_at, session, write_at};
+use std::ffi::CString;
+use std::hash::Hasher;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Lines of a tree at most: a script may run a hundred such programs.
+const LINES_MAX: usize = 8;
+/// Entries of the file at most; then it begins anew.
+const ENTRIES_MAX: usize = 64;
+/// The tree, and the hash of program and cause.
+const ENTRY_BYTES: usize = 16;
+const MODE: libc::mode_t = 0o660;
+
+struct Place {
+    tree: u64,
+    file: CString,
+}
+
+static PLACE: OnceLock<Place> = OnceLock::new();
+/// What this process said itself.
+static SAID: [AtomicU64; LINES_MAX] = [const { AtomicU64::new(0) }; LINES_MAX];
+
+/// Remembers where the file is, and what the tree is known by: the variable's value, else the session.
+pub(super) fn learn(setting: Option<&[u8]>, root: Option<&[u8]>) {
+    let Some(file) = root.and_then(|root| CString::new([root, b"/unreached"].concat()).ok()) else { return };
+    let session = session().to_ne_bytes();
+    let _ = PLACE.set(Place { tree: hash(setting.unwrap_or(&session)), file });
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    let mut hash = fnv::FnvHasher::default();
+    hash.write(bytes);
+    hash.finish()
+}
+
+/// Whether nobody of this tree said so yet; from now on somebody did.
+pub(super) fn is_first(found: &Found, cause: Cause) -> bool {
+    let mut name = [0; 17];
+    name[..8].copy_from_slice(&found.device.to_ne_bytes());
+    name[8..16].copy_from_slice(&found.inode.to_ne_bytes());
+    name[16] = cause as u8;
+    let what = hash(&name).max(1);
+    is_first_here(what) && PLACE.get().is_none_or(|place| is_first_of_tree(place, what).unwrap_or(true))
+}
+
+fn is_first_here(what: u64) -> bool {
+    for said in &SAID {
+        match said.compare_exchange(0, what, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => return true,
+            Err(there) if there == what => return false,
+            Err(_) => {}
+        }
+    }
+    false
+}
+
+/// None when the file cannot be used.
+fn is_first_of_tree(place: &Place, what: u64) -> Option<bool> {
+    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_CLOEXEC | libc::O_NOFOLLOW;
+    let fd = raw::open(&place.file, flags, MODE).ok()?;
+    let answer = look_up(fd, place, what);
+    let _ = raw::close(fd); // gives the lock up
+    answer
+}
+
+fn look_up(fd: libc::c_int, place: &Place, what: u64) -> Option<bool> {
+    lock_whole(fd).ok()?;
+    let mut bytes = [0; ENTRIES_MAX * ENTRY_BYTES];
+    let got = read_at(fd, 0, &mut bytes).ok()?;
+    let mut lines = 0;
+    for entry in bytes[..got].chunks_exact(ENTRY_BYTES) {
+        let (tree, told) = entry.split_at(ENTRY_BYTES / 2);
+        if tree == place.tree.to_ne_bytes() {
+            if told == what.to_ne_bytes() {
+                return Some(false);
+            }
+            lines += 1;
+        }
+    }
+    if lines >= LINES_MAX {
+        return Some(false);
+    }
+    let whole = got / ENTRY_BYTES;
+    let at = if whole == ENTRIES_MAX { empty(fd).map(|()| 0).ok()? } else { whole * ENTRY_BYTES };
+    let mut entry = [0; ENTRY_BYTES];
+    entry[..8].copy_from_slice(&place.tree.to_ne_bytes());
+    entry[8..].copy_from_slice(&what.to_ne_bytes());
+    write_at(fd, at as i64, &entry).ok()?;
+    Some(true)
+}

@@ -85,7 +85,7 @@ enum Step {
 impl Mount {
     /// Follows `path` from the root of this mount; `last` says what becomes of its last name.
     ///
-    /// Directories met before cost nothing, the last component one LOOKUP unless it is [`LastName::New`].
+    /// Directories met before cost nothing (with `noac` one LOOKUP each), the last component one LOOKUP unless it is [`LastName::New`].
     ///
     /// # Errors
     /// NOENT, NOTDIR, NAMETOOLONG, ACCES of the server; [`FsError::SymlinkLoop`] after 40 symbolic links.
@@ -192,7 +192,8 @@ impl<'a> Walker<'a> {
     /// Steps into a directory, or follows a link, on the way.
     fn enter(&mut self, name: Vec<u8>) -> Result<Step, Error> {
         let path = self.path_of(&name);
-        let generation = self.mount.namespace_generation();
+        // Where other hosts may rename directories at any time, none is remembered.
+        let generation = if self.mount.shared_use { None } else { self.mount.namespace_generation() };
         let now_ms = monotonic_ms();
         let oldest_ms = if self.mount.single_owner { 0 } else { now_ms.saturating_sub(ATTRIBUTE_AGE_MS_MAX) };
         let known = generation.and_then(|generation| self.mount.directories.find(generation, &path, oldest_ms));

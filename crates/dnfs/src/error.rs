@@ -249,7 +249,9 @@ impl Error {
             Self::Segment(SegmentError::Directory(_)) => {
                 vec!["give it to its user alone (chmod 700), or name another that may be made: MILLRACE_RUNTIME_DIR=/dev/shm/DIR".into()]
             }
-            Self::Segment(SegmentError::Local { errno, .. }) if *errno == rustix::io::Errno::NOSPC.raw_os_error() => vec![
+            Self::Segment(SegmentError::Local { errno, .. } | SegmentError::NoSlots { errno })
+                if *errno == rustix::io::Errno::NOSPC.raw_os_error() =>
+            vec![
                 "the file system of the runtime directory is full, /dev/shm by default: free space there, enlarge it (mount -o \
                  remount,size=1G /dev/shm; docker run --shm-size=1g), or name another directory in MILLRACE_RUNTIME_DIR"
                     .into(),

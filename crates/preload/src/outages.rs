@@ -24,6 +24,11 @@ pub(crate) fn tell(event: Event) {
              or has lost its state; calls on files of the old one fail until that is served there again",
             MountsOf { server }
         )),
+        Event::NothingKept => tell_of_server(format_args!(
+            "warning: written data is not kept until COMMIT, so that a power cut of the server loses it and fsync fails: no space left in {}; \
+             free or enlarge that (docker and podman: --shm-size), and begin again when no program uses the mount",
+            Text(mounts::root().unwrap_or_default())
+        )),
     }
 }
 
@@ -43,6 +48,15 @@ impl Display for MountsOf {
             before = ", ";
         }
         f.write_str(if before == ", " { ")" } else { "" })
+    }
+}
+
+/// Bytes of a path.
+struct Text(&'static [u8]);
+
+impl Display for Text {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        self.0.utf8_chunks().try_for_each(|chunk| f.write_str(chunk.valid()))
     }
 }
 

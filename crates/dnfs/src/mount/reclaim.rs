@@ -20,7 +20,7 @@ impl Mount {
         for _ in 0..RECLAIM_ROUNDS_MAX {
             match self.segment.find_or_insert(file) {
                 // The slots of closed files that are stable were tried by then.
-                Err(SegmentError::Full) if self.commit_closed() => {}
+                Err(SegmentError::Full | SegmentError::NoSlots { .. }) if self.commit_closed() => {}
                 other => return Ok(other?.0),
             }
         }

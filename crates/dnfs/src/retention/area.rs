@@ -10,6 +10,7 @@ use super::layout::{
     AreaHeader, BLOCK_LOCK_COUNT, CHUNK_BYTES, LAYOUT_VERSION, LOCKS_OFFSET, MAGIC, RECORDS_OFFSET, Record, data_offset,
 };
 use crate::limits::RETAIN_BYTES_MIN;
+use crate::rpc::events::{Event, report};
 use crate::segment::runtime_dir::{FILE_MODE, RuntimeDir};
 use crate::slot_limiter::Members;
 use crate::sys::file_lock::FileLock;
@@ -81,7 +82,10 @@ impl Retention {
         }
         match self.create(retain_bytes.load(Acquire)) {
             Ok(mapping) => self.memory.install(mapping),
-            Err(_) => retain_bytes.store(0, Release),
+            Err(_) => {
+                retain_bytes.store(0, Release);
+                report(Event::NothingKept);
+            }
         }
         Ok(self.is_mapped())
     }
@@ -173,7 +177,9 @@ impl Retention {
             Err(errno) => return Err(errno),
         }
         let file = open(&self.fresh_path, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, FILE_MODE)?;
-        let bytes = bytes_max.min(free_bytes(&file)? / 4);
+        let free = free_bytes(&file)?;
+        // A quarter; what is least half, since with less nothing would be kept.
+        let bytes = bytes_max.min((free / 4).max(RETAIN_BYTES_MIN.min(free / 2)));
         if bytes < RETAIN_BYTES_MIN {
             return Err(Errno(libc::ENOSPC));
         }

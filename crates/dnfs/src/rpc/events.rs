@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// A change in the state of a server.
+/// A change in the state of a server, or of what this host can promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A call to the server gets no reply; callers wait.
@@ -28,6 +28,8 @@ pub enum Event {
         /// The server.
         server: SocketAddr,
     },
+    /// There is no memory to keep written data in until COMMIT: what a server loses in a power cut is lost, and reported by fsync.
+    NothingKept,
 }
 
 /// Why callers wait.
@@ -54,14 +56,14 @@ impl std::fmt::Display for Cause {
 static REPORTER: OnceLock<fn(Event)> = OnceLock::new();
 
 /// Has `reporter` called once when a server stops answering and once when it answers again, also when it then serves
-/// another volume; nothing is reported otherwise.
+/// another volume, and when written data cannot be kept; nothing is reported otherwise.
 ///
 /// The function may be called inside any call of this crate and must not block. Only the first one set counts.
 pub fn report_to(reporter: fn(Event)) {
     let _ = REPORTER.set(reporter);
 }
 
-pub(super) fn report(event: Event) {
+pub(crate) fn report(event: Event) {
     if let Some(reporter) = REPORTER.get() {
         reporter(event);
     }

@@ -4,7 +4,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::layout::{
-    Header, LAYOUT_VERSION, MAGIC, SEGMENT_BYTES, SLOT_COUNT, SLOTS_OFFSET, StoredAddress, load_bytes, store_bytes,
+    GROWTH_SLOTS, Header, LAYOUT_VERSION, MAGIC, SEGMENT_BYTES, SLOT_COUNT, StoredAddress, load_bytes, slots_end, store_bytes,
 };
 use super::runtime_dir::{FILE_MODE, RuntimeDir};
 use super::runtime_root::Sharing;
@@ -47,7 +47,8 @@ impl Segment {
         }
         let file = open(&fresh, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, FILE_MODE).map_err(local("make the file"))?;
         truncate(&file, SEGMENT_BYTES as u64).map_err(local("size the file"))?;
-        allocate(&file, 0, SLOTS_OFFSET as u64).map_err(local("find memory for the index"))?;
+        // With the first slots, so that who is attached has places for some files, however full the file system becomes.
+        allocate(&file, 0, slots_end(GROWTH_SLOTS)).map_err(local("find memory for the index"))?;
         let mapping = Mapping::new(&file, SEGMENT_BYTES).map_err(local("map the file"))?;
         let segment = Self { mapping: Arc::new(mapping), directory: directory.clone(), probes: Arc::new(LivenessFile::new()) };
         segment.header().retain_bytes.store(retain_bytes, Relaxed);

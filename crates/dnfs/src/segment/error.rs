@@ -9,6 +9,12 @@ pub enum SegmentError {
     /// Every slot stands for a file that is open or not yet stable.
     #[error("all {SLOT_COUNT} file slots of the shared segment are in use")]
     Full,
+    /// The same of those that have memory, and there is no memory for more.
+    #[error("find memory for more files of the shared segment: {}", std::io::Error::from_raw_os_error(*.errno))]
+    NoSlots {
+        /// Error number of the kernel.
+        errno: i32,
+    },
     /// A local system call failed.
     #[error("{action} of the shared segment: {}", std::io::Error::from_raw_os_error(*.errno))]
     Local {

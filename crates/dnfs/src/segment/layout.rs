@@ -46,6 +46,11 @@ pub(crate) const SLOTS_OFFSET: usize =
     (CREDENTIALS_OFFSET + CREDENTIAL_COUNT * size_of::<StoredCredentials>()).next_multiple_of(4096);
 pub(crate) const SEGMENT_BYTES: usize = SLOTS_OFFSET + SLOT_COUNT as usize * size_of::<Slot>();
 
+/// Where the first `count` slots end.
+pub(crate) const fn slots_end(count: u32) -> u64 {
+    SLOTS_OFFSET as u64 + count as u64 * size_of::<Slot>() as u64
+}
+
 /// Index place never used since the last rebuild.
 pub(crate) const INDEX_EMPTY: u32 = 0;
 /// Index place whose slot was freed; a search goes on past it.

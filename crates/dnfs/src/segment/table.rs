@@ -9,7 +9,7 @@ use core::sync::atomic::fence;
 
 use super::layout::{
     FLAG_COMMITTED, FLAG_DESCRIPTION_LOCKS, FLAG_IN_DOUBT, FLAG_PROBED, FLAG_SILLY, GROWTH_SLOTS, INDEX_COUNT, INDEX_EMPTY,
-    INDEX_GONE, SLOT_COUNT, SLOTS_OFFSET, Slot, load_bytes, store_bytes,
+    INDEX_GONE, SLOT_COUNT, Slot, load_bytes, slots_end, store_bytes,
 };
 use super::{AttrRecord, FileRef, Segment, SegmentError, Unopened};
 use crate::file::{FILE_HANDLE_BYTES_MAX, FileKind};
@@ -74,7 +74,7 @@ impl Segment {
             slot.begin(file);
             let file_ref = FileRef { slot: number, generation: slot.generation.load(Relaxed).wrapping_add(1) };
             // Before the slot counts: whoever finds it finds its placeholder.
-            self.make_placeholder(file_ref)?;
+            self.make_placeholder(file_ref).inspect_err(|_| self.push_free(number))?;
             slot.generation.store(file_ref.generation, Release);
             self.index_insert(file.handle, number);
             Ok((file_ref, true))
@@ -173,12 +173,19 @@ impl Segment {
             return Ok(number);
         }
         let high_water = header.high_water.load(Relaxed);
-        if high_water < SLOT_COUNT && self.grow(high_water).is_ok() {
+        let grown = if high_water < SLOT_COUNT { self.grow(high_water) } else { Ok(()) };
+        if high_water < SLOT_COUNT && grown.is_ok() {
             header.high_water.store(high_water + 1, Release);
             return Ok(high_water);
         }
         self.reclaim();
-        self.pop_free().ok_or(SegmentError::Full)
+        self.pop_free().ok_or(grown.map_or_else(|Errno(errno)| SegmentError::NoSlots { errno }, |()| SegmentError::Full))
+    }
+
+    fn push_free(&self, number: u32) {
+        let (header, slot) = (self.header(), &self.slots()[number as usize]);
+        slot.next_free.store(header.free_head.load(Relaxed), Relaxed);
+        header.free_head.store(number + 1, Relaxed);
     }
 
     fn pop_free(&self) -> Option<u32> {
@@ -194,15 +201,16 @@ impl Segment {
             return Ok(());
         }
         let file = open(&self.directory.segment_path(), libc::O_RDWR, 0)?;
-        let bytes = size_of::<Slot>() as u64;
-        allocate(&file, SLOTS_OFFSET as u64 + u64::from(high_water) * bytes, u64::from(GROWTH_SLOTS) * bytes)
+        let start = slots_end(high_water);
+        allocate(&file, start, slots_end(high_water + GROWTH_SLOTS) - start)
     }
 
     /// Frees slots of files that are closed and stable. Those opened since the hand last passed are spared, so that a
     /// slot is not taken between the lookup and the open of its placeholder.
     fn reclaim(&self) {
         let header = self.header();
-        let count = header.high_water.load(Relaxed).clamp(1, SLOT_COUNT);
+        // Slots from there on have no memory: a look at one would kill the process.
+        let count = header.high_water.load(Relaxed).min(SLOT_COUNT);
         let mut freed = 0;
         for _ in 0..count.saturating_mul(2) {
             let number = header.clock_hand.fetch_add(1, Relaxed) % count;
@@ -242,8 +250,7 @@ impl Segment {
                 break;
             }
         }
-        slot.next_free.store(self.header().free_head.load(Relaxed), Relaxed);
-        self.header().free_head.store(file.slot + 1, Relaxed);
+        self.push_free(file.slot);
         self.directory.remove_placeholder(file)
     }
 }

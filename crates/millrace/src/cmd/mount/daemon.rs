@@ -102,6 +102,10 @@ fn report(event: Event) {
             tracing::warn!(%server, waiting_s = silent.as_secs(), "the server {cause}");
         }
         Event::Responding { server, away } => tracing::info!(%server, away_s = away.as_secs(), "the server answers again"),
+        Event::NothingKept => {
+            let directory = dnfs::mount::runtime_root();
+            tracing::warn!(directory = %directory.display(), "no space left: written data is not kept until COMMIT");
+        }
         Event::HandlesUnknown { server } => {
             tracing::error!(%server, "the server serves another volume than before, or has lost its state: files of the old one fail");
         }

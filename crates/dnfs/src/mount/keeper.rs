@@ -10,6 +10,7 @@ use std::time::Duration;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use super::apart::Announcement;
+use super::keeper_namespaces::forget_ended_namespaces;
 use super::keeper_process::{KeeperProgram, Place};
 use super::{FileRef, Mount, MountSpec};
 use crate::credentials::Credentials;
@@ -66,6 +67,7 @@ impl Keeper {
         let Some(directory) = Mount::directory_of(&spec) else { return Ok(None) };
         let Some((place, replaced)) = Place::take(&directory).map_err(local("take the keeper's lock"))? else { return Ok(None) };
         let Some(mount) = Mount::attach_as_keeper(&spec, who, &directory)? else { return Ok(None) };
+        forget_ended_namespaces(&directory);
         let segment_file = open(&directory.segment_path(), libc::O_RDONLY, 0).map_err(local("open the file"))?;
         Ok(Some(Self {
             place: Some(place),

@@ -10,11 +10,14 @@ use crate::sys::detached;
 use crate::sys::fd::Fd;
 use crate::sys::internal_fd::InternalFd;
 use crate::sys::local_file::{CPath, Errno, flock, is_executable, open};
+use crate::sys::process::pid_namespace;
 
 /// Held by the keeper.
 const KEEPER: &str = "keeper";
-/// Held by the process that waits to replace it.
-const STANDBY: &str = "keeper-standby";
+/// Held by the process that waits to replace it. Each PID namespace has its own: all processes of one end together.
+pub(super) const STANDBY: &str = "keeper-standby";
+/// Held shared by the keepers of a PID namespace, the waiting ones too.
+pub(super) const HERE: &str = "keeper-here";
 /// Held shared by each attached process.
 const USERS: &str = "users";
 
@@ -55,11 +58,14 @@ impl KeeperProgram {
 }
 
 impl Mount {
-    /// Whether a keeper lives that serves this mount. One that is just ending does not count once this process is attached.
+    /// Whether a keeper lives that serves this mount, and one in this PID namespace that does so at least when the others have ended. One
+    /// that is just ending does not count once this process is attached.
     #[must_use]
     pub fn has_keeper(&self) -> bool {
+        let directory = self.segment.directory();
         // Not known is as good as yes: no program depends on its keeper.
-        !matches!(attempt(self.segment.directory(), KEEPER, libc::LOCK_SH), Ok(Some(_)))
+        let is_free = |name: &str, kind| matches!(attempt(directory, name, kind), Ok(Some(_)));
+        !is_free(KEEPER, libc::LOCK_SH) && !is_free(&of_namespace(HERE), libc::LOCK_EX)
     }
 }
 
@@ -70,26 +76,37 @@ pub(super) fn be_user(directory: &RuntimeDir) -> Result<InternalFd, SegmentError
     Ok(InternalFd::moved_up(fd))
 }
 
+/// A lock's name in the PID namespace of this process. On the host itself, and where that is not known, the plain one.
+fn of_namespace(name: &str) -> String {
+    pid_namespace().map_or_else(|| name.to_owned(), |namespace| format!("{name}-{namespace:x}"))
+}
+
 /// The lock of a keeper, held until dropped. Makes no file in a directory that is gone.
 #[derive(Debug)]
-pub(super) struct Place(Fd);
+pub(super) struct Place {
+    lock: Fd,
+    here: Option<Fd>,
+}
 
 impl Place {
     /// Becomes the keeper, and says whether by waiting for one to end; none when one waits already.
     pub(super) fn take(directory: &RuntimeDir) -> Result<Option<(Self, bool)>, Errno> {
-        if let Some(place) = attempt(directory, KEEPER, libc::LOCK_EX)? {
+        let here = open(&directory.lock_path(&of_namespace(HERE)), libc::O_RDWR | libc::O_CREAT, FILE_MODE)?;
+        flock(&here, libc::LOCK_SH)?;
+        if let Some(mut place) = attempt(directory, KEEPER, libc::LOCK_EX)? {
+            place.here = Some(here);
             return Ok(Some((place, false)));
         }
-        let Some(waiting) = attempt(directory, STANDBY, libc::LOCK_EX)? else { return Ok(None) };
-        let fd = open(&directory.lock_path(KEEPER), libc::O_RDWR, 0)?;
-        flock(&fd, libc::LOCK_EX)?;
+        let Some(waiting) = attempt(directory, &of_namespace(STANDBY), libc::LOCK_EX)? else { return Ok(None) };
+        let lock = open(&directory.lock_path(KEEPER), libc::O_RDWR, 0)?;
+        flock(&lock, libc::LOCK_EX)?;
         drop(waiting);
-        Ok(Some((Self(fd), true)))
+        Ok(Some((Self { lock, here: Some(here) }, true)))
     }
 
-    /// Whether somebody waits to be the keeper.
+    /// Whether somebody of this PID namespace waits to be the keeper.
     pub(super) fn has_standby(directory: &RuntimeDir) -> bool {
-        !matches!(attempt(directory, STANDBY, libc::LOCK_SH), Ok(Some(_)))
+        !matches!(attempt(directory, &of_namespace(STANDBY), libc::LOCK_SH), Ok(Some(_)))
     }
 
     /// Keeps everybody from attaching, if nobody is attached.
@@ -101,7 +118,8 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         // Unlocked by name: a child forked meanwhile shares the open file and would keep the lock.
-        let _ = flock(&self.0, libc::LOCK_UN);
+        let _ = flock(&self.lock, libc::LOCK_UN);
+        self.here.as_ref().map(|here| flock(here, libc::LOCK_UN));
     }
 }
 
@@ -117,17 +135,17 @@ pub(super) struct Alone {
 impl Alone {
     /// None when somebody does.
     pub(super) fn take(directory: &RuntimeDir) -> Result<Option<Self>, SegmentError> {
-        let attempt = |name| attempt(directory, name, libc::LOCK_EX).map_err(local("take the lock"));
+        let attempt = |name: &str| attempt(directory, name, libc::LOCK_EX).map_err(local("take the lock"));
         let Some(users) = attempt(USERS)? else { return Ok(None) };
         let Some(keeper) = attempt(KEEPER)? else { return Ok(None) };
-        Ok(attempt(STANDBY)?.map(|standby| Self { _standby: standby, _keeper: keeper, _users: users }))
+        Ok(attempt(&of_namespace(STANDBY))?.map(|standby| Self { _standby: standby, _keeper: keeper, _users: users }))
     }
 }
 
-fn attempt(directory: &RuntimeDir, name: &str, kind: i32) -> Result<Option<Place>, Errno> {
+pub(super) fn attempt(directory: &RuntimeDir, name: &str, kind: i32) -> Result<Option<Place>, Errno> {
     let fd = open(&directory.lock_path(name), libc::O_RDWR | libc::O_CREAT, FILE_MODE)?;
     match flock(&fd, kind | libc::LOCK_NB) {
-        Ok(()) => Ok(Some(Place(fd))),
+        Ok(()) => Ok(Some(Place { lock: fd, here: None })),
         Err(Errno(libc::EWOULDBLOCK)) => Ok(None),
         Err(errno) => Err(errno),
     }

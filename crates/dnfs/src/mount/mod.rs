@@ -23,6 +23,7 @@ mod create;
 mod directories;
 mod io;
 mod keeper;
+mod keeper_namespaces;
 mod keeper_process;
 mod latest;
 mod left_writes;

@@ -24,3 +24,11 @@ pub(crate) fn groups() -> Vec<u32> {
 pub(crate) fn host_name() -> Vec<u8> {
     rustix::system::uname().nodename().to_bytes().to_vec()
 }
+
+/// The PID namespace of this process, by the inode of its file; none on the host itself, and where that is not known.
+pub(crate) fn pid_namespace() -> Option<u64> {
+    /// PROC_PID_INIT_INO of the kernel.
+    const OF_HOST: u64 = 0xefff_fffc;
+    let found = rustix::fs::stat(c"/proc/self/ns/pid").ok()?;
+    (found.st_ino != OF_HOST).then_some(found.st_ino)
+}

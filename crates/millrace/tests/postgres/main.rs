@@ -3,6 +3,7 @@
 
 mod archive;
 mod cluster;
+mod containers;
 mod crash;
 mod sessions;
 #[path = "../support/mod.rs"]

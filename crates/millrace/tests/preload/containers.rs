@@ -1,11 +1,12 @@
 //! Programs of two containers: each has a runtime directory of its own, as with a /dev/shm of its own, or both have one.
 
 use crate::support::world::World;
-use crate::support::{find_program, skip};
+use crate::support::{await_until, find_program, is_root, keepers, may_make_namespaces, skip, skip_unsupported, succeed, text};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 /// A program of a container that does what it is told, a line of Python at a time, and answers each with a line.
 struct Container {
@@ -95,4 +96,133 @@ fn with_noac_programs_of_two_containers_see_each_others_changes_at_once() {
     other.end();
     one.end();
     world.nothing_left_behind();
+}
+
+/// The command in a PID namespace of its own, all of which ends when it is killed, behind a script of that namespace's first process.
+fn apart(command: &Command, script: &str, arguments: &[&str]) -> Command {
+    let mut apart = Command::new("unshare");
+    // Not `timeout`, which would be another process to be killed.
+    apart.args(["--pid", "--mount-proc", "--kill-child", "--fork", "sh", "-ec", script, "sh"]).args(arguments);
+    apart.args(command.get_args().skip(3));
+    apart.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir("/");
+    apart
+}
+
+const AS_IT_IS: &str = "exec \"$@\"";
+
+#[test]
+fn containers_with_one_runtime_directory_exclude_each_other_and_look_after_what_a_killed_one_left() {
+    if !may_make_namespaces() {
+        return;
+    }
+    let world = World::new("containers-shared");
+    let start = || python(&world, "", "shared").map(|command| Container::start(apart(&command, AS_IT_IS, &[])));
+    let opened = "os.open('/db/f', os.O_RDWR | os.O_CREAT, 0o644)";
+    let Some(mut one) = start() else { return };
+    assert_eq!(one.ask(opened), "3");
+    await_until("the keepers of the first", Duration::from_secs(20), || (keepers::of(world.filer.port).len() == 2).then_some(()));
+    let Some(mut other) = start() else { return };
+    assert_eq!(other.ask(opened), "3");
+    assert_eq!((one.ask("os.getpid()"), other.ask("os.getpid()")), ("1".into(), "1".into()), "namespaces of their own");
+    // Sizes and locks.
+    assert_eq!(one.ask("os.write(3, b'unstable')"), "8");
+    assert_eq!(other.ask("(os.fstat(3).st_size, os.pread(3, 8, 0))"), "(8, b'unstable')");
+    for (lock, unlock) in [
+        ("fcntl.lockf(3, fcntl.LOCK_EX | fcntl.LOCK_NB)", "fcntl.lockf(3, fcntl.LOCK_UN)"),
+        ("fcntl.flock(3, fcntl.LOCK_EX | fcntl.LOCK_NB)", "fcntl.flock(3, fcntl.LOCK_UN)"),
+    ] {
+        assert_eq!(one.ask(lock), "None");
+        assert_eq!(other.ask(lock), "BlockingIOError(11, 'Resource temporarily unavailable')", "{lock}");
+        assert_eq!(one.ask(unlock), "None");
+        assert_eq!(other.ask(lock), "None", "{lock}");
+        assert_eq!(other.ask(unlock), "None");
+        assert_eq!(one.ask(lock), "None");
+    }
+    // A name that is gone, a file that only the first has: then the first is killed, its keepers with it.
+    assert_eq!(one.ask("os.open('/db/gone', os.O_RDWR | os.O_CREAT)"), "4");
+    assert_eq!(one.ask("os.unlink('/db/gone') or os.open('/db/left', os.O_RDWR | os.O_CREAT, 0o644)"), "5");
+    assert_eq!(one.ask("os.write(5, b'left')"), "4");
+    let commits = world.filer.calls("COMMIT");
+    drop(one);
+    await_until("a COMMIT of what it had written", Duration::from_secs(20), || {
+        (world.filer.calls("COMMIT") > commits).then_some(())
+    });
+    let is_hidden = |name: &std::fs::DirEntry| name.file_name().to_string_lossy().starts_with(".nfs");
+    let hidden = || std::fs::read_dir(world.filer.export()).unwrap().flatten().any(|name| is_hidden(&name));
+    await_until("the removal of the file without a name", Duration::from_secs(20), || (!hidden()).then_some(()));
+    for lock in ["fcntl.lockf(3, fcntl.LOCK_EX | fcntl.LOCK_NB)", "fcntl.flock(3, fcntl.LOCK_EX | fcntl.LOCK_NB)"] {
+        assert_eq!(other.ask(lock), "None", "a lock of who was killed is gone");
+    }
+    assert_eq!(other.ask("open('/db/left').read()"), "'left'");
+    // The next one is served as well, and the locks of namespaces that have ended do not pile up.
+    let Some(mut next) = start() else { return };
+    assert_eq!(next.ask("open('/db/f').read()"), "'unstable'");
+    next.end();
+    other.end();
+}
+
+/// The file system of the runtime directory, as large as a container's /dev/shm, is filled by others.
+#[test]
+fn a_full_dev_shm_kills_no_program_and_is_named_with_what_helps() {
+    if !may_make_namespaces() || !is_root() {
+        return skip_unsupported("no root, or no namespaces");
+    }
+    let world = World::new("containers-full");
+    let Some(command) = python(&world, "", "full") else { return };
+    let folder = runtime(&world, "full");
+    let script = "
+import os, subprocess
+with open('FOLDER/fill', 'wb', 0) as fill:
+    try:
+        while True: fill.write(b'x' * 4096)
+    except OSError as error: print(error.strerror)
+os.mkdir('/db/d')
+for n in range(600): open(f'/db/d/{n}', 'w').write(str(n))
+print(len(os.listdir('/db/d')), open('/db/d/599').read())
+held = []
+try:
+    for n in range(600): held.append(open(f'/db/d/{n}'))
+except OSError as error: print(error.strerror, 200 < len(held) < 300)
+print(held[7].read())
+held.clear()
+with open('/db/large', 'wb') as large:
+    for n in range(32): large.write(b'y' * 1048576)
+    os.fsync(large.fileno())
+print(os.path.getsize('/db/large'))
+os.unlink('FOLDER/fill')
+held = [open(f'/db/d/{n}') for n in range(600)]
+print(len(held))
+"
+    .replace("FOLDER", folder.to_str().unwrap());
+    let small = "mount -t tmpfs -o size=2m,mode=700 none \"$1\"; shift; exec \"$@\"";
+    let output = apart(&command, small, &[folder.to_str().unwrap()]).args(["-c", &script]).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    let expected = "No space left on device\n600 599\nNo space left on device True\n7\n33554432\n600\n";
+    assert_eq!(told, expected, "{}", text(&output));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(
+        said.matches("cannot find memory for more files of the shared segment: No space left on device").count(),
+        1,
+        "{said}"
+    );
+    assert_eq!(said.matches("written data is not kept until COMMIT").count(), 1, "{said}");
+    assert_eq!(said.matches("--shm-size").count(), 2, "{said}");
+}
+
+/// As Kubernetes' restricted profile and OpenShift run a container: a uid that nobody knows, no capability, a root file system that
+/// is read-only, /dev/shm of 64 MiB.
+#[test]
+fn an_arbitrary_uid_without_capabilities_on_a_read_only_root_has_its_mount() {
+    if !may_make_namespaces() || !is_root() || find_program("setpriv").is_none() {
+        return skip_unsupported("no root, no namespaces, or no setpriv");
+    }
+    let world = World::new("containers-uid");
+    std::os::unix::fs::chown(world.filer.export(), Some(47_110), Some(47_110)).unwrap();
+    let script = "mount -t tmpfs -o size=64m,mode=1777 none /dev/shm; mount -o remount,bind,ro /; exec setpriv --reuid 47110 --regid 47110 \
+                  --clear-groups --inh-caps=-all --bounding-set=-all --no-new-privs env -u HOME -u USER \"$@\"";
+    let work = "touch /var/tmp/x 2>&1; grep CapEff /proc/self/status; id -u; echo here >/db/f; sync /db/f; cat /db/f; stat -c %u /db/f; \
+                ls /dev/shm";
+    let told = succeed(apart(world.exec("/bin/sh").args(["-c", work]), script, &[]).env_remove("MILLRACE_RUNTIME_DIR"));
+    let expected = "touch: cannot touch '/var/tmp/x': Read-only file system\nCapEff:\t0000000000000000\n47110\nhere\n47110\nmillrace-47110\n";
+    assert_eq!(told, expected);
 }

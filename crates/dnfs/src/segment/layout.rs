@@ -15,7 +15,7 @@ pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"MILLSEG\0");
 /// Version of this layout; processes of different versions refuse each other's segment.
 pub(crate) const LAYOUT_VERSION: u32 = 8;
 /// Files known at once. PostgreSQL with 10,000 relations keeps about 30,000 files; one slot is 512 bytes, and a slot
-/// never used takes no memory.
+/// never used takes no memory, but for those of the first step.
 pub(crate) const SLOT_COUNT: u32 = 65_536;
 /// Places of the index; half full at most, so that a probe ends soon.
 pub(crate) const INDEX_COUNT: u32 = SLOT_COUNT * 2;

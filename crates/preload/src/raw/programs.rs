@@ -26,9 +26,9 @@ pub(crate) fn write_at(fd: c_int, at: off_t, bytes: &[u8]) -> Result<usize, Errn
     unsafe { call4(libc::SYS_pwrite64, fd as usize, bytes.as_ptr() as usize, bytes.len(), at as usize) }
 }
 
-/// ftruncate(2) to nothing.
-pub(crate) fn empty(fd: c_int) -> Result<(), Errno> {
-    call_with_numbers(libc::SYS_ftruncate, fd as usize, 0, 0).map(drop)
+/// ftruncate(2).
+pub(crate) fn shorten(fd: c_int, bytes: usize) -> Result<(), Errno> {
+    call_with_numbers(libc::SYS_ftruncate, fd as usize, bytes, 0).map(drop)
 }
 
 /// flock(2) for this description alone; waits 20 ms at most.

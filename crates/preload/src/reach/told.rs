@@ -3,7 +3,7 @@
 
 use super::program::{Cause, Found};
 use crate::raw;
-use crate::raw::programs::{empty, lock_whole, read_at, session, write_at};
+use crate::raw::programs::{lock_whole, read_at, session, shorten, write_at};
 use std::ffi::CString;
 use std::hash::Hasher;
 use std::sync::OnceLock;
@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Lines of a tree at most: a script may run a hundred such programs.
 const LINES_MAX: usize = 8;
-/// Entries of the file at most; then it begins anew.
-const ENTRIES_MAX: usize = 64;
+/// Entries of the file at most; then the older half goes.
+const ENTRIES_MAX: usize = 128;
 /// The tree, and the hash of program and cause.
 const ENTRY_BYTES: usize = 16;
 const MODE: libc::mode_t = 0o660;
@@ -87,10 +87,48 @@ fn look_up(fd: libc::c_int, place: &Place, what: u64) -> Option<bool> {
         return Some(false);
     }
     let whole = got / ENTRY_BYTES;
-    let at = if whole == ENTRIES_MAX { empty(fd).map(|()| 0).ok()? } else { whole * ENTRY_BYTES };
+    let mut at = whole * ENTRY_BYTES;
+    if whole == ENTRIES_MAX {
+        at /= 2;
+        write_at(fd, 0, &bytes[at..]).ok()?;
+        shorten(fd, at).ok()?;
+    }
     let mut entry = [0; ENTRY_BYTES];
     entry[..8].copy_from_slice(&place.tree.to_ne_bytes());
     entry[8..].copy_from_slice(&what.to_ne_bytes());
     write_at(fd, at as i64, &entry).ok()?;
     Some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_are_remembered_when_the_file_is_full() {
+        let path = std::env::temp_dir().join(format!("millrace-unreached-{}", std::process::id()));
+        let file = CString::new(path.to_str().unwrap()).unwrap();
+        let place = |tree| Place { tree, file: file.clone() };
+        for number in 0..ENTRIES_MAX as u64 {
+            assert_eq!(is_first_of_tree(&place(number), 7), Some(true));
+            assert_eq!(is_first_of_tree(&place(number), 7), Some(false));
+        }
+        assert_eq!(is_first_of_tree(&place(0), 7), Some(false));
+        assert_eq!(is_first_of_tree(&place(1000), 7), Some(true), "the older half goes");
+        assert_eq!(is_first_of_tree(&place(0), 7), Some(true));
+        for number in ENTRIES_MAX as u64 / 2..ENTRIES_MAX as u64 {
+            assert_eq!(is_first_of_tree(&place(number), 7), Some(false), "{number}");
+        }
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), (ENTRIES_MAX as u64 / 2 + 2) * ENTRY_BYTES as u64);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_tree_hears_of_eight_programs() {
+        let path = std::env::temp_dir().join(format!("millrace-unreached-tree-{}", std::process::id()));
+        let place = Place { tree: 1, file: CString::new(path.to_str().unwrap()).unwrap() };
+        let told = (0..20).filter(|what| is_first_of_tree(&place, *what) == Some(true)).count();
+        assert_eq!(told, LINES_MAX);
+        std::fs::remove_file(path).unwrap();
+    }
 }

@@ -37,6 +37,8 @@ pub const FILE_LOCKS_MAX: usize = 128;
 pub const MEMBER_FILES_MAX: usize = 64;
 /// Longest sleep of one that waits for a slot or a writer, in ms; then it checks whether the holder is dead.
 pub const HOLDER_CHECK_MS: u64 = 20;
+/// Longest wait for another's COMMIT, in ms; then one's own is sent. Beyond what a busy disk needs: what holds its sender up is something else.
+pub const COMMIT_TURN_MS: u64 = 5_000;
 /// Sizes told apart in the counters of calls: 512 bytes to 1 MiB.
 pub const SIZE_COUNT: usize = 12;
 /// Steps in each power of two of the latency counters: a time is known to 6 %, and its middle to 3 %.

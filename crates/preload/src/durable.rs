@@ -5,7 +5,7 @@ use crate::medium::{self, Ask};
 use crate::mounts;
 use crate::outcome::Out;
 use crate::table::{self, Found};
-use libc::{c_int, c_uint, off_t, size_t, ssize_t};
+use libc::{c_int, off_t};
 
 /// fsync and fdatasync: one COMMIT if anything of the file may still be lost, by whichever process it was written.
 fn sync_fd(fd: c_int) -> Result<c_int, Out> {
@@ -16,14 +16,6 @@ fn sync_fd(fd: c_int) -> Result<c_int, Out> {
         }
         Found::Directory(..) => Ok(0), // names are durable before the server answers (RFC 1813 4.8)
         Found::Elsewhere => Err(medium::instead(Out::Pass, fd, Ask::Flush, None)),
-    }
-}
-
-/// A call that only advises, on a file of ours.
-fn advice(fd: c_int) -> Result<c_int, Out> {
-    match table::find(fd)? {
-        Found::Elsewhere => Err(Out::Pass),
-        Found::File(_) | Found::Directory(..) => Ok(0),
     }
 }
 
@@ -41,8 +33,6 @@ hooks! {
     fn fsync(fd: c_int) -> c_int { sync_fd(fd) }
     /// fdatasync(2).
     fn fdatasync(fd: c_int) -> c_int { sync_fd(fd) }
-    /// sync_file_range(2): a hint that promises nothing; the data is at the server already.
-    fn sync_file_range(fd: c_int, offset: off_t, bytes: off_t, flags: c_uint) -> c_int { advice(fd) }
     /// syncfs(2).
     fn syncfs(fd: c_int) -> c_int {
         match table::find(fd)? {
@@ -62,12 +52,6 @@ hooks! {
         }
         Err(Out::Pass)
     }
-    /// posix_fadvise(2): returns an errno.
-    fn posix_fadvise(fd: c_int, offset: off_t, bytes: off_t, advice_given: c_int) -> c_int { advice(fd) }
-    /// posix_fadvise(2).
-    fn posix_fadvise64(fd: c_int, offset: off_t, bytes: off_t, advice_given: c_int) -> c_int { advice(fd) }
-    /// readahead(2).
-    fn readahead(fd: c_int, offset: off_t, count: size_t) -> ssize_t { advice(fd).map(|zero| zero as ssize_t) }
     /// posix_fallocate(3).
     fn posix_fallocate(fd: c_int, offset: off_t, bytes: off_t) -> c_int { no_allocate(fd) }
     /// posix_fallocate(3).

@@ -10,6 +10,7 @@
 //! Most of the project's unsafe code is here: `hook` (exported names), `ffi` (pointers of C) and `raw` (system calls) are
 //! where it begins. It prints nothing unless the user must know or `MILLRACE_LOG` is set.
 
+mod advice;
 mod aio;
 mod attach_lock;
 mod attributes;

@@ -1,7 +1,7 @@
 //! Making written data stable: fsync, close, sync. Nothing here allocates.
 
 use core::sync::atomic::AtomicU32;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::Instant;
 
 use super::attributes::record_of;
@@ -14,6 +14,7 @@ use crate::limits::SLOTS_MAX;
 use crate::options::ClosePolicy;
 use crate::segment::layout::Slot;
 use crate::segment::{AttrMoment, CommitTicket, Committed, Pinned};
+use crate::slot_limiter::CommitTurn;
 
 /// A COMMIT under way, of a file that its slot stands for until it is done.
 struct Begun<'m> {
@@ -21,6 +22,7 @@ struct Begun<'m> {
     slot: &'m Slot,
     sent: Sent,
     pinned: Pinned,
+    turn: CommitTurn<'m>,
 }
 
 /// What was so when a COMMIT was sent.
@@ -133,6 +135,14 @@ impl Mount {
         is_refusal: impl Fn(&Error) -> bool,
     ) -> Result<(), Error> {
         let verifiers = self.segment.verifiers();
+        if !slot.is_dirty() {
+            return Ok(());
+        }
+        let turn = self.commit_turn(slot, slot.dirty.load(SeqCst));
+        if matches!(turn, CommitTurn::Covered) {
+            self.cell().shared_commits.fetch_add(1, Relaxed);
+            return Ok(());
+        }
         while let Some(ticket) = slot.commit_starts(verifiers) {
             let loss_epoch = slot.loss_epoch();
             let begun = Instant::now();
@@ -141,11 +151,20 @@ impl Mount {
             let answer = client.commit(&handle_of(slot)?);
             drop(writing);
             self.cell().commits.note_call(begun.elapsed());
-            if self.commit_ended(file, slot, &sent, answer, &is_refusal)? {
+            if self.commit_ended(file, slot, &sent, answer, &is_refusal).inspect_err(|_| turn.failed())? {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// Who sends the COMMIT by which everything counted up to `due` becomes stable.
+    fn commit_turn<'s>(&self, slot: &'s Slot, due: u64) -> CommitTurn<'s> {
+        if self.writers.is_some() {
+            return CommitTurn::Beside; // who has the turn may wait for the file, which this caller may have locked
+        }
+        let is_nested = || self.client.pool.is_in_use_by_this_thread();
+        self.retention.members().commit_turn(slot, is_nested, || slot.is_committed_up_to(due))
     }
 
     /// Takes over what the server said to a COMMIT. False when it is to be asked again.
@@ -215,9 +234,9 @@ impl Mount {
             let start = Instant::now();
             let is_refusal = |error: &Error| matches!(error, Error::Fs(refused) if is_final(*refused));
             done = self.client.commit_together(&handles, |number, answer| {
-                let Some(Begun { file, slot, sent, .. }) = begun.get(number).and_then(Option::as_ref) else { return };
+                let Some(Begun { file, slot, sent, turn, .. }) = begun.get(number).and_then(Option::as_ref) else { return };
                 self.cell().commits.note_call(start.elapsed());
-                match self.commit_ended(*file, slot, sent, answer, is_refusal) {
+                match self.commit_ended(*file, slot, sent, answer, is_refusal).inspect_err(|_| turn.failed()) {
                     Ok(true) => ended(*file, Ok(())),
                     Err(error) if is_refusal(&error) => ended(*file, Err(error)),
                     _ => {}
@@ -225,6 +244,7 @@ impl Mount {
             });
         }
         for over in begun.into_iter().flatten() {
+            drop(over.turn);
             drop(over.pinned);
             self.closed(over.file);
         }
@@ -234,9 +254,10 @@ impl Mount {
     fn begin_commit<'m>(&'m self, file: FileRef, slot: &'m Slot) -> Option<(Begun<'m>, FileHandle)> {
         // In this order: what the slot stands for must stay while it is looked at.
         let pinned = self.segment.pin(file).ok()??;
+        let turn = self.retention.members().try_commit_turn(slot)?;
         let ticket = slot.commit_starts(self.segment.verifiers())?;
         let sent = Sent { ticket, loss_epoch: slot.loss_epoch(), moment: slot.attr_moment() };
-        Some((Begun { file, slot, sent, pinned }, handle_of(slot).ok()?))
+        Some((Begun { file, slot, sent, pinned, turn }, handle_of(slot).ok()?))
     }
 
     /// Makes a write stable that the server answered as less than asked.

@@ -42,6 +42,7 @@ mod resend;
 mod retained;
 mod set_attr;
 mod silly_rename;
+mod sync_range;
 mod truncation;
 mod unused;
 mod users;
@@ -166,6 +167,8 @@ pub struct Totals {
     pub write_bytes: u64,
     /// COMMIT calls.
     pub commit_calls: u64,
+    /// Times that somebody waited for another's COMMIT in place of sending one.
+    pub commits_shared: u64,
 }
 
 impl Mount {
@@ -234,6 +237,7 @@ fn totals_of(segment: &Segment) -> Totals {
         write_calls: sum.write_calls + cell.writes.calls.load(Relaxed),
         write_bytes: sum.write_bytes + cell.writes.bytes.load(Relaxed),
         commit_calls: sum.commit_calls + cell.commits.calls.load(Relaxed),
+        commits_shared: sum.commits_shared + cell.shared_commits.load(Relaxed),
     })
 }
 

@@ -36,6 +36,15 @@ impl Retention {
         })
     }
 
+    /// Waits for the COMMIT of this file that the keeper was asked for, if it was.
+    pub(crate) fn wait_for_commit_of(&self, file: FileRef) {
+        let header = self.header();
+        header.commit_done.wait_until(|_| {
+            let is_asked = header.commit_file.load(SeqCst) == file.word() && header.has_keeper();
+            (!is_asked).then_some(())
+        });
+    }
+
     /// As the keeper: says that it is there, and waits so long at most for a file whose COMMIT somebody asks for.
     pub(crate) fn asked_commit(&self, longest: Duration) -> Option<FileRef> {
         let header = self.header();

@@ -112,6 +112,11 @@ impl Pool {
         Some(Lease { channel, finished: false, _freed: Freed(&self.channel_freed) })
     }
 
+    /// Whether the caller is a signal handler that came in while its thread was in a call.
+    pub(crate) fn is_in_use_by_this_thread(&self) -> bool {
+        self.is_nested(Holder::current())
+    }
+
     /// Whether this thread holds a channel: then it is in a signal handler, and must not wait for that channel.
     fn is_nested(&self, me: Holder) -> bool {
         self.entries.iter().any(|entry| entry.is_held_by(me))

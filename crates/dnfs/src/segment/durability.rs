@@ -191,6 +191,11 @@ impl Slot {
         self.has_unsaved() && self.flags.load(Acquire) & FLAG_COMMITTED == 0
     }
 
+    /// Whether a COMMIT that was sent after `dirty` was `due` is answered.
+    pub(crate) fn is_committed_up_to(&self, due: u64) -> bool {
+        self.clean.load(Acquire) >= due && self.flags.load(Acquire) & FLAG_IN_DOUBT == 0
+    }
+
     /// Before a COMMIT; none when nothing is due.
     pub(crate) fn commit_starts(&self, verifiers: Verifiers<'_>) -> Option<CommitTicket> {
         if !self.is_dirty() {

@@ -200,6 +200,8 @@ pub(crate) struct ActivityCell {
     pub(crate) reads: OperationCell,
     pub(crate) writes: OperationCell,
     pub(crate) commits: OperationCell,
+    /// Calls of fsync and the like for which another's COMMIT was enough.
+    pub(crate) shared_commits: AtomicU64,
 }
 
 /// Who wrote something, and may send it again.
@@ -284,6 +286,11 @@ pub(crate) struct Slot {
     pub(crate) writer_credentials: AtomicU32,
     /// The same of those that took its last name away.
     pub(crate) remover_credentials: AtomicU32,
+    /// Who sends a COMMIT of the file; 0 when nobody does (slot_limiter/commit_turn.rs).
+    pub(crate) commit_sender: AtomicU64,
+    pub(crate) commit_ended: EventCount,
+    /// Moves when a COMMIT had no answer, or a refusal.
+    pub(crate) commit_failures: AtomicU32,
 }
 
 const _: () = assert!(size_of::<Header>() <= CALL_NOTES_OFFSET);

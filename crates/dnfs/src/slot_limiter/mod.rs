@@ -1,11 +1,12 @@
 //! The limits of old clients: at most so many calls outstanding for the whole mount (the slot table of a kernel client),
-//! and one writer at a time on each file.
+//! and one writer at a time on each file. Also one COMMIT at a time of each file, whose callers share it.
 //!
-//! Both are locks that several processes share and whose holder may die at any instruction. A holder is named by a word:
+//! All are locks that several processes share and whose holder may die at any instruction. A holder is named by a word:
 //! its liveness lock (a byte of a file whose lock the kernel releases at exit), how often that byte was locked before, and
 //! the thread. Whoever waits sleeps on a futex and checks now and then whether the holder is alive. A thread that holds
 //! something and wants it again, as a signal handler inside a call does, is let through: it would wait for itself.
 
+mod commit_turn;
 mod kept;
 mod limiter;
 mod members;
@@ -13,6 +14,7 @@ mod members;
 mod tests;
 mod writer_lock;
 
+pub(crate) use commit_turn::CommitTurn;
 pub(crate) use kept::{KeptConnections, KeptPlace, KeptTable};
 pub(crate) use limiter::{SlotLimiter, SlotPermit};
 pub(crate) use members::{Members, Owner};

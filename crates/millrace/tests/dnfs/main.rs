@@ -9,6 +9,7 @@ mod limits;
 mod mount;
 mod mounted;
 mod retention;
+mod shared_commits;
 mod slots;
 #[path = "../support/mod.rs"]
 mod support;

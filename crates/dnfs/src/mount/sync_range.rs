@@ -1,0 +1,53 @@
+//! COMMITs that a program starts and does not wait for (`sync_file_range(2)`): the keeper sends them.
+
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Acquire;
+
+use super::{FileRef, Mount};
+use crate::error::Error;
+use crate::file::FsError;
+
+impl Mount {
+    /// Starts to make what was written to the file stable, of whatever range: COMMIT has one, but our server and others flush the whole
+    /// file. Waits for nothing. Nothing is started where nothing is retained (`retain=0`), without a keeper, and while the keeper has
+    /// another file's to send.
+    ///
+    /// **Durability**: none.
+    pub fn start_sync(&self, file: FileRef) {
+        let Some(slot) = self.segment.slot(file).filter(|slot| slot.has_retained()) else { return };
+        if slot.commit_sender.load(Acquire) == 0
+            && let Ok(Some(retention)) = self.retention()
+        {
+            retention.ask_for_commit(file);
+        }
+    }
+
+    /// Waits for what [`Self::start_sync`] started, and for a COMMIT of another process that is on its way.
+    ///
+    /// # Errors
+    /// [`FsError::WritesLost`] when writes were lost and no [`Self::sync`] with this cursor has told of it; the next still will.
+    pub fn wait_for_started_sync(&self, file: FileRef, cursor: &AtomicU32) -> Result<(), Error> {
+        let slot = self.live(file)?;
+        if slot.has_retained()
+            && let Ok(Some(retention)) = self.retention()
+        {
+            retention.wait_for_commit_of(file);
+        }
+        self.retention.members().wait_for_commit_in_flight(slot);
+        self.tell_of_loss(file, cursor)
+    }
+
+    /// Makes everything written to the file so far stable, as [`Self::sync`], but that a loss stays to be told by the next one.
+    ///
+    /// # Errors
+    /// As [`Self::sync`].
+    pub fn sync_untold(&self, file: FileRef, cursor: &AtomicU32) -> Result<(), Error> {
+        self.commit_writes(file, self.live(file)?)?;
+        self.tell_of_loss(file, cursor)
+    }
+
+    fn tell_of_loss(&self, file: FileRef, cursor: &AtomicU32) -> Result<(), Error> {
+        let lost = self.live(file)?.has_unreported_loss(cursor.load(Acquire));
+        if lost { Err(FsError::WritesLost.into()) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,63 @@
+//! What a program says of its reads and writes to come: none of it changes what they do.
+
+use crate::hook::hooks;
+use crate::outcome::Out;
+use crate::table::{self, Found};
+use libc::{c_int, c_uint, off_t, size_t, ssize_t};
+
+/// sync_file_range: COMMIT has no notion of a range that servers keep to, so the whole file's is started, or waited for.
+fn sync_range(fd: c_int, offset: off_t, bytes: off_t, flags: c_uint) -> Result<c_int, Out> {
+    const KNOWN: c_uint = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    let found = table::find(fd)?;
+    if matches!(found, Found::Elsewhere) {
+        return Err(Out::Pass);
+    }
+    if flags & !KNOWN != 0 || offset < 0 || offset.checked_add(bytes).is_none_or(|end| end < offset) {
+        return Err(Out::Errno(libc::EINVAL));
+    }
+    let Found::File(file) = found else { return Ok(0) }; // names are durable before the server answers
+    let has = |flag| flags & flag != 0;
+    if has(libc::SYNC_FILE_RANGE_WRITE) && has(libc::SYNC_FILE_RANGE_WAIT_AFTER) {
+        file.mount.sync_untold(file.file, file.cursor)?;
+        return Ok(0);
+    }
+    if has(libc::SYNC_FILE_RANGE_WAIT_BEFORE) || has(libc::SYNC_FILE_RANGE_WAIT_AFTER) {
+        file.mount.wait_for_started_sync(file.file, file.cursor)?;
+    }
+    if has(libc::SYNC_FILE_RANGE_WRITE) {
+        file.mount.start_sync(file.file);
+    }
+    Ok(0)
+}
+
+/// posix_fadvise: its answer, an errno.
+fn advise(fd: c_int, bytes: off_t, advice: c_int) -> Result<c_int, Out> {
+    if matches!(table::find(fd)?, Found::Elsewhere) {
+        return Err(Out::Pass);
+    }
+    let is_known = (libc::POSIX_FADV_NORMAL..=libc::POSIX_FADV_NOREUSE).contains(&advice);
+    Ok(if bytes < 0 || !is_known { libc::EINVAL } else { 0 })
+}
+
+fn read_ahead(fd: c_int, bytes: size_t) -> Result<ssize_t, Out> {
+    match table::find(fd)? {
+        Found::Elsewhere => Err(Out::Pass),
+        Found::Directory(..) => Err(Out::Errno(libc::EINVAL)),
+        Found::File(file) if file.flags & libc::O_ACCMODE == libc::O_WRONLY => Err(Out::Errno(libc::EBADF)),
+        Found::File(_) if isize::try_from(bytes).is_err() => Err(Out::Errno(libc::EINVAL)),
+        Found::File(_) => Ok(0),
+    }
+}
+
+hooks! {
+    /// sync_file_range(2): a hint that promises nothing. SYNC_FILE_RANGE_WRITE has the keeper send a COMMIT.
+    fn sync_file_range(fd: c_int, offset: off_t, bytes: off_t, flags: c_uint) -> c_int { sync_range(fd, offset, bytes, flags) }
+    /// posix_fadvise(2): returns an errno.
+    fn posix_fadvise(fd: c_int, offset: off_t, bytes: off_t, advice_given: c_int) -> c_int { advise(fd, bytes, advice_given) }
+    /// posix_fadvise(2).
+    fn posix_fadvise64(fd: c_int, offset: off_t, bytes: off_t, advice_given: c_int) -> c_int {
+        advise(fd, bytes, advice_given)
+    }
+    /// readahead(2).
+    fn readahead(fd: c_int, offset: off_t, count: size_t) -> ssize_t { read_ahead(fd, count) }
+}

@@ -60,6 +60,20 @@ pub const SEGMENTS_MAX: usize = 64;
 pub const PIPELINE_DEPTH_MAX: usize = 1024;
 /// Calls in flight of one kind of one thread's asynchronous I/O on a mount: what servers take per connection.
 pub const ASYNC_DEPTH_MAX: usize = 128;
+/// READs that a process may have sent before their bytes are asked for, on a mount, and bytes of each: those of hints, which are a
+/// database's pages mostly (PostgreSQL gives up to `effective_io_concurrency` of them at once), and those of windows in front of
+/// sequential readers, several at a time. Memory is touched as far as it is used.
+pub const EARLY_SMALL_COUNT: usize = 64;
+/// See [`EARLY_SMALL_COUNT`].
+pub const EARLY_SMALL_BYTES: usize = 128 << 10;
+/// See [`EARLY_SMALL_COUNT`].
+pub const EARLY_LARGE_COUNT: usize = 32;
+/// See [`EARLY_SMALL_COUNT`].
+pub const EARLY_LARGE_BYTES: usize = 512 << 10;
+/// How long such bytes may be used after their READ was sent, in ms: what other hosts wrote is seen then at the latest.
+pub const EARLY_AGE_MS: u64 = 1_000;
+/// Pause of such READs after the server did not answer one, in ms.
+pub const EARLY_PAUSE_MS: u64 = 1_000;
 /// Receive buffer asked for on the socket of a pipeline, in bytes: one receive brings some thirty replies of 8 KiB.
 pub const PIPELINE_SOCKET_BYTES: usize = 1 << 20;
 /// Bytes asked for by one READDIRPLUS. Larger replies save round trips; servers cap it themselves.

@@ -2,6 +2,7 @@
 
 use crate::hook::hooks;
 use crate::outcome::Out;
+use crate::read_ahead;
 use crate::table::{self, Found};
 use libc::{c_int, c_uint, off_t, size_t, ssize_t};
 
@@ -31,33 +32,50 @@ fn sync_range(fd: c_int, offset: off_t, bytes: off_t, flags: c_uint) -> Result<c
 }
 
 /// posix_fadvise: its answer, an errno.
-fn advise(fd: c_int, bytes: off_t, advice: c_int) -> Result<c_int, Out> {
-    if matches!(table::find(fd)?, Found::Elsewhere) {
+fn advise(fd: c_int, offset: off_t, bytes: off_t, advice: c_int) -> Result<c_int, Out> {
+    let found = table::find(fd)?;
+    if matches!(found, Found::Elsewhere) {
         return Err(Out::Pass);
     }
     let is_known = (libc::POSIX_FADV_NORMAL..=libc::POSIX_FADV_NOREUSE).contains(&advice);
-    Ok(if bytes < 0 || !is_known { libc::EINVAL } else { 0 })
+    if bytes < 0 || !is_known {
+        return Ok(libc::EINVAL);
+    }
+    if let (Found::File(file), Ok(offset)) = (&found, u64::try_from(offset)) {
+        read_ahead::advised(file, offset, bytes as u64, advice);
+    }
+    Ok(0)
 }
 
-fn read_ahead(fd: c_int, bytes: size_t) -> Result<ssize_t, Out> {
-    match table::find(fd)? {
-        Found::Elsewhere => Err(Out::Pass),
-        Found::Directory(..) => Err(Out::Errno(libc::EINVAL)),
-        Found::File(file) if file.flags & libc::O_ACCMODE == libc::O_WRONLY => Err(Out::Errno(libc::EBADF)),
-        Found::File(_) if isize::try_from(bytes).is_err() => Err(Out::Errno(libc::EINVAL)),
-        Found::File(_) => Ok(0),
+fn read_ahead_of(fd: c_int, offset: off_t, bytes: size_t) -> Result<ssize_t, Out> {
+    let file = match table::find(fd)? {
+        Found::Elsewhere => return Err(Out::Pass),
+        Found::Directory(..) => return Err(Out::Errno(libc::EINVAL)),
+        Found::File(file) => file,
+    };
+    if file.flags & libc::O_ACCMODE == libc::O_WRONLY {
+        return Err(Out::Errno(libc::EBADF));
     }
+    if isize::try_from(bytes).is_err() {
+        return Err(Out::Errno(libc::EINVAL));
+    }
+    if let Ok(offset) = u64::try_from(offset)
+        && bytes > 0
+    {
+        read_ahead::advised(&file, offset, bytes as u64, libc::POSIX_FADV_WILLNEED);
+    }
+    Ok(0)
 }
 
 hooks! {
     /// sync_file_range(2): a hint that promises nothing. SYNC_FILE_RANGE_WRITE has the keeper send a COMMIT.
     fn sync_file_range(fd: c_int, offset: off_t, bytes: off_t, flags: c_uint) -> c_int { sync_range(fd, offset, bytes, flags) }
     /// posix_fadvise(2): returns an errno.
-    fn posix_fadvise(fd: c_int, offset: off_t, bytes: off_t, advice_given: c_int) -> c_int { advise(fd, bytes, advice_given) }
+    fn posix_fadvise(fd: c_int, offset: off_t, bytes: off_t, advice_given: c_int) -> c_int { advise(fd, offset, bytes, advice_given) }
     /// posix_fadvise(2).
     fn posix_fadvise64(fd: c_int, offset: off_t, bytes: off_t, advice_given: c_int) -> c_int {
-        advise(fd, bytes, advice_given)
+        advise(fd, offset, bytes, advice_given)
     }
     /// readahead(2).
-    fn readahead(fd: c_int, offset: off_t, count: size_t) -> ssize_t { read_ahead(fd, count) }
+    fn readahead(fd: c_int, offset: off_t, count: size_t) -> ssize_t { read_ahead_of(fd, offset, count) }
 }

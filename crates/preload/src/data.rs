@@ -51,14 +51,8 @@ impl Open {
         }
     }
 
-    /// Whether more may be read than is asked for, and given later. To one who may write each read must tell of a loss there has been.
-    pub(crate) fn may_read_ahead(&self) -> bool {
-        let settled = self.flags & libc::O_ACCMODE == libc::O_RDONLY || self.mount.is_settled(self.file);
-        settled && self.mount.may_read_ahead()
-    }
-
     /// Reads from the server. Data it lost is no ground to write on: only who cannot write reads on regardless.
-    pub(crate) fn read_past_memory(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> Result<usize, Out> {
+    fn read_past_memory(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> Result<usize, Out> {
         Ok(match self.flags & libc::O_ACCMODE {
             libc::O_RDONLY => self.mount.read(self.file, offset, buffers)?,
             _ => self.mount.read_to_change(self.file, self.cursor, offset, buffers)?,

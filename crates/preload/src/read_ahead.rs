@@ -1,38 +1,44 @@
-//! Sequential reads: a program that reads a file from front to back in small pieces is given them from memory, which is filled by large READs.
+//! Sequential reads, and reads that a program has told of: they are given from memory, which READs sent ahead of them fill
+//! (`dnfs::mount::EarlyRead` says when that memory may be used).
 //!
-//! What is in memory is dropped when a process of this host has written to the file or set its size since, when it is a second old, and at each open:
-//! what another host wrote is seen then at the latest, as by a kernel's client. Reads that jump pay two comparisons. A signal handler that comes in while
-//! memory is filled reads past it.
+//! A program that reads a file from front to back in small pieces has the next window on its way when half of one is left. Reads that
+//! jump pay two comparisons.
 
-use crate::ffi;
 use crate::open_file::Open;
 use crate::outcome::Out;
 use crate::raw;
-use crate::table;
-use dnfs::mount::{Changes, FileRef};
+use crate::table::{self, Noted};
+use dnfs::mount::EarlyRead;
+use libc::c_int;
 use std::io::IoSliceMut;
+use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-/// Files read ahead of at once, in one process.
+/// Descriptors read ahead of at once, in one process.
 const STREAMS: usize = 4;
 /// Reads behind each other before one is taken for sequential; through a descriptor that may write, a database's mostly, which jumps as soon as it has
 /// found its row.
 const RUN_MIN: u32 = 3;
 const RUN_MIN_TO_CHANGE: u32 = 16;
-/// What is read at once, in bytes: the first time, and at most.
+/// What is read ahead at once, in bytes: the first time, at first for a program that says it reads sequentially, and at most.
 const WINDOW_BYTES_MIN: usize = 128 << 10;
+const WINDOW_BYTES_TOLD: usize = 512 << 10;
 const WINDOW_BYTES_MAX: usize = 2 << 20;
 /// Longer reads are cut into READs that are in flight together anyhow.
 const READ_BYTES_MAX: usize = 512 << 10;
+/// What a program may have read ahead by one call, in bytes.
+const HINT_BYTES_MAX: u64 = 2 << 20;
 /// Reads without it after it was read in vain.
 const READS_PAST_MEMORY: u32 = 64;
-/// How long memory may be used, in ns.
+/// A window that lasts so long, in ns, is too large: what it brings may be used for a second.
+const WINDOW_NS_MAX: u64 = 300_000_000;
+/// How long a descriptor keeps its stream without a read, in ns.
 const AGE_NS_MAX: u64 = 1_000_000_000;
 
 static ALL: [Stream; STREAMS] = [const { Stream::new() }; STREAMS];
 
-/// Memory that is ahead of one descriptor.
+/// What is read ahead of one descriptor.
 struct Stream {
     /// Somebody uses it.
     used: AtomicBool,
@@ -41,18 +47,21 @@ struct Stream {
 // SAFETY: only who has set `used` touches the state.
 unsafe impl Sync for Stream {}
 
+#[derive(Clone, Copy)]
 struct State {
-    memory: *mut u8, // WINDOW_BYTES_MAX bytes; NULL until the first use
-    fd: i32,
-    opened: u32, // which open of this descriptor's number
-    file: FileRef,
-    changes: Option<Changes>,
-    filled_ns: u64,
+    reader: u64,
+    /// Offsets that READs were sent for.
     start: u64,
-    bytes: usize,
-    window: usize, // bytes to be read next time
-    given: usize,  // bytes of it that were asked for
-    skip: u32,     // reads to be done without it
+    end: u64,
+    /// Bytes to be read ahead next time.
+    window: usize,
+    /// When the last window was sent, and the last read came.
+    sent_ns: u64,
+    read_ns: u64,
+    /// Bytes since `start` that were asked for.
+    given: u64,
+    /// Reads to be done without it.
+    skip: u32,
 }
 
 /// A stream in use.
@@ -64,23 +73,15 @@ impl Drop for Used<'_> {
     }
 }
 
+impl State {
+    const fn of(reader: u64, window: usize) -> Self {
+        Self { reader, start: 0, end: 0, window, sent_ns: 0, read_ns: 0, given: 0, skip: 0 }
+    }
+}
+
 impl Stream {
     const fn new() -> Self {
-        let file = FileRef { slot: 0, generation: 0 };
-        let state = State {
-            memory: std::ptr::null_mut(),
-            fd: -1,
-            opened: 0,
-            file,
-            changes: None,
-            filled_ns: 0,
-            start: 0,
-            bytes: 0,
-            window: 0,
-            given: 0,
-            skip: 0,
-        };
-        Self { used: AtomicBool::new(false), state: std::cell::UnsafeCell::new(state) }
+        Self { used: AtomicBool::new(false), state: std::cell::UnsafeCell::new(State::of(0, WINDOW_BYTES_MIN)) }
     }
 
     fn try_use(&self) -> Option<Used<'_>> {
@@ -96,93 +97,138 @@ impl Used<'_> {
     }
 }
 
-/// Reads by what is in memory, or fills that first; none: read as if there were none.
+/// Reads by what was read ahead; none: read as if nothing were.
 pub(crate) fn read(open: &Open, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> Option<Result<usize, Out>> {
     let wanted: usize = buffers.iter().map(|buffer| buffer.len()).sum();
-    let (run, opened) = table::note_read(open.fd, offset, wanted)?;
-    let run_min = if open.flags & libc::O_ACCMODE == libc::O_RDONLY { RUN_MIN } else { RUN_MIN_TO_CHANGE };
-    if run < run_min || wanted == 0 || wanted > READ_BYTES_MAX || open.flags & libc::O_DIRECT != 0 || !open.may_read_ahead() {
+    let noted = table::note_read(open.fd, offset, wanted)?;
+    let is_sequential = noted.run >= run_min(open, noted.advice);
+    if !is_sequential && !open.mount.has_early_reads() || wanted == 0 || !may_read_ahead(open) {
         return None;
     }
-    let used = stream_of(open, opened)?;
-    let state = used.state();
-    if state.fd != open.fd || state.opened != opened || state.file != open.file {
-        (state.fd, state.opened, state.file, state.bytes) = (open.fd, opened, open.file, 0);
-        (state.window, state.given, state.skip) = (WINDOW_BYTES_MIN, 0, 0);
+    let early = early_read(open, &noted);
+    if is_sequential
+        && wanted <= READ_BYTES_MAX
+        && let Some(used) = stream_of(early.reader, noted.advice)
+    {
+        return used.state().read(open, &early, offset, buffers, wanted);
     }
-    if state.skip > 0 {
-        state.skip -= 1;
-        return None;
-    }
-    if !state.has(open, offset, wanted) {
-        match state.fill(open, offset, wanted) {
-            Some(Ok(())) => {}
-            Some(Err(out)) => return Some(Err(out)),
-            None => return None,
-        }
-    }
-    Some(Ok(state.give(offset, buffers)))
+    take(open, &early, offset, buffers)
 }
 
-/// The stream of a descriptor, or of those that were used up, or are old, the one that was filled longest ago.
-fn stream_of(open: &Open, opened: u32) -> Option<Used<'static>> {
-    let is_its = |state: &State| state.fd == open.fd && state.opened == opened && state.file == open.file;
-    if let Some(used) = ALL.iter().filter_map(Stream::try_use).find(|used| is_its(used.state())) {
+/// posix_fadvise and readahead: follows what they say of a range, where `bytes` of 0 reach to the end of the file.
+pub(crate) fn advised(open: &Open, offset: u64, bytes: u64, advice: c_int) {
+    let range = offset..if bytes == 0 { u64::MAX } else { offset.saturating_add(bytes) };
+    match advice {
+        libc::POSIX_FADV_WILLNEED => {
+            let reads = open.flags & libc::O_ACCMODE != libc::O_WRONLY;
+            if reads && may_read_ahead(open) {
+                let bytes = (range.end - range.start).min(HINT_BYTES_MAX) as usize;
+                let _ = open.mount.read_early(&early_read(open, &table::noted(open.fd)), offset, bytes);
+            }
+        }
+        libc::POSIX_FADV_DONTNEED => forget(open, &range),
+        libc::POSIX_FADV_NORMAL | libc::POSIX_FADV_SEQUENTIAL | libc::POSIX_FADV_RANDOM => table::advise(open.fd, advice),
+        _ => {}
+    }
+}
+
+fn forget(open: &Open, range: &Range<u64>) {
+    open.mount.forget_early(open.file, range);
+    let reader = early_read(open, &table::noted(open.fd)).reader;
+    if let Some(used) = ALL.iter().filter_map(Stream::try_use).find(|used| used.state().reader == reader) {
+        *used.state() = State::of(reader, used.state().window);
+    }
+}
+
+fn run_min(open: &Open, advice: c_int) -> u32 {
+    match advice {
+        libc::POSIX_FADV_RANDOM => u32::MAX,
+        libc::POSIX_FADV_SEQUENTIAL => 0,
+        _ if open.flags & libc::O_ACCMODE == libc::O_RDONLY => RUN_MIN,
+        _ => RUN_MIN_TO_CHANGE,
+    }
+}
+
+fn may_read_ahead(open: &Open) -> bool {
+    open.flags & libc::O_DIRECT == 0 && open.mount.may_read_ahead()
+}
+
+fn early_read(open: &Open, noted: &Noted) -> EarlyRead<'static> {
+    let cursor = (open.flags & libc::O_ACCMODE != libc::O_RDONLY).then_some(open.cursor);
+    EarlyRead { reader: (open.fd as u64) << 32 | u64::from(noted.opened), file: open.file, cursor }
+}
+
+fn take(open: &Open, early: &EarlyRead<'_>, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> Option<Result<usize, Out>> {
+    Some(open.mount.take_early(early, offset, buffers)?.map_err(Out::from))
+}
+
+/// The stream of a descriptor, or of those that were used up, or are old, the one that was read from longest ago.
+fn stream_of(reader: u64, advice: c_int) -> Option<Used<'static>> {
+    if let Some(used) = ALL.iter().filter_map(Stream::try_use).find(|used| used.state().reader == reader) {
         return Some(used);
     }
     // With more sequential readers than streams each would drop what another is about to ask for.
     let now_ns = raw::monotonic_ns();
-    let is_over = |state: &State| state.given >= state.bytes / 2 || now_ns >= state.filled_ns + AGE_NS_MAX;
+    let is_over = |state: &State| state.given >= state.end - state.start || now_ns >= state.read_ns + AGE_NS_MAX;
     let over = ALL.iter().filter_map(Stream::try_use).filter(|used| is_over(used.state()));
-    over.min_by_key(|used| used.state().filled_ns)
+    let used = over.min_by_key(|used| used.state().read_ns)?;
+    *used.state() = State::of(reader, if advice == libc::POSIX_FADV_SEQUENTIAL { WINDOW_BYTES_TOLD } else { WINDOW_BYTES_MIN });
+    Some(used)
 }
 
 impl State {
-    /// Whether all these bytes are in memory, and still what the server has.
-    fn has(&self, open: &Open, offset: u64, wanted: usize) -> bool {
-        let end = self.start + self.bytes as u64;
-        let inside = self.bytes > 0 && self.start <= offset && offset + wanted as u64 <= end;
-        inside
-            && self.changes.is_some()
-            && self.changes == open.mount.changes(self.file)
-            && raw::monotonic_ns() < self.filled_ns + AGE_NS_MAX
-    }
-
-    /// Fills it from an offset on; none when there is no memory.
-    fn fill(&mut self, open: &Open, offset: u64, wanted: usize) -> Option<Result<(), Out>> {
-        if self.memory.is_null() {
-            self.memory = raw::map(WINDOW_BYTES_MAX)?;
-        }
-        if self.given < self.bytes / 2 {
-            // It was dropped before it was used: somebody writes there.
-            (self.window, self.skip, self.bytes) = (WINDOW_BYTES_MIN, READS_PAST_MEMORY, 0);
+    fn read(
+        &mut self,
+        open: &Open,
+        early: &EarlyRead<'_>,
+        offset: u64,
+        buffers: &mut [IoSliceMut<'_>],
+        wanted: usize,
+    ) -> Option<Result<usize, Out>> {
+        if self.skip > 0 {
+            self.skip -= 1;
             return None;
         }
-        let window = self.window.clamp(wanted, WINDOW_BYTES_MAX);
-        self.window = (self.window * 4).min(WINDOW_BYTES_MAX);
-        (self.bytes, self.given) = (0, 0);
-        // Before the READ is sent: what is written meanwhile is seen.
-        self.changes = open.mount.changes(self.file);
-        self.filled_ns = raw::monotonic_ns();
-        // SAFETY: memory of that size, which only the user of the stream touches.
-        let memory = unsafe { ffi::bytes_mut(self.memory.cast(), window) };
-        let read = open.read_past_memory(offset, &mut [IoSliceMut::new(memory)]);
-        Some(read.map(|bytes| (self.start, self.bytes) = (offset, bytes)))
+        let now_ns = raw::monotonic_ns();
+        self.read_ns = now_ns;
+        if !(self.start..self.end).contains(&offset) {
+            (self.start, self.end, self.given) = (offset, offset, 0);
+            self.send(open, early, wanted, now_ns);
+        }
+        let after = offset + wanted as u64;
+        if self.end < after + self.window as u64 / 2 {
+            self.send(open, early, (after.saturating_sub(self.end)) as usize, now_ns);
+        }
+        if self.end <= offset {
+            return None; // the end of the file, or nothing can be read early
+        }
+        match take(open, early, offset, buffers) {
+            Some(Ok(bytes)) => {
+                self.given += bytes as u64;
+                Some(Ok(bytes))
+            }
+            Some(error) => Some(error),
+            None => {
+                if self.given < (self.end - self.start) / 2 {
+                    // It was dropped before it was used: somebody writes there.
+                    (self.window, self.skip) = (WINDOW_BYTES_MIN, READS_PAST_MEMORY);
+                }
+                (self.start, self.end, self.given) = (0, 0, 0);
+                None
+            }
+        }
     }
 
-    /// Copies what there is from an offset on: fewer bytes than there is room for only at the end of the file.
-    fn give(&mut self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> usize {
-        // SAFETY: so many bytes were read into it.
-        let memory = unsafe { ffi::bytes(self.memory.cast_const().cast(), self.bytes) };
-        let mut from = memory.get((offset - self.start) as usize..).unwrap_or_default();
-        let all = from.len();
-        for buffer in buffers {
-            let count = buffer.len().min(from.len());
-            buffer[..count].copy_from_slice(&from[..count]);
-            from = &from[count..];
+    /// Sends READs for the next window, of `least` bytes at least.
+    fn send(&mut self, open: &Open, early: &EarlyRead<'_>, least: usize, now_ns: u64) {
+        let end = open.mount.read_early(early, self.end, self.window.max(least));
+        if end > self.end {
+            self.end = end;
+            let lasted_ns = now_ns - self.sent_ns.min(now_ns);
+            let is_slow = lasted_ns > WINDOW_NS_MAX && self.sent_ns != 0;
+            let next = if is_slow { self.window / 4 } else { self.window * 4 };
+            self.window = next.clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX);
+            self.sent_ns = now_ns;
         }
-        let given = all - from.len();
-        self.given += given;
-        given
     }
 }

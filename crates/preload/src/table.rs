@@ -31,6 +31,7 @@ struct Slot {
     next: AtomicU64,   // where the last read ended
     run: AtomicU32,    // reads so far that began where the one before them ended
     opened: AtomicU32, // moves with each open of this number
+    advice: AtomicU32, // of posix_fadvise: how it is read
 }
 
 static TABLE: AtomicPtr<Slot> = AtomicPtr::new(std::ptr::null_mut());
@@ -208,13 +209,25 @@ pub(crate) fn insert(fd: c_int, inode: u64, (mounted, mount): (&Mounted, &Mount)
     slot.cursor.store(cursor, Ordering::Relaxed);
     slot.next.store(0, Ordering::Relaxed);
     slot.run.store(0, Ordering::Relaxed);
+    slot.advice.store(libc::POSIX_FADV_NORMAL as u32, Ordering::Relaxed);
     slot.opened.fetch_add(1, Ordering::Relaxed);
     slot.inode.store(inode, Ordering::Release);
 }
 
-/// Notes a read: how many before it were one behind the other, and which open of this number it is.
+/// How a descriptor is read.
+#[derive(Clone, Copy)]
+pub(crate) struct Noted {
+    /// Reads in a row that began where the one before them ended.
+    pub(crate) run: u32,
+    /// Which open of this number it is.
+    pub(crate) opened: u32,
+    /// POSIX_FADV_NORMAL, _SEQUENTIAL or _RANDOM.
+    pub(crate) advice: c_int,
+}
+
+/// Notes a read.
 #[inline]
-pub(crate) fn note_read(fd: c_int, offset: u64, bytes: usize) -> Option<(u32, u32)> {
+pub(crate) fn note_read(fd: c_int, offset: u64, bytes: usize) -> Option<Noted> {
     let slot = slot(fd)?;
     // Threads that read together may spoil the count, which costs speed only.
     let follows = slot.next.load(Ordering::Relaxed) == offset;
@@ -225,7 +238,24 @@ pub(crate) fn note_read(fd: c_int, offset: u64, bytes: usize) -> Option<(u32, u3
     } else if run != 0 {
         slot.run.store(0, Ordering::Relaxed);
     }
-    Some((if follows { run } else { 0 }, slot.opened.load(Ordering::Relaxed)))
+    let advice = slot.advice.load(Ordering::Relaxed) as c_int;
+    Some(Noted { run: if follows { run } else { 0 }, opened: slot.opened.load(Ordering::Relaxed), advice })
+}
+
+/// What is known of how a descriptor is read.
+pub(crate) fn noted(fd: c_int) -> Noted {
+    let known = |slot: &Slot| {
+        let [run, opened, advice] = [&slot.run, &slot.opened, &slot.advice].map(|word| word.load(Ordering::Relaxed));
+        Noted { run, opened, advice: advice as c_int }
+    };
+    slot(fd).map_or(Noted { run: 0, opened: 0, advice: libc::POSIX_FADV_NORMAL }, known)
+}
+
+/// The program says how it will read a descriptor.
+pub(crate) fn advise(fd: c_int, advice: c_int) {
+    if let Some(slot) = slot(fd) {
+        slot.advice.store(advice as u32, Ordering::Relaxed);
+    }
 }
 
 /// Adds flags to those a file was opened with.

@@ -70,6 +70,7 @@ impl Mount {
             who: who.for_url(&spec.url),
             client,
             others: super::users::Others::default(),
+            read_ahead: super::read_ahead::ReadAhead::new(),
             segment,
             directories: super::Directories::default(),
             writers: options.one_writer.then_some(members),

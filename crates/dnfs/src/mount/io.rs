@@ -18,7 +18,7 @@ use crate::segment::layout::Slot;
 use crate::segment::{AttrMoment, SegmentError, VerifiersFull};
 
 /// A moment in the life of a file's data, for [`Mount::changes`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     writes: u64,
     sizes: u32,

@@ -21,6 +21,7 @@ mod by_handle;
 mod commit;
 mod create;
 mod directories;
+mod early_reads;
 mod io;
 mod keeper;
 mod keeper_namespaces;
@@ -36,6 +37,7 @@ mod observer;
 mod open;
 mod owner_locks;
 mod processes;
+mod read_ahead;
 mod reclaim;
 mod record_locks;
 mod resend;
@@ -62,6 +64,7 @@ pub use mount_spec::{MountSpec, SpecError};
 pub use observer::{Observer, Retained};
 pub use owner_locks::{DESCRIPTION_LOCKS_EXCLUSIVE, DESCRIPTION_LOCKS_LIMIT, LockConflict, LockKind, LockRange, OwnerLocks};
 pub use processes::{MountProcess, MountProcesses, processes_of};
+pub use read_ahead::EarlyRead;
 pub use record_locks::RecordLocks;
 pub use walk::{Entry, LastName, Object, Walk};
 
@@ -104,6 +107,8 @@ pub struct Mount {
     close: ClosePolicy,
     /// What was written and is not stable yet.
     retention: Arc<Retention>,
+    /// What was read before it was asked for.
+    read_ahead: read_ahead::ReadAhead,
     /// For calls with other credentials than these, by their place.
     others: users::Others,
     /// How they are made.
@@ -194,6 +199,7 @@ impl Mount {
     pub fn after_fork_child(&self) {
         self.client.after_fork_child();
         self.others.after_fork_child();
+        self.read_ahead.after_fork_child();
     }
 
     /// To be called after [`crate::expect_sharing`]: takes the locks that a child which shares the memory cannot take for itself.

@@ -33,6 +33,7 @@ impl Mount {
             credentials_place: AtomicU32::new(0),
             client,
             others: Others::default(),
+            read_ahead: super::read_ahead::ReadAhead::new(),
             segment: self.segment.clone(),
             directories: Directories::default(),
             writers: self.writers.clone(),

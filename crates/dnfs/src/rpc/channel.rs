@@ -223,6 +223,25 @@ impl Channel {
         Receiver { connection, table, buffer, calls, service, timer }.receive_there()
     }
 
+    /// Receives until a call in flight is answered.
+    pub(super) fn receive_answer<C: Calls>(
+        &mut self,
+        service: &Service,
+        calls: &mut C,
+        timer: &mut ResponseTimer,
+    ) -> Result<(), Fault> {
+        let Self { connection, table, buffer, .. } = self;
+        Receiver { connection, table, buffer, calls, service, timer }.receive_replies()?;
+        self.connection.note_answer();
+        service.report_responding();
+        Ok(())
+    }
+
+    /// Whether its connection may stay open while nobody waits for it.
+    pub(super) fn may_stay(&mut self, kept: &Arc<KeptConnections>) -> bool {
+        self.connection.may_stay(kept)
+    }
+
     /// Its connection, made if there is none.
     pub(super) fn connected(&mut self, service: &Service) -> Result<&mut Connection, Fault> {
         self.connect(service)?;

@@ -7,6 +7,7 @@ pub(crate) mod calls;
 pub(crate) mod channel;
 mod channel_support;
 pub(crate) mod connection;
+pub(crate) mod early_lane;
 pub(crate) mod events;
 pub(crate) mod fault;
 pub(crate) mod io_slices;

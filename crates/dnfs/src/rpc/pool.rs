@@ -62,6 +62,11 @@ impl Pool {
         self.kept = Some(kept);
     }
 
+    /// What says which connections stay open between calls.
+    pub(crate) const fn kept(&self) -> Option<&Arc<KeptConnections>> {
+        self.kept.as_ref()
+    }
+
     /// Runs `work` on a channel nobody else uses.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Channel) -> T) -> T {
         if fork::shares_memory() {

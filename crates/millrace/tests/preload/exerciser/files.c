@@ -149,6 +149,19 @@ static void flags(const char *how, const struct step *step)
 }
 
 /* Makes all that is open here durable. */
+static void hint(const char *how, const struct step *step)
+{
+	int fd = descriptor(step, 1), kind = number(step, 4);
+	off_t offset = number(step, 2), length = number(step, 3);
+	if (strcmp(how, "fadvise") == 0) {
+		errno = posix_fadvise(fd, offset, length, kind);
+		outcome(errno == 0 ? 0 : -1);
+	} else if (strcmp(how, "readahead") == 0)
+		outcome(readahead(fd, offset, length));
+	else
+		outcome(sync_file_range(fd, offset, length, kind));
+}
+
 static void sync_all(void)
 {
 	int failed = 0;
@@ -196,6 +209,8 @@ int file_step(const char *name, const struct step *step)
 		duplicate(name, step);
 	else if (strstr(name, "write") == name || strstr(name, "pwrite") == name || strcmp(name, "pappend") == 0)
 		write_step(name, step);
+	else if (strcmp(name, "fadvise") == 0 || strcmp(name, "readahead") == 0 || strcmp(name, "syncrange") == 0)
+		hint(name, step);
 	else if (strstr(name, "read") == name && strcmp(name, "readlink") != 0 || strstr(name, "pread") == name)
 		read_step(name, step);
 	else if (strcmp(name, "lseek") == 0)

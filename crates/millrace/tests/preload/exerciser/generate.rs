@@ -193,7 +193,11 @@ impl Generator {
             12..14 => format!("pread {slot} {length} {offset}"),
             14 => format!("readv {slot} {length}"),
             15 => format!("preadv {slot} {length} {offset}"),
-            16..19 => self.seek("lseek", slot),
+            16..18 => self.seek("lseek", slot),
+            18 => {
+                let how = *self.rng.pick(&["fadvise", "fadvise", "readahead", "syncrange"]).unwrap();
+                format!("{how} {slot} {offset} {length} {}", self.rng.below(9))
+            }
             _ => format!("mmap {slot}"),
         }
     }

@@ -1,0 +1,325 @@
+//! READs sent before their bytes are asked for, and what they brought: one table of them for a mount in a process.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use nfs_proto::nfs3::{self, Procedure, ReadArgs, ReadOkHead, ReadResult};
+use nfs_proto::xdr::{Encode, Reader, Writer};
+
+use super::FileRef;
+use super::io::Changes;
+use crate::client_io::check_count;
+use crate::limits::{EARLY_AGE_MS, EARLY_LARGE_BYTES, EARLY_LARGE_COUNT, EARLY_SMALL_BYTES, EARLY_SMALL_COUNT};
+use crate::rpc::calls::Calls;
+use crate::rpc::fault::Fault;
+use crate::rpc::io_slices::ReceiveList;
+use crate::sys::region::Region;
+
+const COUNT: usize = EARLY_SMALL_COUNT + EARLY_LARGE_COUNT;
+const SMALL_BYTES: usize = EARLY_SMALL_COUNT * EARLY_SMALL_BYTES;
+const MEMORY_BYTES: usize = SMALL_BYTES + EARLY_LARGE_COUNT * EARLY_LARGE_BYTES;
+
+/// Which read it is for, and when it was right to use it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Key {
+    /// Whoever reads: an open of a descriptor.
+    pub(super) reader: u64,
+    pub(super) file: FileRef,
+    pub(super) changes: Changes,
+    pub(super) loss_epoch: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Free,
+    /// Sent, or about to be.
+    Flying,
+    /// The same, and nobody wants it any more.
+    Unwanted,
+    Here,
+}
+
+/// A READ, and its place in memory.
+#[derive(Clone, Copy, Debug)]
+struct Early {
+    state: State,
+    key: Key,
+    handle: Option<nfs3::FileHandle>,
+    offset: u64,
+    asked: usize,
+    count: usize, // bytes that came
+    eof: bool,
+    given: usize, // bytes of them that were asked for
+    sent_ns: u64,
+}
+
+/// What there is at an offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum There {
+    /// Nothing.
+    Nothing,
+    /// A READ that is not answered yet, sent at this time.
+    Flying { sent_ns: u64 },
+    /// All bytes that were asked for, or all up to the end of the file.
+    All,
+}
+
+/// The table.
+#[derive(Debug)]
+pub(super) struct EarlyReads {
+    reads: Box<[Early]>,
+    memory: Option<Region>,
+    unsent: VecDeque<usize>, // has its capacity from the start
+    last: usize,             // what was given from last
+    /// Bytes of the replies that came since somebody counted them.
+    pub(super) answered: Vec<usize>,
+}
+
+impl EarlyReads {
+    pub(super) fn new() -> Self {
+        let key = Key { reader: 0, file: FileRef { slot: 0, generation: 0 }, changes: Changes::default(), loss_epoch: 0 };
+        let free =
+            Early { state: State::Free, key, handle: None, offset: 0, asked: 0, count: 0, eof: false, given: 0, sent_ns: 0 };
+        Self {
+            reads: vec![free; COUNT].into_boxed_slice(),
+            memory: None,
+            unsent: VecDeque::with_capacity(COUNT),
+            last: 0,
+            answered: Vec::with_capacity(COUNT),
+        }
+    }
+
+    /// Calls in flight at most.
+    pub(super) const DEPTH: usize = COUNT;
+
+    /// Has its memory afterwards; false when there is none to be had.
+    pub(super) fn map(&mut self) -> bool {
+        if self.memory.is_none() {
+            self.memory = Region::map(MEMORY_BYTES).ok();
+        }
+        self.memory.is_some()
+    }
+
+    /// READs that are not free.
+    pub(super) fn in_use(&self) -> usize {
+        self.reads.iter().filter(|read| read.state != State::Free).count()
+    }
+
+    /// Whether one in flight is of no use any more, so that its reply is only to be taken out of the way.
+    pub(super) fn has_unwanted(&self, now_ns: u64) -> bool {
+        self.reads.iter().any(|read| read.state == State::Unwanted || read.state == State::Flying && read.is_old(now_ns))
+    }
+
+    /// Where the bytes from an offset on that are there or asked for end; the offset itself when there are none.
+    pub(super) fn end_of(&self, key: &Key, mut offset: u64, now_ns: u64) -> u64 {
+        while let Some(read) = self.reads.iter().find(|read| read.is_for(key, now_ns) && read.range().contains(&offset)) {
+            offset = read.range().end;
+        }
+        offset
+    }
+
+    /// Makes a READ of up to `bytes` bytes: how many; none when there is no place for one.
+    pub(super) fn add(
+        &mut self,
+        key: Key,
+        handle: nfs3::FileHandle,
+        offset: u64,
+        bytes: usize,
+        (is_large, bytes_max): (bool, usize),
+        now_ns: u64,
+    ) -> Option<usize> {
+        let (places, place_bytes) =
+            if is_large { (EARLY_SMALL_COUNT..COUNT, EARLY_LARGE_BYTES) } else { (0..EARLY_SMALL_COUNT, EARLY_SMALL_BYTES) };
+        let place = places.into_iter().find(|place| self.reads.get(*place).is_some_and(|read| read.is_over(&key, now_ns)))?;
+        let asked = bytes.min(place_bytes).min(bytes_max);
+        let handle = Some(handle);
+        self.reads[place] =
+            Early { state: State::Flying, key, handle, offset, asked, count: 0, eof: false, given: 0, sent_ns: now_ns };
+        self.unsent.push_back(place);
+        Some(asked)
+    }
+
+    /// Whether `bytes` bytes are there.
+    pub(super) fn there(&self, key: &Key, offset: u64, bytes: usize, now_ns: u64) -> There {
+        let (mut at, end) = (offset, offset + bytes as u64);
+        while at < end {
+            let Some(read) = self.at(key, at, now_ns) else { return There::Nothing };
+            if read.state == State::Flying {
+                return There::Flying { sent_ns: read.sent_ns };
+            }
+            at = read.offset + read.count as u64;
+            if read.eof {
+                break;
+            }
+        }
+        There::All
+    }
+
+    /// Copies what is there to a buffer: bytes copied. Frees what was wholly asked for.
+    pub(super) fn give(&mut self, key: &Key, offset: u64, mut to: &mut [u8], now_ns: u64) -> usize {
+        let wanted = to.len();
+        let mut at = offset;
+        while !to.is_empty() {
+            let Some(place) = self.place_at(key, at, now_ns) else { break };
+            let memory = self.memory.as_deref().unwrap_or_default();
+            let Some(read) = self.reads.get_mut(place).filter(|read| read.state == State::Here) else { break };
+            let from = (at - read.offset) as usize;
+            let count = to.len().min(read.count - from);
+            let start = start_of(place) + from;
+            let (now, rest) = to.split_at_mut(count);
+            now.copy_from_slice(&memory[start..start + count]);
+            (to, at) = (rest, at + count as u64);
+            read.given += count;
+            if read.given >= read.count {
+                read.state = State::Free;
+            }
+            self.last = place;
+        }
+        wanted - to.len()
+    }
+
+    /// Forgets what begins in a range of a file.
+    pub(super) fn forget(&mut self, file: FileRef, range: &Range<u64>) {
+        for read in self.reads.iter_mut().filter(|read| read.key.file == file && range.contains(&read.offset)) {
+            read.drop();
+        }
+    }
+
+    /// Frees what is too old, or was for another state of a file that the key is about.
+    pub(super) fn free_old(&mut self, now_ns: u64) {
+        self.reads.iter_mut().filter(|read| read.state == State::Here && read.is_old(now_ns)).for_each(Early::drop);
+    }
+
+    /// Forgets all READs in flight: they will not be answered.
+    pub(super) fn broken(&mut self) {
+        self.unsent.clear();
+        let flying = |read: &&mut Early| matches!(read.state, State::Flying | State::Unwanted);
+        self.reads.iter_mut().filter(flying).for_each(|read| read.state = State::Free);
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        self.broken();
+        self.reads.iter_mut().for_each(|read| read.state = State::Free);
+    }
+
+    fn at(&self, key: &Key, offset: u64, now_ns: u64) -> Option<&Early> {
+        self.place_at(key, offset, now_ns).and_then(|place| self.reads.get(place))
+    }
+
+    fn place_at(&self, key: &Key, offset: u64, now_ns: u64) -> Option<usize> {
+        let holds = |read: &Early| read.is_for(key, now_ns) && read.range().contains(&offset);
+        if self.reads.get(self.last).is_some_and(holds) {
+            return Some(self.last);
+        }
+        self.reads.iter().position(holds)
+    }
+
+    fn target(&mut self, call: usize, part: Range<usize>) -> Option<&mut [u8]> {
+        let start = start_of(call);
+        self.memory.as_deref_mut()?.get_mut(start + part.start..start + part.end)
+    }
+
+    fn came(&mut self, call: usize, count: usize, eof: bool) {
+        self.answered.push(count);
+        if let Some(read) = self.reads.get_mut(call) {
+            (read.count, read.eof) = (count, eof);
+            read.state = if read.state == State::Flying && count > 0 { State::Here } else { State::Free };
+        }
+    }
+}
+
+impl Early {
+    fn is_old(&self, now_ns: u64) -> bool {
+        now_ns >= self.sent_ns + EARLY_AGE_MS * 1_000_000
+    }
+
+    /// Whether it may be used for this read.
+    fn is_for(&self, key: &Key, now_ns: u64) -> bool {
+        matches!(self.state, State::Flying | State::Here) && self.key == *key && !self.is_old(now_ns)
+    }
+
+    /// Whether its place is free for another one, made for the reader of this key.
+    fn is_over(&self, key: &Key, now_ns: u64) -> bool {
+        let is_void = self.key.file == key.file && self.key.reader == key.reader && self.key != *key;
+        self.state == State::Free || self.state == State::Here && (self.is_old(now_ns) || is_void)
+    }
+
+    /// Its bytes in the file, as far as known.
+    const fn range(&self) -> Range<u64> {
+        let bytes = if matches!(self.state, State::Here) { self.count } else { self.asked };
+        self.offset..self.offset + bytes as u64
+    }
+
+    fn drop(&mut self) {
+        self.state = match self.state {
+            State::Flying | State::Unwanted => State::Unwanted,
+            State::Free | State::Here => State::Free,
+        };
+    }
+}
+
+/// Where the memory of a READ begins.
+const fn start_of(place: usize) -> usize {
+    if place < EARLY_SMALL_COUNT {
+        place * EARLY_SMALL_BYTES
+    } else {
+        SMALL_BYTES + (place - EARLY_SMALL_COUNT) * EARLY_LARGE_BYTES
+    }
+}
+
+impl Calls for EarlyReads {
+    const TARGETS: bool = true;
+
+    fn next_call(&mut self, _in_flight: usize) -> Option<usize> {
+        self.unsent.pop_front()
+    }
+
+    fn procedure(&self) -> u32 {
+        Procedure::Read.number()
+    }
+
+    fn encode(&self, call: usize, out: &mut Writer<'_>) {
+        let Some(Early { handle: Some(file), offset, asked, .. }) = self.reads.get(call) else { return };
+        ReadArgs { file: *file, offset: *offset, count: *asked as u32 }.encode(out);
+    }
+
+    fn target_bytes(&self, call: usize) -> usize {
+        self.reads.get(call).map_or(0, |read| read.asked)
+    }
+
+    fn target_segments(&self) -> usize {
+        1
+    }
+
+    fn push_target<'a, const N: usize>(&'a mut self, call: usize, part: Range<usize>, list: &mut ReceiveList<'a, N>) -> bool {
+        self.target(call, part).is_none_or(|bytes| list.push(bytes))
+    }
+
+    fn copy_target(&self, call: usize, to: &mut [u8]) {
+        let start = start_of(call);
+        if let Some(from) = self.memory.as_deref().and_then(|memory| memory.get(start..start + to.len())) {
+            to.copy_from_slice(from);
+        }
+    }
+
+    fn received(&mut self, call: usize, head: &ReadOkHead) {
+        self.came(call, head.count as usize, head.eof);
+    }
+
+    fn reply(&mut self, call: usize, results: &mut Reader<'_>) -> Result<(), Fault> {
+        use nfs_proto::xdr::Decode as _;
+        match ReadResult::decode(results)? {
+            Ok(ok) => {
+                let count = ok.data.0.len();
+                check_count(count, self.target_bytes(call))?;
+                if let Some(to) = self.target(call, 0..count) {
+                    to.copy_from_slice(ok.data.0);
+                }
+                self.came(call, count, ok.eof);
+            }
+            Err(_) => self.came(call, 0, false), // who asks for it learns why by a call of its own
+        }
+        Ok(())
+    }
+}

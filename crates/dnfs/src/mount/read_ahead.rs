@@ -1,0 +1,310 @@
+//! Bytes read before they are asked for: READs are sent without waiting, on a connection of the mount in this process that is made at
+//! the first of them, and their replies taken when somebody asks for the bytes. No thread works at it.
+//!
+//! Such bytes are given to nobody once a process of this host has written to the file or set its size since the READ was sent, nor when
+//! that is a second ago. All of it may be refused at any time: then the caller reads as usual. Nothing allocates once the mount is
+//! attached; a signal handler that comes in while its thread is at work here reads as usual, and the child of a fork begins anew.
+
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::Relaxed;
+use std::io::IoSliceMut;
+use std::ops::Range;
+use std::time::Duration;
+
+use super::early_reads::{EarlyReads, Key, There};
+use super::{FileRef, Mount, handle_of};
+use crate::error::Error;
+use crate::event_count::EventCount;
+use crate::limits::{EARLY_AGE_MS, EARLY_PAUSE_MS, EARLY_SMALL_BYTES, HOLDER_CHECK_MS};
+use crate::nfs3_types::handle;
+use crate::rpc::early_lane::{Broken, EarlyLane};
+use crate::rpc::io_slices::total;
+use crate::segment::layout::Slot;
+use crate::sys::clock::monotonic_ns;
+use crate::sys::fork::{fork_generation, shares_memory};
+use crate::sys::fork_lock::{ForkGuard, ForkLock, Holder};
+use crate::sys::poll;
+
+/// A read to come: of whom, and of what.
+#[derive(Clone, Copy, Debug)]
+pub struct EarlyRead<'c> {
+    /// Whoever reads, an open of a descriptor: what was read early is given to the same reader only, so that an open sees what other
+    /// hosts wrote before it.
+    pub reader: u64,
+    /// The file.
+    pub file: FileRef,
+    /// Position in the error sequence of a description that may write, as for [`Mount::read_to_change`].
+    pub cursor: Option<&'c AtomicU32>,
+}
+
+/// What a mount of this process has read early.
+#[derive(Debug)]
+pub(super) struct ReadAhead {
+    engine: ForkLock<Engine>,
+    engine_freed: EventCount,
+    /// Held by the thread that waits for the socket.
+    waiter: ForkLock<()>,
+    /// READs that are in flight or not asked for yet.
+    in_use: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Engine {
+    lane: EarlyLane,
+    reads: EarlyReads,
+    fork_generation: u32,
+    /// No READ is sent before: the server did not answer, or takes no more connections.
+    pause_until_ns: u64,
+}
+
+impl ReadAhead {
+    pub(super) fn new() -> Self {
+        let engine = Engine {
+            lane: EarlyLane::new(EarlyReads::DEPTH),
+            reads: EarlyReads::new(),
+            fork_generation: fork_generation(),
+            pause_until_ns: 0,
+        };
+        Self {
+            engine: ForkLock::new(engine),
+            engine_freed: EventCount::new(),
+            waiter: ForkLock::new(()),
+            in_use: AtomicUsize::new(0),
+        }
+    }
+
+    pub(super) fn after_fork_child(&self) {
+        if let Some(mut engine) = self.engine.try_lock(Holder::current(), Engine::abandon) {
+            engine.lane.reset_after_fork();
+            engine.reads.clear();
+            self.in_use.store(0, Relaxed);
+        }
+    }
+
+    /// Runs `work` while nobody else is at work here; none for a signal handler whose thread is, and when another thread takes long.
+    fn with<T>(&self, work: impl FnOnce(&mut Engine) -> T) -> Option<T> {
+        let me = Holder::current();
+        let lock = || self.engine.try_lock(me, Engine::abandon);
+        let mut engine = match lock() {
+            Some(engine) => engine,
+            None if self.engine.is_held_by(me) || self.waiter.is_held_by(me) => return None,
+            None => self.engine_freed.wait_at_most(Duration::from_millis(HOLDER_CHECK_MS), lock)?,
+        };
+        engine.begin();
+        let done = work(&mut engine);
+        self.in_use.store(engine.reads.in_use(), Relaxed);
+        self.unlock(engine);
+        Some(done)
+    }
+
+    fn unlock<T>(&self, guard: ForkGuard<'_, T>) {
+        drop(guard);
+        self.engine_freed.notify(u32::MAX);
+    }
+}
+
+impl Engine {
+    fn abandon(&mut self) {
+        self.lane.abandon();
+        self.reads.clear();
+    }
+
+    /// After a fork that nobody told of.
+    fn begin(&mut self) {
+        if self.fork_generation != fork_generation() {
+            self.abandon();
+            self.fork_generation = fork_generation();
+        }
+    }
+
+    fn check(&mut self, done: Result<(), Broken>) -> bool {
+        if done.is_err() {
+            self.reads.broken();
+            self.pause_until_ns = monotonic_ns() + EARLY_PAUSE_MS * 1_000_000;
+        }
+        done.is_ok()
+    }
+}
+
+impl Mount {
+    /// Whether anything was read early: without, [`Self::take_early`] has nothing.
+    #[must_use]
+    #[inline]
+    pub fn has_early_reads(&self) -> bool {
+        self.read_ahead.in_use.load(Relaxed) > 0
+    }
+
+    /// Sends READs for up to `bytes` bytes from an offset on, but for those that are here or on their way, and waits for no answer. Up
+    /// to which offset that is so then: `offset` when nothing can be read early, less than was asked for at the end of the file or
+    /// without a place for more.
+    pub fn read_early(&self, of: &EarlyRead<'_>, offset: u64, bytes: usize) -> u64 {
+        let Some((slot, key)) = self.early_key(of) else { return offset };
+        let end = offset.saturating_add(bytes as u64).min(slot.size_known().unwrap_or(i64::MAX as u64));
+        let Some(file) = handle_of(slot).ok().and_then(|file| handle(&file).ok()) else { return offset };
+        let kept = self.client.pool.kept();
+        let bytes_max = (bytes > EARLY_SMALL_BYTES, self.client.parts.rtmax as usize);
+        let sent = self.read_ahead.with(|engine| {
+            let now_ns = monotonic_ns();
+            if now_ns < engine.pause_until_ns || !engine.reads.map() {
+                return offset;
+            }
+            engine.reads.free_old(now_ns);
+            let mut at = offset;
+            while at < end {
+                let known = engine.reads.end_of(&key, at, now_ns);
+                if known > at {
+                    at = known;
+                    continue;
+                }
+                let added = engine.reads.add(key, file, at, (end - at) as usize, bytes_max, now_ns);
+                match added {
+                    Some(count) => {
+                        self.client.counts.read_calls.fetch_add(1, Relaxed);
+                        at += count as u64;
+                    }
+                    None if engine.reads.has_unwanted(now_ns) && engine.lane.is_readable() => {
+                        if !self.receive_early(engine, now_ns) {
+                            return offset;
+                        }
+                    }
+                    None => break,
+                }
+            }
+            let sent = engine.lane.send(&self.client.service, kept, &mut engine.reads);
+            if engine.check(sent) { at.min(end.max(offset)) } else { offset }
+        });
+        sent.unwrap_or(offset)
+    }
+
+    /// Reads from `offset` into `bufs` what was read early, waiting for it if it is on its way: bytes read, as [`Self::read`] says.
+    /// None when it was not, or is no longer good: then it is to be read as usual.
+    ///
+    /// # Errors
+    /// As [`Self::read_to_change`], with a cursor.
+    pub fn take_early(&self, of: &EarlyRead<'_>, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> Option<Result<usize, Error>> {
+        let bytes = total(bufs);
+        let (slot, key) = self.early_key(of)?;
+        let resent = self.segment.resent();
+        let begun_ns = monotonic_ns();
+        loop {
+            let step = self.read_ahead.with(|engine| self.take_step(engine, &key, offset, bytes, bufs, begun_ns))?;
+            match step {
+                Step::Nothing => return None,
+                Step::Given(bytes) => {
+                    return self
+                        .is_good(of, slot, resent)
+                        .map_or_else(|error| Some(Err(error)), |good| good.then_some(Ok(bytes)));
+                }
+                Step::Again => {}
+                Step::Wait { socket, longest } => self.wait_early(socket, longest)?,
+            }
+            if self.early_key(of)?.1 != key {
+                return None; // written meanwhile
+            }
+        }
+    }
+
+    /// Forgets what was read early of a range of a file: it is read anew.
+    pub fn forget_early(&self, file: FileRef, range: &Range<u64>) {
+        if self.has_early_reads() {
+            self.read_ahead.with(|engine| engine.reads.forget(file, range));
+        }
+    }
+
+    fn early_key(&self, of: &EarlyRead<'_>) -> Option<(&Slot, Key)> {
+        if !self.may_read_ahead() || self.client.slot_limiter.is_some() || shares_memory() {
+            return None; // with a limit of calls, one that nobody waits for would keep its slot
+        }
+        let slot = self.segment.slot(of.file)?;
+        let changes = self.changes(of.file)?;
+        Some((slot, Key { reader: of.reader, file: of.file, changes, loss_epoch: slot.loss_epoch() }))
+    }
+
+    fn take_step(
+        &self,
+        engine: &mut Engine,
+        key: &Key,
+        offset: u64,
+        bytes: usize,
+        bufs: &mut [IoSliceMut<'_>],
+        begun_ns: u64,
+    ) -> Step {
+        let now_ns = monotonic_ns();
+        match engine.reads.there(key, offset, bytes, now_ns) {
+            There::All => {
+                let mut at = offset;
+                for buffer in bufs {
+                    let given = engine.reads.give(key, at, buffer, now_ns);
+                    at += given as u64;
+                    if given < buffer.len() {
+                        break;
+                    }
+                }
+                Step::Given((at - offset) as usize)
+            }
+            There::Nothing => {
+                engine.reads.free_old(now_ns);
+                while engine.reads.has_unwanted(now_ns) && engine.lane.is_readable() && self.receive_early(engine, now_ns) {}
+                Step::Nothing
+            }
+            There::Flying { .. } if engine.lane.is_readable() => {
+                self.receive_early(engine, begun_ns);
+                Step::Again
+            }
+            There::Flying { sent_ns } => Step::Wait {
+                socket: engine.lane.socket().unwrap_or(-1),
+                longest: Duration::from_nanos((sent_ns + EARLY_AGE_MS * 1_000_000).saturating_sub(now_ns)),
+            },
+        }
+    }
+
+    /// Waits until there is something to receive, or somebody else has received something; none for a signal handler whose thread does.
+    fn wait_early(&self, socket: i32, longest: Duration) -> Option<()> {
+        let me = Holder::current();
+        let ahead = &self.read_ahead;
+        match ahead.waiter.try_lock(me, |()| ()) {
+            Some(waiter) => {
+                poll::is_readable(socket, longest);
+                ahead.unlock(waiter); // who wakes up receives, or waits here
+            }
+            None if ahead.waiter.is_held_by(me) => return None,
+            None => {
+                let free = || ahead.waiter.try_lock(me, |()| ());
+                drop(ahead.engine_freed.wait_at_most(Duration::from_millis(HOLDER_CHECK_MS), free));
+            }
+        }
+        Some(())
+    }
+
+    /// Takes a reply. What the program waited for it is what the counters say.
+    fn receive_early(&self, engine: &mut Engine, begun_ns: u64) -> bool {
+        let received = engine.lane.receive(&self.client.service, &mut engine.reads);
+        let took = Duration::from_nanos(monotonic_ns().saturating_sub(begun_ns));
+        for bytes in engine.reads.answered.drain(..) {
+            self.client.counts.read_bytes.fetch_add(bytes as u64, Relaxed);
+            self.cell().reads.note(took, bytes, self.client.parts.rtmax);
+        }
+        engine.check(received)
+    }
+
+    /// What a usual read sees to after its reply: that no server without writes of this host sent it, and that a loss is told.
+    fn is_good(&self, of: &EarlyRead<'_>, slot: &Slot, resent: u32) -> Result<bool, Error> {
+        if !self.is_current(slot, resent)? {
+            return Ok(false);
+        }
+        let Some(cursor) = of.cursor else { return Ok(true) };
+        if self.detect_loss(slot)? {
+            self.refresh_size(of.file, slot);
+        }
+        self.check_writeback_error(of.file, cursor).map(|()| true)
+    }
+}
+
+/// What came of one look.
+enum Step {
+    Nothing,
+    Given(usize),
+    Again,
+    Wait { socket: i32, longest: Duration },
+}

@@ -21,17 +21,20 @@ const STREAMS: usize = 4;
 /// found its row.
 const RUN_MIN: u32 = 3;
 const RUN_MIN_TO_CHANGE: u32 = 16;
-/// What is read ahead at once, in bytes: the first time, at first for a program that says it reads sequentially, and at most.
+/// How far in front of a reader READs are sent, in bytes: the first time, at first for a program that says it reads sequentially, and at most.
+/// 4 MiB are 800 MB/s from a server whose replies take 5 ms.
 const WINDOW_BYTES_MIN: usize = 128 << 10;
 const WINDOW_BYTES_TOLD: usize = 512 << 10;
-const WINDOW_BYTES_MAX: usize = 2 << 20;
+const WINDOW_BYTES_MAX: usize = 4 << 20;
+/// Bytes asked for at once, at most, while the window moves on: those of one READ.
+const STEP_BYTES_MAX: usize = 512 << 10;
 /// Longer reads are cut into READs that are in flight together anyhow.
 const READ_BYTES_MAX: usize = 512 << 10;
 /// What a program may have read ahead by one call, in bytes.
 const HINT_BYTES_MAX: u64 = 2 << 20;
 /// Reads without it after it was read in vain.
 const READS_PAST_MEMORY: u32 = 64;
-/// A window that lasts so long, in ns, is too large: what it brings may be used for a second.
+/// A window that lasts longer, in ns, is too large: what it brings may be used for a second.
 const WINDOW_NS_MAX: u64 = 300_000_000;
 /// How long a descriptor keeps its stream without a read, in ns.
 const AGE_NS_MAX: u64 = 1_000_000_000;
@@ -55,6 +58,8 @@ struct State {
     end: u64,
     /// Bytes to be read ahead next time.
     window: usize,
+    /// No READ is sent by a read that ends before: the last one had no place, or nothing to read.
+    pause: u64,
     /// When the last window was sent, and the last read came.
     sent_ns: u64,
     read_ns: u64,
@@ -75,7 +80,7 @@ impl Drop for Used<'_> {
 
 impl State {
     const fn of(reader: u64, window: usize) -> Self {
-        Self { reader, start: 0, end: 0, window, sent_ns: 0, read_ns: 0, given: 0, skip: 0 }
+        Self { reader, start: 0, end: 0, window, pause: 0, sent_ns: 0, read_ns: 0, given: 0, skip: 0 }
     }
 }
 
@@ -192,12 +197,13 @@ impl State {
         let now_ns = raw::monotonic_ns();
         self.read_ns = now_ns;
         if !(self.start..self.end).contains(&offset) {
-            (self.start, self.end, self.given) = (offset, offset, 0);
-            self.send(open, early, wanted, now_ns);
+            (self.start, self.end, self.given, self.pause) = (offset, offset, 0, 0);
         }
         let after = offset + wanted as u64;
-        if self.end < after + self.window as u64 / 2 {
-            self.send(open, early, (after.saturating_sub(self.end)) as usize, now_ns);
+        let step = (self.window / 2).min(STEP_BYTES_MAX);
+        if self.end + step as u64 <= after + self.window as u64 && after >= self.pause {
+            self.pause = after + step as u64;
+            self.send(open, early, after + self.window as u64, now_ns);
         }
         if self.end <= offset {
             return None; // the end of the file, or nothing can be read early
@@ -219,16 +225,16 @@ impl State {
         }
     }
 
-    /// Sends READs for the next window, of `least` bytes at least.
-    fn send(&mut self, open: &Open, early: &EarlyRead<'_>, least: usize, now_ns: u64) {
-        let end = open.mount.read_early(early, self.end, self.window.max(least));
+    /// Sends READs up to an offset.
+    fn send(&mut self, open: &Open, early: &EarlyRead<'_>, to: u64, now_ns: u64) {
+        let end = open.mount.read_early(early, self.end, (to - self.end) as usize);
         if end > self.end {
-            self.end = end;
-            let lasted_ns = now_ns - self.sent_ns.min(now_ns);
-            let is_slow = lasted_ns > WINDOW_NS_MAX && self.sent_ns != 0;
+            // How long the whole window would last at the rate since the last time.
+            let lasts_ns = now_ns.saturating_sub(self.sent_ns).saturating_mul(self.window as u64 / (end - self.end).max(1));
+            let is_slow = lasts_ns > WINDOW_NS_MAX && self.sent_ns != 0;
             let next = if is_slow { self.window / 4 } else { self.window * 4 };
             self.window = next.clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX);
-            self.sent_ns = now_ns;
+            (self.end, self.sent_ns) = (end, now_ns);
         }
     }
 }

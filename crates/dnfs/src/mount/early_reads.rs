@@ -100,6 +100,11 @@ impl EarlyReads {
         self.memory.is_some()
     }
 
+    /// Whether some are to be sent.
+    pub(super) fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
     /// READs that are not free.
     pub(super) fn in_use(&self) -> usize {
         self.reads.iter().filter(|read| read.state != State::Free).count()

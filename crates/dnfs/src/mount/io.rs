@@ -60,12 +60,6 @@ impl Mount {
         })
     }
 
-    /// Whether nothing written to the file waits for a COMMIT, and no loss for somebody to be told of it.
-    #[must_use]
-    pub fn is_settled(&self, file: FileRef) -> bool {
-        self.segment.slot(file).is_some_and(|slot| !slot.has_uncommitted() && !slot.has_retained())
-    }
-
     /// Whether data may be read before it is asked for: not where other hosts write as they like.
     #[must_use]
     pub const fn may_read_ahead(&self) -> bool {

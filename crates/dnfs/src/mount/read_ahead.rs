@@ -43,8 +43,8 @@ pub struct EarlyRead<'c> {
 pub(super) struct ReadAhead {
     engine: ForkLock<Engine>,
     engine_freed: EventCount,
-    /// Held by the thread that waits for the socket.
-    waiter: ForkLock<()>,
+    /// Held by who receives, while it waits for the socket too: what it waits for is not taken out of it by another.
+    receiver: ForkLock<()>,
     /// READs that are in flight or not asked for yet.
     in_use: AtomicUsize,
 }
@@ -69,7 +69,7 @@ impl ReadAhead {
         Self {
             engine: ForkLock::new(engine),
             engine_freed: EventCount::new(),
-            waiter: ForkLock::new(()),
+            receiver: ForkLock::new(()),
             in_use: AtomicUsize::new(0),
         }
     }
@@ -88,7 +88,7 @@ impl ReadAhead {
         let lock = || self.engine.try_lock(me, Engine::abandon);
         let mut engine = match lock() {
             Some(engine) => engine,
-            None if self.engine.is_held_by(me) || self.waiter.is_held_by(me) => return None,
+            None if self.engine.is_held_by(me) => return None,
             None => self.engine_freed.wait_at_most(Duration::from_millis(HOLDER_CHECK_MS), lock)?,
         };
         engine.begin();
@@ -163,13 +163,12 @@ impl Mount {
                         self.client.counts.read_calls.fetch_add(1, Relaxed);
                         at += count as u64;
                     }
-                    None if engine.reads.has_unwanted(now_ns) && engine.lane.is_readable() => {
-                        if !self.receive_early(engine, now_ns) {
-                            return offset;
-                        }
-                    }
+                    None if self.receive_unwanted(engine, now_ns) => {}
                     None => break,
                 }
+            }
+            if !engine.reads.has_unsent() {
+                return at.min(end.max(offset));
             }
             let sent = engine.lane.send(&self.client.service, kept, &mut engine.reads);
             if engine.check(sent) { at.min(end.max(offset)) } else { offset }
@@ -184,20 +183,21 @@ impl Mount {
     /// As [`Self::read_to_change`], with a cursor.
     pub fn take_early(&self, of: &EarlyRead<'_>, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> Option<Result<usize, Error>> {
         let bytes = total(bufs);
+        let resent = self.segment.resent(); // before the key, whose READs are of the same state of the server or not used
         let (slot, key) = self.early_key(of)?;
-        let resent = self.segment.resent();
         let begun_ns = monotonic_ns();
         loop {
-            let step = self.read_ahead.with(|engine| self.take_step(engine, &key, offset, bytes, bufs, begun_ns))?;
-            match step {
-                Step::Nothing => return None,
-                Step::Given(bytes) => {
+            match self.read_ahead.with(|engine| Self::look(engine, &key, offset, bytes, bufs))? {
+                Look::Given(bytes) => {
                     return self
                         .is_good(of, slot, resent)
                         .map_or_else(|error| Some(Err(error)), |good| good.then_some(Ok(bytes)));
                 }
-                Step::Again => {}
-                Step::Wait { socket, longest } => self.wait_early(socket, longest)?,
+                Look::Nothing => {
+                    self.read_ahead.with(|engine| while self.receive_unwanted(engine, monotonic_ns()) {});
+                    return None;
+                }
+                Look::Flying => self.await_early(|engine| engine.reads.there(&key, offset, bytes, monotonic_ns()), begun_ns)?,
             }
             if self.early_key(of)?.1 != key {
                 return None; // written meanwhile
@@ -221,17 +221,14 @@ impl Mount {
         Some((slot, Key { reader: of.reader, file: of.file, changes, loss_epoch: slot.loss_epoch() }))
     }
 
-    fn take_step(
-        &self,
-        engine: &mut Engine,
-        key: &Key,
-        offset: u64,
-        bytes: usize,
-        bufs: &mut [IoSliceMut<'_>],
-        begun_ns: u64,
-    ) -> Step {
+    fn look(engine: &mut Engine, key: &Key, offset: u64, bytes: usize, bufs: &mut [IoSliceMut<'_>]) -> Look {
         let now_ns = monotonic_ns();
         match engine.reads.there(key, offset, bytes, now_ns) {
+            There::Nothing => {
+                engine.reads.free_old(now_ns);
+                Look::Nothing
+            }
+            There::Flying { .. } => Look::Flying,
             There::All => {
                 let mut at = offset;
                 for buffer in bufs {
@@ -241,40 +238,53 @@ impl Mount {
                         break;
                     }
                 }
-                Step::Given((at - offset) as usize)
+                Look::Given((at - offset) as usize)
             }
-            There::Nothing => {
-                engine.reads.free_old(now_ns);
-                while engine.reads.has_unwanted(now_ns) && engine.lane.is_readable() && self.receive_early(engine, now_ns) {}
-                Step::Nothing
-            }
-            There::Flying { .. } if engine.lane.is_readable() => {
-                self.receive_early(engine, begun_ns);
-                Step::Again
-            }
-            There::Flying { sent_ns } => Step::Wait {
-                socket: engine.lane.socket().unwrap_or(-1),
-                longest: Duration::from_nanos((sent_ns + EARLY_AGE_MS * 1_000_000).saturating_sub(now_ns)),
-            },
         }
     }
 
-    /// Waits until there is something to receive, or somebody else has received something; none for a signal handler whose thread does.
-    fn wait_early(&self, socket: i32, longest: Duration) -> Option<()> {
+    /// Takes a reply, or waits while somebody else does, as long as `there` says that one is to come; none for a signal handler whose
+    /// thread does.
+    fn await_early(&self, there: impl Fn(&Engine) -> There, begun_ns: u64) -> Option<()> {
         let me = Holder::current();
         let ahead = &self.read_ahead;
-        match ahead.waiter.try_lock(me, |()| ()) {
-            Some(waiter) => {
-                poll::is_readable(socket, longest);
-                ahead.unlock(waiter); // who wakes up receives, or waits here
+        let lock = || ahead.receiver.try_lock(me, |()| ());
+        let receiver = match lock() {
+            Some(receiver) => receiver,
+            None if ahead.receiver.is_held_by(me) => return None,
+            None => match ahead.engine_freed.wait_at_most(Duration::from_millis(HOLDER_CHECK_MS), lock) {
+                Some(receiver) => receiver,
+                None => return Some(()), // it may have received what this caller waits for
+            },
+        };
+        let receive = |engine: &mut Engine| match there(engine) {
+            There::Flying { sent_ns } if !engine.lane.is_readable() => Some((engine.lane.socket()?, sent_ns)),
+            There::Flying { .. } => {
+                self.receive_early(engine, begun_ns);
+                None
             }
-            None if ahead.waiter.is_held_by(me) => return None,
-            None => {
-                let free = || ahead.waiter.try_lock(me, |()| ());
-                drop(ahead.engine_freed.wait_at_most(Duration::from_millis(HOLDER_CHECK_MS), free));
+            There::Nothing | There::All => None,
+        };
+        let done = ahead.with(receive).map(|wait| {
+            if let Some((socket, sent_ns)) = wait {
+                let left_ns = (sent_ns + EARLY_AGE_MS * 1_000_000).saturating_sub(monotonic_ns());
+                poll::is_readable(socket, Duration::from_nanos(left_ns));
+                ahead.with(receive);
             }
+        });
+        ahead.unlock(receiver);
+        done
+    }
+
+    /// Takes a reply out of the way that nobody waits for, if there is one.
+    fn receive_unwanted(&self, engine: &mut Engine, now_ns: u64) -> bool {
+        if !engine.reads.has_unwanted(now_ns) {
+            return false;
         }
-        Some(())
+        let Some(receiver) = self.read_ahead.receiver.try_lock(Holder::current(), |()| ()) else { return false };
+        let received = engine.lane.is_readable() && self.receive_early(engine, now_ns);
+        self.read_ahead.unlock(receiver);
+        received
     }
 
     /// Takes a reply. What the program waited for it is what the counters say.
@@ -302,9 +312,8 @@ impl Mount {
 }
 
 /// What came of one look.
-enum Step {
+enum Look {
     Nothing,
+    Flying,
     Given(usize),
-    Again,
-    Wait { socket: i32, longest: Duration },
 }

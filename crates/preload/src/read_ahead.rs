@@ -28,6 +28,8 @@ const WINDOW_BYTES_TOLD: usize = 512 << 10;
 const WINDOW_BYTES_MAX: usize = 4 << 20;
 /// Bytes asked for at once, at most, while the window moves on: those of one READ.
 const STEP_BYTES_MAX: usize = 512 << 10;
+/// A database leaves out pages that it has; so many bytes are no jump for a reader that is ahead of.
+const GAP_BYTES_MAX: u64 = 256 << 10;
 /// Longer reads are cut into READs that are in flight together anyhow.
 const READ_BYTES_MAX: usize = 512 << 10;
 /// What a program may have read ahead by one call, in bytes.
@@ -53,6 +55,10 @@ unsafe impl Sync for Stream {}
 #[derive(Clone, Copy)]
 struct State {
     reader: u64,
+    /// Where the last read ended.
+    next: u64,
+    /// Some bytes before it were not asked for.
+    has_gaps: bool,
     /// Offsets that READs were sent for.
     start: u64,
     end: u64,
@@ -80,7 +86,7 @@ impl Drop for Used<'_> {
 
 impl State {
     const fn of(reader: u64, window: usize) -> Self {
-        Self { reader, start: 0, end: 0, window, pause: 0, sent_ns: 0, read_ns: 0, given: 0, skip: 0 }
+        Self { reader, next: 0, has_gaps: false, start: 0, end: 0, window, pause: 0, sent_ns: 0, read_ns: 0, given: 0, skip: 0 }
     }
 }
 
@@ -111,10 +117,14 @@ pub(crate) fn read(open: &Open, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> 
         return None;
     }
     let early = early_read(open, &noted);
-    if is_sequential
-        && wanted <= READ_BYTES_MAX
-        && let Some(used) = stream_of(early.reader, noted.advice)
-    {
+    let stream = match wanted <= READ_BYTES_MAX {
+        true if is_sequential => stream_of(early.reader, noted.advice),
+        true if noted.advice != libc::POSIX_FADV_RANDOM => {
+            own_stream(early.reader).filter(|used| used.state().goes_on_at(offset))
+        }
+        _ => None,
+    };
+    if let Some(used) = stream {
         return used.state().read(open, &early, offset, buffers, wanted);
     }
     take(open, &early, offset, buffers)
@@ -138,9 +148,9 @@ pub(crate) fn advised(open: &Open, offset: u64, bytes: u64, advice: c_int) {
 }
 
 fn forget(open: &Open, range: &Range<u64>) {
-    open.mount.forget_early(open.file, range);
+    open.mount.forget_early(open.file, None, range);
     let reader = early_read(open, &table::noted(open.fd)).reader;
-    if let Some(used) = ALL.iter().filter_map(Stream::try_use).find(|used| used.state().reader == reader) {
+    if let Some(used) = own_stream(reader) {
         *used.state() = State::of(reader, used.state().window);
     }
 }
@@ -167,9 +177,14 @@ fn take(open: &Open, early: &EarlyRead<'_>, offset: u64, buffers: &mut [IoSliceM
     Some(open.mount.take_early(early, offset, buffers)?.map_err(Out::from))
 }
 
-/// The stream of a descriptor, or of those that were used up, or are old, the one that was read from longest ago.
+/// The stream of a descriptor, if it has one.
+fn own_stream(reader: u64) -> Option<Used<'static>> {
+    ALL.iter().filter_map(Stream::try_use).find(|used| used.state().reader == reader)
+}
+
+/// The same, or of those that were used up, or are old, the one that was read from longest ago.
 fn stream_of(reader: u64, advice: c_int) -> Option<Used<'static>> {
-    if let Some(used) = ALL.iter().filter_map(Stream::try_use).find(|used| used.state().reader == reader) {
+    if let Some(used) = own_stream(reader) {
         return Some(used);
     }
     // With more sequential readers than streams each would drop what another is about to ask for.
@@ -182,6 +197,11 @@ fn stream_of(reader: u64, advice: c_int) -> Option<Used<'static>> {
 }
 
 impl State {
+    /// Whether a read at this offset is the next one of this stream.
+    fn goes_on_at(&self, offset: u64) -> bool {
+        (self.next..=self.next + GAP_BYTES_MAX).contains(&offset) && offset < self.end
+    }
+
     fn read(
         &mut self,
         open: &Open,
@@ -196,10 +216,13 @@ impl State {
         }
         let now_ns = raw::monotonic_ns();
         self.read_ns = now_ns;
-        if !(self.start..self.end).contains(&offset) {
+        if (self.start..self.end).contains(&offset) {
+            self.has_gaps |= offset != self.next;
+        } else {
             (self.start, self.end, self.given, self.pause) = (offset, offset, 0, 0);
         }
         let after = offset + wanted as u64;
+        self.next = after;
         let step = (self.window / 2).min(STEP_BYTES_MAX);
         if self.end + step as u64 <= after + self.window as u64 && after >= self.pause {
             self.pause = after + step as u64;
@@ -227,6 +250,12 @@ impl State {
 
     /// Sends READs up to an offset.
     fn send(&mut self, open: &Open, early: &EarlyRead<'_>, to: u64, now_ns: u64) {
+        if self.has_gaps {
+            // What was left out is not asked for any more.
+            let behind = self.next.saturating_sub(2 * STEP_BYTES_MAX as u64);
+            open.mount.forget_early(open.file, Some(early.reader), &(0..behind));
+            self.has_gaps = false;
+        }
         let end = open.mount.read_early(early, self.end, (to - self.end) as usize);
         if end > self.end {
             // How long the whole window would last at the rate since the last time.

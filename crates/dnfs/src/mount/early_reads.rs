@@ -184,10 +184,11 @@ impl EarlyReads {
     }
 
     /// Forgets what begins in a range of a file.
-    pub(super) fn forget(&mut self, file: FileRef, range: &Range<u64>) {
-        for read in self.reads.iter_mut().filter(|read| read.key.file == file && range.contains(&read.offset)) {
-            read.drop();
-        }
+    pub(super) fn forget(&mut self, file: FileRef, reader: Option<u64>, range: &Range<u64>) {
+        let is_it = |read: &&mut Early| {
+            read.key.file == file && reader.is_none_or(|reader| reader == read.key.reader) && range.contains(&read.offset)
+        };
+        self.reads.iter_mut().filter(is_it).for_each(Early::drop);
     }
 
     /// Frees what is too old, or was for another state of a file that the key is about.

@@ -205,10 +205,10 @@ impl Mount {
         }
     }
 
-    /// Forgets what was read early of a range of a file: it is read anew.
-    pub fn forget_early(&self, file: FileRef, range: &Range<u64>) {
+    /// Forgets what was read early of a range of a file, for one reader or all: it is read anew. By the offsets where READs began.
+    pub fn forget_early(&self, file: FileRef, reader: Option<u64>, range: &Range<u64>) {
         if self.has_early_reads() {
-            self.read_ahead.with(|engine| engine.reads.forget(file, range));
+            self.read_ahead.with(|engine| engine.reads.forget(file, reader, range));
         }
     }
 

@@ -109,10 +109,14 @@ def count(advice):
     return reads(lambda: [check(fd, n) for n in range(0, PIECES)])
 print(count(1), "RANDOM")
 print(count(2) < 30, count(0) < 40)
+def with_gaps(own):
+    for n in range(PIECES):
+        if n % 7: check(own, n)
+print(reads(lambda: with_gaps(os.open("/db/file", os.O_RDONLY))) < 60, "pages left out")
 print(reads(lambda: (hint(fd, PIECES - 1, 100), check(fd, PIECES - 1), hint(fd, PIECES + 5))), "at the end")
 "#;
     let Some(out) = python(&world, "", &format!("{FILE}{script}")) else { return };
-    let wanted = "60\n60\n60\n2\n2 DONTNEED\n2 written since\n2 another open\n0 O_DIRECT\n1024 RANDOM\nTrue True\n1 at the end\n";
+    let wanted = "60\n60\n60\n2\n2 DONTNEED\n2 written since\n2 another open\n0 O_DIRECT\n1024 RANDOM\nTrue True\nTrue pages left out\n1 at the end\n";
     assert_eq!(out, wanted);
     let Some(out) = python(&world, "&noac", &format!("{FILE}print(reads(lambda: hint(fd, 5)))")) else { return };
     assert_eq!(out, "0\n");

@@ -7,14 +7,21 @@ use crate::hook::hooks;
 use crate::kernel_aio;
 use crate::outcome::Out;
 use crate::reach::{self, Strings, own_environment};
+use crate::shared_maps;
 use libc::{FILE, c_char, c_int};
+
+/// Ends what this program has begun.
+fn finish() {
+    kernel_aio::drain();
+    shared_maps::write_all();
+}
 
 /// Before the process becomes the program at a path, or of a name.
 ///
 /// # Safety
 /// The pointers are those of a caller of exec, who keeps its contract.
 unsafe fn before<T>(path: *const c_char, environment: Strings, by_name: bool) -> Result<T, Out> {
-    kernel_aio::drain();
+    finish();
     // SAFETY: as the caller promises.
     unsafe { reach::tell(libc::AT_FDCWD, path, environment, by_name) };
     Err(Out::Pass)
@@ -25,7 +32,7 @@ hooks! {
     fn execve(path: *const c_char, arguments: Strings, environment: Strings) -> c_int { before(path, environment, false) }
     /// execveat(2).
     fn execveat(directory: c_int, path: *const c_char, arguments: Strings, environment: Strings, flags: c_int) -> c_int {
-        kernel_aio::drain();
+        finish();
         match flags & libc::AT_EMPTY_PATH != 0 && crate::ffi::path(path)?.is_empty() {
             true => reach::tell_of_descriptor(directory, environment),
             false => reach::tell(directory, path, environment, false),
@@ -34,7 +41,7 @@ hooks! {
     }
     /// fexecve(3).
     fn fexecve(fd: c_int, arguments: Strings, environment: Strings) -> c_int {
-        kernel_aio::drain();
+        finish();
         reach::tell_of_descriptor(fd, environment);
         Err(Out::Pass)
     }

@@ -57,6 +57,7 @@ mod reach;
 mod read_ahead;
 mod record_locks;
 mod scan;
+mod shared_maps;
 mod sockets;
 mod spawn;
 mod spawn_actions;

@@ -1,10 +1,11 @@
-//! mmap: a private mapping of a file is a copy of it, read at once; a shared one can't be kept in step with the server.
+//! mmap: a private mapping of a file is a copy of it, read at once; a shared one is of the file in memory that has its bytes (`shared_maps`).
 
 use crate::data;
 use crate::ffi;
 use crate::hook::hooks;
 use crate::outcome::{Failure, Out, kept};
 use crate::raw;
+use crate::shared_maps;
 use crate::table;
 use libc::{c_int, c_void, off_t, size_t};
 
@@ -14,20 +15,21 @@ fn map_file(
     flags: c_int,
     fd: c_int,
     offset: off_t,
-    real: impl FnOnce(c_int) -> Mapping,
+    real: impl Fn(c_int, c_int) -> Mapping,
 ) -> Result<Mapping, Out> {
     if flags & libc::MAP_ANONYMOUS != 0 || fd < 0 {
         return Err(Out::Pass);
     }
     let file = table::file(fd).map_err(|out| if out == Out::Errno(libc::EISDIR) { Out::Errno(libc::ENODEV) } else { out })?;
-    if flags & libc::MAP_TYPE != libc::MAP_PRIVATE {
-        return Err(Out::Errno(libc::ENODEV));
+    if matches!(flags & libc::MAP_TYPE, libc::MAP_SHARED | libc::MAP_SHARED_VALIDATE) {
+        return shared_maps::map(&file, bytes, protection, offset, |fd| real(flags, fd));
     }
     if file.flags & libc::O_ACCMODE == libc::O_WRONLY {
         return Err(Out::Errno(libc::EACCES));
     }
     let offset = u64::try_from(offset).map_err(|_| Out::Errno(libc::EINVAL))?;
-    let memory = kept(real(flags | libc::MAP_ANONYMOUS))?.0;
+    let memory = kept(real(flags | libc::MAP_ANONYMOUS, -1))?.0;
+    shared_maps::forget(memory, bytes);
     let whole = bytes.next_multiple_of(4096);
     let fill = || -> Result<(), Out> {
         // SAFETY: the mapping was just made and nobody else knows it.
@@ -54,17 +56,37 @@ fn map_file(
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mapping(*mut c_void);
 
+impl Mapping {
+    /// Where it begins.
+    pub(crate) const fn address(self) -> *mut c_void {
+        self.0
+    }
+}
+
 impl Failure for Mapping {
     const FAILED: Self = Self(libc::MAP_FAILED);
+}
+
+/// Of another file, or of none: its addresses may have been those of a mapping that is replaced.
+fn map_other(bytes: size_t, real: impl FnOnce() -> Mapping) -> Result<Mapping, Out> {
+    let memory = kept(real())?;
+    shared_maps::forget(memory.0, bytes);
+    Ok(memory)
 }
 
 hooks! {
     /// mmap(2).
     fn mmap(at: *mut c_void, bytes: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t) -> Mapping {
-        map_file(bytes, protection, flags, fd, offset, |flags| real(at, bytes, protection, flags, -1, 0))
+        match map_file(bytes, protection, flags, fd, offset, |flags, fd| real(at, bytes, protection, flags, fd, if fd < 0 { 0 } else { offset })) {
+            Err(Out::Pass) => map_other(bytes, || real(at, bytes, protection, flags, fd, offset)),
+            done => done,
+        }
     }
     /// mmap(2).
     fn mmap64(at: *mut c_void, bytes: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t) -> Mapping {
-        map_file(bytes, protection, flags, fd, offset, |flags| real(at, bytes, protection, flags, -1, 0))
+        match map_file(bytes, protection, flags, fd, offset, |flags, fd| real(at, bytes, protection, flags, fd, if fd < 0 { 0 } else { offset })) {
+            Err(Out::Pass) => map_other(bytes, || real(at, bytes, protection, flags, fd, offset)),
+            done => done,
+        }
     }
 }

@@ -8,6 +8,7 @@ use crate::messages::warn;
 use crate::outages;
 use crate::outcome::Out;
 use crate::raw;
+use crate::shared_maps;
 use dnfs::mount::{KeeperProgram, Mount, MountSpec};
 use std::ffi::{CStr, OsStr};
 use std::hash::Hasher;
@@ -230,6 +231,7 @@ impl Mounted {
 /// In the child of a fork: nothing of the parent's sockets may be used again.
 pub(crate) extern "C" fn after_fork_child() {
     kernel_aio::after_fork_child();
+    shared_maps::after_fork_child();
     for mounted in all() {
         mounted.views().for_each(Mount::after_fork_child);
     }

@@ -165,7 +165,7 @@ fn run_min(open: &Open, advice: c_int) -> u32 {
 }
 
 fn may_read_ahead(open: &Open) -> bool {
-    open.flags & libc::O_DIRECT == 0 && open.mount.may_read_ahead()
+    open.flags & libc::O_DIRECT == 0 && open.mount.may_read_ahead() && !open.mount.has_stores(open.file)
 }
 
 fn early_read(open: &Open, noted: &Noted) -> EarlyRead<'static> {

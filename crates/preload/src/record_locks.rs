@@ -47,10 +47,18 @@ pub(crate) unsafe fn control(file: &Open, command: c_int, at: *mut libc::flock) 
         return Err(Out::Errno(libc::EBADF));
     }
     let wait = matches!(command, libc::F_SETLKW | libc::F_OFD_SETLKW);
+    let unlocks = range.kind == libc::F_UNLCK;
+    if unlocks {
+        // What was stored into mappings under the lock is there for the next holder, as with a kernel's client.
+        file.mount.write_back(file.file, 0..u64::MAX)?;
+    }
     if of_description {
         descriptions::set(file, &range, wait)?
     } else {
         set(file, &range, wait)?
+    }
+    if !unlocks {
+        file.mount.revalidate_mapped(file.file)?;
     }
     Ok(0)
 }

@@ -2,7 +2,7 @@
 
 use crate::hook::hooks;
 use crate::outcome::{Out, kept};
-use crate::{attributes, close, copy, data, descriptors, durable, entries, exec, kernel_aio, names, open};
+use crate::{attributes, close, copy, data, descriptors, durable, entries, exec, kernel_aio, names, open, shared_maps};
 use libc::{c_int, c_long, c_uint};
 
 /// # Safety
@@ -49,6 +49,7 @@ unsafe fn dispatch(number: c_long, a: usize, b: usize, c: usize, d: usize, e: us
             libc::SYS_execveat => int(exec::execveat::hook(a as c_int, b as _, c as _, d as _, e as c_int)),
             libc::SYS_exit_group => {
                 kernel_aio::drain();
+                shared_maps::write_all();
                 Err(Out::Pass)
             }
             _ => crate::processes::by_number(number, a, b, c, d, e),

@@ -117,7 +117,7 @@ impl<'m> AsyncIo<'m> {
         };
         match &request.work {
             IoWork::Read(bufs) => {
-                if slot.has_retained() || request.cursor.is_some() && slot.has_uncommitted() {
+                if slot.has_stores() || slot.has_retained() || request.cursor.is_some() && slot.has_uncommitted() {
                     return Offered::Alone(request); // what it brings may have to be looked at twice
                 }
                 let bytes = total(bufs);
@@ -127,7 +127,7 @@ impl<'m> AsyncIo<'m> {
             IoWork::Write(bufs, how) => {
                 let (bytes, wanted) = (total(bufs), mount.wanted(*how));
                 let past_end = request.offset.checked_add(bytes as u64).is_none_or(|end| end > i64::MAX as u64);
-                if wanted == Stability::Unstable || past_end {
+                if wanted == Stability::Unstable || past_end || slot.is_mapped() {
                     return Offered::Alone(request);
                 }
                 let others = self.in_flight();
@@ -290,7 +290,7 @@ impl Mount {
                 self.client.counts.write_bytes.fetch_add(count as u64, Relaxed);
                 note_attributes(request.file, slot, attributes.as_ref(), moment);
                 let grew = slot.size_grew(request.offset + count as u64, size_moment);
-                if count < bytes || committed < wanted || !grew {
+                if count < bytes || committed < wanted || !grew || slot.is_mapped() {
                     return Finished::Alone(request);
                 }
                 self.cell().writes.note(begun.elapsed(), count, self.client.parts.wtmax);

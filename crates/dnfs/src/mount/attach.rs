@@ -146,6 +146,7 @@ fn create(directory: &RuntimeDir, identity: u64, spec: &MountSpec, who: &Credent
         }
         // The new segment gives the same names to other files, which must find no placeholder of the old ones.
         for (file, _) in old.live_files() {
+            directory.remove_mapped(file);
             directory.remove_placeholder(file)?;
         }
     }

@@ -47,6 +47,15 @@ impl Mount {
     /// # Errors
     /// [`FsError::WritesLost`] when writes were lost, once for each cursor; the server's refusal of COMMIT.
     pub fn sync(&self, file: FileRef, cursor: &AtomicU32) -> Result<(), Error> {
+        self.write_back(file, 0..u64::MAX)?;
+        self.sync_written(file, cursor)
+    }
+
+    /// The same without what programs stored into mappings of the file: that is written already as far as it is to be stable.
+    ///
+    /// # Errors
+    /// As [`Self::sync`].
+    pub fn sync_written(&self, file: FileRef, cursor: &AtomicU32) -> Result<(), Error> {
         let slot = self.live(file)?;
         if self.kind(file) == FileKind::Directory {
             return Ok(()); // names are stable when the server answers
@@ -78,6 +87,7 @@ impl Mount {
     pub fn flush(&self, file: FileRef, others: impl Iterator<Item = FileRef>) -> Result<(), Error> {
         let Some(slot) = self.segment.slot(file).filter(|_| self.close == ClosePolicy::Commit) else { return Ok(()) };
         let seen = slot.error_sample();
+        self.write_back(file, 0..u64::MAX)?;
         if slot.has_unsaved() {
             let is_new = |other: &FileRef| *other != file && self.segment.slot(*other).is_some_and(Slot::is_new_and_unsaved);
             let mut others = others.filter(is_new).peekable();
@@ -101,6 +111,9 @@ impl Mount {
     /// The first of them.
     pub fn sync_all(&self) -> Result<(), Error> {
         let mut first = Ok(());
+        for (file, _) in self.segment.live_files().filter(|(_, slot)| slot.has_stores()) {
+            first = first.and(self.write_back(file, 0..u64::MAX));
+        }
         let mut dirty = self.segment.live_files().filter(|(_, slot)| slot.has_unsaved()).map(|(file, _)| file);
         let mut note = |file: FileRef, ended: Result<(), Error>| {
             let is_lost = self.segment.slot(file).is_some_and(Slot::has_unseen_error);

@@ -14,7 +14,7 @@ use crate::file::{Attributes, FileHandle, FsError, Stability, WriteVerifier};
 use crate::limits::{SMALL_FILE_BYTES_MAX, WRITE_ROUNDS_MAX};
 use crate::options::{ClosePolicy, StablePolicy};
 use crate::payload::{LazyBuffer, Payload};
-use crate::segment::layout::Slot;
+use crate::segment::layout::{FLAG_STORED, Slot};
 use crate::segment::{AttrMoment, SegmentError, VerifiersFull};
 
 /// A moment in the life of a file's data, for [`Mount::changes`].
@@ -33,16 +33,27 @@ impl Mount {
     /// The server's refusal.
     pub fn read(&self, file: FileRef, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<usize, Error> {
         let slot = self.live(file)?;
-        let handle = handle_of(slot)?;
+        if slot.flags.load(Acquire) & FLAG_STORED != 0
+            && let Some(bytes) = self.read_mapped(file, slot, offset, bufs)?
+        {
+            return Ok(bytes);
+        }
         let begun = Instant::now();
         if let Some(members) = &self.writers {
             members.wait_for_writer(slot);
         }
+        let bytes = self.read_at_server(slot, offset, bufs)?;
+        self.cell().reads.note(begun.elapsed(), bytes, self.client.parts().rtmax);
+        Ok(bytes)
+    }
+
+    /// What the server has, nothing of it older than what was written.
+    pub(super) fn read_at_server(&self, slot: &Slot, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<usize, Error> {
+        let handle = handle_of(slot)?;
         loop {
             let resent = self.segment.resent();
             let done = self.client.read(&handle, offset, bufs)?;
             if self.is_current(slot, resent)? {
-                self.cell().reads.note(begun.elapsed(), done.bytes, self.client.parts().rtmax);
                 return Ok(done.bytes);
             }
         }
@@ -116,10 +127,24 @@ impl Mount {
         if offset.checked_add(length_max as u64).is_none_or(|end| end > i64::MAX as u64) {
             return Err(Error::Fs(FsError::FileTooLarge));
         }
-        let handle = handle_of(slot)?;
+        let entered = self.enter_mapped(file, slot, offset + length_max as u64)?;
+        let done = self.write_to_server(file, slot, offset, payload, how);
+        self.leave_mapped(file, slot, entered, offset, payload, *done.as_ref().unwrap_or(&0));
+        done
+    }
+
+    /// The part of [`Self::write`] that concerns the server and what is known of it.
+    pub(super) fn write_to_server(
+        &self,
+        file: FileRef,
+        slot: &Slot,
+        offset: u64,
+        payload: &mut Payload<'_, '_>,
+        how: Stability,
+    ) -> Result<usize, Error> {
         let is_flushed_next = how == Stability::Unstable && self.log_writes.write_begins(file);
         let is_stable = is_flushed_next || self.is_a_whole_file((file, slot), offset, payload);
-        let wanted = self.wanted(if is_stable { how.max(Stability::DataSync) } else { how });
+        let (handle, wanted) = (handle_of(slot)?, self.wanted(if is_stable { how.max(Stability::DataSync) } else { how }));
         let begun = Instant::now();
         let writing = self.lock_for_writing(slot);
         let size_moment = slot.size_moment();

@@ -33,6 +33,8 @@ pub struct Keeper {
     segment_file: Fd,
     expire: Duration,
     dirty: HashMap<FileRef, Dirty>,
+    /// When each mapped file was last written to the server here, on the monotonic clock.
+    mapped: HashMap<FileRef, u64>,
     /// Looks in a row that found nothing to do and nobody attached.
     unused_looks: u32,
     /// A standby is to be started when there is none.
@@ -52,6 +54,9 @@ struct Dirty {
     /// The slot's counter when a COMMIT was of no use: not tried again until more is written.
     given_up: Option<u64>,
 }
+
+/// What a look found to do: files to be committed, to be removed, and mapped ones to be seen to.
+type Tasks<'t> = (&'t [FileRef], &'t [FileRef], &'t [FileRef]);
 
 impl Keeper {
     /// Becomes the keeper of the mount, if need be after waiting for the one there is to end. None when one waits already, and
@@ -75,6 +80,7 @@ impl Keeper {
             segment_file,
             expire,
             dirty: HashMap::new(),
+            mapped: HashMap::new(),
             unused_looks: 0,
             wants_standby: replaced,
             announcement: None,
@@ -123,11 +129,12 @@ impl Keeper {
         }
         let due = self.due();
         let hidden = self.hidden_and_closed();
+        let mapped = self.mapped_and_due();
         let unsent = self.is_unsent();
         let dead = !self.dirty.is_empty() && self.has_unfinished_records();
-        if !due.is_empty() || !hidden.is_empty() || unsent || dead {
+        if !due.is_empty() || !hidden.is_empty() || !mapped.is_empty() || unsent || dead {
             // A server that is away is asked again next time.
-            let _ = self.work(&due, &hidden, unsent || dead, dead);
+            let _ = self.work((&due, &hidden, &mapped), unsent || dead, dead);
         }
         if unsent || !self.is_idle() {
             self.unused_looks = 0;
@@ -148,6 +155,7 @@ impl Keeper {
     fn is_idle(&self) -> bool {
         let segment = &self.mount.segment;
         !segment.has_silly_files()
+            && self.mount.mapped_files().next().is_none()
             && !segment.live_files().any(|(file, slot)| slot.has_unsaved() && !self.is_given_up(file, slot))
     }
 
@@ -199,6 +207,24 @@ impl Keeper {
         due
     }
 
+    /// Mapped files that nobody maps any more, or into which programs may have stored something a while ago.
+    fn mapped_and_due(&mut self) -> Vec<FileRef> {
+        let now_ms = monotonic_ms();
+        let expire_ms = self.expire.as_millis() as u64;
+        let mut seen = HashMap::new();
+        let mut due = Vec::new();
+        for (file, slot) in self.mount.mapped_files() {
+            let written_ms = self.mapped.get(&file).copied().unwrap_or(now_ms);
+            let is_old = slot.has_stores() && now_ms.saturating_sub(written_ms) >= expire_ms;
+            seen.insert(file, if is_old { now_ms } else { written_ms });
+            if is_old || self.mount.is_left(file, slot) {
+                due.push(file);
+            }
+        }
+        self.mapped = seen;
+        due
+    }
+
     /// Files without a name that nobody has open.
     fn hidden_and_closed(&self) -> Vec<FileRef> {
         if !self.mount.segment.has_silly_files() {
@@ -224,7 +250,7 @@ impl Keeper {
         matches!(self.mount.retention_if_there(), Ok(Some(retention)) if retention.has_left_records())
     }
 
-    fn work(&mut self, due: &[FileRef], hidden: &[FileRef], resend: bool, force: bool) -> Result<(), Error> {
+    fn work(&mut self, (due, hidden, mapped): Tasks<'_>, resend: bool, force: bool) -> Result<(), Error> {
         // Is it there, and is it the volume these files are of?
         self.mount.client.getattr(&self.mount.client.parts().root)?;
         if resend {
@@ -232,6 +258,12 @@ impl Keeper {
         }
         for file in hidden {
             self.mount.remove_if_unopened(*file);
+        }
+        for file in mapped {
+            if self.is_orphan() {
+                return Ok(());
+            }
+            let _ = self.mount.tend_mapped(*file, true); // refused: tried again, as the bytes are nowhere else
         }
         for file in due {
             if self.is_orphan() {

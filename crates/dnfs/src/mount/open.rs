@@ -42,6 +42,7 @@ impl Mount {
         }
         if let Some(slot) = self.segment.slot(file) {
             self.rest_size(file, slot);
+            self.revalidate_mapped(file)?;
         }
         if how.truncate && !created && object.attr.kind == FileKind::Regular {
             self.truncate(file, 0)?;

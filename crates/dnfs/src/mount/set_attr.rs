@@ -41,9 +41,14 @@ impl Mount {
     }
 
     fn set_known(&self, file: FileRef, slot: &Slot, handle: &FileHandle, set: &SetAttributes) -> Result<(), Error> {
-        if set.size.is_some() {
-            start_size_set(slot);
-        }
+        let entered = match set.size {
+            Some(size) => {
+                let entered = self.enter_mapped(file, slot, size)?;
+                start_size_set(slot);
+                entered
+            }
+            None => None,
+        };
         let (moment, size_moment) = (slot.attr_moment(), slot.size_moment());
         let done = match set.size {
             Some(_) => self.set_size(file, slot, handle, set),
@@ -58,6 +63,8 @@ impl Mount {
                 self.refresh_size(file, slot);
             }
             slot.size_set_ends();
+            let attr = done.as_ref().ok().and_then(Option::as_ref);
+            self.leave_mapped_resized(file, slot, entered, done.is_ok().then_some(size), attr);
         }
         match done? {
             Some(attr) => slot.attr_apply(file.generation, record_of(&attr), moment),

@@ -40,6 +40,7 @@ impl Observer {
         }
         self.segment.retire();
         for (file, _) in self.segment.live_files() {
+            directory.remove_mapped(file);
             directory.remove_placeholder(file)?;
         }
         mount_paths::remove(directory.path());

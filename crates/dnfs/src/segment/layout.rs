@@ -1,4 +1,4 @@
-//! Byte layout of the segment file, version 7 (drawn in docs/design/002-segment.md).
+//! Byte layout of the segment file, version 9 (drawn in docs/design/002-segment.md).
 //!
 //! Everything is an atomic integer of the host's byte order: the file never leaves the host's memory. A change of any
 //! field is a new [`LAYOUT_VERSION`]; what takes bytes that were always zero, and means nothing while they are, is none.
@@ -13,7 +13,7 @@ use crate::slot_limiter::KeptTable;
 /// First eight bytes of a segment.
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"MILLSEG\0");
 /// Version of this layout; processes of different versions refuse each other's segment.
-pub(crate) const LAYOUT_VERSION: u32 = 8;
+pub(crate) const LAYOUT_VERSION: u32 = 9;
 /// Files known at once. PostgreSQL with 10,000 relations keeps about 30,000 files; one slot is 512 bytes, and a slot
 /// never used takes no memory, but for those of the first step.
 pub(crate) const SLOT_COUNT: u32 = 65_536;
@@ -71,6 +71,13 @@ pub(crate) const FLAG_DESCRIPTION_LOCKS: u32 = 16;
 pub(crate) const FLAG_IN_DOUBT: u32 = 32;
 /// A COMMIT of the file was answered.
 pub(crate) const FLAG_COMMITTED: u32 = 64;
+/// Programs have, or had, shared mappings of the file: a file in memory has its bytes (mount/mapped), and whoever writes to the file writes
+/// there as well.
+pub(crate) const FLAG_MAPPED: u32 = 128;
+/// A program may store into such a mapping: the file in memory has bytes that the server has not yet.
+pub(crate) const FLAG_STORED: u32 = 256;
+/// Somebody changes the file at the server and has not done so in memory: found by the next one with the file's lock, that somebody died.
+pub(crate) const FLAG_MAPPED_UNSURE: u32 = 512;
 
 /// A file handle as words.
 pub(crate) type HandleWords = [AtomicU64; FILE_HANDLE_BYTES_MAX / 8];

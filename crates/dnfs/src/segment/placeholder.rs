@@ -15,12 +15,19 @@ use super::{FileRef, RuntimeDir, Segment, SegmentError, local};
 use crate::sys::fd::Fd;
 use crate::sys::file_lock::ByteLock;
 use crate::sys::fork;
-use crate::sys::local_file::{Errno, mkdir, open, open_array, rmdir, unlink};
+use crate::sys::internal_fd::InternalFd;
+use crate::sys::local_file::{Errno, mkdir, open, open_array, rmdir, unlink, unlink_array};
 use crate::sys::range_lock;
 use crate::sys::shm::Mapping;
 
 /// Byte that open descriptions have locked; below it lie the locks of programs (preload's `record_locks`).
 const OPEN_BYTE: i64 = 3 << 61;
+
+/// Byte that processes with a shared mapping of the file have locked, of a description of their own.
+const MAPPED_BYTE: i64 = OPEN_BYTE + 1;
+
+/// What stands for a mapped file (mount/mapped): its bytes, those the server has, the attributes it had; the first two while they are made.
+const MAPPED_KINDS: [char; 5] = ['d', 'k', 'a', 'n', 'o'];
 
 /// No search, so that nobody but root goes or makes anything there.
 const MODE: u32 = 0o660;
@@ -93,6 +100,24 @@ impl Segment {
         Ok(self.slot(file).map(|_| pinned))
     }
 
+    /// Keeps a file open for shared mappings of this process and of the children it forks, until the descriptor is closed in all of them.
+    pub(crate) fn pin_mapped(&self, file: FileRef) -> Result<InternalFd, SegmentError> {
+        let fd = open_array(&self.directory().placeholder_array(file), libc::O_RDONLY | libc::O_DIRECTORY, 0);
+        let fd = InternalFd::moved_up(fd.map_err(local("open a placeholder"))?);
+        range_lock::attempt_shared(&fd, MAPPED_BYTE).map_err(local("lock a placeholder"))?;
+        self.mark_open(file, std::os::fd::AsFd::as_fd(&fd))?;
+        Ok(fd)
+    }
+
+    /// Whether a process has a shared mapping of the file.
+    pub(crate) fn is_mapped(&self, file: FileRef) -> Result<bool, SegmentError> {
+        match open_array(&self.directory().placeholder_array(file), libc::O_RDONLY | libc::O_DIRECTORY, 0) {
+            Err(Errno(libc::ENOENT)) => Ok(false),
+            Err(errno) => Err(local("open a placeholder")(errno)),
+            Ok(fd) => range_lock::is_locked_elsewhere(&fd, MAPPED_BYTE).map_err(local("ask for the lock of a placeholder")),
+        }
+    }
+
     /// Makes a fresh open of a placeholder count as an open description, once nobody asks whether there is one.
     pub(crate) fn mark_open(&self, file: FileRef, placeholder: BorrowedFd<'_>) -> Result<(), SegmentError> {
         range_lock::attempt_shared(placeholder, OPEN_BYTE).map_err(local("lock a placeholder"))?;
@@ -137,6 +162,18 @@ impl Segment {
 }
 
 impl RuntimeDir {
+    /// Makes the folder of what stands for mapped files, in a directory that an older version made.
+    pub(crate) fn make_mapped_folder(&self) {
+        let _ = mkdir(&self.mapped_folder(), 0o770); // who opens a file there says what is wrong
+    }
+
+    /// Removes what stands for a mapped file.
+    pub(crate) fn remove_mapped(&self, file: FileRef) {
+        for kind in MAPPED_KINDS {
+            let _ = unlink_array(&self.mapped_array(file, kind)); // most are not there
+        }
+    }
+
     /// Removes what stands for a file here.
     pub(crate) fn remove_placeholder(&self, file: FileRef) -> Result<(), SegmentError> {
         let _ = unlink(&self.lock_file(file)); // most files never had one

@@ -23,8 +23,8 @@ const DIRECTORY_BYTES_MAX: usize = PLACEHOLDER_PATH_BYTES_MAX - 32;
 /// Bytes of the name of an export's directory, with the slash before it.
 const NAME_BYTES: usize = 17;
 
-/// Placeholders, record locks, the mirror of working directories.
-const PARTS: [&str; 3] = ["p", "l", "cwd"];
+/// Placeholders, record locks, the mirror of working directories, what stands for mapped files.
+const PARTS: [&str; 4] = ["p", "l", "cwd", "m"];
 
 /// The directory of one export.
 #[derive(Clone, Debug)]
@@ -123,12 +123,26 @@ impl RuntimeDir {
         self.file_array("l", file)
     }
 
+    /// The folder of files that stand for mapped ones.
+    pub(crate) fn mapped_folder(&self) -> CPath {
+        self.below("m")
+    }
+
+    /// The same of the path of a file that stands for a mapped one: `kind` is one letter.
+    pub(crate) fn mapped_array(&self, file: FileRef, kind: char) -> [u8; PLACEHOLDER_PATH_BYTES_MAX] {
+        self.named_array("m", file, format_args!(".{kind}"))
+    }
+
     fn file_array(&self, folder: &str, file: FileRef) -> [u8; PLACEHOLDER_PATH_BYTES_MAX] {
+        self.named_array(folder, file, format_args!(""))
+    }
+
+    fn named_array(&self, folder: &str, file: FileRef, end: std::fmt::Arguments<'_>) -> [u8; PLACEHOLDER_PATH_BYTES_MAX] {
         use std::io::Write;
         let mut bytes = [0; PLACEHOLDER_PATH_BYTES_MAX];
         let mut out = &mut bytes[..];
         let _ = out.write_all(self.path.as_os_str().as_bytes());
-        let _ = write!(out, "/{folder}/{}.{}", file.slot, file.generation); // fits: DIRECTORY_BYTES_MAX
+        let _ = write!(out, "/{folder}/{}.{}{end}", file.slot, file.generation); // fits: DIRECTORY_BYTES_MAX
         bytes
     }
 

@@ -8,8 +8,8 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::fence;
 
 use super::layout::{
-    FLAG_COMMITTED, FLAG_DESCRIPTION_LOCKS, FLAG_IN_DOUBT, FLAG_PROBED, FLAG_SILLY, GROWTH_SLOTS, INDEX_COUNT, INDEX_EMPTY,
-    INDEX_GONE, SLOT_COUNT, Slot, load_bytes, slots_end, store_bytes,
+    FLAG_COMMITTED, FLAG_DESCRIPTION_LOCKS, FLAG_IN_DOUBT, FLAG_MAPPED, FLAG_PROBED, FLAG_SILLY, GROWTH_SLOTS, INDEX_COUNT,
+    INDEX_EMPTY, INDEX_GONE, SLOT_COUNT, Slot, load_bytes, slots_end, store_bytes,
 };
 use super::{AttrRecord, FileRef, Segment, SegmentError, Unopened};
 use crate::file::{FILE_HANDLE_BYTES_MAX, FileKind};
@@ -251,6 +251,9 @@ impl Segment {
             }
         }
         self.push_free(file.slot);
+        if slot.flags.load(Acquire) & FLAG_MAPPED != 0 {
+            self.directory.remove_mapped(file);
+        }
         self.directory.remove_placeholder(file)
     }
 }

@@ -32,6 +32,18 @@ impl Members {
         Some(WriterGuard { slot, owner, fork_generation })
     }
 
+    /// [`Self::lock_for_writing`] for one who does not wait for anybody alive.
+    pub(crate) fn try_lock_for_writing<'s>(&self, slot: &'s Slot) -> Option<WriterGuard<'s>> {
+        let owner = self.owner()?;
+        let fork_generation = fork::fork_generation();
+        let holder = slot.writer.load(Acquire);
+        if holder != 0 && (holder == owner || !self.is_gone(holder)) {
+            return None;
+        }
+        slot.writer.compare_exchange(holder, owner, AcqRel, Acquire).ok()?;
+        Some(WriterGuard { slot, owner, fork_generation })
+    }
+
     /// Waits until nobody writes to the file.
     pub(crate) fn wait_for_writer(&self, slot: &Slot) {
         let found = slot.writer.load(Acquire);

@@ -17,6 +17,13 @@ impl Fd {
         Self(fd)
     }
 
+    /// The descriptor, now the caller's.
+    pub(crate) const fn into_raw(self) -> i32 {
+        let fd = self.0;
+        core::mem::forget(self);
+        fd
+    }
+
     /// Its number.
     pub(crate) const fn number(&self) -> i32 {
         self.0

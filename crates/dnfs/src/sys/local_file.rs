@@ -83,6 +83,30 @@ pub(crate) fn write(fd: &Fd, mut bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
+/// `pread(2)`; 0 is the end.
+pub(crate) fn read_at(fd: &Fd, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+    Ok(retry_on_intr(|| rustix::io::pread(fd, &mut *buffer, offset))?)
+}
+
+/// `pwrite(2)` of all bytes.
+pub(crate) fn write_at(fd: &Fd, mut offset: u64, mut bytes: &[u8]) -> Result<()> {
+    while !bytes.is_empty() {
+        let written = retry_on_intr(|| rustix::io::pwrite(fd, bytes, offset))?;
+        bytes = bytes.get(written..).unwrap_or_default();
+        offset += written as u64;
+    }
+    Ok(())
+}
+
+/// Where the next bytes are that are no hole, from an offset on (`SEEK_DATA`); none before the end of the file.
+pub(crate) fn next_data(fd: &Fd, offset: u64) -> Result<Option<u64>> {
+    match rustix::fs::seek(fd, rustix::fs::SeekFrom::Data(offset)) {
+        Ok(at) => Ok(Some(at)),
+        Err(rustix::io::Errno::NXIO) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
 /// `flock(2)` with its `LOCK_` flags; waits through signals.
 pub(crate) fn flock(fd: &Fd, flags: i32) -> Result<()> {
     let operation = match (flags & !libc::LOCK_NB, flags & libc::LOCK_NB != 0) {
@@ -114,6 +138,18 @@ pub(crate) fn is_executable(path: &CPath) -> bool {
 /// Removes a file.
 pub(crate) fn unlink(path: &CPath) -> Result<()> {
     Ok(rustix::fs::unlinkat(CWD, path.0.as_c_str(), AtFlags::empty())?)
+}
+
+/// The same of a path that ends in a NUL, without an allocation.
+pub(crate) fn unlink_array(path: &[u8]) -> Result<()> {
+    let path = CStr::from_bytes_until_nul(path).map_err(|_| Errno(libc::ENAMETOOLONG))?;
+    Ok(rustix::fs::unlinkat(CWD, path, AtFlags::empty())?)
+}
+
+/// Renames a file over another; of paths that end in a NUL, without an allocation.
+pub(crate) fn rename_array(from: &[u8], to: &[u8]) -> Result<()> {
+    let path = |bytes| CStr::from_bytes_until_nul(bytes).map_err(|_| Errno(libc::ENAMETOOLONG));
+    Ok(rustix::fs::renameat(CWD, path(from)?, CWD, path(to)?)?)
 }
 
 /// Renames a file over another.
@@ -166,6 +202,11 @@ pub(crate) fn truncate(fd: &Fd, length: u64) -> Result<()> {
 pub(crate) fn free_bytes(fd: &Fd) -> Result<u64> {
     let found = rustix::fs::fstatvfs(fd)?;
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+/// The same without a change of the file's length.
+pub(crate) fn reserve(fd: &Fd, offset: u64, length: u64) -> Result<()> {
+    Ok(retry_on_intr(|| rustix::fs::fallocate(fd, FallocateFlags::KEEP_SIZE, offset, length))?)
 }
 
 /// Gives memory to a range of a file now, so that a store into its mapping can't die of a full tmpfs.

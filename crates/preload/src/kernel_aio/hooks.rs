@@ -5,6 +5,7 @@ use super::{cancel, destroy, drain, get_events, is_ours, negative, setup, submit
 use crate::ffi;
 use crate::hook::hooks;
 use crate::outcome::Out;
+use crate::shared_maps;
 use libc::{c_int, c_long, c_void, timespec};
 
 /// What a request's `data` is for io_queue_run: context, request, result, second result.
@@ -17,6 +18,7 @@ fn ours(answer: impl FnOnce() -> c_int) -> Result<c_int, Out> {
 /// Before the process ends.
 fn drained<T>() -> Result<T, Out> {
     drain();
+    shared_maps::write_all();
     Err(Out::Pass)
 }
 

@@ -1,0 +1,364 @@
+//! The files in memory that stand for a mapped file: its bytes as the mappings of all programs show them (`d`), once a program may store into
+//! them also those the server is known to have (`k`), and the attributes the server had with these (`a`).
+//!
+//! All but the stores of programs is done by who holds the file's lock. Nothing here allocates.
+
+use crate::file::Attributes;
+use crate::segment::runtime_dir::{FILE_MODE, RuntimeDir};
+use crate::segment::{FileRef, packed_time};
+use crate::sys::fd::Fd;
+use crate::sys::local_file::{
+    Errno, allocate, free_bytes, next_data, open_array, read_at, rename_array, reserve, stat, truncate, unlink_array, write_at,
+};
+use crate::sys::region::Region;
+use core::ops::Range;
+
+/// Bytes looked at together.
+pub(super) const STEP_BYTES: usize = 1 << 20;
+/// Unit in which bytes are compared, and memory is given.
+pub(super) const PAGE_BYTES: usize = 4096;
+/// Bytes of memory's file system that mappings leave to others: descriptors, sizes, retained data.
+const SPARE_BYTES: u64 = 8 << 20;
+
+const BYTES: char = 'd';
+const KNOWN: char = 'k';
+const SEEN: char = 'a';
+/// The first two while they are made.
+const BYTES_FRESH: char = 'n';
+const KNOWN_FRESH: char = 'o';
+
+/// Why there is no such file.
+pub(super) enum NoBacking {
+    /// Bytes needed, and to be had.
+    NoRoom(u64, u64),
+    Failed(Errno),
+}
+
+impl From<Errno> for NoBacking {
+    fn from(errno: Errno) -> Self {
+        Self::Failed(errno)
+    }
+}
+
+/// Modification time and size by which changes of other hosts are noticed.
+pub(super) type Seen = (u64, u64);
+
+pub(super) fn seen_of(attr: &Attributes) -> Seen {
+    (packed_time(attr.mtime), attr.size)
+}
+
+/// The files, open.
+pub(super) struct Backing<'d> {
+    directory: &'d RuntimeDir,
+    file: FileRef,
+    bytes: Fd,
+    known: Option<Fd>,
+}
+
+impl<'d> Backing<'d> {
+    /// Those of a file, if they are there.
+    pub(super) fn open(directory: &'d RuntimeDir, file: FileRef) -> Result<Option<Self>, Errno> {
+        let at = |kind| match open_array(&directory.mapped_array(file, kind), libc::O_RDWR, 0) {
+            Ok(fd) => Ok(Some(fd)),
+            Err(Errno(libc::ENOENT)) => Ok(None),
+            Err(errno) => Err(errno),
+        };
+        let Some(bytes) = at(BYTES)? else { return Ok(None) };
+        Ok(Some(Self { directory, file, bytes, known: at(KNOWN)? }))
+    }
+
+    /// One to be mapped, by a description that may write or not.
+    pub(super) fn open_to_map(directory: &RuntimeDir, file: FileRef, may_write: bool) -> Result<Fd, Errno> {
+        open_array(&directory.mapped_array(file, BYTES), if may_write { libc::O_RDWR } else { libc::O_RDONLY }, 0)
+    }
+
+    /// One to be read from.
+    pub(super) fn open_bytes(directory: &RuntimeDir, file: FileRef) -> Result<Fd, Errno> {
+        Self::open_to_map(directory, file, false)
+    }
+
+    /// Makes one of so many bytes; `fill` reads those from an offset on, and says how many there are.
+    pub(super) fn make<E: From<NoBacking>>(
+        directory: &'d RuntimeDir,
+        file: FileRef,
+        size: u64,
+        mut fill: impl FnMut(u64, &mut [u8]) -> Result<usize, E>,
+    ) -> Result<Self, E> {
+        let fresh = directory.mapped_array(file, BYTES_FRESH);
+        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC;
+        let bytes = match open_array(&fresh, flags, FILE_MODE) {
+            Err(Errno(libc::ENOENT)) => {
+                directory.make_mapped_folder();
+                open_array(&fresh, flags, FILE_MODE)
+            }
+            other => other,
+        };
+        let bytes = bytes.map_err(NoBacking::from)?;
+        let mut made = || -> Result<(), E> {
+            check_room(&bytes, size)?;
+            if size > 0 {
+                allocate(&bytes, 0, size).map_err(|errno| no_room(errno, &bytes, size))?;
+            }
+            let mut buffer = Region::map(4 * STEP_BYTES).map_err(|_| NoBacking::Failed(Errno(libc::ENOMEM)))?;
+            let mut at = 0;
+            while at < size {
+                let wanted = (4 * STEP_BYTES as u64).min(size - at) as usize;
+                let Some(to) = buffer.get_mut(..wanted) else { break };
+                match fill(at, to)? {
+                    0 => break,
+                    got => {
+                        write_at(&bytes, at, to.get(..got).unwrap_or_default()).map_err(NoBacking::from)?;
+                        at += got as u64;
+                    }
+                }
+            }
+            Ok(rename_array(&fresh, &directory.mapped_array(file, BYTES)).map_err(NoBacking::from)?)
+        };
+        made().inspect_err(|_| forget(&fresh))?;
+        forget(&directory.mapped_array(file, KNOWN)); // of one whose maker was killed
+        Ok(Self { directory, file, bytes, known: None })
+    }
+
+    /// Notes that the server has just these bytes, before a program may store into them.
+    pub(super) fn make_known(&mut self) -> Result<(), NoBacking> {
+        if self.known.is_some() {
+            return Ok(());
+        }
+        let size = self.size()?;
+        let fresh = self.directory.mapped_array(self.file, KNOWN_FRESH);
+        let known = open_array(&fresh, libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC, FILE_MODE)?;
+        let made = || -> Result<(), NoBacking> {
+            check_room(&known, size)?;
+            truncate(&known, size)?;
+            let mut buffer = Region::map(STEP_BYTES).map_err(|_| Errno(libc::ENOMEM))?;
+            let mut at = 0;
+            while let Some(data) = next_data(&self.bytes, at)? {
+                let got = read_at(&self.bytes, data, &mut buffer)?;
+                if got == 0 {
+                    break;
+                }
+                let read = buffer.get(..got).unwrap_or_default();
+                if read.iter().any(|byte| *byte != 0) {
+                    write_at(&known, data, read).map_err(|errno| no_room(errno, &known, size))?;
+                }
+                at = data + got as u64;
+            }
+            Ok(rename_array(&fresh, &self.directory.mapped_array(self.file, KNOWN))?)
+        };
+        made().inspect_err(|_| forget(&fresh))?;
+        self.known = Some(known);
+        Ok(())
+    }
+
+    pub(super) fn size(&self) -> Result<u64, Errno> {
+        Ok(stat(&self.bytes)?.size)
+    }
+
+    /// Sees to it that a file of this size has memory: a store into a mapping must not die of its lack.
+    pub(super) fn reserve(&self, size: u64) -> Result<(), Errno> {
+        let before = self.size()?;
+        if size > before { reserve(&self.bytes, before, size - before) } else { Ok(()) }
+    }
+
+    /// Makes them so long. What programs stored behind the end does not come to light.
+    pub(super) fn set_size(&self, size: u64) -> Result<(), Errno> {
+        for fd in [Some(&self.bytes), self.known.as_ref()].into_iter().flatten() {
+            let before = stat(fd)?.size;
+            if before < size {
+                truncate(fd, before)?;
+            }
+            if before != size {
+                truncate(fd, size)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes over what the server took.
+    pub(super) fn apply(&self, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
+        let end = offset + bytes.len() as u64;
+        if end > self.size()? {
+            self.set_size(end)?;
+        }
+        write_at(&self.bytes, offset, bytes)?;
+        self.known.as_ref().map_or(Ok(()), |known| write_at(known, offset, bytes))
+    }
+
+    /// Takes over what the server has, but for what programs stored since and the server has not. `buffer` has twice as many bytes.
+    pub(super) fn merge(&self, offset: u64, server: &[u8], buffer: &mut [u8]) -> Result<(), Errno> {
+        let (stored, known) = buffer.split_at_mut(server.len().min(buffer.len() / 2));
+        fill(&self.bytes, offset, stored)?;
+        let Some(known_fd) = &self.known else {
+            return each_run(
+                server.len(),
+                |at| server.get(at) != stored.get(at),
+                |run| write_run(&self.bytes, offset, server, run),
+            );
+        };
+        fill(known_fd, offset, known)?;
+        let is_new = |at: usize| server.get(at) != known.get(at);
+        each_run(
+            server.len(),
+            |at| is_new(at) && stored.get(at) == known.get(at),
+            |run| write_run(&self.bytes, offset, server, run),
+        )?;
+        each_run(server.len(), is_new, |run| write_run(known_fd, offset, server, run))
+    }
+
+    /// Reads bytes of the file from an offset on: how many there are.
+    pub(super) fn read(fd: &Fd, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
+        read_at(fd, offset, buffer)
+    }
+
+    /// Has `send` send what programs stored, between these offsets, one run of pages after the other; what it took, the server has.
+    pub(super) fn each_difference<E: From<Errno>>(
+        &self,
+        range: Range<u64>,
+        mut send: impl FnMut(u64, &[u8]) -> Result<usize, E>,
+    ) -> Result<bool, E> {
+        let Some(known) = &self.known else { return Ok(false) };
+        let end = range.end.min(self.size()?);
+        let mut buffer = Region::map(2 * STEP_BYTES).map_err(|_| Errno(libc::ENOMEM))?;
+        let (stored, other) = buffer.split_at_mut(STEP_BYTES);
+        let mut at = range.start;
+        let mut sent = false;
+        while at < end {
+            let next = [next_data(&self.bytes, at)?, next_data(known, at)?].into_iter().flatten().min();
+            let Some(next) = next.filter(|next| *next < end) else { break };
+            at = next.max(at) / PAGE_BYTES as u64 * PAGE_BYTES as u64;
+            let count = (STEP_BYTES as u64).min(end - at) as usize;
+            let (Some(stored), Some(other)) = (stored.get_mut(..count), other.get_mut(..count)) else { break };
+            fill(&self.bytes, at, stored)?;
+            fill(known, at, other)?;
+            let (stored, other) = (&*stored, &*other);
+            let page = |number: usize| number * PAGE_BYTES..count.min((number + 1) * PAGE_BYTES);
+            let differs = |number: usize| stored.get(page(number)) != other.get(page(number));
+            each_run(count.div_ceil(PAGE_BYTES), differs, |pages| -> Result<(), E> {
+                let run = trimmed(stored, other, page(pages.start).start..page(pages.end - 1).end);
+                let mut done = run.start;
+                while done < run.end {
+                    let bytes = stored.get(done..run.end).unwrap_or_default();
+                    let got = send(at + done as u64, bytes)?;
+                    if got == 0 {
+                        return Err(Errno(libc::EIO).into());
+                    }
+                    write_at(known, at + done as u64, bytes.get(..got).unwrap_or_default())?;
+                    done += got;
+                }
+                sent = true;
+                Ok(())
+            })?;
+            at += count as u64;
+        }
+        Ok(sent)
+    }
+
+    /// The server's attributes that go with the bytes; none when they are not known.
+    pub(super) fn seen(directory: &RuntimeDir, file: FileRef) -> Option<Seen> {
+        let fd = open_array(&directory.mapped_array(file, SEEN), libc::O_RDONLY, 0).ok()?;
+        let mut record = [0; 16];
+        let got = read_at(&fd, 0, &mut record).ok()?;
+        let word = |at: usize| Some(u64::from_ne_bytes(record.get(at..at + 8)?.try_into().ok()?));
+        (got == record.len()).then_some((word(0)?, word(8)?))
+    }
+
+    /// Notes them.
+    pub(super) fn note_seen(&self, seen: Option<Seen>) {
+        let path = self.directory.mapped_array(self.file, SEEN);
+        let Some((time, size)) = seen else { return forget(&path) };
+        let mut record = [0; 16];
+        record[..8].copy_from_slice(&time.to_ne_bytes());
+        record[8..].copy_from_slice(&size.to_ne_bytes());
+        let Ok(fd) = open_array(&path, libc::O_WRONLY | libc::O_CREAT, FILE_MODE) else { return };
+        if write_at(&fd, 0, &record).is_err() {
+            forget(&path);
+        }
+    }
+}
+
+/// Removes a file that is not needed, if it is there.
+fn forget(path: &[u8]) {
+    let _ = unlink_array(path);
+}
+
+fn check_room(fd: &Fd, bytes: u64) -> Result<(), NoBacking> {
+    let free = free_bytes(fd)?.saturating_sub(SPARE_BYTES);
+    if bytes > free { Err(NoBacking::NoRoom(bytes, free)) } else { Ok(()) }
+}
+
+fn no_room(errno: Errno, fd: &Fd, bytes: u64) -> NoBacking {
+    match errno {
+        Errno(libc::ENOSPC | libc::EDQUOT | libc::ENOMEM) => NoBacking::NoRoom(bytes, free_bytes(fd).unwrap_or(0)),
+        other => NoBacking::Failed(other),
+    }
+}
+
+/// Reads all of a buffer; zeroes behind the end.
+fn fill(fd: &Fd, offset: u64, buffer: &mut [u8]) -> Result<(), Errno> {
+    let mut done = 0;
+    while let Some(to) = buffer.get_mut(done..).filter(|to| !to.is_empty()) {
+        match read_at(fd, offset + done as u64, to)? {
+            0 => {
+                to.fill(0);
+                break;
+            }
+            got => done += got,
+        }
+    }
+    Ok(())
+}
+
+fn write_run(fd: &Fd, offset: u64, from: &[u8], run: Range<usize>) -> Result<(), Errno> {
+    write_at(fd, offset + run.start as u64, from.get(run).unwrap_or_default())
+}
+
+/// Calls `take` with each longest run of numbers below `count` for which `is_in` holds.
+fn each_run<E>(
+    count: usize,
+    is_in: impl Fn(usize) -> bool,
+    mut take: impl FnMut(Range<usize>) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut at = 0;
+    while at < count {
+        let start = (at..count).find(|number| is_in(*number)).unwrap_or(count);
+        at = (start..count).find(|number| !is_in(*number)).unwrap_or(count);
+        if start < at {
+            take(start..at)?;
+        }
+    }
+    Ok(())
+}
+
+/// The part of a run that differs, without what is equal at its ends.
+fn trimmed(stored: &[u8], known: &[u8], run: Range<usize>) -> Range<usize> {
+    let differs = |at: &usize| stored.get(*at) != known.get(*at);
+    let start = run.clone().find(differs).unwrap_or(run.end);
+    let end = run.rev().find(differs).map_or(start, |last| last + 1);
+    start..end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_the_longest_and_end_with_the_numbers() {
+        let mut found = Vec::new();
+        each_run(
+            9,
+            |at| [0, 1, 4, 7, 8].contains(&at),
+            |run| -> Result<(), ()> {
+                found.push(run);
+                Ok(())
+            },
+        )
+        .unwrap();
+        assert_eq!(found, [0..2, 4..5, 7..9]);
+    }
+
+    #[test]
+    fn a_run_is_sent_from_its_first_difference_to_its_last() {
+        assert_eq!(trimmed(b"abXdYf", b"abcdef", 0..6), 2..5);
+        assert_eq!(trimmed(b"abc", b"abc", 0..3), 3..3);
+    }
+}

@@ -1,0 +1,217 @@
+//! MAP_SHARED of files of a mount: the program maps the file in memory that has the bytes (docs/design/015-shared-mappings.md), and this table
+//! says which addresses are of which file, so that msync, the last munmap, exit and exec write to the server what was stored.
+
+use crate::hook::hooks;
+use crate::memory::Mapping;
+use crate::messages::warn;
+use crate::open_file::Open;
+use crate::outcome::{Out, kept};
+use crate::raw;
+use dnfs::mount::{FileRef, MapRefusal, Mount};
+use libc::{c_int, c_void, off_t, size_t};
+use regions::with;
+use std::ops::Range;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+mod regions;
+
+pub(crate) use regions::after_fork_child;
+
+const PAGE_BYTES: usize = 4096;
+
+/// The addresses of a range given as in munmap(2).
+fn pages(at: *const c_void, bytes: size_t) -> Range<usize> {
+    let start = at as usize;
+    start..start.saturating_add(bytes.saturating_add(PAGE_BYTES - 1) & !(PAGE_BYTES - 1))
+}
+
+/// mmap(2) of a file of a mount, MAP_SHARED; `real` maps a descriptor.
+pub(crate) fn map(
+    file: &Open,
+    bytes: size_t,
+    protection: c_int,
+    offset: off_t,
+    real: impl FnOnce(c_int) -> Mapping,
+) -> Result<Mapping, Out> {
+    let access = file.flags & libc::O_ACCMODE;
+    let stores = protection & libc::PROT_WRITE != 0;
+    if access == libc::O_WRONLY || stores && access != libc::O_RDWR {
+        return Err(Out::Errno(libc::EACCES));
+    }
+    let offset = u64::try_from(offset).ok().filter(|offset| offset.is_multiple_of(PAGE_BYTES as u64) && bytes > 0);
+    let offset = offset.ok_or(Out::Errno(libc::EINVAL))?;
+    let (mount, number) = (file.mount, file.file);
+    let is_pinned = with(|table| table.begin(mount, number)).ok_or(Out::Errno(libc::ENOMEM))?;
+    let prepared = mount.map_shared(number, access == libc::O_RDWR, stores, is_pinned);
+    let mapped = match prepared {
+        Ok(mapped) => mapped,
+        Err(refusal) => {
+            if is_pinned {
+                with(|table| table.give_up(mount, number));
+                end_unused();
+            }
+            return Err(refused(file, refusal));
+        }
+    };
+    if let Err(spare) = with(|table| table.pin(mount, number, mapped.pin)) {
+        spare.into_iter().for_each(close_pin);
+    }
+    if stores {
+        write_at_exit();
+    }
+    let memory = kept(real(mapped.to_map));
+    let _ = raw::close(mapped.to_map);
+    let made = memory.as_ref().ok().map(|memory| (pages(memory.address(), bytes), offset, access == libc::O_RDWR));
+    let is_entered = with(|table| table.end(mount, number, made.clone(), stores));
+    if let Some((range, ..)) = made.filter(|_| !is_entered) {
+        // SAFETY: what was just mapped, which the program was not told of.
+        unsafe { raw::unmap(range.start as *mut u8, range.len()) };
+    }
+    end_unused();
+    if is_entered { memory } else { Err(Out::Errno(libc::ENOMEM)) }
+}
+
+fn close_pin(pin: c_int) {
+    dnfs::set_internal_fd(pin, false);
+    let _ = raw::close(pin);
+}
+
+/// What a program is told whose file cannot be mapped: once in a process with the cause and what helps.
+fn refused(file: &Open, refusal: MapRefusal) -> Out {
+    let (needed, free) = match refusal {
+        MapRefusal::Failed(error) => return Out::from(error),
+        MapRefusal::NoRoom { needed, free } => (needed >> 20, free >> 20),
+    };
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if !SAID.swap(true, Ordering::Relaxed) {
+        let directory = file.mount.runtime_dir().display();
+        warn(format_args!(
+            "cannot map a file of {} MAP_SHARED: it needs {needed} MiB of memory in {directory}, which has {free} MiB free; enlarge that \
+             file system (docker --shm-size, mount -o remount,size=), name another by MILLRACE_RUNTIME_DIR, or have the program not map: \
+             SQLite PRAGMA mmap_size=0, PostgreSQL dynamic_shared_memory_type=posix",
+            String::from_utf8_lossy(file.mount.local_path()),
+        ));
+    }
+    Out::Errno(libc::ENOMEM)
+}
+
+/// A range of addresses is another mapping's now, or nobody's.
+pub(crate) fn forget(at: *const c_void, bytes: size_t) {
+    if regions::any() {
+        with(|table| table.cut(&pages(at, bytes)));
+        end_unused();
+    }
+}
+
+/// Writes to the server what was stored into files of which this process has no mapping any more, and lets them go.
+fn end_unused() {
+    while let Some(unused) = with(|table| table.take_unused()) {
+        if unused.stores {
+            let _ = unused.mount.write_back(unused.file, 0..u64::MAX); // munmap(2) tells of no error; what was refused is tried again
+        }
+        close_pin(unused.pin);
+        unused.mount.unmapped(unused.file);
+    }
+}
+
+/// Before the process ends or becomes another program.
+pub(crate) fn write_all() {
+    for number in 0..regions::FILES_MAX {
+        if let Some((mount, file)) = with(|table| table.stored(number)) {
+            let _ = mount.write_back(file, 0..u64::MAX);
+        }
+    }
+}
+
+/// At exit(3) as well, which libc ends with a call of its own.
+fn write_at_exit() {
+    extern "C" fn write() {
+        write_all();
+    }
+    static ONCE: Once = Once::new();
+    // SAFETY: a function that lives as long as the process.
+    ONCE.call_once(|| {
+        let _ = unsafe { libc::atexit(write) };
+    });
+}
+
+/// msync(2), after the kernel's.
+fn sync(at: *const c_void, bytes: size_t, flags: c_int) -> Result<(), Out> {
+    if flags & libc::MS_SYNC == 0 {
+        return Ok(()); // what was stored is where a killed process does not lose it
+    }
+    let range = pages(at, bytes);
+    let mut from = range.start;
+    let mut synced: Option<(&'static Mount, FileRef)> = None;
+    while let Some((next, part)) = with(|table| table.part(from..range.end)) {
+        part.mount.write_back(part.file, part.bytes)?;
+        if synced.is_some_and(|(mount, file)| !(std::ptr::eq(mount, part.mount) && file == part.file)) {
+            commit(synced.take())?;
+        }
+        synced = Some((part.mount, part.file));
+        from = next;
+    }
+    commit(synced)
+}
+
+fn commit(file: Option<(&'static Mount, FileRef)>) -> Result<(), Out> {
+    let Some((mount, file)) = file else { return Ok(()) };
+    let known = with(|table| table.cursor(mount, file).copied());
+    let cursor = AtomicU32::new(known.unwrap_or_else(|| mount.error_cursor(file)));
+    let done = mount.sync_written(file, &cursor);
+    with(|table| table.cursor(mount, file).map(|known| *known = cursor.load(Ordering::Relaxed)));
+    Ok(done?)
+}
+
+/// Before memory becomes writable: the file in memory is compared from then on.
+fn before_stores(at: *const c_void, bytes: size_t, protection: c_int) -> Result<(), Out> {
+    if protection & libc::PROT_WRITE == 0 || !regions::any() {
+        return Ok(());
+    }
+    while let Some((mount, file)) = with(|table| table.not_stored(&pages(at, bytes))) {
+        let mapped = mount.map_shared(file, true, true, true).map_err(|refusal| match refusal {
+            MapRefusal::Failed(error) => Out::from(error),
+            MapRefusal::NoRoom { .. } => Out::Errno(libc::ENOMEM),
+        })?;
+        let _ = raw::close(mapped.to_map);
+        with(|table| table.note_stores(mount, file));
+        write_at_exit();
+    }
+    Ok(())
+}
+
+/// After mremap(2) has moved or resized a mapping.
+fn moved(old: *mut c_void, old_bytes: size_t, new: *mut c_void, new_bytes: size_t) {
+    with(|table| table.relocate(&pages(old, old_bytes), pages(new, new_bytes)));
+    end_unused();
+}
+
+hooks! {
+    /// munmap(2).
+    fn munmap(at: *mut c_void, bytes: size_t) -> c_int {
+        if !regions::any() { return Err(Out::Pass) }
+        let answer = kept(real(at, bytes))?;
+        forget(at, bytes);
+        Ok(answer)
+    }
+    /// msync(2).
+    fn msync(at: *mut c_void, bytes: size_t, flags: c_int) -> c_int {
+        if !regions::any() { return Err(Out::Pass) }
+        let answer = kept(real(at, bytes, flags))?;
+        sync(at, bytes, flags)?;
+        Ok(answer)
+    }
+    /// mprotect(2).
+    fn mprotect(at: *mut c_void, bytes: size_t, protection: c_int) -> c_int {
+        before_stores(at, bytes, protection)?;
+        Err(Out::Pass)
+    }
+    /// mremap(2).
+    fn mremap(old: *mut c_void, old_bytes: size_t, new_bytes: size_t, flags: c_int, to: *mut c_void) -> Mapping {
+        if !regions::any() { return Err(Out::Pass) }
+        let answer = kept(real(old, old_bytes, new_bytes, flags, to))?;
+        moved(old, old_bytes, answer.address(), new_bytes);
+        Ok(answer)
+    }
+}

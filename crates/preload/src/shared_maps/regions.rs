@@ -1,0 +1,258 @@
+//! Which addresses of this process are shared mappings of which files. Nothing here allocates; signals are held back while the table is used.
+
+use crate::raw;
+use dnfs::mount::{FileRef, Mount};
+use libc::c_int;
+use std::cell::UnsafeCell;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Mappings of one process; the kernel's own limit is 65,530 of all kinds (vm.max_map_count).
+const REGIONS_MAX: usize = 8192;
+/// Files they are of.
+pub(super) const FILES_MAX: usize = 1024;
+
+/// One mapping, or what is left of it.
+#[derive(Clone)]
+struct Region {
+    /// Addresses.
+    range: Range<usize>,
+    /// Of the file at the first of them.
+    offset: u64,
+    /// Number of the file.
+    place: usize,
+    /// The descriptor it was made by may write.
+    may_write: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Mapped {
+    mount: Option<&'static Mount>,
+    file: FileRef,
+    pin: c_int,
+    stores: bool,
+    /// Mappings about to be made.
+    coming: u32,
+    /// The process that made the first: a child has copies of its parent's mappings, and leaves what it stored there to the parent.
+    process: u32,
+    /// Which write errors msync has told of.
+    cursor: u32,
+}
+
+/// A part of a file that addresses stand for.
+pub(super) struct Part {
+    pub(super) mount: &'static Mount,
+    pub(super) file: FileRef,
+    pub(super) bytes: Range<u64>,
+}
+
+/// A file of which this process has no mapping any more.
+pub(super) struct Unused {
+    pub(super) mount: &'static Mount,
+    pub(super) file: FileRef,
+    pub(super) pin: c_int,
+    /// Something may have been stored.
+    pub(super) stores: bool,
+}
+
+pub(super) struct Table {
+    regions: [Region; REGIONS_MAX],
+    used: usize, // regions from here on are none
+    files: [Mapped; FILES_MAX],
+}
+
+struct Locked {
+    held: AtomicBool,
+    table: UnsafeCell<Table>,
+}
+
+// SAFETY: only who has set `held` touches the table.
+unsafe impl Sync for Locked {}
+
+const NO_REGION: Region = Region { range: 0..0, offset: 0, place: 0, may_write: false };
+const NO_FILE: Mapped =
+    Mapped { mount: None, file: FileRef { slot: 0, generation: 0 }, pin: 0, stores: false, coming: 0, process: 0, cursor: 0 };
+
+static TABLE: Locked = Locked {
+    held: AtomicBool::new(false),
+    table: UnsafeCell::new(Table { regions: [NO_REGION; REGIONS_MAX], used: 0, files: [NO_FILE; FILES_MAX] }),
+};
+
+/// Regions there are.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether this process has a shared mapping of a file of a mount.
+pub(super) fn any() -> bool {
+    COUNT.load(Ordering::Relaxed) != 0
+}
+
+/// Uses the table.
+pub(super) fn with<T>(act: impl FnOnce(&mut Table) -> T) -> T {
+    let _signals = raw::SignalsHeld::new();
+    while TABLE.held.swap(true, Ordering::Acquire) {
+        std::hint::spin_loop();
+    }
+    // SAFETY: this is the only user.
+    let table = unsafe { &mut *TABLE.table.get() };
+    let done = act(table);
+    COUNT.store(table.used, Ordering::Relaxed);
+    TABLE.held.store(false, Ordering::Release);
+    done
+}
+
+/// In the child of a fork: a thread that used the table is not here.
+pub(crate) fn after_fork_child() {
+    TABLE.held.store(false, Ordering::Release);
+}
+
+impl Table {
+    fn number_of(&self, mount: &Mount, file: FileRef) -> Option<usize> {
+        self.files.iter().position(|known| known.file == file && known.mount.is_some_and(|other| std::ptr::eq(other, mount)))
+    }
+
+    /// A file is about to be mapped: whether it is pinned; none when there are too many. [`Self::pin`] follows, or [`Self::give_up`] if it was.
+    pub(super) fn begin(&mut self, mount: &'static Mount, file: FileRef) -> Option<bool> {
+        if self.used == REGIONS_MAX {
+            return None;
+        }
+        match self.number_of(mount, file) {
+            Some(number) => {
+                self.files[number].coming += 1;
+                Some(true)
+            }
+            None => self.files.iter().any(|known| known.mount.is_none()).then_some(false),
+        }
+    }
+
+    /// It cannot be.
+    pub(super) fn give_up(&mut self, mount: &'static Mount, file: FileRef) {
+        if let Some(number) = self.number_of(mount, file) {
+            self.files[number].coming -= 1;
+        }
+    }
+
+    /// It can be: its number. `pin` is what keeps it open, if it was not pinned, and is given back where another thread was faster.
+    pub(super) fn pin(&mut self, mount: &'static Mount, file: FileRef, pin: Option<c_int>) -> Result<usize, Option<c_int>> {
+        let Some(pin) = pin else { return self.number_of(mount, file).ok_or(None) };
+        if let Some(number) = self.number_of(mount, file) {
+            self.files[number].coming += 1;
+            return Err(Some(pin));
+        }
+        let number = self.files.iter().position(|known| known.mount.is_none()).ok_or(Some(pin))?;
+        let (process, cursor) = (raw::process_id(), mount.error_cursor(file));
+        self.files[number] = Mapped { mount: Some(mount), file, pin, stores: false, coming: 1, process, cursor };
+        Ok(number)
+    }
+
+    /// Enters the mapping that was begun, if it came to be; false when there are too many.
+    pub(super) fn end(
+        &mut self,
+        mount: &'static Mount,
+        file: FileRef,
+        made: Option<(Range<usize>, u64, bool)>,
+        stores: bool,
+    ) -> bool {
+        let Some(place) = self.number_of(mount, file) else { return false };
+        self.files[place].coming -= 1;
+        self.files[place].stores |= stores;
+        let Some((range, offset, may_write)) = made else { return true };
+        self.cut(&range);
+        self.insert(Region { range, offset, place, may_write })
+    }
+
+    /// Something may be stored into mappings of this file from now on.
+    pub(super) fn note_stores(&mut self, mount: &'static Mount, file: FileRef) {
+        if let Some(number) = self.number_of(mount, file) {
+            self.files[number].stores = true;
+        }
+    }
+
+    /// Its place among the write errors that msync tells of.
+    pub(super) fn cursor(&mut self, mount: &'static Mount, file: FileRef) -> Option<&mut u32> {
+        let number = self.number_of(mount, file)?;
+        Some(&mut self.files[number].cursor)
+    }
+
+    /// Enters a mapping; false when there are too many.
+    fn insert(&mut self, region: Region) -> bool {
+        if self.used == REGIONS_MAX {
+            return false;
+        }
+        self.regions[self.used] = region;
+        self.used += 1;
+        true
+    }
+
+    /// These addresses are no longer mappings of files.
+    pub(super) fn cut(&mut self, gone: &Range<usize>) {
+        let mut at = 0;
+        while at < self.used {
+            let Region { range, offset, .. } = self.regions[at].clone();
+            let (start, end) = (range.start.max(gone.start), range.end.min(gone.end));
+            if start >= end {
+                at += 1;
+                continue;
+            }
+            let behind =
+                Region { range: end..range.end, offset: offset + (end - range.start) as u64, ..self.regions[at].clone() };
+            self.regions[at].range.end = start;
+            if range.start == start {
+                self.used -= 1;
+                self.regions.swap(at, self.used);
+            } else {
+                at += 1;
+            }
+            if end < range.end {
+                let _ = self.insert(behind); // one too many is not synced by its address, but with its file
+            }
+        }
+    }
+
+    /// A mapping is elsewhere now, or as long as this; with no addresses before, it is a second one.
+    pub(super) fn relocate(&mut self, old: &Range<usize>, new: Range<usize>) {
+        let Some(found) = self.regions[..self.used].iter().find(|region| region.range.contains(&old.start)).cloned() else {
+            return self.cut(&new);
+        };
+        let offset = found.offset + (old.start - found.range.start) as u64;
+        self.cut(old);
+        self.cut(&new);
+        let _ = self.insert(Region { range: new, offset, ..found });
+    }
+
+    /// A file of which there is no mapping any more.
+    pub(super) fn take_unused(&mut self) -> Option<Unused> {
+        let (regions, used) = (&self.regions, self.used);
+        let is_unused = |number: usize, known: &Mapped| {
+            known.mount.is_some() && known.coming == 0 && !regions[..used].iter().any(|region| region.place == number)
+        };
+        let number = (0..FILES_MAX).find(|number| is_unused(*number, &self.files[*number]))?;
+        let known = std::mem::replace(&mut self.files[number], NO_FILE);
+        Some(Unused { mount: known.mount?, file: known.file, pin: known.pin, stores: known.stores })
+    }
+
+    /// The file of this number, if something may have been stored by this process.
+    pub(super) fn stored(&self, number: usize) -> Option<(&'static Mount, FileRef)> {
+        let known = self.files.get(number).filter(|known| known.stores && known.process == raw::process_id())?;
+        Some((known.mount?, known.file))
+    }
+
+    /// A file mapped at these addresses by a descriptor that may write, of which it is not known yet that something may be stored.
+    pub(super) fn not_stored(&self, range: &Range<usize>) -> Option<(&'static Mount, FileRef)> {
+        let found = self.regions[..self.used].iter().find(|region| {
+            let overlaps = region.range.start.max(range.start) < region.range.end.min(range.end);
+            overlaps && region.may_write && self.files.get(region.place).is_some_and(|known| !known.stores)
+        })?;
+        let known = self.files.get(found.place)?;
+        Some((known.mount?, known.file))
+    }
+
+    /// The first part of a file at these addresses, and the address behind it.
+    pub(super) fn part(&self, range: Range<usize>) -> Option<(usize, Part)> {
+        let overlaps = |region: &&Region| region.range.start.max(range.start) < region.range.end.min(range.end);
+        let found = self.regions[..self.used].iter().filter(overlaps).min_by_key(|region| region.range.start)?;
+        let (start, end) = (found.range.start.max(range.start), found.range.end.min(range.end));
+        let known = self.files.get(found.place)?;
+        let offset = |at: usize| found.offset + (at - found.range.start) as u64;
+        Some((end, Part { mount: known.mount?, file: known.file, bytes: offset(start)..offset(end) }))
+    }
+}

@@ -86,9 +86,10 @@ fn refused(file: &Open, refusal: MapRefusal) -> Out {
     static SAID: AtomicBool = AtomicBool::new(false);
     if !SAID.swap(true, Ordering::Relaxed) {
         let directory = file.mount.runtime_dir().display();
+        let number = file.attr().map_or(0, |attr| attr.fileid);
         warn(format_args!(
-            "cannot map a file of {} MAP_SHARED: it needs {needed} MiB of memory in {directory}, which has {free} MiB free; enlarge that \
-             file system (docker --shm-size, mount -o remount,size=), name another by MILLRACE_RUNTIME_DIR, or have the program not map: \
+            "cannot map the file with inode number {number} of {} MAP_SHARED: it needs {needed} MiB of memory in {directory}, which has \
+             {free} MiB free; enlarge that file system (docker --shm-size, mount -o remount,size=), name another by MILLRACE_RUNTIME_DIR, or have the program not map: \
              SQLite PRAGMA mmap_size=0, PostgreSQL dynamic_shared_memory_type=posix",
             String::from_utf8_lossy(file.mount.local_path()),
         ));

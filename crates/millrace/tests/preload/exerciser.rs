@@ -170,7 +170,7 @@ fn build(scratch: &Scratch) -> Option<PathBuf> {
     let program = scratch.path().join("actor");
     let mut command = Command::new(compiler);
     command.args(["-O1", "-o"]).arg(&program);
-    for name in ["actor", "files", "names", "streams", "locks", "processes", "more", "refused"] {
+    for name in ["actor", "files", "names", "streams", "locks", "processes", "more", "maps", "refused"] {
         command.arg(sources.join(name).with_extension("c"));
     }
     succeed(&mut command);

@@ -21,6 +21,7 @@ mod mariadb;
 mod reach;
 mod read_ahead;
 mod server_away;
+mod shared_maps;
 #[path = "../support/mod.rs"]
 mod support;
 mod users;

@@ -44,6 +44,9 @@ static char *map(int fd, size_t bytes, int protection, off_t offset) {
 	return mmap(NULL, bytes, protection, MAP_SHARED, fd, offset);
 }
 
+// Of a call that answers 0, or -1 with an error.
+static const char *outcome(int answer) { return answer == 0 ? "done" : strerrorname_np(errno); }
+
 static const char *failed(void *at) { return at == MAP_FAILED ? strerrorname_np(errno) : "mapped"; }
 
 static char at_file(const char *name, off_t offset) {
@@ -66,7 +69,7 @@ static void refusals(void) {
 	printf("nothing %s\n", failed(map(fd, 0, PROT_READ, 0)));
 	printf("validate %s\n", failed(mmap(NULL, PAGE, PROT_READ, MAP_SHARED_VALIDATE, fd, 0)));
 	char *m = map(reads, PAGE, PROT_READ, 0);
-	printf("mprotect %d %s\n", mprotect(m, PAGE, PROT_READ | PROT_WRITE), strerrorname_np(errno));
+	printf("mprotect %s\n", outcome(mprotect(m, PAGE, PROT_READ | PROT_WRITE)));
 	printf("store %s\n", store(m));
 	close(fd), close(reads), close(writes);
 }
@@ -90,7 +93,7 @@ static void coherence(void) {
 	printf("an append is there %.4s\n", longer + 4 * PAGE);
 	printf("msync %d\n", msync(m, 4 * PAGE, MS_SYNC));
 	printf("async %d\n", msync(m, 4 * PAGE, MS_ASYNC));
-	printf("bad flags %d %s\n", msync(m, PAGE, MS_SYNC | MS_ASYNC), strerrorname_np(errno));
+	printf("bad flags %s\n", outcome(msync(m, PAGE, MS_SYNC | MS_ASYNC)));
 	struct stat found;
 	fstat(fd, &found);
 	printf("size %ld\n", (long)found.st_size);
@@ -128,7 +131,7 @@ static void parts(void) {
 	munmap(m + 2 * PAGE, PAGE);
 	m[0] = '0', m[3 * PAGE] = '3';
 	printf("a hole %s %s\n", touch(m + PAGE), touch(m + 2 * PAGE));
-	printf("msync of a hole %d %s\n", msync(m, 6 * PAGE, MS_SYNC), strerrorname_np(errno));
+	printf("msync of a hole %s\n", outcome(msync(m, 6 * PAGE, MS_SYNC)));
 	printf("msync %d %d\n", msync(m, 2 * PAGE, MS_SYNC), msync(m + 3 * PAGE, PAGE, MS_SYNC));
 	char *moved = mremap(m + 3 * PAGE, PAGE, 3 * PAGE, MREMAP_MAYMOVE);
 	moved[2 * PAGE] = '5';

@@ -178,7 +178,7 @@ static void split(struct step *step)
 void serve(void)
 {
 	static int (*const tried[])(const char *, const struct step *) = {
-		file_step, name_step, stream_step, lock_step, process_step, more_step, refused_step};
+		file_step, name_step, stream_step, lock_step, process_step, more_step, map_step, refused_step};
 	struct step step;
 	while (receive()) {
 		split(&step);

@@ -62,6 +62,7 @@ int stream_step(const char *name, const struct step *step);
 int lock_step(const char *name, const struct step *step);
 int process_step(const char *name, const struct step *step);
 int more_step(const char *name, const struct step *step);
+int map_step(const char *name, const struct step *step);
 int refused_step(const char *name, const struct step *step);
 
 /* A connection of its own for the process of that number, made by this one. */

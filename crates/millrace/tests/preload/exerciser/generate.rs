@@ -180,7 +180,10 @@ impl Generator {
     fn data(&mut self, process: u8) -> String {
         let slot = self.taken(self.processes[usize::from(process)].files);
         let (length, offset) = (self.length(), self.offset());
-        match self.rng.below(20) {
+        match self.rng.below(24) {
+            20 => format!("share {slot}"),
+            21 | 22 => format!("store {offset} {}", self.letter()),
+            23 => (*self.rng.pick(&["look", "look", "msync", "unshare"]).unwrap()).to_owned(),
             0..4 => format!("write {slot} {length} {}", self.letter()),
             4..7 => format!("pwrite {slot} {length} {} {offset}", self.letter()),
             7 => format!("writev {slot} {length} {}", self.letter()),

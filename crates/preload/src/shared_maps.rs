@@ -131,8 +131,8 @@ fn write_at_exit() {
         write_all();
     }
     static ONCE: Once = Once::new();
-    // SAFETY: a function that lives as long as the process.
     ONCE.call_once(|| {
+        // SAFETY: a function that lives as long as the process.
         let _ = unsafe { libc::atexit(write) };
     });
 }

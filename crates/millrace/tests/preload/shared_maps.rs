@@ -151,7 +151,13 @@ fn a_file_that_memory_has_no_room_for_is_refused_with_one_line_that_says_what_he
     let said = String::from_utf8_lossy(&refused.stderr);
     assert_eq!(said.matches("cannot map").count(), 1, "{said}");
     let number = std::os::unix::fs::MetadataExt::ino(&world.filer.export().join("large").metadata().unwrap());
-    for part in [&format!("inode number {number} of /db")[..], "4194304 MiB", "MILLRACE_RUNTIME_DIR", "mmap_size=0", "dynamic_shared_memory_type"] {
+    for part in [
+        &format!("inode number {number} of /db")[..],
+        "4194304 MiB",
+        "MILLRACE_RUNTIME_DIR",
+        "mmap_size=0",
+        "dynamic_shared_memory_type",
+    ] {
         assert!(said.contains(part), "{part} is not in {said}");
     }
 }
@@ -177,6 +183,19 @@ fn two_lmdb_writers_share_an_environment_with_and_without_writemap() {
     let world = World::new("lmdb");
     let said = succeed(&mut python(&world, &["lmdb_processes"]));
     assert_eq!(said, "plain 80 81\nwritemap 80 81\n");
+}
+
+#[test]
+fn two_writers_and_three_readers_of_sqlite_agree_when_they_map_the_database() {
+    let Some(python) = find_program("python3") else { return skip("no python3") };
+    let world = World::new("sqlite-mapped");
+    for mode in ["delete", "wal"] {
+        std::fs::create_dir(world.filer.export().join(mode)).unwrap();
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/preload/sqlite_torture.py");
+        let mut command = world.exec(python.to_str().unwrap());
+        command.env("SQLITE_MMAP_SIZE", "268435456").args([script, &format!("/db/{mode}/t"), mode, "2"]);
+        assert_eq!(succeed(&mut command), "ok 20000\n['t']\n", "{mode}");
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ ACCOUNTS = 20
 
 def connect():
     database = sqlite3.connect(path, timeout=60, isolation_level=None)
+    database.execute(f"pragma mmap_size={os.environ.get('SQLITE_MMAP_SIZE', '0')}")
     database.execute("pragma synchronous=full")
     assert database.execute(f"pragma journal_mode={mode}").fetchone()[0] == mode
     return database

@@ -14,10 +14,9 @@ pub(crate) const MODEL_RULES: [(&str, &str); 4] = [
 ];
 
 /// What a mount refuses (docs/compat/preload.md): word of the step `refused`, the error, why. These steps run on the mount only.
-pub(crate) const REFUSED: [(&str, &str, &str); 7] = [
+pub(crate) const REFUSED: [(&str, &str, &str); 6] = [
     ("fallocate", "EOPNOTSUPP", "NFSv3 cannot reserve space"),
     ("posix_fallocate", "EOPNOTSUPP", "and libc's substitute would write to the placeholder"),
-    ("shared-mapping", "ENODEV", "a mapping shared between processes cannot be kept in step with the server"),
     ("fsetxattr", "EOPNOTSUPP", "NFSv3 has no extended attributes"),
     ("mkfifo", "EOPNOTSUPP", "a pipe could be made but not opened"),
     ("tmpfile", "EOPNOTSUPP", "NFSv3 has no files without a name"),

@@ -1,6 +1,5 @@
 /* What a mount refuses by name (docs/compat/preload.md); these steps run there only, and change nothing. */
 #include "actor.h"
-#include <sys/mman.h>
 #include <sys/xattr.h>
 
 int refused_step(const char *name, const struct step *step)
@@ -16,8 +15,6 @@ int refused_step(const char *name, const struct step *step)
 		outcome(fallocate(fd, 0, 0, 100));
 	else if (strcmp(what, "posix_fallocate") == 0)
 		say("%s", strerrorname_np(posix_fallocate(fd, 0, 100)));
-	else if (strcmp(what, "shared-mapping") == 0)
-		outcome(mmap(NULL, 100, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED ? -1 : 0);
 	else if (strcmp(what, "fsetxattr") == 0)
 		outcome(fsetxattr(fd, "user.x", "1", 1, 0));
 	else if (strcmp(what, "mkfifo") == 0)

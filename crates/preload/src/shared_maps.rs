@@ -118,10 +118,13 @@ fn end_unused() {
 
 /// Before the process ends or becomes another program.
 pub(crate) fn write_all() {
-    for number in 0..regions::FILES_MAX {
-        if let Some((mount, file)) = with(|table| table.stored(number)) {
-            let _ = mount.write_back(file, 0..u64::MAX);
-        }
+    if !regions::any() {
+        return;
+    }
+    let mut next = 0;
+    while let Some((number, mount, file)) = with(|table| table.stored_from(next)) {
+        let _ = mount.write_back(file, 0..u64::MAX);
+        next = number + 1;
     }
 }
 

@@ -39,6 +39,22 @@ def store_and_wait():
     print("flushed", flush=True)
 
 
+def see():
+    """Maps, and says when a write of somebody else is there."""
+    memory = mapped("torn")
+    print("mapped", flush=True)
+    while memory[0:3] != b"new":
+        time.sleep(0.01)
+    print("new", flush=True)
+
+
+def write_when_told():
+    fd = os.open("torn", os.O_WRONLY)
+    print("open", flush=True)
+    sys.stdin.readline()
+    os.write(fd, b"new")
+
+
 def worker():
     """Bytes n, n + count, ... of each page are its own: stores them, or writes them, and looks whether they stay."""
     number, count, rounds, seed = map(int, more)

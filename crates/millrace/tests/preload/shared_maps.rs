@@ -89,6 +89,44 @@ fn what_a_killed_process_stored_is_read_at_once_and_at_the_server_within_seconds
 }
 
 #[test]
+fn what_a_process_was_killed_in_writing_is_in_the_mappings_once_the_server_has_done_it() {
+    if find_program("python3").is_none() {
+        return skip("no python3");
+    }
+    let world = World::new("shared-map-torn");
+    std::fs::write(world.filer.export().join("torn"), vec![b'.'; PAGE]).unwrap();
+    let mut watcher = Talking::start(python(&world, &["see"]));
+    assert_eq!(watcher.hear(), "mapped");
+    let mut writer = Talking::start(python(&world, &["write_when_told"]));
+    assert_eq!(writer.hear(), "open");
+    let signal = |name: &str, pid: u32| succeed(Command::new("kill").args([name, &pid.to_string()]));
+    signal("-STOP", world.filer.pid());
+    writer.tell();
+    await_until("the call to be with the filer", Duration::from_secs(20), || has_unread(&world).then_some(()));
+    let killed = python_below(writer.child.id());
+    signal("-KILL", killed);
+    let _ = writer.child.wait();
+    signal("-CONT", world.filer.pid());
+    assert_eq!(watcher.hear(), "new");
+    watcher.end();
+}
+
+/// Whether something was sent to the filer that it has not read.
+fn has_unread(world: &World) -> bool {
+    let port = world.filer.url.split(':').nth(2).and_then(|rest| rest.split('/').next()).unwrap().parse::<u16>().unwrap();
+    let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let of_filer =
+        sockets.lines().filter(|line| line.split_whitespace().nth(1).is_some_and(|at| at.ends_with(&format!(":{port:04X}"))));
+    of_filer.filter_map(|line| line.split_whitespace().nth(4)?.split_once(':')).any(|(_, unread)| unread != "00000000")
+}
+
+/// The process that `timeout` has started.
+fn python_below(pid: u32) -> u32 {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    children.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+#[test]
 fn stores_wait_for_a_filer_that_was_killed_and_are_there_when_it_is_back() {
     if find_program("python3").is_none() {
         return skip("no python3");

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// Mappings of one process; the kernel's own limit is 65,530 of all kinds (vm.max_map_count).
 const REGIONS_MAX: usize = 8192;
 /// Files they are of.
-pub(super) const FILES_MAX: usize = 1024;
+const FILES_MAX: usize = 1024;
 
 /// One mapping, or what is left of it.
 #[derive(Clone)]
@@ -230,10 +230,12 @@ impl Table {
         Some(Unused { mount: known.mount?, file: known.file, pin: known.pin, stores: known.stores })
     }
 
-    /// The file of this number, if something may have been stored by this process.
-    pub(super) fn stored(&self, number: usize) -> Option<(&'static Mount, FileRef)> {
-        let known = self.files.get(number).filter(|known| known.stores && known.process == raw::process_id())?;
-        Some((known.mount?, known.file))
+    /// The first file from this number on into which this process may have stored something, and its number.
+    pub(super) fn stored_from(&self, number: usize) -> Option<(usize, &'static Mount, FileRef)> {
+        let process = raw::process_id();
+        let mut rest = self.files.iter().enumerate().skip(number);
+        let (number, known) = rest.find(|(_, known)| known.mount.is_some() && known.stores && known.process == process)?;
+        Some((number, known.mount?, known.file))
     }
 
     /// A file mapped at these addresses by a descriptor that may write, of which it is not known yet that something may be stored.

@@ -88,9 +88,9 @@ fn refused(file: &Open, refusal: MapRefusal) -> Out {
         let directory = file.mount.runtime_dir().display();
         let number = file.attr().map_or(0, |attr| attr.fileid);
         warn(format_args!(
-            "cannot map the file with inode number {number} of {} MAP_SHARED: it needs {needed} MiB of memory in {directory}, which has \
-             {free} MiB free; enlarge that file system (docker --shm-size, mount -o remount,size=), name another by MILLRACE_RUNTIME_DIR, or have the program not map: \
-             SQLite PRAGMA mmap_size=0, PostgreSQL dynamic_shared_memory_type=posix",
+            "cannot map the file with inode number {number} of {} MAP_SHARED: it needs {needed} MiB of memory in {directory}, of which {free} MiB \
+             are to be had; enlarge that file system (docker --shm-size, mount -o remount,size=) or the host's memory, or have the program \
+             not map: SQLite PRAGMA mmap_size=0, PostgreSQL dynamic_shared_memory_type=posix, LMDB writemap off",
             String::from_utf8_lossy(file.mount.local_path()),
         ));
     }

@@ -10,6 +10,7 @@ use crate::sys::fd::Fd;
 use crate::sys::local_file::{
     Errno, allocate, free_bytes, next_data, open_array, read_at, rename_array, reserve, stat, truncate, unlink_array, write_at,
 };
+use crate::sys::memory::available_bytes;
 use crate::sys::region::Region;
 use core::ops::Range;
 
@@ -283,6 +284,8 @@ fn forget(path: &[u8]) {
 
 fn check_room(fd: &Fd, bytes: u64) -> Result<(), NoBacking> {
     let free = free_bytes(fd)?.saturating_sub(SPARE_BYTES);
+    // A tmpfs is often larger than what there is, and then others are killed for it.
+    let free = available_bytes().map_or(free, |available| free.min(available / 2));
     if bytes > free { Err(NoBacking::NoRoom(bytes, free)) } else { Ok(()) }
 }
 
@@ -340,6 +343,86 @@ fn trimmed(stored: &[u8], known: &[u8], run: Range<usize>) -> Range<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use crate::segment::tests::tempdir::TempDir;
+
+    const FILE: FileRef = FileRef { slot: 3, generation: 5 };
+
+    fn made(place: &TempDir, bytes: &[u8]) -> RuntimeDir {
+        let directory = RuntimeDir::make(place.path().as_encoded_bytes(), |_| 5).unwrap();
+        let size = bytes.len() as u64;
+        let fill = |offset: u64, to: &mut [u8]| -> Result<usize, NoBacking> {
+            to.copy_from_slice(&bytes[offset as usize..][..to.len()]);
+            Ok(to.len())
+        };
+        assert!(Backing::make(&directory, FILE, size, fill).is_ok_and(|mut made| made.make_known().is_ok()));
+        directory
+    }
+
+    fn sent(backing: &Backing<'_>) -> Vec<(u64, Vec<u8>)> {
+        let mut all = Vec::new();
+        let done = backing.each_difference(0..u64::MAX, |offset, bytes| -> Result<usize, Errno> {
+            all.push((offset, bytes.to_vec()));
+            Ok(bytes.len())
+        });
+        assert_eq!(done, Ok(!all.is_empty()));
+        all
+    }
+
+    fn bytes_of(backing: &Backing<'_>) -> Vec<u8> {
+        let mut bytes = vec![0; backing.size().unwrap() as usize];
+        fill(&backing.bytes, 0, &mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn what_was_stored_is_sent_once_and_no_more_of_it_than_differs() {
+        let place = TempDir::new();
+        let directory = made(&place, &[b'.'; 3 * PAGE_BYTES + 10]);
+        let backing = Backing::open(&directory, FILE).unwrap().unwrap();
+        assert_eq!(sent(&backing), []);
+        for (at, bytes) in [(100, &b"ab"[..]), (PAGE_BYTES as u64 + 7, b"c"), (3 * PAGE_BYTES as u64 + 9, b"d")] {
+            write_at(&backing.bytes, at, bytes).unwrap();
+        }
+        let found = sent(&backing);
+        assert_eq!(found.len(), 2, "neighbouring pages by one WRITE");
+        assert_eq!((found[0].0, found[0].1.len()), (100, PAGE_BYTES + 8 - 100));
+        assert_eq!(found[1], (3 * PAGE_BYTES as u64 + 9, b"d".to_vec()));
+        assert_eq!(sent(&backing), []);
+    }
+
+    #[test]
+    fn what_the_server_has_is_taken_over_beside_stores_that_it_has_not() {
+        let place = TempDir::new();
+        let directory = made(&place, b"....................");
+        let backing = Backing::open(&directory, FILE).unwrap().unwrap();
+        write_at(&backing.bytes, 4, b"own").unwrap();
+        backing.merge(0, b"NEW.NEW.NEW", &mut [0; 22]).unwrap();
+        assert_eq!(bytes_of(&backing), b"NEW.own.NEW.........");
+        assert_eq!(sent(&backing), [(4, b"own".to_vec())]);
+    }
+
+    #[test]
+    fn a_write_replaces_a_store_and_is_not_sent_again() {
+        let place = TempDir::new();
+        let directory = made(&place, b"..........");
+        let backing = Backing::open(&directory, FILE).unwrap().unwrap();
+        write_at(&backing.bytes, 2, b"stored").unwrap();
+        backing.apply(3, b"WRI").unwrap();
+        assert_eq!(bytes_of(&backing), b"..sWRIed..");
+        assert_eq!(sent(&backing), [(2, b"sWRIed".to_vec())]);
+    }
+
+    #[test]
+    fn bytes_behind_an_earlier_end_are_zeroes_when_the_file_grows() {
+        let place = TempDir::new();
+        let directory = made(&place, b"..........");
+        let backing = Backing::open(&directory, FILE).unwrap().unwrap();
+        backing.set_size(4).unwrap();
+        backing.apply(6, b"x").unwrap();
+        assert_eq!(bytes_of(&backing), b"....\0\0x");
+        assert_eq!(sent(&backing), []);
+    }
 
     #[test]
     fn runs_are_the_longest_and_end_with_the_numbers() {

@@ -47,8 +47,8 @@ impl Mount {
     /// # Errors
     /// [`FsError::WritesLost`] when writes were lost, once for each cursor; the server's refusal of COMMIT.
     pub fn sync(&self, file: FileRef, cursor: &AtomicU32) -> Result<(), Error> {
-        self.write_back(file, 0..u64::MAX)?;
-        self.sync_written(file, cursor)
+        let refused = self.write_back(file, 0..u64::MAX);
+        self.sync_written(file, cursor).and(refused) // what was written before is made stable nonetheless
     }
 
     /// The same without what programs stored into mappings of the file: that is written already as far as it is to be stable.

@@ -13,7 +13,7 @@
 int slot[SLOTS];
 FILE *stream[STREAMS];
 char root[4096];
-int on_mount, control, forked_unseen;
+int on_mount, control, forked_unseen, used_aio;
 char *data;
 static char text[TEXT_MAX];
 static int said;

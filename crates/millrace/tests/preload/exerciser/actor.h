@@ -21,6 +21,8 @@ extern int on_mount;
 extern int control;
 /* Whether this process, or one it came from, was forked behind libc's back: what uses libc's threads may hang for ever then. */
 extern int forked_unseen;
+/* Whether it used libc's asynchronous I/O: a child of fork believes that its parent's threads are there, and hangs. */
+extern int used_aio;
 /* Where data is read into and written from; aligned for O_DIRECT. */
 extern char *data;
 

@@ -48,6 +48,7 @@ static void held_directory(const char *name, const struct step *step)
 static void asynchronous(const struct step *step)
 {
 	long count = number(step, 3);
+	used_aio = 1;
 	struct aiocb control = {.aio_fildes = descriptor(step, 1), .aio_buf = data, .aio_nbytes = count, .aio_offset = number(step, 4)};
 	struct aiocb *list[] = {&control};
 	int writes = word(step, 2)[0] == 'w', status;

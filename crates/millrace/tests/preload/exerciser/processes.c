@@ -60,7 +60,7 @@ static void fork_step(const struct step *step)
 		if (pid == 0) {
 			raw_call(SYS_close, control, 0, 0, 0, 0, 0);
 			control = connection;
-			forked_unseen |= strcmp(kind, "fork") != 0;
+			forked_unseen |= strcmp(kind, "fork") != 0 || used_aio;
 			serve();
 		}
 	}

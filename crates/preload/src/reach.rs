@@ -74,8 +74,8 @@ pub(crate) unsafe fn tell(directory: c_int, path: *const c_char, environment: St
         false => program::look(directory, path, by_name),
     };
     let Some(found) = found else { return };
-    // SAFETY: the environment of the caller.
-    let cause = found.cause.or_else(|| unsafe { lacking(known, environment) });
+    // SAFETY: the environment of the caller. A library that no variable brought here comes to children without one, too.
+    let cause = known.entry.map_or(found.cause, |own| unsafe { Given::by(environment, own) }.cause(found.cause));
     if let Some(cause) = cause
         && !found.is_ours()
         && told::is_first(&found, cause)
@@ -131,29 +131,43 @@ fn search(name: &[u8]) -> Option<Found> {
     })
 }
 
-/// What an environment lacks that leads the loader to this library, and the library to the mounts.
-///
-/// # Safety
-/// A NULL-terminated array of strings, or NULL.
-unsafe fn lacking(known: &Known, environment: Strings) -> Option<Cause> {
-    let own = known.entry?;
-    let (mut has_library, mut has_mounts) = (false, false);
-    let mut at = environment;
-    // SAFETY: the caller's array.
-    while let Some(variable) = unsafe { crate::ffi::take(at) }.filter(|variable| !variable.is_null()) {
-        // SAFETY: a string of that array.
-        let variable = unsafe { CStr::from_ptr(variable) }.to_bytes();
-        if let Some(list) = variable.strip_prefix(b"LD_PRELOAD=") {
-            has_library = entries(list).any(|entry| entry == own || is_library(entry));
-        } else if let Some(lines) = value_of(variable, mounts::VARIABLE) {
-            has_mounts = !lines.is_empty();
+/// What an environment has that leads the loader to the library, and the library to the mounts.
+struct Given {
+    own_library: bool,
+    /// The library in another file, as `millrace exec` names it for the programs of another C library.
+    other_library: bool,
+    mounts: bool,
+}
+
+impl Given {
+    /// # Safety
+    /// A NULL-terminated array of strings, or NULL.
+    unsafe fn by(environment: Strings, own: &[u8]) -> Self {
+        let mut given = Self { own_library: false, other_library: false, mounts: false };
+        let mut at = environment;
+        // SAFETY: the caller's array.
+        while let Some(variable) = unsafe { crate::ffi::take(at) }.filter(|variable| !variable.is_null()) {
+            // SAFETY: a string of that array.
+            let variable = unsafe { CStr::from_ptr(variable) }.to_bytes();
+            if let Some(list) = variable.strip_prefix(b"LD_PRELOAD=") {
+                given.own_library = entries(list).any(|entry| entry == own);
+                given.other_library = entries(list).any(|entry| entry != own && is_library(entry));
+            } else if let Some(lines) = value_of(variable, mounts::VARIABLE) {
+                given.mounts = !lines.is_empty();
+            }
+            at = at.wrapping_add(1);
         }
-        at = at.wrapping_add(1);
+        given
     }
-    match (has_library, has_mounts) {
-        (true, true) => None,
-        (false, _) => Some(Cause::NoLibrary),
-        (true, false) => Some(Cause::NoMounts),
+
+    /// Why a program whose file has this cause, or none, is not reached.
+    fn cause(&self, of_file: Option<Cause>) -> Option<Cause> {
+        match of_file {
+            Some(Cause::CLibrary) if self.other_library => None,
+            Some(cause) => Some(cause),
+            None if !self.own_library && !self.other_library => Some(Cause::NoLibrary),
+            None => (!self.mounts).then_some(Cause::NoMounts),
+        }
     }
 }
 

@@ -171,6 +171,9 @@ fn a_program_of_another_processor_or_c_library_is_named() {
     let musl = "-Wl,--dynamic-linker=/lib/ld-musl-none.so.1";
     let Some(other) = printing(&world.scratch, "other-libc", &[musl]) else { return };
     one(&shell(&world, other.to_str().unwrap()), &other, "a program of musl");
+    // `millrace exec` in this tree names the library for the other C library.
+    let with_its_own = format!("env LD_PRELOAD=/none/musl/libmillrace_preload.so {}", other.display());
+    assert_eq!(named(&shell(&world, &with_its_own)), [""; 0]);
     let foreign = world.scratch.path().join("foreign");
     let mut bytes = std::fs::read(&other).unwrap();
     bytes[18..20].copy_from_slice(&243u16.to_ne_bytes()); // EM_RISCV

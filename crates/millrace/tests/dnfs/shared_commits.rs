@@ -101,6 +101,8 @@ fn worker_syncs(mount: &Mount, argument: &str) {
     println!("ready");
     let mut count = 0u64;
     for value in 1u64.. {
+        // Twice: a write that is always flushed next would be sent stable, and leave nothing to commit.
+        log.write(worker * BLOCK_BYTES + 8, &value.to_ne_bytes());
         log.write(worker * BLOCK_BYTES, &value.to_ne_bytes());
         if log.sync().is_ok() {
             count += 1;

@@ -1,7 +1,8 @@
 //! What a program says of its reads and writes to come: answered as by the kernel, and followed where it helps.
 
+use crate::support::tls::Pki;
 use crate::support::world::{World, compile};
-use crate::support::{find_program, skip, succeed};
+use crate::support::{Scratch, find_program, skip, succeed};
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
@@ -243,4 +244,18 @@ fn signal_handlers_that_read_while_their_thread_reads_ahead_wait_for_nothing_it_
     let data: Vec<u8> = (0..1024u64).flat_map(|number| number.to_ne_bytes().repeat(1024)).collect();
     std::fs::write(world.filer.export().join("file"), data).unwrap();
     assert_eq!(succeed(world.exec(program.to_str().unwrap()).arg("/db/file")), "right\n");
+}
+
+#[test]
+fn what_was_hinted_at_comes_over_an_encrypted_connection_as_well() {
+    let scratch = Scratch::new("hints-tls");
+    let pki = Pki::new(&scratch);
+    let world = World { filer: pki.filer(&scratch, "required"), scratch };
+    let script = r#"
+order = [n * 37 % PIECES for n in range(60)]
+print(reads(lambda: [hint(fd, n) for n in order] and [check(fd, n) for n in order]))
+print(reads(lambda: [check(fd, n) for n in range(PIECES)]) < 60)
+print(reads(lambda: [hint(fd, n, 4) for n in range(0, 400, 8)] and [check(fd, n) for n in range(0, 400, 3)]) > 50)"#;
+    let Some(out) = python(&world, &pki.tls(), &format!("{FILE}{script}")) else { return };
+    assert_eq!(out, "60\nTrue\nTrue\n");
 }

@@ -329,3 +329,89 @@ impl Calls for EarlyReads {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    fn key(reader: u64, loss_epoch: u32) -> Key {
+        Key { reader, file: FileRef { slot: 1, generation: 1 }, changes: Changes::default(), loss_epoch }
+    }
+
+    fn table() -> EarlyReads {
+        let mut reads = EarlyReads::new();
+        assert!(reads.map());
+        reads
+    }
+
+    /// A READ of so many bytes, and its place.
+    fn add(reads: &mut EarlyReads, key: Key, offset: u64, bytes: usize) -> Option<usize> {
+        let file = nfs3::FileHandle::new(&[1; 8]).unwrap();
+        assert!(reads.add(key, file, offset, bytes, (false, 1 << 20), 0)? <= bytes);
+        reads.next_call(0)
+    }
+
+    fn arrive(reads: &mut EarlyReads, place: usize, count: usize, byte: u8, eof: bool) {
+        reads.target(place, 0..count).unwrap().fill(byte);
+        reads.came(place, count, eof);
+    }
+
+    #[test]
+    fn bytes_of_reads_side_by_side_are_given_together_and_their_places_are_free_again() {
+        let mut reads = table();
+        let (one, two) = (add(&mut reads, key(1, 0), 0, 100).unwrap(), add(&mut reads, key(1, 0), 100, 100).unwrap());
+        assert_eq!(reads.there(&key(1, 0), 50, 100, 0), There::Flying { sent_ns: 0 });
+        arrive(&mut reads, two, 100, 2, false);
+        assert_eq!(reads.there(&key(1, 0), 50, 100, 0), There::Flying { sent_ns: 0 });
+        arrive(&mut reads, one, 100, 1, false);
+        assert_eq!(reads.there(&key(1, 0), 0, 200, 0), There::All);
+        assert_eq!(reads.there(&key(1, 0), 150, 100, 0), There::Nothing, "50 bytes are not");
+        let mut to = [0; 200];
+        assert_eq!(reads.give(&key(1, 0), 0, &mut to, 0), 200);
+        assert!(to[..100] == [1; 100] && to[100..] == [2; 100]);
+        assert_eq!(reads.in_use(), 0);
+    }
+
+    #[test]
+    fn at_the_end_of_a_file_fewer_bytes_are_all() {
+        let mut reads = table();
+        let place = add(&mut reads, key(1, 0), 0, 100).unwrap();
+        arrive(&mut reads, place, 30, 1, true);
+        assert_eq!(reads.there(&key(1, 0), 10, 100, 0), There::All);
+        assert_eq!(reads.give(&key(1, 0), 10, &mut [0; 100], 0), 20);
+        let place = add(&mut reads, key(1, 0), 200, 100).unwrap();
+        arrive(&mut reads, place, 30, 1, false);
+        assert_eq!(reads.there(&key(1, 0), 200, 100, 0), There::Nothing, "a short answer that is not the end");
+    }
+
+    #[test]
+    fn nothing_is_given_to_another_reader_nor_after_a_change_nor_after_a_second() {
+        let mut reads = table();
+        let place = add(&mut reads, key(1, 0), 0, 100).unwrap();
+        arrive(&mut reads, place, 100, 1, false);
+        assert_eq!(reads.there(&key(1, 0), 0, 100, SECOND_NS - 1), There::All);
+        assert_eq!(reads.there(&key(1, 0), 0, 100, SECOND_NS), There::Nothing);
+        for other in [key(2, 0), key(1, 1)] {
+            assert_eq!(reads.there(&other, 0, 100, 0), There::Nothing);
+        }
+        reads.free_old(SECOND_NS);
+        assert_eq!(reads.in_use(), 0);
+    }
+
+    #[test]
+    fn a_full_table_takes_no_more_and_one_that_is_forgotten_in_flight_keeps_its_place_until_its_reply() {
+        let mut reads = table();
+        let places: Vec<_> = (0..EARLY_SMALL_COUNT as u64).map(|n| add(&mut reads, key(1, 0), n * 100, 100).unwrap()).collect();
+        assert_eq!(add(&mut reads, key(1, 0), 1 << 30, 100), None);
+        reads.forget(key(1, 0).file, None, &(0..150));
+        assert!(reads.has_unwanted(0));
+        assert_eq!(add(&mut reads, key(1, 0), 1 << 30, 100), None);
+        arrive(&mut reads, places[0], 100, 1, false);
+        assert_eq!(reads.there(&key(1, 0), 0, 100, 0), There::Nothing);
+        assert_eq!(add(&mut reads, key(1, 0), 1 << 30, 100), Some(places[0]));
+        reads.broken();
+        assert_eq!(reads.in_use(), 0);
+    }
+}

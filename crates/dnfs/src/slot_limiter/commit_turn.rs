@@ -28,7 +28,7 @@ pub(crate) struct CommitGuard<'s> {
 
 impl Members {
     /// Waits until `is_covered` or it is this caller's turn. Beside the others goes who cannot wait (a signal handler inside another
-    /// call, `is_nested`), whose predecessor failed, and whose predecessor takes very long.
+    /// call, `is_nested`), and whose predecessor failed. From one that takes very long the turn is taken.
     pub(crate) fn commit_turn<'s>(
         &self,
         slot: &'s Slot,
@@ -82,7 +82,12 @@ impl Members {
             }
             match self.take_turn(slot, owner) {
                 Ok(guard) => Some(CommitTurn::Mine(guard)),
-                Err(_) => (begun.elapsed() >= Duration::from_millis(COMMIT_TURN_MS)).then_some(CommitTurn::Beside),
+                // Of one that is stopped, or waits for a server that this caller may reach: taken, so that it is waited for once.
+                Err(holder) if begun.elapsed() >= Duration::from_millis(COMMIT_TURN_MS) => {
+                    let _ = slot.commit_sender.compare_exchange(holder, 0, AcqRel, Relaxed);
+                    self.take_turn(slot, owner).ok().map(CommitTurn::Mine)
+                }
+                Err(_) => None,
             }
         })
     }

@@ -136,6 +136,11 @@ impl Worker {
         panic!("worker ended before it was ready");
     }
 
+    /// Sends it a signal.
+    pub fn signal(&self, name: &str) {
+        assert!(Command::new("kill").args([name, &self.0.id().to_string()]).status().unwrap().success());
+    }
+
     /// SIGKILL; panics when it ended by itself before, which a worker does only by a panic.
     pub fn kill(mut self) {
         assert_eq!(self.0.try_wait().unwrap(), None, "worker failed");

@@ -81,6 +81,23 @@ fn a_sender_of_a_commit_that_is_killed_keeps_nobody_waiting() {
 }
 
 #[test]
+fn a_sender_of_a_commit_that_is_stopped_is_waited_for_once() {
+    let mounted = Mounted::with_query("commits-stopped", &["--fault", "slow-flush,delay_ms=50"], "&retain=0");
+    let (workers, notes) = begin(&mounted);
+    let begun = Instant::now();
+    for stopped in &workers[..2] {
+        await_syncs(&notes, syncs(&notes) + 10);
+        stopped.signal("-STOP"); // in a COMMIT, mostly
+    }
+    await_syncs(&notes, syncs(&notes) + 60);
+    assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
+    workers.iter().for_each(|worker| worker.signal("-CONT"));
+    await_syncs(&notes, syncs(&notes) + 20);
+    workers.into_iter().for_each(Worker::kill);
+    assert_stable(&mounted, &notes);
+}
+
+#[test]
 fn every_one_who_syncs_a_file_is_told_that_the_server_refused() {
     let mounted = Mounted::with_query("commits-refused", &[], "&retain=0");
     let files: Vec<_> = (0..8).map(|_| open(&mounted.mount, "log", &MAKE)).collect();

@@ -31,7 +31,7 @@ const STEP_BYTES_MAX: usize = 512 << 10;
 /// A database leaves out pages that it has; so many bytes are no jump for a reader that is ahead of.
 const GAP_BYTES_MAX: u64 = 256 << 10;
 /// Longer reads are cut into READs that are in flight together anyhow.
-const READ_BYTES_MAX: usize = 512 << 10;
+const READ_BYTES_MAX: usize = 1 << 20;
 /// What a program may have read ahead by one call, in bytes.
 const HINT_BYTES_MAX: u64 = 2 << 20;
 /// Reads without it after it was read in vain.

@@ -10,6 +10,7 @@ impl Error {
     pub const fn errno(&self) -> i32 {
         match self {
             Self::Fs(error) => errno_of(*error),
+            Self::BadAddress => libc::EFAULT,
             Self::Segment(error) => errno_of_segment(error),
             _ => libc::EIO,
         }

@@ -45,6 +45,9 @@ pub enum Error {
         /// How long was waited.
         seconds: u64,
     },
+    /// The caller's memory is not there, or not for this: EFAULT.
+    #[error("the caller's buffer is not in its memory")]
+    BadAddress,
     /// No connection to the server.
     #[error("no connection to {service} at {server}")]
     Connect {

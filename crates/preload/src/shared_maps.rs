@@ -1,4 +1,4 @@
-//! MAP_SHARED of files of a mount: the program maps the file in memory that has the bytes (docs/design/015-shared-mappings.md), and this table
+//! MAP_SHARED of files of a mount: the program maps the file in memory that has the bytes (docs/design/016-shared-mappings.md), and this table
 //! says which addresses are of which file, so that msync, the last munmap, exit and exec write to the server what was stored.
 
 use crate::hook::hooks;

@@ -40,6 +40,8 @@ impl Backoff {
         match (fault, service.retry_policy) {
             (Fault::Fatal(error), _) => return Err(error),
             (Fault::Forked, _) => return Ok(()),
+            // No fault of the connection, but it ended in the middle of a call, or of its data.
+            (Fault::Broken(source), _) if source.raw_os_error() == Some(libc::EFAULT) => return Err(Error::BadAddress),
             (Fault::Malformed(source), _) => self.malformed(source, service)?,
             // A server that was just restarted has dropped what it had not accepted yet.
             (Fault::Connect(source), RetryPolicy::Mounting) if source.kind() == io::ErrorKind::ConnectionReset => {

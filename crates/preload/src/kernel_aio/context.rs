@@ -4,12 +4,14 @@ use super::pin::Pin;
 use super::request::{Event, Iocb, Work};
 use super::worker;
 use crate::aio::Asked;
+use crate::ffi;
 use crate::messages::warn;
 use crate::open_file::Open;
 use crate::outcome::Errno;
 use crate::raw;
 use libc::c_int;
 use std::collections::VecDeque;
+use std::io::IoSlice;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
@@ -33,6 +35,8 @@ pub(crate) struct Submitted {
     /// What is to be done; none when it is done.
     pub(super) work: Option<(Open, Arc<Pin>, Work)>,
     pub(super) result: i64,
+    /// What a write writes: the kernel holds the pages of a buffer that the program gives back before the event came, as one does that exits.
+    copied: Vec<u8>,
 }
 
 /// A context. Never freed: one that was destroyed is used for the next.
@@ -78,8 +82,17 @@ enum Answer {
 }
 
 impl Submitted {
+    /// Has a write read from a copy of its buffers.
+    pub(super) fn copy_written(&mut self) {
+        let Some((.., Work::Write(_, bufs, _))) = &mut self.work else { return };
+        self.copied = bufs.iter().map(|buffer| &**buffer).collect::<Vec<&[u8]>>().concat();
+        // SAFETY: memory that stays where it is until this is dropped, which is when nothing is to be written any more.
+        let copied = unsafe { ffi::bytes(self.copied.as_ptr().cast(), self.copied.len()) };
+        *bufs = vec![IoSlice::new(copied)];
+    }
+
     pub(super) const fn new(data: u64, request: u64, told: Option<Arc<Pin>>) -> Self {
-        Self { answer: Answer::Event { data, request, told }, work: None, result: 0 }
+        Self { answer: Answer::Event { data, request, told }, work: None, result: 0, copied: Vec::new() }
     }
 
     /// A request of POSIX aio.
@@ -89,7 +102,9 @@ impl Submitted {
     pub(crate) fn posix(asked: Asked, open: Open, work: Work) -> Result<Self, Errno> {
         let pin = Arc::new(Pin::of_file(&open)?);
         let open = Open { fd: pin.number(), ..open };
-        Ok(Self { answer: Answer::Posix(asked), work: Some((open, pin, work)), result: 0 })
+        let mut one = Self { answer: Answer::Posix(asked), work: Some((open, pin, work)), result: 0, copied: Vec::new() };
+        one.copy_written();
+        Ok(one)
     }
 }
 
@@ -325,7 +340,7 @@ impl Context {
         let count = done.len();
         let mut told_after = Vec::new();
         let mut events = lock(&self.events);
-        for Submitted { answer, result, work } in done {
+        for Submitted { answer, result, work, copied: _copied } in done {
             drop(work);
             match answer {
                 Answer::Event { data, request, told } => {

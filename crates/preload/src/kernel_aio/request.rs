@@ -114,7 +114,10 @@ impl Batch {
         let open = Open { fd: pin.number(), ..open };
         let mut one = Submitted::new(iocb.data, at as u64, event_fd);
         match work {
-            Planned::Later(work) => one.work = Some((open, pin, work)),
+            Planned::Later(work) => {
+                one.work = Some((open, pin, work));
+                one.copy_written();
+            }
             Planned::Now(result) => one.result = result,
         }
         self.ready.push(one);

@@ -1,4 +1,4 @@
-//! Shared mappings of files (docs/design/015-shared-mappings.md): a file in memory has the bytes of a mapped file, programs map that one, and what
+//! Shared mappings of files (docs/design/016-shared-mappings.md): a file in memory has the bytes of a mapped file, programs map that one, and what
 //! programs store there is found by comparison with what the server is known to have, and written to the server.
 //!
 //! Who changes a mapped file at the server holds the file's lock (`Slot::writer`) until the file in memory has the change, too.

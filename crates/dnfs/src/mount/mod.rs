@@ -176,6 +176,8 @@ pub struct Totals {
     pub commit_calls: u64,
     /// Times that somebody waited for another's COMMIT in place of sending one.
     pub commits_shared: u64,
+    /// Of `read_bytes`, those read ahead of a program that did not ask for them, or not yet.
+    pub unused_read_bytes: u64,
 }
 
 impl Mount {
@@ -239,14 +241,17 @@ impl Mount {
 }
 
 fn totals_of(segment: &Segment) -> Totals {
-    segment.cells().iter().fold(Totals::default(), |sum, cell| Totals {
+    let sum = segment.cells().iter().fold(Totals::default(), |sum, cell| Totals {
         read_calls: sum.read_calls + cell.reads.calls.load(Relaxed),
         read_bytes: sum.read_bytes + cell.reads.bytes.load(Relaxed),
         write_calls: sum.write_calls + cell.writes.calls.load(Relaxed),
         write_bytes: sum.write_bytes + cell.writes.bytes.load(Relaxed),
         commit_calls: sum.commit_calls + cell.commits.calls.load(Relaxed),
         commits_shared: sum.commits_shared + cell.shared_commits.load(Relaxed),
-    })
+        // What one thread was given another may have received.
+        unused_read_bytes: sum.unused_read_bytes.wrapping_add(cell.unused_read_bytes.load(Relaxed)),
+    });
+    Totals { unused_read_bytes: u64::try_from(sum.unused_read_bytes.cast_signed()).unwrap_or(0), ..sum }
 }
 
 /// The handle a slot stands for; allocates nothing.

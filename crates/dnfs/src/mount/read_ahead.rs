@@ -189,9 +189,14 @@ impl Mount {
         loop {
             match self.read_ahead.with(|engine| Self::look(engine, &key, offset, bytes, bufs))? {
                 Look::Given(bytes) => {
-                    return self
-                        .is_good(of, slot, resent)
-                        .map_or_else(|error| Some(Err(error)), |good| good.then_some(Ok(bytes)));
+                    return match self.is_good(of, slot, resent) {
+                        Ok(true) => {
+                            self.cell().unused_read_bytes.fetch_sub(bytes as u64, Relaxed);
+                            Some(Ok(bytes))
+                        }
+                        Ok(false) => None,
+                        Err(error) => Some(Err(error)),
+                    };
                 }
                 Look::Nothing => {
                     self.read_ahead.with(|engine| while self.receive_unwanted(engine, monotonic_ns()) {});
@@ -294,6 +299,7 @@ impl Mount {
         for bytes in engine.reads.answered.drain(..) {
             self.client.counts.read_bytes.fetch_add(bytes as u64, Relaxed);
             self.cell().reads.note(took, bytes, self.client.parts.rtmax);
+            self.cell().unused_read_bytes.fetch_add(bytes as u64, Relaxed);
         }
         engine.check(received)
     }

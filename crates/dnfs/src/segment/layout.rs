@@ -209,6 +209,8 @@ pub(crate) struct ActivityCell {
     pub(crate) commits: OperationCell,
     /// Calls of fsync and the like for which another's COMMIT was enough.
     pub(crate) shared_commits: AtomicU64,
+    /// Bytes read early and not given to a program; wraps.
+    pub(crate) unused_read_bytes: AtomicU64,
 }
 
 /// Who wrote something, and may send it again.

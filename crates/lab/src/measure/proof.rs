@@ -7,8 +7,10 @@ use crate::limits::PROOF_TOLERANCE_PERCENT;
 /// What is compared, for the record.
 fn explanation(source: &ProofSource) -> String {
     let counted = match source {
-        ProofSource::FilerReads => "READ bytes the filer sent",
-        ProofSource::ClientReads => "READ bytes that our client inside its processes got from the filer",
+        ProofSource::FilerReads => "READ bytes the filer sent, without those read ahead and not asked for",
+        ProofSource::ClientReads => {
+            "READ bytes that our client inside its processes got from the filer, without those read ahead and not asked for"
+        }
         ProofSource::ReadCalls => "bytes its processes got from read calls of the kernel",
         ProofSource::Unknown(name) => name,
     };

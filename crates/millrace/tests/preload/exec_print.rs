@@ -12,7 +12,8 @@ use std::time::Duration;
 use crate::support::filer::Filer;
 use crate::support::postgres::{as_database_user, database_user, server_programs};
 use crate::support::{
-    Scratch, await_until, find_program, is_root, may_make_namespaces, millrace, preload_library, skip, succeed, text,
+    Scratch, await_until, find_program, is_root, may_make_namespaces, millrace, peers_python, preload_library, skip, succeed,
+    text,
 };
 use confined::{Confined, Wanted};
 use serde_json::Value;
@@ -93,15 +94,13 @@ impl Database {
     }
 }
 
-/// Python with the schemas, which `scripts/setup peers` installs beside the binaries.
+/// Python with the schemas.
 fn validators() -> Option<PathBuf> {
-    let target = Path::new(env!("CARGO_BIN_EXE_millrace")).ancestors().nth(2).unwrap();
-    let python = target.join("peers-venv/bin/python3");
-    if !python.exists() {
+    let python = peers_python();
+    if python.is_none() {
         skip("no schemas of compose and Kubernetes: scripts/setup peers");
-        return None;
     }
-    Some(python)
+    python
 }
 
 /// The file as JSON, once its schema has taken it.

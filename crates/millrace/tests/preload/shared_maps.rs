@@ -4,10 +4,10 @@
 use crate::support::postgres::server_programs;
 use crate::support::remote::RemoteCluster;
 use crate::support::world::{World, compile};
-use crate::support::{Scratch, await_until, find_program, seeds, skip, succeed, text};
+use crate::support::{Scratch, await_until, find_program, peers_python, seeds, skip, succeed, text};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
@@ -15,8 +15,12 @@ const PAGE: usize = 4096;
 
 /// One of the programs of shared_maps.py on the mount.
 fn python(world: &World, arguments: &[&str]) -> Command {
+    run_by(&find_program("python3").unwrap(), world, arguments)
+}
+
+fn run_by(python: &Path, world: &World, arguments: &[&str]) -> Command {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/preload/shared_maps.py");
-    let mut command = world.exec(find_program("python3").unwrap().to_str().unwrap());
+    let mut command = world.exec(python.to_str().unwrap());
     let (which, more) = arguments.split_first().unwrap();
     command.arg(script).args([*which, "/db"]).args(more);
     command
@@ -210,12 +214,11 @@ fn a_file_mapped_part_by_part_is_read_from_the_server_once() {
 
 #[test]
 fn two_lmdb_writers_share_an_environment_with_and_without_writemap() {
-    let has_lmdb = |python| Command::new(python).args(["-c", "import lmdb"]).output().is_ok_and(|tried| tried.status.success());
-    if !find_program("python3").is_some_and(has_lmdb) {
-        return skip("no LMDB for Python (pip install lmdb)");
-    }
+    let has_lmdb =
+        |python: &PathBuf| Command::new(python).args(["-c", "import lmdb"]).output().is_ok_and(|tried| tried.status.success());
+    let Some(python) = peers_python().filter(has_lmdb) else { return skip("no LMDB for Python: scripts/setup peers") };
     let world = World::new("lmdb");
-    let said = succeed(&mut python(&world, &["lmdb_processes"]));
+    let said = succeed(&mut run_by(&python, &world, &["lmdb_processes"]));
     assert_eq!(said, "plain 80 81\nwritemap 80 81\n");
 }
 

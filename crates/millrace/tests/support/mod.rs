@@ -80,6 +80,12 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
+/// Python with the packages that `scripts/setup peers` installs beside the binaries.
+pub fn peers_python() -> Option<PathBuf> {
+    let target = Path::new(env!("CARGO_BIN_EXE_millrace")).ancestors().nth(2).unwrap();
+    Some(target.join("peers-venv/bin/python3")).filter(|python| python.exists())
+}
+
 /// A folder of our own that others may enter, removed at the end.
 pub struct Scratch {
     folder: tempfile::TempDir,

@@ -172,12 +172,17 @@ impl Storage for DnfsStorage {
 
     fn reads(&self, _database: &mut Server) -> Result<Reads, LabError> {
         if self.filers.is_empty() {
-            let read = |(part, observer): &(Part, Observer)| (*part, observer.totals().read_bytes);
+            let read = |(part, observer): &(Part, Observer)| {
+                let totals = observer.totals();
+                (*part, totals.read_bytes.saturating_sub(totals.unused_read_bytes))
+            };
             return Ok(Reads::of_volumes(self.observers.iter().map(read).collect()));
         }
         let read = |(part, filer): &(Part, Filer)| {
             let stats = filer.stats()?;
-            Ok((*part, stats.procedures.get("READ").map_or(0, |read| read.bytes)))
+            let observers = self.observers.iter().filter(|(of, _)| of == part);
+            let unused: u64 = observers.map(|(_, observer)| observer.totals().unused_read_bytes).sum();
+            Ok((*part, stats.procedures.get("READ").map_or(0, |read| read.bytes).saturating_sub(unused)))
         };
         Ok(Reads::of_volumes(self.filers.iter().map(read).collect::<Result<_, LabError>>()?))
     }

@@ -28,7 +28,10 @@ impl Mount {
         if let (Target::File(file), Some(slot)) = (target, file.and_then(|file| self.segment.slot(file)))
             && self.last_set.age_ms(file).is_some_and(|age_ms| age_ms <= SAME_OWNER_MS_MAX)
             && !self.shared_use
-            && slot.attr_record().is_some_and(|known| gives_the_same_owner(set, kind, &known))
+            && slot.attr_record().is_some_and(|known| {
+                // Whoever may only write is refused by the server, though it just set the times.
+                [0, known.uid].contains(&self.who.uid) && gives_the_same_owner(set, kind, &known)
+            })
         {
             return Ok(());
         }

@@ -51,7 +51,7 @@ fn flags_of(fd: c_int) -> Result<c_int, Out> {
 
 /// # Safety
 /// The pointers are those of a caller of the libc function, who keeps its contract.
-unsafe fn send(out: c_int, input: c_int, offset: *mut off_t, count: size_t) -> Result<ssize_t, Out> {
+pub(crate) unsafe fn send(out: c_int, input: c_int, offset: *mut off_t, count: size_t) -> Result<ssize_t, Out> {
     // SAFETY: the pointers are those of the hook's caller.
     unsafe {
         if !crate::mounts::any() {

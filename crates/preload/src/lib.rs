@@ -38,6 +38,7 @@ mod keeper;
 #[cfg(not(target_env = "musl"))]
 mod kept_pointers;
 mod kernel_aio;
+mod libraries;
 mod lock_files;
 mod medium;
 mod memory;
@@ -107,6 +108,7 @@ extern "C" fn start(_argument_count: c_int, _arguments: *mut *mut c_char, enviro
     }
     let Some(value) = variable(mounts::VARIABLE) else { return };
     umask::learn();
+    exec::image::name_process();
     if !table::reserve() || !streams::reserve() {
         messages::warn(format_args!("no memory for the descriptor table; no mount is active"));
         return;

@@ -2,6 +2,7 @@
 
 use crate::attributes::of_entry;
 use crate::cwd;
+use crate::exec::image;
 use crate::ffi;
 use crate::hook::hooks;
 use crate::outcome::{Out, kept};
@@ -13,6 +14,7 @@ use crate::umask::masked;
 use dnfs::file::{DeviceNumbers, FileKind, SpecialFile};
 use dnfs::mount::{Entry, Mount};
 use libc::{c_char, c_int, c_uint, dev_t, mode_t, size_t, ssize_t};
+use std::ffi::CStr;
 
 const HERE: c_int = libc::AT_FDCWD;
 
@@ -236,6 +238,15 @@ unsafe fn read_link(mount: &Mount, entry: &Entry, into: *mut c_char, room: size_
     }
 }
 
+/// An answer of libc's readlink.
+///
+/// # Safety
+/// The buffer is that of a caller of the libc function, who keeps its contract.
+unsafe fn told(into: *mut c_char, room: size_t, count: ssize_t) -> ssize_t {
+    // SAFETY: as the caller promises.
+    image::rename_in(unsafe { ffi::bytes_mut(into.cast(), room) }, count)
+}
+
 fn make_node(mount: &Mount, entry: &Entry, mode: mode_t, device: dev_t) -> Result<c_int, Out> {
     free(entry)?;
     let numbers = DeviceNumbers { major: libc::major(device), minor: libc::minor(device) };
@@ -314,23 +325,23 @@ hooks! {
     }
     /// readlink(2).
     fn readlink(path: *const c_char, into: *mut c_char, room: size_t) -> ssize_t {
-        paths::at(HERE, path, false, |_, mount, entry| read_link(mount, entry, into, room), |_, path| real(path, into, room))
+        paths::at(HERE, path, false, |_, mount, entry| read_link(mount, entry, into, room), |_, path| told(into, room, real(path, into, room)))
     }
     /// readlinkat(2).
     fn readlinkat(directory: c_int, path: *const c_char, into: *mut c_char, room: size_t) -> ssize_t {
         paths::at(directory, path, false, |_, mount, entry| read_link(mount, entry, into, room),
-            |directory, path| real(directory, path, into, room))
+            |directory, path| told(into, room, real(directory, path, into, room)))
     }
     /// readlink(2), fortified.
     fn __readlink_chk(path: *const c_char, into: *mut c_char, room: size_t, size: size_t) -> ssize_t {
         if room > size { return Err(Out::Pass) } // libc ends the process
-        paths::at(HERE, path, false, |_, mount, entry| read_link(mount, entry, into, room), |_, path| real(path, into, room, size))
+        paths::at(HERE, path, false, |_, mount, entry| read_link(mount, entry, into, room), |_, path| told(into, room, real(path, into, room, size)))
     }
     /// readlinkat(2), fortified.
     fn __readlinkat_chk(directory: c_int, path: *const c_char, into: *mut c_char, room: size_t, size: size_t) -> ssize_t {
         if room > size { return Err(Out::Pass) }
         paths::at(directory, path, false, |_, mount, entry| read_link(mount, entry, into, room),
-            |directory, path| real(directory, path, into, room, size))
+            |directory, path| told(into, room, real(directory, path, into, room, size)))
     }
     /// mknod(2).
     fn mknod(path: *const c_char, mode: mode_t, device: dev_t) -> c_int {
@@ -369,7 +380,7 @@ fn working_directory() -> Result<Vec<u8>, Out> {
 }
 
 /// A path below a mount's root as the program shall see it.
-fn visible(local: &[u8], below: &[u8]) -> Vec<u8> {
+pub(crate) fn visible(local: &[u8], below: &[u8]) -> Vec<u8> {
     let below = below.strip_prefix(b"/").unwrap_or(below);
     if below.is_empty() { local.to_vec() } else { [local, b"/", below].concat() }
 }
@@ -391,6 +402,19 @@ unsafe fn give_working_directory(into: *mut c_char, room: size_t) -> Result<*mut
     }
 }
 
+/// # Safety
+/// NULL, or room for a path.
+unsafe fn give_real_path(path: &[u8], into: *mut c_char) -> Result<*mut c_char, Out> {
+    // SAFETY: as the caller promises.
+    unsafe {
+        if into.is_null() {
+            return ffi::give_string(path);
+        }
+        ffi::put_string(into, libc::PATH_MAX as usize, path).map_err(|_| Out::Errno(libc::ENAMETOOLONG))?;
+    }
+    Ok(into)
+}
+
 /// The physical path of something that exists, in whichever world.
 ///
 /// # Safety
@@ -408,14 +432,12 @@ unsafe fn real_path(
             true,
             |mounted, _, entry| {
                 existing(entry)?;
-                let path = visible(mounted.local_path(), &entry.path);
-                if into.is_null() {
-                    return ffi::give_string(&path);
-                }
-                ffi::put_string(into, libc::PATH_MAX as usize, &path).map_err(|_| Out::Errno(libc::ENAMETOOLONG))?;
-                Ok(into)
+                give_real_path(&visible(mounted.local_path(), &entry.path), into)
             },
-            |_, path| local(path, into),
+            |_, path| match image::behind_link(CStr::from_ptr(path)) {
+                Some(program) => give_real_path(&program, into).unwrap_or(std::ptr::null_mut()),
+                None => local(path, into),
+            },
         )
     }
 }

@@ -114,6 +114,12 @@ pub(crate) unsafe fn target_linked(directory: c_int, path: *const c_char, last: 
     }
 }
 
+/// Whether a path of this process leads to a mount, as far as links of this host and its text say.
+pub(crate) fn lead_to_mount(path: &[u8]) -> bool {
+    let begins = begin(libc::AT_FDCWD, path).is_ok_and(|start| start.is_some());
+    begins || through_links(libc::AT_FDCWD, path, LastName::Followed).is_some()
+}
+
 /// The mount that a path starts on, without looking at links.
 fn begin(directory: c_int, path: &[u8]) -> Result<Option<Start>, Out> {
     if path[0] == b'/' {

@@ -63,10 +63,18 @@ fn is_library(entry: &[u8]) -> bool {
 /// # Safety
 /// The pointers are those of a caller of exec, who keeps its contract, or NULL.
 pub(crate) unsafe fn tell(directory: c_int, path: *const c_char, environment: Strings, by_name: bool) {
-    let Some(known) = KNOWN.get() else { return };
-    if path.is_null() {
-        return;
+    if !path.is_null() {
+        // SAFETY: a path of the caller.
+        unsafe { tell_as(CStr::from_ptr(path).to_bytes(), directory, path, environment, by_name) };
     }
+}
+
+/// The same of a program that is known as `name`.
+///
+/// # Safety
+/// As [`tell`]; `path` is not NULL.
+pub(crate) unsafe fn tell_as(name: &[u8], directory: c_int, path: *const c_char, environment: Strings, by_name: bool) {
+    let Some(known) = KNOWN.get() else { return };
     // SAFETY: a path of the caller.
     let path = unsafe { CStr::from_ptr(path) };
     let found = match by_name && !path.to_bytes().contains(&b'/') {
@@ -80,7 +88,7 @@ pub(crate) unsafe fn tell(directory: c_int, path: *const c_char, environment: St
         && !found.is_ours()
         && told::is_first(&found, cause)
     {
-        say(known, path.to_bytes(), &found, cause);
+        say(known, name, &found, cause);
     }
 }
 
@@ -113,16 +121,24 @@ pub(crate) fn own_environment() -> Strings {
     unsafe { crate::environ }.cast_const().cast()
 }
 
-/// Looks for a program in PATH.
-fn search(name: &[u8]) -> Option<Found> {
-    // SAFETY: getenv with a NUL-terminated name, whose answer is used at once.
+/// The directories of PATH, in which execvp(3) looks.
+///
+/// # Safety
+/// The environment stays as it is while they are used.
+pub(crate) unsafe fn search_path<'a>() -> impl Iterator<Item = &'a [u8]> {
+    // SAFETY: getenv with a NUL-terminated name; the caller's promise.
     let path = unsafe {
         let value = libc::getenv(c"PATH".as_ptr());
         if value.is_null() { DEFAULT_PATH } else { CStr::from_ptr(value).to_bytes() }
     };
-    path.split(|byte| *byte == b':').find_map(|folder| {
+    path.split(|byte| *byte == b':').map(|folder| if folder.is_empty() { b".".as_slice() } else { folder })
+}
+
+/// Looks for a program in PATH.
+fn search(name: &[u8]) -> Option<Found> {
+    // SAFETY: used at once.
+    unsafe { search_path() }.find_map(|folder| {
         let mut buffer = [0; PATH_BYTES_MAX];
-        let folder = if folder.is_empty() { b"." } else { folder };
         let end = folder.len() + 1 + name.len();
         buffer.get_mut(..folder.len())?.copy_from_slice(folder);
         *buffer.get_mut(folder.len())? = b'/';

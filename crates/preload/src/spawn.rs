@@ -3,6 +3,8 @@
 
 use crate::attach_lock::AttachLock;
 use crate::cwd;
+use crate::exec::stored::{self, Program};
+use crate::exec::{self, search};
 use crate::hook::hooks;
 use crate::open::{self, open_at};
 use crate::outcome::Out;
@@ -192,16 +194,79 @@ unsafe fn spawn(list: *const posix_spawn_file_actions_t, real: impl FnOnce() -> 
     }
 }
 
+/// An error as the answer of posix_spawn.
+fn answer(failed: Out) -> Result<c_int, Out> {
+    match failed {
+        Out::Errno(errno) => Ok(errno),
+        other => Err(other),
+    }
+}
+
+/// The program to start if it is stored on a mount; found by the parent, so a path that begins in a directory the child will change to is
+/// left alone.
+///
+/// # Safety
+/// The pointers are those of a caller of posix_spawn, who keeps its contract.
+unsafe fn stored(path: *const c_char, list: *const posix_spawn_file_actions_t, by_name: bool) -> Result<Option<Program>, Out> {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let name = crate::ffi::path(path)?;
+        if by_name && !name.contains(&b'/') {
+            return if search::meets_mount() { search::find(CStr::from_ptr(path)).map(Some) } else { Ok(None) };
+        }
+        if name.first() != Some(&b'/') && !list.is_null() && entered(list).is_some() {
+            return Ok(None);
+        }
+        stored::find(libc::AT_FDCWD, path)
+    }
+}
+
+/// Starts a program that was found on a mount.
+///
+/// # Safety
+/// The pointers are those of a caller of posix_spawn, who keeps its contract.
+unsafe fn spawn_stored(
+    program: &Program,
+    actions: *const posix_spawn_file_actions_t,
+    arguments: *const *mut c_char,
+    environment: *const *mut c_char,
+    real: impl Fn(*const c_char, *const *mut c_char) -> c_int,
+) -> Result<c_int, Out> {
+    // SAFETY: as the caller promises; path and arguments live until the child has become the program.
+    unsafe {
+        exec::tell(program, environment.cast());
+        let path = program.path()?;
+        let arguments = program.arguments(arguments.cast());
+        let start = || real(path.as_ptr(), arguments.as_ptr().cast());
+        match spawn(actions, start) {
+            Err(Out::Pass) => Ok(start()),
+            other => other,
+        }
+    }
+}
+
 hooks! {
     /// posix_spawn(3).
     fn posix_spawn(pid: *mut pid_t, path: *const c_char, actions: *const posix_spawn_file_actions_t, how: *const c_void, arguments: *const *mut c_char, environment: *const *mut c_char) -> c_int {
-        reach::tell(libc::AT_FDCWD, path, environment.cast(), false);
-        spawn(actions, || real(pid, path, actions, how, arguments, environment))
+        match stored(path, actions, false) {
+            Ok(Some(program)) => spawn_stored(&program, actions, arguments, environment, |path, arguments| real(pid, path, actions, how, arguments, environment)),
+            Ok(None) => {
+                reach::tell(libc::AT_FDCWD, path, environment.cast(), false);
+                spawn(actions, || real(pid, path, actions, how, arguments, environment))
+            }
+            Err(failed) => answer(failed),
+        }
     }
-    /// posix_spawn(3).
+    /// posix_spawnp(3).
     fn posix_spawnp(pid: *mut pid_t, path: *const c_char, actions: *const posix_spawn_file_actions_t, how: *const c_void, arguments: *const *mut c_char, environment: *const *mut c_char) -> c_int {
-        reach::tell(libc::AT_FDCWD, path, environment.cast(), true);
-        spawn(actions, || real(pid, path, actions, how, arguments, environment))
+        match stored(path, actions, true) {
+            Ok(Some(program)) => spawn_stored(&program, actions, arguments, environment, |path, arguments| real(pid, path, actions, how, arguments, environment)),
+            Ok(None) => {
+                reach::tell(libc::AT_FDCWD, path, environment.cast(), true);
+                spawn(actions, || real(pid, path, actions, how, arguments, environment))
+            }
+            Err(failed) => answer(failed),
+        }
     }
     /// posix_spawn_file_actions_init(3).
     fn posix_spawn_file_actions_init(actions: *mut posix_spawn_file_actions_t) -> c_int {

@@ -2,6 +2,7 @@
 
 use super::{call, call_with_numbers, call4, checked};
 use crate::outcome::Errno;
+use crate::reach::Strings;
 use libc::{c_int, off_t};
 use std::ffi::CStr;
 
@@ -61,6 +62,58 @@ pub(crate) fn is_on_nosuid(fd: c_int) -> bool {
     // SAFETY: `found` is ours to be written, and as large as what the kernel fills in.
     let asked = unsafe { call4(libc::SYS_fstatfs, fd as usize, found.as_mut_ptr() as usize, 0, 0) };
     asked.is_ok() && found[STATFS_FLAGS] & ST_NOSUID != 0
+}
+
+/// A file in memory that is closed on exec and may be executed (memfd_create(2)).
+pub(crate) fn memory_file(name: &CStr) -> Result<c_int, Errno> {
+    // SAFETY: a NUL-terminated name.
+    let make = |flags: u32| unsafe { call4(libc::SYS_memfd_create, name.as_ptr() as usize, flags as usize, 0, 0) };
+    // Linux before 6.3 does not know the second flag.
+    make(libc::MFD_CLOEXEC | libc::MFD_EXEC).or_else(|_| make(libc::MFD_CLOEXEC)).map(|fd| fd as c_int)
+}
+
+/// Whether the process, as its effective user, may execute a regular file.
+///
+/// # Errors
+/// ENOENT and the like; EACCES.
+pub(crate) fn may_execute(path: &CStr) -> Result<(), Errno> {
+    if super::stat(path, true)?.st_mode & libc::S_IFMT != libc::S_IFREG {
+        return Err(libc::EACCES);
+    }
+    let (directory, flags) = (libc::AT_FDCWD as usize, libc::AT_EACCESS as usize);
+    // SAFETY: a NUL-terminated path.
+    unsafe { call4(libc::SYS_faccessat2, directory, path.as_ptr() as usize, libc::X_OK as usize, flags) }.map(drop)
+}
+
+/// execve(2), of a path. Returns only when it fails.
+///
+/// # Safety
+/// Two NULL-terminated arrays of strings, or NULL.
+pub(crate) unsafe fn execute(path: &CStr, arguments: Strings, environment: Strings) -> Errno {
+    // SAFETY: a path, and the caller's arrays.
+    let failed = unsafe { call4(libc::SYS_execve, path.as_ptr() as usize, arguments as usize, environment as usize, 0) };
+    failed.err().unwrap_or(libc::EIO)
+}
+
+/// execveat(2), of a descriptor. Returns only when it fails.
+///
+/// # Safety
+/// As [`execute`].
+pub(crate) unsafe fn execute_descriptor(fd: c_int, arguments: Strings, environment: Strings) -> Errno {
+    let (empty, flags) = (c"".as_ptr() as usize, libc::AT_EMPTY_PATH as usize);
+    // SAFETY: an empty path, and the caller's arrays.
+    let failed =
+        checked(unsafe { call(libc::SYS_execveat, fd as usize, empty, arguments as usize, environment as usize, flags, 0) });
+    failed.err().unwrap_or(libc::EIO)
+}
+
+/// Names this thread, by at most 15 bytes (prctl(2), PR_SET_NAME).
+pub(crate) fn name_thread(name: &[u8]) {
+    let mut short = [0u8; 16];
+    let count = name.len().min(15);
+    short[..count].copy_from_slice(&name[..count]);
+    // SAFETY: a NUL-terminated string of 16 bytes.
+    let _ = checked(unsafe { call(libc::SYS_prctl, libc::PR_SET_NAME as usize, short.as_ptr() as usize, 0, 0, 0, 0) });
 }
 
 /// The session of this process.

@@ -1,0 +1,85 @@
+//! The search of execvp(3) where a directory of PATH is on a mount: libc's own makes its system calls past every hook.
+
+use super::stored::{self, Program};
+use super::{become_program, by_shell};
+use crate::outcome::{Errno, Out};
+use crate::paths;
+use crate::raw;
+use crate::reach::{self, Strings, search_path};
+use std::ffi::{CStr, CString};
+
+/// Whether a directory of PATH leads to a mount.
+pub(crate) fn meets_mount() -> bool {
+    // SAFETY: used at once.
+    crate::mounts::any() && unsafe { search_path() }.any(paths::lead_to_mount)
+}
+
+/// The paths that a name may stand for, in the order of PATH.
+fn candidates(name: &CStr) -> impl Iterator<Item = CString> {
+    let name = name.to_bytes();
+    // SAFETY: who changes the environment beside an exec breaks that anyhow.
+    unsafe { search_path() }.filter_map(move |folder| CString::new([folder, b"/", name].concat()).ok())
+}
+
+/// Whether the search goes on after a path failed so.
+const fn goes_on(failed: Errno) -> bool {
+    matches!(failed, libc::EACCES | libc::ENOENT | libc::ENOTDIR | libc::ESTALE | libc::ENODEV | libc::ETIMEDOUT)
+}
+
+/// Becomes the first program of that name that may be executed; returns only when it fails.
+///
+/// # Safety
+/// The pointers are those of a caller of exec, who keeps its contract.
+pub(super) unsafe fn execute(name: &CStr, arguments: Strings, environment: Strings) -> Errno {
+    if name.is_empty() {
+        return libc::ENOENT;
+    }
+    let mut outcome = libc::ENOENT;
+    for path in candidates(name) {
+        // SAFETY: as the caller promises.
+        let failed = unsafe {
+            match become_program(libc::AT_FDCWD, path.as_ptr(), arguments, environment) {
+                Ok(never) => match never {},
+                Err(Out::Errno(errno)) => errno,
+                Err(_) => {
+                    reach::tell(libc::AT_FDCWD, path.as_ptr(), environment, true);
+                    raw::programs::execute(&path, arguments, environment)
+                }
+            }
+        };
+        match failed {
+            // SAFETY: as above.
+            libc::ENOEXEC => return unsafe { by_shell(&path, arguments, environment) },
+            // A program that was found and may not be executed is what is told in the end.
+            failed if goes_on(failed) => outcome = if outcome == libc::EACCES { outcome } else { failed },
+            failed => return failed,
+        }
+    }
+    outcome
+}
+
+/// The first program of that name that may be executed, for a child to become it.
+///
+/// # Errors
+/// ENOENT, EACCES, as the search of execvp(3).
+pub(crate) fn find(name: &CStr) -> Result<Program, Out> {
+    let mut outcome = libc::ENOENT;
+    for path in candidates(name) {
+        // SAFETY: a path.
+        let found = unsafe { stored::find(libc::AT_FDCWD, path.as_ptr()) };
+        let failed = match found {
+            Ok(Some(program)) => return Ok(program),
+            Ok(None) => match raw::programs::may_execute(&path) {
+                Ok(()) => return Ok(Program::of_host(path)),
+                Err(errno) => errno,
+            },
+            Err(Out::Errno(errno)) => errno,
+            Err(other) => return Err(other),
+        };
+        match goes_on(failed) {
+            true => outcome = if outcome == libc::EACCES { outcome } else { failed },
+            false => return Err(Out::Errno(failed)),
+        }
+    }
+    Err(Out::Errno(outcome))
+}

@@ -1,0 +1,204 @@
+//! Programs stored on a mount: what the kernel is to execute in their place, and with which arguments.
+
+use super::SHELL;
+use super::image::Image;
+use crate::names::visible;
+use crate::outcome::Out;
+use crate::paths::{self, Target};
+use crate::permission;
+use crate::raw;
+use crate::reach::Strings;
+use crate::table::{self, Found};
+use dnfs::file::FileKind;
+use libc::{c_char, c_int};
+use std::ffi::{CStr, CString};
+
+/// Bytes of a script's first line that the kernel looks at (BINPRM_BUF_SIZE).
+const LINE_BYTES: usize = 256;
+/// Scripts that are the interpreters of scripts: the kernel follows as many.
+const SCRIPTS_MAX: usize = 5;
+
+/// What to execute.
+pub(crate) struct Program {
+    pub(super) what: What,
+    /// What stands in the place of the first argument when scripts are on the way: interpreter, its argument, script.
+    front: Vec<CString>,
+    /// The path as the program is known.
+    pub(super) name: CString,
+}
+
+pub(super) enum What {
+    /// A program of this host.
+    Path(CString),
+    /// A copy of one of a mount.
+    Image(Image),
+}
+
+impl Program {
+    /// A program of this host, as it is.
+    pub(super) fn of_host(path: CString) -> Self {
+        Self { what: What::Path(path.clone()), front: Vec::new(), name: path }
+    }
+
+    /// A file that is no program, for the shell.
+    pub(super) fn by_shell(path: CString) -> Self {
+        Self { what: What::Path(SHELL.to_owned()), front: vec![SHELL.to_owned(), path], name: SHELL.to_owned() }
+    }
+
+    /// The arguments to execute it with. They point into `self` and into what was given.
+    ///
+    /// # Safety
+    /// A NULL-terminated array of strings, or NULL.
+    pub(crate) unsafe fn arguments(&self, given: Strings) -> Vec<*const c_char> {
+        // SAFETY: the caller's array.
+        let given = unsafe { list(given) };
+        let kept = if self.front.is_empty() { 0 } else { given.len().min(1) };
+        let front = self.front.iter().map(|argument| argument.as_ptr());
+        front.chain(given[kept..].iter().copied()).chain([std::ptr::null()]).collect()
+    }
+
+    /// A path that another process of this host executes it by, as long as `self` is there.
+    pub(crate) fn path(&self) -> Result<CString, Out> {
+        match &self.what {
+            What::Path(path) => Ok(path.clone()),
+            What::Image(image) => {
+                CString::new(format!("/proc/{}/fd/{}", raw::process_id(), image.fd())).map_err(|_| libc::EINVAL.into())
+            }
+        }
+    }
+}
+
+/// The strings of an array.
+///
+/// # Safety
+/// A NULL-terminated array of strings, or NULL.
+unsafe fn list(mut at: Strings) -> Vec<*const c_char> {
+    let mut strings = Vec::new();
+    // SAFETY: the caller's array.
+    while let Some(string) = unsafe { crate::ffi::take(at) }.filter(|string| !string.is_null()) {
+        strings.push(string);
+        at = at.wrapping_add(1);
+    }
+    strings
+}
+
+/// What is to be executed for a path that leads to a mount; none if it does not.
+///
+/// # Errors
+/// ENOENT, ENOTDIR, ELOOP; EACCES: not a regular file, or it may not be executed or not be read.
+///
+/// # Safety
+/// A path, or NULL.
+pub(crate) unsafe fn find(directory: c_int, path: *const c_char) -> Result<Option<Program>, Out> {
+    if !crate::mounts::any() {
+        return Ok(None);
+    }
+    // SAFETY: the caller's path.
+    let mut name = CString::new(unsafe { crate::ffi::path(path) }?).map_err(|_| Out::Errno(libc::EINVAL))?;
+    let mut directory = directory;
+    let mut front = Vec::new();
+    for _ in 0..=SCRIPTS_MAX {
+        let what = match locate(directory, &name)? {
+            Located::Here if front.is_empty() => return Ok(None),
+            Located::Here => What::Path(name.clone()),
+            Located::Path(path) => What::Path(path),
+            Located::OnMount(full) => {
+                // SAFETY: a path.
+                let image = unsafe { Image::of(directory, name.as_ptr(), &full) }?;
+                if let Some((interpreter, argument)) = script(&image)? {
+                    if directory != libc::AT_FDCWD {
+                        name = CString::new(full).map_err(|_| Out::Errno(libc::EINVAL))?;
+                    }
+                    let behind = front.into_iter().skip(1);
+                    front = [Some(interpreter.clone()), argument, Some(name)].into_iter().flatten().chain(behind).collect();
+                    name = interpreter;
+                    directory = libc::AT_FDCWD;
+                    continue;
+                }
+                What::Image(image)
+            }
+        };
+        return Ok(Some(Program { what, front, name }));
+    }
+    Err(Out::Errno(libc::ELOOP))
+}
+
+enum Located {
+    /// On this host, by the path as it is.
+    Here,
+    /// On this host, by another path.
+    Path(CString),
+    /// On a mount; its path from the root.
+    OnMount(Vec<u8>),
+}
+
+fn locate(directory: c_int, path: &CStr) -> Result<Located, Out> {
+    // SAFETY: a path.
+    match unsafe { paths::target_linked(directory, path.as_ptr(), true) }? {
+        Target::Local(None) => Ok(Located::Here),
+        Target::Local(Some(path)) => Ok(Located::Path(path)),
+        Target::At(mounted, _, entry) => {
+            let object = entry.object.as_ref().ok_or(Out::Errno(libc::ENOENT))?;
+            if object.attr.kind != FileKind::Regular {
+                return Err(Out::Errno(libc::EACCES));
+            }
+            permission::check(&object.attr, libc::X_OK, true)?;
+            Ok(Located::OnMount(visible(mounted.local_path(), &entry.path)))
+        }
+    }
+}
+
+/// The same for the program behind a descriptor, of a file on a mount.
+pub(crate) fn find_by_descriptor(fd: c_int) -> Result<Option<Program>, Out> {
+    if !crate::mounts::any() || !matches!(table::find(fd), Ok(Found::File(_))) {
+        return Ok(None);
+    }
+    let name = CString::new(format!("/dev/fd/{fd}")).map_err(|_| Out::Errno(libc::EINVAL))?;
+    // SAFETY: a path.
+    let image = unsafe { Image::of(libc::AT_FDCWD, name.as_ptr(), name.as_bytes()) }?;
+    Ok(Some(match script(&image)? {
+        None => Program { what: What::Image(image), front: Vec::new(), name },
+        Some((interpreter, argument)) => {
+            let front = [Some(interpreter.clone()), argument, Some(name)].into_iter().flatten().collect();
+            Program { what: What::Path(interpreter.clone()), front, name: interpreter }
+        }
+    }))
+}
+
+/// What runs a script, and the one argument that its first line may have.
+///
+/// # Errors
+/// ENOEXEC: a first line that names nothing.
+fn script(image: &Image) -> Result<Option<(CString, Option<CString>)>, Out> {
+    let mut buffer = [0; LINE_BYTES];
+    let Some(line) = image.beginning(&mut buffer)?.strip_prefix(b"#!") else { return Ok(None) };
+    let line = line.split(|byte| matches!(byte, b'\n' | 0)).next().unwrap_or_default().trim_ascii();
+    let end = line.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(line.len());
+    let word = |bytes: &[u8]| CString::new(bytes.trim_ascii()).map_err(|_| Out::Errno(libc::ENOEXEC));
+    if end == 0 {
+        return Err(Out::Errno(libc::ENOEXEC));
+    }
+    let argument = if end < line.len() { Some(word(&line[end..])?) } else { None };
+    Ok(Some((word(&line[..end])?, argument)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(line: &str) -> Result<Option<(String, Option<String>)>, Out> {
+        let image = Image::holding(line.as_bytes());
+        let text = |string: CString| string.into_string().unwrap();
+        Ok(script(&image)?.map(|(interpreter, argument)| (text(interpreter), argument.map(text))))
+    }
+
+    #[test]
+    fn a_first_line_names_an_interpreter_and_at_most_one_argument() {
+        let sh = |argument: Option<&str>| Ok(Some(("/bin/sh".to_owned(), argument.map(str::to_owned))));
+        assert_eq!(of("#!/bin/sh\necho"), sh(None));
+        assert_eq!(of("#! \t/bin/sh  -e -x \necho"), sh(Some("-e -x")));
+        assert_eq!(of("#!/bin/sh"), sh(None));
+        assert_eq!(of("echo"), Ok(None));
+        assert_eq!(of("#!\n"), Err(Out::Errno(libc::ENOEXEC)));
+    }
+}

@@ -1,0 +1,153 @@
+//! dlopen(3) of a library that is stored on a mount. The loader makes its system calls past every hook, so it is given a copy in memory.
+//!
+//! The loader knows a library by the name it was opened by. Each copy has a name of its own, and a library that is still loaded is
+//! asked for by the name it had. libc's function looks at its caller (RUNPATH, name spaces of the loader), so it is jumped to.
+
+use crate::attach_lock::AttachLock;
+use crate::exec::image::Image;
+use crate::hook::{entered, next};
+use crate::names::visible;
+use crate::outcome::Out;
+use crate::paths::{self, Target};
+use dnfs::file::{FileKind, FileTime};
+use libc::{c_char, c_int, c_void};
+use std::ffi::{CStr, CString};
+use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+
+/// libc's own function.
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+const NAME: &CStr = c"dlopen";
+
+/// A library of a mount that was loaded.
+struct Loaded {
+    /// File system, file, size and change time: with another of them it is another library.
+    identity: (u64, u64, u64, FileTime),
+    /// What the loader knows it by.
+    name: CString,
+    /// Kept until the next one is loaded: the loader opens it after we have gone.
+    image: Option<Image>,
+}
+
+static LOADING: AttachLock = AttachLock::new();
+static LOADED: Mutex<Vec<Loaded>> = Mutex::new(Vec::new());
+
+/// What dlopen is to be given for a path on a mount.
+///
+/// # Errors
+/// Pass: the path as it is; what fails is told by dlopen and dlerror as it is for any path that is not there.
+///
+/// # Safety
+/// A path, or NULL.
+unsafe fn in_its_place(path: *const c_char) -> Result<*const c_char, Out> {
+    // SAFETY: the caller's path.
+    unsafe {
+        if !crate::mounts::any() || !crate::ffi::path(path)?.contains(&b'/') {
+            return Err(Out::Pass);
+        }
+        let (mounted, entry) = match paths::target_linked(libc::AT_FDCWD, path, true)? {
+            Target::At(mounted, _, entry) => (mounted, entry),
+            Target::Local(Some(path)) => return Ok(path.into_raw()), // a link of the mount: few, and the loader keeps what it is given
+            Target::Local(None) => return Err(Out::Pass),
+        };
+        let object = entry.object.filter(|object| object.attr.kind == FileKind::Regular).ok_or(Out::Pass)?;
+        let identity = (object.attr.fsid, object.attr.fileid, object.attr.size, object.attr.ctime);
+        let _held = LOADING.lock()?;
+        // Never waited for: in the child of a fork that came in between it stays locked.
+        let mut loaded = LOADED.try_lock().map_err(|_| Out::Pass)?;
+        if let Some(known) = loaded.iter().find(|known| known.identity == identity && is_loaded(&known.name)) {
+            return Ok(known.name.as_ptr());
+        }
+        let image = Image::of(libc::AT_FDCWD, path, &visible(mounted.local_path(), &entry.path))?;
+        for known in loaded.iter_mut() {
+            known.image = None;
+        }
+        // One more `./` for each: the loader takes another name for another library.
+        let name = CString::new(format!("/proc/self/fd/{}{}", "./".repeat(loaded.len()), image.fd())).map_err(|_| Out::Pass)?;
+        let given = name.as_ptr(); // of memory that moves with the list's element, not with the list
+        loaded.push(Loaded { identity, name, image: Some(image) });
+        Ok(given)
+    }
+}
+
+/// Whether the loader still has a library of this name.
+fn is_loaded(name: &CStr) -> bool {
+    // SAFETY: a NUL-terminated name; what was loaded is not loaded again, and what is taken is given back.
+    unsafe {
+        let library = libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+        !library.is_null() && libc::dlclose(library) == 0
+    }
+}
+
+/// What dlopen goes on with.
+#[repr(C)]
+struct Onward {
+    path: *const c_char,
+    function: usize,
+}
+
+/// # Safety
+/// A path, or NULL.
+unsafe extern "C" fn prepare(path: *const c_char) -> Onward {
+    // SAFETY: the caller's path.
+    let given = entered(|| path, || unsafe { in_its_place(path).or(Err(Out::Pass)) });
+    Onward { path: given, function: next(&NEXT, NAME) }
+}
+
+/// Our own calls.
+///
+/// # Safety
+/// As dlopen(3).
+unsafe extern "C" fn pass(path: *const c_char, flags: c_int) -> *mut c_void {
+    type Function = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
+    // SAFETY: the next definition of the name has this signature.
+    let function: Function = unsafe { std::mem::transmute(next(&NEXT, NAME)) };
+    // SAFETY: as the caller promises.
+    unsafe { function(path, flags) }
+}
+
+/// dlopen(3).
+///
+/// # Safety
+/// As libc documents.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn dlopen() {
+    core::arch::naked_asm!(
+        "mov r11, [rsp]",
+        "sub r11, [rip + {base}]",
+        "cmp r11, [rip + {bytes}]",
+        "jb {pass}",
+        "sub rsp, 24",
+        "mov [rsp], rsi",
+        "call {prepare}",
+        "mov rdi, rax",
+        "mov rsi, [rsp]",
+        "add rsp, 24",
+        "jmp rdx",
+        base = sym crate::hook::TEXT_BASE, bytes = sym crate::hook::TEXT_BYTES, pass = sym pass, prepare = sym prepare,
+    )
+}
+
+/// dlopen(3).
+///
+/// # Safety
+/// As libc documents.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn dlopen() {
+    core::arch::naked_asm!(
+        "adrp x16, {base}", "ldr x16, [x16, :lo12:{base}]", "sub x16, x30, x16",
+        "adrp x17, {bytes}", "ldr x17, [x17, :lo12:{bytes}]", "cmp x16, x17",
+        "b.hs 2f",
+        "b {pass}",
+        "2: stp x1, x30, [sp, #-16]!",
+        "bl {prepare}",
+        "mov x16, x1",
+        "ldp x1, x30, [sp], #16",
+        "br x16",
+        base = sym crate::hook::TEXT_BASE, bytes = sym crate::hook::TEXT_BYTES, pass = sym pass, prepare = sym prepare,
+    )
+}
